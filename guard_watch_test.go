@@ -34,7 +34,7 @@ func everything() (guard.Policy, captchamode.Config) {
 }
 
 func watch(p guard.Policy) guard.Policy {
-	return p.Switched(func(string) guard.Word { return guard.Watched })
+	return p.Overridden(func(string) guard.Override { return guard.Monitored })
 }
 
 func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {

@@ -32,7 +32,7 @@ type Config struct {
 	// nodes each counts its part of the share, and at least one failure.
 	AddressShare float64 `unit:"part"`
 	// Monitor only watches: what the pressure would do is known, told and learned from,
-	// and nobody is slowed or asked for anything. A person's word (Force) holds still.
+	// and nobody is slowed or asked for anything. An administrator's override holds still.
 	Monitor bool
 }
 
@@ -60,10 +60,10 @@ func (c Config) Validate() error {
 	check(c.Baseline >= 0 && c.Baseline <= 1e9, "baseline", "must be 0 or more, not %v", c.Baseline)
 	check(c.ThrottleAt > 0 && c.ThrottleAt < 1, "throttle_at", "must be above 0 and below 1, not %v", c.ThrottleAt)
 	check(c.OffBelow > 0 && c.OffBelow < 1, "off_below", "must be above 0 and below 1, not %v", c.OffBelow)
-	check(c.CoolDown > 0 && c.CoolDown <= MaxForce, "cool_down",
-		"must be above 0 and at most %v, not %v", MaxForce, c.CoolDown)
-	check(c.CoolDownMin >= 0 && c.CoolDownMin <= MaxForce, "cool_down_min",
-		"must be from 0 to %v, not %v", MaxForce, c.CoolDownMin)
+	check(c.CoolDown > 0 && c.CoolDown <= MaxOverride, "cool_down",
+		"must be above 0 and at most %v, not %v", MaxOverride, c.CoolDown)
+	check(c.CoolDownMin >= 0 && c.CoolDownMin <= MaxOverride, "cool_down_min",
+		"must be from 0 to %v, not %v", MaxOverride, c.CoolDownMin)
 	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share",
 		"must be above 0 and at most 1, not %v", c.AddressShare)
 	return errors.Join(errs...)

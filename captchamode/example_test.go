@@ -29,14 +29,14 @@ func ExampleMode() {
 	// on → off by cool-down
 }
 
-// A person's word beats the detector until it runs out.
+// An override takes precedence over the detector until it ends.
 func ExampleMode_Force() {
 	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	mode, err := captchamode.NewMode(captchamode.DefaultConfig(), func() time.Time { return now }, nil)
 	if err != nil {
 		panic(err)
 	}
-	err = mode.Force(captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "a drill", Until: now.Add(time.Hour)})
+	err = mode.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "a drill", Until: now.Add(time.Hour)})
 	fmt.Println(mode.On(), err)
 	now = now.Add(time.Hour)
 	mode.Tick()

@@ -39,7 +39,7 @@ type Mode struct {
 	owed     owed
 	people   people
 	minutes  minutes
-	force    Force
+	override Override
 	switches []Switch
 	last     Switch // the newest that onSwitch was called with
 	steady   bool   // onSwitch was told of steady pressure
@@ -50,7 +50,7 @@ type Mode struct {
 type State struct {
 	On        bool              `json:"on"`
 	Level     Level             `json:"level"`
-	Force     Force             `json:"force"`
+	Override  Override          `json:"force"`
 	Pressure  Counts            `json:"failure_rate"` // in the last minute
 	Threshold float64           `json:"threshold"`
 	SlowAt    float64           `json:"throttle_at"`
@@ -155,8 +155,8 @@ func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
 	}
 }
 
-// Clear empties the pressure, ends the attack without a cool-down, and keeps a
-// person's word as it is. Who and why are kept with the switch. Over several nodes
+// Clear empties the pressure, ends the attack without a cool-down, and keeps an
+// override as it is. Who and why are kept with the switch. Over several nodes
 // it clears all. An attack that goes on is noticed anew.
 func (m *Mode) Clear(who, why string) {
 	m.mu.Lock()
@@ -165,7 +165,7 @@ func (m *Mode) Clear(who, why string) {
 	m.empty()
 	m.detector.clear(now.Round(0))
 	m.steady = false
-	f := m.force
+	f := m.override
 	f.Who, f.Why, f.Since = who, why, m.now()
 	m.switchTo(f, ByClearing, false, now)
 	if m.fleet.clearing = m.fleet.agreed.Version != ""; m.fleet.clearing {
@@ -229,7 +229,7 @@ func (m *Mode) State() State {
 		low = low.Add(-m.fleet.ahead)
 	}
 	return State{
-		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
+		On: m.on.Load(), Level: m.detector.Level, Override: m.override, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * m.config.OffBelow,
 		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low,
 		CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
@@ -294,7 +294,7 @@ func (m *Mode) SetConfig(c Config) error {
 	now := m.advance()
 	m.see(now)
 	if was := m.last.On; m.show() != was {
-		m.switchTo(m.force, ByPolicy, true, now)
+		m.switchTo(m.override, ByPolicy, true, now)
 	}
 	return nil
 }
@@ -327,8 +327,8 @@ func (m *Mode) see(now time.Time) { m.seeAt(m.siteThreshold(), now) }
 func (m *Mode) seeAt(site float64, now time.Time) {
 	m.look(site, now)
 	switch {
-	case m.force.Word != Automatic && !m.now().Before(m.force.Until):
-		m.switchTo(Force{}, ByExpiry, false, now)
+	case m.override.State != Automatic && !m.now().Before(m.override.Until):
+		m.switchTo(Override{}, ByExpiry, false, now)
 	case m.detector.Level == m.last.Level && m.detector.Steady == m.steady:
 	case m.fleet.together: // Apply tells of the switch: it knows whose it is
 		m.show()
@@ -342,21 +342,21 @@ func (m *Mode) seeAt(site float64, now time.Time) {
 func (m *Mode) follow(adopted bool, now time.Time) {
 	switch level := m.detector.Level; {
 	case level < m.last.Level:
-		m.switchTo(m.force, ByCoolDown, adopted, now)
+		m.switchTo(m.override, ByCoolDown, adopted, now)
 	case level > m.last.Level:
-		m.switchTo(m.force, ByPressure, adopted, now)
+		m.switchTo(m.override, ByPressure, adopted, now)
 	}
 	if m.steady != m.detector.Steady {
 		if m.steady = m.detector.Steady; m.steady {
-			m.switchTo(m.force, BySteadiness, adopted, now)
+			m.switchTo(m.override, BySteadiness, adopted, now)
 		}
 	}
 }
 
 // show does what a person or else the level says.
 func (m *Mode) show() (on bool) {
-	attacked, watched := m.force.Word == Automatic && m.detector.Level == Attack, m.config.Monitor
-	on = m.force.Word == ForcedOn || attacked && !watched
+	attacked, watched := m.override.State == Automatic && m.detector.Level == Attack, m.config.Monitor
+	on = m.override.State == ForcedOn || attacked && !watched
 	m.on.Store(on)
 	m.slow.Store(m.detector.Level != Calm && !watched)
 	m.wouldOn.Store(attacked && watched)

@@ -107,7 +107,7 @@ func TestR25ClearingEmptiesPressureAndCoolDown(t *testing.T) {
 		t.Errorf("after clearing: %+v", s)
 	}
 	last := w.switches[len(w.switches)-1]
-	if last.Cause != captchamode.ByClearing || last.Force.Who != "ann" || last.Force.Why != "it was our own load test" || last.Adopted {
+	if last.Cause != captchamode.ByClearing || last.Override.Who != "ann" || last.Override.Why != "it was our own load test" || last.Adopted {
 		t.Errorf("told %+v", last)
 	}
 	w.now = w.now.Add(30 * time.Second)
@@ -122,13 +122,13 @@ func TestR25ClearingEmptiesPressureAndCoolDown(t *testing.T) {
 func TestR25ClearingLeavesAPersonsWord(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, captchamode.DefaultConfig())
-	word := captchamode.Force{Word: captchamode.ForcedOn, Who: "bob", Why: "a drill", Since: w.now, Until: w.now.Add(time.Hour)}
-	if err := w.Force(word); err != nil {
+	override := captchamode.Override{State: captchamode.ForcedOn, Who: "bob", Why: "a drill", Since: w.now, Until: w.now.Add(time.Hour)}
+	if err := w.Force(override); err != nil {
 		t.Fatal(err)
 	}
 	w.fail(40)
 	w.Clear("ann", "x")
-	if s := w.State(); !s.On || s.Force != word || s.Level != captchamode.Calm {
+	if s := w.State(); !s.On || s.Override != override || s.Level != captchamode.Calm {
 		t.Errorf("after clearing: %+v", s)
 	}
 }

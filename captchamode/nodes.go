@@ -183,7 +183,7 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	case own > f.judged && own > a.Level: // risen since Merge: the next report tells
 		m.detector.rise(&m.config, own, now)
 	case cleared && m.detector.Level < m.last.Level:
-		m.switchTo(m.force, ByClearing, true, now)
+		m.switchTo(m.override, ByClearing, true, now)
 	default:
 		m.follow(a.By != f.node, now)
 	}

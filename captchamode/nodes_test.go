@@ -92,7 +92,7 @@ func TestANodeAmongOthersLowersNoLevelByItself(t *testing.T) {
 	for range 180 { // minutes; the cool-down has 120
 		*now = now.Add(time.Minute)
 		if m.Tick(); !m.On() {
-			t.Fatal("it went off without a word from the others")
+			t.Fatal("it went off without the others")
 		}
 	}
 	m.GoAlone()

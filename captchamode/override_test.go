@@ -16,19 +16,19 @@ func TestAWordFromAnotherNodeIsFollowedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	word := captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Since: now, Until: now.Add(time.Hour)}
-	if !m.AdoptOverride(word) || m.AdoptOverride(word) || !m.On() || m.State().Force != word {
-		t.Errorf("on: %v, %+v", m.On(), m.State().Force)
+	override := captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Since: now, Until: now.Add(time.Hour)}
+	if !m.AdoptOverride(override) || m.AdoptOverride(override) || !m.On() || m.State().Override != override {
+		t.Errorf("on: %v, %+v", m.On(), m.State().Override)
 	}
-	back := captchamode.Force{Who: "bob", Why: "over", Since: now}
-	if !m.AdoptOverride(back) || m.AdoptOverride(back) || m.On() || m.State().Force != (captchamode.Force{}) {
-		t.Errorf("on: %v, %+v", m.On(), m.State().Force)
+	back := captchamode.Override{Who: "bob", Why: "over", Since: now}
+	if !m.AdoptOverride(back) || m.AdoptOverride(back) || m.On() || m.State().Override != (captchamode.Override{}) {
+		t.Errorf("on: %v, %+v", m.On(), m.State().Override)
 	}
-	if len(told) != 2 || !told[0].Adopted || told[0].Force != word || !told[1].Adopted || told[1].Force.Who != "bob" {
+	if len(told) != 2 || !told[0].Adopted || told[0].Override != override || !told[1].Adopted || told[1].Override.Who != "bob" {
 		t.Errorf("told %+v", told)
 	}
-	if err := m.Force(word); err != nil || len(told) != 3 || told[2].Adopted {
-		t.Errorf("a word of our own: %v, %+v", err, told)
+	if err := m.Force(override); err != nil || len(told) != 3 || told[2].Adopted {
+		t.Errorf("an override of this node: %v, %+v", err, told)
 	}
 }
 
@@ -39,20 +39,20 @@ func TestAWordThatHasRunOutIsARelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	word := captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "x", Since: now, Until: now}
-	if m.AdoptOverride(word) || m.On() {
-		t.Error("a word that has run out is in force")
+	override := captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "x", Since: now, Until: now}
+	if m.AdoptOverride(override) || m.On() {
+		t.Error("an ended override is in force")
 	}
-	word.Until = now.Add(365 * 24 * time.Hour)
-	if !m.AdoptOverride(word) || !m.State().Force.Until.Equal(now.Add(captchamode.MaxForce)) {
-		t.Errorf("%+v", m.State().Force)
+	override.Until = now.Add(365 * 24 * time.Hour)
+	if !m.AdoptOverride(override) || !m.State().Override.Until.Equal(now.Add(captchamode.MaxOverride)) {
+		t.Errorf("%+v", m.State().Override)
 	}
-	word.Word, word.Until = captchamode.ForcedOff, now
-	if !m.AdoptOverride(word) || m.On() {
+	override.State, override.Until = captchamode.ForcedOff, now
+	if !m.AdoptOverride(override) || m.On() {
 		t.Error("still on")
 	}
-	word.Word, word.Until = "maybe", now.Add(time.Hour)
-	if m.AdoptOverride(word) {
-		t.Error("a word that is none was followed")
+	override.State, override.Until = "maybe", now.Add(time.Hour)
+	if m.AdoptOverride(override) {
+		t.Error("an invalid override was adopted")
 	}
 }

@@ -6,7 +6,7 @@ import "slices"
 // and that the site is under attack (R7).
 type Snapshot struct {
 	Detector
-	Force    Force    `json:"force,omitzero"`
+	Override Override `json:"force,omitzero"`
 	Minutes  []Minute `json:"minutes"`
 	Switches []Switch `json:"switches"`
 }
@@ -16,7 +16,7 @@ func (m *Mode) Save() Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pass(m.advance())
-	return Snapshot{m.detector, m.force, slices.Clone(m.minutes), slices.Clone(m.switches)}
+	return Snapshot{m.detector, m.override, slices.Clone(m.minutes), slices.Clone(m.switches)}
 }
 
 // Restore puts back what Save returned. Call it before the Mode observes
@@ -31,8 +31,8 @@ func (m *Mode) Restore(from Snapshot) {
 	m.detector = from.Detector
 	m.detector.Normal = max(from.Normal, m.config.Baseline)
 	m.detector.expect(&m.config, now)
-	if from.Force.validate(now) == nil {
-		m.force = from.Force
+	if from.Override.validate(now) == nil {
+		m.override = from.Override
 	}
 	if n := len(from.Minutes); n > 0 && n <= keepMinutes && !from.Minutes[n-1].Start.After(now) {
 		m.minutes = slices.Clone(from.Minutes)

@@ -12,7 +12,7 @@ const (
 	ByPressure   Cause = "failure-rate" // the threshold was crossed
 	ByCoolDown   Cause = "cool-down"    // it was quiet for the whole cool-down
 	ByPerson     Cause = "forced"       // somebody said so
-	ByExpiry     Cause = "expired"      // a person's word ran out
+	ByExpiry     Cause = "expired"      // an override ended
 	ByClearing   Cause = "cleared"      // somebody cleared the pressure
 	ByPolicy     Cause = "policy"       // the policy enforces the mode again, or only watches from now on
 	BySteadiness Cause = "steady"       // for many hours just below the threshold: nothing switched
@@ -28,7 +28,7 @@ type Switch struct {
 	Level     Level     `json:"level"`
 	WasLevel  Level     `json:"was_level"`
 	Cause     Cause     `json:"cause"`
-	Force     Force     `json:"force"` // in force after; who and why are those of whoever released or cleared it
+	Override  Override  `json:"force"` // in force after; who and why are those of whoever released or cleared it
 	Pressure  int       `json:"failure_rate"`
 	Threshold float64   `json:"threshold"`
 	// Adopted means that another node of the site switched, keeps the record
@@ -46,21 +46,21 @@ type Switch struct {
 const keepSwitches = 200
 
 // Was is what the site did before the switch: "on", "throttling" or "off".
-func (s Switch) Was() string { return word(s.WasOn, s.WasLevel, s.Watched) }
+func (s Switch) Was() string { return stateName(s.WasOn, s.WasLevel, s.Watched) }
 
 // Now is what the site does after the switch: "on", "throttling" or "off".
-func (s Switch) Now() string { return word(s.On, s.Level, s.Watched) }
+func (s Switch) Now() string { return stateName(s.On, s.Level, s.Watched) }
 
 // Would is what the site would do after the switch, were it not only watching; empty if
 // it does that, or a person said otherwise.
 func (s Switch) Would() string {
-	if !s.Watched || s.Force.Word != Automatic {
+	if !s.Watched || s.Override.State != Automatic {
 		return ""
 	}
-	return word(s.Level == Attack, s.Level, false)
+	return stateName(s.Level == Attack, s.Level, false)
 }
 
-func word(on bool, level Level, watched bool) string {
+func stateName(on bool, level Level, watched bool) string {
 	switch {
 	case on:
 		return "on"
@@ -71,18 +71,18 @@ func word(on bool, level Level, watched bool) string {
 }
 
 // switchTo puts f in force, notes the change and tells of it.
-func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
+func (m *Mode) switchTo(f Override, cause Cause, adopted bool, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
-		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted, Watched: m.config.Monitor,
+		Override: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted, Watched: m.config.Monitor,
 	}
 	s.Resumed = s.Level > s.WasLevel && m.detector.resumes(s.Level, now)
 	switch {
-	case cause == ByClearing: // who cleared stands in the switch; a word stays whose it was
-	case f.Word == Automatic:
-		m.force = Force{} // who released it stands in the switch
+	case cause == ByClearing: // who cleared stands in the switch; an override stays whose it was
+	case f.State == Automatic:
+		m.override = Override{} // who released it stands in the switch
 	default:
-		m.force = f
+		m.override = f
 	}
 	s.On = m.show()
 	m.last = s

@@ -179,12 +179,8 @@ func (v *view) lifts() (l lift) {
 	if v.Apart {
 		l |= pretending
 	}
-	switch {
-	case v.slowing:
-	case v.crawling:
+	if v.crawling && !v.slowing {
 		l |= watchedSlowing
-	default:
-		l |= calm
 	}
 	return l
 }

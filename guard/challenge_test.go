@@ -44,7 +44,7 @@ func TestAChallengeThatCannotBeSpentIsTold(t *testing.T) {
 		}
 		return d
 	}
-	if err := mode.Force(captchamode.Force{Word: captchamode.ForcedOn, Who: "test", Why: "test", Until: time.Now().Add(time.Hour)}); err != nil {
+	if err := mode.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "test", Why: "test", Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := g.Issue(t.Context(), guard.Attempt{Address: netip.MustParseAddr("192.0.2.1")}, guard.Decision{})

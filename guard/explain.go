@@ -118,7 +118,7 @@ func (v *view) lines(used *Used) (lines []Line) {
 			}
 		}
 		for j, l := range r.limits {
-			if !r.of(v.Status).Has(j) || l.Throttled && !v.slowing && !v.crawling {
+			if !r.of(v.Status).Has(j) {
 				continue
 			}
 			lines = append(lines, Line{Subject: r.on(j), List: r.reason(j).List, Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})

@@ -33,9 +33,6 @@ type Limit struct {
 	Action   Action
 	// Monitor: decided, recorded and shown, not enforced.
 	Monitor bool
-	// Slowed: only while strangers are slowed, from a third of CAPTCHA mode's threshold on.
-	// Otherwise it stops nothing, and is not told of.
-	Throttled bool
 }
 
 // A Delay makes the next attempt of a pair due some time after its last
@@ -92,7 +89,7 @@ type Policy struct {
 	// for one.
 	Devices bool
 	// Directories is what binds attempts in Config.Directories, on the same counts; nil:
-	// this policy. Where this one only watches (Switched), who may not be guessed at
+	// this policy. Where this one only monitors (Overridden), who may not be guessed at
 	// meanwhile has one that does not. Of its Directories, Places, Lists' addresses and
 	// Events nothing is asked.
 	Directories *Policy

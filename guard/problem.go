@@ -78,8 +78,6 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
 		ok = c.check(slices.Contains(allowed, l.Action), at+".action", "must be %s, not %s%s", oneOf(allowed), l.Action, whyNot[path]) && ok
-		ok = c.check(!l.Throttled || path != "limits.site" && path != "limits.fingerprint" && path != "limits.known_client" && l.Action == Challenge, at+".throttled",
-			"must be false: only limits of unknown clients with the action challenge can wait for throttling") && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)
 			c.reachableAtPace(at, backoff, l)
@@ -109,7 +107,7 @@ func (p Policy) Notes() []Problem {
 func (c *checker) solved(at string, limits []Limit, l Limit) {
 	fewest, text := int64(l.Failures), ""
 	for i, e := range limits {
-		if e.Monitor || e.Throttled || e.Action != Challenge || e.Window <= 0 {
+		if e.Monitor || e.Action != Challenge || e.Window <= 0 {
 			continue
 		}
 		windows := int64((l.Window + e.Window - 1) / e.Window)
@@ -139,7 +137,7 @@ func beside(at string, i int) string {
 
 // reachableBeside says so if one other limit, by its name, is what stops it.
 func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
-	if e.Monitor || e.Throttled || e.Failures < 1 || e.Window < time.Millisecond || !e.Action.bars(l.Action) {
+	if e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || !e.Action.bars(l.Action) {
 		return
 	}
 	windows := int64((l.Window + e.Window - 1) / e.Window)

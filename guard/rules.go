@@ -54,8 +54,7 @@ const (
 	shownPass                       // a one-time code came along
 	pretending                      // it is counted where those are that are pretended to
 	watchedSlowing                  // strangers would be slowed, and are not
-	calm                            // nor would they be
-	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass | pretending | watchedSlowing | calm
+	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass | pretending | watchedSlowing
 )
 
 // A rule is one ladder and, by what happens beyond, the sets of its rungs.
@@ -67,8 +66,6 @@ type rule struct {
 	then    [Proceed + 1]failures.Mask
 	// strangers are the rungs of a pair that are not a privileged place's budget.
 	strangers failures.Mask
-	// slowed are the rungs that stand only while strangers are slowed.
-	slowed failures.Mask
 	// list is the named list whose limits the first listed rungs are.
 	list   string
 	listed int
@@ -173,23 +170,12 @@ func newSubjectRules(p Policy, list string, limits []Limit) *subjectRules {
 // that a solved challenge or a one-time code lifts if one came along, and those
 // of an address that somebody has allowed.
 func (r *rule) binds(status trusted.Status, l lift) failures.Mask {
-	bind := r.enforce
-	if l&(calm|watchedSlowing) != 0 {
-		bind &^= r.slowed
-	}
-	return r.unlifted(bind, status, l)
+	return r.unlifted(r.enforce, status, l)
 }
 
 // would are the rungs on monitor that would stop an attempt.
 func (r *rule) would(status trusted.Status, l lift) failures.Mask {
-	bind := failures.Every &^ r.enforce
-	switch {
-	case l&calm != 0:
-		bind &^= r.slowed
-	case l&watchedSlowing != 0:
-		bind |= r.slowed
-	}
-	return r.unlifted(bind, status, l)
+	return r.unlifted(failures.Every&^r.enforce, status, l)
 }
 
 func (r *rule) unlifted(bind failures.Mask, status trusted.Status, l lift) failures.Mask {
@@ -233,9 +219,6 @@ func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
 		r.then[l.Action] |= 1 << i
 		if !l.Monitor {
 			r.enforce |= 1 << i
-		}
-		if l.Throttled {
-			r.slowed |= 1 << i
 		}
 	}
 	r.ladder = failures.MustLadder(backoff, rungs...) // the policy was validated

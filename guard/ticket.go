@@ -64,7 +64,7 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 func (t *Ticket) charge() (c Charge) {
 	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
 	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
-	c.Ladders, c.Binds, c.Apart, c.Asides = &t.rules.calm.ladders, &t.rules.binds[calm], t.pretended, t.asides
+	c.Ladders, c.Binds, c.Apart, c.Asides = &t.rules.calm.ladders, &t.rules.binds[0], t.pretended, t.asides
 	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
 		c.Device, c.AtDevice = t.place, true

@@ -429,9 +429,9 @@ func TestWatchingOpensNoAdministratorsAccountToGuesses(t *testing.T) {
 	administrator.Account, administrator.Role = "root", accounts.Admin
 	h.people.all["root"] = administrator
 	written := policy.Written{Policy: h.Guard.Policy(), Mode: h.Mode.Config(), Enforce: true}
-	watch := func(words ...policy.Word) {
+	watch := func(overrides ...policy.Override) {
 		t.Helper()
-		p, _, err := written.With(words)
+		p, _, err := written.With(overrides)
 		if err == nil {
 			err = h.SetPolicy(p)
 		}
@@ -439,7 +439,7 @@ func TestWatchingOpensNoAdministratorsAccountToGuesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	watch(policy.Word{Ladder: policy.Whole})
+	watch(policy.Override{Ladder: policy.Whole})
 	if w := h.browser(page).login("root", right); w.Code != http.StatusSeeOther {
 		t.Fatalf("nothing has happened, and an administrator is kept out: %d", w.Code)
 	}

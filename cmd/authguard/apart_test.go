@@ -87,6 +87,23 @@ func TestAnOlderVersionDoesNotStartOnNewerTables(t *testing.T) {
 	s.refuses(t, "used by a newer authguard than this one", "its newest migration is 99999")
 }
 
+// A database of an earlier build from source is refused before anything is written.
+func TestADatabaseOfAnEarlierBuildIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet, "alice")
+	s.stop()
+	db, err := database.Open(t.Context(), s.dir+"/data/authguard.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "UPDATE goose_db_version SET version_id = version_id - 99 WHERE version_id > 0"); err != nil {
+		t.Fatal(err)
+	}
+	s.refuses(t, database.ErrTooOld.Error())
+	s.saysToo(t, database.ErrTooOld.Error(), "doctor", "config validate", "migrate", "serve --allow-data-loss")
+}
+
 // Two nodes of one machine have two names in alerts.
 func TestNodesOfOneMachineHaveNamesOfTheirOwn(t *testing.T) {
 	t.Parallel()

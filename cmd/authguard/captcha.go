@@ -74,8 +74,8 @@ func (c captchaResetCmd) Run(g *globals) error {
 func printMode(out io.Writer, m captchamode.State) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "CAPTCHA mode\t%s\n", map[bool]string{true: "on", false: "off"}[m.On])
-	if m.Force.Word != "" {
-		fmt.Fprintf(w, "decided by\t%q until %s; reason: %q\n", m.Force.Who, m.Force.Until.Local().Format(time.RFC1123), m.Force.Why)
+	if m.Override.State != "" {
+		fmt.Fprintf(w, "decided by\t%q until %s; reason: %q\n", m.Override.Who, m.Override.Until.Local().Format(time.RFC1123), m.Override.Why)
 	} else {
 		fmt.Fprintf(w, "decided by\tthe failure rate\n")
 	}

@@ -25,7 +25,7 @@ const (
 )
 
 // A clock is the time that all nodes of a site go by: Redis's, or without it that of
-// PostgreSQL. Challenges, tickets, sessions, blocks and a person's word on the mode say
+// PostgreSQL. Challenges, tickets, sessions, blocks and overrides of the mode say
 // until when they are good, and each node looks at its own clock: one that is five
 // minutes off would refuse what the others issue, and let in whom they block.
 //

@@ -132,8 +132,8 @@ func (m *mode) switched(one captchamode.Switch) {
 	m.bus.Switched(events.ModeSwitch{
 		At: one.At, Realm: m.realm, From: one.Was(), To: one.Now(), Would: one.Would(), Attacked: one.Level != captchamode.Calm,
 		Resumed: one.Resumed,
-		Cause:   string(one.Cause), Who: one.Force.Who, Why: one.Force.Why,
-		Pressure: float64(one.Pressure), Threshold: one.Threshold, Until: one.Force.Until,
+		Cause:   string(one.Cause), Who: one.Override.Who, Why: one.Override.Why,
+		Pressure: float64(one.Pressure), Threshold: one.Threshold, Until: one.Override.Until,
 	})
 }
 

@@ -148,7 +148,7 @@ func TestNodesActAsOne(t *testing.T) {
 			t.Errorf("the switch is told of %d times, want once", on)
 		}
 	})
-	t.Run("a word said to one holds on all", func(t *testing.T) {
+	t.Run("an override on one holds on all", func(t *testing.T) {
 		nodes[1].do(t, "captcha", "disable", "--for", "10m", "--reason", "test")
 		redistest.Until(t, "every node to be off", func() bool {
 			for _, s := range nodes {

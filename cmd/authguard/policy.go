@@ -90,7 +90,7 @@ func printPolicy(out io.Writer, p control.Policy) error {
 		whole += ", as configured"
 	}
 	fmt.Fprintf(out, "%s.\n", whole)
-	for _, w := range p.Words {
+	for _, w := range p.Overrides {
 		does, until := "is monitored", "until limit reset ends it"
 		if w.Enforce {
 			does = "is enforced"

@@ -38,7 +38,7 @@ type realm struct {
 	config  config.Config // as it is in this realm; only reload changes it
 	log     *slog.Logger
 	running background.Group
-	busy    atomic.Int64 // requests
+	leaving background.Group // stops the realm after its removal
 
 	mode    *mode
 	people  *people
@@ -50,7 +50,7 @@ type realm struct {
 	look    *web.Look
 	access  atomic.Pointer[access.Rules] // of forward-auth
 	written atomic.Pointer[written]      // of its policy
-	said    atomic.Pointer[[]policy.Word]
+	said    atomic.Pointer[[]policy.Override]
 	hold    atomic.Int64       // nanoseconds for which an attempt may be held
 	clients webclient.Identity // what they are recognised by
 	door    http.Handler       // on the public listener
@@ -104,7 +104,7 @@ func (r *realm) openControl() (err error) {
 	}
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops, Words: s.words, Ledger: s.watch.ledger, Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
+		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops, Overrides: s.overrides, Ledger: s.watch.ledger, Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
 		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 		Source: r.people.source, App: r.inApp,
 	})
@@ -204,13 +204,6 @@ func (r *realm) unfollow() {
 	}
 }
 
-// ServeHTTP is what the realm has on the public listener.
-func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.busy.Add(1)
-	defer r.busy.Add(-1)
-	r.door.ServeHTTP(w, req)
-}
-
 // reload puts a configuration that was found good in force, as far as that needs
 // no restart.
 func (r *realm) reload(c config.Config) error {
@@ -236,15 +229,15 @@ func writtenIn(c config.Config) *written {
 }
 
 // enact puts the policy in force, with what administrators said of it.
-func (r *realm) enact(words []policy.Word) error {
+func (r *realm) enact(overrides []policy.Override) error {
 	w := r.written.Load()
-	r.said.Store(&words)
-	p, mode, err := w.With(words)
+	r.said.Store(&overrides)
+	p, mode, err := w.With(overrides)
 	p.KnownClients = r.guard.Policy().KnownClients // their store was made with them
 	err = errors.Join(err, r.guard.SetPolicy(p), r.mode.SetConfig(mode))
 	if guards := r.routes.Load(); guards != nil {
 		for name, g := range *guards {
-			own := r.switched(w.routes[name])
+			own := r.overridden(w.routes[name])
 			own.KnownClients = g.Policy().KnownClients
 			err = errors.Join(err, g.SetPolicy(own))
 		}
@@ -253,13 +246,13 @@ func (r *realm) enact(words []policy.Word) error {
 }
 
 // switched is a route's policy with what administrators said of the realm's.
-func (r *realm) switched(p guard.Policy) guard.Policy {
-	words := r.said.Load()
-	if words == nil {
+func (r *realm) overridden(p guard.Policy) guard.Policy {
+	overrides := r.said.Load()
+	if overrides == nil {
 		return p // none was read yet
 	}
 	of := policy.Written{Policy: p, Enforce: r.written.Load().Enforce}
-	p, _, _ = of.With(of.Enforceable(*words))
+	p, _, _ = of.With(of.Enforceable(*overrides))
 	return p
 }
 

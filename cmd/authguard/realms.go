@@ -10,7 +10,6 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/route"
@@ -67,8 +66,8 @@ func (s *site) startRealms(ctx context.Context) {
 	}
 	s.running.Start(func(ctx context.Context) {
 		<-ctx.Done()
-		for _, l := range s.leaving {
-			l.going.Stop()
+		for _, r := range s.leaving {
+			r.leaving.Stop()
 		}
 		for _, r := range slices.Backward(*s.realms.Load()) {
 			r.stop()
@@ -107,11 +106,11 @@ func (s *site) reloadRealms(loaded *config.Loaded) (err error) {
 
 func (s *site) addRealm(name string, c config.Config) (*realm, error) {
 	ctx := context.Background()
-	s.leaving = slices.DeleteFunc(s.leaving, func(l *leaver) bool {
-		if l.name == name { // it comes back, and begins with what it has learned
-			l.going.Stop()
+	s.leaving = slices.DeleteFunc(s.leaving, func(r *realm) bool {
+		if r.name == name { // it comes back, and begins with what it has learned
+			r.leaving.Stop()
 		}
-		return l.name == name
+		return r.name == name
 	})
 	r, err := s.openRealm(ctx, name, c)
 	if err != nil {
@@ -126,50 +125,32 @@ func (s *site) addRealm(name string, c config.Config) (*realm, error) {
 	return r, nil
 }
 
-// A leaver is a realm that is no more, until nobody needs it.
-type leaver struct {
-	*realm
-	going background.Group
-}
+// leaveAfter is when a removed realm stops: no ticket is valid for longer.
+const leaveAfter = time.Minute
 
-// leave lets a realm go: its requests end in peace, and what it has decided for a back
-// end can be settled as long as that was promised. What its mode has learned stays in
-// the database.
+// leave ends new attempts in a removed realm. Requests in progress and tickets go on; the
+// learned baseline stays in the database.
 func (s *site) leave(r *realm) {
 	r.log.Info("realm removed")
-	l := &leaver{realm: r}
-	s.leaving = append(s.leaving, l)
-	l.going.Start(func(ctx context.Context) {
-		defer func() {
-			r.stop()
-			s.watch.forget(r.name)
-		}()
+	s.leaving = append(s.leaving, r)
+	r.leaving.Start(func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
-			return
-		case <-time.After(r.guard.Policy().CheckTimeout):
+		case <-time.After(leaveAfter):
 		}
-		for look := time.Tick(leaveEvery); r.busy.Load() > 0; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-look:
-			}
-		}
+		r.stop()
+		s.watch.forget(r.name)
 	})
 }
-
-// leaveEvery is how often a realm that leaves is looked at.
-const leaveEvery = time.Second
 
 // dispatch has the doors bring requests to the realms there are. The hosts, paths and
 // tokens of one that could not be opened are nobody else's.
 func (s *site) dispatch(loaded *config.Loaded) {
-	t := &web.Realms{Edge: &s.doors.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm, Handler: s.main()}}
+	t := &web.Realms{Edge: &s.doors.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm, Handler: s.main().door}}
 	tokens := tokensOf(guard.DefaultRealm, loaded.Config)
-	for _, l := range s.leaving {
-		tokens = append(tokens, tokensOf(l.name, l.config)...)
-		t.Claims = append(t.Claims, web.Claim{Realm: l.name, Handler: l, Leaving: true})
+	for _, r := range s.leaving {
+		tokens = append(tokens, tokensOf(r.name, r.config)...)
+		t.Claims = append(t.Claims, web.Claim{Realm: r.name, Handler: r.door, Leaving: true})
 	}
 	for _, c := range loaded.Realms {
 		written := c.Paths
@@ -180,7 +161,7 @@ func (s *site) dispatch(loaded *config.Loaded) {
 		tokens = append(tokens, tokensOf(c.Name, loaded.In(c))...)
 		claim := web.Claim{Realm: c.Name, Hosts: c.Hosts, Paths: paths, Handler: http.HandlerFunc(unopened)}
 		if r := s.realm(c.Name); r != nil {
-			claim.Handler = r
+			claim.Handler = r.door
 		}
 		t.Claims = append(t.Claims, claim)
 	}

@@ -328,7 +328,7 @@ func TestRealmsComeAndGoWhileRunning(t *testing.T) {
 		t.Errorf("back: %s", said)
 	}
 	if got := only("wiki.test", "ann"); got != http.StatusForbidden {
-		t.Errorf("the word on a realm that came back: %d", got)
+		t.Errorf("the override of a realm that came back: %d", got)
 	}
 	if got := only("shop.test", "bob"); got != http.StatusOK {
 		t.Errorf("the shop that came back: %d", got)

@@ -39,22 +39,22 @@ type site struct {
 	// stopping: told to, and going on for shutdown.delay.
 	stopping atomic.Bool
 
-	storage  *storage
-	watch    *watch
-	counting *counting
-	checker  *passwords.Checker
-	health   *database.Health // whether sessions can be written
-	lists    *guard.Lists
-	listings *lists.Table
-	words    *policy.Table
-	named    *lists.Files
-	proxies  atomic.Pointer[[]netip.Prefix] // all that are configured
-	tokens   web.Tokens                     // of the decision API
-	issued   *tokens.Table
-	factors  *factors.Table           // of administrators
-	realms   atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
-	leaving  []*leaver
-	doors    *doors
+	storage   *storage
+	watch     *watch
+	counting  *counting
+	checker   *passwords.Checker
+	health    *database.Health // whether sessions can be written
+	lists     *guard.Lists
+	listings  *lists.Table
+	overrides *policy.Table
+	named     *lists.Files
+	proxies   atomic.Pointer[[]netip.Prefix] // all that are configured
+	tokens    web.Tokens                     // of the decision API
+	issued    *tokens.Table
+	factors   *factors.Table           // of administrators
+	realms    atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
+	leaving   []*realm                 // removed
+	doors     *doors
 }
 
 // An opening is how a site is opened; the zero one is the usual way.
@@ -103,7 +103,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.health = database.NewHealth(s.storage.inPlace, proof.Prove,
 		storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
 	s.listings = lists.New(s.storage.db)
-	s.words = policy.NewTable(s.storage.db)
+	s.overrides = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
 	s.named.Configure(s.loaded.Sources())
 	s.trust(s.loaded)

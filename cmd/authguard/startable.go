@@ -61,6 +61,8 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 	case state.Newer > 0:
 		return nil, fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from before the upgrade",
 			database.ErrTooNew, state.Newer)
+	case state.TooOld:
+		return nil, database.ErrTooOld
 	case err == nil && state.Applied == 0:
 		return nil, s.empty()
 	}

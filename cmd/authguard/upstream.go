@@ -57,7 +57,7 @@ func (r *realm) setProxy(ctx context.Context) error {
 		if one.Name == loginRoute || guards[one.Name] != nil {
 			continue
 		}
-		policy := r.switched(r.config.PolicyOf(one))
+		policy := r.overridden(r.config.PolicyOf(one))
 		if before != nil && (*before)[one.Name] != nil {
 			g := (*before)[one.Name]
 			policy.KnownClients = g.Policy().KnownClients

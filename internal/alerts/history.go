@@ -38,7 +38,6 @@ type history struct {
 
 	mu    sync.Mutex
 	fresh digest
-	last  int64 // the newest ID of this node
 }
 
 func (h *history) add(a Alert) {

@@ -149,7 +149,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 			return
 		}
 		for _, part := range fields(s) {
-			if part.key() == "monitor" || part.key() == "throttled" {
+			if part.key() == "monitor" {
 				continue
 			}
 			_, set := l.loaded.origins[part.path]

@@ -156,6 +156,5 @@ func (l *loader) text(from Origin, s setting, text string) {
 	for i, part := range fields(s)[:3] {
 		l.text(from, part, cmp.Or(m[i+1], guard.Challenge.String())) // an action that is left out
 	}
-	s.at.FieldByName("Throttled").SetBool(m[4] != "")
-	s.at.FieldByName("Monitor").SetBool(m[5] != "")
+	s.at.FieldByName("Monitor").SetBool(m[4] != "")
 }

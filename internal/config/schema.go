@@ -116,7 +116,7 @@ func (s setting) limitText() string {
 	if strings.Contains(s.path, "lists[") {
 		rate = `(?:` + rate + `|0\s+` + then + `)`
 	}
-	return `^\s*` + rate + `(?:\s+throttled)?(?:\s+monitor)?\s*$`
+	return `^\s*` + rate + `(?:\s+monitor)?\s*$`
 }
 
 // scalar is the schema of a single value.

@@ -32,7 +32,7 @@ var (
 	isPath      = regexp.MustCompile(`(^|\.)(data|database|file|htpasswd|keys_file|logo|texts|tls_(ca|cert|key))$`)
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
-	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+throttled)?(\s+monitor)?\s*$`)
+	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+monitor)?\s*$`)
 	// alwaysPattern is a limit that is full from the start, of a list.
 	alwaysPattern = regexp.MustCompile(`^\s*0\s+(\S+)(\s+monitor)?\s*$`)
 )
@@ -189,9 +189,6 @@ func show(value any) string {
 		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Action)
 		if v.Failures == 0 && v.Window == 0 {
 			text = "0 " + v.Action.String()
-		}
-		if v.Throttled {
-			text += " throttled"
 		}
 		if v.Monitor {
 			text += " monitor"

@@ -80,12 +80,12 @@ type Config struct {
 	Tops *Tops
 	// Words are what was said of the policy, and Ledger, also a sink of the event bus, is
 	// what it did; both of all realms.
-	Words  *policy.Table
-	Ledger *policy.Ledger
+	Overrides *policy.Table
+	Ledger    *policy.Ledger
 	// Written is the policy as the configuration has it, and Enact puts it in force with
-	// these words. Nil: the guard's and the mode's as they are now, and both of them.
+	// these overrides. Nil: the guard's and the mode's as they are now, and both of them.
 	Written func() policy.Written
-	Enact   func(words []policy.Word) error
+	Enact   func(overrides []policy.Override) error
 	// Nodes reports whether other nodes serve the same site.
 	Nodes bool
 	// Changes has the lists, account names and tokens read again when another node has
@@ -147,7 +147,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
 		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
-		"Words": c.Words == nil, "Ledger": c.Ledger == nil,
+		"Overrides": c.Overrides == nil, "Ledger": c.Ledger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))
@@ -171,16 +171,16 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 		c.Written, c.Enact = enactHere(c)
 	}
 	control := &Control{config: c, reading: reading}
-	accounts, words := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm), control.ReadPolicy)
-	control.closed = func() { accounts(); words() }
+	accounts, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm), control.ReadPolicy)
+	control.closed = func() { accounts(); overrides() }
 	return control, nil
 }
 
 // enactHere puts the policy in force in the one guard and the mode.
-func enactHere(c Config) (func() policy.Written, func([]policy.Word) error) {
+func enactHere(c Config) (func() policy.Written, func([]policy.Override) error) {
 	written := policy.Written{Policy: c.Guard.Policy(), Mode: c.Mode.Config(), Enforce: true}
-	return func() policy.Written { return written }, func(words []policy.Word) error {
-		p, mode, err := written.With(words)
+	return func() policy.Written { return written }, func(overrides []policy.Override) error {
+		p, mode, err := written.With(overrides)
 		return errors.Join(err, c.Guard.SetPolicy(p), c.Mode.SetConfig(mode))
 	}
 }

@@ -115,9 +115,9 @@ func TestAForceHoldsForItsTimeAndNoLonger(t *testing.T) {
 		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, 0, " "); err != nil {
 			t.Fatal(err)
 		}
-		force := d.Overview(t.Context()).State.Force
-		if !d.w.Mode.On() || force.Who != "admin:eve" || force.Why != "no reason given" || !force.Until.Equal(d.w.Clock.Now().Add(2*time.Hour)) {
-			t.Errorf("on: %v, %+v", d.w.Mode.On(), force)
+		override := d.Overview(t.Context()).State.Override
+		if !d.w.Mode.On() || override.Who != "admin:eve" || override.Why != "no reason given" || !override.Until.Equal(d.w.Clock.Now().Add(2*time.Hour)) {
+			t.Errorf("on: %v, %+v", d.w.Mode.On(), override)
 		}
 		d.w.Clock.Advance(2*time.Hour + time.Second)
 		d.w.Mode.Tick()
@@ -134,9 +134,9 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 		ctx, none := t.Context(), netip.Addr{}
 		every := netip.MustParsePrefix("0.0.0.0/0")
 		for name, err := range map[string]error{
-			"no word":     d.Force(ctx, "x", "maybe", time.Hour, "y"),
+			"no state":    d.Force(ctx, "x", "maybe", time.Hour, "y"),
 			"auto":        d.Force(ctx, "x", captchamode.Automatic, time.Hour, "y"),
-			"too long":    d.Force(ctx, "x", captchamode.ForcedOn, captchamode.MaxForce+1, "y"),
+			"too long":    d.Force(ctx, "x", captchamode.ForcedOn, captchamode.MaxOverride+1, "y"),
 			"negative":    d.Force(ctx, "x", captchamode.ForcedOn, -1, "y"),
 			"long reason": d.Release(ctx, "x", strings.Repeat("y", 501)),
 			"unlock":      d.Unlock(ctx, "x", "", none, ""),

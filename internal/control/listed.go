@@ -135,9 +135,6 @@ func limitText(l guard.Limit) string {
 	if l.Failures == 0 {
 		text = "0 " + l.Action.String()
 	}
-	if l.Throttled {
-		text += " throttled"
-	}
 	if l.Monitor {
 		text += " monitor"
 	}

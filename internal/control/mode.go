@@ -10,7 +10,7 @@ import (
 	"authguard/internal/audit"
 )
 
-// DefaultForce is how long a person's word on CAPTCHA mode holds by default.
+// DefaultForce is the default duration of an override of CAPTCHA mode.
 const DefaultForce = 2 * time.Hour
 
 // noReason stands in the history where a person gave none.
@@ -22,25 +22,25 @@ func spoken(why string) (string, error) {
 	return cmp.Or(why, noReason), err
 }
 
-// Force makes a person's word the mode for a time (R21); 0 is DefaultForce. The
-// error is ErrAsked for a word that is neither on nor off, and for a time that
-// is negative or longer than captchamode.MaxForce.
-func (c *Control) Force(ctx context.Context, who string, word captchamode.Word, hold time.Duration, why string) error {
+// Force overrides the mode for a time (R21); 0 is DefaultForce. The
+// error is ErrAsked for a state that is neither on nor off, and for a time that
+// is negative or longer than captchamode.MaxOverride.
+func (c *Control) Force(ctx context.Context, who string, to captchamode.Forced, hold time.Duration, why string) error {
 	why, err := spoken(why)
 	if err != nil {
 		return err
 	}
-	if word != captchamode.ForcedOn && word != captchamode.ForcedOff {
+	if to != captchamode.ForcedOn && to != captchamode.ForcedOff {
 		return fmt.Errorf("%w: mode must be on, off or auto", ErrAsked)
 	}
-	if hold = cmp.Or(hold, DefaultForce); hold < 0 || hold > captchamode.MaxForce {
-		return fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked, captchamode.MaxForce)
+	if hold = cmp.Or(hold, DefaultForce); hold < 0 || hold > captchamode.MaxOverride {
+		return fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked, captchamode.MaxOverride)
 	}
 	now := c.config.Now()
-	if err := c.config.Mode.Force(captchamode.Force{Word: word, Who: who, Why: why, Since: now, Until: now.Add(hold)}); err != nil {
+	if err := c.config.Mode.Force(captchamode.Override{State: to, Who: who, Why: why, Since: now, Until: now.Add(hold)}); err != nil {
 		return fmt.Errorf("%w: %w", ErrAsked, err)
 	}
-	return c.record(ctx, audit.Action{Who: who, What: "captcha-" + string(word), Detail: fmt.Sprintf("for %v", hold), Why: why})
+	return c.record(ctx, audit.Action{Who: who, What: "captcha-" + string(to), Detail: fmt.Sprintf("for %v", hold), Why: why})
 }
 
 // Release leaves CAPTCHA mode to the machine again.
@@ -54,7 +54,7 @@ func (c *Control) Release(ctx context.Context, who, why string) error {
 }
 
 // Clear empties the pressure on the site, on all nodes, and ends CAPTCHA mode
-// without waiting for its cool-down. A person's word stays. An attack that goes on
+// without waiting for its cool-down. An override stays. An attack that goes on
 // is noticed anew.
 func (c *Control) Clear(ctx context.Context, who, why string) error {
 	why, err := spoken(why)

@@ -132,7 +132,7 @@ func (c *Control) Glance(ctx context.Context, span Span) (Overview, Series) {
 // OffAt is the earliest moment at which the detector switches the mode off; zero: not
 // known, or not cooling down.
 func OffAt(s captchamode.State) time.Time {
-	if s.Level != captchamode.Attack || s.Low.IsZero() || s.Force.Word != captchamode.Automatic {
+	if s.Level != captchamode.Attack || s.Low.IsZero() || s.Override.State != captchamode.Automatic {
 		return time.Time{}
 	}
 	return s.Low.Add(time.Duration(s.CoolDown))

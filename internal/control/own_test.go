@@ -19,7 +19,7 @@ import (
 	"authguard/trusted"
 )
 
-// An owner's word closes the account where authguard keeps it; where another program does,
+// An owner's report closes the account where authguard keeps it; where another program does,
 // it ends what authguard knows of it.
 func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 	t.Parallel()

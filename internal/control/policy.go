@@ -19,9 +19,9 @@ import (
 	"authguard/internal/policy"
 )
 
-// MaxPolicyWord is the longest that a word on the policy can hold by the clock; without a
-// time it holds until it is taken back.
-const MaxPolicyWord = 366 * 24 * time.Hour
+// MaxPolicyOverride is the longest duration of an override of the policy. Without a duration
+// it holds until it is removed.
+const MaxPolicyOverride = 366 * 24 * time.Hour
 
 // What a ladder can be switched to.
 const (
@@ -30,12 +30,12 @@ const (
 	ToFile    = "reset" // back to what the configuration says
 )
 
-// said is what is known of the words on a realm's policy.
+// said is what is known of the overrides of a realm's policy.
 type said struct {
-	mu    sync.Mutex
-	words []policy.Word // as they were read last
-	ended int           // of those had run out when they were last put in force
-	told  string        // what was last wrong with them
+	mu        sync.Mutex
+	overrides []policy.Override // as they were read last
+	ended     int               // of those had run out when they were last put in force
+	told      string            // what was last wrong with them
 }
 
 // A Policy is what is in force, what was said of it, and what it did. Its JSON is the
@@ -44,9 +44,9 @@ type Policy struct {
 	Now time.Time `json:"now"`
 	// Enforce is whether the whole is enforced, and Written what the configuration says
 	// of it. A ladder may say otherwise.
-	Enforce bool          `json:"enforce"`
-	Written bool          `json:"enforce_in_configuration"`
-	Words   []policy.Word `json:"words"`
+	Enforce   bool              `json:"enforce"`
+	Written   bool              `json:"enforce_in_configuration"`
+	Overrides []policy.Override `json:"words"`
 	// Watched are the ladders of which everything only watches.
 	Watched []string `json:"monitored"`
 	Ladders []Ladder `json:"limits"`
@@ -64,9 +64,9 @@ type ModeNumbers struct {
 
 // A Ladder is one of guard.Policy.Ladders.
 type Ladder struct {
-	Name  string       `json:"name"`
-	Word  *policy.Word `json:"word,omitempty"` // that was said of it; nil: the configuration's holds
-	Rungs []Rung       `json:"limits"`
+	Name     string           `json:"name"`
+	Override *policy.Override `json:"word,omitempty"` // that was said of it; nil: the configuration's holds
+	Rungs    []Rung           `json:"limits"`
 }
 
 // A Rung is one limit and what it did in the last day.
@@ -92,20 +92,20 @@ func (l Ladder) Watches() bool {
 
 // Policy is what is in force and what it did.
 func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
-	now, written, words := c.config.Now(), c.config.Written(), c.words()
-	in, mode, _ := written.With(written.Enforceable(words))
+	now, written, overrides := c.config.Now(), c.config.Written(), c.overrides()
+	in, mode, _ := written.With(written.Enforceable(overrides))
 	day, err := c.config.Ledger.LastDay(ctx, c.config.Realm)
 	if err != nil {
 		return p, err
 	}
 	p = Policy{
-		Now: now, Enforce: written.Enforced(words), Written: written.Enforce, Words: append([]policy.Word{}, words...), Watched: []string{},
+		Now: now, Enforce: written.Enforced(overrides), Written: written.Enforce, Overrides: append([]policy.Override{}, overrides...), Watched: []string{},
 		Mode: c.config.Mode.State(), Numbers: ModeNumbers{mode.ThresholdMultiplier, mode.ThresholdMin, mode.ThresholdMax},
 	}
 	for _, name := range in.Ladders() {
 		l := Ladder{Name: name, Rungs: rungsOf(in, mode, name)}
-		if i := slices.IndexFunc(words, func(w policy.Word) bool { return w.Ladder == name }); i >= 0 {
-			l.Word = &words[i]
+		if i := slices.IndexFunc(overrides, func(w policy.Override) bool { return w.Ladder == name }); i >= 0 {
+			l.Override = &overrides[i]
 		}
 		for i := range l.Rungs {
 			l.Rungs[i].take(day, name)
@@ -120,7 +120,7 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 }
 
 // Enforced reports whether the whole is enforced now. A ladder may say otherwise.
-func (c *Control) Enforced() bool { return c.config.Written().Enforced(c.words()) }
+func (c *Control) Enforced() bool { return c.config.Written().Enforced(c.overrides()) }
 
 // take moves what a rung did from the day to the rung.
 func (r *Rung) take(day map[policy.Rung]policy.Met, ladder string) {
@@ -240,7 +240,7 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 		return err
 	}
 	ladder = cmp.Or(ladder, policy.Whole)
-	written, before := c.config.Written(), c.words()
+	written, before := c.config.Written(), c.overrides()
 	if ladders := written.Policy.Ladders(); ladder != policy.Whole && !slices.Contains(ladders, ladder) {
 		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, ladder, strings.Join(ladders, ", "))
 	}
@@ -249,15 +249,15 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 		return fmt.Errorf("%w: missing reason (recorded in the audit log)", ErrAsked)
 	case to != ToWatch && to != ToEnforce && to != ToFile:
 		return fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", ErrAsked, to)
-	case hold < 0 || hold > MaxPolicyWord:
-		return fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end", ErrAsked, duration.Format(MaxPolicyWord))
+	case hold < 0 || hold > MaxPolicyOverride:
+		return fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end", ErrAsked, duration.Format(MaxPolicyOverride))
 	}
 	now := c.config.Now()
-	word := policy.Word{Ladder: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
+	override := policy.Override{Ladder: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
 	if hold > 0 {
-		word.Until = now.Add(hold)
+		override.Until = now.Add(hold)
 	}
-	if err := c.say(ctx, written, before, word, to == ToFile); err != nil {
+	if err := c.say(ctx, written, before, override, to == ToFile); err != nil {
 		return err
 	}
 	if err := c.ReadPolicy(ctx); err != nil {
@@ -267,36 +267,36 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	if hold > 0 && to != ToFile {
 		detail = fmt.Sprintf("%s for %s: %s", ladder, duration.Format(hold), why)
 	}
-	c.tellPolicy(written, before, word)
+	c.tellPolicy(written, before, override)
 	return c.record(ctx, audit.Action{Who: who, What: "policy-" + to, Detail: detail})
 }
 
-// say keeps a word, or ends the one on its ladder.
-func (c *Control) say(ctx context.Context, written policy.Written, before []policy.Word, word policy.Word, back bool) error {
+// say keeps an override, or removes the one on its ladder.
+func (c *Control) say(ctx context.Context, written policy.Written, before []policy.Override, override policy.Override, back bool) error {
 	if back {
-		was, err := c.config.Words.TakeBack(ctx, c.config.Realm, word.Ladder)
+		was, err := c.config.Overrides.Remove(ctx, c.config.Realm, override.Ladder)
 		if err == nil && !was {
 			err = fmt.Errorf("%w: the configured value already applies", ErrAsked)
 		}
 		return err
 	}
-	after := append(slices.DeleteFunc(slices.Clone(before), func(w policy.Word) bool { return w.Ladder == word.Ladder }), word)
+	after := append(slices.DeleteFunc(slices.Clone(before), func(w policy.Override) bool { return w.Ladder == override.Ladder }), override)
 	if _, _, err := written.With(after); err != nil {
 		return fmt.Errorf("%w: %w", ErrAsked, err)
 	}
-	return c.config.Words.Say(ctx, c.config.Realm, word)
+	return c.config.Overrides.Set(ctx, c.config.Realm, override)
 }
 
 // tellPolicy raises an alert for what is only watched from now on, or enforced again: a
 // thief of an administrator's session would begin with the first.
-func (c *Control) tellPolicy(written policy.Written, before []policy.Word, word policy.Word) {
-	were, are := watchedOf(written, before), watchedOf(written, c.words())
+func (c *Control) tellPolicy(written policy.Written, before []policy.Override, override policy.Override) {
+	were, are := watchedOf(written, before), watchedOf(written, c.overrides())
 	less := slices.DeleteFunc(slices.Clone(are), func(l string) bool { return slices.Contains(were, l) })
 	more := slices.DeleteFunc(slices.Clone(were), func(l string) bool { return slices.Contains(are, l) })
-	by := fmt.Sprintf("by %s: %s", alerts.Name(word.Who), alerts.Name(word.Why))
+	by := fmt.Sprintf("by %s: %s", alerts.Name(override.Who), alerts.Name(override.Why))
 	if len(less) > 0 {
-		if !word.Until.IsZero() {
-			by += "\nuntil " + word.Until.UTC().Format(time.RFC3339)
+		if !override.Until.IsZero() {
+			by += "\nuntil " + override.Until.UTC().Format(time.RFC3339)
 		}
 		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyWatched, "Limits are in monitoring mode", "monitoring mode from now on: "+strings.Join(less, ", ")+"\n"+by)
 	}
@@ -306,8 +306,8 @@ func (c *Control) tellPolicy(written policy.Written, before []policy.Word, word 
 }
 
 // watchedOf are the ladders of which everything only watches.
-func watchedOf(written policy.Written, words []policy.Word) (all []string) {
-	p, mode, _ := written.With(written.Enforceable(words))
+func watchedOf(written policy.Written, overrides []policy.Override) (all []string) {
+	p, mode, _ := written.With(written.Enforceable(overrides))
 	for _, name := range p.Ladders() {
 		if (Ladder{Rungs: rungsOf(p, mode, name)}).Watches() {
 			all = append(all, name)
@@ -316,26 +316,26 @@ func watchedOf(written policy.Written, words []policy.Word) (all []string) {
 	return all
 }
 
-// words are those that hold now.
-func (c *Control) words() []policy.Word {
+// overrides are those that hold now.
+func (c *Control) overrides() []policy.Override {
 	c.said.mu.Lock()
 	defer c.said.mu.Unlock()
-	return holding(c.said.words, c.config.Now())
+	return holding(c.said.overrides, c.config.Now())
 }
 
-func holding(words []policy.Word, now time.Time) []policy.Word {
-	return slices.DeleteFunc(slices.Clone(words), func(w policy.Word) bool { return !w.Until.IsZero() && !now.Before(w.Until) })
+func holding(overrides []policy.Override, now time.Time) []policy.Override {
+	return slices.DeleteFunc(slices.Clone(overrides), func(w policy.Override) bool { return !w.Until.IsZero() && !now.Before(w.Until) })
 }
 
 // ReadPolicy reads what was said of the policy and puts it in force. If the database is
 // away, what was read last holds.
 func (c *Control) ReadPolicy(ctx context.Context) error {
-	words, err := c.config.Words.Words(ctx, c.config.Realm)
+	overrides, err := c.config.Overrides.Overrides(ctx, c.config.Realm)
 	if err != nil {
 		return err
 	}
 	c.said.mu.Lock()
-	c.said.words = words
+	c.said.overrides = overrides
 	c.said.mu.Unlock()
 	return c.EnactPolicy()
 }
@@ -344,9 +344,9 @@ func (c *Control) ReadPolicy(ctx context.Context) error {
 func (c *Control) EnactPolicy() error {
 	c.said.mu.Lock()
 	defer c.said.mu.Unlock()
-	words, written := holding(c.said.words, c.config.Now()), c.config.Written()
-	c.said.ended = len(c.said.words) - len(words)
-	_, _, err := written.With(words)
+	overrides, written := holding(c.said.overrides, c.config.Now()), c.config.Written()
+	c.said.ended = len(c.said.overrides) - len(overrides)
+	_, _, err := written.With(overrides)
 	wrong := ""
 	if err != nil {
 		wrong = err.Error()
@@ -355,14 +355,14 @@ func (c *Control) EnactPolicy() error {
 		c.config.Log.Error("what was switched to be enforced cannot be, and is as the configuration says", "error", err)
 	}
 	c.said.told = wrong
-	return c.config.Enact(written.Enforceable(words))
+	return c.config.Enact(written.Enforceable(overrides))
 }
 
-// RunPolicy ends words that have run out, until ctx ends.
+// RunPolicy ends overrides whose time is over, until ctx ends.
 func (c *Control) RunPolicy(ctx context.Context) {
 	failing := false
 	background.Every(ctx, time.Second, func(ctx context.Context) {
-		err := c.EndWords(ctx)
+		err := c.EndOverrides(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			c.config.Log.Error("what was said of the policy has run out, and that could not be recorded yet", "error", err)
 		}
@@ -370,13 +370,13 @@ func (c *Control) RunPolicy(ctx context.Context) {
 	})
 }
 
-// EndWords puts in force that words have run out, at once; and then has it recorded, by
+// EndOverrides puts in force that overrides have ended, at once; and then has it recorded, by
 // one of the nodes.
-func (c *Control) EndWords(ctx context.Context) error {
+func (c *Control) EndOverrides(ctx context.Context) error {
 	c.said.mu.Lock()
-	all, ended, now := slices.Clone(c.said.words), c.said.ended, c.config.Now()
+	all, ended, now := slices.Clone(c.said.overrides), c.said.ended, c.config.Now()
 	c.said.mu.Unlock()
-	over := slices.DeleteFunc(slices.Clone(all), func(w policy.Word) bool { return w.Until.IsZero() || now.Before(w.Until) })
+	over := slices.DeleteFunc(slices.Clone(all), func(w policy.Override) bool { return w.Until.IsZero() || now.Before(w.Until) })
 	if len(over) == 0 {
 		return nil
 	}
@@ -385,10 +385,10 @@ func (c *Control) EndWords(ctx context.Context) error {
 		failed = append(failed, c.EnactPolicy())
 	}
 	for _, w := range over {
-		before := append(c.words(), w)
-		first, err := c.config.Words.End(ctx, c.config.Realm, w)
+		before := append(c.overrides(), w)
+		first, err := c.config.Overrides.End(ctx, c.config.Realm, w)
 		if err == nil && first {
-			c.tellPolicy(c.config.Written(), before, policy.Word{Who: "authguard", Why: "the duration set by " + w.Who + " has ended"})
+			c.tellPolicy(c.config.Written(), before, policy.Override{Who: "authguard", Why: "the duration set by " + w.Who + " has ended"})
 			err = c.record(ctx, audit.Action{Who: "authguard", What: "policy-ended", Detail: w.Ladder + ": " + w.Why})
 		}
 		if err == nil {
@@ -402,27 +402,27 @@ func (c *Control) EndWords(ctx context.Context) error {
 // policyWarning is for the overview: what an administrator, or the configuration, has set
 // to watch only.
 func (c *Control) policyWarning() []Warning {
-	written, words := c.config.Written(), c.words()
-	watched := watchedOf(written, words)
+	written, overrides := c.config.Written(), c.overrides()
+	watched := watchedOf(written, overrides)
 	switch {
 	case len(watched) == 0:
 		return nil
-	case !written.Enforced(words):
+	case !written.Enforced(overrides):
 		text := "All limits log and alert, but do not block"
 		if n := len(written.Policy.Ladders()) - len(watched); n > 0 {
 			text = fmt.Sprintf("In monitoring mode: %s", strings.Join(watched, ", "))
 		}
-		return []Warning{{Code: "limits-monitored", Title: "All limits are in monitoring mode", Text: text + saidOf(words) + ". The page Limits shows what they would have stopped."}}
+		return []Warning{{Code: "limits-monitored", Title: "All limits are in monitoring mode", Text: text + saidOf(overrides) + ". The page Limits shows what they would have stopped."}}
 	}
 	return []Warning{{
 		Code: "limits-monitored", Title: "Some limits are in monitoring mode",
-		Text: "In monitoring mode: " + strings.Join(watched, ", ") + saidOf(words) + ". The page Limits shows what they would have stopped.",
+		Text: "In monitoring mode: " + strings.Join(watched, ", ") + saidOf(overrides) + ". The page Limits shows what they would have stopped.",
 	}}
 }
 
 // saidOf says who set the policy to watch; empty if the configuration did.
-func saidOf(words []policy.Word) string {
-	for _, w := range words {
+func saidOf(overrides []policy.Override) string {
+	for _, w := range overrides {
 		if !w.Enforce {
 			text := ", set by " + w.Who
 			if !w.Until.IsZero() {

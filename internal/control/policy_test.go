@@ -185,7 +185,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		switched("address", control.ToEnforce, time.Hour)
 		is("the whole but one", false, true, false)
 		two.w.Clock.Advance(time.Hour) // the other node's clock says so first
-		if err := errors.Join(two.EndWords(ctx), two.EndWords(ctx)); err != nil {
+		if err := errors.Join(two.EndOverrides(ctx), two.EndOverrides(ctx)); err != nil {
 			t.Fatal(err)
 		}
 		is("after an hour", false, false, false)
@@ -261,7 +261,7 @@ func TestWithoutTheDatabaseWhatWasSaidLastHolds(t *testing.T) {
 			t.Error("it was forgotten with the database")
 		}
 		d.w.Clock.Advance(time.Hour)
-		if d.EndWords(t.Context()) == nil || d.w.Guard.Policy().Account[0].Monitor {
+		if d.EndOverrides(t.Context()) == nil || d.w.Guard.Policy().Account[0].Monitor {
 			t.Error("it did not end by the clock")
 		}
 	})

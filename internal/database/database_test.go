@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"authguard/internal/database"
+	"authguard/internal/postgrestest"
 	"authguard/migrations"
 )
 
@@ -148,7 +149,7 @@ func TestMigrateAppliesEachFileOnce(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, filepath.Join(t.TempDir(), "x.db"))
 	first, err := database.Migrate(t.Context(), db)
-	if err != nil || len(first) == 0 || first[0] != "00001_accounts.sql" {
+	if err != nil || len(first) == 0 || first[0] != "00100_tables.sql" {
 		t.Fatalf("%v, %v", first, err)
 	}
 	again, err := database.Migrate(t.Context(), db)
@@ -203,11 +204,30 @@ func TestANewerDatabaseIsRefused(t *testing.T) {
 	if _, err := database.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)"); err != nil {
+	if _, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := database.Migrate(t.Context(), db); !errors.Is(err, database.ErrTooNew) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestADatabaseOfAnEarlierBuildStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{filepath.Join(t.TempDir(), "x.db"), postgrestest.Shared(t).Database(t) + patient} {
+		db := mustOpen(t, dsn)
+		if _, err := database.Migrate(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("UPDATE goose_db_version SET version_id = version_id - 99 WHERE version_id > 0"); err != nil {
+			t.Fatal(err)
+		}
+		if applied, err := database.Migrate(t.Context(), db); !errors.Is(err, database.ErrTooOld) || len(applied) > 0 {
+			t.Errorf("%v, %v", applied, err)
+		}
+		if state, err := database.StateOf(t.Context(), db); err != nil || !state.TooOld || state.Applied > 0 || state.Newer > 0 {
+			t.Errorf("%+v, %v", state, err)
+		}
 	}
 }
 

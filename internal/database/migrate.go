@@ -28,6 +28,10 @@ const (
 // ErrTooNew means that a newer authguard has already changed the tables.
 var ErrTooNew = errors.New("database: used by a newer authguard than this one")
 
+// ErrTooOld means that a build from before the first release made the tables.
+var ErrTooOld = errors.New("database: created by an earlier build from source, which cannot be migrated: " +
+	"start with a new database (another data: or database:), and import the exported accounts with authguard user import")
+
 // Migrate brings the tables up to date and names the files it applied, oldest
 // first; none if there was nothing to do. Processes that start at once wait for
 // each other, until ctx ends. A file that fails leaves the database as it was
@@ -46,6 +50,11 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
 	provider, err := newProvider(ctx, slow)
 	if err != nil {
 		return nil, err
+	}
+	if state, err := stateOf(ctx, slow, provider); err != nil {
+		return nil, err
+	} else if state.TooOld {
+		return nil, ErrTooOld
 	}
 	results, err := provider.Up(ctx)
 	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
@@ -109,30 +118,41 @@ type State struct {
 	Applied int
 	// Newer is the highest migration that this program does not know; 0: none.
 	Newer int64
+	// TooOld: see ErrTooOld.
+	TooOld bool
 }
 
 // StateOf compares the tables with the migrations in this program. It only
 // reads.
 func StateOf(ctx context.Context, db *sql.DB) (s State, err error) {
 	provider, err := newProvider(ctx, db)
-	var applied []int64
 	if err == nil {
-		applied, err = versions(ctx, db)
+		s, err = stateOf(ctx, db, provider)
 	}
 	if err != nil {
 		return s, fmt.Errorf("database: which migrations it has: %w", err)
 	}
-	newest := int64(0)
-	for _, source := range provider.ListSources() {
-		newest = max(newest, source.Version)
+	return s, nil
+}
+
+func stateOf(ctx context.Context, db *sql.DB, provider *goose.Provider) (s State, err error) {
+	applied, err := versions(ctx, db)
+	if err != nil {
+		return s, err
+	}
+	sources := provider.ListSources() // oldest first
+	for _, source := range sources {
 		if slices.Contains(applied, source.Version) {
 			s.Applied++
 		} else {
 			s.Missing = append(s.Missing, filepath.Base(source.Path))
 		}
 	}
-	if highest := slices.Max(append(applied, 0)); highest > newest {
-		s.Newer = highest
+	for _, version := range applied {
+		s.TooOld = s.TooOld || 0 < version && version < sources[0].Version // goose begins at 0
+		if version > sources[len(sources)-1].Version {
+			s.Newer = max(s.Newer, version)
+		}
 	}
 	return s, nil
 }

@@ -35,7 +35,7 @@ func TestPostgresMigrationsAreAppliedOnce(t *testing.T) {
 	if err != nil || len(again) != 0 {
 		t.Errorf("the second run applied %v, %v", again, err)
 	}
-	if _, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)"); err != nil {
+	if _, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := database.Migrate(t.Context(), db); !errors.Is(err, database.ErrTooNew) {
@@ -308,5 +308,21 @@ func TestAnEndedContextEndsAStatement(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+func TestPostgresComparesNamesByteByByte(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, postgrestest.Shared(t).Database(t)+patient)
+	if _, err := database.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	const query = `SELECT COUNT(*) FROM information_schema.columns WHERE collation_name = 'C'
+		AND (table_name, column_name) IN (('accounts', 'username'), ('accounts', 'email'), ('account_names', 'name'),
+		('places', 'account'), ('lists', 'cidr'), ('sessions', 'token_hash'), ('audit', 'account'),
+		('accounts', 'realm'), ('account_names', 'realm'), ('sessions', 'realm'), ('passes', 'realm'))`
+	var n int
+	if err := db.QueryRow(query).Scan(&n); err != nil || n != 11 {
+		t.Errorf("%d columns (%v), want 11", n, err)
 	}
 }

@@ -41,12 +41,13 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 // whether they exist and are usable.
 func tables(ctx context.Context, db *sql.DB, n *notes) bool {
 	state, err := database.StateOf(ctx, db)
-	if err == nil && state.Newer == 0 && state.Applied == 0 {
+	if err == nil && state.Newer == 0 && state.Applied == 0 && !state.TooOld {
 		n.ok("migrations", "has no tables yet; authguard serve creates them.")
 		return false
 	}
 	return n.check("migrations", "has the tables of this version.",
 		problem(err != nil, "Let authguard's role read the table goose_db_version; see authguard migrate.", "does not return its version: %s.", why(err)),
+		problem(state.TooOld, "See the problem of start.", "is from an earlier build from source, which cannot be migrated."),
 		problem(state.Newer > 0, "Run the newest authguard on every node, or restore the backup from before the upgrade.",
 			"was used by a newer authguard (migration %d), so this version does not start with it.", state.Newer),
 		advice(len(state.Missing) > 0, "Restart the server with this version: it migrates the database.",

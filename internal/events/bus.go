@@ -85,11 +85,11 @@ type ModeSwitch struct {
 	// Cause is a stable code: one of those above, or the detector's, such as
 	// "failure-rate".
 	Cause string
-	// Who and Why belong to the person whose word holds, or who ended one.
+	// Who and Why belong to the administrator whose override holds, or who ended one.
 	Who, Why string
 	// Pressure and Threshold are in failures per minute, at the time.
 	Pressure, Threshold float64
-	// Until is when a person's word ends; zero if it does not.
+	// Until is when an override ends; zero if it does not.
 	Until time.Time
 }
 

@@ -170,9 +170,6 @@ func LimitText(e *guard.Event) string {
 	}
 	r := e.Reasons[0]
 	text := fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Action, r.Subject)
-	if r.Limit.Throttled {
-		text += " throttled"
-	}
 	if r.Limit.Monitor {
 		text += " monitor"
 	}

@@ -1,7 +1,7 @@
 // Package modestore keeps CAPTCHA mode in the SQL database: what was learned,
-// a person's word, and the history of switches. Over a database that several
-// nodes share, a word said on one of them comes into force on all: the others
-// hear of it through internal/changes.
+// the last override, and the history of switches. Over a database that several
+// nodes share, an override on one of them comes into force on all: the others
+// learn of it through internal/changes.
 //
 // Saving is off the hot path: switches are queued and written in the background,
 // what was learned is saved every few seconds.
@@ -64,7 +64,7 @@ type entry struct {
 func New(c Config) *Store { return &Store{config: c, wake: make(chan struct{}, 1)} }
 
 // Switched queues a switch to be saved and never blocks. One that was adopted is
-// saved by the node that made it. When the queue is full only a person's word
+// saved by the node that made it. When the queue is full only an override
 // still finds room.
 func (s *Store) Switched(one captchamode.Switch) {
 	if one.Adopted {
@@ -99,7 +99,7 @@ func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 			saved = captchamode.Snapshot{}
 		}
 	}
-	if saved.Force, err = s.word(ctx); err != nil {
+	if saved.Override, err = s.override(ctx); err != nil {
 		return fmt.Errorf("modestore: load: %w", err)
 	}
 	mode.Restore(saved)
@@ -125,32 +125,32 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Sync writes the switches that wait, and then makes the last word that a person
-// said on any node the mode's. Call it whenever changes.Mode has changed.
+// Sync writes the switches that wait, and then puts the last override of any node
+// in force. Call it whenever changes.Mode has changed.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.writeAll(ctx); err != nil {
 		return err
 	}
-	word, err := s.word(ctx)
+	override, err := s.override(ctx)
 	if err != nil {
 		return fmt.Errorf("modestore: sync: %w", err)
 	}
 	s.mu.Lock()
-	waiting := len(s.queue) > 0 // a word said here meanwhile is newer; Sync is called again when it is written
+	waiting := len(s.queue) > 0 // an override made here meanwhile is newer; Sync is called again when it is written
 	s.mu.Unlock()
 	if !waiting {
-		s.mode.AdoptOverride(word)
+		s.mode.AdoptOverride(override)
 	}
 	return nil
 }
 
-// word is the last one that a person said; the zero Force if nobody ever has.
-func (s *Store) word(ctx context.Context) (f captchamode.Force, err error) {
+// override is the last one of any node; the zero Override if there was none.
+func (s *Store) override(ctx context.Context) (f captchamode.Override, err error) {
 	var since, until int64
 	err = s.config.DB.QueryRowContext(ctx, `SELECT state, who, why, since, until FROM mode_words WHERE realm = $1`, s.config.Realm).
-		Scan(&f.Word, &f.Who, &f.Why, &since, &until)
+		Scan(&f.State, &f.Who, &f.Why, &since, &until)
 	if errors.Is(err, sql.ErrNoRows) {
-		return captchamode.Force{}, nil
+		return captchamode.Override{}, nil
 	}
 	f.Since, f.Until = time.UnixMilli(since), time.UnixMilli(until)
 	return f, err
@@ -158,7 +158,7 @@ func (s *Store) word(ctx context.Context) (f captchamode.Force, err error) {
 
 func (s *Store) save(ctx context.Context) error {
 	m := s.mode.Save()
-	m.Force = captchamode.Force{} // has a table of its own
+	m.Override = captchamode.Override{} // has a table of its own
 	learned, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s *Store) writeAll(ctx context.Context) error {
 	}
 }
 
-// write writes the history's row and, after a person's word or its end, what is
+// write writes the history's row and, after an override or its end, what is
 // in force now.
 func (s *Store) write(ctx context.Context, e entry) error {
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
@@ -203,7 +203,7 @@ func (s *Store) write(ctx context.Context, e entry) error {
 		first, err := true, error(nil)
 		switch e.Cause {
 		case captchamode.ByPerson:
-			err = s.writeWord(ctx, tx, e)
+			err = s.writeOverride(ctx, tx, e)
 		case captchamode.ByExpiry:
 			first, err = s.writeEnd(ctx, tx, e)
 		}
@@ -213,7 +213,7 @@ func (s *Store) write(ctx context.Context, e entry) error {
 		_, err = tx.ExecContext(ctx, `INSERT INTO mode_history (id, realm, at, from_state, to_state, cause, who, why, pressure, threshold)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 			e.id, s.config.Realm, e.At.UnixMilli(), e.Was(), e.Now(), string(e.Cause),
-			sqltx.Clean(e.Force.Who), sqltx.Clean(e.Force.Why), float64(e.Pressure), e.Threshold)
+			sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), float64(e.Pressure), e.Threshold)
 		return err
 	})
 	if e.tried && sqltx.Taken(err) {
@@ -222,24 +222,24 @@ func (s *Store) write(ctx context.Context, e entry) error {
 	return err
 }
 
-// writeWord makes the word the last one. At the first try it is, whatever the
-// clocks say; later on somebody may have said another one meanwhile.
-func (s *Store) writeWord(ctx context.Context, tx *sql.Tx, e entry) error {
+// writeOverride makes the override the last one. At the first try it is, whatever the
+// clocks say; at a later one, another node may have made a newer one.
+func (s *Store) writeOverride(ctx context.Context, tx *sql.Tx, e entry) error {
 	query := `INSERT INTO mode_words (realm, id, state, who, why, since, until) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (realm) DO UPDATE SET id = excluded.id, state = excluded.state, who = excluded.who, why = excluded.why,
 		since = excluded.since, until = excluded.until`
 	if e.tried {
 		query += ` WHERE mode_words.since <= excluded.since`
 	}
-	_, err := tx.ExecContext(ctx, query, s.config.Realm, e.id, string(e.Force.Word),
-		sqltx.Clean(e.Force.Who), sqltx.Clean(e.Force.Why), e.Force.Since.UnixMilli(), max(0, e.Force.Until.UnixMilli()))
+	_, err := tx.ExecContext(ctx, query, s.config.Realm, e.id, string(e.Override.State),
+		sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), e.Override.Since.UnixMilli(), max(0, e.Override.Until.UnixMilli()))
 	if err != nil {
 		return err
 	}
 	return changes.Bump(ctx, tx, changes.Mode(s.config.Realm))
 }
 
-// writeEnd notes that the word has run out. Every node does so by itself; the
+// writeEnd notes that the override has ended. Every node does so by itself; the
 // first one writes the history.
 func (s *Store) writeEnd(ctx context.Context, tx *sql.Tx, e entry) (first bool, err error) {
 	rows, err := sqltx.Exec(ctx, tx, `UPDATE mode_words SET state = '' WHERE realm = $1 AND state <> '' AND until <= $2`,

@@ -37,7 +37,7 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 		}
 		var group background.Group
 		group.Start(store.Run)
-		if err := mode.Force(captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Until: now.Add(time.Hour)}); err != nil {
+		if err := mode.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Until: now.Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		group.Stop()
@@ -51,8 +51,8 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, after := mode.State(), second.State()
-		if !second.On() || after.Force.Who != "ann" || after.Force.Why != "a botnet" {
-			t.Errorf("the word was lost: %+v", after.Force)
+		if !second.On() || after.Override.Who != "ann" || after.Override.Why != "a botnet" {
+			t.Errorf("the override was lost: %+v", after.Override)
 		}
 		if after.Normal != before.Normal || after.Normal == 0 {
 			t.Errorf("normal was %v, is %v", before.Normal, after.Normal)

@@ -64,19 +64,19 @@ func (n *node) flush(t *testing.T) {
 	}
 }
 
-func (n *node) force(t *testing.T, word captchamode.Word, who string, hold time.Duration) captchamode.Force {
+func (n *node) force(t *testing.T, to captchamode.Forced, who string, hold time.Duration) captchamode.Override {
 	t.Helper()
-	f := captchamode.Force{Word: word, Who: who, Why: "why of " + who, Since: n.now, Until: n.now.Add(hold)}
+	f := captchamode.Override{State: to, Who: who, Why: "why of " + who, Since: n.now, Until: n.now.Add(hold)}
 	if err := n.mode.Force(f); err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func (n *node) wants(t *testing.T, on bool, f captchamode.Force) {
+func (n *node) wants(t *testing.T, on bool, f captchamode.Override) {
 	t.Helper()
-	got := n.mode.State().Force
-	if n.mode.On() != on || got.Word != f.Word || got.Who != f.Who || got.Why != f.Why || !got.Since.Equal(f.Since) || !got.Until.Equal(f.Until) {
+	got := n.mode.State().Override
+	if n.mode.On() != on || got.State != f.State || got.Who != f.Who || got.Why != f.Why || !got.Since.Equal(f.Since) || !got.Until.Equal(f.Until) {
 		t.Errorf("on: %v, %+v; want %v, %+v", n.mode.On(), got, on, f)
 	}
 }
@@ -104,15 +104,15 @@ func TestAWordOnOneNodeIsInForceOnAllAndReleasedOnAll(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		a, b := newNode(t, db), newNode(t, db)
-		word := a.force(t, captchamode.ForcedOn, "ann", time.Hour)
+		override := a.force(t, captchamode.ForcedOn, "ann", time.Hour)
 		a.flush(t)
 		for range 3 {
 			a.poll(t)
 			b.poll(t)
 		}
-		a.wants(t, true, word)
-		b.wants(t, true, word)
-		newNode(t, db).wants(t, true, word)
+		a.wants(t, true, override)
+		b.wants(t, true, override)
+		newNode(t, db).wants(t, true, override)
 
 		b.now = b.now.Add(time.Second)
 		b.mode.Release("bob", "over")
@@ -121,16 +121,16 @@ func TestAWordOnOneNodeIsInForceOnAllAndReleasedOnAll(t *testing.T) {
 			a.poll(t)
 			b.poll(t)
 		}
-		a.wants(t, false, captchamode.Force{})
-		b.wants(t, false, captchamode.Force{})
-		newNode(t, db).wants(t, false, captchamode.Force{})
+		a.wants(t, false, captchamode.Override{})
+		b.wants(t, false, captchamode.Override{})
+		newNode(t, db).wants(t, false, captchamode.Override{})
 		if got := history(t, db); got != "forced ann on, forced bob off" {
 			t.Errorf("on record: %s", got)
 		}
 		if len(a.told) != 1 || len(b.told) != 1 {
 			t.Errorf("told %d and %d times, want once each", len(a.told), len(b.told))
 		}
-		if s := a.mode.Switches(); len(s) != 2 || s[0].Adopted || !s[1].Adopted || s[1].Force.Who != "bob" || s[1].Force.Why != "over" {
+		if s := a.mode.Switches(); len(s) != 2 || s[0].Adopted || !s[1].Adopted || s[1].Override.Who != "bob" || s[1].Override.Why != "over" {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -173,12 +173,12 @@ func TestTheEndOfAWordIsOnRecordOnce(t *testing.T) {
 		}
 		a.poll(t)
 		b.poll(t)
-		a.wants(t, false, captchamode.Force{})
-		b.wants(t, false, captchamode.Force{})
+		a.wants(t, false, captchamode.Override{})
+		b.wants(t, false, captchamode.Override{})
 		if got := history(t, db); got != "forced ann on, expired  off" {
 			t.Errorf("on record: %s", got)
 		}
-		newNode(t, db).wants(t, false, captchamode.Force{})
+		newNode(t, db).wants(t, false, captchamode.Override{})
 	})
 }
 
@@ -186,7 +186,7 @@ func TestAMachinesSwitchLeavesAPersonsWordAlone(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		a, b := newNode(t, db), newNode(t, db)
-		word := a.force(t, captchamode.ForcedOff, "ann", time.Hour)
+		override := a.force(t, captchamode.ForcedOff, "ann", time.Hour)
 		a.flush(t)
 		for i := range 200 { // an attack that only this node has seen, before it polls
 			b.mode.Observe(captchamode.Failure, [16]byte{byte(i)})
@@ -197,8 +197,8 @@ func TestAMachinesSwitchLeavesAPersonsWordAlone(t *testing.T) {
 		b.flush(t)
 		a.poll(t)
 		b.poll(t)
-		a.wants(t, false, word)
-		b.wants(t, false, word)
+		a.wants(t, false, override)
+		b.wants(t, false, override)
 	})
 }
 
@@ -206,11 +206,11 @@ func TestAnAdoptedSwitchIsNotOnRecordAndChangesNoWord(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		a, b := newNode(t, db), newNode(t, db)
-		word := a.force(t, captchamode.ForcedOn, "ann", time.Hour)
+		override := a.force(t, captchamode.ForcedOn, "ann", time.Hour)
 		a.flush(t)
 		b.store.Switched(captchamode.Switch{At: b.now, On: true, Cause: captchamode.ByPressure, Adopted: true})
 		b.poll(t)
-		b.wants(t, true, word)
+		b.wants(t, true, override)
 		a.poll(t)
 		if got := history(t, db); got != "forced ann on" {
 			t.Errorf("on record: %s", got)
@@ -227,25 +227,25 @@ func TestAWordWaitsForADatabaseThatFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.now = a.now.Add(time.Second)
-		word := a.force(t, captchamode.ForcedOn, "a\x00n\xffn", time.Hour)
+		override := a.force(t, captchamode.ForcedOn, "a\x00n\xffn", time.Hour)
 		for _, n := range []*node{a, b} {
 			if n.watch.Poll(t.Context()) == nil && n.store.Sync(t.Context()) == nil {
 				t.Error("no error")
 			}
 		}
-		a.wants(t, true, word)
+		a.wants(t, true, override)
 		b.wants(t, false, old)
 		if _, err := db.Exec(`ALTER TABLE away RENAME TO mode_history`); err != nil {
 			t.Fatal(err)
 		}
 		a.flush(t)
-		b.flush(t) // an older word, late
+		b.flush(t) // an older override, late
 		a.poll(t)
 		b.poll(t)
-		word.Who, word.Why = "a\uFFFDn\uFFFDn", "why of a\uFFFDn\uFFFDn"
-		b.wants(t, true, word)
+		override.Who, override.Why = "a\uFFFDn\uFFFDn", "why of a\uFFFDn\uFFFDn"
+		b.wants(t, true, override)
 		if !a.mode.On() {
-			t.Error("a node has lost its own word")
+			t.Error("a node has lost its own override")
 		}
 	})
 }

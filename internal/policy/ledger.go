@@ -208,11 +208,7 @@ func LimitText(l guard.Limit) string {
 	if l.Failures == 0 {
 		return "0 " + l.Action.String()
 	}
-	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Action)
-	if l.Throttled {
-		text += " throttled"
-	}
-	return text
+	return fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Action)
 }
 
 // met counts one; the caller holds the lock.

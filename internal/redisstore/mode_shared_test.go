@@ -548,7 +548,7 @@ func attackIsNotLearned(t *testing.T, open opener) {
 func forcedOff(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	for _, n := range s.nodes {
-		must(t, n.mode.Force(captchamode.Force{Word: captchamode.ForcedOff, Who: "a", Why: "b", Until: s.Now().Add(time.Hour)}))
+		must(t, n.mode.Force(captchamode.Override{State: captchamode.ForcedOff, Who: "a", Why: "b", Until: s.Now().Add(time.Hour)}))
 	}
 	s.nodes[0].fail(20)
 	s.nodes[1].fail(20)

@@ -217,9 +217,6 @@ func Text(s trial.Setup) string {
 		var words []string
 		for _, r := range rungs {
 			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Action))
-			if r.Throttled {
-				words[len(words)-1] += " throttled"
-			}
 			if r.Monitor {
 				words[len(words)-1] += " monitor"
 			}

@@ -108,13 +108,12 @@ func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
 	t.Parallel()
 	s := defaults()
 	s.Policy.Address = []guard.Limit{{Failures: 7, Window: 90 * time.Second, Action: guard.Challenge, Monitor: true}, {Failures: 70, Window: 36 * time.Hour, Action: guard.Block}}
-	s.Policy.Account = append(s.Policy.Account, guard.Limit{Failures: 2, Window: 24 * time.Hour, Action: guard.Challenge, Throttled: true})
 	s.Policy.PairDelay.After, s.Mode.ThresholdMultiplier, s.Mode.ThresholdMin = 2, 8, 12
 	loaded, err := config.Parse("found", []byte(tune.Text(s)), nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, tune.Text(s))
 	}
-	if p := loaded.Policy(); !reflect.DeepEqual(p.Address, s.Policy.Address) || !reflect.DeepEqual(p.Account, s.Policy.Account) || p.PairDelay != s.Policy.PairDelay {
+	if p := loaded.Policy(); !reflect.DeepEqual(p.Address, s.Policy.Address) || p.PairDelay != s.Policy.PairDelay {
 		t.Errorf("%+v\n%+v", p, s.Policy)
 	}
 	if loaded.CAPTCHAMode.Mode != s.Mode {

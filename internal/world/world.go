@@ -382,8 +382,8 @@ func (Labour) Check(_ context.Context, _ challenge.Task, answer string) (bool, e
 // Force switches CAPTCHA mode on.
 func (w *World) Force(t testing.TB) {
 	t.Helper()
-	err := w.Mode.Force(captchamode.Force{
-		Word: captchamode.ForcedOn, Who: "test", Why: "test", Until: w.Clock.Now().Add(captchamode.MaxForce),
+	err := w.Mode.Force(captchamode.Override{
+		State: captchamode.ForcedOn, Who: "test", Why: "test", Until: w.Clock.Now().Add(captchamode.MaxOverride),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -212,10 +212,10 @@ func TestTheModeIsForcedForATimeAndReleased(t *testing.T) {
 	o := newOffice(t)
 	var m struct {
 		On    bool
-		Force captchamode.Force
+		Force captchamode.Override
 	}
 	o.mustAsk(t, "PUT", "/api/mode", `{"mode":"on","for":"10m","reason":"drill"}`, &m)
-	if !m.On || m.Force.Word != captchamode.ForcedOn || m.Force.Why != "drill" || !m.Force.Until.Equal(o.Clock.Now().Add(10*time.Minute)) {
+	if !m.On || m.Force.State != captchamode.ForcedOn || m.Force.Why != "drill" || !m.Force.Until.Equal(o.Clock.Now().Add(10*time.Minute)) {
 		t.Errorf("forced: %+v", m)
 	}
 	o.mustAsk(t, "PUT", "/api/mode", `{"mode":"auto"}`, &m)

@@ -64,8 +64,8 @@ func TestTheWireFormOfAnExplanationStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden("refused", "account=ann")
-	if err := o.Mode.Force(captchamode.Force{
-		Word: captchamode.ForcedOn, Who: "test", Why: "test", Since: o.Clock.Now(), Until: o.Clock.Now().Add(time.Hour),
+	if err := o.Mode.Force(captchamode.Override{
+		State: captchamode.ForcedOn, Who: "test", Why: "test", Since: o.Clock.Now(), Until: o.Clock.Now().Add(time.Hour),
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func switchMode(ctx context.Context, to *control.Control, who, mode, how, reason
 		return "CAPTCHA mode is automatic again.", to.Release(ctx, who, reason)
 	case "on", "off":
 		hold = cmp.Or(hold, control.DefaultForce)
-		return "CAPTCHA mode is forced " + mode + " for " + guard.Spell(hold) + ".", to.Force(ctx, who, captchamode.Word(mode), hold, reason)
+		return "CAPTCHA mode is forced " + mode + " for " + guard.Spell(hold) + ".", to.Force(ctx, who, captchamode.Forced(mode), hold, reason)
 	}
 	return "", web.Invalid("mode: must be on, off, auto or clear, not %.20q", mode)
 }

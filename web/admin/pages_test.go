@@ -80,8 +80,8 @@ func TestTheModeIsSwitchedByAFormAndSaidOnce(t *testing.T) {
 	c.admit(t, "ann", accounts.Admin, false)
 	page := c.submit(t, "/mode", url.Values{"mode": {"on"}, "for": {"10m"}, "reason": {"<drill>"}})
 	state := c.Mode.State()
-	if !c.Mode.On() || state.Force.Who != "admin:ann" || !state.Force.Until.Equal(c.Clock.Now().Add(10*time.Minute)) {
-		t.Errorf("%+v", state.Force)
+	if !c.Mode.On() || state.Override.Who != "admin:ann" || !state.Override.Until.Equal(c.Clock.Now().Add(10*time.Minute)) {
+		t.Errorf("%+v", state.Override)
 	}
 	for _, part := range []string{"CAPTCHA mode is forced on for 10 minutes.", "&lt;drill&gt;", "admin:ann"} {
 		if !strings.Contains(page, part) {

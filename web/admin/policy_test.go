@@ -59,11 +59,11 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 		Mode any `json:"mode"`
 	}
 	c.mustAsk(t, "GET", "/api/policy", "", &p)
-	if len(p.Words) != 1 || p.Words[0].Ladder != "account" || p.Words[0].Until.IsZero() {
-		t.Errorf("%+v", p.Words)
+	if len(p.Overrides) != 1 || p.Overrides[0].Ladder != "account" || p.Overrides[0].Until.IsZero() {
+		t.Errorf("%+v", p.Overrides)
 	}
 	c.mustAsk(t, "PUT", "/api/policy", `{"limit":"all","to":"reset","reason":"enough"}`, &p)
-	if len(p.Words) != 0 || !p.Enforce || len(p.Watched) != 0 {
+	if len(p.Overrides) != 0 || !p.Enforce || len(p.Watched) != 0 {
 		t.Errorf("%+v", p)
 	}
 	for question, want := range map[string]string{

@@ -197,12 +197,12 @@ func (c change) To() string {
 		return "CAPTCHA mode reset"
 	case c.Cause == captchamode.BySteadiness:
 		return "Steady failure rate just below the threshold"
-	case c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.ForcedOff: // strangers may be slowed all the same
+	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // strangers may be slowed all the same
 		return "CAPTCHA mode off"
 	}
 	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Throttling unknown clients"}[captchamode.Switch(c).Now()]
 	to = cmp.Or(to, "CAPTCHA mode off")
-	if c.Cause == captchamode.ByExpiry || c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.Automatic {
+	if c.Cause == captchamode.ByExpiry || c.Cause == captchamode.ByPerson && c.Override.State == captchamode.Automatic {
 		return to + ", automatic again"
 	}
 	return to
@@ -314,7 +314,7 @@ type status struct {
 }
 
 // Forced reports whether a person has overruled the detector.
-func (s status) Forced() bool { return s.Force.Word != captchamode.Automatic }
+func (s status) Forced() bool { return s.Override.State != captchamode.Automatic }
 
 // CoolingDown reports whether the detector has the mode on and may end it.
 func (s status) CoolingDown() bool { return s.On && !s.Forced() }
@@ -333,7 +333,7 @@ func (s status) Verdict() verdict {
 		return verdict{"Attack subsiding — CAPTCHA mode still on", solve, "on"}
 	case s.On:
 		return verdict{"CAPTCHA mode on", solve, "on"}
-	case attack && s.Force.Word == captchamode.ForcedOff:
+	case attack && s.Override.State == captchamode.ForcedOff:
 		return verdict{"Under attack — CAPTCHA mode forced off", "The failure rate is above the threshold, but an administrator has forced CAPTCHA mode off. " +
 			"Account and IP address limits still apply.", "attack"}
 	case attack:

@@ -36,7 +36,7 @@ func (v PolicyView) Verdict() (said verdict) {
 	default:
 		said = verdict{Tone: "on", Headline: "Most limits are in monitoring mode", Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
 	}
-	if len(v.Policy.Words) == 0 {
+	if len(v.Policy.Overrides) == 0 {
 		said.Meaning += " The configuration sets this."
 	}
 	return said
@@ -99,11 +99,11 @@ func (l ladder) Jump() string {
 func (l ladder) ID() string { return "on-" + strings.ReplaceAll(l.Name, ":", "-") }
 
 // Switches lead to what it can be switched to.
-func (l ladder) Switches() []turn { return l.view.switches(l.Name, l.Watches(), l.Word != nil) }
+func (l ladder) Switches() []turn { return l.view.switches(l.Name, l.Watches(), l.Override != nil) }
 
 // Switches lead to what the whole can be switched to.
 func (v PolicyView) Switches() []turn {
-	return v.switches(policy.Whole, !v.Policy.Enforce, len(v.Policy.Words) > 0)
+	return v.switches(policy.Whole, !v.Policy.Enforce, len(v.Policy.Overrides) > 0)
 }
 
 // The buttons.

@@ -239,7 +239,7 @@ func attacked() NowView {
 	subjects := []control.Subject{
 		{Top: control.Top{Name: hostile, Failures: 1234, LastSeen: noon}, Next: "challenge"}, {Top: control.Top{Name: "198.51.100.7"}, Next: "proceed"},
 	}
-	forced := captchamode.Force{Word: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
+	forced := captchamode.Override{State: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
 	return NowView{
 		Admin: around("/"), Span: control.LastDay, Series: control.Series{Each: time.Minute, Pressure: hour(40), Points: []control.Point{
 			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
@@ -248,14 +248,14 @@ func attacked() NowView {
 			Now: noon, Botnet: true, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2, ByAddress: control.Spread{Scattered: true, Names: 800, Loud: 1, Left: 600}}, Nodes: true,
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "trusted_proxies: [10.0.0.1]"}},
 			State: captchamode.State{
-				Level: captchamode.Attack, On: true, Force: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
+				Level: captchamode.Attack, On: true, Override: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
 			},
 			Attacks:   []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon.Add(-10 * time.Minute)}},
 			Addresses: subjects, Accounts: subjects,
 			Networks: []control.Subject{{Top: control.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
 				{Top: control.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},
 			Reasons:  []control.Subject{{Top: control.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
-			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Force: forced}},
+			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Override: forced}},
 		},
 	}
 }
@@ -417,13 +417,13 @@ var notANumber = math.NaN()
 // watchedPolicy is a policy of which a part only watches, and somebody is about to say so
 // of all.
 func watchedPolicy() PolicyView {
-	word := policy.Word{Ladder: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
+	override := policy.Override{Ladder: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
 	met := policy.Met{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1, More: true, People: []policy.Person{{Account: hostile, Address: "2001:db8::/64"}}}
 	return PolicyView{Admin: around("/policy"), Switch: "all", To: "monitor", Policy: control.Policy{
-		Now: noon, Enforce: true, Written: true, Words: []policy.Word{word}, Watched: []string{"account", "list:tor"},
+		Now: noon, Enforce: true, Written: true, Overrides: []policy.Override{override}, Watched: []string{"account", "list:tor"},
 		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: control.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
 		Ladders: []control.Ladder{
-			{Name: "account", Word: &word, Rungs: []control.Rung{
+			{Name: "account", Override: &override, Rungs: []control.Rung{
 				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Watched: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},

@@ -73,14 +73,14 @@ func FuzzNamesNeverHideAnything(f *testing.F) {
 
 func TestTheHeadlineSaysWhoDecides(t *testing.T) {
 	t.Parallel()
-	on, off := captchamode.Force{Word: captchamode.ForcedOn}, captchamode.Force{Word: captchamode.ForcedOff}
+	on, off := captchamode.Override{State: captchamode.ForcedOn}, captchamode.Override{State: captchamode.ForcedOff}
 	for want, state := range map[string]captchamode.State{
 		"No attack":                                {},
 		"Throttling unknown clients":               {Level: captchamode.Slow},
 		"Under attack — CAPTCHA mode on":           {Level: captchamode.Attack, On: true},
 		"Attack subsiding — CAPTCHA mode still on": {On: true},
-		"CAPTCHA mode on":                          {On: true, Force: on},
-		"Under attack — CAPTCHA mode forced off":   {Level: captchamode.Attack, Force: off},
+		"CAPTCHA mode on":                          {On: true, Override: on},
+		"Under attack — CAPTCHA mode forced off":   {Level: captchamode.Attack, Override: off},
 	} {
 		if got := (status{State: state}).Verdict(); got.Headline != want || got.Meaning == "" || got.Tone == "" {
 			t.Errorf("%+v is %q", state, got)

@@ -1,8 +1,9 @@
-// Package policy keeps what administrators say of a realm's policy while the server runs,
-// whether its limits are enforced or only watched, and counts whom each limit met.
+// Package policy keeps administrators' overrides of a realm's policy while the server runs,
+// whether its limits are enforced or only monitored, and counts the clients that each limit
+// affected.
 //
-// What the configuration says is the base. A word on a ladder overrules it for all of the
-// ladder's limits, and one on the whole overrules the setting enforce.
+// The configuration is the base. An override of a ladder replaces it for all of the ladder's
+// limits, and an override of the whole replaces the setting enforce.
 package policy
 
 import (
@@ -18,17 +19,17 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// Whole is the ladder of a word on the whole policy.
+// Whole is the ladder of an override of the whole policy.
 const Whole = "all"
 
-// A Word is what an administrator said of a ladder.
-type Word struct {
+// An Override is an administrator's decision about a ladder.
+type Override struct {
 	Ladder  string    `json:"limit"` // one of guard.Policy.Ladders, or Whole
 	Enforce bool      `json:"enforce"`
 	Who     string    `json:"who"`
 	Why     string    `json:"why"`
 	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until,omitzero"` // zero: until somebody takes it back
+	Until   time.Time `json:"until,omitzero"` // zero: until it is removed
 }
 
 // A Written is a policy as the configuration has it.
@@ -39,8 +40,8 @@ type Written struct {
 }
 
 // Enforced reports whether the whole is enforced, where no ladder says otherwise.
-func (w Written) Enforced(words []Word) bool {
-	for _, one := range words {
+func (w Written) Enforced(overrides []Override) bool {
+	for _, one := range overrides {
 		if one.Ladder == Whole {
 			return one.Enforce
 		}
@@ -48,31 +49,31 @@ func (w Written) Enforced(words []Word) bool {
 	return w.Enforce
 }
 
-// With is what is in force while these words hold: none of them has run out. Whatever is
+// With is what is in force while these overrides hold: none of them has ended. Whatever is
 // only watched, attempts in the guard's other directories, which are the administrators',
 // are enforced as the configuration says. The error is that of a policy that cannot be
 // (R8).
-func (w Written) With(words []Word) (guard.Policy, captchamode.Config, error) {
-	said, whole := map[string]guard.Word{}, guard.AsWritten
-	if !w.Enforced(words) {
-		whole = guard.Watched
+func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, error) {
+	said, whole := map[string]guard.Override{}, guard.AsWritten
+	if !w.Enforced(overrides) {
+		whole = guard.Monitored
 	}
-	for _, one := range words {
-		said[one.Ladder] = guard.Watched
+	for _, one := range overrides {
+		said[one.Ladder] = guard.Monitored
 		if one.Enforce {
 			said[one.Ladder] = guard.Enforced
 		}
 	}
 	delete(said, Whole)
-	say := func(ladder string) guard.Word {
-		if word, ok := said[ladder]; ok {
-			return word
+	say := func(ladder string) guard.Override {
+		if override, ok := said[ladder]; ok {
+			return override
 		}
 		return whole
 	}
-	p, mode := w.Policy.Switched(say), w.Mode
+	p, mode := w.Policy.Overridden(say), w.Mode
 	mode.Monitor = say(guard.ModeLadder).On(mode.Monitor)
-	if whole == guard.Watched || mode.Monitor || len(said) > 0 {
+	if whole == guard.Monitored || mode.Monitor || len(said) > 0 {
 		strict := w.Policy
 		strict.Events = nil
 		p.Directories = &strict
@@ -80,26 +81,26 @@ func (w Written) With(words []Word) (guard.Policy, captchamode.Config, error) {
 	return p, mode, p.Validate()
 }
 
-// Enforceable leaves out the words that enforce a ladder, if the policy could not be so:
+// Enforceable leaves out the overrides that enforce a ladder, if the policy could not be so:
 // the configuration may have changed since they were said.
-func (w Written) Enforceable(words []Word) []Word {
-	if _, _, err := w.With(words); err == nil {
-		return words
+func (w Written) Enforceable(overrides []Override) []Override {
+	if _, _, err := w.With(overrides); err == nil {
+		return overrides
 	}
-	return slices.DeleteFunc(slices.Clone(words), func(w Word) bool { return w.Enforce && w.Ladder != Whole })
+	return slices.DeleteFunc(slices.Clone(overrides), func(w Override) bool { return w.Enforce && w.Ladder != Whole })
 }
 
-// A Table keeps the words of all realms. It is safe for concurrent use.
+// A Table keeps the overrides of all realms. It is safe for concurrent use.
 type Table struct{ db *sql.DB }
 
 // NewTable returns a table over a migrated database.
 func NewTable(db *sql.DB) *Table { return &Table{db} }
 
-// Words are those that were said of a realm and not taken back, those that have run out
-// among them, in the order of their ladders.
-func (t *Table) Words(ctx context.Context, realm string) (all []Word, err error) {
+// Overrides are those of a realm that were not removed, ended ones among them, in the order
+// of their ladders.
+func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, err error) {
 	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
-		var w Word
+		var w Override
 		var enforce, since, until int64
 		err := rows.Scan(&w.Ladder, &enforce, &w.Who, &w.Why, &since, &until)
 		w.Enforce, w.Since = enforce != 0, time.UnixMilli(since)
@@ -110,13 +111,13 @@ func (t *Table) Words(ctx context.Context, realm string) (all []Word, err error)
 		return err
 	}, `SELECT ladder, enforce, who, why, since, until FROM policy_words WHERE realm = $1 ORDER BY ladder`, realm)
 	if err != nil {
-		return nil, fmt.Errorf("policy: words: %w", err)
+		return nil, fmt.Errorf("policy: overrides: %w", err)
 	}
 	return all, nil
 }
 
-// Say makes a word the one on its ladder, for all nodes.
-func (t *Table) Say(ctx context.Context, realm string, w Word) error {
+// Set makes an override the one on its ladder, for all nodes.
+func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 	enforce, until := 0, int64(0)
 	if w.Enforce {
 		enforce = 1
@@ -130,8 +131,8 @@ func (t *Table) Say(ctx context.Context, realm string, w Word) error {
 	return err
 }
 
-// TakeBack ends the word on a ladder; with Whole, all words of the realm.
-func (t *Table) TakeBack(ctx context.Context, realm, ladder string) (was bool, err error) {
+// Remove ends the override of a ladder; with Whole, all of the realm.
+func (t *Table) Remove(ctx context.Context, realm, ladder string) (was bool, err error) {
 	query, args := `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2`, []any{realm, ladder}
 	if ladder == Whole {
 		query, args = `DELETE FROM policy_words WHERE realm = $1`, args[:1]
@@ -140,8 +141,8 @@ func (t *Table) TakeBack(ctx context.Context, realm, ladder string) (was bool, e
 	return rows > 0, err
 }
 
-// End deletes a word that has run out, and reports whether this node was the first to.
-func (t *Table) End(ctx context.Context, realm string, w Word) (first bool, err error) {
+// End deletes an override that has ended, and reports whether this node was the first to.
+func (t *Table) End(ctx context.Context, realm string, w Override) (first bool, err error) {
 	rows, err := t.change(ctx, realm, `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2 AND since = $3 AND until = $4`,
 		realm, w.Ladder, w.Since.UnixMilli(), w.Until.UnixMilli())
 	return rows > 0, err

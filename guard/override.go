@@ -20,16 +20,16 @@ const (
 	ofEvent = "event:"
 )
 
-// A Word says whether limits are enforced, whatever they say themselves.
-type Word uint8
+// An Override says whether limits are enforced, instead of their own Monitor.
+type Override uint8
 
 const (
-	AsWritten Word = iota // each limit's own Monitor holds
-	Watched               // only watched
+	AsWritten Override = iota // each limit's own Monitor holds
+	Monitored                 // only monitored
 	Enforced
 )
 
-// Ladders are the names of all that Switched asks for: those of the policy that limit
+// Ladders are the names of all that Overridden asks for: those of the policy that limit
 // anything, in the order in which people read them, and the mode.
 func (p Policy) Ladders() (all []string) {
 	for _, one := range []struct {
@@ -55,28 +55,28 @@ func (p Policy) Ladders() (all []string) {
 	return all
 }
 
-// Switched is the policy with another word on its ladders, each asked for by its name.
+// Overridden is the policy with an override of each ladder, asked for by its name.
 // Limits that only alert stop nothing, and stay as they are.
-func (p Policy) Switched(say func(ladder string) Word) Policy {
+func (p Policy) Overridden(say func(ladder string) Override) Policy {
 	p.PairDelay.Monitor = say(PairDelayLadder).On(p.PairDelay.Monitor)
 	p.Spray.Monitor = say(SprayLadder).On(p.Spray.Monitor)
 	for name, limits := range map[string]*[]Limit{
 		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "known-client": &p.KnownClient, "fingerprint": &p.Fingerprint, "site": &p.Site,
 	} {
-		*limits = switched(*limits, say(name))
+		*limits = overridden(*limits, say(name))
 	}
 	p.Lists = slices.Clone(p.Lists)
 	for i := range p.Lists {
 		l := &p.Lists[i]
-		word := say(ofList + l.Name)
-		l.Monitor, l.Limits = word.On(l.Monitor), switched(l.Limits, word)
+		override := say(ofList + l.Name)
+		l.Monitor, l.Limits = override.On(l.Monitor), overridden(l.Limits, override)
 	}
 	p.Events = maps.Clone(p.Events)
 	for name, limits := range p.Events {
-		word, limits := say(ofEvent+name), slices.Clone(limits)
+		override, limits := say(ofEvent+name), slices.Clone(limits)
 		for i := range limits {
 			if limits[i].Action != Alert {
-				limits[i].Monitor = word.On(limits[i].Monitor)
+				limits[i].Monitor = override.On(limits[i].Monitor)
 			}
 		}
 		p.Events[name] = limits
@@ -84,20 +84,20 @@ func (p Policy) Switched(say func(ladder string) Word) Policy {
 	return p
 }
 
-func switched(limits []Limit, word Word) []Limit {
+func overridden(limits []Limit, override Override) []Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
 		if limits[i].Action != Alert {
-			limits[i].Monitor = word.On(limits[i].Monitor)
+			limits[i].Monitor = override.On(limits[i].Monitor)
 		}
 	}
 	return limits
 }
 
-// On is Monitor by the word.
-func (w Word) On(monitor bool) bool {
+// On is Monitor by the override.
+func (w Override) On(monitor bool) bool {
 	switch w {
-	case Watched:
+	case Monitored:
 		return true
 	case Enforced:
 		return false

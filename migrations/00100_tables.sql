@@ -1,0 +1,365 @@
+-- +goose Up
+-- A user name or email address belongs to a realm: the same name in two realms is two
+-- accounts. member_of are the groups, sorted and separated by commas. needs_code: the
+-- password may be known to an attacker, so an unknown client needs a verification code
+-- until the account has a new password.
+CREATE TABLE accounts (
+    id            TEXT    NOT NULL PRIMARY KEY,
+    realm         TEXT    NOT NULL DEFAULT 'default',
+    username      TEXT    NOT NULL,
+    email         TEXT,
+    password_hash TEXT    NOT NULL,
+    role          TEXT    NOT NULL DEFAULT 'user' CHECK (role IN ('user', 'admin')),
+    disabled      BOOLEAN NOT NULL DEFAULT FALSE,
+    must_change   BOOLEAN NOT NULL DEFAULT FALSE,
+    version       BIGINT  NOT NULL DEFAULT 1,
+    created_at    BIGINT  NOT NULL,
+    changed_at    BIGINT  NOT NULL,
+    member_of     TEXT    NOT NULL DEFAULT '',
+    needs_code    BOOLEAN NOT NULL DEFAULT FALSE,
+    CONSTRAINT accounts_username_key UNIQUE (realm, username),
+    CONSTRAINT accounts_email_key UNIQUE (realm, email)
+);
+CREATE INDEX accounts_changed_at ON accounts (changed_at);
+
+-- One row for each name that an account signs in with, so that a user name is never
+-- another account's email address: UNIQUE on two columns cannot express that.
+CREATE TABLE account_names (
+    realm   TEXT NOT NULL DEFAULT 'default',
+    name    TEXT NOT NULL,
+    account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    PRIMARY KEY (realm, name)
+);
+CREATE INDEX account_names_account ON account_names (account);
+
+-- MFA of administrators. The secret of TOTP is sealed with the server's keys, and counts
+-- once a code has confirmed it. last_step is the newest time step of an accepted code: no
+-- code is accepted twice (RFC 6238, section 5.2).
+CREATE TABLE totp (
+    account      TEXT   NOT NULL PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
+    secret       TEXT   NOT NULL,
+    last_step    BIGINT NOT NULL DEFAULT 0,
+    created_at   BIGINT NOT NULL,
+    confirmed_at BIGINT NOT NULL DEFAULT 0,
+    used_at      BIGINT NOT NULL DEFAULT 0
+);
+
+-- data is the credential record of WebAuthn as JSON: public keys, no secrets. A passkey
+-- is accepted at host alone, the name at which it was made.
+CREATE TABLE passkeys (
+    id         TEXT   NOT NULL PRIMARY KEY,
+    account    TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    host       TEXT   NOT NULL,
+    name       TEXT   NOT NULL DEFAULT '',
+    data       TEXT   NOT NULL,
+    sign_count BIGINT NOT NULL DEFAULT 0,
+    cloned_at  BIGINT NOT NULL DEFAULT 0,
+    created_at BIGINT NOT NULL,
+    used_at    BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX passkeys_account ON passkeys (account);
+
+-- The WebAuthn challenges that were answered, until they would have expired.
+CREATE TABLE passkey_answers (
+    challenge  TEXT   NOT NULL PRIMARY KEY,
+    expires_at BIGINT NOT NULL
+);
+
+-- code_hash is HMAC-SHA-256 of the code with a key of the server. A used code is deleted.
+CREATE TABLE recovery_codes (
+    code_hash  TEXT   NOT NULL PRIMARY KEY,
+    account    TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    created_at BIGINT NOT NULL
+);
+CREATE INDEX recovery_codes_account ON recovery_codes (account);
+
+-- token_hash is SHA-256 of the token in hex: a stolen dump opens no session. data is
+-- base64. idle_for: unused for so long, the session ends (0: never). An ended session stays
+-- until it would have expired: a request in progress must not write it again.
+CREATE TABLE sessions (
+    token_hash TEXT   NOT NULL PRIMARY KEY,
+    realm      TEXT   NOT NULL DEFAULT 'default',
+    data       TEXT   NOT NULL,
+    account    TEXT   NOT NULL DEFAULT '',
+    expires_at BIGINT NOT NULL,
+    door       TEXT   NOT NULL DEFAULT '',
+    address    TEXT   NOT NULL DEFAULT '',
+    agent      TEXT   NOT NULL DEFAULT '',
+    started_at BIGINT NOT NULL DEFAULT 0,
+    seen_at    BIGINT NOT NULL DEFAULT 0,
+    idle_for   BIGINT NOT NULL DEFAULT 0,
+    ended_at   BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX sessions_account ON sessions (account);
+CREATE INDEX sessions_expires_at ON sessions (expires_at);
+
+-- Verification codes. code_hash is SHA-256 of the code in hex. place and asked_from are
+-- keyed digests in hex: '' until a client has used the code, and if no unknown client
+-- requested it.
+CREATE TABLE passes (
+    code_hash  TEXT   NOT NULL PRIMARY KEY,
+    realm      TEXT   NOT NULL DEFAULT 'default',
+    directory  TEXT   NOT NULL,
+    account    TEXT   NOT NULL,
+    place      TEXT   NOT NULL DEFAULT '',
+    tries      BIGINT NOT NULL DEFAULT 0,
+    asked_from TEXT   NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    used_at    BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX passes_account ON passes (account);
+CREATE INDEX passes_asked_from ON passes (asked_from);
+CREATE INDEX passes_expires_at ON passes (expires_at);
+
+-- Emails to users about a login from a new client. id is half of the token in the email's
+-- link; the other half is derived from it with the server's keys, so that a stolen dump
+-- holds no link. due_at: when to send (0: sent). used_at: when the user reported the login
+-- (0: not reported).
+CREATE TABLE login_notices (
+    id        TEXT   NOT NULL PRIMARY KEY,
+    realm     TEXT   NOT NULL,
+    directory TEXT   NOT NULL DEFAULT '',
+    account   TEXT   NOT NULL,
+    address   TEXT   NOT NULL DEFAULT '',
+    agent     TEXT   NOT NULL DEFAULT '',
+    at        BIGINT NOT NULL,
+    due_at    BIGINT NOT NULL,
+    tries     BIGINT NOT NULL DEFAULT 0,
+    used_at   BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX login_notices_account ON login_notices (realm, account, at);
+CREATE INDEX login_notices_due ON login_notices (due_at) WHERE due_at > 0;
+CREATE INDEX login_notices_at ON login_notices (at);
+
+-- Known clients. account and place are keyed digests in hex. status: 1 known, 2 its limit
+-- is used up.
+CREATE TABLE places (
+    account    TEXT     NOT NULL,
+    place      TEXT     NOT NULL,
+    status     SMALLINT NOT NULL,
+    first_used BIGINT   NOT NULL,
+    last_used  BIGINT   NOT NULL,
+    PRIMARY KEY (account, place)
+);
+CREATE INDEX places_lru ON places (account, last_used);
+CREATE INDEX places_last_used ON places (last_used);
+
+-- reset_at: device cookies issued at or before it are void (0: never reset).
+-- changed_at: a client was removed; other processes read the account again.
+CREATE TABLE place_resets (
+    account    TEXT   NOT NULL PRIMARY KEY,
+    reset_at   BIGINT NOT NULL,
+    changed_at BIGINT NOT NULL
+);
+CREATE INDEX place_resets_changed_at ON place_resets (changed_at);
+
+-- Allowlist and blocklist, one verdict for each range. told: an alert has said that the
+-- entry is about to expire.
+CREATE TABLE lists (
+    id         TEXT   NOT NULL PRIMARY KEY,
+    cidr       TEXT   NOT NULL UNIQUE,
+    verdict    TEXT   NOT NULL CHECK (verdict IN ('allow', 'block')),
+    note       TEXT   NOT NULL DEFAULT '',
+    created_by TEXT   NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    told       BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX lists_expires_at ON lists (expires_at);
+
+-- Hits of the IP lists in each hour of a day: nodes add to one row.
+CREATE TABLE list_hits (
+    realm   TEXT   NOT NULL,
+    list    TEXT   NOT NULL,
+    hour    BIGINT NOT NULL,
+    met     BIGINT NOT NULL,
+    stopped BIGINT NOT NULL,
+    PRIMARY KEY (realm, list, hour)
+);
+
+-- The last override of CAPTCHA mode, one for each realm; state '' ends it. id tells two
+-- overrides apart.
+CREATE TABLE mode_words (
+    realm TEXT   NOT NULL PRIMARY KEY,
+    id    TEXT   NOT NULL,
+    state TEXT   NOT NULL CHECK (state IN ('on', 'off', '')),
+    who   TEXT   NOT NULL DEFAULT '',
+    why   TEXT   NOT NULL DEFAULT '',
+    since BIGINT NOT NULL,
+    until BIGINT NOT NULL
+);
+
+CREATE TABLE mode_history (
+    id         TEXT   NOT NULL PRIMARY KEY,
+    realm      TEXT   NOT NULL,
+    at         BIGINT NOT NULL,
+    from_state TEXT   NOT NULL,
+    to_state   TEXT   NOT NULL,
+    cause      TEXT   NOT NULL,
+    who        TEXT   NOT NULL DEFAULT '',
+    why        TEXT   NOT NULL DEFAULT '',
+    pressure   DOUBLE PRECISION NOT NULL DEFAULT 0,
+    threshold  DOUBLE PRECISION NOT NULL DEFAULT 0
+);
+CREATE INDEX mode_history_at ON mode_history (realm, at);
+
+-- The learned baseline, a small JSON text by name ("default/normal").
+CREATE TABLE mode_state (
+    name       TEXT   NOT NULL PRIMARY KEY,
+    value      TEXT   NOT NULL,
+    changed_at BIGINT NOT NULL
+);
+
+-- Administrators' overrides of limits, one for each subject or for all. until is 0 for an
+-- override without an end.
+CREATE TABLE policy_words (
+    realm   TEXT   NOT NULL,
+    ladder  TEXT   NOT NULL,
+    enforce BIGINT NOT NULL,
+    who     TEXT   NOT NULL,
+    why     TEXT   NOT NULL,
+    since   BIGINT NOT NULL,
+    until   BIGINT NOT NULL,
+    PRIMARY KEY (realm, ladder)
+);
+
+-- Accounts and IP addresses that each limit affected in each hour of a day: nodes add to
+-- one row. A row without account and address sums up those beyond the bound. later: the
+-- account signed in afterwards.
+CREATE TABLE policy_met (
+    realm   TEXT   NOT NULL,
+    hour    BIGINT NOT NULL,
+    ladder  TEXT   NOT NULL,
+    rung    TEXT   NOT NULL,
+    watched BIGINT NOT NULL,
+    account TEXT   NOT NULL,
+    address TEXT   NOT NULL,
+    first   BIGINT NOT NULL,
+    count   BIGINT NOT NULL,
+    later   BIGINT NOT NULL,
+    PRIMARY KEY (realm, hour, ladder, rung, watched, account, address)
+);
+CREATE INDEX policy_met_pair ON policy_met (realm, account, address);
+
+-- Data that nodes hold in memory, by name, and how often it has changed. The number grows
+-- in the transaction of the change: a node that reads the number reads the change.
+CREATE TABLE changes (
+    name    TEXT   NOT NULL PRIMARY KEY,
+    version BIGINT NOT NULL
+);
+
+-- Values that are the same on all nodes, by name.
+CREATE TABLE settings (
+    name       TEXT   NOT NULL PRIMARY KEY,
+    value      TEXT   NOT NULL,
+    changed_at BIGINT NOT NULL
+);
+
+-- Bearer tokens: with scopes for the administration's API, without for the decision API.
+-- token_hash is SHA-256 of the token in hex. A revoked token is deleted; the audit log has
+-- it. maker is the administrator who made it ('': a command on the server). confined: with
+-- scopes, valid for its realm alone.
+CREATE TABLE api_tokens (
+    token_hash TEXT    NOT NULL PRIMARY KEY,
+    realm      TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    created_by TEXT    NOT NULL DEFAULT '',
+    created_at BIGINT  NOT NULL,
+    scopes     TEXT    NOT NULL DEFAULT '',
+    maker      TEXT    NOT NULL DEFAULT '',
+    expires_at BIGINT  NOT NULL DEFAULT 0,
+    used_at    BIGINT  NOT NULL DEFAULT 0,
+    confined   BOOLEAN NOT NULL DEFAULT FALSE,
+    UNIQUE (realm, name)
+);
+
+-- The outbox of alerts, one row for each channel. shelf is bounded JSON: the queue, the
+-- message in delivery, its node and its state. id is a keyed digest of the channel's
+-- address, which has secrets in it. seen_at is when a node last had the channel in its
+-- configuration.
+CREATE TABLE alert_channels (
+    id      TEXT   NOT NULL PRIMARY KEY,
+    shelf   TEXT   NOT NULL DEFAULT '{}',
+    made_at BIGINT NOT NULL,
+    seen_at BIGINT NOT NULL
+);
+
+-- The alerts of the overview: one row for alerts of a kind that are raised together. body
+-- is plain text; a client's input in it is escaped.
+CREATE TABLE alerts (
+    id    BIGINT NOT NULL PRIMARY KEY,
+    at    BIGINT NOT NULL,
+    realm TEXT   NOT NULL DEFAULT '',
+    kind  TEXT   NOT NULL,
+    title TEXT   NOT NULL,
+    body  TEXT   NOT NULL,
+    count BIGINT NOT NULL DEFAULT 1
+);
+CREATE INDEX alerts_kind ON alerts (kind, id);
+
+-- ended_at is 0 while an attack runs; then there is one of a kind and subject, however many
+-- nodes detect it. summary is JSON of all nodes' records once it is over: no password, and
+-- nothing that reveals one. part_of is the attack on the whole site that continues it.
+CREATE TABLE attacks (
+    id       TEXT   NOT NULL PRIMARY KEY,
+    realm    TEXT   NOT NULL,
+    kind     TEXT   NOT NULL CHECK (kind IN ('site', 'account', 'address', 'spray')),
+    subject  TEXT   NOT NULL DEFAULT '',
+    began_at BIGINT NOT NULL,
+    last_at  BIGINT NOT NULL,
+    ended_at BIGINT NOT NULL DEFAULT 0,
+    part_of  TEXT   NOT NULL DEFAULT '',
+    summary  TEXT   NOT NULL DEFAULT ''
+);
+CREATE UNIQUE INDEX attacks_running ON attacks (realm, kind, subject) WHERE ended_at = 0;
+CREATE INDEX attacks_began ON attacks (realm, began_at);
+
+-- The record of each process: JSON that it replaces, so that a repeated write counts
+-- nothing twice. The sum is in attacks.summary when the attack is over.
+CREATE TABLE attack_parts (
+    attack TEXT NOT NULL REFERENCES attacks (id) ON DELETE CASCADE,
+    node   TEXT NOT NULL,
+    data   TEXT NOT NULL,
+    PRIMARY KEY (attack, node)
+);
+
+-- Logins from new clients during the attack. why has codes, separated by commas; '' if
+-- nothing but the new client was unusual.
+CREATE TABLE attack_logins (
+    attack   TEXT   NOT NULL REFERENCES attacks (id) ON DELETE CASCADE,
+    account  TEXT   NOT NULL,
+    address  TEXT   NOT NULL,
+    door     TEXT   NOT NULL DEFAULT '',
+    why      TEXT   NOT NULL DEFAULT '',
+    failures BIGINT NOT NULL DEFAULT 0,
+    first_at BIGINT NOT NULL,
+    last_at  BIGINT NOT NULL,
+    PRIMARY KEY (attack, account, address)
+);
+
+-- The last operation of each kind on an account, for any attack.
+CREATE TABLE attack_operations (
+    realm   TEXT   NOT NULL,
+    account TEXT   NOT NULL,
+    what    TEXT   NOT NULL CHECK (what IN ('sessions', 'known-clients', 'password')),
+    at      BIGINT NOT NULL,
+    who     TEXT   NOT NULL,
+    why     TEXT   NOT NULL DEFAULT '',
+    PRIMARY KEY (realm, account, what)
+);
+
+-- Attempts that each process has counted before an attack on an account, or by an IP
+-- address, is one: the nodes add up what is too little on each. A row that is older than
+-- the pause that ends an attack counts nothing.
+CREATE TABLE attack_runs (
+    realm    TEXT   NOT NULL,
+    kind     TEXT   NOT NULL CHECK (kind IN ('account', 'address')),
+    subject  TEXT   NOT NULL,
+    node     TEXT   NOT NULL,
+    attempts BIGINT NOT NULL,
+    good     BIGINT NOT NULL,
+    last_at  BIGINT NOT NULL,
+    PRIMARY KEY (realm, kind, subject, node)
+);
+CREATE INDEX attack_runs_last ON attack_runs (last_at);
