@@ -70,6 +70,11 @@ func TestR7AKillForgetsNoCharge(t *testing.T) {
 			t.Errorf("guess %d, after as many kills: room %v", n, room)
 		}
 	}
+	var usage [1]failures.Usage
+	must(t, begun(t, c, path).Read(t.Context(), []failures.Subject{victim}, usage[:], nil))
+	if usage[0].Over == 0 || usage[0].Failed != usage[0].Over {
+		t.Errorf("%+v: what was undecided has failed, and no attempt waits for it", usage[0])
+	}
 }
 
 func TestR7WhatIsTakenBackAndClearedStaysSoAfterAKill(t *testing.T) {
