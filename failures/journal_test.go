@@ -284,14 +284,17 @@ func TestASnapshotOfAnotherOwnerIsRefused(t *testing.T) {
 		}
 		return m
 	}
-	m := owned(1)
-	fail(t, m, victim)
-	if err := m.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	for owner, want := range map[byte]error{0: nil, 1: nil, 2: failures.ErrOtherOwner} {
-		if _, err := owned(owner).Load(path); !errors.Is(err, want) {
-			t.Errorf("owner %d: %v, want %v", owner, err, want)
+	for saved, wants := range map[byte]map[byte]error{
+		0: {0: nil, 1: nil}, // no owner is noted
+		1: {0: nil, 1: nil, 2: failures.ErrOtherOwner},
+	} {
+		m := owned(saved)
+		fail(t, m, victim)
+		must(t, m.Save(path))
+		for owner, want := range wants {
+			if _, err := owned(owner).Load(path); !errors.Is(err, want) {
+				t.Errorf("owner %d, saved by %d: %v, want %v", owner, saved, err, want)
+			}
 		}
 	}
 }
