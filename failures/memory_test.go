@@ -103,6 +103,10 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 			t.Fatalf("key %d: %+v before, %+v after", n, before[0], after[0])
 		}
 	}
+	c.Advance(failurestest.Retain + time.Millisecond)
+	if l, err := newMemory(t, c, 0).Load(path); err != nil || l.Keys != 0 {
+		t.Errorf("loaded %+v, %v; want no key: all charges are too old to count", l, err)
+	}
 }
 
 func TestDamagedSnapshotIsRefusedWhole(t *testing.T) {
