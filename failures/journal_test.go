@@ -3,7 +3,9 @@ package failures_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -69,6 +71,11 @@ func TestR7AKillForgetsNoCharge(t *testing.T) {
 		if room := fail(t, begun(t, c, path), victim); room != (n < 5) {
 			t.Errorf("guess %d, after as many kills: room %v", n, room)
 		}
+	}
+	var usage [1]failures.Usage
+	must(t, begun(t, c, path).Read(t.Context(), []failures.Subject{victim}, usage[:], nil))
+	if usage[0].Over == 0 || usage[0].Failed != usage[0].Over {
+		t.Errorf("%+v: what was undecided has failed, and no attempt waits for it", usage[0])
 	}
 }
 
@@ -261,6 +268,52 @@ func TestALostJournalIsSaid(t *testing.T) {
 	}
 }
 
+// A shard is saved as of a moment of its own. Here the last one was saved before three charges,
+// and the victim's after them: the journal has records that one of them has and the other lacks.
+func TestR7ShardsSavedAtDifferentTimesNeitherLoseNorDouble(t *testing.T) {
+	t.Parallel()
+	clock, path := newClock(), filepath.Join(t.TempDir(), "counters")
+	m := begun(t, clock, path)
+	for range 3 {
+		fail(t, m, victim)
+	}
+	first := path + ".journal-00000000000000000001"
+	old, err := os.ReadFile(first)
+	must(t, err)
+	must(t, m.Save(path))
+	fail(t, m, victim) // in the second journal
+	load := func(what string, charges int, lost uint64) {
+		t.Helper()
+		into := newMemory(t, clock, 0)
+		l, err := into.Load(path)
+		if must(t, err); count(t, into, victim) != charges || l.Lost != lost {
+			t.Errorf("%s: %d charges, want %d; %d lost, want %d", what, count(t, into, victim), charges, l.Lost, lost)
+		}
+	}
+	damaged := bytes.Clone(old)
+	damaged[len(old)/2] ^= 1
+	must(t, os.WriteFile(first, damaged, 0o600))
+	load("a damaged journal that the snapshot has outlived", 4, 0)
+
+	snapshot, err := os.ReadFile(path)
+	must(t, err)
+	number := bytes.Index(snapshot, []byte{255, 3, 0, 0, 0, 0, 0, 0, 0}) + 1 // of the last shard
+	snapshot[number] = 0
+	sum := crc32.Checksum(snapshot[:len(snapshot)-crc32.Size], crc32.MakeTable(crc32.Castagnoli))
+	must(t, os.WriteFile(path, binary.LittleEndian.AppendUint32(snapshot[:len(snapshot)-crc32.Size], sum), 0o600))
+	must(t, os.WriteFile(first, old, 0o600))
+	load("both journals", 4, 0)
+	must(t, os.Remove(first))
+	load("without the first", 4, 3)
+	files, _ := filepath.Glob(path + ".journal-*")
+	for _, name := range files {
+		must(t, os.Remove(name))
+	}
+	load("without any", 3, 0)
+	fail(t, begun(t, clock, path), victim)
+	load("charged since", 4, 3)
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -279,14 +332,17 @@ func TestASnapshotOfAnotherOwnerIsRefused(t *testing.T) {
 		}
 		return m
 	}
-	m := owned(1)
-	fail(t, m, victim)
-	if err := m.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	for owner, want := range map[byte]error{0: nil, 1: nil, 2: failures.ErrOtherOwner} {
-		if _, err := owned(owner).Load(path); !errors.Is(err, want) {
-			t.Errorf("owner %d: %v, want %v", owner, err, want)
+	for saved, wants := range map[byte]map[byte]error{
+		0: {0: nil, 1: nil}, // no owner is noted
+		1: {0: nil, 1: nil, 2: failures.ErrOtherOwner},
+	} {
+		m := owned(saved)
+		fail(t, m, victim)
+		must(t, m.Save(path))
+		for owner, want := range wants {
+			if _, err := owned(owner).Load(path); !errors.Is(err, want) {
+				t.Errorf("owner %d, saved by %d: %v, want %v", owner, saved, err, want)
+			}
 		}
 	}
 }

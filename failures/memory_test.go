@@ -103,6 +103,10 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 			t.Fatalf("key %d: %+v before, %+v after", n, before[0], after[0])
 		}
 	}
+	c.Advance(failurestest.Retain + time.Millisecond)
+	if l, err := newMemory(t, c, 0).Load(path); err != nil || l.Keys != 0 {
+		t.Errorf("loaded %+v, %v; want no key: all charges are too old to count", l, err)
+	}
 }
 
 func TestDamagedSnapshotIsRefusedWhole(t *testing.T) {
@@ -139,24 +143,32 @@ func TestDamagedSnapshotIsRefusedWhole(t *testing.T) {
 
 func TestSnapshotFromAWrongClockCountsFromNow(t *testing.T) {
 	t.Parallel()
-	ahead, right := newClock(), newClock()
-	ahead.Advance(365 * 24 * time.Hour)
-	m := newMemory(t, ahead, 0)
-	for range 5 {
+	for _, killed := range []bool{false, true} { // then the journal alone is left
+		ahead, right := newClock(), newClock()
+		ahead.Advance(365 * 24 * time.Hour)
+		path := filepath.Join(t.TempDir(), "counters")
+		m := begun(t, ahead, path)
 		fail(t, m, victim)
-	}
-	path := filepath.Join(t.TempDir(), "counters")
-	if err := m.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	again := newMemory(t, right, 0)
-	if _, err := again.Load(path); err != nil {
-		t.Fatal(err)
-	}
-	right.Advance(failurestest.Retain + time.Second)
-	again.Sweep()
-	if !fail(t, again, victim) {
-		t.Error("a charge from a clock that was ahead is held for ever")
+		ahead.Advance(time.Minute)
+		for range 4 {
+			fail(t, m, victim)
+		}
+		if !killed {
+			must(t, m.Save(path))
+		}
+		again := begun(t, right, path)
+		if fail(t, again, victim) {
+			t.Errorf("killed %v: charges from a clock that was ahead are forgotten", killed)
+		}
+		right.Advance(failurestest.Retain - 30*time.Second) // by a snapshot, the first was made a minute before the others
+		if fail(t, again, victim) != !killed {
+			t.Errorf("killed %v: the age of a charge is not what it was", killed)
+		}
+		right.Advance(time.Minute)
+		again.Sweep()
+		if !fail(t, again, victim) {
+			t.Errorf("killed %v: a charge from a clock that was ahead is held for ever", killed)
+		}
 	}
 }
 

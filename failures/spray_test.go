@@ -185,3 +185,31 @@ func TestSpraysContract(t *testing.T) {
 		}
 	})
 }
+
+// A network beyond its share renews its oldest misses, and adds no account to the report.
+func TestR28AFullShareKeepsItsNewestMisses(t *testing.T) {
+	t.Parallel()
+	const many = 10
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	told := 0
+	s := failures.NewSprays(func(failures.Spray) { told++ })
+	add := func(account, network int, at time.Time) {
+		s.Add(failures.Miss{Value: 7, Account: uint32(account), Network: uint16(network)}, many, at)
+	}
+	for i := range 5 { // the first three fill the share
+		add(i, 1, noon.Add(time.Duration(i/3)*12*time.Hour))
+	}
+	later := noon.Add(24*time.Hour + time.Minute)
+	for i := range 8 {
+		add(100+i, 100+i, later)
+	}
+	if !s.Has(failures.Miss{Value: 7, Network: 99}, later) {
+		t.Error("not found: two misses of the network are twelve hours old")
+	}
+	for i := range 200 {
+		add(1000+i, 1, later)
+	}
+	if told != 1 {
+		t.Errorf("reported %d times, want once", told)
+	}
+}
