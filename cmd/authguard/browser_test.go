@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/chromedp"
 
 	"authguard/captchamode/challenge"
@@ -46,13 +48,20 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 
 func (b *tab) goTo(url string) { b.t.Helper(); b.do("going to "+url, chromedp.Navigate(url)) }
 
-// eval is the value of a JavaScript expression, as text.
-func (b *tab) eval(expression string) string {
+// eval is the value of a JavaScript expression, as text: in the next page if this one is being left.
+func (b *tab) eval(expression string) (value string) {
 	b.t.Helper()
-	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression))
-	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
-	}
+	redistest.Until(b.t, "a page", func() bool {
+		var err error
+		value, err = chromedp.Run(b.ctx, chromedp.Evaluate[string](expression))
+		if left, ok := errors.AsType[*cdproto.Error](err); ok && left.Code == -32000 { // Inspected target navigated or closed
+			return false
+		}
+		if err != nil {
+			b.t.Fatalf("%s: %v", expression, err)
+		}
+		return true
+	})
 	return value
 }
 
