@@ -248,7 +248,7 @@ func TestAnySQLTableLogsInAsTheDocsSay(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := newServer(t, recipe(t, "Anything with SQL", "database", theirs))
+	s := newServer(t, recipe(t, "SQL queries", "database", theirs))
 	allIn(t, s, 117, "kim", "KIM@example.org", "LEE", "lee@example.org")
 	if told := s.must("explain", "--account", "Kim"); !strings.Contains(told, "account: 2 of 5 failures") {
 		t.Errorf("two wrong passwords by two names are no two failures of one account:\n%s", told)
