@@ -117,7 +117,7 @@ func printProxy(to io.Writer, rows []proxy.Row) error {
 	}
 	fmt.Fprintln(to)
 	t = newRows(to)
-	t.row("µs of a processor, a request", "nginx", "flushing", "ReverseProxy", "authguard")
+	t.row("CPU time per request, µs", "nginx", "flushing", "ReverseProxy", "authguard")
 	t.row("---", "---:", "---:", "---:", "---:")
 	for _, r := range rows {
 		cells := []string{r.Scene}
@@ -142,10 +142,10 @@ func printShared(to io.Writer, r *shared.Results) error {
 		return err
 	}
 	closed := r.Closed()
-	fmt.Fprintf(to, "\nAt full limits, Redis ran %[2].0f scripts for %[1]s attempts a second; %[3].0f requests a second are the node's heartbeat.\n",
+	fmt.Fprintf(to, "\nFor full limits with %[1]s attempts a second, Redis ran %[2].0f scripts. The node's heartbeat takes %[3].0f round trips a second.\n",
 		thousands(int(closed.Rate)), closed.Scripts*closed.Rate, closed.Trips*closed.Rate)
 	one, two := &r.Nodes.One, &r.Nodes.Two
-	_, err := fmt.Fprintf(to, "\nOne node of one core: %s attempts/s, Redis %.0f %% busy. Two: %s, %.2f times that, Redis %.0f %% busy. Cores here: %d.\n",
+	_, err := fmt.Fprintf(to, "\nOne node with one core: %s attempts/s, with Redis %.0f %% busy. Two nodes: %s attempts/s (%.2f times as many), with Redis %.0f %% busy. The machine has %d cores.\n",
 		thousands(int(one.Rate)), 100*one.Share(), thousands(int(two.Rate)), two.Rate/one.Rate, 100*two.Share(), runtime.NumCPU())
 	return err
 }
