@@ -96,6 +96,55 @@ func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 	}
 }
 
+// A client that has filled the limit itself goes on where its delay was, and finds the same one.
+func TestR12AFakeFailureContinuesTheDelayOfItsPair(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(p *guard.Policy){
+		"address": ladders["address"], "network": ladders["network"], "account": ladders["account"],
+		"pair": func(p *guard.Policy) { p.Pair, p.Account = black, nil },
+		"site": func(p *guard.Policy) { p.Site, p.Account = black, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, pretending(change), func(t *testing.T, w *world.World) {
+				plain := world.New(t, pretending(func(p *guard.Policy) { p.Account, p.Address = nil, nil }))
+				var got, want []string
+				for range 60 { // an attempt each second, due or not
+					d, p := w.Wrong(t, "alice", nowhere), plain.Wrong(t, "alice", nowhere)
+					if p.Action == guard.Proceed && plain.Checked("alice") > 5 {
+						p.Action = guard.FakeFailure
+					}
+					got, want = append(got, fmt.Sprint(d.Action, d.RetryAfter)), append(want, fmt.Sprint(p.Action, p.RetryAfter))
+					w.Clock.Advance(time.Second)
+					plain.Clock.Advance(time.Second)
+				}
+				if !slices.Equal(got, want) || w.Checked("alice") != 5 || plain.Checked("alice") != 9 {
+					t.Errorf("%d checked:\n%v, where wrong passwords, %d checked, meet\n%v", w.Checked("alice"), got, plain.Checked("alice"), want)
+				}
+			})
+		})
+	}
+}
+
+// A password behind a fake failure was not checked: later it is no repeated one, which were free.
+func TestR1APasswordBehindAFakeFailureIsNoRepeatedOne(t *testing.T) {
+	t.Parallel()
+	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
+		for i := range 13 {
+			if d, _ := w.Offer(t, "alice", address(i), fmt.Sprint("guess ", i)); (d.Action == guard.Proceed) != (i < 5) {
+				t.Fatalf("%d: %v", i, d.Action)
+			}
+		}
+		w.Clock.Advance(25 * time.Hour)
+		for i := 5; i < 13; i++ {
+			w.Offer(t, "alice", address(100+i), fmt.Sprint("guess ", i))
+		}
+		if got := w.Checked("alice"); got != 10 {
+			t.Errorf("%d passwords were checked, want 5 a day", got)
+		}
+	})
+}
+
 func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 	t.Parallel()
 	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
@@ -242,8 +291,8 @@ func TestAPretendedTicketIsSettledOnceAndNeverAsASuccess(t *testing.T) {
 func TestR20PretendingIsPressure(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, pretending(ladders["account"]))
-	for i := range 9 {
-		w.Wrong(t, "alice", address(i))
+	for i := range 9 { // the password that was wrong before, too: it was not checked
+		w.Offer(t, "alice", address(i), fmt.Sprint("guess ", i%5))
 	}
 	if got := w.Mode.State().Pressure.Total(); got != 9 {
 		t.Errorf("the pressure is %d, want 9", got)

@@ -62,10 +62,10 @@ type asideFull struct {
 	at       time.Time
 }
 
-// aside is the rule of one of the attempt's asides; nil if it has none. What is pretended
-// to is nothing to the site.
+// aside is the rule of one of the attempt's asides; nil if it has none. A fake failure is
+// not charged to the site.
 func (v *view) aside(i int) *asideRule {
-	if v.badName || i == siteAside && v.Apart || i == identityAside && v.identity == 0 {
+	if v.badName || i == siteAside && v.faked != nil || i == identityAside && v.identity == 0 {
 		return nil
 	}
 	return v.rules.asides[i]
@@ -142,9 +142,9 @@ func (g *Guard) chargeAsides(ctx context.Context, v *view) error {
 		if err == nil && !full {
 			continue
 		}
-		own := v.Charge
+		own := v.charged()
 		v.ID, v.Repeat, v.Asides = failures.ChargeID{}, false, [asideCount]*Charge{}
-		if err = errors.Join(err, g.withdraw(ctx, &own)); err != nil {
+		if err = errors.Join(err, g.withdraw(ctx, own)); err != nil {
 			return fmt.Errorf("guard: charging the %s: %w", r.kind, err)
 		}
 		return nil
@@ -158,7 +158,7 @@ func (g *Guard) chargeAside(ctx context.Context, v *view, i int, r *asideRule) (
 		c.Binds = &r.binds[1]
 	}
 	found := *c
-	if v.Repeat || v.Apart { // the same password counts once (R28), and what is pretended to nowhere; both need room
+	if v.Repeat || v.faked != nil { // the same password counts once (R28), and a fake failure not at all; both need room
 		found, _, err = g.config.Store.Read(ctx, *c)
 	} else {
 		found, err = g.config.Store.Begin(ctx, *c)

@@ -24,22 +24,20 @@ type view struct {
 	suspect    bool // the address may be a proxy that nobody configured (R9)
 	modeOn     bool
 	slowing    bool
-	watched    bool   // CAPTCHA mode would be on, and only watches
-	crawling   bool   // strangers would be slowed, and are not
-	claimed    bool   // an answer to a challenge came along
-	gone       bool   // the client has hung up while it waited
-	showed     bool   // a one-time code came along
-	passed     bool   // and it is good: known once the attempt is charged
-	badPass    bool   // or it was not, and counts no more
-	guess      uint32 // stands for the password; see Charge
-	// Of an attempt that is pretended to: what was counted before, and why it is.
-	before    [subjectCount]failures.Usage
-	atAside   [asideCount]failures.Usage // before the charge
-	identity  uint32                     // of the client; 0: unknown
-	unread    bool                       // the account's failures were not looked at, since an aside is known to be full
-	pretended Reasons
-	waited    time.Duration
-	hardest   bool // no verification code can be sent, and there are challenges
+	watched    bool                       // CAPTCHA mode would be on, and only watches
+	crawling   bool                       // strangers would be slowed, and are not
+	claimed    bool                       // an answer to a challenge came along
+	gone       bool                       // the client has hung up while it waited
+	showed     bool                       // a one-time code came along
+	passed     bool                       // and it is good: known once the attempt is charged
+	badPass    bool                       // or it was not, and counts no more
+	guess      uint32                     // stands for the password; see Charge
+	faked      Reasons                    // why it gets a fake failure; nil: it does not
+	atAside    [asideCount]failures.Usage // before the charge
+	identity   uint32                     // of the client; 0: unknown
+	unread     bool                       // the account's failures were not looked at, since an aside is known to be full
+	waited     time.Duration
+	hardest    bool // no verification code can be sent, and there are challenges
 }
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -59,7 +57,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
-	if d.Action == Proceed && v.badName {
+	if d.Checks() && v.badName {
 		d, err = g.nameless(ctx, &v)
 	}
 	if !v.badName {
@@ -68,14 +66,15 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	if d.Passed = v.passed; v.badPass {
 		d.Reasons.first(Reason{Cause: PassFailed})
 	}
+	if d.Action == Proceed && v.faked != nil {
+		d.Action, d.Reasons = FakeFailure, v.faked
+	}
 	g.tallyList(&v, &d)
-	if d.Action == Proceed && v.Apart {
-		d.Action, d.RetryAfter, d.Reasons = FakeFailure, 0, v.pretended
-		g.config.Mode.Failed(ofPair(v.Account, v.Address), v.Address, v.Now)
-		d.Ticket.fill(&a, &v, &d)
-	} else if d.Action == Proceed {
+	if d.Checks() {
 		d.Insufficient = v.insufficient()
 		d.Ticket.fill(&a, &v, &d)
+	}
+	if d.Action == Proceed {
 		return d, nil
 	}
 	if d.Action == Challenge {
@@ -176,8 +175,8 @@ func (v *view) lifts() (l lift) {
 	if v.listed == Allowed {
 		l |= allowedAddress
 	}
-	if v.Apart {
-		l |= pretending
+	if v.faked != nil {
+		l |= fakedFailure
 	}
 	if v.crawling && !v.slowing {
 		l |= watchedSlowing
@@ -185,11 +184,11 @@ func (v *view) lifts() (l lift) {
 	return l
 }
 
-// insufficient reports whether even the right password is not enough: attackers
-// try it on many accounts, and this is an unknown client without a verification code
-// that was not admitted without one either.
+// insufficient reports whether even the right password is not enough: it gets a fake
+// failure; or attackers try it on many accounts, and this is an unknown client without a
+// verification code that was not admitted without one either.
 func (v *view) insufficient() bool {
-	return v.Sprayed && !v.privileged() && !v.passed && !v.rules.policy.Spray.Monitor && v.Asides[sprayAside] == nil
+	return v.faked != nil || v.Sprayed && !v.privileged() && !v.passed && !v.rules.policy.Spray.Monitor && v.Asides[sprayAside] == nil
 }
 
 // asksSprayed reports whether an attempt with a sprayed password solves the most
@@ -210,7 +209,7 @@ func (v *view) modeAsks() bool {
 func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
 	g.config.Mode.Observe(captchamode.Failure, v.Address)
-	if err := g.settle(afterwards(ctx), v.Charge, Failed); err != nil {
+	if err := g.settle(afterwards(ctx), v.Charge, Failed); err != nil { // of a fake failure it is no charge
 		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
 	}
 	return d, nil
@@ -238,8 +237,8 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 			continue
 		}
 		switch {
-		case d.Action == FakeFailure:
-			v.pretend(d)
+		case d.Action == FakeFailure && !v.badName:
+			v.fakeFailure(d)
 			continue
 		case d.Action == Proceed && v.showed && !d.Privileged:
 			if err := g.checkPass(ctx, a, v); err != nil {
@@ -253,7 +252,7 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 			return g.checkSolve(ctx, a, v, d)
 		case d.Action == Proceed && v.asksSprayed():
 			*d = Decision{Action: Challenge, Reasons: Reasons{{Cause: SprayedAsks}}}
-			return g.withdraw(ctx, &v.Charge)
+			return g.withdraw(ctx, v.Charge)
 		case d.Action == Forget: // undecided attempts alone fill the budget
 			d.Action, d.RetryAfter = Delay, time.Second
 		case d.Action == Delay && d.RetryAfter <= a.Hold:
@@ -281,15 +280,15 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 	}
 	var err error
 	v.ID, v.Asides = failures.ChargeID{}, [asideCount]*Charge{}
+	if v.faked != nil {
+		return g.chargePair(ctx, v)
+	}
 	usual := v.KnownOnly
 	v.unread = g.knownFull(v)
 	v.KnownOnly = usual || v.unread
-	v.Charge, err = g.begin(ctx, v.Charge)
+	v.Charge, err = g.config.Store.Begin(ctx, v.Charge)
 	if v.KnownOnly = usual; err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
-	}
-	if v.Apart {
-		v.alsoBefore()
 	}
 	if v.PlaceErr != nil {
 		if ctx.Err() == nil { // a client that hangs up is no failure of the store
@@ -306,10 +305,9 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 // blockedBy is the key of the first subject without room.
 func (v *view) blockedBy(digests *digester) failures.Key {
 	first, last := v.Counted()
-	really := digests.apart(v.Charge)
 	for i := first; i < last; i++ {
 		if v.Usage[i].Over&v.Bind(i) != 0 {
-			return really.Subjects()[i].Key
+			return v.Subjects()[i].Key
 		}
 	}
 	for i := range v.atAside {
@@ -322,9 +320,9 @@ func (v *view) blockedBy(digests *digester) failures.Key {
 
 // withdraw takes back every charge of an attempt whose password was not looked
 // at.
-func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
-	err := g.settle(afterwards(ctx), *c, Withdrawn)
-	g.wake(c)
+func (g *Guard) withdraw(ctx context.Context, c Charge) error {
+	err := g.settle(afterwards(ctx), c, Withdrawn)
+	g.wake(&c)
 	if err != nil {
 		return fmt.Errorf("guard: taking back a charge: %w", err)
 	}
@@ -345,8 +343,7 @@ func afterwards(ctx context.Context) context.Context {
 func (g *Guard) wake(c *Charge) {
 	if g.waiting.waiting.Load() > 0 {
 		first, last := c.Counted()
-		really := g.digests.apart(*c)
-		subjects := really.Subjects()
+		subjects := c.Subjects()
 		g.waiting.wake(subjects[first:last])
 		for _, aside := range c.Asides {
 			if aside != nil {
@@ -387,14 +384,14 @@ func (v *view) accountFailures() int {
 // cancelled by then, the attempt has failed: nobody can say how far the check had
 // come, and whoever hangs up has still guessed. A deadline abandons it.
 //
-// Where the decision is Pretend, verify is not called, and Login takes as long as the
-// newest wrong passwords did.
+// Where the decision is FakeFailure, verify is not called, and Login takes as long as
+// the newest wrong password did.
 //
 // The attempt succeeded if and only if ok is true.
 func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Context) (bool, error)) (d Decision, ok bool, err error) {
 	d, err = g.Begin(ctx, a)
 	if err == nil && d.Action == FakeFailure {
-		g.pace.keep(ctx)
+		g.waitLikeWrong(ctx)
 		return d, false, g.Settle(ctx, d.Ticket, Failed)
 	}
 	if err != nil || d.Action != Proceed {
@@ -419,7 +416,7 @@ func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Contex
 		return d, false, fmt.Errorf("guard: checking the password: %w", err)
 	}
 	if outcome = OutcomeOf(ok); !ok {
-		g.pace.note(time.Since(began))
+		g.wrongTook.Store(int64(time.Since(began)))
 	}
 	return d, ok, nil
 }

@@ -81,16 +81,14 @@ func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 // level is how much work a challenge for the account has to ask for, by what is
 // counted against it now: challenges that were issued while that was less cannot
 // be collected and spent later.
-func (v *view) level() uint8 { return v.levelAt(v.accountFailures()) }
-
-func (v *view) levelAt(failures int) uint8 {
+func (v *view) level() uint8 {
 	if v.asksSprayed() {
 		return hardest
 	}
 	if of := v.rule[AccountSubject]; of.enforce&of.then[Challenge] == 0 {
 		return 0
 	}
-	return WorkLevel(failures)
+	return WorkLevel(v.accountFailures())
 }
 
 // checkSolve uses up the challenge's answer if the attempt needs one at all.
@@ -103,20 +101,17 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 		return nil
 	}
 	bonds := []challenge.Bond{g.bond(a, v.Address, v.name, v.level())}
-	if v.Apart { // most are asked for where others are counted, who are fewer
-		bonds = append([]challenge.Bond{g.bond(a, v.Address, v.name, v.levelAt(int(v.before[AccountSubject].Count)))}, bonds...)
-	}
 	if !ofAccount {
 		bonds = append(bonds, g.bond(a, v.Address, "", 0))
 	}
 	stopped, err := g.answered(ctx, a, v, d, bonds)
 	switch {
 	case err != nil:
-		return errors.Join(err, g.withdraw(ctx, &v.Charge))
+		return errors.Join(err, g.withdraw(ctx, v.charged()))
 	case d.Solve.Solved:
 		d.Reasons.add(Reason{Cause: ChallengeSolved})
 		if err := g.admitSprayed(ctx, v); err != nil {
-			return errors.Join(err, g.withdraw(ctx, &v.Charge))
+			return errors.Join(err, g.withdraw(ctx, v.charged()))
 		}
 		return nil
 	case stopped.Wait > 0:
@@ -131,7 +126,7 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	}
 	why.Solve, why.Privileged = d.Solve, d.Privileged
 	*d = why
-	return g.withdraw(ctx, &v.Charge)
+	return g.withdraw(ctx, v.charged())
 }
 
 // answered looks at a challenge's answer, or says what stops it: it is a picture where work is

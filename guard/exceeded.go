@@ -253,7 +253,7 @@ func (o *occurrence) solved(ctx context.Context, d *Decision) error {
 // takeBack ends an event that is stopped: it counts nowhere (R5).
 func (o *occurrence) takeBack(ctx context.Context) (err error) {
 	for i := range o.made {
-		err = errors.Join(err, o.guard.withdraw(ctx, &o.made[i]))
+		err = errors.Join(err, o.guard.withdraw(ctx, o.made[i]))
 	}
 	return err
 }

@@ -95,7 +95,7 @@ type Guard struct {
 	tallies     sync.Map      // of events, by name
 	listTallies sync.Map      // of named lists, by name
 	edges       edges
-	pace        pace
+	wrongTook   atomic.Int64 // nanoseconds that Login's newest wrong password took to check
 	// asideFull is the newest that was found out about asides without room.
 	asideFull [asidesKnown]atomic.Pointer[asideFull]
 }
@@ -214,7 +214,7 @@ type Attempt struct {
 const MaxDevices = 8
 
 // Checks reports whether a password check is to be made for the attempt: of the
-// password, or for Pretend of a Decoy.
+// password, or for FakeFailure of a Decoy.
 func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
 
 // Spared reports whether the attempt only goes on because the policy is less strict than
@@ -244,10 +244,9 @@ func (d *Decision) Offered(password string) string {
 
 // A Decision is the answer to an attempt. The zero Decision refuses.
 type Decision struct {
-	// Action is Proceed, Wait, Challenge or Refuse; or Pretend: whoever asked is to be
-	// answered as for a wrong password, after as long a check, by a text that is no
-	// password (Decoy), and the ticket settled. Only who has made a limit with that
-	// action meets it.
+	// Action is Proceed, Delay, Challenge or Block; or FakeFailure: check a Decoy in the
+	// password's place, answer as for a wrong password, and settle the ticket. Only a
+	// limit with that action gives it.
 	Action Action
 	// RetryAfter is how long to wait before the next try: for Wait until the
 	// attempt is due, for Refuse until there may be room again.
@@ -259,8 +258,8 @@ type Decision struct {
 	Solve challenge.Verdict
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
-	// Insufficient says, of Proceed, that even the right password is not enough,
-	// since strangers try it on many accounts and the owner can get a verification
+	// Insufficient says, of FakeFailure always and of Proceed, that even the right
+	// password is not enough: of Proceed since strangers try it on many accounts and the owner can get a verification
 	// code, or no further login is admitted without one (SprayedPerHour): it is to be checked and then answered
 	// like a wrong one. Settle refuses a success.
 	Insufficient bool
@@ -276,8 +275,7 @@ type Decision struct {
 	open challenge.Charge
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
-	// Ticket is what Settle wants; it is of use only for Proceed and
-	// Pretend.
+	// Ticket is what Settle wants; it is of use only for Proceed and FakeFailure.
 	Ticket Ticket
 }
 

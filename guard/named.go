@@ -216,7 +216,7 @@ func (v *view) askedByList() Reason {
 }
 
 // A ListTally is how many attempts came from the addresses of a named list, and how many
-// of them it stopped: asked for a challenge, refused or pretended to.
+// of them it stopped: with a challenge, a block or a fake failure.
 type ListTally struct {
 	Met, Stopped uint64
 }
@@ -233,10 +233,10 @@ func (g *Guard) tallyList(v *view, d *Decision) {
 		t, _ = g.listTallies.LoadOrStore(v.on.name, new(listTally)) // only the policy's: bounded
 	}
 	t.(*listTally).met.Add(1)
-	if d.Action == Proceed && !v.Apart {
+	if d.Action == Proceed {
 		return
 	}
-	for _, why := range append(d.Reasons, v.pretended...) {
+	for _, why := range d.Reasons {
 		if why.List != "" && !why.Monitored {
 			t.(*listTally).stopped.Add(1)
 			return

@@ -61,7 +61,7 @@ func (v *view) pass(a *Attempt) Pass {
 func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
 	good, err := g.config.Codes.Show(ctx, v.pass(a))
 	if err != nil {
-		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, &v.Charge))
+		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, v.Charge))
 	}
 	if good {
 		v.passed = true
@@ -75,7 +75,7 @@ func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
 	if err := g.settle(afterwards(ctx), address, Failed); err != nil {
 		return fmt.Errorf("guard: charging a wrong code: %w", err)
 	}
-	return g.withdraw(ctx, &account)
+	return g.withdraw(ctx, account)
 }
 
 // settlePass says how the attempt of a good code ended. The login does not wait

@@ -18,7 +18,7 @@ const (
 	Forget
 	Challenge
 	Delay
-	// Pretend answers as for a wrong password, without looking at it.
+	// FakeFailure answers as for a wrong password, without checking it.
 	FakeFailure
 	// Alert stops nothing (limits on events and identities only): somebody is told.
 	Alert
@@ -62,7 +62,7 @@ type Policy struct {
 	// Account binds strangers only.
 	Account []Limit
 	// Site binds strangers only, on the failures of all of them together: a rung of it
-	// refuses, or pretends to, every stranger without a one-time code. Empty: the site
+	// blocks, or answers with a fake failure, every stranger without a one-time code. Empty: the site
 	// refuses nobody.
 	Site []Limit
 	// Identity binds strangers only, on the failures of all of them whose client looks the

@@ -52,9 +52,9 @@ const (
 	likelyProxy                     // the address may be a proxy that nobody configured (R9)
 	allowedAddress                  // an administrator said so
 	shownPass                       // a one-time code came along
-	pretending                      // it is counted where those are that are pretended to
+	fakedFailure                    // it gets a fake failure, from no second limit
 	watchedSlowing                  // strangers would be slowed, and are not
-	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass | pretending | watchedSlowing
+	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass | fakedFailure | watchedSlowing
 )
 
 // A rule is one ladder and, by what happens beyond, the sets of its rungs.
@@ -185,7 +185,7 @@ func (r *rule) unlifted(bind failures.Mask, status trusted.Status, l lift) failu
 	if l&shownPass != 0 && r.kind == OnAccount {
 		bind &^= r.then[Block] | r.then[FakeFailure]
 	}
-	if l&pretending != 0 {
+	if l&fakedFailure != 0 {
 		bind &^= r.then[FakeFailure]
 	}
 	if l&(claimedSolve|shownPass) != 0 { // whoever has a code is known to be a person

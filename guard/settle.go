@@ -36,14 +36,8 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if insufficient {
 		o = Insufficient
 	}
-	if t.pretended && o == Succeeded { // whatever its door says
-		insufficient, o = true, Insufficient
-	}
 	if err := t.end(o); err != nil {
 		return err
-	}
-	if t.pretended {
-		return g.endPretended(ctx, &t, o)
 	}
 	c := t.charge()
 	c.Now = g.settledAt(&t, o)
@@ -80,11 +74,34 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
 	}
 	g.wake(&c)
-	g.tell(t.event(c.Now, o))
+	if !t.faked { // Begin told of it
+		g.tell(t.event(c.Now, o))
+	}
 	if insufficient && err == nil {
 		return ErrInsufficient
 	}
 	return err
+}
+
+// settle settles a charge and its asides.
+func (g *Guard) settle(ctx context.Context, c Charge, o Outcome) error {
+	var aside error
+	for i, one := range c.Asides {
+		if one == nil {
+			continue
+		}
+		end := o
+		switch {
+		case i == sprayAside && o == Succeeded:
+			end = Failed // what it counts is logins
+		case i == sprayAside:
+			end = Withdrawn
+		case o == Succeeded:
+			end = Withdrawn // it has no place to remember
+		}
+		aside = errors.Join(aside, g.config.Store.Settle(ctx, *one, end))
+	}
+	return errors.Join(g.config.Store.Settle(ctx, c, o), aside)
 }
 
 // settledAt is when an attempt ends. A failure of which nobody is told, and whose
@@ -156,7 +173,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	d.Counted = !t.repeat && g.config.Mode.Observe(captchamode.Unsolved, t.address)
 	d.Reasons.add(Reason{Cause: ModeOn})
 	c := t.charge()
-	err := errors.Join(g.withdraw(ctx, &c), g.open(ctx, &v, d))
+	err := errors.Join(g.withdraw(ctx, c), g.open(ctx, &v, d))
 	e := t.event(now, Withdrawn)
 	e.Action, e.Settled, e.Reasons = d.Action, false, d.Reasons
 	g.tell(e)

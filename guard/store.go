@@ -86,10 +86,7 @@ type Charge struct {
 	// Nobodys says that the address is nobody's own: it is no place, whatever is
 	// known of it, and a success makes it none. A device may be one there.
 	Nobodys bool
-	// Apart is the guard's: the charge is one of those that are pretended to, which
-	// have keys of their own. Stores need not know.
-	Apart bool
-	// Asides are the guard's, too: what is charged for the attempt to the client's
+	// Asides are the guard's: what is charged for the attempt to the client's
 	// identity and to the site, each in a trip of its own; nil: nothing.
 	Asides [asideCount]*Charge
 	// KnownOnly charges nothing unless the place is privileged: everybody else

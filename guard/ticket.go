@@ -32,7 +32,7 @@ type Ticket struct {
 
 	// For the event.
 	passed    bool // a one-time code was good
-	pretended bool // nobody looks at the password
+	faked     bool // it gets a fake failure
 	asides    [asideCount]*Charge
 	identity  uint32
 	name      string
@@ -56,7 +56,7 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
 	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
 	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Integration, a.Address, a.Forwarded
-	t.reasons, t.failures, t.passed, t.pretended = d.Reasons, int32(v.ownFailures()), v.passed, v.Apart
+	t.reasons, t.failures, t.passed, t.faked = d.Reasons, int32(v.ownFailures()), v.passed, v.faked != nil
 	t.asides, t.identity = v.Asides, v.identity
 }
 
@@ -64,10 +64,13 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 func (t *Ticket) charge() (c Charge) {
 	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
 	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
-	c.Ladders, c.Binds, c.Apart, c.Asides = &t.rules.calm.ladders, &t.rules.binds[0], t.pretended, t.asides
+	c.Ladders, c.Binds, c.Asides = &t.rules.calm.ladders, &t.rules.binds[0], t.asides
 	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
 		c.Device, c.AtDevice = t.place, true
+	}
+	if t.faked {
+		return c.pairAlone()
 	}
 	return c
 }

@@ -43,7 +43,7 @@ const (
 	repeatFlag     = 8
 	lackingFlag    = 16
 	sprayedFlag    = 32
-	pretendedFlag  = 64
+	fakedFlag      = 64
 )
 
 // A travelling ticket is this, big endian, then the reasons, directory, 0, name.
@@ -116,8 +116,8 @@ func (g *Guard) Seal(t *Ticket) string {
 	if t.passed {
 		fixed.Flags |= passedFlag
 	}
-	if t.pretended {
-		fixed.Flags |= pretendedFlag
+	if t.faked {
+		fixed.Flags |= fakedFlag
 	}
 	b, _ := binary.Append(make([]byte, 0, 256), binary.BigEndian, &fixed) // fails only for a type without a size
 	room := MaxTicket/4*3 - g.tickets.Overhead() - len(b) - len(t.directory) - len(t.name) - 2
@@ -204,7 +204,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
 		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray, identity: fixed.Identity,
-		sprayed: fixed.Flags&sprayedFlag != 0, lacking: fixed.Flags&lackingFlag != 0, pretended: fixed.Flags&pretendedFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
+		sprayed: fixed.Flags&sprayedFlag != 0, lacking: fixed.Flags&lackingFlag != 0, faked: fixed.Flags&fakedFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged

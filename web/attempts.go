@@ -147,9 +147,7 @@ func (a *API) begin(c echo.Context) error {
 		out.Words = append(out.Words, r.String())
 	}
 	switch d.Action {
-	case guard.FakeFailure:
-		out.Ticket, out.PasswordSuffices = a.Guard.Seal(&d.Ticket), new(bool)
-	case guard.Proceed:
+	case guard.Proceed, guard.FakeFailure:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
 		suffices := !d.Insufficient
 		out.PasswordSuffices = &suffices

@@ -91,8 +91,8 @@ type try struct {
 type proof struct {
 	second      bool
 	fingerprint uint64 // of a password
-	// look reports whether it is right, and whose it is. Where the guard pretends, the
-	// answer does not count.
+	// look reports whether it is right, and whose it is. Of a fake failure the answer does
+	// not count.
 	look func(ctx context.Context, t *try) (accounts.Login, bool, error)
 	// wrong answers for one that is not right.
 	wrong func(t *try) error
@@ -144,8 +144,8 @@ func (l *Login) take(t *try, p proof) (err error) {
 		}
 		return l.stopped(t)
 	}
-	right = right && l.opensTo(login) && !spared(t, login) && t.decision.Action == guard.Proceed && (p.second || l.suffices(t, login))
-	ok := right && !t.decision.Insufficient // what is sprayed is answered like a wrong one (R28)
+	right = right && l.opensTo(login) && !spared(t, login) && (p.second || l.suffices(t, login))
+	ok := right && !t.decision.Insufficient // a sprayed password (R28) and a fake failure are answered like a wrong one
 	if err == nil && ok && !p.second && l.Second != nil {
 		var asks bool
 		if asks, err = l.Second.asks(ctx, login); asks {
@@ -314,7 +314,7 @@ func (l *Login) Remember(c echo.Context, from Client, ticket guard.Ticket) {
 
 // Asker is who wants the password of an attempt checked here.
 func (l *Login) Asker(d *guard.Decision) passwords.Asker {
-	a := passwords.Asker{Known: d.Privileged, Admin: l.Admin, Account: d.Account}
+	a := passwords.Asker{Known: d.Privileged, Admin: l.Admin, Fake: d.Action == guard.FakeFailure, Account: d.Account}
 	a.Pair, a.Address, a.From = d.Ticket.Asker()
 	return a
 }

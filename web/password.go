@@ -196,7 +196,7 @@ func (l *Login) current(c echo.Context, session *Session, password string) (tick
 	case err != nil:
 		l.settleTicket(ctx, d.Ticket, guard.Abandoned)
 		return nil, why, l.busyWithPasswords(c, err)
-	case !right || login.Account != name || d.Action != guard.Proceed:
+	case !right || login.Account != name:
 		l.settleTicket(ctx, d.Ticket, guard.Failed)
 		return nil, pages.CurrentWrong, nil
 	case d.Insufficient: // the guard makes a failure of it

@@ -54,8 +54,8 @@ func TestR12PretendingLooksLikeAWrongPassword(t *testing.T) {
 					t.Errorf("try %d: %d, want %d", i, got.Code, wantCode)
 				}
 			}
-			if n := hers.charged(t, account); n != 1 {
-				t.Errorf("%d charges, want the one before (R5)", n)
+			if n := hers.charged(t, account); n != 1+3 {
+				t.Errorf("%d charges, want the account's one before (R5) and three of the pair's delay", n)
 			}
 		})
 	}

@@ -323,7 +323,7 @@ func (a *attack) add(e *guard.Event, ending events.Ending) {
 		return
 	case events.Succeeded:
 		a.addSuccess(e)
-	case events.Failed, events.Challenged, events.Refused, events.Waited, events.Pretended:
+	case events.Failed, events.Challenged, events.Refused, events.Waited, events.FakeFailure:
 		a.attempts++
 		a.addresses.add(events.AddressText(e.Address))
 		a.accounts.add(events.Escape(e.Account))
@@ -345,7 +345,7 @@ func (a *attack) summary(end time.Time) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("Duration: %s, from %s to %s.", end.Sub(a.began).Round(time.Second), clock(a.began), clock(end))
 	line("Failed: %d, challenged: %d, delayed: %d, blocked: %d.",
-		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused]+a.counts[events.Pretended])
+		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused]+a.counts[events.FakeFailure])
 	line("About %d IP addresses and %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
 	line("Top IP addresses (attempts, at least): %s.", a.addresses.first(func(s string) string { return s }))
 	line("Most attacked accounts (attempts, at least): %s.", a.accounts.first(Name))

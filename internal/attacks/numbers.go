@@ -47,7 +47,7 @@ func countsOf(e *guard.Event, ending events.Ending) (c Counts) {
 		c.Challenged = 1
 	case events.Waited:
 		c.Waited = 1
-	case events.Refused, events.Pretended:
+	case events.Refused, events.FakeFailure:
 		c.Refused = 1
 	default:
 		return c

@@ -69,7 +69,7 @@ func One(address netip.Addr) netip.Prefix {
 // Kinds are those that a filter may name.
 func Kinds() []string {
 	all := []string{KindAdmin, KindMode, KindEvent, KindAttempt}
-	for _, e := range []events.Ending{events.Succeeded, events.Failed, events.Challenged, events.Refused, events.Waited, events.Pretended, events.Abandoned} {
+	for _, e := range []events.Ending{events.Succeeded, events.Failed, events.Challenged, events.Refused, events.Waited, events.FakeFailure, events.Abandoned} {
 		all = append(all, e.String())
 	}
 	return all

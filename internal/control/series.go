@@ -31,7 +31,7 @@ func countsOf(e *guard.Event, ending events.Ending) Counts {
 		c.Logins = 1
 	case events.Challenged:
 		c.Shown = 1
-	case events.Refused, events.Waited, events.Pretended:
+	case events.Refused, events.Waited, events.FakeFailure:
 		c.Refused = 1
 	}
 	if e.Reasons.Has(guard.ChallengeSolved) {

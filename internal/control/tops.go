@@ -107,7 +107,7 @@ func (of *realmTops) handle(e *guard.Event, ending events.Ending) {
 	switch ending {
 	case events.Failed:
 		one.Failures = 1
-	case events.Refused, events.Challenged, events.Waited, events.Pretended:
+	case events.Refused, events.Challenged, events.Waited, events.FakeFailure:
 		one.Stopped = 1
 	default:
 		return

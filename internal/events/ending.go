@@ -15,13 +15,13 @@ const (
 	Refused
 	Challenged
 	Waited
-	Pretended
+	FakeFailure
 	endings int = iota
 )
 
 var endingNames = [...]string{
 	Undecided: "undecided", Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned",
-	Refused: "blocked", Challenged: "challenged", Waited: "delayed", Pretended: "fake-failure",
+	Refused: "blocked", Challenged: "challenged", Waited: "delayed", FakeFailure: "fake-failure",
 }
 
 // String is the ending's stable name.
@@ -48,7 +48,7 @@ func EndingOf(e *guard.Event) Ending {
 	case e.Action == guard.Delay:
 		return Waited
 	case e.Action == guard.FakeFailure:
-		return Pretended
+		return FakeFailure
 	default:
 		return Refused
 	}

@@ -29,7 +29,7 @@ var _ Sink = (*Log)(nil)
 
 var messages = [endings]string{
 	Failed: "attempt failed", Succeeded: "attempt succeeded", Abandoned: "attempt abandoned",
-	Refused: "attempt blocked", Challenged: "attempt challenged", Waited: "attempt delayed", Pretended: "attempt answered with a fake failure",
+	Refused: "attempt blocked", Challenged: "attempt challenged", Waited: "attempt delayed", FakeFailure: "attempt answered with a fake failure",
 }
 
 // NewLog returns a sink that writes to the logger.

@@ -40,6 +40,8 @@ type GateConfig struct {
 //     equals, known people go before strangers;
 //   - strangers, known people and administrators each have a quarter of the turns,
 //     whatever the others ask for, and the last quarter goes to whoever asked least;
+//   - fake failures have the turns that nobody else waits for, and are the first to go
+//     when the queue is full;
 //   - when the queue is full, the longest of the three lines loses whoever has
 //     asked most.
 //
@@ -63,6 +65,7 @@ const (
 	strangers = iota
 	known
 	administrators
+	fakes
 	classes
 )
 
@@ -72,6 +75,8 @@ type Asker struct {
 	Known bool
 	// Admin: at the administration's door, which the public must not close.
 	Admin bool
+	// Fake: a fake failure, whose check decides nothing.
+	Fake bool
 	// Pair and Address recognise the account at its place, and its address. They
 	// are keyed digests: nobody can choose with whom to share one.
 	Pair, Address [16]byte
@@ -82,6 +87,8 @@ type Asker struct {
 
 func (a *Asker) class() int {
 	switch {
+	case a.Fake:
+		return fakes
 	case a.Admin:
 		return administrators
 	case a.Known:
@@ -304,16 +311,19 @@ func (g *Gate) answer(w *waiter, err error) {
 
 // first is whose turn it is; nil if nobody waits. Each class has every fourth
 // turn; the one that remains, and those that a class does not need, go to whoever
-// has asked least.
+// has asked least. Fake failures have no share.
 func (g *Gate) first() (best *waiter) {
 	g.turn++
-	if class := g.turn % (classes + 1); class < classes && len(g.lines[class]) > 0 {
+	if class := g.turn % (fakes + 1); class < fakes && len(g.lines[class]) > 0 {
 		return g.ahead(g.lines[class])
 	}
-	for class := classes - 1; class >= 0; class-- {
+	for class := fakes - 1; class >= 0; class-- {
 		if w := g.ahead(g.lines[class]); w != nil && (best == nil || w.rank < best.rank) {
 			best = w
 		}
+	}
+	if best == nil {
+		return g.ahead(g.lines[fakes])
 	}
 	return best
 }
@@ -332,10 +342,14 @@ func (g *Gate) ahead(line []*waiter) (best *waiter) {
 	return best
 }
 
-// last is who has to go when the queue is full: in the longest line, so that none
-// pushes out another, whoever has asked most and of equals waited longest.
+// last is who has to go when the queue is full: of the fake failures or, without any, in
+// the longest line, so that none pushes out another; there whoever has asked most and of
+// equals waited longest.
 func (g *Gate) last() (worst *waiter) {
-	longest := slices.MaxFunc(g.lines[:], func(a, b []*waiter) int { return len(a) - len(b) })
+	longest := g.lines[fakes]
+	if len(longest) == 0 {
+		longest = slices.MaxFunc(g.lines[:], func(a, b []*waiter) int { return len(a) - len(b) })
+	}
 	for _, w := range longest {
 		if worst == nil || w.rank > worst.rank {
 			worst = w

@@ -107,6 +107,32 @@ func TestR26EveryClassHasAShareThatTheOthersCannotTake(t *testing.T) {
 	})
 }
 
+// TestR26FakeFailuresYieldToAllOthers: they came first and have asked for nothing before, an
+// administrator's too, and the others have.
+func TestR26FakeFailuresYieldToAllOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, leave := full(t, 6)
+		leave()
+		for _, name := range []string{"s1", "s1", "s2", "a", "p"} {
+			c.arrive(t.Context(), name)
+		}
+		c.came = nil
+		leave, _ = c.gate.Enter(t.Context(), asker(false, "first", "first"))
+		c.gate.turn, c.gate.typical = 0, 10*time.Millisecond // in order
+		for _, name := range []string{"f1", "f2", "af"} {
+			a := asker(false, name, name)
+			a.Admin, a.Fake = name == "af", true
+			c.arriveAs(t.Context(), name, a)
+		}
+		for _, name := range []string{"s1", "s2", "a", "p"} { // the last finds the queue full
+			c.arrive(t.Context(), name)
+		}
+		leave()
+		c.want("[p a s2 s1 f2 af]", "[f1]")
+	})
+}
+
 func TestR26AFullQueueLosesWhoeverAskedMostInTheLongestLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

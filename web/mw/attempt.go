@@ -134,7 +134,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 		a.stopped(w)
 		return
 	}
-	if a.decision.Insufficient || a.decision.Action == guard.FakeFailure { // what is sprayed, or pretended to, is answered like a wrong one (R28)
+	if a.decision.Insufficient { // a sprayed password (R28) and a fake failure are answered like a wrong one
 		a.sent.Body = offer.Spoil(r, a.sent.Body, guard.Decoy(one.Password))
 		if len(a.sent.Body) > 0 {
 			a.sent.Restore(r)

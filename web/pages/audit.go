@@ -78,7 +78,7 @@ func (v AuditView) Kinds() []choice {
 	return []choice{
 		{audit.KindAdmin, "Administrator actions"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindEvent, "Event limits"}, {audit.KindAttempt, "All attempts"},
 		{events.Succeeded.String(), "Signed in"}, {events.Failed.String(), "Wrong passwords"}, {events.Challenged.String(), "Challenged"},
-		{events.Refused.String(), "Blocked"}, {events.Waited.String(), "Delayed"}, {events.Pretended.String(), "Fake failure (password not checked)"}, {events.Abandoned.String(), "Abandoned"},
+		{events.Refused.String(), "Blocked"}, {events.Waited.String(), "Delayed"}, {events.FakeFailure.String(), "Fake failure (password not checked)"}, {events.Abandoned.String(), "Abandoned"},
 	}
 }
 

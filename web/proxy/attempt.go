@@ -148,13 +148,13 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 			return
 		}
 		v.attempts = append(v.attempts, d)
-		insufficient = insufficient || d.Insufficient || d.Action == guard.FakeFailure
+		insufficient = insufficient || d.Insufficient
 	}
 	if !v.decides(w, r, offer) {
 		return
 	}
 	if insufficient {
-		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // what is sprayed, or pretended to, is answered like a wrong one (R28)
+		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // a sprayed password (R28) and a fake failure are answered like a wrong one
 		v.sent.restore(r)
 	}
 	v.pass(w, r)
