@@ -76,7 +76,7 @@ func newLearner(upstream *url.URL, say io.Writer) *learner {
 		FlushInterval: -1, ModifyResponse: l.answered,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			fmt.Fprintf(say, "The app at %s does not answer: %v\n", upstream.Redacted(), err)
-			http.Error(w, "The app does not answer.", http.StatusBadGateway)
+			http.Error(w, "The app does not respond.", http.StatusBadGateway)
 		},
 	}
 	return l

@@ -203,7 +203,7 @@ func (c showListsCmd) Run(g *globals) error {
 			}
 		}
 		if len(all.Found) > 0 {
-			fmt.Fprintf(g.out, "%s is on these named lists: %s\n", all.Address, strings.Join(all.Found, ", "))
+			fmt.Fprintf(g.out, "%s is on these list files: %s\n", all.Address, strings.Join(all.Found, ", "))
 		}
 		return err
 	})

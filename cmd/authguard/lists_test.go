@@ -78,14 +78,14 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 	if err := os.Remove(tor); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Until(t, "the warning", func() bool { return s.log.has("the file of a named list cannot be used") })
+	redistest.Until(t, "the warning", func() bool { return s.log.has("a list file cannot be used") })
 	if !answers("127.72.0.2", "challenge-required") {
 		t.Error("a file that is gone takes the list with it")
 	}
 	if said := say(t, s.command("doctor"), ""); !strings.Contains(said.out, "The list tor: "+tor+" cannot be used: it cannot be opened") || !strings.Contains(said.out, "The file of the list tor could not be loaded") {
 		t.Errorf("doctor says %s", said.out)
 	}
-	if text := s.must("ip", "list", "127.72.0.2"); !strings.Contains(text, "tor: the file could not be loaded, so its previous version is used: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on these named lists: tor") {
+	if text := s.must("ip", "list", "127.72.0.2"); !strings.Contains(text, "tor: the file could not be loaded, so its previous version is used: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on these list files: tor") {
 		t.Errorf("list says %s", text)
 	}
 	config, _ := os.ReadFile(filepath.Join(s.dir, "authguard.yaml"))

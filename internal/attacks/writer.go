@@ -30,7 +30,7 @@ const (
 // database: whoever starts next finds it there. Stop the bus first.
 func (r *Recorder) Run(ctx context.Context) {
 	background.Save(ctx, writeEvery, r.Flush, func(err error) {
-		r.config.Log.Error("attacks cannot be written down: they wait in memory", "error", err)
+		r.config.Log.Error("attack records cannot be saved: they wait in memory", "error", err)
 	})
 }
 
@@ -68,7 +68,7 @@ func (r *Recorder) jobs() (jobs []job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.over) - mostOver; n > 0 {
-		r.config.Log.Error("attacks dropped: the database takes none", "count", n)
+		r.config.Log.Error("attack records dropped: the database accepts no writes", "count", n)
 		r.over = slices.Delete(r.over, 0, n)
 	}
 	for _, one := range r.all() {

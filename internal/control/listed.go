@@ -165,7 +165,7 @@ func (c *Control) SaveHits(ctx context.Context) {
 		return
 	}
 	if err := c.config.Listings.AddHits(ctx, c.config.Realm, more, c.config.Now()); err != nil {
-		c.config.Log.Warn("what the named lists met could not be saved, and will be later", "error", err)
+		c.config.Log.Warn("matches of the IP lists could not be saved; they are retried", "error", err)
 		return
 	}
 	c.told.mu.Lock()

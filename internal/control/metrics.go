@@ -114,10 +114,10 @@ func (m *Metrics) Watch(g Gauges) {
 	gauge("authguard_tracked_keys", "Accounts, IP addresses, networks and pairs with counters.",
 		func() float64 { keys, _ := g.Size(); return float64(keys) })
 	gauge("authguard_tracked_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
-	counter("authguard_events_dropped_total", "Events missing in log, audit log and metrics.", func() float64 { return float64(g.Dropped()) })
-	counter("authguard_requests_rejected_total", "Requests rejected because parsers could read them differently.",
+	counter("authguard_events_dropped_total", "Events missing from the log, the audit log and the metrics.", func() float64 { return float64(g.Dropped()) })
+	counter("authguard_requests_rejected_total", "Requests rejected because parsers could interpret them differently.",
 		func() float64 { return float64(g.Refused()) })
-	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol_from that were closed for lack of a valid PROXY header.",
+	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol_from that were closed because they had no valid PROXY header.",
 		func() float64 { return float64(g.Unintroduced()) })
 	gauge("authguard_database_up", "0 while the database cannot be written.", func() float64 { return truth(g.DatabaseUp()) })
 	m.registry.MustRegister(collectors.NewDBStatsCollector(g.Database, "authguard"), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -126,10 +126,10 @@ func (m *Metrics) Watch(g Gauges) {
 	}, func() float64 { return 1 }))
 	if r := g.Redis; r != nil {
 		gauge("authguard_redis_up", "0 while Redis is unavailable and this node counts locally.", func() float64 { return truth(r.Up()) })
-		gauge("authguard_nodes", "Nodes seen last, including this one.", func() float64 { return float64(r.Nodes()) })
-		gauge("authguard_redis_pending_updates", "Local changes that Redis does not have yet.", func() float64 { return float64(r.Unheard()) })
+		gauge("authguard_nodes", "Number of nodes last seen, including this one.", func() float64 { return float64(r.Nodes()) })
+		gauge("authguard_redis_pending_updates", "Local changes not yet written to Redis.", func() float64 { return float64(r.Unheard()) })
 		counter("authguard_redis_failures_total", "Failed requests to Redis.", func() float64 { return float64(r.Failures()) })
-		counter("authguard_redis_trips_avoided_total", "Decisions on known full limits, made without a request to Redis.",
+		counter("authguard_redis_trips_avoided_total", "Decisions made without Redis, because the limit was known to be full.",
 			func() float64 { return float64(r.Closed()) })
 	}
 }
@@ -167,14 +167,14 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		send(gauge, "authguard_throttling", "1 while unknown clients are throttled or CAPTCHA mode is due.", truth(r.Mode.Slowing()))
 		send(gauge, "authguard_failure_rate", "Failure rate: failed logins, unsolved challenges and attempts rejected for overload in the last minute.", float64(state.Pressure.Total()))
 		send(gauge, "authguard_threshold", "The failure rate above which CAPTCHA mode turns on.", state.Threshold)
-		send(gauge, "authguard_delayed_attempts", "Delayed attempts that wait in this node.", float64(r.Held()))
+		send(gauge, "authguard_delayed_attempts", "Delayed attempts waiting on this node.", float64(r.Held()))
 		send(counter, "authguard_hung_up_total", "Clients that disconnected before the password check.", float64(r.HungUp()))
 		send(gauge, "authguard_checks_running", "Running password checks.", float64(checks.Running))
-		send(gauge, "authguard_checks_waiting_unknown_clients", "Unknown clients in the queue for password checks.", float64(checks.Strangers))
-		send(gauge, "authguard_checks_waiting_known_clients", "Known clients in the queue for password checks.", float64(checks.Known))
-		send(gauge, "authguard_checks_waiting_administrators", "Administrators' logins in the queue for password checks.", float64(checks.Administrators))
+		send(gauge, "authguard_checks_waiting_unknown_clients", "Unknown clients in the password check queue.", float64(checks.Strangers))
+		send(gauge, "authguard_checks_waiting_known_clients", "Known clients in the password check queue.", float64(checks.Known))
+		send(gauge, "authguard_checks_waiting_administrators", "Administrators' logins in the password check queue.", float64(checks.Administrators))
 		send(gauge, "authguard_check_queue_crowded", "1 while one account or IP address crowds the queue for password checks.", truth(checks.Hogged))
-		send(counter, "authguard_checks_shed_total", "Logins rejected because the queue for password checks was full or too slow.", float64(checks.Shed))
+		send(counter, "authguard_checks_shed_total", "Logins rejected because the password check queue was full or too slow.", float64(checks.Shed))
 		send(counter, "authguard_hashes_unusable_total", "Logins to accounts whose password hash cannot be checked.", float64(r.Unusable()))
 	}
 }

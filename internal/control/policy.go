@@ -352,7 +352,7 @@ func (c *Control) EnactPolicy() error {
 		wrong = err.Error()
 	}
 	if wrong != "" && wrong != c.said.told {
-		c.config.Log.Error("what was switched to be enforced cannot be, and is as the configuration says", "error", err)
+		c.config.Log.Error("an override of the limits cannot be applied; the configured values are in force", "error", err)
 	}
 	c.said.told = wrong
 	return c.config.Enact(written.Enforceable(overrides))
@@ -364,7 +364,7 @@ func (c *Control) RunPolicy(ctx context.Context) {
 	background.Every(ctx, time.Second, func(ctx context.Context) {
 		err := c.EndOverrides(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			c.config.Log.Error("what was said of the policy has run out, and that could not be recorded yet", "error", err)
+			c.config.Log.Error("an override of the limits has expired, but this could not be recorded yet", "error", err)
 		}
 		failing = err != nil
 	})

@@ -66,7 +66,7 @@ func (c *Control) Standing(ctx context.Context, name string) (Standing, error) {
 	login, found, err := c.config.Source.FindForLogin(ctx, name)
 	switch {
 	case err != nil:
-		c.config.Log.Warn("where an account is kept could not be asked", "source", kept, "error", err)
+		c.config.Log.Warn("the source of an account could not be queried", "source", kept, "error", err)
 		return Standing{State: NotKnown, Kept: kept}, nil
 	case !found:
 		return Standing{State: NoAccount, Kept: kept}, nil

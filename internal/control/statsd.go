@@ -115,7 +115,7 @@ func (s *StatsD) dial() statsd.Statter {
 		Address: s.Address, Prefix: s.Prefix, ResInterval: time.Minute, UseBuffered: true,
 	})
 	if err != nil {
-		s.Log.Warn("StatsD cannot be reached; what is counted meanwhile is lost", "address", s.Address, "error", err)
+		s.Log.Warn("StatsD cannot be reached; metrics are lost until it can", "address", s.Address, "error", err)
 		return nil
 	}
 	return to

@@ -36,7 +36,7 @@ func newTimings(r prometheus.Registerer) *Timings {
 		queued:   of("authguard_check_queue_seconds", "Time in the queue for password checks.", slow),
 		redis:    of("authguard_redis_trip_seconds", "Time of requests to Redis, including failed ones.", quick),
 		answers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "authguard_answer_seconds", Help: "Time until the first byte of the answer.", Buckets: slow,
+			Name: "authguard_answer_seconds", Help: "Time to the first byte of the response.", Buckets: slow,
 		}, []string{"listener", "route", "code"}),
 	}
 	r.MustRegister(t.answers)

@@ -173,7 +173,7 @@ func (f *Files) reread(one *file, now stamp, asked bool) bool {
 	if err != nil {
 		kept := err.Error()
 		if one.state.Kept != kept {
-			f.log.Warn("the file of a named list cannot be used; its previous version stays in force", "list", one.Name, "file", one.File, "why", kept, "ranges", one.ranges.Len())
+			f.log.Warn("a list file cannot be used; its previous version stays in force", "list", one.Name, "file", one.File, "why", kept, "ranges", one.ranges.Len())
 		}
 		one.state.Kept = kept
 		return false
@@ -181,7 +181,7 @@ func (f *Files) reread(one *file, now stamp, asked bool) bool {
 	c.State.Read, c.State.Changed = f.now(), now.changed
 	one.state, one.ranges = c.State, guard.NewRanges(c.Ranges)
 	one.state.Ranges = one.ranges.Len()
-	f.log.Info("named list read", "list", one.Name, "file", one.File, "ranges", one.state.Ranges, "bad_lines", c.BadLines)
+	f.log.Info("list file read", "list", one.Name, "file", one.File, "ranges", one.state.Ranges, "bad_lines", c.BadLines)
 	return true
 }
 

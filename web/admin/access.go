@@ -235,7 +235,7 @@ func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	p := problemOf(err)
 	switch {
 	case errors.Is(err, control.ErrUnrecorded):
-		s.Log.Error("administration failed", "path", c.Path(), "error", err)
+		s.Log.Error("admin console failed", "path", c.Path(), "error", err)
 		return pages.Notice{Bad: true, Text: "The change was made, but could not be recorded in the audit log. See the server's log."}, nil
 	case p.Status >= http.StatusInternalServerError:
 		return pages.Notice{}, err

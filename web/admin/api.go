@@ -257,7 +257,7 @@ func (a *API) answering(h question) echo.HandlerFunc {
 		}
 		p := problemOf(err)
 		if p.Status >= http.StatusInternalServerError {
-			a.Log.Error("administration failed", "path", c.Path(), "who", sender(c), "error", err)
+			a.Log.Error("admin API failed", "path", c.Path(), "who", sender(c), "error", err)
 		}
 		return p
 	}

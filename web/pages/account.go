@@ -24,7 +24,7 @@ type AccountView struct {
 	This string
 	Here netip.Addr
 	// Password says that it is changed here, and Administrator that all but the sessions is
-	// in the administration.
+	// in the admin console.
 	Password, Administrator bool
 	// Done is the key of what was just done; empty for nothing.
 	Done string

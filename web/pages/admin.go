@@ -58,7 +58,7 @@ func (a Admin) Pages() []link {
 // Frame is what surrounds the page, titled by its name. A view that wants another
 // title, or a script, has a Frame of its own.
 func (a Admin) Frame() frame {
-	title := "Administration"
+	title := "Admin console"
 	for _, one := range a.Pages() {
 		if one.Path == a.Path {
 			title = one.Name + " · " + title

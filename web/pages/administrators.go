@@ -33,7 +33,7 @@ func RenderAdministrators(v AdministratorsView) ([]byte, error) {
 
 // Frame is what surrounds the page.
 func (v *AdministratorsView) Frame() frame {
-	return frame{Title: "Administrators · Administration", Wide: true}
+	return frame{Title: "Administrators · Admin console", Wide: true}
 }
 
 // A Person is one administrator as the page has them.

@@ -123,7 +123,7 @@ func RenderAttack(v AttackView) ([]byte, error) { return render("attack", v) }
 
 // Frame is what surrounds the page.
 func (v AttackView) Frame() frame {
-	return frame{Title: v.Attack().Title() + " · Attacks · Administration", Wide: true}
+	return frame{Title: v.Attack().Title() + " · Attacks · Admin console", Wide: true}
 }
 
 // Attack is the attack in words.

@@ -8,7 +8,7 @@ import (
 // LoginView is the sign-in page, of the site and of the administration.
 type LoginView struct {
 	Page
-	// Admin puts "Administration" above the heading.
+	// Admin puts "Admin console" above the heading.
 	Admin bool
 	// Username is what was typed last, so that nobody types it twice.
 	Username string
@@ -149,7 +149,7 @@ func RenderCode(v CodeView) ([]byte, error) { return render("code", v) }
 func (v CodeView) Frame() frame {
 	title := v.T("code.label")
 	if v.Admin {
-		title += " · Administration"
+		title += " · Admin console"
 	}
 	return frame{Page: v.Page, Title: title, Script: "login.js"}
 }
@@ -164,7 +164,7 @@ func (v LoginView) Frame() frame {
 		title = v.title(v.Message) + " · " + title
 	}
 	if v.Admin {
-		title += " · Administration"
+		title += " · Admin console"
 	}
 	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote(), Passkey: v.Passkeys}
 }

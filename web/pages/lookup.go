@@ -34,7 +34,7 @@ func (v LookUpView) Rows(all []control.Event) eventRows { return eventRows{v, al
 func RenderLookUp(v LookUpView) ([]byte, error) { return render("lookup", v) }
 
 // Frame is what surrounds the page.
-func (v LookUpView) Frame() frame { return frame{Title: "Look up · Administration", Wide: true} }
+func (v LookUpView) Frame() frame { return frame{Title: "Look up · Admin console", Wide: true} }
 
 // LookUp is the form that explains one account or address, and its answer.
 type LookUp struct {

@@ -46,7 +46,7 @@ func RenderLive(v NowView) (parts [][]byte, err error) {
 
 // Frame is what surrounds the page.
 func (v NowView) Frame() frame {
-	return frame{Title: v.Status().Verdict().Headline + " · Administration", Script: "now.js", Wide: true}
+	return frame{Title: v.Status().Verdict().Headline + " · Admin console", Script: "now.js", Wide: true}
 }
 
 // Here is the page with the plots as they are.

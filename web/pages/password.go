@@ -4,7 +4,7 @@ package pages
 // current_password, new_password and repeat_password to Action.
 type PasswordView struct {
 	Page
-	// Admin puts "Administration" above the heading.
+	// Admin puts "Admin console" above the heading.
 	Admin  bool
 	Action string
 	CSRF   string
@@ -90,7 +90,7 @@ func (v PasswordView) Frame() frame {
 		title = v.T("password.not-changed") + " · " + title
 	}
 	if v.Admin {
-		title += " · Administration"
+		title += " · Admin console"
 	}
 	return frame{Page: v.Page, Title: title, Script: "login.js"}
 }

@@ -39,7 +39,7 @@ func RenderSecurity(v SecurityView) ([]byte, error) { return render("security", 
 
 // Frame is what surrounds the page.
 func (v SecurityView) Frame() frame {
-	return frame{Title: "Your sign-in · Administration", Script: "login.js", Passkey: v.Fresh && v.PasskeysHere, Wide: true}
+	return frame{Title: "Your sign-in · Admin console", Script: "login.js", Passkey: v.Fresh && v.PasskeysHere, Wide: true}
 }
 
 // QR is the picture of the app's secret, in the page itself: it is stored nowhere.

@@ -271,7 +271,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if r.Context().Err() == nil || v.route != nil {
-		v.proxy.Log.Error("the app behind the proxy does not answer", "upstream", v.app.Upstream.Redacted(), "error", err)
+		v.proxy.Log.Error("the app behind the proxy does not respond", "upstream", v.app.Upstream.Redacted(), "error", err)
 	}
 	v.down(w, r, err)
 }

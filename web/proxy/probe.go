@@ -26,7 +26,7 @@ func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offe
 		v.settle(guard.Withdrawn)
 	case err != nil:
 		v.settle(guard.Abandoned)
-		v.proxy.Log.Error("the app behind the proxy does not answer", "upstream", v.app.Upstream.Redacted(), "error", err)
+		v.proxy.Log.Error("the app behind the proxy does not respond", "upstream", v.app.Upstream.Redacted(), "error", err)
 		v.down(w, r, err)
 	case v.basis == route.OnSession:
 		v.settle(guard.Withdrawn)
