@@ -189,12 +189,12 @@ func TestTheFormForANewPasswordPretendsToo(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	if err := c.Guard.ForgetPlaces(t.Context(), "ann", netip.Addr{}); err != nil {
+	if err := c.inside.ForgetPlaces(t.Context(), "ann", netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	p := guard.DefaultPolicy()
 	p.Account = []guard.Limit{{Failures: 1, Window: 24 * time.Hour, Action: guard.FakeFailure}}
-	if err := c.Guard.SetPolicy(p); err != nil {
+	if err := c.inside.SetPolicy(p); err != nil {
 		t.Fatal(err)
 	}
 	table := offered{c.accounts, make(chan string, 1)}
@@ -247,10 +247,10 @@ func TestR26WhoHangsUpWhileTheCurrentPasswordWaitsIsCounted(t *testing.T) {
 	}
 	goAway()
 	<-answered
-	for c.HungUp() == 0 { // the server hears of it a moment later
+	for c.inside.HungUp() == 0 { // the server hears of it a moment later
 		runtime.Gosched()
 	}
 	if got := c.inside.Mode.State().Pressure[captchamode.Shed]; got != 1 || c.inside.HungUp() != 1 {
-		t.Errorf("pressure of %d, %d counted", got, c.HungUp())
+		t.Errorf("pressure of %d, %d counted", got, c.inside.HungUp())
 	}
 }
