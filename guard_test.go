@@ -285,7 +285,7 @@ func TestR10ASlash64IsOneAddressAndNAT64IsMany(t *testing.T) {
 func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 	t.Parallel()
 	names := []string{"alice", "ALICE", " alice ", "ａｌｉｃｅ", "Alice\u00a0", "alice@example.com", "Alice@Example.COM"}
-	w := world.New(t, world.Options{Canonical: func(_, name string) string {
+	w := world.New(t, world.Options{Canonical: func(name string) string {
 		if name == "alice@example.com" {
 			return "alice"
 		}
@@ -869,7 +869,6 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 			"elsewhere":  func(a *guard.Attempt) { a.Address = netip.MustParseAddr(home) },
 			"account":    func(a *guard.Attempt) { a.Account = "dave" },
 			"door":       func(a *guard.Attempt) { a.Integration = "admin" },
-			"directory":  func(a *guard.Attempt) { a.Directory = "administrators" },
 			"expired":    func(*guard.Attempt) { w.Clock.Advance(time.Hour) },
 			"oversized":  func(a *guard.Attempt) { a.Solution.Answer = string(make([]byte, 1<<16)) },
 			"no id":      func(a *guard.Attempt) { a.Solution.ID = "" },
@@ -883,7 +882,12 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 				t.Errorf("%s: got %v", name, d.Action)
 			}
 		}
-		if w.AllChecked() != 0 {
+		other := w.Second(t, nil)
+		other.Force(t)
+		if d, _ := other.Try(t, w.Solved(t, "alice", address(0)), world.Right); d.Action != guard.Challenge {
+			t.Errorf("at another guard: got %v", d.Action)
+		}
+		if w.AllChecked()+other.AllChecked() != 0 {
 			t.Error("a password was checked without a solve")
 		}
 	})
@@ -924,25 +928,30 @@ func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
 // administrators'.
 func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Directories: []string{"administrators"}}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		administration := w.Second(t, nil)
+		administration.Force(t)
 		for i := range 5 {
 			w.Wrong(t, "carol", address(i))
 			w.Wrong(t, "dave", address(i))
 		}
 		w.Force(t)
 		carol := w.Solved(t, "carol", nowhere)
-		for name, change := range map[string]func(*guard.Attempt){
-			"account":   func(a *guard.Attempt) { a.Account = "dave" },
-			"door":      func(a *guard.Attempt) { a.Integration = "admin" },
-			"directory": func(a *guard.Attempt) { a.Directory = "administrators" },
+		for name, other := range map[string]struct {
+			at     *world.World
+			change func(*guard.Attempt)
+		}{
+			"account": {w, func(a *guard.Attempt) { a.Account = "dave" }},
+			"door":    {w, func(a *guard.Attempt) { a.Integration = "admin" }},
+			"guard":   {administration, func(*guard.Attempt) {}},
 		} {
 			a := carol
-			change(&a)
-			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Elsewhere {
+			other.change(&a)
+			if d, _ := other.at.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Elsewhere {
 				t.Errorf("another %s: %v, its solve %v", name, d.Action, d.Solve.Reason)
 			}
 		}
-		if w.AllChecked() != 10 {
+		if w.AllChecked()+administration.AllChecked() != 10 {
 			t.Errorf("%d passwords were checked, want the 10 of before", w.AllChecked())
 		}
 		// It was not burnt on the way, and CAROL is carol.
@@ -1865,49 +1874,28 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 	})
 }
 
-// Who is called alike in two directories is two people.
-func TestR14APlaceIsKnownInItsDirectoryOnly(t *testing.T) {
+// A user and an administrator of one name are two accounts.
+func TestR14AClientIsKnownToItsGuardOnly(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Directories: []string{"administration"}}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		administration := w.Second(t, nil)
 		if !w.Right(t, "admin", home) {
 			t.Fatal("the user called admin cannot log in")
 		}
 		w.Force(t)
+		administration.Force(t)
 		a := world.From("admin", home)
 		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
 			t.Errorf("at his own place: %v", d.Action)
 		}
-		a.Directory = "administration"
-		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
+		if d, _ := administration.Try(t, a, "wrong"); d.Action != guard.Challenge {
 			t.Errorf("as the administrator of the same name: %v, want a challenge", d.Action)
 		}
 		if err := w.ForgetPlaces(t.Context(), "admin", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
-		a.Directory = ""
 		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
 			t.Errorf("after a reset: %v, want a challenge", d.Action)
-		}
-	})
-}
-
-func TestUnlockAndExplainKnowEveryDirectory(t *testing.T) {
-	t.Parallel()
-	each(t, world.Options{Directories: []string{"administration"}}, func(t *testing.T, w *world.World) {
-		for i := range 5 {
-			a := world.From("admin", address(i))
-			a.Directory = "administration"
-			w.Try(t, a, "wrong")
-		}
-		e, err := w.Explain(t.Context(), "admin", netip.Addr{})
-		if err != nil || e.Directory != "administration" || e.Decision.Action != guard.Challenge {
-			t.Fatalf("explained: %q, %v, %v", e.Directory, e.Decision.Action, err)
-		}
-		if err := w.Unlock(t.Context(), "admin", netip.Addr{}); err != nil {
-			t.Fatal(err)
-		}
-		if e, err = w.Explain(t.Context(), "admin", netip.Addr{}); err != nil || e.Decision.Action != guard.Proceed {
-			t.Errorf("unlocked: %v, %v", e.Decision.Action, err)
 		}
 	})
 }

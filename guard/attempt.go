@@ -104,7 +104,7 @@ func (g *Guard) timed(ctx context.Context, v *view, began time.Time) {
 
 // look fills in what is known before anything is counted.
 func (g *Guard) look(a *Attempt, v *view) {
-	v.rules, v.Now = g.rules.Load().in(a.Directory), g.config.Now()
+	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	g.ofMode(v)
 	v.claimed = a.Solution.Claimed()
 	v.hardest = !a.SendsCode && g.config.Challenges != nil
@@ -117,7 +117,7 @@ func (g *Guard) look(a *Attempt, v *view) {
 		of = &v.of().slowed
 	}
 	v.rule, v.Ladders, v.Last = &of.rules, &of.ladders, subjectCount
-	v.Nobodys = g.nobodys(a.Address, v.Address, a.Directory, v.Now)
+	v.Nobodys = g.nobodys(a.Address, v.Address, v.Now)
 	v.badName = g.name(v, a) != nil
 	if v.badName {
 		v.Last = AccountSubject
@@ -134,15 +134,10 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
 }
 
-// ofMode asks CAPTCHA mode. For a directory that has a policy of its own it does what it
-// would do elsewhere.
+// ofMode asks CAPTCHA mode.
 func (g *Guard) ofMode(v *view) {
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
 	v.watched, v.crawling = g.config.Mode.Watched()
-	if v.rules.stricts {
-		v.modeOn, v.slowing = v.modeOn || v.watched, v.slowing || v.crawling
-		v.watched, v.crawling = false, false
-	}
 }
 
 // bindAll says what stops the attempt, by what came along with it.

@@ -34,7 +34,7 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 		}
 	}
 	if d.Action != Challenge {
-		v := view{rules: g.rules.Load().in(a.Directory)}
+		v := view{rules: g.rules.Load()}
 		v.Now = g.config.Now()
 		g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 		if err := g.open(ctx, &v, &d); err != nil {
@@ -65,7 +65,7 @@ func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 // bond is what a challenge for an account is good for; for a door, if the account
 // is empty.
 func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) challenge.Bond {
-	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Integration, a.Directory, account), Level: level}
+	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Integration, account), Level: level}
 }
 
 // NeedsChallenge reports whether the site asks everybody at this address for a

@@ -14,44 +14,13 @@ import (
 
 // Explain reads what stands against an account, an address or the pair. It
 // changes nothing. An account name that is none is an error.
-func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (worst Explanation, err error) {
-	err = g.everywhere(account, func(directory string) error {
-		one, err := g.explain(ctx, directory, account, address)
-		if directory == "" || one.worse(&worst) {
-			worst = one
-		}
-		return err
-	})
-	return worst, err
-}
-
-// worse compares two accounts of one name: the one of which anything is known, a
-// failure or a place, comes first, and of two such the one that is treated worse.
-func (e *Explanation) worse(than *Explanation) bool {
-	mine, other := e.known(), than.known()
-	if mine && other {
-		return e.Decision.Action < than.Decision.Action // Refuse comes first, Proceed last
-	}
-	return mine
-}
-
-// known reports whether anything is known of the account itself.
-func (e *Explanation) known() bool {
-	if e.Status != trusted.Stranger {
-		return true
-	}
-	return slices.ContainsFunc(e.Lines, func(l Line) bool {
-		return l.Used > 0 && (l.Subject == OnAccount || l.Subject == OnPair)
-	})
-}
-
-func (g *Guard) explain(ctx context.Context, directory, account string, address netip.Addr) (Explanation, error) {
-	e := Explanation{Directory: directory, Address: address, Mode: g.config.Mode.On()}
+func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (Explanation, error) {
+	e := Explanation{Address: address, Mode: g.config.Mode.On()}
 	if account == "" && !address.IsValid() {
 		return e, errors.New("guard: explain needs an account, an address or both")
 	}
 	v := new(view)
-	g.look(&Attempt{Account: account, Directory: directory, Address: address}, v)
+	g.look(&Attempt{Account: account, Address: address}, v)
 	if account != "" && v.badName {
 		return e, ErrAccountName
 	}
@@ -83,7 +52,7 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 // something else than the address's own limits and its network's decide.
 func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok bool, err error) {
 	now := g.config.Now()
-	e, err := g.explain(ctx, "", "", address)
+	e, err := g.Explain(ctx, "", address)
 	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.suspects(address) ||
 		g.config.Crowds.Accounts(g.digests.addressKey(address), now) > 0 {
 		return l, false, err
@@ -152,40 +121,8 @@ func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) 
 	if account == "" && !address.IsValid() {
 		return errors.New("guard: unlock needs an account, an address or both")
 	}
-	return g.everywhere(account, func(directory string) error { return g.unlock(ctx, directory, account, address) })
-}
-
-// UnlockNetwork forgets the failures of the network around an address: the IPv4 /24 or the
-// IPv6 /48. Those of the addresses in it stay.
-func (g *Guard) UnlockNetwork(ctx context.Context, address netip.Addr) error {
-	if !address.IsValid() {
-		return errors.New("guard: unlocking a network needs an address in it")
-	}
 	v := new(view)
-	g.look(&Attempt{Address: address}, v)
-	v.First, v.Last = NetworkSubject, NetworkSubject+1
-	if err := g.config.Store.Clear(ctx, v.Charge); err != nil {
-		return fmt.Errorf("guard: unlocking a network: %w", err)
-	}
-	g.wake(&v.Charge)
-	return nil
-}
-
-// everywhere does something for an account of every directory; once if there
-// is no account.
-func (g *Guard) everywhere(account string, do func(directory string) error) error {
-	err := do("")
-	for _, directory := range g.config.Directories {
-		if err == nil && account != "" {
-			err = do(directory)
-		}
-	}
-	return err
-}
-
-func (g *Guard) unlock(ctx context.Context, directory, account string, address netip.Addr) error {
-	v := new(view)
-	g.look(&Attempt{Account: account, Directory: directory, Address: address}, v)
+	g.look(&Attempt{Account: account, Address: address}, v)
 	if account != "" && v.badName {
 		return ErrAccountName
 	}
@@ -213,16 +150,27 @@ func (g *Guard) unlock(ctx context.Context, directory, account string, address n
 	return nil
 }
 
+// UnlockNetwork forgets the failures of the network around an address: the IPv4 /24 or the
+// IPv6 /48. Those of the addresses in it stay.
+func (g *Guard) UnlockNetwork(ctx context.Context, address netip.Addr) error {
+	if !address.IsValid() {
+		return errors.New("guard: unlocking a network needs an address in it")
+	}
+	v := new(view)
+	g.look(&Attempt{Address: address}, v)
+	v.First, v.Last = NetworkSubject, NetworkSubject+1
+	if err := g.config.Store.Clear(ctx, v.Charge); err != nil {
+		return fmt.Errorf("guard: unlocking a network: %w", err)
+	}
+	g.wake(&v.Charge)
+	return nil
+}
+
 // ForgetPlaces ends the privilege of an address for an account or, without
 // one, of all the account's places and devices, as a new password must.
 func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.Addr) error {
-	return g.everywhere(account, func(directory string) error { return g.ForgetPlacesIn(ctx, directory, account, address) })
-}
-
-// ForgetPlacesIn is ForgetPlaces for the account of one directory (Attempt.Directory).
-func (g *Guard) ForgetPlacesIn(ctx context.Context, directory, account string, address netip.Addr) error {
 	var v view
-	if g.name(&v, &Attempt{Account: account, Directory: directory}) != nil {
+	if g.name(&v, &Attempt{Account: account}) != nil {
 		return ErrAccountName
 	}
 	var place digest
@@ -255,7 +203,7 @@ type Place struct {
 	First, Last time.Time // logins; of a spent place Last is when it was spent
 }
 
-// Places tells what is remembered of an account, of Attempt's Account and Directory, and
+// Places tells what is remembered of an account, of Attempt's Account, and
 // whether one of its Devices vouches. Places are kept as keyed digests (R23), so an
 // address has a name only if it is among those given. It changes nothing. Without
 // Config.Places nothing is known.
@@ -279,12 +227,12 @@ func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (
 	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) && record.Status(v.Device, v.Now, limits) != trusted.Spent {
 		known.Device = v.Issued
 	}
-	known.Places = g.named(record, a.Directory, addresses, v.Now, limits)
+	known.Places = g.named(record, addresses, v.Now, limits)
 	return known, nil
 }
 
 // named are the places of a record, with the addresses that they are digests of.
-func (g *Guard) named(record trusted.Record, directory string, addresses []netip.Addr, now time.Time, limits trusted.Limits) (all []Place) {
+func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time, limits trusted.Limits) (all []Place) {
 	names := map[digest]netip.Addr{}
 	for _, address := range addresses {
 		if key := g.digests.addressKey(address); !names[key].IsValid() {
@@ -295,7 +243,7 @@ func (g *Guard) named(record trusted.Record, directory string, addresses []netip
 	record.Expire(now, limits)
 	for _, e := range record.Entries {
 		p := Place{Address: names[e.Place], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
-		p.Shared = p.Address.IsValid() && g.nobodys(p.Address, e.Place, directory, now)
+		p.Shared = p.Address.IsValid() && g.nobodys(p.Address, e.Place, now)
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b Place) int { return b.Last.Compare(a.Last) })

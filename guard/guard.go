@@ -43,21 +43,21 @@ type Config struct {
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
-	// Canonical makes one name of an account's several in a directory, such as
-	// e-mail and user name; it gets a normalised name. Nil: every name is its own.
-	Canonical func(directory, name string) string
+	// Canonical makes one name of an account's several, such as email address and user
+	// name; it gets a normalized name. Nil: every name is its own.
+	Canonical func(name string) string
 	// Epoch is sealed into tickets that travel; tickets of another epoch have
 	// expired. It comes from the store that remembers which tickets were settled
 	// (challenge.Spent).
 	Epoch [16]byte
-	// Directories are the places beside the site's own in which accounts are
-	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.
-	Directories []string
 	// Observer is told of every event; nil: nobody is.
 	Observer Observer
 	// Crowds counts the accounts that log in from an address; nil: in memory, by
 	// Policy.Places.
 	Crowds *trusted.Crowds
+	// Shared reports whether another guard's accounts share an address (Guard.Shared): it is
+	// no known client here either. Nil: there is no other guard.
+	Shared func(address netip.Addr) bool
 	// Forgotten is told of a proxy that was forgotten in the configuration, and
 	// Crowded of an address that became shared by so many accounts that it is
 	// nobody's own: once each. They must not block. Nil: nobody is told.
@@ -124,7 +124,7 @@ func (c *Config) setDefaults() {
 		c.Normalise = NormaliseAccount
 	}
 	if c.Canonical == nil {
-		c.Canonical = func(_, name string) string { return name }
+		c.Canonical = func(name string) string { return name }
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
@@ -173,11 +173,6 @@ func (g *Guard) HungUp() uint64 { return g.hungUp.Load() }
 type Attempt struct {
 	// Account is the name as it was typed.
 	Account string
-	// Directory is where the account is kept, if that is not where the site's
-	// accounts are: one of Config.Directories. Accounts of one name in two
-	// directories are two accounts, and where the one logs in from is no place
-	// of the other.
-	Directory string
 	// Address is the client's, decided by the door; invalid counts as one
 	// shared address, so that what cannot be parsed is never unlimited.
 	Address netip.Addr
@@ -217,15 +212,11 @@ const MaxDevices = 8
 // password, or for FakeFailure of a Decoy.
 func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
 
-// Spared reports whether the attempt only goes on because the policy is less strict than
-// Policy.Directories: that may have stopped it, or found its right password not enough. Who
-// checks accounts of another directory all the same lets none of those in then.
-func (d *Decision) Spared() bool {
+// Monitored reports whether the attempt only goes on because a limit, or the rule on sprayed
+// passwords, is monitored and not enforced.
+func (d *Decision) Monitored() bool {
 	r := d.Ticket.rules
-	if r == nil || r.strict == r {
-		return false
-	}
-	if d.Ticket.sprayed && r.policy.Spray.Monitor && !d.Privileged && !d.Passed {
+	if r != nil && d.Ticket.sprayed && r.policy.Spray.Monitor && !d.Privileged && !d.Passed {
 		return true
 	}
 	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {

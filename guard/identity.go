@@ -55,17 +55,14 @@ func sum(key *[2]uint64, b []byte, d *digest) {
 	binary.LittleEndian.PutUint64(d[8:], hi)
 }
 
-func (d *digester) ofAccount(directory, name string, account *digest) {
-	if directory != "" {
-		name = directory + "\x00" + name // no name has a control character
-	}
+func (d *digester) ofAccount(name string, account *digest) {
 	sum(&d.account, []byte(name), account)
 }
 
 // ofPurpose is what a challenge is issued for: an account at a door. Without an
 // account it is the door alone.
-func (d *digester) ofPurpose(door, directory, account string) (purpose digest) {
-	sum(&d.purpose, []byte(door+"\x00"+directory+"\x00"+account), &purpose)
+func (d *digester) ofPurpose(door, account string) (purpose digest) {
+	sum(&d.purpose, []byte(door+"\x00"+account), &purpose)
 	return purpose
 }
 
@@ -198,8 +195,8 @@ func (g *Guard) name(v *view, a *Attempt) error {
 		v.name = a.Account
 		return err
 	}
-	v.name = g.config.Canonical(a.Directory, name)
-	g.digests.ofAccount(a.Directory, v.name, &v.Account)
+	v.name = g.config.Canonical(name)
+	g.digests.ofAccount(v.name, &v.Account)
 	return nil
 }
 

@@ -116,21 +116,22 @@ func (p *peers) softened(address digest) bool {
 	return found != nil && (*found)[address].Softened
 }
 
-// nobodys reports whether an address is no place of anybody's: too many accounts
-// use it, or it may be a proxy's. The administration has its own proxies, and is
-// reached by tunnels: there only the first counts.
-func (g *Guard) nobodys(a netip.Addr, address digest, directory string, now time.Time) bool {
-	if g.config.Crowds.Shared(address, now) {
+// Shared reports whether so many accounts use an address that it is no known client (R30).
+func (g *Guard) Shared(address netip.Addr) bool {
+	return g.config.Crowds.Shared(g.digests.addressKey(address), g.config.Now())
+}
+
+// nobodys reports whether an address is never a known client: too many accounts use it,
+// or it may be a proxy's.
+func (g *Guard) nobodys(a netip.Addr, address digest, now time.Time) bool {
+	if g.config.Crowds.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
 		return true
 	}
-	return directory == "" && g.peers.suspects(a) && g.config.Crowds.Accounts(address, now) >= peerAccounts
+	return g.peers.suspects(a) && g.config.Crowds.Accounts(address, now) >= peerAccounts
 }
 
 // arrived counts a success at its address.
 func (g *Guard) arrived(t *Ticket, now time.Time) {
-	if t.directory != "" {
-		return
-	}
 	accounts, became := g.config.Crowds.Add(t.account, t.address, now)
 	if became && g.config.Crowded != nil {
 		g.config.Crowded(t.from, accounts)
@@ -144,7 +145,7 @@ func (g *Guard) arrived(t *Ticket, now time.Time) {
 
 // missed counts a failure at a configured proxy's own address.
 func (g *Guard) missed(t *Ticket, now time.Time) {
-	if t.directory != "" || !g.peers.configured(t.from) || !g.peers.suspects(t.from) {
+	if !g.peers.configured(t.from) || !g.peers.suspects(t.from) {
 		return
 	}
 	g.peers.note(&g.peers.failures, t, now)

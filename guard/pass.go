@@ -30,11 +30,10 @@ type Passes interface {
 
 // A Pass is a one-time code on its way from the attempt to Passes.
 type Pass struct {
-	Directory string
-	Account   string      // normalised and canonical
-	Place     trusted.Key // the digest of the address
-	Code      string      // as it was typed
-	Now       time.Time   // the guard's clock
+	Account string      // normalised and canonical
+	Place   trusted.Key // the digest of the address
+	Code    string      // as it was typed
+	Now     time.Time   // the guard's clock
 }
 
 // TakesPasses reports whether there are any: a page asks for a code only then.
@@ -42,16 +41,16 @@ func (g *Guard) TakesPasses() bool { return g.config.Codes != nil }
 
 // PassFor is a pass without a code, for whoever makes codes: the account that a
 // name as it was typed stands for, and the place. The error is ErrAccountName.
-func (g *Guard) PassFor(directory, account string, address netip.Addr) (Pass, error) {
+func (g *Guard) PassFor(account string, address netip.Addr) (Pass, error) {
 	var v view
-	if err := g.name(&v, &Attempt{Account: account, Directory: directory}); err != nil {
+	if err := g.name(&v, &Attempt{Account: account}); err != nil {
 		return Pass{}, err
 	}
-	return Pass{Directory: directory, Account: v.name, Place: g.digests.addressKey(address), Now: g.config.Now()}, nil
+	return Pass{Account: v.name, Place: g.digests.addressKey(address), Now: g.config.Now()}, nil
 }
 
 func (v *view) pass(a *Attempt) Pass {
-	return Pass{Directory: a.Directory, Account: v.name, Place: v.Address, Code: a.VerificationCode, Now: v.Now}
+	return Pass{Account: v.name, Place: v.Address, Code: a.VerificationCode, Now: v.Now}
 }
 
 // checkPass finds out whether the code that came along is good; v.passed says
@@ -85,7 +84,7 @@ func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
 	if !t.passed || g.config.Codes == nil || o == Failed {
 		return
 	}
-	p := Pass{Directory: t.directory, Account: t.name, Place: t.address, Now: g.config.Now()}
+	p := Pass{Account: t.name, Place: t.address, Now: g.config.Now()}
 	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
 		g.config.Failed(fmt.Errorf("guard: settling a verification code: %w", err))
 	}

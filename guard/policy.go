@@ -88,11 +88,6 @@ type Policy struct {
 	// Devices remembers devices by a signed cookie, where the guard has keys
 	// for one.
 	Devices bool
-	// Directories is what binds attempts in Config.Directories, on the same counts; nil:
-	// this policy. Where this one only monitors (Overridden), who may not be guessed at
-	// meanwhile has one that does not. Of its Directories, Places, Lists' addresses and
-	// Events nothing is asked.
-	Directories *Policy
 	// Lists are lists of addresses that somebody else keeps, and what becomes of logins
 	// from there, in the order in which they are asked: at most MaxNamedLists.
 	Lists []NamedList

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,9 +14,6 @@ type rules struct {
 	policy Policy
 	*subjectRules
 	lists []*listRule
-	// strict are those of Policy.Directories; of a policy without, they are these.
-	strict  *rules
-	stricts bool // whether it is one such
 
 	unsolved, pictures, sprayed quota
 	events                      map[string]*eventRules
@@ -103,31 +99,12 @@ func compile(p Policy) (*rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	r := &rules{
+	return &rules{
 		policy: p, unsolved: unsolvedChallenges(), pictures: picturesAlone(), sprayed: sprayedLogins(),
 		events:       compileEvents(p.Events),
 		asides:       [asideCount]*asideRule{identityAside: newAsideRule(OnIdentity, p.Fingerprint), siteAside: newAsideRule(OnSite, p.Site)},
 		subjectRules: newSubjectRules(p, "", nil), lists: compileLists(p),
-	}
-	r.strict = r
-	if p.Directories != nil {
-		own := *p.Directories
-		own.Directories, own.KnownClients = nil, p.KnownClients
-		strict, err := compile(own)
-		if err != nil {
-			return nil, fmt.Errorf("guard: Directories: %w", err)
-		}
-		r.strict, strict.stricts = strict, true
-	}
-	return r, nil
-}
-
-// in are the rules for attempts in a directory.
-func (r *rules) in(directory string) *rules {
-	if directory != "" {
-		return r.strict
-	}
-	return r
+	}, nil
 }
 
 // newSubjectRules are a policy's rules for addresses on a named list with limits of its

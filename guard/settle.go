@@ -45,7 +45,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	case Succeeded:
 		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
 		g.arrived(&t, c.Now)
-		c.Nobodys = g.nobodys(t.from, t.address, t.directory, c.Now)
+		c.Nobodys = g.nobodys(t.from, t.address, c.Now)
 		if g.config.Cookies != nil {
 			c.Device = g.deviceOf(&t)
 		}
@@ -158,7 +158,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
-	v := view{rules: g.rules.Load().in(t.directory)}
+	v := view{rules: g.rules.Load()}
 	if g.ofMode(&v); !v.modeOn {
 		return nil
 	}

@@ -36,7 +36,6 @@ type Ticket struct {
 	asides    [asideCount]*Charge
 	identity  uint32
 	name      string
-	directory string
 	door      string
 	from      netip.Addr
 	reasons   Reasons
@@ -55,7 +54,7 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 	t.ended, t.rules, t.id, t.began = new(atomic.Int32), v.rules, v.ID, v.Now
 	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
 	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
-	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Integration, a.Address, a.Forwarded
+	t.name, t.door, t.from, t.forwarded = v.name, a.Integration, a.Address, a.Forwarded
 	t.reasons, t.failures, t.passed, t.faked = d.Reasons, int32(v.ownFailures()), v.passed, v.faked != nil
 	t.asides, t.identity = v.Asides, v.identity
 }

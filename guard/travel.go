@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +35,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion  = 9
+	ticketVersion  = 10
 	privilegedFlag = 1
 	forwardedFlag  = 2
 	passedFlag     = 4
@@ -46,7 +45,7 @@ const (
 	fakedFlag      = 64
 )
 
-// A travelling ticket is this, big endian, then the reasons, directory, 0, name.
+// A travelling ticket is this, big endian, then the reasons and the name.
 type travelling struct {
 	Version, Flags               uint8
 	Failures                     int32 // of strangers for the account, before
@@ -120,8 +119,8 @@ func (g *Guard) Seal(t *Ticket) string {
 		fixed.Flags |= fakedFlag
 	}
 	b, _ := binary.Append(make([]byte, 0, 256), binary.BigEndian, &fixed) // fails only for a type without a size
-	room := MaxTicket/4*3 - g.tickets.Overhead() - len(b) - len(t.directory) - len(t.name) - 2
-	b = append(append(append(t.reasons.pack(b, room), t.directory...), 0), t.name...)
+	room := MaxTicket/4*3 - g.tickets.Overhead() - len(b) - len(t.name) - 1
+	b = append(t.reasons.pack(b, room), t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(make([]byte, 0, len(b)+g.tickets.Overhead()), nil, b, nil))
 }
 
@@ -218,10 +217,9 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 		admitted := g.sprayedCharge(&t.rules.sprayed, t.spray, g.config.Now(), id)
 		t.asides[sprayAside] = &admitted
 	}
-	reasons, rest := unpackReasons(b[n:])
-	t.reasons = reasons
-	t.directory, t.name, _ = strings.Cut(string(rest), "\x00")
+	reasons, name := unpackReasons(b[n:])
+	t.reasons, t.name = reasons, string(name)
 	g.digests.ofAddress(t.from, &t.address, &t.network)
-	g.digests.ofAccount(t.directory, t.name, &t.account)
+	g.digests.ofAccount(t.name, &t.account)
 	return t, nil
 }

@@ -113,8 +113,8 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 		Page: l.Look.Page(c.Response().Header(), c.Request()), CSRF: s.CSRF, Username: s.Account.Account, This: s.ID, Here: from.Address.Unmap(),
 		Password: l.replaces(), Administrator: s.Account.Role == accounts.Admin, Done: c.QueryParam("done"),
 	}
-	v.Own, err = l.Control.Own(c.Request().Context(), l.Sessions.Door, guard.Attempt{
-		Account: s.Account.Account, Directory: l.Directory, Address: from.Address, Devices: client.Devices(c.Request()),
+	v.Own, err = l.Control.Own(c.Request().Context(), l.Sessions.Door, l.Directory, guard.Attempt{
+		Account: s.Account.Account, Address: from.Address, Devices: client.Devices(c.Request()),
 	})
 	if err != nil {
 		return err

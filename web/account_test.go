@@ -53,6 +53,7 @@ type home struct {
 	control  *control.Control
 	running  *sessions.Store
 	door     *web.Login
+	inside   *world.World // the administrators' sign-in
 }
 
 func newHome(t *testing.T) *home {
@@ -75,7 +76,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	_, err = database.Migrate(t.Context(), db)
 	must(err)
 	codes := passes.New(db, nil)
-	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Passes: codes, Directories: []string{"administration"}}), db: db, passes: codes}
+	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Passes: codes}), db: db, passes: codes}
 	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
 	must(err)
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
@@ -92,8 +93,9 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: db, Alone: true, Now: h.Clock.Now}, quiet)
 	must(err)
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
+	h.inside = h.Second(t, func(c *guard.Config) { c.Codes, c.Observer = codes.Of("administration"), h.World })
 	steered := control.Config{
-		Guard: h.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Passes: codes, Tokens: tokens.New(db),
+		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Passes: codes, Tokens: tokens.New(db),
 		Factors: second, DirectoryOf: nobodys, Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Overrides: policy.NewTable(db), Ledger: policy.NewLedger(db, h.Clock.Now, quiet), Tops: new(control.Tops), Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)
@@ -619,7 +621,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := &web.Login{
-		Guard: h.Guard, Edge: new(web.Edge), Door: "admin", Directory: "administration", Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control,
+		Guard: h.inside.Guard, Edge: new(web.Edge), Door: "admin", Directory: "administration", Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control,
 		Access: new(atomic.Pointer[access.Rules]), Passwords: h.door.Passwords,
 		Sessions: web.NewSessions(web.SessionConfig{Store: h.running, Source: h.accounts, Door: "admin", Lifetime: time.Hour, Now: h.Clock.Now}),
 	}
@@ -650,7 +652,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		if err != nil || len(running) != 1 || admin.get("/auth/verify").Code != http.StatusOK {
 			t.Errorf("%s the administrator's session has ended: %v %v", after, running, err)
 		}
-		places, err := h.Guard.Places(t.Context(), guard.Attempt{Account: "root", Directory: "administration"}, nil)
+		places, err := h.inside.Places(t.Context(), guard.Attempt{Account: "root"}, nil)
 		if live, failed := h.passes.Live(t.Context(), "root"); err != nil || len(places.Places) != 1 || !places.Reset.IsZero() || !live || failed != nil {
 			t.Errorf("%s the administrator's places and codes: %+v %v, %v %v", after, places, err, live, failed)
 		}
@@ -687,7 +689,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		t.Errorf("the letter: %d\n%s", w.Code, w.Body)
 	}
 	untouched("the letter:")
-	if good, err := h.passes.Show(t.Context(), guard.Pass{Directory: "administration", Account: "root", Code: code, Now: h.Clock.Now()}); err != nil || !good {
+	if good, err := h.passes.Of("administration").Show(t.Context(), guard.Pass{Account: "root", Code: code, Now: h.Clock.Now()}); err != nil || !good {
 		t.Errorf("the administrator's code: %v %v", good, err)
 	}
 }

@@ -32,7 +32,8 @@ type Login struct {
 	Sessions  *Sessions
 	// Door names this door in events and metrics.
 	Door string
-	// Directory is where its accounts are kept; see guard.Attempt.
+	// Directory is where its accounts are kept, for what is done with them; empty: where
+	// the site's are.
 	Directory string
 	// Hold is how long an attempt may be held until it is due (R15), in
 	// nanoseconds.
@@ -120,7 +121,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 func (l *Login) take(t *try, p proof) (err error) {
 	ctx := t.Request().Context()
 	t.decision, err = l.Guard.Begin(ctx, guard.Attempt{
-		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(t.Request()),
+		Account: t.form["username"], Address: t.client.Address, Devices: client.Devices(t.Request()),
 		Solution:         challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
 		VerificationCode: t.form["code"], PasswordTag: p.fingerprint, Fingerprint: l.identity(t), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Integration: l.Door,
 		SendsCode: l.AskCode != nil,
@@ -144,7 +145,7 @@ func (l *Login) take(t *try, p proof) (err error) {
 		}
 		return l.stopped(t)
 	}
-	right = right && l.opensTo(login) && !spared(t, login) && (p.second || l.suffices(t, login))
+	right = right && l.opensTo(login) && !l.monitored(t, login) && (p.second || l.suffices(t, login))
 	ok := right && !t.decision.Insufficient // a sprayed password (R28) and a fake failure are answered like a wrong one
 	if err == nil && ok && !p.second && l.Second != nil {
 		var asks bool
@@ -266,12 +267,12 @@ func (l *Login) opensTo(login accounts.Login) bool {
 	return administrator == l.Admin || administrator && !login.MustChange
 }
 
-// spared reports whether an administrator's attempt only went on because the policy is
-// watched. The administration is not watched; without this, whoever wants an
-// administrator's password would guess it at the public door. What is told apart nowhere
-// tells nobody who is one.
-func spared(t *try, login accounts.Login) bool {
-	return login.Role == accounts.Admin && t.decision.Spared()
+// monitored reports whether an administrator's attempt at the public login only went on
+// because a limit is monitored. The administration's own are enforced: an attacker would
+// guess an administrator's password here otherwise. The answer is that to a wrong password,
+// so it does not show who is an administrator.
+func (l *Login) monitored(t *try, login accounts.Login) bool {
+	return login.Role == accounts.Admin && !l.Admin && t.decision.Monitored()
 }
 
 // errRechecked ends the check of a password that may not be looked at after

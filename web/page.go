@@ -85,7 +85,7 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 			return nil, nil
 		}
 	}
-	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: from.Address, Integration: l.Door}, guard.Decision{})
+	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Address: from.Address, Integration: l.Door}, guard.Decision{})
 	if errors.Is(err, guard.ErrChallenges) {
 		return nil, nil // the form is no harm: the attempt is stopped
 	}
@@ -131,7 +131,7 @@ func (l *Login) askCode(c echo.Context) error {
 	if l.AskCode == nil {
 		return refusal(http.StatusNotFound, "problem.no-code")
 	}
-	asked, err := l.Guard.PassFor(l.Directory, form["username"], l.Edge.Client(c.Request()).Address)
+	asked, err := l.Guard.PassFor(form["username"], l.Edge.Client(c.Request()).Address)
 	if err != nil {
 		p := Unusable(http.StatusBadRequest, "problem.no-name")
 		return answer(c, p, func() ([]byte, error) {

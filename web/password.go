@@ -216,7 +216,7 @@ func (l *Login) busyWithPasswords(c echo.Context, err error) error {
 func (l *Login) begin(c echo.Context, session *Session, fingerprint uint64) (guard.Decision, error) {
 	from := l.Edge.Client(c.Request())
 	return l.Guard.Begin(c.Request().Context(), guard.Attempt{
-		Account: session.Account.Account, Directory: l.Directory, Address: from.Address, Devices: client.Devices(c.Request()),
+		Account: session.Account.Account, Address: from.Address, Devices: client.Devices(c.Request()),
 		PasswordTag: fingerprint, Fingerprint: l.identity(c), Forwarded: from.Forwarded, Integration: l.Door,
 	})
 }

@@ -84,7 +84,7 @@ func later(p Problem, kind pages.MessageKind, after time.Duration) (Problem, pag
 
 // challenge is 403 with a challenge.
 func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
-	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Integration: l.Door}, t.decision)
+	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Address: t.client.Address, Integration: l.Door}, t.decision)
 	if err != nil {
 		return err
 	}

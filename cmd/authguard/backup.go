@@ -65,11 +65,13 @@ func copyAll(ctx context.Context, loaded *config.Loaded, to string) (copied, err
 	if loaded.KeysFile != "" {
 		made.Apart = append(made.Apart, "the configuration. Its keys_file is "+loaded.KeysFile+": restore the file keys to there.")
 	}
-	switch err := failures.Copy(filepath.Join(loaded.Data, countersFile), filepath.Join(to, countersFile)); {
-	case err == nil:
-		made.Files = append(made.Files, countersFile)
-	case !errors.Is(err, fs.ErrNotExist):
-		return made, err
+	for _, of := range tables {
+		switch err := failures.Copy(filepath.Join(loaded.Data, of.file), filepath.Join(to, of.file)); {
+		case err == nil:
+			made.Files = append(made.Files, of.file)
+		case !errors.Is(err, fs.ErrNotExist):
+			return made, err
+		}
 	}
 	if loaded.Redis.On() {
 		made.Apart = append(made.Apart, "Redis: the counters of all nodes. Its appendonly file keeps them.")

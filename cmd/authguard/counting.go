@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/database"
 	"authguard/internal/sqlplaces"
 	"authguard/trusted"
 )
@@ -24,15 +26,14 @@ import (
 // A counting is what attempts are counted in: this node's memory, or with other
 // nodes Redis.
 type counting struct {
-	counters  *failures.Memory // all of them, or this node's own part
+	tables    [len(tables)]*table // all counters, or this node's own part
 	places    *sqlplaces.Store
 	crowds    *trusted.Crowds
-	shared    *shared // with the other nodes; nil: there are none
-	store     guard.Store
-	spent     challenge.Spent // challenges that were used
-	settled   challenge.Spent // tickets of the decision API that were
-	snapshot  string          // where counters are saved
-	sharers   string          // where crowds are
+	shared    *shared                  // with the other nodes; nil: there are none
+	stores    [len(tables)]guard.Store // over the tables
+	spent     challenge.Spent          // challenges that were used
+	settled   challenge.Spent          // tickets of the decision API that were
+	sharers   string                   // where crowds are
 	saveEvery time.Duration
 	alerts    *alerts.Alerter
 	filling   atomic.Bool // little room is left for spent challenges
@@ -40,25 +41,45 @@ type counting struct {
 	node      string      // its name in alerts
 	atStart   []lack      // what was missing then, or had no room
 	opened    time.Time
-	saveErr   atomic.Pointer[error]  // of the last Save
 	unsaved   atomic.Pointer[outage] // since counters cannot be saved
 	log       *slog.Logger
+}
+
+// tables are the counters, one table each, so that a flood at the public login neither evicts
+// nor shares what is counted against administrators. A table has one part of counters.memory.
+var tables = [...]struct {
+	file string // in the data folder; once it is there, the folder was served from
+	part int
+}{public: {"counters", 1}, administrators: {"counters-administration", 16}}
+
+const (
+	public = iota
+	administrators
+)
+
+// A table is saved in a file.
+type table struct {
+	*failures.Memory
+	file    string
+	saveErr atomic.Pointer[error] // of the last Save
 }
 
 func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch, log *slog.Logger) (c *counting, err error) {
 	policy := loaded.Policy()
 	retain, pendingFor := longestOf(loaded.Config)
 	c = &counting{
-		snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveInterval, alone: !loaded.Redis.On(),
+		saveEvery: loaded.Counters.SaveInterval, alone: !loaded.Redis.On(),
 		node:   nodeName(loaded.Listen),
 		alerts: watch.alerts, log: log, opened: time.Now(),
 	}
-	memory := failures.Config{
-		MaxBytes: int64(loaded.Counters.Memory), Retain: retain, PendingFor: pendingFor,
-		Owner: on.keys.Counted(), Now: on.clock.counting(),
-	}
-	if err := c.recall(ctx, on, memory, anew); err != nil {
-		return nil, err
+	for i, of := range tables {
+		memory := failures.Config{
+			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)), Retain: retain, PendingFor: pendingFor,
+			Owner: on.keys.Counted(), Now: on.clock.counting(),
+		}
+		if err := c.recall(ctx, on, i, memory, anew); err != nil {
+			return nil, err
+		}
 	}
 	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
 		return nil, err
@@ -77,33 +98,36 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
 			return nil, fmt.Errorf("redis: %w", err)
 		}
-		c.store, c.spent, c.settled = c.shared.store, c.shared.used, c.shared.settled
+		c.spent, c.settled = c.shared.used, c.shared.settled
+		c.stores = [...]guard.Store{public: c.shared.store, administrators: c.shared.store.Beside(c.tables[administrators].Memory)}
 		return c, nil
 	}
-	local := guard.NewLocal(c.counters, c.places)
-	local.Sprays = failures.NewSprays(watch.alerts.Spray)
-	c.store, c.spent, c.settled = local, challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
+	for i, t := range c.tables {
+		local := guard.NewLocal(t.Memory, c.places)
+		local.Sprays = failures.NewSprays(watch.alerts.Spray)
+		c.stores[i] = local
+	}
+	c.spent, c.settled = challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
 	return c, nil
 }
 
-// countersFile is the snapshot in the data folder. Once it is there, the folder was
-// served from.
-const countersFile = "counters"
-
-// recall restores the counters, unless anew says to begin without those that cannot be
+// recall restores a table, unless anew says to begin without those that cannot be
 // used. What a node with Redis has saved is a copy: it starts without one.
-func (c *counting) recall(ctx context.Context, on *storage, memory failures.Config, anew bool) (err error) {
-	if c.counters, err = failures.NewMemory(memory); err != nil {
+func (c *counting) recall(ctx context.Context, on *storage, i int, memory failures.Config, anew bool) (err error) {
+	t := &table{file: on.path(tables[i].file)}
+	c.tables[i] = t
+	if t.Memory, err = failures.NewMemory(memory); err != nil {
 		return err
 	}
-	loaded, err := c.counters.Load(c.snapshot)
+	loaded, err := t.Load(t.file)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		if c.alone && !anew {
-			return unusable(c.snapshot, err)
+			return unusable(t.file, err)
 		}
-		if c.counters, err = failures.NewMemory(memory); err == nil {
-			missing, err = true, c.setAside(err)
+		why := err
+		if t.Memory, err = failures.NewMemory(memory); err == nil {
+			missing, err = true, c.setAside(t.file, why)
 		}
 	}
 	if err != nil && !missing {
@@ -112,15 +136,15 @@ func (c *counting) recall(ctx context.Context, on *storage, memory failures.Conf
 	if loaded.Keys > 0 {
 		c.log.Info("counters restored", "keys", loaded.Keys)
 	}
-	c.atStart = append(c.atStart, lacksOf(loaded)...)
-	err = c.counters.Journal(c.snapshot)
+	c.atStart = append(c.atStart, lacksOf(loaded, tables[i].part)...)
+	err = t.Journal(t.file)
 	if err == nil && missing {
-		err = c.counters.Save(c.snapshot)
+		err = t.Save(t.file)
 	}
 	if err != nil || !c.alone {
 		return err
 	}
-	return on.remember(ctx)
+	return database.Mark(ctx, on.db, tables[i].file) // after it is saved: a first start that fails leaves nothing that the next misses
 }
 
 // unusable is why a server with one node does not start from saved counters.
@@ -136,20 +160,20 @@ func unusable(file string, err error) error {
 // beginAnew is what to do without counters.
 const beginAnew = "authguard serve --allow-data-loss. It moves the file aside and resets all counters"
 
-// setAside moves the snapshot and its journals to where no start looks for them.
-func (c *counting) setAside(why error) error {
-	aside := fmt.Sprintf("%s.aside-%d", c.snapshot, time.Now().Unix())
+// setAside moves a snapshot and its journals to where no start looks for them.
+func (c *counting) setAside(file string, why error) error {
+	aside := fmt.Sprintf("%s.aside-%d", file, time.Now().Unix())
 	c.log.Error("saved counters cannot be used; counting starts from zero", "set_aside", aside, "error", why)
 	c.atStart = append(c.atStart, lack{"The saved counters could not be used", fmt.Sprintf(
 		"Counting started from zero: %v. The file was moved to %s.", why, aside)})
-	return failures.SetAside(c.snapshot, aside)
+	return failures.SetAside(file, aside)
 }
 
 // A lack is something about the counters that administrators have to know.
 type lack struct{ title, text string }
 
-// lacksOf is what is missing of what was saved, or has no room.
-func lacksOf(l failures.Loaded) (all []lack) {
+// lacksOf is what is missing of what was saved, or has no room in its part of counters.memory.
+func lacksOf(l failures.Loaded, part int) (all []lack) {
 	if l.NoJournal {
 		all = append(all, lack{"The counters' journal is missing",
 			"A file counters.journal-* is missing, empty or damaged at its beginning: failed logins since the last " +
@@ -162,13 +186,15 @@ func lacksOf(l failures.Loaded) (all []lack) {
 	if l.Sharing > 0 {
 		all = append(all, lack{"counters.memory is too small for the saved counters", fmt.Sprintf(
 			"%d of them share counters, so some clients are challenged or blocked early. Set it to at least %d MiB.",
-			l.Sharing, l.Needs*8/7>>20+1)})
+			l.Sharing, int64(part)*(l.Needs*8/7>>20+1))})
 	}
 	return all
 }
 
 func (c *counting) start(ctx context.Context, group *background.Group) error {
-	group.Start(c.counters.Run)
+	for _, t := range c.tables {
+		group.Start(t.Run)
+	}
 	group.Start(c.saveAgain)
 	for _, one := range c.atStart {
 		c.log.Error(one.title, "text", one.text)
@@ -219,10 +245,12 @@ func (o *outage) effect(alone bool) string {
 // they can be again.
 func (c *counting) lookAtSaves() {
 	node := "node " + c.node
-	now, was := &outage{why: c.counters.Unwritten(), since: time.Now()}, c.unsaved.Load()
+	now, was := &outage{why: c.unwritten(), since: time.Now()}, c.unsaved.Load()
 	if now.journaled = now.why == nil; now.journaled {
-		if last := c.saveErr.Load(); last != nil {
-			now.why = *last
+		for _, t := range c.tables {
+			if last := t.saveErr.Load(); last != nil {
+				now.why = cmp.Or(now.why, *last)
+			}
 		}
 	}
 	switch {
@@ -243,7 +271,15 @@ func (c *counting) ready() error {
 	if !c.alone {
 		return nil
 	}
-	return c.counters.Unwritten()
+	return c.unwritten()
+}
+
+// unwritten is why a journal cannot be written.
+func (c *counting) unwritten() (why error) {
+	for _, t := range c.tables {
+		why = cmp.Or(why, t.Unwritten())
+	}
+	return why
 }
 
 const (
@@ -305,7 +341,10 @@ func (c *counting) reload(loaded *config.Loaded) (err error) {
 	if c.shared != nil {
 		err = c.shared.store.Redis().Configure(pendingFor)
 	}
-	return errors.Join(err, c.counters.Configure(retain, pendingFor))
+	for _, t := range c.tables {
+		err = errors.Join(err, t.Configure(retain, pendingFor))
+	}
+	return err
 }
 
 // saveAgain saves the counters every so often and once at the end. A save that
@@ -346,11 +385,12 @@ func (c *counting) save() (took time.Duration) {
 			c.log.Error("the number of nodes could not be saved", "error", err)
 		}
 	}
-	if !c.counters.Changed() {
-		return 0
-	}
 	began := time.Now()
-	err := c.counters.Save(c.snapshot)
-	c.saveErr.Store(&err)
+	for _, t := range c.tables {
+		if t.Changed() {
+			err := t.Save(t.file)
+			t.saveErr.Store(&err)
+		}
+	}
 	return time.Since(began)
 }

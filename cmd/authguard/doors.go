@@ -149,7 +149,7 @@ func (d *doors) commands() *admin.API {
 func (d *doors) administration() http.Handler {
 	r := d.site.main()
 	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
-	login.Admin, login.Directory = true, admin.Directory
+	login.Guard, login.Admin = r.administration.guard, true
 	login.Second = d.second(r)
 	e := web.NewEcho("", nil, d.site.log)
 	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Door)), d.inside.Local)
@@ -194,12 +194,13 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	} else {
 		sessions.Domain, origin = r.config.Session.Domain, r.config.Origin
 	}
+	directory := map[bool]string{true: admin.Directory}[door == admin.Door]
 	var ask func(guard.Pass)
 	if p.mailer != nil && (door == admin.Door || p.source == accounts.Source(p.accounts)) {
-		ask = p.mailer.Ask
+		ask = func(asked guard.Pass) { p.mailer.Ask(directory, asked) }
 	}
 	return &web.Login{
-		Guard: r.guard, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
+		Guard: r.guard, Directory: directory, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Away: away, Unusable: r.unusable, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &r.hold,

@@ -245,7 +245,7 @@ func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
 // accounts that are elsewhere, where they are kept.
 func (p *people) ownerOf(ctx context.Context, directory, account string) (email string, err error) {
 	if directory == admin.Directory || p.elsewhere() == "" {
-		_, email, err = p.mailbox(ctx, guard.Pass{Directory: directory, Account: account})
+		_, email, err = p.mailbox(ctx, directory, account)
 		return email, err
 	}
 	login, found, err := p.source.FindForLogin(ctx, account)
@@ -257,14 +257,14 @@ func (p *people) ownerOf(ctx context.Context, directory, account string) (email 
 
 // mailbox is the account that a name stands for in a directory, and where its
 // owner reads mail; no address if there is no such account.
-func (p *people) mailbox(ctx context.Context, asked guard.Pass) (account, email string, err error) {
-	own, err := p.accounts.Get(ctx, asked.Account)
+func (p *people) mailbox(ctx context.Context, directory, name string) (account, email string, err error) {
+	own, err := p.accounts.Get(ctx, name)
 	switch {
 	case errors.Is(err, accounts.ErrUnknown):
 		return "", "", nil
 	case err != nil:
 		return "", "", err
-	case own.Disabled, (own.Role == accounts.Admin) != (asked.Directory == admin.Directory):
+	case own.Disabled, (own.Role == accounts.Admin) != (directory == admin.Directory):
 		return "", "", nil
 	case own.Email == "" && strings.Contains(own.Username, "@"):
 		return own.Username, own.Username, nil
@@ -295,20 +295,16 @@ func (p *people) elsewhere() string {
 	return string(p.kept.Source)
 }
 
-// canonical looks up the one name that stands for all names of an account: in our
-// own table for the administration, else in the source.
-func (p *people) canonical(ctx context.Context) func(directory, name string) string {
+// canonical looks up the one name that stands for all names of an account.
+func (p *people) canonical(ctx context.Context) func(name string) string {
 	if p.source == accounts.Source(p.accounts) {
-		return p.accounts.CanonicalIn
+		return p.accounts.Canonical
 	}
 	source, asks := p.source.(interface {
 		CanonicalOf(ctx context.Context, name string) (string, error)
 	})
-	return func(directory, name string) string {
-		switch {
-		case directory == admin.Directory:
-			return p.accounts.Canonical(name)
-		case !asks, p.away() != nil:
+	return func(name string) string {
+		if !asks || p.away() != nil {
 			return name
 		}
 		canonical, err := source.CanonicalOf(ctx, name)
@@ -339,11 +335,11 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 	return nil
 }
 
-// forgetting forgets all places of an account of the site's own directory, and its one-time
-// codes: an administrator of the same name is somebody else.
+// forgetting removes all known clients and verification codes of an account of the site's
+// own guard. An administrator of the same name keeps theirs.
 func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
-		if err := errors.Join(g.ForgetPlacesIn(ctx, "", account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {
+		if err := errors.Join(g.ForgetPlaces(ctx, account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {
 			log.Error("known clients of an account with a new password could not be removed", "error", err)
 		}
 	}

@@ -21,7 +21,6 @@ import (
 	"authguard/internal/policy"
 	"authguard/trusted"
 	"authguard/web"
-	"authguard/web/admin"
 	webclient "authguard/web/client"
 	"authguard/web/proxy"
 )
@@ -40,20 +39,22 @@ type realm struct {
 	running background.Group
 	leaving background.Group // stops the realm after its removal
 
-	mode    *mode
-	people  *people
-	guard   *guard.Guard
-	proxy   *proxy.Proxy
-	routes  atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes that count for themselves
-	control *control.Control
-	api     web.API
-	look    *web.Look
-	access  atomic.Pointer[access.Rules] // of forward-auth
-	written atomic.Pointer[written]      // of its policy
-	said    atomic.Pointer[[]policy.Override]
-	hold    atomic.Int64       // nanoseconds for which an attempt may be held
-	clients webclient.Identity // what they are recognised by
-	door    http.Handler       // on the public listener
+	mode   *mode
+	people *people
+	guard  *guard.Guard
+	// administration has the guard of the administrators' sign-in; nil but in the default realm.
+	administration *administration
+	proxy          *proxy.Proxy
+	routes         atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes that count for themselves
+	control        *control.Control
+	api            web.API
+	look           *web.Look
+	access         atomic.Pointer[access.Rules] // of forward-auth
+	written        atomic.Pointer[written]      // of its policy
+	said           atomic.Pointer[[]policy.Override]
+	hold           atomic.Int64       // nanoseconds for which an attempt may be held
+	clients        webclient.Identity // what they are recognised by
+	door           http.Handler       // on the public listener
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
@@ -81,6 +82,9 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 		return nil, err
 	}
 	r.written.Store(writtenIn(c))
+	if r.administration, err = openAdministration(ctx, r); err != nil {
+		return nil, err
+	}
 	if err = r.openProxy(ctx); err != nil {
 		return nil, err
 	}
@@ -103,7 +107,7 @@ func (r *realm) openControl() (err error) {
 		open = s.main().control.Beside
 	}
 	r.control, err = open(control.Config{
-		Realm: r.name, Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
+		Realm: r.name, Guard: r.guard, Administration: r.administration.ofSignIn(), Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
 		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops, Overrides: s.overrides, Ledger: s.watch.ledger, Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
 		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 		Source: r.people.source, App: r.inApp,
@@ -112,7 +116,7 @@ func (r *realm) openControl() (err error) {
 }
 
 // newGuard returns a guard that counts under a name.
-func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy) (*guard.Guard, error) {
+func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy, changes ...func(*guard.Config)) (*guard.Guard, error) {
 	on, counting := r.site.storage, r.site.counting
 	keys, err := r.cookieKeys()
 	if err != nil {
@@ -122,17 +126,21 @@ func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy) 
 	if err != nil {
 		return nil, err
 	}
-	g, err := guard.New(guard.Config{
-		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.store, KnownClients: counting.places.Record,
+	c := guard.Config{
+		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public], KnownClients: counting.places.Record,
 		Cookies: cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
-		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
+		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
 		Timed:  r.site.watch.metrics.Decided,
 		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
 		Crowds: counting.crowds, Forgotten: r.forgotten, Crowded: func(address netip.Addr, accounts int) {
 			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address, "accounts", accounts)
 		},
-	})
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	g, err := guard.New(c)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +191,9 @@ func (r *realm) start(ctx context.Context) {
 	if r.people.health != nil {
 		r.running.Start(r.people.health.Run)
 	}
+	if r.administration != nil {
+		r.running.Start(r.administration.mode.Run)
+	}
 	r.running.Start(r.control.RunLists)
 	r.running.Start(r.control.RunPolicy)
 }
@@ -209,6 +220,9 @@ func (r *realm) unfollow() {
 func (r *realm) reload(c config.Config) error {
 	err := errors.Join(r.mode.reload(c), r.dress(c))
 	r.guard.SetHeld(c.Limits.MaxDelayed, c.Limits.MaxDelayedPerAddress)
+	if r.administration != nil {
+		r.administration.guard.SetHeld(c.Limits.MaxDelayed, c.Limits.MaxDelayedPerAddress)
+	}
 	r.adopt(c)
 	err = errors.Join(err, r.setProxy(context.Background()))
 	return errors.Join(err, r.control.EnactPolicy())
@@ -234,7 +248,7 @@ func (r *realm) enact(overrides []policy.Override) error {
 	r.said.Store(&overrides)
 	p, mode, err := w.With(overrides)
 	p.KnownClients = r.guard.Policy().KnownClients // their store was made with them
-	err = errors.Join(err, r.guard.SetPolicy(p), r.mode.SetConfig(mode))
+	err = errors.Join(err, r.guard.SetPolicy(p), r.mode.SetConfig(mode), r.administration.enact(w.Written))
 	if guards := r.routes.Load(); guards != nil {
 		for name, g := range *guards {
 			own := r.overridden(w.routes[name])

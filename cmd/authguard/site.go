@@ -119,7 +119,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	}
 	s.watch.statsd.Realms = s.gauges
 	s.watch.metrics.Watch(control.Gauges{
-		Realms: s.gauges, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
+		Realms: s.gauges, Size: s.counting.tables[public].Size, Dropped: s.watch.bus.Dropped,
 		Channels: s.watch.channels, Redis: s.counting.shared.gauges(),
 		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: runs(),
 		Refused: func() uint64 { return s.doors.front.Refused() }, Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },

@@ -55,7 +55,7 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 			return nil, err
 		}
 	}
-	s := stored{loaded: loaded, db: db, counters: filepath.Join(loaded.Data, countersFile)}
+	s := stored{loaded: loaded, db: db, counters: filepath.Join(loaded.Data, tables[public].file)}
 	s.current = state.Applied > 0 && len(state.Missing) == 0
 	switch _, err := os.Stat(s.counters); {
 	case state.Newer > 0:
@@ -137,25 +137,37 @@ var errNoCounters = errors.New("the saved counters are missing")
 
 // counted checks that counters that were saved beside this database are there, and can
 // be loaded, and what they lack. Nodes with Redis have theirs there.
-func (s *stored) counted(ctx context.Context) ([]lack, error) {
+func (s *stored) counted(ctx context.Context) (all []lack, err error) {
 	if s.loaded.Redis.On() {
 		return nil, nil
 	}
+	for _, of := range tables {
+		found, err := s.checked(ctx, of.file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lacksOf(found, of.part)...)
+	}
+	return all, nil
+}
+
+// checked looks at one table.
+func (s *stored) checked(ctx context.Context, name string) (found failures.Loaded, err error) {
 	var owner failures.Key
 	if s.hasKeys {
 		owner = s.keys.Counted()
 	}
-	found, err := failures.Check(s.counters, owner)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, unusable(s.counters, err)
+	file := filepath.Join(s.loaded.Data, name)
+	if found, err = failures.Check(file, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return found, unusable(file, err)
 	}
 	if err == nil || !s.current {
-		return lacksOf(found), nil
+		return found, nil
 	}
-	if saved, err := database.Marked(ctx, s.db, countersFile); err != nil || !saved {
-		return nil, err
+	if saved, err := database.Marked(ctx, s.db, name); err != nil || !saved {
+		return found, err
 	}
-	return nil, fmt.Errorf("%w: %s does not exist any more. Restore it from a backup, or correct data:. "+
+	return found, fmt.Errorf("%w: %s does not exist any more. Restore it from a backup, or correct data:. "+
 		"If it is lost for good, start with empty state: authguard serve --allow-data-loss. It resets all counters",
-		errNoCounters, s.counters)
+		errNoCounters, file)
 }

@@ -96,12 +96,6 @@ func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool
 	return err
 }
 
-// remember notes that counters are saved. It is called after that is so: a first start
-// that is killed, or fails, leaves nothing that the next one misses.
-func (s *storage) remember(ctx context.Context) error {
-	return database.Mark(ctx, s.db, countersFile)
-}
-
 // dsn is the database: PostgreSQL, or a file in the data folder.
 func dsn(loaded *config.Loaded) string {
 	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))

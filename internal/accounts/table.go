@@ -117,10 +117,6 @@ func (t *Table) Canonical(name string) string {
 	return name
 }
 
-// CanonicalIn is Canonical for a guard of which all accounts are in this table,
-// whatever the directory.
-func (t *Table) CanonicalIn(_, name string) string { return t.Canonical(name) }
-
 // Refresh reads the accounts that other processes have added since the last
 // call, for Canonical. Call it whenever changes.Accounts has a new number.
 func (t *Table) Refresh(ctx context.Context) error {

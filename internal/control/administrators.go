@@ -27,7 +27,7 @@ type Administrator struct {
 // adminDoor is the door of the administration's sessions (web/admin.Door).
 const adminDoor = "admin"
 
-// adminDirectory is where administrators' accounts are counted (web/admin.Directory).
+// adminDirectory is where accounts of Config.Administration are (web/admin.Directory).
 const adminDirectory = "administration"
 
 // Administrators are all of them, by name.

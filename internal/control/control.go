@@ -40,12 +40,15 @@ var (
 	ErrUnrecorded = errors.New("control: done, but the audit log could not be written")
 )
 
-// Config is what a Control steers. All but Realm, Warn, Now and Log are required.
+// Config is what a Control steers. All but Realm, Administration, Warn, Now and Log are required.
 type Config struct {
 	// Realm is the one that is steered; default guard.DefaultRealm. Lists, Listings,
 	// Tokens, Audit, Tops and Changes are those of all realms.
 	Realm string
 	Guard *guard.Guard
+	// Administration is the guard of the administrators' sign-in, which counts for itself
+	// and has accounts of its own; nil: administrators sign in at another realm.
+	Administration *guard.Guard
 	// Others are guards that count for themselves beside it: what is unlocked or
 	// forgotten is so there too. Nil: there are none.
 	Others func() []*guard.Guard
@@ -65,8 +68,8 @@ type Config struct {
 	Attacks *attacks.Recorder
 	// Alerts is also a sink of the event bus.
 	Alerts *alerts.Alerter
-	// DirectoryOf is where the account of a canonical name logs in (guard.Attempt);
-	// accounts.ErrUnknown if there is none.
+	// DirectoryOf is where the account of a canonical name logs in: at the Administration,
+	// or empty; accounts.ErrUnknown if there is none.
 	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
 	// Elsewhere says where the other doors look accounts up, such as "query", if
 	// that is not in Accounts: only administrators can be added then.

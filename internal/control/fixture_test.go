@@ -65,7 +65,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	}
 	d := &desk{db: db, tops: new(control.Tops)}
 	var err error
-	canonical := func(_, name string) string { return d.accounts.Canonical(name) }
+	canonical := func(name string) string { return d.accounts.Canonical(name) }
 	d.w = world.New(t, world.Options{Passes: passes.New(d.db, nil), Start: time.Now().Truncate(time.Second), Canonical: canonical})
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)

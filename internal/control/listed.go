@@ -180,12 +180,8 @@ func (c *Control) SaveHits(ctx context.Context) {
 
 // unsaved is what the named lists met on this node that the database does not know of.
 func (c *Control) unsaved() map[string]lists.Hits {
-	guards := []*guard.Guard{c.config.Guard}
-	if c.config.Others != nil {
-		guards = append(guards, c.config.Others()...)
-	}
 	all := map[string]lists.Hits{}
-	for _, g := range guards {
+	for _, g := range c.guards() {
 		for name, t := range g.TalliedLists() {
 			all[name] = all[name].Plus(lists.Hits{Met: int64(t.Met), Stopped: int64(t.Stopped)})
 		}

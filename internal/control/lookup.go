@@ -84,13 +84,13 @@ const aDay = 24 * time.Hour
 
 // LookUp finds out all that is known. It changes nothing. Errors are those of Explain.
 func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr) (*LookUp, error) {
-	e, err := c.Explain(ctx, account, address)
+	e, directory, err := c.explain(ctx, account, address)
 	if err != nil {
 		return nil, err
 	}
 	l := &LookUp{Now: c.config.Now(), Explanation: e, Places: []KnownPlace{}, Devices: []Use{}, Recent: []Event{}}
 	if e.Account != "" {
-		if err := c.lookUpAccount(ctx, l); err != nil {
+		if err := c.lookUpAccount(ctx, directory, l); err != nil {
 			return nil, err
 		}
 	}
@@ -205,7 +205,7 @@ func smaller(p netip.Prefix) netip.Prefix {
 	return counted
 }
 
-func (c *Control) lookUpAccount(ctx context.Context, l *LookUp) error {
+func (c *Control) lookUpAccount(ctx context.Context, directory string, l *LookUp) error {
 	name := l.Explanation.Account
 	standing, err := c.Standing(ctx, name)
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *Control) lookUpAccount(ctx context.Context, l *LookUp) error {
 		return err
 	}
 	l.Sessions = len(running)
-	known, err := c.Known(ctx, guard.Attempt{Account: name, Directory: l.Explanation.Directory, Address: l.Explanation.Address})
+	known, err := c.Known(ctx, directory, guard.Attempt{Account: name, Address: l.Explanation.Address})
 	l.Places, l.Unnamed, l.Devices, l.Forgotten = known.Places, known.Unnamed, known.Devices, known.Forgotten
 	return err
 }
@@ -236,10 +236,10 @@ type Known struct {
 	Here time.Time
 }
 
-// Known names the places of an account, of which only digests are kept (R23), by the
+// Known names the places of an account of a directory, of which only digests are kept (R23), by the
 // addresses of its newest successes in the audit log and that of who asks.
-func (c *Control) Known(ctx context.Context, a guard.Attempt) (k Known, err error) {
-	rows, err := c.successes(ctx, a.Directory, a.Account)
+func (c *Control) Known(ctx context.Context, directory string, a guard.Attempt) (k Known, err error) {
+	rows, err := c.successes(ctx, directory, a.Account)
 	if err != nil {
 		return k, err
 	}
@@ -255,7 +255,7 @@ func (c *Control) Known(ctx context.Context, a guard.Attempt) (k Known, err erro
 			devices = append(devices, Use{row.Address, later(row.At, row.Last)})
 		}
 	}
-	known, err := c.config.Guard.Places(ctx, a, addresses)
+	known, err := c.guardOf(directory).Places(ctx, a, addresses)
 	if err != nil {
 		return k, err
 	}

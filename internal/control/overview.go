@@ -142,7 +142,7 @@ func OffAt(s captchamode.State) time.Time {
 // from which nothing has come.
 func (c *Control) next(ctx context.Context, s Subject, account string, address netip.Addr) Subject {
 	s.Blocked = s.Range.IsValid() && c.blocked(s.Range.Addr()) && c.blocked(lastOf(s.Range))
-	if e, err := c.config.Guard.Explain(ctx, account, address); err == nil {
+	if e, _, err := c.explain(ctx, account, address); err == nil {
 		s.Next, s.Wait = e.Decision.Action.String(), e.Decision.RetryAfter
 	}
 	return s

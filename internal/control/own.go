@@ -26,15 +26,16 @@ type Own struct {
 // ownLogins is how many logins an owner sees.
 const ownLogins = 10
 
-// Own finds out what the owner of an account sees at a door, from where the attempt comes.
-func (c *Control) Own(ctx context.Context, door string, a guard.Attempt) (o Own, err error) {
+// Own finds out what the owner of an account of a directory sees at a door, from where the
+// attempt comes.
+func (c *Control) Own(ctx context.Context, door, directory string, a guard.Attempt) (o Own, err error) {
 	if o.Sessions, err = c.config.Sessions.Of(ctx, a.Account, door); err != nil {
 		return o, err
 	}
-	if o.Known, err = c.Known(ctx, a); err != nil {
+	if o.Known, err = c.Known(ctx, directory, a); err != nil {
 		return o, err
 	}
-	o.Logins, err = c.successes(ctx, a.Directory, a.Account)
+	o.Logins, err = c.successes(ctx, directory, a.Account)
 	o.Logins = o.Logins[:min(len(o.Logins), ownLogins)]
 	return o, err
 }
@@ -79,7 +80,7 @@ func (c *Control) ForgetOwn(ctx context.Context, who, directory, account string,
 }
 
 func (c *Control) forgetIn(ctx context.Context, directory, account string, address netip.Addr) error {
-	return c.atAll(func(g *guard.Guard) error { return g.ForgetPlacesIn(ctx, directory, account, address) })
+	return each(c.guardsOf(directory), func(g *guard.Guard) error { return g.ForgetPlaces(ctx, account, address) })
 }
 
 // endApart is end where another program keeps the people's accounts: of two with the same
@@ -108,7 +109,7 @@ const notMe alerts.Kind = "not-me"
 // A Denial is what the owner of an account says of a login that was not theirs.
 type Denial struct {
 	Who, What          string // as an audit.Action has them
-	Directory, Account string // of guard.Attempt; the name is canonical
+	Directory, Account string // the name is canonical
 	// Password is the new one, if the owner has chosen one in a session of a Version of the
 	// account: see ChoosePassword.
 	Password string

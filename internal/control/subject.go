@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"authguard/guard"
 	"authguard/internal/audit"
 	"authguard/internal/events"
+	"authguard/trusted"
 )
 
 // Explain tells why somebody can or cannot log in. It changes nothing. The
@@ -18,15 +21,65 @@ func (c *Control) Explain(ctx context.Context, account string, address netip.Add
 	if account == "" && !address.IsValid() {
 		return guard.Explanation{}, fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
 	}
-	e, err := c.config.Guard.Explain(ctx, account, address)
-	if err != nil || e.Account == "" {
-		return e, err
+	e, _, err := c.explain(ctx, account, address)
+	return e, err
+}
+
+// explain is Explain, and in which directory the account is worse off. What is known of the
+// name or the address at the other guard is in the notes.
+func (c *Control) explain(ctx context.Context, account string, address netip.Addr) (e guard.Explanation, directory string, err error) {
+	if e, err = c.config.Guard.Explain(ctx, account, address); err != nil {
+		return e, "", err
+	}
+	if c.config.Administration != nil {
+		other, err := c.config.Administration.Explain(ctx, account, address)
+		if err != nil {
+			return e, "", err
+		}
+		at := "at the administration's sign-in"
+		if worse(&other, &e) {
+			e, other, directory, at = other, e, adminDirectory, "at the public sign-in"
+		}
+		e.Notes = beside(&other, at)
+	}
+	if e.Account == "" {
+		return e, directory, nil
 	}
 	standing, err := c.Standing(ctx, e.Account)
 	if note := standing.note(); note != "" {
 		e.Notes = append(e.Notes, note)
 	}
-	return e, err
+	return e, directory, err
+}
+
+// worse compares two accounts of one name: the one of which anything is known, a failure or
+// a client, comes first, and of two such the one that is treated worse.
+func worse(e, than *guard.Explanation) bool {
+	if known(e) && known(than) {
+		return e.Decision.Action < than.Decision.Action // Block comes first, Proceed last
+	}
+	return known(e)
+}
+
+// known reports whether anything is known of the account itself.
+func known(e *guard.Explanation) bool {
+	return e.Status != trusted.Stranger || slices.ContainsFunc(e.Lines, func(l guard.Line) bool {
+		return l.Used > 0 && (l.Subject == guard.OnAccount || l.Subject == guard.OnPair)
+	})
+}
+
+// beside is what stands against the same subjects at the other guard, in words; nothing if
+// it knows none of them.
+func beside(e *guard.Explanation, at string) (notes []string) {
+	for _, l := range e.Lines {
+		if l.Used > 0 {
+			notes = append(notes, at+": "+l.String())
+		}
+	}
+	if len(notes) > 0 || e.Status != trusted.Stranger {
+		notes = slices.Insert(notes, 0, at+": "+lowerFirst(strings.TrimSuffix(e.Summary(), ".")))
+	}
+	return notes
 }
 
 // Unknown says so if there is no account of this name: a typing mistake. It says nothing
@@ -108,14 +161,38 @@ func (c *Control) forget(ctx context.Context, account string, address netip.Addr
 }
 
 // atAll does something at the guard, and at those beside it.
-func (c *Control) atAll(do func(*guard.Guard) error) error {
-	err := do(c.config.Guard)
-	if c.config.Others != nil {
-		for _, g := range c.config.Others() {
-			err = errors.Join(err, do(g))
-		}
+func (c *Control) atAll(do func(*guard.Guard) error) error { return each(c.guards(), do) }
+
+func each(guards []*guard.Guard, do func(*guard.Guard) error) (err error) {
+	for _, g := range guards {
+		err = errors.Join(err, do(g))
 	}
 	return err
+}
+
+// guards are all of the realm.
+func (c *Control) guards() []*guard.Guard {
+	return append(c.guardsOf(""), c.guardsOf(adminDirectory)...)
+}
+
+// guardsOf are those that count the accounts of a directory.
+func (c *Control) guardsOf(directory string) (all []*guard.Guard) {
+	if directory != "" {
+		if c.config.Administration != nil {
+			all = append(all, c.config.Administration)
+		}
+		return all
+	}
+	all = append(all, c.config.Guard)
+	if c.config.Others != nil {
+		all = append(all, c.config.Others()...)
+	}
+	return all
+}
+
+// guardOf is the one where an account of a directory signs in.
+func (c *Control) guardOf(directory string) *guard.Guard {
+	return append(c.guardsOf(directory), c.config.Guard)[0]
 }
 
 // Canonical is the one form of an account's name: normalised, and the user name

@@ -264,7 +264,7 @@ func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Dur
 	if err != nil {
 		return Code{}, err
 	}
-	p, err := c.config.Guard.PassFor(directory, name, netip.Addr{})
+	p, err := c.guardOf(directory).PassFor(name, netip.Addr{})
 	if err != nil {
 		return Code{}, err
 	}

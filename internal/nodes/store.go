@@ -71,7 +71,7 @@ type Store struct {
 	redis  *redisstore.Store
 	local  *guard.Local
 	node   uint64 // marks what this process charged alone
-	owed   owed
+	owed   *owed
 	// apart are attempts charged alone that may yet be settled, by ChargeID.There.
 	apart     *lru.Cache[int64, *apart]
 	lastApart atomic.Int64
@@ -85,7 +85,7 @@ func New(c Config) (*Store, error) {
 		return nil, errors.New("nodes: Client, Counters, Places, Peek and Nodes must be set")
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
-	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.Places), node: rand.Uint64() | 1}
+	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.Places), node: rand.Uint64() | 1, owed: new(owed)}
 	s.apart, _ = lru.New[int64, *apart](2 * mostOwed) // fails for a size below 1 only
 	s.local.Sprays = failures.NewSprays(s.sprayed)
 	c.Redis.Sprays = s.local.Sprays
@@ -96,6 +96,16 @@ func New(c Config) (*Store, error) {
 	}
 	s.Breaker = NewBreaker(c.Client, c.Budget, c.Log, c.OnChange)
 	return s, nil
+}
+
+// Beside is the store of another guard: the same Redis and known clients, and this node's
+// counters of its own. Run serves both.
+func (s *Store) Beside(counters *failures.Memory) *Store {
+	other := &Store{Breaker: s.Breaker, config: s.config, redis: s.redis, node: s.node, owed: s.owed}
+	other.config.Counters, other.local = counters, guard.NewLocal(counters, s.config.Places)
+	other.local.Sprays = s.local.Sprays
+	other.apart, _ = lru.New[int64, *apart](2 * mostOwed)
+	return other
 }
 
 // Redis is the store in Redis.

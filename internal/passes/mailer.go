@@ -27,7 +27,7 @@ type MailerConfig struct {
 	Codes *Table
 	// Find is the account that a name stands for and where its owner reads mail;
 	// without an address there is nobody to send to.
-	Find func(ctx context.Context, p guard.Pass) (account, email string, err error)
+	Find func(ctx context.Context, directory, name string) (account, email string, err error)
 	// Send sends a letter; mail.Server.Send.
 	Send func(ctx context.Context, l mail.Letter) error
 	// Origin is where people log in, for the link; empty: no link. It is never
@@ -45,27 +45,33 @@ type MailerConfig struct {
 // sent, shows in no answer (R12). It is safe for concurrent use.
 type Mailer struct {
 	config  MailerConfig
-	asks    chan guard.Pass
+	asks    chan ask
 	failing atomic.Bool
 
 	mu   sync.Mutex
 	from map[[16]byte]int
 }
 
-// NewMailer makes a Mailer that sends nothing before Run.
-func NewMailer(c MailerConfig) *Mailer {
-	return &Mailer{config: c, asks: make(chan guard.Pass, mostAsks), from: map[[16]byte]int{}}
+// An ask is for a code of an account of a directory.
+type ask struct {
+	directory string
+	guard.Pass
 }
 
-// Ask asks for a code. It never waits; what is too much is dropped.
-func (m *Mailer) Ask(p guard.Pass) {
+// NewMailer makes a Mailer that sends nothing before Run.
+func NewMailer(c MailerConfig) *Mailer {
+	return &Mailer{config: c, asks: make(chan ask, mostAsks), from: map[[16]byte]int{}}
+}
+
+// Ask asks for a code for an account of a directory. It never waits; what is too much is dropped.
+func (m *Mailer) Ask(directory string, p guard.Pass) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.from[p.Place] >= mostPerFrom {
 		return
 	}
 	select {
-	case m.asks <- p:
+	case m.asks <- ask{directory, p}:
 		m.from[p.Place]++
 	default:
 		m.config.Log.Warn("too many requests for verification codes: one was dropped")
@@ -116,14 +122,14 @@ func (m *Mailer) told(err error) {
 
 var errNobody = errors.New("passes: no recipient for the code")
 
-func (m *Mailer) send(ctx context.Context, p guard.Pass) error {
+func (m *Mailer) send(ctx context.Context, p ask) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
-	account, email, err := m.config.Find(ctx, p)
+	account, email, err := m.config.Find(ctx, p.directory, p.Account)
 	if err != nil || email == "" {
 		return cmp.Or(err, errNobody)
 	}
-	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: p.Directory, Account: account, For: DefaultLife, From: p.Place})
+	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: p.directory, Account: account, For: DefaultLife, From: p.Place})
 	if err != nil {
 		return err
 	}

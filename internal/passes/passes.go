@@ -43,9 +43,9 @@ var ErrEnough = errors.New("passes: too many codes requested")
 
 // Table keeps codes. It is safe for concurrent use, also by several nodes.
 type Table struct {
-	db    *sql.DB
-	now   func() time.Time
-	realm string
+	db               *sql.DB
+	now              func() time.Time
+	realm, directory string
 }
 
 var _ guard.Passes = (*Table)(nil)
@@ -56,14 +56,18 @@ func New(db *sql.DB, now func() time.Time) *Table {
 	if now == nil {
 		now = time.Now
 	}
-	return &Table{db, now, guard.DefaultRealm}
+	return &Table{db, now, guard.DefaultRealm, ""}
 }
 
 // In is the codes of another realm: none of them is good here.
-func (t *Table) In(realm string) *Table { return &Table{t.db, t.now, realm} }
+func (t *Table) In(realm string) *Table { return &Table{t.db, t.now, realm, t.directory} }
 
-// A Grant says for whom a code is: an account's canonical name in a directory of
-// the guard's. For is how long it is good.
+// Of is the same table for the guard of a directory: Show and Settle know the codes of its
+// accounts only.
+func (t *Table) Of(directory string) *Table { return &Table{t.db, t.now, t.realm, directory} }
+
+// A Grant says for whom a code is: an account's canonical name in a directory, since an
+// administrator and a user may have one name. For is how long it is good.
 type Grant struct {
 	Directory, Account string
 	For                time.Duration
@@ -134,7 +138,7 @@ func (t *Table) Show(ctx context.Context, p guard.Pass) (good bool, err error) {
 	}
 	n, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET place = $4, tries = tries + 1 WHERE code_hash = $1 AND directory = $2 AND account = $3
 		AND (place = '' OR place = $4) AND tries < $5 AND used_at = 0 AND expires_at > $6 AND realm = $7`,
-		hash(code), p.Directory, p.Account, text(p.Place), Tries, p.Now.UnixMilli(), t.realm)
+		hash(code), t.directory, p.Account, text(p.Place), Tries, p.Now.UnixMilli(), t.realm)
 	return n > 0, wrap("show", err)
 }
 
@@ -151,7 +155,7 @@ func (t *Table) Settle(ctx context.Context, p guard.Pass, o guard.Outcome) error
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	_, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3 AND used_at = 0 AND tries > 0 AND realm = $5`,
-		p.Directory, p.Account, text(p.Place), now, t.realm)
+		t.directory, p.Account, text(p.Place), now, t.realm)
 	return wrap("settle", err)
 }
 
@@ -162,7 +166,7 @@ func (t *Table) Revoke(ctx context.Context, account string) error {
 	return wrap("revoke", err)
 }
 
-// RevokeIn is Revoke for the account of one directory of the guard's.
+// RevokeIn is Revoke for the account of one directory.
 func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
 	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND directory = $2 AND account = $3 AND used_at = 0`, t.realm, directory, sqltx.Clean(account))
 	return wrap("revoke", err)

@@ -49,10 +49,8 @@ func (w Written) Enforced(overrides []Override) bool {
 	return w.Enforce
 }
 
-// With is what is in force while these overrides hold: none of them has ended. Whatever is
-// only watched, attempts in the guard's other directories, which are the administrators',
-// are enforced as the configuration says. The error is that of a policy that cannot be
-// (R8).
+// With is what is in force while these overrides hold: none of them has ended. The error is
+// that of a policy that cannot be (R8).
 func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, error) {
 	said, whole := map[string]guard.Override{}, guard.AsWritten
 	if !w.Enforced(overrides) {
@@ -73,11 +71,6 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 	}
 	p, mode := w.Policy.Overridden(say), w.Mode
 	mode.Monitor = say(guard.ModeLadder).On(mode.Monitor)
-	if whole == guard.Monitored || mode.Monitor || len(said) > 0 {
-		strict := w.Policy
-		strict.Events = nil
-		p.Directories = &strict
-	}
 	return p, mode, p.Validate()
 }
 

@@ -39,6 +39,7 @@ import (
 // An office is a small site and its API on a real socket.
 type office struct {
 	*world.World
+	inside   *world.World // the administrators' sign-in
 	db       *sql.DB
 	control  *control.Control
 	config   control.Config // of control
@@ -87,7 +88,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Directories: []string{admin.Directory}}), tops: new(control.Tops)}
+	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second)}), tops: new(control.Tops)}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -119,8 +120,9 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	o.hash = checker.Hash
 	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})
+	o.inside = o.Second(t, nil)
 	o.config = control.Config{
-		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
+		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
 		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Overrides: policy.NewTable(o.db), Ledger: o.ledger, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)

@@ -60,7 +60,7 @@ func newCounter(t *testing.T) *counter {
 	check := &web.Passwords{Source: c.accounts, Gate: gate, Checker: checker, Log: quiet}
 	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: web.SecureNever, Now: c.Clock.Now})
 	login := &web.Login{
-		Guard: c.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Directory: admin.Directory, Secure: web.SecureNever, Admin: true, Log: quiet,
+		Guard: c.inside.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Directory: admin.Directory, Secure: web.SecureNever, Admin: true, Log: quiet,
 		Hold: new(atomic.Int64), Control: c.control,
 	}
 	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})

@@ -16,9 +16,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
-	"authguard/internal/world"
 	"authguard/trusted"
-	"authguard/web/admin"
 )
 
 const newPassword = "battery staple"
@@ -61,9 +59,7 @@ func TestANewPasswordEndsTheOtherSessionsAndKeepsOnlyThisPlace(t *testing.T) {
 	elsewhere := c.browser
 	c.browser = newBrowser(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	elsewhereToo := world.From("ann", "192.0.2.99")
-	elsewhereToo.Directory = admin.Directory
-	c.Try(t, elsewhereToo, world.Right)
+	c.inside.Right(t, "ann", "192.0.2.99")
 	before := c.csrf(t, "/")
 	if status, _, _ := c.change(t, rightPassword, newPassword, newPassword); status != http.StatusSeeOther {
 		t.Fatal(status)
@@ -75,7 +71,7 @@ func TestANewPasswordEndsTheOtherSessionsAndKeepsOnlyThisPlace(t *testing.T) {
 	if status, _, _ := c.get(t, "/"); status != http.StatusSeeOther {
 		t.Errorf("the other session goes on: %d", status)
 	}
-	here, there := c.Status(t, "ann", "127.0.0.1"), c.Status(t, "ann", "192.0.2.99")
+	here, there := c.inside.Status(t, "ann", "127.0.0.1"), c.inside.Status(t, "ann", "192.0.2.99")
 	if here != trusted.Privileged || there != trusted.Stranger {
 		t.Errorf("here %v, elsewhere %v", here, there)
 	}
@@ -88,7 +84,7 @@ func TestAPasswordThatCannotBeTakenSaysWhyAndCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	events := len(c.Events())
+	events := len(c.inside.Events())
 	for _, one := range []struct{ current, password, repeat, says string }{
 		{rightPassword, "short", "short", "too short"},
 		{rightPassword, strings.Repeat("x", 73), strings.Repeat("x", 73), "too long"},
@@ -102,7 +98,7 @@ func TestAPasswordThatCannotBeTakenSaysWhyAndCostsNoAttempt(t *testing.T) {
 			t.Errorf("%q: %d", one.says, status)
 		}
 	}
-	if got := len(c.Events()); got != events {
+	if got := len(c.inside.Events()); got != events {
 		t.Errorf("%d attempts were counted", got-events)
 	}
 }
@@ -193,12 +189,12 @@ func TestTheFormForANewPasswordPretendsToo(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	if err := c.Guard.ForgetPlaces(t.Context(), "ann", netip.Addr{}); err != nil {
+	if err := c.inside.ForgetPlaces(t.Context(), "ann", netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	p := guard.DefaultPolicy()
 	p.Account = []guard.Limit{{Failures: 1, Window: 24 * time.Hour, Action: guard.FakeFailure}}
-	if err := c.Guard.SetPolicy(p); err != nil {
+	if err := c.inside.SetPolicy(p); err != nil {
 		t.Fatal(err)
 	}
 	table := offered{c.accounts, make(chan string, 1)}
@@ -251,10 +247,10 @@ func TestR26WhoHangsUpWhileTheCurrentPasswordWaitsIsCounted(t *testing.T) {
 	}
 	goAway()
 	<-answered
-	for c.HungUp() == 0 { // the server hears of it a moment later
+	for c.inside.HungUp() == 0 { // the server hears of it a moment later
 		runtime.Gosched()
 	}
-	if got := c.Mode.State().Pressure[captchamode.Shed]; got != 1 || c.HungUp() != 1 {
-		t.Errorf("pressure of %d, %d counted", got, c.HungUp())
+	if got := c.inside.Mode.State().Pressure[captchamode.Shed]; got != 1 || c.inside.HungUp() != 1 {
+		t.Errorf("pressure of %d, %d counted", got, c.inside.HungUp())
 	}
 }

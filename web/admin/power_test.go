@@ -18,7 +18,6 @@ import (
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/internal/world"
-	"authguard/web/admin"
 )
 
 // attempts are what a program could try on the administrator whose name is put in for %s,
@@ -210,13 +209,13 @@ func (o *office) shop(t *testing.T) *control.Control {
 			t.Fatal(err)
 		}
 	}
-	w := world.New(t, world.Options{Start: o.Clock.Now(), Directories: []string{admin.Directory}})
+	w := world.New(t, world.Options{Start: o.Clock.Now()})
 	table, err := accounts.New(t.Context(), accounts.Config{DB: o.db, Realm: "shop", Normalise: guard.NormaliseAccount, Hash: o.hash, Now: o.Clock.Now})
 	must(err)
 	held, err := sessions.New(sessions.Config{DB: o.db, Realm: "shop", Now: o.Clock.Now})
 	must(err)
 	other := o.config
-	other.Realm, other.Guard, other.Mode, other.Accounts, other.Sessions, other.Passes = "shop", w.Guard, w.Mode, table, held, passes.New(o.db, o.Clock.Now).In("shop")
+	other.Realm, other.Administration, other.Guard, other.Mode, other.Accounts, other.Sessions, other.Passes = "shop", nil, w.Guard, w.Mode, table, held, passes.New(o.db, o.Clock.Now).In("shop")
 	shop, err := o.control.Beside(other)
 	must(err)
 	t.Cleanup(shop.Close)

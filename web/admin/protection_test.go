@@ -238,7 +238,7 @@ func TestNobodyLearnsWhoIsAnAdministrator(t *testing.T) {
 			if got := ask(path, name, "wrong password of "+name); got != want {
 				t.Errorf("%s tells %s from nobody: %d %q, not %d %q", path, name, got.status, got.header, want.status, want.header)
 			}
-			c.must(t, c.Guard.Unlock(t.Context(), name, netip.Addr{}))
+			c.must(t, c.inside.Unlock(t.Context(), name, netip.Addr{}))
 		}
 	}
 	if right, nobody := ask("/login", "carl", rightPassword), ask("/login", "dora", rightPassword); right != nobody {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/alerts"
+	"authguard/internal/policy"
+	"authguard/web/admin"
+)
+
+// administrationRealm keys the digests of the administration's guard. No realm, and no route
+// of one, can have this name.
+const administrationRealm = "/" + admin.Directory
+
+// An administration is the guard of the administrators' sign-in, with counters, known
+// clients and a CAPTCHA mode of its own: no flood at the public login challenges an
+// administrator.
+type administration struct {
+	guard *guard.Guard
+	mode  *captchamode.Mode
+}
+
+// openAdministration makes it, for the default realm.
+func openAdministration(ctx context.Context, r *realm) (a *administration, err error) {
+	if r.name != guard.DefaultRealm {
+		return nil, nil
+	}
+	limits, config := alwaysEnforced(r.written.Load().Written)
+	a = new(administration)
+	if a.mode, err = captchamode.NewMode(config, r.site.storage.clock.Now, r.administrationSwitched); err != nil {
+		return nil, err
+	}
+	a.guard, err = r.newGuard(ctx, administrationRealm, limits, func(c *guard.Config) {
+		c.Store, c.Mode, c.Codes = r.site.counting.stores[administrators], a.mode, r.people.passes.Of(admin.Directory)
+		c.Canonical, c.Shared = r.people.accounts.Canonical, r.guard.Shared
+	})
+	if err != nil {
+		return nil, err
+	}
+	// It has proxies of its own, and is reached through tunnels.
+	a.guard.Direct([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
+	return a, nil
+}
+
+// alwaysEnforced is the configured policy for administrators: no override applies to it.
+func alwaysEnforced(w policy.Written) (guard.Policy, captchamode.Config) {
+	w.Policy.Events, w.Mode.Monitor = nil, false
+	return w.Policy, w.Mode
+}
+
+// enact puts the configured policy in force.
+func (a *administration) enact(w policy.Written) error {
+	if a == nil {
+		return nil
+	}
+	limits, config := alwaysEnforced(w)
+	limits.KnownClients = a.guard.Policy().KnownClients // their store was made with them
+	return errors.Join(a.guard.SetPolicy(limits), a.mode.SetConfig(config))
+}
+
+// ofSignIn is the guard; nil for none.
+func (a *administration) ofSignIn() *guard.Guard {
+	if a == nil {
+		return nil
+	}
+	return a.guard
+}
+
+// administrationSwitched reports a switch of the administration's CAPTCHA mode.
+func (r *realm) administrationSwitched(s captchamode.Switch) {
+	if s.On == s.WasOn {
+		return
+	}
+	kind, state := alerts.ModeOff, "off"
+	if s.On {
+		kind, state = alerts.ModeOn, "on"
+	}
+	r.log.Warn("CAPTCHA mode of the administration's sign-in switched", "state", state)
+	r.raise(kind, "CAPTCHA mode of the administration's sign-in is "+state, fmt.Sprintf(
+		"%d failed sign-ins of administrators in the last minute. The public login has a CAPTCHA mode of its own.", s.Pressure))
+}
