@@ -285,7 +285,7 @@ func TestR10ASlash64IsOneAddressAndNAT64IsMany(t *testing.T) {
 func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 	t.Parallel()
 	names := []string{"alice", "ALICE", " alice ", "ａｌｉｃｅ", "Alice\u00a0", "alice@example.com", "Alice@Example.COM"}
-	w := world.New(t, world.Options{Canonical: func(_, name string) string {
+	w := world.New(t, world.Options{Canonical: func(name string) string {
 		if name == "alice@example.com" {
 			return "alice"
 		}
@@ -869,7 +869,6 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 			"elsewhere":  func(a *guard.Attempt) { a.Address = netip.MustParseAddr(home) },
 			"account":    func(a *guard.Attempt) { a.Account = "dave" },
 			"door":       func(a *guard.Attempt) { a.Integration = "admin" },
-			"directory":  func(a *guard.Attempt) { a.Directory = "administrators" },
 			"expired":    func(*guard.Attempt) { w.Clock.Advance(time.Hour) },
 			"oversized":  func(a *guard.Attempt) { a.Solution.Answer = string(make([]byte, 1<<16)) },
 			"no id":      func(a *guard.Attempt) { a.Solution.ID = "" },
@@ -924,7 +923,7 @@ func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
 // administrators'.
 func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Directories: []string{"administrators"}}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 5 {
 			w.Wrong(t, "carol", address(i))
 			w.Wrong(t, "dave", address(i))
@@ -934,7 +933,6 @@ func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 		for name, change := range map[string]func(*guard.Attempt){
 			"account":   func(a *guard.Attempt) { a.Account = "dave" },
 			"door":      func(a *guard.Attempt) { a.Integration = "admin" },
-			"directory": func(a *guard.Attempt) { a.Directory = "administrators" },
 		} {
 			a := carol
 			change(&a)
@@ -1861,53 +1859,6 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 		all.Wait()
 		if d := w.Wrong(t, "alice", address(400)); d.Action != guard.Challenge || w.Checked("alice") != 5 {
 			t.Errorf("afterwards: %v, and %d passwords were checked, want 5", d.Action, w.Checked("alice"))
-		}
-	})
-}
-
-// Who is called alike in two directories is two people.
-func TestR14APlaceIsKnownInItsDirectoryOnly(t *testing.T) {
-	t.Parallel()
-	each(t, world.Options{Directories: []string{"administration"}}, func(t *testing.T, w *world.World) {
-		if !w.Right(t, "admin", home) {
-			t.Fatal("the user called admin cannot log in")
-		}
-		w.Force(t)
-		a := world.From("admin", home)
-		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
-			t.Errorf("at his own place: %v", d.Action)
-		}
-		a.Directory = "administration"
-		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
-			t.Errorf("as the administrator of the same name: %v, want a challenge", d.Action)
-		}
-		if err := w.ForgetPlaces(t.Context(), "admin", netip.Addr{}); err != nil {
-			t.Fatal(err)
-		}
-		a.Directory = ""
-		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
-			t.Errorf("after a reset: %v, want a challenge", d.Action)
-		}
-	})
-}
-
-func TestUnlockAndExplainKnowEveryDirectory(t *testing.T) {
-	t.Parallel()
-	each(t, world.Options{Directories: []string{"administration"}}, func(t *testing.T, w *world.World) {
-		for i := range 5 {
-			a := world.From("admin", address(i))
-			a.Directory = "administration"
-			w.Try(t, a, "wrong")
-		}
-		e, err := w.Explain(t.Context(), "admin", netip.Addr{})
-		if err != nil || e.Directory != "administration" || e.Decision.Action != guard.Challenge {
-			t.Fatalf("explained: %q, %v, %v", e.Directory, e.Decision.Action, err)
-		}
-		if err := w.Unlock(t.Context(), "admin", netip.Addr{}); err != nil {
-			t.Fatal(err)
-		}
-		if e, err = w.Explain(t.Context(), "admin", netip.Addr{}); err != nil || e.Decision.Action != guard.Proceed {
-			t.Errorf("unlocked: %v, %v", e.Decision.Action, err)
 		}
 	})
 }

@@ -41,8 +41,8 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 	t.Parallel()
 	written, mode := everything()
 	p := watch(written)
-	p.Directories, mode.Monitor = &written, true
-	each(t, world.Options{Policy: &p, Mode: &mode, Directories: []string{"staff"}}, func(t *testing.T, w *world.World) {
+	mode.Monitor = true
+	each(t, world.Options{Policy: &p, Mode: &mode}, func(t *testing.T, w *world.World) {
 		w.Lists.SetNamed(map[string]*guard.Ranges{
 			"bad": guard.NewRanges([]netip.Prefix{netip.MustParsePrefix("203.0.113.66/32")}), "tor": guard.NewRanges([]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}),
 		})
@@ -98,23 +98,6 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 				t.Errorf("an event: %v %v", d.Action, err)
 			}
 		}
-
-		t.Run("and the directory that it does not hold for is guarded", func(t *testing.T) {
-			staff := world.From("root", "192.0.2.99")
-			staff.Directory = "staff"
-			var got []string
-			for i := range 5 {
-				if i == 1 {
-					w.Mode.Clear("ann", "it is over")
-				}
-				w.Clock.Advance(2 * time.Second)
-				d, _ := w.Try(t, staff, "wrong")
-				got = append(got, d.Action.String())
-			}
-			if want := []string{"challenge", "proceed", "proceed", "fake-failure", "delay"}; !slices.Equal(got, want) {
-				t.Errorf("%v, want %v", got, want)
-			}
-		})
 	})
 }
 

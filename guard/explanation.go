@@ -15,15 +15,12 @@ import (
 // An Explanation is what the guard knows of an account, an address or both.
 type Explanation struct {
 	Account string // normalised and canonical; empty if none was asked for
-	// Directory is the one of the account that is worst off, if several of the
-	// name could be kept in different ones.
-	Directory string
-	Address   netip.Addr
-	Listed    Verdict
-	List      string         // the named list that the address is on; empty: none
-	Status    trusted.Status // of the address to the account, if both are known
-	Mode      bool           // CAPTCHA mode is on
-	Lines     []Line
+	Address netip.Addr
+	Listed  Verdict
+	List    string         // the named list that the address is on; empty: none
+	Status  trusted.Status // of the address to the account, if both are known
+	Mode    bool           // CAPTCHA mode is on
+	Lines   []Line
 	// Decision is what an attempt would get now, with nothing charged: Proceed
 	// if there is room.
 	Decision Decision

@@ -43,21 +43,21 @@ type Config struct {
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
-	// Canonical makes one name of an account's several in a directory, such as
-	// e-mail and user name; it gets a normalised name. Nil: every name is its own.
-	Canonical func(directory, name string) string
+	// Canonical makes one name of an account's several, such as email address and user name;
+	// it gets a normalized name. Nil: every name is its own.
+	Canonical func(name string) string
 	// Epoch is sealed into tickets that travel; tickets of another epoch have
 	// expired. It comes from the store that remembers which tickets were settled
 	// (challenge.Spent).
 	Epoch [16]byte
-	// Directories are the places beside the site's own in which accounts are
-	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.
-	Directories []string
 	// Observer is told of every event; nil: nobody is.
 	Observer Observer
 	// Crowds counts the accounts that log in from an address; nil: in memory, by
 	// Policy.Places.
 	Crowds *trusted.Crowds
+	// Shared reports whether another guard's accounts share an address (Guard.Shared): it is
+	// no known client here either. Nil: there is no other guard.
+	Shared func(address netip.Addr) bool
 	// Forgotten is told of a proxy that was forgotten in the configuration, and
 	// Crowded of an address that became shared by so many accounts that it is
 	// nobody's own: once each. They must not block. Nil: nobody is told.
@@ -95,9 +95,7 @@ type Guard struct {
 	tallies     sync.Map      // of events, by name
 	listTallies sync.Map      // of named lists, by name
 	edges       edges
-	pace        pace
-	// asideFull is the newest that was found out about asides without room.
-	asideFull [asidesKnown]atomic.Pointer[asideFull]
+	wrongTook   atomic.Int64 // nanoseconds that Login's newest wrong password took to check
 }
 
 // New returns a guard, or every problem with the config.
@@ -124,7 +122,7 @@ func (c *Config) setDefaults() {
 		c.Normalise = NormaliseAccount
 	}
 	if c.Canonical == nil {
-		c.Canonical = func(_, name string) string { return name }
+		c.Canonical = func(name string) string { return name }
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
@@ -168,64 +166,15 @@ func (g *Guard) HangUp() { g.hungUp.Add(1) }
 // HungUp is how many clients went away so since the start.
 func (g *Guard) HungUp() uint64 { return g.hungUp.Load() }
 
-// An Attempt is somebody offering a password for an account from an address.
-// It never holds the password.
-type Attempt struct {
-	// Account is the name as it was typed.
-	Account string
-	// Directory is where the account is kept, if that is not where the site's
-	// accounts are: one of Config.Directories. Accounts of one name in two
-	// directories are two accounts, and where the one logs in from is no place
-	// of the other.
-	Directory string
-	// Address is the client's, decided by the door; invalid counts as one
-	// shared address, so that what cannot be parsed is never unlimited.
-	Address netip.Addr
-	// Devices are the device cookies that came along, of whichever accounts; of the
-	// account's own at most MaxDevices are looked at.
-	Devices []string
-	// Solve is the answer to a challenge, if one came along.
-	Solution challenge.Solve
-	// Pass is a one-time code, if one came along (R29). At a privileged place it
-	// is not looked at.
-	VerificationCode string
-	// SendsCode says that the integration can send a verification code to the
-	// account's owner. Where it cannot, an unknown client with a sprayed password
-	// solves the most expensive challenge instead (R28).
-	SendsCode bool
-	// Fingerprint recognises a password that is offered again (R28): keyed, from
-	// Guard.Fingerprint, which must not be one of another site's. 0: unknown, so
-	// that every try counts.
-	PasswordTag uint64
-	// Identity recognises the client, whatever its address: keyed, from Guard.Identity,
-	// which must not be one of another site's. 0: unknown, and not counted.
-	Fingerprint uint32
-	// Forwarded says that the peer is no configured proxy and yet sent a
-	// forwarding header (R9).
-	Forwarded bool
-	// Hold is how long the door lets an attempt wait on a timer until it is due;
-	// zero: it is told to wait (R15).
-	Hold time.Duration
-	// Door names where the attempt came in: "login", "admin", "api", "library".
-	Integration string
-}
-
-// MaxDevices is how many device cookies of one account an attempt may bring.
-const MaxDevices = 8
-
 // Checks reports whether a password check is to be made for the attempt: of the
-// password, or for Pretend of a Decoy.
+// password or, for a fake failure, of a Decoy.
 func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
 
-// Spared reports whether the attempt only goes on because the policy is less strict than
-// Policy.Directories: that may have stopped it, or found its right password not enough. Who
-// checks accounts of another directory all the same lets none of those in then.
-func (d *Decision) Spared() bool {
-	r := d.Ticket.rules
-	if r == nil || r.strict == r {
-		return false
-	}
-	if d.Ticket.sprayed && r.policy.Spray.Monitor && !d.Privileged && !d.Passed {
+// Monitored reports whether the attempt only goes on because a limit, or the rule on sprayed
+// passwords, is monitored and not enforced.
+func (d *Decision) Monitored() bool {
+	t := d.Ticket.pending
+	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Privileged && !d.Passed {
 		return true
 	}
 	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {
@@ -234,7 +183,7 @@ func (d *Decision) Spared() bool {
 }
 
 // Offered is what to check in the password's place: the password itself where that may
-// be looked at, and else a Decoy.
+// be checked, and else a Decoy.
 func (d *Decision) Offered(password string) string {
 	if d.Action == Proceed {
 		return password

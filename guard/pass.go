@@ -30,11 +30,10 @@ type Passes interface {
 
 // A Pass is a one-time code on its way from the attempt to Passes.
 type Pass struct {
-	Directory string
-	Account   string      // normalised and canonical
-	Place     trusted.Key // the digest of the address
-	Code      string      // as it was typed
-	Now       time.Time   // the guard's clock
+	Account string      // normalised and canonical
+	Place   trusted.Key // the digest of the address
+	Code    string      // as it was typed
+	Now     time.Time   // the guard's clock
 }
 
 // TakesPasses reports whether there are any: a page asks for a code only then.
@@ -42,50 +41,57 @@ func (g *Guard) TakesPasses() bool { return g.config.Codes != nil }
 
 // PassFor is a pass without a code, for whoever makes codes: the account that a
 // name as it was typed stands for, and the place. The error is ErrAccountName.
-func (g *Guard) PassFor(directory, account string, address netip.Addr) (Pass, error) {
+func (g *Guard) PassFor(account string, address netip.Addr) (Pass, error) {
 	var v view
-	if err := g.name(&v, &Attempt{Account: account, Directory: directory}); err != nil {
+	if err := g.name(&v, &Attempt{Account: account}); err != nil {
 		return Pass{}, err
 	}
-	return Pass{Directory: directory, Account: v.name, Place: g.digests.addressKey(address), Now: g.config.Now()}, nil
+	return Pass{Account: v.name, Place: g.digests.addressKey(address), Now: g.config.Now()}, nil
 }
 
 func (v *view) pass(a *Attempt) Pass {
-	return Pass{Directory: a.Directory, Account: v.name, Place: v.Address, Code: a.VerificationCode, Now: v.Now}
+	return Pass{Account: v.name, Place: v.from.address, Code: a.VerificationCode, Now: v.Now}
 }
 
-// checkPass finds out whether the code that came along is good; v.passed says
-// so. If it is not, nothing stays charged to the account, so that made-up codes
-// do not close it; but a guessed code is a guess, and the address is charged for
-// it. The attempt is then to be decided as if it had brought none.
+// checkPass finds out whether the verification code is valid; v.code says so. If it is not,
+// nothing stays charged to the account, so that made-up codes do not block it; but a guessed code
+// is a guess, and the IP address is charged for it. The attempt is then to be decided as if it had
+// brought none.
 func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
-	good, err := g.config.Codes.Show(ctx, v.pass(a))
+	valid, err := g.config.Codes.Show(ctx, v.pass(a))
 	if err != nil {
 		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, &v.Charge))
 	}
-	if good {
-		v.passed = true
+	if valid {
+		v.code = codeValid
 		return nil
 	}
-	address, account := v.Charge, v.Charge
-	address.Last, account.First, address.Asides = AccountSubject, AccountSubject, [asideCount]*Charge{}
-	v.showed, v.badPass = false, true
-	v.bindAll()
-	g.config.Mode.Observe(captchamode.Failure, v.Address)
-	if err := g.settle(afterwards(ctx), address, Failed); err != nil {
+	guessed, withdrawn := v.Charge, v.Charge
+	for i := range v.Subjects() {
+		if s := &v.Subjects()[i]; s.rule.ofAddress() {
+			withdrawn.Subjects()[i].For = 0
+		} else {
+			guessed.Subjects()[i].For = 0
+		}
+	}
+	v.code, v.in = codeInvalid, v.in&^withCode
+	v.Status, v.AtDevice = trusted.Stranger, false
+	g.subjects(a.Fingerprint, v)
+	g.config.Mode.Observe(captchamode.Failure, v.from.address)
+	if err := g.config.Store.Settle(afterwards(ctx), guessed, Failed); err != nil {
 		return fmt.Errorf("guard: charging a wrong code: %w", err)
 	}
-	return g.withdraw(ctx, &account)
+	return g.withdraw(ctx, &withdrawn)
 }
 
-// settlePass says how the attempt of a good code ended. The login does not wait
-// for a code that cannot be used up: it is good for this place only, which is
+// settlePass says how the attempt of a valid code ended. The login does not wait
+// for a code that cannot be used up: it is good for this client only, which is
 // known from now on, and not for long.
 func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
-	if !t.passed || g.config.Codes == nil || o == Failed {
+	if !t.flags.has(flagPassed) || g.config.Codes == nil || o == Failed {
 		return
 	}
-	p := Pass{Directory: t.directory, Account: t.name, Place: t.address, Now: g.config.Now()}
+	p := Pass{Account: t.login.name, Place: t.from.address, Now: g.config.Now()}
 	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
 		g.config.Failed(fmt.Errorf("guard: settling a verification code: %w", err))
 	}

@@ -48,6 +48,7 @@ type World struct {
 	redis    redis.UniversalClient
 	realm    string
 	spent    challenge.Spent
+	config   guard.Config
 }
 
 func (w *World) sprayed(s failures.Spray) {
@@ -72,12 +73,10 @@ type Options struct {
 	Mode      *captchamode.Config
 	Start     time.Time
 	Running   bool // the clock is time.Now: for testing/synctest
-	Canonical func(directory, name string) string
+	Canonical func(name string) string
 	Held      int
 	// Passes are the guard's.
 	Passes guard.Passes
-	// Directories are the guard's.
-	Directories []string
 	// Mail: every integration can send verification codes.
 	Mail bool
 	// Work makes challenges ask for a little work beside the picture.
@@ -156,13 +155,33 @@ func New(t testing.TB, o Options) *World {
 	}
 	w.Desk, err = challenge.New(desk)
 	must(err)
-	w.Guard, err = guard.New(guard.Config{
+	w.config = guard.Config{
 		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store, KnownClients: remembered,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: w.Desk, Lists: w.Lists, Canonical: o.Canonical,
-		Observer: w, Held: o.Held, Codes: o.Passes, Directories: o.Directories, Now: w.Clock.Now,
-	})
+		Observer: w, Held: o.Held, Codes: o.Passes, Now: w.Clock.Now,
+	}
+	w.Guard, err = guard.New(w.config)
 	must(err)
 	return w
+}
+
+// Second is a second guard of the site: its own realm, CAPTCHA mode and events, over the
+// same stores unless change replaces them.
+func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
+	t.Helper()
+	s := &World{Clock: w.Clock, Counts: w.Counts, Cookie: w.Cookie, Lists: w.Lists, Desk: w.Desk, mail: w.mail, checked: map[string]int{}, config: w.config}
+	var err error
+	if s.Mode, err = captchamode.NewMode(captchamode.DefaultConfig(), w.Clock.Now, s.switched); err != nil {
+		t.Fatal(err)
+	}
+	s.config.Realm, s.config.Mode, s.config.Observer = "second", s.Mode, s
+	if change != nil {
+		change(&s.config)
+	}
+	if s.Guard, err = guard.New(s.config); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // Login is the guard's, at an integration that sends codes if the world does.
