@@ -51,7 +51,7 @@ func (m *Memory) charge(subjects []Subject, usages []Usage) int64 {
 			return 0
 		}
 		if own == nil {
-			l.slots = [maxSubjects]*slot{} // they may have been moved
+			l.slots = [MaxSubjects]*slot{} // they may have been moved
 		}
 	}
 	return at
@@ -228,9 +228,9 @@ func (m *Memory) reserve(bytes int64) bool {
 }
 
 func check(subjects []Subject, usages int) error {
-	if len(subjects) > maxSubjects || usages < len(subjects) {
+	if len(subjects) > MaxSubjects || usages < len(subjects) {
 		return fmt.Errorf("failures: %d subjects with %d usages; at most %d subjects, with as many usages",
-			len(subjects), usages, maxSubjects)
+			len(subjects), usages, MaxSubjects)
 	}
 	return nil
 }
@@ -239,10 +239,10 @@ func check(subjects []Subject, usages int) error {
 // ascending order so that two calls never wait for each other, and for every
 // subject its shard and, once that was looked up, its slot.
 type lockSet struct {
-	locked [maxSubjects]uint8
+	locked [MaxSubjects]uint8
 	n      uint8
-	shards [maxSubjects]*shard
-	slots  [maxSubjects]*slot
+	shards [MaxSubjects]*shard
+	slots  [MaxSubjects]*slot
 }
 
 func (l *lockSet) unlock(m *Memory) {
@@ -309,10 +309,10 @@ type ChargeID struct {
 	// At is when the charge was made, in milliseconds since the Unix epoch, by
 	// the store's clock.
 	At int64
-	// Shard and There are of a store whose shards have clocks of their own: the
-	// shard that was charged by another clock, and when. Zero if there is none. Of
-	// what a node has counted alone, There is its number.
-	Shard uint64
+	// Skews are by how many milliseconds other clocks have charged the attempt later: of a
+	// store whose shards have clocks of their own, in the order of the subjects.
+	Skews [MaxSubjects]int32
+	// There is the number of what a node has counted alone.
 	There int64
 	// Node is the node that has counted the charge in a memory of its own, and
 	// Here when; Here is 0 if it counted it there alone. Node is 0 if there are

@@ -34,16 +34,17 @@ const (
 	MinBytes        = 16 << 20
 )
 
-const (
-	shardCount  = 256 // one for every value of a byte; snapshots name their shard in one
-	maxSubjects = 8   // in one call
-)
+// shardCount is one for every value of a byte; snapshots name their shard in one.
+const shardCount = 256
+
+// MaxSubjects is the largest number of subjects in one call.
+const MaxSubjects = 8
 
 // Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is
 // bounded (R6): a key is dropped when its last charge is older than Retain and
 // never before. At the bound, a key that is not in memory yet shares its count with
 // others, so it finds less room than it has, never more. Beside the charges it
-// remembers the last wrong passwords of accounts ([Guess]), in a table of fixed
+// notes the last passwords of accounts ([Tag]), in a table of fixed
 // size that is not saved.
 type Memory struct {
 	shards  [shardCount]shard
@@ -55,7 +56,7 @@ type Memory struct {
 	epoch   int64 // Unix milliseconds at started
 	now     func() time.Time
 	owner   Key
-	guesses *guesses
+	tags    *tags
 
 	journaled bool // set before the first charge
 	journal   journal
@@ -74,7 +75,7 @@ func NewMemory(c Config) (*Memory, error) {
 	m := &Memory{
 		max: c.MaxBytes,
 		now: c.Now, owner: c.Owner,
-		guesses: new(guesses),
+		tags: new(tags),
 	}
 	m.retain.Store(millis(c.Retain))
 	m.pending.Store(millis(c.PendingFor))

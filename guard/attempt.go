@@ -1,417 +1,244 @@
 package guard
 
 import (
-	"context"
-	"errors"
-	"fmt"
+	"encoding/binary"
+	"net/netip"
 	"time"
 
-	"authguard/captchamode"
-	"authguard/failures"
-	"authguard/trusted"
+	"authguard/captchamode/challenge"
 )
 
-// A view is all that is known of one attempt until it is decided.
+// An Attempt is one try to log in to an account from an IP address. It never holds the password.
+type Attempt struct {
+	// Account is the name as it was typed.
+	Account string
+	// Address is the client's, decided by the integration. All invalid addresses count as one, so
+	// that what cannot be parsed is never unlimited.
+	Address netip.Addr
+	// Devices are the device cookies of the request, of any account; of the account's own at most
+	// MaxDevices are checked.
+	Devices []string
+	// Solution is the solution of a challenge, if there is one.
+	Solution challenge.Solve
+	// VerificationCode is a verification code, if there is one (R29). From a known client it is
+	// not checked.
+	VerificationCode string
+	// SendsCode says that the integration can send a verification code to the account's owner.
+	// Where it cannot, an unknown client with a sprayed password solves the most expensive
+	// challenge instead (R28).
+	SendsCode bool
+	// PasswordTag recognizes a repeated password (R28): keyed, from Guard.Fingerprint, which must
+	// not be one of another site's. 0: unknown, so that every try counts.
+	PasswordTag uint64
+	// Fingerprint recognizes the client, whatever its address: keyed, from Guard.Identity, which
+	// must not be one of another site's. 0: unknown, and not counted.
+	Fingerprint uint32
+	// Forwarded says that the TCP peer is no configured proxy and yet sent a forwarding header
+	// (R9).
+	Forwarded bool
+	// Hold is how long the integration lets an attempt wait on a timer until it is due; zero: the
+	// client is asked to wait (R15).
+	Hold time.Duration
+	// Integration names where the attempt came in: "login", "admin", "api", "library".
+	Integration string
+}
+
+// MaxDevices is how many device cookies of one account an attempt may bring.
+const MaxDevices = 8
+
+// A view is what is known of one attempt until it is decided.
 type view struct {
 	Charge
-	rules      *rules
-	rule       *[subjectCount]*rule
-	name       string // the account, normalised and canonical
-	badName    bool
-	listed     Verdict
-	on         *listRule // the named list that the address is on; nil: none
-	blockedFor time.Duration
-	suspect    bool // the address may be a proxy that nobody configured (R9)
-	modeOn     bool
-	slowing    bool
-	watched    bool                       // CAPTCHA mode would be on, and only watches
-	crawling   bool                       // strangers would be slowed, and are not
-	claimed    bool                       // an answer to a challenge came along
-	gone       bool                       // the client has hung up while it waited
-	showed     bool                       // a one-time code came along
-	passed     bool                       // and it is good: known once the attempt is charged
-	badPass    bool                       // or it was not, and counts no more
-	guess      uint32                     // stands for the password; see Charge
-	faked      Reasons                    // why it gets a fake failure; nil: it does not
-	atAside    [asideCount]failures.Usage // before the charge
-	identity   uint32                     // of the client; 0: unknown
-	unread     bool                       // the account's failures were not looked at, since an aside is known to be full
-	waited     time.Duration
-	hardest    bool // no verification code can be sent, and there are challenges
+	rules   *rules
+	name    string // the account, normalized and canonical; as it was typed if badName
+	badName bool
+	from    origin
+	listed  listing
+	mode    modeState
+	in      exemption
+	code    codeState
+	tag     uint32 // see Password.Tag
+	hardest bool   // no verification code can be sent, and there are challenges
+	gone    bool   // the client has hung up while it waited
+	waited  time.Duration
+	// admitted is what a login with a sprayed password was charged; nil: it was not.
+	admitted *Charge
+	// fake are the reasons to answer with a fake failure; nil: there are none.
+	fake Reasons
 }
 
-// Begin decides an attempt. Only if the decision is Proceed may the password
-// be looked at, and Settle must then be told how that ended. An error means
-// that the counters failed; the decision then refuses.
-//
-// An attempt that finds the room taken only by undecided ones waits for its
-// turn, at most twice Policy.PendingFor, unless ctx ends before (R3).
-func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
-	var v view
-	g.look(&a, &v)
-	if g.config.Timed != nil {
-		defer g.timed(ctx, &v, v.Now)
-	}
-	if err = g.decide(ctx, &a, &v, &d); err != nil {
-		v.Usage = [subjectCount]failures.Usage{} // whatever it was before
-		d = Decision{}
-		d.Reasons.add(Reason{Cause: StoreFailed})
-	}
-	if d.Checks() && v.badName {
-		d, err = g.nameless(ctx, &v)
-	}
-	if !v.badName {
-		d.Account = v.name
-	}
-	if d.Passed = v.passed; v.badPass {
-		d.Reasons.first(Reason{Cause: PassFailed})
-	}
-	if d.Action == Proceed && v.faked != nil {
-		d.Action, d.Reasons = FakeFailure, v.faked
-	}
-	g.tallyList(&v, &d)
-	if d.Checks() {
-		d.Insufficient = v.insufficient()
-		d.Ticket.fill(&a, &v, &d)
-	}
-	if d.Action == Proceed {
-		return d, nil
-	}
-	if d.Action == Challenge {
-		d.level, d.counted = v.level(), !v.KnownOnly && !v.unread || v.privileged() || v.asksSprayed()
-	}
-	switch {
-	case v.gone || err != nil && ctx.Err() != nil:
-		g.HangUp()
-		g.config.Mode.Observe(captchamode.Shed, v.Address)
-	case d.Action == Challenge && !v.Repeat && !d.Reasons.Has(SprayedAsks):
-		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
-	}
-	if d.Action == Challenge && err == nil && !v.gone {
-		err = g.open(ctx, &v, &d)
-	}
-	g.tell(Event{
-		At: v.Now, Door: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
-		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray, AccountFailures: v.ownFailures(),
-		Identity: v.identity,
-	})
-	return d, err
+// A codeState is what is known of a verification code.
+type codeState uint8
+
+const (
+	unchecked codeState = iota
+	codeValid
+	codeInvalid
+)
+
+// An origin is where an attempt comes from: the digests of its IP address and network.
+type origin struct{ address, network digest }
+
+// part is enough of the network's digest to tell networks apart.
+func (o *origin) part() uint16 { return binary.LittleEndian.Uint16(o.network[:]) }
+
+// A listing is what the IP lists say of an address.
+type listing struct {
+	verdict Verdict
+	on      *listRule // the named list; nil: none
+	left    time.Duration
 }
 
-func (g *Guard) timed(ctx context.Context, v *view, began time.Time) {
-	g.config.Timed(ctx, g.config.Now().Sub(began), v.waited)
+// A modeState is what CAPTCHA mode asks for, and what it would if it were not monitored.
+type modeState struct{ on, throttles, wouldBeOn, wouldThrottle bool }
+
+func (g *Guard) modeState() (m modeState) {
+	m.on, m.throttles = g.config.Mode.On(), g.config.Mode.Slowing()
+	m.wouldBeOn, m.wouldThrottle = g.config.Mode.Watched()
+	return m
 }
 
 // look fills in what is known before anything is counted.
 func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
-	g.ofMode(v)
-	v.claimed = a.Solution.Claimed()
+	g.lookAround(a, v)
 	v.hardest = !a.SendsCode && g.config.Challenges != nil
-	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
-	v.listed, v.on = g.listed(v.rules, a.Address, v.Now)
-	v.blockedFor = g.blocked(v.listed, v.on, a.Address, v.Now)
-	v.suspect = g.peers.softened(v.Address)
-	of := &v.of().calm
-	if v.slowing || v.crawling {
-		of = &v.of().slowed
+	if g.peers.softened(v.from.address) {
+		v.in |= unconfiguredProxy
 	}
-	v.rule, v.Ladders, v.Last = &of.rules, &of.ladders, subjectCount
-	v.Nobodys = g.nobodys(a.Address, v.Address, v.Now)
-	v.badName = g.name(v, a) != nil
-	if v.badName {
-		v.Last = AccountSubject
-	} else {
-		g.device(v, a.Devices)
-		if a.PasswordTag != 0 {
-			v.guess, v.Spray = g.digests.ofGuess(a.PasswordTag, &v.Account)
-			v.SprayAccounts = v.rules.policy.Spray.Accounts
+	if v.badName = g.name(v, a) != nil; !v.badName {
+		g.client(a, v)
+		if a.VerificationCode != "" && g.config.Codes != nil {
+			v.in |= withCode
 		}
 	}
-	v.identity = a.Fingerprint
-	v.showed = a.VerificationCode != "" && g.config.Codes != nil && !v.badName
-	v.bindAll()
-	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
+	g.subjects(a.Fingerprint, v)
 }
 
-// ofMode asks CAPTCHA mode.
-func (g *Guard) ofMode(v *view) {
-	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
-	v.watched, v.crawling = g.config.Mode.Watched()
+// lookAround fills in what is known of the site and the IP address.
+func (g *Guard) lookAround(a *Attempt, v *view) {
+	v.mode = g.modeState()
+	if a.Solution.Claimed() {
+		v.in |= withSolution
+	}
+	g.digests.ofAddress(a.Address, &v.from.address, &v.from.network)
+	v.listed = g.listed(v.rules, a.Address, v.Now)
+	if v.listed.verdict == Allowed {
+		v.in |= allowlisted
+	}
 }
 
-// bindAll says what stops the attempt, by what came along with it.
-func (v *view) bindAll() {
-	v.KnownOnly = v.asks() && !v.claimed && !v.showed
-	if v.Guess = v.guess; v.showed {
-		v.Guess = 0 // each guess of a one-time code counts
+// client fills in what identifies the client and its password to the store.
+func (g *Guard) client(a *Attempt, v *view) {
+	g.device(v, a.Devices)
+	if !g.shared(a.Address, v.from.address, v.Now) {
+		v.Address = v.from.address
 	}
-	v.Binds = &v.of().binds[v.lifts()]
+	v.From, v.Network = v.from.address, v.from.part()
+	if a.PasswordTag != 0 {
+		v.tag, v.Spray = g.digests.ofTag(a.PasswordTag, &v.Account)
+		v.SprayAccounts = v.rules.policy.Spray.Accounts
+	}
 }
 
-// of are the rules for the attempt's address.
-func (v *view) of() *subjectRules {
-	if v.on != nil {
-		return v.on.rules
+// subjects lists what the attempt is charged to, and which limits stop it. A new subject is one
+// more entry here.
+func (g *Guard) subjects(fingerprint uint32, v *view) {
+	unknown := UnknownClient
+	if v.challengesAll() {
+		unknown = 0
 	}
-	return v.rules.subjectRules
+	if v.Tag = v.tag; v.in&withCode != 0 {
+		v.Tag = 0 // each guess of a verification code counts
+	}
+	address := v.addressRules().usual
+	if v.mode.throttles || v.mode.wouldThrottle {
+		address = v.addressRules().throttled
+	}
+	if !v.mode.throttles && v.mode.wouldThrottle {
+		v.in |= throttleMonitored
+	}
+	v.n = 0
+	v.Add(address.subject(OnAddress, v.from.address, v.from.network, unknown, v.in))
+	v.Add(v.rules.network.subject(OnNetwork, v.from.network, v.from.network, unknown, v.in))
+	if v.badName {
+		return
+	}
+	v.Add(v.rules.account.subject(OnAccount, v.Account, v.Account, unknown, v.in))
+	v.Add(v.rules.pair.subject(OnPair, ofPair(v.Account, v.from.address), v.Account, unknown|KnownAddress, v.in))
+	if v.Device != (digest{}) {
+		v.Add(v.rules.pair.subject(OnPair, ofPair(v.Account, v.Device), v.Account, KnownDevice, v.in))
+	}
+	if v.rules.fingerprint != nil && fingerprint != 0 {
+		key := g.digests.ofIdentity(fingerprint)
+		v.Add(v.rules.fingerprint.subject(OnIdentity, key, key, unknown, v.in))
+	}
+	if v.rules.site != nil {
+		key := g.digests.ofQuota("site", digest{})
+		v.Add(v.rules.site.subject(OnSite, key, key, unknown, v.in))
+	}
 }
 
-func (v *view) lifts() (l lift) {
-	if v.claimed {
-		l |= claimedSolve
+// addressRules are the limits of the attempt's IP address.
+func (v *view) addressRules() *addressRules {
+	if v.listed.on != nil {
+		return &v.listed.on.address
 	}
-	if v.showed {
-		l |= shownPass
-	}
-	if v.suspect {
-		l |= likelyProxy
-	}
-	if v.listed == Allowed {
-		l |= allowedAddress
-	}
-	if v.faked != nil {
-		l |= fakedFailure
-	}
-	if v.crawling && !v.slowing {
-		l |= watchedSlowing
-	}
-	return l
+	return &v.rules.address
 }
 
-// insufficient reports whether even the right password is not enough: it gets a fake
-// failure; or attackers try it on many accounts, and this is an unknown client without a
-// verification code that was not admitted without one either.
+// insufficient reports whether even the right password is not enough: it gets a fake failure; or
+// it is used for password spraying, and an unknown client sent it without a verification code and
+// was not admitted without one.
 func (v *view) insufficient() bool {
-	return v.faked != nil || v.Sprayed && !v.privileged() && !v.passed && !v.rules.policy.Spray.Monitor && v.Asides[sprayAside] == nil
+	return v.fake != nil || v.Sprayed && !v.Known() && v.code != codeValid && !v.rules.policy.Spray.Monitor && v.admitted == nil
 }
 
-// asksSprayed reports whether an attempt with a sprayed password solves the most
-// expensive challenge, right or wrong: its owner can get no verification code.
+// asksSprayed reports whether an attempt with a sprayed password solves the most expensive
+// challenge, right or wrong: its owner can get no verification code.
 func (v *view) asksSprayed() bool {
-	return v.hardest && v.Sprayed && !v.privileged() && !v.showed && !v.rules.policy.Spray.Monitor
+	return v.hardest && v.Sprayed && !v.Known() && v.in&withCode == 0 && !v.rules.policy.Spray.Monitor
 }
-
-func (v *view) privileged() bool { return v.Status == trusted.Privileged }
 
 // modeAsks reports whether CAPTCHA mode asks for a challenge.
-func (v *view) modeAsks() bool {
-	return v.modeOn && !v.privileged() && v.listed != Allowed
-}
+func (v *view) modeAsks() bool { return v.mode.on && !v.Known() && v.listed.verdict != Allowed }
 
-// nameless refuses an attempt without a usable name. It has been charged to
-// its address and stays so.
-func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
-	d.refuse(Reason{Cause: BadAccountName}, 0)
-	g.config.Mode.Observe(captchamode.Failure, v.Address)
-	if err := g.settle(afterwards(ctx), v.Charge, Failed); err != nil { // of a fake failure it is no charge
-		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
-	}
-	return d, nil
-}
+// asks reports whether every unknown client at this address has to solve a challenge.
+func (v *view) asks() bool { return v.modeAsks() || v.listed.asks() && !v.Known() }
 
-// decide charges the attempt and, if there is no room, waits for its turn as
-// long as that is of use.
-func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
-	var waiting *waiter
-	var since time.Time
-	defer func() {
-		if waiting != nil {
-			waiting.leave()
-		}
-	}()
-	for patient := true; ; *d = (Decision{}) {
-		if err := g.charge(ctx, v); err != nil {
-			return err
-		}
-		if decide(v, patient, d) {
-			waiting, since = g.waiting.waiter(waiting, v), g.config.Now()
-			patient = waiting.wait(ctx, v.blockedBy(&g.digests), 2*v.rules.policy.CheckTimeout)
-			v.gone = !patient && ctx.Err() != nil
-			g.again(v, since)
-			continue
-		}
-		switch {
-		case d.Action == FakeFailure && !v.badName:
-			v.fakeFailure(d)
-			continue
-		case d.Action == Proceed && v.showed && !d.Privileged:
-			if err := g.checkPass(ctx, a, v); err != nil {
-				return err
-			}
-			if !v.passed {
-				continue
-			}
-			d.Reasons.add(Reason{Cause: PassShown})
-		case d.Action == Proceed && v.claimed:
-			return g.checkSolve(ctx, a, v, d)
-		case d.Action == Proceed && v.asksSprayed():
-			*d = Decision{Action: Challenge, Reasons: Reasons{{Cause: SprayedAsks}}}
-			return g.withdraw(ctx, v.Charge)
-		case d.Action == Forget: // undecided attempts alone fill the budget
-			d.Action, d.RetryAfter = Delay, time.Second
-		case d.Action == Delay && d.RetryAfter <= a.Hold:
-			waiting, since = g.waiting.waiter(waiting, v), g.config.Now()
-			if waiting.hold(ctx, d.RetryAfter) {
-				g.again(v, since)
-				continue
-			}
-			v.gone = v.gone || ctx.Err() != nil
-		}
-		return nil
-	}
-}
+// challengesAll reports whether the attempt is stopped unless its client is known: it brings
+// neither a solution nor a verification code.
+func (v *view) challengesAll() bool { return v.asks() && v.in&(withSolution|withCode) == 0 }
 
-// again is for an attempt that has waited since then.
-func (g *Guard) again(v *view, since time.Time) {
-	v.Now = g.config.Now()
-	v.waited += v.Now.Sub(since)
-}
-
-// charge charges the attempt as if it had failed (R1), unless it is blocked.
-func (g *Guard) charge(ctx context.Context, v *view) error {
-	if v.listed == Blocked {
-		return nil
+// accountFailures is how many failures of unknown clients the account had; 0 if the client is
+// known.
+func (v *view) accountFailures() int {
+	if s := v.Subject(OnAccount); s != nil {
+		return int(s.Usage.Count)
 	}
-	var err error
-	v.ID, v.Asides = failures.ChargeID{}, [asideCount]*Charge{}
-	if v.faked != nil {
-		return g.chargePair(ctx, v)
-	}
-	usual := v.KnownOnly
-	v.unread = g.knownFull(v)
-	v.KnownOnly = usual || v.unread
-	v.Charge, err = g.config.Store.Begin(ctx, v.Charge)
-	if v.KnownOnly = usual; err != nil {
-		return fmt.Errorf("guard: charging an attempt: %w", err)
-	}
-	if v.PlaceErr != nil {
-		if ctx.Err() == nil { // a client that hangs up is no failure of the store
-			g.config.Failed(fmt.Errorf("guard: looking up the known client: %w", v.PlaceErr))
-		}
-		v.PlaceErr = nil
-	}
-	if v.unread {
-		return nil
-	}
-	return g.chargeAsides(ctx, v)
-}
-
-// blockedBy is the key of the first subject without room.
-func (v *view) blockedBy(digests *digester) failures.Key {
-	first, last := v.Counted()
-	for i := first; i < last; i++ {
-		if v.Usage[i].Over&v.Bind(i) != 0 {
-			return v.Subjects()[i].Key
-		}
-	}
-	for i := range v.atAside {
-		if over, _ := v.asideOver(i); over != 0 {
-			return failures.Key(digests.asideKey(i, v.identity))
-		}
-	}
-	return failures.Key{}
-}
-
-// withdraw takes back every charge of an attempt whose password was not looked
-// at.
-func (g *Guard) withdraw(ctx context.Context, c Charge) error {
-	err := g.settle(afterwards(ctx), c, Withdrawn)
-	g.wake(&c)
-	if err != nil {
-		return fmt.Errorf("guard: taking back a charge: %w", err)
-	}
-	return nil
-}
-
-// afterwards is a context for what must be written although the client may have
-// hung up: a client that hangs up has still guessed. How long that may take is
-// the store's business.
-func afterwards(ctx context.Context) context.Context {
-	if ctx.Done() == nil {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
-}
-
-// wake lets attempts that wait for the same subjects look again.
-func (g *Guard) wake(c *Charge) {
-	if g.waiting.waiting.Load() > 0 {
-		first, last := c.Counted()
-		subjects := c.Subjects()
-		g.waiting.wake(subjects[first:last])
-		for _, aside := range c.Asides {
-			if aside != nil {
-				own := aside.Subjects()
-				g.waiting.wake(own[AddressSubject : AddressSubject+1])
-			}
-		}
-	}
-}
-
-// tell tells the observer, if there is one.
-func (g *Guard) tell(e Event) {
-	if g.config.Observer != nil {
-		g.config.Observer.Observe(e)
-	}
+	return 0
 }
 
 // ownFailures is accountFailures, and 0 where these may be other accounts' (R6).
 func (v *view) ownFailures() int {
-	if v.Usage[AccountSubject].Shared {
+	if s := v.Subject(OnAccount); s != nil && s.Usage.Shared {
 		return 0
 	}
 	return v.accountFailures()
 }
 
-// accountFailures is how many failures of strangers the account had; 0 if its
-// place was privileged.
-func (v *view) accountFailures() int {
-	if first, last := v.Counted(); first <= AccountSubject && AccountSubject < last {
-		return int(v.Usage[AccountSubject].Count)
-	}
-	return 0
-}
-
-// Login takes one attempt from beginning to end: it begins it, calls verify if
-// and only if the password may be checked, and settles. An error or a panic of
-// verify abandons the attempt; the error is returned, the panic goes on. If ctx was
-// cancelled by then, the attempt has failed: nobody can say how far the check had
-// come, and whoever hangs up has still guessed. A deadline abandons it.
-//
-// Where the decision is FakeFailure, verify is not called, and Login takes as long as
-// the newest wrong password did.
-//
-// The attempt succeeded if and only if ok is true.
-func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Context) (bool, error)) (d Decision, ok bool, err error) {
-	d, err = g.Begin(ctx, a)
-	if err == nil && d.Action == FakeFailure {
-		g.waitLikeWrong(ctx)
-		return d, false, g.Settle(ctx, d.Ticket, Failed)
-	}
-	if err != nil || d.Action != Proceed {
-		return d, false, err
-	}
-	outcome, began := Abandoned, time.Now()
-	defer func() {
-		if outcome == Abandoned && errors.Is(ctx.Err(), context.Canceled) {
-			outcome = Failed
+// full reports whether a subject that stops the attempt is full, and whether it stays full
+// although every undecided attempt succeeds.
+func (v *view) full() (full *Subject, failed bool) {
+	for i := range v.Subjects() {
+		s := &v.Subjects()[i]
+		if !v.Counts(s) {
+			continue
 		}
-		settled := g.Settle(ctx, d.Ticket, outcome)
-		if errors.Is(settled, ErrInsufficient) {
-			ok, settled = false, nil
+		if full == nil && s.Usage.Over&v.Bound(s) != 0 {
+			full = s
 		}
-		if settled != nil && err == nil {
-			err = settled
-			ok = ok && outcome == Succeeded
-		}
-	}()
-	ok, err = verify(ctx)
-	if err != nil {
-		return d, false, fmt.Errorf("guard: checking the password: %w", err)
+		failed = failed || s.Usage.Failed&v.Bound(s) != 0
 	}
-	if outcome = OutcomeOf(ok); !ok {
-		g.wrongTook.Store(int64(time.Since(began)))
-	}
-	return d, ok, nil
+	return full, failed
 }

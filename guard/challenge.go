@@ -36,7 +36,7 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 	if d.Action != Challenge {
 		v := view{rules: g.rules.Load()}
 		v.Now = g.config.Now()
-		g.digests.ofAddress(a.Address, &v.Address, &v.Network)
+		g.digests.ofAddress(a.Address, &v.from.address, &v.from.network)
 		if err := g.open(ctx, &v, &d); err != nil {
 			return challenge.Challenge{}, err
 		} else if d.Action == Delay {
@@ -52,9 +52,10 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 // before that was looked at.
 func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 	v := new(view)
-	g.look(a, v)
-	v.only(v.name, netip.Addr{})
-	v.KnownOnly = false
+	g.look(&Attempt{Account: a.Account}, v)
+	v.mode = modeState{} // what is counted, whatever the mode asks for
+	g.subjects(0, v)
+	v.only(OnAccount)
 	var err error
 	if v.Charge, _, err = g.config.Store.Read(ctx, v.Charge); err != nil {
 		return 0, fmt.Errorf("guard: reading an account's count: %w", err)
@@ -73,36 +74,37 @@ func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) ch
 // address is not allowed, or a named list asks for one. An attempt from a privileged
 // place needs none after all.
 func (g *Guard) NeedsChallenge(address netip.Addr) bool {
-	v := view{modeOn: g.config.Mode.On()}
-	v.listed, v.on = g.listed(g.rules.Load(), address, g.config.Now())
+	v := view{mode: g.modeState(), listed: g.listed(g.rules.Load(), address, g.config.Now())}
 	return v.asks()
 }
 
 // level is how much work a challenge for the account has to ask for, by what is
 // counted against it now: challenges that were issued while that was less cannot
 // be collected and spent later.
-func (v *view) level() uint8 {
+func (v *view) level() uint8 { return v.levelAt(v.accountFailures()) }
+
+func (v *view) levelAt(failures int) uint8 {
 	if v.asksSprayed() {
 		return hardest
 	}
-	if of := v.rule[AccountSubject]; of.enforce&of.then[Challenge] == 0 {
+	if of := v.rules.account; of.enforce&of.then[Challenge] == 0 {
 		return 0
 	}
-	return WorkLevel(v.accountFailures())
+	return WorkLevel(failures)
 }
 
-// checkSolve uses up the challenge's answer if the attempt needs one at all.
+// checkSolution uses up the challenge's answer if the attempt needs one at all.
 // It is the last thing before proceeding: nobody burns a solved challenge only
 // to be told to wait.
-func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision) error {
+func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var why Decision
-	needed, ofAccount := v.needsSolve(&why)
+	needed, ofAccount := v.needsSolution(&why)
 	if !needed {
 		return nil
 	}
-	bonds := []challenge.Bond{g.bond(a, v.Address, v.name, v.level())}
+	bonds := []challenge.Bond{g.bond(a, v.from.address, v.name, v.level())}
 	if !ofAccount {
-		bonds = append(bonds, g.bond(a, v.Address, "", 0))
+		bonds = append(bonds, g.bond(a, v.from.address, "", 0))
 	}
 	stopped, err := g.answered(ctx, a, v, d, bonds)
 	switch {
@@ -139,7 +141,7 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, 
 		if bonds[0].Level > 0 {
 			return Reason{Cause: WorkNeeded, Subject: OnAccount}, nil
 		}
-		if _, wait, err := g.take(ctx, v, &v.rules.pictures); err != nil || wait > 0 {
+		if wait, err := g.takeImage(ctx, v); err != nil || wait > 0 {
 			return Reason{Cause: TooManyPictures, Subject: OnAddress, Wait: wait}, err
 		}
 	}
@@ -159,67 +161,70 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, 
 	return stopped, nil
 }
 
-// A quota bounds what an address, and the site, may do besides guessing. It is
-// charged like an attempt and in the same store: first, exactly, and over all
-// nodes.
-type quota struct {
-	name     string
-	last     uint8 // AddressSubject, or NetworkSubject, which stands for the site
-	ladders  Ladders
-	binds    Binds
-	attacked Binds // while the site is
-}
-
-func newQuota(name string, address, site []failures.Rung) (q quota) {
-	q.name = name
-	of := [subjectCount][]failures.Rung{AddressSubject: address, NetworkSubject: site}
-	if len(site) > 0 {
-		q.last = NetworkSubject
-	}
-	for i, rungs := range of {
-		q.ladders[i] = failures.MustLadder(failures.Backoff{}, rungs...)
-		for status := range q.binds {
-			q.attacked[status][i] = failures.Every
-		}
-	}
-	for status := range q.binds {
-		q.binds[status][AddressSubject] = failures.Every
-	}
-	return q
-}
-
-// unsolvedChallenges is how many challenges may be unsolved: abandoned, answered wrongly, or
-// not answered yet. A reader of images that answers only those it is sure of pays for the
-// others as for wrong answers. One account from one IP address has ten, enough for two tabs, some
-// reloads and mistakes, and then one after 5 s up to 15 s. An IP address has 1,000, and then one
-// after 1 s up to 12 s: an office or a carrier's NAT solves most of its challenges, and a solved
-// one counts no more. An account has no limit of its own, or an attacker could use up its owner's
-// challenges. The waits are short since a neighbor's challenges delay the owner, too.
-func unsolvedChallenges() quota {
-	q := newQuota("unsolved challenges", nil, nil)
-	q.ladders[NetworkSubject] = failures.MustLadder(failures.Backoff{
+// ofChallenges makes the rules for what is no login: unsolved challenges, image CAPTCHAs without
+// proof of work, and logins with sprayed passwords. They are charged like an attempt, in the same
+// store: first, exactly, and over all nodes.
+//
+// Unsolved challenges are abandoned, answered wrongly, or not answered yet. A reader of images that
+// answers only those it is sure of pays for the others as for wrong answers. One account from one
+// IP address has ten, enough for two tabs, some reloads and mistakes, and then one after 5 s up to
+// 15 s. An IP address has 1,000, and then one after 1 s up to 12 s: an office or a carrier's NAT
+// solves most of its challenges, and a solved one counts no more. An account has no limit of its
+// own, or an attacker could use up its owner's challenges. The waits are short since a neighbor's
+// challenges delay the owner, too.
+func (r *rules) ofChallenges() {
+	r.unsolvedAddress = newRule(OnAddress, nil, failures.Backoff{
 		After: UnsolvedPerAddress, First: time.Second, Max: 12 * time.Second, Window: time.Hour,
 	})
-	q.ladders[AddressSubject] = failures.MustLadder(failures.Backoff{
+	r.unsolvedPair = newRule(OnAccount, nil, failures.Backoff{
 		After: UnsolvedPerPair, First: 5 * time.Second, Max: 15 * time.Second, Window: time.Hour,
 	})
-	return q
+	r.images = newRule(OnAddress, []Limit{{Failures: PicturesPerHour, Window: time.Hour}}, failures.Backoff{})
+	r.imagesOfSite = newRule(OnSite, []Limit{{Failures: PicturesPerMinute, Window: time.Minute}}, failures.Backoff{})
+	r.sprayed = newRule(OnSite, []Limit{
+		{Failures: SprayedPerHour, Window: time.Hour}, {Failures: SprayedPerDay, Window: 24 * time.Hour},
+	}, failures.Backoff{})
 }
 
-// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account
-// from one, may leave unsolved within an hour before each next one has to wait.
 const (
+	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account
+	// from one, may leave unsolved within an hour before each next one has to wait.
 	UnsolvedPerAddress = 1000
 	UnsolvedPerPair    = 10
+
+	// PicturesPerHour is how many image CAPTCHAs may be solved from one IP address without the
+	// proof of work that was asked for, and PicturesPerMinute on the whole site during an attack:
+	// enough for browsers without JavaScript, and little for a program that reads images.
+	PicturesPerHour   = 10
+	PicturesPerMinute = 30
 )
 
-// unsolved is what the attempt's challenge is charged to: the IP address, in the network's
-// place, and in its own the account from there, if one is named. So both are in one shard.
-func (g *Guard) unsolved(v *view) Charge {
-	q := &v.rules.unsolved
-	c := Charge{Now: v.Now, Ladders: &q.ladders, Binds: &q.attacked, First: NetworkSubject, Last: NetworkSubject + 1}
-	if c.Network = g.digests.ofQuota(q.name, v.Address); v.name != "" {
-		c.Address, c.First = g.digests.ofQuota(q.name, ofPair(v.Account, v.Address)), AddressSubject
+// take charges subjects that are no login's. Without room nothing is charged, and wait is how long
+// until there is.
+func (g *Guard) take(ctx context.Context, c *Charge) (wait time.Duration, err error) {
+	charged, err := g.config.Store.Begin(ctx, *c)
+	if err != nil {
+		return 0, err
+	}
+	if *c = charged; c.ID.Charged() {
+		return 0, nil
+	}
+	wait = time.Second
+	for i := range c.Subjects() {
+		wait = max(wait, c.Subjects()[i].Usage.FreeIn)
+	}
+	return wait, nil
+}
+
+// unsolved is what the attempt's challenge is charged to: the IP address and, if one is named, the
+// account from there.
+func (g *Guard) unsolved(v *view, pair bool) (c Charge) {
+	c.Now = v.Now
+	address := g.digests.ofQuota("unsolved challenges", v.from.address)
+	c.Add(v.rules.unsolvedAddress.subject(OnAddress, address, address, EveryClient, 0))
+	if pair {
+		key := g.digests.ofQuota("unsolved challenges", ofPair(v.Account, v.from.address))
+		c.Add(v.rules.unsolvedPair.subject(OnPair, key, address, EveryClient, 0))
 	}
 	return c
 }
@@ -229,66 +234,68 @@ func (g *Guard) open(ctx context.Context, v *view, d *Decision) error {
 	if g.config.Challenges == nil {
 		return nil
 	}
-	c, err := g.config.Store.Begin(ctx, g.unsolved(v))
+	c := g.unsolved(v, v.name != "")
+	wait, err := g.take(ctx, &c)
 	if err != nil {
 		*d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 		return fmt.Errorf("guard: charging a challenge: %w", err)
 	}
-	if !c.ID.Charged() {
-		d.Action, d.RetryAfter = Delay, max(c.Usage[AddressSubject].FreeIn, c.Usage[NetworkSubject].FreeIn, time.Second)
+	if wait > 0 {
+		d.Action, d.RetryAfter = Delay, wait
 		d.Reasons.first(Reason{Cause: TooManyUnsolved, Subject: OnAddress, Wait: d.RetryAfter})
 		return nil
 	}
 	var sealed challenge.Charge // not d's own: a decision stays off the heap
-	_, err = binary.Encode(sealed[:], binary.LittleEndian, openCharge{c.ID, c.First})
+	_, err = binary.Encode(sealed[:], binary.LittleEndian, openCharge{c.ID.At, c.ID.There, c.ID.Node, c.ID.Here, v.name != ""})
 	d.open = sealed
 	return err
 }
 
-// openCharge is a challenge's charge as it is sealed.
+// openCharge is a challenge's charge as it is sealed: its ID, whose subjects lie in one shard.
 type openCharge struct {
-	ID    failures.ChargeID
-	First uint8
+	At, There int64
+	Node      uint64
+	Here      int64
+	Pair      bool
 }
 
 // solved takes back what a challenge was charged.
 func (g *Guard) solved(ctx context.Context, v *view, sealed challenge.Charge) error {
 	var of openCharge
-	if _, err := binary.Decode(sealed[:], binary.LittleEndian, &of); err != nil || !of.ID.Charged() {
+	if _, err := binary.Decode(sealed[:], binary.LittleEndian, &of); err != nil || of.At == 0 {
 		return err
 	}
-	c := g.unsolved(v)
-	c.ID, c.First = of.ID, of.First
+	c := g.unsolved(v, of.Pair)
+	c.ID = failures.ChargeID{At: of.At, There: of.There, Node: of.Node, Here: of.Here}
 	if err := g.config.Store.Settle(afterwards(ctx), c, Withdrawn); err != nil {
 		return fmt.Errorf("guard: taking back a solved challenge: %w", err)
 	}
 	return nil
 }
 
-// PicturesPerHour is how many pictures may be answered from one address without
-// the work that was asked for as well, and PicturesPerMinute from everywhere
-// while the site is attacked: enough for people whose browser runs no JavaScript,
-// and little to a program that reads pictures.
-const (
-	PicturesPerHour   = 10
-	PicturesPerMinute = 30
-)
-
-func picturesAlone() quota {
-	return newQuota("image CAPTCHAs", []failures.Rung{{Failures: PicturesPerHour, Window: time.Hour}}, []failures.Rung{{Failures: PicturesPerMinute, Window: time.Minute}})
-}
-
-// sprayedLogins is how many logins of unknown clients a sprayed password admits
-// without a verification code.
-func sprayedLogins() quota {
-	return newQuota("sprayed logins", []failures.Rung{{Failures: SprayedPerHour, Window: time.Hour}, {Failures: SprayedPerDay, Window: 24 * time.Hour}}, nil)
+// takeImage charges an image CAPTCHA that is solved without proof of work.
+func (g *Guard) takeImage(ctx context.Context, v *view) (wait time.Duration, err error) {
+	c := Charge{Now: v.Now}
+	address, site := g.digests.ofQuota("image CAPTCHAs", v.from.address), g.digests.ofQuota("image CAPTCHAs", digest{})
+	c.Add(v.rules.images.subject(OnAddress, address, address, EveryClient, 0))
+	ofSite := v.rules.imagesOfSite.subject(OnSite, site, site, EveryClient, 0)
+	if !v.mode.on && !v.mode.throttles {
+		ofSite.Binds = [3]failures.Mask{} // counted only
+	}
+	c.Add(ofSite)
+	if wait, err = g.take(ctx, &c); err != nil {
+		return 0, fmt.Errorf("guard: charging an image CAPTCHA: %w", err)
+	}
+	return wait, nil
 }
 
 // sprayedCharge is what a login with a sprayed password is charged to.
-func (g *Guard) sprayedCharge(q *quota, spray uint32, now time.Time, id failures.ChargeID) Charge {
-	key := g.digests.ofQuota(q.name, g.digests.ofIdentity(spray))
-	return Charge{Now: now, Address: key, Network: key, Ladders: &q.ladders, Binds: &q.binds, Last: AddressSubject + 1, ID: id}
+func (g *Guard) sprayedCharge(r *rules, spray uint32, now time.Time) Charge {
+	c := Charge{Now: now}
+	key := g.digests.ofQuota("sprayed logins", g.digests.ofIdentity(spray))
+	c.Add(r.sprayed.subject(OnSite, key, key, EveryClient, 0))
+	return c
 }
 
 // admitSprayed charges the login that a sprayed password may become, as if it had
@@ -297,32 +304,13 @@ func (g *Guard) admitSprayed(ctx context.Context, v *view) error {
 	if !v.asksSprayed() {
 		return nil
 	}
-	taken, err := g.config.Store.Begin(ctx, g.sprayedCharge(&v.rules.sprayed, v.Spray, v.Now, failures.ChargeID{}))
+	c := g.sprayedCharge(v.rules, v.Spray, v.Now)
+	wait, err := g.take(ctx, &c)
 	if err != nil {
 		return fmt.Errorf("guard: charging a login with a sprayed password: %w", err)
 	}
-	if taken.ID.Charged() {
-		v.Asides[sprayAside] = &taken
+	if wait == 0 {
+		v.admitted = &c
 	}
 	return nil
-}
-
-// take charges the attempt's address, and the site, one more. If there is no
-// room, nothing is charged, and wait is how long until there is.
-func (g *Guard) take(ctx context.Context, v *view, q *quota) (taken Charge, wait time.Duration, err error) {
-	taken = Charge{Now: v.Now, Network: v.Network, Ladders: &q.ladders, Binds: &q.binds, Last: q.last + 1}
-	taken.Address = g.digests.ofQuota(q.name, v.Address)
-	if q.last == NetworkSubject {
-		taken.Network = g.digests.ofQuota(q.name, digest{})
-	}
-	if v.modeOn || v.slowing {
-		taken.Binds = &q.attacked
-	}
-	if taken, err = g.config.Store.Begin(ctx, taken); err != nil {
-		return taken, 0, fmt.Errorf("guard: charging %s: %w", q.name, err)
-	}
-	if !taken.ID.Charged() {
-		wait = max(taken.Usage[AddressSubject].FreeIn, taken.Usage[NetworkSubject].FreeIn, time.Second)
-	}
-	return taken, wait, nil
 }

@@ -12,19 +12,20 @@ import (
 // of it and nothing else, into a zero decision. While the attempt is patient it
 // may have to wait for undecided ones ahead of it; wait then reports so.
 func decide(v *view, patient bool, d *Decision) (wait bool) {
-	d.Privileged = v.privileged()
+	d.Privileged = v.Known()
 	switch {
-	case v.listed == Blocked:
-		d.refuse(Reason{Cause: BlockedByAdmin, List: v.list()}, v.blockedFor)
+	case v.listed.verdict == Blocked:
+		d.refuse(Reason{Cause: BlockedByAdmin, List: v.listed.name()}, v.listed.left)
 	case v.ID.Charged():
 		d.Action = Proceed
 		v.explain(d)
-	case v.asks() && !v.claimed && !v.showed:
+	case v.challengesAll():
 		d.Action = Challenge
 		v.askers(d)
-	case patient && v.worthWaiting():
-		return true
 	default:
+		if _, failed := v.full(); patient && !failed { // only undecided attempts take the room (R3)
+			return true
+		}
 		v.stop(d, patient)
 	}
 	return false
@@ -35,37 +36,22 @@ func (d *Decision) refuse(why Reason, retry time.Duration) {
 	d.Reasons.add(why)
 }
 
-// worthWaiting reports whether nothing but undecided attempts takes the room
-// (R3).
-func (v *view) worthWaiting() bool {
-	first, last := v.Counted()
-	for i := first; i < last; i++ {
-		if v.Usage[i].Failed&v.Bind(i) != 0 {
-			return false
-		}
-	}
-	for i := range v.atAside {
-		if _, failed := v.asideOver(i); failed != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // stop says what stops an attempt that found no room, strongest first. While
 // it may be patient, what only undecided attempts fill does not count.
 func (v *view) stop(d *Decision, patient bool) {
 	d.Action = Proceed
 	for _, action := range [...]Action{Block, Forget, Challenge, Delay, FakeFailure} {
-		first, last := v.Counted()
-		for i := first; i < last; i++ {
-			over := v.Usage[i].Over
-			if patient {
-				over = v.Usage[i].Failed
+		for i := range v.Subjects() {
+			s := &v.Subjects()[i]
+			if !v.Counts(s) {
+				continue
 			}
-			v.stopAt(d, i, action, over&v.Bind(i))
+			over := s.Usage.Over
+			if patient {
+				over = s.Usage.Failed
+			}
+			v.stopAt(d, s, action, over&v.Bound(s))
 		}
-		v.stopAside(d, action, patient)
 	}
 	if d.Action == Proceed { // nothing was full, and yet nothing was charged
 		d.refuse(Reason{Cause: StoreFailed}, time.Second)
@@ -73,13 +59,12 @@ func (v *view) stop(d *Decision, patient bool) {
 }
 
 // stopAt adds the reasons of one subject for one action.
-func (v *view) stopAt(d *Decision, i uint8, action Action, over failures.Mask) {
-	r, free := v.rule[i], v.Usage[i].FreeIn
+func (v *view) stopAt(d *Decision, s *Subject, action Action, over failures.Mask) {
+	r, free := s.rule, s.Usage.FreeIn
 	if action != Block && over&r.then[Block] != 0 {
-		free = 0 // it is that of the rung that refuses
+		free = 0 // it is that of the limit that blocks
 	}
-	faked := i == PairSubject && over&r.then[FakeFailure] != 0 // free is the limit's; chargePair finds the delay
-	if action == Delay && over&failures.BackoffBit != 0 && !faked {
+	if action == Delay && over&failures.BackoffBit != 0 {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
 		if r.kind == OnAddress {
 			cause = Reason{Cause: SiteSlowed, Subject: OnSite, Wait: free}
@@ -109,89 +94,92 @@ func (d *Decision) stop(a Action, why Reason) {
 	d.Reasons.add(why)
 }
 
-func (v *view) action(r *rule, rung int) Action {
-	if r.challenged(v.Status, v.suspect).Has(rung) {
+func (v *view) action(r *rule, limit int) Action {
+	if r.challenges(v.Status, v.in).Has(limit) {
 		return Challenge
 	}
-	return r.limits[rung].Action
+	return r.limits[limit].Action
 }
 
 // explain adds what a monitored limit would have done, and what would have
-// stopped the attempt had its place not been known or its challenge solved.
+// stopped the attempt had its client not been known or its challenge solved.
 func (v *view) explain(d *Decision) {
-	v.watch(d)
+	v.monitor(d)
 	switch {
-	case v.privileged():
+	case v.Known():
 		d.Reasons.add(Reason{Cause: KnownClient, Subject: OnPair})
-	case v.listed == Allowed:
-		d.Reasons.add(Reason{Cause: AllowedByAdmin, Subject: OnAddress, List: v.list()})
+	case v.listed.verdict == Allowed:
+		d.Reasons.add(Reason{Cause: AllowedByAdmin, Subject: OnAddress, List: v.listed.name()})
 	}
 }
 
-// watch adds what of the policy would have stopped the attempt, were it enforced.
-func (v *view) watch(d *Decision) {
-	note := func(why Reason) {
-		why.Monitored = true
-		d.Reasons.add(why)
+// monitor adds what of the policy would have stopped the attempt, were it enforced, and what
+// only alerts.
+func (v *view) monitor(d *Decision) {
+	note := d.monitored
+	on, unknown := v.listed.on, !v.Known()
+	if on != nil && on.monitored && on.verdict == Blocked {
+		note(Reason{Cause: BlockedByAdmin, List: on.name})
 	}
-	if v.on != nil && v.on.watched && v.on.verdict == Blocked {
-		note(Reason{Cause: BlockedByAdmin, List: v.on.name})
-	}
-	stranger, lifts := !v.privileged(), v.lifts()
-	if v.watched && stranger && v.listed != Allowed && !v.claimed && !v.showed {
+	unproven := unknown && v.in&(withSolution|withCode) == 0
+	if v.mode.wouldBeOn && unproven && v.listed.verdict != Allowed {
 		note(Reason{Cause: ModeOn, Subject: OnSite})
 	}
-	if v.on != nil && v.on.asks != nil && v.on.asks.Monitor && stranger && !v.claimed && !v.showed {
-		note(v.askedByList())
+	if on != nil && on.asks != nil && on.asks.Monitor && unproven {
+		note(v.listed.challenge())
 	}
-	first, last := v.Counted()
-	for i := first; i < last; i++ {
-		r := v.rule[i]
-		over := v.Usage[i].Over & r.would(v.Status, lifts)
-		for j := range r.limits {
-			if over.Has(j) {
-				note(r.reason(j))
-			}
-		}
-		if over&failures.BackoffBit != 0 && r.kind == OnPrivilegedPair {
-			note(Reason{Cause: PairDelayed, Subject: OnPair})
-		}
-		if v.crawling && r.kind == OnAddress && v.listed != Allowed && stranger && v.Usage[i].Over&failures.BackoffBit != 0 {
-			note(Reason{Cause: SiteSlowed, Subject: OnSite})
-		}
-	}
-	v.watchAsides(d)
+	v.monitorAll(d)
 }
 
-// needsSolve reports whether an attempt that was charged on the claim of a
-// solved challenge really needs one, and adds why. ofAccount says that the
-// account, or its place, is among those that ask.
-func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
+// monitored adds a reason that is only recorded.
+func (d *Decision) monitored(why Reason) {
+	why.Monitored = true
+	d.Reasons.add(why)
+}
+
+// monitorAll adds what of every subject would have stopped the attempt.
+func (v *view) monitorAll(d *Decision) {
+	for i := range v.Subjects() {
+		if s := &v.Subjects()[i]; v.Counts(s) {
+			v.monitorAt(s, d.monitored)
+		}
+	}
+}
+
+// monitorAt notes what of one subject would have stopped the attempt.
+func (v *view) monitorAt(s *Subject, note func(Reason)) {
+	over := s.Usage.Over & s.rule.would(v.Status, v.in)
+	for j := range s.rule.limits {
+		if over.Has(j) {
+			note(s.rule.reason(j))
+		}
+	}
+	switch delayed := s.Usage.Over&failures.BackoffBit != 0; {
+	case !delayed:
+	case s.Kind == OnPair && over&failures.BackoffBit != 0:
+		note(Reason{Cause: PairDelayed, Subject: OnPair})
+	case s.Kind == OnAddress && v.mode.wouldThrottle && v.listed.verdict != Allowed && !v.Known():
+		note(Reason{Cause: SiteSlowed, Subject: OnSite})
+	}
+}
+
+// needsSolution reports whether an attempt that was charged because it brings a solution really
+// needs one, and adds why. ofAccount says that the account, or its pair, is among those that ask.
+func (v *view) needsSolution(d *Decision) (needed, ofAccount bool) {
 	needed, ofAccount = v.asks(), v.asksSprayed()
 	needed = needed || ofAccount
 	v.askers(d)
 	if ofAccount {
 		d.Reasons.add(Reason{Cause: SprayedAsks})
 	}
-	first, last := v.Counted()
-	for i := first; i < last; i++ {
-		r := v.rule[i]
-		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) {
-			continue
-		}
-		lifted := v.Usage[i].Over & r.enforce & r.challenged(v.Status, v.suspect) & r.of(v.Status)
-		for j := range r.limits {
-			if lifted.Has(j) {
-				needed, ofAccount = true, ofAccount || !r.ofAddress()
-				d.Reasons.add(r.reason(j))
-			}
-		}
-	}
-	if r := v.aside(identityAside); r != nil && v.listed != Allowed && !v.privileged() {
-		for j := range r.limits {
-			if (v.atAside[identityAside].Over & r.enforce & r.then[Challenge]).Has(j) {
-				needed = true
-				d.Reasons.add(r.reason(j))
+	for i := range v.Subjects() {
+		s := &v.Subjects()[i]
+		// What stops the attempt without a solution, and not with it.
+		over := s.Usage.Over & s.rule.stops(v.Status, v.in&^(withSolution|withCode)) & s.rule.challenges(v.Status, v.in)
+		for j := range s.rule.limits {
+			if over.Has(j) {
+				needed, ofAccount = true, ofAccount || s.Kind == OnAccount || s.Kind == OnPair
+				d.Reasons.add(s.rule.reason(j))
 			}
 		}
 	}

@@ -47,12 +47,12 @@ type stretch struct {
 }
 
 // over notes that an event came beyond a limit, and tells of the first.
-func (e *edges) over(o *occurrence, by SubjectKind, rung int, l *Limit) {
-	g := o.guard
+func (e *edges) over(g *Guard, o *occurrence, of *Subject, limit int, l *Limit) {
 	if g.config.Observer == nil {
 		return
 	}
-	key := edgeOf{o.event, by, rung, o.keys[by]}
+	by := of.Kind
+	key := edgeOf{o.event, by, limit, digest(of.Key)}
 	e.mu.Lock()
 	s, ok := e.known[key]
 	if !ok && len(e.known) >= maxEdges {

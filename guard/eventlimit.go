@@ -79,99 +79,23 @@ func (l EventLimit) limit() Limit {
 	return Limit{Failures: l.Count, Window: l.Window, Action: l.Action, Monitor: l.Monitor}
 }
 
-// eventRules are an event's limits made ready: a ladder for each subject, and those
-// that one trip to the store charges together.
-type eventRules struct {
-	by    [len(subjectNames)]*rule // nil: nothing is limited by it
-	trips []eventTrip
-}
-
-// An eventTrip is charged all or not at all: the address with its network, or one
-// other subject.
-type eventTrip struct {
-	rules       [subjectCount]*rule // by place in the Charge
-	ladders     Ladders
-	first, last uint8
-	binds       [lifted + 1]Binds
-}
-
-func compileEvents(all map[string][]EventLimit) map[string]*eventRules {
-	compiled := make(map[string]*eventRules, len(all))
+// compileEvents makes the rules of each event, one for each kind of subject.
+func compileEvents(all map[string][]EventLimit) map[string][]*rule {
+	compiled := make(map[string][]*rule, len(all))
 	for name, limits := range all {
-		compiled[name] = compileEvent(limits)
+		for _, by := range eventKinds {
+			var own []Limit
+			for _, l := range limits {
+				if l.By == by {
+					own = append(own, l.limit())
+				}
+			}
+			if len(own) > 0 {
+				r := newRule(by, own, failures.Backoff{})
+				r.event = name
+				compiled[name] = append(compiled[name], r)
+			}
+		}
 	}
 	return compiled
-}
-
-func compileEvent(limits []EventLimit) *eventRules {
-	e := new(eventRules)
-	for _, by := range eventKinds {
-		var ladder []Limit
-		for _, l := range limits {
-			if l.By == by {
-				ladder = append(ladder, l.limit())
-			}
-		}
-		if len(ladder) > 0 {
-			e.by[by] = newRule(by, ladder, failures.Backoff{})
-		}
-	}
-	for _, one := range [][2]*rule{{e.by[OnAddress], e.by[OnNetwork]}, {e.by[OnAccount]}, {e.by[OnSubject]}, {e.by[OnSite]}} {
-		if one != [2]*rule{} {
-			e.trips = append(e.trips, newEventTrip(one))
-		}
-	}
-	// What is full first is asked first: nothing else is charged for nothing then.
-	slices.SortStableFunc(e.trips, func(a, b eventTrip) int { return a.least() - b.least() })
-	return e
-}
-
-// least is the smallest count that stops an event at this trip.
-func (t *eventTrip) least() int {
-	n := failures.MaxFailures + 1
-	for _, r := range t.rules[t.first:t.last] {
-		for _, l := range r.limits {
-			if l.Action != Alert && !l.Monitor {
-				n = min(n, l.Failures)
-			}
-		}
-	}
-	return n
-}
-
-// newEventTrip is for rules in the place of the address and of the network.
-func newEventTrip(rules [2]*rule) (t eventTrip) {
-	nothing := failures.MustLadder(failures.Backoff{})
-	for i := range t.ladders {
-		t.ladders[i] = nothing
-	}
-	t.first, t.last = AddressSubject, AddressSubject
-	for i, r := range rules {
-		if r == nil {
-			continue
-		}
-		if t.last == AddressSubject {
-			t.first = uint8(i)
-		}
-		t.last = uint8(i) + 1
-		t.rules[i], t.ladders[i] = r, r.ladder
-		for l := range t.binds {
-			for status := range t.binds[l] {
-				t.binds[l][status][i] = r.bindsEvent(lift(l))
-			}
-		}
-	}
-	return t
-}
-
-// bindsEvent are the rungs that stop an event.
-func (r *rule) bindsEvent(l lift) failures.Mask {
-	bind := r.enforce &^ failures.BackoffBit &^ r.then[Alert]
-	switch {
-	case l&allowedAddress != 0 && r.ofAddress():
-		return 0
-	case l&claimedSolve != 0:
-		bind &^= r.then[Challenge]
-	}
-	return bind
 }

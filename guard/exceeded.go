@@ -33,21 +33,19 @@ type Subjects struct {
 }
 
 // Exceeded counts one event and says what becomes of it, by the policy's limits for
-// its name: Proceed, or Refuse, Challenge or Wait, with RetryAfter. It is charged
+// its name: Proceed, or Block, Challenge or Delay, with RetryAfter. It is charged
 // first (R1), on exact windows (R2), for every subject or for none: one that is
-// stopped counts nowhere (R5). A full rung with Alert, or on monitor, stops nothing
-// and is among the reasons. The error is ErrNoEvent, ErrSubjectMissing, or the
+// stopped counts nowhere (R5). A full limit with Alert, or in monitoring mode, stops
+// nothing and is among the reasons. The error is ErrNoEvent, ErrSubjectMissing, or the
 // store's; the decision refuses then.
 //
-// Unlike a login's charge, an event's is final: nobody settles it. Where one trip
-// to the store has room and a later one has not, the first is taken back; whoever
-// comes in that moment may find less room than there is, never more.
+// Unlike a login's charge, an event's is final: nothing settles it.
 func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decision, err error) {
-	o := occurrence{guard: g, event: event, attempt: s.attempt(event)}
-	if err := o.look(&s); err != nil {
+	o := occurrence{event: event, attempt: s.attempt(event)}
+	if err := g.lookAtEvent(&o, &s); err != nil {
 		return d, err
 	}
-	if err = o.decide(ctx, &d); err != nil {
+	if err = g.decideEvent(ctx, &o, &d); err != nil {
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
@@ -55,9 +53,14 @@ func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decis
 		err = g.open(ctx, &o.view, &d)
 	}
 	if !o.badName {
-		d.Account = o.view.name
+		d.Account = o.name
 	}
-	o.tell(&d)
+	if slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Cause == LimitReached }) {
+		g.tell(Event{
+			At: o.Now, Door: "event", Limited: event, Edge: Met, Action: d.Action, Reasons: d.Reasons,
+			Account: d.Account, Address: s.Address, Count: 1,
+		})
+	}
 	d.counted = true // no account's failures make its challenge harder
 	g.eventTally(event)[d.Action].Add(1)
 	return d, err
@@ -77,158 +80,116 @@ func (s *Subjects) attempt(event string) Attempt {
 // An occurrence is one event while it is decided.
 type occurrence struct {
 	view
-	guard   *Guard
 	event   string
 	attempt Attempt
-	limits  *eventRules
-	keys    [len(subjectNames)]digest // by kind of subject; zero: it did not come along
-	made    []Charge                  // what each trip so far has charged
 }
 
-// look finds out what the event is counted for.
-func (o *occurrence) look(s *Subjects) error {
-	g, v := o.guard, &o.view
-	v.rules, v.Now = g.rules.Load(), g.config.Now()
-	if o.limits = v.rules.events[o.event]; o.limits == nil {
+// lookAtEvent finds out what the event is counted for.
+func (g *Guard) lookAtEvent(o *occurrence, s *Subjects) error {
+	o.rules, o.Now = g.rules.Load(), g.config.Now()
+	limits := o.rules.events[o.event]
+	if limits == nil {
 		return ErrNoEvent
 	}
-	g.ofMode(v)
-	v.claimed = s.Solve.Claimed()
-	g.digests.ofAddress(s.Address, &v.Address, &v.Network)
-	v.listed = NotListed
+	g.lookAround(&o.attempt, &o.view)
+	if s.Account != "" {
+		o.badName = g.name(&o.view, &o.attempt) != nil
+	}
+	of := map[SubjectKind][]byte{OnSite: {}}
 	if s.Address.IsValid() {
-		v.listed, v.on = g.listed(v.rules, s.Address, v.Now)
-		v.blockedFor = g.blocked(v.listed, v.on, s.Address, v.Now)
-		o.keys[OnAddress], o.keys[OnNetwork] = o.key(OnAddress, v.Address[:]), o.key(OnNetwork, v.Network[:])
+		of[OnAddress], of[OnNetwork] = o.from.address[:], o.from.network[:]
 	}
 	if s.Account != "" {
-		v.badName = g.name(v, &o.attempt) != nil
-		o.keys[OnAccount] = o.key(OnAccount, v.Account[:])
+		of[OnAccount] = o.Account[:]
 	}
 	if s.Subject != "" {
-		o.keys[OnSubject] = o.key(OnSubject, []byte(s.Subject))
+		of[OnSubject] = []byte(s.Subject)
 	}
-	o.keys[OnSite] = o.key(OnSite, nil)
-	for by, r := range o.limits.by {
-		if r != nil && o.keys[by] == (digest{}) {
-			return fmt.Errorf("%w: %s counts by %s", ErrSubjectMissing, o.event, SubjectKind(by))
+	var missing error
+	for _, r := range limits {
+		text, came := of[r.kind]
+		if !came {
+			missing = fmt.Errorf("%w: %s counts by %s", ErrSubjectMissing, o.event, r.kind)
+		} else if !o.badName || r.ofAddress() { // a bad name counts for its IP address alone (R11)
+			key := g.digests.eventKey(o.event, r.kind, text)
+			shard := key
+			if r.kind == OnAddress {
+				shard = g.digests.eventKey(o.event, OnNetwork, o.from.network[:])
+			}
+			o.Add(r.subject(r.kind, key, shard, EveryClient, o.in))
 		}
 	}
-	return nil
+	return missing
 }
 
-// key is a subject under the event's name: what is counted here is nothing to a login,
+// eventKey is a subject under the event's name: what is counted here is nothing to a login,
 // and nothing to another event.
-func (o *occurrence) key(by SubjectKind, of []byte) (key digest) {
-	b := append([]byte("counted\x00"+o.event+"\x00"+by.String()+"\x00"), of...)
-	sum(&o.guard.digests.purpose, b, &key)
+func (d *digester) eventKey(event string, by SubjectKind, of []byte) (key digest) {
+	sum(&d.purpose, append([]byte("counted\x00"+event+"\x00"+by.String()+"\x00"), of...), &key)
 	return key
 }
 
-// decide charges, trip by trip, and takes all back if one has no room.
-func (o *occurrence) decide(ctx context.Context, d *Decision) (err error) {
-	if o.listed == Blocked {
-		d.refuse(Reason{Cause: BlockedByAdmin, List: o.list()}, o.blockedFor)
+// decideEvent charges the event, or says what stops it.
+func (g *Guard) decideEvent(ctx context.Context, o *occurrence, d *Decision) (err error) {
+	if o.listed.verdict == Blocked {
+		d.refuse(Reason{Cause: BlockedByAdmin, List: o.listed.name()}, o.listed.left)
+		return nil
+	}
+	if o.Charge, err = g.config.Store.Begin(ctx, o.Charge); err != nil {
+		return fmt.Errorf("guard: charging an event: %w", err)
+	}
+	g.noteEdges(o)
+	if o.n > 0 && !o.ID.Charged() { // it counts nowhere (R5)
+		o.stop(d, false)
 		return nil
 	}
 	d.Action = Proceed
-	for i := range o.limits.trips {
-		trip := &o.limits.trips[i]
-		if o.badName && trip.rules[AddressSubject] != nil && !trip.rules[AddressSubject].ofAddress() {
-			continue // it counts for its address (R11)
-		}
-		c, err := o.guard.config.Store.Begin(ctx, o.charge(trip))
-		if err != nil {
-			return errors.Join(fmt.Errorf("guard: charging an event: %w", err), o.takeBack(ctx))
-		}
-		if o.read(trip, &c, d); !c.ID.Charged() {
-			return o.takeBack(ctx)
-		}
-		o.made = append(o.made, c)
-	}
-	if o.badName {
+	o.monitorAll(d)
+	switch {
+	case o.badName:
 		*d = Decision{}
 		d.refuse(Reason{Cause: BadAccountName}, 0)
-	} else if err := o.solved(ctx, d); err != nil || d.Action != Proceed {
-		return errors.Join(err, o.takeBack(ctx))
-	}
-	for _, c := range o.made { // decided at once: nobody need wait for it (R3)
-		if err := o.guard.config.Store.Settle(afterwards(ctx), c, Failed); err != nil {
-			return fmt.Errorf("guard: settling an event: %w", err)
+	default:
+		if err := g.checkEventSolution(ctx, o, d); err != nil || d.Action != Proceed {
+			return errors.Join(err, g.withdraw(ctx, &o.Charge))
 		}
+	}
+	if err := g.config.Store.Settle(afterwards(ctx), o.Charge, Failed); err != nil { // decided at once (R3)
+		return fmt.Errorf("guard: settling an event: %w", err)
 	}
 	return nil
 }
 
-// charge is what one trip charges.
-func (o *occurrence) charge(trip *eventTrip) Charge {
-	c := Charge{Now: o.Now, Ladders: &trip.ladders, Binds: &trip.binds[o.lifts()], First: trip.first, Last: trip.last}
-	c.Address, c.Network = o.keys[OnAddress], o.keys[OnNetwork]
-	if by := o.kindOf(trip); by != OnAddress && by != OnNetwork {
-		c.Address, c.Network = o.keys[by], o.keys[by]
-	}
-	return c
-}
-
-func (o *occurrence) kindOf(trip *eventTrip) SubjectKind { return trip.rules[trip.first].kind }
-
-// tell tells of an event that came beyond a limit, whatever that does.
-func (o *occurrence) tell(d *Decision) {
-	if o.guard.config.Observer == nil || !slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Cause == LimitReached }) {
-		return
-	}
-	o.guard.tell(Event{
-		At: o.Now, Door: "event", Limited: o.event, Edge: Met, Action: d.Action, Reasons: d.Reasons, Account: d.Account, Address: o.attempt.Address, Count: 1,
-	})
-}
-
-// read adds what a trip found to the decision: what stops the event, or would have,
-// and what somebody is to be told of.
-func (o *occurrence) read(trip *eventTrip, c *Charge, d *Decision) {
-	for i := trip.first; i < trip.last; i++ {
-		r, use := trip.rules[i], c.Usage[i]
-		for j := range r.limits {
-			if !use.Over.Has(j) {
-				continue
+// noteEdges notes which limits are full now; of an event that is stopped, those that stop it.
+func (g *Guard) noteEdges(o *occurrence) {
+	for i := range o.Subjects() {
+		s := &o.Subjects()[i]
+		for j := range s.rule.limits {
+			l := &s.rule.limits[j]
+			if s.Usage.Over.Has(j) && (o.Bound(s).Has(j) || o.ID.Charged() && (l.Monitor || l.Action == Alert)) {
+				g.edges.over(g, o, s, j, l)
 			}
-			l := &r.limits[j]
-			why := Reason{Cause: LimitReached, Subject: r.kind, Limit: l, Event: o.event, Monitored: l.Monitor}
-			if c.Bind(i).Has(j) {
-				why.Wait = use.FreeIn
-				d.stop(l.Action, why)
-			} else if l.Monitor || l.Action == Alert {
-				d.Reasons.add(why)
-			} else {
-				continue // a solve or an administrator lifts it
-			}
-			o.guard.edges.over(o, r.kind, j, l)
 		}
 	}
 }
 
-// solved uses the challenge's answer up if a limit needs one.
-func (o *occurrence) solved(ctx context.Context, d *Decision) error {
+// checkEventSolution uses the challenge's solution up if a limit needs one.
+func (g *Guard) checkEventSolution(ctx context.Context, o *occurrence, d *Decision) error {
 	var why Decision
-	for i, c := range o.made {
-		trip := &o.limits.trips[i]
-		for j := trip.first; j < trip.last; j++ {
-			r := trip.rules[j]
-			if o.listed == Allowed && r.ofAddress() {
-				continue
-			}
-			lifted := c.Usage[j].Over & r.enforce & r.then[Challenge]
-			for n := range r.limits {
-				if lifted.Has(n) {
-					why.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[n], Event: o.event})
-				}
+	for i := range o.Subjects() {
+		s := &o.Subjects()[i]
+		over := s.Usage.Over & s.rule.stops(0, o.in&^withSolution) & s.rule.then[Challenge]
+		for j := range s.rule.limits {
+			if over.Has(j) {
+				why.Reasons.add(s.rule.reason(j))
 			}
 		}
 	}
 	if len(why.Reasons) == 0 {
 		return nil
 	}
-	bond := o.guard.bond(&o.attempt, o.view.Address, o.name, 0)
-	stopped, err := o.guard.answered(ctx, &o.attempt, &o.view, d, []challenge.Bond{bond})
+	bond := g.bond(&o.attempt, o.from.address, o.name, 0)
+	stopped, err := g.answered(ctx, &o.attempt, &o.view, d, []challenge.Bond{bond})
 	switch {
 	case err != nil:
 		return err
@@ -248,14 +209,6 @@ func (o *occurrence) solved(ctx context.Context, d *Decision) error {
 	why.Solve = d.Solve
 	*d = why
 	return nil
-}
-
-// takeBack ends an event that is stopped: it counts nowhere (R5).
-func (o *occurrence) takeBack(ctx context.Context) (err error) {
-	for i := range o.made {
-		err = errors.Join(err, o.guard.withdraw(ctx, o.made[i]))
-	}
-	return err
 }
 
 // An eventTally is how many of an event were decided in which way, by action.
@@ -283,60 +236,52 @@ func (g *Guard) Tallied() map[string]map[string]uint64 {
 	return all
 }
 
-// ExplainEvent reads what stands against the subjects of an event: a line for each
-// limit of those that came along, and the site's. It changes nothing.
+// ExplainEvent reads the limits of an event for the subjects that came along, and for the site. It
+// changes nothing.
 func (g *Guard) ExplainEvent(ctx context.Context, event string, s Subjects) (lines []Line, err error) {
-	return lines, g.eachTrip(event, s, func(trip *eventTrip, c Charge) error {
-		read, used, err := g.config.Store.Read(ctx, c)
-		if err != nil {
-			return fmt.Errorf("guard: reading an event's counters: %w", err)
-		}
-		for i := trip.first; i < trip.last; i++ {
-			for j, l := range trip.rules[i].limits {
-				lines = append(lines, Line{
-					Subject: trip.rules[i].kind, Limit: l, Event: event, Used: used[i][j].Charges, Full: read.Usage[i].Over.Has(j), FreeIn: used[i][j].FreeIn,
-				})
-			}
-		}
-		return nil
-	})
-}
-
-// UnlockEvent forgets what was counted of an event for the subjects that came along,
-// but for the network and the site: those are not one person's.
-func (g *Guard) UnlockEvent(ctx context.Context, event string, s Subjects) error {
-	return g.eachTrip(event, s, func(trip *eventTrip, c Charge) error {
-		if by := trip.rules[trip.first].kind; by == OnNetwork || by == OnSite {
-			return nil
-		}
-		c.Last = AddressSubject + 1
-		if err := g.config.Store.Clear(ctx, c); err != nil {
-			return fmt.Errorf("guard: unlocking an event's subject: %w", err)
-		}
-		return nil
-	})
-}
-
-// eachTrip calls do for the trips of an event whose subjects came along.
-func (g *Guard) eachTrip(event string, s Subjects, do func(*eventTrip, Charge) error) error {
-	o := occurrence{guard: g, event: event, attempt: s.attempt(event)}
-	if err := o.look(&s); err != nil && !errors.Is(err, ErrSubjectMissing) {
-		return err
-	} else if o.badName {
-		return ErrAccountName
+	o, err := g.readEvent(event, &s)
+	if err != nil {
+		return nil, err
 	}
-	for i := range o.limits.trips {
-		trip := &o.limits.trips[i]
-		if o.keys[o.kindOf(trip)] == (digest{}) {
-			continue
+	read, used, err := g.config.Store.Read(ctx, o.Charge)
+	if err != nil {
+		return nil, fmt.Errorf("guard: reading an event's counters: %w", err)
+	}
+	for i := range read.Subjects() {
+		one := &read.Subjects()[i]
+		for j, l := range one.rule.limits {
+			lines = append(lines, Line{
+				Subject: one.Kind, Limit: l, Event: event, Used: used[i][j].Charges,
+				Full: one.Usage.Over.Has(j), FreeIn: used[i][j].FreeIn,
+			})
 		}
-		c := o.charge(trip)
-		c.Binds = new(Binds)
-		if err := do(trip, c); err != nil {
-			return err
-		}
+	}
+	return lines, nil
+}
+
+// UnlockEvent removes what was counted of an event for the subjects that came along, but not for
+// the network and the site, which more than one person uses.
+func (g *Guard) UnlockEvent(ctx context.Context, event string, s Subjects) error {
+	o, err := g.readEvent(event, &s)
+	if err != nil {
+		return err
+	}
+	own := slices.DeleteFunc(slices.Clone(o.Subjects()), func(s Subject) bool { return s.Kind == OnNetwork || s.Kind == OnSite })
+	if err := g.config.Store.Clear(ctx, own); err != nil {
+		return fmt.Errorf("guard: unlocking an event's subject: %w", err)
 	}
 	return nil
+}
+
+// readEvent lists the subjects of an event that came along.
+func (g *Guard) readEvent(event string, s *Subjects) (o occurrence, err error) {
+	o = occurrence{event: event, attempt: s.attempt(event)}
+	if err := g.lookAtEvent(&o, s); err != nil && !errors.Is(err, ErrSubjectMissing) {
+		return o, err
+	} else if o.badName {
+		return o, ErrAccountName
+	}
+	return o, nil
 }
 
 // EventNames are the names of the events that the policy limits, sorted.

@@ -13,7 +13,7 @@ import (
 )
 
 // Explain reads what stands against an account, an address or the pair. It
-// changes nothing. An account name that is none is an error.
+// changes nothing. An invalid account name is an error.
 func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (Explanation, error) {
 	e := Explanation{Address: address, Mode: g.config.Mode.On()}
 	if account == "" && !address.IsValid() {
@@ -24,23 +24,17 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 	if account != "" && v.badName {
 		return e, ErrAccountName
 	}
-	v.only(account, address)
+	v.about(account, address)
 	if account != "" {
 		e.Account = v.name
 	}
-	v.KnownOnly = false
 	var err error
 	var used Used
 	if v.Charge, used, err = g.config.Store.Read(ctx, v.Charge); err != nil {
 		return e, fmt.Errorf("guard: reading the counters: %w", err)
 	}
-	e.Listed, e.List, e.Status = v.listed, v.list(), v.Status
+	e.Listed, e.List, e.Status = v.listed.verdict, v.listed.name(), v.Status
 	e.Lines = v.lines(&used)
-	aside, err := g.asideLines(ctx, v)
-	if err != nil {
-		return e, err
-	}
-	e.Lines = append(e.Lines, aside...)
 	e.Decision = v.foretell()
 	return e, nil
 }
@@ -66,31 +60,46 @@ func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok
 	return Listing{Prefix: oneAddress(address), Verdict: Blocked, Until: now.Add(left)}, ok, nil
 }
 
-// only narrows what is counted to what was asked about: an account, an address
-// with its network, or all.
-func (v *view) only(account string, address netip.Addr) {
-	if account == "" {
-		v.First, v.Last = AddressSubject, AccountSubject
-	} else if !address.IsValid() {
-		v.First, v.Last = AccountSubject, PairSubject
+// about narrows what is counted to what was asked about: an account, an address with its network,
+// or all. It counts whatever CAPTCHA mode asks for.
+func (v *view) about(account string, address netip.Addr) {
+	for i := range v.Subjects() {
+		s := &v.Subjects()[i]
+		switch {
+		case s.Kind == OnPair && s.For&KnownDevice == 0:
+			s.For = UnknownClient | KnownAddress
+		case s.Kind != OnPair:
+			s.For = UnknownClient
+		}
+		if account == "" && !s.rule.ofAddress() || !address.IsValid() && (s.rule.ofAddress() || s.Kind == OnPair) {
+			s.For = 0
+		}
+	}
+	if !address.IsValid() {
 		v.Address = digest{}
 	}
 }
 
 func (v *view) lines(used *Used) (lines []Line) {
-	first, last := v.Counted()
-	for i := first; i < last; i++ {
-		r, use := v.rule[i], v.Usage[i]
-		if i == PairSubject {
-			if r.ladder.Backoff().First > 0 {
-				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: int(use.Count), Full: use.Over&failures.BackoffBit != 0, FreeIn: used[i][failures.MaxRungs].FreeIn})
-			}
+	for i := range v.Subjects() {
+		s := &v.Subjects()[i]
+		if !v.Counts(s) {
+			continue
+		}
+		r, use := s.rule, s.Usage
+		if r.ladder.Backoff().First > 0 && s.Kind == OnPair {
+			lines = append(lines, Line{
+				Subject: OnPair, Delay: true, Used: int(use.Count), Full: use.Over&failures.BackoffBit != 0,
+				FreeIn: used[i][failures.MaxRungs].FreeIn,
+			})
 		}
 		for j, l := range r.limits {
-			if !r.of(v.Status).Has(j) {
-				continue
+			if r.of(v.Status).Has(j) {
+				lines = append(lines, Line{
+					Subject: r.on(j), List: r.reason(j).List, Limit: l, Used: used[i][j].Charges,
+					Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn,
+				})
 			}
-			lines = append(lines, Line{Subject: r.on(j), List: r.reason(j).List, Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})
 		}
 	}
 	return lines
@@ -99,69 +108,52 @@ func (v *view) lines(used *Used) (lines []Line) {
 // foretell is what would be decided if there is no room, and Proceed
 // otherwise.
 func (v *view) foretell() (d Decision) {
-	room := !v.asks() && v.listed != Blocked
-	first, last := v.Counted()
-	for i := first; i < last; i++ {
-		room = room && v.Usage[i].Over&v.Bind(i) == 0
-	}
-	for i := range v.atAside {
-		over, _ := v.asideOver(i)
-		room = room && over == 0
-	}
-	if room {
+	if full, _ := v.full(); full == nil && !v.challengesAll() && v.listed.verdict != Blocked {
 		v.ID = failures.ChargeID{At: 1}
 	}
 	decide(v, false, &d)
 	return d
 }
 
-// Unlock forgets the failures of an account, an address or, with both, also of
+// Unlock removes the failures of an account, an address or, with both, also of
 // the pair. The network's count stays: it is not one person's (UnlockNetwork).
 func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) error {
 	if account == "" && !address.IsValid() {
 		return errors.New("guard: unlock needs an account, an address or both")
 	}
-	v := new(view)
-	g.look(&Attempt{Account: account, Address: address}, v)
-	if account != "" && v.badName {
-		return ErrAccountName
-	}
-	var err error
-	clear := func(subject uint8) {
-		v.First, v.Last = subject, subject+1
-		if err == nil {
-			err = g.config.Store.Clear(ctx, v.Charge)
-		}
-	}
+	var kinds []SubjectKind
 	if account != "" {
-		clear(AccountSubject)
+		kinds = append(kinds, OnAccount)
 	}
 	if address.IsValid() {
-		clear(AddressSubject)
+		kinds = append(kinds, OnAddress)
 	}
-	if account != "" && address.IsValid() {
-		clear(PairSubject)
+	if len(kinds) == 2 {
+		kinds = append(kinds, OnPair)
 	}
-	if err != nil {
-		return fmt.Errorf("guard: unlocking: %w", err)
-	}
-	v.First, v.Last = 0, subjectCount
-	g.wake(&v.Charge)
-	return nil
+	return g.clear(ctx, Attempt{Account: account, Address: address}, kinds...)
 }
 
-// UnlockNetwork forgets the failures of the network around an address: the IPv4 /24 or the
+// UnlockNetwork removes the failures of the network around an address: the IPv4 /24 or the
 // IPv6 /48. Those of the addresses in it stay.
 func (g *Guard) UnlockNetwork(ctx context.Context, address netip.Addr) error {
 	if !address.IsValid() {
 		return errors.New("guard: unlocking a network needs an address in it")
 	}
+	return g.clear(ctx, Attempt{Address: address}, OnNetwork)
+}
+
+// clear removes the failures of some of the subjects of an attempt.
+func (g *Guard) clear(ctx context.Context, a Attempt, kinds ...SubjectKind) error {
 	v := new(view)
-	g.look(&Attempt{Address: address}, v)
-	v.First, v.Last = NetworkSubject, NetworkSubject+1
-	if err := g.config.Store.Clear(ctx, v.Charge); err != nil {
-		return fmt.Errorf("guard: unlocking a network: %w", err)
+	if g.look(&a, v); a.Account != "" && v.badName {
+		return ErrAccountName
 	}
+	own := slices.DeleteFunc(slices.Clone(v.Subjects()), func(s Subject) bool { return !slices.Contains(kinds, s.Kind) })
+	if err := g.config.Store.Clear(ctx, own); err != nil {
+		return fmt.Errorf("guard: unlocking: %w", err)
+	}
+	v.about(a.Account, a.Address)
 	g.wake(&v.Charge)
 	return nil
 }
@@ -203,7 +195,7 @@ type Place struct {
 	First, Last time.Time // logins; of a spent place Last is when it was spent
 }
 
-// Places tells what is remembered of an account, of Attempt's Account, and
+// Places tells what is remembered of an account, of Attempt's Account and Directory, and
 // whether one of its Devices vouches. Places are kept as keyed digests (R23), so an
 // address has a name only if it is among those given. It changes nothing. Without
 // Config.Places nothing is known.
@@ -243,7 +235,7 @@ func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Ti
 	record.Expire(now, limits)
 	for _, e := range record.Entries {
 		p := Place{Address: names[e.Place], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
-		p.Shared = p.Address.IsValid() && g.nobodys(p.Address, e.Place, now)
+		p.Shared = p.Address.IsValid() && g.shared(p.Address, e.Place, now)
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b Place) int { return b.Last.Compare(a.Last) })

@@ -43,8 +43,8 @@ type Config struct {
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
-	// Canonical makes one name of an account's several, such as email address and user
-	// name; it gets a normalized name. Nil: every name is its own.
+	// Canonical makes one name of an account's several, such as email address and user name;
+	// it gets a normalized name. Nil: every name is its own.
 	Canonical func(name string) string
 	// Epoch is sealed into tickets that travel; tickets of another epoch have
 	// expired. It comes from the store that remembers which tickets were settled
@@ -96,8 +96,6 @@ type Guard struct {
 	listTallies sync.Map      // of named lists, by name
 	edges       edges
 	wrongTook   atomic.Int64 // nanoseconds that Login's newest wrong password took to check
-	// asideFull is the newest that was found out about asides without room.
-	asideFull [asidesKnown]atomic.Pointer[asideFull]
 }
 
 // New returns a guard, or every problem with the config.
@@ -168,55 +166,15 @@ func (g *Guard) HangUp() { g.hungUp.Add(1) }
 // HungUp is how many clients went away so since the start.
 func (g *Guard) HungUp() uint64 { return g.hungUp.Load() }
 
-// An Attempt is somebody offering a password for an account from an address.
-// It never holds the password.
-type Attempt struct {
-	// Account is the name as it was typed.
-	Account string
-	// Address is the client's, decided by the door; invalid counts as one
-	// shared address, so that what cannot be parsed is never unlimited.
-	Address netip.Addr
-	// Devices are the device cookies that came along, of whichever accounts; of the
-	// account's own at most MaxDevices are looked at.
-	Devices []string
-	// Solve is the answer to a challenge, if one came along.
-	Solution challenge.Solve
-	// Pass is a one-time code, if one came along (R29). At a privileged place it
-	// is not looked at.
-	VerificationCode string
-	// SendsCode says that the integration can send a verification code to the
-	// account's owner. Where it cannot, an unknown client with a sprayed password
-	// solves the most expensive challenge instead (R28).
-	SendsCode bool
-	// Fingerprint recognises a password that is offered again (R28): keyed, from
-	// Guard.Fingerprint, which must not be one of another site's. 0: unknown, so
-	// that every try counts.
-	PasswordTag uint64
-	// Identity recognises the client, whatever its address: keyed, from Guard.Identity,
-	// which must not be one of another site's. 0: unknown, and not counted.
-	Fingerprint uint32
-	// Forwarded says that the peer is no configured proxy and yet sent a
-	// forwarding header (R9).
-	Forwarded bool
-	// Hold is how long the door lets an attempt wait on a timer until it is due;
-	// zero: it is told to wait (R15).
-	Hold time.Duration
-	// Door names where the attempt came in: "login", "admin", "api", "library".
-	Integration string
-}
-
-// MaxDevices is how many device cookies of one account an attempt may bring.
-const MaxDevices = 8
-
 // Checks reports whether a password check is to be made for the attempt: of the
-// password, or for FakeFailure of a Decoy.
+// password or, for a fake failure, of a Decoy.
 func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
 
 // Monitored reports whether the attempt only goes on because a limit, or the rule on sprayed
 // passwords, is monitored and not enforced.
 func (d *Decision) Monitored() bool {
-	r := d.Ticket.rules
-	if r != nil && d.Ticket.sprayed && r.policy.Spray.Monitor && !d.Privileged && !d.Passed {
+	t := d.Ticket.pending
+	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Privileged && !d.Passed {
 		return true
 	}
 	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {
@@ -225,7 +183,7 @@ func (d *Decision) Monitored() bool {
 }
 
 // Offered is what to check in the password's place: the password itself where that may
-// be looked at, and else a Decoy.
+// be checked, and else a Decoy.
 func (d *Decision) Offered(password string) string {
 	if d.Action == Proceed {
 		return password
@@ -235,9 +193,10 @@ func (d *Decision) Offered(password string) string {
 
 // A Decision is the answer to an attempt. The zero Decision refuses.
 type Decision struct {
-	// Action is Proceed, Delay, Challenge or Block; or FakeFailure: check a Decoy in the
-	// password's place, answer as for a wrong password, and settle the ticket. Only a
-	// limit with that action gives it.
+	// Action is Proceed, Wait, Challenge or Refuse; or Pretend: whoever asked is to be
+	// answered as for a wrong password, after as long a check, by a text that is no
+	// password (Decoy), and the ticket settled. Only who has made a limit with that
+	// action meets it.
 	Action Action
 	// RetryAfter is how long to wait before the next try: for Wait until the
 	// attempt is due, for Refuse until there may be room again.
@@ -249,8 +208,8 @@ type Decision struct {
 	Solve challenge.Verdict
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
-	// Insufficient says, of FakeFailure always and of Proceed, that even the right
-	// password is not enough: of Proceed since strangers try it on many accounts and the owner can get a verification
+	// Insufficient says, of Proceed, that even the right password is not enough,
+	// since strangers try it on many accounts and the owner can get a verification
 	// code, or no further login is admitted without one (SprayedPerHour): it is to be checked and then answered
 	// like a wrong one. Settle refuses a success.
 	Insufficient bool
@@ -266,7 +225,8 @@ type Decision struct {
 	open challenge.Charge
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
-	// Ticket is what Settle wants; it is of use only for Proceed and FakeFailure.
+	// Ticket is what Settle wants; it is of use only for Proceed and
+	// Pretend.
 	Ticket Ticket
 }
 

@@ -93,17 +93,17 @@ func (l *NamedList) split() (rungs, askers []Limit) {
 
 // A listRule is a named list made ready.
 type listRule struct {
-	name    string
-	verdict Verdict
-	watched bool   // a block is only recorded
-	asks    *Limit // at every attempt of a stranger; nil: not so
-	rules   *subjectRules
+	name      string
+	verdict   Verdict
+	monitored bool   // a block is only recorded
+	asks      *Limit // at every attempt of an unknown client; nil: not so
+	address   addressRules
 }
 
 func compileLists(p Policy) (all []*listRule) {
 	for _, l := range p.Lists {
-		rungs, askers := l.split()
-		r := &listRule{name: l.Name, verdict: l.Verdict, watched: l.Monitor, rules: newSubjectRules(p, l.Name, rungs)}
+		limits, askers := l.split()
+		r := &listRule{name: l.Name, verdict: l.Verdict, monitored: l.Monitor, address: newAddressRules(p, l.Name, limits)}
 		if len(askers) > 0 {
 			r.asks = &askers[0]
 		}
@@ -158,65 +158,54 @@ func (l *Lists) Named(name string) *Ranges {
 
 // listed is what the lists say of an address: the administrators' entries and, where
 // they say nothing, the first named list that has it.
-func (g *Guard) listed(r *rules, a netip.Addr, now time.Time) (Verdict, *listRule) {
-	if v := g.config.Lists.Look(a, now); v != NotListed {
-		return v, nil
+func (g *Guard) listed(r *rules, a netip.Addr, now time.Time) listing {
+	if v := g.config.Lists.Look(a, now); v == Blocked {
+		return listing{verdict: v, left: g.config.Lists.blockedFor(a, now)}
+	} else if v != NotListed {
+		return listing{verdict: v}
 	}
 	for _, l := range r.lists {
 		switch {
 		case !g.config.Lists.Named(l.name).Has(a):
-		case l.watched && l.verdict == Blocked:
-			return NotListed, l
-		default:
-			return l.verdict, l
+		case l.verdict != Blocked:
+			return listing{verdict: l.verdict, on: l}
+		case l.monitored:
+			return listing{on: l}
+		default: // a named list has no end
+			return listing{verdict: Blocked, on: l, left: mostBlocked}
 		}
 	}
-	return NotListed, nil
+	return listing{}
 }
 
-// blocked is how long an address is blocked for. A named list has no end.
-func (g *Guard) blocked(v Verdict, l *listRule, a netip.Addr, now time.Time) time.Duration {
-	switch {
-	case v != Blocked:
-		return 0
-	case l != nil:
-		return mostBlocked
-	}
-	return g.config.Lists.blockedFor(a, now)
-}
-
-// list is the name of the named list that the attempt's address is on.
-func (v *view) list() string {
-	if v.on == nil {
+// name is the name of the named list that the address is on.
+func (l *listing) name() string {
+	if l.on == nil {
 		return ""
 	}
-	return v.on.name
+	return l.on.name
 }
 
-// listAsks reports whether a named list asks for a challenge.
-func (v *view) listAsks() bool {
-	return v.on != nil && v.on.asks != nil && !v.on.asks.Monitor && !v.privileged()
+// asks reports whether a named list challenges every unknown client.
+func (l *listing) asks() bool { return l.on != nil && l.on.asks != nil && !l.on.asks.Monitor }
+
+// challenge is why the list does, or would.
+func (l *listing) challenge() Reason {
+	return Reason{Cause: LimitReached, Subject: OnAddress, Limit: l.on.asks, List: l.on.name, Monitored: l.on.asks.Monitor}
 }
 
-// asks reports whether every stranger at this address has to solve a challenge.
-func (v *view) asks() bool { return v.modeAsks() || v.listAsks() }
-
-// askers adds why.
+// askers adds why every unknown client has to solve a challenge.
 func (v *view) askers(d *Decision) {
 	if v.modeAsks() {
 		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
 	}
-	if v.listAsks() {
-		d.Reasons.add(v.askedByList())
+	if v.listed.asks() && !v.Known() {
+		d.Reasons.add(v.listed.challenge())
 	}
 }
 
-func (v *view) askedByList() Reason {
-	return Reason{Cause: LimitReached, Subject: OnAddress, Limit: v.on.asks, List: v.on.name, Monitored: v.on.asks.Monitor}
-}
-
 // A ListTally is how many attempts came from the addresses of a named list, and how many
-// of them it stopped: with a challenge, a block or a fake failure.
+// of them it stopped: challenged, blocked or answered with a fake failure.
 type ListTally struct {
 	Met, Stopped uint64
 }
@@ -225,18 +214,19 @@ type listTally struct{ met, stopped atomic.Uint64 }
 
 // tallyList counts an attempt for the named list that its address is on.
 func (g *Guard) tallyList(v *view, d *Decision) {
-	if v.on == nil {
+	on := v.listed.on
+	if on == nil {
 		return
 	}
-	t, ok := g.listTallies.Load(v.on.name)
+	t, ok := g.listTallies.Load(on.name)
 	if !ok {
-		t, _ = g.listTallies.LoadOrStore(v.on.name, new(listTally)) // only the policy's: bounded
+		t, _ = g.listTallies.LoadOrStore(on.name, new(listTally)) // only the policy's: bounded
 	}
 	t.(*listTally).met.Add(1)
 	if d.Action == Proceed {
 		return
 	}
-	for _, why := range d.Reasons {
+	for _, why := range append(d.Reasons, v.fake...) {
 		if why.List != "" && !why.Monitored {
 			t.(*listTally).stopped.Add(1)
 			return

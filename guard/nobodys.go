@@ -121,9 +121,9 @@ func (g *Guard) Shared(address netip.Addr) bool {
 	return g.config.Crowds.Shared(g.digests.addressKey(address), g.config.Now())
 }
 
-// nobodys reports whether an address is never a known client: too many accounts use it,
-// or it may be a proxy's.
-func (g *Guard) nobodys(a netip.Addr, address digest, now time.Time) bool {
+// shared reports whether an address is never a known client: too many accounts use it, or it may
+// be an unconfigured proxy.
+func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
 	if g.config.Crowds.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
 		return true
 	}
@@ -132,24 +132,24 @@ func (g *Guard) nobodys(a netip.Addr, address digest, now time.Time) bool {
 
 // arrived counts a success at its address.
 func (g *Guard) arrived(t *Ticket, now time.Time) {
-	accounts, became := g.config.Crowds.Add(t.account, t.address, now)
+	accounts, became := g.config.Crowds.Add(t.account, t.from.address, now)
 	if became && g.config.Crowded != nil {
-		g.config.Crowded(t.from, accounts)
+		g.config.Crowded(t.login.address, accounts)
 	}
 	g.peers.note(&g.peers.successes, t, now)
-	if accounts >= peerAccounts && g.peers.suspects(t.from) {
-		through, around := g.peers.count(&g.peers.successes, t.address, now)
+	if accounts >= peerAccounts && g.peers.suspects(t.login.address) {
+		through, around := g.peers.count(&g.peers.successes, t.from.address, now)
 		g.notice(t, through >= proxyAccounts && through > 4*around, now)
 	}
 }
 
 // missed counts a failure at a configured proxy's own address.
 func (g *Guard) missed(t *Ticket, now time.Time) {
-	if !g.peers.configured(t.from) || !g.peers.suspects(t.from) {
+	if !g.peers.configured(t.login.address) || !g.peers.suspects(t.login.address) {
 		return
 	}
 	g.peers.note(&g.peers.failures, t, now)
-	if through, _ := g.peers.count(&g.peers.failures, t.address, now); through >= proxyAccounts {
+	if through, _ := g.peers.count(&g.peers.failures, t.from.address, now); through >= proxyAccounts {
 		g.notice(t, false, now)
 	}
 }
@@ -168,20 +168,20 @@ func (p *peers) notice(t *Ticket, softened bool, now time.Time) (is Forgotten, f
 	if all := p.found.Load(); all != nil {
 		before = *all
 	}
-	was, known := before[t.address]
+	was, known := before[t.from.address]
 	if !known && len(before) >= mostForgotten {
 		return is, false
 	}
 	is = Forgotten{
-		Address: t.from, Since: now, Forwarded: was.Forwarded || t.forwarded, Softened: was.Softened || softened,
-		Configured: p.configured(t.from), Door: t.door,
+		Address: t.login.address, Since: now, Forwarded: was.Forwarded || t.flags.has(flagForwarded),
+		Softened: was.Softened || softened, Configured: p.configured(t.login.address), Door: t.login.integration,
 	}
 	if known {
 		is.Since, is.Door = was.Since, was.Door
 	}
 	if is != was {
 		all := maps.Clone(before)
-		all[t.address] = is
+		all[t.from.address] = is
 		p.found.Store(&all)
 	}
 	return is, !known
@@ -195,7 +195,7 @@ const mostForgotten = 100
 func (p *peers) note(among *newest, t *Ticket, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	among.logins[among.next%proxyRecent] = settled{t.account, t.address, now}
+	among.logins[among.next%proxyRecent] = settled{t.account, t.from.address, now}
 	among.next++
 }
 

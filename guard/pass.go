@@ -50,41 +50,48 @@ func (g *Guard) PassFor(account string, address netip.Addr) (Pass, error) {
 }
 
 func (v *view) pass(a *Attempt) Pass {
-	return Pass{Account: v.name, Place: v.Address, Code: a.VerificationCode, Now: v.Now}
+	return Pass{Account: v.name, Place: v.from.address, Code: a.VerificationCode, Now: v.Now}
 }
 
-// checkPass finds out whether the code that came along is good; v.passed says
-// so. If it is not, nothing stays charged to the account, so that made-up codes
-// do not close it; but a guessed code is a guess, and the address is charged for
-// it. The attempt is then to be decided as if it had brought none.
+// checkPass finds out whether the verification code is valid; v.code says so. If it is not,
+// nothing stays charged to the account, so that made-up codes do not block it; but a guessed code
+// is a guess, and the IP address is charged for it. The attempt is then to be decided as if it had
+// brought none.
 func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
-	good, err := g.config.Codes.Show(ctx, v.pass(a))
+	valid, err := g.config.Codes.Show(ctx, v.pass(a))
 	if err != nil {
-		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, v.Charge))
+		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, &v.Charge))
 	}
-	if good {
-		v.passed = true
+	if valid {
+		v.code = codeValid
 		return nil
 	}
-	address, account := v.Charge, v.Charge
-	address.Last, account.First, address.Asides = AccountSubject, AccountSubject, [asideCount]*Charge{}
-	v.showed, v.badPass = false, true
-	v.bindAll()
-	g.config.Mode.Observe(captchamode.Failure, v.Address)
-	if err := g.settle(afterwards(ctx), address, Failed); err != nil {
+	guessed, withdrawn := v.Charge, v.Charge
+	for i := range v.Subjects() {
+		if s := &v.Subjects()[i]; s.rule.ofAddress() {
+			withdrawn.Subjects()[i].For = 0
+		} else {
+			guessed.Subjects()[i].For = 0
+		}
+	}
+	v.code, v.in = codeInvalid, v.in&^withCode
+	v.Status, v.AtDevice = trusted.Stranger, false
+	g.subjects(a.Fingerprint, v)
+	g.config.Mode.Observe(captchamode.Failure, v.from.address)
+	if err := g.config.Store.Settle(afterwards(ctx), guessed, Failed); err != nil {
 		return fmt.Errorf("guard: charging a wrong code: %w", err)
 	}
-	return g.withdraw(ctx, account)
+	return g.withdraw(ctx, &withdrawn)
 }
 
-// settlePass says how the attempt of a good code ended. The login does not wait
-// for a code that cannot be used up: it is good for this place only, which is
+// settlePass says how the attempt of a valid code ended. The login does not wait
+// for a code that cannot be used up: it is good for this client only, which is
 // known from now on, and not for long.
 func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
-	if !t.passed || g.config.Codes == nil || o == Failed {
+	if !t.flags.has(flagPassed) || g.config.Codes == nil || o == Failed {
 		return
 	}
-	p := Pass{Account: t.name, Place: t.address, Now: g.config.Now()}
+	p := Pass{Account: t.login.name, Place: t.from.address, Now: g.config.Now()}
 	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
 		g.config.Failed(fmt.Errorf("guard: settling a verification code: %w", err))
 	}

@@ -32,20 +32,22 @@ var ErrInsufficient = errors.New("guard: the password is right but not sufficien
 // right password has a place to remember (R27). Another error means that the
 // store failed: the attempt then counts as failed.
 func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
-	insufficient := o == Succeeded && t.lacking
+	insufficient := o == Succeeded && t.pending != nil && t.flags.has(flagInsufficient)
 	if insufficient {
 		o = Insufficient
 	}
 	if err := t.end(o); err != nil {
 		return err
 	}
-	c := t.charge()
+	c := g.charged(t.pending)
 	c.Now = g.settledAt(&t, o)
 	switch o {
 	case Succeeded:
-		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
+		g.config.Mode.LoggedIn(t.account, t.pair(), !t.flags.has(flagKnown), c.Now)
 		g.arrived(&t, c.Now)
-		c.Nobodys = g.nobodys(t.from, t.address, c.Now)
+		if g.shared(t.login.address, t.from.address, c.Now) {
+			c.Address = digest{}
+		}
 		if g.config.Cookies != nil {
 			c.Device = g.deviceOf(&t)
 		}
@@ -61,7 +63,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if insufficient {
 		stored = Failed
 	}
-	err := g.settle(afterwards(ctx), c, stored)
+	err := errors.Join(g.config.Store.Settle(afterwards(ctx), c, stored), g.settleAdmitted(ctx, t.pending, o))
 	switch {
 	case errors.Is(err, trusted.ErrFull):
 		t.ended.Store(settledFull)
@@ -74,7 +76,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
 	}
 	g.wake(&c)
-	if !t.faked { // Begin told of it
+	if !t.flags.has(flagFake) { // Begin reported it
 		g.tell(t.event(c.Now, o))
 	}
 	if insufficient && err == nil {
@@ -83,25 +85,16 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	return err
 }
 
-// settle settles a charge and its asides.
-func (g *Guard) settle(ctx context.Context, c Charge, o Outcome) error {
-	var aside error
-	for i, one := range c.Asides {
-		if one == nil {
-			continue
-		}
-		end := o
-		switch {
-		case i == sprayAside && o == Succeeded:
-			end = Failed // what it counts is logins
-		case i == sprayAside:
-			end = Withdrawn
-		case o == Succeeded:
-			end = Withdrawn // it has no place to remember
-		}
-		aside = errors.Join(aside, g.config.Store.Settle(ctx, *one, end))
+// settleAdmitted settles what a login with a sprayed password was charged: it counts logins.
+func (g *Guard) settleAdmitted(ctx context.Context, p *pending, o Outcome) error {
+	if p.admitted == nil {
+		return nil
 	}
-	return errors.Join(g.config.Store.Settle(ctx, c, o), aside)
+	end := Withdrawn
+	if o == Succeeded {
+		end = Failed
+	}
+	return g.config.Store.Settle(afterwards(ctx), *p.admitted, end)
 }
 
 // settledAt is when an attempt ends. A failure of which nobody is told, and whose
@@ -119,10 +112,10 @@ func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
 // and so it is pressure (R20). If it is settled as failed later, that is no further
 // pressure. It holds on to the ticket's address alone: a busy door keeps 100,000.
 func (g *Guard) Unsettled(t *Ticket) func() {
-	if t.repeat || t.status == trusted.Privileged {
+	if t.flags.has(flagRepeat) || t.flags.has(flagKnown) {
 		return nil
 	}
-	address := t.address
+	address := t.from.address
 	return func() { g.config.Mode.Observe(captchamode.Failure, address) }
 }
 
@@ -131,7 +124,7 @@ func (g *Guard) Unsettled(t *Ticket) func() {
 // pressure, since the place has a budget of its own (R25). A password that was
 // wrong before is none either, but it is work all the same.
 func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
-	if t.repeat && sign == captchamode.Failure {
+	if t.flags.has(flagRepeat) && sign == captchamode.Failure {
 		return
 	}
 	at := t.began
@@ -142,9 +135,9 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 	}
 	switch {
 	case sign != captchamode.Failure:
-		g.config.Mode.ObserveAt(sign, t.address, at)
-	case t.status != trusted.Privileged:
-		g.config.Mode.Failed(t.pair(), t.address, at)
+		g.config.Mode.ObserveAt(sign, t.from.address, at)
+	case !t.flags.has(flagKnown):
+		g.config.Mode.Failed(t.pair(), t.from.address, at)
 	}
 }
 
@@ -158,22 +151,22 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
-	v := view{rules: g.rules.Load()}
-	if g.ofMode(&v); !v.modeOn {
+	v := view{rules: g.rules.Load(), from: t.from, name: t.login.name}
+	if v.mode = g.modeState(); !v.mode.on {
 		return nil
 	}
-	if listed, _ := g.listed(v.rules, t.from, now); listed == Allowed {
+	if g.listed(v.rules, t.login.address, now).verdict == Allowed {
 		return nil
 	}
 	if err := t.end(Withdrawn); err != nil {
 		return err
 	}
-	v.Now, v.Account, v.Address, v.Network, v.name = now, t.account, t.address, t.network, t.name
+	v.Now, v.Account = now, t.account
 	*d = Decision{Action: Challenge, Account: d.Account}
-	d.Counted = !t.repeat && g.config.Mode.Observe(captchamode.Unsolved, t.address)
+	d.Counted = !t.flags.has(flagRepeat) && g.config.Mode.Observe(captchamode.Unsolved, t.from.address)
 	d.Reasons.add(Reason{Cause: ModeOn})
-	c := t.charge()
-	err := errors.Join(g.withdraw(ctx, c), g.open(ctx, &v, d))
+	c := g.charged(t.pending)
+	err := errors.Join(g.withdraw(ctx, &c), g.open(ctx, &v, d))
 	e := t.event(now, Withdrawn)
 	e.Action, e.Settled, e.Reasons = d.Action, false, d.Reasons
 	g.tell(e)
@@ -197,8 +190,8 @@ func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 // cookies, at an app that answers wrong passwords like right ones, gets one budget for
 // all of them.
 func (g *Guard) deviceOf(t *Ticket) digest {
-	if t.place != t.address {
+	if t.place != t.from.address {
 		return t.place
 	}
-	return g.digests.ofQuota("device", ofPair(t.account, t.address))
+	return g.digests.ofQuota("device", t.pair())
 }

@@ -4,450 +4,215 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"authguard/failures"
 	"authguard/trusted"
 )
 
-// A Store is all that a Guard counts in and remembers places in. [Local] keeps
-// it in this process; the nodes of a site share one in Redis. All methods are
-// safe for concurrent use. An error means that the store failed: what was asked
-// for may or may not have happened.
+// A Store counts attempts and remembers known clients. [Local] keeps both in this process; the
+// nodes of a site share one in Redis. All methods are safe for concurrent use. An error means
+// that the store failed: the operation may or may not have happened.
 //
-// A Charge is passed and returned by value, so that an attempt in memory
-// allocates next to nothing.
+// A Charge is passed and returned by value, so that an attempt in memory allocates nothing here.
 type Store interface {
-	// Begin finds out what the attempt's place is to its account and charges the
-	// attempt as if it had failed (R1): every subject that counts for such a
-	// place, or none if a rung that binds has no room. Check and change are one
-	// step. A place that has used up its budget is spent on the way, and the
-	// attempt charged as a stranger's (R14). It returns the charge with ID, Repeat,
-	// Status, AtDevice and Usage filled in; the usage is that before the charge.
+	// Begin finds out whether the client is known and charges the attempt as if it had failed
+	// (R1): every subject that counts for such a client, or none if an enforced limit of one has
+	// no room. Check and charge are one step. A known client beyond Subject.Ends becomes unknown
+	// on the way, and the attempt is charged as an unknown client's (R14). It returns the charge
+	// with ID and the results in Client, Password and each Subject.Usage, which is that before
+	// the charge. The password's tag is noted with the charge.
 	Begin(ctx context.Context, c Charge) (Charge, error)
-	// Settle says how an attempt ended that Begin has charged. Failed leaves the
-	// charges where they are. Succeeded takes the attempt's own charges back and
-	// no other (R4), lets the pair's delay begin anew (R30) and makes the address
-	// privileged, or is ErrPlace if that alone is impossible, with trusted.ErrFull if
-	// there is no room. A Device that is not the attempt's place gets its cookie now, and
-	// is spent no more. Abandoned and Withdrawn take all charges back. A charge that
-	// other attempts with the same guess hold on to stays until the last of them is
-	// settled so.
+	// Settle records how a charged attempt ended. Failed leaves the charges, unless the password
+	// was noted before by an attempt whose charge stands: then the attempt's own are taken back
+	// (R28). Succeeded takes back the attempt's own charges and no other (R4), resets the pair's
+	// delay (R30) and makes the client known, or returns ErrPlace if only that is impossible, with
+	// trusted.ErrFull if there is no room for it. Abandoned and Withdrawn take back all charges,
+	// unless another attempt failed with the same password meanwhile and relies on them.
 	Settle(ctx context.Context, c Charge, o Outcome) error
-	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
-	// used, and changes nothing.
+	// Read returns what Begin would, and the use of each limit, and changes nothing.
 	Read(ctx context.Context, c Charge) (Charge, Used, error)
-	// Clear forgets every charge of Subjects()[First:Last].
-	Clear(ctx context.Context, c Charge) error
-	// Forget ends the privilege of one place of an account or, with the zero
-	// place, of all its places and devices, whose cookies are void from then on.
-	Forget(ctx context.Context, account, place trusted.Key, now time.Time) error
+	// Clear removes every charge of the subjects.
+	Clear(ctx context.Context, subjects []Subject) error
+	// Forget removes a known client of the account or, with the zero client, all of them; their
+	// device cookies are then invalid.
+	Forget(ctx context.Context, account, client trusted.Key, now time.Time) error
 }
 
-// ErrPlace says that a login was counted as one, but its place could not be
-// remembered.
+// ErrPlace means that the login was counted, but its client could not be saved as known.
 var ErrPlace = errors.New("guard: the known client could not be saved")
 
-// The subjects of a Charge.
+// MaxSubjects is the largest number of subjects of one charge.
+const MaxSubjects = failures.MaxSubjects
+
+// A Clients is a set of kinds of clients.
+type Clients uint8
+
+// The kinds of clients. A client that is no longer known is unknown.
 const (
-	AddressSubject uint8 = iota
-	NetworkSubject
-	AccountSubject
-	PairSubject
-	subjectCount
+	UnknownClient Clients = 1 << iota
+	KnownAddress          // known by its IP address
+	KnownDevice           // known by its device cookie
+	EveryClient   = UnknownClient | KnownAddress | KnownDevice
 )
 
-// A Charge is one attempt as a Store sees it: the account, where the attempt
-// comes from, what it is charged to, and what came of it. The zero Charge is
-// charged to nothing.
-type Charge struct {
-	// Now is the guard's clock. Stores go by it for the age of places, and by
-	// clocks of their own for windows.
-	Now time.Time
-	// Account, Address and Network are digests; zero if there is none.
-	Account, Address, Network trusted.Key
-	// Device is one whose cookie is genuine, if one came along, and Issued when
-	// that was issued. A device is privileged by its cookie, unless it was spent
-	// or the account's places were all forgotten since. If it is not, the address
-	// counts as the attempt's place.
-	Device trusted.Key
-	Issued time.Time
-	// Ladders are those of the subjects. Binds are the rungs that stop the
-	// attempt.
-	Ladders *Ladders
-	Binds   *Binds
-	// First and Last say which subjects count for a stranger: Subjects()[First:Last].
-	// For a privileged place only the pair does.
-	First, Last uint8
-	// Ends are the pair's rungs beyond which a place is no longer privileged.
+// A Subject is what an attempt is charged to: an IP address, a network, an account, a pair.
+// Shard, Key and Ladder are those of package failures; the store sets Bind.
+type Subject struct {
+	failures.Subject
+	Kind SubjectKind
+	// For are the clients for which the subject counts.
+	For Clients
+	// Binds are the limits that stop the attempt, by the client's trusted.Status.
+	Binds [3]failures.Mask
+	// Ends are the limits beyond which a known client becomes unknown.
 	Ends failures.Mask
-	// Nobodys says that the address is nobody's own: it is no place, whatever is
-	// known of it, and a success makes it none. A device may be one there.
-	Nobodys bool
-	// Asides are the guard's: what is charged for the attempt to the client's
-	// identity and to the site, each in a trip of its own; nil: nothing.
-	Asides [asideCount]*Charge
-	// KnownOnly charges nothing unless the place is privileged: everybody else
-	// has to solve a challenge first.
-	KnownOnly bool
-	// Guess stands for the password among the account's last wrong ones (R28):
-	// keyed and truncated. Zero: it is not known, and the attempt is charged.
-	Guess uint32
-	// Spray stands for the password at every account alike. Where strangers fail
-	// with it at SprayAccounts of them within a day, it is sprayed.
+	// Usage is the subject's usage before the charge. Zero if the subject does not count; if
+	// another subject refused the charge, it may be zero, too.
+	Usage failures.Usage
+	rule  *rule
+}
+
+// A Client identifies the client of an attempt to a Store.
+type Client struct {
+	// Account is the account's digest; zero: no client is known.
+	Account digest
+	// Device is the device of a genuine cookie of this account, issued at Issued; zero: there is
+	// none. It is known unless it was removed, or all known clients were, since then.
+	Device digest
+	Issued time.Time
+	// Address is the digest of the IP address if that may be a known client; zero for a shared
+	// address and an unconfigured proxy.
+	Address digest
+
+	// Status is set by Begin, and AtDevice if the device has it and not the IP address.
+	Status   trusted.Status
+	AtDevice bool
+	// ClientErr is why known clients could not be read; the client then counts as unknown.
+	ClientErr error
+}
+
+// A Password identifies the password of an attempt to a Store (R28). All of it is keyed and
+// truncated.
+type Password struct {
+	// Tag identifies the password among the account's last ones. Zero: unknown.
+	Tag uint32
+	// Spray identifies the password for all accounts alike. If unknown clients fail with it at
+	// SprayAccounts accounts within a day, it is used for password spraying.
 	Spray         uint32
 	SprayAccounts int
+	// From is the IP address of the attempt, and Network a part of its network.
+	From    digest
+	Network uint16
 
-	// AtDevice says that the device counted as the attempt's place, not the
-	// address, and Status what the place is to the account.
-	AtDevice bool
-	Status   trusted.Status
-	// Repeat says that the password is one of the account's last wrong ones, or
-	// is just being looked at for another attempt. Such an attempt needs room
-	// like any other, and is charged nothing: it holds on to the charge of the
-	// first, which was made at ID.There.
+	// Repeat is set by Begin if the password was noted before: it is one of the account's last
+	// wrong ones, or is being checked for another attempt.
 	Repeat bool
-	// Sprayed says that strangers try the password on many accounts, and that this
-	// place is a stranger's.
+	// Sprayed is set by Begin if the password is used for password spraying and the client is
+	// unknown.
 	Sprayed bool
-	// ID stands for the charge; zero if nothing was charged.
+}
+
+// A Charge is one attempt as a Store sees it: its client, its password and the subjects to which
+// it is charged. The zero Charge is charged to nothing.
+type Charge struct {
+	// Now is the guard's clock, for the age of known clients. Windows go by the store's clock.
+	Now time.Time
+	Client
+	Password
+	list [MaxSubjects]Subject
+	n    uint8
+	// ID is set by Begin; zero if nothing was charged.
 	ID failures.ChargeID
-	// Usage is the usage of each subject that counted. If one subject refused the
-	// charge, that of the others may be zero.
-	Usage [subjectCount]failures.Usage
-	// PlaceErr is why the places could not be asked for; the attempt is taken
-	// for a stranger's then.
-	PlaceErr error
 }
 
-// Ladders are ladders by subject.
-type Ladders [subjectCount]*failures.Ladder
-
-// Binds are sets of rungs by a place's status and by subject.
-type Binds [3][subjectCount]failures.Mask
-
-// Used is how much of each rung is used, by subject.
-type Used [subjectCount]failures.Used
-
-// Place is the place that counted: the device or the address.
-func (c *Charge) Place() trusted.Key {
-	if c.AtDevice {
-		return c.Device
-	}
-	return c.Address
+// Add adds a subject to the charge.
+func (c *Charge) Add(s Subject) {
+	c.list[c.n] = s
+	c.n++
 }
 
-// Pair is the key of the account at a place.
-func (c *Charge) Pair(place trusted.Key) failures.Key { return failures.Key(ofPair(c.Account, place)) }
+// Subjects are all subjects of the charge, counted or not. They may be changed.
+func (c *Charge) Subjects() []Subject { return c.list[:c.n] }
 
-// GuessAt stands for the password among those that were wrong at a privileged
-// place or, with any other status, at places of strangers. What the owner
-// mistypes at home is known there alone: a stranger who was charged nothing for
-// it would learn that it is close.
-func (c *Charge) GuessAt(place trusted.Key, status trusted.Status) uint32 {
-	if c.Guess == 0 || status != trusted.Privileged {
-		return c.Guess
-	}
-	return c.Guess ^ binary.LittleEndian.Uint32(place[:])&guessMask | failures.GuessScope
-}
+// Known reports whether the client is a known client.
+func (c *Charge) Known() bool { return c.Status == trusted.Privileged }
 
-// Sprayable reports whether a wrong password counts towards spraying. At a
-// privileged place somebody mistypes.
-func (c *Charge) Sprayable() bool {
-	return c.Spray != 0 && c.SprayAccounts > 0 && c.Status != trusted.Privileged
-}
-
-// Miss is the attempt's wrong password, or another one by what stands for it.
-func (c *Charge) Miss(spray uint32) failures.Miss {
-	return failures.Miss{
-		Value: spray, Account: binary.LittleEndian.Uint32(c.Account[:]), Network: binary.LittleEndian.Uint16(c.Network[:]),
-	}
-}
-
-// SprayOf turns what stands for a password at this account into what stands for
-// it at every account alike.
-func (c *Charge) SprayOf(guess uint32) uint32 { return guess ^ c.Guess ^ c.Spray }
-
-// Held is the charge that the attempt made or, if it repeats a password, that of
-// the first who offered it.
-func (c *Charge) Held() failures.ChargeID {
-	if c.Repeat {
-		return failures.ChargeID{At: c.ID.There}
-	}
-	return c.ID
-}
-
-// guess is what the counters in memory know a password by.
-func (c *Charge) guess() failures.Guess {
-	place := c.Place()
-	return failures.Guess{Account: failures.Key(c.Account), Value: c.GuessAt(place, c.Status), Place: GuessPlace(place)}
-}
-
-// GuessPlace is the piece of a place's digest that a remembered guess keeps.
-func GuessPlace(place trusted.Key) uint16 { return binary.LittleEndian.Uint16(place[4:]) }
-
-// Bind are the rungs of a subject that stop the attempt.
-func (c *Charge) Bind(subject uint8) failures.Mask { return c.Binds[c.Status][subject] }
-
-// Subjects are what the attempt is charged to if all of it counts; see Counted.
-func (c *Charge) Subjects() (all [subjectCount]failures.Subject) {
-	c.subjects(&all)
-	return all
-}
-
-// subjects writes them where they are wanted.
-func (c *Charge) subjects(all *[subjectCount]failures.Subject) {
-	pair, network, account := c.Pair(c.Place()), failures.Key(c.Network), failures.Key(c.Account)
-	all[AddressSubject].Shard, all[AddressSubject].Key = network, failures.Key(c.Address)
-	all[NetworkSubject].Shard, all[NetworkSubject].Key = network, network
-	all[AccountSubject].Shard, all[AccountSubject].Key = account, account
-	all[PairSubject].Shard, all[PairSubject].Key = account, pair
-	for i := range all {
-		all[i].Ladder, all[i].Bind = c.Ladders[i], c.Binds[c.Status][i]
-	}
-}
-
-// Counted says which subjects the attempt is charged to: Subjects()[first:last].
-// None are if only known places may go on.
-func (c *Charge) Counted() (first, last uint8) {
+// Kind is the kind of the client, from what Begin found.
+func (c *Charge) Kind() Clients {
 	switch {
-	case c.Status == trusted.Privileged:
-		return PairSubject, subjectCount
-	case c.KnownOnly:
-		return 0, 0
+	case !c.Known():
+		return UnknownClient
+	case c.AtDevice:
+		return KnownDevice
 	}
-	return c.First, c.Last
+	return KnownAddress
 }
 
-// BudgetSpent reports whether an attempt was stopped because its privileged place
-// has used up its budget: the store is to spend the place and charge again.
-func (c *Charge) BudgetSpent() bool {
-	return c.Status == trusted.Privileged && !c.ID.Charged() && c.Usage[PairSubject].Failed&c.Ends != 0
-}
+// Counts reports whether the subject counts for the client.
+func (c *Charge) Counts(s *Subject) bool { return s.For&c.Kind() != 0 }
 
-// Local is a Store in this process: counters in memory, and places in memory or
-// in SQL. It is safe for concurrent use.
-type Local struct {
-	// Sprays find out what is sprayed; to be replaced, if at all, before the first
-	// attempt.
-	Sprays   *failures.Sprays
-	counters *failures.Memory
-	places   trusted.Store
-}
+// Bound are the limits of the subject that stop the attempt.
+func (c *Charge) Bound(s *Subject) failures.Mask { return s.Binds[c.Status] }
 
-var _ Store = (*Local)(nil)
-
-// NewLocal returns a store of counters and places, which remain the caller's to
-// run. The counters must retain charges for Policy.Retain and call
-// them undecided for Policy.PendingFor.
-func NewLocal(counters *failures.Memory, places trusted.Store) *Local {
-	return &Local{Sprays: failures.NewSprays(nil), counters: counters, places: places}
-}
-
-// Begin implements Store.
-func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
-	l.find(ctx, &c)
-	err := l.charge(ctx, &c)
-	if err != nil || !c.BudgetSpent() {
-		return c, err
-	}
-	if err = l.places.Spend(ctx, c.Account, c.Place(), c.Now); err != nil {
-		c.PlaceErr = fmt.Errorf("removing a known client over its limit: %w", err)
-		c.AtDevice, c.Status = false, trusted.Spent
-	} else {
-		l.find(ctx, &c)
-	}
-	return c, l.charge(ctx, &c)
-}
-
-func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
-	var all [subjectCount]failures.Subject
-	c.subjects(&all)
-	first, last := c.Counted()
-	subjects, usages := all[first:last], c.Usage[first:last]
-	if c.Guess != 0 {
-		if c.Repeat = l.counters.Knows(c.guess()); c.Repeat {
-			return l.repeat(ctx, c, subjects, usages)
+// Subject is the counted subject of a kind; nil if there is none.
+func (c *Charge) Subject(kind SubjectKind) *Subject {
+	for i := range c.Subjects() {
+		if s := &c.list[i]; s.Kind == kind && c.Counts(s) {
+			return s
 		}
-	}
-	if first == last {
-		return nil
-	}
-	if c.ID, err = l.counters.Charge(ctx, subjects, usages); err == nil && c.Guess != 0 && c.ID.Charged() {
-		if held, joined := l.counters.Note(c.guess(), c.ID); joined {
-			err = l.counters.TakeBack(ctx, c.ID, subjects)
-			c.ID, c.Repeat = held, true
-		}
-	}
-	return err
-}
-
-// repeat lets the same guess go as far as a new one could, and charges it
-// nothing.
-func (l *Local) repeat(ctx context.Context, c *Charge, subjects []failures.Subject, usages []failures.Usage) error {
-	if len(subjects) == 0 {
-		return nil
-	}
-	if err := l.counters.Unwritten(); err != nil { // as a new one is answered (R27)
-		return err
-	}
-	if err := l.counters.Read(ctx, subjects, usages, nil); err != nil {
-		return err
-	}
-	for i := range subjects {
-		if usages[i].Over&subjects[i].Bind != 0 {
-			return nil
-		}
-	}
-	if id, joined := l.counters.Join(c.guess()); joined {
-		c.ID = id
-		return nil
-	}
-	return l.charge(ctx, c) // the first was taken back in this moment
-}
-
-// Note remembers the wrong password of an attempt that was charged elsewhere.
-func (l *Local) Note(c Charge) { l.counters.Note(c.guess(), c.ID) }
-
-// find asks for the places, the device before the address: others behind the
-// address can use up its budget, but not the device's.
-func (l *Local) find(ctx context.Context, c *Charge) {
-	c.AtDevice, c.Status = false, trusted.Stranger
-	defer func() {
-		c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && l.Sprays.Has(c.Miss(c.Spray), c.Now)
-	}()
-	if c.Account == (trusted.Key{}) {
-		return
-	}
-	if c.Device != (trusted.Key{}) {
-		var err error
-		if c.Status, err = l.device(ctx, c); c.Status == trusted.Privileged {
-			c.AtDevice = true
-			return
-		} else if err != nil {
-			c.PlaceErr = err
-		}
-	}
-	if c.Address != (trusted.Key{}) && !c.Nobodys {
-		var err error
-		if c.Status, err = l.places.Status(ctx, c.Account, c.Address, c.Now); err != nil {
-			c.Status, c.PlaceErr = trusted.Stranger, err
-		}
-	}
-}
-
-func (l *Local) device(ctx context.Context, c *Charge) (trusted.Status, error) {
-	status, err := l.places.Status(ctx, c.Account, c.Device, c.Now)
-	if err != nil {
-		return trusted.Stranger, err
-	}
-	if status == trusted.Spent {
-		return status, nil
-	}
-	reset, err := l.places.ResetAt(ctx, c.Account)
-	if err != nil || !c.Issued.After(reset) {
-		return trusted.Stranger, err
-	}
-	return trusted.Privileged, nil
-}
-
-// Settle implements Store.
-func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
-	if !c.ID.Charged() || c.Repeat && o == Failed {
-		return nil
-	}
-	l.spray(&c, o)
-	first, last := c.Counted()
-	var all [subjectCount]failures.Subject
-	c.subjects(&all)
-	subjects := all[first:last]
-	if c.Guess != 0 && o != Failed {
-		subjects = l.dropGuess(&c, o, subjects)
-	}
-	switch o {
-	case Succeeded:
-		remembered := l.remember(ctx, &c)
-		if err := errors.Join(
-			l.counters.TakeBack(ctx, c.Held(), subjects),
-			l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit),
-		); err != nil {
-			return err
-		}
-		return remembered
-	case Abandoned, Withdrawn:
-		return l.counters.TakeBack(ctx, c.Held(), subjects)
-	}
-	return l.counters.Failed(ctx, c.ID, subjects)
-}
-
-func (l *Local) remember(ctx context.Context, c *Charge) (err error) {
-	if !c.Nobodys {
-		err = l.places.Remember(ctx, c.Account, c.Address, c.Now)
-	}
-	if err == nil && c.Device != (trusted.Key{}) && !c.AtDevice {
-		var status trusted.Status
-		if status, err = l.places.Status(ctx, c.Account, c.Device, c.Now); status == trusted.Spent {
-			err = l.places.Forget(ctx, c.Account, c.Device, c.Now)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrPlace, err)
 	}
 	return nil
 }
 
-// madeGoodWithin is how long before a login a wrong password of its pair was
-// mistyped, and is no part of a spray.
-const madeGoodWithin = 15 * time.Minute
+// Place is the digest that stands for the client: of its device if that is known, else of its IP
+// address.
+func (c *Charge) Place() digest {
+	if c.AtDevice {
+		return c.Device
+	}
+	return c.From
+}
 
-// spray counts a stranger's wrong password, or takes back what the same person
-// mistyped before a login.
-func (l *Local) spray(c *Charge, o Outcome) {
-	switch {
-	case !c.Sprayable():
-	case o == Failed:
-		l.Sprays.Add(c.Miss(c.Spray), c.SprayAccounts, c.Now)
-	case o == Succeeded && c.Guess != 0:
-		for _, guess := range l.counters.GuessesFrom(c.guess(), madeGoodWithin) {
-			l.Sprays.TakeBack(c.Miss(c.SprayOf(guess)))
+// Exceeded reports whether a known client was stopped beyond Subject.Ends. The store makes it
+// unknown and charges again.
+func (c *Charge) Exceeded() bool {
+	if !c.Known() || c.ID.Charged() {
+		return false
+	}
+	for i := range c.Subjects() {
+		if s := &c.list[i]; c.Counts(s) && s.Usage.Failed&s.Ends != 0 {
+			return true
 		}
 	}
+	return false
 }
 
-// dropGuess forgets a password that was right or not looked at. It returns those
-// of the subjects whose charge is to be taken back: what another attempt with
-// the same password relies on stays.
-func (l *Local) dropGuess(c *Charge, o Outcome, subjects []failures.Subject) []failures.Subject {
-	take, all := l.counters.Drop(c.guess(), c.Held(), c.Repeat, o == Succeeded)
-	if take && !all { // it was charged at another place
-		i := slices.IndexFunc(subjects, func(s failures.Subject) bool { return s.Key == failures.Key(c.Account) })
-		return subjects[i : i+1]
+// Used is the use of each limit, by subject.
+type Used [MaxSubjects]failures.Used
+
+// TagAt identifies the password among those that were wrong at a known client or, with any
+// other status, at unknown clients. The two are kept apart: an unknown client that is charged
+// nothing for an owner's typo would learn that the typo is close to the password.
+func (p *Password) TagAt(client digest, status trusted.Status) uint32 {
+	if p.Tag == 0 || status != trusted.Privileged {
+		return p.Tag
 	}
-	if !take {
-		return nil
-	}
-	return subjects
+	return p.Tag ^ binary.LittleEndian.Uint32(client[:])&tagMask | failures.TagScope
 }
 
-// Read implements Store.
-func (l *Local) Read(ctx context.Context, c Charge) (Charge, Used, error) {
-	var used Used
-	l.find(ctx, &c)
-	first, last := c.Counted()
-	subjects := c.Subjects()
-	err := l.counters.Read(ctx, subjects[first:last], c.Usage[first:last], used[first:last])
-	return c, used, err
+// Sprayable reports whether a wrong password counts toward password spraying. At a known client
+// it is a typo.
+func (c *Charge) Sprayable() bool { return c.Spray != 0 && c.SprayAccounts > 0 && !c.Known() }
+
+// Miss is the attempt's wrong password, or another one by what identifies it.
+func (c *Charge) Miss(spray uint32) failures.Miss {
+	return failures.Miss{Value: spray, Account: binary.LittleEndian.Uint32(c.Account[:]), Network: c.Network}
 }
 
-// Clear implements Store.
-func (l *Local) Clear(ctx context.Context, c Charge) error {
-	subjects := c.Subjects()
-	return l.counters.Clear(ctx, subjects[c.First:c.Last], failures.Every)
-}
+// SprayOf turns what identifies a password at this account into what identifies it at every
+// account.
+func (c *Charge) SprayOf(tag uint32) uint32 { return tag ^ c.Tag ^ c.Spray }
 
-// Forget implements Store.
-func (l *Local) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return l.places.Forget(ctx, account, place, now)
-}
+// TagPlace is the part of a client's digest that is noted with a tag.
+func TagPlace(client digest) uint16 { return binary.LittleEndian.Uint16(client[4:]) }

@@ -1,6 +1,15 @@
 package guard
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,80 +20,120 @@ import (
 	"authguard/trusted"
 )
 
+// Errors of tickets.
+var (
+	// ErrSettled means that the ticket was settled before.
+	ErrSettled = errors.New("guard: this attempt is already settled")
+	// ErrTicketExpired means that the ticket is older than TicketTTL; the
+	// attempt counts as failed.
+	ErrTicketExpired = errors.New("guard: the ticket has expired, so the attempt counts as failed")
+	// ErrTicket means that the text is no ticket of this guard.
+	ErrTicket = errors.New("guard: not a ticket")
+)
+
 // A Ticket stands for one attempt that may proceed, until it is settled. Its
 // copies stand for the same attempt: only one of them can be settled. The zero
-// Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
+// Ticket stands for none. A Ticket is safe for concurrent use, except for Seal.
 type Ticket struct {
-	ended   *atomic.Int32 // 0, 1 plus the outcome, or settledFull; shared by all copies
-	rules   *rules
-	id      failures.ChargeID
-	guess   uint32
-	spray   uint32
-	repeat  bool
-	sprayed bool // strangers try the password on many accounts
-	lacking bool // and so it does not suffice
-	account digest
-	address digest
-	network digest
-	place   digest // the address, or the device that vouches for it
-	status  trusted.Status
-	began   time.Time // zero once it has travelled
-
-	// For the event.
-	passed    bool // a one-time code was good
-	faked     bool // it gets a fake failure
-	asides    [asideCount]*Charge
-	identity  uint32
-	name      string
-	door      string
-	from      netip.Addr
-	reasons   Reasons
-	failures  int32
-	forwarded bool
-
-	// Note is told with the event of how the attempt ended: at most MaxNote bytes, cut
-	// there. It is of the copy that is settled, and does not travel.
-	Note string
-
+	*pending
+	// Note goes with the event of how the attempt ended: at most MaxNote bytes, cut
+	// there. It belongs to the copy that is settled, and is not sealed.
+	Note  string
 	nonce [16]byte // of the text that it was turned into
 }
 
-// fill makes the zero Ticket that of an attempt.
-func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
-	t.ended, t.rules, t.id, t.began = new(atomic.Int32), v.rules, v.ID, v.Now
-	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
-	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
-	t.name, t.door, t.from, t.forwarded = v.name, a.Integration, a.Address, a.Forwarded
-	t.reasons, t.failures, t.passed, t.faked = d.Reasons, int32(v.ownFailures()), v.passed, v.faked != nil
-	t.asides, t.identity = v.Asides, v.identity
+// A pending is what the copies of a ticket share.
+type pending struct {
+	ended atomic.Int32 // 0, 1 plus the outcome, or settledFull
+	rules *rules
+	flags ticketFlags
+	id    failures.ChargeID
+	began time.Time // zero if the ticket was sealed
+
+	account digest
+	place   digest // the IP address, or the device that is known
+	from    origin
+
+	tag, spray, fingerprint uint32
+	admitted                *Charge // see view
+	login                   login
+}
+
+// A login is what the events of an attempt say.
+type login struct {
+	name        string
+	integration string
+	address     netip.Addr
+	reasons     Reasons
+	failures    int32 // of unknown clients at the account, before
+}
+
+// ticketFlags are what is known of an attempt, as they are sealed.
+type ticketFlags uint8
+
+const (
+	flagKnown ticketFlags = 1 << iota
+	flagForwarded
+	flagPassed // a verification code was valid
+	flagRepeat
+	flagInsufficient
+	flagSprayed
+	flagFake
+)
+
+func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }
+
+// ticket is that of an attempt that proceeds.
+func (v *view) ticket(a *Attempt, d *Decision) Ticket {
+	p := &pending{
+		rules: v.rules, id: v.ID, began: v.Now, account: v.Account, place: v.Place(), from: v.from,
+		tag: v.tag, spray: v.Spray, fingerprint: a.Fingerprint, admitted: v.admitted,
+		login: login{v.name, a.Integration, a.Address, d.Reasons, int32(v.ownFailures())},
+	}
+	p.set(flagKnown, v.Known())
+	p.set(flagForwarded, a.Forwarded)
+	p.set(flagPassed, v.code == codeValid)
+	p.set(flagRepeat, v.Repeat)
+	p.set(flagInsufficient, d.Insufficient)
+	p.set(flagSprayed, v.Sprayed)
+	p.set(flagFake, v.fake != nil)
+	return Ticket{pending: p}
+}
+
+func (p *pending) set(flag ticketFlags, is bool) {
+	if is {
+		p.flags |= flag
+	}
 }
 
 // charge is what the attempt was charged.
-func (t *Ticket) charge() (c Charge) {
-	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
-	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
-	c.Ladders, c.Binds, c.Asides = &t.rules.calm.ladders, &t.rules.binds[0], t.asides
-	c.Account, c.Address, c.Network = t.account, t.address, t.network
-	if t.place != t.address {
-		c.Device, c.AtDevice = t.place, true
+func (g *Guard) charged(p *pending) Charge {
+	v := view{rules: p.rules, from: p.from, name: p.login.name, tag: p.tag}
+	v.Account, v.From, v.Address, v.Network = p.account, p.from.address, p.from.address, p.from.part()
+	v.Spray, v.SprayAccounts, v.Repeat = p.spray, p.rules.policy.Spray.Accounts, p.flags.has(flagRepeat)
+	if p.place != p.from.address {
+		v.Device, v.AtDevice = p.place, true
 	}
-	if t.faked {
-		return c.pairAlone()
+	if p.flags.has(flagKnown) {
+		v.Status = trusted.Privileged
 	}
-	return c
+	g.subjects(p.fingerprint, &v)
+	if v.ID = p.id; p.flags.has(flagFake) {
+		return v.pairAlone()
+	}
+	return v.Charge
 }
 
-// Asker tells who asks, for whoever has to share out what there is little of
-// (R26): the account at its place, and the address, as keyed digests that nobody
-// can aim at; and where the attempt came from.
+// Asker identifies the client to whatever is shared out by account and IP address (R26): the pair
+// and the IP address, as keyed digests, and the IP address itself.
 func (t *Ticket) Asker() (pair, address [16]byte, from netip.Addr) {
-	return ofPair(t.account, t.place), t.address, t.from
+	return ofPair(t.account, t.place), t.from.address, t.login.address
 }
 
 // end settles the ticket, once.
 func (t *Ticket) end(o Outcome) error {
 	switch {
-	case t.ended == nil:
+	case t.pending == nil:
 		return ErrTicket
 	case !t.ended.CompareAndSwap(0, 1+int32(o)):
 		return ErrSettled
@@ -95,22 +144,179 @@ func (t *Ticket) end(o Outcome) error {
 // settledFull ends a ticket that succeeded and made no client known: ErrFull.
 const settledFull = -1
 
-func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
+func (t *Ticket) succeeded() bool { return t.pending != nil && t.ended.Load() == 1+int32(Succeeded) }
 
 func (t *Ticket) event(now time.Time, o Outcome) Event {
-	privileged, reasons := t.status == trusted.Privileged, t.reasons
-	if o == Succeeded && t.sprayed && !privileged && !t.passed && t.rules.policy.Spray.Monitor {
+	known, reasons := t.flags.has(flagKnown), t.login.reasons
+	if o == Succeeded && t.flags.has(flagSprayed) && !known && !t.flags.has(flagPassed) && t.rules.policy.Spray.Monitor {
 		reasons = append(slices.Clip(reasons), Reason{Cause: PasswordSprayed, Monitored: true})
 	}
 	return Event{
-		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
-		Reasons: reasons, Privileged: privileged, AtDevice: privileged && t.place != t.address, NewPlace: o == Succeeded && !privileged,
-		Identity: t.identity, Repeat: t.repeat, Sprayed: t.sprayed, Guess: t.spray, AccountFailures: int(t.failures), Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
+		At: now, Door: t.login.integration, Account: t.login.name, Address: t.login.address, Action: Proceed,
+		Settled: true, Outcome: o, Reasons: reasons, Privileged: known, AtDevice: known && t.place != t.from.address,
+		NewPlace: o == Succeeded && !known, Identity: t.fingerprint, Repeat: t.flags.has(flagRepeat),
+		Sprayed: t.flags.has(flagSprayed), Guess: t.spray, AccountFailures: int(t.login.failures),
+		Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
 	}
 }
 
 // MaxNote is how long a note may be, in bytes.
 const MaxNote = 200
 
-// pair is the account from this address, for the pressure.
-func (t *Ticket) pair() digest { return ofPair(t.account, t.address) }
+// pair is the account from this IP address, for the failure rate.
+func (p *pending) pair() digest { return ofPair(p.account, p.from.address) }
+
+const (
+	// TicketTTL is how long a sealed ticket can be settled.
+	TicketTTL = 5 * time.Minute
+	// MaxTicket is the longest ticket as text, in bytes.
+	MaxTicket = 1024
+
+	ticketVersion = 10
+)
+
+// A sealed ticket is this, big endian, then the reasons and the name.
+type sealed struct {
+	Version, Flags               uint8
+	Failures                     int32
+	Tag, Spray, Fingerprint      uint32
+	Charge, Admitted             failures.ChargeID
+	Epoch, Nonce, Place, Address [16]byte
+}
+
+// ID identifies the text that Seal made last, or that was opened; zero for none.
+func (t *Ticket) ID() [16]byte { return t.nonce }
+
+// Expires is when a sealed ticket can no longer be settled.
+func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
+
+// newSealer makes what seals tickets that pass through a client.
+func newSealer(secret []byte, realm string) (cipher.AEAD, error) {
+	if len(secret) < 16 {
+		return nil, nil // newDigester says so
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, "authguard ticket "+realm, 32)
+	if err != nil {
+		return nil, fmt.Errorf("guard: deriving the tickets' key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("guard: tickets: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("guard: tickets: %w", err)
+	}
+	return aead, nil
+}
+
+// Seal turns a ticket into text that only guards with the same secret can read and
+// change. A ticket that was settled gives no text.
+func (g *Guard) Seal(t *Ticket) string {
+	if t.pending == nil || t.ended.Load() != 0 {
+		return ""
+	}
+	rand.Read(t.nonce[:])
+	fixed := sealed{
+		Version: ticketVersion, Flags: uint8(t.flags), Failures: t.login.failures,
+		Tag: t.tag, Spray: t.spray, Fingerprint: t.fingerprint, Charge: t.id,
+		Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.login.address.As16(),
+	}
+	if t.admitted != nil {
+		fixed.Admitted = t.admitted.ID
+	}
+	b, _ := binary.Append(make([]byte, 0, 256), binary.BigEndian, &fixed) // fails only for a type without a size
+	room := MaxTicket/4*3 - g.tickets.Overhead() - len(b) - len(t.login.name) - 1
+	b = append(t.login.reasons.pack(b, room), t.login.name...)
+	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(make([]byte, 0, len(b)+g.tickets.Overhead()), nil, b, nil))
+}
+
+// Open reads a ticket that Seal made. The caller remembers whether it was settled
+// before, by the ticket's ID.
+func (g *Guard) Open(text string) (t Ticket, err error) {
+	if len(text) > MaxTicket {
+		return Ticket{}, ErrTicket
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return Ticket{}, ErrTicket
+	}
+	b, err := g.tickets.Open(nil, nil, raw, nil)
+	if err != nil {
+		return Ticket{}, ErrTicket
+	}
+	var fixed sealed
+	n, err := binary.Decode(b, binary.BigEndian, &fixed)
+	if err != nil || fixed.Version != ticketVersion {
+		return Ticket{}, ErrTicket
+	}
+	if g.config.Now().Sub(fixed.Charge.Time()) >= TicketTTL || fixed.Epoch != g.config.Epoch {
+		return Ticket{}, ErrTicketExpired
+	}
+	p := &pending{
+		rules: g.rules.Load(), flags: ticketFlags(fixed.Flags), id: fixed.Charge, place: fixed.Place,
+		tag: fixed.Tag, spray: fixed.Spray, fingerprint: fixed.Fingerprint,
+	}
+	reasons, name := unpackReasons(b[n:])
+	p.login = login{string(name), "api", netip.AddrFrom16(fixed.Address).Unmap(), reasons, fixed.Failures}
+	g.digests.ofAddress(p.login.address, &p.from.address, &p.from.network)
+	g.digests.ofAccount(p.login.name, &p.account)
+	if fixed.Admitted.Charged() {
+		admitted := g.sprayedCharge(p.rules, p.spray, g.config.Now())
+		admitted.ID, p.admitted = fixed.Admitted, &admitted
+	}
+	return Ticket{pending: p, nonce: fixed.Nonce}, nil
+}
+
+const (
+	packedMonitored = 1
+	packedLimit     = 2
+	packedMost      = 4 + 2*binary.MaxVarintLen64 + 1 // bytes, without the list's name
+)
+
+// pack appends the reasons of a ticket that travels: how its attempt ends is told with
+// them. The waits, which are over by then, are left out, and the last of those for which
+// there is no room.
+func (r Reasons) pack(b []byte, room int) []byte {
+	count, end := len(b), len(b)+room
+	b = append(b, 0)
+	for _, one := range r {
+		if len(b)+packedMost+len(one.List) > end {
+			break
+		}
+		b[count]++
+		flags := byte(0)
+		if one.Monitored {
+			flags |= packedMonitored
+		}
+		if one.Limit != nil {
+			flags |= packedLimit
+		}
+		b = append(b, byte(one.Cause), byte(one.Subject), flags, byte(len(one.List)))
+		if b = append(b, one.List...); one.Limit != nil {
+			b = binary.AppendUvarint(b, uint64(one.Limit.Failures))
+			b = binary.AppendUvarint(b, uint64(one.Limit.Window.Milliseconds()))
+			b = append(b, byte(one.Limit.Action))
+		}
+	}
+	return b
+}
+
+// unpackReasons reads what pack appended, and returns what stands behind it. The text was
+// sealed: nobody else can have written it.
+func unpackReasons(b []byte) (all Reasons, rest []byte) {
+	n := int(b[0])
+	for b = b[1:]; n > 0; n-- {
+		one := Reason{Cause: Cause(b[0]), Subject: SubjectKind(b[1]), Monitored: b[2]&packedMonitored != 0}
+		limited, name := b[2]&packedLimit != 0, int(b[3])
+		one.List, b = string(b[4:4+name]), b[4+name:]
+		if limited {
+			failures, k := binary.Uvarint(b)
+			window, m := binary.Uvarint(b[k:])
+			one.Limit = &Limit{Failures: int(failures), Window: time.Duration(window) * time.Millisecond, Action: Action(b[k+m]), Monitor: one.Monitored}
+			b = b[k+m+1:]
+		}
+		all = append(all, one)
+	}
+	return all, b
+}

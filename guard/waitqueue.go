@@ -56,7 +56,7 @@ func (s *waitQueue) waiter(w *waiter, v *view) *waiter {
 	if w != nil {
 		return w
 	}
-	return &waiter{in: s, address: v.Address, privileged: v.privileged()}
+	return &waiter{in: s, address: v.from.address, privileged: v.Known()}
 }
 
 // wait waits in the queue of a key for something to change, and reports

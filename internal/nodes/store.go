@@ -161,7 +161,7 @@ func (s *Store) together() bool { return s.Up() && s.owed.len() == 0 }
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if s.together() {
 		charged, err := s.redis.Begin(ctx, c)
-		if err == nil && charged.ID.Charged() && !charged.Repeat {
+		if err == nil && charged.ID.Charged() {
 			s.mirror(ctx, &charged)
 		}
 		if err == nil || ctx.Err() != nil {
@@ -174,18 +174,26 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 // mirror counts here what Redis has charged, for when this node is alone. What
 // fails is missing only then.
 func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
-	unbound := c.Subjects()
-	for i := range unbound {
-		unbound[i].Bind = 0
-	}
-	first, last := c.Counted()
-	var unread [len(unbound)]failures.Usage
-	if id, err := s.config.Counters.Charge(ctx, unbound[first:last], unread[first:last]); err == nil {
-		c.ID.Node, c.ID.Here = s.node, id.At
-		if noted := *c; noted.Guess != 0 {
-			noted.ID = id
-			s.local.Note(noted)
+	own := *c
+	own.Account = trusted.Key{} // the client is known already
+	for i := range own.Subjects() {
+		one := &own.Subjects()[i]
+		one.Binds = [3]failures.Mask{}
+		if own.Counts(one) {
+			one.For = guard.EveryClient
+		} else {
+			one.For = 0
 		}
+	}
+	own.Tag = 0
+	charged, err := s.local.Begin(ctx, own)
+	if err != nil {
+		return
+	}
+	c.ID.Node, c.ID.Here = s.node, charged.ID.At
+	if noted := *c; noted.Tag != 0 {
+		noted.ID = charged.ID
+		s.local.Note(noted)
 	}
 }
 
@@ -193,15 +201,18 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
 // budget of a known place stays whole: people at home must not pay for what
 // Redis does, and guessing there gets nobody further at other places.
 func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error) {
-	whole, part := c.Ladders, *c.Ladders
-	for i, l := range part[:guard.PairSubject] {
-		part[i] = divide(l, s.config.Nodes())
+	whole := c
+	for i := range c.Subjects() {
+		if one := &c.Subjects()[i]; one.Kind != guard.OnPair {
+			one.Ladder = divide(one.Ladder, s.config.Nodes())
+		}
 	}
-	c.Ladders = &part
 	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the places
 	defer cancel()
 	c, err := s.local.Begin(ctx, c)
-	c.Ladders = whole
+	for i := range c.Subjects() {
+		c.Subjects()[i].Ladder = whole.Subjects()[i].Ladder
+	}
 	if c.ID.Charged() {
 		c.ID.Node = s.node
 		s.owe(&c)
@@ -223,7 +234,10 @@ func (s *Store) owe(c *guard.Charge) {
 
 func (s *Store) newApart(c *guard.Charge) *apart {
 	one := &apart{told: *c, until: s.now().Add(cmp.Or(s.config.Redis.PendingFor, redisstore.DefaultPendingFor))}
-	one.told.ID, one.told.Binds, one.told.KnownOnly = failures.ChargeID{}, new(guard.Binds), false
+	one.told.ID = failures.ChargeID{}
+	for i := range one.told.Subjects() {
+		one.told.Subjects()[i].Binds = [3]failures.Mask{}
+	}
 	return one
 }
 
@@ -251,7 +265,7 @@ func divide(l *failures.Ladder, nodes int) *failures.Ladder {
 // Settle implements guard.Store. What another node has counted in its own memory
 // it alone can take back.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
-	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
+	if !c.ID.Charged() {
 		return nil
 	}
 	alone, mine := c.ID.Node != 0 && c.ID.Here == 0, c.ID.Node == s.node
@@ -369,9 +383,9 @@ func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.U
 }
 
 // Clear implements guard.Store.
-func (s *Store) Clear(ctx context.Context, c guard.Charge) error {
-	return errors.Join(s.local.Clear(ctx, c),
-		s.tell(ctx, func(ctx context.Context) error { return s.redis.Clear(ctx, c) }))
+func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
+	return errors.Join(s.local.Clear(ctx, subjects),
+		s.tell(ctx, func(ctx context.Context) error { return s.redis.Clear(ctx, subjects) }))
 }
 
 // Forget implements guard.Store.

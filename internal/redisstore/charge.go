@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"authguard/failures"
@@ -26,18 +27,12 @@ const undoWithin = time.Second
 type part struct {
 	call
 	what     string
-	first    uint8              // the number of the first of these
-	subjects []failures.Subject // that count; of an account, once its place is known
-	usages   []failures.Usage
-	used     []failures.Used // if reading
+	at       []uint8 // which of the charge's subjects these are; of an account, once its client is known
+	password bool    // of an account, whose password has a tag
 
-	looks    bool          // charges nothing, and yet needs room
-	password *guard.Charge // of an account, whose password can be recognised
-
-	at      int64 // by the shard's clock
-	same    int64 // when the same password was charged, 0 if it was not
+	time    int64 // by the shard's clock
+	repeats bool  // the password's tag was noted before
 	made    bool
-	joined  bool // it holds on to that charge
 	refused bool
 	full    uint8 // subjects of which the charge fills a limit, as bits; see failures.ChargeID
 	status  trusted.Status
@@ -46,21 +41,34 @@ type part struct {
 	told    []any
 }
 
-// Begin implements guard.Store. What this node has just found closed it answers
-// without a trip. Otherwise it takes one: the account's script finds the place
-// and counts accordingly, and the network's goes along unless this node has
-// seen the place privileged before. Where it was wrong about that, a second
-// trip mends it.
+// A trip is one attempt on its way to Redis.
+type trip struct {
+	*guard.Charge
+	what    string
+	used    *guard.Used // if reading
+	sent    time.Time
+	account *part   // nil: there is none
+	others  []*part // of the network and of other shards
+}
+
+// Begin implements guard.Store. What this node has just found full it answers
+// without a round trip. Otherwise it takes one: the account's script finds the client
+// and counts accordingly, and the other shards' go along unless this node has
+// seen the client known before. Where it was wrong about that, a second
+// round trip mends it.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	for {
-		c.ID, c.Repeat, c.Usage = failures.ChargeID{}, false, [len(c.Usage)]failures.Usage{}
+		c.ID, c.Repeat = failures.ChargeID{}, false
+		for i := range c.Subjects() {
+			c.Subjects()[i].Usage = failures.Usage{}
+		}
 		if s.known.refuses(&c, s.limits, s.now()) {
 			return c, nil
 		}
-		if err := s.try(ctx, &c, nil, true); err != nil {
+		if err := s.try(ctx, &trip{Charge: &c, what: charging}, true); err != nil {
 			return c, fmt.Errorf("redisstore: charging: %w", err)
 		}
-		if !c.BudgetSpent() {
+		if !c.Exceeded() {
 			s.sprayed(&c)
 			return c, nil
 		}
@@ -75,136 +83,126 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 
 // try charges or, if it is asked what is used, reads. If Redis knows nothing of
 // the account and this node does, it tells Redis and does so again.
-func (s *Store) try(ctx context.Context, c *guard.Charge, used *guard.Used, mayRestore bool) (err error) {
-	sent := s.now()
-	c.AtDevice, c.Status = false, trusted.Stranger // whatever was remembered
-	if c.Account == (trusted.Key{}) {
-		network := s.networkPart(c, used, trusted.Stranger)
-		s.send(ctx, network)
-		c.ID, err = s.combine(ctx, sent, network)
+func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
+	t.sent = s.now()
+	t.AtDevice, t.Status, t.account = false, trusted.Stranger, nil // whatever was remembered
+	if t.Account != (trusted.Key{}) {
+		t.account = s.accountPart(t)
+	}
+	t.others = nil
+	if t.account == nil || !s.known.expects(t.Charge) {
+		t.others = s.otherParts(t)
+	}
+	s.send(ctx, append(t.others, t.account)...)
+	if t.account == nil {
+		t.ID, err = s.combine(ctx, t)
 		return err
 	}
-	account, network := s.accountPart(c, used), (*part)(nil)
-	if !s.known.expects(c) {
-		network = s.networkPart(c, used, trusted.Stranger)
-		if network != nil && s.known.repeats(c) {
-			network.looks, network.args[0] = true, reading
-		}
+	if t.account.err != nil {
+		return errors.Join(t.account.err, s.undo(ctx, t.Charge, t.others...))
 	}
-	s.send(ctx, account, network)
-	if account.err != nil {
-		return errors.Join(account.err, s.undo(ctx, network))
-	}
-	account.found(c, used)
-	if mayRestore && !account.known && s.options.Elsewhere != nil {
-		if record, ok := s.options.Elsewhere(ctx, c); ok {
-			if err := errors.Join(s.undo(ctx, account, network), s.merge(ctx, c.Account, &record, c.Now)); err != nil {
+	t.account.found(t.Charge)
+	if mayRestore && !t.account.known && s.options.Elsewhere != nil {
+		if record, ok := s.options.Elsewhere(ctx, t.Charge); ok {
+			if err := errors.Join(s.undo(ctx, t.Charge, append(t.others, t.account)...), s.merge(ctx, t.Account, &record, t.Now)); err != nil {
 				return err
 			}
-			return s.try(ctx, c, used, false)
+			return s.try(ctx, t, false)
 		}
 	}
-	s.known.learn(c, account, sent)
-	c.ID, err = s.combine(ctx, sent, account, s.rightly(ctx, c, used, account, network))
+	s.known.learn(t.Charge, t.account, t.sent)
+	s.correct(ctx, t)
+	t.ID, err = s.combine(ctx, t)
 	return err
 }
 
-// rightly returns the network's part as the place's status asks for it. It is
-// charged now if it was not, and taken back if the status wants none, or one
-// that other rungs bind.
-func (s *Store) rightly(ctx context.Context, c *guard.Charge, used *guard.Used, account, network *part) *part {
-	first, last := c.Counted()
-	wanted := first < min(last, guard.AccountSubject)
-	binds := c.Binds[c.Status]
-	same := [2]failures.Mask(binds[:]) == [2]failures.Mask(c.Binds[trusted.Stranger][:])
-	if network != nil && account.same != 0 && wanted && same {
-		_ = s.undo(ctx, network) // it is charged nothing, and yet needs room
-		return network
+// correct makes the other shards' parts what the client's status asks for. They are
+// charged now if they were not, and taken back if they do not count, or if other limits
+// stop such a client.
+func (s *Store) correct(ctx context.Context, t *trip) {
+	wrong := func(p *part) bool {
+		return slices.ContainsFunc(p.at, func(i uint8) bool {
+			one := &t.Subjects()[i]
+			return !t.Counts(one) || t.Bound(one) != one.Binds[trusted.Stranger]
+		})
 	}
-	if network != nil && (!wanted || !same || network.looks) {
+	if slices.ContainsFunc(t.others, wrong) {
 		// If this fails, the address has one failure more than it should.
-		_ = s.undo(ctx, network)
-		network = nil
+		_ = s.undo(ctx, t.Charge, t.others...)
+		t.others = nil
 	}
-	if wanted && network == nil && !account.refused {
-		network = s.networkPart(c, used, c.Status)
-		if network != nil && account.same != 0 {
-			network.looks, network.args[0] = true, reading
-		}
-		s.send(ctx, network)
+	if t.others == nil && !t.account.refused {
+		t.others = s.otherParts(t)
+		s.send(ctx, t.others...)
 	}
-	return network
 }
 
 // combine fills the usages and makes one ID of what the parts did; or undoes
 // that, if one of them refused or failed.
-func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id failures.ChargeID, err error) {
+func (s *Store) combine(ctx context.Context, t *trip) (id failures.ChargeID, err error) {
 	refused := false
+	parts := t.parts()
 	for _, p := range parts {
-		if p == nil {
-			continue
-		}
 		if p.err != nil {
 			err = errors.Join(err, p.err)
 			continue
 		}
-		s.fill(p, sent)
+		s.fill(t, p)
 		refused = refused || p.refused
 		if p.made {
-			stamp(&id, p)
 			id.Full |= p.full
-		} else if p.joined {
-			id.At, id.There = p.at, p.same
+			p.stamp(&id)
 		}
 	}
 	if err == nil && !refused {
 		return id, nil
 	}
 	if err == nil {
-		s.ask(ctx, sent, parts)
+		s.ask(ctx, t)
 	}
-	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, parts...))
+	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, t.Charge, parts...))
+}
+
+// parts are the account's, if there is one, and the others.
+func (t *trip) parts() []*part {
+	if t.account == nil {
+		return t.others
+	}
+	return append([]*part{t.account}, t.others...)
 }
 
 // stamp notes in the ID when a part was charged. The clocks of a Cluster's
 // masters differ, and so do two scripts of one server by a millisecond.
-func stamp(id *failures.ChargeID, p *part) {
+func (p *part) stamp(id *failures.ChargeID) {
 	if id.At == 0 {
-		id.At = p.at
-	} else if id.At != p.at { // an attempt has two parts at most
-		id.Shard, id.There = shardNumber(p.subjects[0].Shard), p.at
+		id.At = p.time
+	}
+	for _, i := range p.at {
+		id.Skews[i] = int32(p.time - id.At)
 	}
 }
 
-// stampOf is when a shard was charged.
-func stampOf(id failures.ChargeID, shard failures.Key) int64 {
-	if id.Shard != 0 && id.Shard == shardNumber(shard) {
-		return id.There
-	}
-	return id.At
-}
-
-func shardNumber(shard failures.Key) uint64 { return binary.BigEndian.Uint64(shard[:]) }
+// stampOf is when a subject of the charge was charged.
+func stampOf(id *failures.ChargeID, i int) int64 { return id.At + int64(id.Skews[i]) }
 
 // undo takes back what parts have charged, although the caller may have gone:
-// nobody else will.
-func (s *Store) undo(ctx context.Context, parts ...*part) error {
+// nothing else will.
+func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin)
 	defer cancel()
 	var calls []*call
 	for _, p := range parts {
-		if p == nil || !p.made && !p.joined {
+		if p == nil || !p.made {
 			continue
 		}
-		id := failures.ChargeID{At: p.at}
-		if p.joined {
-			id.At = p.same
+		undone := *c
+		undone.ID = failures.ChargeID{}
+		p.stamp(&undone.ID)
+		back := s.takingBack(&undone, p.at, false)
+		if p.password && !p.repeats {
+			s.noting(back[0], c, unseen)
 		}
-		undone := s.takingBack(id, p.subjects, nil)
-		if p.password != nil {
-			s.dropping(undone[0], p.password, !p.joined, false)
-		}
-		p.made, p.joined, calls = false, false, append(calls, undone...)
+		p.made, calls = false, append(calls, back...)
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return fmt.Errorf("taking back half a charge: %w", err)
@@ -212,108 +210,120 @@ func (s *Store) undo(ctx context.Context, parts ...*part) error {
 	return nil
 }
 
-// networkPart is what the attempt's network is charged for a place of this
-// status; nil if nothing.
-func (s *Store) networkPart(c *guard.Charge, used *guard.Used, status trusted.Status) *part {
-	last := min(c.Last, guard.AccountSubject)
-	if c.KnownOnly || c.First >= last {
-		return nil
+// otherParts are what the shards beside the account's are charged for the client's status.
+func (s *Store) otherParts(t *trip) (parts []*part) {
+	byShard := map[failures.Key]*part{}
+	for i := range t.Subjects() {
+		one := &t.Subjects()[i]
+		if !t.Counts(one) || t.Account != (trusted.Key{}) && one.Shard == failures.Key(t.Account) {
+			continue
+		}
+		p := byShard[one.Shard]
+		if p == nil {
+			p = s.newPart(t)
+			byShard[one.Shard], parts = p, append(parts, p)
+		}
+		s.add(p, one, t.Bound(one))
+		p.at = append(p.at, uint8(i))
 	}
-	p := s.newPart(used, int(last-c.First))
-	p.counts(c, used, c.First, last)
-	for i := range p.subjects {
-		s.add(p, &p.subjects[i], p.subjects[i].Key, c.Binds[status][int(c.First)+i])
+	for _, p := range parts {
+		s.end(p, len(p.at))
 	}
-	return s.end(p)
+	return parts
 }
 
-// accountPart is what an account is charged, whatever its place turns out to be.
-func (s *Store) accountPart(c *guard.Charge, used *guard.Used) *part {
-	places := placesOf(c)
-	p := s.newPart(used, 1+len(places))
-	all, of, pair := c.Subjects(), guard.AccountSubject, guard.PairSubject
-	s.add(p, &all[of], all[of].Key, c.Binds[0][of], c.Binds[1][of], c.Binds[2][of])
-	for i := range places {
-		s.add(p, &all[pair], c.Pair(places[i].key), c.Binds[0][pair], c.Binds[1][pair], c.Binds[2][pair])
+// accountPart is what an account is charged, whatever its client turns out to be.
+func (s *Store) accountPart(t *trip) *part {
+	places := placesOf(t.Charge)
+	p := s.newPart(t)
+	only := 1
+	for i := range t.Subjects() {
+		one := &t.Subjects()[i]
+		if one.Kind == guard.OnAccount {
+			s.add(p, one, one.Binds[:]...)
+		}
+		if one.Shard == failures.Key(t.Account) && one.For&guard.UnknownClient != 0 {
+			only = 0
+		}
 	}
-	only := 0
-	if c.KnownOnly {
-		only = 1
+	for i := range places { // the device's before the address's
+		for j := range t.Subjects() {
+			one := &t.Subjects()[j]
+			if one.Kind == guard.OnPair && (len(places) == 2 && i == 0) == (one.For == guard.KnownDevice) {
+				s.add(p, one, one.Binds[:]...)
+				break
+			}
+		}
 	}
-	p.keys = append(p.keys, s.placesKey(c.Account))
-	p.args = append(p.args, only, s.since(c.Now))
+	n := len(p.keys)
+	if t.Tag != 0 {
+		p.password, p.keys = true, append(p.keys, s.tagsKey(t.Account))
+	}
+	p.keys = append(p.keys, s.placesKey(t.Account))
+	p.args = append(p.args, only, s.since(t.Now))
 	for i := range places {
 		p.args = append(p.args, places[i].asked[:], places[i].issued)
 	}
-	if c.Guess != 0 {
-		p.password = c
-		p.keys, p.args = append(p.keys, s.guessesKey(c.Account)), append(p.args, c.Guess)
+	if t.Tag != 0 {
+		p.args = append(p.args, tagBytes(t.Tag))
 		for i := range places {
-			p.args = append(p.args, c.GuessAt(places[i].key, trusted.Privileged))
+			p.args = append(p.args, tagBytes(t.TagAt(places[i].key, trusted.Privileged)))
 		}
-		p.args = append(p.args, guard.GuessPlace(places[len(places)-1].key))
+		p.args = append(p.args, placeBytes(places[len(places)-1].key))
 	}
-	return s.end(p)
+	s.end(p, n)
+	return p
+}
+
+// tagBytes are a tag as the scripts have it.
+func tagBytes(tag uint32) []byte { return binary.LittleEndian.AppendUint32(nil, tag) }
+
+// placeBytes are the part of a client's digest that is noted with a tag.
+func placeBytes(client trusted.Key) []byte {
+	return binary.LittleEndian.AppendUint16(nil, guard.TagPlace(client))
 }
 
 // A place is a device or an address.
 type place struct {
 	key    trusted.Key
-	asked  trusted.Key // what its status is looked up by; zero, which is no place's, for an address that is nobody's own
+	asked  trusted.Key // what its status is looked up by; zero for an address that is never a known client
 	issued int64       // when a device's cookie was; 0 for an address
 }
 
 // placesOf are the places that the attempt has, the device first.
 func placesOf(c *guard.Charge) []place {
-	address := place{key: c.Address, asked: c.Address}
-	if c.Nobodys {
-		address.asked = trusted.Key{}
-	}
+	address := place{key: c.From, asked: c.Address}
 	if c.Device == (trusted.Key{}) {
 		return []place{address}
 	}
 	return []place{{c.Device, c.Device, c.Issued.UnixMilli()}, address}
 }
 
-// found notes what the account's part says of the place.
-func (p *part) found(c *guard.Charge, used *guard.Used) {
-	c.AtDevice, c.Status, c.Repeat = p.place < len(placesOf(c)), p.status, p.same != 0
-	first, last := c.Counted()
-	if first = max(first, guard.AccountSubject); first < last {
-		p.counts(c, used, first, last)
+// found notes what the account's part says of the client, and which subjects it has charged.
+func (p *part) found(c *guard.Charge) {
+	c.AtDevice, c.Status, c.Repeat = p.place < len(placesOf(c)), p.status, p.repeats
+	for i := range c.Subjects() {
+		if one := &c.Subjects()[i]; one.Shard == failures.Key(c.Account) && c.Counts(one) {
+			p.at = append(p.at, uint8(i))
+		}
 	}
 }
 
-// counts says which subjects the part is charged.
-func (p *part) counts(c *guard.Charge, used *guard.Used, first, last uint8) {
-	all := c.Subjects()
-	p.first, p.subjects, p.usages = first, all[first:last], c.Usage[first:last]
-	if used != nil {
-		p.used = used[first:last]
-	}
-}
-
-func (s *Store) newPart(used *guard.Used, subjects int) *part {
-	p := &part{what: charging}
-	if used != nil {
-		p.what = reading
-	}
+func (s *Store) newPart(t *trip) *part {
+	p := &part{what: t.what}
 	p.script = chargeScript
-	p.keys = make([]any, 0, subjects+1)
-	p.args = append(make([]any, 0, 10+2*subjects), p.what, subjects, s.pending.Load())
+	p.args = append(make([]any, 0, 16), p.what, 0, s.pending.Load())
 	return p
 }
 
-func (s *Store) add(p *part, of *failures.Subject, key failures.Key, binds ...failures.Mask) {
+func (s *Store) add(p *part, of *guard.Subject, binds ...failures.Mask) {
 	l := s.known.ladder(of.Ladder, binds)
-	p.keys = append(p.keys, s.subjectKey(of.Shard, key))
+	p.keys = append(p.keys, s.subjectKey(of.Shard, of.Key))
 	p.args = append(p.args, l.lives, l.text)
 }
 
-func (s *Store) end(p *part) *part {
-	p.args = append(p.args, s.clock())
-	return p
-}
+// end completes the arguments of a part with so many subjects.
+func (s *Store) end(p *part, subjects int) { p.args[1], p.args = subjects, append(p.args, s.clock()) }
 
 // send makes the parts' calls and reads the answers.
 func (s *Store) send(ctx context.Context, parts ...*part) {
@@ -343,39 +353,41 @@ func (p *part) read() {
 		}
 		head[i], _ = list[i].(int64)
 	}
-	p.at = max(head[0], -head[0])
+	p.time = max(head[0], -head[0])
 	p.refused = head[0] < 0
-	p.same = head[4]
-	made := head[0] > 0 && p.what == charging && !p.looks
-	p.made, p.joined = made && p.same == 0, made && p.same != 0
+	p.repeats, p.made = head[4] == 1, head[0] > 0 && p.what == charging
 	p.status, p.place, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
 }
 
 // fill writes what a part's answer means to its subjects.
-func (s *Store) fill(p *part, sent time.Time) {
-	for i := range min(len(p.subjects), len(p.told)) {
-		subject, out := &p.subjects[i], &p.usages[i]
-		text, full := p.told[i].(string)
+func (s *Store) fill(t *trip, p *part) {
+	for n, i := range p.at {
+		if n >= len(p.told) {
+			return
+		}
+		one := &t.Subjects()[i]
+		subject, out := one.Subject, &one.Usage
+		subject.Bind = t.Bound(one)
+		text, full := p.told[n].(string)
 		if !full {
-			count, _ := p.told[i].(int64)
+			count, _ := p.told[n].(int64)
 			if count < 0 {
-				count, p.full = -1-count, p.full|1<<(int(p.first)+i)
+				count, p.full = -1-count, p.full|1<<i
 			}
 			*out = failures.Usage{Count: int32(min(int(count), subject.Ladder.Keep()))}
 			continue
 		}
 		charges, cleared := chargesOf(text)
-		certain := s.known.certain(subject.Key, charges, uint32(p.at), s.pendingFor())
-		subject.Use(charges, uint32(p.at), cleared.fresh(charges), len(charges)-len(certain), out)
-		if p.made && subject.Fills(charges, uint32(p.at), cleared.fresh(charges), out.Over) {
-			p.full |= 1 << (int(p.first) + i)
+		now, fresh := uint32(p.time), cleared.fresh(charges)
+		certain := s.known.certain(subject.Key, charges, now, s.pendingFor())
+		subject.Use(charges, now, fresh, len(charges)-len(certain), out)
+		if p.made && subject.Fills(charges, now, fresh, out.Over) {
+			p.full |= 1 << i
 		}
 		if p.what == reading {
-			subject.Tally(charges, uint32(p.at), cleared.fresh(charges), &p.used[i])
-		} else if p.looks {
-			p.refused = p.refused || out.Over&subject.Bind != 0
+			subject.Tally(charges, now, fresh, &t.used[i])
 		} else if out.Failed&subject.Bind != 0 {
-			s.known.close(subject, certain, cleared, uint32(p.at), sent)
+			s.known.close(&subject, certain, cleared, now, t.sent)
 		}
 	}
 }

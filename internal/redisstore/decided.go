@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"time"
 
 	"authguard/failures"
+	"authguard/guard"
 )
 
 // A charge stands in Redis from the begin on, and a failure leaves it there. So that an
@@ -59,17 +59,17 @@ func (s *Store) publish(ctx context.Context, shard, subject failures.Key) error 
 
 // ask looks up what other nodes know of the subjects at which a refused attempt would
 // have to wait, and asks for more. Whatever fails, the attempt waits.
-func (s *Store) ask(ctx context.Context, sent time.Time, parts []*part) {
+func (s *Store) ask(ctx context.Context, t *trip) {
 	question := &call{script: askScript, keys: []any{s.askedKey()}, args: []any{s.pendingFor(), s.clock()}}
 	var calls []*call
-	var of []*failures.Subject
-	for _, p := range parts {
-		for i := 0; p != nil && i < len(p.subjects); i++ {
-			one, usage := &p.subjects[i], &p.usages[i]
-			if usage.Failed&one.Bind != 0 {
+	var of []*guard.Subject
+	for _, p := range t.parts() {
+		for _, i := range p.at {
+			one := &t.Subjects()[i]
+			if one.Usage.Failed&t.Bound(one) != 0 {
 				return // it has failed for certain
 			}
-			if usage.Over&one.Bind != 0 {
+			if one.Usage.Over&t.Bound(one) != 0 {
 				calls = append(calls, &call{args: []any{"hgetall", s.decidedKey(one.Shard, one.Key)}})
 				of = append(of, one)
 				question.args = append(question.args, string(one.Shard[:])+string(one.Key[:]))
@@ -82,10 +82,8 @@ func (s *Store) ask(ctx context.Context, sent time.Time, parts []*part) {
 	for i, one := range of {
 		s.known.hear(one.Key, calls[i].reply, s.node)
 	}
-	for _, p := range parts {
-		if p != nil {
-			s.fill(p, sent)
-		}
+	for _, p := range t.parts() {
+		s.fill(t, p)
 	}
 }
 

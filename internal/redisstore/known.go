@@ -39,9 +39,6 @@ type known struct {
 	closed   *lru.Cache[failures.Key, shut]
 	accounts *lru.Cache[trusted.Key, placesAt]
 	answered atomic.Uint64
-	// guesses are passwords that were known to be wrong: their networks need
-	// room, and no charge.
-	guesses *lru.Cache[guess, struct{}]
 	// ladders are as charge.lua wants them.
 	ladders *lru.Cache[bound, ladderArgs]
 
@@ -71,21 +68,9 @@ func newKnown() *known {
 	return &known{
 		privileged: cache[placeOf, struct{}](), closed: cache[failures.Key, shut](),
 		accounts: cache[trusted.Key, placesAt](), ladders: cache[bound, ladderArgs](),
-		failed: cache[failures.Key, decided](), guesses: cache[guess, struct{}](),
+		failed: cache[failures.Key, decided](),
 	}
 }
-
-// A guess is what stands for a password at an account.
-type guess struct {
-	account trusted.Key
-	value   uint32
-}
-
-func guessOf(c *guard.Charge) guess { return guess{c.Account, c.GuessAt(c.Place(), c.Status)} }
-
-// repeats reports whether the password was one of the account's wrong ones, as
-// long as the attempt is taken for a stranger's.
-func (k *known) repeats(c *guard.Charge) bool { return c.Guess != 0 && k.guesses.Contains(guessOf(c)) }
 
 func cache[K comparable, V any]() *lru.Cache[K, V] {
 	made, _ := lru.New[K, V](remembered) // fails for a size below 1 only
@@ -105,12 +90,7 @@ func (k *known) learn(c *guard.Charge, account *part, sent time.Time) {
 	} else {
 		k.privileged.Remove(place)
 	}
-	if c.Repeat {
-		k.guesses.Add(guessOf(c), struct{}{})
-	} else if c.Guess != 0 {
-		k.guesses.Remove(guessOf(c))
-	}
-	if all := account.told[min(len(account.subjects), len(account.told)):]; len(all) > 0 {
+	if all := account.told[min(len(account.at), len(account.told)):]; len(all) > 0 && account.refused {
 		k.accounts.Add(c.Account, placesAt{recordOf(all[0]), sent})
 	}
 }
@@ -127,14 +107,13 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 		find(c, &account.record, limits)
 	}
 	refused := false
-	all := c.Subjects()
-	first, last := c.Counted()
-	for i := first; i < last; i++ {
-		refused = k.shut(&all[i], &c.Usage[i], now) || refused
+	for i := range c.Subjects() {
+		if one := &c.Subjects()[i]; c.Counts(one) {
+			refused = k.shut(one, c.Bound(one), now) || refused
+		}
 	}
 	if refused {
 		k.answered.Add(1)
-		c.Repeat = k.repeats(c)
 	}
 	return refused
 }
@@ -153,14 +132,14 @@ func find(c *guard.Charge, record *trusted.Record, limits trusted.Limits) {
 	}
 }
 
-// shut writes what is known of a closed key into out.
-func (k *known) shut(subject *failures.Subject, out *failures.Usage, now time.Time) bool {
+// shut writes what is known of a closed key into the subject's usage.
+func (k *known) shut(subject *guard.Subject, bound failures.Mask, now time.Time) bool {
 	known, ok := k.closed.Get(subject.Key)
-	if !ok || known.ladder != subject.Ladder || known.bind != subject.Bind || !now.Before(known.until) {
+	if !ok || known.ladder != subject.Ladder || known.bind != bound || !now.Before(known.until) {
 		return false
 	}
-	*out = known.usage
-	out.FreeIn -= now.Sub(known.read)
+	subject.Usage = known.usage
+	subject.Usage.FreeIn -= now.Sub(known.read)
 	return true
 }
 
@@ -184,33 +163,25 @@ func (k *known) close(subject *failures.Subject, certain []uint32, cleared clear
 }
 
 // opened forgets what may no longer be closed.
-func (k *known) opened(subjects ...failures.Subject) {
-	for i := range subjects {
-		k.closed.Remove(subjects[i].Key)
-	}
+func (k *known) opened(key failures.Key) { k.closed.Remove(key) }
+
+// cleared forgets what was known of a key.
+func (k *known) cleared(key failures.Key) {
+	k.opened(key)
+	k.failed.Remove(key)
 }
 
-// cleared forgets what was known of keys.
-func (k *known) cleared(subjects ...failures.Subject) {
-	k.opened(subjects...)
-	for i := range subjects {
-		k.failed.Remove(subjects[i].Key)
-	}
-}
-
-// fail notes that a charge has failed.
-func (k *known) fail(id failures.ChargeID, subjects []failures.Subject, pendingFor uint32) {
+// fail notes that a charge of a key has failed.
+func (k *known) fail(stamp int64, key failures.Key, pendingFor uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range subjects {
-		at := uint32(stampOf(id, subjects[i].Shard))
-		known, _ := k.failed.Get(subjects[i].Key)
-		own := slices.DeleteFunc(slices.Clone(known.own), func(one uint32) bool {
-			age := at - one
-			return age > pendingFor && age < math.MaxInt32
-		})
-		k.failed.Add(subjects[i].Key, decided{own: append(own, at), others: known.others})
-	}
+	at := uint32(stamp)
+	known, _ := k.failed.Get(key)
+	own := slices.DeleteFunc(slices.Clone(known.own), func(one uint32) bool {
+		age := at - one
+		return age > pendingFor && age < math.MaxInt32
+	})
+	k.failed.Add(key, decided{own: append(own, at), others: known.others})
 }
 
 // certain are the charges that nobody will take back: those that are known to

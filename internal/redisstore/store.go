@@ -153,28 +153,26 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 // Closed is how many attempts were refused without asking Redis.
 func (s *Store) Closed() uint64 { return s.known.answered.Load() }
 
-// Settle implements guard.Store. A failure is written only if its charge filled a
-// limit (decided.go): the charge is there already.
-func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
-	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
+// Settle implements guard.Store. A failure is written in two cases only, since the
+// charge is there already: its charge filled a limit (decided.go), or it repeats a
+// password. If Redis fails then, the password counts once more.
+func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (err error) {
+	if !c.ID.Charged() {
 		return nil
 	}
-	all := c.Subjects()
-	first, last := c.Counted()
-	var err error
-	switch o {
-	case guard.Succeeded:
-		err = s.succeeded(ctx, &c, all[first:last], &all[guard.PairSubject])
-	case guard.Abandoned, guard.Withdrawn:
-		err = s.withdraw(ctx, &c, all[first:last])
-	default:
-		s.missed(&c)
-		s.known.fail(c.ID, all[first:last], s.pendingFor())
-		for i := first; i < last; i++ {
-			if c.ID.Full&(1<<i) != 0 {
-				_ = s.publish(ctx, all[i].Shard, all[i].Key) // else an attempt asks for it
-			}
+	stands := o == guard.Failed
+	switch {
+	case o == guard.Succeeded:
+		err = s.succeeded(ctx, &c)
+	case o != guard.Failed:
+		stands, err = s.withdraw(ctx, &c, unseen)
+	case c.Repeat:
+		if back, failed := s.withdraw(ctx, &c, wrong); failed == nil {
+			stands = back
 		}
+	}
+	if stands {
+		s.failed(ctx, &c)
 	}
 	if err != nil {
 		return fmt.Errorf("redisstore: settling: %w", err)
@@ -182,103 +180,148 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	return nil
 }
 
-// succeeded is one trip. The pair is charged always, and its delay begins anew.
-func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failures.Subject, pair *failures.Subject) error {
-	n := 0
-	for n < len(charged) && charged[n].Shard != pair.Shard {
-		n++
+// counted are the numbers of the subjects that count for the client, those of the account's
+// shard last.
+func counted(c *guard.Charge) (all []uint8, account int) {
+	ofAccount := func(one *guard.Subject) bool {
+		return c.Account != (trusted.Key{}) && one.Shard == failures.Key(c.Account)
 	}
-	account := s.takingBack(c.Held(), charged[n:], pair)[0]
-	calls := []*call{account}
-	var known []change
-	if !c.Nobodys {
-		known = append(known, change{what: remember, place: c.Address, at: c.Now.UnixMilli()})
+	for _, last := range []bool{false, true} {
+		account = len(all)
+		for i := range c.Subjects() {
+			if one := &c.Subjects()[i]; c.Counts(one) && ofAccount(one) == last {
+				all = append(all, uint8(i))
+			}
+		}
 	}
-	if c.Device != (trusted.Key{}) && !c.AtDevice {
-		known = append(known, change{what: forget, place: c.Device})
+	return all, account
+}
+
+// failed notes a charge that stands.
+func (s *Store) failed(ctx context.Context, c *guard.Charge) {
+	s.missed(c)
+	all, _ := counted(c)
+	for _, i := range all {
+		one := &c.Subjects()[i]
+		s.known.fail(stampOf(&c.ID, int(i)), one.Key, s.pendingFor())
+		if c.ID.Full&(1<<i) != 0 {
+			_ = s.publish(ctx, one.Shard, one.Key) // else an attempt asks for it
+		}
 	}
-	places := s.changing(c.Account, c.Now, known...)
-	if len(known) > 0 {
+}
+
+// succeeded is one round trip. The pair is charged always, and its delay begins anew.
+func (s *Store) succeeded(ctx context.Context, c *guard.Charge) error {
+	all, account := counted(c)
+	calls := s.takingBack(c, all, true)
+	last := calls[len(calls)-1]
+	if account < len(all) && c.Tag != 0 {
+		s.noting(last, c, right)
+	}
+	places, remembers := s.remembering(c)
+	if remembers {
 		calls = append(calls, places)
-	}
-	if !c.Repeat { // else whoever was charged takes that back
-		calls = append(calls, s.takingBack(c.ID, charged[:n], nil)...)
-	}
-	if c.Guess != 0 {
-		s.dropping(account, c, !c.Repeat, true)
-		s.known.guesses.Remove(guessOf(c))
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
-	if c.Guess != 0 {
-		s.madeGood(c, account.reply)
+	if c.Tag != 0 {
+		s.madeGood(c, last.reply)
 	}
-	s.known.opened(charged...)
+	s.opened(c, all)
 	s.known.accounts.Remove(c.Account)
 	if full(places) {
 		return trusted.ErrFull
 	}
-	if !c.Nobodys {
+	if remembers && c.Address != (trusted.Key{}) {
 		s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
 	}
 	return nil
 }
 
+// remembering makes the call that makes the client known, if there is anything to change.
+func (s *Store) remembering(c *guard.Charge) (places *call, changes bool) {
+	var known []change
+	if c.Account != (trusted.Key{}) && c.Address != (trusted.Key{}) {
+		known = append(known, change{what: remember, place: c.Address, at: c.Now.UnixMilli()})
+	}
+	if c.Account != (trusted.Key{}) && c.Device != (trusted.Key{}) && !c.AtDevice {
+		known = append(known, change{what: forget, place: c.Device})
+	}
+	return s.changing(c.Account, c.Now, known...), len(known) > 0
+}
+
 // full reports whether places.lua found no room to remember a place.
 func full(c *call) bool { return c.reply == int64(0) }
 
-// dropping makes a call that takes back an account's charge say what became of
-// the password.
-func (s *Store) dropping(one *call, c *guard.Charge, own, right bool) {
-	whose, how := "same", "unseen"
-	if own {
-		whose = "own"
-	}
-	if right {
-		how = "right"
-	}
-	place := c.Place()
+// What became of a password, for takeback.lua.
+const (
+	wrong  = "wrong"
+	right  = "right"
+	unseen = "unseen"
+)
+
+// noting makes a call that takes back an account's charge say what became of the
+// password.
+func (s *Store) noting(one *call, c *guard.Charge, what string) {
 	if len(one.args) == 1 {
 		one.args = append(one.args, "") // no backoff begins anew
 	}
-	one.keys = append(one.keys, s.guessesKey(c.Account))
-	one.args = append(one.args, c.GuessAt(place, c.Status), whose, how, guard.GuessPlace(place), s.clock())
+	one.keys = append(one.keys, s.tagsKey(c.Account))
+	one.args = append(one.args, tagBytes(c.TagAt(c.Place(), c.Status)), what, placeBytes(c.Place()), s.clock())
 }
 
-// withdraw takes back the charge of an attempt whose password was not looked at,
-// unless other attempts with the same one rely on it: the account's part knows.
-func (s *Store) withdraw(ctx context.Context, c *guard.Charge, charged []failures.Subject) error {
-	first := slices.IndexFunc(charged, func(one failures.Subject) bool { return one.Shard == failures.Key(c.Account) })
-	if c.Guess == 0 || first < 0 {
-		return s.takeBack(ctx, c.ID, charged)
+// withdraw takes back an attempt's charge, unless the script for the account says
+// that it stands: see failures.Memory.Repeated and Drop.
+func (s *Store) withdraw(ctx context.Context, c *guard.Charge, what string) (stands bool, err error) {
+	all, account := counted(c)
+	if c.Tag == 0 || what == unseen && c.Repeat || account == len(all) {
+		return false, s.takeBack(ctx, c, all)
 	}
-	account := s.takingBack(c.Held(), charged[first:], nil)[0]
-	s.dropping(account, c, !c.Repeat, false)
-	if err := run(ctx, s.batcher.enqueue, account); err != nil {
-		return err
+	own := s.takingBack(c, all[account:], false)[0]
+	s.noting(own, c, what)
+	if err := run(ctx, s.batcher.enqueue, own); err != nil {
+		return false, err
 	}
-	s.known.opened(charged[first:]...)
-	if told, _ := account.reply.([]any); c.Repeat || len(told) < 2 || told[0] != int64(1) || told[1] != int64(1) {
-		return nil
+	if answer, _ := own.reply.([]any); len(answer) == 0 || answer[0] != int64(1) {
+		return true, nil
 	}
-	return s.takeBack(ctx, c.ID, charged[:first])
+	s.opened(c, all[account:])
+	return false, s.takeBack(ctx, c, all[:account])
+}
+
+// opened notes that these subjects may have room.
+func (s *Store) opened(c *guard.Charge, which []uint8) {
+	for _, i := range which {
+		s.known.opened(c.Subjects()[i].Key)
+	}
 }
 
 // Read implements guard.Store.
 func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.Used, error) {
 	var used guard.Used
-	c.Usage = [len(c.Usage)]failures.Usage{}
-	if err := s.try(ctx, &c, &used, true); err != nil {
+	for i := range c.Subjects() {
+		c.Subjects()[i].Usage = failures.Usage{}
+	}
+	if err := s.try(ctx, &trip{Charge: &c, what: reading, used: &used}, true); err != nil {
 		return c, used, fmt.Errorf("redisstore: reading: %w", err)
 	}
 	return c, used, nil
 }
 
 // Clear implements guard.Store. Another node may still refuse for a second.
-func (s *Store) Clear(ctx context.Context, c guard.Charge) error {
-	all := c.Subjects()
-	return s.clear(ctx, all[c.First:c.Last])
+func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
+	calls := make([]*call, len(subjects))
+	for i := range subjects {
+		calls[i] = &call{args: []any{"del", s.subjectKey(subjects[i].Shard, subjects[i].Key)}}
+	}
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
+		return fmt.Errorf("redisstore: clearing: %w", err)
+	}
+	for i := range subjects {
+		s.known.cleared(subjects[i].Key)
+	}
+	return nil
 }
 
 // Forget implements guard.Store.
@@ -290,46 +333,30 @@ func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time
 	return s.changePlaces(ctx, account, now, change{what: what, place: place, at: now.UnixMilli()})
 }
 
-func (s *Store) clear(ctx context.Context, subjects []failures.Subject) error {
-	calls := make([]*call, len(subjects))
-	for i := range subjects {
-		calls[i] = s.deleting(&subjects[i])
-	}
-	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
-		return fmt.Errorf("redisstore: clearing: %w", err)
-	}
-	s.known.cleared(subjects...)
-	return nil
-}
-
-func (s *Store) deleting(subject *failures.Subject) *call {
-	return &call{args: []any{"del", s.subjectKey(subject.Shard, subject.Key)}}
-}
-
-// takeBack removes a charge from subjects.
-func (s *Store) takeBack(ctx context.Context, id failures.ChargeID, subjects []failures.Subject) error {
-	if err := run(ctx, s.batcher.enqueue, s.takingBack(id, subjects, nil)...); err != nil {
+// takeBack removes a charge from some of its subjects.
+func (s *Store) takeBack(ctx context.Context, c *guard.Charge, which []uint8) error {
+	if err := run(ctx, s.batcher.enqueue, s.takingBack(c, which, false)...); err != nil {
 		return err
 	}
-	s.known.opened(subjects...)
+	s.opened(c, which)
 	return nil
 }
 
-// takingBack makes a call for each shard of the subjects. The backoff of one of them
-// begins anew, unless that is nil.
-func (s *Store) takingBack(id failures.ChargeID, subjects []failures.Subject, anew *failures.Subject) (calls []*call) {
+// takingBack makes a call for each shard of the subjects. With anew, the pair's backoff begins
+// anew.
+func (s *Store) takingBack(c *guard.Charge, which []uint8, anew bool) (calls []*call) {
 	byShard := map[failures.Key]*call{}
-	for i := range subjects {
-		shard := subjects[i].Shard
-		c := byShard[shard]
-		if c == nil {
-			c = &call{script: takeBackScript, args: []any{stampOf(id, shard)}}
-			byShard[shard] = c
-			calls = append(calls, c)
+	for _, i := range which {
+		one := &c.Subjects()[i]
+		own := byShard[one.Shard]
+		if own == nil {
+			own = &call{script: takeBackScript, args: []any{stampOf(&c.ID, int(i))}}
+			byShard[one.Shard] = own
+			calls = append(calls, own)
 		}
-		c.keys = append(c.keys, s.subjectKey(shard, subjects[i].Key))
-		if anew != nil && subjects[i].Key == anew.Key {
-			c.args = append(c.args, len(c.keys))
+		own.keys = append(own.keys, s.subjectKey(one.Shard, one.Key))
+		if anew && one.Kind == guard.OnPair {
+			own.args = append(own.args, len(own.keys))
 		}
 	}
 	return calls

@@ -1,0 +1,250 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"authguard/failures"
+	"authguard/trusted"
+)
+
+// Local is a Store in this process: counters in memory, and known clients in memory or in SQL.
+// It is safe for concurrent use.
+type Local struct {
+	// Sprays recognize password spraying; to be replaced, if at all, before the first attempt.
+	Sprays   *failures.Sprays
+	counters *failures.Memory
+	clients  trusted.Store
+}
+
+var _ Store = (*Local)(nil)
+
+// NewLocal returns a store of counters and known clients, which remain the caller's to run. The
+// counters must retain charges for Policy.Retain and call them undecided for Policy.CheckTimeout.
+func NewLocal(counters *failures.Memory, clients trusted.Store) *Local {
+	return &Local{Sprays: failures.NewSprays(nil), counters: counters, clients: clients}
+}
+
+// counted are the subjects of a charge that count for its client, as package failures wants
+// them.
+type counted struct {
+	subjects [MaxSubjects]failures.Subject
+	usages   [MaxSubjects]failures.Usage
+	at       [MaxSubjects]uint8 // in the charge
+	n        int
+}
+
+func (l *counted) of(c *Charge) {
+	l.n = 0
+	for i := range c.Subjects() {
+		if s := &c.list[i]; c.Counts(s) {
+			l.subjects[l.n], l.at[l.n] = s.Subject, uint8(i)
+			l.subjects[l.n].Bind = c.Bound(s)
+			l.n++
+		}
+	}
+}
+
+func (l *counted) list() []failures.Subject { return l.subjects[:l.n] }
+
+// fill writes the usages into the charge.
+func (l *counted) fill(c *Charge) {
+	for i := range l.n {
+		c.list[l.at[i]].Usage = l.usages[i]
+	}
+}
+
+// Begin implements Store.
+func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
+	l.find(ctx, &c)
+	err := l.charge(ctx, &c)
+	if err != nil || !c.Exceeded() {
+		return c, err
+	}
+	if err = l.clients.Spend(ctx, c.Account, c.Place(), c.Now); err != nil {
+		c.ClientErr = fmt.Errorf("removing a known client over its limit: %w", err)
+		c.AtDevice, c.Status = false, trusted.Spent
+	} else {
+		l.find(ctx, &c)
+	}
+	return c, l.charge(ctx, &c)
+}
+
+func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
+	var all counted
+	if all.of(c); all.n > 0 {
+		c.ID, err = l.counters.Charge(ctx, all.list(), all.usages[:all.n])
+		all.fill(c)
+	}
+	if c.Repeat = false; c.Tag != 0 && err == nil {
+		c.Repeat = l.counters.Note(c.tag(), c.ID)
+	}
+	return err
+}
+
+// tag is what the counters in memory know a password by.
+func (c *Charge) tag() failures.Tag {
+	client := c.Place()
+	return failures.Tag{Account: failures.Key(c.Account), Value: c.TagAt(client, c.Status), Place: TagPlace(client)}
+}
+
+// Note notes the password of an attempt that was charged elsewhere.
+func (l *Local) Note(c Charge) { l.counters.Note(c.tag(), c.ID) }
+
+// find looks the client up, the device before the IP address: others behind the address can use
+// up its limit, but not the device's.
+func (l *Local) find(ctx context.Context, c *Charge) {
+	c.AtDevice, c.Status = false, trusted.Stranger
+	if c.Account != (digest{}) {
+		c.Status, c.ClientErr = l.status(ctx, c)
+	}
+	c.Sprayed = c.Spray != 0 && !c.Known() && l.Sprays.Has(c.Miss(c.Spray), c.Now)
+}
+
+func (l *Local) status(ctx context.Context, c *Charge) (status trusted.Status, err error) {
+	if c.Device != (digest{}) {
+		if status, err = l.device(ctx, c); status == trusted.Privileged {
+			c.AtDevice = true
+			return status, nil
+		}
+	}
+	if c.Address == (digest{}) {
+		return status, err
+	}
+	status, err2 := l.clients.Status(ctx, c.Account, c.Address, c.Now)
+	if err2 != nil {
+		return trusted.Stranger, err2
+	}
+	return status, err
+}
+
+func (l *Local) device(ctx context.Context, c *Charge) (trusted.Status, error) {
+	status, err := l.clients.Status(ctx, c.Account, c.Device, c.Now)
+	if err != nil {
+		return trusted.Stranger, err
+	}
+	if status == trusted.Spent {
+		return status, nil
+	}
+	reset, err := l.clients.ResetAt(ctx, c.Account)
+	if err != nil || !c.Issued.After(reset) {
+		return trusted.Stranger, err
+	}
+	return trusted.Privileged, nil
+}
+
+// Settle implements Store.
+func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
+	if !c.ID.Charged() {
+		return nil
+	}
+	var all counted
+	all.of(&c)
+	if !l.takesBack(&c, o) {
+		if o == Failed {
+			l.spray(&c, o)
+		}
+		return l.counters.Failed(ctx, c.ID, all.list())
+	}
+	if o != Succeeded {
+		return l.counters.TakeBack(ctx, c.ID, all.list())
+	}
+	l.spray(&c, o)
+	remembered := l.remember(ctx, &c)
+	if err := errors.Join(l.counters.TakeBack(ctx, c.ID, all.list()), l.resetDelay(ctx, &c)); err != nil {
+		return err
+	}
+	return remembered
+}
+
+// takesBack reports whether an attempt that ended so takes its charge back, and notes what became
+// of the password.
+func (l *Local) takesBack(c *Charge, o Outcome) bool {
+	switch {
+	case c.Tag == 0 || o == Failed && !c.Repeat:
+		return o != Failed
+	case o == Failed:
+		return l.counters.Repeated(c.tag(), c.ID)
+	}
+	return l.counters.Drop(c.tag(), c.ID, c.Repeat, o == Succeeded)
+}
+
+// resetDelay lets the pair's delay begin anew.
+func (l *Local) resetDelay(ctx context.Context, c *Charge) error {
+	pair := c.Subject(OnPair)
+	if pair == nil {
+		return nil
+	}
+	one := [...]failures.Subject{pair.Subject}
+	return l.counters.Clear(ctx, one[:], failures.BackoffBit)
+}
+
+func (l *Local) remember(ctx context.Context, c *Charge) (err error) {
+	if c.Account == (digest{}) {
+		return nil
+	}
+	if c.Address != (digest{}) {
+		err = l.clients.Remember(ctx, c.Account, c.Address, c.Now)
+	}
+	if err == nil && c.Device != (digest{}) && !c.AtDevice {
+		var status trusted.Status
+		if status, err = l.clients.Status(ctx, c.Account, c.Device, c.Now); status == trusted.Spent {
+			err = l.clients.Forget(ctx, c.Account, c.Device, c.Now)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPlace, err)
+	}
+	return nil
+}
+
+// typoWithin is how long before a login a wrong password of its pair was a typo and is no part of
+// password spraying.
+const typoWithin = 15 * time.Minute
+
+// spray counts an unknown client's wrong password, or takes back the same person's typos before
+// a login.
+func (l *Local) spray(c *Charge, o Outcome) {
+	switch {
+	case !c.Sprayable():
+	case o == Failed:
+		l.Sprays.Add(c.Miss(c.Spray), c.SprayAccounts, c.Now)
+	case o == Succeeded && c.Tag != 0:
+		for _, tag := range l.counters.TagsFrom(c.tag(), typoWithin) {
+			l.Sprays.TakeBack(c.Miss(c.SprayOf(tag)))
+		}
+	}
+}
+
+// Read implements Store.
+func (l *Local) Read(ctx context.Context, c Charge) (Charge, Used, error) {
+	var used Used
+	l.find(ctx, &c)
+	var all counted
+	var counts Used
+	all.of(&c)
+	err := l.counters.Read(ctx, all.list(), all.usages[:all.n], counts[:all.n])
+	all.fill(&c)
+	for i := range all.n {
+		used[all.at[i]] = counts[i]
+	}
+	return c, used, err
+}
+
+// Clear implements Store.
+func (l *Local) Clear(ctx context.Context, subjects []Subject) error {
+	for i := range subjects {
+		one := [...]failures.Subject{subjects[i].Subject}
+		if err := l.counters.Clear(ctx, one[:], failures.Every); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget implements Store.
+func (l *Local) Forget(ctx context.Context, account, client trusted.Key, now time.Time) error {
+	return l.clients.Forget(ctx, account, client, now)
+}
