@@ -18,7 +18,7 @@ const (
 	Forget
 	Challenge
 	Delay
-	// Pretend answers as for a wrong password, without looking at it.
+	// FakeFailure answers as for a wrong password, without checking it.
 	FakeFailure
 	// Alert stops nothing (limits on events and identities only): somebody is told.
 	Alert
@@ -62,7 +62,7 @@ type Policy struct {
 	// Account binds strangers only.
 	Account []Limit
 	// Site binds strangers only, on the failures of all of them together: a rung of it
-	// refuses, or pretends to, every stranger without a one-time code. Empty: the site
+	// blocks, or answers with a fake failure, every stranger without a one-time code. Empty: the site
 	// refuses nobody.
 	Site []Limit
 	// Identity binds strangers only, on the failures of all of them whose client looks the
@@ -88,11 +88,6 @@ type Policy struct {
 	// Devices remembers devices by a signed cookie, where the guard has keys
 	// for one.
 	Devices bool
-	// Directories is what binds attempts in Config.Directories, on the same counts; nil:
-	// this policy. Where this one only monitors (Overridden), who may not be guessed at
-	// meanwhile has one that does not. Of its Directories, Places, Lists' addresses and
-	// Events nothing is asked.
-	Directories *Policy
 	// Lists are lists of addresses that somebody else keeps, and what becomes of logins
 	// from there, in the order in which they are asked: at most MaxNamedLists.
 	Lists []NamedList

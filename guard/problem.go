@@ -149,7 +149,7 @@ func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
 
 // bars reports whether nothing gets by a full rung of this action that could fill
 // one of the other: a solved challenge gets by one that asks for it, and is stopped
-// by all others; nothing by Wait and Pretend, which charge nothing, and everything by
+// by all others; nothing by Delay and FakeFailure, which charge it nothing, and everything by
 // Alert.
 func (a Action) bars(other Action) bool {
 	switch a {
