@@ -28,7 +28,7 @@ type account struct {
 }
 
 func (a *account) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
-	a.ladder = c.Ladders[guard.AccountSubject]
+	a.ladder = c.Subject(guard.OnAccount).Ladder
 	return a.Store.Begin(ctx, c)
 }
 

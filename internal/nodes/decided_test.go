@@ -26,7 +26,7 @@ func (r *replayed) turns(t *testing.T, node, from int) int {
 			t.Fatal(err)
 		case c.ID.Charged():
 			t.Fatalf("attempt %d was charged: there is room", from)
-		case c.Usage[guard.AccountSubject].Failed != 0:
+		case usage(&c).Failed != 0:
 			return turn
 		}
 		for _, n := range r.nodes {
@@ -123,12 +123,9 @@ func TestR3ADelayIsDecidedAtEveryNode(t *testing.T) {
 	r := newReplayed(t, redistest.Standalone(t), "delay:", window)
 	charge := func() guard.Charge {
 		c := r.charge(1, 1000)
-		ladders := *c.Ladders
-		ladders[guard.PairSubject] = delayed
-		c.Ladders, c.Binds = &ladders, new(guard.Binds)
-		for status := range c.Binds {
-			c.Binds[status][guard.PairSubject] = failures.BackoffBit
-		}
+		account, pair := &c.Subjects()[0], &c.Subjects()[1]
+		account.Binds, pair.Ladder = [3]failures.Mask{}, delayed
+		pair.Binds = [3]failures.Mask{failures.BackoffBit, failures.BackoffBit, failures.BackoffBit}
 		return c
 	}
 	for i := range 3 {
@@ -139,8 +136,8 @@ func TestR3ADelayIsDecidedAtEveryNode(t *testing.T) {
 		r.settle(t, 0, c, guard.Failed)
 	}
 	c, err := r.nodes[1].Begin(t.Context(), charge())
-	if err != nil || c.ID.Charged() || c.Usage[guard.PairSubject].Failed != failures.BackoffBit || c.Status != trusted.Stranger {
-		t.Errorf("charged %v, failed %v, %v", c.ID.Charged(), c.Usage[guard.PairSubject].Failed, err)
+	if err != nil || c.ID.Charged() || c.Subjects()[1].Usage.Failed != failures.BackoffBit || c.Status != trusted.Stranger {
+		t.Errorf("charged %v, failed %v, %v", c.ID.Charged(), c.Subjects()[1].Usage.Failed, err)
 	}
 }
 

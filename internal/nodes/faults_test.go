@@ -490,13 +490,7 @@ func TestR22AnAttemptThatBeginsAgainFindsTheSamePart(t *testing.T) {
 	server := redistest.Standalone(t)
 	server.Kill()
 	s := newSite(t, 1, redisstore.Server{Addresses: []string{server.Addr}}, policy())
-	twenty := failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 20, Window: time.Hour})
-	every := [4]failures.Mask{failures.Every, failures.Every, failures.Every, failures.Every}
-	c := guard.Charge{
-		Now: time.Now(), Account: trusted.Key{1}, Address: trusted.Key{2}, Network: trusted.Key{3},
-		First: guard.AccountSubject, Last: guard.PairSubject,
-		Ladders: &guard.Ladders{twenty, twenty, twenty, twenty}, Binds: &guard.Binds{every, every, every},
-	}
+	c := chargeOf(time.Now(), 1, 20)
 	charged := 0
 	for range 30 {
 		var err error

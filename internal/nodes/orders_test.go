@@ -388,21 +388,28 @@ func newReplayed(t *testing.T, server *redistest.Server, prefix string, pendingF
 	return r
 }
 
-// charge is an attempt as a store sees it: of one account, from a place of its own.
-func (r *replayed) charge(i, limit int) guard.Charge {
-	one := func(n int) *failures.Ladder {
-		return failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: n, Window: window})
-	}
-	binds := new(guard.Binds)
-	for status := range binds {
-		binds[status][guard.AccountSubject] = failures.Every
-	}
-	return guard.Charge{
-		Now: r.clock.Now(), Account: trusted.Key{1}, Address: trusted.Key{2, byte(i)}, Network: trusted.Key{3, byte(i)},
-		Ladders: &guard.Ladders{one(1000), one(1000), one(limit), one(1000)}, Binds: binds,
-		First: guard.AccountSubject, Last: guard.PairSubject + 1,
-	}
+// charge is an attempt as a store sees it: of one account, from a client of its own.
+func (r *replayed) charge(i, limit int) guard.Charge { return chargeOf(r.clock.Now(), i, limit) }
+
+// chargeOf is charged to its account and pair; only the account has a limit that stops it.
+func chargeOf(now time.Time, i, limit int) (c guard.Charge) {
+	c.Now, c.Account, c.Address, c.From = now, trusted.Key{1}, trusted.Key{2, byte(i)}, trusted.Key{2, byte(i)}
+	every := [3]failures.Mask{failures.Every, failures.Every, failures.Every}
+	c.Add(subject(guard.OnAccount, c.Account, limit, guard.UnknownClient, every))
+	c.Add(subject(guard.OnPair, [16]byte{1, 2, byte(i)}, 1000, guard.UnknownClient|guard.KnownAddress, [3]failures.Mask{}))
+	return c
 }
+
+// subject is kept with the account.
+func subject(kind guard.SubjectKind, key [16]byte, limit int, clients guard.Clients, binds [3]failures.Mask) guard.Subject {
+	s := guard.Subject{Kind: kind, For: clients, Binds: binds}
+	s.Shard, s.Key = failures.Key{1}, key
+	s.Ladder = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: limit, Window: window})
+	return s
+}
+
+// usage is the account's.
+func usage(c *guard.Charge) failures.Usage { return c.Subjects()[0].Usage }
 
 // standing is how many charges of the account stand in Redis and in a node.
 func (r *replayed) standing(t *testing.T, node int) (inRedis, inNode int) {
@@ -411,12 +418,12 @@ func (r *replayed) standing(t *testing.T, node int) (inRedis, inNode int) {
 	if err != nil {
 		t.Error(err)
 	}
-	all := c.Subjects()
-	var usage [1]failures.Usage
-	if err := r.counts[node].Read(t.Context(), all[guard.AccountSubject:guard.PairSubject], usage[:], nil); err != nil {
+	account := [1]failures.Subject{c.Subjects()[0].Subject}
+	var here [1]failures.Usage
+	if err := r.counts[node].Read(t.Context(), account[:], here[:], nil); err != nil {
 		t.Error(err)
 	}
-	return int(read.Usage[guard.AccountSubject].Count), int(usage[0].Count)
+	return int(usage(&read).Count), int(here[0].Count)
 }
 
 // do is one event; it reports whether an attempt was let through to its password.
@@ -477,7 +484,7 @@ func (r *replayed) waits(t *testing.T, node int) bool {
 	if err != nil || c.ID.Charged() {
 		t.Errorf("charged %v, %v", c.ID.Charged(), err)
 	}
-	return c.Usage[guard.AccountSubject].Failed == 0
+	return usage(&c).Failed == 0
 }
 
 // replay has the stores take a path, and compares them with the model after each step;
@@ -537,7 +544,7 @@ func replayInMemory(t *testing.T, m model, events []event) {
 		m = next
 		got := r.doAt(t, store, e)
 		read, _, err := store.Read(t.Context(), r.charge(99, 1000))
-		if count := int(read.Usage[guard.AccountSubject].Count); got != want || min(count, allowed) != min(m.redis(), allowed) || err != nil {
+		if count := int(usage(&read).Count); got != want || min(count, allowed) != min(m.redis(), allowed) || err != nil {
 			t.Errorf("%v in memory: charged %v, %d charges stand (%v); the model says %v, %d", events[:i+1], got, count, err, want, m.redis())
 			return
 		}

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,16 +43,50 @@ func digest(kind byte, n int) (k [16]byte) {
 }
 
 // attempt is one on an account from an address, five of which share a network.
-func attempt(account, address int) *guard.Charge {
-	c := &guard.Charge{
-		Now: time.Now(), Account: digest('a', account), Address: digest('i', address), Network: digest('n', address/5),
-		Last: 4, Ends: 1, Ladders: &guard.Ladders{wide, wide, ofAccount, ofPair}, Binds: new(guard.Binds),
+func attempt(account, address int) *guard.Charge { return limited(account, address, wide, ofAccount, ofPair) }
+
+// limited is an attempt with limits of its address and network, its account, and its pair.
+func limited(account, address int, around, of, ofPair *failures.Ladder) *guard.Charge {
+	c := &guard.Charge{Now: time.Now()}
+	c.Account, c.Address, c.From = digest('a', account), digest('i', address), digest('i', address)
+	network, every := digest('n', address/5), [3]failures.Mask{failures.Every, failures.Every, failures.Every}
+	add := func(kind guard.SubjectKind, shard, key [16]byte, ladder *failures.Ladder, clients guard.Clients, binds [3]failures.Mask) {
+		s := guard.Subject{Kind: kind, For: clients, Binds: binds}
+		s.Shard, s.Key, s.Ladder = shard, key, ladder
+		if kind == guard.OnPair {
+			s.Ends = 1
+		}
+		c.Add(s)
 	}
-	for status := range c.Binds {
-		c.Binds[status] = [4]failures.Mask{failures.Every, failures.Every, failures.Every, 0}
-	}
-	c.Binds[trusted.Privileged][guard.PairSubject] = failures.Every
+	add(guard.OnAddress, network, c.Address, around, guard.UnknownClient, every)
+	add(guard.OnNetwork, network, network, around, guard.UnknownClient, every)
+	add(guard.OnAccount, c.Account, c.Account, of, guard.UnknownClient, every)
+	known := [3]failures.Mask{trusted.Privileged: failures.Every}
+	add(guard.OnPair, c.Account, pairOf(c.Account, c.From), ofPair, guard.UnknownClient|guard.KnownAddress, known)
 	return c
+}
+
+// pairOf is the key of an account at a client.
+func pairOf(account, client [16]byte) (key [16]byte) {
+	for i := range key {
+		key[i] = account[i] ^ client[15-i]
+	}
+	return key
+}
+
+// by brings a device cookie along.
+func by(c *guard.Charge, device [16]byte, issued time.Time) *guard.Charge {
+	c.Device, c.Issued = device, issued
+	pair := *of(c, guard.OnPair)
+	pair.Key, pair.For = pairOf(c.Account, device), guard.KnownDevice
+	c.Add(pair)
+	return c
+}
+
+// of is the first subject of a kind, whether it counts or not.
+func of(c *guard.Charge, kind guard.SubjectKind) *guard.Subject {
+	all := c.Subjects()
+	return &all[slices.IndexFunc(all, func(s guard.Subject) bool { return s.Kind == kind })]
 }
 
 func begin(t testing.TB, s *redisstore.Store, c *guard.Charge) *guard.Charge {
@@ -70,7 +105,7 @@ func ask(ctx context.Context, s *redisstore.Store, c *guard.Charge) (err error) 
 func end(t testing.TB, s *redisstore.Store, c *guard.Charge, o guard.Outcome) *guard.Charge {
 	t.Helper()
 	if !begin(t, s, c).ID.Charged() {
-		t.Fatalf("refused: %+v", c.Usage)
+		t.Fatalf("blocked: %+v", c.Subjects())
 	}
 	must(t, s.Settle(t.Context(), *c, o))
 	return c
@@ -80,8 +115,11 @@ func end(t testing.TB, s *redisstore.Store, c *guard.Charge, o guard.Outcome) *g
 func counts(t testing.TB, s *redisstore.Store, c *guard.Charge) (n [4]int) {
 	t.Helper()
 	var usages [4]failures.Usage
-	subjects := c.Subjects()
-	must(t, redisstore.Counters{Store: s}.Read(t.Context(), subjects[:], usages[:], nil))
+	var subjects [4]failures.Subject
+	for i := range subjects {
+		subjects[i] = c.Subjects()[i].Subject
+	}
+	must(t, redisstore.CountersOf(s).Read(t.Context(), subjects[:], usages[:], nil))
 	for i := range usages {
 		n[i] = int(usages[i].Count)
 	}
@@ -139,10 +177,10 @@ func r1BurstOverThreeNodes(t *testing.T, on redisOf) {
 		}
 		all := 10 * (account % 2)
 		for n := range 101 { // each network once
-			all -= counts(t, nodes[0], attempt(account, 1000*account+5*n))[guard.NetworkSubject]
+			all -= counts(t, nodes[0], attempt(account, 1000*account+5*n))[1]
 		}
 		want(t, "charges of networks beyond those of the account", all, 0)
-		want(t, "charges of the account", counts(t, nodes[0], attempt(account, 1))[guard.AccountSubject], 10*(account%2))
+		want(t, "charges of the account", counts(t, nodes[0], attempt(account, 1))[2], 10*(account%2))
 	}
 }
 
@@ -153,8 +191,8 @@ func refusalLeavesNothing(t *testing.T, on redisOf) {
 	}
 	c := begin(t, s, attempt(1, 100))
 	want(t, "ID", c.ID, failures.ChargeID{})
-	want(t, "full", c.Usage[guard.AccountSubject].Over, failures.Mask(1))
-	want(t, "failed", c.Usage[guard.AccountSubject].Failed, failures.Mask(1))
+	want(t, "full", of(c, guard.OnAccount).Usage.Over, failures.Mask(1))
+	want(t, "failed", of(c, guard.OnAccount).Usage.Failed, failures.Mask(1))
 	want(t, "counts", counts(t, s, attempt(1, 100)), [4]int{0, 0, 10, 0})
 }
 
@@ -196,9 +234,7 @@ func knownPlaceHasABudget(t *testing.T, on redisOf) {
 func deviceVouchesUntilAReset(t *testing.T, on redisOf) {
 	s := on.node(t, redisstore.Options{})
 	at := func(address int, issued time.Time) *guard.Charge {
-		c := attempt(1, address)
-		c.Device, c.Issued = digest('d', 1), issued
-		return c
+		return by(attempt(1, address), digest('d', 1), issued)
 	}
 	issued := time.Now().Add(-time.Minute)
 	want(t, "place", begin(t, s, at(1, issued)).Place(), trusted.Key(digest('d', 1)))
@@ -229,8 +265,8 @@ func forgottenSpentPlaceIsToldHowLong(t *testing.T, on redisOf) {
 	here, there := on.node(t, redisstore.Options{Clock: clock.Now}), on.node(t, redisstore.Options{Clock: clock.Now})
 	at := func(address int) *guard.Charge {
 		c := attempt(1, address)
-		c.Now, c.Ladders[guard.AddressSubject] = clock.Now(), ladder(1, time.Hour)
-		c.Binds[trusted.Spent][guard.AddressSubject] = 0
+		c.Now, of(c, guard.OnAddress).Ladder = clock.Now(), ladder(1, time.Hour)
+		of(c, guard.OnAddress).Binds[trusted.Spent] = 0
 		return c
 	}
 	must(t, redisstore.Places{Store: here}.Spend(t.Context(), digest('a', 1), digest('i', 1), clock.Now()))
@@ -241,13 +277,11 @@ func forgottenSpentPlaceIsToldHowLong(t *testing.T, on redisOf) {
 	want(t, "refused by the account, which tells its places", begin(t, here, at(1)).ID.Charged(), false)
 	must(t, there.Forget(t.Context(), digest('a', 1), digest('i', 1), clock.Now()))
 	c := at(1)
-	for status := range c.Binds { // a challenge was solved
-		c.Binds[status][guard.AccountSubject] = 0
-	}
+	of(c, guard.OnAccount).Binds = [3]failures.Mask{} // a challenge was solved
 	begin(t, here, c)
 	want(t, "status", c.Status, trusted.Stranger)
 	want(t, "refused", c.ID.Charged(), false)
-	want(t, "told how long", c.Usage[guard.AddressSubject].FreeIn > 0, true)
+	want(t, "told how long", of(c, guard.OnAddress).Usage.FreeIn > 0, true)
 }
 
 // placesOf is the name of an account's places.
@@ -268,7 +302,9 @@ func knownOnlyChargesNoStranger(t *testing.T, on redisOf) {
 	end(t, s, attempt(1, 1), guard.Succeeded)
 	for address, status := range map[int]trusted.Status{1: trusted.Privileged, 2: trusted.Stranger} {
 		c := attempt(1, address)
-		c.KnownOnly = true
+		for i := range c.Subjects() {
+			c.Subjects()[i].For &^= guard.UnknownClient
+		}
 		begin(t, s, c)
 		want(t, "status", c.Status, status)
 		want(t, "charged", c.ID.Charged(), status == trusted.Privileged)
@@ -294,7 +330,7 @@ func closedAccountCostsNoTrip(t *testing.T, on redisOf) {
 	for n := range 100 {
 		c := begin(t, s, attempt(1, 300+n))
 		want(t, "charged", c.ID.Charged(), false)
-		want(t, "full", c.Usage[guard.AccountSubject].Failed, failures.Mask(1))
+		want(t, "full", of(c, guard.OnAccount).Usage.Failed, failures.Mask(1))
 	}
 	want(t, "trips", seen.trips.Load()-before, 0)
 	want(t, "answered", s.Closed(), 100)
@@ -305,7 +341,7 @@ func closedAccountCostsNoTrip(t *testing.T, on redisOf) {
 	if seen.trips.Load() == before {
 		t.Error("believed for longer than a second")
 	}
-	must(t, s.Clear(t.Context(), *attempt(1, 400)))
+	must(t, s.Clear(t.Context(), attempt(1, 400).Subjects()))
 	want(t, "charged at once when it was unlocked", begin(t, s, attempt(1, 400)).ID.Charged(), true)
 }
 
@@ -320,7 +356,7 @@ func closedAccountOpensInTime(t *testing.T, on redisOf) {
 	want(t, "charged", begin(t, s, attempt(1, 100)).ID.Charged(), false)
 	c := begin(t, s, attempt(1, 101))
 	want(t, "answered", s.Closed(), 1)
-	now.Advance(c.Usage[guard.AccountSubject].FreeIn)
+	now.Advance(of(c, guard.OnAccount).Usage.FreeIn)
 	want(t, "charged when it is free", begin(t, s, attempt(1, 102)).ID.Charged(), true)
 }
 
@@ -542,8 +578,8 @@ func TestMemoryOfAnAccountAndAnAddress(t *testing.T) {
 	for failed, most := range map[int]int64{1: 120, 10: 200, 100: 600} {
 		on.expire(t, client)
 		c := attempt(1, 1)
-		for i := range c.Ladders {
-			c.Ladders[i] = wide
+		for i := range c.Subjects() {
+			c.Subjects()[i].Ladder = wide
 		}
 		for range failed {
 			end(t, s, c, guard.Failed)

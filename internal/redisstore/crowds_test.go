@@ -52,8 +52,8 @@ func r30NobodysAddressIsNoPlace(t *testing.T, on redisOf) {
 	want(t, "status at home", begin(t, s, attempt(1, 1)).Status, trusted.Privileged)
 	nobodys := func(device int) *guard.Charge {
 		c := attempt(1, 1)
-		if c.Nobodys = true; device > 0 {
-			c.Device, c.Issued = digest('d', device), c.Now
+		if c.Address = (trusted.Key{}); device > 0 {
+			by(c, digest('d', device), c.Now)
 		}
 		return c
 	}
@@ -62,7 +62,7 @@ func r30NobodysAddressIsNoPlace(t *testing.T, on redisOf) {
 	want(t, "status of a device there", c.Status, trusted.Privileged)
 	want(t, "the device counts", c.AtDevice, true)
 	other := attempt(1, 2)
-	other.Nobodys = true
+	other.Address = trusted.Key{}
 	end(t, s, other, guard.Succeeded)
 	want(t, "status after a login at nobody's place", begin(t, s, attempt(1, 2)).Status, trusted.Stranger)
 }

@@ -36,7 +36,7 @@ type charged struct {
 func agreesWithMemory(t *testing.T, on redisOf) {
 	c := newClock()
 	client := on.open(t)
-	store := redisstore.Counters{Store: newStore(t, client, on.prefix, redisstore.Options{PendingFor: failurestest.PendingFor, Clock: c.Now})}
+	store := redisstore.CountersOf(newStore(t, client, on.prefix, redisstore.Options{PendingFor: failurestest.PendingFor, Clock: c.Now}))
 	rapid.Check(t, func(rt *rapid.T) {
 		on.expire(t, client)
 		memory, err := failures.NewMemory(failures.Config{

@@ -167,7 +167,7 @@ func countersContract(t *testing.T, on redisOf) {
 		c := newClock()
 		realm := on.realm()
 		s := newStore(t, client, realm.prefix, redisstore.Options{PendingFor: failurestest.PendingFor, Clock: c.Now})
-		return failurestest.Fixture{Store: redisstore.Counters{Store: s}, Advance: func(d time.Duration) {
+		return failurestest.Fixture{Store: redisstore.CountersOf(s), Advance: func(d time.Duration) {
 			if c.Advance(d); d > failurestest.Retain {
 				realm.expire(t, client)
 			}
@@ -212,7 +212,7 @@ func spentKeysLiveUntilTheEnd(t *testing.T, on redisOf) {
 
 // What was decided of a charge says nothing of another one with its stamp.
 func clearForgetsWhatWasDecided(t *testing.T, on redisOf) {
-	s := redisstore.Counters{Store: on.node(t, redisstore.Options{Clock: newClock().Now})}
+	s := redisstore.CountersOf(on.node(t, redisstore.Options{Clock: newClock().Now}))
 	one := []failures.Subject{{Ladder: ladder(1, time.Minute), Bind: failures.Every}}
 	var usage [1]failures.Usage
 	charge := func() failures.ChargeID {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"authguard/failures"
@@ -15,8 +16,15 @@ import (
 // the same scripts.
 
 // Counters are a Store's charges as a failures.Store. Subjects of one shard are
-// to stand together, and an attempt has two shards at most.
-type Counters struct{ *Store }
+// to stand together.
+type Counters struct {
+	*Store
+	// skews remember which subjects an ID was made for: a failures.Store is asked for some of them.
+	skews *sync.Map
+}
+
+// CountersOf are a store's.
+func CountersOf(s *Store) Counters { return Counters{s, new(sync.Map)} }
 
 var _ failures.Store = Counters{}
 
@@ -42,36 +50,41 @@ func (c Counters) Read(ctx context.Context, subjects []failures.Subject, usages 
 	return nil
 }
 
-// each makes a part of the subjects of each shard. It charges them or, if it is
-// asked what is used, reads.
+// each makes a charge of the subjects. It charges them or, if it is asked what is used, reads.
 func (c Counters) each(ctx context.Context, subjects []failures.Subject, usages []failures.Usage, used []failures.Used) (failures.ChargeID, error) {
 	if len(subjects) > maxSubjects || len(usages) < len(subjects) {
 		return failures.ChargeID{}, fmt.Errorf("%d subjects with %d usages; at most %d subjects, with as many usages",
 			len(subjects), len(usages), maxSubjects)
 	}
-	var parts []*part
-	sent := c.now()
-	for from := 0; from < len(subjects); {
-		to := from + 1
-		for to < len(subjects) && subjects[to].Shard == subjects[from].Shard {
-			to++
-		}
-		var reads *guard.Used
-		if used != nil {
-			reads = new(guard.Used)
-		}
-		p := c.newPart(reads, to-from)
-		p.first, p.subjects, p.usages = uint8(from), subjects[from:to], usages[from:to]
-		if used != nil {
-			p.used = used[from:to]
-		}
-		for i := range p.subjects {
-			c.add(p, &p.subjects[i], p.subjects[i].Key, p.subjects[i].Bind)
-		}
-		parts, from = append(parts, c.end(p)), to
+	charge := charged(failures.ChargeID{}, subjects)
+	t := &trip{Charge: &charge, what: charging}
+	if used != nil {
+		t.what, t.used = reading, new(guard.Used)
 	}
-	c.send(ctx, parts...)
-	return c.combine(ctx, sent, parts...)
+	err := c.try(ctx, t, false)
+	for i := range subjects {
+		usages[i] = charge.Subjects()[i].Usage
+		if used != nil {
+			used[i] = t.used[i]
+		}
+	}
+	if charge.ID.Charged() {
+		skews := map[failures.Key]int32{}
+		for i := range subjects {
+			skews[subjects[i].Key] = charge.ID.Skews[i]
+		}
+		c.skews.Store(charge.ID, skews)
+	}
+	return charge.ID, err
+}
+
+// charged is a charge of these subjects.
+func charged(id failures.ChargeID, subjects []failures.Subject) (c guard.Charge) {
+	for _, s := range subjects {
+		c.Add(guard.Subject{Subject: s, For: guard.EveryClient, Binds: [3]failures.Mask{s.Bind, s.Bind, s.Bind}})
+	}
+	c.ID = id
+	return c
 }
 
 // TakeBack implements failures.Store.
@@ -79,32 +92,54 @@ func (c Counters) TakeBack(ctx context.Context, id failures.ChargeID, subjects [
 	if !id.Charged() {
 		return nil
 	}
-	if err := c.takeBack(ctx, id, subjects); err != nil {
+	charge := charged(c.of(id, subjects), subjects)
+	all, _ := counted(&charge)
+	if err := c.takeBack(ctx, &charge, all); err != nil {
 		return fmt.Errorf("redisstore: taking back: %w", err)
 	}
 	return nil
+}
+
+// of is the ID for some of the subjects that were charged.
+func (c Counters) of(id failures.ChargeID, subjects []failures.Subject) failures.ChargeID {
+	own := failures.ChargeID{At: id.At}
+	for i := range subjects {
+		skews, _ := c.skews.Load(id)
+		of, _ := skews.(map[failures.Key]int32)
+		own.Skews[i] = of[subjects[i].Key]
+	}
+	return own
 }
 
 // Failed implements failures.Store. It writes nothing, and is remembered by
 // this node alone.
 func (c Counters) Failed(_ context.Context, id failures.ChargeID, subjects []failures.Subject) error {
 	if id.Charged() {
-		c.known.fail(id, subjects, c.pendingFor())
+		own := c.of(id, subjects)
+		for i := range subjects {
+			c.known.fail(stampOf(&own, i), subjects[i].Key, c.pendingFor())
+		}
 	}
 	return nil
 }
 
 // Clear implements failures.Store.
 func (c Counters) Clear(ctx context.Context, subjects []failures.Subject, what failures.Mask) error {
-	if what != failures.BackoffBit {
-		return c.clear(ctx, subjects)
+	for _, one := range subjects {
+		charge := charged(failures.ChargeID{At: 1}, []failures.Subject{one})
+		charge.Subjects()[0].Kind = guard.OnPair
+		if what != failures.BackoffBit {
+			if err := c.Store.Clear(ctx, charge.Subjects()); err != nil {
+				return err
+			}
+			continue
+		}
+		c.known.opened(one.Key)
+		if err := run(ctx, c.batcher.enqueue, c.takingBack(&charge, []uint8{0}, true)...); err != nil {
+			return err
+		}
 	}
-	var calls []*call
-	for i := range subjects {
-		calls = append(calls, c.takingBack(failures.ChargeID{At: 1}, subjects[i:i+1], &subjects[i])...)
-	}
-	c.known.opened(subjects...)
-	return run(ctx, c.batcher.enqueue, calls...)
+	return nil
 }
 
 // Places are a Store's places as a trusted.Store.
