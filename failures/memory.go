@@ -43,7 +43,7 @@ const (
 // bounded (R6): a key is dropped when its last charge is older than Retain and
 // never before. At the bound, a key that is not in memory yet shares its count with
 // others, so it finds less room than it has, never more. Beside the charges it
-// remembers the last wrong passwords of accounts ([Guess]), in a table of fixed
+// notes the last passwords of accounts ([Tag]), in a table of fixed
 // size that is not saved.
 type Memory struct {
 	shards  [shardCount]shard
@@ -55,7 +55,7 @@ type Memory struct {
 	epoch   int64 // Unix milliseconds at started
 	now     func() time.Time
 	owner   Key
-	guesses *guesses
+	tags    *tags
 
 	journaled bool // set before the first charge
 	journal   journal
@@ -74,7 +74,7 @@ func NewMemory(c Config) (*Memory, error) {
 	m := &Memory{
 		max: c.MaxBytes,
 		now: c.Now, owner: c.Owner,
-		guesses: new(guesses),
+		tags: new(tags),
 	}
 	m.retain.Store(millis(c.Retain))
 	m.pending.Store(millis(c.PendingFor))

@@ -31,7 +31,7 @@ type view struct {
 	showed     bool   // a one-time code came along
 	passed     bool   // and it is good: known once the attempt is charged
 	badPass    bool   // or it was not, and counts no more
-	guess      uint32 // stands for the password; see Charge
+	tag        uint32 // stands for the password; see Charge
 	// Of an attempt that is pretended to: what was counted before, and why it is.
 	before    [subjectCount]failures.Usage
 	atAside   [asideCount]failures.Usage // before the charge
@@ -125,7 +125,7 @@ func (g *Guard) look(a *Attempt, v *view) {
 	} else {
 		g.device(v, a.Devices)
 		if a.PasswordTag != 0 {
-			v.guess, v.Spray = g.digests.ofGuess(a.PasswordTag, &v.Account)
+			v.tag, v.Spray = g.digests.ofTag(a.PasswordTag, &v.Account)
 			v.SprayAccounts = v.rules.policy.Spray.Accounts
 		}
 	}
@@ -149,8 +149,8 @@ func (g *Guard) ofMode(v *view) {
 // bindAll says what stops the attempt, by what came along with it.
 func (v *view) bindAll() {
 	v.KnownOnly = v.asks() && !v.claimed && !v.showed
-	if v.Guess = v.guess; v.showed {
-		v.Guess = 0 // each guess of a one-time code counts
+	if v.Tag = v.tag; v.showed {
+		v.Tag = 0 // each guess of a verification code counts
 	}
 	v.Binds = &v.of().binds[v.lifts()]
 }

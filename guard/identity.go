@@ -93,14 +93,14 @@ func (g *Guard) Identity(client string) uint32 {
 	return max(1, uint32(siphash.Hash(g.digests.identity[0], g.digests.identity[1], []byte(client))))
 }
 
-// guessMask is as much of a password's digest as is kept (R23): 24 bits. Whoever
+// tagMask is as much of a password's digest as is kept (R23): 24 bits. Whoever
 // steals the key and a store finds sixty words in a dictionary of a thousand
-// million that may have been typed. A new guess is taken for one of an account's
+// million that may have been typed. A new password is taken for one of an account's
 // eight once in two million times.
-const guessMask = 1<<24 - 1
+const tagMask = 1<<24 - 1
 
-// guessKnown is set in everything that stands for a password, so that none is 0.
-const guessKnown = 1 << 24
+// tagKnown is set in everything that stands for a password, so that none is 0.
+const tagKnown = 1 << 24
 
 // Fingerprint is what an Attempt wants to recognise its password by: keyed by
 // the guard's secret, so that nobody else can find out what it was made from,
@@ -109,14 +109,14 @@ func (g *Guard) Fingerprint(password string) uint64 {
 	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
 }
 
-// ofGuess stands for a password at an account, and for the same password at every
+// ofTag stands for a password at an account, and for the same password at every
 // account alike. Without the key nobody makes the one out of the other.
-func (d *digester) ofGuess(fingerprint uint64, account *digest) (guess, spray uint32) {
+func (d *digester) ofTag(fingerprint uint64, account *digest) (tag, spray uint32) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], fingerprint)
-	spray = uint32(siphash.Hash(d.guess[0], d.guess[1], b[:])) & guessMask
-	own := uint32(siphash.Hash(d.guess[0], d.guess[1], account[:])) & guessMask
-	return spray ^ own | guessKnown, spray | guessKnown
+	spray = uint32(siphash.Hash(d.guess[0], d.guess[1], b[:])) & tagMask
+	own := uint32(siphash.Hash(d.guess[0], d.guess[1], account[:])) & tagMask
+	return spray ^ own | tagKnown, spray | tagKnown
 }
 
 // ofPair mixes two digests into one. Nobody without the secret knows either, so

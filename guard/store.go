@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"authguard/failures"
@@ -23,18 +22,18 @@ type Store interface {
 	// Begin finds out what the attempt's place is to its account and charges the
 	// attempt as if it had failed (R1): every subject that counts for such a
 	// place, or none if a rung that binds has no room. Check and change are one
-	// step. A place that has used up its budget is spent on the way, and the
+	// step. The password's tag is noted with the charge. A place that has used up its budget is spent on the way, and the
 	// attempt charged as a stranger's (R14). It returns the charge with ID, Repeat,
 	// Status, AtDevice and Usage filled in; the usage is that before the charge.
 	Begin(ctx context.Context, c Charge) (Charge, error)
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
-	// charges where they are. Succeeded takes the attempt's own charges back and
+	// charges where they are, unless the password was noted before, by an attempt
+	// whose charge stands: then the attempt's own are taken back (R28). Succeeded takes the attempt's own charges back and
 	// no other (R4), lets the pair's delay begin anew (R30) and makes the address
 	// privileged, or is ErrPlace if that alone is impossible, with trusted.ErrFull if
 	// there is no room. A Device that is not the attempt's place gets its cookie now, and
-	// is spent no more. Abandoned and Withdrawn take all charges back. A charge that
-	// other attempts with the same guess hold on to stays until the last of them is
-	// settled so.
+	// is spent no more. Abandoned and Withdrawn take all charges back, unless another
+	// attempt failed with the same password meanwhile and relies on them.
 	Settle(ctx context.Context, c Charge, o Outcome) error
 	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
 	// used, and changes nothing.
@@ -95,9 +94,9 @@ type Charge struct {
 	// KnownOnly charges nothing unless the place is privileged: everybody else
 	// has to solve a challenge first.
 	KnownOnly bool
-	// Guess stands for the password among the account's last wrong ones (R28):
-	// keyed and truncated. Zero: it is not known, and the attempt is charged.
-	Guess uint32
+	// Tag stands for the password among the account's last ones (R28): keyed and
+	// truncated. Zero: it is unknown.
+	Tag uint32
 	// Spray stands for the password at every account alike. Where strangers fail
 	// with it at SprayAccounts of them within a day, it is sprayed.
 	Spray         uint32
@@ -107,10 +106,8 @@ type Charge struct {
 	// address, and Status what the place is to the account.
 	AtDevice bool
 	Status   trusted.Status
-	// Repeat says that the password is one of the account's last wrong ones, or
-	// is just being looked at for another attempt. Such an attempt needs room
-	// like any other, and is charged nothing: it holds on to the charge of the
-	// first, which was made at ID.There.
+	// Repeat says that the password was noted before: it is one of the account's
+	// last wrong ones, or is being checked for another attempt.
 	Repeat bool
 	// Sprayed says that strangers try the password on many accounts, and that this
 	// place is a stranger's.
@@ -145,15 +142,15 @@ func (c *Charge) Place() trusted.Key {
 // Pair is the key of the account at a place.
 func (c *Charge) Pair(place trusted.Key) failures.Key { return failures.Key(ofPair(c.Account, place)) }
 
-// GuessAt stands for the password among those that were wrong at a privileged
+// TagAt stands for the password among those that were wrong at a privileged
 // place or, with any other status, at places of strangers. What the owner
 // mistypes at home is known there alone: a stranger who was charged nothing for
 // it would learn that it is close.
-func (c *Charge) GuessAt(place trusted.Key, status trusted.Status) uint32 {
-	if c.Guess == 0 || status != trusted.Privileged {
-		return c.Guess
+func (c *Charge) TagAt(place trusted.Key, status trusted.Status) uint32 {
+	if c.Tag == 0 || status != trusted.Privileged {
+		return c.Tag
 	}
-	return c.Guess ^ binary.LittleEndian.Uint32(place[:])&guessMask | failures.GuessScope
+	return c.Tag ^ binary.LittleEndian.Uint32(place[:])&tagMask | failures.TagScope
 }
 
 // Sprayable reports whether a wrong password counts towards spraying. At a
@@ -171,25 +168,16 @@ func (c *Charge) Miss(spray uint32) failures.Miss {
 
 // SprayOf turns what stands for a password at this account into what stands for
 // it at every account alike.
-func (c *Charge) SprayOf(guess uint32) uint32 { return guess ^ c.Guess ^ c.Spray }
+func (c *Charge) SprayOf(tag uint32) uint32 { return tag ^ c.Tag ^ c.Spray }
 
-// Held is the charge that the attempt made or, if it repeats a password, that of
-// the first who offered it.
-func (c *Charge) Held() failures.ChargeID {
-	if c.Repeat {
-		return failures.ChargeID{At: c.ID.There}
-	}
-	return c.ID
-}
-
-// guess is what the counters in memory know a password by.
-func (c *Charge) guess() failures.Guess {
+// tag is what the counters in memory know a password by.
+func (c *Charge) tag() failures.Tag {
 	place := c.Place()
-	return failures.Guess{Account: failures.Key(c.Account), Value: c.GuessAt(place, c.Status), Place: GuessPlace(place)}
+	return failures.Tag{Account: failures.Key(c.Account), Value: c.TagAt(place, c.Status), Place: TagPlace(place)}
 }
 
-// GuessPlace is the piece of a place's digest that a remembered guess keeps.
-func GuessPlace(place trusted.Key) uint16 { return binary.LittleEndian.Uint16(place[4:]) }
+// TagPlace is the piece of a place's digest that is noted with a tag.
+func TagPlace(place trusted.Key) uint16 { return binary.LittleEndian.Uint16(place[4:]) }
 
 // Bind are the rungs of a subject that stop the attempt.
 func (c *Charge) Bind(subject uint8) failures.Mask { return c.Binds[c.Status][subject] }
@@ -269,50 +257,17 @@ func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
 	var all [subjectCount]failures.Subject
 	c.subjects(&all)
 	first, last := c.Counted()
-	subjects, usages := all[first:last], c.Usage[first:last]
-	if c.Guess != 0 {
-		if c.Repeat = l.counters.Knows(c.guess()); c.Repeat {
-			return l.repeat(ctx, c, subjects, usages)
-		}
+	if first < last {
+		c.ID, err = l.counters.Charge(ctx, all[first:last], c.Usage[first:last])
 	}
-	if first == last {
-		return nil
-	}
-	if c.ID, err = l.counters.Charge(ctx, subjects, usages); err == nil && c.Guess != 0 && c.ID.Charged() {
-		if held, joined := l.counters.Note(c.guess(), c.ID); joined {
-			err = l.counters.TakeBack(ctx, c.ID, subjects)
-			c.ID, c.Repeat = held, true
-		}
+	if c.Repeat = false; c.Tag != 0 && err == nil {
+		c.Repeat = l.counters.Note(c.tag(), c.ID)
 	}
 	return err
 }
 
-// repeat lets the same guess go as far as a new one could, and charges it
-// nothing.
-func (l *Local) repeat(ctx context.Context, c *Charge, subjects []failures.Subject, usages []failures.Usage) error {
-	if len(subjects) == 0 {
-		return nil
-	}
-	if err := l.counters.Unwritten(); err != nil { // as a new one is answered (R27)
-		return err
-	}
-	if err := l.counters.Read(ctx, subjects, usages, nil); err != nil {
-		return err
-	}
-	for i := range subjects {
-		if usages[i].Over&subjects[i].Bind != 0 {
-			return nil
-		}
-	}
-	if id, joined := l.counters.Join(c.guess()); joined {
-		c.ID = id
-		return nil
-	}
-	return l.charge(ctx, c) // the first was taken back in this moment
-}
-
-// Note remembers the wrong password of an attempt that was charged elsewhere.
-func (l *Local) Note(c Charge) { l.counters.Note(c.guess(), c.ID) }
+// Note notes the password of an attempt that was charged elsewhere.
+func (l *Local) Note(c Charge) { l.counters.Note(c.tag(), c.ID) }
 
 // find asks for the places, the device before the address: others behind the
 // address can use up its budget, but not the device's.
@@ -358,31 +313,44 @@ func (l *Local) device(ctx context.Context, c *Charge) (trusted.Status, error) {
 
 // Settle implements Store.
 func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
-	if !c.ID.Charged() || c.Repeat && o == Failed {
+	if !c.ID.Charged() {
 		return nil
 	}
-	l.spray(&c, o)
 	first, last := c.Counted()
 	var all [subjectCount]failures.Subject
 	c.subjects(&all)
 	subjects := all[first:last]
-	if c.Guess != 0 && o != Failed {
-		subjects = l.dropGuess(&c, o, subjects)
+	if !l.takesBack(&c, o) {
+		l.spray(&c, Failed)
+		return l.counters.Failed(ctx, c.ID, subjects)
 	}
-	switch o {
-	case Succeeded:
-		remembered := l.remember(ctx, &c)
-		if err := errors.Join(
-			l.counters.TakeBack(ctx, c.Held(), subjects),
-			l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit),
-		); err != nil {
-			return err
-		}
-		return remembered
-	case Abandoned, Withdrawn:
-		return l.counters.TakeBack(ctx, c.Held(), subjects)
+	if o != Succeeded {
+		return l.counters.TakeBack(ctx, c.ID, subjects)
 	}
-	return l.counters.Failed(ctx, c.ID, subjects)
+	l.spray(&c, o)
+	remembered := l.remember(ctx, &c)
+	if err := errors.Join(
+		l.counters.TakeBack(ctx, c.ID, subjects),
+		l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit),
+	); err != nil {
+		return err
+	}
+	return remembered
+}
+
+// takesBack reports whether an attempt that ended so takes its charge back, and
+// notes what became of the password.
+func (l *Local) takesBack(c *Charge, o Outcome) bool {
+	switch {
+	case c.Tag == 0:
+	case o == Succeeded:
+		l.counters.Right(c.tag())
+	case o == Failed && c.Repeat:
+		return l.counters.Repeated(c.tag(), c.ID)
+	case o != Failed && !c.Repeat:
+		return l.counters.Withdrawn(c.tag(), c.ID)
+	}
+	return o != Failed
 }
 
 func (l *Local) remember(ctx context.Context, c *Charge) (err error) {
@@ -412,26 +380,11 @@ func (l *Local) spray(c *Charge, o Outcome) {
 	case !c.Sprayable():
 	case o == Failed:
 		l.Sprays.Add(c.Miss(c.Spray), c.SprayAccounts, c.Now)
-	case o == Succeeded && c.Guess != 0:
-		for _, guess := range l.counters.GuessesFrom(c.guess(), madeGoodWithin) {
-			l.Sprays.TakeBack(c.Miss(c.SprayOf(guess)))
+	case o == Succeeded && c.Tag != 0:
+		for _, tag := range l.counters.TagsFrom(c.tag(), madeGoodWithin) {
+			l.Sprays.TakeBack(c.Miss(c.SprayOf(tag)))
 		}
 	}
-}
-
-// dropGuess forgets a password that was right or not looked at. It returns those
-// of the subjects whose charge is to be taken back: what another attempt with
-// the same password relies on stays.
-func (l *Local) dropGuess(c *Charge, o Outcome, subjects []failures.Subject) []failures.Subject {
-	take, all := l.counters.Drop(c.guess(), c.Held(), c.Repeat, o == Succeeded)
-	if take && !all { // it was charged at another place
-		i := slices.IndexFunc(subjects, func(s failures.Subject) bool { return s.Key == failures.Key(c.Account) })
-		return subjects[i : i+1]
-	}
-	if !take {
-		return nil
-	}
-	return subjects
 }
 
 // Read implements Store.

@@ -18,7 +18,7 @@ type Ticket struct {
 	ended   *atomic.Int32 // 0, 1 plus the outcome, or settledFull; shared by all copies
 	rules   *rules
 	id      failures.ChargeID
-	guess   uint32
+	tag     uint32
 	spray   uint32
 	repeat  bool
 	sprayed bool // strangers try the password on many accounts
@@ -54,7 +54,7 @@ type Ticket struct {
 func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 	t.ended, t.rules, t.id, t.began = new(atomic.Int32), v.rules, v.ID, v.Now
 	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
-	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
+	t.tag, t.spray, t.repeat, t.sprayed, t.lacking = v.tag, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
 	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Integration, a.Address, a.Forwarded
 	t.reasons, t.failures, t.passed, t.pretended = d.Reasons, int32(v.ownFailures()), v.passed, v.Apart
 	t.asides, t.identity = v.Asides, v.identity
@@ -62,7 +62,7 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 
 // charge is what the attempt was charged.
 func (t *Ticket) charge() (c Charge) {
-	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
+	c.ID, c.Tag, c.Repeat, c.Status, c.Last = t.id, t.tag, t.repeat, t.status, subjectCount
 	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
 	c.Ladders, c.Binds, c.Apart, c.Asides = &t.rules.calm.ladders, &t.rules.binds[0], t.pretended, t.asides
 	c.Account, c.Address, c.Network = t.account, t.address, t.network

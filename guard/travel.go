@@ -50,7 +50,7 @@ const (
 type travelling struct {
 	Version, Flags               uint8
 	Failures                     int32 // of strangers for the account, before
-	Guess, Spray, Identity       uint32
+	Tag, Spray, Identity         uint32
 	Charge                       failures.ChargeID
 	Asides                       [asideCount]failures.ChargeID
 	Epoch, Nonce, Place, Address [16]byte
@@ -90,7 +90,7 @@ func (g *Guard) Seal(t *Ticket) string {
 	}
 	rand.Read(t.nonce[:])
 	fixed := travelling{
-		Version: ticketVersion, Failures: t.failures, Guess: t.guess, Spray: t.spray, Identity: t.identity, Charge: t.id,
+		Version: ticketVersion, Failures: t.failures, Tag: t.tag, Spray: t.spray, Identity: t.identity, Charge: t.id,
 		Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.from.As16(),
 	}
 	for i, aside := range t.asides {
@@ -203,7 +203,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	t = Ticket{
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
-		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray, identity: fixed.Identity,
+		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, tag: fixed.Tag, spray: fixed.Spray, identity: fixed.Identity,
 		sprayed: fixed.Flags&sprayedFlag != 0, lacking: fixed.Flags&lackingFlag != 0, pretended: fixed.Flags&pretendedFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {

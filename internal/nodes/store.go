@@ -172,7 +172,7 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
 	var unread [len(unbound)]failures.Usage
 	if id, err := s.config.Counters.Charge(ctx, unbound[first:last], unread[first:last]); err == nil {
 		c.ID.Node, c.ID.Here = s.node, id.At
-		if noted := *c; noted.Guess != 0 {
+		if noted := *c; noted.Tag != 0 {
 			noted.ID = id
 			s.local.Note(noted)
 		}
@@ -241,7 +241,7 @@ func divide(l *failures.Ladder, nodes int) *failures.Ladder {
 // Settle implements guard.Store. What another node has counted in its own memory
 // it alone can take back.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
-	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
+	if !c.ID.Charged() {
 		return nil
 	}
 	alone, mine := c.ID.Node != 0 && c.ID.Here == 0, c.ID.Node == s.node
@@ -285,8 +285,11 @@ func (s *Store) settleApart(ctx context.Context, c guard.Charge, o guard.Outcome
 		one.settled(o, c)
 		return s.tell(ctx, func(ctx context.Context) error { return one.tell(ctx, s.redis, s.now()) })
 	}
-	if o == guard.Failed || c.ID == elsewhere() && o != guard.Succeeded {
+	switch {
+	case c.ID == elsewhere() && o != guard.Succeeded, o == guard.Failed && !c.Repeat:
 		return nil
+	case o == guard.Failed:
+		return s.redis.Settle(ctx, c, o)
 	}
 	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, c, o) })
 }

@@ -31,13 +31,11 @@ type part struct {
 	usages   []failures.Usage
 	used     []failures.Used // if reading
 
-	looks    bool          // charges nothing, and yet needs room
-	password *guard.Charge // of an account, whose password can be recognised
+	password *guard.Charge // of an account, whose password has a tag
 
 	at      int64 // by the shard's clock
-	same    int64 // when the same password was charged, 0 if it was not
+	repeats bool  // the password's tag was noted before
 	made    bool
-	joined  bool // it holds on to that charge
 	refused bool
 	full    uint8 // subjects of which the charge fills a limit, as bits; see failures.ChargeID
 	status  trusted.Status
@@ -87,9 +85,6 @@ func (s *Store) try(ctx context.Context, c *guard.Charge, used *guard.Used, mayR
 	account, network := s.accountPart(c, used), (*part)(nil)
 	if !s.known.expects(c) {
 		network = s.networkPart(c, used, trusted.Stranger)
-		if network != nil && s.known.repeats(c) {
-			network.looks, network.args[0] = true, reading
-		}
 	}
 	s.send(ctx, account, network)
 	if account.err != nil {
@@ -117,20 +112,13 @@ func (s *Store) rightly(ctx context.Context, c *guard.Charge, used *guard.Used, 
 	wanted := first < min(last, guard.AccountSubject)
 	binds := c.Binds[c.Status]
 	same := [2]failures.Mask(binds[:]) == [2]failures.Mask(c.Binds[trusted.Stranger][:])
-	if network != nil && account.same != 0 && wanted && same {
-		_ = s.undo(ctx, network) // it is charged nothing, and yet needs room
-		return network
-	}
-	if network != nil && (!wanted || !same || network.looks) {
+	if network != nil && (!wanted || !same) {
 		// If this fails, the address has one failure more than it should.
 		_ = s.undo(ctx, network)
 		network = nil
 	}
 	if wanted && network == nil && !account.refused {
 		network = s.networkPart(c, used, c.Status)
-		if network != nil && account.same != 0 {
-			network.looks, network.args[0] = true, reading
-		}
 		s.send(ctx, network)
 	}
 	return network
@@ -153,8 +141,6 @@ func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id
 		if p.made {
 			stamp(&id, p)
 			id.Full |= p.full
-		} else if p.joined {
-			id.At, id.There = p.at, p.same
 		}
 	}
 	if err == nil && !refused {
@@ -193,18 +179,14 @@ func (s *Store) undo(ctx context.Context, parts ...*part) error {
 	defer cancel()
 	var calls []*call
 	for _, p := range parts {
-		if p == nil || !p.made && !p.joined {
+		if p == nil || !p.made {
 			continue
 		}
-		id := failures.ChargeID{At: p.at}
-		if p.joined {
-			id.At = p.same
+		undone := s.takingBack(failures.ChargeID{At: p.at}, p.subjects, nil)
+		if p.password != nil && !p.repeats {
+			s.noting(undone[0], p.password, unseen)
 		}
-		undone := s.takingBack(id, p.subjects, nil)
-		if p.password != nil {
-			s.dropping(undone[0], p.password, !p.joined, false)
-		}
-		p.made, p.joined, calls = false, false, append(calls, undone...)
+		p.made, calls = false, append(calls, undone...)
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return fmt.Errorf("taking back half a charge: %w", err)
@@ -240,20 +222,31 @@ func (s *Store) accountPart(c *guard.Charge, used *guard.Used) *part {
 	if c.KnownOnly {
 		only = 1
 	}
+	if c.Tag != 0 {
+		p.keys = append(p.keys, s.tagsKey(c.Account))
+	}
 	p.keys = append(p.keys, s.placesKey(c.Account))
 	p.args = append(p.args, only, s.since(c.Now))
 	for i := range places {
 		p.args = append(p.args, places[i].asked[:], places[i].issued)
 	}
-	if c.Guess != 0 {
+	if c.Tag != 0 {
 		p.password = c
-		p.keys, p.args = append(p.keys, s.guessesKey(c.Account)), append(p.args, c.Guess)
+		p.args = append(p.args, tagBytes(c.Tag))
 		for i := range places {
-			p.args = append(p.args, c.GuessAt(places[i].key, trusted.Privileged))
+			p.args = append(p.args, tagBytes(c.TagAt(places[i].key, trusted.Privileged)))
 		}
-		p.args = append(p.args, guard.GuessPlace(places[len(places)-1].key))
+		p.args = append(p.args, placeBytes(places[len(places)-1].key))
 	}
 	return s.end(p)
+}
+
+// tagBytes are a tag as the scripts have it.
+func tagBytes(tag uint32) []byte { return binary.LittleEndian.AppendUint32(nil, tag) }
+
+// placeBytes are the piece of a place's digest that is noted with a tag.
+func placeBytes(place trusted.Key) []byte {
+	return binary.LittleEndian.AppendUint16(nil, guard.TagPlace(place))
 }
 
 // A place is a device or an address.
@@ -277,7 +270,7 @@ func placesOf(c *guard.Charge) []place {
 
 // found notes what the account's part says of the place.
 func (p *part) found(c *guard.Charge, used *guard.Used) {
-	c.AtDevice, c.Status, c.Repeat = p.place < len(placesOf(c)), p.status, p.same != 0
+	c.AtDevice, c.Status, c.Repeat = p.place < len(placesOf(c)), p.status, p.repeats
 	first, last := c.Counted()
 	if first = max(first, guard.AccountSubject); first < last {
 		p.counts(c, used, first, last)
@@ -345,9 +338,7 @@ func (p *part) read() {
 	}
 	p.at = max(head[0], -head[0])
 	p.refused = head[0] < 0
-	p.same = head[4]
-	made := head[0] > 0 && p.what == charging && !p.looks
-	p.made, p.joined = made && p.same == 0, made && p.same != 0
+	p.repeats, p.made = head[4] == 1, head[0] > 0 && p.what == charging
 	p.status, p.place, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
 }
 
@@ -372,8 +363,6 @@ func (s *Store) fill(p *part, sent time.Time) {
 		}
 		if p.what == reading {
 			subject.Tally(charges, uint32(p.at), cleared.fresh(charges), &p.used[i])
-		} else if p.looks {
-			p.refused = p.refused || out.Over&subject.Bind != 0
 		} else if out.Failed&subject.Bind != 0 {
 			s.known.close(subject, certain, cleared, uint32(p.at), sent)
 		}

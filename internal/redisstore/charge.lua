@@ -4,9 +4,9 @@
 --
 -- KEYS  1 to n   a key for each subject; if places are asked for, the first is
 --                the account's, and the others are of the pairs with the places
---       n+1      the account's places (places.lua), if they are asked for
---       n+2      the account's last wrong passwords, if that of the attempt can
---                be recognised (takeback.lua)
+--       n+1      the tags of the account's last passwords, if that of the attempt
+--                has one
+--       last     the account's places (places.lua), if they are asked for
 -- ARGV  1        charge, or read to change nothing
 --       2        n
 --       3        how long a charge may be taken back, in milliseconds
@@ -26,28 +26,27 @@
 --       +3, +4   a place and when its cookie was issued, 0 for an address; then
 --                perhaps another: the first that is privileged counts, else the
 --                last
---       then, if the password can be recognised:
---       +1       what stands for it if the place turns out to be a stranger's
---       +2       what stands for it at the one place, and perhaps
---       +3       at the other, if that is privileged
+--       then, if the password has a tag:
+--       +1       its tag if the client turns out to be unknown
+--       +2       its tag for the one place, and perhaps
+--       +3       for the other, if that is privileged
 --       +4       a piece of the last place
 --       last     the time in milliseconds; '' is Redis's own
 --
 -- Answer: the time, negative if there was no room, 0 if nothing counts; the
 -- status (0 stranger, 1 privileged, 2 spent); the number of the place that
--- counts; 1 if anything is known of the account's places; when the same password
--- was charged, 0 if it was not: the attempt then needs room and is charged
--- nothing; then of each subject
--- that counts what was there before: how many charges its longest window holds,
+-- counts; 1 if anything is known of the account's places; 1 if the password's tag
+-- was noted before; then of each subject that counts what was there before: how many charges its longest window holds,
 -- as -1 - n if this charge fills a rung; or, if a rung is full, the charges. If
 -- there was no room, all places and their scores follow.
 --
 -- A subject's value is its newest charges, oldest first, each the low 32 bits
 -- of its milliseconds, little endian. If its backoff was let begin anew, a head of
 -- five bytes stands before them: 'c' and the newest charge of that moment, from which
--- on back none counts for the backoff. A wrong password is 12 bytes: what stands
--- for it; when it was charged, likewise; the piece of its place; how many attempts
--- hold on to that charge.
+-- on back none counts for the backoff. A note of a tag is 11 bytes: the tag, of
+-- which the last byte says whether it is a known client's; when it was charged,
+-- likewise; the piece of its place; 1 if another attempt relies on that charge. The
+-- oldest note stands first.
 
 local call, num, sub = redis.call, struct.unpack, string.sub
 local wrap, spare, slack = 4294967296, 8, 1000
@@ -60,12 +59,13 @@ end
 -- Which place is it, and what counts?
 local status, place, known, counted = 0, 0, 0, nil
 local after = 4 + 2 * n + 2 * n -- the places' arguments
+local tagged = #KEYS > n + 1
 if #KEYS > n then
   local first, members = 4 + 2 * n, { 'r' }
   for i = first + 2, after - 2, 2 do
     members[#members + 1], members[#members + 2] = ARGV[i], ARGV[i] .. 's'
   end
-  local scores, since = call('ZMSCORE', KEYS[n + 1], unpack(members)), tonumber(ARGV[first + 1])
+  local scores, since = call('ZMSCORE', KEYS[#KEYS], unpack(members)), tonumber(ARGV[first + 1])
   if scores[1] then known = 1 end
   for i = 2, #members, 2 do
     place = i / 2
@@ -82,61 +82,55 @@ if #KEYS > n then
   counted = status == 1 and { 1 + place } or { 1, 1 + place }
 end
 
--- Is the password one of the account's last wrong ones? It is for a day, and
--- until an attempt can no longer be settled it makes room for no other.
-local guess, guesses, same, since = nil, '', nil, 0
-local life, young, kept, scope = 86400000, 360000, 8, 33554432
-local function guessAt(i)
-  local one = {}
-  one.value, one.at, one.place, one.holders = struct.unpack('<I4I4I2I2', guesses, i)
-  one.value = one.value % 67108864 -- above that a mark of takeback.lua
-  return one
+-- What is charged, and which passwords were noted? A clock that went back stands
+-- still.
+local values = call('MGET', unpack(KEYS, 1, tagged and n + 1 or n))
+if not counted then
+  counted = {}
+  for i = 1, n do counted[i] = i end
 end
-if #KEYS > n + 1 then
-  guess = tonumber(ARGV[after + (status == 1 and place or 0)])
-  guesses = call('GET', KEYS[n + 2]) or ''
-  for i = 1, #guesses, 12 do
-    local one = guessAt(i)
-    if one.value == guess and (now - one.at) % wrap <= life then
-      same, since = i, now - (now - one.at) % wrap
-    end
+for _, i in ipairs(counted) do
+  if values[i] then
+    local ahead = (num('<I4', values[i], #values[i] - 3) - now) % wrap
+    if ahead < wrap / 2 then now = now + ahead end
+  end
+end
+
+-- A tag is known for a day, and makes room for no other until its attempt can no
+-- longer be settled.
+local tag, notes, repeats = nil, tagged and values[n + 1] or '', 0
+local size, life, young, kept = 11, 86400000, 360000, 8
+local function noted(i) return (now - num('<I4', notes, i + 4)) % wrap end
+if tagged then
+  tag = ARGV[after + (status == 1 and place or 0)]
+  while notes ~= '' and noted(1) > life do notes = sub(notes, size + 1) end
+  for i = 1, #notes, size do
+    if sub(notes, i, i + 3) == tag then repeats = 1 end
   end
 end
 if #KEYS > n and status ~= 1 and ARGV[4 + 2 * n] == '1' then
-  return { 0, status, place, known, since }
+  return { 0, status, place, known, repeats }
 end
 
--- hold notes one more attempt that relies on the charge of the same password.
-local function hold()
-  local one = guessAt(same)
-  if one.holders < 65535 and ((now - one.at) % wrap <= young or one.holders == 1) then
-    call('SETRANGE', KEYS[n + 2], same + 9, struct.pack('<I2', one.holders + 1))
-  end
-end
-
--- note remembers the password, if there is room among the account's others.
+-- note adds the tag, if there is room among those of its kind: of the account's
+-- known or unknown clients. Those on which no other attempt relies make room first,
+-- and of these the oldest.
 local function note()
-  local own, out, size = 0, nil, 0
-  local rest = {}
-  for i = 1, #guesses, 12 do
-    local one, age = guessAt(i), nil
-    age = (now - one.at) % wrap
-    if age <= life then
-      rest[#rest + 1] = sub(guesses, i, i + 11)
-      if (one.value >= scope) == (guess >= scope) then
+  if #notes >= size * kept then
+    local own, first = 0, nil
+    for i = 1, #notes, size do
+      if sub(notes, i + 3, i + 3) == sub(tag, 4) then
         own = own + 1
-        -- Those that never came again go first, and of these the oldest.
-        local worth = (one.holders > 1 and wrap or 0) - age
-        if age > young and (not out or worth < size) then out, size = #rest, worth end
+        local better = not first or sub(notes, i + 10, i + 10) < sub(notes, first + 10, first + 10)
+        if better and noted(i) > young then first = i end
       end
     end
+    if own >= kept then
+      if not first then return end
+      notes = sub(notes, 1, first - 1) .. sub(notes, first + size)
+    end
   end
-  if own >= kept then
-    if not out then return end
-    table.remove(rest, out)
-  end
-  rest[#rest + 1] = struct.pack('<I4I4I2I2', guess, now % wrap, tonumber(ARGV[after + n]), 1)
-  call('SET', KEYS[n + 2], table.concat(rest), 'PX', life)
+  call('SET', KEYS[n + 1], notes .. tag .. struct.pack('<I4', now % wrap) .. ARGV[after + n] .. '\0', 'PX', life)
 end
 
 -- judge returns the charges to keep; how many lie in the longest window, or
@@ -205,17 +199,7 @@ local function judge(head, s, lives, ladder)
   return s, before, binds
 end
 
-local values, answer, room = call('MGET', unpack(KEYS, 1, n)), { now, status, place, known, since }, true
-if not counted then
-  counted = {}
-  for i = 1, n do counted[i] = i end
-end
-for _, i in ipairs(counted) do
-  if values[i] then -- a clock that went back stands still
-    local ahead = (num('<I4', values[i], #values[i] - 3) - now) % wrap
-    if ahead < wrap / 2 then now = now + ahead end
-  end
-end
+local answer, room = { now, status, place, known, repeats }, true
 for k, i in ipairs(counted) do
   local head, s, before, binds = '', values[i] or '', 0, false
   if #s % 4 == 1 then head, s = sub(s, 1, 5), sub(s, 6) end
@@ -227,14 +211,10 @@ answer[1] = now
 if ARGV[1] == 'read' then return answer end
 if not room then
   answer[1] = -now
-  if #KEYS > n then answer[#answer + 1] = call('ZRANGE', KEYS[n + 1], 0, -1, 'WITHSCORES') end
+  if #KEYS > n then answer[#answer + 1] = call('ZRANGE', KEYS[#KEYS], 0, -1, 'WITHSCORES') end
   return answer
 end
-if same then
-  hold()
-  return answer
-end
-if guess then note() end
+if tagged and repeats == 0 then note() end
 local at = struct.pack('<I4', now % wrap)
 for _, i in ipairs(counted) do
   call('SET', KEYS[i], values[i] .. at, 'PX', ARGV[2 + 2 * i])

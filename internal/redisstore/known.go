@@ -39,9 +39,6 @@ type known struct {
 	closed   *lru.Cache[failures.Key, shut]
 	accounts *lru.Cache[trusted.Key, placesAt]
 	answered atomic.Uint64
-	// guesses are passwords that were known to be wrong: their networks need
-	// room, and no charge.
-	guesses *lru.Cache[guess, struct{}]
 	// ladders are as charge.lua wants them.
 	ladders *lru.Cache[bound, ladderArgs]
 
@@ -71,21 +68,9 @@ func newKnown() *known {
 	return &known{
 		privileged: cache[placeOf, struct{}](), closed: cache[failures.Key, shut](),
 		accounts: cache[trusted.Key, placesAt](), ladders: cache[bound, ladderArgs](),
-		failed: cache[failures.Key, decided](), guesses: cache[guess, struct{}](),
+		failed: cache[failures.Key, decided](),
 	}
 }
-
-// A guess is what stands for a password at an account.
-type guess struct {
-	account trusted.Key
-	value   uint32
-}
-
-func guessOf(c *guard.Charge) guess { return guess{c.Account, c.GuessAt(c.Place(), c.Status)} }
-
-// repeats reports whether the password was one of the account's wrong ones, as
-// long as the attempt is taken for a stranger's.
-func (k *known) repeats(c *guard.Charge) bool { return c.Guess != 0 && k.guesses.Contains(guessOf(c)) }
 
 func cache[K comparable, V any]() *lru.Cache[K, V] {
 	made, _ := lru.New[K, V](remembered) // fails for a size below 1 only
@@ -104,11 +89,6 @@ func (k *known) learn(c *guard.Charge, account *part, sent time.Time) {
 		k.privileged.Add(place, struct{}{})
 	} else {
 		k.privileged.Remove(place)
-	}
-	if c.Repeat {
-		k.guesses.Add(guessOf(c), struct{}{})
-	} else if c.Guess != 0 {
-		k.guesses.Remove(guessOf(c))
 	}
 	if all := account.told[min(len(account.subjects), len(account.told)):]; len(all) > 0 {
 		k.accounts.Add(c.Account, placesAt{recordOf(all[0]), sent})
@@ -134,7 +114,6 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 	}
 	if refused {
 		k.answered.Add(1)
-		c.Repeat = k.repeats(c)
 	}
 	return refused
 }

@@ -12,7 +12,7 @@ import "encoding/base64"
 //	asked        the subjects at which attempts wait (ask.lua): a sorted set
 //	crowds       the addresses that too many share: a sorted set
 //	{S}d, {S}Kd  which young charges of a subject have failed (decided.go): a hash
-//	{S}w         the last wrong passwords of account S, for a day: 24 bits of each
+//	{S}w         the tags of the last passwords of account S, for a day: 24 bits of each
 //	c:ID         a challenge that was used up
 //	s:ID         a ticket of the decision API that was settled
 //	lifeN        a random text for as long as Redis keeps what it knows (site.go)
@@ -35,7 +35,7 @@ import "encoding/base64"
 //
 // Charges are a string of the newest (charge.lua; 5 bytes more where a login has let
 // the delay of a pair with failures begin anew), which lives as long as its
-// ladder's longest window and a second. Wrong passwords are a string, too. Places
+// ladder's longest window and a second. Tags are a string, too. Places
 // are a sorted set with two members for each (places.lua), which lives as long as a
 // privilege; an account that is known always has one.
 const (
@@ -68,7 +68,7 @@ func (s *Store) sharersKey(address [16]byte) string {
 	return string(append(s.shardKey(address), 'v'))
 }
 
-func (s *Store) guessesKey(account [16]byte) string {
+func (s *Store) tagsKey(account [16]byte) string {
 	return string(append(s.shardKey(account), 'w'))
 }
 

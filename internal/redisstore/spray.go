@@ -67,7 +67,7 @@ func (s *Store) missed(c *guard.Charge) {
 // place before was mistyped.
 func (s *Store) madeGood(c *guard.Charge, reply any) {
 	values, _ := reply.([]any)
-	for i := 2; i < len(values) && c.Sprayable(); i++ {
+	for i := 1; i < len(values) && c.Sprayable(); i++ {
 		value, _ := values[i].(int64)
 		s.misses.add(c.SprayAccounts, told{c.Miss(c.SprayOf(uint32(value))), true})
 	}

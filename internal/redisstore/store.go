@@ -153,28 +153,28 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 // Closed is how many attempts were refused without asking Redis.
 func (s *Store) Closed() uint64 { return s.known.answered.Load() }
 
-// Settle implements guard.Store. A failure is written only if its charge filled a
-// limit (decided.go): the charge is there already.
-func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
-	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
+// Settle implements guard.Store. A failure is written in two cases only, since the
+// charge is there already: its charge filled a limit (decided.go), or it repeats a
+// password. If Redis fails then, the password counts once more.
+func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (err error) {
+	if !c.ID.Charged() {
 		return nil
 	}
 	all := c.Subjects()
 	first, last := c.Counted()
-	var err error
-	switch o {
-	case guard.Succeeded:
+	stands := o == guard.Failed
+	switch {
+	case o == guard.Succeeded:
 		err = s.succeeded(ctx, &c, all[first:last], &all[guard.PairSubject])
-	case guard.Abandoned, guard.Withdrawn:
-		err = s.withdraw(ctx, &c, all[first:last])
-	default:
-		s.missed(&c)
-		s.known.fail(c.ID, all[first:last], s.pendingFor())
-		for i := first; i < last; i++ {
-			if c.ID.Full&(1<<i) != 0 {
-				_ = s.publish(ctx, all[i].Shard, all[i].Key) // else an attempt asks for it
-			}
+	case o != guard.Failed:
+		stands, err = s.withdraw(ctx, &c, all[first:last], unseen)
+	case c.Repeat:
+		if back, failed := s.withdraw(ctx, &c, all[first:last], wrong); failed == nil {
+			stands = back
 		}
+	}
+	if stands {
+		s.failed(ctx, &c, all[:], first, last)
 	}
 	if err != nil {
 		return fmt.Errorf("redisstore: settling: %w", err)
@@ -182,14 +182,26 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	return nil
 }
 
-// succeeded is one trip. The pair is charged always, and its delay begins anew.
-func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failures.Subject, pair *failures.Subject) error {
-	n := 0
-	for n < len(charged) && charged[n].Shard != pair.Shard {
-		n++
+// failed notes a charge that stands.
+func (s *Store) failed(ctx context.Context, c *guard.Charge, all []failures.Subject, first, last uint8) {
+	s.missed(c)
+	s.known.fail(c.ID, all[first:last], s.pendingFor())
+	for i := first; i < last; i++ {
+		if c.ID.Full&(1<<i) != 0 {
+			_ = s.publish(ctx, all[i].Shard, all[i].Key) // else an attempt asks for it
+		}
 	}
-	account := s.takingBack(c.Held(), charged[n:], pair)[0]
-	calls := []*call{account}
+}
+
+// succeeded is one trip. The pair is charged always, and its delay begins anew.
+func (s *Store) succeeded(
+	ctx context.Context, c *guard.Charge, charged []failures.Subject, pair *failures.Subject,
+) error {
+	calls := s.takingBack(c.ID, charged, pair)
+	account := calls[len(calls)-1]
+	if c.Tag != 0 {
+		s.noting(account, c, right)
+	}
 	var known []change
 	if !c.Nobodys {
 		known = append(known, change{what: remember, place: c.Address, at: c.Now.UnixMilli()})
@@ -201,17 +213,10 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 	if len(known) > 0 {
 		calls = append(calls, places)
 	}
-	if !c.Repeat { // else whoever was charged takes that back
-		calls = append(calls, s.takingBack(c.ID, charged[:n], nil)...)
-	}
-	if c.Guess != 0 {
-		s.dropping(account, c, !c.Repeat, true)
-		s.known.guesses.Remove(guessOf(c))
-	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
-	if c.Guess != 0 {
+	if c.Tag != 0 {
 		s.madeGood(c, account.reply)
 	}
 	s.known.opened(charged...)
@@ -228,41 +233,43 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 // full reports whether places.lua found no room to remember a place.
 func full(c *call) bool { return c.reply == int64(0) }
 
-// dropping makes a call that takes back an account's charge say what became of
-// the password.
-func (s *Store) dropping(one *call, c *guard.Charge, own, right bool) {
-	whose, how := "same", "unseen"
-	if own {
-		whose = "own"
-	}
-	if right {
-		how = "right"
-	}
-	place := c.Place()
+// What became of a password, for takeback.lua.
+const (
+	wrong  = "wrong"
+	right  = "right"
+	unseen = "unseen"
+)
+
+// noting makes a call that takes back an account's charge say what became of the
+// password.
+func (s *Store) noting(one *call, c *guard.Charge, what string) {
 	if len(one.args) == 1 {
 		one.args = append(one.args, "") // no backoff begins anew
 	}
-	one.keys = append(one.keys, s.guessesKey(c.Account))
-	one.args = append(one.args, c.GuessAt(place, c.Status), whose, how, guard.GuessPlace(place), s.clock())
+	one.keys = append(one.keys, s.tagsKey(c.Account))
+	one.args = append(one.args, tagBytes(c.TagAt(c.Place(), c.Status)), what, placeBytes(c.Place()), s.clock())
 }
 
-// withdraw takes back the charge of an attempt whose password was not looked at,
-// unless other attempts with the same one rely on it: the account's part knows.
-func (s *Store) withdraw(ctx context.Context, c *guard.Charge, charged []failures.Subject) error {
-	first := slices.IndexFunc(charged, func(one failures.Subject) bool { return one.Shard == failures.Key(c.Account) })
-	if c.Guess == 0 || first < 0 {
-		return s.takeBack(ctx, c.ID, charged)
+// withdraw takes back an attempt's charge, unless the script for the account says
+// that it stands: see failures.Memory.Repeated and Withdrawn.
+func (s *Store) withdraw(
+	ctx context.Context, c *guard.Charge, charged []failures.Subject, what string,
+) (stands bool, err error) {
+	if c.Tag == 0 || what == unseen && c.Repeat {
+		return false, s.takeBack(ctx, c.ID, charged)
 	}
-	account := s.takingBack(c.Held(), charged[first:], nil)[0]
-	s.dropping(account, c, !c.Repeat, false)
+	of := failures.Key(c.Account)
+	first := slices.IndexFunc(charged, func(one failures.Subject) bool { return one.Shard == of })
+	account := s.takingBack(c.ID, charged[first:], nil)[0]
+	s.noting(account, c, what)
 	if err := run(ctx, s.batcher.enqueue, account); err != nil {
-		return err
+		return false, err
+	}
+	if answer, _ := account.reply.([]any); len(answer) == 0 || answer[0] != int64(1) {
+		return true, nil
 	}
 	s.known.opened(charged[first:]...)
-	if told, _ := account.reply.([]any); c.Repeat || len(told) < 2 || told[0] != int64(1) || told[1] != int64(1) {
-		return nil
-	}
-	return s.takeBack(ctx, c.ID, charged[:first])
+	return false, s.takeBack(ctx, c.ID, charged[:first])
 }
 
 // Read implements guard.Store.
