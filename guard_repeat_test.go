@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,21 +216,44 @@ func TestR28ARepeatPassesNothingThatANewPasswordWouldNot(t *testing.T) {
 	})
 }
 
+// They wait for each other like different ones: no more are checked at once than
+// would be of these.
 func TestR28FiveHundredOfTheSameAtOnceAreOneGuess(t *testing.T) {
 	t.Parallel()
-	for name, from := range map[string]func(int) string{
-		"from one address": func(int) string { return nowhere },
-		"from a hundred":   func(i int) string { return address(i % 100) },
+	for name, one := range map[string]struct {
+		from func(int) string
+		most int64 // checked at once
+	}{
+		"from one address": {func(int) string { return nowhere }, 3}, // the pair's delay begins
+		"from a hundred":   {func(i int) string { return address(i % 100) }, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 5 {
 				synctest.Test(t, func(t *testing.T) {
 					w := world.New(t, world.Options{Running: true})
-					w.CheckTakes = 100 * time.Millisecond
-					burst(500, 200, func(i int) { w.Offer(t, "alice", from(i), "stale") })
-					if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 1 || w.Checked("alice") != 500 {
-						t.Errorf("%d counted of %d checked, want 1 of 500", got, w.Checked("alice"))
+					var checking, most, checked atomic.Int64
+					burst(500, 100, func(i int) { // so many may wait at one address
+						a := world.From("alice", one.from(i))
+						a.PasswordTag = w.Fingerprint("stale")
+						_, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) {
+							now := checking.Add(1)
+							for was := most.Load(); was < now && !most.CompareAndSwap(was, now); was = most.Load() {
+							}
+							time.Sleep(20 * time.Millisecond)
+							checking.Add(-1)
+							checked.Add(1)
+							return false, nil
+						})
+						if ok || err != nil {
+							t.Errorf("%v, %v", ok, err)
+						}
+					})
+					if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 1 {
+						t.Errorf("%d counted, want 1", got)
+					}
+					if checked.Load() != 500 || most.Load() != one.most {
+						t.Errorf("%d were checked, %d at once; want 500 and %d", checked.Load(), most.Load(), one.most)
 					}
 				})
 			}
@@ -251,59 +275,71 @@ func TestR28FiveHundredDifferentOnesGetExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// A charge that others rely on stays for as long as one of them may be wrong,
-// and goes with the last of them. Otherwise an attempt that is always withdrawn
-// would carry any number of free guesses past R1.
-func TestR28TheFirstOfThemCannotWithdrawTheChargeOfTheOthers(t *testing.T) {
+// Attempts that offer the same password at once, in every order and however they end: a
+// wrong one is charged once, also if the first of them withdraws. Otherwise an attempt
+// that is always withdrawn would carry any number of free guesses past R1.
+func TestR28AttemptsAtOnceWithOnePasswordAreOneGuess(t *testing.T) {
 	t.Parallel()
-	const (
-		abandoned = guard.Abandoned
-		failed    = guard.Failed
-		succeeded = guard.Succeeded
-	)
-	for _, c := range []struct {
-		outcomes []guard.Outcome // of attempts begun together, in the order in which they end
-		left     int
-	}{
-		{[]guard.Outcome{abandoned}, 0},
-		{[]guard.Outcome{abandoned, failed}, 1},
-		{[]guard.Outcome{abandoned, abandoned}, 0},
-		{[]guard.Outcome{abandoned, abandoned, failed}, 1},
-		{[]guard.Outcome{abandoned, succeeded}, 0},
-		{[]guard.Outcome{failed, abandoned}, 1},
-		{[]guard.Outcome{failed, failed, failed}, 1},
-		{[]guard.Outcome{succeeded, succeeded}, 0},
-		{[]guard.Outcome{succeeded, abandoned}, 0},
-		{[]guard.Outcome{abandoned, succeeded, succeeded, abandoned}, 0},
-	} {
-		t.Run(fmt.Sprint(c.outcomes), func(t *testing.T) {
-			t.Parallel()
-			each(t, world.Options{}, func(t *testing.T, w *world.World) {
-				ctx := context.Background()
-				var tickets []guard.Ticket
-				for range c.outcomes {
-					a := world.From("alice", nowhere)
-					a.PasswordTag = w.Fingerprint("the same")
-					d, err := w.Begin(ctx, a)
-					if err != nil || d.Action != guard.Proceed {
-						t.Fatalf("%v, %v", d.Action, err)
+	const never = guard.Outcome(255)
+	names := map[guard.Outcome]string{guard.Failed: "failed", guard.Abandoned: "abandoned", guard.Succeeded: "succeeded", never: "never settled"}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		account := 0
+		story := func(left int, order []int, outcomes ...guard.Outcome) {
+			t.Helper()
+			account++
+			w.Clock.Advance(time.Minute) // CAPTCHA mode stays off
+			name, ctx := fmt.Sprint("person", account), context.Background()
+			var tickets []guard.Ticket
+			for i := range outcomes {
+				a := world.From(name, address(10*account+i))
+				a.PasswordTag = w.Fingerprint("the same of " + name)
+				d, err := w.Begin(ctx, a)
+				if err != nil || d.Action != guard.Proceed {
+					t.Fatalf("%v, %v", d.Action, err)
+				}
+				tickets = append(tickets, d.Ticket)
+			}
+			what := ""
+			for _, i := range order {
+				what += fmt.Sprintf(", %d %s", i, names[outcomes[i]])
+				if outcomes[i] == never {
+					continue
+				}
+				if err := w.Settle(ctx, tickets[i], outcomes[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// As another unknown client sees it: after a login an address is known.
+			if got := used(t, w, name, address(10*account+9), guard.OnAccount); got != left {
+				t.Errorf("%s: the account has %d failures, want %d", what[2:], got, left)
+			}
+		}
+		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+			for i := range 8 {
+				outcomes, left := make([]guard.Outcome, 3), 0
+				for j := range outcomes {
+					if outcomes[j] = guard.Abandoned; i>>j&1 == 1 {
+						outcomes[j], left = guard.Failed, 1
 					}
-					tickets = append(tickets, d.Ticket)
-					w.Clock.Advance(10 * time.Millisecond)
 				}
-				for i, o := range c.outcomes {
-					if err := w.Settle(ctx, tickets[i], o); err != nil {
-						t.Fatal(err)
-					}
-				}
-				// As another stranger sees it: after a login the place is known, and its
-				// own look tells of no account.
-				if got := used(t, w, "alice", address(500), guard.OnAccount); got != c.left {
-					t.Errorf("the account has %d failures, want %d", got, c.left)
-				}
-			})
-		})
-	}
+				story(left, order, outcomes...)
+			}
+		}
+		for _, order := range [][]int{{0, 1}, {1, 0}} {
+			for _, with := range []guard.Outcome{guard.Abandoned, guard.Succeeded} {
+				story(0, order, guard.Succeeded, with)
+				story(0, order, with, guard.Succeeded)
+			}
+			// An attempt that is never settled has failed, and so its charge stands.
+			story(1, order, never, guard.Failed)
+			story(1, order, never, guard.Abandoned)
+			story(1, order, never, guard.Succeeded)
+			story(1, order, guard.Abandoned, never)
+			story(1, order, guard.Succeeded, never)
+			story(2, order, guard.Failed, never) // it cannot take its own back
+			story(2, order, never, never)
+		}
+	})
 }
 
 // An answer to a challenge that counts for nothing withdraws its attempt. What

@@ -100,21 +100,29 @@ func (m *Memory) Repeated(t Tag, id ChargeID) (takeBack bool) {
 	return false
 }
 
-// Drop says that an attempt ended in another way than with a wrong password: its
-// password was right, or was not checked. It reports whether the attempt is to take
-// its charge back: not if its note was confirmed, since failed attempts rely on
-// the charge. A right password is forgotten.
-func (m *Memory) Drop(t Tag, id ChargeID, repeats, right bool) (takeBack bool) {
+// Right forgets a tag: its password was right.
+func (m *Memory) Right(t Tag) {
+	set, mu := m.tagsOf(t.Account)
+	defer mu.Unlock()
+	if known := find(set, &t, uint32(m.clock())); known != nil {
+		*known = note{}
+	}
+}
+
+// Withdrawn says that a password was not checked that Note did not find, and reports
+// whether the attempt is to take its charge back: not if its note is confirmed.
+// Otherwise the tag is forgotten.
+func (m *Memory) Withdrawn(t Tag, id ChargeID) (takeBack bool) {
 	set, mu := m.tagsOf(t.Account)
 	defer mu.Unlock()
 	known := find(set, &t, uint32(m.clock()))
-	own := known != nil && !repeats && known.at == uint32(id.At)
-	if own && known.confirmed && !right {
+	if known == nil || known.at != uint32(id.At) { // it found no room
+		return true
+	}
+	if known.confirmed {
 		return false
 	}
-	if own || known != nil && right {
-		*known = note{}
-	}
+	*known = note{}
 	return true
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func newGuesses(t *testing.T) (m *Memory, pass func(time.Duration)) {
+func newTags(t *testing.T) (m *Memory, pass func(time.Duration)) {
 	t.Helper()
 	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	m, err := NewMemory(Config{Now: func() time.Time { return now }})
@@ -27,29 +27,32 @@ func account(n uint64) (k Key) {
 	return k
 }
 
-func (m *Memory) offered(g Guess) { m.Note(g, ChargeID{At: m.clock()}) }
+// Knows reports whether a tag is noted.
+func (m *Memory) Knows(t Tag) bool { return m.Note(t, ChargeID{}) }
+
+func (m *Memory) offered(t Tag) { m.Note(t, ChargeID{At: m.clock()}) }
 
 // R6: four hundred thousand invented names push no wrong password out that came twice, and
 // the table does not grow. Within what an attempt may take, they push out none.
 func TestR28AFloodOfNamesPushesNoKnownPasswordOut(t *testing.T) {
 	t.Parallel()
-	m, pass := newGuesses(t)
-	stale := Guess{Account: account(0), Value: 7}
+	m, pass := newTags(t)
+	stale := Tag{Account: account(0), Value: 7}
 	m.offered(stale)
-	if _, known := m.Join(stale); !known {
-		t.Fatal("the second try is not recognised")
+	if !m.Repeated(stale, ChargeID{At: m.clock()}) {
+		t.Fatal("the second try is not recognized")
 	}
 	for n := range uint64(400_000) {
 		if n%1000 == 0 {
 			pass(3 * time.Second)
 		}
-		m.offered(Guess{Account: account(n + 1), Value: 7})
+		m.offered(Tag{Account: account(n + 1), Value: 7})
 	}
 	if !m.Knows(stale) {
 		t.Error("the flood pushed it out")
 	}
-	if late := (Guess{Account: account(2_000_000), Value: 7}); m.noted(late) {
-		pass(GuessLife + time.Millisecond)
+	if late := (Tag{Account: account(2_000_000), Value: 7}); m.noted(late) {
+		pass(TagLife + time.Millisecond)
 		if m.Knows(late) || m.Knows(stale) {
 			t.Error("known for longer than a day")
 		}
@@ -58,21 +61,21 @@ func TestR28AFloodOfNamesPushesNoKnownPasswordOut(t *testing.T) {
 	}
 }
 
-func (m *Memory) noted(g Guess) bool {
-	m.offered(g)
-	return m.Knows(g)
+func (m *Memory) noted(t Tag) bool {
+	m.offered(t)
+	return m.Knows(t)
 }
 
 // Guessing at an account pushes out its own wrong passwords, and those that
 // came again last; what failed at home stays where strangers guess.
 func TestR28AnAccountsLastWrongPasswordsAreKnown(t *testing.T) {
 	t.Parallel()
-	m, pass := newGuesses(t)
-	home, again := Guess{Account: account(1), Value: 1 | GuessScope}, Guess{Account: account(1), Value: 2}
+	m, pass := newTags(t)
+	home, again := Tag{Account: account(1), Value: 1 | TagScope}, Tag{Account: account(1), Value: 2}
 	m.offered(home)
 	m.offered(again)
-	m.Join(again)
-	guess := func(n uint32) Guess { return Guess{Account: account(1), Value: 100 + n} }
+	m.Repeated(again, ChargeID{At: m.clock()})
+	guess := func(n uint32) Tag { return Tag{Account: account(1), Value: 100 + n} }
 	for n := range uint32(30) {
 		pass(10 * time.Minute)
 		m.offered(guess(n))
@@ -83,7 +86,7 @@ func TestR28AnAccountsLastWrongPasswordsAreKnown(t *testing.T) {
 			known++
 		}
 	}
-	if known != GuessesKept-1 || GuessesKept != 8 || !m.Knows(guess(29)) || !m.Knows(home) || !m.Knows(again) {
+	if known != TagsKept-1 || TagsKept != 8 || !m.Knows(guess(29)) || !m.Knows(home) || !m.Knows(again) {
 		t.Errorf("%d guesses are known, the last %v, that from home %v, that which came again %v",
 			known, m.Knows(guess(29)), m.Knows(home), m.Knows(again))
 	}
@@ -99,8 +102,8 @@ func TestR28AnAccountsLastWrongPasswordsAreKnown(t *testing.T) {
 // A wrong password is known for exactly a day, and at its own account only.
 func TestR28AWrongPasswordIsKnownForADayAtItsAccount(t *testing.T) {
 	t.Parallel()
-	m, pass := newGuesses(t)
-	one := Guess{Account: account(1), Value: 7}
+	m, pass := newTags(t)
+	one := Tag{Account: account(1), Value: 7}
 	m.offered(one)
 	beside := one
 	beside.Account[0] ^= 1 // in the same set
@@ -122,89 +125,66 @@ func TestR28AWrongPasswordIsKnownForADayAtItsAccount(t *testing.T) {
 // the account is known.
 func TestR28WhatALoginMakesGoodIsItsOwn(t *testing.T) {
 	t.Parallel()
-	m, pass := newGuesses(t)
-	mine := func(value uint32) Guess { return Guess{Account: account(1), Value: value, Place: 1} }
+	m, pass := newTags(t)
+	mine := func(value uint32) Tag { return Tag{Account: account(1), Value: value, Place: 1} }
 	m.offered(mine(1))
 	pass(15*time.Minute + time.Millisecond)
 	m.offered(mine(2))
-	m.offered(mine(3 | GuessScope))
-	m.offered(Guess{Account: account(1), Value: 4, Place: 2})
-	m.offered(Guess{Account: Key{0: account(1)[0], 9: account(1)[9], 10: account(1)[10]}, Value: 5, Place: 1})
-	if got := m.GuessesFrom(mine(6), 15*time.Minute); len(got) != 1 || got[0] != 2 {
+	m.offered(mine(3 | TagScope))
+	m.offered(Tag{Account: account(1), Value: 4, Place: 2})
+	m.offered(Tag{Account: Key{0: account(1)[0], 9: account(1)[9], 10: account(1)[10]}, Value: 5, Place: 1})
+	if got := m.TagsFrom(mine(6), 15*time.Minute); len(got) != 1 || got[0] != 2 {
 		t.Errorf("made good are %v, want 2 alone", got)
 	}
 }
 
-// Each attempt that offered a password says how it ended, and the charge of the
-// first goes back when it must: from everything if it was made at this place, else
-// from the account alone; and never for an attempt that cannot have been counted.
-func TestR28WhoLetsGoOfAGuessTakesBackWhatIsItsOwn(t *testing.T) {
+// Whoever fails with a password again takes the own charge back, and the first one's
+// stands: also if the first one then ends without a check.
+func TestR28OneChargeStandsForARepeatedPassword(t *testing.T) {
 	t.Parallel()
-	first := Guess{Account: account(1), Value: 7, Place: 1}
-	second := first
-	second.Place = 2
-	type answer struct{ take, all bool }
-	drop := func(m *Memory, g Guess, id ChargeID, joined, right bool) answer {
-		take, all := m.Drop(g, id, joined, right)
-		return answer{take, all}
+	one := Tag{Account: account(1), Value: 7}
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).UnixMilli()
+	first, second, third := ChargeID{At: now}, ChargeID{At: now}, ChargeID{At: now + 1} // two in one millisecond
+	note := func(m *Memory) {
+		if m.Note(one, first) || !m.Note(one, second) || !m.Note(one, third) {
+			t.Error("not the second and the third one repeat it")
+		}
 	}
-	charged := func(m *Memory) (id ChargeID) {
-		id = ChargeID{At: m.clock()}
-		m.Note(first, id)
-		m.Join(second)
-		return id
-	}
-	t.Run("the first withdraws, the other was right", func(t *testing.T) {
-		m, _ := newGuesses(t)
-		id := charged(m)
-		if got := drop(m, first, id, false, false); got != (answer{}) {
-			t.Errorf("the first: %+v, want nothing: the other relies on it", got)
-		}
-		if got := drop(m, second, id, true, true); got != (answer{true, false}) {
-			t.Errorf("the other: %+v, want the account's alone", got)
-		}
-		if m.Knows(first) {
-			t.Error("a right password is known as a wrong one")
+	t.Run("the first withdraws after a failure", func(t *testing.T) {
+		m, _ := newTags(t)
+		note(m)
+		if !m.Repeated(one, second) || m.Withdrawn(one, first) || !m.Repeated(one, third) {
+			t.Error("not the first one's charge alone stands")
 		}
 	})
-	t.Run("the other was right first", func(t *testing.T) {
-		m, _ := newGuesses(t)
-		id := charged(m)
-		if got := drop(m, second, id, true, true); got != (answer{}) {
-			t.Errorf("the other: %+v, want nothing: the first takes its own back", got)
-		}
-		if got := drop(m, first, id, false, true); got != (answer{true, true}) {
-			t.Errorf("the first: %+v, want all", got)
+	t.Run("the first withdraws before", func(t *testing.T) {
+		m, _ := newTags(t)
+		note(m)
+		if !m.Withdrawn(one, first) || m.Repeated(one, second) || !m.Repeated(one, third) {
+			t.Error("not the second one's charge alone stands")
 		}
 	})
-	t.Run("both withdraw, the first in the end", func(t *testing.T) {
-		m, _ := newGuesses(t)
-		id := charged(m)
-		drop(m, second, id, true, false)
-		if got := drop(m, first, id, false, false); got != (answer{true, true}) {
-			t.Errorf("the first: %+v, want all", got)
+	t.Run("it was right", func(t *testing.T) {
+		m, _ := newTags(t)
+		note(m)
+		m.Right(one)
+		if m.Knows(one) || !m.Withdrawn(one, first) {
+			t.Error("a right password is recognized as a wrong one")
 		}
 	})
-	t.Run("too late to have been counted", func(t *testing.T) {
-		m, pass := newGuesses(t)
-		id := charged(m)
-		pass(7 * time.Minute)
-		m.Join(second)
-		for range 2 {
-			if got := drop(m, second, id, true, false); got != (answer{}) {
-				t.Errorf("%+v, want nothing", got)
-			}
-		}
-		if !m.Knows(first) {
-			t.Error("what was wrong is forgotten")
+	t.Run("the first is never settled", func(t *testing.T) {
+		m, pass := newTags(t)
+		note(m)
+		pass(time.Hour)
+		if !m.Repeated(one, second) || m.Withdrawn(one, first) {
+			t.Error("its charge does not stand")
 		}
 	})
-	t.Run("right, though its charge is another's by now", func(t *testing.T) {
-		m, _ := newGuesses(t)
-		id := charged(m)
-		id.At--
-		if got := drop(m, second, id, true, true); got != (answer{}) || m.Knows(first) {
-			t.Errorf("%+v, and it is known: %v; want nothing taken and forgotten", got, m.Knows(first))
+	t.Run("one without room withdraws", func(t *testing.T) {
+		m, _ := newTags(t)
+		note(m)
+		if other := (ChargeID{At: first.At - 1}); !m.Withdrawn(one, other) || !m.Knows(one) {
+			t.Error("it took the note of another attempt with it")
 		}
 	})
 }

@@ -143,9 +143,7 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	var all counted
 	all.of(&c)
 	if !l.takesBack(&c, o) {
-		if o == Failed {
-			l.spray(&c, o)
-		}
+		l.spray(&c, Failed)
 		return l.counters.Failed(ctx, c.ID, all.list())
 	}
 	if o != Succeeded {
@@ -163,12 +161,15 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 // of the password.
 func (l *Local) takesBack(c *Charge, o Outcome) bool {
 	switch {
-	case c.Tag == 0 || o == Failed && !c.Repeat:
-		return o != Failed
-	case o == Failed:
+	case c.Tag == 0:
+	case o == Succeeded:
+		l.counters.Right(c.tag())
+	case o == Failed && c.Repeat:
 		return l.counters.Repeated(c.tag(), c.ID)
+	case o != Failed && !c.Repeat:
+		return l.counters.Withdrawn(c.tag(), c.ID)
 	}
-	return l.counters.Drop(c.tag(), c.ID, c.Repeat, o == Succeeded)
+	return o != Failed
 }
 
 // resetDelay lets the pair's delay begin anew.

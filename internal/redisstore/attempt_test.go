@@ -609,15 +609,19 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 	charge := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, account...), now) }
 	cli("1000\n0\n1\n0\n0\n0\n0", charge("1000")...)
 	cli("2000\n0\n1\n0\n0\n-2\n-2", charge("2000")...)
-	cli("2", "--eval", "takeback.lua", "{a}", "{a}home", ",", "2000")
+	cli("1", "--eval", "takeback.lua", "{a}", "{a}home", ",", "2000")
 	cli("1", "--eval", "places.lua", "{a}p", ",", "0", "60000", "10", "32", "3600000", "86400000", "remember", home, "1500", "1500")
 	cli("3000\n1\n1\n1\n0\n-2", charge("3000")...)
-	guess := []string{"{b}", "{b}home", "{b}p", "{b}w", ",", "charge", "2", "5000", "61000", ladder, "61000", pair, "0", "0", home, "0", "17", "33554450", "7"}
-	offer := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, guess...), now) }
+	tagged := []string{"{b}", "{b}home", "{b}w", "{b}p", ",", "charge", "2", "5000", "61000", ladder, "61000", pair, "0", "0", home, "0", "pw_u", "pw_k", "ho"}
+	offer := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, tagged...), now) }
+	ended := func(at, what string) []string {
+		return []string{"--eval", "takeback.lua", "{b}", "{b}home", "{b}w", ",", at, "", "pw_u", what, "ho", "2100"}
+	}
 	cli("1000\n0\n1\n0\n0\n0\n0", offer("1000")...)
-	cli("2000\n0\n1\n0\n1000\n-2\n-2", offer("2000")...)
-	cli("0\n1", "--eval", "takeback.lua", "{b}", "{b}home", "{b}w", ",", "1000", "", "17", "own", "unseen", "7", "2100")
-	cli("1\n1", "--eval", "takeback.lua", "{b}", "{b}home", "{b}w", ",", "1000", "", "17", "same", "unseen", "7", "2200")
+	cli("2000\n0\n1\n0\n1\n-2\n-2", offer("2000")...)
+	cli("1", ended("2000", "wrong")...)
+	cli("0", ended("1000", "unseen")...)
+	cli("1", ended("1000", "right")...)
 	cli("3000\n0\n1\n0\n0\n0\n0", offer("3000")...)
 	cli("0", "--eval", "spend.lua", "c", ",", "1000")
 	cli("", "--eval", "ask.lua", "asked", ",", "5000", "1000")

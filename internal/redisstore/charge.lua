@@ -121,8 +121,8 @@ local function note()
     for i = 1, #notes, size do
       if sub(notes, i + 3, i + 3) == sub(tag, 4) then
         own = own + 1
-        local relied = sub(notes, i + 10, i + 10) == '\1'
-        if (not first or not relied and sub(notes, first + 10, first + 10) == '\1') and noted(i) > young then first = i end
+        local better = not first or sub(notes, i + 10, i + 10) < sub(notes, first + 10, first + 10)
+        if better and noted(i) > young then first = i end
       end
     end
     if own >= kept then

@@ -32,10 +32,10 @@ local function settle(key, tag, how, place)
   if ahead < wrap / 2 then now = now + ahead end
   local notes, found = call('GET', key) or '', nil
   for i = 1, #notes, size do
-    local age = (now - num('<I4', notes, i + 4)) % wrap
+    local age, alike = (now - num('<I4', notes, i + 4)) % wrap, sub(notes, i + 3, i + 3) == sub(tag, 4)
     if sub(notes, i, i + 3) == tag then
       found = age <= life and i
-    elseif how == 'right' and age <= 900000 and sub(notes, i + 3, i + 3) == sub(tag, 4) and sub(notes, i + 8, i + 9) == place then
+    elseif how == 'right' and alike and age <= 900000 and sub(notes, i + 8, i + 9) == place then
       answer[#answer + 1] = num('<I4', notes, i)
     end
   end
