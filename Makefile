@@ -50,6 +50,7 @@ test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; 
 long: need ## The long form: simulated weeks, random histories and every fuzz target for 30 s, after the tests
 	$(MAKE) test
 	FULL_SIZE=1 go test -v -count=1 -run 'TestR28ABotnet|TestR28FiftyStaleProgramsPut' .
+	FULL_SIZE=1 go test -v -count=1 -run 'TestR12Times' ./cmd/authguard
 	go test -count=1 -timeout 60m -rapid.checks 1000 ./internal/redisstore
 	./.ci/fuzz 30s
 

@@ -32,7 +32,7 @@ type Upgrader interface {
 }
 
 // Check reports whether the password is the account's. For an unknown or
-// disabled account it does the same work and reports false. Once the password's
+// disabled account it does the same work and reports false; see Hold. Once the password's
 // turn in the queue has come, Check calls still, unless that is nil, and gives
 // up with its error. Other errors are those of passwords.Possible, a
 // *passwords.Overload, ctx's, and those of the source.
@@ -66,7 +66,7 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 	if err != nil {
 		return accounts.Login{}, false, fmt.Errorf("web: looking the account up: %w", err)
 	}
-	ok, err := p.Checker.Check(login.Password, password)
+	ok, err := p.Checker.Check(&login.Password, password)
 	if errors.Is(err, passwords.ErrHash) {
 		p.Log.Error("stored password hash cannot be checked", "account", login.Account, "error", err)
 		if p.Unusable != nil {
@@ -75,6 +75,13 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 		return login, false, nil
 	}
 	return login, ok, err
+}
+
+// Hold waits until the answer to a wrong password may be sent, which is the same time
+// after every check, or the client has gone. Its attempt is settled, and its turn in the
+// queue given back: as many answers are held as checks run in these few seconds.
+func (p *Passwords) Hold(ctx context.Context, checked accounts.Login) {
+	p.Checker.Hold(ctx, checked.Password)
 }
 
 // upgradeWithin bounds what the first login after an import takes longer.
@@ -87,7 +94,7 @@ const upgradeWithin = 5 * time.Second
 // right.
 func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password string, who passwords.Asker) {
 	ours, ok := p.Source.(Upgrader)
-	if !ok || !p.Checker.Outdated(login.Password.Hash) || passwords.PossibleNew(password) != nil {
+	if !ok || !p.Checker.Outdated(&login.Password) || passwords.PossibleNew(password) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), upgradeWithin)

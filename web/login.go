@@ -165,6 +165,7 @@ func (l *Login) take(t *try, p proof) (err error) {
 	case err != nil:
 		return l.overloaded(t, l.Unchecked(t, err))
 	case !ok:
+		l.Passwords.Hold(ctx, login)
 		return p.wrong(t)
 	case !p.second:
 		l.Passwords.Upgrade(ctx, login, t.form["password"], l.Asker(&t.decision))

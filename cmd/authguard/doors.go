@@ -185,8 +185,9 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	}
 	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: r.secure(d), Now: r.site.storage.clock.Now}
 	var away func() error // of our own table Storage knows
+	checker := p.checker
 	if source != accounts.Source(p.accounts) {
-		sessions.Changed, away = p.forget, p.away
+		sessions.Changed, away, checker = p.forget, p.away, p.sourceChecker
 	}
 	origin := ""
 	if door == admin.Door {
@@ -201,7 +202,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	}
 	return &web.Login{
 		Guard: r.guard, Directory: directory, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
-		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Away: away, Unusable: r.unusable, Log: r.log},
+		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &r.hold,
 		Storage:   r.site.health,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,15 +27,15 @@ import (
 
 // people are the accounts, the check of their passwords, and their sessions.
 type people struct {
-	kept      config.Accounts // where
-	normalise func(string) (string, error)
-	accounts  *accounts.Table // our own; administrators are always here
-	source    accounts.Source // where the public door looks accounts up
-	checker   *passwords.Checker
-	mix       *passwords.Mix // of the source, if that is elsewhere
-	gate      *passwords.Gate
-	sessions  *sessions.Store
-	passes    *passes.Table // one-time codes
+	kept          config.Accounts // where
+	normalise     func(string) (string, error)
+	accounts      *accounts.Table    // our own; administrators are always here
+	source        accounts.Source    // where the public door looks accounts up
+	checker       *passwords.Checker // of accounts
+	sourceChecker *passwords.Checker // of source, if that is elsewhere
+	gate          *passwords.Gate
+	sessions      *sessions.Store
+	passes        *passes.Table // one-time codes
 	// forget is told of an account whose password was changed elsewhere; nil: that
 	// cannot be.
 	forget func(context.Context, string)
@@ -53,7 +52,7 @@ type people struct {
 
 func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 	s, on := r.site, r.site.storage
-	p = &people{kept: r.config.Accounts, normalise: guard.NormaliseAccount, checker: s.checker, log: r.log}
+	p = &people{kept: r.config.Accounts, normalise: guard.NormaliseAccount, log: r.log}
 	if p.kept.CaseSensitive {
 		p.normalise = guard.NormaliseExact
 	}
@@ -62,10 +61,17 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mix = passwords.NewMix(slices.Concat(on.keys.Counters, []byte(r.name)), p.checker)
+	if p.checker, err = passwords.NewChecker(s.loaded.Passwords.Cost, nil); err != nil {
+		return nil, err
+	}
+	if p.sourceChecker, err = passwords.NewChecker(s.loaded.Passwords.Cost, nil); err != nil {
+		return nil, err
+	}
+	if err := accounts.EachHash(ctx, on.db, r.name, passwords.Sample, p.checker.Learn); err != nil {
+		return nil, err
+	}
 	p.accounts, err = accounts.New(ctx, accounts.Config{
 		DB: on.db, Realm: r.name, Normalise: p.normalise, Hash: p.checker.Hash, Now: on.clock.Now,
-		Mix: passwords.NewMix(slices.Concat(on.keys.Counters, []byte(r.name)), p.checker),
 	})
 	if err != nil {
 		return nil, err
@@ -107,27 +113,28 @@ func (r *realm) unusable(account string, why error) {
 	}
 	r.raise(unusableHash, "Password hashes of an unsupported kind", fmt.Sprintf(
 		"A login to the account %s failed, whatever the password: %s.\n"+
-			"Count the affected accounts with authguard doctor, and set new passwords. This alert repeats after an hour at the earliest.",
+			"Set new passwords for such accounts: authguard doctor counts them, except behind accounts.query. This alert repeats after an hour at the earliest.",
 		alerts.Name(account), strings.TrimPrefix(why.Error(), "passwords: ")))
 }
 
 func (p *people) open(ctx context.Context) (accounts.Source, error) {
 	switch a := p.kept; a.Source {
 	case config.SourceHtpasswd:
-		return accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.mix, p.log)
+		source, err := accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.log)
+		if err != nil {
+			return nil, err
+		}
+		hashes := source.Hashes()
+		for _, hash := range hashes[:min(len(hashes), passwords.Sample)] {
+			p.sourceChecker.Learn(hash)
+		}
+		return source, nil
 	case config.SourceQuery:
 		db, err := database.OpenReadOnly(ctx, a.Database.Reveal())
 		if err != nil {
 			return nil, fmt.Errorf("accounts.database: %w", err)
 		}
-		source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery, Hashes: a.HashesQuery, Mix: p.mix})
-		if err != nil {
-			return nil, err
-		}
-		if err := source.Learn(ctx); err != nil {
-			p.log.Warn("the kinds of password hashes cannot be read; they are learned from logins", "error", err)
-		}
-		return source, nil
+		return accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery})
 	case config.SourceLDAP:
 		return openLDAP(a.LDAP, p.normalise)
 	}

@@ -20,7 +20,6 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/factors"
 	"authguard/internal/lists"
-	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/tokens"
 	"authguard/web"
@@ -42,7 +41,6 @@ type site struct {
 	storage   *storage
 	watch     *watch
 	counting  *counting
-	checker   *passwords.Checker
 	health    *database.Health // whether sessions can be written
 	lists     *guard.Lists
 	listings  *lists.Table
@@ -91,9 +89,6 @@ func (s *site) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.how.anew, s.watch, s.log); err != nil {
-		return err
-	}
-	if s.checker, err = passwords.NewChecker(s.loaded.Passwords.Cost, nil); err != nil {
 		return err
 	}
 	proof, err := s.newSessions(guard.DefaultRealm)

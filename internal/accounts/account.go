@@ -78,8 +78,7 @@ type Login struct {
 }
 
 // A Source looks up an account by any of its names. For an unknown name it
-// returns false and no error, and a Login whose Password is checked as long as
-// that of an account (R12); an error means that the lookup failed.
+// returns false and no error; an error means that the lookup failed.
 type Source interface {
 	FindForLogin(ctx context.Context, name string) (Login, bool, error)
 }

@@ -21,7 +21,6 @@ import (
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
-	mix       *passwords.Mix
 	log       *slog.Logger
 
 	mu      sync.Mutex
@@ -39,10 +38,9 @@ type stamp struct {
 }
 
 // NewHtpasswdSource reads the file. A broken one is an error only here (an
-// *ImportError for bad lines). normalise is guard's; mix is told of the kinds of
-// hash, and may be nil.
-func NewHtpasswdSource(path string, normalise func(string) (string, error), mix *passwords.Mix, log *slog.Logger) (*HtpasswdSource, error) {
-	h := &HtpasswdSource{path: path, normalise: normalise, mix: mix, log: log}
+// *ImportError for bad lines). normalise is guard's.
+func NewHtpasswdSource(path string, normalise func(string) (string, error), log *slog.Logger) (*HtpasswdSource, error) {
+	h := &HtpasswdSource{path: path, normalise: normalise, log: log}
 	h.refresh()
 	return h, h.broken
 }
@@ -50,19 +48,18 @@ func NewHtpasswdSource(path string, normalise func(string) (string, error), mix 
 // FindForLogin implements Source. It never fails: it falls back on the last
 // good content.
 func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bool, error) {
-	typed := name
 	name, err := h.normalise(name)
 	if err != nil {
-		return Login{Password: h.mix.None(typed)}, false, nil
+		return Login{}, false, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refresh()
 	hash, found := h.people[name]
 	if !found {
-		return Login{Password: h.mix.None(name)}, false, nil
+		return Login{}, false, nil
 	}
-	return foreign(name, hash, h.mix), true, nil
+	return foreign(name, hash), true, nil
 }
 
 // OnChange sets a function to call when the file has changed, with the names of
@@ -74,11 +71,11 @@ func (h *HtpasswdSource) OnChange(changed func(names []string)) {
 	h.changed = changed
 }
 
-// Census counts the kinds of hash in the file.
-func (h *HtpasswdSource) Census() *passwords.Census {
+// Hashes are those in the file, in random order.
+func (h *HtpasswdSource) Hashes() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return censusOf(maps.Values(h.people))
+	return slices.Collect(maps.Values(h.people))
 }
 
 // tell reports the difference between what was read before and now.
@@ -111,7 +108,6 @@ func (h *HtpasswdSource) refresh() {
 		return
 	}
 	h.tell(people)
-	h.mix.Take(censusOf(maps.Values(people)))
 	h.seen, h.people, h.broken = now, people, nil
 }
 

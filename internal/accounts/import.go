@@ -47,7 +47,7 @@ func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int
 	if bad := s.bad.err(); bad != nil {
 		return 0, bad
 	}
-	return s.rows, errors.Join(t.Refresh(ctx), t.count(ctx))
+	return s.rows, t.Refresh(ctx)
 }
 
 // errGroupless is of a line with groups where there may be none.

@@ -146,7 +146,7 @@ func TestAnHtpasswdFileIsReadAgainWhenItChanges(t *testing.T) {
 	h := mustHash(t, "secret")
 	write(t, path, "Ann:"+h+"\n", noon)
 	var log bytes.Buffer
-	source, err := accounts.NewHtpasswdSource(path, normalise, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	source, err := accounts.NewHtpasswdSource(path, normalise, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestAnHtpasswdFileIsReadAgainWhenItChanges(t *testing.T) {
 		mustFind(t, source, "bob")
 		wantUnknown(t, source, "cid")
 	}
-	if _, err := accounts.NewHtpasswdSource(path, normalise, nil, slog.New(slog.DiscardHandler)); len(problems(t, err)) != 2 {
+	if _, err := accounts.NewHtpasswdSource(path, normalise, slog.New(slog.DiscardHandler)); len(problems(t, err)) != 2 {
 		t.Errorf("got %v", err)
 	}
 	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || strings.Contains(log.String(), h) {
@@ -184,12 +184,12 @@ func TestAnHtpasswdFileIsReadAgainWhenItChanges(t *testing.T) {
 func TestABrokenHtpasswdFileIsAnErrorAtTheStart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), ".htpasswd")
-	if _, err := accounts.NewHtpasswdSource(path, normalise, nil, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := accounts.NewHtpasswdSource(path, normalise, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no file, no error")
 	}
 	write(t, path, "ann\n", noon)
 	var log bytes.Buffer
-	if _, err := accounts.NewHtpasswdSource(path, normalise, nil, slog.New(slog.NewTextHandler(&log, nil))); err == nil || !strings.Contains(err.Error(), "line 1: not of the form") {
+	if _, err := accounts.NewHtpasswdSource(path, normalise, slog.New(slog.NewTextHandler(&log, nil))); err == nil || !strings.Contains(err.Error(), "line 1: not of the form") {
 		t.Errorf("got %v", err)
 	}
 	if log.Len() > 0 {

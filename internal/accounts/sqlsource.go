@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
-	"authguard/internal/passwords"
 	"authguard/internal/sqltx"
 )
 
@@ -28,11 +26,6 @@ type SQLSourceConfig struct {
 	// Canonical, if set, likewise selects the one name of the account that a
 	// name belongs to. Without it every name is its own account.
 	Canonical string
-	// Hashes, if set, selects the hashes of all accounts, for Census.
-	Hashes string
-	// Mix, if set, learns which kinds of hash the accounts have (R12): from Hashes,
-	// or else from the accounts that are looked up.
-	Mix *passwords.Mix
 }
 
 // SQLSource is a Source in another program's database. It never writes. It is
@@ -40,8 +33,6 @@ type SQLSourceConfig struct {
 type SQLSource struct {
 	db               *sql.DB
 	query, canonical string // with $1 for the name, which both databases know
-	hashes           string
-	mix              *passwords.Mix
 }
 
 var _ Source = (*SQLSource)(nil)
@@ -62,27 +53,21 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("accounts: sql: canonical: %w", err)
 	}
-	if config.Hashes != "" {
-		_, err = readable(config.Hashes)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("accounts: sql: hashes: %w", err)
-	}
-	return &SQLSource{config.DB, query, canonical, config.Hashes, config.Mix}, nil
+	return &SQLSource{config.DB, query, canonical}, nil
 }
 
 // FindForLogin implements Source. Two rows for one name are an error: one user
 // could log in as the other.
 func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	row, found, err := s.row(ctx, s.query, name)
-	if err != nil || !found {
-		return Login{Password: s.mix.None(name)}, false, err
-	}
-	account, err := s.CanonicalOf(ctx, name)
 	if err != nil {
 		return Login{}, false, err
 	}
-	l := foreign(account, row[0], s.mix)
+	account, err := s.CanonicalOf(ctx, name) // for unknown names, too: look-ups take as long (R12)
+	if err != nil || !found {
+		return Login{}, false, err
+	}
+	l := foreign(account, row[0])
 	if email := strings.TrimSpace(row[1]); printable(email) {
 		l.Email = email
 	}
@@ -102,39 +87,6 @@ func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error
 	}
 	return row[0], nil
 }
-
-// Census counts the kinds of hash of at most so many accounts; nil if there is no
-// query for them.
-func (s *SQLSource) Census(ctx context.Context, most int) (*passwords.Census, error) {
-	if s.hashes == "" {
-		return nil, nil
-	}
-	c, enough := new(passwords.Census), errors.New("enough")
-	err := sqltx.Each(ctx, s.db, func(rows *sql.Rows) error {
-		if most--; most < 0 {
-			return enough
-		}
-		return addTo(c, rows)
-	}, s.hashes)
-	if err != nil && !errors.Is(err, enough) {
-		return nil, fmt.Errorf("accounts: sql: hashes: %w", err)
-	}
-	return c, nil
-}
-
-// Learn takes a census of many accounts for the Mix, if there is a query for it.
-func (s *SQLSource) Learn(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, censusTime)
-	defer cancel()
-	c, err := s.Census(ctx, countOf)
-	if c != nil {
-		s.mix.Take(c)
-	}
-	return err
-}
-
-// censusTime bounds the census of somebody else's table, at the start.
-const censusTime = 10 * time.Second
 
 // Try asks for an account that does not exist.
 func (s *SQLSource) Try(ctx context.Context) error {
@@ -226,8 +178,8 @@ func withName(query string) (string, error) {
 // foreign is the login of an account that another program keeps. Its version
 // changes with the password: a digest of a salted hash, cut to 63 bits. Nothing
 // can be recovered from it.
-func foreign(account, hash string, mix *passwords.Mix) Login {
+func foreign(account, hash string) Login {
 	sum := sha256.Sum256([]byte("authguard account version\x00" + hash))
 	version := int64(binary.BigEndian.Uint64(sum[:]) >> 1)
-	return Login{Account: account, Password: mix.Stored(account, hash, true), Role: User, Version: version}
+	return Login{Account: account, Password: stored(hash, true), Role: User, Version: version}
 }

@@ -25,10 +25,6 @@ const (
 	// change begins but becomes visible only when it is committed, and an
 	// import of a large file takes that long.
 	overlap = time.Minute
-	// countOf is of how many accounts the kinds of hash are counted, and countEvery
-	// how often Refresh and Upgrade do it at most: a tenth of a second's work.
-	countOf    = 50_000
-	countEvery = 10 * time.Minute
 )
 
 // Config configures a Table. DB, a normalizer and Hash are required; DB must have
@@ -44,17 +40,13 @@ type Config struct {
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
-	// Mix, if set, learns which kinds of hash the accounts have, so that names that
-	// nobody has are checked alike (R12).
-	Mix *passwords.Mix
 }
 
 // Table is a realm's accounts in authguard's own table. It is safe for concurrent use,
 // also by several processes; Refresh shows Canonical what the others did.
 type Table struct {
-	config  Config
-	seen    atomic.Int64 // up to when the table was read, ms
-	counted atomic.Int64 // when the kinds of hash were, ms
+	config Config
+	seen   atomic.Int64 // up to when the table was read, ms
 
 	mu        sync.RWMutex
 	usernames map[string]string // by e-mail address
@@ -79,10 +71,9 @@ func New(ctx context.Context, config Config) (*Table, error) {
 // FindForLogin implements Source: by user name or e-mail address. A text that
 // is not a valid name is unknown.
 func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
-	typed := name
 	name, err := t.config.Normalise(name)
 	if err != nil {
-		return Login{Password: t.config.Mix.None(typed)}, false, nil
+		return Login{}, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -94,16 +85,35 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
 		Scan(&l.ID, &l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.NeedsCode, &l.Version)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Login{Password: t.config.Mix.None(name)}, false, nil
+		return Login{}, false, nil
 	}
 	if err != nil {
 		return Login{}, false, fmt.Errorf("accounts: look up: %w", err)
 	}
-	l.Password, l.Groups = t.config.Mix.Stored(l.Account, hash, !disabled), foreignGroups(groups)
+	l.Password, l.Groups = stored(hash, !disabled), foreignGroups(groups)
 	if l.Email == "" && strings.Contains(l.Account, "@") {
 		l.Email = l.Account
 	}
 	return l, true, nil
+}
+
+func stored(hash string, usable bool) passwords.Stored {
+	return passwords.Stored{Hash: hash, Usable: usable && !passwords.NoPassword(hash)}
+}
+
+// EachHash calls yield with the hashes of at most so many of a realm's accounts. Since
+// ids are random, so is the sample.
+func EachHash(ctx context.Context, db *sql.DB, realm string, most int, yield func(hash string)) error {
+	err := sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+		var hash string
+		err := rows.Scan(&hash)
+		yield(hash)
+		return err
+	}, `SELECT password_hash FROM accounts WHERE realm = $1 ORDER BY id LIMIT $2`, realm, most)
+	if err != nil {
+		return fmt.Errorf("accounts: read kinds of hash: %w", err)
+	}
+	return nil
 }
 
 // Canonical returns the user name of the account that a normalised name belongs
@@ -132,28 +142,7 @@ func (t *Table) Refresh(ctx context.Context) error {
 		return fmt.Errorf("accounts: read names: %w", err)
 	}
 	t.seen.Store(now)
-	return t.countAgain(ctx)
-}
-
-// countAgain counts if that was long ago.
-func (t *Table) countAgain(ctx context.Context) error {
-	if counted := t.counted.Load(); counted != 0 && t.config.Now().UnixMilli()-counted < countEvery.Milliseconds() {
-		return nil
-	}
-	return t.count(ctx)
-}
-
-// count takes a census for the Mix.
-func (t *Table) count(ctx context.Context) error {
-	if t.config.Mix == nil {
-		return nil
-	}
-	t.counted.Store(t.config.Now().UnixMilli())
-	census, err := CensusOfTable(ctx, t.config.DB, t.config.Realm, countOf)
-	if err == nil {
-		t.config.Mix.Take(census)
-	}
-	return err
+	return nil
 }
 
 func (t *Table) alias(email, username string) {

@@ -177,13 +177,8 @@ func many(n int) (names string) {
 
 func mustTable(t *testing.T, db *sql.DB) *accounts.Table {
 	t.Helper()
-	return mustTableWith(t, db, nil)
-}
-
-func mustTableWith(t *testing.T, db *sql.DB, mix *passwords.Mix) *accounts.Table {
-	t.Helper()
 	table, err := accounts.New(t.Context(), accounts.Config{
-		DB: db, Normalise: normalise, Hash: hash, Now: func() time.Time { return noon }, Mix: mix,
+		DB: db, Normalise: normalise, Hash: hash, Now: func() time.Time { return noon },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -215,7 +215,6 @@ type Accounts struct {
 	Database       Secret        // DSN for the queries
 	Query          string        `text:"lines"` // SQL that finds an account's hash, for SourceQuery
 	CanonicalQuery string        `text:"lines"` // SQL that finds the one name of an account with several; optional
-	HashesQuery    string        `text:"lines"` // SQL that lists all hashes, for doctor and rule R12; optional
 	LDAP           LDAP          `key:"ldap"`
 	CaseSensitive  bool          // whether Ann and ann are two accounts
 }

@@ -177,8 +177,8 @@ func anyAccounts(t *rapid.T) Accounts {
 		Source:         SourceQuery,
 		Database:       Secret("d" + anyText.Draw(t, "dsn")),
 		Query:          "SELECT\n\t" + anyText.Draw(t, "query") + "\n",
-		CanonicalQuery: anyText.Draw(t, "canonical"), HashesQuery: anyText.Draw(t, "hashes"),
-		CaseSensitive: rapid.Bool().Draw(t, "case"),
+		CanonicalQuery: anyText.Draw(t, "canonical"),
+		CaseSensitive:  rapid.Bool().Draw(t, "case"),
 	}
 }
 

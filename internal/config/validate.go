@@ -385,7 +385,6 @@ func (l *loader) accountConflicts(a *Accounts) {
 	l.unless(a.Source != SourceQuery || a.Query != "", "accounts.query", source,
 		"must be the SQL query for an account's hash, because accounts.source is query")
 	l.unless(a.Source == SourceQuery || a.Query == "", "accounts.query", source, unused, a.Source)
-	l.unless(a.Source == SourceQuery || a.HashesQuery == "", "accounts.hashes_query", source, unused, a.Source)
 	l.ldapConflicts(a)
 	asks := "accounts.canonical_query" // the setting that needs a database
 	if a.Source == SourceQuery {

@@ -169,23 +169,11 @@ func queries(ctx context.Context, c Config, n *notes) {
 		return
 	}
 	defer db.Close()
-	source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery, Hashes: a.HashesQuery})
+	source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery})
 	if err == nil {
 		_, _, err = source.FindForLogin(ctx, nobody)
 	}
-	if err == nil {
-		_, err = source.CanonicalOf(ctx, nobody)
-	}
-	if !n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err))) {
-		return
-	}
-	census, err := source.Census(ctx, manyHashes)
-	if n.check("accounts.hashes", "",
-		problem(err != nil, "Correct accounts.hashes_query, or remove it.", "does not answer accounts.hashes_query: %s.", why(err)),
-		advice(census == nil, "Set accounts.hashes_query, such as SELECT password FROM auth_user, and doctor counts the kinds of password hashes.",
-			"has no accounts.hashes_query, so accounts with unsupported password hashes are only found when they sign in.")) {
-		hashes(n, census, "", "")
-	}
+	n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
 }
 
 // clock judges how far what a server's clock told is from now, the time on this

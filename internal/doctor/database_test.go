@@ -290,22 +290,6 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 		"The database contains the password hashes of 2 accounts of the realm shop: 1 with PBKDF2-SHA256, 1 with Apache MD5 (apr1).",
 		"The database contains weak password hashes, which are easy to crack if stolen, for 1 of 2 accounts of the realm shop: 1 with Apache MD5 (apr1).")
 
-	theirs := filepath.Join(t.TempDir(), "shop.db")
-	sql(t, theirs, "CREATE TABLE users (mail TEXT, hash TEXT)", "INSERT INTO users VALUES ('a', '"+des+"'), ('b', '"+django+"'), ('c', NULL)")
-	c = served(t, func(s *config.Config) {
-		s.Accounts = config.Accounts{Source: config.SourceQuery, Database: config.Secret(theirs), Query: "SELECT hash FROM users WHERE mail = ?"}
-	})
-	examine(t, c).wants(map[string]doctor.State{"accounts.hashes": advice})
-	c.Settings.Accounts.HashesQuery = "SELECT hash FROM users"
-	r = examine(t, c)
-	r.wants(map[string]doctor.State{"accounts.hashes": problem})
-	r.says("accounts.database contains unsupported password hashes, so 1 of 3 accounts cannot log in: 1 with DES crypt.")
-	for _, query := range []string{"SELECT nothing FROM users", "DELETE FROM users"} {
-		c.Settings.Accounts.HashesQuery = query
-		if found := examine(t, c); found.state("accounts.hashes") != problem && found.state("accounts.database") != problem {
-			t.Errorf("%s: %s", query, found)
-		}
-	}
 	file := filepath.Join(t.TempDir(), "htpasswd")
 	if err := os.WriteFile(file, []byte("a:"+des+"\nb:"+apr1+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -319,7 +303,7 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 }
 
 // A digest that was cut off is matched by wrong passwords, so its account cannot log in: doctor
-// counts them wherever the accounts are.
+// counts them in authguard's table and in a file.
 func TestDigestsThatAreCutOffAreCounted(t *testing.T) {
 	t.Parallel()
 	const (
@@ -332,24 +316,19 @@ func TestDigestsThatAreCutOffAreCounted(t *testing.T) {
 			"2 with PBKDF2-SHA256" + why + ", 1 with Argon2id" + why + ", 1 with scrypt" + why + "."
 	)
 	hashes := []string{good, pbkdf2, argon2, scrypt, pbkdf2}
-	folder := t.TempDir()
-	theirs, file := filepath.Join(folder, "shop.db"), filepath.Join(folder, "htpasswd")
-	own, shop, lines := []string{}, []string{"CREATE TABLE users (mail TEXT, hash TEXT)"}, ""
+	file := filepath.Join(t.TempDir(), "htpasswd")
+	own, lines := []string{}, ""
 	for i, hash := range hashes {
 		own = append(own, fmt.Sprintf("INSERT INTO accounts (id, realm, username, password_hash, created_at, changed_at) "+
 			"VALUES ('%d', 'default', 'u%[1]d', '%s', 0, 0)", i, hash))
-		shop = append(shop, fmt.Sprintf("INSERT INTO users VALUES ('u%d', '%s')", i, hash))
 		lines += fmt.Sprintf("u%d:%s\n", i, hash)
 	}
-	sql(t, theirs, shop...)
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for place, accounts := range map[string]config.Accounts{
 		"The database": {},
-		"accounts.database": {Source: config.SourceQuery, Database: config.Secret(theirs),
-			Query: "SELECT hash FROM users WHERE mail = ?", HashesQuery: "SELECT hash FROM users"},
-		file: {Source: config.SourceHtpasswd, Htpasswd: file},
+		file:           {Source: config.SourceHtpasswd, Htpasswd: file},
 	} {
 		c := served(t, func(s *config.Config) {
 			if accounts.Source != "" {

@@ -79,12 +79,16 @@ func htpasswd(_ context.Context, c Config, n *notes) {
 	if a.CaseSensitive {
 		normalise = guard.NormaliseExact
 	}
-	source, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, nil, slog.New(slog.DiscardHandler))
+	source, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, slog.New(slog.DiscardHandler))
 	if n.check("accounts.htpasswd", fmt.Sprintf("The accounts in %s can be read.", a.Htpasswd),
 		problem(err != nil, "Fix the file, or let the user that runs authguard serve read it, before the next restart.",
 			"%s cannot be used: %s. A running server keeps its previous version; a restart would fail.",
 			a.Htpasswd, badLines(err))) {
-		hashes(n, source.Census(), a.Htpasswd, "")
+		count := census{}
+		for _, hash := range source.Hashes() {
+			count.add(hash)
+		}
+		count.write(n, a.Htpasswd, "")
 	}
 }
 

@@ -1,9 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"authguard/guard"
@@ -35,7 +38,8 @@ func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 		}
 	}
 	for _, realm := range realms {
-		census, err := accounts.CensusOfTable(ctx, db, realm, manyHashes)
+		count := census{}
+		err := accounts.EachHash(ctx, db, realm, manyHashes, count.add)
 		whose := ""
 		switch {
 		case realm != guard.DefaultRealm:
@@ -44,29 +48,49 @@ func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 			whose = " of administrators (other accounts are in accounts.source)"
 		}
 		if n.check("accounts.hashes", "", problem(err != nil, "Let authguard's role read the table accounts.", "does not return its kinds of password hashes: %s.", why(err))) {
-			hashes(n, census, "", whose)
+			count.write(n, "", whose)
 		}
 	}
 }
 
-// hashes tells how many accounts of a place have which kind of hash. The place is
-// empty if n is about it.
-func hashes(n *notes, census *passwords.Census, place, whose string) {
-	var good, weak, bad []string
-	all, cannot, found := 0, 0, 0
-	for _, one := range census.Counts() {
-		all += one.Accounts
-		switch {
-		case one.Problem != "":
-			cannot += one.Accounts
-			bad = append(bad, fmt.Sprintf("%d with %s", one.Accounts, one.Problem))
-		case one.Weak:
-			found += one.Accounts
-			weak = append(weak, fmt.Sprintf("%d with %s", one.Accounts, one.Kind))
-		default:
-			good = append(good, fmt.Sprintf("%d with %s", one.Accounts, one.Kind))
-		}
+// A census counts accounts by what is said of their hashes. The zero census has none.
+type census map[hashKind]int
+
+type hashKind struct {
+	text      string
+	weak, bad bool
+}
+
+func (c census) add(hash string) {
+	h, err := passwords.Parse(hash)
+	switch {
+	case passwords.NoPassword(hash):
+		c[hashKind{text: "no password"}]++
+	case err != nil:
+		c[hashKind{text: strings.TrimPrefix(err.Error(), passwords.ErrHash.Error()+": it is "), bad: true}]++
+	default:
+		c[hashKind{text: h.Kind(), weak: h.Weak()}]++
 	}
+}
+
+// counts are of some accounts, by kind, the most frequent first.
+func (c census) counts(of func(hashKind) bool) (accounts int, kinds []string) {
+	all := slices.DeleteFunc(slices.Collect(maps.Keys(c)), func(v hashKind) bool { return !of(v) })
+	slices.SortFunc(all, func(a, b hashKind) int { return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a.text, b.text)) })
+	for _, v := range all {
+		accounts += c[v]
+		kinds = append(kinds, fmt.Sprintf("%d with %s", c[v], v.text))
+	}
+	return accounts, kinds
+}
+
+// write writes how many accounts of a place have which kind of hash. The place is
+// empty if n is about it.
+func (c census) write(n *notes, place, whose string) {
+	good, checked := c.counts(func(v hashKind) bool { return !v.weak && !v.bad })
+	found, weak := c.counts(func(v hashKind) bool { return v.weak })
+	cannot, bad := c.counts(func(v hashKind) bool { return v.bad })
+	all := good + found + cannot
 	if all == 0 {
 		return
 	}
@@ -76,7 +100,7 @@ func hashes(n *notes, census *passwords.Census, place, whose string) {
 	if place != "" {
 		place += " "
 	}
-	n.check("accounts.hashes", fmt.Sprintf("%scontains the password hashes of %d accounts%s: %s.", place, all, whose, strings.Join(append(good, weak...), ", ")),
+	n.check("accounts.hashes", fmt.Sprintf("%scontains the password hashes of %d accounts%s: %s.", place, all, whose, strings.Join(append(checked, weak...), ", ")),
 		problem(cannot > 0, "Set new passwords where the accounts are kept (in authguard's table: authguard user set-password NAME). docs/accounts.md lists the supported kinds.",
 			"%scontains unsupported password hashes, so %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose, strings.Join(bad, ", ")))
 	n.check("accounts.weak", "", advice(found > 0, "In authguard's table each hash is upgraded at the next login. Elsewhere upgrade them with the program that keeps the accounts.",

@@ -16,13 +16,13 @@ type Hash struct {
 	salt, key []byte
 }
 
-// A recipe is all that the work of a check depends on, beside the password. Its kind
-// is a row of kinds.
+// A recipe is all that the work of a check depends on. Its kind is a row of kinds.
 type recipe struct {
 	kind     int
 	numbers  [3]int // cost, memory and so on: what each means is up to the kind
 	saltSize int    // bytes
 	keySize  int    // bytes
+	password int    // its size, while it is checked; see sizeOf
 }
 
 var (
@@ -129,7 +129,7 @@ func (h *Hash) Weak() bool { return kinds[h.kind].weak }
 func (h *Hash) matches(password string) bool {
 	k := kinds[h.kind]
 	right := k.matches(h, []byte(password))
-	if k.quoted && strings.ContainsAny(password, `'"\`) {
+	if k.quoted && strings.ContainsAny(password, quotes) {
 		right = k.matches(h, slashed(password)) || right
 	}
 	return right
@@ -138,6 +138,9 @@ func (h *Hash) matches(password string) bool {
 func (k *kind) matches(h *Hash, password []byte) bool {
 	return subtle.ConstantTimeCompare(k.derive(h, password), h.key) == 1 && len(h.key) > 0
 }
+
+// quotes are what PHP put a backslash before.
+const quotes = `'"\`
 
 // slashed is the password as WordPress hashes it: PHP once put a backslash before
 // these in all that came from a form, and WordPress still does.

@@ -91,7 +91,7 @@ func TestR19NoPasswordIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	for password, want := range map[string]bool{long: true, long + "y": false, long + long: false} {
-		if got, err := c.Check(Stored{Hash: hash, Usable: true}, password); got != want || err != nil {
+		if got, err := c.Check(&Stored{Hash: hash, Usable: true}, password); got != want || err != nil {
 			t.Errorf("%d bytes: %v, %v", len(password), got, err)
 		}
 	}

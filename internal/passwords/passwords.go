@@ -3,9 +3,10 @@
 //
 // A [Gate] lets only so many checks run at once (rule R19) and shares the turns
 // out, so that nobody starves the others (rule R26). [Parse] reads the hashes that
-// other programs made, and refuses those that would take too long. A [Mix] has an
-// account that does not exist checked like one that does (rule R12), whatever kinds
-// of hash there are. The package does not store hashes: that is left to others, such
+// other programs made, and refuses those that would take too long. A
+// [Checker] compares a password with one, and does the same work for an account that
+// does not exist; [Checker.Hold] releases all wrong answers at one time, whatever kinds
+// of hash there are (rule R12). The package does not store hashes: that is left to others, such
 // as package accounts.
 package passwords
 
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 )
@@ -66,26 +68,52 @@ func PossibleNew(password string) error {
 }
 
 // A Stored is what is known of one account's password. The zero Stored is an
-// account that does not exist. Mix makes those of a source.
+// account that does not exist.
 type Stored struct {
 	// Hash is of any kind; empty if there is none.
 	Hash string
-	// Usable is false for a disabled account: the right password looks wrong.
+	// Usable is false for a disabled account, and one without a password: the right
+	// password looks wrong.
 	Usable bool
-	// Instead is checked where Hash cannot be; the zero Hash is bcrypt at the
-	// Checker's cost.
-	Instead Hash
+
+	parsed Hash
+	of     string    // the Hash that parsed is of
+	began  time.Time // the check of it
+	size   int       // of the password that was checked; see sizeOf
+}
+
+// parse reads Hash once.
+func (s *Stored) parse() (err error) {
+	if s.parsed.keySize == 0 || s.of != s.Hash {
+		s.parsed, err = Parse(s.Hash)
+		s.of = s.Hash
+	}
+	return err
+}
+
+// sizeOf is higher for passwords whose check takes longer with some kinds of hash: long ones, and those that
+// WordPress's kinds check twice.
+func sizeOf(password string) int {
+	size := len(password) / 64
+	if strings.ContainsAny(password, quotes) {
+		size += MaxBytes/64 + 1
+	}
+	return size
 }
 
 // A Compare reports whether a password has a hash. It does all the work whatever
 // the answer.
 type Compare func(hash *Hash, password string) bool
 
-// A Checker compares passwords. It is safe for concurrent use. How many checks
-// run at once is up to the Gate.
+// Sample is of how many accounts a Checker remembers the kind of hash.
+const Sample = 128
+
+// A Checker compares passwords of one source of accounts. It is safe for concurrent use.
+// How many checks run at once is up to the Gate.
 type Checker struct {
 	compare Compare
 	cost    int // of new hashes
+	hold    hold
 }
 
 // NewChecker makes a Checker whose new hashes are bcrypt of the given cost; 0 is
@@ -100,34 +128,36 @@ func NewChecker(cost int, compare Compare) (*Checker, error) {
 	if compare == nil {
 		compare = (*Hash).matches
 	}
-	return &Checker{compare: compare, cost: cost}, nil
+	c := &Checker{compare: compare, cost: cost}
+	c.hold.quickest = make(map[recipe]time.Duration)
+	c.hold.recent[0] = recipe{numbers: [3]int{cost}, saltSize: 22, keySize: 31} // bcrypt is the first of kinds
+	return c, nil
+}
+
+// Learn has unknown accounts checked like one with this hash. Call it at the start, for
+// Sample accounts; Check does the same for each account.
+func (c *Checker) Learn(hash string) {
+	c.hold.mu.Lock()
+	defer c.hold.mu.Unlock()
+	if h, err := Parse(hash); err == nil {
+		c.hold.learn(h.recipe)
+	}
 }
 
 // Check reports whether a password is the account's. Whether there is a hash, and
-// whether the account is usable, makes no difference to the work. Errors are
-// Possible's, at once, and ErrHash.
-func (c *Checker) Check(stored Stored, password string) (bool, error) {
+// whether the account is usable, makes no difference to the work. Call Hold before
+// the answer to a wrong one. Errors are Possible's, at once, and ErrHash.
+func (c *Checker) Check(stored *Stored, password string) (right bool, err error) {
 	if err := Possible(password); err != nil {
 		return false, err
 	}
-	hash, err := Parse(stored.Hash)
-	if err == nil {
-		return c.compare(&hash, password) && stored.Usable, nil
-	}
-	instead := stored.Instead
-	if instead.keySize == 0 {
-		instead = c.usual().decoy()
-	}
-	c.compare(&instead, password)
+	err = stored.parse()
+	stored.size = sizeOf(password)
+	c.hold.run(stored, func(hash *Hash) { right = c.compare(hash, password) })
 	if NoPassword(stored.Hash) {
-		return false, nil
+		err = nil
 	}
-	return false, err
-}
-
-// usual is the recipe of new hashes.
-func (c *Checker) usual() recipe {
-	return recipe{numbers: [3]int{c.cost}, saltSize: 22, keySize: 31} // bcrypt is the first of kinds
+	return right && stored.parsed.keySize > 0 && stored.Usable, err
 }
 
 // Hash makes a new hash, $2a$ at the configured cost. Errors are those of
@@ -144,8 +174,8 @@ func (c *Checker) Hash(password string) (string, error) {
 }
 
 // Outdated reports whether a hash that was just matched is of another kind than new
-// ones, or of a lower cost. A dearer one of the same kind stays as it is.
-func (c *Checker) Outdated(hash string) bool {
-	h, err := Parse(hash)
+// ones, or of a lower cost. A more expensive one of the same kind stays as it is.
+func (c *Checker) Outdated(stored *Stored) bool {
+	err, h := stored.parse(), &stored.parsed
 	return err == nil && (h.Kind() != kinds[0].name || h.numbers[0] < c.cost)
 }
