@@ -41,7 +41,7 @@ func TestABackupOfARunningServerIsRestoredIntoAnEmptyFolder(t *testing.T) {
 	said := s.must(append(typed[1:len(typed)-1], folder)...)
 	close(stop)
 	others.Wait()
-	if !strings.Contains(said, "keys, counters, authguard.db") {
+	if !strings.Contains(said, "keys, counters, counters-administration, authguard.db") {
 		t.Error(said)
 	}
 	private(t, folder)

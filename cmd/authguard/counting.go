@@ -74,7 +74,8 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	}
 	for i, of := range tables {
 		memory := failures.Config{
-			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)), Retain: retain, PendingFor: pendingFor,
+			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)),
+			Retain:   retain, PendingFor: pendingFor,
 			Owner: on.keys.Counted(), Now: on.clock.counting(),
 		}
 		if err := c.recall(ctx, on, i, memory, anew); err != nil {
@@ -99,7 +100,8 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 			return nil, fmt.Errorf("redis: %w", err)
 		}
 		c.spent, c.settled = c.shared.used, c.shared.settled
-		c.stores = [...]guard.Store{public: c.shared.store, administrators: c.shared.store.Beside(c.tables[administrators].Memory)}
+		c.stores[public] = c.shared.store
+		c.stores[administrators] = c.shared.store.Beside(c.tables[administrators].Memory)
 		return c, nil
 	}
 	for i, t := range c.tables {
@@ -144,7 +146,8 @@ func (c *counting) recall(ctx context.Context, on *storage, i int, memory failur
 	if err != nil || !c.alone {
 		return err
 	}
-	return database.Mark(ctx, on.db, tables[i].file) // after it is saved: a first start that fails leaves nothing that the next misses
+	// After it is saved: a first start that fails leaves nothing that the next one misses.
+	return database.Mark(ctx, on.db, tables[i].file)
 }
 
 // unusable is why a server with one node does not start from saved counters.

@@ -116,7 +116,9 @@ func (r *realm) openControl() (err error) {
 }
 
 // newGuard returns a guard that counts under a name.
-func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy, changes ...func(*guard.Config)) (*guard.Guard, error) {
+func (r *realm) newGuard(
+	ctx context.Context, name string, limits guard.Policy, changes ...func(*guard.Config),
+) (*guard.Guard, error) {
 	on, counting := r.site.storage, r.site.counting
 	keys, err := r.cookieKeys()
 	if err != nil {

@@ -47,6 +47,12 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 		"a bit of the saved counters is flipped": {func(_ *testing.T, data string) error {
 			return flip(filepath.Join(data, "counters"))
 		}, "the saved counters cannot be used", true},
+		"the administrators' saved counters are gone": {func(t *testing.T, data string) error {
+			return removeAll(t, filepath.Join(data, "counters-administration*"))
+		}, "the saved counters are missing", false},
+		"the administrators' saved counters are cut": {func(_ *testing.T, data string) error {
+			return os.Truncate(filepath.Join(data, "counters-administration"), 100)
+		}, "the saved counters cannot be used", false},
 		"the keys file is another": {func(t *testing.T, data string) error {
 			return os.WriteFile(filepath.Join(data, "keys"), []byte(otherKeys), 0o600)
 		}, "the keys files of the nodes differ", true},

@@ -27,7 +27,9 @@ func (c *Control) Explain(ctx context.Context, account string, address netip.Add
 
 // explain is Explain, and in which directory the account is worse off. What is known of the
 // name or the address at the other guard is in the notes.
-func (c *Control) explain(ctx context.Context, account string, address netip.Addr) (e guard.Explanation, directory string, err error) {
+func (c *Control) explain(
+	ctx context.Context, account string, address netip.Addr,
+) (e guard.Explanation, directory string, err error) {
 	if e, err = c.config.Guard.Explain(ctx, account, address); err != nil {
 		return e, "", err
 	}

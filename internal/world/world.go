@@ -169,7 +169,10 @@ func New(t testing.TB, o Options) *World {
 // same stores unless change replaces them.
 func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
 	t.Helper()
-	s := &World{Clock: w.Clock, Counts: w.Counts, Cookie: w.Cookie, Lists: w.Lists, Desk: w.Desk, mail: w.mail, checked: map[string]int{}, config: w.config}
+	s := &World{
+		Clock: w.Clock, Counts: w.Counts, Cookie: w.Cookie, Lists: w.Lists, Desk: w.Desk,
+		mail: w.mail, checked: map[string]int{}, config: w.config,
+	}
 	var err error
 	if s.Mode, err = captchamode.NewMode(captchamode.DefaultConfig(), w.Clock.Now, s.switched); err != nil {
 		t.Fatal(err)
