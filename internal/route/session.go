@@ -62,6 +62,14 @@ func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Ba
 	return question{Route: r, req: req, body: body, offer: offer, ask: ask}.byPassword()
 }
 
+// Renews reports whether a success may be a session that is renewed: the client has the cookie that tells a success, and
+// the app checks the password of everyone.
+func (r *Route) Renews(req *http.Request) bool {
+	return r.signedIn.never && slices.ContainsFunc(r.rule.success, func(c condition) bool {
+		return c.what == "cookie" && slices.ContainsFunc(req.Cookies(), func(one *http.Cookie) bool { return c.pattern.MatchString(one.Name) })
+	})
+}
+
 // A question is about one attempt.
 type question struct {
 	*Route

@@ -34,7 +34,9 @@ func (v *visit) proves(answer *http.Response) bool {
 	p.late.Reset(v.app.Timeout)
 	if p.offer.Spoil != nil && !v.route.Basic() { // which were asked for with a made-up password before
 		again := v.in.Clone(p.ctx)
-		onlyReplaced(again.Header, answer)
+		if !v.route.Renews(v.in) {
+			onlyReplaced(again.Header, answer)
+		}
 		if basis, err := v.route.Proves(again, v.sent.Body, p.offer, v.ask); err != nil || basis != route.OnPassword {
 			p.note = "answered as a success, but so is a made-up password"
 			return false
