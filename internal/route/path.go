@@ -280,6 +280,9 @@ func decode(s string) string {
 	})
 }
 
+// Decoded is a text with its percent-escapes decoded, and those that are none as they are.
+func Decoded(s string) string { return decode(s) }
+
 // fold leaves out what no server takes for another page, or what a file system
 // ignores: Windows opens admin for "admin.", "admin " and "admin::$INDEX_ALLOCATION".
 func fold(s string) string {

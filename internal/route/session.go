@@ -23,7 +23,7 @@ const (
 	OnPassword
 	// OnAddress: on nothing that was sent, since the page is open to all. Basic alone.
 	OnAddress
-	// Unclear: only an answer that is no success says something. Basic alone.
+	// Unclear: only an answer that is no success says something.
 	Unclear
 )
 
@@ -56,6 +56,20 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 	return q.byPassword()
 }
 
+// Proves asks, after a success, whether a made-up password would be one, too: then another field, a header, or a text that
+// everyone is shown has decided. Only OnPassword proves the password. A token that is good once makes it so.
+func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
+	return question{Route: r, req: req, body: body, offer: offer, ask: ask}.byPassword()
+}
+
+// Renews reports whether a success may be a session that is renewed: the client has the cookie that tells a success, and
+// the app checks the password of everyone.
+func (r *Route) Renews(req *http.Request) bool {
+	return r.signedIn.never && slices.ContainsFunc(r.rule.success, func(c condition) bool {
+		return c.what == "cookie" && slices.ContainsFunc(req.Cookies(), func(one *http.Cookie) bool { return c.pattern.MatchString(one.Name) })
+	})
+}
+
 // A question is about one attempt.
 type question struct {
 	*Route
@@ -75,11 +89,14 @@ func (q question) byPage() (Basis, error) {
 		if q.signedIn.page != "" {
 			get.URL.Path, get.URL.RawPath = q.signedIn.page+session, ""
 		}
-		a, err := q.ask(get, nil)
+		a, err := q.ask(get.Request, nil)
 		if err != nil || q.signedIn.holds(a) {
 			return OnSession, err
 		}
-		answers, open = append(answers, a), anonymous(get)
+		if get.asSent {
+			continue
+		}
+		answers, open = append(answers, a), anonymous(get.Request)
 		open.URL.Path, open.URL.RawPath = strings.TrimSuffix(open.URL.Path, session), ""
 	}
 	open.URL.RawQuery = ""
@@ -102,7 +119,7 @@ var pathSession = regexp.MustCompile(`;[^/]*$`)
 // byForm asks for the login's page.
 func (q question) byForm() (Basis, error) {
 	for _, get := range q.gets() {
-		a, err := q.ask(get, nil)
+		a, err := q.ask(get.Request, nil)
 		if err != nil {
 			return OnSession, err
 		}
@@ -110,12 +127,14 @@ func (q question) byForm() (Basis, error) {
 		if !success && (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) {
 			continue // the form
 		}
-		b, err := q.ask(anonymous(get), nil)
+		b, err := q.ask(anonymous(get.Request), nil)
 		switch {
 		case err != nil:
 			return OnSession, err
 		case success != (q.Judge(b) == Succeeded), a.Status/100 == 3 && whither(a) != whither(b) && !leadsTo(a, get.URL.Path):
 			return OnSession, nil
+		case get.asSent:
+			return OnPassword, nil
 		}
 		return q.byPassword() // everyone gets this
 	}
@@ -132,6 +151,9 @@ func (q question) byPassword() (Basis, error) {
 		a, err := q.ask(other, q.offer.Spoil(other, q.body, MadeUp(c.Password)))
 		if err != nil || q.Judge(a) == Succeeded {
 			return OnSession, err
+		}
+		if q.Judge(a) == Abandoned {
+			return Unclear, nil
 		}
 	}
 	return OnPassword, nil
@@ -185,7 +207,9 @@ func (q question) withoutHeader() (Basis, error) {
 	switch {
 	case q.req.Method == http.MethodOptions || q.req.Method == http.MethodTrace: // which servers answer before they look at the header
 		return Unclear, nil
-	case !safe && !carries && !q.path.folder && slices.Contains(q.methods, q.req.Method):
+	case !safe && q.path.folder: // a POST may be open to all where a GET is not
+		return Unclear, nil
+	case !safe && !carries && slices.Contains(q.methods, q.req.Method):
 		return OnPassword, nil // a login's own address, such as POST /api/login
 	}
 	a, err := q.ask(get, nil)
@@ -211,17 +235,24 @@ func (q question) withoutHeader() (Basis, error) {
 	return OnAddress, nil
 }
 
+// A look is a GET of a page.
+type look struct {
+	*http.Request
+	asSent bool
+}
+
 // gets are the same as a browser sends them to a page. The first has all that can carry a
 // session. All of that may also make the app answer otherwise (?page=help, X-Format: xml),
-// so the second has only what carries most sessions.
-func (q question) gets() []*http.Request {
-	all, accept := q.get(), "text/html,application/xhtml+xml,*/*;q=0.8"
+// so the second has only what carries most sessions. The last one is as in the attempt: sessions are bound to
+// Accept-Language and the like. It only tells who is signed in.
+func (q question) gets() []look {
+	all, asSent, accept := q.get(), q.get(), "text/html,application/xhtml+xml,*/*;q=0.8"
 	if slices.ContainsFunc(q.signedIn.conditions, func(c condition) bool { return c.what == "json" }) {
 		accept = "application/json,*/*;q=0.8"
 	}
 	plain := all.Clone(all.Context())
 	plain.URL.RawQuery = ""
-	for name := range all.Header {
+	for name := range asSent.Header {
 		if harmless(name) && name != "User-Agent" { // which sessions may be bound to
 			all.Header.Del(name)
 			plain.Header.Del(name)
@@ -230,14 +261,18 @@ func (q question) gets() []*http.Request {
 			plain.Header.Del(name)
 		}
 	}
+	looks := []look{{Request: all}}
 	same := len(plain.Header) == len(all.Header) && plain.URL.RawQuery == all.URL.RawQuery
-	carries := q.mayCarrySession(plain, nil)
+	if !same && q.mayCarrySession(plain, nil) {
+		looks = append(looks, look{Request: plain})
+	}
+	bound := len(asSent.Header) > len(all.Header)
 	all.Header.Set("Accept", accept)
 	plain.Header.Set("Accept", accept)
-	if same || !carries {
-		return []*http.Request{all}
+	if bound {
+		looks = append(looks, look{asSent, true})
 	}
-	return []*http.Request{all, plain}
+	return looks
 }
 
 // anonymous is a request without the headers that can carry a session.

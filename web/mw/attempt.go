@@ -50,8 +50,6 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, login http.Handler)
 		a.malformed(w, err)
 	case len(offer.Credentials) == 0:
 		login.ServeHTTP(w, r) // it offers no password
-	case d.signedIn != nil && d.signedIn(r):
-		a.malformed(w, &route.Refusal{Status: http.StatusConflict, Text: "You are already signed in. Sign out first, and then sign in again. The password was not checked."})
 	default:
 		a.begin(w, r, offer, login)
 	}
@@ -140,7 +138,17 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 			a.sent.Restore(r)
 		}
 	}
+	if a.signedIn != nil && a.signedIn(r) { // asked last: another request may have signed in meanwhile
+		_ = a.end(guard.Withdrawn)
+		a.account = ""
+		a.malformed(w, errSignedIn)
+		return
+	}
 	a.check(w, r, login)
+}
+
+var errSignedIn = &route.Refusal{
+	Status: http.StatusConflict, Text: "You are already signed in. Sign out first, and then sign in again. The password was not checked.",
 }
 
 // asks is the attempt as the guard sees it, but for what came along.

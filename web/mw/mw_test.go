@@ -258,6 +258,28 @@ func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
 	}
 }
 
+// An attempt may be held for a while, and another request may sign in meanwhile: who is signed in is asked last, of what
+// reaches the handler alone.
+func TestWhoIsSignedInIsAskedRightBeforeTheHandler(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, mw.ByStatus(),
+		mw.SignedIn(func(*http.Request) bool { asked++; return asked == 5 }))
+	p := s.guard.Policy()
+	p.PairDelay, p.Account = guard.PairDelay{}, []guard.Limit{{Failures: 5, Window: time.Hour, Action: guard.Block}}
+	if err := s.guard.SetPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+	var statuses []int
+	for i := range 8 {
+		statuses = append(statuses, s.try(fmt.Sprintf("203.0.%d.9", i), "alice", fmt.Sprint("guess", i)).StatusCode)
+	}
+	// The fifth is withdrawn, so that there is room for one more.
+	if want := []int{401, 401, 401, 401, 409, 401, 429, 429}; asked != 6 || !slices.Equal(statuses, want) {
+		t.Errorf("asked %d times, %v", asked, statuses)
+	}
+}
+
 // What the handler does, and what that was.
 func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 	t.Parallel()

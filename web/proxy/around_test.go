@@ -74,7 +74,9 @@ func TestATextThatTheClientSentIsNoSuccess(t *testing.T) {
 		for j, success := range []string{"body Log out", "match (?i)log\\s+out"} {
 			d := newDoor(t, redirects, nil)
 			d.behind(t, route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 200", success}}, func(w http.ResponseWriter, r *http.Request) {
-				fmt.Fprint(w, "<p>Hello</p>Log out") // whatever was sent, the page has the text
+				if r.PostFormValue("password") == "guess" { // whatever else was sent, the page has the text
+					fmt.Fprint(w, "<p>Hello</p>Log out")
+				}
 			})
 			o := form("username=alice&password=guess&" + body)
 			if known, harmless := device(d.send(t, fmt.Sprintf("198.18.%d.%d", i, j), o)), i > 5; known != harmless {

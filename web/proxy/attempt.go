@@ -39,7 +39,7 @@ type visit struct {
 	settled  bool
 	judged   func() // once the answer is: what is left of it may take long
 	large    bool   // the request is larger than a login
-	basis    route.Basis
+	proof    proof
 	probe    *probe // not nil: the visit is a question of ours (probe.go)
 }
 
@@ -150,10 +150,13 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 		v.attempts = append(v.attempts, d)
 		insufficient = insufficient || d.Insufficient
 	}
+	v.proof.rival = v.proxy.rivals.enter(offer.Credentials[0].Account, r.Header["Cookie"])
+	defer func() { v.proxy.rivals.leave(v.proof.rival, v.reached.Load()) }()
 	if !v.decides(w, r, offer) {
 		return
 	}
-	if insufficient {
+	if v.proof.offer = offer; insufficient {
+		v.proof.offer.Spoil = nil
 		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // a sprayed password (R28) and a fake failure are answered like a wrong one
 		v.sent.restore(r)
 	}
@@ -183,6 +186,7 @@ func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	late := time.AfterFunc(v.app.Timeout, func() { cancel(context.DeadlineExceeded) })
 	defer late.Stop()
+	v.proof.ctx, v.proof.late = ctx, late
 	v.judged = func() { // the rest is a stream, which may be a download, and ends with its client
 		late.Stop()
 		context.AfterFunc(r.Context(), func() { cancel(context.Canceled) })
@@ -195,6 +199,7 @@ func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
 // the client.
 func answered(answer *http.Response) error {
 	v := visitOf(answer.Request.Context())
+	v.proxy.rivals.sets(answer.Header["Set-Cookie"])
 	switch {
 	case v.probe != nil:
 		return v.probe.answered(v, answer)
@@ -208,10 +213,12 @@ func answered(answer *http.Response) error {
 		}
 	}
 	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded, route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
-	if outcome == guard.Succeeded && v.basis != route.OnPassword {
+	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
+	switch {
+	case outcome != guard.Succeeded:
+	case v.proof.basis != route.OnPassword:
 		outcome = guard.Withdrawn
-	}
-	if outcome == guard.Succeeded && v.route.Echoes(v.in, v.sent.Body) {
+	case v.route.Echoes(v.in, v.sent.Body) || !v.proves(answer): // the password may have been looked at
 		outcome = guard.Failed
 	}
 	v.settle(outcome)
@@ -283,6 +290,7 @@ func (v *visit) settle(o guard.Outcome) {
 	}
 	v.settled = true
 	for _, d := range v.attempts {
+		d.Ticket.Note = v.proof.note
 		if err := v.guard.Settle(context.Background(), d.Ticket, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
 			v.proxy.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 		}

@@ -148,13 +148,16 @@ func canonical(names ...string) []string {
 
 // withoutOurs takes our own cookies out, and leaves the others as they were sent.
 func withoutOurs(h http.Header) {
-	lines := h["Cookie"]
-	if !slices.ContainsFunc(lines, hasOurs) {
-		return
+	if slices.ContainsFunc(h["Cookie"], hasOurs) {
+		keepCookies(h, func(part string) bool { return !isOurs(part) })
 	}
+}
+
+// keepCookies leaves those parts of the Cookie headers that keep is true for, as they were sent.
+func keepCookies(h http.Header, keep func(part string) bool) {
 	var kept []string
-	for _, line := range lines {
-		parts := slices.DeleteFunc(strings.Split(line, ";"), isOurs)
+	for _, line := range h["Cookie"] {
+		parts := slices.DeleteFunc(strings.Split(line, ";"), func(part string) bool { return !keep(part) })
 		if rest := strings.TrimSpace(strings.Join(parts, ";")); rest != "" {
 			kept = append(kept, rest)
 		}

@@ -20,7 +20,7 @@ func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offe
 	withoutClaims(plain.Header)
 	withoutOurs(plain.Header)
 	var err error
-	v.basis, err = v.route.Basis(plain, v.sent.Body, offer, v.ask)
+	v.proof.basis, err = v.route.Basis(plain, v.sent.Body, offer, v.ask)
 	switch {
 	case err != nil && r.Context().Err() != nil: // the client has gone, and the guess with it
 		v.settle(guard.Withdrawn)
@@ -28,10 +28,10 @@ func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offe
 		v.settle(guard.Abandoned)
 		v.proxy.Log.Error("the app behind the proxy does not respond", "upstream", v.app.Upstream.Redacted(), "error", err)
 		v.down(w, r, err)
-	case v.basis == route.OnSession:
+	case v.proof.basis == route.OnSession:
 		v.settle(guard.Withdrawn)
 		v.refuse(w, r, web.Unusable(http.StatusConflict, "problem.signed-in"))
-	case v.basis == route.OnAddress: // the page is for everyone: it is shown as to everyone
+	case v.proof.basis == route.OnAddress: // the page is for everyone: it is shown as to everyone
 		v.settle(guard.Withdrawn)
 		r.Header.Del("Authorization")
 		v.route = nil

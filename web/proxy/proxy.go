@@ -77,9 +77,10 @@ type App struct {
 // A Proxy serves one app. It is safe for concurrent use.
 type Proxy struct {
 	Config
-	forms *route.Forms
-	own   http.Handler
-	app   atomic.Pointer[app]
+	forms  *route.Forms
+	own    http.Handler
+	app    atomic.Pointer[app]
+	rivals *rivals
 }
 
 // An app is an App and the way there.
@@ -95,7 +96,7 @@ func New(c Config) (*Proxy, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	p := &Proxy{Config: c}
+	p := &Proxy{Config: c, rivals: newRivals()}
 	p.Look = c.Look.Below(c.Base)
 	var err error
 	if p.forms, err = route.NewForms(c.Secret, c.Now); err != nil {

@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"context"
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/route"
+)
+
+// A proof is what an attempt needs before a success makes its client a known one.
+type proof struct {
+	basis route.Basis
+	offer route.Offer
+	ctx   context.Context // of questions after the attempt
+	late  *time.Timer     // ends it
+	rival *rival
+	note  string // why there is none, for the audit log
+}
+
+// proves reports whether a success is the password's doing: no other account has signed in with the attempt's cookies
+// meanwhile, and the same request with a made-up password is no success. Known clients need no proof. The answer to the
+// client waits.
+func (v *visit) proves(answer *http.Response) bool {
+	if !slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return !d.Privileged }) {
+		return true
+	}
+	p := &v.proof
+	p.late.Reset(v.app.Timeout)
+	if p.offer.Spoil != nil && !v.route.Basic() { // which were asked for with a made-up password before
+		again := v.in.Clone(p.ctx)
+		if !v.route.Renews(v.in) {
+			onlyReplaced(again.Header, answer)
+		}
+		if basis, err := v.route.Proves(again, v.sent.Body, p.offer, v.ask); err != nil || basis != route.OnPassword {
+			p.note = "answered as a success, but so is a made-up password"
+			return false
+		}
+	}
+	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival) {
+		p.note = "answered as a success, but another account signed in with the same cookie at the same time"
+		return false
+	}
+	return true
+}
+
+// onlyReplaced leaves the cookies that an answer replaces. Any other may be the session that has just begun: a wrong
+// password may end it.
+func onlyReplaced(h http.Header, answer *http.Response) {
+	replaced := func(part string) bool {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		return slices.ContainsFunc(answer.Cookies(), func(c *http.Cookie) bool { return c.Name == name && c.Value != strings.Trim(value, `"`) })
+	}
+	keepCookies(h, replaced)
+}
+
+// Rivals are attempts under way in one session. Many apps keep its identifier at a sign-in: with the same cookie an
+// attacker signs in between the proxy's question and the attempt, which looks like a success then. Only sessions at
+// the same node are known.
+type rivals struct {
+	seed maphash.Seed
+
+	mu      sync.Mutex
+	names   map[string]bool // of the cookies that the app sets
+	session map[uint64][]*rival
+}
+
+type rival struct {
+	account  string
+	sessions []uint64
+	judged   chan struct{} // closed once its answer is known
+	raced    bool
+}
+
+func newRivals() *rivals {
+	return &rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{}}
+}
+
+// mostCookies is how many names are kept, and how many cookies of an attempt are looked at.
+const mostCookies = 256
+
+// sets notes the names of cookies that the app sets: those of scripts, such as a visitor's consent, are of no session
+// and have one value for everyone.
+func (r *rivals) sets(cookies []string) {
+	if len(cookies) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range cookies {
+		if name, _, _ := strings.Cut(line, "="); len(r.names) < mostCookies {
+			r.names[cookieName(name)] = true
+		}
+	}
+}
+
+var cookieJoined = strings.NewReplacer(".", "_", " ", "_") // as PHP reads names
+
+func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSpace(text)) }
+
+// enter adds an attempt; nil if it has no cookies.
+func (r *rivals) enter(account string, cookies []string) *rival {
+	if len(cookies) == 0 {
+		return nil
+	}
+	one := &rival{account: strings.ToLower(account), judged: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	parts := strings.FieldsFunc(strings.Join(cookies, ";"), func(c rune) bool { return c == ';' || c == ',' })
+	one.raced = len(parts) > mostCookies
+	for _, part := range parts[:min(len(parts), mostCookies)] {
+		name, value, _ := strings.Cut(part, "=")
+		if name = cookieName(name); !r.names[name] && len(r.names) > 0 && len(r.names) < mostCookies {
+			continue
+		}
+		key := maphash.String(r.seed, name+"="+strings.Trim(route.Decoded(value), `" `))
+		one.sessions = append(one.sessions, key)
+		r.session[key] = append(r.session[key], one)
+	}
+	return one
+}
+
+// judge says whether the app's answer to an attempt is a success.
+func (r *rivals) judge(one *rival, success bool) {
+	if one == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(one.judged)
+	for _, other := range r.others(one) {
+		other.raced = other.raced || success
+	}
+}
+
+// others are those of other accounts.
+func (r *rivals) others(one *rival) (all []*rival) {
+	for _, key := range one.sessions {
+		for _, other := range r.session[key] {
+			if other.account != one.account {
+				all = append(all, other)
+			}
+		}
+	}
+	return all
+}
+
+// won waits for the answers to all others under way, and reports whether one of them is a success.
+func (r *rivals) won(ctx context.Context, one *rival) bool {
+	r.mu.Lock()
+	others := r.others(one)
+	r.mu.Unlock()
+	for _, other := range others {
+		select {
+		case <-other.judged:
+		case <-ctx.Done():
+			return true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return one.raced
+}
+
+// leave ends an attempt. What has reached the app without an answer may have been a success.
+func (r *rivals) leave(one *rival, reached bool) {
+	if one == nil {
+		return
+	}
+	select {
+	case <-one.judged:
+	default:
+		r.judge(one, reached)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range one.sessions {
+		r.session[key] = slices.DeleteFunc(r.session[key], func(o *rival) bool { return o == one })
+		if len(r.session[key]) == 0 {
+			delete(r.session, key)
+		}
+	}
+}
