@@ -90,6 +90,11 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"app.example.org", "GET", "/admin::$INDEX_ALLOCATION/x", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/admin:$i30:$INDEX_ALLOCATION/x", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/public/../admin./x", "login", "refused", "refused", "granted"},
+		// Apache's MultiViews run admin.php.
+		{"app.example.org", "GET", "/admin.php", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/ADMIN.php/users", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public.php/x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/x/..%20/admin", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/public./x", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/admin:x", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/public/../admin", "login", "refused", "refused", "granted"},

@@ -145,7 +145,7 @@ func (c checker) elsewhere(s route.Spec, fresh, page route.Answer) (also []strin
 	}
 	want := marks(c.login.Answer, fresh, page)
 	for _, to := range tried {
-		if _, where := (route.Table{compiled}).At((&url.URL{Path: to}).EscapedPath()); where == route.Here {
+		if at, _ := (route.Table{compiled}).At((&url.URL{Path: to}).EscapedPath()); len(at) > 0 && at[0] == compiled {
 			continue
 		}
 		answer, _, err := c.fresh(to)

@@ -21,6 +21,7 @@ type path struct {
 	folder  bool
 	page    string // of one path: see pageOf
 	script  string // folded without the script's extension; empty if it has none
+	below   *path  // of one path without a script's extension: the folder of its name
 }
 
 func parsePath(written string) (p path, err error) {
@@ -36,6 +37,8 @@ func parsePath(written string) (p path, err error) {
 		p = path{written: rest, folded: plain, folder: folder, page: pageOf(known.ReplaceAllString(plain, ""))}
 		if at := script.FindStringIndex(plain + "/"); at != nil && at[1] == len(plain)+1 {
 			p.script = plain[:at[0]]
+		} else if plain != "" && !folder {
+			p.below = &path{folded: known.ReplaceAllString(plain, ""), folder: true}
 		}
 		return p, nil
 	}
@@ -115,7 +118,7 @@ func (all Paths) Perhaps(escaped string) bool {
 func (all Paths) At(escaped string) (longest int, where Place) {
 	plain, readings := read(escaped)
 	for _, p := range all {
-		switch p.match(plain, readings) {
+		switch in, _ := p.match(plain, readings); in {
 		case Ambiguous:
 			return 0, Ambiguous
 		case Here:
@@ -125,9 +128,18 @@ func (all Paths) At(escaped string) (longest int, where Place) {
 	return longest, where
 }
 
-// match says whether a request goes here. Plain is its path if everybody reads it
-// alike, and readings are all ways to read it if not.
-func (p path) match(plain string, readings []string) Place {
+// match says whether a request goes here, or below: with MultiViews Apache runs signin.php
+// for /signin/x, and many apps serve the page /signin there. plain is its path if all
+// servers read it alike, and readings are all ways to read it if not.
+func (p path) match(plain string, readings []string) (where Place, below bool) {
+	if where = p.itself(plain, readings); where == Elsewhere && p.below != nil {
+		where = p.below.itself(plain, readings)
+		below = where == Here
+	}
+	return where, below
+}
+
+func (p path) itself(plain string, readings []string) Place {
 	if len(readings) == 0 {
 		if p.has(plain) {
 			return Here
@@ -150,7 +162,8 @@ func (p path) match(plain string, readings []string) Place {
 }
 
 // has reports whether an app may take a path for this one. PHP and CGI run login.php
-// for /login.php/x as well, Apache's MultiViews for /login/x, front controllers the page /shop/login for /shop/index.php/login.
+// for /login.php/x as well, Apache's MultiViews for /login/x, front controllers the page
+// /shop/login for /shop/index.php/login. A script has its name without the extension, too.
 func (p path) has(folded string) bool {
 	if p.is(folded) {
 		return true
@@ -158,9 +171,12 @@ func (p path) has(folded string) bool {
 	if rest, ok := strings.CutPrefix(folded, p.script); ok && p.script != "" && (rest == "" || rest[0] == '/') {
 		return true
 	}
-	for _, at := range script.FindAllStringIndex(folded, -1) {
+	for _, at := range script.FindAllStringIndex(folded+"/", -1) {
 		file, rest := folded[:at[1]-1], folded[at[1]-1:]
-		if p.is(file) || p.is(rest) || p.is(file[:strings.LastIndex(file, "/")]+rest) {
+		if p.is(folded[:at[0]] + rest) {
+			return true
+		}
+		if rest != "" && (p.is(file) || p.is(rest) || p.is(file[:strings.LastIndex(file, "/")]+rest)) {
 			return true
 		}
 	}
@@ -179,7 +195,7 @@ func (p path) is(folded string) bool {
 func pageOf(s string) string { return index.ReplaceAllString(s, "") }
 
 const (
-	scripts = `php\d?|phtml|cgi|fcgi|pl|py|rb|aspx?|ashx|jspx?|do|action|cfm|dll|exe`
+	scripts = `php\d?|phar|phtml|cgi|fcgi|pl|py|rb|aspx?|as[hm]x|svc|jspx?|do|action|cfm|dll|exe`
 	formats = `html?|xhtml|shtml|json|xml`
 )
 
@@ -192,7 +208,7 @@ var (
 
 // read is a path as every server reads it or, if servers differ, all the ways in
 // which one may: they decode once or twice, cut at a NUL or a question mark, overlook the
-// end of a line (as $ in a pattern does), take \ for /, merge slashes and resolve dots or do not. What no server takes for another page is left
+// end of a line (as $ in a pattern does), take \ and its wide form for /, merge slashes and resolve dots or do not. What no server takes for another page is left
 // out everywhere: case, a slash, a dot or a space at the end, and the parameters
 // of a segment (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
@@ -236,7 +252,7 @@ func readOdd(escaped string) (plain string, readings []string) {
 			cut = s[:end]
 		}
 		for _, s := range []string{s, cut} {
-			for _, s := range []string{s, strings.ReplaceAll(s, `\`, "/")} {
+			for _, s := range []string{s, asSlash.Replace(s)} {
 				merged := slashes.ReplaceAllString(params.ReplaceAllString(s, ""), "/")
 				readings = append(readings, fold(s), fold(merged), fold(resolve(s)), fold(resolve(merged)))
 			}
@@ -248,7 +264,8 @@ func readOdd(escaped string) (plain string, readings []string) {
 
 var (
 	// odd is what servers read in different ways.
-	odd     = regexp.MustCompile(`//|\\|[\x00-\x1f\x7f?#]|(^|/)\.{1,2}(/|$)`)
+	odd     = regexp.MustCompile(`//|[\\／＼]|[\x00-\x1f\x7f?#]|(^|/)\.{1,2} *(/|$)`)
+	asSlash = strings.NewReplacer(`\`, "/", "／", "/", "＼", "/")
 	slashes = regexp.MustCompile(`/{2,}`)
 	params  = regexp.MustCompile(`;[^/]*`)
 	ignored = regexp.MustCompile(`([^/. ])(?:[. ]|::?\$[^/]*)+(/|$)`)
@@ -290,11 +307,11 @@ func fold(s string) string {
 	return strings.TrimRight(s, "/. ")
 }
 
-// resolve resolves the dots of a path (RFC 3986, section 5.2.4).
+// resolve resolves the dots of a path (RFC 3986, section 5.2.4). Windows takes "/.. /" for /../.
 func resolve(s string) string {
 	var out []string
 	for _, segment := range strings.Split(s, "/") {
-		switch name, _, _ := strings.Cut(segment, ";"); name {
+		switch name, _, _ := strings.Cut(segment, ";"); strings.TrimRight(name, " ") {
 		case ".":
 		case "..":
 			out = out[:max(0, len(out)-1)]

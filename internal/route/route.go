@@ -22,7 +22,8 @@ type Spec struct {
 	// Name names the route and its counters: routes of one name count together.
 	// "login" counts with the site's own login.
 	Name string
-	// Path is one path, or ends in /* for a folder, itself and everything below.
+	// Path is one path, or ends in /* for a folder, itself and everything below. What lies
+	// below one path is treated as in a folder.
 	Path string
 	// Methods are those that offer a password; none: POST; ANY: all; GET is HEAD, too. On
 	// a single path every other method than GET, HEAD and OPTIONS is refused. With
@@ -64,6 +65,7 @@ type Route struct {
 	rule     rule
 	signedIn signedInRule
 	passes   []locator
+	below    *Route // the same in the folder of a single path's name; nil: see path.below
 }
 
 // Compile returns the route, or everything that is wrong with it: each error
@@ -87,6 +89,10 @@ func Compile(s Spec) (*Route, error) {
 	}
 	errs[5] = r.parseSignedIn(s.SignedIn)
 	errs[6] = r.exceptions(s.Passes)
+	if r.path.below != nil {
+		folder := *r
+		folder.path, r.below = *r.path.below, &folder
+	}
 	return r, errors.Join(errs[:]...)
 }
 
@@ -170,10 +176,14 @@ const (
 func (t Table) At(escaped string) (at Table, where Place) {
 	plain, readings := read(escaped)
 	for _, r := range t {
-		switch r.path.match(plain, readings) {
-		case Ambiguous:
+		in, below := r.path.match(plain, readings)
+		if in == Ambiguous {
 			return nil, Ambiguous
-		case Here:
+		}
+		if below {
+			r = r.below
+		}
+		if in == Here {
 			at, where = append(at, r), Here
 		}
 	}

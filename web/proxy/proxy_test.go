@@ -405,6 +405,24 @@ func TestRoutesCountForThemselves(t *testing.T) {
 	}
 }
 
+// Apache's MultiViews run login.php for /login/x. Other forms below the login pass.
+func TestBelowASinglePathALoginCounts(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/login/x", "/login/x.php", "/login/2fa"} {
+		d := newDoor(t, wordpress, nil, "form")
+		for i := range 20 {
+			d.send(t, fmt.Sprintf("198.18.%d.1", i), offer{"POST", path, "application/x-www-form-urlencoded", fmt.Sprintf("username=alice&password=p-%d", i)})
+		}
+		if n := d.app.passwords(); n != 5 {
+			t.Errorf("%s: %d passwords", path, n)
+		}
+		other := offer{"POST", path, "application/x-www-form-urlencoded", "code=123456"}
+		if a, b := text(t, d.direct(t, other)), text(t, d.send(t, "198.18.99.1", other)); a != b {
+			t.Errorf("%s: another form gets %q, without the proxy %q", path, b, a)
+		}
+	}
+}
+
 func TestWhatIsNotGuardedPassesUntouched(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, wordpress, func(a *proxy.App) { a.Routes = append(a.Routes, others(t, "/forms")) }, "form")
