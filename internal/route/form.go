@@ -33,6 +33,9 @@ func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 	if found[0] == nil && found[1] == nil {
 		return Offer{}, nil
 	}
+	if err := r.usual(req, fields); err != nil {
+		return Offer{}, err
+	}
 	c := Credential{}
 	for i, to := range []*string{&c.Account, &c.Password} {
 		if found[i] != nil {
@@ -41,6 +44,38 @@ func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 	}
 	return Offer{[]Credential{c}, r.spoilForm}, nil
 }
+
+// mostFields is how many fields a login has at most, in its form and in its query. PHP, Node and
+// ASP.NET leave out what comes after some 1,000, and others refuse it.
+const mostFields = 200
+
+// usual is an error for a login that apps may not see: one of many fields, or in a form that
+// comes with another method than POST, or with a field that names another one.
+func (r *Route) usual(req *http.Request, fields []field) error {
+	query := queryFields(req.URL.RawQuery)
+	if len(fields) > mostFields || len(query) > mostFields {
+		return refuse("Send a form of at most %d fields.", mostFields)
+	}
+	named := req.Method != http.MethodGet && req.Method != http.MethodHead && slices.Contains(r.methods, req.Method)
+	if req.Method != http.MethodPost && !named && (r.account.in(namesOf(fields)) || r.password.in(namesOf(fields))) {
+		return refuse("Send the form with POST.")
+	}
+	return sameMethod(req.Method, slices.Concat(query, fields))
+}
+
+// sameMethod is an error if a field says that the request has another method: Rack, Rails,
+// Laravel, Symfony, Spring and ASP.NET believe it.
+func sameMethod(method string, fields []field) error {
+	for _, f := range fields {
+		if slices.ContainsFunc(methodFields, func(name string) bool { return looksLike(f.name, name) }) &&
+			f.value != method && f.value != strings.ToLower(method) {
+			return refuse("Send the login without the field %.60q.", f.name)
+		}
+	}
+	return nil
+}
+
+var methodFields = []string{"_method", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"}
 
 // mayHoldFields reports whether an app may take fields out of the body, of whatever
 // type it says to be.
@@ -55,6 +90,7 @@ var errOtherForm = &Refusal{http.StatusUnsupportedMediaType, "Send the form as b
 type field struct {
 	name, value string
 	whole       bool   // all of both can be read
+	file        bool   // to some app
 	at          [2]int // of the value, as it is written
 }
 
@@ -89,20 +125,20 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 		}
 		return all, nil
 	}
-	reading := newParts(boundary, func(name string, utf8 bool) error {
-		if name == "_charset_" { // RFC 7578, section 4.6: of all other fields, to some
+	reading := newParts(boundary, func(f field) error {
+		if f.name == "_charset_" { // RFC 7578, section 4.6: of all other fields, to some
 			return errPart
 		}
-		all = append(all, field{name: name, whole: utf8})
+		all = append(all, f)
+		return nil
+	}, func(at int, piece []byte) error {
+		if f := &all[len(all)-1]; f.at[1] == 0 {
+			f.at = [2]int{at, at + len(piece)}
+		} else {
+			f.at[1] = at + len(piece)
+		}
 		return nil
 	})
-	reading.data = func(from, to int) {
-		if f := &all[len(all)-1]; f.at[1] == 0 {
-			f.at = [2]int{from, to}
-		} else {
-			f.at[1] = to
-		}
-	}
 	_, err = reading.feed(body, true)
 	for i, f := range all {
 		all[i].value = string(body[f.at[0]:f.at[1]])
@@ -123,7 +159,7 @@ func (l locator) field(query string, body []field) (value *string, err error) {
 		for _, f := range fields {
 			switch {
 			case !looksLike(f.name, l.name):
-			case !f.whole || f.name != l.name || value != nil || i == 0 && l.kind == form:
+			case !f.whole || f.file || f.name != l.name || value != nil || i == 0 && l.kind == form:
 				return nil, refuse("Send the field %.60q once, in the form.", l.name)
 			default:
 				value = &f.value

@@ -263,8 +263,18 @@ func (l locator) in(names []string) bool {
 			inner) {
 			return false
 		}
-		return looksLike(name, l.name) || looksLike(name, l.last())
+		return looksLike(name, l.name) || looksLike(name, l.last()) ||
+			l.kind == object && looksLike(innermost(name), l.last())
 	})
+}
+
+// innermost is the last name in a[b][c] or a.b.c: to PHP, Rails and Spring a form is as deep as JSON.
+func innermost(name string) string {
+	all := strings.FieldsFunc(decode(name), func(c rune) bool { return c == '[' || c == ']' || c == '.' })
+	if len(all) == 0 {
+		return name
+	}
+	return all[len(all)-1]
 }
 
 // core is what every plain spelling of a field's name has in it: its first word.

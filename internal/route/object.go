@@ -45,6 +45,14 @@ func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 	if found == 0 {
 		return Offer{}, nil
 	}
+	fields := queryFields(req.URL.RawQuery)
+	for name, value := range top { // Laravel reads the method there
+		text, _ := value.(string)
+		fields = append(fields, field{name: name, value: text})
+	}
+	if err := sameMethod(req.Method, fields); err != nil {
+		return Offer{}, err
+	}
 	return Offer{[]Credential{c}, r.spoilJSON}, nil
 }
 

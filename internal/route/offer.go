@@ -1,7 +1,6 @@
 package route
 
 import (
-	"encoding/base64"
 	"fmt"
 	"mime"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // A Credential is an account's name and the password that is offered for it.
@@ -205,7 +203,7 @@ func (r *Route) named(all []Credential) error {
 		if c.Account == "" {
 			continue // which the guard refuses, if no other route finds a name
 		}
-		if strings.ContainsFunc(c.Account, unicode.IsControl) || !r.names.MatchString(strings.TrimSpace(c.Account)) {
+		if strings.ContainsFunc(c.Account, unicode.IsControl) || !r.names.MatchString(strings.Trim(c.Account, " ")) {
 			return refuse("No account has a name like that. Write it in its usual way.")
 		}
 	}
@@ -265,11 +263,12 @@ func (l locator) reads(r *http.Request) bool {
 	return false
 }
 
-// mediaType is the type of a request's body; empty for one that is not in UTF-8 or
-// cannot be read: Django decodes a form by the encoding that its sender names.
+// mediaType is the type of a request's body; empty for one that is not in UTF-8 or is not
+// written as clients do: Django decodes a form by the encoding that its sender names, and to
+// PHP a tab or U+00A0 belongs to the type.
 func mediaType(r *http.Request) string {
 	types := r.Header.Values("Content-Type")
-	if len(types) != 1 {
+	if len(types) != 1 || !usualType.MatchString(types[0]) {
 		return ""
 	}
 	kind, params, err := mime.ParseMediaType(types[0])
@@ -278,6 +277,8 @@ func mediaType(r *http.Request) string {
 	}
 	return kind
 }
+
+var usualType = regexp.MustCompile(`^[\w.+-]+/[\w.+-]+(?:; ?[\w.-]+="?[!#-+.-:<-~-]*"?)*;?$`)
 
 // read is what a request offers at the route.
 func (r *Route) read(req *http.Request, body []byte) (Offer, error) {
@@ -291,33 +292,3 @@ func (r *Route) read(req *http.Request, body []byte) (Offer, error) {
 	}
 	return r.readForm(req, body)
 }
-
-func readBasic(req *http.Request) (Offer, error) {
-	all := req.Header.Values("Authorization")
-	if len(all) == 0 {
-		return Offer{}, nil
-	}
-	if len(all) > 1 {
-		return Offer{}, refuse("Send one Authorization header.")
-	}
-	scheme, text, _ := strings.Cut(all[0], " ")
-	if !strings.EqualFold(scheme, "basic") {
-		if mayBeBasic.MatchString(all[0]) {
-			return Offer{}, refuse("The Authorization header cannot be read.")
-		}
-		return Offer{}, nil
-	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(text)
-	name, password, ok := strings.Cut(string(raw), ":")
-	if err != nil || !ok || !utf8.Valid(raw) {
-		return Offer{}, refuse("The Authorization header cannot be read.")
-	}
-	return Offer{[]Credential{{name, password}}, func(r *http.Request, body []byte, password string) []byte {
-		r.SetBasicAuth(name, password)
-		return body
-	}}, nil
-}
-
-// mayBeBasic: Django REST framework and others split the header at any white space, some
-// servers at commas, and a pattern without ^ finds the scheme anywhere.
-var mayBeBasic = regexp.MustCompile(`(?i)(^|[\s,;\x{85}\x{a0}\x{fffd}])basic$|basic[^\w+/=.~"-]`)

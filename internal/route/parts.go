@@ -17,8 +17,9 @@ const (
 	multipartForm
 )
 
+// A boundary has no = in it: Ruby's cgi takes what stands behind the last boundary=.
 var multipartType = regexp.MustCompile(`^(?i:multipart/form-data)` + inUTF8 +
-	`; ?(?i:boundary)=("?)([A-Za-z0-9'()+_./:=?-]{1,70})("?)` + inUTF8 + `$`)
+	`; ?(?i:boundary)=("?)([A-Za-z0-9'()+_./:?-]{1,70})("?)` + inUTF8 + `$`)
 
 const inUTF8 = `(?i:; ?charset="?utf-8"?)?`
 
@@ -39,8 +40,8 @@ func formType(r *http.Request) (formKind, string) {
 // refuses every other way to write one: parsers find a part's beginning and its name
 // in different ways.
 type parts struct {
-	part      func(name string, utf8 bool) error
-	data      func(from, to int) // of the part, in the whole body; may be nil
+	part      func(f field) error              // with its name, and without a value
+	data      func(at int, piece []byte) error // of the part, at its place in the body
 	delimiter []byte
 	state     partState
 	passed    int // of the body, before what feed gets
@@ -55,8 +56,8 @@ const (
 	over
 )
 
-func newParts(boundary string, part func(name string, utf8 bool) error) *parts {
-	return &parts{part: part, delimiter: []byte("--" + boundary)}
+func newParts(boundary string, part func(f field) error, data func(at int, piece []byte) error) *parts {
+	return &parts{part: part, data: data, delimiter: []byte("--" + boundary)}
 }
 
 func (p *parts) feed(b []byte, last bool) (n int, err error) {
@@ -91,9 +92,9 @@ func (p *parts) step(b []byte, at int) (n int, err error) {
 		if end < 0 || end > longestName || bytes.Contains(b[:end], p.delimiter) {
 			return 0, errPart
 		}
-		name, utf8, err := partHead(string(b[:end]))
+		f, err := partHead(string(b[:end]))
 		if err == nil {
-			err = p.part(name, utf8)
+			err = p.part(f)
 		}
 		p.state = content
 		return end + 4, err
@@ -114,24 +115,18 @@ func (p *parts) content(b []byte, at int) (n int, err error) {
 	i := bytes.Index(b, p.delimiter)
 	if i < 0 {
 		n = max(0, len(b)-len(p.delimiter)-len(newline))
-		p.report(at, at+n)
-		return n, nil
+		return n, p.data(at, b[:n])
 	}
 	if i < 2 || !bytes.HasPrefix(b[i-2:], newline) {
 		return 0, errPart
 	}
 	if len(b) < i+len(p.delimiter)+2 {
-		p.report(at, at+i-2)
-		return i - 2, nil
+		return i - 2, p.data(at, b[:i-2])
 	}
-	p.report(at, at+i-2)
+	if err := p.data(at, b[:i-2]); err != nil {
+		return 0, err
+	}
 	return p.delimited(b, i)
-}
-
-func (p *parts) report(from, to int) {
-	if p.data != nil {
-		p.data(from, to)
-	}
 }
 
 // delimited passes a delimiter that begins at i.
@@ -154,35 +149,40 @@ func (p *parts) delimited(b []byte, i int) (n int, err error) {
 // Values have no = and no ; in them: Rack takes the last name= of a line, within quotes too.
 var partLines = map[string]*regexp.Regexp{
 	"content-disposition": regexp.MustCompile(`^form-data; name=(?:"([^"\\;=]*)"|([A-Za-z0-9_.-]+))` +
-		`(?:; filename=(?:"[^"\\;=]*"|[A-Za-z0-9_.-]+))?(?:; filename\*=[^";=\\]*)?$`),
+		`((?:; filename=(?:"[^"\\;=]*"|[A-Za-z0-9_.-]+))?(?:; filename\*=[^";=\\]*)?)$`),
 	// aiohttp and Werkzeug 2.2 decode a field by the charset of its part.
 	"content-type":              regexp.MustCompile(`^([\w.+-]+/[\w.+-]+)(?:; ?charset="?([\w-]+)"?)?$`),
 	"content-transfer-encoding": regexp.MustCompile(`(?i)^(?:7bit|8bit|binary)$`),
 	"content-length":            regexp.MustCompile(`^\d+$`),
 }
 
-// partHead reads the head of a part: its name, and whether its text is in UTF-8. A line that
-// is none of the four may name the part to some parser, and so may one that comes twice.
-func partHead(lines string) (name string, utf8 bool, err error) {
+// partHead reads the head of a part: its name, and whether it is a file and its text is in
+// UTF-8. A line that is none of the four may name the part to some parser, and so may one that
+// comes twice.
+func partHead(lines string) (f field, err error) {
 	found := map[string][]string{}
 	for line := range strings.SplitSeq(lines, "\r\n") {
 		key, value, _ := strings.Cut(line, ": ")
 		key = strings.ToLower(key)
 		pattern := partLines[key]
 		if pattern == nil || found[key] != nil || strings.ContainsFunc(line, unicode.IsControl) {
-			return "", false, errPart
+			return f, errPart
 		}
 		if found[key] = pattern.FindStringSubmatch(value); found[key] == nil {
-			return "", false, errPart
+			return f, errPart
 		}
 	}
 	names, kind := found["content-disposition"], found["content-type"]
 	if names == nil {
-		return "", false, errPart
+		return f, errPart
 	}
-	if utf8 = kind == nil || kind[2] == "" || strings.EqualFold(kind[2], "utf-8"); kind != nil &&
-		(formLike.MatchString(kind[1]) || !utf8 && !asciiCharset.MatchString("="+kind[2])) {
-		return "", false, errPart
+	f = field{name: names[1] + names[2], file: names[3] != "", whole: true}
+	if kind != nil {
+		f.whole = kind[2] == "" || strings.EqualFold(kind[2], "utf-8")
+		f.file = f.file || kind[1] != "text/plain" // busboy and formidable take a type for a file's
+		if formLike.MatchString(kind[1]) || !f.whole && !asciiCharset.MatchString("="+kind[2]) {
+			return f, errPart
+		}
 	}
-	return names[1] + names[2], utf8, nil
+	return f, nil
 }

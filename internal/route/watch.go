@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,27 +18,28 @@ import (
 // error is a *Refusal.
 func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 	in := bufio.NewReaderSize(body, longestName)
-	first, kind := watch(in, nil), noForm
+	first := watch(in, nil)
 	if first.err = t.tooLarge(r, in); first.err != nil {
 		return first
 	}
-	switch form, boundary := formType(r); form {
-	case urlencodedForm:
-		first.through, kind = &pairs{field: t.watches}, form
-	case multipartForm:
-		first.through, kind = newParts(boundary, func(name string, _ bool) error { return t.watches(name) }), form
-	}
-	s := &sieve{kind: kind}
-	if mayBeForm(r) {
-		s.odd = new(mentions)
-	}
+	s := &sieve{table: t}
 	for _, one := range t {
 		if one.inFields() && one.password.kind != nowhere {
-			query := keys(r.URL.RawQuery)
-			s.wanted = append(s.wanted, &wanted{one, one.account.in(query), one.password.in(query)})
+			beside := append(keys(r.URL.RawQuery), namesOf(cookies(r))...)
+			s.wanted = append(s.wanted, &wanted{one, one.account.in(beside), one.password.in(beside)})
 		}
 	}
-	if kind == noForm {
+	kind, boundary := formType(r)
+	switch s.kind = kind; kind {
+	case urlencodedForm:
+		first.through = &pairs{name: s.name, value: s.value}
+	case multipartForm:
+		first.through = newParts(boundary, func(f field) error { return s.name(f.name) },
+			func(_ int, piece []byte) error { return s.value(string(piece)) })
+	default:
+		if mayBeForm(r) {
+			s.odd = new(mentions)
+		}
 		return watch(in, s)
 	}
 	return watch(first, s)
@@ -137,7 +140,8 @@ const longestName = 4 << 10
 
 // pairs goes through a form of type application/x-www-form-urlencoded.
 type pairs struct {
-	field   func(name string) error
+	name    func(name string) error
+	value   func(piece string) error
 	inValue bool
 }
 
@@ -147,8 +151,11 @@ func (p *pairs) feed(b []byte, last bool) (n int, err error) {
 		if p.inValue {
 			end = bytes.IndexAny(b[n:], "&;")
 		}
-		if end < 0 && (p.inValue || last) {
+		switch {
+		case end < 0 && last:
 			end = len(b) - n
+		case end < 0 && p.inValue:
+			end = len(b) - n - len(cutEscape.Find(b[n:]))
 		}
 		if end < 0 && len(b)-n < longestName {
 			return n, nil
@@ -156,16 +163,12 @@ func (p *pairs) feed(b []byte, last bool) (n int, err error) {
 		if end < 0 || n+end < len(b) && b[n+end] == ';' {
 			return n, errPart
 		}
-		if !p.inValue {
-			name, err := url.QueryUnescape(string(b[n : n+end]))
-			if err != nil {
-				return n, errPart
-			}
-			if err := p.field(name); err != nil {
-				return n, err
-			}
+		if err := p.pass(string(b[n : n+end])); err != nil {
+			return n, err
 		}
-		if n += end; n < len(b) {
+		if n += end; n < len(b) && b[n] == '%' {
+			return n, nil
+		} else if n < len(b) {
 			p.inValue = b[n] == '='
 			n++
 		}
@@ -173,21 +176,80 @@ func (p *pairs) feed(b []byte, last bool) (n int, err error) {
 	return n, nil
 }
 
-// A sieve goes through what is no form to us, and may be one to an app.
+func (p *pairs) pass(text string) error {
+	if p.inValue {
+		plain, _ := decodeField(text)
+		return p.value(plain)
+	}
+	name, err := url.QueryUnescape(text)
+	if err != nil {
+		return errPart
+	}
+	return p.name(name)
+}
+
+// cutEscape is an escape that goes on in the next piece.
+var cutEscape = regexp.MustCompile(`%[[:xdigit:]]?$`)
+
+// A sieve goes through what is no form to us, and may be one to an app. Of a form it gets the
+// names and values as well.
 type sieve struct {
+	table  Table
 	kind   formKind // what looks through it as well
 	wanted []*wanted
 	passed int
 	begins string // what the body begins with; empty: nothing but spaces yet
 	json   jsonNamer
+	inner  jsonNamer // of a field's name, or of its value
 	named  int       // of what feed gets, json has seen
 	odd    *mentions // not nil: every mention of a name counts
 }
 
-// A wanted route's fields were seen in the body or in the query.
+// A wanted route's fields were seen in the body or beside it.
 type wanted struct {
 	of                *Route
 	account, password bool
+}
+
+// see is an error once both fields of a route were seen. In a form a route's own fields are
+// refused one by one: see watches.
+func (s *sieve) see(names []string, far bool) error {
+	for _, one := range s.wanted {
+		if far && (len(one.of.account.last()) < 4 || len(one.of.password.last()) < 4) {
+			continue
+		}
+		one.account = one.account || one.of.account.in(names)
+		one.password = one.password || one.of.password.in(names)
+		if one.account && one.password {
+			return errLarge
+		}
+	}
+	return nil
+}
+
+var errLarge = refuse("Send the login in a small form.")
+
+// name sees the name of a field: it may be JSON, as the value may.
+func (s *sieve) name(name string) error {
+	if err := s.table.watches(name); err != nil {
+		return err
+	}
+	s.inner = jsonNamer{text: s.inner.text}
+	if err := s.value(name); err != nil {
+		return err
+	}
+	s.inner = jsonNamer{text: s.inner.text}
+	return s.see([]string{name}, false)
+}
+
+// value sees the next piece of a value.
+func (s *sieve) value(piece string) error {
+	if s.inner.feed(piece); s.inner.wide && s.odd == nil {
+		s.odd = new(mentions) // the rest of it comes to feed, too
+	}
+	names := s.inner.names
+	s.inner.names = nil
+	return s.see(names, false)
 }
 
 // fewBytes is how far a short name, such as p, is looked for between pairs: in a file of
@@ -224,33 +286,35 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	if n = len(b); !last {
 		n = max(0, n-longestName)
 	}
-	seen := mentions{}
 	if s.odd != nil {
 		if n = quiet(text, n, last); n < 0 {
 			return 0, errPart
 		}
-		seen = *s.odd
-		seen.add(text)
-		s.odd.add(text[:n])
-		s.odd.text = s.odd.text[max(0, len(s.odd.text)-longestName):]
-	}
-	for _, one := range s.wanted {
-		short := len(one.of.account.last()) < 4 || len(one.of.password.last()) < 4
-		one.account = one.account || s.odd != nil && seen.of(one.of.account)
-		one.password = one.password || s.odd != nil && seen.of(one.of.password)
-		for w := range ways {
-			if w == asPairs && short && s.passed > fewBytes {
-				continue
-			}
-			one.account = one.account || one.of.account.in(all[w])
-			one.password = one.password || one.of.password.in(all[w])
+		if s.mentioned(text, n) {
+			return 0, errLarge
 		}
-		if one.account && one.password {
-			return 0, refuse("Send the login in a small form.")
+	}
+	for w := range ways {
+		if err := s.see(all[w], w == asPairs && s.passed > fewBytes); err != nil {
+			return 0, err
 		}
 	}
 	s.passed, s.named = s.passed+n, len(b)-n
 	return n, nil
+}
+
+// mentioned reports whether both names of a route occur somewhere, with those in a text of
+// which n bytes pass.
+func (s *sieve) mentioned(text string, n int) bool {
+	seen := *s.odd
+	seen.add(text)
+	s.odd.add(text[:n])
+	s.odd.text = s.odd.text[max(0, len(s.odd.text)-longestName):]
+	return slices.ContainsFunc(s.wanted, func(one *wanted) bool {
+		one.account = one.account || seen.of(one.of.account)
+		one.password = one.password || seen.of(one.of.password)
+		return one.account && one.password
+	})
 }
 
 // quiet is where a text can be parted, at n or before it, without cutting an escape; -1
@@ -268,38 +332,72 @@ func quiet(text string, n int, last bool) int {
 	return -1
 }
 
-// A jsonNamer finds the names in JSON as it comes, however much space stands before the
-// colon.
+// A jsonNamer finds the names in JSON as it comes, however much space and however many
+// comments stand before the colon.
 type jsonNamer struct {
 	names   []string
 	text    []byte // of the string, or of the one before
-	in      bool   // in a string
-	escaped bool
-	last    byte // outside of strings
-	odd     bool // this is no JSON to all parsers
+	quote   byte   // in a string
+	comment byte   // in one: how it began, / or *; until it ends with *, then a slash
+	before  byte   // the byte before, in a string or a comment or of a slash
+	last    byte   // outside of strings and comments; 0: it has not begun
+	none    bool   // it does not begin like JSON
+	odd     bool   // this is no JSON to all parsers
+	wide    bool   // it has the NULs of UTF-16, in which a letter may look like a quote
 }
 
 func (j *jsonNamer) feed(text string) {
-	for _, c := range []byte(text) {
-		switch {
-		case j.in && c == '"' && !j.escaped:
-			j.in, j.last = false, c
-		case j.in:
-			j.escaped = c == '\\' && !j.escaped
-			if j.odd = j.odd || c == 0; len(j.text) < longestName {
-				j.text = append(j.text, c)
+	for i := 0; i < len(text) && !j.none; i++ {
+		switch c := text[i]; {
+		case c == 0:
+			j.odd, j.wide = true, j.wide || j.last != 0
+		case j.quote != 0:
+			j.inString(c)
+		case j.comment != 0:
+			if c == '\n' && j.comment == '/' || c == '/' && j.before == '*' && j.comment == '*' {
+				j.comment, c = 0, 0
 			}
-		case c == '"':
-			j.in, j.text = true, j.text[:0]
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-		case c == ':' && j.last == '"':
-			j.names = append(j.names, unquote(`"`+string(j.text)+`"`))
-			j.last = c
+			j.before = c
+		case j.before == '/' && (c == '/' || c == '*'):
+			j.comment, j.before = c, 0
+		case c == '/':
+			j.before, j.odd = c, true
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || j.last == 0 && isMark(c):
 		default:
-			j.odd = j.odd || !strings.Contains("{}[],0123456789+-.eEtrufalsn", string(c))
-			j.last = c
+			j.outside(c)
 		}
 	}
+}
+
+// isMark is about the bytes of a BOM.
+func isMark(c byte) bool { return strings.IndexByte("\xef\xbb\xbf\xff\xfe", c) >= 0 }
+
+func (j *jsonNamer) inString(c byte) {
+	if c == j.quote && j.before != '\\' {
+		j.quote, j.last = 0, '"'
+	} else if len(j.text) < longestName {
+		j.text = append(j.text, c)
+	}
+	if j.before == '\\' { // an escaped backslash escapes nothing
+		c = 0
+	}
+	j.before = c
+}
+
+func (j *jsonNamer) outside(c byte) {
+	j.before = 0
+	switch {
+	case j.last == 0 && c != '{' && c != '[':
+		j.none, j.odd = true, true
+	case c == '"' || c == '\'':
+		j.quote, j.text, j.odd = c, j.text[:0], j.odd || c == '\''
+		return
+	case c == ':' && j.last == '"':
+		j.names = append(j.names, unquote(`"`+string(j.text)+`"`))
+	default:
+		j.odd = j.odd || !strings.Contains("{}[],0123456789+-.eEtrufalsn", string(c))
+	}
+	j.last = c
 }
 
 // plainKeys are the names of a form that are ASCII as they are written: in a file there

@@ -74,6 +74,9 @@ func TestAQuerysFieldsCountWithThoseOfTheForm(t *testing.T) {
 		{"u=alice&p=x", "", ""},
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "FOO"} {
+			if method != "POST" && (c.kind == ofPairs || c.kind == ofParts) && c.body != "id=start" {
+				continue // see TestAFormComesWithPOST
+			}
 			r := httptest.NewRequest(method, "/start?"+c.query, nil)
 			if r.Header.Set("Content-Type", c.kind); c.kind == "" {
 				r.Header.Del("Content-Type")
@@ -272,6 +275,97 @@ func FuzzWatch(f *testing.F) {
 		for part, err := reader.NextPart(); err == nil; part, err = reader.NextPart() {
 			if part.FormName() == "u" {
 				t.Fatalf("%q passes", body)
+			}
+		}
+	})
+}
+
+// A form that is larger than a login is looked through as a small one is: a JSON route's
+// fields as pairs or parts, and JSON in a field.
+func TestALargeFormHidesNoJSON(t *testing.T) {
+	t.Parallel()
+	ofJSON := mustCompile(t, Spec{Name: "login", Path: "/*", Account: "json:/session/username",
+		Password: "json:/session/password", Success: []string{"status 200"}})
+	pad := strings.Repeat("A", 70_000)
+	spaces := strings.Repeat(" ", 40_000)
+	escaped := strings.NewReplacer("{", "%7B", `"`, "%22", ":", "%3A", ",", "%2c", "}", "%7D").Replace
+	stop := [][3]string{
+		{"", ofPairs, "data=" + escaped(objectBody) + "&pad=" + pad}, {"", ofPairs, "pad=" + pad + "&data=" + objectBody},
+		{"", ofPairs, "pad=" + pad + "&data=%20%5B" + escaped(objectBody) + "]"},
+		{"", ofPairs, "pad=" + pad + "&data=%EF%BB%BF" + objectBody}, {"", ofPairs, "pad=" + pad + "&" + escaped(objectBody)},
+		{"", ofPairs, "pad=" + pad + `&data={"username"/*` + pad + `*/:"alice","password"` + spaces + `:"guess"}`},
+		{"", ofPairs, "pad=" + pad + `&data=/*x*/{"user\u006eame":"alice","pad":"` + pad + `\"","password":"guess"}`},
+		{"", ofPairs, "pad=" + pad + `&data=[{"session":` + objectBody + "}]"},
+		{"", ofPairs, `data={"username":"alice"}&pad=` + pad + `&more={"password":"guess"}`},
+		{"", ofPairs, "pad=" + pad + `&data={'username':'alice','password':'guess'}`},
+		{"", ofParts, partsOf(named("pad"), pad, named("data"), objectBody)},
+		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"\r\nContent-Type: application/json", objectBody, named("pad"), pad)},
+		{"", ofParts, partsOf(named("data"), " \r\n"+objectBody[:1]+`"pad":"`+pad+`",`+objectBody[1:])},
+		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(objectBody), named("pad"), pad)},
+		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(`{"a":"`+"\u2200"+`",`+objectBody[1:]), named("pad"), pad)},
+	}
+	onlyJSON := [][3]string{
+		{"", ofPairs, "pad=" + pad + "&" + pairsBody}, {"", ofPairs, pairsBody + "&pad=" + pad},
+		{"", ofPairs, "pad=" + pad + "&session[username]=alice&session[password]=guess"},
+		{"", ofParts, partsOf(named("pad"), pad, named("username"), "alice", named("password"), "guess")},
+		{"username=alice", ofPairs, "pad=" + pad + "&password=guess"}, {"", ofPairs, "username=alice&pad=" + pad + "&more[password]=guess"},
+	}
+	for _, table := range []Table{{ofJSON}, {loginAt(t, "/*")}, {loginAt(t, "/*"), ofJSON}} {
+		all := stop
+		if table[0] == ofJSON {
+			all = slices.Concat(stop, onlyJSON)
+		}
+		for _, one := range all {
+			r := posted(one[1], one[2])
+			r.URL.RawQuery = one[0]
+			got, err := io.ReadAll(table.Watch(r, strings.NewReader(one[2])))
+			if err == nil || strings.Contains(strings.ReplaceAll(string(got), "\x00", ""), "guess") {
+				t.Errorf("%v: %.200q: %d of %d bytes pass: %v", table[0].account.name, one[2], len(got), len(one[2]), err)
+			}
+		}
+		for _, one := range onlyJSON[:4] { // pairs and parts, at any depth
+			if found, o, err := table.Find(posted(one[1], one[2]), []byte(one[2])); slices.Contains(table, ofJSON) && err == nil && (found == nil ||
+				!slices.Contains(o.Credentials, Credential{"alice", "guess"})) {
+				t.Errorf("%v: %.200q passes in a small form, at %v with %q", table[0].account.name, one[2], found, o.Credentials)
+			}
+		}
+		r := posted(ofPairs, "")
+		r.Header.Set("Cookie", "username=alice")
+		body := "pad=" + pad + "&password=guess"
+		if got, err := io.ReadAll(table.Watch(r, strings.NewReader(body))); err == nil || strings.Contains(string(got), "guess") {
+			t.Errorf("a name in a cookie: %d of %d bytes pass: %v", len(got), len(body), err)
+		}
+		for _, one := range [][2]string{
+			{ofPairs, "id=start&text={{image.png}}+the+username:+x,+the+password:+y" + pad},
+			{ofPairs, "text=[[start]]+the+\"username\"+and+the+'password'" + pad}, {ofPairs, `data={"id":1,"username":"x"}&pad=` + pad},
+			{ofParts, partsOf(named("text"), `[1] say "username" and "password"`, named("pad"), pad)},
+			{ofParts, partsOf(named("f")+"; filename=\"a.png\"", "\x89PNG\x00{\"username\":\"password\"", named("pad"), pad)},
+			{ofPairs, "session[nick]=a&pad=" + pad},
+		} {
+			if got, err := io.ReadAll(table.Watch(posted(one[0], one[1]), strings.NewReader(one[1]))); err != nil || string(got) != one[1] {
+				t.Errorf("%v: %.100q: %d of %d bytes pass: %v", table[0].account.name, one[1], len(got), len(one[1]), err)
+			}
+		}
+	}
+}
+
+func FuzzALargeFormHidesNoJSON(f *testing.F) {
+	for _, body := range []string{pairsBody, "data=" + objectBody, "a=" + strings.Repeat("x", 20_000) + "&data=%7B" + objectBody[1:]} {
+		f.Add(body)
+	}
+	table := Table{mustCompile(f, Spec{Name: "login", Path: "/*", Account: "json:/username", Password: "json:/password",
+		Success: []string{"status 200"}})}
+	f.Fuzz(func(t *testing.T, body string) {
+		passed, err := io.ReadAll(table.Watch(posted(ofPairs, body), strings.NewReader(body)))
+		if err != nil {
+			return
+		}
+		if string(passed) != body {
+			t.Fatalf("%q passes of %q", passed, body)
+		}
+		for name, read := range map[string]reader{"pairs": pairsOfAnyType(false), "JSON": jsonAnywhere} {
+			if account, password := read(ofPairs, passed); account != "" && password != "" {
+				t.Fatalf("%q: a reader of %s sees %s of %s", body, name, password, account)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
 		}
 		if account != nil {
 			// WordPress trims both.
-			offer.Credentials = append(offer.Credentials, Credential{strings.TrimSpace(account.text), strings.TrimSpace(password.text)})
+			offer.Credentials = append(offer.Credentials, Credential{trimmed(account.text), trimmed(password.text)})
 			at = append(at, password.at)
 		}
 	}
@@ -102,6 +102,10 @@ func (c call) offer() (account, password *element, err error) {
 	return account, password, nil
 }
 
+// trimmed is a text without XML's white space around it. U+00A0 is none: to WordPress it is
+// a parameter.
+func trimmed(text string) string { return strings.Trim(text, " \t\r\n") }
+
 var errForm = errors.New("it is not of the usual form")
 
 // parseCalls is the call in a body or, of a multicall, every call in it.
@@ -154,7 +158,7 @@ func (e *element) call() (method string, params []element, err error) {
 			params = append(params, one.children[0])
 		}
 	}
-	return strings.TrimSpace(e.children[0].text), params, nil
+	return trimmed(e.children[0].text), params, nil
 }
 
 // str is the text of a value that is a string.
@@ -176,7 +180,7 @@ func (e *element) valid() bool {
 	case e.name != "value" || len(e.children) > 1:
 		return false
 	case len(e.children) == 0:
-		return strings.TrimSpace(e.text) != ""
+		return trimmed(e.text) != ""
 	}
 	t := &e.children[0]
 	switch t.name {
@@ -208,10 +212,10 @@ func (e *element) callOfMany() (c call, ok bool) {
 	}
 	named, listed := false, false
 	for _, m := range e.children[0].children {
-		switch v := &m.children[1]; strings.TrimSpace(m.children[0].text) {
+		switch v := &m.children[1]; trimmed(m.children[0].text) {
 		case "methodName":
 			if text := v.str(); text != nil {
-				c.method, named = strings.TrimSpace(text.text), true
+				c.method, named = trimmed(text.text), true
 			}
 		case "params":
 			c.params, listed = v.array()
@@ -266,15 +270,20 @@ func readElements(d *xml.Decoder, before, depth int) (e element, err error) {
 			if err != nil || len(t.Attr) > 0 || t.Name.Space != "" {
 				return e, errForm
 			}
-			child.name = t.Name.Local
+			if child.name = t.Name.Local; slices.Contains(holders, child.name) && trimmed(child.text) != "" {
+				return e, errForm
+			}
 			e.children = append(e.children, child)
 		}
 	}
 }
 
+// holders are the elements that hold no text.
+var holders = []string{"methodCall", "params", "param", "struct", "member", "array", "data"}
+
 // mixed is an error if an element holds others and text.
 func (e *element) mixed() error {
-	if len(e.children) > 0 && strings.TrimSpace(e.text) != "" {
+	if len(e.children) > 0 && trimmed(e.text) != "" {
 		return errForm
 	}
 	return nil

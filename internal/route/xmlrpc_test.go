@@ -202,3 +202,36 @@ func TestOneRequestOffersFewPasswords(t *testing.T) {
 		t.Error("two passwords for an account in one request")
 	}
 }
+
+// Only XML's white space is that to WordPress: a value with U+00A0 behind its string is
+// two parameters there.
+func TestXMLRPCsWhiteSpaceIsASCII(t *testing.T) {
+	t.Parallel()
+	shifted := func(value string) string {
+		return methodCall("wp.getPage", "<param><value>"+value+"</value></param>"+strs("alice", "guess", "other"))
+	}
+	for _, space := range []string{"&#160;", "\u00a0", "\u2003", "&#133;", "\u3000", "&#x2028;", "\u200b", "\ufeff"} {
+		for _, body := range []string{
+			shifted("<string>1</string>" + space), shifted(space + "<string>1</string>"), shifted("<int>1</int>" + space),
+			shifted("<array>" + space + "<data></data></array>"), shifted("<struct>" + space + "</struct>"),
+			methodCall(space+"wp.getPage", strs("1", "1", "alice", "guess")),
+			strings.Replace(many(Credential{"alice", "guess"}), "<name>params", "<name>params"+space, 1),
+			strings.Replace(many(Credential{"alice", "guess"}), "</array></value></member>", "</array>"+space+"</value></member>", 1),
+			methodCall("wp.getUsersBlogs", strs("alice", "guess")) + space,
+		} {
+			if o, err := findXML(t, body); err == nil && len(o.Credentials) > 0 {
+				t.Errorf("%q: passes, with %q", body, o.Credentials)
+			}
+		}
+	}
+	for _, space := range []string{" ", "\t", "\r\n", "&#32;"} {
+		if o, err := findXML(t, shifted("<string>1</string>"+space)); err != nil || !slices.Equal(o.Credentials,
+			[]Credential{{"guess", "other"}}) {
+			t.Errorf("%q: %q, %v", space, o.Credentials, err)
+		}
+	}
+	if o, err := findXML(t, methodCall("wp.getUsersBlogs", strs(" alice\n", "\u00a0guess "))); err != nil ||
+		o.Credentials[0] != (Credential{"alice", "\u00a0guess"}) {
+		t.Errorf("around a name: %q, %v", o.Credentials, err)
+	}
+}

@@ -100,38 +100,37 @@ func claimsIdentity(name string) bool {
 	switch {
 	case !client.PlainHeader(name):
 		return true
-	case strings.HasPrefix(name, "Sec-") || slices.Contains(notClaims, name):
+	case strings.HasPrefix(name, "Sec-") || strings.HasSuffix(name, "User-Agent") || slices.Contains(notClaims, name):
 		return false
 	}
 	for word := range strings.SplitSeq(name, "-") {
 		if word == "Meta" { // what a client names as it likes, for an object in a store
 			return false
-		} else if slices.Contains(claimWords, word) {
+		} else if slices.Contains(claimWords, word) || slices.ContainsFunc(claimStems, func(stem string) bool {
+			return strings.HasPrefix(word, stem)
+		}) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(claimEnds, func(end string) bool {
-		rest, ok := strings.CutSuffix(name, end)
-		return ok && (rest == "" || strings.HasSuffix(rest, "-"))
-	}) || slices.ContainsFunc(claimsOf, func(p string) bool { return strings.HasPrefix(name, p) })
+	return slices.Contains(claimEnds, name[strings.LastIndex(name, "-")+1:]) ||
+		slices.ContainsFunc(claimsOf, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // The names are as net/http has them, and are compared as they stand: there are many,
 // in every request.
 var (
-	// claimWords make a claim of a header, wherever they stand in its name.
+	// claimStems begin words that make a claim of a header, wherever they stand in its name.
+	claimStems = canonical("cert", "forward", "impersonate", "remote", "shib", "ssl", "tls", "user")
+	// claimWords do so as whole words.
 	claimWords = canonical(
-		"accel", "appengine", "authelia", "authentik", "authenticated", "authguard", "clientip", "clientcert",
-		"consumer", "envoy",
-		"forward", "forwarded", "forwarder", "host", "https", "invoke", "middleware", "mtls", "oidc",
-		"original", "pomerium",
-		"principal", "proxy", "proxyuser", "remote", "rewrite", "scheme", "script", "sendfile", "shib",
-		"smuser", "socketip",
-		"ssl", "subrequest", "tailscale", "tls", "userinfo", "username", "vouch", "webauth",
+		"aad", "accel", "appengine", "authelia", "authentik", "authenticated", "authguard", "clientip", "clientcert",
+		"consumer", "envoy", "host", "https", "invoke", "middleware", "mtls", "oidc", "original", "osso", "pomerium",
+		"principal", "proxy", "proxyuser", "rewrite", "scheme", "script", "sendfile", "sm", "smuser", "socketip",
+		"subrequest", "tailscale", "vouch", "webauth",
 	)
-	// claimEnds do so at its end, alone or after a hyphen.
-	claimEnds = canonical("addr", "cert", "dn", "email", "group", "groups", "ip", "proto", "roles",
-		"user", "user-name", "verify")
+	// claimEnds do so at its end.
+	claimEnds = canonical("account", "addr", "admin", "assertion", "cn", "creds", "dn", "email", "eppn", "group",
+		"groups", "identity", "ip", "login", "mail", "proto", "role", "roles", "sub", "subject", "uid", "verify")
 	claimsOf = canonical("x-auth-request-", "x-token-")
 	// notClaims are read by the APIs of apps that check who sends them.
 	notClaims = canonical("x-redmine-switch-user")

@@ -660,14 +660,19 @@ func TestR9NoNameOfAHeaderClaimsWhoTheClientIs(t *testing.T) {
 		"X-Amzn-Oidc-Identity", "Cf-Access-Authenticated-User-Email", "Tailscale-User-Login",
 		"X-Consumer-Username", "Iv-User", "Sm-User", "X-Userinfo", "X-Vouch-User", "X-Invoke-Path",
 		"X-Sendfile-Type", "X-Accel-Mapping", "X-Auth-Request-Access-Token", "X-Ms-Client-Principal-Id",
+		"X-User-Id", "X-Userid", "X-Auth-Userid", "X-User-Role", "X-Role", "X-Account", "X-Login", "X-Auth-Subject",
+		"X-Client-Certificate", "X-Client-Cert-Cn", "X-Client-Cert-Subject", "Client-Cert-Chain", "X-Client-Cn",
+		"Sm-Userdn", "Sm-Serversessionid", "Iv-Creds", "Osso-User-Guid", "Osso-Guid", "Impersonate-Uid",
+		"Impersonate-Extra-Scopes", "X-Impersonate", "X-Hasura-Role", "X-Hasura-User-Id", "X-Ms-Token-Aad-Id-Token",
+		"Cf-Access-Jwt-Assertion", "X-Goog-Iap-Jwt-Assertion", "Eppn", "Uid", "X-Ldap-Uid", "Mail", "X-Mail", "X-Admin",
 	}
 	kept := []string{
-		"User-Agent", "X-User-Agent", "Sec-Fetch-User", "Authorization", "X-Auth-Token", "X-User-Id",
+		"User-Agent", "X-User-Agent", "Sec-Fetch-User", "Authorization", "X-Auth-Token", "X-Amz-User-Agent",
 		"X-Csrf-Token", "X-Requested-With", "X-Api-Key", "X-Client-Data", "Hx-Current-Url", "Destination",
-		"Upgrade-Insecure-Requests", "X-Amz-Meta-Original-User", "X-Hasura-Role", "X-Redmine-Switch-User",
+		"Upgrade-Insecure-Requests", "X-Amz-Meta-Original-User", "X-Redmine-Switch-User",
 		"X-Http-Method-Override", "X-Zip", "Traceparent",
-		"X-Access-Token", "X-Id-Token", "X-Hasura-User-Id", "X-Role", "Private-Token", "Sudo", "Cf-Visitor",
-		"Cf-Ipcountry", "Iv-Creds", "Eppn", "X-Matched-Path", "X-Base-Path",
+		"X-Access-Token", "X-Id-Token", "Private-Token", "Sudo", "Cf-Visitor", "X-Hasura-Admin-Secret",
+		"X-Subject-Token", "Access-Token", "Client", "Cf-Ipcountry", "X-Matched-Path", "X-Base-Path",
 	}
 	for _, name := range append(claims, kept...) {
 		d.send(t, "203.0.113.9", offer{"GET", "/", "", ""}, name, "forged")
