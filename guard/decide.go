@@ -64,7 +64,8 @@ func (v *view) stopAt(d *Decision, s *Subject, action Action, over failures.Mask
 	if action != Block && over&r.then[Block] != 0 {
 		free = 0 // it is that of the limit that blocks
 	}
-	if action == Delay && over&failures.BackoffBit != 0 {
+	faked := s.Kind == OnPair && over&r.then[FakeFailure] != 0 // free is the limit's; chargePair finds the delay
+	if action == Delay && over&failures.BackoffBit != 0 && !faked {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
 		if r.kind == OnAddress {
 			cause = Reason{Cause: SiteSlowed, Subject: OnSite, Wait: free}

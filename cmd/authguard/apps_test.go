@@ -143,6 +143,7 @@ var realApps = map[string]realApp{
 			variant{"POST", "/xmlrpc.php", "text/xml", "<methodCall><methodName>wp.getUsersBlogs</methodName><params><param><value><array><data><value>{user}</value><value>{password}</value></data></array></value></param></params></methodCall>"},
 			variant{"POST", "/xmlrpc.php", "text/xml", strings.Replace(xmlCall("demo.sayHello", "{user}", "{password}"), "</params>", "<param><value><methodName>wp.getUsersBlogs</methodName></value></param></params>", 1)},
 			variant{"POST", "/xmlrpc.php", "text/xml", strings.Replace(xmlCall("wp.getPosts", "decoy", "{user}", "{password}"), "<params>", "<params><param><value></value></param>", 1)},
+			variant{"POST", "/xmlrpc.php", "text/xml", strings.Replace(xmlCall("wp.getPage", "{user}", "{password}", "other"), "<params>", "<params><param><value><string>1</string>&#160;</value></param>", 1)},
 			variant{"POST", "/xmlrpc.php", "text/xml", strings.Replace(xmlCall("wp.getPosts", "decoy", "{user}", "{password}"), "<params>", "<params><param><value><nil/></value></param>", 1)},
 			variant{"POST", "/xmlrpc.php", "text/xml", multicall(1)},
 			variant{"POST", "/xmlrpc.php", "text/xml", multicall(4)},

@@ -79,13 +79,17 @@ func filled(text, user, password string, n int) string {
 	return text
 }
 
-// folds and spaces are longer than what is looked at of a large body at once.
-var folds, spaces = strings.Repeat("\r\n ", 15_000), strings.Repeat(" ", 40_000)
+// folds and spaces are longer than what is looked at of a large body at once, pad than max_body.
+var folds, spaces, pad = strings.Repeat("\r\n ", 15_000), strings.Repeat(" ", 40_000), strings.Repeat("A", 70_000)
+
+// The fields, and JSON in a field, behind and before a long value.
+var largeFields, largeParts = "pad=" + pad + "&" + pairsLogin, parts("pad", pad, "data", objectLogin)
 
 const partsOfAny, decoyLogin = "multipart/mixed; boundary=XyZ", "username=decoy{password}&password=x"
 
 var frameworks = map[string]framework{
 	"Bottle": {start: appstest.Bottle, form: "form", bodies: []frameworkBody{
+		{reader: "form", kind: formType, body: largeFields},
 		{reader: "form", kind: "image/png", body: pairsLogin},
 		{reader: "form", kind: "application/pdf", body: pairsLogin},
 		{reader: "form", kind: partsOfAny, body: partsLogin},
@@ -93,6 +97,7 @@ var frameworks = map[string]framework{
 		{reader: "form", kind: partsOfAny, body: disguisedParts("Content-Disposition: x;\u00a0name=", "")},
 	}},
 	"Sinatra": {start: appstest.Sinatra, form: "form", bodies: []frameworkBody{
+		{reader: "form", kind: formType, body: largeFields},
 		{reader: "form", kind: partsOfAny, body: partsLogin},
 		{reader: "form", kind: "multipart/related; boundary=XyZ", body: partsLogin},
 		{reader: "form", kind: partsType,
@@ -105,12 +110,15 @@ var frameworks = map[string]framework{
 		{reader: "form", kind: partsOfAny, body: disguisedParts("Content-Disposition: x;"+folds+"name=", "")},
 	}},
 	"Rails": {start: appstest.Rails, form: "form", json: "form", below: "/session", bodies: []frameworkBody{
+		{reader: "form", kind: formType, body: largeFields},
 		{reader: "form", kind: "application/json", body: objectLogin},
 		{reader: "form", kind: "application/json", body: `{"username"/* x */:"{user}","password"/**/:"{password}"}`},
 		{reader: "form", kind: "application/json", body: `{"a":1,"username"` + spaces + `:"{user}","password"` + spaces +
 			`:"{password}"}`},
+		{reader: "form", kind: "application/json", body: spaces + spaces + `{"username":"{user}","pass\word":"{password}"}`},
 	}},
 	"Express": {start: appstest.Express, form: "form", json: "form", bodies: []frameworkBody{
+		{reader: "form", kind: formType, body: largeFields},
 		{reader: "form", kind: "application/json; charset=utf-7",
 			body: `+AHsAIg-username+ACIAOgAi-{user}+ACIALAAi-pass+AHc-ord+ACIAOgAi-{password}+ACIAfQ-`},
 		{reader: "form", kind: "application/json; charset=utf-16", body: "{utf-16}" + objectLogin},
@@ -121,6 +129,10 @@ var frameworks = map[string]framework{
 			`:"{password}"}`},
 	}},
 	"Werkzeug": {start: appstest.Werkzeug, form: "form", json: "json", bodies: []frameworkBody{
+		{reader: "form", kind: formType, body: largeFields},
+		{reader: "part", kind: formType, body: "pad=" + pad + "&data=" + objectLogin},
+		{reader: "part", kind: formType, body: "data=" + objectLogin + "&pad=" + pad},
+		{reader: "part", kind: partsType, body: largeParts},
 		{reader: "form", kind: partsType, body: encodedParts("text/plain; charset*=utf-8''utf-7")},
 		{reader: "form", kind: partsType, body: encodedParts("text/plain; charset =utf-7")},
 		{reader: "form", kind: "application/x-url-encoded", body: pairsLogin},
@@ -139,6 +151,10 @@ var frameworks = map[string]framework{
 		{reader: "xml", kind: formType, body: xmlLogin},
 	}},
 	"PHP": {start: appstest.PHP, form: "form", json: "json", bodies: []frameworkBody{
+		{reader: "form", kind: formType, body: largeFields},
+		{reader: "part", kind: formType, body: "pad=" + pad + "&data=" + objectLogin},
+		{reader: "part", kind: formType, body: "data=" + objectLogin + "&pad=" + pad},
+		{reader: "part", kind: partsType, body: largeParts},
 		{reader: "request", kind: formType, body: decoyLogin, header: "Cookie",
 			value: "username={user}; password={password}"},
 		{reader: "request", kind: formType, body: "a=b", header: "Cookie", value: "username={user}; password={password}"},
@@ -277,5 +293,32 @@ func TestAppsFrameworksReadNoOtherBodies(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// PHP's usual lines decode what stands behind byte 6 of the Authorization header.
+func TestAppsBasicUnderAnotherSchemeIsRefused(t *testing.T) {
+	t.Parallel()
+	app := appstest.PHP(t)
+	s := newServer(t, "proxy:\n  upstream: "+app.URL+"\n  routes:\n    - {name: login, path: /api/*, account: basic, "+
+		"success: [status 302], signed_in: [never]}\n"+noDelay+quiet)
+	for i, scheme := range []string{"Basic", "Bearer", "Digest", "Token1", "xxxxx"} {
+		send := func(base, user string, j int) answer {
+			login := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s:guess%d", user, j))
+			return sendTo(t, from(loopback(140+i, j)), base+"/api/basic", frameworkBody{header: "Authorization",
+				value: scheme + " " + login})
+		}
+		send(app.URL, "alone"+scheme, 0)
+		for j := range 20 {
+			send(s.base, "behind"+scheme, j)
+		}
+		want := 0
+		if scheme == "Basic" {
+			want = 5
+		}
+		alone, behind := len(app.GuessesOf(t, "alone"+scheme)), len(app.GuessesOf(t, "behind"+scheme))
+		if alone != 1 || behind != want {
+			t.Errorf("%s: the app alone looks at %d passwords, want 1; behind the proxy at %d, want %d", scheme, alone, behind, want)
+		}
 	}
 }

@@ -122,6 +122,8 @@ var disguised = [][3]string{
 	{"Express", "application/json; charset=utf-16", utf16Of(objectBody)},
 	{"Express", "application/json; x=y; charset=ibm037", "\xc0\x7f\xa4\xa2"},
 	{"Ruby's JSON", "text/plain", `/* a */ {"username"/* b */:"alice","password"//c` + "\n" + `:"guess"}`},
+	{"Ruby's JSON", ofPairs, `data={"us\ername":"alice","\u0070ass\word":"guess"}`},
+	{"Ruby's JSON", "application/json", `{"us\ername":"alice","\u0070ass\word":"guess"}`},
 	{"Ruby's JSON", ofPairs, `data={"username"/* b */:"alice","password"/**/:"guess"}`},
 	{"Rails", "application/json", `{"username":"decoy","password":"x","session":` + objectBody + `}`},
 	{"Rails", "application/json", `{"session":` + objectBody + `,"username":"decoy","password":"x"}`},

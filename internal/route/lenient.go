@@ -192,9 +192,10 @@ func contents(text string) (all []string) {
 }
 
 var (
-	blankLine = regexp.MustCompile(`\r?\n\r?\n`)
-	jsonName  = regexp.MustCompile(`("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*:`)
-	xmlName   = regexp.MustCompile(`[<:]([\pL_][\pL\pN_.-]*)`) // a prefix may be of any length
+	validEscape = regexp.MustCompile(`\\u[[:xdigit:]]{4}`)
+	blankLine   = regexp.MustCompile(`\r?\n\r?\n`)
+	jsonName    = regexp.MustCompile(`("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*:`)
+	xmlName     = regexp.MustCompile(`[<:]([\pL_][\pL\pN_.-]*)`) // a prefix may be of any length
 )
 
 // jsonNames are the names in a text that begins like JSON, in UTF-8, UTF-16 or UTF-32.
@@ -208,10 +209,14 @@ func jsonNames(text string) (names []string) {
 }
 
 func unquote(quoted string) (name string) {
-	if json.Unmarshal([]byte(quoted), &name) != nil {
-		return quoted[1 : len(quoted)-1]
+	if json.Unmarshal([]byte(quoted), &name) == nil {
+		return name
 	}
-	return name
+	plain := validEscape.ReplaceAllStringFunc(quoted[1:len(quoted)-1], func(escape string) (text string) {
+		_ = json.Unmarshal([]byte(`"`+escape+`"`), &text)
+		return text
+	})
+	return strings.ReplaceAll(plain, `\`, "") // as Ruby does with an escape that is none
 }
 
 // xmlNames are the names of the elements in a text that begins like XML.

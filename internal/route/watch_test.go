@@ -297,6 +297,8 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 		{"", ofPairs, "pad=" + pad + `&data=/*x*/{"user\u006eame":"alice","pad":"` + pad + `\"","password":"guess"}`},
 		{"", ofPairs, "pad=" + pad + `&data=[{"session":` + objectBody + "}]"},
 		{"", ofPairs, `data={"username":"alice"}&pad=` + pad + `&more={"password":"guess"}`},
+		{"", ofPairs, "pad=" + pad + `&data={"us\ername":"alice","\u0070ass\word":"guess"}`},
+		{"", "application/json", `[1,"` + pad + `",{"us\ername":"alice","\u0070ass\word":"guess"}]`},
 		{"", ofPairs, "pad=" + pad + `&data={'username':'alice','password':'guess'}`},
 		{"", ofParts, partsOf(named("pad"), pad, named("data"), objectBody)},
 		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"\r\nContent-Type: application/json", objectBody, named("pad"), pad)},

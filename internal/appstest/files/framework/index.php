@@ -13,6 +13,8 @@ $sent = match ($reader) {
     'request' => $_REQUEST,
     'json' => json_decode($body, true) ?? $_POST,
     'part' => json_decode($_POST['data'] ?? '', true),
+    'basic' => array_combine(['username', 'password'],
+        array_pad(explode(':', base64_decode(substr($_SERVER['HTTP_AUTHORIZATION'] ?? '', 6)), 2), 2, null)),
     'xml' => (array) simplexml_load_string($body),
 };
 $name = $sent['username'] ?? null;
