@@ -96,6 +96,19 @@ func compileEvents(all map[string][]EventLimit) map[string][]*rule {
 				compiled[name] = append(compiled[name], r)
 			}
 		}
+		// The smallest limit is charged first: nothing else is charged for nothing then.
+		slices.SortStableFunc(compiled[name], func(a, b *rule) int { return a.least() - b.least() })
 	}
 	return compiled
+}
+
+// least is the smallest count that stops an event.
+func (r *rule) least() int {
+	n := failures.MaxFailures + 1
+	for _, l := range r.limits {
+		if l.Action != Alert && !l.Monitor {
+			n = min(n, l.Failures)
+		}
+	}
+	return n
 }

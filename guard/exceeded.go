@@ -135,7 +135,10 @@ func (g *Guard) decideEvent(ctx context.Context, o *occurrence, d *Decision) (er
 		d.refuse(Reason{Cause: BlockedByAdmin, List: o.listed.name()}, o.listed.left)
 		return nil
 	}
-	if o.Charge, err = g.config.Store.Begin(ctx, o.Charge); err != nil {
+	client := o.Client // no client is known for an event: its account is a subject as any other
+	o.Client = Client{}
+	o.Charge, err = g.config.Store.Begin(ctx, o.Charge)
+	if o.Client = client; err != nil {
 		return fmt.Errorf("guard: charging an event: %w", err)
 	}
 	g.noteEdges(o)
@@ -243,6 +246,7 @@ func (g *Guard) ExplainEvent(ctx context.Context, event string, s Subjects) (lin
 	if err != nil {
 		return nil, err
 	}
+	o.Client = Client{}
 	read, used, err := g.config.Store.Read(ctx, o.Charge)
 	if err != nil {
 		return nil, fmt.Errorf("guard: reading an event's counters: %w", err)

@@ -43,7 +43,9 @@ func digest(kind byte, n int) (k [16]byte) {
 }
 
 // attempt is one on an account from an address, five of which share a network.
-func attempt(account, address int) *guard.Charge { return limited(account, address, wide, ofAccount, ofPair) }
+func attempt(account, address int) *guard.Charge {
+	return limited(account, address, wide, ofAccount, ofPair)
+}
 
 // limited is an attempt with limits of its address and network, its account, and its pair.
 func limited(account, address int, around, of, ofPair *failures.Ladder) *guard.Charge {
