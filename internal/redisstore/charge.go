@@ -93,16 +93,11 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	if t.account == nil || !s.known.expects(t.Charge) {
 		t.others = s.otherParts(t)
 	}
-	if t.account == nil { // one shard after the other: what nothing waits for must not be refused by half a charge
-		all := t.others
-		for t.others = nil; len(t.others) < len(all) && !refused(t.others); {
-			t.others = all[:len(t.others)+1]
-			s.send(ctx, t.others[len(t.others)-1])
-		}
+	s.send(ctx, append(t.others, t.account)...)
+	if t.account == nil {
 		t.ID, err = s.combine(ctx, t)
 		return err
 	}
-	s.send(ctx, append(t.others, t.account)...)
 	if t.account.err != nil {
 		return errors.Join(t.account.err, s.undo(ctx, t.Charge, t.others...))
 	}
@@ -119,11 +114,6 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	s.correct(ctx, t)
 	t.ID, err = s.combine(ctx, t)
 	return err
-}
-
-// refused reports whether a part had no room or failed.
-func refused(parts []*part) bool {
-	return slices.ContainsFunc(parts, func(p *part) bool { return p.refused || p.err != nil })
 }
 
 // correct makes the other shards' parts what the client's status asks for. They are
