@@ -9,7 +9,9 @@ import (
 	"net/netip"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/config"
 )
@@ -71,9 +73,17 @@ func TestR6AFloodAtThePublicLoginNeitherEvictsNorChallengesAdministrators(t *tes
 		var a [4]byte
 		binary.BigEndian.PutUint32(a[:], 0x0a000000+i*7919)
 		wrong(t, public, fmt.Sprint("made-up-", i), netip.AddrFrom4(a))
-		if on := s.main().mode.On(); on {
+		if s.main().mode.On() {
 			s.main().mode.Clear("test", "the flood fills the counters first")
 		}
+	}
+	if err := s.main().mode.Force(captchamode.Override{
+		State: captchamode.ForcedOn, Who: "test", Why: "as the flood does", Until: time.Now().Add(time.Hour),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !s.main().mode.On() || inside.mode.On() {
+		t.Errorf("CAPTCHA mode: public %v, administration %v; want it on at the public login alone", s.main().mode.On(), inside.mode.On())
 	}
 	if _, bytes := s.counting.tables[0].Size(); bytes < 14<<20 {
 		t.Fatalf("the public counters take %d bytes: no bound was reached", bytes)
