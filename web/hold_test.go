@@ -31,16 +31,18 @@ func slowHouse(t *testing.T, o world.Options) (*house, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.people.all["django"] = accounts.Login{Account: "django", Password: passwords.Stored{Hash: aDjangoHash, Usable: true}}
+	django := passwords.Stored{Hash: aDjangoHash, Usable: true}
+	h.people.all["django"] = accounts.Login{Account: "django", Password: django}
 	h.people.all["off"] = accounts.Login{Account: "off", Password: passwords.Stored{Hash: aDjangoHash}}
-	h.people.all["mailed"] = accounts.Login{Account: "mailed", NeedsCode: true, Password: passwords.Stored{Hash: aDjangoHash, Usable: true}}
-	h.people.all["root"] = accounts.Login{Account: "root", Role: accounts.Admin, MustChange: true, Password: passwords.Stored{Hash: aDjangoHash, Usable: true}}
+	h.people.all["mailed"] = accounts.Login{Account: "mailed", NeedsCode: true, Password: django}
+	h.people.all["root"] = accounts.Login{Account: "root", Role: accounts.Admin, MustChange: true, Password: django}
 	return h, (&web.Public{Login: h.login("login", h.gate, checker), API: h.api, Look: h.look, Log: quiet}).Handler()
 }
 
 // post logs in and returns the status and after how long.
 func post(ctx context.Context, to http.Handler, from, name, password string) (int, time.Duration) {
-	r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"username": {name}, "password": {password}}.Encode())).WithContext(ctx)
+	form := strings.NewReader(url.Values{"username": {name}, "password": {password}}.Encode())
+	r := httptest.NewRequest(http.MethodPost, "/login", form).WithContext(ctx)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.RemoteAddr = from + ":1"
 	w, began := httptest.NewRecorder(), time.Now()
@@ -57,11 +59,13 @@ func TestR12EveryAnswerOfAWrongPasswordComesAtOneTime(t *testing.T) {
 			{"alice", "wrong"}, {"django", "wrong"}, {"nobody", "wrong"},
 			{"off", right}, {"root", right}, {"mailed", right}, // right, and answered as wrong
 		} {
-			if status, took := post(t.Context(), login, "192.0.2.2", c[0], c[1]); status != http.StatusUnauthorized || took != 250*time.Millisecond {
+			status, took := post(t.Context(), login, "192.0.2.2", c[0], c[1])
+			if status != http.StatusUnauthorized || took != 250*time.Millisecond {
 				t.Errorf("%s: %d after %v", c, status, took)
 			}
 		}
-		if status, took := post(t.Context(), login, "192.0.2.3", "django", right); status != http.StatusSeeOther || took != 40*time.Millisecond {
+		status, took := post(t.Context(), login, "192.0.2.3", "django", right)
+		if status != http.StatusSeeOther || took != 40*time.Millisecond {
 			t.Errorf("a right one: %d after %v", status, took)
 		}
 	})
@@ -73,7 +77,8 @@ func TestR12AFakeFailureComesAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		post(t.Context(), login, "192.0.2.1", "alice", "wrong")
 		post(t.Context(), login, "192.0.2.1", "django", "wrong")
-		if status, took := post(t.Context(), login, "192.0.2.2", "django", right); status != http.StatusUnauthorized || took != 250*time.Millisecond {
+		status, took := post(t.Context(), login, "192.0.2.2", "django", right)
+		if status != http.StatusUnauthorized || took != 250*time.Millisecond {
 			t.Errorf("%d after %v", status, took)
 		}
 	})

@@ -113,7 +113,8 @@ func (r *realm) unusable(account string, why error) {
 	}
 	r.raise(unusableHash, "Password hashes of an unsupported kind", fmt.Sprintf(
 		"A login to the account %s failed, whatever the password: %s.\n"+
-			"Set new passwords for such accounts: authguard doctor counts them, except behind accounts.query. This alert repeats after an hour at the earliest.",
+			"Set new passwords for such accounts: authguard doctor counts them, except behind accounts.query. "+
+			"This alert repeats after an hour at the earliest.",
 		alerts.Name(account), strings.TrimPrefix(why.Error(), "passwords: ")))
 }
 

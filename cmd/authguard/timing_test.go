@@ -41,7 +41,8 @@ func TestR12TimesOfMixedHashesAreAlike(t *testing.T) {
 	names, took := []string{"bcrypt", "md5-", "unknown"}, [3][]time.Duration{}
 	for i := range each * len(names) {
 		began, kind := time.Now(), i%len(names)
-		if got := from(loopback(231, i)).login(t, s, fmt.Sprint(names[kind], i/len(names)), "wrong"); got.status != http.StatusUnauthorized {
+		got := from(loopback(231, i)).login(t, s, fmt.Sprint(names[kind], i/len(names)), "wrong")
+		if got.status != http.StatusUnauthorized {
 			t.Fatalf("%s: %d %s", names[kind], got.status, got.body)
 		}
 		took[kind] = append(took[kind], time.Since(began))
@@ -59,7 +60,7 @@ func TestR12TimesOfMixedHashesAreAlike(t *testing.T) {
 		odds := float64(later) / (each * each)
 		t.Logf("%s is later than %s with odds of %.2f", names[a], names[b], odds)
 		if odds < 0.3 || odds > 0.7 { // five standard deviations
-			t.Errorf("%s and %s can be told apart: odds %.2f", names[a], names[b], odds)
+			t.Errorf("%s and %s can be distinguished: odds %.2f", names[a], names[b], odds)
 		}
 	}
 }

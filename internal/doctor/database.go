@@ -173,7 +173,8 @@ func queries(ctx context.Context, c Config, n *notes) {
 	if err == nil {
 		_, _, err = source.FindForLogin(ctx, nobody)
 	}
-	n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
+	n.check("accounts.database", "answers the queries.",
+		problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
 }
 
 // clock judges how far what a server's clock told is from now, the time on this

@@ -51,7 +51,9 @@ func TestR12EveryWrongAnswerIsReleasedAtTheTimeOfTheSlowestKind(t *testing.T) {
 		c := busyChecker(t, &load)
 		answered(c, aBcrypt, "wrong")
 		for range 3 {
-			for what, hash := range map[string]string{"bcrypt": aBcrypt, "PBKDF2": aPBKDF2, "unknown": "", "no password": "!", "DES": aDES} {
+			for what, hash := range map[string]string{
+				"bcrypt": aBcrypt, "PBKDF2": aPBKDF2, "unknown": "", "no password": "!", "DES": aDES,
+			} {
 				if took := answered(c, hash, "wrong"); took != 250*time.Millisecond {
 					t.Errorf("%s: %v", what, took)
 				}
@@ -159,7 +161,8 @@ func TestR12LongPasswordsAreReleasedApartFromShortOnes(t *testing.T) {
 			answered(c, aPBKDF2, long)
 		}
 		for _, hash := range []string{aBcrypt, aPBKDF2, ""} {
-			if a, b := answered(c, hash, "short"), answered(c, hash, long); a != 250*time.Millisecond || b != 500*time.Millisecond {
+			a, b := answered(c, hash, "short"), answered(c, hash, long)
+			if a != 250*time.Millisecond || b != 500*time.Millisecond {
 				t.Errorf("%.10s: %v, long: %v", hash, a, b)
 			}
 		}
