@@ -32,10 +32,10 @@ func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 	kind, boundary := formType(r)
 	switch s.kind = kind; kind {
 	case urlencodedForm:
-		first.through = &pairs{name: s.name, value: s.value}
+		first.through = &pairs{name: s.name, value: func(piece string) error { return s.value([]byte(piece)) }}
 	case multipartForm:
 		first.through = newParts(boundary, func(f field) error { return s.name(f.name) },
-			func(_ int, piece []byte) error { return s.value(string(piece)) })
+			func(_ int, piece []byte) error { return s.value(piece) })
 	default:
 		if mayBeForm(r) {
 			s.odd = new(mentions)
@@ -235,7 +235,7 @@ func (s *sieve) name(name string) error {
 		return err
 	}
 	s.inner = jsonNamer{text: s.inner.text}
-	if err := s.value(name); err != nil {
+	if err := s.value([]byte(name)); err != nil {
 		return err
 	}
 	s.inner = jsonNamer{text: s.inner.text}
@@ -243,7 +243,7 @@ func (s *sieve) name(name string) error {
 }
 
 // value sees the next piece of a value.
-func (s *sieve) value(piece string) error {
+func (s *sieve) value(piece []byte) error {
 	if s.inner.feed(piece); s.inner.wide && s.odd == nil {
 		s.odd = new(mentions) // the rest of it comes to feed, too
 	}
@@ -272,7 +272,7 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	var all [ways][]string
 	switch {
 	case beginsWith(s.begins, "{[/"):
-		s.json.feed(text[s.named:])
+		s.json.feed(b[s.named:])
 		all[asJSON], s.json.names = s.json.names, nil
 	case beginsWith(s.begins, "<"):
 		all[asXML] = xmlNames("<" + text)
@@ -346,7 +346,7 @@ type jsonNamer struct {
 	wide    bool   // it has the NULs of UTF-16, in which a letter may look like a quote
 }
 
-func (j *jsonNamer) feed(text string) {
+func (j *jsonNamer) feed(text []byte) {
 	for i := 0; i < len(text) && !j.none; i++ {
 		switch c := text[i]; {
 		case c == 0:
