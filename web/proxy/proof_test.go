@@ -61,16 +61,16 @@ var forgeries = map[string]forgery{
 		},
 		body: "&grant_type=refresh_token",
 	},
-	"another method": {
+	"another action": {
 		success: []string{"status 302", "location /"},
 		app: func(w http.ResponseWriter, r *http.Request) bool {
-			if r.PostFormValue("_method") != "delete" {
+			if r.PostFormValue("action") != "delete" {
 				return false
 			}
 			http.Redirect(w, r, "/", http.StatusFound)
 			return true
 		},
-		body: "&_method=delete",
+		body: "&action=delete",
 	},
 	"a text that a visitor has stored": {
 		success: []string{"status 200", "body Sign out"},
