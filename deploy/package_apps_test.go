@@ -221,7 +221,7 @@ skopeo inspect --config --raw docker-archive:"$1"`
 		t.Errorf("%+v", c)
 	}
 	it := &image{root: root, user: docker.user}
-	env["AUTHGUARD_LISTEN"], env["AUTHGUARD_ADMIN_LISTEN"] = free(t), free(t)
+	env["AUTHGUARD_LISTEN"], env["AUTHGUARD_ADMIN_LISTEN"] = redistest.FreeAddress(t), redistest.FreeAddress(t)
 	log := new(output)
 	run(t, it.command(environ(env), c.Cmd...), log)
 	redistest.Until(t, "the health check", func() bool { return it.command(environ(env), c.Healthcheck.Test[2:]...).Run() == nil })

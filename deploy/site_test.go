@@ -63,17 +63,6 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// free is an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // up starts all of it, in the order of depends_on.
 func up(t *testing.T) *site {
 	t.Helper()
@@ -85,9 +74,9 @@ func up(t *testing.T) *site {
 	for _, name := range []string{"node1", "node2"} {
 		env := maps.Clone(s.image.env)
 		maps.Copy(env, c.Services[name].Environment)
-		n := &node{site: s, address: free(t), log: new(output)}
+		n := &node{site: s, address: redistest.FreeAddress(t), log: new(output)}
 		maps.Copy(env, map[string]string{
-			"AUTHGUARD_LISTEN": n.address, "AUTHGUARD_ADMIN_LISTEN": free(t),
+			"AUTHGUARD_LISTEN": n.address, "AUTHGUARD_ADMIN_LISTEN": redistest.FreeAddress(t),
 			"AUTHGUARD_DATA":            s.image.path("/data/" + name), // here they share a root
 			"AUTHGUARD_KEYS_FILE":       s.image.path(env["AUTHGUARD_KEYS_FILE"]),
 			"AUTHGUARD_DATABASE":        strings.Replace(env["AUTHGUARD_DATABASE"], "postgres:5432", postgres.Address(), 1),
@@ -108,7 +97,7 @@ func up(t *testing.T) *site {
 // redisOf runs the command of compose.yaml and returns where it listens.
 func redisOf(t *testing.T, one service) string {
 	t.Helper()
-	where := free(t)
+	where := redistest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(where)
 	dir := openFolder(t)
 	args := append([]string{}, one.Command...)
@@ -154,7 +143,7 @@ func (s *site) startNginx(c composed) {
 	if err != nil {
 		t.Fatal("nginx is missing: apt-get install nginx-light")
 	}
-	where, dir := free(t), openFolder(t)
+	where, dir := redistest.FreeAddress(t), openFolder(t)
 	conf := read(t, "nginx.conf")
 	for i, name := range []string{"node1", "node2"} {
 		conf = strings.Replace(conf, c.Services[name].Networks["front"].Address+":8080", s.nodes[i].address, 1)

@@ -155,12 +155,7 @@ func front(t *testing.T, to string, ways ...string) (urls []string) {
 	dir := t.TempDir()
 	var servers strings.Builder
 	for _, way := range ways {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := l.Addr().String()
-		_ = l.Close()
+		at := redistest.FreeAddress(t)
 		urls = append(urls, "http://"+at)
 		fmt.Fprintf(&servers, "server { listen %s; location / { proxy_pass %s; proxy_set_header Host $http_host; %s } }\n", at, to, way)
 	}

@@ -67,10 +67,12 @@ func (b *tab) eval(expression string) (value string) {
 
 func (b *tab) text() string { return b.eval(`document.body ? document.body.innerText : ""`) }
 
-// until waits for something to be true in the page.
+// until waits for something to be true in the page, which may not have all of its parts yet.
 func (b *tab) until(what, condition string) {
 	b.t.Helper()
-	redistest.Until(b.t, what, func() bool { return b.eval(`String(Boolean(document.body && (`+condition+`)))`) == "true" })
+	redistest.Until(b.t, what, func() bool {
+		return b.eval(`(() => { try { return String(Boolean(`+condition+`)) } catch { return "" } })()`) == "true"
+	})
 }
 
 // send types into the login form and sends it.

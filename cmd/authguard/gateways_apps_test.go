@@ -3,6 +3,7 @@
 package main
 
 import (
+	"authguard/internal/redistest"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -53,7 +54,7 @@ func forgedIn(t *testing.T, a answer) (names []string) {
 func TestAppsPHPBehindAGatewayBelievesNoClient(t *testing.T) {
 	t.Parallel()
 	for kind, start := range phpApps {
-		dir, at := t.TempDir(), freeAddress(t)
+		dir, at := t.TempDir(), redistest.FreeAddress(t)
 		script := []byte("<?php echo json_encode($_SERVER, JSON_INVALID_UTF8_SUBSTITUTE);")
 		if err := os.WriteFile(filepath.Join(dir, "index.php"), script, 0o644); err != nil {
 			t.Fatal(err)
@@ -73,7 +74,7 @@ func TestAppsPHPBehindAGatewayBelievesNoClient(t *testing.T) {
 		}
 		s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\naccess:\n  - {allow: anyone}\n")
 		for _, name := range slices.Sorted(maps.Keys(gateways)) {
-			gateway := startGateway(t, freeAddress(t), name, s, app, app)
+			gateway := startGateway(t, redistest.FreeAddress(t), name, s, app, app)
 			for _, header := range forgedHeaders {
 				got := client.send(t, gateway, "GET", "/x", "", header, "forged")
 				if got.status == http.StatusBadRequest {

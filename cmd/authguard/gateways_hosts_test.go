@@ -1,6 +1,7 @@
 package main
 
 import (
+	"authguard/internal/redistest"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -68,7 +69,7 @@ func TestGatewaysKeepHostsApart(t *testing.T) {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				t.Parallel()
 				sites := &twoSites{app: newToldApp(t), wiki: newToldApp(t), alice: from(fmt.Sprintf("127.%d.1.9", 50+i))}
-				sites.server = startGateway(t, freeAddress(t), name, s, sites.app.URL, sites.wiki.URL)
+				sites.server = startGateway(t, redistest.FreeAddress(t), name, s, sites.app.URL, sites.wiki.URL)
 				own := strings.TrimPrefix(sites.base, "http://")
 				_, port, _ := net.SplitHostPort(own)
 				wiki := "wiki.localhost:" + port
@@ -155,7 +156,7 @@ func TestGatewaysGoByTheHostAndNotByTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sites := &twoSites{app: newToldApp(t), wiki: newToldApp(t), alice: from("127.0.0.1"), sni: "localhost"}
-			sites.server = startGateway(t, freeAddress(t), name, s, sites.app.URL, sites.wiki.URL, changes...)
+			sites.server = startGateway(t, redistest.FreeAddress(t), name, s, sites.app.URL, sites.wiki.URL, changes...)
 			sites.base = strings.Replace(sites.base, "http://127.0.0.1", "https://localhost", 1)
 			_, port, _ := net.SplitHostPort(strings.TrimPrefix(sites.base, "https://"))
 			sites.alice.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}

@@ -5,7 +5,6 @@ import (
 	"html"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +15,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -72,21 +70,6 @@ func (a *toldApp) saw(prefix string) (all []string) {
 		}
 	}
 	return all
-}
-
-// freeAddress has a port that no connection of another test takes as its own end, as it
-// may those that the system hands out, before somebody listens there.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(10000 + rand.IntN(20000))
-		if l, err := net.Listen("tcp", ":"+port); err == nil {
-			_ = l.Close()
-			return "127.0.0.1:" + port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // runGateway starts one in its folder and waits until it listens.
@@ -240,7 +223,7 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 		address := fmt.Sprintf("127.%d.0.", 40+i)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := startGateway(t, freeAddress(t), name, s, app.URL, app.URL)
+			at := startGateway(t, redistest.FreeAddress(t), name, s, app.URL, app.URL)
 			alice, bob := from(address+"9"), from(address+"10")
 			for _, one := range []struct {
 				p       *person
@@ -274,9 +257,9 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 	})
 	t.Run("away", func(t *testing.T) { // nobody gets through to the app of an authguard that is not there
 		t.Parallel()
-		gone := &server{t: t, base: "http://" + freeAddress(t)}
+		gone := &server{t: t, base: "http://" + redistest.FreeAddress(t)}
 		for name := range gateways {
-			at := startGateway(t, freeAddress(t), name, gone, app.URL, app.URL)
+			at := startGateway(t, redistest.FreeAddress(t), name, gone, app.URL, app.URL)
 			if got := from("127.0.0.1").send(t, at, "GET", "/away", ""); got.status < 500 || got.body == "" && name == "haproxy" {
 				t.Errorf("%s: %d %q", name, got.status, got.body)
 			}
@@ -302,7 +285,7 @@ func doctorFindsAGatewayThatIsNotNamed(t *testing.T, app *toldApp) {
 		t.Fatalf("%q", typed)
 	}
 	for name := range gateways {
-		at := startGateway(t, freeAddress(t), name, s, app.URL, app.URL)
+		at := startGateway(t, redistest.FreeAddress(t), name, s, app.URL, app.URL)
 		words := strings.Fields(strings.Replace(typed[0], "http://127.0.0.1:8000", at.base, 1))
 		got := say(t, s.command(words[1:]...), "")
 		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not in trusted_proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
@@ -425,7 +408,7 @@ func rulesHold(t *testing.T, alice, bob *person, at *server, app *toldApp, mark 
 // TestOneLoginIsGoodAtSeveralHostsInABrowser: the form of one host leads to another, which
 // Chromium holds to the page's form-action.
 func TestOneLoginIsGoodAtSeveralHostsInABrowser(t *testing.T) {
-	front := freeAddress(t)
+	front := redistest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(front)
 	app := newToldApp(t)
 	s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\norigin: http://login.example.test:"+port+

@@ -96,7 +96,7 @@ func TestASmuggledRequestBringsNoAddress(t *testing.T) {
 	app := newToldApp(t)
 	s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\n", "alice")
 	for name := range gateways {
-		at := startGateway(t, freeAddress(t), name, s, app.URL, app.URL)
+		at := startGateway(t, redistest.FreeAddress(t), name, s, app.URL, app.URL)
 		const chunked, other = "Transfer-Encoding: chunked\r\n", "X-Forwarded-For: 203.0.113.9\r\n"
 		const form = "Content-Length: 29\r\n\r\nusername=shown&password=wrong"
 		const post = "POST /.authguard/login HTTP/1.1\r\nHost: 127.0.0.1\r\n" +

@@ -161,12 +161,7 @@ func (a *App) answers() bool {
 // listen chooses the application's port.
 func (a *App) listen(t testing.TB) (port string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	_, port, _ = net.SplitHostPort(redistest.FreeAddress(t))
 	a.URL = "http://127.0.0.1:" + port
 	return port
 }

@@ -217,7 +217,7 @@ func TestARedisBehindTLSIsLookedAtIfItsSignerIsKnown(t *testing.T) {
 	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	certificate(t, cert, key, 100*24*time.Hour)
 	s := redistest.Standalone(t, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
-	secure := freePort(t)
+	_, secure, _ := net.SplitHostPort(redistest.FreeAddress(t))
 	s.Do(t, "CONFIG", "SET", "tls-port", secure)
 	c := withRedis(t, net.JoinHostPort("127.0.0.1", secure))
 	signer, err := os.ReadFile(cert)
@@ -234,18 +234,6 @@ func TestARedisBehindTLSIsLookedAtIfItsSignerIsKnown(t *testing.T) {
 	}
 	c.RedisTLS = nil
 	examine(t, c).wants(map[string]doctor.State{"redis": problem})
-}
-
-// freePort is one that nobody listens on now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 func TestTheWrongModeIsAProblem(t *testing.T) {

@@ -137,16 +137,6 @@ func start(t *testing.T, at string, name string, args ...string) {
 	})
 }
 
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // status is what an address gets.
 func status(t *testing.T, from, at string) int {
 	t.Helper()
@@ -204,7 +194,7 @@ func TestNginxAnswers403(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
-	first, second := free(t), free(t)
+	first, second := redistest.FreeAddress(t), redistest.FreeAddress(t)
 	start(t, second, nginx, "-c", conf(around(), around(), first, second), "-g", "daemon off;")
 	answers(t, "deny", first)
 	answers(t, "geo", second)
@@ -223,7 +213,7 @@ func TestHAProxyAnswers403(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
-	at := free(t)
+	at := redistest.FreeAddress(t)
 	start(t, at, haproxy, "-db", "-f", conf(around(), at))
 	answers(t, "map", at)
 }

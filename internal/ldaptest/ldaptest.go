@@ -3,6 +3,7 @@
 package ldaptest
 
 import (
+	"authguard/internal/redistest"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -66,7 +67,7 @@ access to * by dn.exact="cn=reader,dc=example,dc=org" read by * none
 func New(t testing.TB) *Directory {
 	t.Helper()
 	d := &Directory{dir: t.TempDir()}
-	d.URL, d.TLSURL, d.CA = "ldap://"+free(t), "ldaps://"+free(t), filepath.Join(d.dir, "cert.pem")
+	d.URL, d.TLSURL, d.CA = "ldap://"+redistest.FreeAddress(t), "ldaps://"+redistest.FreeAddress(t), filepath.Join(d.dir, "cert.pem")
 	d.certificate(t)
 	must(t, os.Mkdir(filepath.Join(d.dir, "data"), 0o700))
 	must(t, os.WriteFile(filepath.Join(d.dir, "slapd.conf"), []byte(strings.ReplaceAll(configuration, "{{dir}}", d.dir)), 0o600))
@@ -183,14 +184,6 @@ func program() string {
 		}
 	}
 	return "slapd"
-}
-
-func free(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // certificate is for 127.0.0.1, signed by itself.

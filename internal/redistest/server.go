@@ -3,6 +3,7 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -43,9 +44,9 @@ func Standalone(t testing.TB, args ...string) *Server {
 
 func newServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	port := freePort(t)
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: folder(t)}
-	s.args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.dir}, args...)
+	s := &Server{Addr: FreeAddress(t), dir: folder(t)}
+	_, port, _ := net.SplitHostPort(s.Addr)
+	s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir}, args...)
 	t.Cleanup(func() { s.end() })
 	return s
 }
@@ -75,31 +76,27 @@ func binary(t testing.TB) string {
 // the kernel's eyes until its server listens.
 var taken sync.Map
 
-// freePort is one whose neighbour 10,000 higher, which a Cluster's nodes talk
-// on, is free too.
-func freePort(t testing.TB) int {
+// FreeAddress is one of 127.0.0.1 whose port is free, and so is the one 10,000 higher, on
+// which a Cluster's nodes talk. Both are below those that the system hands out: there, a
+// connection of another test may take the port before the server listens.
+func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		if port+10_000 > 65_535 {
-			continue
-		}
-		_, again := taken.LoadOrStore(port, true)
-		if _, bus := taken.LoadOrStore(port+10_000, true); again || bus {
-			continue
-		}
-		if bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10_000))); err == nil {
-			_ = bus.Close()
-			return port
+	for range 1000 {
+		port := 10_000 + rand.IntN(11_000)
+		if _, again := taken.LoadOrStore(port, true); !again && isFree(port) && isFree(port+10_000) {
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
 	}
 	t.Fatal("no free port")
-	return 0
+	return ""
+}
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if err == nil {
+		_ = l.Close()
+	}
+	return err == nil
 }
 
 // Start starts the server again, on the same port, after Kill, with more

@@ -62,12 +62,7 @@ func (m module) write(b doctest.Block) (address string) {
 	if name == nil {
 		m.t.Fatalf("%s:%d: a program begins with // folder/main.go", b.Doc, b.Line)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer free.Close()
-	address = free.Addr().String()
+	address = redistest.FreeAddress(m.t)
 	file := filepath.Join(m.dir, name[1])
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		m.t.Fatal(err)
