@@ -1,6 +1,7 @@
 package authguard_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -60,6 +61,26 @@ func TestR1AndR3ALimitThatPretendsLooksAtExactlySoManyPasswords(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Login has a decoy checked behind a fake failure, and no answer to that signs anyone in.
+func TestR16LoginOffersADecoyBehindAFakeFailure(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }))
+	for i := range 7 {
+		offered := ""
+		d, ok, err := w.Guard.Login(t.Context(), world.From("alice", nowhere), func(_ context.Context, d *guard.Decision) (bool, error) {
+			offered = d.Offered(world.Right)
+			return i >= 5, nil
+		})
+		want := guard.Proceed
+		if i >= 5 {
+			want = guard.FakeFailure
+		}
+		if err != nil || ok || d.Action != want || (offered == world.Right) != (want == guard.Proceed) {
+			t.Errorf("attempt %d: %v %v %v, the password offered: %v", i, d.Action, ok, err, offered == world.Right)
+		}
 	}
 }
 

@@ -283,45 +283,50 @@ func (g *Guard) tell(e Event) {
 	}
 }
 
-// Login takes one attempt from beginning to end: it begins it, calls verify if
-// and only if the password may be checked, and settles. An error or a panic of
-// verify abandons the attempt; the error is returned, the panic goes on. If ctx was
-// cancelled by then, the attempt has failed: nobody can say how far the check had
-// come, and whoever hangs up has still guessed. A deadline abandons it.
+// Login takes one attempt from beginning to end: it begins it, calls verify if a password
+// may be checked (Decision.Checks), and settles it. verify checks d.Offered(password) and
+// reports whether that is the account's password. ok reports whether the client may sign in:
+// after a fake failure, and if d.Insufficient is set, a right password is not enough.
 //
-// Where the decision is FakeFailure, verify is not called, and Login takes as long as
-// the newest wrong password did.
-//
-// The attempt succeeded if and only if ok is true.
-func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Context) (bool, error)) (d Decision, ok bool, err error) {
-	d, err = g.Begin(ctx, a)
-	if err == nil && d.Action == FakeFailure {
-		g.waitLikeWrong(ctx)
-		return d, false, g.Settle(ctx, d.Ticket, Failed)
-	}
-	if err != nil || d.Action != Proceed {
+// verify may settle d.Ticket itself, before it returns: as Abandoned if the password was not
+// checked after all, or early if its answer to the client begins. Otherwise an error or a
+// panic of verify abandons the attempt; the error is returned, the panic goes on. If ctx was
+// canceled by then, the attempt has failed: it is unknown how far the check had come. An error
+// with ok means that the attempt could not be settled.
+func (g *Guard) Login(ctx context.Context, a Attempt, verify func(ctx context.Context, d *Decision) (bool, error)) (d Decision, ok bool, err error) {
+	if d, err = g.Begin(ctx, a); err != nil || !d.Checks() {
 		return d, false, err
 	}
-	outcome, began := Abandoned, time.Now()
+	outcome := Abandoned
 	defer func() {
 		if outcome == Abandoned && errors.Is(ctx.Err(), context.Canceled) {
 			outcome = Failed
 		}
-		settled := g.Settle(ctx, d.Ticket, outcome)
-		if errors.Is(settled, ErrInsufficient) {
-			ok, settled = false, nil
+		if !d.Checks() { // Recheck has withdrawn it
+			return
 		}
-		if settled != nil && err == nil {
+		if settled := g.Settle(ctx, d.Ticket, outcome); err == nil && settled != ErrInsufficient && settled != ErrSettled {
 			err = settled
-			ok = ok && outcome == Succeeded
 		}
 	}()
-	ok, err = verify(ctx)
+	right, err := verify(ctx, &d)
+	if errors.Is(err, ErrStopped) {
+		return d, false, nil
+	}
 	if err != nil {
+		if ctx.Err() != nil {
+			g.HangUp()
+		}
 		return d, false, fmt.Errorf("guard: checking the password: %w", err)
 	}
-	if outcome = OutcomeOf(ok); !ok {
-		g.wrongTook.Store(int64(time.Since(began)))
-	}
-	return d, ok, nil
+	outcome = OutcomeOf(right)
+	return d, right && !d.Insufficient, nil
+}
+
+// Unreadable counts a request that names no account, since it cannot be read, against its IP
+// address (R11). It reports whether the decision, and not the request, is what to answer with.
+func (g *Guard) Unreadable(ctx context.Context, a Attempt) (d Decision, stopped bool) {
+	a.Account = ""
+	d, err := g.Begin(ctx, a)
+	return d, err == nil && !d.Reasons.Has(BadAccountName)
 }

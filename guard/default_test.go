@@ -34,7 +34,7 @@ func newDefault(t *testing.T, change ...func(*guard.Defaults)) *guard.Guard {
 
 func try(t *testing.T, g *guard.Guard, a guard.Attempt, right bool) guard.Decision {
 	t.Helper()
-	d, _, err := g.Login(t.Context(), a, func(context.Context) (bool, error) { return right, nil })
+	d, _, err := g.Login(t.Context(), a, func(context.Context, *guard.Decision) (bool, error) { return right, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestR1TheDefaultGuardHoldsInParallel(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
-			_, _, _ = g.Login(t.Context(), at(fmt.Sprintf("198.51.%d.1", i)), func(context.Context) (bool, error) { looked.Add(1); return false, nil })
+			_, _, _ = g.Login(t.Context(), at(fmt.Sprintf("198.51.%d.1", i)), func(context.Context, *guard.Decision) (bool, error) { looked.Add(1); return false, nil })
 		})
 	}
 	all.Wait()

@@ -56,7 +56,9 @@ func ExampleDefault() {
 func Example() {
 	ctx, g := context.Background(), newGuard()
 	name, password, addr := "alice", "correct horse", netip.MustParseAddr("192.0.2.7")
-	checkPassword := func(context.Context) (bool, error) { return password == "correct horse", nil }
+	checkPassword := func(_ context.Context, d *guard.Decision) (bool, error) {
+		return d.Offered(password) == "correct horse", nil
+	}
 
 	d, ok, err := g.Login(ctx, guard.Attempt{Account: name, Address: addr}, checkPassword)
 	switch {
@@ -105,7 +107,7 @@ func ExampleGuard_Settle() {
 	ctx, g := context.Background(), newGuard()
 	try := func(address string, right bool) guard.Action {
 		d, _, err := g.Login(ctx, guard.Attempt{Account: "alice", Address: netip.MustParseAddr(address)},
-			func(context.Context) (bool, error) { return right, nil })
+			func(context.Context, *guard.Decision) (bool, error) { return right, nil })
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -148,7 +150,7 @@ func ExampleGuard_Explain() {
 	ctx, g := context.Background(), newGuard()
 	address := netip.MustParseAddr("203.0.113.9")
 	_, _, _ = g.Login(ctx, guard.Attempt{Account: "alice", Address: address},
-		func(context.Context) (bool, error) { return false, nil })
+		func(context.Context, *guard.Decision) (bool, error) { return false, nil })
 	e, err := g.Explain(ctx, "alice", netip.Addr{})
 	if err != nil {
 		log.Fatal(err)

@@ -95,7 +95,6 @@ type Guard struct {
 	tallies     sync.Map      // of events, by name
 	listTallies sync.Map      // of named lists, by name
 	edges       edges
-	wrongTook   atomic.Int64 // nanoseconds that Login's newest wrong password took to check
 }
 
 // New returns a guard, or every problem with the config.

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -141,11 +142,14 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 	}
 }
 
+// ErrStopped is what Recheck returns for an attempt that may not proceed after all.
+var ErrStopped = errors.New("guard: the attempt has to solve a challenge first")
+
 // Recheck looks again at a decision to proceed whose password had to wait for
 // its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
-// would be challenged now, nothing of it stays charged and d becomes that
-// challenge: the password must not be looked at. The error means that a charge
-// could not be taken back.
+// would be challenged now, nothing of it stays charged, d becomes that challenge, and the
+// error is ErrStopped: the password must not be checked. Another error means that, besides,
+// a charge could not be taken back.
 func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	if d.Action != Proceed && d.Action != FakeFailure || d.Privileged || d.Solve.Solved || d.Passed {
 		return nil
@@ -170,7 +174,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	e := t.event(now, Withdrawn)
 	e.Action, e.Settled, e.Reasons = d.Action, false, d.Reasons
 	g.tell(e)
-	return err
+	return cmp.Or(err, ErrStopped)
 }
 
 // Device issues a device cookie for the account of a ticket that was settled

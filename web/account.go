@@ -230,18 +230,15 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 	if problems := newPasswordProblems(f); len(problems) > 0 {
 		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problems...)
 	}
-	ticket, problem, err := l.current(c, s, f["current_password"])
-	if err != nil {
-		return err
-	}
-	if problem != (pages.PasswordProblem{}) {
-		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problem)
-	}
-	return l.replacePassword(c, s, ticket, baseOf(c.Request())+"/account?done=not-me", func(ctx context.Context) error {
+	done, err := l.current(c, s, f["current_password"], func(ctx context.Context) error {
 		return l.Control.NotMe(ctx, control.Denial{
 			Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, Password: f["new_password"], Version: s.Account.Version, What: what,
 		})
 	})
+	if err == nil && done.problem != (pages.PasswordProblem{}) {
+		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, done.problem)
+	}
+	return l.signInAgain(c, s, done.ticket, baseOf(c.Request())+"/account?done=not-me", err)
 }
 
 func (l *Login) showDone(c echo.Context, account string) error {

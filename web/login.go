@@ -90,11 +90,11 @@ type try struct {
 
 // A proof is what a try shows: a password or, with second, more than one.
 type proof struct {
-	second      bool
-	fingerprint uint64 // of a password
+	second bool
+	tag    uint64 // of a password
 	// look reports whether it is right, and whose it is. Of a fake failure the answer does
 	// not count.
-	look func(ctx context.Context, t *try) (accounts.Login, bool, error)
+	look func(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error)
 	// wrong answers for one that is not right.
 	wrong func(t *try) error
 }
@@ -114,64 +114,84 @@ func (l *Login) attempt(c echo.Context) (err error) {
 			return l.invalid(t, Unusable(http.StatusBadRequest, why))
 		}
 	}
-	return l.take(t, proof{fingerprint: l.Guard.Fingerprint(t.form["password"]), look: l.password, wrong: l.wrong})
+	return l.take(t, proof{tag: l.Guard.Fingerprint(t.form["password"]), look: l.password, wrong: l.wrong})
 }
 
-// take takes one attempt from the guard's decision to the answer.
+// take takes one attempt from the request to the answer.
 func (l *Login) take(t *try, p proof) (err error) {
-	ctx := t.Request().Context()
-	t.decision, err = l.Guard.Begin(ctx, guard.Attempt{
-		Account: t.form["username"], Address: t.client.Address, Devices: client.Devices(t.Request()),
-		Solution:         challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
-		VerificationCode: t.form["code"], PasswordTag: p.fingerprint, Fingerprint: l.identity(t), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Integration: l.Door,
-		SendsCode: l.AskCode != nil,
+	var login accounts.Login
+	ask := l.asks(t, t.client, t.form["username"])
+	ask.Solution = challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]}
+	ask.VerificationCode, ask.SendsCode = t.form["code"], l.AskCode != nil
+	ask.PasswordTag, ask.Hold = p.tag, time.Duration(l.Hold.Load())
+	var ok bool
+	t.decision, ok, err = l.enter(t.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (right bool, err error) {
+		login, right, err = l.check(ctx, t, d, p)
+		return right, err
 	})
 	switch {
-	case err != nil:
-		if !gone(t) {
-			l.Log.Error("attempt could not be decided", "error", err)
-		}
-		return l.overloaded(t, time.Second)
-	case !t.decision.Checks():
+	case errors.Is(err, errSecond):
+		return l.askSecond(t, login)
+	case !t.decision.Checks() && err == nil:
 		return l.stopped(t)
-	case l.failed() != nil:
-		l.settle(t, guard.Abandoned)
-		return l.overloaded(t, time.Second)
-	}
-	login, right, err := p.look(ctx, t)
-	if !t.decision.Checks() { // taken back while it waited for its turn
-		if !errors.Is(err, errRechecked) {
-			l.Log.Error("attempt could not be withdrawn", "error", err)
-		}
-		return l.stopped(t)
-	}
-	right = right && l.opensTo(login) && !l.monitored(t, login) && (p.second || l.suffices(t, login))
-	ok := right && !t.decision.Insufficient // a sprayed password (R28) and a fake failure are answered like a wrong one
-	if err == nil && ok && !p.second && l.Second != nil {
-		var asks bool
-		if asks, err = l.Second.asks(ctx, login); asks {
-			return l.askSecond(t, login)
-		}
-	}
-	if err == nil {
-		err = l.write(t, p, login, ok)
-	}
-	outcome := guard.OutcomeOf(right)
-	if err != nil {
-		outcome = guard.Abandoned
-	}
-	l.settle(t, outcome)
-	switch {
 	case err != nil:
 		return l.overloaded(t, l.Unchecked(t, err))
 	case !ok:
-		l.Passwords.Hold(ctx, login)
+		l.Passwords.Hold(t.Request().Context(), login)
 		return p.wrong(t)
 	case !p.second:
-		l.Passwords.Upgrade(ctx, login, t.form["password"], l.Asker(&t.decision))
+		l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
 	}
 	return l.welcome(t, login)
 }
+
+// enter is Guard.Login. A success that cannot be settled counts as a failure, and signs in all
+// the same: only a right password has something to write (R27).
+func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(context.Context, *guard.Decision) (bool, error)) (guard.Decision, bool, error) {
+	d, ok, err := l.Guard.Login(ctx, ask, verify)
+	if ok && err != nil {
+		l.Log.Error("attempt could not be settled", "outcome", guard.Succeeded, "error", err)
+		err = nil
+	}
+	return d, ok, err
+}
+
+// asks is the attempt that a request makes to sign in to an account.
+func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt {
+	return guard.Attempt{
+		Account: account, Address: from.Address, Devices: client.Devices(c.Request()), Fingerprint: l.identity(c),
+		Forwarded: from.Forwarded, Integration: l.Door,
+	}
+}
+
+// check looks at what a try shows, and writes what is to be written before the attempt is
+// settled. Without that nothing was checked, also for a client that has hung up in the queue.
+func (l *Login) check(ctx context.Context, t *try, d *guard.Decision, p proof) (login accounts.Login, right bool, err error) {
+	defer func() {
+		if err != nil {
+			l.settle(ctx, d, guard.Abandoned)
+		}
+	}()
+	if why := l.failed(); why != nil {
+		return login, false, errStorage
+	}
+	if login, right, err = p.look(ctx, t, d); err != nil {
+		return login, false, err
+	}
+	right = right && l.opensTo(login) && !l.monitored(d, login) && (p.second || l.suffices(d, login))
+	ok := right && !d.Insufficient // a sprayed password (R28) and a fake failure are answered like a wrong one
+	if ok && !p.second && l.Second != nil {
+		if asks, err := l.Second.asks(ctx, login); err != nil || asks {
+			return login, false, cmp.Or(err, l.waits(t, d, login))
+		}
+	}
+	return login, right, l.write(t, p, login, ok)
+}
+
+var (
+	errStorage = errors.New("web: the database failed when it was last written")
+	errSecond  = errors.New("web: the password was right, and MFA is required")
+)
 
 // identity is what the guard recognises a client by.
 func (l *Login) identity(c echo.Context) uint32 { return l.Guard.Identity(l.Identity.Of(c.Request())) }
@@ -199,8 +219,9 @@ func noPassword(password string) string {
 }
 
 // password looks at the password of an attempt, or at a decoy.
-func (l *Login) password(ctx context.Context, t *try) (accounts.Login, bool, error) {
-	return l.Passwords.Check(ctx, t.decision.Account, t.decision.Offered(t.form["password"]), l.Asker(&t.decision), func() error { return l.recheck(ctx, t) })
+func (l *Login) password(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error) {
+	again := func() error { return l.Guard.Recheck(ctx, d) }
+	return l.Passwords.Check(ctx, d.Account, d.Offered(t.form["password"]), l.Asker(d), again)
 }
 
 // suffices reports whether the right password is enough from where it comes. Somebody may
@@ -208,20 +229,18 @@ func (l *Login) password(ctx context.Context, t *try) (accounts.Login, bool, err
 // needs a one-time code as well, which the owner gets. Without one the password looks
 // wrong, as one that is sprayed does (R28). A known place is not enough: all were forgotten,
 // and what is known again is of a login that was on its way, or of the thief's.
-func (l *Login) suffices(t *try, login accounts.Login) bool {
-	return !login.NeedsCode || t.decision.Passed
+func (l *Login) suffices(d *guard.Decision, login accounts.Login) bool {
+	return !login.NeedsCode || d.Passed
 }
 
-// Unchecked tells those who have to know that a password was not looked at, and
+// Unchecked logs why an attempt could not be decided or its password not checked, and
 // returns after how long to try again.
 func (l *Login) Unchecked(c echo.Context, why error) (retry time.Duration) {
 	overload := new(passwords.Overload)
 	switch {
 	case errors.As(why, &overload):
 		return overload.RetryAfter
-	case gone(c):
-		l.Guard.HangUp()
-	default:
+	case !gone(c) && !errors.Is(why, errStorage): // which is reported when it fails
 		l.Log.Error("password could not be checked", "error", why)
 	}
 	return time.Second
@@ -231,12 +250,12 @@ func (l *Login) Unchecked(c echo.Context, why error) (retry time.Duration) {
 // ours, and nobody reads the answer.
 func gone(c echo.Context) bool { return c.Request().Context().Err() != nil }
 
-func (l *Login) settle(t *try, o guard.Outcome) {
-	l.settleTicket(t.Request().Context(), t.decision.Ticket, o)
-}
-
-func (l *Login) settleTicket(ctx context.Context, ticket guard.Ticket, o guard.Outcome) {
-	if err := l.Guard.Settle(ctx, ticket, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
+// settle settles an attempt, if there is one, before its answer is known to the guard.
+func (l *Login) settle(ctx context.Context, d *guard.Decision, o guard.Outcome) {
+	if !d.Checks() {
+		return
+	}
+	if err := l.Guard.Settle(ctx, d.Ticket, o); err != nil && !errors.Is(err, guard.ErrSettled) {
 		l.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
 }
@@ -272,21 +291,8 @@ func (l *Login) opensTo(login accounts.Login) bool {
 // because a limit is monitored. The administration's own are enforced: an attacker would
 // guess an administrator's password here otherwise. The answer is that to a wrong password,
 // so it does not show who is an administrator.
-func (l *Login) monitored(t *try, login accounts.Login) bool {
-	return login.Role == accounts.Admin && !l.Admin && t.decision.Monitored()
-}
-
-// errRechecked ends the check of a password that may not be looked at after
-// all.
-var errRechecked = errors.New("web: the attempt has to solve a challenge first")
-
-// recheck asks the guard again once the password's turn has come.
-func (l *Login) recheck(ctx context.Context, t *try) error {
-	err := l.Guard.Recheck(ctx, &t.decision)
-	if err == nil && !t.decision.Checks() {
-		err = errRechecked
-	}
-	return err
+func (l *Login) monitored(d *guard.Decision, login accounts.Login) bool {
+	return login.Role == accounts.Admin && !l.Admin && d.Monitored()
 }
 
 func (l *Login) welcome(t *try, login accounts.Login) error {

@@ -13,7 +13,6 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/passwords"
-	"authguard/web/client"
 	"authguard/web/pages"
 )
 
@@ -99,22 +98,19 @@ func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 	if problems := newPasswordProblems(f); len(problems) > 0 {
 		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], problems...)
 	}
-	var ticket *guard.Ticket
-	var problem pages.PasswordProblem
-	if l.justTyped(session) {
-		ticket, problem, err = l.another(c, session, f["new_password"])
-	} else {
-		ticket, problem, err = l.current(c, session, f["current_password"])
-	}
-	if err != nil {
-		return err
-	}
-	if problem != (pages.PasswordProblem{}) {
-		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], problem)
-	}
-	return l.replacePassword(c, session, ticket, f["next"], func(ctx context.Context) error {
+	replace := func(ctx context.Context) error {
 		return l.Control.ChoosePassword(ctx, l.who(session), session.Account.Account, f["new_password"], session.Account.Version)
-	})
+	}
+	var done changed
+	if l.justTyped(session) {
+		done, err = l.another(c, session, f["new_password"], replace)
+	} else {
+		done, err = l.current(c, session, f["current_password"], replace)
+	}
+	if err == nil && done.problem != (pages.PasswordProblem{}) {
+		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], done.problem)
+	}
+	return l.signInAgain(c, session, done.ticket, f["next"], err)
 }
 
 // ownForm reads the named fields of a form that carries the session's token. JSON needs
@@ -144,66 +140,82 @@ func newPasswordProblems(f Form) (problems []pages.PasswordProblem) {
 	return problems
 }
 
-// another is for who has just signed in with a password that is good for nothing else: the
-// new one must not be that, which was printed or mailed, into who knows which log. The
-// ticket is of an attempt by which the place is remembered once the new password has all
-// places forgotten; nil if there is no room for it.
-func (l *Login) another(c echo.Context, session *Session, password string) (ticket *guard.Ticket, why pages.PasswordProblem, err error) {
-	d, err := l.begin(c, session, 0)
-	if err != nil {
-		return nil, why, err
-	}
-	ctx := c.Request().Context()
-	_, same, err := l.Passwords.Check(ctx, session.Account.Account, password, l.Asker(&d), nil)
-	switch {
-	case err == nil && !same && d.Action == guard.Proceed:
-		return &d.Ticket, why, nil
-	case err == nil && d.Checks():
-		l.settleTicket(ctx, d.Ticket, guard.Withdrawn)
-	case d.Checks():
-		l.settleTicket(ctx, d.Ticket, guard.Abandoned)
-	}
-	if err != nil {
-		return nil, why, l.busyWithPasswords(c, err)
-	}
-	if same {
-		return nil, pages.NewSame, nil
-	}
-	return nil, why, nil
+// A changed is a password that was replaced, unless there was a problem with it. The ticket is
+// of an attempt that succeeded with it.
+type changed struct {
+	ticket  guard.Ticket
+	problem pages.PasswordProblem
 }
 
-// current checks the current password like any login: an open session must not
-// be a place to guess without limit. A right one leaves its attempt to be settled; a
-// wrong one leaves none.
-func (l *Login) current(c echo.Context, session *Session, password string) (ticket *guard.Ticket, why pages.PasswordProblem, err error) {
-	if password == "" || passwords.Possible(password) != nil {
-		return nil, pages.CurrentWrong, nil
+// another is for a user who has just signed in with a temporary password: the new one must not
+// be that, which was printed or mailed. Its attempt remembers the client, since the new
+// password removes all known clients; if it is stopped, the client stays unknown.
+func (l *Login) another(c echo.Context, session *Session, password string, replace func(context.Context) error) (done changed, err error) {
+	check := func(ctx context.Context, d *guard.Decision) (right bool, err error) {
+		_, same, err := l.Passwords.Check(ctx, session.Account.Account, password, l.Asker(d), nil)
+		if err != nil {
+			l.settle(ctx, d, guard.Abandoned)
+			return false, l.busyWithPasswords(c, err)
+		}
+		if same {
+			done.problem = pages.NewSame
+		}
+		if same || d.Action != guard.Proceed {
+			l.settle(ctx, d, guard.Withdrawn)
+		}
+		if same {
+			return false, nil
+		}
+		return true, l.replaced(ctx, replace)
 	}
-	ctx, name := c.Request().Context(), session.Account.Account
-	d, err := l.begin(c, session, l.Guard.Fingerprint(password))
-	switch {
+	d, _, err := l.enter(c.Request().Context(), l.asks(c, l.Edge.Client(c.Request()), session.Account.Account), check)
+	if done.ticket = d.Ticket; err == nil && !d.Checks() {
+		_, err = check(c.Request().Context(), &d)
+	}
+	return done, err
+}
+
+// current checks the current password like any login: an open session must not be a place to
+// guess without limit.
+func (l *Login) current(c echo.Context, session *Session, password string, replace func(context.Context) error) (done changed, err error) {
+	if password == "" || passwords.Possible(password) != nil {
+		return changed{problem: pages.CurrentWrong}, nil
+	}
+	name, ask := session.Account.Account, l.asks(c, l.Edge.Client(c.Request()), session.Account.Account)
+	ask.PasswordTag = l.Guard.Fingerprint(password)
+	d, ok, err := l.enter(c.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (bool, error) {
+		login, right, err := l.Passwords.Check(ctx, name, d.Offered(password), l.Asker(d), nil)
+		if err != nil {
+			l.settle(ctx, d, guard.Abandoned)
+			return false, l.busyWithPasswords(c, err)
+		}
+		if right = right && login.Account == name; right && !d.Insufficient {
+			err = l.replaced(ctx, replace)
+		}
+		return right, err
+	})
+	switch done.ticket = d.Ticket; {
 	case err != nil:
-		return nil, why, err
 	case d.Action == guard.Challenge:
-		return nil, why, refusal(http.StatusForbidden, "problem.password-challenge")
+		err = refusal(http.StatusForbidden, "problem.password-challenge")
 	case !d.Checks():
 		p := refusal(http.StatusTooManyRequests, "problem.password-wait")
-		p.RetryAfter = retryAfter(d.RetryAfter)
-		return nil, why, p
+		p.RetryAfter, err = retryAfter(d.RetryAfter), p
+	case !ok:
+		done.problem = pages.CurrentWrong
 	}
-	login, right, err := l.Passwords.Check(ctx, name, d.Offered(password), l.Asker(&d), nil)
-	switch {
-	case err != nil:
-		l.settleTicket(ctx, d.Ticket, guard.Abandoned)
-		return nil, why, l.busyWithPasswords(c, err)
-	case !right || login.Account != name:
-		l.settleTicket(ctx, d.Ticket, guard.Failed)
-		return nil, pages.CurrentWrong, nil
-	case d.Insufficient: // the guard makes a failure of it
-		l.settleTicket(ctx, d.Ticket, guard.Succeeded)
-		return nil, pages.CurrentWrong, nil
+	return done, err
+}
+
+// replaced sets the new password, before its attempt is settled: it removes all known clients,
+// and the success remembers the client.
+func (l *Login) replaced(ctx context.Context, replace func(context.Context) error) error {
+	err := replace(context.WithoutCancel(ctx))
+	if errors.Is(err, control.ErrUnrecorded) {
+		l.Log.Error("a new password is not in the audit log", "error", err)
+		err = nil
 	}
-	return &d.Ticket, why, nil
+	return err
 }
 
 func (l *Login) busyWithPasswords(c echo.Context, err error) error {
@@ -212,39 +224,16 @@ func (l *Login) busyWithPasswords(c echo.Context, err error) error {
 	return p
 }
 
-// begin is an attempt of the session's person.
-func (l *Login) begin(c echo.Context, session *Session, fingerprint uint64) (guard.Decision, error) {
-	from := l.Edge.Client(c.Request())
-	return l.Guard.Begin(c.Request().Context(), guard.Attempt{
-		Account: session.Account.Account, Address: from.Address, Devices: client.Devices(c.Request()),
-		PasswordTag: fingerprint, Fingerprint: l.identity(c), Forwarded: from.Forwarded, Integration: l.Door,
-	})
-}
-
-// replacePassword sets the new password and starts a session with it. The
-// attempt is settled only after that: the new password forgets all places and
-// cookies, and the success remembers where its owner is, and the browser. Of a session
-// that ended while its request was read nothing is left, and no place is remembered.
-func (l *Login) replacePassword(c echo.Context, session *Session, ticket *guard.Ticket, next string, replace func(context.Context) error) error {
-	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
-	set, outcome := replace(ctx), guard.Succeeded
-	if errors.Is(set, control.ErrUnrecorded) {
-		l.Log.Error("a new password is not in the audit log", "error", set)
-		set = nil
-	}
-	if set != nil {
-		outcome = guard.Abandoned
-	}
-	if ticket != nil {
-		l.settleTicket(ctx, *ticket, outcome)
-	}
-	if errors.Is(set, accounts.ErrUnknown) {
+// signInAgain starts a session with the new password, unless that could not be set.
+func (l *Login) signInAgain(c echo.Context, session *Session, ticket guard.Ticket, next string, failed error) error {
+	if errors.Is(failed, accounts.ErrUnknown) {
 		return signInFirst(c)
 	}
-	if set != nil {
-		return set
+	if failed != nil {
+		return failed
 	}
-	login, found, err := l.Passwords.Source.FindForLogin(ctx, name)
+	name := session.Account.Account
+	login, found, err := l.Passwords.Source.FindForLogin(context.WithoutCancel(c.Request().Context()), name)
 	if err != nil {
 		return err
 	}
@@ -255,9 +244,7 @@ func (l *Login) replacePassword(c echo.Context, session *Session, ticket *guard.
 	if _, err := l.Sessions.start(c, from, login, session.Second); err != nil {
 		return err
 	}
-	if ticket != nil {
-		l.Remember(c, from, *ticket)
-	}
+	l.Remember(c, from, ticket)
 	switch next = l.next(next); {
 	case WantsJSON(c.Request()):
 		return c.JSON(http.StatusOK, map[string]string{"account": name, "next": next})

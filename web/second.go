@@ -93,16 +93,21 @@ func (l *Login) secondRoutes(e *echo.Echo) {
 	e.POST("/login/passkey/ask", l.askAnyPasskey)
 }
 
-// askSecond answers a right password where more is needed. It writes as much as a login
-// and as a wrong password do (R27).
-func (l *Login) askSecond(t *try, login accounts.Login) (err error) {
+// waits has a right password wait for the second factor: its attempt is withdrawn. It writes
+// as much as a login and as a wrong password do (R27).
+func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 	t.SetRequest(t.Request().WithContext(context.WithoutCancel(t.Request().Context())))
-	t.waiting, err = l.Second.Waiting.start(t, t.client, login, false)
-	l.settle(t, guard.Withdrawn)
+	waiting, err := l.Second.Waiting.start(t, t.client, login, false)
 	if err != nil {
-		t.waiting = nil
-		return l.overloaded(t, l.Unchecked(t, err))
+		return err
 	}
+	t.waiting = waiting
+	l.settle(t.Request().Context(), d, guard.Withdrawn)
+	return errSecond
+}
+
+// askSecond answers a right password where more is needed.
+func (l *Login) askSecond(t *try, login accounts.Login) error {
 	l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
 	l.Log.Info("the password was correct; MFA is required", "account", login.Account, "address", t.client.Address)
 	next := l.next(t.form["next"])
@@ -210,8 +215,7 @@ func (l *Login) passkey(c echo.Context) (err error) {
 		return l.overloaded(t, l.Unchecked(t, err))
 	}
 	if !known { // it counts for the address, like an attempt without a name
-		t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Integration: l.Door})
-		if err == nil && t.decision.Action != guard.Proceed && !t.decision.Reasons.Has(guard.BadAccountName) {
+		if l.unreadable(t) {
 			return l.stopped(t)
 		}
 		return l.unproved(t, pages.PasskeyWrong)
@@ -243,15 +247,15 @@ const noteSecond = "wrong MFA code; the password was correct"
 // prove is one attempt to show a second factor, or a passkey for both. It has no
 // fingerprint: the same code again is another guess (R28 is about passwords).
 func (l *Login) prove(t *try, wrong pages.MessageKind, right func(context.Context) (bool, error)) error {
-	look := func(ctx context.Context, t *try) (login accounts.Login, ok bool, err error) {
-		if t.decision.Action == guard.Proceed {
+	look := func(ctx context.Context, t *try, d *guard.Decision) (login accounts.Login, ok bool, err error) {
+		if d.Action == guard.Proceed {
 			ok, err = right(ctx)
 		}
 		if err == nil && ok {
 			login, ok, err = l.letIn(ctx, t.form["username"])
 		}
 		if err == nil && !ok && t.waiting != nil {
-			t.decision.Ticket.Note = noteSecond
+			d.Ticket.Note = noteSecond
 		}
 		return login, ok, err
 	}

@@ -133,13 +133,16 @@ func (l *Login) malformed(t *try, err error) error {
 	if !errors.As(err, &p) {
 		return err
 	}
-	if p.Status == http.StatusBadRequest {
-		t.decision, err = l.Guard.Begin(t.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Integration: l.Door})
-		if err == nil && t.decision.Action != guard.Proceed && !t.decision.Reasons.Has(guard.BadAccountName) {
-			return l.stopped(t)
-		}
+	if p.Status == http.StatusBadRequest && l.unreadable(t) {
+		return l.stopped(t)
 	}
 	return l.invalid(t, p)
+}
+
+// unreadable counts a request without a name, and reports whether it is stopped for that.
+func (l *Login) unreadable(t *try) (stopped bool) {
+	t.decision, stopped = l.Guard.Unreadable(t.Request().Context(), l.asks(t, t.client, ""))
+	return stopped
 }
 
 func (l *Login) invalid(t *try, p Problem) error {

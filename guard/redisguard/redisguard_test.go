@@ -43,7 +43,7 @@ func attempt(name, address string) guard.Attempt {
 
 func try(t *testing.T, g *guard.Guard, a guard.Attempt, right bool) guard.Decision {
 	t.Helper()
-	d, _, err := g.Login(t.Context(), a, func(context.Context) (bool, error) { return right, nil })
+	d, _, err := g.Login(t.Context(), a, func(context.Context, *guard.Decision) (bool, error) { return right, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestProcessesOnOneRedisAreOneGuard(t *testing.T) {
 	for i := range 60 {
 		guesses.Go(func() {
 			_, _, _ = all[i%3].Login(t.Context(), attempt("alice", fmt.Sprintf("198.51.%d.1", i)),
-				func(context.Context) (bool, error) { looked.Add(1); return false, nil })
+				func(context.Context, *guard.Decision) (bool, error) { looked.Add(1); return false, nil })
 		})
 	}
 	guesses.Wait()

@@ -73,7 +73,7 @@ func TestNamesTriedOnceAtTheMemoryBoundAreNotUnderAttack(t *testing.T) {
 		t.Helper()
 		address := netip.AddrFrom4([4]byte{198, byte(from >> 8), byte(from), 1})
 		if _, _, err := g.Login(t.Context(), guard.Attempt{Account: account, Address: address},
-			func(context.Context) (bool, error) { return false, nil }); err != nil {
+			func(context.Context, *guard.Decision) (bool, error) { return false, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -171,7 +171,7 @@ func quietMode() captchamode.Config {
 // try is one attempt from beginning to end.
 func (n *node) try(account, address, password string) (d guard.Decision, ok bool, err error) {
 	return n.Login(context.Background(), guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Integration: "test"},
-		func(context.Context) (bool, error) {
+		func(context.Context, *guard.Decision) (bool, error) {
 			counter, _ := n.checked.LoadOrStore(account, new(atomic.Int64))
 			counter.(*atomic.Int64).Add(1)
 			time.Sleep(n.takes) // what a password check takes

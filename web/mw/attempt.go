@@ -120,31 +120,20 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 	if one.Password != "" {
 		ask.PasswordTag = a.guard.Fingerprint(one.Password)
 	}
-	var err error
-	if a.decision, err = a.guard.Begin(r.Context(), ask); err != nil {
+	d, _, err := a.guard.Login(r.Context(), ask, func(_ context.Context, d *guard.Decision) (bool, error) {
+		a.decision = *d
+		a.check(w, r, offer, login)
+		return false, nil
+	})
+	switch a.decision = d; {
+	case err != nil && !d.Checks():
 		if r.Context().Err() == nil {
 			a.log.Error("attempt could not be decided", "error", err)
 		}
 		a.answer(w, overloaded())
-		return
-	}
-	if !a.decision.Checks() {
+	case !d.Checks():
 		a.stopped(w)
-		return
 	}
-	if a.decision.Insufficient { // a sprayed password (R28) and a fake failure are answered like a wrong one
-		a.sent.Body = offer.Spoil(r, a.sent.Body, guard.Decoy(one.Password))
-		if len(a.sent.Body) > 0 {
-			a.sent.Restore(r)
-		}
-	}
-	if a.signedIn != nil && a.signedIn(r) { // asked last: another request may have signed in meanwhile
-		_ = a.end(guard.Withdrawn)
-		a.account = ""
-		a.malformed(w, errSignedIn)
-		return
-	}
-	a.check(w, r, login)
 }
 
 var errSignedIn = &route.Refusal{
@@ -161,9 +150,21 @@ func (a *attempt) asks() guard.Attempt {
 
 type attemptKey struct{}
 
-// check has the handler look at the password. Unless it says otherwise, or does not
-// return, its answer is judged.
-func (a *attempt) check(w http.ResponseWriter, r *http.Request, login http.Handler) {
+// check has the handler look at the password. Unless it says otherwise, or does not return,
+// its answer is judged.
+func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offer, login http.Handler) {
+	if a.decision.Insufficient { // a sprayed password (R28) and a fake failure are answered like a wrong one
+		a.sent.Body = offer.Spoil(r, a.sent.Body, guard.Decoy(offer.Credentials[0].Password))
+		if len(a.sent.Body) > 0 {
+			a.sent.Restore(r)
+		}
+	}
+	if a.signedIn != nil && a.signedIn(r) { // asked last: another request may have signed in meanwhile
+		_ = a.end(guard.Withdrawn)
+		a.account = ""
+		a.malformed(w, errSignedIn)
+		return
+	}
 	outcome := guard.Failed
 	defer func() { _ = a.end(outcome) }() // a panic goes on
 	answer := &writer{ResponseWriter: w, of: a}

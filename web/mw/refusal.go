@@ -81,8 +81,7 @@ func (a *attempt) malformed(w http.ResponseWriter, why error) {
 	if errors.As(why, &refusal) {
 		f = invalid(refusal.Status, refusal.Text)
 	}
-	d, err := a.guard.Begin(a.request.Context(), a.asks())
-	if err == nil && !d.Reasons.Has(guard.BadAccountName) {
+	if d, stopped := a.guard.Unreadable(a.request.Context(), a.asks()); stopped {
 		a.decision = d
 		a.stopped(w)
 		return

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -130,32 +131,41 @@ func (f *form) restore(r *http.Request) {
 	}
 }
 
-// attempt begins an attempt for everything that is offered, and forwards the request
-// if all of it may be looked at.
+// attempt begins an attempt for each credential, one within the other, and forwards the request
+// if all of them may be checked.
 func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offer) {
-	v.in = r
-	v.presented(r)
-	insufficient := false
-	for i, c := range offer.Credentials {
-		a := v.asks(r, c)
-		if i == 0 {
-			a.Solution, a.VerificationCode = v.solve, v.code // one solve, one attempt (R17)
-		}
-		d, err := v.guard.Begin(r.Context(), a)
-		if err != nil || !d.Checks() {
-			v.settle(guard.Abandoned)
-			v.stopped(w, r, c, d, err)
-			return
-		}
-		v.attempts = append(v.attempts, d)
-		insufficient = insufficient || d.Insufficient
+	at := len(v.attempts)
+	if at == len(offer.Credentials) {
+		v.forward(w, r, offer)
+		return
 	}
+	c := offer.Credentials[at]
+	a := v.asks(r, c)
+	if at == 0 {
+		v.in = r
+		v.presented(r)
+		a.Solution, a.VerificationCode = v.solve, v.code // one solution, one attempt (R17)
+	}
+	d, _, err := v.guard.Login(r.Context(), a, func(_ context.Context, d *guard.Decision) (bool, error) {
+		v.attempts = append(v.attempts, *d)
+		v.attempt(w, r, offer)
+		return false, nil
+	})
+	if !d.Checks() {
+		v.settle(guard.Abandoned)
+		v.stopped(w, r, c, d, err)
+	}
+}
+
+// forward forwards the request. Its attempts are settled before the answer reaches the client.
+func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offer) {
 	v.proof.rival = v.proxy.rivals.enter(offer.Credentials[0].Account, r.Header["Cookie"])
 	defer func() { v.proxy.rivals.leave(v.proof.rival, v.reached.Load()) }()
 	if !v.decides(w, r, offer) {
 		return
 	}
-	if v.proof.offer = offer; insufficient {
+	v.proof.offer = offer
+	if slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return d.Insufficient }) {
 		v.proof.offer.Spoil = nil
 		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // a sprayed password (R28) and a fake failure are answered like a wrong one
 		v.sent.restore(r)

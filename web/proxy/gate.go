@@ -224,8 +224,7 @@ func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if v.route != nil {
 		v.guard = v.proxy.Guard(v.route.Name)
-		d, err := v.guard.Begin(r.Context(), guard.Attempt{Address: v.client.Address, Forwarded: v.client.Forwarded, Integration: v.door()})
-		if err == nil && !d.Reasons.Has(guard.BadAccountName) {
+		if d, stopped := v.guard.Unreadable(r.Context(), v.asks(r, route.Credential{})); stopped {
 			v.stopped(w, r, route.Credential{}, d, nil)
 			return
 		}
