@@ -128,7 +128,7 @@ type attacksResetCmd struct {
 	realmFlag
 	ID      string   `arg:"" help:"ID of the attack, from attack list"`
 	Account string   `help:"One account (default: all possibly compromised)"`
-	What    []string `enum:"sessions,places,password" help:"Operations (default: all)" placeholder:"WHAT"`
+	What    []string `enum:"sessions,known-clients,password" help:"Operations (default: all)" placeholder:"WHAT"`
 	Reason  string   `help:"Reason, for the audit log"`
 }
 

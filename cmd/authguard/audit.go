@@ -22,7 +22,7 @@ type auditCmd struct {
 	Since       string `placeholder:"TIME" help:"Start: a UTC time, or a duration ago such as 24h"`
 	Until       string `placeholder:"TIME" help:"End: a UTC time, or a duration ago"`
 	Limit       int    `default:"50" help:"Number of rows, at most 1000"`
-	OldestFirst bool   `help:"Show the oldest first, as replay and tune need"`
+	OldestFirst bool   `help:"Show the oldest first, as replay and suggest need"`
 	Format      string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"Write all matching rows to standard output"`
 }
 
