@@ -142,7 +142,7 @@ func printShared(to io.Writer, r *shared.Results) error {
 		return err
 	}
 	closed := r.Closed()
-	fmt.Fprintf(to, "\nFor full limits with %[1]s attempts a second, Redis ran %[2].0f scripts. The node's heartbeat takes %[3].0f round trips a second.\n",
+	fmt.Fprintf(to, "\nAt %[1]s attempts a second on full limits, Redis ran %[2].0f scripts a second. The node's heartbeat takes %[3].0f round trips a second.\n",
 		thousands(int(closed.Rate)), closed.Scripts*closed.Rate, closed.Trips*closed.Rate)
 	one, two := &r.Nodes.One, &r.Nodes.Two
 	_, err := fmt.Fprintf(to, "\nOne node with one core: %s attempts/s, with Redis %.0f %% busy. Two nodes: %s attempts/s (%.2f times as many), with Redis %.0f %% busy. The machine has %d cores.\n",
