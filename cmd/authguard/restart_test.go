@@ -246,7 +246,7 @@ func TestToldToStopItIsNotReadyAndGoesOnForAWhile(t *testing.T) {
 
 // A login over a new connection is answered before the signal and during shutdown.delay.
 func TestNewConnectionsAroundSIGTERMAreAnswered(t *testing.T) {
-	s := newServer(t, quiet+"shutdown: {delay: 1m}\n", "alice")
+	s := newServer(t, quiet+"shutdown: {delay: 1m}\nlimits: {check_timeout: 1m}\n", "alice")
 	var all sync.WaitGroup
 	for n := range 80 {
 		if n == 30 {
