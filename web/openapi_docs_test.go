@@ -45,12 +45,12 @@ func TestTheAPIsPageIsMadeFromItsDocument(t *testing.T) {
 // reference is the part of the page that is made.
 func reference(doc *openapi3.T) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## Reference\n\nThe same as OpenAPI 3.1: `GET /v1/openapi.json`, without a token. %s\n", doc.Info.Description)
+	fmt.Fprintf(&b, "\n## Reference\n\nThis reference is also available as OpenAPI 3.1: `GET /v1/openapi.json`, without a token. %s\n", doc.Info.Description)
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
 		for method, operation := range doc.Paths.Value(path).Operations() {
-			fmt.Fprintf(&b, "\n### %s %s\n\n%s\n", method, path, strings.TrimSpace("**"+operation.Summary+"** "+operation.Description))
+			fmt.Fprintf(&b, "\n### %s %s\n\n%s\n", method, path, strings.TrimSpace("**"+operation.Summary+".** "+operation.Description))
 			if body := operation.RequestBody; body != nil {
-				b.WriteString("\n" + body.Value.Description + "\n\n| field | | |\n|---|---|---|\n")
+				b.WriteString("\n" + body.Value.Description + "\n\n| field | type or values | description |\n|---|---|---|\n")
 				fields(&b, "", body.Value.Content["application/json"].Schema.Value, true)
 			}
 			answers(&b, operation)
@@ -81,7 +81,7 @@ func answers(b *strings.Builder, operation *openapi3.Operation) {
 	if good == nil || len(good.Properties)+len(good.OneOf) == 0 {
 		return
 	}
-	b.WriteString("\n| in the answer | | |\n|---|---|---|\n")
+	b.WriteString("\n| response field | type or values | description |\n|---|---|---|\n")
 	if len(good.OneOf) == 0 {
 		fields(b, "", good, false)
 	}
