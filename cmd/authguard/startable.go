@@ -69,6 +69,9 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 	if err := s.sameKeys(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.together(ctx); err != nil {
+		return nil, err
+	}
 	return s.counted(ctx)
 }
 
