@@ -44,7 +44,11 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 		return nil, err
 	}
 	s.claim = database.NewClaim(s.db)
-	if s.inPlace, err = database.InPlace(dsn(loaded)); err != nil {
+	here := dsn(loaded)
+	if loaded.Database != "" {
+		here = loaded.Data // of the counters, and the socket
+	}
+	if s.inPlace, err = database.InPlace(here); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if loaded.Database != "" {
