@@ -75,6 +75,9 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	log := newLog(loaded.Config, level, logTo)
 	slog.SetDefault(log)
 	limitMemory(int64(loaded.Counters.Memory))
+	if err := usable(ctx, loaded); err != nil {
+		return err
+	}
 	unlock, err := lockData(loaded.Data)
 	if err != nil {
 		return err
