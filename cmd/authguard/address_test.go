@@ -165,6 +165,9 @@ func front(t *testing.T, to string, ways ...string) (urls []string) {
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if said := say(t, exec.Command("nginx", "-t", "-e", filepath.Join(dir, "error.log"), "-p", dir, "-c", path), ""); said.status != 0 {
+		t.Fatalf("%+v\n%s", said, conf)
+	}
 	nginx := exec.Command("nginx", "-e", filepath.Join(dir, "error.log"), "-p", dir, "-c", path)
 	if err := nginx.Start(); err != nil {
 		t.Fatal(err)
@@ -228,7 +231,9 @@ func TestProxiesTakeWhatTheDocsSay(t *testing.T) {
 	for _, span := range doctest.Read(t, "docs/proxies.md").Spans {
 		switch word, _, _ := strings.Cut(span.Text, " "); word {
 		case "proxy_set_header":
-			nginx = append(nginx, span.Text)
+			if strings.HasSuffix(span.Text, ";") { // and not the name alone
+				nginx = append(nginx, span.Text)
+			}
 		case "option", "http-request":
 			http = append(http, "  "+span.Text)
 		case "mode", "server":

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"authguard/internal/database"
 	"authguard/internal/postgrestest"
@@ -16,9 +18,16 @@ import (
 // refuses starts a server that is to end by itself, and say why.
 func (s *server) refuses(t *testing.T, says ...string) {
 	t.Helper()
-	out, err := s.command("serve").CombinedOutput()
+	cmd, out := s.command("serve"), new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it does not refuse
+	err := cmd.Wait()
+	end.Stop()
 	for _, one := range says {
-		if err == nil || !strings.Contains(string(out), one) {
+		if err == nil || !strings.Contains(out.String(), one) {
 			t.Errorf("it does not say %q: %v\n%s", one, err, out)
 		}
 	}

@@ -35,7 +35,6 @@ func (configValidateCmd) Run(g *globals) error {
 	if err == nil {
 		var missing []string
 		missing, err = checkLooks(loaded.Config)
-		err = errors.Join(err, htpasswdFiles(loaded.Config))
 		notes = slices.Concat(notes, loaded.Notes(), missing)
 		if err == nil {
 			var lacks []lack
@@ -58,17 +57,6 @@ func (configValidateCmd) Run(g *globals) error {
 		fmt.Fprintln(g.out, " ", note)
 	}
 	return nil
-}
-
-// htpasswdFiles says which files with accounts are not there.
-func htpasswdFiles(c config.Config) (err error) {
-	for _, one := range append(c.InRealms(), c) {
-		path := one.Accounts.Htpasswd
-		if _, gone := os.Stat(path); path != "" && gone != nil {
-			err = errors.Join(err, fmt.Errorf("accounts.htpasswd: %w. Create it with: htpasswd -cB %s USER", gone, path))
-		}
-	}
-	return err
 }
 
 type configShowCmd struct{}

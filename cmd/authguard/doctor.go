@@ -2,18 +2,22 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"syscall"
+	"time"
 
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/doctor"
+	"authguard/web"
 )
 
 // doctorCmd is `authguard doctor`.
@@ -56,7 +60,7 @@ func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 		return nil, err
 	}
 	if _, gone := os.Stat(c.socket); gone != nil {
-		return nil, doctor.ErrNotRunning
+		return g.withoutFolder()
 	}
 	var answer struct{ Warnings []control.Warning }
 	err = c.ask(http.MethodGet, "/api/status", nil, nil, &answer)
@@ -64,6 +68,30 @@ func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 		return nil, doctor.ErrNotRunning
 	}
 	return answer.Warnings, err
+}
+
+// withoutFolder is what a server at admin.listen says that has lost its data folder, and with it
+// the socket.
+func (g *globals) withoutFolder() ([]control.Warning, error) {
+	loaded, err := config.Load(g.configPath(), os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Timeout: 3 * time.Second}
+	response, err := client.Get("http://" + loaded.Admin.Listen + "/readyz")
+	if err != nil {
+		return nil, doctor.ErrNotRunning
+	}
+	defer response.Body.Close()
+	said := web.Problem{}
+	err = json.NewDecoder(io.LimitReader(response.Body, 1<<16)).Decode(&said)
+	if err != nil || said.Status != http.StatusServiceUnavailable {
+		return nil, doctor.ErrNotRunning
+	}
+	return []control.Warning{{
+		Code: "not-ready", Text: said.Detail,
+		Title: "The server at admin.listen is not ready, and has no socket in " + loaded.Data,
+	}}, nil
 }
 
 // A prober asks the running server what arrived of a probe.

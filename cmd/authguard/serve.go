@@ -75,6 +75,9 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	log := newLog(loaded.Config, level, logTo)
 	slog.SetDefault(log)
 	limitMemory(int64(loaded.Counters.Memory))
+	if err := usable(ctx, loaded); err != nil {
+		return err
+	}
 	unlock, err := lockData(loaded.Data)
 	if err != nil {
 		return err
@@ -120,19 +123,28 @@ func limitMemory(counters int64) {
 const lockName = "lock"
 
 // lockData takes the data folder for this process alone: two servers over one
-// folder would each count half.
+// folder would each count half. The lock on the folder itself remains when the file is
+// deleted; not every file system has such locks.
 func lockData(folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be created: %w", err)
 	}
-	lock := flock.New(filepath.Join(folder, lockName))
-	switch mine, err := lock.TryLock(); {
+	file, whole := flock.New(filepath.Join(folder, lockName)), flock.New(folder, flock.SetFlag(os.O_RDONLY))
+	unlock = func() { _, _ = file.Close(), whole.Close() }
+	mine, err := file.TryLock()
+	if err == nil && mine {
+		if alone, failed := whole.TryLock(); failed == nil {
+			mine = alone
+		}
+	}
+	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the data folder cannot be used: %w", err)
 	case !mine:
+		unlock()
 		return nil, fmt.Errorf("another server is running from %s: stop it, or set data: to another folder", folder)
 	}
-	return func() { _ = lock.Close() }, nil
+	return unlock, nil
 }
 
 // listen opens the listeners, says where to click, and serves until ctx ends

@@ -51,20 +51,15 @@ type shared struct {
 // the node begins alone.
 func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, watch *watch) (*shared, error) {
 	r := loaded.Redis
-	encryption, err := redisTLS(r)
+	client, err := connectRedis(r, watch.metrics.Redis)
 	if err != nil {
 		return nil, err
 	}
 	s := &shared{
-		clock: on.clock, prefix: r.Prefix, alerts: watch.alerts, file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
+		client: client, clock: on.clock, prefix: r.Prefix, alerts: watch.alerts,
+		file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
 	}
 	s.before.Store(readNodes(s.file))
-	s.client = redisstore.Connect(redisstore.Server{
-		Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
-		Username: r.Username, Password: r.Password.Reveal(),
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal(),
-		TLS: encryption, Database: r.Database, Timed: watch.metrics.Redis,
-	}, r.Timeout)
 	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }}}, on.clock.sources...)
 	on.clock.look(ctx) // Redis's counts: tickets carry it
 	policy := loaded.Policy()
@@ -75,6 +70,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 		Redis: redisstore.Options{
 			Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.KnownClients, OnSpray: watch.alerts.Spray,
 			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
+			Refused: func() error { return elsewhere(loaded, on.claim.Refused()) },
 		},
 	})
 	if err != nil {
@@ -85,6 +81,20 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
 	s.settled.Strict = true // a ticket that nobody settled is pressure (R20)
 	return s, nil
+}
+
+// connectRedis makes a client for the settings. It sends nothing yet.
+func connectRedis(r config.Redis, timed func(context.Context, time.Duration)) (redis.UniversalClient, error) {
+	encryption, err := redisTLS(r)
+	if err != nil {
+		return nil, err
+	}
+	return redisstore.Connect(redisstore.Server{
+		Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
+		Username: r.Username, Password: r.Password.Reveal(),
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal(),
+		TLS: encryption, Database: r.Database, Timed: timed,
+	}, r.Timeout), nil
 }
 
 // join makes a realm's mode that of all nodes.

@@ -160,6 +160,9 @@ func (s *site) start(ctx context.Context) error {
 	if err := s.counting.start(ctx, &s.running); err != nil {
 		return err
 	}
+	if err := s.claim(ctx); err != nil {
+		return err
+	}
 	s.running.Start(s.health.Run)
 	s.running.Start(s.named.Run)
 	s.startRealms(ctx)
@@ -178,6 +181,7 @@ func (s *site) close() (err error) {
 	if s.counting != nil {
 		err = s.counting.shared.close()
 	}
+	s.storage.claim.Close()
 	return errors.Join(err, s.storage.db.Close())
 }
 

@@ -18,9 +18,12 @@ import (
 // refusal is why serve would refuse to start, and what it would start without, for commands
 // that only look. It writes nothing, and a server may be running.
 func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
+	if err := usable(ctx, loaded); err != nil {
+		return nil, err
+	}
 	open := database.Inspect
 	if loaded.Database != "" {
-		open = database.OpenReadOnly
+		open = database.Open
 	}
 	db, err := open(ctx, dsn(loaded))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,17 +42,11 @@ func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
 // tables of an older version do not say everything. What a server starts without, and then
 // reports, is no reason to refuse.
 func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, error) {
-	if _, err := socketPath(loaded.Data); err != nil {
-		return nil, err
-	}
-	for _, name := range []string{lockName, socketName} {
-		path := filepath.Join(loaded.Data, name)
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return nil, fmt.Errorf("%s is a folder: remove it, the server needs a file there", path)
-		}
-	}
 	var state database.State
 	if db != nil {
+		if err := database.Writable(ctx, db); err != nil {
+			return nil, err
+		}
 		var err error
 		if state, err = database.StateOf(ctx, db); err != nil {
 			return nil, err
@@ -67,6 +64,9 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 		return nil, s.empty()
 	}
 	if err := s.sameKeys(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.together(ctx); err != nil {
 		return nil, err
 	}
 	return s.counted(ctx)
@@ -124,12 +124,29 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 		}
 	}
 	if !used {
-		return nil
+		return s.usableKeysFolder(file)
 	}
 	return fmt.Errorf("%w: %s is missing, but counters and known clients depend on it. Restore it from a "+
 		"backup, copy it from another node, or correct keys_file:. If it is lost for good, start with empty state: "+
 		"authguard serve --allow-data-loss. It resets all counters and known clients",
 		secrets.ErrMissing, file)
+}
+
+// usableKeysFolder is why the keys file could not be made. The data folder is made before it.
+func (s *stored) usableKeysFolder(file string) error {
+	folder := filepath.Dir(file)
+	if folder == filepath.Clean(s.loaded.Data) {
+		return nil
+	}
+	_, err := os.Stat(folder)
+	if err == nil {
+		err = usableFolder(folder)
+	}
+	if err != nil {
+		return fmt.Errorf("the keys file cannot be created: %w. Create its folder for the user that runs authguard serve, "+
+			"or correct keys_file:", err)
+	}
+	return nil
 }
 
 // errNoCounters says that the snapshot is not there, but the database shows that it was.

@@ -16,6 +16,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
+	"authguard/internal/redisstore"
 	"authguard/internal/secrets"
 )
 
@@ -28,6 +29,7 @@ type storage struct {
 	inPlace func() error // see database.InPlace
 	changes *changes.Watcher
 	clock   *clock
+	claim   *database.Claim
 }
 
 // openStorage opens what lies on disk. Something that is missing beside the rest is
@@ -41,7 +43,12 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
 		return nil, err
 	}
-	if s.inPlace, err = database.InPlace(dsn(loaded)); err != nil {
+	s.claim = database.NewClaim(s.db)
+	here := dsn(loaded)
+	if loaded.Database != "" {
+		here = loaded.Data // of the counters, and the socket
+	}
+	if s.inPlace, err = database.InPlace(here); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if loaded.Database != "" {
@@ -78,6 +85,9 @@ func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew boo
 		return nil
 	}
 	_, err := startable(ctx, loaded, s.db)
+	if errors.Is(err, redisstore.ErrApart) {
+		return nil // shared.agree says so, with an alert
+	}
 	return err
 }
 

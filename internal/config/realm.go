@@ -59,14 +59,6 @@ func (c Config) In(r Realm) Config {
 	return c
 }
 
-// InRealms are the settings as they are in each of the realms.
-func (c Config) InRealms() (all []Config) {
-	for _, r := range c.Realms {
-		all = append(all, c.In(r))
-	}
-	return all
-}
-
 // originAt is an origin at the first host that is one, and no pattern of several.
 func originAt(origin string, hosts []string) string {
 	i := slices.IndexFunc(hosts, func(h string) bool { return !strings.HasPrefix(h, "*.") })

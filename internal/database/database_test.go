@@ -167,7 +167,7 @@ func migrationFiles(t *testing.T) int {
 	return len(files)
 }
 
-// Two pools on one file behave like two processes: the lock is on the folder,
+// Two pools on one file behave like two processes: the lock is on a file beside it,
 // and each opens it for itself.
 func TestProcessesThatStartAtOnceMigrateOnce(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,14 @@ func Mark(ctx context.Context, db *sql.DB, what string) error {
 	return nil
 }
 
+// Unmark takes a mark back.
+func Unmark(ctx context.Context, db *sql.DB, what string) error {
+	if _, err := sqltx.Exec(ctx, db, `DELETE FROM settings WHERE name = $1`, what); err != nil {
+		return fmt.Errorf("database: take the mark %s back: %w", what, err)
+	}
+	return nil
+}
+
 // Marked reports whether something was noted by Mark.
 func Marked(ctx context.Context, db *sql.DB, what string) (bool, error) {
 	var rows int

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -87,27 +86,31 @@ func newProvider(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
 	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {
 		return nil, err
 	}
-	folder := flock.New(filepath.Dir(path), flock.SetFlag(os.O_RDONLY))
+	file := flock.New(path + migrating)
 	return goose.NewProvider(goose.DialectSQLite3, db, migrations.FS, append(options,
-		goose.WithExcludeNames(migrations.PostgresOnly()), goose.WithLocker(folderLock{folder}))...)
+		goose.WithExcludeNames(migrations.PostgresOnly()), goose.WithLocker(fileLock{file}))...)
 }
 
-// A folderLock lets one process at a time migrate the databases of a folder.
-// goose locks PostgreSQL only, and a SQLite transaction cannot cover its steps,
-// each of which is one. The kernel drops the lock of a process that dies, and
-// locking the folder leaves no lock file behind.
-type folderLock struct{ folder *flock.Flock }
+// migrating is added to a SQLite file's name for that of the file that is locked during
+// migrations. Locking the file itself would end SQLite's own locks, and a server holds a lock
+// on the folder.
+const migrating = "-migrating"
 
-// Lock waits for the folder until ctx ends.
-func (l folderLock) Lock(ctx context.Context, _ *sql.DB) error {
-	if _, err := l.folder.TryLockContext(ctx, lockRetry); err != nil {
-		return fmt.Errorf("lock %s: %w", l.folder, err)
+// A fileLock lets one process at a time migrate a SQLite file. goose locks PostgreSQL only, and
+// a SQLite transaction cannot cover its steps, each of which is one. The kernel drops the lock
+// of a process that dies.
+type fileLock struct{ file *flock.Flock }
+
+// Lock waits for the file until ctx ends.
+func (l fileLock) Lock(ctx context.Context, _ *sql.DB) error {
+	if _, err := l.file.TryLockContext(ctx, lockRetry); err != nil {
+		return fmt.Errorf("lock %s: %w", l.file, err)
 	}
 	return nil
 }
 
 // Unlock lets the next process in.
-func (l folderLock) Unlock(context.Context, *sql.DB) error { return l.folder.Unlock() }
+func (l fileLock) Unlock(context.Context, *sql.DB) error { return l.file.Unlock() }
 
 // A State is how up to date the tables of a database are.
 type State struct {

@@ -26,8 +26,8 @@ var ErrDamaged = errors.New("database: the file is damaged or not a SQLite datab
 // ErrUnsupported means that the DSN names a database that is not built in.
 var ErrUnsupported = errors.New("database: only SQLite files and PostgreSQL are supported")
 
-// ErrMoved means that the file that is open was renamed, deleted or replaced.
-var ErrMoved = errors.New("database: the file was moved, deleted or replaced while it is in use")
+// ErrMoved means that a file or folder that is open was renamed, deleted or replaced.
+var ErrMoved = errors.New("it was moved, deleted or replaced while it is in use")
 
 // Open opens the database that a DSN names: a PostgreSQL URL, postgres://…, or
 // else a SQLite file. The caller closes it.
@@ -64,14 +64,11 @@ func Open(ctx context.Context, dsn string) (*sql.DB, error) {
 	})
 }
 
-// InPlace returns a function whose error says that the SQLite file that was just opened is
-// no longer at its path: SQLite goes on writing to it, with a log of another name, and a
-// restart finds nothing of that. It is nil for PostgreSQL.
-func InPlace(dsn string) (func() error, error) {
-	if isPostgres(dsn) {
-		return nil, nil
-	}
-	path, err := filePath(dsn)
+// InPlace returns a function whose error says that the SQLite file that was just opened, or
+// the folder, is no longer at its path: SQLite goes on writing to the file, with a log of
+// another name, and a restart finds nothing of that.
+func InPlace(path string) (func() error, error) {
+	path, err := filePath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +78,8 @@ func InPlace(dsn string) (func() error, error) {
 	}
 	return func() error {
 		if now, err := os.Stat(path); err != nil || !os.SameFile(opened, now) {
-			return fmt.Errorf("%w: stop the server, put %s back with the files beside it, and start it again", ErrMoved, path)
+			return fmt.Errorf("%s: %w. Stop the server, put it back with all its files, and start the server again",
+				path, ErrMoved)
 		}
 		return nil
 	}, nil

@@ -215,6 +215,26 @@ func Time(ctx context.Context, db *sql.DB) (time.Time, error) {
 	return time.UnixMicro(micros), nil
 }
 
+// ErrReadOnly means that PostgreSQL does not let authguard write.
+var ErrReadOnly = errors.New("database: PostgreSQL is read-only. Name the primary in database:, " +
+	"or turn default_transaction_read_only off")
+
+// Writable is ErrReadOnly if transactions are read-only. It writes nothing; a SQLite file has
+// no such setting.
+func Writable(ctx context.Context, db *sql.DB) error {
+	if !IsPostgres(db) {
+		return nil
+	}
+	var readOnly string
+	if err := db.QueryRowContext(ctx, `SHOW transaction_read_only`).Scan(&readOnly); err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	if readOnly == "on" {
+		return ErrReadOnly
+	}
+	return nil
+}
+
 // Unhurried returns another pool of the same database, without a limit on
 // statements: for migrations and large imports, never while someone waits to
 // log in. Call done when finished with it. SQLite has no such limit, so there

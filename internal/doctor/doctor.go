@@ -118,7 +118,7 @@ func starts(ctx context.Context, c Config, n *notes) {
 			"Otherwise start the server: its next save is complete.", "%s", one))
 	}
 	n.check("start", "authguard serve can start from the stored data.",
-		problem(err != nil, "Do this before the next restart.", "authguard serve would not start: %s.", why(err)))
+		problem(err != nil, "Do this before the next restart.", "authguard serve would not start: %v.", err))
 }
 
 // running asks the running server what it warns of on its overview.

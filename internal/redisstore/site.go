@@ -54,6 +54,30 @@ func Compare(signed, fingerprint, prefix string) error {
 	return nil
 }
 
+// lifeKey is the key of a text that ends with all else that a master knew.
+func lifeKey(prefix string, i int) string { return prefix + "life" + strconv.Itoa(i) }
+
+// Look reads the nodes' signature, for Compare, and the name of the store, which nodes share
+// that count together, and which changes when Redis loses its data. Both are empty if no node
+// has used it. It writes nothing.
+func Look(ctx context.Context, client redis.UniversalClient, prefix string) (signed, store string, err error) {
+	pipe := client.Pipeline()
+	signature, life := pipe.Get(ctx, SignKey(prefix)), pipe.Get(ctx, lifeKey(prefix, 0))
+	_, _ = pipe.Exec(ctx)
+	for _, cmd := range []*redis.StringCmd{signature, life} {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return "", "", fmt.Errorf("redisstore: looking for other nodes: %w", err)
+		}
+	}
+	return signature.Val(), life.Val(), nil
+}
+
+// Name is the name of the store as of the last Probe; see Look. It is empty before.
+func (s *Store) Name() string {
+	name, _ := s.name.Load().(string)
+	return name
+}
+
 // probes is how many keys a probe writes in a Cluster: enough that every master
 // has some.
 const probes = 64
@@ -70,7 +94,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	var lives []*redis.StringCmd
 	for i := range probes {
 		if i == 0 || many {
-			key := s.prefix + "life" + strconv.Itoa(i)
+			key := lifeKey(s.prefix, i)
 			pipe.Do(ctx, "set", key, life, "nx")
 			lives = append(lives, pipe.Get(ctx, key))
 		}
@@ -85,6 +109,11 @@ func (s *Store) Probe(ctx context.Context) error {
 		}
 	}
 	s.emptied(lives)
+	if s.options.Refused != nil {
+		if refused := s.options.Refused(); refused != nil {
+			return fmt.Errorf("%w: %w", ErrApart, refused)
+		}
+	}
 	return Compare(signed.Val(), s.options.Keys, s.prefix)
 }
 
@@ -96,6 +125,7 @@ func (s *Store) emptied(lives []*redis.StringCmd) {
 		lost = lost || s.lives[i] != "" && s.lives[i] != life.Val()
 		s.lives[i] = life.Val()
 	}
+	s.name.Store(s.lives[0])
 	if lost && s.options.OnEmptied != nil {
 		s.options.OnEmptied()
 	}

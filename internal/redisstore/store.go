@@ -56,6 +56,9 @@ type Options struct {
 	// Keys is the fingerprint of the keys file, which all nodes have in common; empty: the
 	// others' do not matter.
 	Keys string
+	// Refused, if not nil, is why this node must not count in this Redis, beside what Probe
+	// finds there; nil: it may.
+	Refused func() error
 	// OnEmptied, if not nil, hears that Redis has lost what it knew. It must not block.
 	OnEmptied func()
 
@@ -84,6 +87,7 @@ type Store struct {
 	misses  misses
 	node    string           // names this store in decided.go
 	lives   [probes]string   // of the masters, as last probed
+	name    atomic.Value     // the first of them
 	now     func() time.Time // this node's clock, for durations only
 }
 

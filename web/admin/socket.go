@@ -25,8 +25,12 @@ const MaxSocketPath = 107
 // ErrSocketPath says that a path is too long for a socket.
 var ErrSocketPath = errors.New("the path of the data folder is too long for a socket")
 
-// CheckSocketPath is ErrSocketPath, with what to do, for a path that is too long.
+// CheckSocketPath is ErrSocketPath, with what to do, for a path that is too long, and another
+// error for a path at which there is something else.
 func CheckSocketPath(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%s is in the way and is no socket: move it elsewhere", path)
+	}
 	if len(path) <= MaxSocketPath {
 		return nil
 	}
@@ -42,7 +46,7 @@ func Listen(path string) (net.Listener, error) {
 	if err := CheckSocketPath(path); err != nil {
 		return nil, err
 	}
-	if err := removeSocket(path); err != nil {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("admin: socket: %w", err)
 	}
 	listen := net.ListenConfig{Control: private}
@@ -51,20 +55,6 @@ func Listen(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("admin: socket: %w", err)
 	}
 	return l, nil
-}
-
-// removeSocket removes a socket and nothing else.
-func removeSocket(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode().Type() != os.ModeSocket:
-		return fmt.Errorf("%s is in the way and is no socket: move it elsewhere", path)
-	}
-	return os.Remove(path)
 }
 
 // private makes the socket's file 0600 from its first moment. A chmod after

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"authguard/internal/background"
+	"authguard/internal/config"
+	"authguard/internal/database"
+	"authguard/internal/redisstore"
+)
+
+// inRedis is the mark of a database whose nodes count in Redis.
+const inRedis = "redis"
+
+// errNoRedis says that the nodes of a database count in Redis, and this one does not.
+var errNoRedis = errors.New("redis: is not set, but the nodes of this database count in Redis")
+
+// together checks that a node would count where the other nodes of its database do. A Redis
+// that is away says nothing: the node starts with its share of the limits.
+func (s *stored) together(ctx context.Context) error {
+	r := s.loaded.Redis
+	if !r.On() {
+		return s.withoutRedis(ctx)
+	}
+	client, err := connectRedis(r, nil)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	defer client.Close()
+	fingerprint := ""
+	if s.hasKeys {
+		fingerprint = s.keys.Fingerprint()
+	}
+	signed, _, err := redisstore.Look(ctx, client, r.Prefix)
+	if err != nil {
+		return nil
+	}
+	if err := redisstore.Compare(signed, fingerprint, r.Prefix); err != nil || s.db == nil {
+		return err
+	}
+	return elsewhere(s.loaded, database.Elsewhere(ctx, s.db, func(ctx context.Context) (string, error) {
+		_, name, err := redisstore.Look(ctx, client, r.Prefix)
+		return name, err
+	}))
+}
+
+// withoutRedis is together for a node that counts in memory.
+func (s *stored) withoutRedis(ctx context.Context) error {
+	if s.db == nil {
+		return nil
+	}
+	err := database.Elsewhere(ctx, s.db, func(context.Context) (string, error) { return folderName(s.loaded.Data), nil })
+	if err != nil || !s.current {
+		return elsewhere(s.loaded, err)
+	}
+	if marked, err := database.Marked(ctx, s.db, inRedis); err != nil || !marked {
+		return err
+	}
+	return fmt.Errorf("%w, so attackers would get each limit twice. Set redis: as on the other nodes, or, to use one "+
+		"node without Redis from now on, stop the others and run: authguard serve --allow-data-loss", errNoRedis)
+}
+
+// elsewhere is database.ErrElsewhere with what to do, and any other error as it is.
+func elsewhere(loaded *config.Loaded, err error) error {
+	if !errors.Is(err, database.ErrElsewhere) {
+		return err
+	}
+	how := "in another Redis, under another redis.prefix or without Redis"
+	if !loaded.Redis.On() {
+		how = "and this one has no redis: setting"
+	}
+	return fmt.Errorf("%w, %s, so attackers would get each limit twice. "+
+		"Give all nodes the same redis: settings, or stop the other nodes first", err, how)
+}
+
+// folderName names a data folder in which a node without Redis counts, for all machines; it is
+// empty if there is no such folder. Containers of one machine that share it have one name for it.
+func folderName(folder string) string {
+	var is syscall.Stat_t
+	if syscall.Stat(folder, &is) != nil {
+		return ""
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		host, _ := os.Hostname()
+		boot = []byte(host)
+	}
+	return fmt.Sprintf("%s:%d:%d", strings.TrimSpace(string(boot)), is.Dev, is.Ino)
+}
+
+// claim shows the other nodes where this one counts, and refuses to count elsewhere: two
+// that start at once have not seen each other before.
+func (s *site) claim(ctx context.Context) error {
+	db, folder := s.storage.db, folderName(s.loaded.Data)
+	hold := func(ctx context.Context) error {
+		if s.counting.shared != nil {
+			return s.storage.claim.Hold(ctx, s.counting.shared.store.Redis().Name())
+		}
+		return s.storage.claim.Hold(ctx, folder)
+	}
+	err := elsewhere(s.loaded, hold(ctx))
+	switch {
+	case err != nil:
+	case s.counting.shared != nil:
+		err = database.Mark(ctx, db, inRedis)
+	case s.how.anew:
+		err = database.Unmark(ctx, db, inRedis)
+	}
+	if err != nil {
+		return err
+	}
+	s.running.Start(func(ctx context.Context) {
+		background.Every(ctx, time.Second, func(ctx context.Context) { _ = hold(ctx) }) // Refused says why
+	})
+	return nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/config"
+	"authguard/internal/database"
+)
+
+// What access(2) asks for.
+const (
+	mayRead  = 4
+	mayWrite = 2
+	mayEnter = 1
+)
+
+// usable is why serve could not use the folders, files and servers that the configuration names,
+// whatever is stored there. It writes nothing.
+func usable(ctx context.Context, loaded *config.Loaded) error {
+	if err := usableFolder(loaded.Data); err != nil {
+		return fmt.Errorf("the data folder cannot be used: %w. Set data: to a folder that the user that runs "+
+			"authguard serve can write", err)
+	}
+	path, err := socketPath(loaded.Data)
+	if err != nil {
+		return err
+	}
+	lock := filepath.Join(filepath.Dir(path), lockName)
+	if info, err := os.Stat(lock); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: remove it, the server needs a file there", lock)
+	}
+	if loaded.Database == "" {
+		if err := mayOpen(dsn(loaded)); err != nil {
+			return fmt.Errorf("database: %w. Give the file to the user that runs authguard serve", err)
+		}
+	}
+	if _, err := redisTLS(loaded.Redis); err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	if _, err := checkLooks(loaded.Config); err != nil {
+		return err
+	}
+	if err := usableAccounts(ctx, loaded.Config); err != nil {
+		return err
+	}
+	for _, r := range loaded.Realms {
+		in := loaded.In(r)
+		if in.Accounts == loaded.Accounts {
+			continue
+		}
+		if err := usableAccounts(ctx, in); err != nil {
+			return fmt.Errorf("realm %s: %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+// usableFolder is why a folder could not be written, or made where it is missing.
+func usableFolder(folder string) error {
+	info, err := os.Stat(folder)
+	for errors.Is(err, fs.ErrNotExist) && folder != filepath.Dir(folder) {
+		folder = filepath.Dir(folder)
+		info, err = os.Stat(folder)
+	}
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: folder, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return err
+	}
+	if err := syscall.Access(folder, mayWrite|mayEnter); err != nil {
+		return &fs.PathError{Op: "write", Path: folder, Err: err}
+	}
+	return nil
+}
+
+// mayOpen is why a file that exists could not be read and written. It does not open the file:
+// closing it would end the locks that SQLite has on it.
+func mayOpen(file string) error {
+	if err := syscall.Access(file, mayRead|mayWrite); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "open", Path: file, Err: err}
+	}
+	return nil
+}
+
+// usableAccounts is why accounts that are kept elsewhere could not be looked up. A directory or
+// a server that is away is no reason: logins work when it is back.
+func usableAccounts(ctx context.Context, c config.Config) error {
+	a, normalise := c.Accounts, guard.NormaliseAccount
+	if a.CaseSensitive {
+		normalise = guard.NormaliseExact
+	}
+	switch a.Source {
+	case config.SourceHtpasswd:
+		if _, gone := os.Stat(a.Htpasswd); gone != nil {
+			return fmt.Errorf("accounts.htpasswd: %w. Create it with: htpasswd -cB %s USER", gone, a.Htpasswd)
+		}
+		_, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, slog.New(slog.DiscardHandler))
+		return err
+	case config.SourceLDAP:
+		_, err := openLDAP(a.LDAP, normalise)
+		return err
+	case config.SourceQuery:
+		open := database.Inspect
+		if ways, err := database.Ways(a.Database.Reveal()); err != nil || len(ways) > 0 { // PostgreSQL
+			open = database.OpenReadOnly
+		}
+		db, err := open(ctx, a.Database.Reveal())
+		if err != nil {
+			return fmt.Errorf("accounts.database: %w", err)
+		}
+		return db.Close()
+	}
+	return nil
+}
