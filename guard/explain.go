@@ -208,31 +208,28 @@ func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (
 	if g.config.KnownClients == nil {
 		return known, nil
 	}
-	record, err := g.config.KnownClients(ctx, v.Account)
+	record, err := g.config.KnownClients(ctx, v.Account, v.Now)
 	if err != nil {
 		return known, fmt.Errorf("guard: reading known clients: %w", err)
 	}
-	limits := v.rules.policy.KnownClients.WithDefaults()
 	if record.Reset > 0 {
 		known.Reset = time.UnixMilli(record.Reset)
 	}
-	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) && record.Status(v.Device, v.Now, limits) != trusted.Spent {
+	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) && record.Status(v.Device) != trusted.Spent {
 		known.Device = v.Issued
 	}
-	known.Places = g.named(record, addresses, v.Now, limits)
+	known.Places = g.named(record, addresses, v.Now)
 	return known, nil
 }
 
 // named are the places of a record, with the addresses that they are digests of.
-func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time, limits trusted.Limits) (all []Place) {
+func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time) (all []Place) {
 	names := map[digest]netip.Addr{}
 	for _, address := range addresses {
 		if key := g.digests.addressKey(address); !names[key].IsValid() {
 			names[key] = address
 		}
 	}
-	record = record.Clone()
-	record.Expire(now, limits)
 	for _, e := range record.Entries {
 		p := Place{Address: names[e.Place], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
 		p.Shared = p.Address.IsValid() && g.shared(p.Address, e.Place, now)

@@ -28,9 +28,9 @@ type Config struct {
 	Realm string
 	// Store counts, and remembers where accounts were logged in to; see NewLocal.
 	Store Store
-	// Places reads what Store remembers of an account, for Guard.Places alone; nil:
-	// nobody asks.
-	KnownClients func(ctx context.Context, account trusted.Key) (trusted.Record, error)
+	// KnownClients reads what Store remembers of an account, for Guard.Places alone; nil: it is
+	// not read.
+	KnownClients func(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error)
 	// Cookies sign device cookies; nil: devices are not remembered.
 	Cookies *trusted.Cookies
 	// Mode is the site-wide switch.

@@ -15,11 +15,10 @@ import (
 	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
-	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
-	"authguard/internal/sqlplaces"
+	"authguard/internal/known"
 	"authguard/trusted"
 )
 
@@ -27,7 +26,7 @@ import (
 // nodes Redis.
 type counting struct {
 	tables    [len(tables)]*table // all counters, or this node's own part
-	places    *sqlplaces.Store
+	known     *known.Store
 	crowds    *trusted.Crowds
 	shared    *shared                  // with the other nodes; nil: there are none
 	stores    [len(tables)]guard.Store // over the tables
@@ -82,7 +81,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 			return nil, err
 		}
 	}
-	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
+	if c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
 		return nil, err
 	}
 	if c.crowds, err = trusted.NewCrowds(policy.KnownClients); err != nil {
@@ -91,9 +90,6 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	c.sharers = on.path("crowds")
 	if err := c.crowds.Load(c.sharers, on.clock.Now()); err != nil {
 		c.log.Error("shared addresses cannot be read; they are learned again", "error", err)
-	}
-	if loaded.Database != "" { // nobody else writes to the file of one node
-		on.changes.On(changes.Places, c.places.Refresh)
 	}
 	if loaded.Redis.On() {
 		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
@@ -105,7 +101,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 		return c, nil
 	}
 	for i, t := range c.tables {
-		local := guard.NewLocal(t.Memory, c.places)
+		local := guard.NewLocal(t.Memory, c.known)
 		local.Sprays = failures.NewSprays(watch.alerts.Spray)
 		c.stores[i] = local
 	}
@@ -209,6 +205,9 @@ func (c *counting) start(ctx context.Context, group *background.Group) error {
 	})
 	group.Start(c.saveCrowds)
 	if c.shared != nil {
+		group.Start(func(ctx context.Context) {
+			background.Every(ctx, time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) }) // again in a moment
+		})
 		return c.shared.start(ctx, group)
 	}
 	return nil

@@ -129,7 +129,7 @@ func (r *realm) newGuard(
 		return nil, err
 	}
 	c := guard.Config{
-		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public], KnownClients: counting.places.Record,
+		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public], KnownClients: counting.known.Record,
 		Cookies: cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },

@@ -70,7 +70,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	policy := loaded.Policy()
 	_, pendingFor := longestOf(loaded.Config)
 	s.store, err = nodes.New(nodes.Config{
-		Client: s.client, Counters: c.tables[public].Memory, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
+		Client: s.client, Counters: c.tables[public].Memory, Places: c.known, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
 		Redis: redisstore.Options{
 			Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.KnownClients, OnSpray: watch.alerts.Spray,

@@ -114,7 +114,7 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 		return err
 	}
 	store, err := nodes.New(nodes.Config{
-		Client: client, Counters: counters, Places: places, Peek: places.Peek, Nodes: seen, Budget: c.Timeout,
+		Client: client, Counters: counters, Places: places, Nodes: seen, Budget: c.Timeout,
 		Log: c.Log, OnChange: c.OnChange,
 		Redis: redisstore.Options{Prefix: c.Prefix, PendingFor: d.Policy.CheckTimeout, Places: d.Policy.KnownClients},
 	})
