@@ -47,8 +47,10 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok bool, err error) {
 	now := g.config.Now()
 	e, err := g.Explain(ctx, "", address)
-	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.suspects(address) ||
-		g.config.Crowds.Accounts(g.digests.addressKey(address), now) > 0 {
+	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.suspects(address) {
+		return l, false, err
+	}
+	if used, err := g.config.SharedAddresses.Used(ctx, g.digests.addressKey(address), now); err != nil || used {
 		return l, false, err
 	}
 	left := time.Duration(0)

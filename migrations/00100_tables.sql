@@ -134,7 +134,8 @@ CREATE INDEX login_notices_at ON login_notices (at);
 
 -- Known clients, one row for each account. account is a keyed digest in hex. clients is
 -- base64 of 33 bytes for each client: its keyed digest, 1 if it is known or 2 if its limit is
--- used up, its first and its last use. reset_at: device cookies issued at or before it are
+-- used up, its first and its last use. A row with '@' before the digest is an IP address, and
+-- clients are the accounts that have logged in from there. reset_at: device cookies issued at or before it are
 -- void (0: never reset). version grows with each change, so that none is lost.
 CREATE TABLE known_clients (
     account    TEXT   NOT NULL PRIMARY KEY,

@@ -16,8 +16,8 @@ const DefaultAccounts = 100_000
 // A MemoryConfig configures a Memory. The zero MemoryConfig is the default.
 type MemoryConfig struct {
 	Limits Limits
-	// Accounts is how many are remembered; default DefaultAccounts. The
-	// one unchanged for longest goes first, and is a stranger everywhere then.
+	// Accounts is how many are remembered; default DefaultAccounts. The account that was
+	// unchanged for longest is evicted first; then all its clients are unknown.
 	Accounts int
 }
 

@@ -34,8 +34,8 @@ const (
 type Limits struct {
 	Places int           // default DefaultPlaces
 	TTL    time.Duration // since the last login from there; default DefaultTTL
-	// Sharers is how many accounts an address may be a place of; default
-	// DefaultSharers. See Crowds.
+	// Sharers is how many accounts an IP address may be a known client of; default
+	// DefaultSharers. See SharedAddresses.
 	Sharers int
 }
 

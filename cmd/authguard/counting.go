@@ -19,7 +19,6 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/known"
-	"authguard/trusted"
 )
 
 // A counting is what attempts are counted in: this node's memory, or with other
@@ -27,12 +26,10 @@ import (
 type counting struct {
 	tables    [len(tables)]*table // all counters, or this node's own part
 	known     *known.Store
-	crowds    *trusted.Crowds
 	shared    *shared                  // with the other nodes; nil: there are none
 	stores    [len(tables)]guard.Store // over the tables
 	spent     challenge.Spent          // challenges that were used
 	settled   challenge.Spent          // tickets of the decision API that were
-	sharers   string                   // where crowds are
 	saveEvery time.Duration
 	alerts    *alerts.Alerter
 	filling   atomic.Bool // little room is left for spent challenges
@@ -83,13 +80,6 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	}
 	if c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
 		return nil, err
-	}
-	if c.crowds, err = trusted.NewCrowds(policy.KnownClients); err != nil {
-		return nil, err
-	}
-	c.sharers = on.path("crowds")
-	if err := c.crowds.Load(c.sharers, on.clock.Now()); err != nil {
-		c.log.Error("shared addresses cannot be read; they are learned again", "error", err)
 	}
 	if loaded.Redis.On() {
 		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
@@ -203,10 +193,10 @@ func (c *counting) start(ctx context.Context, group *background.Group) error {
 	group.Start(func(ctx context.Context) {
 		background.Every(ctx, time.Second, func(context.Context) { c.lookAtSaves() })
 	})
-	group.Start(c.saveCrowds)
 	if c.shared != nil {
 		group.Start(func(ctx context.Context) {
-			background.Every(ctx, time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) }) // again in a moment
+			// An error is reported by everything else that reads the database.
+			background.Every(ctx, time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) })
 		})
 		return c.shared.start(ctx, group)
 	}
@@ -360,23 +350,6 @@ func (c *counting) saveAgain(ctx context.Context) {
 			return
 		case <-time.After(pause):
 			pause = max(c.saveEvery, 9*c.save())
-		}
-	}
-}
-
-// crowdsEvery is how often who shares addresses is saved: it changes slowly, and is
-// learned anew by logins.
-const crowdsEvery = time.Minute
-
-func (c *counting) saveCrowds(ctx context.Context) {
-	for again := true; again; {
-		select {
-		case <-ctx.Done():
-			again = false
-		case <-time.After(crowdsEvery):
-		}
-		if err := c.crowds.Save(c.sharers); err != nil {
-			c.log.Error("shared addresses could not be saved", "error", err)
 		}
 	}
 }

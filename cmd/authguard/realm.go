@@ -135,7 +135,7 @@ func (r *realm) newGuard(
 		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
 		Timed:  r.site.watch.metrics.Decided,
 		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
-		Crowds: counting.crowds, Forgotten: r.forgotten, Crowded: func(address netip.Addr, accounts int) {
+		SharedAddresses: counting.known.SharedAddresses(), Forgotten: r.forgotten, OnShared: func(address netip.Addr, accounts int) {
 			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address, "accounts", accounts)
 		},
 	}

@@ -31,7 +31,6 @@ type shared struct {
 	client  redis.UniversalClient
 	prefix  string
 	store   *nodes.Store
-	crowds  *redisstore.Crowds
 	used    *nodes.Spent     // challenges
 	settled *nodes.Spent     // tickets of the decision API
 	mode    *redisstore.Mode // the default realm's, once it is there
@@ -80,7 +79,6 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	if err != nil {
 		return nil, err
 	}
-	s.crowds = redisstore.NewCrowds(s.store.Redis(), c.crowds)
 	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"), on.clock.Now)
 	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
 	s.settled.Strict = true // a ticket that nobody settled is pressure (R20)
@@ -165,7 +163,6 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 		return err
 	}
 	group.Start(s.store.Run)
-	group.Start(func(ctx context.Context) { s.crowds.Run(ctx, s.clock.Now) })
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,12 +42,18 @@ type Config struct {
 
 // Store is a trusted.Store. It is safe for concurrent use.
 type Store struct {
-	config Config
-	filter filter
-	seen   atomic.Int64 // when Refresh last looked, in milliseconds
+	config    Config
+	filter    filter
+	seen      atomic.Int64 // when Refresh last looked, in milliseconds
+	addresses *trusted.SharedAddresses
 }
 
 var _ trusted.Store = (*Store)(nil)
+
+// addresses are the accounts of IP addresses, in rows of the same table.
+type addresses struct{ *Store }
+
+var _ trusted.AddressStore = addresses{}
 
 // New deletes what has expired, reads which accounts have known clients, and starts nothing.
 func New(ctx context.Context, config Config) (*Store, error) {
@@ -61,20 +68,36 @@ func New(ctx context.Context, config Config) (*Store, error) {
 		config.Now = time.Now
 	}
 	s := &Store{config: config, filter: newFilter()}
+	var err error
+	if s.addresses, err = trusted.NewSharedAddresses(config.Limits, addresses{s}); err != nil {
+		return nil, err
+	}
 	if _, err := s.Purge(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.Refresh(ctx)
 }
 
+// SharedAddresses are the IP addresses that many accounts use. Refresh keeps them up to date.
+func (s *Store) SharedAddresses() *trusted.SharedAddresses { return s.addresses }
+
 // Record implements trusted.Store.
 func (s *Store) Record(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error) {
-	if !s.filter.has(&account) {
+	return s.record(ctx, ofAccount, account, now)
+}
+
+// Record implements trusted.AddressStore.
+func (s addresses) Record(ctx context.Context, address trusted.Key, now time.Time) (trusted.Record, error) {
+	return s.record(ctx, ofAddress, address, now)
+}
+
+func (s *Store) record(ctx context.Context, kind string, key trusted.Key, now time.Time) (trusted.Record, error) {
+	if !s.filter.has(&key) {
 		return trusted.Record{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	record, _, err := s.read(ctx, account)
+	record, _, err := s.read(ctx, kind+text(key))
 	return record.Live(now, s.config.Limits), err
 }
 
@@ -83,7 +106,16 @@ func (s *Store) Remember(ctx context.Context, account, client trusted.Key, now t
 	if client == (trusted.Key{}) {
 		return trusted.ErrNoKey
 	}
-	return s.change(ctx, account, now, func(r *trusted.Record) error { return r.Remember(client, now, s.config.Limits) })
+	return s.change(ctx, ofAccount, account, now, func(r *trusted.Record) error {
+		return r.Remember(client, now, s.config.Limits)
+	})
+}
+
+// Remember implements trusted.AddressStore.
+func (s addresses) Remember(ctx context.Context, address, account trusted.Key, now time.Time) error {
+	return s.change(ctx, ofAddress, address, now, func(r *trusted.Record) error {
+		return r.Remember(account, now, s.config.Limits.OfAddress())
+	})
 }
 
 // Spend implements trusted.Store.
@@ -91,36 +123,38 @@ func (s *Store) Spend(ctx context.Context, account, client trusted.Key, now time
 	if client == (trusted.Key{}) {
 		return trusted.ErrNoKey
 	}
-	return s.change(ctx, account, now, func(r *trusted.Record) error { r.Spend(client, now, s.config.Limits); return nil })
+	return s.change(ctx, ofAccount, account, now, func(r *trusted.Record) error {
+		r.Spend(client, now, s.config.Limits)
+		return nil
+	})
 }
 
 // Forget implements trusted.Store.
 func (s *Store) Forget(ctx context.Context, account, client trusted.Key, now time.Time) error {
-	return s.change(ctx, account, now, func(r *trusted.Record) error { r.Forget(client, now); return nil })
+	return s.change(ctx, ofAccount, account, now, func(r *trusted.Record) error { r.Forget(client, now); return nil })
 }
 
-// change reads an account's row, applies a rule and writes the row, again if another change came
-// between.
+// change reads a row, applies a rule and writes the row, again if another change came between.
 func (s *Store) change(
-	ctx context.Context, account trusted.Key, now time.Time, apply func(*trusted.Record) error,
+	ctx context.Context, kind string, key trusted.Key, now time.Time, apply func(*trusted.Record) error,
 ) error {
-	if account == (trusted.Key{}) {
+	if key == (trusted.Key{}) {
 		return trusted.ErrNoKey
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	for {
-		before, version, err := s.read(ctx, account)
+		before, version, err := s.read(ctx, kind+text(key))
 		if err != nil {
 			return err
 		}
-		s.filter.add(&account)
+		s.filter.add(&key)
 		after := before.Clone()
 		if err := apply(&after); err != nil || !differs(&before, &after) {
 			return err
 		}
 		rows, err := sqltx.Exec(ctx, s.config.DB, upsert,
-			text(account), encode(after.Entries), after.Reset, version+1, now.UnixMilli(), version)
+			kind+text(key), encode(after.Entries), after.Reset, version+1, now.UnixMilli(), version)
 		if err != nil {
 			return fmt.Errorf("known: write known clients: %w", err)
 		}
@@ -150,11 +184,17 @@ func differs(before, after *trusted.Record) bool {
 	})
 }
 
-// read reads an account's row; version is 0 if there is none.
-func (s *Store) read(ctx context.Context, account trusted.Key) (record trusted.Record, version int64, err error) {
+// Rows are named by what they belong to.
+const (
+	ofAccount = ""
+	ofAddress = "@"
+)
+
+// read reads a row; version is 0 if there is none.
+func (s *Store) read(ctx context.Context, name string) (record trusted.Record, version int64, err error) {
 	var clients string
 	err = s.config.DB.QueryRowContext(ctx, `SELECT clients, reset_at, version FROM known_clients WHERE account = $1`,
-		text(account)).Scan(&clients, &record.Reset, &version)
+		name).Scan(&clients, &record.Reset, &version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return record, 0, nil
 	}
@@ -167,23 +207,31 @@ func (s *Store) read(ctx context.Context, account trusted.Key) (record trusted.R
 	return record, version, nil
 }
 
-// Refresh reads which accounts other nodes have given known clients since it last looked. Call it
-// now and then if there are other nodes.
+// Refresh reads what other nodes have done since it last looked: which accounts have known clients,
+// and which addresses are shared. Call it every second if there are other nodes.
 func (s *Store) Refresh(ctx context.Context) error {
 	now := s.config.Now().UnixMilli()
 	since := min(s.seen.Load(), now) - overlap.Milliseconds()
 	err := sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+		var name, accounts string
+		if err := rows.Scan(&name, &accounts); err != nil {
 			return err
 		}
-		account, err := hex.DecodeString(name)
-		if err != nil || len(account) != len(trusted.Key{}) {
+		raw, isAddress := strings.CutPrefix(name, ofAddress)
+		key, err := hex.DecodeString(raw)
+		if err != nil || len(key) != len(trusted.Key{}) {
 			return fmt.Errorf("%.40q is not a key", name)
 		}
-		s.filter.add((*trusted.Key)(account))
-		return nil
-	}, `SELECT account FROM known_clients WHERE changed_at >= $1`, since)
+		s.filter.add((*trusted.Key)(key))
+		if isAddress {
+			var record trusted.Record
+			if record.Entries, err = decode(accounts); err == nil {
+				s.addresses.Learn(trusted.Key(key), &record)
+			}
+		}
+		return err
+	}, `SELECT account, CASE WHEN SUBSTR(account, 1, 1) = '@' THEN clients ELSE '' END
+		FROM known_clients WHERE changed_at >= $1`, since)
 	if err != nil {
 		return fmt.Errorf("known: read known clients: %w", err)
 	}

@@ -234,6 +234,39 @@ func TestParallelChangesOfTwoNodesAreAllKept(t *testing.T) {
 	})
 }
 
+// R30, R7: each node counts what all have counted, and after a restart, too.
+func TestASharedAddressIsSoOnEveryNode(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		db := open(t)
+		nodes := []*known.Store{mustStore(t, db, still), mustStore(t, db, still)}
+		pool, home := key(3, 1), key(3, 2)
+		for n := range trusted.DefaultSharers + 1 {
+			_, err := nodes[n%2].SharedAddresses().Add(t.Context(), account(n), pool, noon)
+			if err == nil {
+				_, err = nodes[n%2].SharedAddresses().Add(t.Context(), account(n%2), home, noon)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := nodes[1].Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range append(nodes, mustStore(t, db, still)) {
+			shared := s.SharedAddresses()
+			if !shared.Shared(pool, noon) || shared.Several(home, noon) {
+				t.Errorf("node %d: the pool is shared: %v, the home has several accounts: %v", i,
+					shared.Shared(pool, noon), shared.Several(home, noon))
+			}
+			if used, err := shared.Used(t.Context(), home, noon); err != nil || !used {
+				t.Errorf("node %d: the home is used: %v, %v", i, used, err)
+			}
+			want(t, s, account(1), pool, noon, trusted.Stranger) // no client is known by that
+		}
+	})
+}
+
 func databases(b *testing.B, run func(b *testing.B, s *known.Store)) {
 	for name, open := range map[string]func(testing.TB) *sql.DB{
 		"sqlite": func(t testing.TB) *sql.DB { return databasetest.SQLite(t) }, "postgres": databasetest.Postgres,

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -149,13 +148,7 @@ var _ trusted.Store = Places{}
 
 // Record implements trusted.Store.
 func (p Places) Record(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error) {
-	all, err := p.client.ZRangeWithScores(ctx, p.placesKey(account), 0, -1).Result()
-	var told []any
-	for _, z := range all {
-		told = append(told, z.Member, strconv.FormatInt(int64(z.Score), 10))
-	}
-	record := recordOf(told)
-	return record.Live(now, p.limits), err
+	return p.record(ctx, p.placesKey(account), now)
 }
 
 // Remember implements trusted.Store.
