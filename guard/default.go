@@ -82,11 +82,6 @@ func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 
 // count makes what attempts are counted in.
 func (d *Defaults) count(made *background) (err error) {
-	if d.Crowds == nil {
-		if d.Crowds, err = trusted.NewCrowds(d.Policy.KnownClients); err != nil {
-			return err
-		}
-	}
 	if d.Store != nil {
 		if d.Folder != "" {
 			return errors.New("guard: Folder: must be empty if Store is set")

@@ -47,8 +47,10 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok bool, err error) {
 	now := g.config.Now()
 	e, err := g.Explain(ctx, "", address)
-	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.suspects(address) ||
-		g.config.Crowds.Accounts(g.digests.addressKey(address), now) > 0 {
+	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.suspects(address) {
+		return l, false, err
+	}
+	if used, err := g.config.SharedAddresses.Used(ctx, g.digests.addressKey(address), now); err != nil || used {
 		return l, false, err
 	}
 	left := time.Duration(0)
@@ -208,31 +210,28 @@ func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (
 	if g.config.KnownClients == nil {
 		return known, nil
 	}
-	record, err := g.config.KnownClients(ctx, v.Account)
+	record, err := g.config.KnownClients(ctx, v.Account, v.Now)
 	if err != nil {
 		return known, fmt.Errorf("guard: reading known clients: %w", err)
 	}
-	limits := v.rules.policy.KnownClients.WithDefaults()
 	if record.Reset > 0 {
 		known.Reset = time.UnixMilli(record.Reset)
 	}
-	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) && record.Status(v.Device, v.Now, limits) != trusted.Spent {
+	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) && record.Status(v.Device) != trusted.Spent {
 		known.Device = v.Issued
 	}
-	known.Places = g.named(record, addresses, v.Now, limits)
+	known.Places = g.named(record, addresses, v.Now)
 	return known, nil
 }
 
 // named are the places of a record, with the addresses that they are digests of.
-func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time, limits trusted.Limits) (all []Place) {
+func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time) (all []Place) {
 	names := map[digest]netip.Addr{}
 	for _, address := range addresses {
 		if key := g.digests.addressKey(address); !names[key].IsValid() {
 			names[key] = address
 		}
 	}
-	record = record.Clone()
-	record.Expire(now, limits)
 	for _, e := range record.Entries {
 		p := Place{Address: names[e.Place], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
 		p.Shared = p.Address.IsValid() && g.shared(p.Address, e.Place, now)

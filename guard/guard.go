@@ -28,9 +28,9 @@ type Config struct {
 	Realm string
 	// Store counts, and remembers where accounts were logged in to; see NewLocal.
 	Store Store
-	// Places reads what Store remembers of an account, for Guard.Places alone; nil:
-	// nobody asks.
-	KnownClients func(ctx context.Context, account trusted.Key) (trusted.Record, error)
+	// KnownClients reads what Store remembers of an account, for Guard.Places alone; nil: it is
+	// not read.
+	KnownClients func(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error)
 	// Cookies sign device cookies; nil: devices are not remembered.
 	Cookies *trusted.Cookies
 	// Mode is the site-wide switch.
@@ -52,17 +52,17 @@ type Config struct {
 	Epoch [16]byte
 	// Observer is told of every event; nil: nobody is.
 	Observer Observer
-	// Crowds counts the accounts that log in from an address; nil: in memory, by
-	// Policy.Places.
-	Crowds *trusted.Crowds
+	// SharedAddresses knows the addresses that many accounts use; nil: in memory, by
+	// Policy.KnownClients.
+	SharedAddresses *trusted.SharedAddresses
 	// Shared reports whether another guard's accounts share an address (Guard.Shared): it is
 	// no known client here either. Nil: there is no other guard.
 	Shared func(address netip.Addr) bool
-	// Forgotten is told of a proxy that was forgotten in the configuration, and
-	// Crowded of an address that became shared by so many accounts that it is
-	// nobody's own: once each. They must not block. Nil: nobody is told.
+	// Forgotten reports a proxy that is missing from the configuration, and OnShared an IP
+	// address that became a shared one with so many accounts: once each. They must not block.
+	// May be nil.
 	Forgotten func(Forgotten)
-	Crowded   func(address netip.Addr, accounts int)
+	OnShared  func(address netip.Addr, accounts int)
 	// Failed is told of a store's failure that made a decision stricter and
 	// not wrong, such as a place that could not be asked for. It must not
 	// block. Nil: nobody is told.
@@ -104,8 +104,8 @@ func New(c Config) (*Guard, error) {
 	digests, err2 := newDigester(c.Secret, c.Realm)
 	tickets, err3 := newSealer(c.Secret, c.Realm)
 	var err4 error
-	if c.Crowds == nil {
-		c.Crowds, err4 = trusted.NewCrowds(c.Policy.KnownClients)
+	if c.SharedAddresses == nil {
+		c.SharedAddresses, err4 = trusted.NewSharedAddresses(c.Policy.KnownClients, nil)
 	}
 	if err := errors.Join(c.validate(), err, err2, err3, err4); err != nil {
 		return nil, err

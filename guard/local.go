@@ -93,46 +93,16 @@ func (c *Charge) tag() failures.Tag {
 // Note notes the password of an attempt that was charged elsewhere.
 func (l *Local) Note(c Charge) { l.counters.Note(c.tag(), c.ID) }
 
-// find looks the client up, the device before the IP address: others behind the address can use
-// up its limit, but not the device's.
+// find looks the client up.
 func (l *Local) find(ctx context.Context, c *Charge) {
-	c.AtDevice, c.Status = false, trusted.Stranger
+	c.AtDevice, c.Status, c.ClientErr = false, trusted.Stranger, nil
 	if c.Account != (digest{}) {
-		c.Status, c.ClientErr = l.status(ctx, c)
-	}
-	c.Sprayed = c.Spray != 0 && !c.Known() && l.Sprays.Has(c.Miss(c.Spray), c.Now)
-}
-
-func (l *Local) status(ctx context.Context, c *Charge) (status trusted.Status, err error) {
-	if c.Device != (digest{}) {
-		if status, err = l.device(ctx, c); status == trusted.Privileged {
-			c.AtDevice = true
-			return status, nil
+		var record trusted.Record
+		if record, c.ClientErr = l.clients.Record(ctx, c.Account, c.Now); c.ClientErr == nil {
+			c.Find(&record)
 		}
 	}
-	if c.Address == (digest{}) {
-		return status, err
-	}
-	status, err2 := l.clients.Status(ctx, c.Account, c.Address, c.Now)
-	if err2 != nil {
-		return trusted.Stranger, err2
-	}
-	return status, err
-}
-
-func (l *Local) device(ctx context.Context, c *Charge) (trusted.Status, error) {
-	status, err := l.clients.Status(ctx, c.Account, c.Device, c.Now)
-	if err != nil {
-		return trusted.Stranger, err
-	}
-	if status == trusted.Spent {
-		return status, nil
-	}
-	reset, err := l.clients.ResetAt(ctx, c.Account)
-	if err != nil || !c.Issued.After(reset) {
-		return trusted.Stranger, err
-	}
-	return trusted.Privileged, nil
+	c.Sprayed = c.Spray != 0 && !c.Known() && l.Sprays.Has(c.Miss(c.Spray), c.Now)
 }
 
 // Settle implements Store.
@@ -190,8 +160,9 @@ func (l *Local) remember(ctx context.Context, c *Charge) (err error) {
 		err = l.clients.Remember(ctx, c.Account, c.Address, c.Now)
 	}
 	if err == nil && c.Device != (digest{}) && !c.AtDevice {
-		var status trusted.Status
-		if status, err = l.clients.Status(ctx, c.Account, c.Device, c.Now); status == trusted.Spent {
+		var record trusted.Record
+		record, err = l.clients.Record(ctx, c.Account, c.Now)
+		if err == nil && record.Status(c.Device) == trusted.Spent {
 			err = l.clients.Forget(ctx, c.Account, c.Device, c.Now)
 		}
 	}

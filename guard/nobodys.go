@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -30,7 +32,6 @@ type Forgotten struct {
 }
 
 const (
-	peerAccounts  = 3  // that log in through a private address: it is no client's
 	proxyRecent   = 64 // settled logins that are looked at
 	proxyAccounts = 10 // of so many different accounts, at least: it carries most, or fails often
 	proxyWithin   = 24 * time.Hour
@@ -118,26 +119,29 @@ func (p *peers) softened(address digest) bool {
 
 // Shared reports whether so many accounts use an address that it is no known client (R30).
 func (g *Guard) Shared(address netip.Addr) bool {
-	return g.config.Crowds.Shared(g.digests.addressKey(address), g.config.Now())
+	return g.config.SharedAddresses.Shared(g.digests.addressKey(address), g.config.Now())
 }
 
 // shared reports whether an address is never a known client: too many accounts use it, or it may
 // be an unconfigured proxy.
 func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
-	if g.config.Crowds.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
+	if g.config.SharedAddresses.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
 		return true
 	}
-	return g.peers.suspects(a) && g.config.Crowds.Accounts(address, now) >= peerAccounts
+	return g.peers.suspects(a) && g.config.SharedAddresses.Several(address, now)
 }
 
 // arrived counts a success at its address.
-func (g *Guard) arrived(t *Ticket, now time.Time) {
-	accounts, became := g.config.Crowds.Add(t.account, t.from.address, now)
-	if became && g.config.Crowded != nil {
-		g.config.Crowded(t.login.address, accounts)
+func (g *Guard) arrived(ctx context.Context, t *Ticket, now time.Time) {
+	accounts, err := g.config.SharedAddresses.Add(afterwards(ctx), t.account, t.from.address, now)
+	if err != nil {
+		g.config.Failed(fmt.Errorf("guard: counting the accounts of an IP address: %w", err))
+	}
+	if accounts > 0 && g.config.OnShared != nil {
+		g.config.OnShared(t.login.address, accounts)
 	}
 	g.peers.note(&g.peers.successes, t, now)
-	if accounts >= peerAccounts && g.peers.suspects(t.login.address) {
+	if g.peers.suspects(t.login.address) && g.config.SharedAddresses.Several(t.from.address, now) {
 		through, around := g.peers.count(&g.peers.successes, t.from.address, now)
 		g.notice(t, through >= proxyAccounts && through > 4*around, now)
 	}

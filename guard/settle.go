@@ -45,7 +45,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	switch o {
 	case Succeeded:
 		g.config.Mode.LoggedIn(t.account, t.pair(), !t.flags.has(flagKnown), c.Now)
-		g.arrived(&t, c.Now)
+		g.arrived(ctx, &t, c.Now)
 		if g.shared(t.login.address, t.from.address, c.Now) {
 			c.Address = digest{}
 		}

@@ -137,8 +137,8 @@ type unasked struct{ trusted.Store }
 
 var errUnasked = errors.New("the disk is gone")
 
-func (unasked) Status(context.Context, trusted.Key, trusted.Key, time.Time) (trusted.Status, error) {
-	return trusted.Privileged, errUnasked
+func (unasked) Record(context.Context, trusted.Key, time.Time) (trusted.Record, error) {
+	return trusted.Record{}, errUnasked
 }
 
 // Whoever's place cannot be asked for is decided without it, and somebody is told.

@@ -92,6 +92,22 @@ type Client struct {
 	ClientErr error
 }
 
+// Find sets what the client is by what is remembered of its account: the device before the IP
+// address, because others behind the address can use up its budget, but not the device's.
+func (c *Client) Find(record *trusted.Record) {
+	c.AtDevice, c.Status = false, trusted.Stranger
+	if c.Device != (digest{}) {
+		c.Status = record.Status(c.Device)
+		if c.Status == trusted.Stranger && c.Issued.UnixMilli() > record.Reset {
+			c.Status = trusted.Privileged
+		}
+		c.AtDevice = c.Status == trusted.Privileged
+	}
+	if !c.AtDevice && c.Address != (digest{}) {
+		c.Status = record.Status(c.Address)
+	}
+}
+
 // A Password identifies the password of an attempt to a Store (R28). All of it is keyed and
 // truncated.
 type Password struct {

@@ -132,27 +132,19 @@ CREATE INDEX login_notices_account ON login_notices (realm, account, at);
 CREATE INDEX login_notices_due ON login_notices (due_at) WHERE due_at > 0;
 CREATE INDEX login_notices_at ON login_notices (at);
 
--- Known clients. account and place are keyed digests in hex. status: 1 known, 2 its limit
--- is used up.
-CREATE TABLE places (
-    account    TEXT     NOT NULL,
-    place      TEXT     NOT NULL,
-    status     SMALLINT NOT NULL,
-    first_used BIGINT   NOT NULL,
-    last_used  BIGINT   NOT NULL,
-    PRIMARY KEY (account, place)
-);
-CREATE INDEX places_lru ON places (account, last_used);
-CREATE INDEX places_last_used ON places (last_used);
-
--- reset_at: device cookies issued at or before it are void (0: never reset).
--- changed_at: a client was removed; other processes read the account again.
-CREATE TABLE place_resets (
+-- Known clients, one row for each account. account is a keyed digest in hex. clients is
+-- base64 of 33 bytes for each client: its keyed digest, 1 if it is known or 2 if its limit is
+-- used up, its first and its last use. A row with '@' before the digest is an IP address, and
+-- clients are the accounts that have logged in from there. reset_at: device cookies issued at or before it are
+-- void (0: never reset). version grows with each change, so that none is lost.
+CREATE TABLE known_clients (
     account    TEXT   NOT NULL PRIMARY KEY,
+    clients    TEXT   NOT NULL,
     reset_at   BIGINT NOT NULL,
+    version    BIGINT NOT NULL,
     changed_at BIGINT NOT NULL
 );
-CREATE INDEX place_resets_changed_at ON place_resets (changed_at);
+CREATE INDEX known_clients_changed_at ON known_clients (changed_at);
 
 -- Allowlist and blocklist, one verdict for each range. told: an alert has said that the
 -- entry is about to expire.

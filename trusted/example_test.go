@@ -21,9 +21,9 @@ func ExampleMemory() {
 	if err := places.Remember(ctx, alice, home, now); err != nil {
 		log.Fatal(err)
 	}
-	hers, _ := places.Status(ctx, alice, home, now)
-	his, _ := places.Status(ctx, bob, home, now)
-	fmt.Println(hers == trusted.Privileged, his == trusted.Privileged)
+	hers, _ := places.Record(ctx, alice, now)
+	his, _ := places.Record(ctx, bob, now)
+	fmt.Println(hers.Status(home) == trusted.Privileged, his.Status(home) == trusted.Privileged)
 	// Output: true false
 }
 

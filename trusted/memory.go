@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +16,8 @@ const DefaultAccounts = 100_000
 // A MemoryConfig configures a Memory. The zero MemoryConfig is the default.
 type MemoryConfig struct {
 	Limits Limits
-	// Accounts is how many are remembered; default DefaultAccounts. The
-	// one unchanged for longest goes first, and is a stranger everywhere then.
+	// Accounts is how many are remembered; default DefaultAccounts. The account that was
+	// unchanged for longest is evicted first; then all its clients are unknown.
 	Accounts int
 }
 
@@ -52,25 +51,16 @@ func NewMemory(config MemoryConfig) (*Memory, error) {
 	return m, err
 }
 
-// Status implements Store. It does not allocate and never fails.
-func (m *Memory) Status(_ context.Context, account, place Key, now time.Time) (Status, error) {
+// Record implements Store. It never fails, and does not allocate unless a client has expired. Of an
+// account that was dropped to make room, Reset is the last reset of any that was: too late for its
+// own cookies, never too early.
+func (m *Memory) Record(_ context.Context, account Key, now time.Time) (Record, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if of, ok := m.accounts.Peek(account); ok {
-		return of.Status(place, now, m.limits), nil
+		return of.Live(now, m.limits), nil
 	}
-	return Stranger, nil
-}
-
-// Peek returns a copy of what is remembered of an account; false if that is nothing.
-func (m *Memory) Peek(account Key) (Record, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	of, ok := m.accounts.Peek(account)
-	if !ok {
-		return Record{}, false
-	}
-	return Record{Entries: slices.Clone(of.Entries), Reset: of.Reset}, true
+	return Record{Reset: m.floor}, nil
 }
 
 // Remember implements Store.
@@ -94,21 +84,6 @@ func (m *Memory) Forget(_ context.Context, account, place Key, now time.Time) er
 	return m.change(account, func(r *Record) error { r.Forget(place, now); return nil })
 }
 
-// ResetAt implements Store. Of an account that was dropped to make room it is
-// the last reset of any that was: too late for its own cookies, never too early.
-func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	reset := m.floor
-	if of, ok := m.accounts.Peek(account); ok {
-		reset = of.Reset
-	}
-	if reset == 0 {
-		return time.Time{}, nil
-	}
-	return time.UnixMilli(reset), nil
-}
-
 // change applies a rule to an account's record, which becomes the newest.
 func (m *Memory) change(account Key, apply func(*Record) error) error {
 	if account == (Key{}) {
@@ -120,6 +95,7 @@ func (m *Memory) change(account Key, apply func(*Record) error) error {
 	if !ok {
 		of.Reset = m.floor
 	}
+	of = of.Clone() // others may be reading it
 	err := apply(&of)
 	m.accounts.Add(account, of)
 	return err

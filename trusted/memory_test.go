@@ -19,6 +19,15 @@ func mustMemory(t testing.TB, config trusted.MemoryConfig) *trusted.Memory {
 	return m
 }
 
+func status(t testing.TB, m *trusted.Memory, account, client trusted.Key) trusted.Status {
+	t.Helper()
+	r, err := m.Record(t.Context(), account, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Status(client)
+}
+
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	trustedtest.Run(t, func(t *testing.T) trusted.Store { return mustMemory(t, trusted.MemoryConfig{}) })
@@ -34,7 +43,7 @@ func TestMemoryHoldsNoMoreAccountsThanItMay(t *testing.T) {
 		}
 	}
 	for n := range 4096 {
-		if s, _ := m.Status(t.Context(), trusted.Key{byte(n), byte(n >> 8), 1}, place, noon); s == trusted.Privileged {
+		if status(t, m, trusted.Key{byte(n), byte(n >> 8), 1}, place) == trusted.Privileged {
 			held++
 		}
 	}
@@ -54,11 +63,11 @@ func TestADroppedAccountsSpentDeviceDoesNotComeBack(t *testing.T) {
 	if err := m.Remember(t.Context(), second, trusted.Key{2}, noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := m.Status(t.Context(), first, trusted.Key{1}, noon); s != trusted.Stranger {
+	if s := status(t, m, first, trusted.Key{1}); s != trusted.Stranger {
 		t.Fatalf("the first account was not dropped: %d", s)
 	}
-	if at, _ := m.ResetAt(t.Context(), first); !at.Equal(noon) {
-		t.Errorf("its cookies are void up to %v, want %v", at, noon)
+	if r, _ := m.Record(t.Context(), first, noon); r.Reset != noon.UnixMilli() {
+		t.Errorf("its cookies are void up to %v, want %v", r.Reset, noon)
 	}
 }
 
@@ -73,7 +82,7 @@ func TestImpossibleLimitsAreRefused(t *testing.T) {
 	}
 }
 
-func BenchmarkMemoryStatus(b *testing.B) {
+func BenchmarkMemoryRecord(b *testing.B) {
 	m := mustMemory(b, trusted.MemoryConfig{})
 	account, place := trusted.Key{1}, trusted.Key{2}
 	if err := m.Remember(b.Context(), account, place, noon); err != nil {
@@ -81,6 +90,6 @@ func BenchmarkMemoryStatus(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Status(b.Context(), account, place, noon)
+		m.Record(b.Context(), account, noon)
 	}
 }

@@ -32,8 +32,6 @@ type Entry struct {
 	Status Status // Privileged or Spent
 	First  int64  // first login from there, or the first since it was spent
 	Last   int64  // last login from there; of a spent place, when it was spent
-	// Saved is the Last that a store has written elsewhere; no rule reads it.
-	Saved int64
 }
 
 // A Record is everything that is remembered of one account, and the rules of
@@ -42,7 +40,8 @@ type Entry struct {
 // changes.
 type Record struct {
 	Entries []Entry
-	// Reset is when everything was last forgotten, in milliseconds; 0: never.
+	// Reset is when everything was last forgotten, in milliseconds, or a little later where a
+	// bound was reached; 0: never. Device cookies issued at or before it are void.
 	Reset int64
 }
 
@@ -75,12 +74,10 @@ func (l Limits) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Status tells what a place is at a time. It does not allocate.
-func (r *Record) Status(place Key, now time.Time, limits Limits) Status {
-	for i := range r.Entries {
-		if e := &r.Entries[i]; e.Place == place && !e.expired(now, limits) {
-			return e.Status
-		}
+// Status returns what a client is if nothing in the record has expired. It does not allocate.
+func (r *Record) Status(client Key) Status {
+	if i := r.find(client); i >= 0 {
+		return r.Entries[i].Status
 	}
 	return Stranger
 }
@@ -126,26 +123,18 @@ func (r *Record) Forget(place Key, now time.Time) {
 	}
 }
 
-// Merge takes in another copy of the record: of two resets the later, and of each
-// place what was said of it last. What is not later than the reset goes.
-func (r *Record) Merge(o *Record, limits Limits) {
-	r.Reset = max(r.Reset, o.Reset)
-	for _, e := range o.Entries {
-		i := r.find(e.Place)
-		switch {
-		case i < 0:
-			r.Entries = append(r.Entries, e)
-		case e.Last > r.Entries[i].Last || e.Last == r.Entries[i].Last && e.Status == Spent:
-			r.Entries[i] = e
-		}
+// Live is the record without what has expired. It shares its entries with the record and must not
+// be changed.
+func (r *Record) Live(now time.Time, limits Limits) Record {
+	if !slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.expired(now, limits) }) {
+		return *r
 	}
-	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.Last <= r.Reset })
-	for r.count(Privileged) > limits.Places {
-		r.drop(r.leastUsed(Key{}))
-	}
+	live := r.Clone()
+	live.Expire(now, limits)
+	return live
 }
 
-// Expire drops what nobody used for limits.TTL.
+// Expire drops clients that were not used for limits.TTL.
 func (r *Record) Expire(now time.Time, limits Limits) {
 	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.expired(now, limits) })
 }

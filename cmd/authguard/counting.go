@@ -15,25 +15,21 @@ import (
 	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
-	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
-	"authguard/internal/sqlplaces"
-	"authguard/trusted"
+	"authguard/internal/known"
 )
 
 // A counting is what attempts are counted in: this node's memory, or with other
 // nodes Redis.
 type counting struct {
 	tables    [len(tables)]*table // all counters, or this node's own part
-	places    *sqlplaces.Store
-	crowds    *trusted.Crowds
+	known     *known.Store
 	shared    *shared                  // with the other nodes; nil: there are none
 	stores    [len(tables)]guard.Store // over the tables
 	spent     challenge.Spent          // challenges that were used
 	settled   challenge.Spent          // tickets of the decision API that were
-	sharers   string                   // where crowds are
 	saveEvery time.Duration
 	alerts    *alerts.Alerter
 	filling   atomic.Bool // little room is left for spent challenges
@@ -82,18 +78,8 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 			return nil, err
 		}
 	}
-	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
+	if c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
 		return nil, err
-	}
-	if c.crowds, err = trusted.NewCrowds(policy.KnownClients); err != nil {
-		return nil, err
-	}
-	c.sharers = on.path("crowds")
-	if err := c.crowds.Load(c.sharers, on.clock.Now()); err != nil {
-		c.log.Error("shared addresses cannot be read; they are learned again", "error", err)
-	}
-	if loaded.Database != "" { // nobody else writes to the file of one node
-		on.changes.On(changes.Places, c.places.Refresh)
 	}
 	if loaded.Redis.On() {
 		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
@@ -105,7 +91,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 		return c, nil
 	}
 	for i, t := range c.tables {
-		local := guard.NewLocal(t.Memory, c.places)
+		local := guard.NewLocal(t.Memory, c.known)
 		local.Sprays = failures.NewSprays(watch.alerts.Spray)
 		c.stores[i] = local
 	}
@@ -207,8 +193,11 @@ func (c *counting) start(ctx context.Context, group *background.Group) error {
 	group.Start(func(ctx context.Context) {
 		background.Every(ctx, time.Second, func(context.Context) { c.lookAtSaves() })
 	})
-	group.Start(c.saveCrowds)
 	if c.shared != nil {
+		group.Start(func(ctx context.Context) {
+			// An error is reported by everything else that reads the database.
+			background.Every(ctx, time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) })
+		})
 		return c.shared.start(ctx, group)
 	}
 	return nil
@@ -361,23 +350,6 @@ func (c *counting) saveAgain(ctx context.Context) {
 			return
 		case <-time.After(pause):
 			pause = max(c.saveEvery, 9*c.save())
-		}
-	}
-}
-
-// crowdsEvery is how often who shares addresses is saved: it changes slowly, and is
-// learned anew by logins.
-const crowdsEvery = time.Minute
-
-func (c *counting) saveCrowds(ctx context.Context) {
-	for again := true; again; {
-		select {
-		case <-ctx.Done():
-			again = false
-		case <-time.After(crowdsEvery):
-		}
-		if err := c.crowds.Save(c.sharers); err != nil {
-			c.log.Error("shared addresses could not be saved", "error", err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestAMonthOfAuditIsLookedUpInTime(t *testing.T) {
 	defer db.Close()
 	boss := fmt.Sprintf("boss%d", time.Now().UnixNano()) // it may have been here before
 	(&server{t: t}).addUsers(dsn, []string{boss})
-	if _, err := db.Exec("DELETE FROM places"); err != nil { // the keys of the last time are gone
+	if _, err := db.Exec("DELETE FROM known_clients"); err != nil { // the keys of the last time are gone
 		t.Fatal(err)
 	}
 	if _, err := db.Exec("DELETE FROM settings"); err != nil {

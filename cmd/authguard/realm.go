@@ -129,13 +129,13 @@ func (r *realm) newGuard(
 		return nil, err
 	}
 	c := guard.Config{
-		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public], KnownClients: counting.places.Record,
+		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public], KnownClients: counting.known.Record,
 		Cookies: cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
 		Timed:  r.site.watch.metrics.Decided,
 		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
-		Crowds: counting.crowds, Forgotten: r.forgotten, Crowded: func(address netip.Addr, accounts int) {
+		SharedAddresses: counting.known.SharedAddresses(), Forgotten: r.forgotten, OnShared: func(address netip.Addr, accounts int) {
 			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address, "accounts", accounts)
 		},
 	}

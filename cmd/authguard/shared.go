@@ -31,7 +31,6 @@ type shared struct {
 	client  redis.UniversalClient
 	prefix  string
 	store   *nodes.Store
-	crowds  *redisstore.Crowds
 	used    *nodes.Spent     // challenges
 	settled *nodes.Spent     // tickets of the decision API
 	mode    *redisstore.Mode // the default realm's, once it is there
@@ -65,7 +64,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	policy := loaded.Policy()
 	_, pendingFor := longestOf(loaded.Config)
 	s.store, err = nodes.New(nodes.Config{
-		Client: s.client, Counters: c.tables[public].Memory, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
+		Client: s.client, Counters: c.tables[public].Memory, Places: c.known, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
 		Redis: redisstore.Options{
 			Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.KnownClients, OnSpray: watch.alerts.Spray,
@@ -76,7 +75,6 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	if err != nil {
 		return nil, err
 	}
-	s.crowds = redisstore.NewCrowds(s.store.Redis(), c.crowds)
 	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"), on.clock.Now)
 	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
 	s.settled.Strict = true // a ticket that nobody settled is pressure (R20)
@@ -175,7 +173,6 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 		return err
 	}
 	group.Start(s.store.Run)
-	group.Start(func(ctx context.Context) { s.crowds.Run(ctx, s.clock.Now) })
 	return nil
 }
 

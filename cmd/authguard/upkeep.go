@@ -15,7 +15,7 @@ const (
 	upkeepWithin = 5 * time.Minute
 )
 
-// upkeep deletes what must not be kept for ever: expired sessions, places and
+// upkeep deletes what must not be kept for ever: expired sessions, known clients and
 // list entries, and audit rows that are too old or too many. It tells of list entries
 // that are about to expire.
 func (s *site) upkeep(ctx context.Context) {
@@ -41,7 +41,7 @@ func (s *site) tidy(ctx context.Context) {
 		{"notices", func(ctx context.Context) (int64, error) {
 			return notices.Purge(ctx, s.storage.db, s.storage.clock.Now())
 		}},
-		{"places", s.counting.places.Purge},
+		{"known clients", s.counting.known.Purge},
 	} {
 		rows, err := table.purge(ctx)
 		if err != nil && ctx.Err() == nil {

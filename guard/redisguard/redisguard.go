@@ -101,9 +101,6 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 	if err != nil {
 		return err
 	}
-	if d.Crowds, err = trusted.NewCrowds(d.Policy.KnownClients); err != nil {
-		return err
-	}
 	if d.Mode == nil {
 		if d.Mode, err = captchamode.NewMode(captchamode.DefaultConfig(), d.Now, nil); err != nil {
 			return err
@@ -114,7 +111,7 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 		return err
 	}
 	store, err := nodes.New(nodes.Config{
-		Client: client, Counters: counters, Places: places, Peek: places.Peek, Nodes: seen, Budget: c.Timeout,
+		Client: client, Counters: counters, Places: places, Nodes: seen, Budget: c.Timeout,
 		Log: c.Log, OnChange: c.OnChange,
 		Redis: redisstore.Options{Prefix: c.Prefix, PendingFor: d.Policy.CheckTimeout, Places: d.Policy.KnownClients},
 	})
@@ -127,11 +124,14 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 		return err
 	}
 	d.Store = store
-	crowds := redisstore.NewCrowds(store.Redis(), d.Crowds)
+	addresses := redisstore.Addresses{Store: store.Redis()}
+	if d.SharedAddresses, err = trusted.NewSharedAddresses(d.Policy.KnownClients, addresses); err != nil {
+		return err
+	}
 	d.Background = append(d.Background, func(ctx context.Context) {
 		var group background.Group
 		for _, run := range []func(context.Context){
-			counters.Run, store.Run, func(ctx context.Context) { crowds.Run(ctx, clockOf(d.Now)) }, mode.Run, d.Mode.Run,
+			counters.Run, store.Run, mode.Run, d.Mode.Run,
 		} {
 			group.Start(run)
 		}
@@ -140,13 +140,6 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 		_ = client.Close() // nothing more is sent
 	})
 	return nil
-}
-
-func clockOf(now func() time.Time) func() time.Time {
-	if now == nil {
-		return time.Now
-	}
-	return now
 }
 
 // joinMode makes the mode one of the site's, with what the other nodes know. seen is

@@ -1,5 +1,5 @@
 // Package changes tells every node that another one has changed what nodes hold
-// in memory: lists, account names, known places, tokens, an administrator's override of
+// in memory: lists, account names, tokens, an administrator's override of
 // CAPTCHA mode.
 //
 // Each of those has a number in the SQL database that grows in the transaction
@@ -27,7 +27,6 @@ import (
 const (
 	Lists    = "lists"
 	Accounts = "accounts"
-	Places   = "places"
 	Tokens   = "tokens"
 )
 

@@ -319,7 +319,7 @@ func TestPostgresComparesNamesByteByByte(t *testing.T) {
 	}
 	const query = `SELECT COUNT(*) FROM information_schema.columns WHERE collation_name = 'C'
 		AND (table_name, column_name) IN (('accounts', 'username'), ('accounts', 'email'), ('account_names', 'name'),
-		('places', 'account'), ('lists', 'cidr'), ('sessions', 'token_hash'), ('audit', 'account'),
+		('known_clients', 'account'), ('lists', 'cidr'), ('sessions', 'token_hash'), ('audit', 'account'),
 		('accounts', 'realm'), ('account_names', 'realm'), ('sessions', 'realm'), ('passes', 'realm'))`
 	var n int
 	if err := db.QueryRow(query).Scan(&n); err != nil || n != 11 {

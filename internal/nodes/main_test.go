@@ -19,10 +19,10 @@ import (
 	"authguard/guard"
 	"authguard/internal/background"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/known"
 	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
-	"authguard/internal/sqlplaces"
 	"authguard/internal/world"
 	"authguard/trusted"
 )
@@ -31,7 +31,7 @@ import (
 type node struct {
 	*guard.Guard
 	store   *nodes.Store
-	places  *sqlplaces.Store
+	places  *known.Store
 	leave   func()
 	checked *sync.Map // account to *atomic.Int64, of all nodes
 	takes   time.Duration
@@ -84,11 +84,11 @@ func (s *site) join(t *testing.T, n int) *node {
 	made := &node{checked: &s.checked}
 	own, err := failures.NewMemory(failures.Config{Retain: s.policy.Retain(), PendingFor: s.policy.CheckTimeout})
 	must(err)
-	made.places, err = sqlplaces.New(t.Context(), sqlplaces.Config{DB: s.db, Limits: s.policy.KnownClients})
+	made.places, err = known.New(t.Context(), known.Config{DB: s.db, Limits: s.policy.KnownClients})
 	must(err)
 	made.store, err = nodes.New(nodes.Config{
 		Client: client, Redis: redisstore.Options{PendingFor: s.policy.CheckTimeout, Places: s.policy.KnownClients, OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
-		Counters: own, Places: made.places, Peek: made.places.Peek, Nodes: func() int { return n }, Budget: s.budget,
+		Counters: own, Places: made.places, Nodes: func() int { return n }, Budget: s.budget,
 		OnChange: func(_ bool, why error) { s.reasons.Store(fmt.Sprint(why), true) },
 		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

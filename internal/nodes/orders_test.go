@@ -375,7 +375,6 @@ func newReplayed(t *testing.T, server *redistest.Server, prefix string, pendingF
 		t.Cleanup(func() { _ = client.Close() })
 		r.nodes[n], err = nodes.New(nodes.Config{
 			Client: client, Redis: options, Counters: r.counts[n], Places: places, Budget: patient,
-			Peek:  func(trusted.Key) (trusted.Record, bool) { return trusted.Record{}, false },
 			Nodes: func() int { return 2 }, Log: slog.New(slog.DiscardHandler),
 		})
 		must(err)

@@ -47,12 +47,8 @@ type Config struct {
 	Redis redisstore.Options
 	// Counters are this node's own. Nobody else may charge them.
 	Counters *failures.Memory
-	// Places are this node's copy of the known places: in SQL, behind a memory
-	// cache.
+	// Places are the known clients in SQL.
 	Places trusted.Store
-	// Peek is what the cache holds of an account; false if that is nothing. It
-	// must not ask the database: anybody can make names up.
-	Peek func(account trusted.Key) (trusted.Record, bool)
 	// Nodes is how many were last seen, this one included.
 	Nodes func() int
 	// Budget is how long one trip to Redis may take; default DefaultBudget.
@@ -81,8 +77,8 @@ var _ guard.Store = (*Store)(nil)
 
 // New makes the store and the client's breaker. Nothing is sent to Redis yet.
 func New(c Config) (*Store, error) {
-	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Peek == nil || c.Nodes == nil {
-		return nil, errors.New("nodes: Client, Counters, Places, Peek and Nodes must be set")
+	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Nodes == nil {
+		return nil, errors.New("nodes: Client, Counters, Places and Nodes must be set")
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.Places), node: rand.Uint64() | 1, owed: new(owed)}
@@ -399,16 +395,10 @@ func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.
 	_ = s.config.Places.Spend(ctx, account, place, now) // missing only while Redis is gone
 }
 
-// remembered is what this node knows of an account of which Redis knows nothing.
-// A cookie that is genuine is worth asking the database whether it was voided.
+// remembered is what the database knows of an account of which Redis knows nothing.
 func (s *Store) remembered(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
-	record, _ := s.config.Peek(c.Account)
-	if c.Device != (trusted.Key{}) {
-		if reset, err := s.config.Places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
-			record.Reset = max(record.Reset, reset.UnixMilli())
-		}
-	}
-	return record, len(record.Entries) > 0 || record.Reset > 0
+	record, err := s.config.Places.Record(ctx, c.Account, c.Now)
+	return record, err == nil && (len(record.Entries) > 0 || record.Reset > 0)
 }
 
 // tell tells Redis something now or, if it cannot be used, when it is back.

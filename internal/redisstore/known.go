@@ -104,7 +104,8 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 		if !ok || now.Sub(account.read) >= believeFor {
 			return false
 		}
-		find(c, &account.record, limits)
+		live := account.record.Live(c.Now, limits)
+		c.Find(&live)
 	}
 	refused := false
 	for i := range c.Subjects() {
@@ -116,20 +117,6 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 		k.answered.Add(1)
 	}
 	return refused
-}
-
-// find says of a record what charge.lua says of the places.
-func find(c *guard.Charge, record *trusted.Record, limits trusted.Limits) {
-	places := placesOf(c)
-	for i, p := range places {
-		c.AtDevice, c.Status = i < len(places)-1, record.Status(p.asked, c.Now, limits)
-		if c.Status == trusted.Stranger && p.issued > record.Reset {
-			c.Status = trusted.Privileged
-		}
-		if c.Status == trusted.Privileged {
-			return
-		}
-	}
 }
 
 // shut writes what is known of a closed key into the subject's usage.

@@ -8,9 +8,8 @@ import "encoding/base64"
 //	{S}          charges of the subject S that is a shard: an account, a network
 //	{S}K         charges of a subject kept with it: a pair, an address
 //	{S}p         the places of account S
-//	{S}v         the accounts that log in from address S (crowd.lua)
+//	{S}v         the accounts that log in from address S (Addresses), as its places
 //	asked        the subjects at which attempts wait (ask.lua): a sorted set
-//	crowds       the addresses that too many share: a sorted set
 //	{S}d, {S}Kd  which young charges of a subject have failed (decided.go): a hash
 //	{S}w         the tags of the last passwords of account S, for a day: 24 bits of each
 //	c:ID         a challenge that was used up
@@ -77,9 +76,6 @@ func (s *Store) sprayKeys() []any {
 	tag := s.prefix + "{" + s.prefix + "spray}"
 	return []any{tag + "seen", tag + "found"}
 }
-
-// crowdsKey is that of the addresses that too many share.
-func (s *Store) crowdsKey() string { return s.prefix + "crowds" }
 
 // idKey is the key of a challenge or a ticket.
 func idKey(prefix string, id [16]byte) string {

@@ -102,8 +102,6 @@ var (
 	placesLua string
 	//go:embed spend.lua
 	spendLua string
-	//go:embed crowd.lua
-	crowdLua string
 	//go:embed spray.lua
 	sprayLua string
 	//go:embed ask.lua
@@ -113,7 +111,6 @@ var (
 	takeBackScript = newScript(takeBackLua)
 	placesScript   = newScript(placesLua)
 	spendScript    = newScript(spendLua)
-	crowdScript    = newScript(crowdLua)
 	sprayScript    = newScript(sprayLua)
 	askScript      = newScript(askLua)
 )
@@ -252,7 +249,7 @@ func (s *Store) remembering(c *guard.Charge) (places *call, changes bool) {
 	if c.Account != (trusted.Key{}) && c.Device != (trusted.Key{}) && !c.AtDevice {
 		known = append(known, change{what: forget, place: c.Device})
 	}
-	return s.changing(c.Account, c.Now, known...), len(known) > 0
+	return s.changing(s.placesKey(c.Account), s.limits.Places, c.Now, known...), len(known) > 0
 }
 
 // full reports whether places.lua found no room to remember a place.
@@ -438,7 +435,7 @@ func (s *Store) changePlaces(ctx context.Context, account trusted.Key, now time.
 			return trusted.ErrNoKey
 		}
 	}
-	places := s.changing(account, now, changes...)
+	places := s.changing(s.placesKey(account), s.limits.Places, now, changes...)
 	if err := run(ctx, s.batcher.enqueue, places); err != nil {
 		return fmt.Errorf("redisstore: changing known clients: %w", err)
 	}
@@ -449,9 +446,9 @@ func (s *Store) changePlaces(ctx context.Context, account trusted.Key, now time.
 	return nil
 }
 
-func (s *Store) changing(account trusted.Key, now time.Time, changes ...change) *call {
-	c := &call{script: placesScript, keys: []any{s.placesKey(account)}}
-	c.args = append(c.args, s.since(now), s.limits.TTL.Milliseconds(), s.limits.Places, trusted.MaxSpent,
+func (s *Store) changing(key string, most int, now time.Time, changes ...change) *call {
+	c := &call{script: placesScript, keys: []any{key}}
+	c.args = append(c.args, s.since(now), s.limits.TTL.Milliseconds(), most, trusted.MaxSpent,
 		trusted.NewFor.Milliseconds(), trusted.LongStanding.Milliseconds())
 	for i := range changes {
 		one := &changes[i]

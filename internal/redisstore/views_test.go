@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -147,19 +146,9 @@ type Places struct{ *Store }
 
 var _ trusted.Store = Places{}
 
-// Status implements trusted.Store.
-func (p Places) Status(ctx context.Context, account, place trusted.Key, now time.Time) (trusted.Status, error) {
-	record, err := p.record(ctx, account)
-	return record.Status(place, now, p.limits), err
-}
-
-// ResetAt implements trusted.Store.
-func (p Places) ResetAt(ctx context.Context, account trusted.Key) (time.Time, error) {
-	record, err := p.record(ctx, account)
-	if err != nil || record.Reset == 0 {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(record.Reset), nil
+// Record implements trusted.Store.
+func (p Places) Record(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error) {
+	return p.record(ctx, p.placesKey(account), now)
 }
 
 // Remember implements trusted.Store.
@@ -170,13 +159,4 @@ func (p Places) Remember(ctx context.Context, account, place trusted.Key, now ti
 // Spend implements trusted.Store.
 func (p Places) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
 	return p.changePlaces(ctx, account, now, change{what: spend, place: place, at: now.UnixMilli()})
-}
-
-func (p Places) record(ctx context.Context, account trusted.Key) (trusted.Record, error) {
-	all, err := p.client.ZRangeWithScores(ctx, p.placesKey(account), 0, -1).Result()
-	var told []any
-	for _, z := range all {
-		told = append(told, z.Member, strconv.FormatInt(int64(z.Score), 10))
-	}
-	return recordOf(told), err
 }

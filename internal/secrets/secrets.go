@@ -184,11 +184,11 @@ func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 var ErrMissing = errors.New("secrets: the keys file is missing")
 
 // Used reports whether a database holds what belongs to keys: their fingerprint, or
-// known places, which are digests.
+// known clients, which are digests.
 func Used(ctx context.Context, db *sql.DB) (bool, error) {
 	var rows int
 	err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM settings WHERE name = $1) +
-		(SELECT count(*) FROM (SELECT 1 FROM places LIMIT 1) AS p)`, setting).Scan(&rows)
+		(SELECT count(*) FROM (SELECT 1 FROM known_clients LIMIT 1) AS p)`, setting).Scan(&rows)
 	if err != nil {
 		return false, fmt.Errorf("secrets: look for data of other keys: %w", err)
 	}
@@ -196,10 +196,10 @@ func Used(ctx context.Context, db *sql.DB) (bool, error) {
 }
 
 // Abandon forgets what belongs to other keys, so that Agree agrees to any: the
-// fingerprint, and the places, which nobody would ever find again.
+// fingerprint, and the known clients, which could never be found again.
 func Abandon(ctx context.Context, db *sql.DB) error {
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
-		for _, statement := range []string{`DELETE FROM settings WHERE name = 'keys'`, `DELETE FROM places`, `DELETE FROM place_resets`} {
+		for _, statement := range []string{`DELETE FROM settings WHERE name = 'keys'`, `DELETE FROM known_clients`} {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
 				return err
 			}

@@ -39,12 +39,12 @@ func (p *places) of(account trusted.Key) trusted.Record {
 	return trusted.Record{Reset: p.floor}
 }
 
-// Status implements trusted.Store.
-func (p *places) Status(_ context.Context, account, place trusted.Key, now time.Time) (trusted.Status, error) {
+// Record implements trusted.Store.
+func (p *places) Record(_ context.Context, account trusted.Key, now time.Time) (trusted.Record, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.of(account)
-	return r.Status(place, now, p.limits), nil
+	return r.Live(now, p.limits), nil
 }
 
 // Remember implements trusted.Store.
@@ -62,16 +62,6 @@ func (p *places) Forget(_ context.Context, account, place trusted.Key, now time.
 	return p.change(account, account, func(r *trusted.Record) error { r.Forget(place, now); return nil })
 }
 
-// ResetAt implements trusted.Store.
-func (p *places) ResetAt(_ context.Context, account trusted.Key) (time.Time, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r := p.of(account); r.Reset != 0 {
-		return time.UnixMilli(r.Reset), nil
-	}
-	return time.Time{}, nil
-}
-
 func (p *places) change(account, place trusted.Key, apply func(*trusted.Record) error) error {
 	if account == (trusted.Key{}) || place == (trusted.Key{}) {
 		return trusted.ErrNoKey
@@ -79,6 +69,7 @@ func (p *places) change(account, place trusted.Key, apply func(*trusted.Record) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.of(account)
+	r = r.Clone() // another goroutine may be reading it
 	err := apply(&r)
 	p.recent[account] = r
 	if len(p.recent) >= p.most {

@@ -28,13 +28,13 @@ func TestOfTooManyAccountsThoseUnchangedForLongestAreForgotten(t *testing.T) {
 			t.Fatalf("%d accounts are held, and 64 may be", held)
 		}
 		for ago := range min(n, 32) {
-			if s, _ := p.Status(t.Context(), account(n-ago), place, now.Add(time.Hour)); s != trusted.Privileged {
+			if r, _ := p.Record(t.Context(), account(n-ago), now.Add(time.Hour)); r.Status(place) != trusted.Privileged {
 				t.Fatalf("the account changed %d before is forgotten", ago)
 			}
 		}
 	}
 	// A forgotten account's spent device does not come back by its cookie (R6).
-	if at, _ := p.ResetAt(t.Context(), account(5000)); !at.Equal(now) {
-		t.Errorf("reset at %v, want %v", at, now)
+	if r, _ := p.Record(t.Context(), account(5000), now); r.Reset != now.UnixMilli() {
+		t.Errorf("reset at %v, want %v", r.Reset, now)
 	}
 }

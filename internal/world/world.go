@@ -118,7 +118,7 @@ func New(t testing.TB, o Options) *World {
 		}
 	}
 	var store guard.Store
-	var remembered func(context.Context, trusted.Key) (trusted.Record, error)
+	var remembered func(context.Context, trusted.Key, time.Time) (trusted.Record, error)
 	if w.redis == nil {
 		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.CheckTimeout, Now: w.Clock.Now})
 		must(err)
@@ -127,10 +127,7 @@ func New(t testing.TB, o Options) *World {
 		local := guard.NewLocal(w.Counts, places)
 		local.Sprays = failures.NewSprays(w.sprayed)
 		store = local
-		remembered = func(_ context.Context, account trusted.Key) (trusted.Record, error) {
-			record, _ := places.Peek(account)
-			return record, nil
-		}
+		remembered = places.Record
 	} else {
 		shared, err := redisstore.New(w.redis, redisstore.Options{
 			OnSpray:    w.sprayed,

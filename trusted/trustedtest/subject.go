@@ -41,11 +41,11 @@ func (s subject) forget(t testing.TB, account, place trusted.Key, now time.Time)
 
 func (s subject) status(t testing.TB, account, place trusted.Key, now time.Time) trusted.Status {
 	t.Helper()
-	status, err := s.store.Status(t.Context(), account, place, now)
+	record, err := s.store.Record(t.Context(), account, now)
 	if err != nil {
-		t.Fatalf("Status: %v", err)
+		t.Fatalf("Record: %v", err)
 	}
-	return status
+	return record.Status(place)
 }
 
 func (s subject) want(t testing.TB, account, place trusted.Key, now time.Time, want trusted.Status) {
@@ -57,9 +57,12 @@ func (s subject) want(t testing.TB, account, place trusted.Key, now time.Time, w
 
 func (s subject) resetAt(t testing.TB, account trusted.Key) time.Time {
 	t.Helper()
-	when, err := s.store.ResetAt(t.Context(), account)
+	record, err := s.store.Record(t.Context(), account, start)
 	if err != nil {
-		t.Fatalf("ResetAt: %v", err)
+		t.Fatalf("Record: %v", err)
 	}
-	return when
+	if record.Reset == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(record.Reset)
 }

@@ -8,41 +8,46 @@ import (
 	"authguard/trusted"
 )
 
-func mustCrowds(t testing.TB) *trusted.Crowds {
-	t.Helper()
-	c, err := trusted.NewCrowds(trusted.Limits{})
-	must(t, err)
-	return c
-}
-
 // Thirty accounts log in at one node and thirty at another: neither sees more
 // than fifty, together they do.
 func r30SharedAddressIsSoOnEveryNode(t *testing.T, on redisOf) {
 	clock, pool, home := newClock(), trusted.Key(digest('a', 1)), trusted.Key(digest('a', 2))
-	node := func() (*trusted.Crowds, *redisstore.Crowds) {
-		local := mustCrowds(t)
-		return local, redisstore.NewCrowds(on.node(t, redisstore.Options{}), local)
+	node := func() *trusted.SharedAddresses {
+		s, err := trusted.NewSharedAddresses(trusted.Limits{}, redisstore.Addresses{Store: on.node(t, redisstore.Options{})})
+		must(t, err)
+		return s
 	}
-	here, shared := node()
-	there, sharedThere := node()
+	became := 0
+	add := func(s *trusted.SharedAddresses, account int, address trusted.Key) {
+		t.Helper()
+		n, err := s.Add(t.Context(), digest('c', account), address, clock.Now())
+		must(t, err)
+		became += n
+	}
+	here, there := node(), node()
 	for i := range 30 {
-		here.Add(digest('c', i), pool, clock.Now())
-		there.Add(digest('c', 30+i), pool, clock.Now())
-		here.Add(digest('c', i%2), home, clock.Now())
+		add(here, i, pool)
+		add(here, i%2, home)
 	}
-	must(t, shared.Sync(t.Context(), clock.Now()))
 	want(t, "shared after one node's thirty", here.Shared(pool, clock.Now()), false)
-	must(t, sharedThere.Sync(t.Context(), clock.Now()))
+	for i := range 30 {
+		add(there, 30+i, pool)
+	}
 	want(t, "shared at the node that completes them", there.Shared(pool, clock.Now()), true)
-	must(t, shared.Sync(t.Context(), clock.Now()))
-	want(t, "shared at the other node", here.Shared(pool, clock.Now()), true)
-	late, sharedLate := node()
-	must(t, sharedLate.Sync(t.Context(), clock.Now()))
-	want(t, "shared at a node that has just begun", late.Shared(pool, clock.Now()), true)
-	want(t, "a home of two is shared", late.Shared(home, clock.Now()) || here.Shared(home, clock.Now()), false)
+	want(t, "accounts when it became so", became, trusted.DefaultSharers+1)
+	add(here, 60, pool)
+	want(t, "shared at the other node, with its next login there", here.Shared(pool, clock.Now()), true)
+	late := node()
+	add(late, 0, pool)
+	add(late, 0, home)
+	want(t, "shared at a node that has just begun, too", late.Shared(pool, clock.Now()), true)
+	want(t, "a home of two has several accounts", late.Several(home, clock.Now()), false)
+	used, err := late.Used(t.Context(), home, clock.Now())
+	must(t, err)
+	want(t, "a home of two is used", used, true)
 	clock.Advance(trusted.DefaultTTL)
-	for name, c := range map[string]*trusted.Crowds{"here": here, "there": there, "late": late} {
-		want(t, "shared "+name+" once that has expired", c.Shared(pool, clock.Now()), false)
+	for name, s := range map[string]*trusted.SharedAddresses{"here": here, "there": there, "late": late} {
+		want(t, "shared "+name+" once that has expired", s.Shared(pool, clock.Now()), false)
 	}
 }
 
