@@ -1,13 +1,13 @@
-// Package proxy is the door before an app that cannot be changed. What is not for
-// one of its guarded routes streams through untouched. What is goes this way:
+// Package proxy is the integration for apps that cannot be changed. Requests to unguarded paths stream through
+// untouched. A guarded request goes this way:
 //
-//	ServeHTTP (proxy.go) finds the routes of the path, as the app may read it;
-//	attempt (attempt.go) reads the request, has the guard begin, forwards the
-//	request to the app, and settles by what the app answers;
-//	a request that is stopped, or that two parsers could read differently, is
-//	answered by a page of ours (gate.go), which keeps what the visitor had typed.
+//   - ServeHTTP (proxy.go) finds the routes of the path, as the app may read it.
+//   - attempt (attempt.go) reads the request, begins the attempt, forwards the request to the app, and settles by the
+//     app's response.
+//   - A page of ours (gate.go) answers stopped requests and keeps the user's form. It also answers requests that two
+//     parsers could read differently.
 //
-// What the client says about who it is never reaches the app (headers.go).
+// The client's claims about its identity never reach the app (headers.go).
 package proxy
 
 import (
@@ -30,33 +30,32 @@ import (
 	"authguard/web/client"
 )
 
-// Base begins the paths that are ours, and not the app's.
+// Base is the prefix of our paths, which never reach the app.
 const Base = web.Base
 
-// BaseOf begins those of a realm that shares its host with others.
+// BaseOf is the prefix for a realm that shares its host with others.
 func BaseOf(realm string) string { return Base + "/~" + realm }
 
-// Config is what a Proxy needs.
+// Config configures a Proxy.
 type Config struct {
-	// Base begins our own paths: a realm's BaseOf; default Base.
+	// Base is the prefix of our paths, such as BaseOf of a realm; default Base.
 	Base string
 	Edge *web.Edge
-	// Guard is that of a route's counters, by the route's name.
+	// Guard returns the guard with a route's counters, by the route's name.
 	Guard func(name string) *guard.Guard
-	// Login has the page about one-time codes; its own form is not served.
+	// Login serves the page about verification codes; its own form is not served.
 	Login      *web.Login
 	Challenges *challenge.Desk
-	// Remote is the provider of challenges on the web; nil for none.
+	// Remote is the external CAPTCHA provider; nil: none.
 	Remote *remote.Provider
-	// Hold is how long an attempt may be held until it is due (R15), in
-	// nanoseconds.
+	// Hold is the longest wait of an early attempt on a timer (R15), in nanoseconds.
 	Hold   *atomic.Int64
 	Secure web.CookieSecurity // of cookies
-	// Identity is what clients are recognised by; nil: nothing.
+	// Identity builds client fingerprints; nil: none.
 	Identity *client.Identity
-	// Look is of our pages; nil: authguard's own.
+	// Look is the look of our pages; nil: authguard's own.
 	Look *web.Look
-	// Origin is where browsers find us; empty: the request's own host.
+	// Origin is the public origin; empty: the request's host.
 	Origin string
 	// Secret seals forms: at least 16 bytes, the same on every node.
 	Secret []byte
@@ -65,12 +64,12 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// An App is what stands behind a Proxy.
+// An App is the app behind a Proxy.
 type App struct {
 	Upstream *url.URL
 	Routes   route.Table
-	Timeout  time.Duration // for the answer to a guarded request
-	Patience time.Duration // for the head of the answer to any other
+	Timeout  time.Duration // for the response to a guarded request
+	Patience time.Duration // for the response headers of other requests
 	MaxBody  int64         // of a guarded request, in bytes
 }
 
@@ -83,7 +82,7 @@ type Proxy struct {
 	rivals *rivals
 }
 
-// An app is an App and the way there.
+// An app is an App with its transport.
 type app struct {
 	App
 	transport *transport
@@ -106,14 +105,13 @@ func New(c Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Off ends the proxy: On is false until Set names an app again.
+// Off removes the app: On returns false until Set.
 func (p *Proxy) Off() { p.put(nil) }
 
 // On reports whether there is an app.
 func (p *Proxy) On() bool { return p.app.Load() != nil }
 
-// Set puts another app, or other routes, in force. What is under way goes on with the
-// old ones.
+// Set replaces the app or its routes. Requests in progress keep the old ones.
 func (p *Proxy) Set(a App) {
 	one := &app{App: a, transport: newTransport(a.Patience)}
 	one.forward = &httputil.ReverseProxy{
@@ -129,7 +127,7 @@ func (p *Proxy) put(one *app) {
 	}
 }
 
-// ownPaths are the pictures, the static files and the page about one-time codes.
+// ownPaths serves challenge media, static files and the verification code page.
 func (p *Proxy) ownPaths() http.Handler {
 	e := web.NewEcho(p.Origin, p.Look, p.Log)
 	web.Media(e, p.Challenges)
@@ -139,7 +137,7 @@ func (p *Proxy) ownPaths() http.Handler {
 	return http.StripPrefix(p.Base, e)
 }
 
-// ServeHTTP streams a request to the app, or guards it. There must be an app.
+// ServeHTTP streams or guards a request to the app, which must be set.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, p.Base+"/") {
 		p.own.ServeHTTP(w, r)
@@ -149,7 +147,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	routes, where := v.app.Routes.At(r.URL.EscapedPath())
 	switch {
-	case r.Host == "": // net/http would name the upstream instead, which the app may trust
+	case r.Host == "": // net/http would send the upstream's name, which the app may trust
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: "Send the site's name in the Host header."})
 	case where == route.Ambiguous:
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
@@ -160,11 +158,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const oddPath = "Send a normalized URL path, without //, /./, /../, \\ or encoded slashes."
 
-// soon is how long a piece of an answer whose length is known may wait for the next
-// one. Streams do not wait. Without it each small answer is sent in two packets.
+// soon is how long part of a response with known length is buffered. Streams are not. Without it each small response is
+// sent in two packets.
 const soon = 5 * time.Millisecond
 
-// stream passes a request on as it is, however long it takes.
+// stream forwards a request unchanged, without a time limit.
 func (a *app) stream(w http.ResponseWriter, r *http.Request) {
 	control, shared := http.NewResponseController(w), r.ProtoMajor > 1
 	_ = control.SetReadDeadline(time.Time{})
@@ -177,19 +175,18 @@ func (a *app) stream(w http.ResponseWriter, r *http.Request) {
 	a.forward.ServeHTTP(&patientWriter{w, patience{set: control.SetWriteDeadline, shared: shared}}, r)
 }
 
-// idle is how long a client may take to send or to take the next bytes of a stream.
-// Deadlines are set again when they are this much older: to set one for every piece
-// costs more than the piece.
+// idle is how long a client may take for the next bytes of a stream. Deadlines are renewed only after renewal: a new
+// one per write costs more than the write.
 const (
 	idle    = 90 * time.Second
 	renewal = time.Second
 )
 
-// A patience sets one direction's deadlines.
+// A patience sets the deadlines of one direction.
 type patience struct {
 	set    func(time.Time) error
 	since  time.Time
-	shared bool // the connection, by HTTP/2: there a deadline ends a stream that is silent too
+	shared bool // HTTP/2: there a deadline also ends a silent stream
 }
 
 func (p *patience) begin() {
@@ -205,7 +202,7 @@ func (p *patience) end() {
 	}
 }
 
-// A patientBody is a body that may take long, as long as it goes on.
+// A patientBody is a request body that may take long, as long as bytes arrive.
 type patientBody struct {
 	io.ReadCloser
 	patience
@@ -222,14 +219,13 @@ func (b *patientBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// A patientWriter is an answer that may take long, as long as it is taken.
+// A patientWriter is a response that may take long, as long as the client reads.
 type patientWriter struct {
 	http.ResponseWriter
 	patience
 }
 
-// WriteHeader implements http.ResponseWriter. The server guesses no type where the app
-// names none.
+// WriteHeader implements http.ResponseWriter. It disables content sniffing if the app sends no type.
 func (w *patientWriter) WriteHeader(status int) {
 	if h := w.Header(); status >= http.StatusOK && h["Content-Type"] == nil {
 		h["Content-Type"] = nil
@@ -246,12 +242,12 @@ func (w *patientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (w *patientWriter) FlushError() error {
 	w.begin()
 	defer w.end()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
