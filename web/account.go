@@ -37,7 +37,6 @@ func (l *Login) accountRoutes(e *echo.Echo) {
 	}
 }
 
-// An ownHandler serves the user of a session.
 type ownHandler func(c echo.Context, s *Session) error
 
 // signedIn calls h for signed-in users and redirects others to the login page.
@@ -100,13 +99,11 @@ func (l *Login) ownPassword(h ownHandler) ownHandler {
 	}
 }
 
-// replaces reports whether authguard keeps the passwords itself.
 func (l *Login) replaces() bool {
 	_, ours := l.Passwords.Source.(Upgrader)
 	return ours
 }
 
-// accountPage is GET /account.
 func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 	from := l.Edge.Client(c.Request())
 	v := pages.AccountView{

@@ -116,7 +116,6 @@ func problemOf(err error) (p Problem, known bool) {
 	return p, known
 }
 
-// errorHandler answers errors that handlers return.
 func errorHandler(look *Look, log *slog.Logger) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
@@ -136,7 +135,6 @@ func errorHandler(look *Look, log *slog.Logger) echo.HTTPErrorHandler {
 	}
 }
 
-// answer sends a problem as JSON, or as the page that draw returns.
 func answer(c echo.Context, p Problem, draw func() ([]byte, error)) error {
 	if p.RetryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
@@ -148,7 +146,6 @@ func answer(c echo.Context, p Problem, draw func() ([]byte, error)) error {
 	return WritePage(c, p.Status, page, err)
 }
 
-// retryAfter converts a delay to whole seconds, rounded up, at least one.
 func retryAfter(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
 
 // WritePage sends a page, unless err is set.

@@ -106,7 +106,6 @@ type attemptAnswer struct {
 	Challenge        *challenge.Challenge `json:"challenge,omitempty"`
 }
 
-// begin is POST /v1/attempts.
 func (a *API) begin(c echo.Context) error {
 	var in attemptRequest
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
@@ -243,7 +242,6 @@ func (a *API) fingerprint(sent string) uint64 {
 	return a.Guard.Fingerprint("\x00" + sent)
 }
 
-// unavailable is 503 for a store that does not answer.
 func unavailable() Problem { return overloaded("The counters are unavailable") }
 
 func overloaded(title string) Problem {

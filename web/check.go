@@ -75,6 +75,7 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 
 // Hold waits until the response to a wrong password is due, the same time after every check, or until the client has
 // gone. Call it after the attempt is settled and has left the queue: held responses do not use up its concurrency.
+// Their number is that of the checks in these few seconds.
 func (p *Passwords) Hold(ctx context.Context, checked accounts.Login) {
 	p.Checker.Hold(ctx, checked.Password)
 }
@@ -82,9 +83,9 @@ func (p *Passwords) Hold(ctx context.Context, checked accounts.Login) {
 // upgradeWithin bounds the extra time of the first login after an import.
 const upgradeWithin = 5 * time.Second
 
-// Upgrade rehashes the password of an account that has just logged in, if its hash is of an old kind or too cheap and
-// the source is an Upgrader. It waits in the queue like a check. Errors are logged, and the next login tries again.
-// Call it for correct passwords only: its duration reveals that the password was correct.
+// Upgrade rehashes the password of an account that has just logged in, if its hash is of another kind than new ones, or
+// cheaper. The source must be an Upgrader. It waits in the queue like a check. Errors are logged, and the next login
+// tries again. Call it for correct passwords only: its duration reveals that the password was correct.
 func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password string, who passwords.Asker) {
 	ours, ok := p.Source.(Upgrader)
 	if !ok || !p.Checker.Outdated(&login.Password) || passwords.PossibleNew(password) != nil {

@@ -33,7 +33,6 @@ type eventAnswer struct {
 	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
 }
 
-// event is POST /v1/events/{name}: it counts one event.
 func (a *API) event(c echo.Context) error {
 	name := c.Param("name")
 	if _, known := a.Guard.Policy().Events[name]; !known {
@@ -97,7 +96,6 @@ func readEvent(c echo.Context) (s guard.Subjects, inline []string, err error) {
 	return s, in.Inline, nil
 }
 
-// noEvent is 404 for an event without limits.
 func (a *API) noEvent(name string) Problem {
 	there := "No event is limited yet."
 	if names := a.Guard.Policy().EventNames(); len(names) > 0 {

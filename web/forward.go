@@ -21,7 +21,7 @@ import (
 	"authguard/web/pages"
 )
 
-// Paths that gateways call: authorize a request, explain a denial, rate the client's IP address.
+// Paths that gateways call: authorize a request, explain a denial, classify the client's IP address.
 const (
 	verifyPath  = "/auth/verify"
 	deniedPath  = "/auth/denied"
@@ -140,7 +140,6 @@ func cutURL(text string) (scheme, host, uri string) {
 	return strings.ToLower(scheme), rest, "/"
 }
 
-// need returns the access rules' requirement for a request.
 func (l *Login) need(r *http.Request, w wanted) access.Need {
 	path, query, _ := strings.Cut(w.uri, "?")
 	var rules access.Rules
@@ -366,9 +365,9 @@ func (l *Login) opens(h http.Header, next string) {
 	}
 }
 
-// address is GET /auth/address: it rates the client's IP address for an edge proxy, in the header Authguard-Address.
-// Only addresses that an administrator has blocked get 403: known clients sign in although others attack from the same
-// address (R14). The request is not counted.
+// address is GET /auth/address: it classifies the client's IP address for an edge proxy, in the header
+// Authguard-Address. Only addresses that an administrator has blocked get 403: known clients sign in although others
+// attack from the same address (R14). The request is not counted.
 func (l *Login) address(c echo.Context) error {
 	e, err := l.Guard.Explain(c.Request().Context(), "", l.Edge.Client(c.Request()).Address)
 	if err != nil {
@@ -401,7 +400,6 @@ const Base = "/.authguard"
 
 type baseKey struct{}
 
-// baseOf returns the prefix of our paths for this request: Base or empty.
 func baseOf(r *http.Request) string {
 	base, _ := r.Context().Value(baseKey{}).(string)
 	return base

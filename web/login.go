@@ -73,7 +73,6 @@ type Storage interface {
 	Prove(ctx context.Context) error
 }
 
-// A try is one attempt, from request to response.
 type try struct {
 	echo.Context
 	client   Client
@@ -87,12 +86,10 @@ type proof struct {
 	second bool
 	tag    uint64 // of the password
 	// look reports whether the proof is correct, and for which account. For a fake failure its result is ignored.
-	look func(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error)
-	// wrong answers an incorrect proof.
+	look  func(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error)
 	wrong func(t *try) error
 }
 
-// attempt is POST /login.
 func (l *Login) attempt(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
 	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next", l.token())
@@ -109,7 +106,6 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	return l.take(t, proof{tag: l.Guard.Fingerprint(t.form["password"]), look: l.password, wrong: l.wrong})
 }
 
-// take processes one attempt from request to response.
 func (l *Login) take(t *try, p proof) (err error) {
 	var login accounts.Login
 	ask := l.asks(t, t.client, t.form["username"])
@@ -148,7 +144,6 @@ func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(contex
 	return d, ok, err
 }
 
-// asks returns the attempt of a request to sign in to an account.
 func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt {
 	return guard.Attempt{
 		Account: account, Address: from.Address, Devices: client.Devices(c.Request()), Fingerprint: l.identity(c),
@@ -185,7 +180,6 @@ var (
 	errSecond  = errors.New("web: the password was right, and MFA is required")
 )
 
-// identity returns the client fingerprint.
 func (l *Login) identity(c echo.Context) uint32 { return l.Guard.Identity(l.Identity.Of(c.Request())) }
 
 // failed returns why sessions cannot be written, as far as known, or nil.
@@ -274,8 +268,8 @@ func (l *Login) opensTo(login accounts.Login) bool {
 }
 
 // monitored reports whether only monitoring let an administrator's attempt pass at the public login. The admin console
-// enforces its limits, so an attacker would guess an administrator's password here instead. The answer is that to a
-// wrong password, so it does not reveal administrators.
+// enforces its limits, so an attacker would guess an administrator's password here instead. The response equals that to
+// a wrong password, so it does not reveal administrators.
 func (l *Login) monitored(d *guard.Decision, login accounts.Login) bool {
 	return login.Role == accounts.Admin && !l.Admin && d.Monitored()
 }

@@ -44,7 +44,6 @@ func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// page is GET /login.
 func (l *Login) page(c echo.Context) error {
 	view := l.view(c, c.QueryParam("next"))
 	session, err := l.Sessions.Get(c)
@@ -90,7 +89,6 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 	return below(r, &issued), err
 }
 
-// below adds the prefix of our paths to the challenge's media URLs.
 func below(r *http.Request, c *challenge.Challenge) *challenge.Challenge {
 	for _, path := range []*string{&c.Image, &c.Audio} {
 		if *path != "" {
@@ -110,7 +108,6 @@ func (l *Login) showCode(c echo.Context, status int, view pages.CodeView) error 
 	return WritePage(c, status, page, err)
 }
 
-// back returns the login page's path; empty if the app has its own.
 func (l *Login) back(c echo.Context) string {
 	if l.Look != nil && l.Look.base != "" {
 		return ""
@@ -166,7 +163,6 @@ func (l *Login) draw(c echo.Context, view pages.LoginView) ([]byte, error) {
 	return l.pages.Render(view)
 }
 
-// leave is POST /logout.
 func (l *Login) leave(c echo.Context) error {
 	if err := l.Sessions.End(c, l.Edge.Client(c.Request())); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"authguard/web/pages"
 )
 
-// passwordPath is the path of the password page.
 func (l *Login) passwordPath() string {
 	if l.Admin {
 		return "/password"
@@ -219,7 +218,6 @@ func (l *Login) busyWithPasswords(c echo.Context, err error) error {
 	return p
 }
 
-// signInAgain starts a session with the new password, unless setting it failed.
 func (l *Login) signInAgain(c echo.Context, session *Session, ticket guard.Ticket, next string, failed error) error {
 	if errors.Is(failed, accounts.ErrUnknown) {
 		return signInFirst(c)
@@ -251,7 +249,6 @@ func (l *Login) signInAgain(c echo.Context, session *Session, ticket guard.Ticke
 	return c.Redirect(http.StatusSeeOther, next)
 }
 
-// who returns the user's name in the audit log.
 func (l *Login) who(s *Session) string {
 	if l.Admin {
 		return "admin:" + s.Account.Account

@@ -60,7 +60,6 @@ func (t *Realms) find(r *http.Request) (*Claim, bool) {
 	return c, ok
 }
 
-// byToken returns nil for a request without a token of a current realm.
 func (t *Realms) byToken(r *http.Request) *Claim {
 	if !strings.HasPrefix(r.URL.Path, apiBase) {
 		return nil

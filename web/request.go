@@ -81,7 +81,6 @@ func sameOrigin(origin string) echo.MiddlewareFunc {
 	}
 }
 
-// recovered turns a panic of a handler into an error.
 func recovered(log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) (err error) {

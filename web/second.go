@@ -42,7 +42,6 @@ const (
 // SecondLifetime is how long a login waits for MFA after the correct password.
 const SecondLifetime = 5 * time.Minute
 
-// asks reports whether an account requires MFA.
 func (s *Second) asks(ctx context.Context, login accounts.Login) (bool, error) {
 	has, err := s.Factors.Of(ctx, login.ID)
 	return has.Any(), err
@@ -103,7 +102,6 @@ func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 	return errSecond
 }
 
-// askSecond answers a correct password that needs MFA.
 func (l *Login) askSecond(t *try, login accounts.Login) error {
 	l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
 	l.Log.Info("the password was correct; MFA is required", "account", login.Account, "address", t.client.Address)
@@ -123,7 +121,6 @@ func (l *Login) askSecond(t *try, login accounts.Login) error {
 	return t.Redirect(http.StatusSeeOther, "/login/second")
 }
 
-// secondPage is GET /login/second.
 func (l *Login) secondPage(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request()), form: Form{}}
 	if t.waiting, err = l.Second.Waiting.Get(c); err != nil {
@@ -144,7 +141,6 @@ func (l *Login) secondPage(c echo.Context) (err error) {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// drawSecond renders the MFA page.
 func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
 	has, err := l.Second.Factors.Of(t.Request().Context(), t.waiting.Account.ID)
 	if err != nil {
@@ -221,7 +217,7 @@ func (l *Login) passkey(c echo.Context) (err error) {
 	return l.prove(t, pages.PasskeyWrong, func(context.Context) (bool, error) { return l.proves(t, who, "") })
 }
 
-// proves reports whether an assertion is the account's own and answers a question to askedOf.
+// proves reports whether an assertion is by a passkey of who, for a WebAuthn challenge issued to askedOf.
 func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) {
 	at, ok := l.Edge.Site(t.Request())
 	if !ok {
@@ -268,7 +264,6 @@ func (l *Login) letIn(ctx context.Context, name string) (accounts.Login, bool, e
 	return login, found && login.Password.Usable, nil
 }
 
-// unproved is 401.
 func (l *Login) unproved(t *try, kind pages.MessageKind) (err error) {
 	p := Problem{Type: WrongCredentials, Title: "Wrong code or passkey", Status: http.StatusUnauthorized}
 	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {

@@ -29,6 +29,7 @@ type Public struct {
 	Timed func(r *http.Request, route string, status int, took time.Duration)
 }
 
+// Handler returns the public listener's handler.
 func (p *Public) Handler() http.Handler { return alsoBelow(p.routes()) }
 
 func (p *Public) routes() *echo.Echo {

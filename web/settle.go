@@ -20,7 +20,6 @@ var outcomes = map[string]guard.Outcome{
 	"failed": guard.Failed, "succeeded": guard.Succeeded, "abandoned": guard.Abandoned,
 }
 
-// settle is POST /v1/attempts/settle.
 func (a *API) settle(c echo.Context) error {
 	var in settlement
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
@@ -83,7 +82,6 @@ func (a *API) settleBatch(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string][]any{"results": results})
 }
 
-// settleOne settles one ticket. device is empty if there is no device cookie to set.
 func (a *API) settleOne(ctx context.Context, in settlement) (device string, err error) {
 	outcome, ok := outcomes[in.Outcome]
 	if !ok {

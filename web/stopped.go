@@ -30,7 +30,6 @@ func (l *Login) wrong(t *try) (err error) {
 	return l.answer(t, p, pages.Message{Kind: pages.WrongCredentials})
 }
 
-// stopped answers an attempt that the guard stopped.
 func (l *Login) stopped(t *try) error {
 	if t.decision.Reasons.Has(guard.BadAccountName) {
 		return l.invalid(t, Unusable(http.StatusBadRequest, whyNoName(t.form["username"])))
@@ -74,13 +73,11 @@ func Overloaded(after time.Duration) (Problem, pages.Message) {
 	return later(p, pages.Overloaded, after)
 }
 
-// later adds a delay to a problem.
 func later(p Problem, kind pages.MessageKind, after time.Duration) (Problem, pages.Message) {
 	p.RetryAfter = retryAfter(after)
 	return p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)}
 }
 
-// challenge is 403 with a challenge.
 func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Address: t.client.Address, Integration: l.Door}, t.decision)
 	if err != nil {
@@ -90,7 +87,6 @@ func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	return l.answer(t, p, m)
 }
 
-// whyNoName returns the text key for an invalid account name.
 func whyNoName(typed string) string {
 	if strings.TrimSpace(typed) == "" {
 		return "problem.no-name"
@@ -146,7 +142,6 @@ func (l *Login) invalid(t *try, p Problem) error {
 	return l.answer(t, p, pages.Message{Kind: pages.InvalidInput})
 }
 
-// answer sends a problem as JSON, or as the page with a message.
 func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 	if m.CodeFailed = t.decision.Reasons.Has(guard.PassFailed); m.CodeFailed {
 		p.Detail = strings.TrimSpace(p.Detail + " " + texts.English().Say("message.code-failed"))

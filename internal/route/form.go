@@ -85,7 +85,6 @@ func mayHoldFields(req *http.Request) bool {
 
 var errOtherForm = &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
 
-// A field is one of a query or of a form.
 type field struct {
 	name, value string
 	whole       bool   // name and value are fully decodable
@@ -93,7 +92,6 @@ type field struct {
 	at          [2]int // the value's range in the text
 }
 
-// queryFields parses a query or a URL-encoded form.
 func queryFields(text string) (all []field) {
 	at := 0
 	for pair := range strings.SplitSeq(text, "&") {
@@ -149,7 +147,6 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 	return all, nil
 }
 
-// field returns the value of a field; nil if it is missing.
 func (l locator) field(query string, body []field) (value *string, err error) {
 	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, l.name) }) {
 		return nil, refuse("Write a semicolon in an address as %%3B.")
@@ -239,7 +236,6 @@ func visible(r rune) rune {
 
 var joined = strings.NewReplacer(".", "_", " ", "_", "+", "_")
 
-// spoilForm replaces the password in the body's or the query's field.
 func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {
 	put := func(text string, fields []field, password string) string {
 		for _, f := range slices.Backward(fields) {

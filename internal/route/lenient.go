@@ -144,7 +144,6 @@ func squeeze(text string) string {
 	return separators.ReplaceAllString(text, "")
 }
 
-// unescape decodes the usual escapes of URLs, JSON and HTML.
 func unescape(text string) string {
 	return escapes.ReplaceAllStringFunc(text, func(e string) string {
 		digits := strings.TrimRight(strings.TrimLeft(e, `%\&#uxUX0`), ";")
@@ -285,7 +284,6 @@ func core(field string) string { return firstWord.FindString(strings.ToLower(fie
 
 var firstWord = regexp.MustCompile(`[a-z0-9]*`)
 
-// isPlain reports whether a text is ASCII without escapes.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] >= 0x80 || text[i] == '%' || text[i] == 0 {
@@ -332,7 +330,6 @@ func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 	return nil
 }
 
-// without removes the first occurrence of one.
 func without(names []string, one string) []string {
 	if at := slices.Index(names, one); at >= 0 {
 		return slices.Delete(slices.Clone(names), at, at+1)
@@ -361,7 +358,6 @@ func (t Table) inCookies(all *reading, found *Route, account string) *Route {
 	return nil
 }
 
-// reads reports whether both routes read fields of the same names.
 func (r *Route) reads(other *Route) bool {
 	return r.account.last() == other.account.last() && r.password.last() == other.password.last()
 }

@@ -60,7 +60,6 @@ func beginsObject(body []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n"), []byte("{"))
 }
 
-// member returns the text at the pointer.
 func (l locator) member(top map[string]any) (text string, ok bool, err error) {
 	at := top
 	for i, want := range l.pointer {
@@ -106,7 +105,6 @@ func (r *Route) spoilJSON(_ *http.Request, body []byte, password string) []byte 
 	return spoiled
 }
 
-// follow returns the value at a pointer in a decoded JSON document.
 func follow(top any, pointer []string) (any, bool) {
 	for _, key := range pointer {
 		object, ok := top.(map[string]any)

@@ -40,7 +40,6 @@ type locator struct {
 	pointer []string // of JSON
 }
 
-// at describes the locator to users.
 func (l locator) at() string {
 	switch l.kind {
 	case basic:
@@ -161,7 +160,6 @@ func (t Table) unread(r *http.Request, body []byte, found *Route, account string
 		at.account.name, at.password.name)
 }
 
-// last returns the innermost name of the locator.
 func (l locator) last() string {
 	if l.kind == object {
 		return l.pointer[len(l.pointer)-1]
@@ -244,7 +242,6 @@ func (t Table) offers(method string) bool {
 	return false
 }
 
-// reads reports whether a body has the type that the locator reads.
 func (l locator) reads(r *http.Request) bool {
 	switch kind := mediaType(r); l.kind {
 	case form, param:

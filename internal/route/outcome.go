@@ -26,7 +26,6 @@ const (
 	Abandoned
 )
 
-// A rule maps responses to verdicts.
 type rule struct {
 	success, failure, abandoned []condition
 }
@@ -174,7 +173,6 @@ var (
 	markup    = regexp.MustCompile(`<[^>]*>`)
 )
 
-// A condition is one property of a response.
 type condition struct {
 	not     bool
 	what    string // status, location, cookie, cleared, body, match, json, never
@@ -275,7 +273,6 @@ func (c *condition) finds(a *Answer) bool {
 	return ok && fmt.Sprint(got) == fmt.Sprint(want)
 }
 
-// location compares the path and the query of a redirect.
 func (c *condition) location(a *Answer) bool {
 	to, err := url.Parse(a.Header.Get("Location"))
 	switch {

@@ -188,7 +188,6 @@ func (p path) is(folded string) bool {
 		!p.folder && (pageOf(folded) == p.page || pageOf(extension.ReplaceAllString(folded, "")) == p.page)
 }
 
-// pageOf removes the name of a folder's index page.
 func pageOf(s string) string { return index.ReplaceAllString(s, "") }
 
 const (

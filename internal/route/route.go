@@ -20,7 +20,7 @@ type Spec struct {
 	// Name names the route and its counters, which routes with the same name share. "login" shares those of the login
 	// endpoint.
 	Name string
-	// Path is a single path, or ends in /* for a folder with everything below. Paths below a single path count as a
+	// Path is a single path, or ends in /* for a folder: itself and everything below. Paths below a single path count as a
 	// folder.
 	Path string
 	// Methods are the methods of a login; empty: POST; ANY: all; GET includes HEAD. On a single path other methods are
@@ -85,7 +85,6 @@ func Compile(s Spec) (*Route, error) {
 	return r, errors.Join(errs[:]...)
 }
 
-// exceptions parses Passes.
 func (r *Route) exceptions(written []string) error {
 	for _, one := range written {
 		l, err := parseLocator(one)

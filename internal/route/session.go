@@ -69,7 +69,6 @@ func (r *Route) Renews(req *http.Request) bool {
 	})
 }
 
-// A question is the probes about one attempt.
 type question struct {
 	*Route
 	req   *http.Request
@@ -115,7 +114,6 @@ func (q question) byPage() (Basis, error) {
 // pathSession matches a session in a path: /login;jsessionid=1.
 var pathSession = regexp.MustCompile(`;[^/]*$`)
 
-// byForm probes the login page.
 func (q question) byForm() (Basis, error) {
 	for _, get := range q.gets() {
 		a, err := q.ask(get.Request, nil)
@@ -235,7 +233,6 @@ func (q question) withoutHeader() (Basis, error) {
 	return OnAddress, nil
 }
 
-// A look is a GET of a page.
 type look struct {
 	*http.Request
 	asSent bool
@@ -357,7 +354,6 @@ func leadsTo(a Answer, path string) bool {
 	return strings.HasSuffix(strings.TrimRight(whither(a), "/"), strings.TrimRight(path, "/"))
 }
 
-// A signedInRule is a parsed Spec.SignedIn.
 type signedInRule struct {
 	never      bool // the app checks every password
 	page       string

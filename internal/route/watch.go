@@ -48,7 +48,6 @@ func watch(from io.Reader, through splitter) *watched {
 	return &watched{from: from, through: through, space: make([]byte, 8*longestName)}
 }
 
-// watches rejects a field that one of the routes reads.
 func (t Table) watches(name string) error {
 	for _, one := range t {
 		for _, l := range []locator{one.account, one.password} {
@@ -84,7 +83,6 @@ type splitter interface {
 	feed(b []byte, last bool) (n int, err error)
 }
 
-// A watched reads through a splitter.
 type watched struct {
 	from    io.Reader
 	through splitter
@@ -112,7 +110,6 @@ func (w *watched) Read(into []byte) (int, error) {
 	return 0, w.err
 }
 
-// fill reads more and scans it.
 func (w *watched) fill() {
 	kept := copy(w.space, w.held)
 	n, err := w.from.Read(w.space[kept:])
@@ -136,7 +133,6 @@ var (
 // longestName is the maximum length of a field's name or of a part's headers, in bytes.
 const longestName = 4 << 10
 
-// A pairs scans a form of type application/x-www-form-urlencoded.
 type pairs struct {
 	name    func(name string) error
 	value   func(piece string) error
@@ -226,7 +222,6 @@ func (s *sieve) see(names []string, far bool) error {
 
 var errLarge = refuse("Send the login in a small form.")
 
-// name scans the name of a field, which may be JSON, like its value.
 func (s *sieve) name(name string) error {
 	if err := s.table.watches(name); err != nil {
 		return err
@@ -239,7 +234,6 @@ func (s *sieve) name(name string) error {
 	return s.see([]string{name}, false)
 }
 
-// value scans the next piece of a value.
 func (s *sieve) value(piece []byte) error {
 	if s.inner.feed(piece); s.inner.wide && s.odd == nil {
 		s.odd = new(mentions) // the rest of it reaches feed as well
@@ -363,7 +357,6 @@ func (j *jsonNamer) feed(text []byte) {
 	}
 }
 
-// isMark reports whether c is a byte of a BOM.
 func isMark(c byte) bool { return strings.IndexByte("\xef\xbb\xbf\xff\xfe", c) >= 0 }
 
 func (j *jsonNamer) inString(c byte) {

@@ -41,7 +41,6 @@ func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
 	return offer, nil
 }
 
-// splice replaces each range by a text; the ranges are in order.
 func splice(body []byte, at [][2]int, text string) []byte {
 	var escaped bytes.Buffer
 	_ = xml.EscapeText(&escaped, []byte(text)) // a Buffer does not fail
@@ -51,7 +50,6 @@ func splice(body []byte, at [][2]int, text string) []byte {
 	return body
 }
 
-// A call is a method and its parameters.
 type call struct {
 	method string
 	params []element // each a value
@@ -83,7 +81,6 @@ func position(method string) (at int, known bool) {
 	return 0, false
 }
 
-// offer returns the account and the password in a call; nil if there are none.
 func (c call) offer() (account, password *element, err error) {
 	at, known := position(c.method)
 	switch {
@@ -195,7 +192,6 @@ func (e *element) valid() bool {
 
 var scalars = []string{"string", "int", "i4", "boolean", "double", "dateTime.iso8601", "base64"}
 
-// array returns the values of an array.
 func (e *element) array() (values []element, ok bool) {
 	if !e.is("value", "array") || !e.children[0].is("array", "data") {
 		return nil, false
@@ -243,7 +239,6 @@ func parseXML(body []byte) (top element, err error) {
 // deepest is the maximum nesting of elements; that of a post is 20.
 const deepest = 64
 
-// readElements reads the content of an element, up to its end.
 func readElements(d *xml.Decoder, before, depth int) (e element, err error) {
 	if depth > deepest {
 		return e, errForm
@@ -278,7 +273,6 @@ func readElements(d *xml.Decoder, before, depth int) (e element, err error) {
 // holders are the elements without text.
 var holders = []string{"methodCall", "params", "param", "struct", "member", "array", "data"}
 
-// mixed returns an error if an element holds both elements and text.
 func (e *element) mixed() error {
 	if len(e.children) > 0 && trimmed(e.text) != "" {
 		return errForm

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// A refusal is the reason for a 400 response.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

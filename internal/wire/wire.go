@@ -43,7 +43,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Refused returns the number of requests that Handler has rejected since the start.
 func (l *Listener) Refused() uint64 { return l.refused.Load() }
 
-// AllowHTTP2 accepts cleartext HTTP/2 with prior knowledge, as proxies use it. Call it before the server serves.
+// AllowHTTP2 accepts cleartext HTTP/2 with prior knowledge, which a proxy in front may use. Call it before the server
+// serves.
 //
 // A connection has at most 100 concurrent requests. A client that begins and cancels requests (rapid reset,
 // CVE-2023-44487) gets no more handlers: net/http starts one when another returns, and ends the connection at 400

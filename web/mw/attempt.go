@@ -16,7 +16,6 @@ import (
 	"authguard/web/client"
 )
 
-// An attempt is one request on its way to the handler and back.
 type attempt struct {
 	*door
 	client   client.Client
@@ -140,7 +139,6 @@ var errSignedIn = &route.Refusal{
 	Status: http.StatusConflict, Text: "You are already signed in. Sign out first, and then sign in again. The password was not checked.",
 }
 
-// asks returns the attempt without password tag, solution and verification code.
 func (a *attempt) asks() guard.Attempt {
 	return guard.Attempt{
 		Account: a.account, Address: a.client.Address, Devices: client.Devices(a.request),
@@ -295,7 +293,6 @@ func Decision(r *http.Request) (d guard.Decision, ok bool) {
 	return a.decision, true
 }
 
-// media serves the image or the audio of a challenge.
 func (d *door) media(w http.ResponseWriter, r *http.Request) bool {
 	name, ext, ok := strings.Cut(r.URL.Query().Get(mediaField), ".")
 	if !ok {
@@ -316,8 +313,6 @@ func (d *door) media(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// mediaField is the query parameter of a challenge's media.
 const mediaField = "authguard_media"
 
-// retryLater is the delay after a short overload.
 const retryLater = time.Second

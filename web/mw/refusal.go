@@ -108,7 +108,6 @@ func (a *attempt) stopped(w http.ResponseWriter) {
 
 const tooMany = "Too many attempts: wait before the next one"
 
-// challenge is 403 with a challenge.
 func (a *attempt) challenge(w http.ResponseWriter) {
 	issued, err := a.guard.Issue(a.request.Context(), a.asks(), a.decision)
 	if err != nil {

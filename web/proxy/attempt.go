@@ -20,7 +20,6 @@ import (
 	"authguard/web/client"
 )
 
-// A visit is one request on its way to the app and back.
 type visit struct {
 	proxy  *Proxy
 	app    *app
@@ -122,7 +121,6 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 
 var tooLarge = &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "This form is too large."}
 
-// restore makes the form the request's body again.
 func (f *form) restore(r *http.Request) {
 	f.Restore(r)
 	if f.sealed {
@@ -173,7 +171,6 @@ func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offe
 	v.pass(w, r)
 }
 
-// asks returns the attempt of one credential.
 func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	a := guard.Attempt{
 		Account: c.Account, Address: v.client.Address, Devices: client.Devices(r), Forwarded: v.client.Forwarded,
@@ -291,7 +288,6 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	v.down(w, r, err)
 }
 
-// settle settles all attempts with one outcome, once.
 func (v *visit) settle(o guard.Outcome) {
 	if v.settled {
 		return

@@ -130,7 +130,6 @@ func wantsPage(r *http.Request) bool {
 	return !web.WantsJSON(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
 }
 
-// stopped answers an attempt that the guard stopped.
 func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credential, d guard.Decision, err error) {
 	if d.Reasons.Has(guard.BadAccountName) {
 		v.invalid(w, r, web.Unusable(http.StatusBadRequest, "problem.bad-name"))
@@ -159,7 +158,6 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
 }
 
-// sealed returns the form for our page; empty if there is none.
 func (v *visit) sealed(r *http.Request) string {
 	if len(v.sent.Body) == 0 {
 		return ""
@@ -238,7 +236,6 @@ func (v *visit) invalid(w http.ResponseWriter, r *http.Request, p web.Problem) {
 	})
 }
 
-// down answers for an app that does not respond.
 func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
 	web.SetHeaders(w.Header())
 	p := web.Problem{Type: "about:blank", Title: "The app behind this proxy is not responding", Status: http.StatusBadGateway, RetryAfter: 5}

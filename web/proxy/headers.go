@@ -145,7 +145,6 @@ func withoutOurs(h http.Header) {
 	}
 }
 
-// keepCookies keeps the parts of the Cookie headers that keep returns true for, as received.
 func keepCookies(h http.Header, keep func(part string) bool) {
 	var kept []string
 	for _, line := range h["Cookie"] {
@@ -170,7 +169,6 @@ func hasOurs(line string) bool {
 	return false
 }
 
-// isOurs judges one part of a Cookie header.
 func isOurs(part string) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
 	return client.Ours(name)

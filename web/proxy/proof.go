@@ -103,7 +103,6 @@ var cookieJoined = strings.NewReplacer(".", "_", " ", "_") // as PHP reads names
 
 func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSpace(text)) }
 
-// enter adds an attempt; nil if it has no cookies.
 func (r *rivals) enter(account string, cookies []string) *rival {
 	if len(cookies) == 0 {
 		return nil
@@ -125,7 +124,6 @@ func (r *rivals) enter(account string, cookies []string) *rival {
 	return one
 }
 
-// judge records whether the app's response to an attempt is a success.
 func (r *rivals) judge(one *rival, success bool) {
 	if one == nil {
 		return
@@ -138,7 +136,6 @@ func (r *rivals) judge(one *rival, success bool) {
 	}
 }
 
-// others returns the rivals with other accounts.
 func (r *rivals) others(one *rival) (all []*rival) {
 	for _, key := range one.sessions {
 		for _, other := range r.session[key] {

@@ -2,8 +2,8 @@
 // untouched. A guarded request goes this way:
 //
 //   - ServeHTTP (proxy.go) finds the routes of the path, as the app may read it.
-//   - attempt (attempt.go) reads the request, begins the attempt, forwards the request to the app, and settles by the
-//     app's response.
+//   - guarded (attempt.go) reads the request, begins its attempts, forwards it to the app, and settles by the app's
+//     response.
 //   - A page of ours (gate.go) answers stopped requests and keeps the user's form. It also answers requests that two
 //     parsers could read differently.
 //
@@ -82,7 +82,6 @@ type Proxy struct {
 	rivals *rivals
 }
 
-// An app is an App with its transport.
 type app struct {
 	App
 	transport *transport
@@ -127,7 +126,6 @@ func (p *Proxy) put(one *app) {
 	}
 }
 
-// ownPaths serves challenge media, static files and the verification code page.
 func (p *Proxy) ownPaths() http.Handler {
 	e := web.NewEcho(p.Origin, p.Look, p.Log)
 	web.Media(e, p.Challenges)
@@ -175,8 +173,8 @@ func (a *app) stream(w http.ResponseWriter, r *http.Request) {
 	a.forward.ServeHTTP(&patientWriter{w, patience{set: control.SetWriteDeadline, shared: shared}}, r)
 }
 
-// idle is how long a client may take for the next bytes of a stream. Deadlines are renewed only after renewal: a new
-// one per write costs more than the write.
+// idle is how long a client may take for the next bytes of a stream. A deadline is set anew only once it is older than
+// renewal: one per write costs more than the write.
 const (
 	idle    = 90 * time.Second
 	renewal = time.Second

@@ -18,7 +18,7 @@ import (
 
 // A transport is http.Transport, except for small bodies. Those need a connection of their own anyway (CL.0,
 // headers.go). Without the two goroutines and the buffers of http.Transport they cost half. A small body is read
-// completely before the connection to the app, and sent together with the request's headers.
+// completely before the transport connects to the app, and sent together with the request's headers.
 type transport struct {
 	*http.Transport
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
