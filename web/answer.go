@@ -21,15 +21,13 @@ import (
 // A Problem is an error response (RFC 9457). Type is a bare word from the API contract. Handlers return a Problem as
 // their error; the client gets JSON or a page, as it prefers.
 type Problem struct {
-	Type      string               `json:"type"`
-	Title     string               `json:"title"`
-	Status    int                  `json:"status"`
-	Detail    string               `json:"detail,omitempty"`
-	Challenge *challenge.Challenge `json:"challenge,omitempty"`
-	// RetryAfter is in whole seconds, as in the header.
-	RetryAfter int `json:"retry_after,omitempty"`
-	// Login is the URL of the login page that leads back to the requested page.
-	Login string `json:"login,omitempty"`
+	Type       string               `json:"type"`
+	Title      string               `json:"title"`
+	Status     int                  `json:"status"`
+	Detail     string               `json:"detail,omitempty"`
+	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
+	RetryAfter int                  `json:"retry_after,omitempty"` // in whole seconds, as in the header
+	Login      string               `json:"login,omitempty"`       // the login page that leads back to the requested page
 
 	key    string // of Detail's text, which is its English; empty: not translated
 	values []string

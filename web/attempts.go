@@ -20,16 +20,13 @@ import (
 
 // An API is the decision API: a back end asks for a decision, checks the password itself and reports the outcome.
 type API struct {
-	Guard *guard.Guard
-	// Settled records which tickets were used.
-	Settled challenge.Spent
-	// Tokens authenticate callers; only tokens of Realm are accepted.
-	Tokens *Tokens
-	Realm  string
+	Guard   *guard.Guard
+	Settled challenge.Spent // tickets that were used
+	Tokens  *Tokens         // of callers; only tokens of Realm are accepted
+	Realm   string
 	// Media renders challenges for callers that request them inline.
-	Media func(ctx context.Context, id, ext string) (challenge.Media, error)
-	// Identity builds client fingerprints from the headers that callers pass on; nil: none.
-	Identity *client.Identity
+	Media    func(ctx context.Context, id, ext string) (challenge.Media, error)
+	Identity *client.Identity // fingerprints from the headers that callers pass on; nil: none
 	// Later calls f after a delay; default time.AfterFunc.
 	Later func(after time.Duration, f func())
 }

@@ -42,14 +42,12 @@ func asksForAnother(path string) bool {
 
 // A wanted is the original request as the gateway describes it. The zero wanted describes none.
 type wanted struct {
-	host   string // as received, with its port
-	uri    string // path and query as received; empty: unknown
-	method string // empty: unknown
-	secure bool
-	// handsOn: the gateway passes our response on to its client unchanged.
-	handsOn bool
-	// elsewhere: the gateway called another host than the requested one, as Traefik does.
-	elsewhere bool
+	host      string // as received, with its port
+	uri       string // path and query as received; empty: unknown
+	method    string // empty: unknown
+	secure    bool
+	handsOn   bool // the gateway passes our response on to its client unchanged
+	elsewhere bool // the gateway called another host than the requested one, as Traefik does
 }
 
 // want reads the original request. It trusts configured proxies only (R9), and none that sends two versions: such a

@@ -29,37 +29,24 @@ type Login struct {
 	Edge      *Edge
 	Passwords *Passwords
 	Sessions  *Sessions
-	// Door is the integration's name in events and metrics.
-	Door string
-	// Directory is where the accounts are kept; empty: the site's directory.
-	Directory string
-	// Hold is the longest wait of an early attempt on a timer (R15), in nanoseconds.
-	Hold   *atomic.Int64
-	Secure CookieSecurity // of device cookies
-	// Storage reports whether sessions can be written; nil: always.
-	Storage Storage
-	// Origin is the public origin of the login page; empty: the request's host.
-	Origin string
-	// Access holds the rules of forward auth; nil: none.
-	Access *atomic.Pointer[access.Rules]
-	// Control manages accounts for the pages at /account; nil: there are none.
-	Control *control.Control
-	// Notices sends emails about logins from unknown clients; nil: none.
-	Notices *notices.Mailer
+	Door      string                        // the integration's name in events and metrics
+	Directory string                        // where the accounts are kept; empty: the site's directory
+	Hold      *atomic.Int64                 // longest wait of an early attempt on a timer (R15), in nanoseconds
+	Secure    CookieSecurity                // of device cookies
+	Storage   Storage                       // nil: sessions can always be written
+	Origin    string                        // the public origin of the login page; empty: the request's host
+	Access    *atomic.Pointer[access.Rules] // rules of forward auth; nil: none
+	Control   *control.Control              // for the pages at /account; nil: there are none
+	Notices   *notices.Mailer               // emails about logins from unknown clients; nil: none
 	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
 	// not configured.
-	AskCode func(guard.Pass)
-	// Remote is the external CAPTCHA provider; nil: none.
-	Remote *remote.Provider
-	// Identity builds client fingerprints; nil: none.
-	Identity *client.Identity
-	// Admin restricts this endpoint to administrators.
-	Admin bool
-	// Second is MFA; nil: none.
-	Second *Second
-	// Look is the look of the pages; nil: that of the admin console.
-	Look *Look
-	Log  *slog.Logger
+	AskCode  func(guard.Pass)
+	Remote   *remote.Provider // external CAPTCHA provider; nil: none
+	Identity *client.Identity // client fingerprints; nil: none
+	Admin    bool             // only administrators may sign in here
+	Second   *Second          // MFA; nil: none
+	Look     *Look            // of the pages; nil: that of the admin console
+	Log      *slog.Logger
 
 	pages pages.LoginPages
 }

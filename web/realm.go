@@ -12,14 +12,10 @@ import (
 // Realms passes each request to its realm, found by the decision API's bearer token, then the host, then the path of
 // the app behind the proxy. All other requests go to Otherwise. It is immutable and safe for concurrent use.
 type Realms struct {
-	// Edge knows the trusted proxies.
-	Edge *Edge
-	// Tokens are those of all realms.
-	Tokens *Tokens
-	// Otherwise is the default realm.
-	Otherwise Claim
-	// Claims are the other realms. No host or path may be in two of them.
-	Claims []Claim
+	Edge      *Edge   // knows the trusted proxies
+	Tokens    *Tokens // of all realms
+	Otherwise Claim   // the default realm
+	Claims    []Claim // the other realms; no host or path may be in two of them
 }
 
 // A Claim is the hosts, paths and handler of one realm.
@@ -28,8 +24,7 @@ type Claim struct {
 	Hosts   []string // names, and patterns such as *.example.org
 	Paths   route.Paths
 	Handler http.Handler
-	// Leaving marks a removed realm: its pending attempts can still be settled.
-	Leaving bool
+	Leaving bool // a removed realm: its pending attempts can still be settled
 }
 
 // ServeHTTP passes a request to its realm.

@@ -26,12 +26,10 @@ type Sessions struct {
 
 // SessionConfig configures NewSessions.
 type SessionConfig struct {
-	Store  scs.CtxStore
-	Source accounts.Source
-	// Door names the login endpoint; it is part of the cookie's name.
-	Door string
-	// Lifetime is the longest duration of a session, used or not.
-	Lifetime time.Duration
+	Store    scs.CtxStore
+	Source   accounts.Source
+	Door     string        // the login endpoint; part of the cookie's name
+	Lifetime time.Duration // the longest duration of a session, used or not
 	// Idle ends an unused session; 0: never. Unless 0, Used is called for each use.
 	Idle time.Duration
 	Used func(ctx context.Context, token string) error
@@ -92,10 +90,8 @@ func (s *Sessions) token(c echo.Context) (token string, secure bool) {
 // A Session is one signed-in browser.
 type Session struct {
 	Account accounts.Login
-	// CSRF is the token in the forms of this session.
-	CSRF string
-	// ID identifies the session in sessions.Store.Of.
-	ID string
+	CSRF    string // the token in the forms of this session
+	ID      string // in sessions.Store.Of
 	// Proved is when the user last authenticated; Second reports whether that included more than a password.
 	Proved time.Time
 	Second bool

@@ -44,11 +44,9 @@ func (f *Finder) Set(proxies []netip.Prefix, header string) {
 
 // A Client is the sender of a request.
 type Client struct {
-	Address netip.Addr
-	// Forwarded: the peer is no configured proxy, but sent a forwarding header.
-	Forwarded bool
-	// Secure: the request reached the server, or a trusted proxy, over TLS.
-	Secure bool
+	Address   netip.Addr
+	Forwarded bool // the peer is no configured proxy, but sent a forwarding header
+	Secure    bool // the request reached the server, or a trusted proxy, over TLS
 }
 
 // Client returns the TCP peer unless that is a configured proxy; then the right-most hop that is not one. At an

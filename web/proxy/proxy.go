@@ -38,30 +38,20 @@ func BaseOf(realm string) string { return Base + "/~" + realm }
 
 // Config configures a Proxy.
 type Config struct {
-	// Base is the prefix of our paths, such as BaseOf of a realm; default Base.
-	Base string
-	Edge *web.Edge
-	// Guard returns the guard with a route's counters, by the route's name.
-	Guard func(name string) *guard.Guard
-	// Login serves the page about verification codes; its own form is not served.
-	Login      *web.Login
+	Base       string // prefix of our paths, such as BaseOf of a realm; default Base
+	Edge       *web.Edge
+	Guard      func(name string) *guard.Guard // with a route's counters, by the route's name
+	Login      *web.Login                     // for the verification code page; its own form is not served
 	Challenges *challenge.Desk
-	// Remote is the external CAPTCHA provider; nil: none.
-	Remote *remote.Provider
-	// Hold is the longest wait of an early attempt on a timer (R15), in nanoseconds.
-	Hold   *atomic.Int64
-	Secure web.CookieSecurity // of cookies
-	// Identity builds client fingerprints; nil: none.
-	Identity *client.Identity
-	// Look is the look of our pages; nil: authguard's own.
-	Look *web.Look
-	// Origin is the public origin; empty: the request's host.
-	Origin string
-	// Secret seals forms: at least 16 bytes, the same on every node.
-	Secret []byte
-	// Now is the clock of sealed forms; default time.Now.
-	Now func() time.Time
-	Log *slog.Logger
+	Remote     *remote.Provider   // external CAPTCHA provider; nil: none
+	Hold       *atomic.Int64      // longest wait of an early attempt on a timer (R15), in nanoseconds
+	Secure     web.CookieSecurity // of cookies
+	Identity   *client.Identity   // client fingerprints; nil: none
+	Look       *web.Look          // of our pages; nil: authguard's own
+	Origin     string             // the public origin; empty: the request's host
+	Secret     []byte             // seals forms: at least 16 bytes, the same on every node
+	Now        func() time.Time   // clock of sealed forms; default time.Now
+	Log        *slog.Logger
 }
 
 // An App is the app behind a Proxy.
