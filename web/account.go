@@ -131,8 +131,8 @@ func (l *Login) done(c echo.Context, what string, err error) error {
 	return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/account?done="+what)
 }
 
-// endSession is POST /account/sessions/end. Like endOthers and forget, it needs no password: users do it in a hurry,
-// and an attacker with the session cannot lock out a user who has the password.
+// endSession is POST /account/sessions/end. Like endOthers and forget, it needs no password: users do it in a hurry. An
+// attacker with the session cannot lock out a user who has the password.
 func (l *Login) endSession(c echo.Context, s *Session) error {
 	f, err := l.ownForm(c, s, "id")
 	if err != nil {

@@ -177,9 +177,9 @@ func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict,
 	return w, who, need.Meets(who != nil, groups), err
 }
 
-// verify is GET /auth/verify, which gateways call before they pass a request on: 200 with the account's name, email
-// address and groups, or 401, or 403. A gateway that passes our response on to its client (it sends X-Forwarded-Uri, as
-// Caddy and Traefik do) gets 303 to the login page for a browser.
+// verify is GET /auth/verify, which gateways call before they pass a request on. It answers 200 with the account's
+// name, email address and groups, or 401, or 403. Some gateways pass our response on to their client: they send
+// X-Forwarded-Uri, as Caddy and Traefik do. They get 303 to the login page for a browser.
 func (l *Login) verify(c echo.Context) error {
 	w, who, v, err := l.admit(c)
 	if err != nil || v != access.Granted {
@@ -322,8 +322,8 @@ func (l *Login) isOrigin(host string) bool {
 	return strings.EqualFold(host, origin)
 }
 
-// next returns the target after the login: a local path, or a URL with the origin's scheme and port at the origin or at
-// a host of the session's domain. Any other target becomes "/" (open redirect).
+// next returns the target after the login: a local path, or a URL at the origin or at a host of the session's domain,
+// with the origin's scheme and port. Any other target becomes "/" (open redirect).
 func (l *Login) next(next string) string {
 	scheme, host, uri := cutURL(next)
 	own, origin, _ := cutURL(l.Origin)

@@ -33,8 +33,8 @@ func (l *Login) CodeRoutes(e *echo.Echo) {
 	e.POST("/login/code", l.askCode)
 }
 
-// strictTransport sets HSTS (RFC 6797) for TLS clients, for this host and half a year: an attacker on the network reads
-// and redirects the first plain request.
+// strictTransport sets HSTS (RFC 6797) for TLS clients, for this host and half a year. Otherwise an attacker on the
+// network reads and redirects the first plain request.
 func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.Of(client) {

@@ -9,7 +9,7 @@ import (
 	"authguard/web/client"
 )
 
-// Realms passes each request to its realm, found by the decision API's bearer token, then the host, then the path of
+// Realms passes each request to its realm. It looks at the decision API's bearer token, then the host, then the path of
 // the app behind the proxy. All other requests go to Otherwise. It is immutable and safe for concurrent use.
 type Realms struct {
 	Edge      *Edge   // knows the trusted proxies

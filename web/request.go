@@ -102,9 +102,9 @@ func recovered(log *slog.Logger) echo.MiddlewareFunc {
 const MaxBody = 16 << 10
 
 // ReadJSON decodes a body of one JSON object, at most limit bytes, into a struct. All integrations use it.
-// encoding/json takes the last of two equal names and folds case: "ADDRESS" and "addre\u017fs" (with a long s) are an
-// address to it, but not to a proxy in front (R11). Unknown names are errors, too: a misspelled "until" must not become
-// a permanent block. The error is a Problem.
+// encoding/json takes the last of two equal names and folds case. To it "ADDRESS" and "addre\u017fs" (with a long s)
+// are an address, but not to a proxy in front (R11). Unknown names are errors, too: a misspelled "until" must not
+// become a permanent block. The error is a Problem.
 func ReadJSON(c echo.Context, limit int64, into any) error {
 	body, err := readBody(c, limit)
 	if err != nil {

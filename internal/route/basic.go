@@ -36,7 +36,7 @@ func readBasic(req *http.Request) (Offer, error) {
 	}}, nil
 }
 
-// mayBeBasic matches headers that some app may read as Basic: Django REST framework and others split at any white
+// mayBeBasic matches headers that some app may read as Basic. Django REST framework and others split at any white
 // space, some servers at commas, and a pattern without ^ finds the scheme anywhere.
 var mayBeBasic = regexp.MustCompile(`(?i)(^|[\s,;\x{85}\x{a0}\x{fffd}])basic$|basic[^\w+/=.~"-]`)
 

@@ -49,8 +49,8 @@ func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 // 1,000; others reject the request.
 const mostFields = 200
 
-// usual is an error for a login that an app may read differently: with too many fields, in a form without POST, or with
-// a field that overrides the method.
+// usual is an error for a login that an app may read differently. It has too many fields, is a form without POST, or
+// overrides the method in a field.
 func (r *Route) usual(req *http.Request, fields []field) error {
 	query := queryFields(req.URL.RawQuery)
 	if len(fields) > mostFields || len(query) > mostFields {

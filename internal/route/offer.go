@@ -204,8 +204,8 @@ func (r *Route) named(all []Credential) error {
 	return nil
 }
 
-// sane rejects requests that no browser sends to a login: an encoded body, a method that the app may read as POST, or a
-// page request with a body or a password.
+// sane rejects what no browser sends to a login: an encoded body, a method that the app may read as POST, a page
+// request with a body or a password.
 func (t Table) sane(r *http.Request, body []byte) (at *Route, err error) {
 	for _, one := range t {
 		if len(body) > 0 && foreign(r) && one.account.kind != basic {

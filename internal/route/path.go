@@ -125,7 +125,7 @@ func (all Paths) At(escaped string) (longest int, where Place) {
 	return longest, where
 }
 
-// match reports whether a request is for this path, or below it: Apache with MultiViews runs signin.php for /signin/x,
+// match reports whether a request is for this path, or below it. Apache with MultiViews runs signin.php for /signin/x,
 // and many apps serve /signin there. plain is the path if all servers read it alike; otherwise readings are all
 // possible ones.
 func (p path) match(plain string, readings []string) (where Place, below bool) {

@@ -55,7 +55,7 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 	return q.byPassword()
 }
 
-// Proves probes, after a success, whether a made-up password succeeds as well: then another field, a header, or a text
+// Proves probes, after a success, whether a made-up password succeeds as well. Then another field, a header, or a text
 // on every page caused the success. Only OnPassword proves the password. A single-use token leads to OnPassword.
 func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
 	return question{Route: r, req: req, body: body, offer: offer, ask: ask}.byPassword()
@@ -78,7 +78,7 @@ type question struct {
 }
 
 // byPage probes the page of Spec.SignedIn. Only a response equal to that of an anonymous client proves that the client
-// is signed out: an app may answer 404 to ?format=xml, or to a header.
+// is signed out. An app may answer 404 to ?format=xml, or to a header.
 func (q question) byPage() (Basis, error) {
 	var answers []Answer
 	var open *http.Request

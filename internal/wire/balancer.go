@@ -12,7 +12,7 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// SetBalancers sets the peers that must send a PROXY protocol header (version 1 or 2): without it, all clients behind a
+// SetBalancers sets the peers that must send a PROXY protocol header (version 1 or 2). Without it, all clients behind a
 // load balancer would share its address. From other peers such a header is invalid HTTP and rejected. Accepted
 // connections keep the previous setting. It may be called at any time.
 func (l *Listener) SetBalancers(peers []netip.Prefix) {

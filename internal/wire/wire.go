@@ -47,7 +47,7 @@ func (l *Listener) Refused() uint64 { return l.refused.Load() }
 // serves.
 //
 // A connection has at most 100 concurrent requests. A client that begins and cancels requests (rapid reset,
-// CVE-2023-44487) gets no more handlers: net/http starts one when another returns, and ends the connection at 400
+// CVE-2023-44487) gets no more handlers. net/http starts one when another returns, and ends the connection at 400
 // waiting requests. Endless headers (CVE-2023-45288) end at the server's MaxHeaderBytes.
 func AllowHTTP2(s *http.Server) {
 	s.Protocols = new(http.Protocols)

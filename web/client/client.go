@@ -1,6 +1,6 @@
-// Package client identifies the sender of a request: its IP address behind trusted proxies (R9), whether it used TLS,
-// its device cookies, signed by a [guard.Guard] (R14), and its fingerprint. All integrations use it. It depends on
-// net/http only.
+// Package client identifies the sender of a request: its IP address behind trusted proxies (R9), its fingerprint and
+// whether it used TLS. It also reads the device cookies that a [guard.Guard] has signed (R14). All integrations use it.
+// It needs no web framework.
 package client
 
 import (

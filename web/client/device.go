@@ -9,8 +9,8 @@ import (
 	"authguard/guard"
 )
 
-// HostOnly is the prefix of Secure cookies for one host. Browsers accept them from that host over TLS only, so neither
-// a subdomain nor an attacker on a plain connection can plant one (RFC 6265bis, section 4.1.3.2).
+// HostOnly is the prefix of Secure cookies for one host. Browsers accept them from that host over TLS only (RFC
+// 6265bis, section 4.1.3.2). Neither a subdomain nor an attacker on a plain connection can plant one.
 const HostOnly = "__Host-"
 
 // SecureOnly is the prefix of Secure cookies for several hosts.
@@ -39,7 +39,7 @@ func isDevice(name string) bool {
 }
 
 // SetDevice sets the device cookie for an account. Beyond guard.MaxDevices it expires the oldest, which browsers send
-// first (RFC 6265, section 5.4), but at most mostExpired per response: a sibling host can plant any number.
+// first (RFC 6265, section 5.4). One response expires at most mostExpired: a sibling host can plant any number.
 func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Duration, secure bool) {
 	if value == "" {
 		return
