@@ -20,8 +20,8 @@ import (
 	"authguard/web/pages"
 )
 
-// accountRoutes adds what people do with their own accounts, and the answer to a letter
-// about a login: whoever has that need not be able to sign in.
+// accountRoutes adds the pages of a user's own account. The link in an email about a login works without a session: its
+// recipient may be unable to sign in.
 func (l *Login) accountRoutes(e *echo.Echo) {
 	e.GET("/account", l.own(l.accountPage))
 	e.POST("/account/sessions/end", l.own(l.endSession))
@@ -37,10 +37,9 @@ func (l *Login) accountRoutes(e *echo.Echo) {
 	}
 }
 
-// An ownHandler answers the person of a session.
 type ownHandler func(c echo.Context, s *Session) error
 
-// signedIn lets in who is signed in, and sends others to the login page.
+// signedIn calls h for signed-in users and redirects others to the login page.
 func (l *Login) signedIn(h ownHandler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		session, err := l.Sessions.Get(c)
@@ -54,7 +53,7 @@ func (l *Login) signedIn(h ownHandler) echo.HandlerFunc {
 	}
 }
 
-// signInFirst sends somebody without a session to the login page.
+// signInFirst answers a request without a session: 401 for JSON, otherwise a redirect to the login page.
 func signInFirst(c echo.Context) error {
 	if WantsJSON(c.Request()) {
 		p := refusal(http.StatusUnauthorized, "problem.login")
@@ -68,7 +67,7 @@ func signInFirst(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+to)
 }
 
-// own is signedIn for those who need not choose another password first.
+// own is signedIn for users who do not have to change a temporary password first.
 func (l *Login) own(h ownHandler) echo.HandlerFunc {
 	return l.signedIn(func(c echo.Context, s *Session) error {
 		if s.held() {
@@ -78,8 +77,8 @@ func (l *Login) own(h ownHandler) echo.HandlerFunc {
 	})
 }
 
-// notAdmin is for those who are no administrators: the places of those are known to the
-// administration, where they show more than a password.
+// notAdmin rejects administrators with 403: their known clients belong to the admin console, which requires more than a
+// password.
 func (l *Login) notAdmin(h ownHandler) ownHandler {
 	return func(c echo.Context, s *Session) error {
 		if s.Account.Role == accounts.Admin {
@@ -89,8 +88,8 @@ func (l *Login) notAdmin(h ownHandler) ownHandler {
 	}
 }
 
-// ownPassword is for those whose password is replaced here: not where another program
-// keeps it, and not administrators, who show more than the password first.
+// ownPassword gives 404 if another program keeps the password, and to administrators, who change theirs in the admin
+// console.
 func (l *Login) ownPassword(h ownHandler) ownHandler {
 	return func(c echo.Context, s *Session) error {
 		if !l.replaces() || s.Account.Role == accounts.Admin {
@@ -100,13 +99,11 @@ func (l *Login) ownPassword(h ownHandler) ownHandler {
 	}
 }
 
-// replaces reports whether passwords are kept here.
 func (l *Login) replaces() bool {
 	_, ours := l.Passwords.Source.(Upgrader)
 	return ours
 }
 
-// accountPage is GET /account.
 func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 	from := l.Edge.Client(c.Request())
 	v := pages.AccountView{
@@ -123,8 +120,8 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// done leads back to the page, which says what was done. What could not be put on record
-// was done all the same.
+// done redirects to the account page with a message. An operation that is missing from the audit log has taken effect
+// all the same.
 func (l *Login) done(c echo.Context, what string, err error) error {
 	if errors.Is(err, control.ErrUnrecorded) {
 		l.Log.Error("a user's operation is not in the audit log", "what", what, "error", err)
@@ -134,9 +131,8 @@ func (l *Login) done(c echo.Context, what string, err error) error {
 	return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/account?done="+what)
 }
 
-// endSession is POST /account/sessions/end. It asks for nothing but the session, as
-// endOthers and forget do: it is what somebody does in a hurry, and whoever else does it
-// keeps nobody out who has the password.
+// endSession is POST /account/sessions/end. Like endOthers and forget, it needs no password: users do it in a hurry. An
+// attacker with the session cannot lock out a user who has the password.
 func (l *Login) endSession(c echo.Context, s *Session) error {
 	f, err := l.ownForm(c, s, "id")
 	if err != nil {
@@ -148,7 +144,6 @@ func (l *Login) endSession(c echo.Context, s *Session) error {
 	return l.done(c, "ended", l.Control.EndSession(c.Request().Context(), l.who(s), s.Account.Account, f["id"], ""))
 }
 
-// endOthers is POST /account/sessions/others.
 func (l *Login) endOthers(c echo.Context, s *Session) error {
 	if _, err := l.ownForm(c, s); err != nil {
 		return err
@@ -157,7 +152,7 @@ func (l *Login) endOthers(c echo.Context, s *Session) error {
 	return l.done(c, "others", err)
 }
 
-// forget is POST /account/forget: one place or, without an address, all places and devices.
+// forget is POST /account/forget: it removes one known client or, without an address, all of them and all devices.
 func (l *Login) forget(c echo.Context, s *Session) error {
 	f, err := l.ownForm(c, s, "address")
 	if err != nil {
@@ -174,7 +169,7 @@ func (l *Login) forget(c echo.Context, s *Session) error {
 	return l.done(c, done, l.Control.ForgetOwn(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address))
 }
 
-// notMePage is GET /account/not-me?login=ID: what saying so does.
+// notMePage is GET /account/not-me?login=ID: it explains the effect before the user confirms.
 func (l *Login) notMePage(c echo.Context, s *Session) error {
 	row, ok, err := l.ownLogin(c, s, c.QueryParam("login"))
 	if err != nil {
@@ -202,11 +197,10 @@ func (l *Login) showNotMe(c echo.Context, s *Session, row audit.Row, status int,
 	return WritePage(c, status, page, err)
 }
 
-// notMe is POST /account/not-me. A session alone does not do: whoever stole one could keep
-// the owner out. The present password is asked for, through the guard, and the new one is
-// chosen in the same moment, so that nobody who has the old one comes between. Where
-// another program keeps the password there is none to ask for: all sessions end, this one
-// too, since nobody knows whose it is.
+// notMe is POST /account/not-me. It asks for the current password, through the guard: otherwise an attacker with a
+// stolen session could lock out the user. The new password is set in the same step, so an attacker with the old one
+// cannot sign in between. If another program keeps the password, all sessions end instead, including this one, which
+// may be the attacker's.
 func (l *Login) notMe(c echo.Context, s *Session) error {
 	f, err := l.ownForm(c, s, "login", "current_password", "new_password", "repeat_password")
 	if err != nil {
@@ -247,9 +241,8 @@ func (l *Login) showDone(c echo.Context, account string) error {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// ofLetter is the login of a letter's link. The token stands in the path, which is where a
-// letter can have it: a form in a letter is sent by few mail programs. It opens nothing; all
-// that it does is close, once. No page that follows is told of it.
+// ofLetter returns the login that an email's link is about. The token is in the path, since few mail programs send
+// forms. It grants no access and works once. The referrer policy keeps it from other pages.
 func (l *Login) ofLetter(c echo.Context) (told notices.Login, err error) {
 	c.Response().Header().Set("Referrer-Policy", "no-referrer")
 	told, err = l.Notices.Of(c.Request().Context(), c.Param("token"))
@@ -259,8 +252,7 @@ func (l *Login) ofLetter(c echo.Context) (told notices.Login, err error) {
 	return told, err
 }
 
-// letterPage is GET /login/not-me/TOKEN. It changes nothing: programs that look for bad
-// mail open its links.
+// letterPage is GET /login/not-me/TOKEN. It changes nothing: mail scanners open the links of an email.
 func (l *Login) letterPage(c echo.Context) error {
 	told, err := l.ofLetter(c)
 	if err != nil {
@@ -272,7 +264,7 @@ func (l *Login) letterPage(c echo.Context) error {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// letter is POST /login/not-me/TOKEN. The token is the form's: nobody else has it.
+// letter is POST /login/not-me/TOKEN. The token also protects the form against CSRF.
 func (l *Login) letter(c echo.Context) error {
 	if _, err := l.ofLetter(c); err != nil {
 		return err

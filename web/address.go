@@ -15,25 +15,22 @@ import (
 	"authguard/web/client"
 )
 
-// An Edge finds the client's address (R9), and keeps strangers' names from a
-// listener. Safe for concurrent use.
+// An Edge finds the client's IP address (R9) and rejects foreign host names (DNS rebinding). It is safe for concurrent
+// use.
 type Edge struct {
 	client.Finder
 	hosts atomic.Pointer[[]string]
 }
 
-// A Client is who sent a request.
+// A Client is the origin of a request; see client.Client.
 type Client = client.Client
 
-// SetHosts says by which names Local lets a listener be called, beside an IP
-// address and localhost.
+// SetHosts sets the host names that Local accepts besides IP addresses and localhost.
 func (e *Edge) SetHosts(names []string) { e.hosts.Store(&names) }
 
-// Local keeps a listener from being called by a stranger's name: a page whose
-// name suddenly means 127.0.0.1 (DNS rebinding) must not reach it. It checks who
-// comes over the loopback interface and, once SetHosts has named the listener's
-// own names, everybody. Which proxies are believed plays no part: a browser on
-// the proxy's machine is rebound as well.
+// Local rejects requests with a foreign host name: an attacker's page whose name resolves to 127.0.0.1 must not reach
+// this listener (DNS rebinding). It checks requests from the loopback interface and, once SetHosts has set names, all
+// requests. Trusted proxies are no exception: a browser on the proxy's machine can be rebound as well.
 func (e *Edge) Local(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -49,8 +46,7 @@ func (e *Edge) Local(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// isLocal reports whether a Host header is an IP address or localhost, which no
-// stranger's name can be made to mean, or one of these names.
+// isLocal reports whether a Host header is one of names, localhost or an IP address, which DNS cannot rebind.
 func isLocal(host string, names []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -64,9 +60,8 @@ func isLocal(host string, names []string) bool {
 	return slices.ContainsFunc(names, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
-// probes answers the probes of `authguard doctor --through` in place of the doors,
-// and notes what arrived. Whoever does not know the token of one that is expected
-// gets the door.
+// probes answers the expected probes of `authguard doctor --through` and records what arrived. A request without the
+// token of an expected probe is served as usual.
 func (e *Edge) probes(expected *control.Probes) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -78,13 +73,11 @@ func (e *Edge) probes(expected *control.Probes) echo.MiddlewareFunc {
 	}
 }
 
-// Probed reports whether a request is a probe that is expected, and notes what
-// arrived.
+// Probed reports whether a request is an expected probe, and records what arrived.
 func (e *Edge) Probed(expected *control.Probes, r *http.Request) bool {
 	return expected != nil && expected.Take(r.Header.Get(control.ProbeHeader), time.Now(), func() control.Probe { return e.probe(r) })
 }
 
-// probe is what an Edge makes of a request.
 func (e *Edge) probe(r *http.Request) control.Probe {
 	from := e.Client(r)
 	p := control.Probe{Address: from.Address, Secure: from.Secure, Host: r.Host, Header: e.Header(), Believed: e.Believes(r), Hops: []string{}}

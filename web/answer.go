@@ -18,25 +18,22 @@ import (
 	"authguard/web/texts"
 )
 
-// A Problem is an answer of RFC 9457. Type is a bare word: the contract's name
-// for the answer. Handlers return one as their error; it is then written as
-// JSON or as a page, whichever the client wants.
+// A Problem is an error response (RFC 9457). Type is a bare word from the API contract. Handlers return a Problem as
+// their error; the client gets JSON or a page, as it prefers.
 type Problem struct {
-	Type      string               `json:"type"`
-	Title     string               `json:"title"`
-	Status    int                  `json:"status"`
-	Detail    string               `json:"detail,omitempty"`
-	Challenge *challenge.Challenge `json:"challenge,omitempty"`
-	// RetryAfter is in whole seconds, as in the header.
-	RetryAfter int `json:"retry_after,omitempty"`
-	// Login is the login page that leads back to what was asked for.
-	Login string `json:"login,omitempty"`
+	Type       string               `json:"type"`
+	Title      string               `json:"title"`
+	Status     int                  `json:"status"`
+	Detail     string               `json:"detail,omitempty"`
+	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
+	RetryAfter int                  `json:"retry_after,omitempty"` // in whole seconds, as in the header
+	Login      string               `json:"login,omitempty"`       // the login page that leads back to the requested page
 
-	key    string // of the text that Detail is the English of; empty: it has no other
+	key    string // of Detail's text, which is its English; empty: not translated
 	values []string
 }
 
-// The types of problems.
+// Types of problems.
 const (
 	WrongCredentials  = "wrong-credentials"
 	ChallengeRequired = "challenge-required"
@@ -46,7 +43,7 @@ const (
 	BadAccount        = "bad-account"
 )
 
-// Error is the detail, or the title of a problem without one.
+// Error returns the detail or, without one, the title.
 func (p Problem) Error() string {
 	if p.Detail == "" {
 		return p.Title
@@ -54,21 +51,19 @@ func (p Problem) Error() string {
 	return p.Detail
 }
 
-// Invalid is the problem of a request that cannot be used (400), in words for
-// its sender, who is a program or an administrator.
+// Invalid is the problem of an invalid request (400) from a program or an administrator. It is not translated.
 func Invalid(format string, args ...any) Problem {
 	return Problem{Type: InvalidRequest, Title: "Invalid request", Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Unusable is the problem of a request that cannot be used, in words for anybody:
-// a key of package texts, and values for the text.
+// Unusable is the problem of an invalid request from a user: key and values are for package texts.
 func Unusable(status int, key string, values ...string) Problem {
 	p := refusal(status, key, values...)
 	p.Type, p.Title = InvalidRequest, "Invalid request"
 	return p
 }
 
-// refusal is a problem that its status names, in words for anybody.
+// refusal is a problem with the title of its status and a translated detail.
 func refusal(status int, key string, values ...string) Problem {
 	return Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
@@ -76,8 +71,8 @@ func refusal(status int, key string, values ...string) Problem {
 	}
 }
 
-// Words is the detail in the language of a page. It is empty where there is only
-// the English of a program's mistake, and the page is in another language.
+// Words returns the detail in the language of a page; empty if it exists in English only and the page is in another
+// language.
 func (p Problem) Words(page pages.Page) string {
 	switch {
 	case p.key != "":
@@ -88,7 +83,7 @@ func (p Problem) Words(page pages.Page) string {
 	return ""
 }
 
-// Write answers with problem+json.
+// Write sends the problem as problem+json.
 func (p Problem) Write(w http.ResponseWriter) error {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(p); err != nil {
@@ -100,8 +95,7 @@ func (p Problem) Write(w http.ResponseWriter) error {
 	return err
 }
 
-// problemOf is an error as strangers see it: they learn nothing about what broke.
-// known is false for errors that the operator has to hear of.
+// problemOf converts an error to a response that reveals no internals. The caller logs the error unless known.
 func problemOf(err error) (p Problem, known bool) {
 	p = Problem{Type: "about:blank", Status: http.StatusInternalServerError}
 	he := new(echo.HTTPError)
@@ -120,7 +114,6 @@ func problemOf(err error) (p Problem, known bool) {
 	return p, known
 }
 
-// errorHandler answers what a handler returned as an error.
 func errorHandler(look *Look, log *slog.Logger) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
@@ -140,7 +133,6 @@ func errorHandler(look *Look, log *slog.Logger) echo.HTTPErrorHandler {
 	}
 }
 
-// answer is a problem as JSON, or the page that says the same.
 func answer(c echo.Context, p Problem, draw func() ([]byte, error)) error {
 	if p.RetryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
@@ -152,10 +144,9 @@ func answer(c echo.Context, p Problem, draw func() ([]byte, error)) error {
 	return WritePage(c, p.Status, page, err)
 }
 
-// retryAfter is a wait in whole seconds, rounded up, at least one.
 func retryAfter(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
 
-// WritePage answers with a page, unless it could not be drawn.
+// WritePage sends a page, unless err is set.
 func WritePage(c echo.Context, status int, page []byte, err error) error {
 	if err != nil {
 		return err

@@ -18,28 +18,23 @@ import (
 	"authguard/web/client"
 )
 
-// An API is the decision API: back ends in any language ask for a decision,
-// check the password themselves and say how it ended.
+// An API is the decision API: a back end asks for a decision, checks the password itself and reports the outcome.
 type API struct {
-	Guard *guard.Guard
-	// Settled remembers which tickets were used.
-	Settled challenge.Spent
-	// Tokens let callers in, if they are of Realm.
-	Tokens *Tokens
-	Realm  string
-	// Media draws challenges for callers who want them inline.
-	Media func(ctx context.Context, id, ext string) (challenge.Media, error)
-	// Identity is what the clients of callers are recognised by; nil: nothing.
-	Identity *client.Identity
-	// Later calls f after a time; default time.AfterFunc.
+	Guard   *guard.Guard
+	Settled challenge.Spent // tickets that were used
+	Tokens  *Tokens         // of callers; only tokens of Realm are accepted
+	Realm   string
+	// Media renders challenges for callers that request them inline.
+	Media    func(ctx context.Context, id, ext string) (challenge.Media, error)
+	Identity *client.Identity // fingerprints from the headers that callers pass on; nil: none
+	// Later calls f after a delay; default time.AfterFunc.
 	Later func(after time.Duration, f func())
 }
 
-// On reports whether anybody has a token for it.
+// On reports whether the realm has a token.
 func (a *API) On() bool { return a.Tokens.Any(a.Realm) }
 
-// Owns reports whether a path is one of the API's: an app behind the proxy may have
-// others below /v1/.
+// Owns reports whether a path belongs to the API: an app behind the proxy may use other paths below /v1/.
 func (*API) Owns(path string) bool {
 	return path == documentPath || path == attemptsPath || strings.HasPrefix(path, attemptsPath+"/") || strings.HasPrefix(path, eventsPath)
 }
@@ -52,8 +47,8 @@ const (
 	documentPath = apiBase + "openapi.json"
 )
 
-// OpenAPI describes the API: an OpenAPI 3.1 document. Tests hold every answer against
-// it, and docs/api.md is made from it.
+// OpenAPI is the OpenAPI 3.1 description of the API. Tests check every response against it, and docs/api.md is
+// generated from it.
 //
 //go:embed openapi.json
 var OpenAPI []byte
@@ -68,8 +63,7 @@ func (a *API) Routes(e *echo.Echo) {
 	file(e, documentPath, func(c echo.Context) error { return c.JSONBlob(http.StatusOK, OpenAPI) })
 }
 
-// onlyJSON refuses a body that does not say that it is JSON: what one parser takes for
-// a form must not be JSON to another (R11).
+// onlyJSON requires a JSON content type: a body that one parser reads as a form must not be JSON to another (R11).
 func onlyJSON(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if SentJSON(c.Request()) {
@@ -94,8 +88,8 @@ type attemptRequest struct {
 	} `json:"challenge"`
 	PasswordTag string   `json:"password_tag"`
 	Fingerprint string   `json:"fingerprint"`
-	Headers     []string `json:"headers"` // "Name: value", as they came
-	Inline      []string `json:"inline"`  // of a challenge: image, audio
+	Headers     []string `json:"headers"` // "Name: value", as received
+	Inline      []string `json:"inline"`  // parts of the challenge: image, audio
 }
 
 type attemptAnswer struct {
@@ -103,14 +97,12 @@ type attemptAnswer struct {
 	Reasons    []string `json:"reasons"`
 	Words      []string `json:"words"`
 	RetryAfter int      `json:"retry_after,omitempty"`
-	// PasswordSuffices comes with proceed. If it is false, the password is to be
-	// checked and then answered like a wrong one, right or not.
+	// PasswordSuffices comes with proceed. If false, the caller checks the password and then answers like for a wrong one.
 	PasswordSuffices *bool                `json:"password_suffices,omitempty"`
 	Ticket           string               `json:"ticket,omitempty"`
 	Challenge        *challenge.Challenge `json:"challenge,omitempty"`
 }
 
-// begin is POST /v1/attempts.
 func (a *API) begin(c echo.Context) error {
 	var in attemptRequest
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
@@ -167,12 +159,11 @@ func (a *API) begin(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// badAddress and noAccount are 400.
 func badAddress() Problem {
 	return Invalid("address: send the client's IP address, such as 192.0.2.1 or 2001:db8::1.")
 }
 
-// A name that is none is the client's doing, not the calling program's mistake.
+// noAccount has its own type: the client sent the invalid name, so the calling program is not at fault.
 func noAccount() Problem {
 	p := Invalid("account: send 1 to %d bytes of UTF-8 without control, invisible or ambiguous characters.", guard.MaxAccount)
 	p.Type = BadAccount
@@ -185,7 +176,7 @@ func badInline(wanted []string) bool {
 
 func noInline() Problem { return Invalid("inline: send image, audio or both.") }
 
-// inline is a challenge with what is wanted of it as data URLs.
+// inline replaces the requested media of a challenge by data URLs.
 func (a *API) inline(ctx context.Context, c challenge.Challenge, wanted []string) (*challenge.Challenge, error) {
 	for _, one := range wanted {
 		at, ext := &c.Image, "png"
@@ -206,9 +197,8 @@ func (a *API) inline(ctx context.Context, c challenge.Challenge, wanted []string
 	return &c, nil
 }
 
-// expect counts a ticket as pressure if nobody settles it in time. If the store
-// of settled tickets does not answer, the ticket is taken for settled: pressure
-// must not rise because a store is down.
+// expect adds a ticket to the failure rate if the caller does not settle it in time. If the store of settled tickets
+// fails, the ticket counts as settled: an outage must not raise the failure rate.
 func (a *API) expect(ticket *guard.Ticket) {
 	unsettled := a.Guard.Unsettled(ticket)
 	if unsettled == nil {
@@ -228,8 +218,8 @@ func (a *API) expect(ticket *guard.Ticket) {
 	later(a.Guard.Policy().CheckTimeout, check)
 }
 
-// identity keys what the caller recognises its client by or, without that, the client's
-// headers. No identity of another door begins with NUL and a word.
+// identity keys the fingerprint that the caller sent or, without one, the client's headers. The NUL prefix keeps it
+// apart from the fingerprints of other integrations.
 func (a *API) identity(in *attemptRequest) uint32 {
 	switch {
 	case !a.Identity.On():
@@ -240,8 +230,8 @@ func (a *API) identity(in *attemptRequest) uint32 {
 	return a.Guard.Identity(a.Identity.OfLines(in.Headers))
 }
 
-// fingerprint keys once more what the caller has keyed. No password begins with
-// NUL, so that nothing a caller sends is like what another door sees.
+// fingerprint keys the caller's password tag again. No password begins with NUL, so no caller can imitate a tag of
+// another integration.
 func (a *API) fingerprint(sent string) uint64 {
 	if sent == "" {
 		return 0
@@ -249,7 +239,6 @@ func (a *API) fingerprint(sent string) uint64 {
 	return a.Guard.Fingerprint("\x00" + sent)
 }
 
-// unavailable is 503: a store cannot be asked.
 func unavailable() Problem { return overloaded("The counters are unavailable") }
 
 func overloaded(title string) Problem {

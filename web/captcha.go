@@ -13,8 +13,7 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// Media adds GET and HEAD /captcha/{id}.png and .wav: a challenge that was issued,
-// until it is spent.
+// Media adds GET and HEAD /captcha/{id}.png and .wav, which serve a challenge until it is spent.
 func Media(e *echo.Echo, challenges *challenge.Desk) {
 	file(e, "/captcha/:file", func(c echo.Context) error {
 		name := c.Param("file")

@@ -11,31 +11,27 @@ import (
 	"authguard/internal/passwords"
 )
 
-// Passwords checks passwords: looked up, bounded (R19), and alike for accounts
-// that exist and those that do not (R12).
+// Passwords checks passwords with bounded concurrency (R19) and with the same work for existing and unknown accounts
+// (R12).
 type Passwords struct {
 	Source  accounts.Source
 	Gate    *passwords.Gate
 	Checker *passwords.Checker
-	// Away, if set, is why the source cannot be asked just now, as far as that is
-	// known; nil if it can.
+	// Away, if set, returns why the source is unavailable, as far as known, or nil.
 	Away func() error
-	// Unusable, if set, is told of an account whose hash cannot be checked, and why.
-	// It must not block.
+	// Unusable, if set, is called for an account whose hash cannot be checked. It must not block.
 	Unusable func(account string, why error)
 	Log      *slog.Logger
 }
 
-// An Upgrader is a Source whose hashes are ours to replace: accounts.Table.
+// An Upgrader is a Source whose hashes authguard may replace: accounts.Table.
 type Upgrader interface {
 	Upgrade(ctx context.Context, login accounts.Login, hash string) error
 }
 
-// Check reports whether the password is the account's. For an unknown or
-// disabled account it does the same work and reports false; see Hold. Once the password's
-// turn in the queue has come, Check calls still, unless that is nil, and gives
-// up with its error. Other errors are those of passwords.Possible, a
-// *passwords.Overload, ctx's, and those of the source.
+// Check reports whether the password is the account's. For an unknown or disabled account it does the same work and
+// reports false; see Hold. After the wait in the queue it calls still, unless nil, and returns that error. Other errors
+// come from passwords.Possible, ctx, the source, or are a *passwords.Overload.
 func (p *Passwords) Check(ctx context.Context, name, password string, who passwords.Asker, still func() error) (accounts.Login, bool, error) {
 	if err := passwords.Possible(password); err != nil {
 		return accounts.Login{}, false, err
@@ -77,21 +73,19 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 	return login, ok, err
 }
 
-// Hold waits until the answer to a wrong password may be sent, which is the same time
-// after every check, or the client has gone. Its attempt is settled, and its turn in the
-// queue given back: as many answers are held as checks run in these few seconds.
+// Hold waits until the response to a wrong password is due, the same time after every check, or until the client has
+// gone. Call it after the attempt is settled and has left the queue: held responses do not use up its concurrency.
+// Their number is that of the checks in these few seconds.
 func (p *Passwords) Hold(ctx context.Context, checked accounts.Login) {
 	p.Checker.Hold(ctx, checked.Password)
 }
 
-// upgradeWithin bounds what the first login after an import takes longer.
+// upgradeWithin bounds the extra time of the first login after an import.
 const upgradeWithin = 5 * time.Second
 
-// Upgrade has the password of an account that has just logged in hashed anew, if its
-// hash is of another kind than new ones or cheaper, and the source is ours. It takes
-// a turn like any other check. Nothing that fails here is a failed login: the next
-// one tries again. Call it for nobody else: what it takes tells that the password was
-// right.
+// Upgrade rehashes the password of an account that has just logged in, if its hash is of another kind than new ones, or
+// cheaper. The source must be an Upgrader. It waits in the queue like a check. Errors are logged, and the next login
+// tries again. Call it for correct passwords only: its duration reveals that the password was correct.
 func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password string, who passwords.Asker) {
 	ours, ok := p.Source.(Upgrader)
 	if !ok || !p.Checker.Outdated(&login.Password) || passwords.PossibleNew(password) != nil {

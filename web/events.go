@@ -13,7 +13,6 @@ import (
 	"authguard/guard"
 )
 
-// An eventRequest is the body of POST /v1/events/{name}.
 type eventRequest struct {
 	Account   string `json:"account"`
 	Address   string `json:"address"`
@@ -26,7 +25,6 @@ type eventRequest struct {
 	Inline []string `json:"inline"`
 }
 
-// An eventAnswer says what becomes of one event.
 type eventAnswer struct {
 	Decision   string               `json:"decision"`
 	Reasons    []string             `json:"reasons"`
@@ -35,7 +33,6 @@ type eventAnswer struct {
 	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
 }
 
-// event is POST /v1/events/{name}: it counts one event.
 func (a *API) event(c echo.Context) error {
 	name := c.Param("name")
 	if _, known := a.Guard.Policy().Events[name]; !known {
@@ -77,8 +74,8 @@ func (a *API) event(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// readEvent reads the request. What is left out is not there; what is there must be
-// good: a misspelt address is not counted as none.
+// readEvent reads the request. A missing field is allowed, an invalid one is an error: a misspelled address must not
+// count as a missing one.
 func readEvent(c echo.Context) (s guard.Subjects, inline []string, err error) {
 	var in eventRequest
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
@@ -99,7 +96,6 @@ func readEvent(c echo.Context) (s guard.Subjects, inline []string, err error) {
 	return s, in.Inline, nil
 }
 
-// noEvent is 404, and says what to do.
 func (a *API) noEvent(name string) Problem {
 	there := "No event is limited yet."
 	if names := a.Guard.Policy().EventNames(); len(names) > 0 {

@@ -21,42 +21,37 @@ import (
 	"authguard/web/pages"
 )
 
-// Where gateways ask: whether a request may pass; what to tell a client whose request may
-// not; what its address alone is worth.
+// Paths that gateways call: authorize a request, explain a denial, classify the client's IP address.
 const (
 	verifyPath  = "/auth/verify"
 	deniedPath  = "/auth/denied"
 	addressPath = "/auth/address"
 )
 
-// forwardRoutes adds them. A gateway asks with GET whatever it was asked with.
+// forwardRoutes adds them. Gateways call them with GET, whatever the method of the original request.
 func (l *Login) forwardRoutes(e *echo.Echo) {
 	file(e, verifyPath, l.verify)
 	file(e, deniedPath, l.denied)
 	file(e, addressPath, l.address)
 }
 
-// asksForAnother reports whether a path is one of those, at which the site that is asked
-// for may be another than that of the host.
+// asksForAnother reports whether a path is one of those, where the requested site may differ from the Host header.
 func asksForAnother(path string) bool {
 	return slices.Contains([]string{verifyPath, deniedPath, addressPath}, path)
 }
 
-// A wanted request is what somebody asked a gateway for, as the gateway says. The zero
-// wanted says nothing.
+// A wanted is the original request as the gateway describes it. The zero wanted describes none.
 type wanted struct {
-	host   string // as it was sent, with its port
-	uri    string // path and query as they were sent; empty: not said
-	method string // empty: not said
-	secure bool
-	// handsOn: the gateway gives our answer to its client as it is.
-	handsOn bool
-	// elsewhere: we were asked at another host, as Traefik does.
-	elsewhere bool
+	host      string // as received, with its port
+	uri       string // path and query as received; empty: unknown
+	method    string // empty: unknown
+	secure    bool
+	handsOn   bool // the gateway passes our response on to its client unchanged
+	elsewhere bool // the gateway called another host than the requested one, as Traefik does
 }
 
-// want is what a request asks about. Only a configured proxy is believed (R9), and one
-// that says two things is not: it passes on what its client sent.
+// want reads the original request. It trusts configured proxies only (R9), and none that sends two versions: such a
+// gateway passes on what its client sent.
 func (l *Login) want(r *http.Request) (w wanted, err error) {
 	w = wanted{host: r.Host, secure: l.Edge.Client(r).Secure}
 	if !l.Edge.Believes(r) {
@@ -100,9 +95,9 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 	return w, nil
 }
 
-// forged names a header that no gateway sends here and that apps take for one that it does:
-// PHP takes Remote.User for Remote-User. A gateway that passes it to us, and cannot remove
-// headers by a rule, passes it to the app too. Empty: there is none.
+// forged returns a header that no gateway sends here, but that apps confuse with one that it does: PHP reads
+// Remote.User as Remote-User. A gateway that passes it to us and cannot remove headers by a pattern passes it to the
+// app as well. Empty: there is none.
 func forged(h http.Header) string {
 	for name := range h {
 		if !client.PlainHeader(name) || strings.Contains(name, "--") || slices.ContainsFunc(claims, func(c claim) bool {
@@ -115,8 +110,7 @@ func forged(h http.Header) string {
 	return ""
 }
 
-// A claim is the beginning of headers' names, and how those go on that gateways set
-// themselves when they ask.
+// A claim is a prefix of header names that apps trust, with the endings that gateways send here themselves.
 type claim struct {
 	prefix   string
 	gateways []string
@@ -127,12 +121,12 @@ var claims = []claim{
 	{"X-Forwarded", []string{"-For", "-Proto", "-Host", "-Uri", "-Method", "-Port", "-Server", "-Prefix"}},
 }
 
-// maxURI is as long as a path with its query may be, in bytes.
+// maxURI is the longest accepted path with query, in bytes.
 const maxURI = 16 << 10
 
 var errTwice = Invalid("The gateway sent two different forms of the original request. Set either X-Forwarded-Host, X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and remove the others from client requests.")
 
-// cutURL takes an address apart without reading it otherwise than it was sent.
+// cutURL splits a URL without decoding or normalizing it.
 func cutURL(text string) (scheme, host, uri string) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -144,7 +138,6 @@ func cutURL(text string) (scheme, host, uri string) {
 	return strings.ToLower(scheme), rest, "/"
 }
 
-// need is what the rules say about it.
 func (l *Login) need(r *http.Request, w wanted) access.Need {
 	path, query, _ := strings.Cut(w.uri, "?")
 	var rules access.Rules
@@ -160,12 +153,11 @@ func (l *Login) need(r *http.Request, w wanted) access.Need {
 	})
 }
 
-// overrides are headers that make another method of a request in Rails, Laravel,
-// Symfony, Spring and Express, as _method in the query does in the first three.
+// overrides are headers that change a request's method in Rails, Laravel, Symfony, Spring and Express. The query's
+// _method does so in the first three.
 var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
-// admit is what becomes of what a gateway was asked for. A public address stays one while
-// sessions cannot be looked up.
+// admit decides on the original request. A public path stays public while sessions cannot be read.
 func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict, err error) {
 	if w, err = l.want(c.Request()); err != nil {
 		return w, nil, access.Refused, err
@@ -185,17 +177,16 @@ func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict,
 	return w, who, need.Meets(who != nil, groups), err
 }
 
-// verify is GET /auth/verify, which gateways ask before they pass a request on: 200 with
-// the account's name, e-mail address and groups, or 401, or 403. A gateway that gives our
-// answer to its client (it names the address in X-Forwarded-Uri, as Caddy and Traefik do)
-// gets 303 to the login page for a browser.
+// verify is GET /auth/verify, which gateways call before they pass a request on. It answers 200 with the account's
+// name, email address and groups, or 401, or 403. Some gateways pass our response on to their client: they send
+// X-Forwarded-Uri, as Caddy and Traefik do. They get 303 to the login page for a browser.
 func (l *Login) verify(c echo.Context) error {
 	w, who, v, err := l.admit(c)
 	if err != nil || v != access.Granted {
 		return l.refuse(c, w, who, v, err)
 	}
 	h := c.Response().Header()
-	// All three, always: what is not set a gateway may leave as its client sent it.
+	// All three, always: a gateway may leave an unset header as its client sent it.
 	h["Remote-User"], h["Remote-Groups"], h["Remote-Email"] = []string{""}, []string{""}, []string{""}
 	if who != nil {
 		h.Set("Remote-User", inHeader(who.Account.Account))
@@ -205,7 +196,7 @@ func (l *Login) verify(c echo.Context) error {
 	return c.NoContent(http.StatusOK)
 }
 
-// inHeader is a text as a header can hold it: nothing, if that is not as it stands.
+// inHeader returns the text, or nothing if it has control characters: no header can carry those.
 func inHeader(text string) string {
 	if strings.ContainsFunc(text, unicode.IsControl) {
 		return ""
@@ -213,8 +204,8 @@ func inHeader(text string) string {
 	return text
 }
 
-// denied is GET /auth/denied: what a client is told whose request /auth/verify did not
-// let pass, for gateways that show no more of that than its status (nginx).
+// denied is GET /auth/denied: the response to a denied client, for gateways that use only the status of /auth/verify
+// (nginx).
 func (l *Login) denied(c echo.Context) error {
 	w, who, v, err := l.admit(c)
 	w.handsOn = true
@@ -224,14 +215,13 @@ func (l *Login) denied(c echo.Context) error {
 	return l.refuse(c, w, who, v, err)
 }
 
-// LoginRequired and NotPermitted are the types of problems of who may not pass.
+// Types of problems for denied requests.
 const (
 	LoginRequired = "login-required"
 	NotPermitted  = "not-permitted"
 )
 
-// refuse answers who may not pass: a redirect to the login page or a page of ours, or a
-// problem for a script.
+// refuse answers a denied request: a redirect to the login page, an error page, or a problem for a script.
 func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict, err error) error {
 	if p := (Problem{}); errors.As(err, &p) {
 		return l.hand(c, w, p, pages.ErrorView{})
@@ -257,7 +247,7 @@ func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict,
 	return l.hand(c, w, p, view)
 }
 
-// hand answers with a problem or its page, which is shown at the app's address.
+// hand sends a problem, or its page, which appears at the app's URL.
 func (l *Login) hand(c echo.Context, w wanted, p Problem, view pages.ErrorView) error {
 	if p.RetryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
@@ -274,21 +264,18 @@ func (l *Login) hand(c echo.Context, w wanted, p Problem, view pages.ErrorView) 
 	return WritePage(c, p.Status, page, err)
 }
 
-// navigates reports whether a person waits for a page: scripts do not ask for HTML, or
-// say that they are none of a page's navigation.
+// navigates reports whether a browser loads a page: scripts do not accept HTML, or send headers of a fetch.
 func navigates(r *http.Request) bool {
 	mode := r.Header.Get("Sec-Fetch-Mode")
 	return strings.Contains(r.Header.Get("Accept"), "html") && (mode == "" || mode == "navigate") &&
 		!strings.EqualFold(r.Header.Get("X-Requested-With"), "XMLHttpRequest")
 }
 
-// maxNext is as much of an address as goes along to the login page, escaped: nginx keeps
-// 4 KiB for all headers of an answer.
+// maxNext is the longest escaped URL that is passed to the login page: nginx keeps 4 KiB for all headers of a response.
 const maxNext = 2800
 
-// way is the login page that leads back to what was asked for: at the same host, or at
-// the one of the origin where its sessions are good at both. An address that is too long
-// leads back to its path.
+// way returns the login page that leads back to the requested page. It is at the origin if the session works at both
+// hosts, otherwise at the same host. A URL that is too long is cut to its path.
 func (l *Login) way(w wanted) string {
 	scheme := "http://"
 	if w.secure {
@@ -311,8 +298,7 @@ func (l *Login) way(w wanted) string {
 	return at + Base + "/login"
 }
 
-// spelt is a path and a query with what no browser sends, and some read otherwise,
-// escaped.
+// spelt escapes characters that browsers do not send and that some parsers misread.
 func spelt(uri string) string {
 	var b strings.Builder
 	for i := range len(uri) {
@@ -325,7 +311,7 @@ func spelt(uri string) string {
 	return b.String()
 }
 
-// within reports whether a session is good at a host beside that of the origin.
+// within reports whether the session's cookie domain includes a host.
 func (l *Login) within(host string) bool {
 	d := l.Sessions.Domain
 	return d != "" && (host == d || strings.HasSuffix(host, "."+d))
@@ -336,9 +322,8 @@ func (l *Login) isOrigin(host string) bool {
 	return strings.EqualFold(host, origin)
 }
 
-// next is where to go after logging in: a path of this host, or an address of the
-// origin, or of a host where its sessions are good, by the origin's scheme and port.
-// Anything else is "/".
+// next returns the target after the login: a local path, or a URL at the origin or at a host of the session's domain,
+// with the origin's scheme and port. Any other target becomes "/" (open redirect).
 func (l *Login) next(next string) string {
 	scheme, host, uri := cutURL(next)
 	own, origin, _ := cutURL(l.Origin)
@@ -351,9 +336,8 @@ func (l *Login) next(next string) string {
 	return next
 }
 
-// plainHost reports whether a host is a name and a port that every browser and every
-// Content-Security-Policy reads alike: a name that ends with a dot is another site to
-// them, without the session, and a port that is empty none.
+// plainHost reports whether browsers and Content-Security-Policies read a host alike. To them a name with a final dot
+// is another site, without the session; an empty port matches no source.
 func plainHost(host string) bool {
 	name, port, named := strings.Cut(host, ":")
 	return !strings.HasSuffix(name, ".") && (port != "" || !named) && !strings.ContainsFunc(host, func(r rune) bool {
@@ -366,8 +350,7 @@ func portOf(host string) string {
 	return port
 }
 
-// opens lets the page's form lead to next: Chromium holds a form's redirects to
-// form-action too.
+// opens allows the form to lead to next: Chromium applies form-action to a form's redirects as well.
 func (l *Login) opens(h http.Header, next string) {
 	if next != "" && !strings.HasPrefix(next, "/") {
 		scheme, origin, _ := cutURL(l.Origin)
@@ -380,10 +363,9 @@ func (l *Login) opens(h http.Header, next string) {
 	}
 }
 
-// address is GET /auth/address: what an edge may know of the client's address before it
-// does anything else, in the header Authguard-Address. 403 is for what an administrator
-// has blocked; everybody else may pass, since people log in from their known places
-// whatever others do at the same address (R14). Nothing is charged.
+// address is GET /auth/address: it classifies the client's IP address for an edge proxy, in the header
+// Authguard-Address. Only addresses that an administrator has blocked get 403: known clients sign in although others
+// attack from the same address (R14). The request is not counted.
 func (l *Login) address(c echo.Context) error {
 	e, err := l.Guard.Explain(c.Request().Context(), "", l.Edge.Client(c.Request()).Address)
 	if err != nil {
@@ -411,20 +393,17 @@ func (l *Login) address(c echo.Context) error {
 	return l.hand(c, wanted{}, p, pages.ErrorView{})
 }
 
-// Base begins our paths at the host of an app: everything that is at the root of the
-// login host is below it as well, out of the app's way.
+// Base is the prefix of our paths at an app's host, where all paths of the login host are available as well.
 const Base = "/.authguard"
 
 type baseKey struct{}
 
-// baseOf is what our paths begin with where a request came to.
 func baseOf(r *http.Request) string {
 	base, _ := r.Context().Value(baseKey{}).(string)
 	return base
 }
 
-// alsoBelow serves a handler's paths below Base as well, but for what gateways and back
-// ends ask: that is nothing for browsers.
+// alsoBelow serves a handler's paths below Base, too, except those of gateways and back ends, which no browser needs.
 func alsoBelow(h http.Handler) http.Handler {
 	stripped := http.StripPrefix(Base, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

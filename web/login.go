@@ -23,83 +23,60 @@ import (
 	"authguard/web/pages"
 )
 
-// Login is a login door: the page, the form's target, and logging out. There
-// is one for the public and one for administrators.
+// Login is a login endpoint: page, form target and logout. One exists for users and one for administrators.
 type Login struct {
 	Guard     *guard.Guard
 	Edge      *Edge
 	Passwords *Passwords
 	Sessions  *Sessions
-	// Door names this door in events and metrics.
-	Door string
-	// Directory is where its accounts are kept, for what is done with them; empty: where
-	// the site's are.
-	Directory string
-	// Hold is how long an attempt may be held until it is due (R15), in
-	// nanoseconds.
-	Hold   *atomic.Int64
-	Secure CookieSecurity // of device cookies
-	// Storage is where sessions are written; nil: they cannot fail to be.
-	Storage Storage
-	// Origin is where browsers find the login page; empty: at any host that they ask.
-	Origin string
-	// Access are the rules of forward-auth; nil: there are none.
-	Access *atomic.Pointer[access.Rules]
-	// Control keeps the accounts, for what their owners do with them at /account; nil:
-	// there is no such page.
-	Control *control.Control
-	// Notices tell the owners of accounts of logins from new places; nil: nobody does.
-	Notices *notices.Mailer
-	// AskCode has a one-time code sent to the owner of an account, if there is
-	// one, and never waits; nil: no mail is set up.
-	AskCode func(guard.Pass)
-	// Remote is the provider of challenges on the web; nil for none.
-	Remote *remote.Provider
-	// Identity is what clients are recognised by; nil: nothing.
-	Identity *client.Identity
-	// Admin says that only administrators may enter here.
-	Admin bool
-	// Second is what is asked for beside the password; nil: nothing.
-	Second *Second
-	// Look is of the pages; nil as for administrators.
-	Look *Look
-	Log  *slog.Logger
+	Door      string                        // the integration's name in events and metrics
+	Directory string                        // where the accounts are kept; empty: the site's directory
+	Hold      *atomic.Int64                 // longest wait of an early attempt on a timer (R15), in nanoseconds
+	Secure    CookieSecurity                // of device cookies
+	Storage   Storage                       // nil: sessions can always be written
+	Origin    string                        // the public origin of the login page; empty: the request's host
+	Access    *atomic.Pointer[access.Rules] // rules of forward auth; nil: none
+	Control   *control.Control              // for the pages at /account; nil: there are none
+	Notices   *notices.Mailer               // emails about logins from unknown clients; nil: none
+	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
+	// not configured.
+	AskCode  func(guard.Pass)
+	Remote   *remote.Provider // external CAPTCHA provider; nil: none
+	Identity *client.Identity // client fingerprints; nil: none
+	Admin    bool             // only administrators may sign in here
+	Second   *Second          // MFA; nil: none
+	Look     *Look            // of the pages; nil: that of the admin console
+	Log      *slog.Logger
 
 	pages pages.LoginPages
 }
 
-// Storage knows whether what a login writes can be written (R27). Only a right
-// password has anything to write: without Storage, a database that cannot be written
-// would tell right from wrong.
+// Storage reports whether a login can be written (R27). Only a correct password writes a session: without Storage, a
+// failed database would reveal which passwords are correct.
 type Storage interface {
-	// Failed is why it could not when that was last tried; nil if it could. It
-	// does not wait.
+	// Failed returns the error of the last write, or nil. It does not block.
 	Failed() (why error, since time.Time)
-	// Prove tries now.
+	// Prove makes a test write now.
 	Prove(ctx context.Context) error
 }
 
-// A try is one attempt on its way from the request to the answer.
 type try struct {
 	echo.Context
 	client   Client
 	form     Form
 	decision guard.Decision
-	waiting  *Session // of who has shown the password and not yet a second factor; else nil
+	waiting  *Session // the session of a user who has passed the password check but not yet MFA; else nil
 }
 
-// A proof is what a try shows: a password or, with second, more than one.
+// A proof is what a try presents: a password or, with second, MFA or a passkey.
 type proof struct {
 	second bool
-	tag    uint64 // of a password
-	// look reports whether it is right, and whose it is. Of a fake failure the answer does
-	// not count.
-	look func(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error)
-	// wrong answers for one that is not right.
+	tag    uint64 // of the password
+	// look reports whether the proof is correct, and for which account. For a fake failure its result is ignored.
+	look  func(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error)
 	wrong func(t *try) error
 }
 
-// attempt is POST /login.
 func (l *Login) attempt(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
 	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next", l.token())
@@ -108,8 +85,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	}
 	t.form["captcha_answer"] = cmp.Or(t.form["captcha_answer"], t.form[l.token()])
 	if why := noPassword(t.form["password"]); why != "" {
-		// A name that cannot be an account's is the guard's to refuse, and to
-		// count (R11).
+		// The guard rejects an invalid name and counts it (R11).
 		if _, err := l.Guard.Normalise(t.form["username"]); err == nil {
 			return l.invalid(t, Unusable(http.StatusBadRequest, why))
 		}
@@ -117,7 +93,6 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	return l.take(t, proof{tag: l.Guard.Fingerprint(t.form["password"]), look: l.password, wrong: l.wrong})
 }
 
-// take takes one attempt from the request to the answer.
 func (l *Login) take(t *try, p proof) (err error) {
 	var login accounts.Login
 	ask := l.asks(t, t.client, t.form["username"])
@@ -145,8 +120,8 @@ func (l *Login) take(t *try, p proof) (err error) {
 	return l.welcome(t, login)
 }
 
-// enter is Guard.Login. A success that cannot be settled counts as a failure, and signs in all
-// the same: only a right password has something to write (R27).
+// enter is Guard.Login. A success that cannot be settled counts as a failure, but still signs in: only a correct
+// password has anything to write (R27).
 func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(context.Context, *guard.Decision) (bool, error)) (guard.Decision, bool, error) {
 	d, ok, err := l.Guard.Login(ctx, ask, verify)
 	if ok && err != nil {
@@ -156,7 +131,6 @@ func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(contex
 	return d, ok, err
 }
 
-// asks is the attempt that a request makes to sign in to an account.
 func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt {
 	return guard.Attempt{
 		Account: account, Address: from.Address, Devices: client.Devices(c.Request()), Fingerprint: l.identity(c),
@@ -164,8 +138,8 @@ func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt 
 	}
 }
 
-// check looks at what a try shows, and writes what is to be written before the attempt is
-// settled. Without that nothing was checked, also for a client that has hung up in the queue.
+// check checks the proof and writes the session before the attempt is settled. After an error nothing was checked, so
+// the attempt is abandoned, even if the client hung up in the queue.
 func (l *Login) check(ctx context.Context, t *try, d *guard.Decision, p proof) (login accounts.Login, right bool, err error) {
 	defer func() {
 		if err != nil {
@@ -193,10 +167,9 @@ var (
 	errSecond  = errors.New("web: the password was right, and MFA is required")
 )
 
-// identity is what the guard recognises a client by.
 func (l *Login) identity(c echo.Context) uint32 { return l.Guard.Identity(l.Identity.Of(c.Request())) }
 
-// failed is why nobody can be let in just now, as far as that is known.
+// failed returns why sessions cannot be written, as far as known, or nil.
 func (l *Login) failed() (why error) {
 	if l.Storage != nil {
 		why, _ = l.Storage.Failed()
@@ -204,8 +177,7 @@ func (l *Login) failed() (why error) {
 	return why
 }
 
-// noPassword is the key of the text that says why a password cannot be
-// anybody's; empty if it can.
+// noPassword returns the text key for an impossible password; empty if the password is possible.
 func noPassword(password string) string {
 	switch err := passwords.Possible(password); {
 	case password == "":
@@ -218,39 +190,36 @@ func noPassword(password string) string {
 	return ""
 }
 
-// password looks at the password of an attempt, or at a decoy.
+// password checks the password of an attempt, or a decoy.
 func (l *Login) password(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error) {
 	again := func() error { return l.Guard.Recheck(ctx, d) }
 	return l.Passwords.Check(ctx, d.Account, d.Offered(t.form["password"]), l.Asker(d), again)
 }
 
-// suffices reports whether the right password is enough from where it comes. Somebody may
-// have an account's password that its owner did not give them; it then
-// needs a one-time code as well, which the owner gets. Without one the password looks
-// wrong, as one that is sprayed does (R28). A known place is not enough: all were forgotten,
-// and what is known again is of a login that was on its way, or of the thief's.
+// suffices reports whether the correct password is enough. An account with a possibly compromised password also needs a
+// verification code. Without one, the password looks wrong, as a sprayed one does (R28). Known clients do not help
+// here: they were all removed, and a new one may be the attacker's.
 func (l *Login) suffices(d *guard.Decision, login accounts.Login) bool {
 	return !login.NeedsCode || d.Passed
 }
 
-// Unchecked logs why an attempt could not be decided or its password not checked, and
-// returns after how long to try again.
+// Unchecked logs why an attempt was not decided or checked, and returns the delay before the next try.
 func (l *Login) Unchecked(c echo.Context, why error) (retry time.Duration) {
 	overload := new(passwords.Overload)
 	switch {
 	case errors.As(why, &overload):
 		return overload.RetryAfter
-	case !gone(c) && !errors.Is(why, errStorage): // which is reported when it fails
+	case !gone(c) && !errors.Is(why, errStorage): // errStorage is logged where it occurs
 		l.Log.Error("password could not be checked", "error", why)
 	}
 	return time.Second
 }
 
-// gone reports whether the client has hung up: what fails then is no failure of
-// ours, and nobody reads the answer.
+// gone reports whether the client has hung up: errors then are not the server's failures, and no client reads the
+// response.
 func gone(c echo.Context) bool { return c.Request().Context().Err() != nil }
 
-// settle settles an attempt, if there is one, before its answer is known to the guard.
+// settle settles an attempt, if it has a ticket, and logs errors.
 func (l *Login) settle(ctx context.Context, d *guard.Decision, o guard.Outcome) {
 	if !d.Checks() {
 		return
@@ -260,10 +229,9 @@ func (l *Login) settle(ctx context.Context, d *guard.Decision, o guard.Outcome) 
 	}
 }
 
-// write starts the session of what was right, and ends that of who waited. For what was
-// wrong it writes as much for nobody, so that a database that fails between two looks at
-// it answers both alike: who hears 401 instead of 503 would know that the other was right
-// (R27). Neither ends with the request: a client that hangs up has still guessed.
+// write starts the session after a correct proof, and ends the one that waited for MFA. After a wrong proof it writes
+// as much (Storage.Prove). Otherwise 401 instead of 503 from a failing database would reveal that the other password
+// was correct (R27). Neither write ends with the request: an attacker who hangs up has still guessed.
 func (l *Login) write(t *try, p proof, login accounts.Login, ok bool) error {
 	ctx := context.WithoutCancel(t.Request().Context())
 	if !ok {
@@ -279,18 +247,16 @@ func (l *Login) write(t *try, p proof, login accounts.Login, ok bool) error {
 	return l.Second.Waiting.End(t, t.client)
 }
 
-// opensTo reports whether an account may enter here; if not, it looks unknown. A
-// one-time password of an administrator opens the administration only, which
-// asks for another one at once.
+// opensTo reports whether an account may sign in here; otherwise it looks unknown. An administrator's temporary
+// password works in the admin console only, which asks for a new one at once.
 func (l *Login) opensTo(login accounts.Login) bool {
 	administrator := login.Role == accounts.Admin
 	return administrator == l.Admin || administrator && !login.MustChange
 }
 
-// monitored reports whether an administrator's attempt at the public login only went on
-// because a limit is monitored. The administration's own are enforced: an attacker would
-// guess an administrator's password here otherwise. The answer is that to a wrong password,
-// so it does not show who is an administrator.
+// monitored reports whether only monitoring let an administrator's attempt pass at the public login. The admin console
+// enforces its limits, so an attacker would guess an administrator's password here instead. The response equals that to
+// a wrong password, so it does not reveal administrators.
 func (l *Login) monitored(d *guard.Decision, login accounts.Login) bool {
 	return login.Role == accounts.Admin && !l.Admin && d.Monitored()
 }
@@ -313,14 +279,13 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 	return t.Redirect(http.StatusSeeOther, next)
 }
 
-// Remember gives the browser a device cookie for the account of a ticket that was
-// settled as succeeded.
+// Remember sets a device cookie for the account of a ticket that was settled as succeeded.
 func (l *Login) Remember(c echo.Context, from Client, ticket guard.Ticket) {
 	device, tag, ttl := l.Guard.Device(ticket)
 	client.SetDevice(c.Response().Header(), c.Request(), tag, device, ttl, l.Secure.Of(from))
 }
 
-// Asker is who wants the password of an attempt checked here.
+// Asker describes an attempt to the password check queue.
 func (l *Login) Asker(d *guard.Decision) passwords.Asker {
 	a := passwords.Asker{Known: d.Privileged, Admin: l.Admin, Fake: d.Action == guard.FakeFailure, Account: d.Account}
 	a.Pair, a.Address, a.From = d.Ticket.Asker()

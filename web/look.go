@@ -18,18 +18,17 @@ import (
 	"authguard/web/static"
 )
 
-// A Look is how the pages for the public look and speak at present, and where our
-// own paths are. Pages of a nil Look, or before Set, are in English and authguard's
-// own, as the administration's are.
+// A Look is the current appearance and language of the public pages, and the prefix of our paths. A nil Look, or one
+// before Set, gives authguard's own pages in English.
 type Look struct {
 	now  *atomic.Pointer[pages.Look]
 	base string
 }
 
-// NewLook returns a look that Set is yet to be called of.
+// NewLook returns a Look without appearance; call Set.
 func NewLook() *Look { return &Look{now: new(atomic.Pointer[pages.Look])} }
 
-// Below is the same look where our paths begin with base.
+// Below returns the same look for paths with the prefix base.
 func (l *Look) Below(base string) *Look {
 	if l == nil {
 		l = NewLook()
@@ -37,11 +36,10 @@ func (l *Look) Below(base string) *Look {
 	return &Look{now: l.now, base: base}
 }
 
-// Set puts a look in force, also for what Below returned.
+// Set replaces the look, also for all that Below returned.
 func (l *Look) Set(look *pages.Look) { l.now.Store(look) }
 
-// Page is what a page has for whoever sent the request. The answer's headers say
-// which language it is in, and that another browser may get another.
+// Page returns the common data of a page for a request, and sets the Content-Language and Vary headers.
 func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	if l != nil {
 		if now := l.now.Load(); now != nil {
@@ -54,9 +52,8 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	return page
 }
 
-// Letter is what the owner of an account is told of a login from a new place, in a language
-// by its tag; link says that it was not theirs. What strangers send, their browser's name,
-// is one line of few characters here (R23).
+// Letter returns the email about a login from an unknown client, in the language with this tag. link reports the login
+// as not the user's own. The attacker controls the User-Agent: it is reduced to one short line (R23).
 func (l *Look) Letter(language string, told notices.Login, link string) (subject, text string) {
 	page := pages.Page{}
 	if now := l.now.Load(); now != nil {
@@ -70,8 +67,7 @@ func (l *Look) Letter(language string, told notices.Login, link string) (subject
 	return page.T("mail.subject"), strings.Join(parts, "\n\n") + "\n"
 }
 
-// static is GET and HEAD /static/{file}: a file of the look, or one that all looks have. A
-// changed one is seen within five minutes.
+// static is GET and HEAD /static/{file}: a file of the look or of all looks. Browsers see changes within five minutes.
 func (l *Look) static(c echo.Context) error {
 	name := c.Param("file")
 	h := c.Response().Header()

@@ -12,7 +12,7 @@ import (
 	"authguard/web/pages"
 )
 
-// Routes adds the door's paths.
+// Routes adds the paths of the login endpoint.
 func (l *Login) Routes(e *echo.Echo) {
 	e.Use(l.strictTransport)
 	e.GET("/login", l.page)
@@ -27,15 +27,14 @@ func (l *Login) Routes(e *echo.Echo) {
 	}
 }
 
-// CodeRoutes adds the page about one-time codes alone.
+// CodeRoutes adds the verification code page alone.
 func (l *Login) CodeRoutes(e *echo.Echo) {
 	e.GET("/login/code", l.codePage)
 	e.POST("/login/code", l.askCode)
 }
 
-// strictTransport tells browsers that came over TLS to come no other way from now
-// on (HSTS, RFC 6797): the first plain request is the one that is redirected and
-// read on the way. It is for this host alone and for half a year.
+// strictTransport sets HSTS (RFC 6797) for TLS clients, for this host and half a year. Otherwise an attacker on the
+// network reads and redirects the first plain request.
 func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.Of(client) {
@@ -45,11 +44,10 @@ func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// page is GET /login.
 func (l *Login) page(c echo.Context) error {
 	view := l.view(c, c.QueryParam("next"))
 	session, err := l.Sessions.Get(c)
-	if err != nil { // whoever has no session can try to log in all the same
+	if err != nil { // a user without a session can still try to log in
 		l.Log.Error("the session could not be read for the login page", "error", err)
 	}
 	if session.held() && !l.Admin {
@@ -73,9 +71,8 @@ func (l *Login) page(c echo.Context) error {
 	return l.show(c, view)
 }
 
-// ahead is the challenge that everybody gets while CAPTCHA mode is on; nil
-// otherwise. A browser with a device cookie gets none before it names its
-// account, which may need none.
+// ahead returns the challenge that CAPTCHA mode requires; nil otherwise. A browser with a device cookie gets none
+// before it names its account, which may need none.
 func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error) {
 	if !l.Guard.NeedsChallenge(from.Address) {
 		return nil, nil
@@ -87,12 +84,11 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 	}
 	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Address: from.Address, Integration: l.Door}, guard.Decision{})
 	if errors.Is(err, guard.ErrChallenges) {
-		return nil, nil // the form is no harm: the attempt is stopped
+		return nil, nil // the form does no harm: the attempt is stopped
 	}
 	return below(r, &issued), err
 }
 
-// below is a challenge whose picture and sound are asked for where our paths begin.
 func below(r *http.Request, c *challenge.Challenge) *challenge.Challenge {
 	for _, path := range []*string{&c.Image, &c.Audio} {
 		if *path != "" {
@@ -102,7 +98,7 @@ func below(r *http.Request, c *challenge.Challenge) *challenge.Challenge {
 	return c
 }
 
-// codePage is GET /login/code: how to get a one-time code.
+// codePage is GET /login/code: how to get a verification code.
 func (l *Login) codePage(c echo.Context) error { return l.showCode(c, http.StatusOK, pages.CodeView{}) }
 
 func (l *Login) showCode(c echo.Context, status int, view pages.CodeView) error {
@@ -112,7 +108,6 @@ func (l *Login) showCode(c echo.Context, status int, view pages.CodeView) error 
 	return WritePage(c, status, page, err)
 }
 
-// back is the sign-in page; empty where that is an app's.
 func (l *Login) back(c echo.Context) string {
 	if l.Look != nil && l.Look.base != "" {
 		return ""
@@ -120,9 +115,8 @@ func (l *Login) back(c echo.Context) string {
 	return baseOf(c.Request()) + "/login"
 }
 
-// askCode is POST /login/code: a code is sent to the account's owner. The answer
-// is the same whether or not there is such an account, and comes before anybody
-// has looked (R12).
+// askCode is POST /login/code: it sends a code to the account's owner. The response comes before the account is looked
+// up, so it is the same for unknown accounts (R12).
 func (l *Login) askCode(c echo.Context) error {
 	form, err := ReadForm(c, "username")
 	if err != nil {
@@ -146,7 +140,6 @@ func (l *Login) askCode(c echo.Context) error {
 	return l.showCode(c, http.StatusAccepted, pages.CodeView{Username: form["username"], Asked: true})
 }
 
-// view is the page for whoever asks, leading to next.
 func (l *Login) view(c echo.Context, next string) pages.LoginView {
 	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin}
 	if l.Second != nil {
@@ -164,13 +157,12 @@ func (l *Login) show(c echo.Context, view pages.LoginView) error {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// draw is the page. Its form may lead to another host of the site.
+// draw renders the login page. Its form may lead to another host of the site.
 func (l *Login) draw(c echo.Context, view pages.LoginView) ([]byte, error) {
 	l.opens(c.Response().Header(), view.Next)
 	return l.pages.Render(view)
 }
 
-// leave is POST /logout.
 func (l *Login) leave(c echo.Context) error {
 	if err := l.Sessions.End(c, l.Edge.Client(c.Request())); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"authguard/web/pages"
 )
 
-// passwordPath is where somebody replaces their password.
 func (l *Login) passwordPath() string {
 	if l.Admin {
 		return "/password"
@@ -24,12 +23,10 @@ func (l *Login) passwordPath() string {
 	return "/account/password"
 }
 
-// ChangeRequired is the type of the problem of whose password is good for choosing another
-// one only.
+// ChangeRequired is the problem type for a temporary password, which must be changed first.
 const ChangeRequired = "password-change-required"
 
-// mustChoose answers a login whose password is good for choosing another one only. It has
-// a session, with which nothing but that can be done.
+// mustChoose answers a login with a temporary password. Its session can only change the password.
 func (l *Login) mustChoose(t *try, next string) error {
 	if WantsJSON(t.Request()) {
 		return Problem{
@@ -48,10 +45,10 @@ func (l *Login) toPassword(c echo.Context, next string) string {
 	return to
 }
 
-// held reports whether a session is good for choosing another password only.
+// held reports whether a session can only change the password.
 func (s *Session) held() bool { return s != nil && s.Account.MustChange }
 
-// PasswordPage is GET of the page on which a session's person replaces their password.
+// PasswordPage is GET of the page on which users change their password.
 func (l *Login) PasswordPage(c echo.Context, session *Session) error {
 	return l.showPassword(c, session, http.StatusOK, c.QueryParam("next"))
 }
@@ -72,21 +69,20 @@ func (l *Login) showPassword(c echo.Context, session *Session, status int, next 
 	return WritePage(c, status, page, err)
 }
 
-// freshFor is how long after signing in somebody may change who can sign in: a browser
-// that was left open must not be enough to stay in for good.
+// freshFor is how long after the login a user may change credentials: an attacker at an unattended browser must not
+// gain permanent access.
 const freshFor = 10 * time.Minute
 
-// Fresh reports whether a session's person has just shown who they are.
+// Fresh reports whether the user of a session has just authenticated.
 func (l *Login) Fresh(session *Session) bool {
 	return l.Sessions.Now().Sub(session.Proved) < freshFor
 }
 
-// justTyped reports whether the current password is one that was good for choosing
-// another one only, and was typed a moment ago: nobody is asked for it twice.
+// justTyped reports whether the current password is a temporary one that was entered a moment ago. The form does not
+// ask for it again.
 func (l *Login) justTyped(session *Session) bool { return session.held() && l.Fresh(session) }
 
-// ChangePassword is POST of that page. The new password is looked at first: what is wrong
-// with it costs no attempt.
+// ChangePassword is POST of that page. The new password is validated first, so its errors cost no attempt.
 func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 	f, err := l.ownForm(c, session, "current_password", "new_password", "repeat_password", "next")
 	if err != nil {
@@ -113,8 +109,8 @@ func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 	return l.signInAgain(c, session, done.ticket, f["next"], err)
 }
 
-// ownForm reads the named fields of a form that carries the session's token. JSON needs
-// none: no page of another site can send it unasked.
+// ownForm reads a form's fields and checks the session's CSRF token. JSON needs none: no page of another site can send
+// it without CORS.
 func (l *Login) ownForm(c echo.Context, s *Session, names ...string) (Form, error) {
 	f, err := ReadForm(c, append(names, "csrf")...)
 	if err == nil && !s.ValidCSRF(f["csrf"]) && !SentJSON(c.Request()) {
@@ -140,16 +136,15 @@ func newPasswordProblems(f Form) (problems []pages.PasswordProblem) {
 	return problems
 }
 
-// A changed is a password that was replaced, unless there was a problem with it. The ticket is
-// of an attempt that succeeded with it.
+// A changed is the result of a password change: the ticket of the successful attempt, or the problem.
 type changed struct {
 	ticket  guard.Ticket
 	problem pages.PasswordProblem
 }
 
-// another is for a user who has just signed in with a temporary password: the new one must not
-// be that, which was printed or mailed. Its attempt remembers the client, since the new
-// password removes all known clients; if it is stopped, the client stays unknown.
+// another changes a temporary password just after the login. The new one must differ, since the temporary one was
+// printed or emailed. The attempt remembers the client, since the new password removes all known clients. If it is
+// stopped, the client stays unknown.
 func (l *Login) another(c echo.Context, session *Session, password string, replace func(context.Context) error) (done changed, err error) {
 	check := func(ctx context.Context, d *guard.Decision) (right bool, err error) {
 		_, same, err := l.Passwords.Check(ctx, session.Account.Account, password, l.Asker(d), nil)
@@ -175,8 +170,7 @@ func (l *Login) another(c echo.Context, session *Session, password string, repla
 	return done, err
 }
 
-// current checks the current password like any login: an open session must not be a place to
-// guess without limit.
+// current checks the current password like a login: an open session must not allow unlimited guesses.
 func (l *Login) current(c echo.Context, session *Session, password string, replace func(context.Context) error) (done changed, err error) {
 	if password == "" || passwords.Possible(password) != nil {
 		return changed{problem: pages.CurrentWrong}, nil
@@ -207,8 +201,8 @@ func (l *Login) current(c echo.Context, session *Session, password string, repla
 	return done, err
 }
 
-// replaced sets the new password, before its attempt is settled: it removes all known clients,
-// and the success remembers the client.
+// replaced sets the new password before the attempt is settled: it removes all known clients, and the success then adds
+// this one.
 func (l *Login) replaced(ctx context.Context, replace func(context.Context) error) error {
 	err := replace(context.WithoutCancel(ctx))
 	if errors.Is(err, control.ErrUnrecorded) {
@@ -224,7 +218,6 @@ func (l *Login) busyWithPasswords(c echo.Context, err error) error {
 	return p
 }
 
-// signInAgain starts a session with the new password, unless that could not be set.
 func (l *Login) signInAgain(c echo.Context, session *Session, ticket guard.Ticket, next string, failed error) error {
 	if errors.Is(failed, accounts.ErrUnknown) {
 		return signInFirst(c)
@@ -256,7 +249,6 @@ func (l *Login) signInAgain(c echo.Context, session *Session, ticket guard.Ticke
 	return c.Redirect(http.StatusSeeOther, next)
 }
 
-// who is how the audit log names a session's person.
 func (l *Login) who(s *Session) string {
 	if l.Admin {
 		return "admin:" + s.Account.Account

@@ -9,29 +9,22 @@ import (
 	"authguard/web/client"
 )
 
-// Realms finds the realm that a request is for, by the first of these that says: the
-// bearer token of the decision API; the host; the path of the app behind the proxy.
-// What nobody claims is Otherwise's. It does not change; safe for concurrent use.
+// Realms passes each request to its realm. It looks at the decision API's bearer token, then the host, then the path of
+// the app behind the proxy. All other requests go to Otherwise. It is immutable and safe for concurrent use.
 type Realms struct {
-	// Edge knows whose forwarding headers are believed.
-	Edge *Edge
-	// Tokens are those of all realms.
-	Tokens *Tokens
-	// Otherwise is the default realm.
-	Otherwise Claim
-	// Claims are the other realms. No host or path may be in two of them.
-	Claims []Claim
+	Edge      *Edge   // knows the trusted proxies
+	Tokens    *Tokens // of all realms
+	Otherwise Claim   // the default realm
+	Claims    []Claim // the other realms; no host or path may be in two of them
 }
 
-// A Claim is what brings requests to one realm, and who serves them.
+// A Claim is the hosts, paths and handler of one realm.
 type Claim struct {
-	Realm   string   // whose tokens bring requests here
+	Realm   string   // its tokens bring requests here, too
 	Hosts   []string // names, and patterns such as *.example.org
 	Paths   route.Paths
 	Handler http.Handler
-	// Leaving is for a realm that is no more: only attempts that it decided can be
-	// settled still.
-	Leaving bool
+	Leaving bool // a removed realm: its pending attempts can still be settled
 }
 
 // ServeHTTP passes a request to its realm.
@@ -47,7 +40,7 @@ func (t *Realms) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	claim.Handler.ServeHTTP(w, r)
 }
 
-// find is false for a request that two parsers could take to two realms.
+// find returns false for a request that two parsers could assign to two realms.
 func (t *Realms) find(r *http.Request) (*Claim, bool) {
 	if c := t.byToken(r); c != nil {
 		return c, true
@@ -62,7 +55,6 @@ func (t *Realms) find(r *http.Request) (*Claim, bool) {
 	return c, ok
 }
 
-// byToken is nil for a request that has no token of a realm that is here.
 func (t *Realms) byToken(r *http.Request) *Claim {
 	if !strings.HasPrefix(r.URL.Path, apiBase) {
 		return nil
@@ -83,10 +75,9 @@ func (t *Realms) byToken(r *http.Request) *Claim {
 	return nil
 }
 
-// byHost is nil for a host that nobody claims. Whoever asks for another's site, by
-// forward-auth, is a proxy that we believe, and says for which. A proxy may pass on what
-// its client sent in those headers: where the request's own host is a realm's, all must
-// agree, or a session of one site would open another.
+// byHost returns nil for an unclaimed host. In forward auth, a trusted proxy names the requested site. It may pass on
+// headers that its client sent: if the request's own host belongs to a realm, all must agree. Otherwise the session of
+// one site would open another.
 func (t *Realms) byHost(r *http.Request) (*Claim, bool) {
 	own := t.at(r.Host)
 	if !asksForAnother(r.URL.Path) || !t.Edge.Believes(r) {
@@ -112,8 +103,7 @@ func (t *Realms) byHost(r *http.Request) (*Claim, bool) {
 	return asked, own == nil
 }
 
-// at is who claims a host; nil for nobody. A name comes before a pattern, and of
-// patterns the longest.
+// at returns the claim on a host, or nil. Names take precedence over patterns, long patterns over short ones.
 func (t *Realms) at(host string) (found *Claim) {
 	host, longest := hostName(host), 0
 	for i := range t.Claims {
@@ -131,8 +121,7 @@ func (t *Realms) at(host string) (found *Claim) {
 	return found
 }
 
-// hostName is a host as names are compared: without a port, brackets or a dot at the
-// end, in small letters.
+// hostName normalizes a host for comparison: lower case, without port, brackets or final dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -141,8 +130,7 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// byPath is nil for a path that nobody claims, and false for one that some servers
-// read as a realm's and others do not.
+// byPath returns nil for an unclaimed path, and false for one that only some servers map to a realm.
 func (t *Realms) byPath(escaped string) (found *Claim, ok bool) {
 	longest := 0
 	for i := range t.Claims {

@@ -21,12 +21,11 @@ import (
 	"authguard/web/client"
 )
 
-// policy lets pages load nothing but our own files, and nobody frame them.
+// policy lets pages load only our own files and forbids framing.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; media-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// policyFor is the policy of the one page that shows a provider's widget: it lets
-// that provider through and nobody else.
+// policyFor is the policy of a page with a provider's widget, and allows that provider only.
 func policyFor(s remote.Service) string {
 	open := policy
 	for directive, sources := range map[string][]string{"style-src": s.Styles, "script-src": s.Scripts, "connect-src": s.Connects} {
@@ -37,7 +36,7 @@ func policyFor(s remote.Service) string {
 	return open + "; frame-src " + strings.Join(s.Frames, " ")
 }
 
-// SetHeaders sets what every answer of ours carries.
+// SetHeaders sets the headers of every response.
 func SetHeaders(h http.Header) {
 	h["Content-Security-Policy"] = []string{policy}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
@@ -54,8 +53,8 @@ func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Timed tells how long it took until a request's answer began: what is streamed after
-// that is the client's pace. The route is a pattern such as /login, "" for none of ours.
+// Timed reports the time until a response began: the client sets the pace of a stream after that. The route is a
+// pattern such as /login, or empty for an unknown path.
 func Timed(tell func(r *http.Request, route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -66,12 +65,11 @@ func Timed(tell func(r *http.Request, route string, status int, took time.Durati
 	}
 }
 
-// sameOrigin refuses forms and JSON that a page of another site sends: nobody
-// is logged in or out by a page that they only looked at.
+// sameOrigin rejects forms and JSON from pages of other sites (CSRF): such a page must not sign its visitors in or out.
 func sameOrigin(origin string) echo.MiddlewareFunc {
 	protection := http.NewCrossOriginProtection()
 	if origin != "" {
-		_ = protection.AddTrustedOrigin(origin) // the configuration has checked its form
+		_ = protection.AddTrustedOrigin(origin) // the configuration was validated
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -83,7 +81,6 @@ func sameOrigin(origin string) echo.MiddlewareFunc {
 	}
 }
 
-// recovered turns a panic of a handler into an error.
 func recovered(log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) (err error) {
@@ -101,17 +98,13 @@ func recovered(log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// MaxBody is the largest form, and the largest body of the decision API, that
-// is read, in bytes.
+// MaxBody is the largest form and the largest decision API body, in bytes.
 const MaxBody = 16 << 10
 
-// ReadJSON reads a request's body, one JSON object of at most limit bytes, into
-// a struct. Every door reads JSON here, so that all of them mean the same by
-// it: encoding/json takes the last of two equal names and folds case, so that
-// "ADDRESS" and "addre\u017fs" (with a long s) are an address to it and something
-// else to the proxy in front of us (R11). Names that the struct does not have
-// are refused too: a misspelt "until" must not become a block for ever. The
-// error is a Problem.
+// ReadJSON decodes a body of one JSON object, at most limit bytes, into a struct. All integrations use it.
+// encoding/json takes the last of two equal names and folds case. To it "ADDRESS" and "addre\u017fs" (with a long s)
+// are an address, but not to a proxy in front (R11). Unknown names are errors, too: a misspelled "until" must not
+// become a permanent block. The error is a Problem.
 func ReadJSON(c echo.Context, limit int64, into any) error {
 	body, err := readBody(c, limit)
 	if err != nil {
@@ -120,7 +113,7 @@ func ReadJSON(c echo.Context, limit int64, into any) error {
 	if jsontext.Value(body).Kind() != '{' {
 		return Invalid("Send one JSON object.")
 	}
-	// Not by a Decoder of our own: those of Unmarshal are used again, and each has 4 KiB.
+	// Not with a Decoder: Unmarshal reuses its own, and each has 4 KiB.
 	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
 		return Invalid("%s", jsonWords(err))
 	}
@@ -138,7 +131,7 @@ func readBody(c echo.Context, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// jsonWords says what is wrong with a JSON text, without Go's words for it.
+// jsonWords describes a JSON error without Go's terms.
 func jsonWords(err error) string {
 	var syntax *jsontext.SyntacticError
 	var meaning *json.SemanticError
@@ -158,20 +151,17 @@ func jsonWords(err error) string {
 	return "Invalid JSON."
 }
 
-// SentJSON reports whether a request says that its body is JSON, which a form
-// of another site cannot say.
+// SentJSON reports whether a request declares a JSON body, which a form of another site cannot do.
 func SentJSON(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "application/json"
 }
 
-// A Form is what a client filled in: every field once, and text.
+// A Form holds the fields of a request, each at most once.
 type Form map[string]string
 
-// ReadForm reads the named fields of a form or of a JSON object; others are
-// ignored. A field that comes twice or is not text is an error: what one parser
-// takes for the name must not be something else to another (R11). The error is
-// a Problem.
+// ReadForm reads the named fields of a form or a JSON object and ignores others. A repeated field, or one that is not
+// text, is an error: another parser could read another account name (R11). The error is a Problem.
 func ReadForm(c echo.Context, fields ...string) (Form, error) {
 	if SentJSON(c.Request()) {
 		return readJSONForm(c, fields)
@@ -184,7 +174,7 @@ func ReadForm(c echo.Context, fields ...string) (Form, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := url.ParseQuery(string(body)) // the body alone: names in the URL's query do not count
+	values, err := url.ParseQuery(string(body)) // body only: names in the URL's query do not count
 	if err != nil {
 		return nil, Unusable(http.StatusBadRequest, "problem.form")
 	}
@@ -221,9 +211,8 @@ func readJSONForm(c echo.Context, fields []string) (Form, error) {
 	return f, nil
 }
 
-// LocalPath is where to go after logging in: next if it is a path of this
-// site, and "/" otherwise. Browsers take "//host", "/\host" and paths with
-// control characters in front for other sites.
+// LocalPath returns next if it is a path of this site, otherwise "/" (open redirect). To browsers, "//host", "/\host"
+// and paths after control characters are other sites.
 func LocalPath(next string) string {
 	if len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.ContainsFunc(next, unicode.IsControl) ||
 		strings.Contains(next, `\`) || strings.HasPrefix(next, "//") {
@@ -236,9 +225,8 @@ func LocalPath(next string) string {
 	return next
 }
 
-// WantsJSON reports whether the answer should be JSON: the path is one of the
-// APIs', Accept names JSON before HTML, or the request was JSON and did not ask
-// for HTML.
+// WantsJSON reports whether the client expects JSON: an API path, Accept with JSON before HTML, or a JSON request that
+// does not accept HTML.
 func WantsJSON(r *http.Request) bool {
 	for _, api := range []string{"/v1", "/api"} {
 		if rest, ok := strings.CutPrefix(r.URL.Path, api); ok && (rest == "" || rest[0] == '/') {

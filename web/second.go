@@ -20,46 +20,42 @@ import (
 	"authguard/web/pages"
 )
 
-// Second asks for a second factor once the password was right, and lets a passkey stand
-// for both.
+// Second is MFA: it requires a code or a passkey after the correct password. A passkey alone replaces both.
 //
-// A code is six digits, so guessing one is guessing a password: each is an attempt of its
-// own, charged before it is looked at (R1), under the same limits of the account, the
-// address and the place. The attempt of the right password is taken back, as that of
-// every right one is, and remembers no place: the second does.
+// An attacker can guess a code of six digits. Each code is therefore an attempt of its own, charged before it is
+// checked (R1), under the limits of account, IP address and pair. The attempt with the correct password is withdrawn
+// and adds no known client; the second attempt does.
 type Second struct {
 	Factors *factors.Table
-	// Waiting are those whose password was right. They open nothing.
+	// Waiting holds the sessions of users who have yet to pass MFA. They grant no access.
 	Waiting *Sessions
-	// Tell puts on record what was done with an account's second factor.
+	// Tell records an MFA event of an account.
 	Tell func(ctx context.Context, account, what string)
 }
 
-// What Tell is told.
+// Events for Tell.
 const (
 	RecoveryUsed  = "recovery-code-used"
 	PasskeyCopied = "passkey-cloned"
 )
 
-// SecondLifetime is how long a right password waits for the second factor.
+// SecondLifetime is how long a login waits for MFA after the correct password.
 const SecondLifetime = 5 * time.Minute
 
-// asks reports whether the password alone does not let an account in.
 func (s *Second) asks(ctx context.Context, login accounts.Login) (bool, error) {
 	has, err := s.Factors.Of(ctx, login.ID)
 	return has.Any(), err
 }
 
-// A Site is where a browser has called this listener, as passkeys know it.
+// A Site is the listener's host and origins for passkeys.
 type Site struct {
 	factors.Site
-	Elsewhere string // where passkeys work, if not here and if that is known
+	Elsewhere string // where passkeys work, if not here and if known
 }
 
-// Site is false where there can be no passkeys: they belong to a name, and an IP address
-// is none (WebAuthn, section 5.1.2). A browser has them over TLS and at localhost only.
-// Names are those by which Local lets the listener be called, so that none that a stranger
-// sends becomes an origin of ours.
+// Site returns false where passkeys cannot work: they belong to a domain name, not an IP address (WebAuthn, section
+// 5.1.2). Browsers need TLS, except at localhost. Only the names that Local accepts count: a forged Host header must
+// not become an origin.
 func (e *Edge) Site(r *http.Request) (s Site, ok bool) {
 	name, port := hostName(r.Host), ""
 	if _, given, err := net.SplitHostPort(r.Host); err == nil {
@@ -93,8 +89,8 @@ func (l *Login) secondRoutes(e *echo.Echo) {
 	e.POST("/login/passkey/ask", l.askAnyPasskey)
 }
 
-// waits has a right password wait for the second factor: its attempt is withdrawn. It writes
-// as much as a login and as a wrong password do (R27).
+// waits starts the wait for MFA and withdraws the attempt. It writes as much as a login and as a wrong password do
+// (R27).
 func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 	t.SetRequest(t.Request().WithContext(context.WithoutCancel(t.Request().Context())))
 	waiting, err := l.Second.Waiting.start(t, t.client, login, false)
@@ -106,7 +102,6 @@ func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 	return errSecond
 }
 
-// askSecond answers a right password where more is needed.
 func (l *Login) askSecond(t *try, login accounts.Login) error {
 	l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
 	l.Log.Info("the password was correct; MFA is required", "account", login.Account, "address", t.client.Address)
@@ -117,7 +112,7 @@ func (l *Login) askSecond(t *try, login accounts.Login) error {
 			Type: "mfa-required", Title: "MFA required", Status: http.StatusUnauthorized,
 			Detail: "send the code as otp to /login/second, with the cookies of this response",
 		}.Write(t.Response())
-	case t.decision.Passed: // the one-time code is needed again, and is kept on the page alone
+	case t.decision.Passed: // the page carries the verification code, which is needed again
 		page, err := l.drawSecond(t, l.view(t, next))
 		return WritePage(t, http.StatusOK, page, err)
 	case next != "/":
@@ -126,7 +121,6 @@ func (l *Login) askSecond(t *try, login accounts.Login) error {
 	return t.Redirect(http.StatusSeeOther, "/login/second")
 }
 
-// secondPage is GET /login/second.
 func (l *Login) secondPage(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request()), form: Form{}}
 	if t.waiting, err = l.Second.Waiting.Get(c); err != nil {
@@ -147,7 +141,6 @@ func (l *Login) secondPage(c echo.Context) (err error) {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// drawSecond draws the page for whoever waits.
 func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
 	has, err := l.Second.Factors.Of(t.Request().Context(), t.waiting.Account.ID)
 	if err != nil {
@@ -169,7 +162,7 @@ func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
 	return pages.RenderSecond(v)
 }
 
-// second is POST /login/second: a code of the app, a recovery code or a passkey's answer.
+// second is POST /login/second: a TOTP code, a recovery code or a passkey's assertion.
 func (l *Login) second(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
 	if t.waiting, err = l.Second.Waiting.Get(c); err != nil {
@@ -204,7 +197,7 @@ func (l *Login) second(c echo.Context) (err error) {
 	})
 }
 
-// passkey is POST /login/passkey: a passkey in place of name and password.
+// passkey is POST /login/passkey: a passkey instead of name and password.
 func (l *Login) passkey(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
 	if t.form, err = ReadForm(c, "assertion", "state", "captcha_id", "captcha_answer", "captcha_work", "code", "next"); err != nil {
@@ -214,7 +207,7 @@ func (l *Login) passkey(c echo.Context) (err error) {
 	if err != nil {
 		return l.overloaded(t, l.Unchecked(t, err))
 	}
-	if !known { // it counts for the address, like an attempt without a name
+	if !known { // counts against the IP address, like an attempt without a name
 		if l.unreadable(t) {
 			return l.stopped(t)
 		}
@@ -224,7 +217,7 @@ func (l *Login) passkey(c echo.Context) (err error) {
 	return l.prove(t, pages.PasskeyWrong, func(context.Context) (bool, error) { return l.proves(t, who, "") })
 }
 
-// proves reports whether a passkey's answer is the account's, to what was asked of askedOf.
+// proves reports whether an assertion is by a passkey of who, for a WebAuthn challenge issued to askedOf.
 func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) {
 	at, ok := l.Edge.Site(t.Request())
 	if !ok {
@@ -241,11 +234,11 @@ func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) 
 	return err == nil, err
 }
 
-// noteSecond is told with a failed attempt: whoever came so far has the password.
+// noteSecond is the note of a failed MFA attempt: the client has the password.
 const noteSecond = "wrong MFA code; the password was correct"
 
-// prove is one attempt to show a second factor, or a passkey for both. It has no
-// fingerprint: the same code again is another guess (R28 is about passwords).
+// prove is one attempt with an MFA code, or with a passkey alone. It has no password tag: the same code again is
+// another guess (R28 is about passwords).
 func (l *Login) prove(t *try, wrong pages.MessageKind, right func(context.Context) (bool, error)) error {
 	look := func(ctx context.Context, t *try, d *guard.Decision) (login accounts.Login, ok bool, err error) {
 		if d.Action == guard.Proceed {
@@ -262,7 +255,7 @@ func (l *Login) prove(t *try, wrong pages.MessageKind, right func(context.Contex
 	return l.take(t, proof{second: true, look: look, wrong: func(t *try) error { return l.unproved(t, wrong) }})
 }
 
-// letIn is the account once more: it may have been disabled meanwhile.
+// letIn reads the account again: it may have been disabled since.
 func (l *Login) letIn(ctx context.Context, name string) (accounts.Login, bool, error) {
 	login, found, err := l.Passwords.Source.FindForLogin(ctx, name)
 	if err != nil {
@@ -271,7 +264,6 @@ func (l *Login) letIn(ctx context.Context, name string) (accounts.Login, bool, e
 	return login, found && login.Password.Usable, nil
 }
 
-// unproved is 401.
 func (l *Login) unproved(t *try, kind pages.MessageKind) (err error) {
 	p := Problem{Type: WrongCredentials, Title: "Wrong code or passkey", Status: http.StatusUnauthorized}
 	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
@@ -280,7 +272,7 @@ func (l *Login) unproved(t *try, kind pages.MessageKind) (err error) {
 	return l.answer(t, p, pages.Message{Kind: kind})
 }
 
-// askPasskey is POST /login/second/ask: what the browser is to ask its passkeys.
+// askPasskey is POST /login/second/ask: the WebAuthn options for the account's passkeys.
 func (l *Login) askPasskey(c echo.Context) error {
 	waiting, err := l.Second.Waiting.Get(c)
 	if err != nil {
@@ -292,8 +284,7 @@ func (l *Login) askPasskey(c echo.Context) error {
 	return l.question(c, waiting.Account.ID)
 }
 
-// askAnyPasskey is POST /login/passkey/ask. It names nobody: which passkeys there are the
-// browser knows.
+// askAnyPasskey is POST /login/passkey/ask. It lists no passkeys: the browser knows its own.
 func (l *Login) askAnyPasskey(c echo.Context) error { return l.question(c, "") }
 
 func (l *Login) question(c echo.Context, account string) error {

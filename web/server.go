@@ -1,12 +1,8 @@
-// Package web holds the public doors: the login endpoint with its sessions,
-// the forward-auth check, the challenges' pictures and sounds, and the
-// decision API. Each door turns a request into a guard.Attempt and the
-// decision into an answer; nothing is decided here.
+// Package web holds the public integrations: login endpoint with sessions, forward auth, challenge media and decision
+// API. Each turns a request into a guard.Attempt and the guard's decision into a response; package guard decides.
 //
-// Follow a POST /login through login.go: the client's address is found
-// (address.go), the request is read (request.go), the guard begins the attempt, the
-// password is checked, the guard settles, a session starts (session.go). What
-// goes wrong is answered there too, as JSON or as a page (answer.go).
+// A POST /login runs through login.go: find the client's IP address (address.go), read the request (request.go), begin
+// the attempt, check the password, settle, start a session (session.go). Errors become JSON or a page (answer.go).
 package web
 
 import (
@@ -20,16 +16,16 @@ import (
 	"authguard/internal/control"
 )
 
-// A Public is everything on the public listener.
+// A Public is the public listener.
 type Public struct {
 	Login      *Login
 	API        *API
 	Challenges *challenge.Desk
-	Probes     *control.Probes // of doctor; nil: there are none
-	Origin     string          // where browsers find us; empty: the request's own host
+	Probes     *control.Probes // of doctor; nil: none
+	Origin     string          // the public origin; empty: the request's host
 	Look       *Look
 	Log        *slog.Logger
-	// Timed is told of every answer; see the function Timed. Nil: nobody is.
+	// Timed is called for every response; see the function Timed. nil: off.
 	Timed func(r *http.Request, route string, status int, took time.Duration)
 }
 
@@ -50,10 +46,8 @@ func (p *Public) routes() *echo.Echo {
 	return e
 }
 
-// NewEcho returns an echo with what all our listeners share: headers, static
-// files, errors that people can read, and a refusal of what a browser sends
-// from another site. The origin is where browsers find us if a proxy in front
-// does not pass the host on; it may be empty.
+// NewEcho returns an echo with the parts that all listeners share: headers, static files, error pages and CSRF
+// protection. The origin is needed if a proxy in front does not pass the host on; else it may be empty.
 func NewEcho(origin string, look *Look, log *slog.Logger) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -63,8 +57,7 @@ func NewEcho(origin string, look *Look, log *slog.Logger) *echo.Echo {
 	return e
 }
 
-// file adds a path that is only read. HEAD is answered like GET, without the body
-// (RFC 9110, section 9.3.2): echo does not do so by itself.
+// file adds a read-only path. echo does not answer HEAD like GET by itself (RFC 9110, section 9.3.2).
 func file(e *echo.Echo, path string, h echo.HandlerFunc) {
 	e.GET(path, h)
 	e.HEAD(path, h)

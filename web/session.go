@@ -17,50 +17,45 @@ import (
 	"authguard/web/client"
 )
 
-// Sessions are the logins of one door. A session of one door means nothing at
-// another, and ends when the account's password changes or it is disabled.
+// Sessions are the sessions of one login endpoint and valid there only. A session ends when its account's password
+// changes or the account is disabled.
 type Sessions struct {
 	SessionConfig
 	manager *scs.SessionManager
 }
 
-// SessionConfig is what NewSessions needs.
+// SessionConfig configures NewSessions.
 type SessionConfig struct {
-	Store  scs.CtxStore
-	Source accounts.Source
-	// Door names where the sessions are good; it is part of the cookie's name.
-	Door string
-	// Lifetime is how long a session lasts, used or not.
-	Lifetime time.Duration
-	// Idle is after how long unused it ends; 0: never. Used is told of each use then.
+	Store    scs.CtxStore
+	Source   accounts.Source
+	Door     string        // the login endpoint; part of the cookie's name
+	Lifetime time.Duration // the longest duration of a session, used or not
+	// Idle ends an unused session; 0: never. Unless 0, Used is called for each use.
 	Idle time.Duration
 	Used func(ctx context.Context, token string) error
 	Now  func() time.Time // default time.Now
-	// Domain is where a session is good beside the host that it began at: at every name
-	// below, and so to be seen by all of them; empty: nowhere.
+	// Domain is the cookie domain: all hosts below it see the session. Empty: the session's own host only.
 	Domain string
 	Secure CookieSecurity
-	// Changed, if set, is told of an account whose password has changed since
-	// one of its sessions began. That session has ended.
+	// Changed, if set, is called for an account whose session ended because its password has changed.
 	Changed func(ctx context.Context, account string)
 }
 
-// CookieSecurity says whose cookies are for TLS only. The zero CookieSecurity is
-// SecureLikeRequest.
+// CookieSecurity decides which cookies are Secure. The zero CookieSecurity is SecureLikeRequest.
 type CookieSecurity uint8
 
 const (
-	SecureLikeRequest CookieSecurity = iota // those of clients that came over TLS
+	SecureLikeRequest CookieSecurity = iota // for clients that use TLS
 	SecureAlways
 	SecureNever
 )
 
-// Of reports whether a client's cookies are for TLS only.
+// Of reports whether a client's cookies are Secure.
 func (s CookieSecurity) Of(c Client) bool {
 	return s == SecureAlways || s == SecureLikeRequest && c.Secure
 }
 
-// NewSessions returns the sessions of a door.
+// NewSessions returns the sessions of a login endpoint.
 func NewSessions(c SessionConfig) *Sessions {
 	m := scs.New()
 	m.Store, m.Lifetime = c.Store, c.Lifetime
@@ -70,8 +65,8 @@ func NewSessions(c SessionConfig) *Sessions {
 	return &Sessions{c, m}
 }
 
-// cookie is the name of the door's cookie. One that is for several hosts cannot be
-// __Host-; __Secure- still keeps out what was planted on a plain connection.
+// cookie returns the cookie's name. A cookie for several hosts cannot be __Host-; __Secure- still rejects cookies that
+// an attacker plants over a plain connection.
 func (s *Sessions) cookie(secure bool) string {
 	if secure && s.Domain != "" {
 		return client.SecureOnly + "authguard_" + s.Door
@@ -82,8 +77,7 @@ func (s *Sessions) cookie(secure bool) string {
 	return "authguard_" + s.Door
 }
 
-// token is the request's cookie, and whether that was for TLS; empty if there is
-// none.
+// token returns the request's cookie, if any, and whether it is the Secure one.
 func (s *Sessions) token(c echo.Context) (token string, secure bool) {
 	for _, secure := range []bool{true, false} {
 		if cookie, err := c.Cookie(s.cookie(secure)); err == nil {
@@ -93,31 +87,27 @@ func (s *Sessions) token(c echo.Context) (token string, secure bool) {
 	return "", false
 }
 
-// A Session is one running login.
+// A Session is one signed-in browser.
 type Session struct {
 	Account accounts.Login
-	// CSRF is the token that forms of this session carry.
-	CSRF string
-	// ID is its own among sessions.Store.Of.
-	ID string
-	// Proved is when its person last showed all that a login asks for, and Second
-	// whether that was more than a password.
+	CSRF    string // the token in the forms of this session
+	ID      string // in sessions.Store.Of
+	// Proved is when the user last authenticated; Second reports whether that included more than a password.
 	Proved time.Time
 	Second bool
 	ctx    context.Context
 }
 
-// ValidCSRF reports whether a form carried the session's token.
+// ValidCSRF reports whether token is the session's.
 func (s *Session) ValidCSRF(token string) bool {
 	return s.CSRF != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.CSRF)) == 1
 }
 
-// maxAgent is how much is kept of what a browser calls itself, in bytes.
+// maxAgent is the longest stored User-Agent, in bytes.
 const maxAgent = 300
 
-// start begins a session for an account that has just logged in, with more than a password
-// if second, and ends the one that the client came with: a token that somebody planted is
-// good for nothing.
+// start begins a session after a login, with more than a password if second. It ends the session that the client came
+// with: a token planted by an attacker becomes worthless (session fixation).
 func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, second bool) (*Session, error) {
 	ctx, err := s.load(c)
 	if err != nil {
@@ -157,8 +147,7 @@ const (
 	secondKey = "second"
 )
 
-// Prove notes that the session's person has just shown all that a login asks for;
-// second: more than a password.
+// Prove records that the user has just authenticated, with more than a password if second.
 func (s *Sessions) Prove(session *Session, second bool) error {
 	s.manager.Put(session.ctx, provedKey, s.Now().UnixMilli())
 	s.manager.Put(session.ctx, secondKey, second)
@@ -166,12 +155,10 @@ func (s *Sessions) Prove(session *Session, second bool) error {
 	return err
 }
 
-// ErrSessions says that the database cannot say whether somebody is logged in, or
-// cannot write that. It may be able to in a moment.
+// ErrSessions says that the database cannot read or write sessions, perhaps for a moment only.
 var ErrSessions = errors.New("web: sessions cannot be read or written")
 
-// Get is the request's session; nil if there is none, or it has ended. To ask for it is
-// to use it.
+// Get returns the request's session; nil if there is none or it has ended. It counts as use.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	session, err := s.Peek(c)
 	if err != nil || session == nil || s.Idle <= 0 {
@@ -184,8 +171,7 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	return session, nil
 }
 
-// Peek is Get for what a page does by itself, which is no use of the session: one that a
-// person has left ends under it.
+// Peek is Get for requests that a page makes by itself. They do not count as use, so an abandoned session can end.
 func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 	token, secure := s.token(c)
 	if token == "" {
@@ -200,7 +186,7 @@ func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 		return nil, nil
 	}
 	if s.manager.GetBool(ctx, "host") && !secure {
-		return nil, nil // somebody has planted a session of theirs under the other name
+		return nil, nil // an attacker may have planted their own session under the other name
 	}
 	login, found, err := s.Source.FindForLogin(ctx, name)
 	if err != nil {
@@ -210,7 +196,7 @@ func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 		return nil, nil
 	}
 	if login.Version != s.manager.GetInt64(ctx, "version") {
-		_ = s.manager.Destroy(ctx) // if that fails, its version ends it the next time, too
+		_ = s.manager.Destroy(ctx) // if this fails, the version ends it the next time, too
 		if s.Changed != nil {
 			s.Changed(ctx, name)
 		}
@@ -219,7 +205,7 @@ func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 	return s.session(ctx, login, token), nil
 }
 
-// Put keeps a value in a session until Pop takes it out.
+// Put keeps a value in a session until Pop.
 func (s *Sessions) Put(session *Session, key, value string) error {
 	s.manager.Put(session.ctx, "put."+key, value)
 	_, _, err := s.manager.Commit(session.ctx)

@@ -10,7 +10,7 @@ import (
 	"authguard/guard"
 )
 
-// A settlement says how the attempt of a ticket ended.
+// A settlement reports the outcome of a ticket's attempt.
 type settlement struct {
 	Ticket  string `json:"ticket"`
 	Outcome string `json:"outcome"`
@@ -20,7 +20,6 @@ var outcomes = map[string]guard.Outcome{
 	"failed": guard.Failed, "succeeded": guard.Succeeded, "abandoned": guard.Abandoned,
 }
 
-// settle is POST /v1/attempts/settle.
 func (a *API) settle(c echo.Context) error {
 	var in settlement
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
@@ -36,22 +35,21 @@ func (a *API) settle(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// maxBatch is how many tickets may be settled in one request, and maxBatchBody its
-// largest body, in bytes: the longest tickets there are fit.
+// maxBatch is the maximum number of tickets in a request, maxBatchBody its largest body in bytes, which fits the
+// longest tickets.
 const (
 	maxBatch     = 100
 	maxBatchBody = 128 << 10
 )
 
-// A settled is one answer of many: what the status and the header would say, or the
-// problem.
+// A settled is the result for one ticket of a batch, unless that is a Problem.
 type settled struct {
 	Status int    `json:"status"`
 	Device string `json:"device,omitempty"`
 }
 
-// settleBatch is POST /v1/attempts/settle/batch. The first store that fails ends it: a
-// hundred time limits one after the other would help nobody.
+// settleBatch is POST /v1/attempts/settle/batch. It gives up at the first store failure: a hundred timeouts in a row
+// help no caller.
 func (a *API) settleBatch(c echo.Context) error {
 	var in struct {
 		Attempts []settlement `json:"attempts"`
@@ -62,7 +60,7 @@ func (a *API) settleBatch(c echo.Context) error {
 	if len(in.Attempts) == 0 || len(in.Attempts) > maxBatch {
 		return Invalid("attempts: send 1 to %d of them.", maxBatch)
 	}
-	for i, one := range in.Attempts { // a program's mistake: nothing is settled
+	for i, one := range in.Attempts { // the caller's mistake: no attempt is settled
 		if _, ok := outcomes[one.Outcome]; !ok {
 			return Invalid("attempts[%d].outcome: send failed, succeeded or abandoned. No attempt was settled.", i)
 		}
@@ -84,7 +82,6 @@ func (a *API) settleBatch(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string][]any{"results": results})
 }
 
-// settleOne settles one ticket. The device cookie is empty if there is none to be set.
 func (a *API) settleOne(ctx context.Context, in settlement) (device string, err error) {
 	outcome, ok := outcomes[in.Outcome]
 	if !ok {
@@ -100,7 +97,7 @@ func (a *API) settleOne(ctx context.Context, in settlement) (device string, err 
 	case err != nil:
 		return "", Invalid("ticket: send the ticket from the answer to the attempt.")
 	}
-	// A back end that hangs up must find, when it asks again, all done or nothing.
+	// A back end that disconnects and retries must find everything done or nothing.
 	ctx = context.WithoutCancel(ctx)
 	first, err := a.Settled.Spend(ctx, ticket.ID(), ticket.Expires())
 	if err != nil {

@@ -17,21 +17,19 @@ import (
 	"authguard/web/texts"
 )
 
-// viaCode is the way in that is left to strangers (R29).
+// viaCode describes the verification code, with which unknown clients can still sign in (R29).
 const viaCode = "On a new device you may need a verification code: send it as code. See /login/code."
 
-// wrong is 401. While the site asks everybody for a challenge the next one
-// comes along.
+// wrong is 401, with the next challenge while CAPTCHA mode is on.
 func (l *Login) wrong(t *try) (err error) {
 	p := Problem{Type: WrongCredentials, Title: "Wrong user name or password", Status: http.StatusUnauthorized}
-	p.Detail = "The password alone may not be enough. " + viaCode // whether it was is told to nobody (R28)
+	p.Detail = "The password alone may not be enough. " + viaCode // no response reveals whether it was (R28)
 	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
 		return err
 	}
 	return l.answer(t, p, pages.Message{Kind: pages.WrongCredentials})
 }
 
-// stopped answers what the guard did not let through.
 func (l *Login) stopped(t *try) error {
 	if t.decision.Reasons.Has(guard.BadAccountName) {
 		return l.invalid(t, Unusable(http.StatusBadRequest, whyNoName(t.form["username"])))
@@ -43,13 +41,12 @@ func (l *Login) stopped(t *try) error {
 	return l.answer(t, p, m)
 }
 
-// Stopped is what a decision that stops an attempt is answered with, as a problem and
-// on a page; a challenge that is required is to be issued. Whether one has to wait or
-// is refused looks the same.
+// Stopped converts a decision that stops an attempt to a problem and a page message. The caller issues a required
+// challenge. Delay and block look the same to the client.
 func Stopped(d *guard.Decision) (Problem, pages.Message) {
 	switch {
 	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Solve.Reason == challenge.Unchecked:
-		return Overloaded(time.Second) // it may have been right
+		return Overloaded(time.Second) // the solution may have been correct
 	case d.Action == guard.Challenge:
 		m := pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(d)}
 		if d.Reasons.Has(guard.ChallengeFailed) && m.Why != pages.WhyElsewhere && m.Why != pages.WhyWork {
@@ -62,7 +59,7 @@ func Stopped(d *guard.Decision) (Problem, pages.Message) {
 	case d.Reasons.Has(guard.TooManyPictures):
 		kind = pages.PicturesWait
 	case d.Reasons.Has(guard.BlockedByAdmin):
-		kind = pages.Blocked // a person must know that waiting is of no use
+		kind = pages.Blocked // the user must know that waiting does not help
 	}
 	p := Problem{Type: SlowDown, Title: "Too many attempts: wait before the next one", Status: http.StatusTooManyRequests, Detail: unseen + " " + viaCode}
 	return later(p, kind, d.RetryAfter)
@@ -76,13 +73,11 @@ func Overloaded(after time.Duration) (Problem, pages.Message) {
 	return later(p, pages.Overloaded, after)
 }
 
-// later asks to come back after some time.
 func later(p Problem, kind pages.MessageKind, after time.Duration) (Problem, pages.Message) {
 	p.RetryAfter = retryAfter(after)
 	return p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)}
 }
 
-// challenge is 403 with a challenge.
 func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Address: t.client.Address, Integration: l.Door}, t.decision)
 	if err != nil {
@@ -92,7 +87,6 @@ func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	return l.answer(t, p, m)
 }
 
-// whyNoName is the key of the text that says what to do about a name that is none.
 func whyNoName(typed string) string {
 	if strings.TrimSpace(typed) == "" {
 		return "problem.no-name"
@@ -125,9 +119,8 @@ func (l *Login) overloaded(t *try, after time.Duration) error {
 	return l.answer(t, p, m)
 }
 
-// malformed answers a request that cannot be read as a form. If the form itself is
-// what is wrong (400), it counts for the address like an attempt without a name
-// (R11).
+// malformed answers a request that cannot be read as a form. An invalid form (400) counts against the IP address, like
+// an attempt without a name (R11).
 func (l *Login) malformed(t *try, err error) error {
 	var p Problem
 	if !errors.As(err, &p) {
@@ -139,7 +132,7 @@ func (l *Login) malformed(t *try, err error) error {
 	return l.invalid(t, p)
 }
 
-// unreadable counts a request without a name, and reports whether it is stopped for that.
+// unreadable counts a request without a name, and reports whether a limit stops it.
 func (l *Login) unreadable(t *try) (stopped bool) {
 	t.decision, stopped = l.Guard.Unreadable(t.Request().Context(), l.asks(t, t.client, ""))
 	return stopped
@@ -149,7 +142,6 @@ func (l *Login) invalid(t *try, p Problem) error {
 	return l.answer(t, p, pages.Message{Kind: pages.InvalidInput})
 }
 
-// answer is a problem as JSON, or as the page with a message.
 func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 	if m.CodeFailed = t.decision.Reasons.Has(guard.PassFailed); m.CodeFailed {
 		p.Detail = strings.TrimSpace(p.Detail + " " + texts.English().Say("message.code-failed"))
@@ -168,9 +160,8 @@ func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 	})
 }
 
-// widget is the provider whose widget this door shows; nil if it shows none.
-// Administrators see the picture: no script of others runs where they type their
-// passwords.
+// widget returns the provider whose widget is shown, or nil. The admin console shows the image CAPTCHA instead: no
+// third-party script runs where administrators type their passwords.
 func (l *Login) widget() *remote.Provider {
 	if l.Admin {
 		return nil
@@ -184,8 +175,8 @@ func (l *Login) shown(to echo.Context, c *challenge.Challenge) pages.Challenge {
 	return Shown(to.Response().Header(), c, l.widget())
 }
 
-// AnswerField is the field into which a provider's widget puts its token, or that of
-// the picture's digits for nil and for a provider that is not used.
+// AnswerField is the form field of a provider's token, or of the CAPTCHA's digits if widget is nil or its provider is
+// not in use.
 func AnswerField(widget *remote.Provider) string {
 	const digits = "captcha_answer"
 	if widget == nil {
@@ -195,9 +186,8 @@ func AnswerField(widget *remote.Provider) string {
 	return cmp.Or(service.Field, digits)
 }
 
-// Shown is a challenge as a page shows it; zero for nil. If that is a provider's
-// widget, the Content-Security-Policy among the page's headers lets the provider
-// through.
+// Shown is a challenge in the form that pages need; zero for nil. For a provider's widget it sets a
+// Content-Security-Policy in h that allows the provider.
 func Shown(h http.Header, c *challenge.Challenge, widget *remote.Provider) (view pages.Challenge) {
 	if c == nil {
 		return view

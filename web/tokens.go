@@ -10,19 +10,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Tokens are the bearer tokens of the decision API, of all realms: those of the
-// configuration, and those that were made by command. Only their digests are kept.
-// The zero value holds none; it is safe for concurrent use.
+// Tokens are the bearer tokens of the decision API, of all realms: from the configuration and from commands. It keeps
+// digests only. The zero value holds none; it is safe for concurrent use.
 type Tokens struct{ configured, issued atomic.Pointer[tokenSet] }
 
-// A Token lets back ends ask in the name of one realm.
+// A Token authenticates back ends for one realm.
 type Token struct {
 	Sum   [sha256.Size]byte // of the token
 	Realm string
 }
 
-// SumToken is what is kept of a token. It is drawn at random, 128 bits and more, so a
-// plain hash does: there is nothing to guess.
+// SumToken hashes a token for storage. A plain hash suffices: tokens are random, with 128 bits or more.
 func SumToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
 type tokenSet struct {
@@ -41,7 +39,7 @@ func newTokenSet(all []Token) *tokenSet {
 // SetConfigured replaces the tokens of the configuration.
 func (t *Tokens) SetConfigured(all []Token) { t.configured.Store(newTokenSet(all)) }
 
-// SetIssued replaces those that were made by command.
+// SetIssued replaces the tokens that were created by command.
 func (t *Tokens) SetIssued(all []Token) { t.issued.Store(newTokenSet(all)) }
 
 // Any reports whether a realm has a token.
@@ -54,8 +52,7 @@ func (t *Tokens) Any(realm string) bool {
 	return false
 }
 
-// RealmOf is the realm of a request's bearer token. It compares with every token, so
-// that the time taken says nothing about any.
+// RealmOf returns the realm of a request's bearer token. It compares with every token, so that timing reveals none.
 func (t *Tokens) RealmOf(r *http.Request) (realm string, ok bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); token == "" || !strings.EqualFold(scheme, "Bearer") {
@@ -75,7 +72,7 @@ func (t *Tokens) RealmOf(r *http.Request) (realm string, ok bool) {
 	return realm, ok
 }
 
-// authorise lets only those on who have a token of this realm.
+// authorise requires a token of this realm.
 func (a *API) authorise(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if realm, ok := a.Tokens.RealmOf(c.Request()); ok && realm == a.Realm {

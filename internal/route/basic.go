@@ -19,7 +19,7 @@ func readBasic(req *http.Request) (Offer, error) {
 		return Offer{}, refuse("Send one Authorization header.")
 	}
 	scheme, text, _ := strings.Cut(all[0], " ")
-	if strings.ToLower(scheme) != "basic" { // EqualFold takes a long s
+	if strings.ToLower(scheme) != "basic" { // EqualFold would accept a long s
 		if mayBeBasic.MatchString(all[0]) || holdsLogin(all[0]) {
 			return Offer{}, refuse("The Authorization header cannot be read.")
 		}
@@ -36,13 +36,12 @@ func readBasic(req *http.Request) (Offer, error) {
 	}}, nil
 }
 
-// mayBeBasic: Django REST framework and others split the header at any white space, some
-// servers at commas, and a pattern without ^ finds the scheme anywhere.
+// mayBeBasic matches headers that some app may read as Basic. Django REST framework and others split at any white
+// space, some servers at commas, and a pattern without ^ finds the scheme anywhere.
 var mayBeBasic = regexp.MustCompile(`(?i)(^|[\s,;\x{85}\x{a0}\x{fffd}])basic$|basic[^\w+/=.~"-]`)
 
-// holdsLogin reports whether base64 in the header is a name and a password to some reader,
-// whatever its scheme is: PHP's usual lines decode what stands behind byte 6, others what
-// stands behind a space.
+// holdsLogin reports whether some app may decode a name and a password from the header, whatever its scheme. Common PHP
+// code decodes the text after byte 6, other code the text after a space.
 func holdsLogin(header string) bool {
 	_, behind, _ := strings.Cut(header, " ")
 	all := append(strings.Fields(header), behind, header[min(6, len(header)):])
@@ -52,7 +51,7 @@ func holdsLogin(header string) bool {
 	})
 }
 
-// decodeBase64 skips what is no base64, as PHP does.
+// decodeBase64 skips all other characters, as PHP does.
 func decodeBase64(text string) string {
 	kept := strings.Map(func(c rune) rune {
 		switch {
@@ -74,15 +73,15 @@ func decodeBase64(text string) string {
 
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// isLogin reports whether a text is a name, a colon and a password. A JWT begins with JSON,
-// and no name does. Some apps leave out what comes after the next colon.
+// isLogin reports whether a text is a name, a colon and a password. A JWT begins with JSON, as no name does. Some apps
+// ignore the text after the next colon.
 func isLogin(text string) bool {
 	name, rest, ok := strings.Cut(text, ":")
 	password, _, _ := strings.Cut(rest, ":")
 	return ok && readable(name) && !strings.ContainsAny(name, `"{`) && (readable(password) || readable(rest))
 }
 
-// readable reports whether a text is one, and not random bytes: in UTF-8, or mostly ASCII.
+// readable reports whether a text is valid UTF-8 or mostly ASCII, and so not random bytes.
 func readable(text string) bool {
 	visible := 0
 	for _, c := range []byte(text) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// readForm reads the two fields: once each, in the body or, for param, in the query.
+// readForm reads the two fields: once each, from the body or, for param, from the query.
 func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 	fields, err := formFields(req, body)
 	if kind, _ := formType(req); kind == noForm && len(body) > 0 && mayHoldFields(req) {
@@ -45,12 +45,12 @@ func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 	return Offer{[]Credential{c}, r.spoilForm}, nil
 }
 
-// mostFields is how many fields a login has at most, in its form and in its query. PHP, Node and
-// ASP.NET leave out what comes after some 1,000, and others refuse it.
+// mostFields is the maximum number of fields in a login's form or query. PHP, Node and ASP.NET ignore fields after some
+// 1,000; others reject the request.
 const mostFields = 200
 
-// usual is an error for a login that apps may not see: one of many fields, or in a form that
-// comes with another method than POST, or with a field that names another one.
+// usual is an error for a login that an app may read differently. It has too many fields, is a form without POST, or
+// overrides the method in a field.
 func (r *Route) usual(req *http.Request, fields []field) error {
 	query := queryFields(req.URL.RawQuery)
 	if len(fields) > mostFields || len(query) > mostFields {
@@ -63,8 +63,8 @@ func (r *Route) usual(req *http.Request, fields []field) error {
 	return sameMethod(req.Method, slices.Concat(query, fields))
 }
 
-// sameMethod is an error if a field says that the request has another method: Rack, Rails,
-// Laravel, Symfony, Spring and ASP.NET believe it.
+// sameMethod is an error if a field overrides the request's method: Rack, Rails, Laravel, Symfony, Spring and ASP.NET
+// accept that.
 func sameMethod(method string, fields []field) error {
 	for _, f := range fields {
 		if slices.ContainsFunc(methodFields, func(name string) bool { return looksLike(f.name, name) }) &&
@@ -77,8 +77,7 @@ func sameMethod(method string, fields []field) error {
 
 var methodFields = []string{"_method", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"}
 
-// mayHoldFields reports whether an app may take fields out of the body, of whatever
-// type it says to be.
+// mayHoldFields reports whether an app may parse the body as a form, whatever its declared type.
 func mayHoldFields(req *http.Request) bool {
 	kind := strings.ToLower(strings.Join(req.Header.Values("Content-Type"), ","))
 	return kind == "" && req.Method == http.MethodPost || strings.Contains(kind, "form")
@@ -86,15 +85,13 @@ func mayHoldFields(req *http.Request) bool {
 
 var errOtherForm = &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
 
-// A field is one of a query or of a form.
 type field struct {
 	name, value string
-	whole       bool   // all of both can be read
+	whole       bool   // name and value are fully decodable
 	file        bool   // to some app
-	at          [2]int // of the value, as it is written
+	at          [2]int // the value's range in the text
 }
 
-// queryFields are the fields of a query, or of a form that is written like one.
 func queryFields(text string) (all []field) {
 	at := 0
 	for pair := range strings.SplitSeq(text, "&") {
@@ -110,7 +107,7 @@ func queryFields(text string) (all []field) {
 	return all
 }
 
-// formFields are the fields of a form: those that are files, too.
+// formFields parses a form, including its files.
 func formFields(req *http.Request, body []byte) (all []field, err error) {
 	kind, boundary := formType(req)
 	switch {
@@ -126,7 +123,7 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 		return all, nil
 	}
 	reading := newParts(boundary, func(f field) error {
-		if f.name == "_charset_" { // RFC 7578, section 4.6: of all other fields, to some
+		if f.name == "_charset_" { // RFC 7578, section 4.6: some apps decode all other fields by it
 			return errPart
 		}
 		all = append(all, f)
@@ -150,7 +147,6 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 	return all, nil
 }
 
-// field is the value of a field; nil if there is none.
 func (l locator) field(query string, body []field) (value *string, err error) {
 	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, l.name) }) {
 		return nil, refuse("Write a semicolon in an address as %%3B.")
@@ -172,8 +168,7 @@ func (l locator) field(query string, body []field) (value *string, err error) {
 	return value, nil
 }
 
-// decodeField decodes a name or a value of a form. If not all of it can be decoded it
-// decodes the rest, as lenient apps do.
+// decodeField decodes a name or a value of a form. If parts are invalid it decodes the rest, as lenient apps do.
 func decodeField(s string) (text string, whole bool) {
 	if text, err := url.QueryUnescape(s); err == nil {
 		return text, true
@@ -181,7 +176,7 @@ func decodeField(s string) (text string, whole bool) {
 	return decode(strings.ReplaceAll(s, "+", " ")), false
 }
 
-// keys are the names of a query, by whichever separator.
+// keys returns the names in a query, with either separator.
 func keys(query string) (all []string) {
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
 		raw, _, _ := strings.Cut(pair, "=")
@@ -196,12 +191,10 @@ func InQuery(query, field string) bool {
 	return slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, field) })
 }
 
-// looksLike reports whether an app may take one field for the other. PHP writes an
-// underscore for dots, spaces and an open bracket, and forgets what comes after the
-// last bracket; it, Express and Rails make a list or a member of name[] and name[x],
-// and the latter two take [name] for name. Spring takes !name for a default, Zope
-// name:int for one with a type. Others cut at a NUL, fold case, width or white space,
-// decode twice, or leave out what cannot be seen.
+// looksLike reports whether an app may confuse two field names. PHP replaces dots, spaces and an open bracket by
+// underscores, and ignores text after the last bracket. PHP, Express and Rails read name[] and name[x] as a list or a
+// member; Express and Rails read [name] as name. Spring reads !name as a default, Zope name:int as a type. Other apps
+// cut at a NUL, decode twice, ignore invisible characters, or fold case, width or white space.
 func looksLike(key, field string) bool {
 	if key == field {
 		return true
@@ -219,7 +212,7 @@ func looksLike(key, field string) bool {
 	return strings.Join(k, "_") == strings.Join(f, "_")
 }
 
-// nested are the names in a[b][c], as loosely as apps read them.
+// nested splits a[b][c] into its names, as loosely as apps do.
 func nested(s string) []string {
 	s, _, _ = strings.Cut(decode(s), "\x00")
 	if s = strings.ToLower(s); !isPlain(s) {
@@ -233,7 +226,7 @@ func nested(s string) []string {
 	return all
 }
 
-// visible leaves out what filters and databases leave out: a BOM, a soft hyphen, joiners.
+// visible removes characters that filters and databases remove: BOM, soft hyphen, joiners.
 func visible(r rune) rune {
 	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 		return -1
@@ -243,7 +236,6 @@ func visible(r rune) rune {
 
 var joined = strings.NewReplacer(".", "_", " ", "_", "+", "_")
 
-// spoilForm puts a password into the body's or the query's field.
 func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {
 	put := func(text string, fields []field, password string) string {
 		for _, f := range slices.Backward(fields) {
@@ -260,7 +252,7 @@ func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byt
 	if kind, _ := formType(req); kind == urlencodedForm {
 		password = escaped
 	}
-	fields, _ := formFields(req, body) // which was read before
+	fields, _ := formFields(req, body) // parsed before
 	return []byte(put(string(body), fields, password))
 }
 

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A way is one in which apps find fields in a body.
+// A way is how an app may find fields in a body.
 type way uint8
 
 const (
@@ -25,19 +25,18 @@ const (
 	ways
 )
 
-// A reading is the names of fields that lenient apps find in a request, whatever type
-// its body says to be: Bottle takes pairs out of image/png, Flask's get_json(force=True)
-// and PHP's php://input read anything.
+// A reading holds the field names that lenient apps find in a request, whatever its declared type. Bottle reads pairs
+// from image/png; Flask's get_json(force=True) and PHP's php://input read any body.
 type reading struct {
 	query   []string
 	cookies []field
 	body    [ways][]string
 	json    []string  // of the body itself, in order
-	odd     *mentions // of an odd body
+	odd     *mentions // for an odd body
 }
 
-// readLeniently does not list what each parser makes of a body that is not written as
-// everybody writes it (odd): no name in it counts, but every mention of one.
+// readLeniently does not imitate each parser for a body in an unusual form (odd): there, every mention of a field's
+// name counts.
 func readLeniently(req *http.Request, body []byte) (all reading) {
 	all.query, all.cookies = keys(req.URL.RawQuery), cookies(req)
 	text := string(body)
@@ -57,7 +56,7 @@ func readLeniently(req *http.Request, body []byte) (all reading) {
 	return all
 }
 
-// cookies are what PHP's $_REQUEST and ASP.NET's Request read as fields.
+// cookies returns what PHP's $_REQUEST and ASP.NET's Request read as fields.
 func cookies(req *http.Request) []field {
 	line := strings.NewReplacer(";", "&", ",", "&").Replace(strings.Join(req.Header.Values("Cookie"), ";"))
 	return queryFields(line)
@@ -70,7 +69,7 @@ func namesOf(fields []field) (names []string) {
 	return names
 }
 
-// mayBeForm reports whether some app may look for a form where there is none for us.
+// mayBeForm reports whether some app may find a form where this package finds none.
 func mayBeForm(req *http.Request) bool {
 	kind, _ := formType(req)
 	return kind == noForm && formLike.MatchString(strings.Join(req.Header.Values("Content-Type"), ","))
@@ -78,22 +77,22 @@ func mayBeForm(req *http.Request) bool {
 
 var formLike = regexp.MustCompile(`(?i)form|multipart|boundary|encoded`)
 
-// oddJSON reports whether a text begins like JSON, and parsers differ in what they read:
-// names that come twice, comments (Ruby), names without quotes (JSON5), UTF-16.
+// oddJSON reports whether a text begins like JSON that parsers read differently: repeated names, comments (Ruby),
+// unquoted names (JSON5), UTF-16.
 func oddJSON(text string) bool { return beginsJSON(text) && !jsontext.Value(text).IsValid() }
 
 func beginsJSON(text string) bool {
 	return beginsWith(withoutMarks(leading.ReplaceAllString(withoutMarks(text), "")), "{[")
 }
 
-// oddXML reports whether names may be written with entities, or in another encoding.
+// oddXML reports whether XML may hide names in entities or in another encoding.
 func oddXML(text string) bool {
 	plain := withoutMarks(text)
 	return beginsWith(plain, "<") && (strings.Contains(plain, "<!ENTITY") || !inASCII(plain, xmlEncoding))
 }
 
-// inASCII reports whether all encodings that are named in a text write ASCII as ASCII. A
-// name in UTF-7, EBCDIC or ISO-2022 has no letter of it in it.
+// inASCII reports whether all encodings that a text names are supersets of ASCII. In UTF-7, EBCDIC or ISO-2022 a name's
+// bytes are not its letters.
 func inASCII(text string, named *regexp.Regexp) bool {
 	return !slices.ContainsFunc(named.FindAllStringSubmatch(text, -1), func(m []string) bool {
 		return !asciiCharset.MatchString(m[1])
@@ -107,8 +106,7 @@ var (
 	asciiCharset = regexp.MustCompile(`(?i)^\s*=\s*["']?(?:utf-?8|(?:us-)?ascii|iso-8859-\d+|windows-125\d)(?:["'\s/>]|$)`)
 )
 
-// foreign reports whether a body says to be compressed, or to be in an encoding that hides
-// names: Express reads JSON in UTF-7.
+// foreign reports whether a body declares compression, or an encoding that hides names: Express reads JSON in UTF-7.
 func foreign(req *http.Request) bool {
 	kind := strings.Join(req.Header.Values("Content-Type"), ",")
 	_, _, err := mime.ParseMediaType(kind)
@@ -116,10 +114,10 @@ func foreign(req *http.Request) bool {
 		err != nil && anyCharset.MatchString(kind)
 }
 
-// Mentions are the letters and digits of a text.
+// A mentions holds the letters and digits of a text.
 type mentions struct {
 	text  string
-	hides bool // names can be in it that no letter of is
+	hides bool // the text may hide names completely
 }
 
 func (m *mentions) add(text string) {
@@ -136,8 +134,8 @@ func (m *mentions) of(l locator) bool {
 	return m.hides || l.kind == nowhere || strings.Contains(m.text, squeeze(name))
 }
 
-// squeeze leaves the letters and digits, with the usual escapes undone: a name is in there
-// however it is folded, quoted, spaced or escaped.
+// squeeze decodes the usual escapes and keeps letters and digits only: a name remains, however it is folded, quoted,
+// spaced or escaped.
 func squeeze(text string) string {
 	text = unescape(unescape(text))
 	if text = strings.ToLower(text); !isPlain(text) {
@@ -146,7 +144,6 @@ func squeeze(text string) string {
 	return separators.ReplaceAllString(text, "")
 }
 
-// unescape decodes the usual escapes of bytes: in an address, in JSON, in HTML.
 func unescape(text string) string {
 	return escapes.ReplaceAllStringFunc(text, func(e string) string {
 		digits := strings.TrimRight(strings.TrimLeft(e, `%\&#uxUX0`), ";")
@@ -163,13 +160,13 @@ func unescape(text string) string {
 }
 
 var (
-	// hiding is RFC 2047, which Tomcat decodes, and RFC 2231's pieces.
+	// hiding matches RFC 2047, which Tomcat decodes, and the continuations of RFC 2231.
 	hiding     = regexp.MustCompile(`(?i)=\?[\w-]+\?[bq]\?|(?:^|[^a-z])name\s*\*`)
 	escapes    = regexp.MustCompile(`(?i)%[\da-f]{2}|\\u00[\da-f]{2}|\\x[\da-f]{2}|&#0*\d{2,3};|&#x0*[\da-f]{2};`)
 	separators = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// texts are the names and the values of a form, each of which may be JSON.
+// texts returns the names and values of a form; each may be JSON.
 func texts(form string) (all []string) {
 	for pair := range strings.SplitSeq(form, "&") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -181,7 +178,7 @@ func texts(form string) (all []string) {
 	return all
 }
 
-// contents are what stands behind each delimiter and head, whatever the boundary is.
+// contents returns the text after each delimiter and part header, for any boundary.
 func contents(text string) (all []string) {
 	for section := range strings.SplitSeq("\n"+text, "\n--") {
 		if at := blankLine.FindStringIndex(section); at != nil {
@@ -198,7 +195,7 @@ var (
 	xmlName     = regexp.MustCompile(`[<:]([\pL_][\pL\pN_.-]*)`) // a prefix may be of any length
 )
 
-// jsonNames are the names in a text that begins like JSON, in UTF-8, UTF-16 or UTF-32.
+// jsonNames returns the names in a text that begins like JSON, in UTF-8, UTF-16 or UTF-32.
 func jsonNames(text string) (names []string) {
 	if beginsJSON(text) {
 		for _, m := range jsonName.FindAllStringSubmatch(withoutMarks(text), -1) {
@@ -216,10 +213,10 @@ func unquote(quoted string) (name string) {
 		_ = json.Unmarshal([]byte(`"`+escape+`"`), &text)
 		return text
 	})
-	return strings.ReplaceAll(plain, `\`, "") // as Ruby does with an escape that is none
+	return strings.ReplaceAll(plain, `\`, "") // as Ruby does with an invalid escape
 }
 
-// xmlNames are the names of the elements in a text that begins like XML.
+// xmlNames returns the element names in a text that begins like XML.
 func xmlNames(text string) (names []string) {
 	if plain := withoutMarks(text); beginsWith(plain, "<") {
 		for _, m := range xmlName.FindAllStringSubmatch(plain, -1) {
@@ -229,19 +226,19 @@ func xmlNames(text string) (names []string) {
 	return names
 }
 
-// withoutMarks leaves out what makes UTF-16 and UTF-32 of ASCII.
+// withoutMarks removes the BOM and the NULs of ASCII in UTF-16 and UTF-32.
 func withoutMarks(text string) string {
 	return strings.TrimLeft(strings.ReplaceAll(text, "\x00", ""), "\ufeff\ufffe\xff\xfe \t\r\n")
 }
 
 func beginsWith(text, one string) bool { return text != "" && strings.Contains(one, text[:1]) }
 
-// inFields reports whether the route looks for fields, and not in a header or a call.
+// inFields reports whether the route reads fields, not a header or an XML-RPC call.
 func (r *Route) inFields() bool {
 	return r.account.kind == form || r.account.kind == param || r.account.kind == object
 }
 
-// strictly is the way in which the route has read the body itself; ways for none.
+// strictly returns how the route itself has read the body; ways for not at all.
 func (r *Route) strictly(req *http.Request) way {
 	switch kind, _ := formType(req); {
 	case !r.offers(req.Method):
@@ -256,8 +253,8 @@ func (r *Route) strictly(req *http.Request) way {
 	return ways
 }
 
-// in reports whether some of the names may be the locator's field. Most names are
-// plain, and have nothing of it in them: those are not looked at closely.
+// in reports whether one of the names may be the locator's field. Most names are plain and unrelated; the cheap first
+// check skips them.
 func (l locator) in(names []string) bool {
 	if l.kind == nowhere {
 		return false
@@ -273,7 +270,7 @@ func (l locator) in(names []string) bool {
 	})
 }
 
-// innermost is the last name in a[b][c] or a.b.c: to PHP, Rails and Spring a form is as deep as JSON.
+// innermost returns the last name in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON.
 func innermost(name string) string {
 	all := strings.FieldsFunc(decode(name), func(c rune) bool { return c == '[' || c == ']' || c == '.' })
 	if len(all) == 0 {
@@ -282,12 +279,11 @@ func innermost(name string) string {
 	return all[len(all)-1]
 }
 
-// core is what every plain spelling of a field's name has in it: its first word.
+// core returns the first word of a field's name, which every plain spelling contains.
 func core(field string) string { return firstWord.FindString(strings.ToLower(field)) }
 
 var firstWord = regexp.MustCompile(`[a-z0-9]*`)
 
-// isPlain reports whether a text is ASCII without escapes.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] >= 0x80 || text[i] == '%' || text[i] == 0 {
@@ -297,8 +293,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// hidden is a route both of whose fields are in a request where no route has read them;
-// nil if there is none.
+// hidden returns a route both of whose fields are in a request, but where no route has read them; nil if none.
 func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 	for _, one := range t {
 		if !one.inFields() {
@@ -319,7 +314,7 @@ func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 		}
 		for w := range ways {
 			names := all.body[w]
-			// What the route has not found itself stands where it does not look.
+			// found itself has read its fields this way; other copies can only be elsewhere.
 			if found != nil && w == found.strictly(req) && found.reads(one) {
 				if w != asJSON {
 					continue
@@ -335,7 +330,6 @@ func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 	return nil
 }
 
-// without leaves out the first of the names that is this one.
 func without(names []string, one string) []string {
 	if at := slices.Index(names, one); at >= 0 {
 		return slices.Delete(slices.Clone(names), at, at+1)
@@ -343,9 +337,8 @@ func without(names []string, one string) []string {
 	return names
 }
 
-// inCookies is a route whose fields are in the cookies, which PHP's $_REQUEST and ASP.NET's
-// Request take for those of the form; nil if there is none. A cookie that remembers the
-// name of the attempt changes nothing.
+// inCookies returns a route with fields in the cookies, which PHP's $_REQUEST and ASP.NET's Request read as form
+// fields; nil if none. A cookie with the attempt's own account name is harmless.
 func (t Table) inCookies(all *reading, found *Route, account string) *Route {
 	var names []string
 	for _, f := range all.cookies {
@@ -365,13 +358,12 @@ func (t Table) inCookies(all *reading, found *Route, account string) *Route {
 	return nil
 }
 
-// reads reports whether both look for fields of the same names.
 func (r *Route) reads(other *Route) bool {
 	return r.account.last() == other.account.last() && r.password.last() == other.password.last()
 }
 
-// missing is the route at this single path whose fields the request should have. It is
-// nil if another form passes here, or if the request can have no fields.
+// missing returns the route at this single path whose fields the request lacks. It returns nil if the request is
+// another permitted form or cannot have fields.
 func (t Table) missing(req *http.Request, body []byte, all *reading) *Route {
 	asks := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodOptions
 	if len(body) == 0 && asks || t.lets(req, body, all) {
@@ -385,8 +377,8 @@ func (t Table) missing(req *http.Request, body []byte, all *reading) *Route {
 	return nil
 }
 
-// lets reports whether the request is a form that every app reads alike, with a field
-// that names another form than a login, and without a login's fields in any reading.
+// lets reports whether the request is a form that all apps read alike, with a field from Spec.Passes, and without a
+// login's fields in any reading.
 func (t Table) lets(req *http.Request, body []byte, all *reading) bool {
 	fields, err := formFields(req, body)
 	kind, _ := formType(req)

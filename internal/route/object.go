@@ -8,11 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readJSON reads one object: strict, since parsers differ in which of two equal
-// names they take, and in whether names are folded.
+// readJSON reads one object, strictly: parsers differ in which of two equal names they take and in whether they fold
+// names.
 func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 	if !r.account.reads(req) {
-		if beginsObject(body) && !r.path.folder { // an app may look at no type
+		if beginsObject(body) && !r.path.folder { // an app may ignore the type
 			return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send JSON as application/json, in UTF-8."}
 		}
 		return Offer{}, nil
@@ -56,12 +56,10 @@ func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 	return Offer{[]Credential{c}, r.spoilJSON}, nil
 }
 
-// beginsObject reports whether a body begins like a JSON object.
 func beginsObject(body []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n"), []byte("{"))
 }
 
-// member is the text that the pointer leads to.
 func (l locator) member(top map[string]any) (text string, ok bool, err error) {
 	at := top
 	for i, want := range l.pointer {
@@ -107,7 +105,6 @@ func (r *Route) spoilJSON(_ *http.Request, body []byte, password string) []byte 
 	return spoiled
 }
 
-// follow is the value that a pointer leads to in what encoding/json has read.
 func follow(top any, pointer []string) (any, bool) {
 	for _, key := range pointer {
 		object, ok := top.(map[string]any)

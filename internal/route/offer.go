@@ -10,38 +10,36 @@ import (
 	"unicode"
 )
 
-// A Credential is an account's name and the password that is offered for it.
+// A Credential is an account name with the password that a request offers for it.
 type Credential struct{ Account, Password string }
 
-// An Offer is what one request offers. Without credentials, it offers nothing.
+// An Offer is the credentials in one request, none if it offers no password.
 type Offer struct {
 	Credentials []Credential
-	// Spoil puts another password in place of every one that is offered.
+	// Spoil replaces every password in the request by another.
 	Spoil func(r *http.Request, body []byte, password string) (spoiled []byte)
 }
 
-// A Refusal is a request that two readers could take for two different ones. It
-// must not reach the app.
+// A Refusal is an error for a request that two parsers could read differently. It must not reach the app.
 type Refusal struct {
 	Status int
-	Text   string // for its sender
+	Text   string // for the client
 }
 
-// Error is the text.
+// Error returns the text.
 func (r *Refusal) Error() string { return r.Text }
 
 func refuse(format string, args ...any) error {
 	return &Refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// A locator says where a text is in a request.
+// A locator is the position of a text in a request.
 type locator struct {
 	kind    kind
-	name    string   // of a field, or the pointer as it was written
+	name    string   // of a field, or the pointer as configured
 	pointer []string // of JSON
 }
 
-// at is the locator as people know it.
 func (l locator) at() string {
 	switch l.kind {
 	case basic:
@@ -84,7 +82,7 @@ func parseLocator(written string) (l locator, err error) {
 	return l, err
 }
 
-// parsePointer reads a JSON pointer (RFC 6901).
+// parsePointer parses a JSON pointer (RFC 6901).
 func parsePointer(s string) (keys []string, err error) {
 	if !strings.HasPrefix(s, "/") {
 		return nil, fmt.Errorf("must be a JSON pointer such as /user/name, not %.60q", s)
@@ -95,9 +93,8 @@ func parsePointer(s string) (keys []string, err error) {
 	return keys, nil
 }
 
-// Find is the first of the routes that the request offers a password at, and what it
-// offers; nil if it offers none. The body is all of it, or nil if it is too large to be
-// looked through here. The error is a *Refusal; it counts at the route.
+// Find returns the first route that the request offers a password at, with the offer; nil if none. The body is
+// complete, or nil if it is too large to be read here. The error is a *Refusal that counts at the returned route.
 func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, err error) {
 	if at, err := t.sane(r, body); err != nil {
 		return at, Offer{}, err
@@ -118,10 +115,9 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 			return one, Offer{}, err
 		case len(o.Credentials) == 0, found != nil && o.Credentials[0].Account == "":
 		case found != nil && offer.Credentials[0].Account != "":
-			// Which of both the app takes is its own affair: WordPress looks at
-			// another field, action.
+			// Apps differ in which one they use: WordPress decides by another field, action.
 			return one, Offer{}, refuse("Send either %s or %s.", found.account.at(), one.account.at())
-		default: // the first, or the first that has a name
+		default: // the first, or the first with a name
 			found, offer = one, o
 		}
 	}
@@ -135,7 +131,7 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 	return found, offer, nil
 }
 
-// unread refuses what an app may find in a request, and its routes have not.
+// unread rejects a request in which an app may find fields that no route has read.
 func (t Table) unread(r *http.Request, body []byte, found *Route, account string) (at *Route, err error) {
 	if !slices.ContainsFunc(t, (*Route).inFields) {
 		return nil, nil
@@ -148,7 +144,7 @@ func (t Table) unread(r *http.Request, body []byte, found *Route, account string
 		return at, refuse("A cookie has the name of a field of the login form. Delete this site's cookies.")
 	}
 	if found != nil && (found.account.kind != basic || len(body) == 0) {
-		return nil, nil // the header says nothing about a body
+		return nil, nil // a header says nothing about the body
 	}
 	if at = t.missing(r, body, &all); at == nil {
 		return nil, nil
@@ -164,7 +160,6 @@ func (t Table) unread(r *http.Request, body []byte, found *Route, account string
 		at.account.name, at.password.name)
 }
 
-// last is the innermost name of the locator.
 func (l locator) last() string {
 	if l.kind == object {
 		return l.pointer[len(l.pointer)-1]
@@ -175,12 +170,11 @@ func (l locator) last() string {
 	return l.name
 }
 
-// mostOffered is how many accounts one request may offer passwords for.
+// mostOffered is the maximum number of accounts that one request may offer passwords for.
 const mostOffered = 5
 
-// few leaves out what is offered twice, which is one guess, and refuses what nobody
-// sends but to guess: two passwords for an account, or many accounts. Their attempts
-// would wait for each other.
+// few removes duplicates, which are one guess. It rejects what only attackers send: two passwords for an account, or
+// many accounts. Their attempts would wait for each other.
 func few(all []Credential) (kept []Credential, err error) {
 	for _, c := range all {
 		switch i := slices.IndexFunc(kept, func(k Credential) bool { return strings.EqualFold(k.Account, c.Account) }); {
@@ -196,12 +190,12 @@ func few(all []Credential) (kept []Credential, err error) {
 	return kept, nil
 }
 
-// named refuses names that the route does not know to be written in one way. Nobody
-// has a control character in a name, but apps cut names there.
+// named rejects account names that do not match Spec.Names. It also rejects control characters, since some apps cut
+// names there.
 func (r *Route) named(all []Credential) error {
 	for _, c := range all {
 		if c.Account == "" {
-			continue // which the guard refuses, if no other route finds a name
+			continue // the guard rejects it, if no other route finds a name
 		}
 		if strings.ContainsFunc(c.Account, unicode.IsControl) || !r.names.MatchString(strings.Trim(c.Account, " ")) {
 			return refuse("No account has a name like that. Write it in its usual way.")
@@ -210,9 +204,8 @@ func (r *Route) named(all []Credential) error {
 	return nil
 }
 
-// sane refuses what no browser sends to a login, at the route that it is for: a body that
-// is encoded, a method that the app may take for POST, or a page that is asked for with a
-// body or a password.
+// sane rejects what no browser sends to a login: an encoded body, a method that the app may read as POST, a page
+// request with a body or a password.
 func (t Table) sane(r *http.Request, body []byte) (at *Route, err error) {
 	for _, one := range t {
 		if len(body) > 0 && foreign(r) && one.account.kind != basic {
@@ -249,7 +242,6 @@ func (t Table) offers(method string) bool {
 	return false
 }
 
-// reads reports whether a body is of the type that the locator looks into.
 func (l locator) reads(r *http.Request) bool {
 	switch kind := mediaType(r); l.kind {
 	case form, param:
@@ -263,9 +255,8 @@ func (l locator) reads(r *http.Request) bool {
 	return false
 }
 
-// mediaType is the type of a request's body; empty for one that is not in UTF-8 or is not
-// written as clients do: Django decodes a form by the encoding that its sender names, and to
-// PHP a tab or U+00A0 belongs to the type.
+// mediaType returns the type of a body; empty if it is not in UTF-8 or in an unusual form. Django decodes a form by the
+// charset that the client declares, and to PHP a tab or U+00A0 is part of the type.
 func mediaType(r *http.Request) string {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || !usualType.MatchString(types[0]) {
@@ -280,7 +271,6 @@ func mediaType(r *http.Request) string {
 
 var usualType = regexp.MustCompile(`^[\w.+-]+/[\w.+-]+(?:; ?[\w.-]+="?[!#-+.-:<-~-]*"?)*;?$`)
 
-// read is what a request offers at the route.
 func (r *Route) read(req *http.Request, body []byte) (Offer, error) {
 	switch r.account.kind {
 	case basic:

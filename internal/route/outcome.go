@@ -16,23 +16,21 @@ import (
 	"time"
 )
 
-// A Verdict is what the app's answer says about a password. The zero Verdict is
-// Failed.
+// A Verdict is the meaning of the app's response for the password. The zero Verdict is Failed.
 type Verdict uint8
 
 const (
 	Failed Verdict = iota
 	Succeeded
-	// Abandoned: the app says that it did not look.
+	// Abandoned: the app says that it did not check the password.
 	Abandoned
 )
 
-// A rule tells verdicts apart.
 type rule struct {
 	success, failure, abandoned []condition
 }
 
-// away is what a gateway of the app's own answers when the app is away.
+// away are the responses of a gateway in front of the app while the app is down.
 var away = []string{"status 502", "status 503", "status 504"}
 
 func parseRule(s Spec) (r rule, err error) {
@@ -59,7 +57,7 @@ func parseRule(s Spec) (r rule, err error) {
 	return r, errors.Join(errs...)
 }
 
-// NeedsBody reports whether Judge looks at the answer's body.
+// NeedsBody reports whether Judge reads the response's body.
 func (r *Route) NeedsBody() bool {
 	for _, list := range [][]condition{r.rule.success, r.rule.failure, r.rule.abandoned, r.signedIn.conditions} {
 		for _, c := range list {
@@ -71,11 +69,11 @@ func (r *Route) NeedsBody() bool {
 	return false
 }
 
-// NeedsLocation reports whether Judge looks at where an answer redirects to.
+// NeedsLocation reports whether Judge reads the target of a redirect.
 func (r *Route) NeedsLocation() bool { return len(r.rule.locations()) > 0 }
 
-// Steered reports whether a redirection to an address may look like a success of an attempt at own, the escaped path that
-// it was sent to. No client may choose such an address.
+// Steered reports whether a redirect to a URL may look like a success of an attempt at own, the attempt's escaped path.
+// No client may choose such a target.
 func (r *Route) Steered(to *url.URL, own string) bool {
 	a := &Answer{Header: http.Header{"Location": {to.RequestURI()}}, Own: own}
 	redirects := func(holds bool) func(condition) bool {
@@ -84,7 +82,7 @@ func (r *Route) Steered(to *url.URL, own string) bool {
 	return slices.ContainsFunc(slices.Concat(r.rule.success, r.rule.abandoned), redirects(true)) || slices.ContainsFunc(r.rule.failure, redirects(false))
 }
 
-// Page is the path of the login's own page, as the route has it, for a request to it: in a folder the request's.
+// Page returns the path of the login page: the configured one, or in a folder the request's.
 func (r *Route) Page(request *url.URL) *url.URL {
 	if r.path.folder {
 		return &url.URL{Path: request.Path, RawPath: request.RawPath}
@@ -101,20 +99,20 @@ func (r rule) locations() (all []condition) {
 	return all
 }
 
-// An Answer is the app's.
+// An Answer is the app's response.
 type Answer struct {
 	Status int
 	Header http.Header
-	// Body is what of the body was read. Whole says that this is all of it, and
-	// not compressed. What is missing fulfils no condition.
+	// Body is the part of the body that was read. Whole reports whether that is all of it and uncompressed. Missing text
+	// satisfies no condition.
 	Body  []byte
 	Whole bool
-	// Own is the escaped path that the attempt was sent to, as its sender spelled it. A redirection back to it is no
-	// success where the route says where wrong passwords lead.
+	// Own is the attempt's escaped path, as the client spelled it. A redirect back to it is no success if the route says
+	// where wrong passwords lead.
 	Own string
 }
 
-// Judge says what an answer means.
+// Judge returns the verdict on a response.
 func (r *Route) Judge(a Answer) Verdict {
 	for _, c := range r.rule.abandoned {
 		if c.holds(&a) {
@@ -134,8 +132,9 @@ func (r *Route) Judge(a Answer) Verdict {
 	return Succeeded
 }
 
-// Echoes reports whether a text that tells a success is in the request, however it is written there: a page that repeats
-// a field (next=Log out) would say that a wrong password was right. XML-RPC's calls and answers have the same elements.
+// Echoes reports whether the request contains a text that signals success, in any encoding. A page that repeats a field
+// (next=Log out) would make a wrong password look correct. XML-RPC calls and responses share elements, so they are
+// exempt.
 func (r *Route) Echoes(req *http.Request, body []byte) bool {
 	if r.account.kind == xmlrpc {
 		return false
@@ -154,7 +153,7 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 	})
 }
 
-// said are the values in a request, decoded as apps do. Names are left out: many logins send a field named token.
+// said returns the values in a request, decoded as apps do. It omits names: many logins have a field named token.
 func said(req *http.Request, body []byte) []string {
 	all := []string{string(body), req.URL.RequestURI()}
 	for _, values := range req.Header {
@@ -174,15 +173,14 @@ var (
 	markup    = regexp.MustCompile(`<[^>]*>`)
 )
 
-// A condition is one thing that an answer may have.
 type condition struct {
 	not     bool
 	what    string // status, location, cookie, cleared, body, match, json, never
 	text    string
 	pattern *regexp.Regexp // of location, cookies and match
 	folded  *regexp.Regexp // of location, for a path as At compares it
-	// anySpelling: a location that a wrong password leads to is found in every spelling. A client that logs in at
-	// /LOGIN or /%6Cogin is sent back there by many apps.
+	// anySpelling: the location of a wrong password matches in every spelling. Many apps redirect a login at /LOGIN or
+	// /%6Cogin back to that spelling.
 	anySpelling bool
 	from, to    int      // of status
 	pointer     []string // of json
@@ -190,12 +188,14 @@ type condition struct {
 
 var statusPattern = regexp.MustCompile(`^[1-5](\d\d|xx)$`)
 
-// parseCondition reads a condition: "status 302" or "status 2xx"; "location
-// /account*" for where a redirection leads; "cookie NAME" for a cookie that is set,
-// "cleared NAME" for one that is taken away; "body TEXT" for a text in the answer's
-// body, "match REGEXP" for one in several spellings; "json /POINTER VALUE" for a value
-// in a JSON answer; "never" for a route whose every request counts, such as a password
-// reset. * stands for any text in paths and names. "not" in front turns it round.
+// parseCondition parses a condition, negated by a leading "not". * stands for any text in paths and names.
+//
+//   - "status 302" or "status 2xx"
+//   - "location /account*": the target of a redirect
+//   - "cookie NAME": a cookie that is set; "cleared NAME": one that is removed
+//   - "body TEXT": a text in the body; "match REGEXP": a regular expression
+//   - "json /POINTER VALUE": a value in a JSON response
+//   - "never": no response is a success, so every request counts, such as password resets
 func parseCondition(written string) (c condition, err error) {
 	text := strings.TrimSpace(written)
 	text, c.not = strings.CutPrefix(text, "not ")
@@ -273,7 +273,6 @@ func (c *condition) finds(a *Answer) bool {
 	return ok && fmt.Sprint(got) == fmt.Sprint(want)
 }
 
-// location compares the path and the query of a redirection.
 func (c *condition) location(a *Answer) bool {
 	to, err := url.Parse(a.Header.Get("Location"))
 	switch {
@@ -290,8 +289,8 @@ func (c *condition) location(a *Answer) bool {
 	})
 }
 
-// cookie reports whether a cookie is set in the end, or taken away: an app may do both
-// in one answer, and browsers keep the last.
+// cookie reports whether a cookie ends up set, or removed: an app may do both in one response, and browsers keep the
+// last.
 func (c *condition) cookie(h http.Header, set bool) bool {
 	gone := map[[3]string]bool{}
 	for _, line := range h.Values("Set-Cookie") {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// The types of a body that PHP and others take fields out of.
+// Body types that PHP and others parse as forms.
 type formKind uint8
 
 const (
@@ -17,13 +17,13 @@ const (
 	multipartForm
 )
 
-// A boundary has no = in it: Ruby's cgi takes what stands behind the last boundary=.
+// A boundary has no =: Ruby's cgi takes the text after the last boundary=.
 var multipartType = regexp.MustCompile(`^(?i:multipart/form-data)` + inUTF8 +
 	`; ?(?i:boundary)=("?)([A-Za-z0-9'()+_./:?-]{1,70})("?)` + inUTF8 + `$`)
 
 const inUTF8 = `(?i:; ?charset="?utf-8"?)?`
 
-// formType is the type of a request's form, and what parts a multipart one.
+// formType returns the type of a request's form, and the boundary of a multipart one.
 func formType(r *http.Request) (formKind, string) {
 	switch mediaType(r) {
 	case "application/x-www-form-urlencoded":
@@ -36,15 +36,14 @@ func formType(r *http.Request) (formKind, string) {
 	return noForm, ""
 }
 
-// parts goes through a form of type multipart/form-data as browsers write it, and
-// refuses every other way to write one: parsers find a part's beginning and its name
-// in different ways.
+// parts parses multipart/form-data as browsers write it and rejects all other forms: parsers differ in where a part
+// begins and how it is named.
 type parts struct {
 	part      func(f field) error              // with its name, and without a value
-	data      func(at int, piece []byte) error // of the part, at its place in the body
+	data      func(at int, piece []byte) error // of the part, at its position in the body
 	delimiter []byte
 	state     partState
-	passed    int // of the body, before what feed gets
+	passed    int // bytes of the body before feed's
 }
 
 type partState uint8
@@ -76,7 +75,7 @@ func (p *parts) feed(b []byte, last bool) (n int, err error) {
 
 var newline = []byte("\r\n")
 
-// step passes the next piece that is complete.
+// step consumes the next complete piece.
 func (p *parts) step(b []byte, at int) (n int, err error) {
 	switch p.state {
 	case opening:
@@ -110,7 +109,7 @@ func (p *parts) step(b []byte, at int) (n int, err error) {
 	return 0, errPart
 }
 
-// content passes what cannot be the beginning of a delimiter.
+// content consumes bytes that cannot begin a delimiter.
 func (p *parts) content(b []byte, at int) (n int, err error) {
 	i := bytes.Index(b, p.delimiter)
 	if i < 0 {
@@ -129,7 +128,7 @@ func (p *parts) content(b []byte, at int) (n int, err error) {
 	return p.delimited(b, i)
 }
 
-// delimited passes a delimiter that begins at i.
+// delimited consumes a delimiter that begins at i.
 func (p *parts) delimited(b []byte, i int) (n int, err error) {
 	after := i + len(p.delimiter)
 	if !bytes.HasPrefix(b[i:], p.delimiter) {
@@ -146,7 +145,7 @@ func (p *parts) delimited(b []byte, i int) (n int, err error) {
 	return after + 2, nil
 }
 
-// Values have no = and no ; in them: Rack takes the last name= of a line, within quotes too.
+// Values contain neither = nor ;: Rack takes the last name= of a line, even inside quotes.
 var partLines = map[string]*regexp.Regexp{
 	"content-disposition": regexp.MustCompile(`^form-data; name=(?:"([^"\\;=]*)"|([A-Za-z0-9_.-]+))` +
 		`((?:; filename=(?:"[^"\\;=]*"|[A-Za-z0-9_.-]+))?(?:; filename\*=[^";=\\]*)?)$`),
@@ -156,9 +155,8 @@ var partLines = map[string]*regexp.Regexp{
 	"content-length":            regexp.MustCompile(`^\d+$`),
 }
 
-// partHead reads the head of a part: its name, and whether it is a file and its text is in
-// UTF-8. A line that is none of the four may name the part to some parser, and so may one that
-// comes twice.
+// partHead parses a part's headers: its name, whether it is a file, and whether its text is in UTF-8. Any other or
+// repeated header line may name the part to some parser.
 func partHead(lines string) (f field, err error) {
 	found := map[string][]string{}
 	for line := range strings.SplitSeq(lines, "\r\n") {
@@ -179,7 +177,7 @@ func partHead(lines string) (f field, err error) {
 	f = field{name: names[1] + names[2], file: names[3] != "", whole: true}
 	if kind != nil {
 		f.whole = kind[2] == "" || strings.EqualFold(kind[2], "utf-8")
-		f.file = f.file || kind[1] != "text/plain" // busboy and formidable take a type for a file's
+		f.file = f.file || kind[1] != "text/plain" // busboy and formidable treat a typed part as a file
 		if formLike.MatchString(kind[1]) || !f.whole && !asciiCharset.MatchString("="+kind[2]) {
 			return f, errPart
 		}

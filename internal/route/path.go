@@ -14,14 +14,14 @@ import (
 
 var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 
-// A path is where a route is: one path, or a folder.
+// A path is the position of a route: a single path or a folder.
 type path struct {
-	written string // without the /* of a folder
-	folded  string // see fold; empty for the folder of everything
+	written string // without a folder's /*
+	folded  string // see fold; empty for the root folder
 	folder  bool
-	page    string // of one path: see pageOf
+	page    string // of a single path: see pageOf
 	script  string // folded without the script's extension; empty if it has none
-	below   *path  // of one path without a script's extension: the folder of its name
+	below   *path  // of a single path without a script's extension: the folder of that name
 }
 
 func parsePath(written string) (p path, err error) {
@@ -47,7 +47,7 @@ func parsePath(written string) (p path, err error) {
 // Paths are pages and folders of an app, in the syntax of [Spec].
 type Paths []path
 
-// ParsePaths reads them.
+// ParsePaths parses them; each must be below /.
 func ParsePaths(written []string) (all Paths, err error) {
 	for _, one := range written {
 		p, failed := parsePath(one)
@@ -59,7 +59,7 @@ func ParsePaths(written []string) (all Paths, err error) {
 	return all, err
 }
 
-// ParseFolders is ParsePaths where /* may stand for everything.
+// ParseFolders is ParsePaths, but also accepts /* for all paths.
 func ParseFolders(written []string) (all Paths, err error) {
 	for _, one := range written {
 		p, failed := parsePath(one)
@@ -68,9 +68,8 @@ func ParseFolders(written []string) (all Paths, err error) {
 	return all, err
 }
 
-// Surely reports whether every server takes a request with this path, as it was sent,
-// for one of these and nothing else: what is decoded, cut off, merged or resolved by
-// somebody, or written in other letters, is not.
+// Surely reports whether every server maps this escaped path to one of these and to nothing else. It is false for paths
+// that some server decodes, cuts, merges or resolves, and for another case.
 func (all Paths) Surely(escaped string) bool {
 	once := decode(escaped)
 	if strings.ContainsAny(once, "%;") || !utf8.ValidString(once) || odd.MatchString(once) || strings.Count(once, "/") != strings.Count(escaped, "/") {
@@ -82,8 +81,8 @@ func (all Paths) Surely(escaped string) bool {
 	})
 }
 
-// Unreadable reports whether servers differ in the bytes of a path: IIS decodes %u0061, and
-// some decode UTF-8 that is longer than it has to be (%c0%af is a slash, CVE-2000-0884).
+// Unreadable reports whether servers differ in the bytes of a path: IIS decodes %u0061, and some servers decode
+// overlong UTF-8 (%c0%af is a slash, CVE-2000-0884).
 func Unreadable(escaped string) bool {
 	if strings.Contains(escape.ReplaceAllString(escaped, ""), "%") {
 		return true
@@ -106,15 +105,13 @@ func Unreadable(escaped string) bool {
 	return false
 }
 
-// Perhaps reports whether some server may take a request with this path for one of
-// these.
+// Perhaps reports whether some server may map this path to one of these.
 func (all Paths) Perhaps(escaped string) bool {
 	_, where := all.At(escaped)
 	return where != Elsewhere
 }
 
-// At says whether a request with this path, as it was sent, goes to one of them, and
-// how long the longest of those is.
+// At reports whether an escaped path belongs to one of these, and the length of the longest such path.
 func (all Paths) At(escaped string) (longest int, where Place) {
 	plain, readings := read(escaped)
 	for _, p := range all {
@@ -128,9 +125,9 @@ func (all Paths) At(escaped string) (longest int, where Place) {
 	return longest, where
 }
 
-// match says whether a request goes here, or below: with MultiViews Apache runs signin.php
-// for /signin/x, and many apps serve the page /signin there. plain is its path if all
-// servers read it alike, and readings are all ways to read it if not.
+// match reports whether a request is for this path, or below it. Apache with MultiViews runs signin.php for /signin/x,
+// and many apps serve /signin there. plain is the path if all servers read it alike; otherwise readings are all
+// possible ones.
 func (p path) match(plain string, readings []string) (where Place, below bool) {
 	if where = p.itself(plain, readings); where == Elsewhere && p.below != nil {
 		where = p.below.itself(plain, readings)
@@ -161,9 +158,9 @@ func (p path) itself(plain string, readings []string) Place {
 	return Ambiguous
 }
 
-// has reports whether an app may take a path for this one. PHP and CGI run login.php
-// for /login.php/x as well, Apache's MultiViews for /login/x, front controllers the page
-// /shop/login for /shop/index.php/login. A script has its name without the extension, too.
+// has reports whether an app may serve this path for folded. PHP and CGI run login.php for /login.php/x as well,
+// Apache's MultiViews for /login/x, and front controllers serve /shop/login for /shop/index.php/login. A script is also
+// available without its extension.
 func (p path) has(folded string) bool {
 	if p.is(folded) {
 		return true
@@ -183,15 +180,14 @@ func (p path) has(folded string) bool {
 	return false
 }
 
-// is compares the path, and its page: Rails and Spring take /login.x for /login, many
-// servers /login/ for /login/index.php and /login for /login.php.
+// is compares the path and its page: Rails and Spring serve /login for /login.x, many servers /login/index.php for
+// /login/ and /login.php for /login.
 func (p path) is(folded string) bool {
 	rest, ok := strings.CutPrefix(folded, p.folded)
 	return ok && (rest == "" || p.folder && rest[0] == '/') ||
 		!p.folder && (pageOf(folded) == p.page || pageOf(extension.ReplaceAllString(folded, "")) == p.page)
 }
 
-// pageOf is a path without the name of a folder's own page.
 func pageOf(s string) string { return index.ReplaceAllString(s, "") }
 
 const (
@@ -206,11 +202,10 @@ var (
 	index     = regexp.MustCompile(`/(index|default)(\.(` + scripts + `|` + formats + `))?$`)
 )
 
-// read is a path as every server reads it or, if servers differ, all the ways in
-// which one may: they decode once or twice, cut at a NUL or a question mark, overlook the
-// end of a line (as $ in a pattern does), take \ and its wide form for /, merge slashes and resolve dots or do not. What no server takes for another page is left
-// out everywhere: case, a slash, a dot or a space at the end, and the parameters
-// of a segment (;jsessionid=1).
+// read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or twice,
+// cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its wide form
+// as /, merge slashes or not, and resolve dots or not. Differences that no server uses are removed: case, a final
+// slash, dot or space, and a segment's parameters (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
 	if usual(escaped) {
 		return strings.TrimRight(strings.ToLower(escaped), "/. "), nil
@@ -218,8 +213,8 @@ func read(escaped string) (plain string, readings []string) {
 	return readOdd(escaped)
 }
 
-// usual reports whether a path is written as most are: visible ASCII, with nothing in
-// it that is decoded, cut off, merged or resolved by anybody.
+// usual reports whether a path is in the common form: visible ASCII without anything that some server decodes, cuts,
+// merges or resolves.
 func usual(path string) bool {
 	before := byte(0)
 	for i := range len(path) {
@@ -235,8 +230,7 @@ func usual(path string) bool {
 	return strings.HasPrefix(path, "/")
 }
 
-// readOdd is read for every path. It costs more than the rest of a request's way
-// through us, so most paths do not come here.
+// readOdd is read for all paths. It costs more than the rest of a request's processing, so common paths skip it.
 func readOdd(escaped string) (plain string, readings []string) {
 	decoded := unreserved(escaped)
 	if !strings.Contains(decoded, "%") && !odd.MatchString(params.ReplaceAllString(decoded, "")) {
@@ -263,7 +257,7 @@ func readOdd(escaped string) (plain string, readings []string) {
 }
 
 var (
-	// odd is what servers read in different ways.
+	// odd matches what servers read differently.
 	odd     = regexp.MustCompile(`//|[\\／＼]|[\x00-\x1f\x7f?#]|(^|/)\.{1,2} *(/|$)`)
 	asSlash = strings.NewReplacer(`\`, "/", "／", "/", "＼", "/")
 	slashes = regexp.MustCompile(`/{2,}`)
@@ -273,8 +267,8 @@ var (
 
 func endsPath(r rune) bool { return unicode.IsControl(r) || r == '?' || r == '#' }
 
-// unreserved decodes what RFC 3986, section 6.2.2.2, says may be decoded by
-// everybody: letters, digits, and -._~.
+// unreserved decodes the escapes of unreserved characters, which are equivalent by RFC 3986, section 6.2.2.2: letters,
+// digits, and -._~.
 func unreserved(s string) string {
 	return escape.ReplaceAllStringFunc(s, func(e string) string {
 		if c, err := url.PathUnescape(e); err == nil && unreservedPattern.MatchString(c) {
@@ -289,7 +283,7 @@ var (
 	unreservedPattern = regexp.MustCompile(`^[A-Za-z0-9._~-]$`)
 )
 
-// decode decodes every escape that is one, and leaves the rest.
+// decode decodes all valid escapes and keeps the rest.
 func decode(s string) string {
 	return escape.ReplaceAllStringFunc(s, func(e string) string {
 		c, _ := url.PathUnescape(e)
@@ -297,17 +291,17 @@ func decode(s string) string {
 	})
 }
 
-// Decoded is a text with its percent-escapes decoded, and those that are none as they are.
+// Decoded decodes all valid percent-escapes and keeps the rest.
 func Decoded(s string) string { return decode(s) }
 
-// fold leaves out what no server takes for another page, or what a file system
-// ignores: Windows opens admin for "admin.", "admin " and "admin::$INDEX_ALLOCATION".
+// fold removes differences that no server or file system distinguishes: Windows opens admin for "admin.", "admin " and
+// "admin::$INDEX_ALLOCATION".
 func fold(s string) string {
 	s = ignored.ReplaceAllString(cases.Fold().String(params.ReplaceAllString(s, "")), "$1$2")
 	return strings.TrimRight(s, "/. ")
 }
 
-// resolve resolves the dots of a path (RFC 3986, section 5.2.4). Windows takes "/.. /" for /../.
+// resolve resolves the dots of a path (RFC 3986, section 5.2.4). Windows reads "/.. /" as /../.
 func resolve(s string) string {
 	var out []string
 	for _, segment := range strings.Split(s, "/") {

@@ -1,10 +1,8 @@
-// Package route knows the guarded routes of the reverse proxy: which requests are
-// one, what account and password they offer, and what the app's answer says about
-// them. It decides nothing and serves nothing.
+// Package route describes the guarded routes of the reverse proxy: which requests are logins, which account and
+// password they contain, what the app's response means. It neither decides nor serves.
 //
-// What a stranger sends may be read by the app in another way than by us. So
-// nothing is guessed: a request is read in the one way that every parser shares
-// (Read), or refused.
+// The app may read an attacker's request differently. So a request is read in the one way that all parsers share
+// (Table.Find), or rejected.
 package route
 
 import (
@@ -17,44 +15,36 @@ import (
 	"strings"
 )
 
-// A Spec is a guarded route as it is written in the configuration.
+// A Spec is a guarded route as configured.
 type Spec struct {
-	// Name names the route and its counters: routes of one name count together.
-	// "login" counts with the site's own login.
+	// Name names the route and its counters, which routes with the same name share. "login" shares those of the login
+	// endpoint.
 	Name string
-	// Path is one path, or ends in /* for a folder, itself and everything below. What lies
-	// below one path is treated as in a folder.
+	// Path is a single path, or ends in /* for a folder: itself and everything below. Paths below a single path count as a
+	// folder.
 	Path string
-	// Methods are those that offer a password; none: POST; ANY: all; GET is HEAD, too. On
-	// a single path every other method than GET, HEAD and OPTIONS is refused. With
-	// basic, all do.
+	// Methods are the methods of a login; empty: POST; ANY: all; GET includes HEAD. On a single path other methods are
+	// rejected, except GET, HEAD and OPTIONS. With basic, all methods are logins.
 	Methods []string
-	// Account and Password say where they are: form:NAME in a form, param:NAME in a
-	// form or in the query, json:/POINTER in a JSON object (RFC 6901), basic in the
-	// Authorization header. Without Password, repeated guesses are not recognised
+	// Account and Password locate the fields: form:NAME in a form, param:NAME in a form or the query, json:/POINTER in a
+	// JSON object (RFC 6901), basic in the Authorization header. Without Password, repeated passwords are not recognized
 	// (R28).
 	Account, Password string
-	// Names is a regular expression for the whole of an account's name; every other
-	// name is refused. An app that takes "al<b>ice" or "àlice" for alice would
-	// otherwise have a counter for each way to write her. Empty: any name.
+	// Names is a regular expression for whole account names; other names are rejected. Otherwise an app that takes
+	// "al<b>ice" or "àlice" for alice would give an attacker one counter per spelling. Empty: any name.
 	Names string
-	// Success tells a login that succeeded: all of it holds, and nothing of Failure
-	// does. If something of Abandoned holds, the password was not looked at. An
-	// answer that is none of these is a failure. See ParseCondition.
+	// Success describes a successful login: all of it holds, and nothing of Failure. If something of Abandoned holds, the
+	// password was not checked. All other responses are failures. See parseCondition.
 	Success, Failure, Abandoned []string
-	// SignedIn says how to recognize a visitor who is signed in, whose password the app does
-	// not check: "page /account" and conditions for the answer to a GET of it, or "never"
-	// if the app checks it all the same. Empty: see Route.Basis.
+	// SignedIn describes a signed-in user, whose password the app does not check: "page /account" and conditions for the
+	// response to GET. Use "never" if the app checks the password all the same. Empty: see Route.Basis.
 	SignedIn []string
-	// Passes are fields of other forms at the same single path, as form:NAME or
-	// param:NAME: a plain form with one of them, and without the account's and the
-	// password's field however it is read, is no attempt. Every other request without
-	// these is refused.
+	// Passes are fields of other forms at the same single path, as form:NAME or param:NAME. A plain form with one of them,
+	// and without account and password in any reading, is no attempt. Other requests without a login are rejected.
 	Passes []string
 }
 
-// A Route is a Spec that was found good. Routes do not change; they are safe for
-// concurrent use.
+// A Route is a valid Spec. It is immutable and safe for concurrent use.
 type Route struct {
 	Name     string
 	path     path
@@ -65,11 +55,10 @@ type Route struct {
 	rule     rule
 	signedIn signedInRule
 	passes   []locator
-	below    *Route // the same in the folder of a single path's name; nil: see path.below
+	below    *Route // the same for the folder below a single path; nil: see path.below
 }
 
-// Compile returns the route, or everything that is wrong with it: each error
-// begins with the key that it is about and a colon.
+// Compile returns the route, or all errors in s, each with its key and a colon first.
 func Compile(s Spec) (*Route, error) {
 	r := &Route{Name: s.Name, methods: s.Methods}
 	var errs [7]error
@@ -96,7 +85,6 @@ func Compile(s Spec) (*Route, error) {
 	return r, errors.Join(errs[:]...)
 }
 
-// exceptions reads Passes.
 func (r *Route) exceptions(written []string) error {
 	for _, one := range written {
 		l, err := parseLocator(one)
@@ -111,7 +99,7 @@ func (r *Route) exceptions(written []string) error {
 	return nil
 }
 
-// everyday are names of people. A pattern that fits none of them fits nobody, most likely.
+// everyday are typical account names. A pattern that matches none of them probably matches no account.
 var everyday = []string{"alice", "Alice", "BOB", "alice.smith", "alice_smith", "alice-smith", "a1", "user01", "u1234567", "AB123456", "123456", "alice@example.org", `EXAMPLE\alice`, "Alice Smith"}
 
 func (r *Route) checkMethods() error {
@@ -145,8 +133,8 @@ func (r *Route) locate(s Spec) (err error) {
 	return nil
 }
 
-// offers reports whether requests with this method offer a password here. Servers look
-// at the Authorization header of every request, and answer HEAD like GET.
+// offers reports whether requests with this method are logins here. Servers read the Authorization header of every
+// request and answer HEAD like GET.
 func (r *Route) offers(method string) bool {
 	return r.account.kind == basic || slices.Contains(r.methods, method) || slices.Contains(r.methods, "ANY") ||
 		method == http.MethodHead && slices.Contains(r.methods, http.MethodGet)
@@ -158,21 +146,19 @@ func (r *Route) Basic() bool { return r.account.kind == basic }
 // A Table is the guarded routes of an app, in their order. The zero Table has none.
 type Table []*Route
 
-// A Place is where a request goes.
+// A Place is the result of a path lookup.
 type Place uint8
 
 const (
-	// Elsewhere is no guarded route.
+	// Elsewhere: the path is not guarded.
 	Elsewhere Place = iota
-	// Here is one.
+	// Here: the path is guarded.
 	Here
-	// Ambiguous is for an app that reads the path in one way, and is not for one
-	// that reads it in another.
+	// Ambiguous: some apps read the path as a guarded one, others do not.
 	Ambiguous
 )
 
-// At returns the routes at the path of a request, as it was sent: escaped, without
-// the query.
+// At returns the routes at the escaped path of a request, without its query.
 func (t Table) At(escaped string) (at Table, where Place) {
 	plain, readings := read(escaped)
 	for _, r := range t {
@@ -190,13 +176,12 @@ func (t Table) At(escaped string) (at Table, where Place) {
 	return at, where
 }
 
-// Single reports whether one of the routes is at a single path: everything that is
-// sent there is looked at.
+// Single reports whether one of the routes is a single path, where every request is checked.
 func (t Table) Single() bool {
 	return slices.ContainsFunc(t, func(r *Route) bool { return !r.path.folder })
 }
 
-// Page is the route whose login form a page at this path may be; nil if none.
+// Page returns the route whose login form a page at this path may be; nil if none.
 func (t Table) Page() *Route {
 	for _, r := range t {
 		if !r.path.folder && (r.account.kind == form || r.account.kind == param) {
@@ -206,8 +191,8 @@ func (t Table) Page() *Route {
 	return nil
 }
 
-// MayRead reports whether one of these routes looks for a password in a body. It then
-// looks into every body, since apps read bodies of any type.
+// MayRead reports whether one of the routes reads passwords from bodies. It then reads every body, since apps ignore
+// the type.
 func (t Table) MayRead() bool {
 	return slices.ContainsFunc(t, func(r *Route) bool { return r.account.kind != basic })
 }

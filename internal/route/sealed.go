@@ -14,35 +14,33 @@ import (
 	"time"
 )
 
-// A Form is what a visitor filled in at a login page.
+// A Form is the login form that a user sent.
 type Form struct {
-	Type string // its Content-Type
+	Type string // Content-Type
 	Body []byte
 	At   time.Time
 }
 
-// Restore makes what was read the request's body again.
+// Restore makes the form the request's body again.
 func (f *Form) Restore(r *http.Request) {
 	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(f.Body)), int64(len(f.Body)), nil
 	r.Trailer = nil
 }
 
-// Forms seal what a visitor has filled in, for the page that they get in between:
-// nothing is kept here meanwhile, and nobody reads a password out of that page.
-// Safe for concurrent use.
+// Forms seals login forms for the challenge page: the server keeps no state, and the page reveals no password. It is
+// safe for concurrent use.
 type Forms struct {
 	aead cipher.AEAD
 	now  func() time.Time
 }
 
-// FormLives is how long a form may wait for its challenge to be solved.
+// FormLives is how long a sealed form is valid.
 const FormLives = 30 * time.Minute
 
-// SealedSize is how large the form of the page in between may be, in bytes, around
-// one of a size.
+// SealedSize is the maximum size of the challenge page's form, in bytes, around a login form of this size.
 func SealedSize(size int64) int64 { return 2*size + 8<<10 }
 
-// NewForms wants at least 16 bytes, the same on every node.
+// NewForms requires a secret of at least 16 bytes, the same on every node.
 func NewForms(secret []byte, now func() time.Time) (*Forms, error) {
 	if len(secret) < 16 {
 		return nil, errors.New("route: the secret that seals forms must have at least 16 bytes")
@@ -59,7 +57,7 @@ func NewForms(secret []byte, now func() time.Time) (*Forms, error) {
 	return &Forms{aead, now}, err
 }
 
-// Seal is the form as text, for one path of this site.
+// Seal encrypts the form for one path of this site.
 func (f *Forms) Seal(one Form, path string) string {
 	one.At = f.now()
 	plain, err := json.Marshal(one)
@@ -69,7 +67,7 @@ func (f *Forms) Seal(one Form, path string) string {
 	return base64.RawURLEncoding.EncodeToString(f.aead.Seal(nil, nil, plain, []byte(path)))
 }
 
-// Open reads what Seal made for the path, if that was not too long ago.
+// Open decrypts a form that Seal made for the same path, within FormLives.
 func (f *Forms) Open(text, path string) (one Form, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

@@ -12,31 +12,30 @@ import (
 	"unicode"
 )
 
-// A Basis is what the app's answer to an attempt is based on. The zero Basis is OnSession.
+// A Basis is what the app's response to an attempt depends on. The zero Basis is OnSession.
 type Basis uint8
 
 const (
-	// OnSession: on who is signed in already, whatever the password. Devise, Laravel and
-	// Django redirect such a visitor, and the redirection looks like a success.
+	// OnSession: on the session, whatever the password. Devise, Laravel and Django redirect a signed-in user, which looks
+	// like a success.
 	OnSession Basis = iota
-	// OnPassword: on the password, if the answer is a success.
+	// OnPassword: on the password, if the response is a success.
 	OnPassword
-	// OnAddress: on nothing that was sent, since the page is open to all. Basic alone.
+	// OnAddress: on nothing in the request, since the page is public. Only for basic.
 	OnAddress
-	// Unclear: only an answer that is no success says something.
+	// Unclear: only a failure is conclusive.
 	Unclear
 )
 
-// Ask sends a request with this body to the app, and returns the answer.
+// Ask sends a request with this body to the app, and returns the response.
 type Ask func(r *http.Request, body []byte) (Answer, error)
 
-// Basis finds out what the app's answer to an attempt will be based on, before the app gets
-// it. A request without anything that can carry a session needs no question. Otherwise
-// it asks, in this order:
+// Basis determines what the app's response to an attempt will depend on, before the app gets it. A request that cannot
+// carry a session needs no probe. Otherwise it probes, in this order:
 //
-//   - for the page of Spec.SignedIn, where that is set;
-//   - for the login's own page, as the visitor gets it: who is signed in gets none;
-//   - where that page says nothing, whether a made-up password would be a success, too.
+//   - the page of Spec.SignedIn, if set;
+//   - the login page, as the client gets it: signed-in users get no form;
+//   - if that is inconclusive, the attempt with a made-up password, which must fail.
 //
 // An error is Ask's.
 func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
@@ -56,21 +55,20 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 	return q.byPassword()
 }
 
-// Proves asks, after a success, whether a made-up password would be one, too: then another field, a header, or a text that
-// everyone is shown has decided. Only OnPassword proves the password. A token that is good once makes it so.
+// Proves probes, after a success, whether a made-up password succeeds as well. Then another field, a header, or a text
+// on every page caused the success. Only OnPassword proves the password. A single-use token leads to OnPassword.
 func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
 	return question{Route: r, req: req, body: body, offer: offer, ask: ask}.byPassword()
 }
 
-// Renews reports whether a success may be a session that is renewed: the client has the cookie that tells a success, and
-// the app checks the password of everyone.
+// Renews reports whether a success may only renew a session: the client has the cookie that signals a success, and the
+// app checks every password.
 func (r *Route) Renews(req *http.Request) bool {
 	return r.signedIn.never && slices.ContainsFunc(r.rule.success, func(c condition) bool {
 		return c.what == "cookie" && slices.ContainsFunc(req.Cookies(), func(one *http.Cookie) bool { return c.pattern.MatchString(one.Name) })
 	})
 }
 
-// A question is about one attempt.
 type question struct {
 	*Route
 	req   *http.Request
@@ -79,8 +77,8 @@ type question struct {
 	ask   Ask
 }
 
-// byPage asks for the page that tells. Only the answer that an anonymous visitor gets, too,
-// says that this one is signed out: an app may answer 404 to ?format=xml, or to a header.
+// byPage probes the page of Spec.SignedIn. Only a response equal to that of an anonymous client proves that the client
+// is signed out. An app may answer 404 to ?format=xml, or to a header.
 func (q question) byPage() (Basis, error) {
 	var answers []Answer
 	var open *http.Request
@@ -113,10 +111,9 @@ func (q question) byPage() (Basis, error) {
 	return OnPassword, nil
 }
 
-// pathSession is a session in a path: /login;jsessionid=1.
+// pathSession matches a session in a path: /login;jsessionid=1.
 var pathSession = regexp.MustCompile(`;[^/]*$`)
 
-// byForm asks for the login's page.
 func (q question) byForm() (Basis, error) {
 	for _, get := range q.gets() {
 		a, err := q.ask(get.Request, nil)
@@ -136,12 +133,12 @@ func (q question) byForm() (Basis, error) {
 		case get.asSent:
 			return OnPassword, nil
 		}
-		return q.byPassword() // everyone gets this
+		return q.byPassword() // every client gets this
 	}
 	return OnPassword, nil
 }
 
-// byPassword sends the same attempt with a password made up here, like each of the attempt's.
+// byPassword sends the same attempt with a made-up password, once for each credential.
 func (q question) byPassword() (Basis, error) {
 	if q.password.kind == nowhere && q.account.kind != xmlrpc {
 		return OnPassword, nil // there is none to check
@@ -159,8 +156,8 @@ func (q question) byPassword() (Basis, error) {
 	return OnPassword, nil
 }
 
-// MadeUp is another password of the same length and the same kinds of characters: apps
-// refuse a password of another form before they look at anything else.
+// MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
+// before any other check.
 func MadeUp(password string) string {
 	if password == "" {
 		return rand.Text()
@@ -192,12 +189,12 @@ func MadeUp(password string) string {
 }
 
 func oneOf(characters string) rune {
-	n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(characters)))) // which never fails
+	n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(characters)))) // never fails
 	return rune(characters[n.Int64()])
 }
 
-// withoutHeader asks for the page without the Authorization header, and with a made-up password.
-// The body is a stream, and may change something: only GET and HEAD are sent.
+// withoutHeader probes the page without the Authorization header, and with a made-up password. It sends only GET and
+// HEAD: the body is a stream, and other methods may change data.
 func (q question) withoutHeader() (Basis, error) {
 	get, carries := q.get(), q.mayCarrySession(q.req, nil)
 	if q.req.Method == http.MethodHead {
@@ -205,12 +202,13 @@ func (q question) withoutHeader() (Basis, error) {
 	}
 	safe := q.req.Method == get.Method
 	switch {
-	case q.req.Method == http.MethodOptions || q.req.Method == http.MethodTrace: // which servers answer before they look at the header
+	// Servers answer these without reading the header.
+	case q.req.Method == http.MethodOptions || q.req.Method == http.MethodTrace:
 		return Unclear, nil
-	case !safe && q.path.folder: // a POST may be open to all where a GET is not
+	case !safe && q.path.folder: // a POST may be public where a GET is not
 		return Unclear, nil
 	case !safe && !carries && slices.Contains(q.methods, q.req.Method):
-		return OnPassword, nil // a login's own address, such as POST /api/login
+		return OnPassword, nil // a login's own path, such as POST /api/login
 	}
 	a, err := q.ask(get, nil)
 	switch closed := q.Judge(a) != Succeeded; {
@@ -230,21 +228,19 @@ func (q question) withoutHeader() (Basis, error) {
 	case q.Judge(b) != Succeeded:
 		return OnPassword, nil
 	case q.Judge(a) != Succeeded:
-		return OnSession, nil // DokuWiki renews the session of a visitor who sends a wrong header
+		return OnSession, nil // DokuWiki renews a user's session despite a wrong header
 	}
 	return OnAddress, nil
 }
 
-// A look is a GET of a page.
 type look struct {
 	*http.Request
 	asSent bool
 }
 
-// gets are the same as a browser sends them to a page. The first has all that can carry a
-// session. All of that may also make the app answer otherwise (?page=help, X-Format: xml),
-// so the second has only what carries most sessions. The last one is as in the attempt: sessions are bound to
-// Accept-Language and the like. It only tells who is signed in.
+// gets returns the probes of a page, as browsers send them. The first has all that can carry a session. That may also
+// change the response (?page=help, X-Format: xml), so the second has only what carries most sessions. The last has the
+// attempt's headers, since sessions may be bound to Accept-Language and the like. It only detects a session.
 func (q question) gets() []look {
 	all, asSent, accept := q.get(), q.get(), "text/html,application/xhtml+xml,*/*;q=0.8"
 	if slices.ContainsFunc(q.signedIn.conditions, func(c condition) bool { return c.what == "json" }) {
@@ -253,7 +249,7 @@ func (q question) gets() []look {
 	plain := all.Clone(all.Context())
 	plain.URL.RawQuery = ""
 	for name := range asSent.Header {
-		if harmless(name) && name != "User-Agent" { // which sessions may be bound to
+		if harmless(name) && name != "User-Agent" { // sessions may be bound to it
 			all.Header.Del(name)
 			plain.Header.Del(name)
 		}
@@ -275,7 +271,7 @@ func (q question) gets() []look {
 	return looks
 }
 
-// anonymous is a request without the headers that can carry a session.
+// anonymous returns the request without headers that can carry a session.
 func anonymous(r *http.Request) *http.Request {
 	r = r.Clone(r.Context())
 	for name := range r.Header {
@@ -286,8 +282,8 @@ func anonymous(r *http.Request) *http.Request {
 	return r
 }
 
-// get is a GET by the same visitor at the same address: without the body, the
-// credentials, and what a GET alone is answered otherwise for (304, 206, a prefetch).
+// get returns a GET by the same client at the same URL. It lacks body, credentials, and headers that change the
+// response to GET (304, 206, a prefetch).
 func (q question) get() *http.Request {
 	get := q.req.Clone(q.req.Context())
 	get.Method, get.Body, get.GetBody = http.MethodGet, http.NoBody, nil
@@ -314,8 +310,8 @@ func (q question) get() *http.Request {
 var forGET = regexp.MustCompile(`^(Content-.*|Transfer-Encoding|Trailer|Expect|If-.*|Range|Upgrade|Connection|` +
 	`(Sec-|X-)?Purpose|X-Moz)$`)
 
-// mayCarrySession reports whether something in a request can say who is signed in. A form's
-// fields are not looked at where the form is at a single path: no GET carries them.
+// mayCarrySession reports whether a request can identify a session. The form fields at a single path do not matter: no
+// GET carries them.
 func (r *Route) mayCarrySession(req *http.Request, body []byte) bool {
 	if req.URL.RawQuery != "" || strings.Contains(req.URL.EscapedPath(), ";") {
 		return true
@@ -347,20 +343,19 @@ var harmlessNames = regexp.MustCompile(`^(Host|User-Agent|Accept(-.*)?|Content-(
 	`Sec-(Fetch|Ch|Gpc)(-.*)?|Connection|Cache-Control|Pragma|Priority|Dnt|Te|Expect|Date|Upgrade-Insecure-Requests|` +
 	`X-Requested-With|Via|Traceparent|X-Request-Id|Authguard-.*)$`)
 
-// whither is where an answer redirects to, without a query and a session.
+// whither returns the target of a redirect, without query and session.
 func whither(a Answer) string {
 	before, _, _ := strings.Cut(a.Header.Get("Location"), "?")
 	return pathSession.ReplaceAllString(before, "")
 }
 
-// leadsTo reports whether a redirection leads to a path, as after a session has expired.
+// leadsTo reports whether a redirect leads to a path, as after a session has expired.
 func leadsTo(a Answer, path string) bool {
 	return strings.HasSuffix(strings.TrimRight(whither(a), "/"), strings.TrimRight(path, "/"))
 }
 
-// A signedInRule is Spec.SignedIn.
 type signedInRule struct {
-	never      bool // the app checks the password of everyone
+	never      bool // the app checks every password
 	page       string
 	conditions []condition
 }

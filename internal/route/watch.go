@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// Watch passes on a body that is too large for a login, and fails before the value
-// of a field that one of these routes looks for: an upload streams through, and a
-// password that hides behind one never arrives. It holds a few KiB at most. The
+// Watch scans a body that is too large for a login while it streams. It fails before the value of a field that one of
+// the routes reads. Uploads pass, but a password hidden behind one never arrives. It buffers a few KiB at most. The
 // error is a *Refusal.
 func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 	in := bufio.NewReaderSize(body, longestName)
@@ -49,7 +48,6 @@ func watch(from io.Reader, through splitter) *watched {
 	return &watched{from: from, through: through, space: make([]byte, 8*longestName)}
 }
 
-// watches refuses a field that one of the routes looks for.
 func (t Table) watches(name string) error {
 	for _, one := range t {
 		for _, l := range []locator{one.account, one.password} {
@@ -61,7 +59,7 @@ func (t Table) watches(name string) error {
 	return nil
 }
 
-// tooLarge refuses what cannot be looked through on its way.
+// tooLarge rejects bodies that cannot be scanned while they stream.
 func (t Table) tooLarge(r *http.Request, in *bufio.Reader) error {
 	begin, _ := in.Peek(longestName)
 	if foreign(r) {
@@ -79,20 +77,18 @@ func (t Table) tooLarge(r *http.Request, in *bufio.Reader) error {
 	return nil
 }
 
-// A splitter goes through a form as it comes in.
+// A splitter scans a form as it arrives.
 type splitter interface {
-	// feed says how much of what is there may be passed on; the rest comes again,
-	// with more.
+	// feed returns how many bytes may pass; the caller sends the rest again, with more.
 	feed(b []byte, last bool) (n int, err error)
 }
 
-// watched reads through a splitter.
 type watched struct {
 	from    io.Reader
 	through splitter
 	space   []byte
-	held    []byte // in space: read, and not yet passed on
-	free    int    // of held, may be passed on
+	held    []byte // in space: read, not yet passed
+	free    int    // bytes of held that may pass
 	last    bool
 	err     error
 }
@@ -114,7 +110,6 @@ func (w *watched) Read(into []byte) (int, error) {
 	return 0, w.err
 }
 
-// fill reads more, and has it looked through.
 func (w *watched) fill() {
 	kept := copy(w.space, w.held)
 	n, err := w.from.Read(w.space[kept:])
@@ -135,10 +130,9 @@ var (
 	errPart = refuse("The form is not as browsers write it.")
 )
 
-// longestName is how long a field's name, or a part's head, may be.
+// longestName is the maximum length of a field's name or of a part's headers, in bytes.
 const longestName = 4 << 10
 
-// pairs goes through a form of type application/x-www-form-urlencoded.
 type pairs struct {
 	name    func(name string) error
 	value   func(piece string) error
@@ -188,31 +182,30 @@ func (p *pairs) pass(text string) error {
 	return p.name(name)
 }
 
-// cutEscape is an escape that goes on in the next piece.
+// cutEscape matches an escape that continues in the next piece.
 var cutEscape = regexp.MustCompile(`%[[:xdigit:]]?$`)
 
-// A sieve goes through what is no form to us, and may be one to an app. Of a form it gets the
-// names and values as well.
+// A sieve scans bodies that are not forms to this package, but may be to an app. It also gets the names and values of
+// forms.
 type sieve struct {
 	table  Table
-	kind   formKind // what looks through it as well
+	kind   formKind // the splitter that scans it as well
 	wanted []*wanted
 	passed int
-	begins string // what the body begins with; empty: nothing but spaces yet
+	begins string // the body's first character; empty: only spaces so far
 	json   jsonNamer
-	inner  jsonNamer // of a field's name, or of its value
-	named  int       // of what feed gets, json has seen
+	inner  jsonNamer // for the name or the value of a field
+	named  int       // how much of feed's bytes json has scanned
 	odd    *mentions // not nil: every mention of a name counts
 }
 
-// A wanted route's fields were seen in the body or beside it.
+// A wanted records which fields of a route were seen in or beside the body.
 type wanted struct {
 	of                *Route
 	account, password bool
 }
 
-// see is an error once both fields of a route were seen. In a form a route's own fields are
-// refused one by one: see watches.
+// see returns an error when both fields of a route were seen. In a form, watches rejects the route's own fields.
 func (s *sieve) see(names []string, far bool) error {
 	for _, one := range s.wanted {
 		if far && (len(one.of.account.last()) < 4 || len(one.of.password.last()) < 4) {
@@ -229,7 +222,6 @@ func (s *sieve) see(names []string, far bool) error {
 
 var errLarge = refuse("Send the login in a small form.")
 
-// name sees the name of a field: it may be JSON, as the value may.
 func (s *sieve) name(name string) error {
 	if err := s.table.watches(name); err != nil {
 		return err
@@ -242,23 +234,22 @@ func (s *sieve) name(name string) error {
 	return s.see([]string{name}, false)
 }
 
-// value sees the next piece of a value.
 func (s *sieve) value(piece []byte) error {
 	if s.inner.feed(piece); s.inner.wide && s.odd == nil {
-		s.odd = new(mentions) // the rest of it comes to feed, too
+		s.odd = new(mentions) // the rest of it reaches feed as well
 	}
 	names := s.inner.names
 	s.inner.names = nil
 	return s.see(names, false)
 }
 
-// fewBytes is how far a short name, such as p, is looked for between pairs: in a file of
-// a gibibyte it is there by chance. Bottle reads 100 KiB of such a body.
+// fewBytes limits the search for a short name, such as p, between pairs: a file of 1 GiB contains it by chance. Bottle
+// reads 100 KiB of such a body.
 const fewBytes = 128 << 10
 
 func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	if !last && len(b) < 2*longestName {
-		return 0, nil // not all of it again for each byte
+		return 0, nil // do not rescan everything for each byte
 	}
 	if s.begins == "" {
 		s.begins = withoutMarks(string(b))
@@ -266,7 +257,7 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	}
 	if s.kind != noForm && s.odd == nil && s.begins != "" && !beginsWith(s.begins, "{[/<") {
 		s.passed += len(b)
-		return len(b), nil // a form of its type only, which the splitter before this one reads
+		return len(b), nil // a form by its type only, which the previous splitter scans
 	}
 	text := string(b)
 	var all [ways][]string
@@ -303,8 +294,7 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	return n, nil
 }
 
-// mentioned reports whether both names of a route occur somewhere, with those in a text of
-// which n bytes pass.
+// mentioned reports whether both names of a route occur, including those in a text of which n bytes pass.
 func (s *sieve) mentioned(text string, n int) bool {
 	seen := *s.odd
 	seen.add(text)
@@ -317,10 +307,9 @@ func (s *sieve) mentioned(text string, n int) bool {
 	})
 }
 
-// quiet is where a text can be parted, at n or before it, without cutting an escape; -1
-// if that is nowhere.
+// quiet returns where a text can be split, at n or before, without cutting an escape; -1 if nowhere.
 func quiet(text string, n int, last bool) int {
-	const longest = 12 // one that is escaped itself
+	const longest = 12 // of an escaped escape
 	if last || n == 0 {
 		return n
 	}
@@ -332,18 +321,17 @@ func quiet(text string, n int, last bool) int {
 	return -1
 }
 
-// A jsonNamer finds the names in JSON as it comes, however much space and however many
-// comments stand before the colon.
+// A jsonNamer finds the names in JSON as it arrives, whatever space and comments precede a colon.
 type jsonNamer struct {
 	names   []string
-	text    []byte // of the string, or of the one before
+	text    []byte // of this string, or of the previous one
 	quote   byte   // in a string
-	comment byte   // in one: how it began, / or *; until it ends with *, then a slash
-	before  byte   // the byte before, in a string or a comment or of a slash
-	last    byte   // outside of strings and comments; 0: it has not begun
+	comment byte   // in a comment: how it began, / or *
+	before  byte   // the previous byte, in a string or a comment or after a slash
+	last    byte   // outside of strings and comments; 0: not begun
 	none    bool   // it does not begin like JSON
-	odd     bool   // this is no JSON to all parsers
-	wide    bool   // it has the NULs of UTF-16, in which a letter may look like a quote
+	odd     bool   // not JSON to all parsers
+	wide    bool   // has NULs, as UTF-16, in which a letter may look like a quote
 }
 
 func (j *jsonNamer) feed(text []byte) {
@@ -369,7 +357,6 @@ func (j *jsonNamer) feed(text []byte) {
 	}
 }
 
-// isMark is about the bytes of a BOM.
 func isMark(c byte) bool { return strings.IndexByte("\xef\xbb\xbf\xff\xfe", c) >= 0 }
 
 func (j *jsonNamer) inString(c byte) {
@@ -400,8 +387,7 @@ func (j *jsonNamer) outside(c byte) {
 	j.last = c
 }
 
-// plainKeys are the names of a form that are ASCII as they are written: in a file there
-// are few.
+// plainKeys returns the names of a form in plain ASCII; a file contains few.
 func plainKeys(text string) (all []string) {
 	for more := true; more; {
 		end := strings.IndexAny(text, "&;")

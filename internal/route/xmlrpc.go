@@ -12,9 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// readXMLRPC reads a call of XML-RPC: the one method's, or those of every call that
-// system.multicall carries, each of them a password (WordPress was guessed at with
-// 500 in one request). Only what every parser reads alike is read.
+// readXMLRPC reads an XML-RPC call: one method, or each call in a system.multicall, each with a password (attackers
+// sent WordPress 500 guesses in one request). It reads only what every parser reads alike.
 func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
 	if len(body) == 0 {
 		return Offer{}, nil
@@ -42,7 +41,6 @@ func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
 	return offer, nil
 }
 
-// splice puts a text in the place of each range, which are in order.
 func splice(body []byte, at [][2]int, text string) []byte {
 	var escaped bytes.Buffer
 	_ = xml.EscapeText(&escaped, []byte(text)) // a Buffer does not fail
@@ -52,7 +50,6 @@ func splice(body []byte, at [][2]int, text string) []byte {
 	return body
 }
 
-// A call is a method and its parameters.
 type call struct {
 	method string
 	params []element // each a value
@@ -60,8 +57,8 @@ type call struct {
 
 const multicall = "system.multicall"
 
-// position is the place of the account among a method's parameters, -1 for one that
-// takes no password; the password comes next.
+// position returns the index of the account among a method's parameters, -1 for a method without a password. The
+// password follows the account.
 func position(method string) (at int, known bool) {
 	switch method {
 	case "wp.getUsersBlogs", "dokuwiki.login", "core.login":
@@ -84,7 +81,6 @@ func position(method string) (at int, known bool) {
 	return 0, false
 }
 
-// offer is what a call offers; nil if it offers no password.
 func (c call) offer() (account, password *element, err error) {
 	at, known := position(c.method)
 	switch {
@@ -102,13 +98,12 @@ func (c call) offer() (account, password *element, err error) {
 	return account, password, nil
 }
 
-// trimmed is a text without XML's white space around it. U+00A0 is none: to WordPress it is
-// a parameter.
+// trimmed removes XML white space. U+00A0 is none: WordPress treats it as a parameter.
 func trimmed(text string) string { return strings.Trim(text, " \t\r\n") }
 
 var errForm = errors.New("it is not of the usual form")
 
-// parseCalls is the call in a body or, of a multicall, every call in it.
+// parseCalls returns the call in a body, or every call in a multicall.
 func parseCalls(body []byte) (all []call, err error) {
 	top, err := parseXML(body)
 	if err != nil {
@@ -133,15 +128,15 @@ func parseCalls(body []byte) (all []call, err error) {
 	return all, nil
 }
 
-// An element of XML holds either others or text, and has no attributes.
+// An element holds either elements or text, and has no attributes.
 type element struct {
 	name     string
 	children []element
 	text     string
-	at       [2]int // of the text in the body, as it is written there
+	at       [2]int // the text's range in the body
 }
 
-// is reports whether the element holds just elements of these names.
+// is reports whether the element holds exactly elements of these names.
 func (e *element) is(name string, children ...string) bool {
 	return e.name == name && slices.EqualFunc(e.children, children, func(c element, want string) bool { return c.name == want })
 }
@@ -161,7 +156,7 @@ func (e *element) call() (method string, params []element, err error) {
 	return trimmed(e.children[0].text), params, nil
 }
 
-// str is the text of a value that is a string.
+// str returns the element with the text of a string value; nil for other values.
 func (e *element) str() *element {
 	switch {
 	case len(e.children) == 0:
@@ -172,9 +167,9 @@ func (e *element) str() *element {
 	return nil
 }
 
-// valid reports whether a value is written as the specification says. WordPress reads an element by its name wherever it
-// stands: a methodName in a parameter replaces the call's, and a value that is empty, or of a type that WordPress does not
-// know, moves the parameters behind it.
+// valid reports whether a value follows the specification. WordPress reads elements by name, wherever they are: a
+// methodName inside a parameter replaces the call's. An empty value, or one of an unknown type, shifts the following
+// parameters.
 func (e *element) valid() bool {
 	switch {
 	case e.name != "value" || len(e.children) > 1:
@@ -197,7 +192,6 @@ func (e *element) valid() bool {
 
 var scalars = []string{"string", "int", "i4", "boolean", "double", "dateTime.iso8601", "base64"}
 
-// array is the values of a value that is an array.
 func (e *element) array() (values []element, ok bool) {
 	if !e.is("value", "array") || !e.children[0].is("array", "data") {
 		return nil, false
@@ -205,7 +199,7 @@ func (e *element) array() (values []element, ok bool) {
 	return e.children[0].children[0].children, true
 }
 
-// callOfMany is one call of a multicall: a struct of methodName and params.
+// callOfMany returns one call of a multicall: a struct of methodName and params.
 func (e *element) callOfMany() (c call, ok bool) {
 	if !e.is("value", "struct") || !e.children[0].is("struct", "member", "member") {
 		return c, false
@@ -224,12 +218,11 @@ func (e *element) callOfMany() (c call, ok bool) {
 	return c, named && listed
 }
 
-// declaration is the first line that every writer of XML-RPC writes.
+// declaration matches the usual XML declaration.
 var declaration = regexp.MustCompile(`^\s*<\?xml version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?(\s+standalone=["']\w+["'])?\s*\?>`)
 
-// parseXML reads one element and nothing beside it. It refuses what parsers read in
-// different ways, or at a price: a DTD, whose entities expand (CVE-2014-5265),
-// comments, CDATA, processing instructions, attributes, other encodings than UTF-8.
+// parseXML reads exactly one element. It rejects XML that parsers read differently or at a cost: a DTD, whose entities
+// expand (CVE-2014-5265), comments, CDATA, processing instructions, attributes, encodings other than UTF-8.
 func parseXML(body []byte) (top element, err error) {
 	plain := body[len(declaration.Find(body)):]
 	if !utf8.Valid(plain) || bytes.Contains(plain, []byte("<!")) || bytes.Contains(plain, []byte("<?")) {
@@ -243,10 +236,9 @@ func parseXML(body []byte) (top element, err error) {
 	return all.children[0], nil
 }
 
-// deepest is how deep elements may be nested: a post's are 20 deep.
+// deepest is the maximum nesting of elements; that of a post is 20.
 const deepest = 64
 
-// readElements reads what an element holds, up to its end.
 func readElements(d *xml.Decoder, before, depth int) (e element, err error) {
 	if depth > deepest {
 		return e, errForm
@@ -278,10 +270,9 @@ func readElements(d *xml.Decoder, before, depth int) (e element, err error) {
 	}
 }
 
-// holders are the elements that hold no text.
+// holders are the elements without text.
 var holders = []string{"methodCall", "params", "param", "struct", "member", "array", "data"}
 
-// mixed is an error if an element holds others and text.
 func (e *element) mixed() error {
 	if len(e.children) > 0 && trimmed(e.text) != "" {
 		return errForm

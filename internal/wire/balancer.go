@@ -12,10 +12,9 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// SetBalancers names the peers that say with the PROXY protocol (version 1 or 2) whom
-// they speak for. They must: without it, everybody behind a balancer would be the
-// balancer. From anybody else it is no HTTP, and refused. Connections that were accepted
-// before keep to what was said then. It may be called at any time.
+// SetBalancers sets the peers that must send a PROXY protocol header (version 1 or 2). Without it, all clients behind a
+// load balancer would share its address. From other peers such a header is invalid HTTP and rejected. Accepted
+// connections keep the previous setting. It may be called at any time.
 func (l *Listener) SetBalancers(peers []netip.Prefix) {
 	var table bart.Lite
 	for _, p := range peers {
@@ -24,7 +23,7 @@ func (l *Listener) SetBalancers(peers []netip.Prefix) {
 	l.balancers.Store(&table)
 }
 
-// Unintroduced is how many connections of balancers began without a good PROXY header.
+// Unintroduced returns the number of balancer connections without a valid PROXY header.
 func (l *Listener) Unintroduced() uint64 { return l.unintroduced.Load() }
 
 func (l *Listener) balances(peer net.Addr) bool {
@@ -33,8 +32,7 @@ func (l *Listener) balances(peer net.Addr) bool {
 	return ok && table != nil && table.Contains(tcp.AddrPort().Addr().Unmap().WithZone(""))
 }
 
-// RemoteAddr implements net.Conn: whom the balancer speaks for, if there is one; it waits
-// for it to say so.
+// RemoteAddr implements net.Conn: the client's address from the PROXY header, if any. It waits for the header.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.introduce() == nil && c.client != nil {
 		return c.client
@@ -42,11 +40,11 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// introducedWithin is how long a balancer has for its header, which it sends first.
+// introducedWithin is how long a balancer may take to send its header.
 const introducedWithin = 5 * time.Second
 
-// introduce reads the PROXY header, once. Without a good one every Read fails, with an
-// error that net/http adds no answer to.
+// introduce reads the PROXY header, once. Without a valid one every Read fails, with an error that net/http does not
+// answer.
 func (c *Conn) introduce() error {
 	c.opened.Do(func() {
 		if !c.balanced {
@@ -55,7 +53,7 @@ func (c *Conn) introduce() error {
 		_ = c.Conn.SetReadDeadline(time.Now().Add(introducedWithin))
 		r := bufio.NewReader(c.Conn)
 		_, err := r.Peek(1)
-		silent := err != nil // it only looks whether somebody listens
+		silent := err != nil // a health check that only connects
 		if !silent {
 			c.client, err = clientOf(r)
 		}
@@ -74,8 +72,7 @@ func (c *Conn) introduce() error {
 
 var errNoClient = errors.New("wire: the PROXY header has no TCP client address")
 
-// clientOf reads a header. The client is nil for the balancer's own connections, which
-// check our health (LOCAL, and UNKNOWN in version 1).
+// clientOf parses a header. The client is nil for the balancer's own health checks (LOCAL, and UNKNOWN in version 1).
 func clientOf(r *bufio.Reader) (net.Addr, error) {
 	h, err := proxyproto.Read(r)
 	if err != nil || h.Command.IsLocal() {
@@ -88,8 +85,8 @@ func clientOf(r *bufio.Reader) (net.Addr, error) {
 	return client, nil
 }
 
-// unintroducedBy counts, and tells once a minute: a balancer that was not told to send
-// the header keeps everybody out.
+// unintroducedBy counts the connection and logs at most once a minute: a balancer without the header locks out every
+// client.
 func (l *Listener) unintroducedBy(peer net.Addr, why error) {
 	l.unintroduced.Add(1)
 	now := time.Now().Unix()

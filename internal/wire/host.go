@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Host reports whether a host is a name or an IP address, and perhaps a port: name[:digits]
-// or [IPv6][:digits]. Servers cut anything else at different places: nginx takes
-// "a.example:1:2" for a.example, net/http for a name of its own.
+// Host reports whether a host is name[:digits] or [IPv6][:digits]. Servers parse other forms differently: for nginx
+// "a.example:1:2" is a.example, for net/http it is a different name.
 func Host(host string) bool {
 	name, port, hasPort := strings.Cut(host, ":")
 	literal := strings.HasPrefix(host, "[")

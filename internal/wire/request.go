@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// A refusal is why a request is refused.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// Why requests are refused.
+// Reasons for rejection.
 const (
 	badRequestLine refusal = "the request line must be a method in capitals, a target and HTTP/1.1 or HTTP/1.0"
 	badTarget      refusal = "the target must be a path, in ASCII without spaces and #"
@@ -23,12 +22,11 @@ const (
 	bodyUnexpected refusal = "GET, HEAD and TRACE have no body"
 )
 
-// Handler refuses requests that parsers could read differently with 400, and counts them.
+// Handler answers requests that parsers could read differently with 400, and counts them.
 //
-// net/http drops Content-Length beside Transfer-Encoding, and Transfer-Encoding in
-// HTTP/1.0, before a handler sees them. A proxy that follows the other one has sent the
-// next request within this one's body, or the reverse, so the connection ends with the
-// answer.
+// net/http drops Content-Length beside Transfer-Encoding, and Transfer-Encoding in HTTP/1.0, before a handler sees
+// them. A proxy that uses the other header has sent the next request inside this one's body, or the reverse (request
+// smuggling). So the connection ends with the response.
 func (l *Listener) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := readAlike(r)
@@ -47,15 +45,15 @@ func (l *Listener) Handler(next http.Handler) http.Handler {
 
 const capitals, smalls, digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz", "0123456789"
 
-// only reports whether s has at least one character, and all are of these.
+// only reports whether s is not empty and consists of these characters.
 func only(s, these string) bool { return s != "" && strings.Trim(s, these) == "" }
 
 func readAlike(r *http.Request) error {
-	// Django and Werkzeug take "post" for POST, a route's methods do not.
+	// Django and Werkzeug take "post" for POST; a route's methods do not.
 	if !only(r.Method, capitals+"-") || r.Method == http.MethodConnect || r.ProtoMajor == 1 && r.ProtoMinor > 1 {
 		return badRequestLine
 	}
-	// net/http has dropped the Host header beside a target with a host, and others do not.
+	// For a target with a host, net/http has dropped the Host header; other servers use it.
 	if !strings.HasPrefix(r.RequestURI, "/") || strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }) {
 		return badTarget
 	}
@@ -63,19 +61,18 @@ func readAlike(r *http.Request) error {
 	if r.Host != "" && !Host(r.Host) || len(hosts) > 1 || len(hosts) == 1 && hosts[0] != r.Host {
 		return badHost
 	}
-	lengths := r.Header["Content-Length"] // 010 is 8 to some
+	lengths := r.Header["Content-Length"] // some parsers read 010 as 8
 	if len(lengths) > 1 || len(lengths) == 1 && lengths[0] != strconv.FormatInt(r.ContentLength, 10) {
 		return badLength
 	}
-	// A proxy removes the headers that are named here: ours must stay.
+	// A proxy removes the headers that are named here; ours must stay.
 	if !listed(r.Header["Connection"], "close", "keep-alive", "upgrade", "te", "http2-settings", "") {
 		return badConnection
 	}
 	return withoutBody(r)
 }
 
-// withoutBody refuses the body of a request that has none for others: a server that
-// ignores it takes it for the next request.
+// withoutBody rejects a body where other servers expect none: a server that ignores it takes it for the next request.
 func withoutBody(r *http.Request) error {
 	bodiless := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodTrace
 	if bodiless && r.ProtoMajor == 2 && r.ContentLength < 0 { // HAProxy ends some GETs after their headers
@@ -86,8 +83,8 @@ func withoutBody(r *http.Request) error {
 	if bodiless && r.ContentLength != 0 {
 		return bodyUnexpected
 	}
-	// Java's HttpClient offers h2c with every request; it is not taken up and not passed
-	// on. Another protocol could be HTTP once more, without a guard: TLS/1.0.
+	// Java's HttpClient offers h2c with every request; it is neither accepted nor passed on. Another protocol could carry
+	// HTTP past the guard, such as TLS/1.0.
 	upgrades := r.Header["Upgrade"]
 	if len(upgrades) == 0 || len(upgrades) == 1 && strings.EqualFold(upgrades[0], "h2c") {
 		return nil

@@ -1,10 +1,9 @@
-// Package wire stands between the socket and the handlers. [Listener.Handler] refuses
-// requests that another HTTP parser, before or behind authguard, could read differently
-// than net/http: the app must see the same request, with the same path and body, as the
-// guard did (request smuggling: CVE-2025-22871, CVE-2019-18277, CVE-2019-16276). Framing
-// is net/http's; see docs/decisions/0049-net-http-reads-requests.md.
+// Package wire filters traffic between socket and handlers. [Listener.Handler] rejects requests that another HTTP
+// parser, in front of authguard or behind it, could read differently than net/http. The app must see the same path and
+// body as the guard (request smuggling: CVE-2025-22871, CVE-2019-18277, CVE-2019-16276). Framing is net/http's; see
+// docs/decisions/0049-net-http-reads-requests.md.
 //
-// A [Listener] reads the PROXY protocol of configured balancers, and ends WebSockets.
+// A [Listener] reads the PROXY protocol of configured load balancers, and ends WebSockets at shutdown.
 package wire
 
 import (
@@ -29,7 +28,7 @@ type Listener struct {
 	balancers    atomic.Pointer[bart.Lite]
 	refused      atomic.Uint64
 	unintroduced atomic.Uint64
-	told         atomic.Int64 // of unintroduced ones, in Unix seconds
+	told         atomic.Int64 // when unintroduced was last logged, in Unix seconds
 }
 
 // Accept implements net.Listener.
@@ -41,16 +40,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return &Conn{Conn: c, from: l, balanced: l.balances(c.RemoteAddr())}, nil
 }
 
-// Refused is how many requests Handler refused since the start.
+// Refused returns the number of requests that Handler has rejected since the start.
 func (l *Listener) Refused() uint64 { return l.refused.Load() }
 
-// AllowHTTP2 lets connections begin with HTTP/2, as a proxy in front may. Call it before
-// the server serves.
+// AllowHTTP2 accepts cleartext HTTP/2 with prior knowledge, which a proxy in front may use. Call it before the server
+// serves.
 //
-// A client has 100 requests at a time on a connection. One that begins and cancels them
-// (rapid reset, CVE-2023-44487) has no more handlers than that either: net/http starts a
-// handler when another has returned, and ends the connection when 400 wait. Endless
-// headers (CVE-2023-45288) end at the server's MaxHeaderBytes.
+// A connection has at most 100 concurrent requests. A client that begins and cancels requests (rapid reset,
+// CVE-2023-44487) gets no more handlers. net/http starts one when another returns, and ends the connection at 400
+// waiting requests. Endless headers (CVE-2023-45288) end at the server's MaxHeaderBytes.
 func AllowHTTP2(s *http.Server) {
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true)
@@ -58,10 +56,8 @@ func AllowHTTP2(s *http.Server) {
 	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100, SendPingTimeout: 30 * time.Second}
 }
 
-// End ends what http.Server.Shutdown leaves alone: connections that were given to
-// handlers, such as WebSockets. What has arrived on them is still read; then they end, so
-// that a handler that copies passes all of it on. End returns when they are closed, or
-// with ctx.
+// End closes the connections that http.Server.Shutdown ignores: hijacked ones, such as WebSockets. Their handlers still
+// read what has arrived, so a handler that copies passes everything on. End returns when all are closed or ctx is done.
 func (l *Listener) End(ctx context.Context) {
 	l.hijacked.Range(func(c, _ any) bool {
 		if half, ok := c.(*Conn).Conn.(interface{ CloseRead() error }); ok {
@@ -87,15 +83,15 @@ func (l *Listener) upgraded() (n int) {
 type Conn struct {
 	net.Conn
 	from   *Listener
-	buffer []byte // read with the PROXY header, and not handed on
-	// balanced: the peer has to send a PROXY header first, which names the client.
+	buffer []byte // read with the PROXY header, not yet returned by Read
+	// balanced: the peer must first send a PROXY header with the client's address.
 	balanced     bool
 	opened       sync.Once
 	client       net.Addr
 	unintroduced error
 }
 
-// Hijacked notes that net/http gave the connection up to a handler, as for WebSocket.
+// Hijacked records that net/http handed the connection over to a handler, as for WebSocket.
 func (c *Conn) Hijacked() { c.from.hijacked.Store(c, nil) }
 
 // Close implements net.Conn.
@@ -117,7 +113,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// CloseWrite ends our side of the connection.
+// CloseWrite closes the sending side.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

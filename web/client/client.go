@@ -1,7 +1,6 @@
-// Package client tells who sent a request: from which address, behind the proxies
-// that are believed (R9), whether it came over TLS, and on which devices, by the
-// cookies that a [guard.Guard] has signed (R14). All doors ask here, and nowhere
-// else. It is net/http and nothing more.
+// Package client identifies the sender of a request: its IP address behind trusted proxies (R9), its fingerprint and
+// whether it used TLS. It also reads the device cookies that a [guard.Guard] has signed (R14). All integrations use it.
+// It needs no web framework.
 package client
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// A Finder finds the client's address (R9). The zero Finder believes nobody: the
-// address is the TCP peer. Safe for concurrent use.
+// A Finder determines the client's IP address (R9). The zero Finder trusts no proxy: the address is the TCP peer. It is
+// safe for concurrent use.
 type Finder struct {
 	trust atomic.Pointer[trust]
 }
@@ -31,11 +30,10 @@ const (
 	Forwarded     = "Forwarded" // RFC 7239
 )
 
-// maxHops is how many hops of a header are looked at: more were put there by
-// somebody who wants the reading to take long.
+// maxHops is how many hops of a header are read, from the right: an attacker may send more to waste time.
 const maxHops = 32
 
-// Set says whose forwarding header is believed, and which header it is.
+// Set sets the trusted proxies and their forwarding header.
 func (f *Finder) Set(proxies []netip.Prefix, header string) {
 	t := &trust{header: header}
 	for _, p := range proxies {
@@ -44,19 +42,15 @@ func (f *Finder) Set(proxies []netip.Prefix, header string) {
 	f.trust.Store(t)
 }
 
-// A Client is who sent a request.
+// A Client is the sender of a request.
 type Client struct {
-	Address netip.Addr
-	// Forwarded: the peer is no configured proxy and sent a forwarding header.
-	Forwarded bool
-	// Secure: the request came to us, or to a proxy that we believe, over TLS.
-	Secure bool
+	Address   netip.Addr
+	Forwarded bool // the peer is no configured proxy, but sent a forwarding header
+	Secure    bool // the request reached the server, or a trusted proxy, over TLS
 }
 
-// Client is the TCP peer unless that is a configured proxy; then the
-// right-most hop that is not one. What cannot be read ends the walk at the
-// last address that could be, which is then a proxy's own: stricter, since all
-// who come that way share it.
+// Client returns the TCP peer unless that is a configured proxy; then the right-most hop that is not one. At an
+// unreadable hop it returns the last readable address, a proxy's. That is stricter: all such clients share it.
 func (f *Finder) Client(r *http.Request) Client {
 	peer := Peer(r)
 	t := f.trust.Load()
@@ -67,7 +61,7 @@ func (f *Finder) Client(r *http.Request) Client {
 	return Client{Address: t.walk(peer, Hops(r.Header, t.header)), Secure: secure}
 }
 
-// Header is the forwarding header that is read; empty: none is.
+// Header returns the forwarding header that is read; empty: none.
 func (f *Finder) Header() string {
 	if t := f.trust.Load(); t != nil {
 		return t.header
@@ -83,7 +77,7 @@ func (f *Finder) Believes(r *http.Request) bool {
 
 func (t *trust) believes(a netip.Addr) bool { return a.IsValid() && t.proxies.Contains(a) }
 
-// walk goes from the peer to the left as long as the hops are proxies.
+// walk follows the hops from right to left as long as they are proxies.
 func (t *trust) walk(from netip.Addr, hops []string) netip.Addr {
 	for i := len(hops) - 1; i >= max(0, len(hops)-maxHops) && t.believes(from); i-- {
 		hop, ok := parseHop(hops[i])
@@ -95,7 +89,7 @@ func (t *trust) walk(from netip.Addr, hops []string) netip.Addr {
 	return from
 }
 
-// Peer is the other end of the connection; the zero Addr where that has no IP address.
+// Peer returns the TCP peer's address; the zero Addr if it has no IP address.
 func Peer(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -108,7 +102,7 @@ func sentForwarding(h http.Header) bool {
 	return len(h[XForwardedFor]) > 0 || len(h[Forwarded]) > 0 || len(h["X-Real-Ip"]) > 0
 }
 
-// Hops are the header's entries from left to right, over all its lines.
+// Hops returns the header's entries from left to right, over all its lines.
 func Hops(h http.Header, name string) (all []string) {
 	for _, line := range h.Values(name) {
 		for part := range strings.SplitSeq(line, ",") {
@@ -121,8 +115,7 @@ func Hops(h http.Header, name string) (all []string) {
 	return all
 }
 
-// forParameter is the for= of one element of a Forwarded header, without
-// quotes; empty if there is none.
+// forParameter returns the unquoted for= parameter of one Forwarded element, or "".
 func forParameter(element string) string {
 	for pair := range strings.SplitSeq(element, ";") {
 		name, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
@@ -133,8 +126,7 @@ func forParameter(element string) string {
 	return ""
 }
 
-// parseHop reads an address as proxies write it: bare, in brackets, with or
-// without a port.
+// parseHop parses an IP address as proxies write it: bare or in brackets, with or without a port.
 func parseHop(s string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(s); err == nil {
 		s = host
@@ -147,17 +139,16 @@ func parseHop(s string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), true
 }
 
-// PlainHeader reports whether a header's name has letters, digits and hyphens only. CGI, WSGI
-// and PHP make an underscore of anything else, and of hyphens too: Remote.User is
-// Remote-User to them.
+// PlainHeader reports whether a header's name has only letters, digits and hyphens. CGI, WSGI and PHP replace all other
+// characters by underscores, and hyphens as well: to them Remote.User is Remote-User.
 func PlainHeader(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
 	})
 }
 
-// WantsJSON reports whether a client wants JSON: Accept names it before HTML, or what
-// it sent was JSON and it did not ask for HTML.
+// WantsJSON reports whether a client wants JSON: Accept names it before HTML, or the client sent JSON and does not
+// accept HTML.
 func WantsJSON(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	json, html := strings.Index(accept, "json"), strings.Index(accept, "html")

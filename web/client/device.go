@@ -9,23 +9,21 @@ import (
 	"authguard/guard"
 )
 
-// HostOnly begins the names of cookies that are for TLS: a browser takes them from
-// this very host alone, so that no subdomain and nobody on a plain connection can
-// plant one (RFC 6265bis, section 4.1.3.2).
+// HostOnly is the prefix of Secure cookies for one host. Browsers accept them from that host over TLS only (RFC
+// 6265bis, section 4.1.3.2). Neither a subdomain nor an attacker on a plain connection can plant one.
 const HostOnly = "__Host-"
 
-// SecureOnly begins the names of cookies that are for TLS and for several hosts.
+// SecureOnly is the prefix of Secure cookies for several hosts.
 const SecureOnly = "__Secure-"
 
-// deviceCookie begins the names of device cookies; the account's tag follows,
-// since several people may use one browser.
+// deviceCookie is the prefix of device cookies. The account's tag follows, since several users may share a browser.
 const deviceCookie = "authguard_device_"
 
-// mostExpired is how many device cookies one answer expires: 90 made an answer of 4,540
-// bytes, which nginx with its default buffers (4,096) turned into 502.
+// mostExpired is how many device cookies one response expires. 90 made a response of 4,540 bytes, more than nginx's
+// default buffers (4,096 bytes), so it became 502.
 const mostExpired = 5
 
-// Devices are the device cookies of the request, of all accounts.
+// Devices returns the request's device cookies, of all accounts.
 func Devices(r *http.Request) (all []string) {
 	for _, cookie := range r.Cookies() {
 		if isDevice(cookie.Name) {
@@ -35,15 +33,13 @@ func Devices(r *http.Request) (all []string) {
 	return all
 }
 
-// isDevice knows both names: that of before TLS still vouches, since it is signed.
+// isDevice accepts both names: a cookie from before the site used TLS is still valid, since it is signed.
 func isDevice(name string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(name, HostOnly), deviceCookie)
 }
 
-// SetDevice gives the browser its device cookie for an account, in the headers of an
-// answer, and, beyond guard.MaxDevices, expires those that it has had for longest: it
-// sends them first (RFC 6265, section 5.4). At most mostExpired are in one answer, since a
-// sibling host can plant any number.
+// SetDevice sets the device cookie for an account. Beyond guard.MaxDevices it expires the oldest, which browsers send
+// first (RFC 6265, section 5.4). One response expires at most mostExpired: a sibling host can plant any number.
 func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Duration, secure bool) {
 	if value == "" {
 		return
@@ -67,7 +63,7 @@ func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Durat
 	})
 }
 
-// Ours reports whether a cookie is one of ours, and no business of an app behind us.
+// Ours reports whether a cookie is authguard's, which the app behind the proxy must not see.
 func Ours(cookie string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(cookie, SecureOnly), HostOnly), "authguard_")
 }

@@ -8,16 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// An Identity is what clients are recognised by, whatever their address: some
-// headers. It is for guard.Guard.Identity, which keys it and
-// keeps 32 bits. The zero Identity recognises nobody. Safe for concurrent use.
+// An Identity builds client fingerprints from some headers, independent of the IP address. guard.Guard.Identity keys
+// the fingerprint and keeps 32 bits. The zero Identity builds none. It is safe for concurrent use.
 type Identity struct {
 	by atomic.Pointer[identityBy]
 }
 
-type identityBy []string // as http.Header has them
+type identityBy []string // in canonical form
 
-// Set sets the headers. Without any, all clients are alike and not counted.
+// Set sets the headers. Without any there is no fingerprint, and nothing is counted.
 func (i *Identity) Set(headers []string) {
 	var by identityBy
 	for _, name := range headers {
@@ -26,8 +25,8 @@ func (i *Identity) Set(headers []string) {
 	i.by.Store(&by)
 }
 
-// Of is what a client looks like; empty if nobody is recognised. Two texts are the same
-// if, and only if, the headers are. Whoever leaves them all out looks like all who do.
+// Of returns the fingerprint of a request; empty if there are no headers to build it from. Two fingerprints are equal
+// if and only if the headers are. All clients that omit all of these headers share one.
 func (i *Identity) Of(r *http.Request) string {
 	by := i.load()
 	if by == nil {
@@ -36,8 +35,7 @@ func (i *Identity) Of(r *http.Request) string {
 	return by.text(r.Header)
 }
 
-// OfLines is Of for a request that somebody else has got: its headers, "Name: value".
-// Lines that are no header are not looked at.
+// OfLines is Of for a request that a back end received: its headers as "Name: value". Other lines are ignored.
 func (i *Identity) OfLines(lines []string) string {
 	by := i.load()
 	if by == nil || len(lines) == 0 {
@@ -52,7 +50,7 @@ func (i *Identity) OfLines(lines []string) string {
 	return by.text(h)
 }
 
-// On reports whether clients are recognised.
+// On reports whether fingerprints are built.
 func (i *Identity) On() bool { return i.load() != nil }
 
 func (i *Identity) load() identityBy {
@@ -65,7 +63,7 @@ func (i *Identity) load() identityBy {
 	return nil
 }
 
-// text has the length of everything in front of it, so that no value passes for two.
+// text prefixes every value with its length, so that one value cannot imitate two.
 func (by identityBy) text(h http.Header) string {
 	b := make([]byte, 0, 512)
 	add := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
@@ -82,8 +80,8 @@ func (by identityBy) text(h http.Header) string {
 	return string(b)
 }
 
-// brands are those of Sec-CH-UA without the one that is made up and changes from version
-// to version, "Not/A)Brand" (GREASE), and in one order: browsers shuffle them.
+// brands sorts the brands of Sec-CH-UA, which browsers shuffle, and removes the fake one, "Not/A)Brand" (GREASE), which
+// changes with the version.
 func brands(list string) string {
 	var all []string
 	for one := range strings.SplitSeq(list, ",") {

@@ -16,23 +16,22 @@ import (
 	"authguard/web/client"
 )
 
-// An attempt is one request on its way to the handler and back.
 type attempt struct {
 	*door
 	client   client.Client
 	request  *http.Request
-	sent     route.Form      // what was filled in
-	sealed   bool            // and came back with our page
-	solve    challenge.Solve // what came along with it
+	sent     route.Form      // the client's form
+	sealed   bool            // the form came back with our page
+	solve    challenge.Solve // sent with the form
 	code     string
 	account  string
 	decision guard.Decision
 
-	mu     sync.Mutex // a handler may go on in a goroutine of its own
+	mu     sync.Mutex // the handler may use another goroutine
 	ended  bool
 	note   string
-	device func(http.Header) // sets the device's cookie; nil: there is none to set
-	sentAt int               // the status that was answered; 0: none yet
+	device func(http.Header) // sets the device cookie; nil: none
+	sentAt int               // the status of the response; 0: none yet
 }
 
 func (d *door) serve(w http.ResponseWriter, r *http.Request, login http.Handler) {
@@ -49,13 +48,13 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, login http.Handler)
 	case err != nil:
 		a.malformed(w, err)
 	case len(offer.Credentials) == 0:
-		login.ServeHTTP(w, r) // it offers no password
+		login.ServeHTTP(w, r) // no password
 	default:
 		a.begin(w, r, offer, login)
 	}
 }
 
-// read finds the account and the password, and puts the body back.
+// read finds account name and password, and restores the body.
 func (a *attempt) read(w http.ResponseWriter, r *http.Request) (offer route.Offer, err error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, route.SealedSize(a.body)))
@@ -84,7 +83,7 @@ func (a *attempt) read(w http.ResponseWriter, r *http.Request) (offer route.Offe
 
 var errTooLarge = &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "This form is too large."}
 
-// The fields of our page.
+// Fields of our page.
 const (
 	sealedField = "authguard_form"
 	answerField = "captcha_answer"
@@ -93,7 +92,7 @@ const (
 	codeField   = "code"
 )
 
-// unseal puts the form that our page has kept in place of what the page sent.
+// unseal replaces our page's form by the login form that was sealed in it.
 func (a *attempt) unseal(r *http.Request) error {
 	if !strings.HasPrefix(string(a.sent.Body), sealedField+"=") || !strings.HasPrefix(a.sent.Type, "application/x-www-form-urlencoded") {
 		return nil
@@ -111,7 +110,7 @@ func (a *attempt) unseal(r *http.Request) error {
 	return nil
 }
 
-// begin begins the attempt and, if the password may be looked at, calls the handler.
+// begin begins the attempt and calls the handler if the password may be checked.
 func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offer, login http.Handler) {
 	one := offer.Credentials[0]
 	a.account = one.Account
@@ -140,7 +139,6 @@ var errSignedIn = &route.Refusal{
 	Status: http.StatusConflict, Text: "You are already signed in. Sign out first, and then sign in again. The password was not checked.",
 }
 
-// asks is the attempt as the guard sees it, but for what came along.
 func (a *attempt) asks() guard.Attempt {
 	return guard.Attempt{
 		Account: a.account, Address: a.client.Address, Devices: client.Devices(a.request),
@@ -150,8 +148,8 @@ func (a *attempt) asks() guard.Attempt {
 
 type attemptKey struct{}
 
-// check has the handler look at the password. Unless it says otherwise, or does not return,
-// its answer is judged.
+// check lets the handler check the password. The response is judged if the handler returns without reporting an
+// outcome.
 func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offer, login http.Handler) {
 	if a.decision.Insufficient { // a sprayed password (R28) and a fake failure are answered like a wrong one
 		a.sent.Body = offer.Spoil(r, a.sent.Body, guard.Decoy(offer.Credentials[0].Password))
@@ -159,14 +157,14 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 			a.sent.Restore(r)
 		}
 	}
-	if a.signedIn != nil && a.signedIn(r) { // asked last: another request may have signed in meanwhile
+	if a.signedIn != nil && a.signedIn(r) { // checked last: another request may have signed in meanwhile
 		_ = a.end(guard.Withdrawn)
 		a.account = ""
 		a.malformed(w, errSignedIn)
 		return
 	}
 	outcome := guard.Failed
-	defer func() { _ = a.end(outcome) }() // a panic goes on
+	defer func() { _ = a.end(outcome) }() // also after a panic, which goes on
 	answer := &writer{ResponseWriter: w, of: a}
 	login.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), attemptKey{}, a)))
 	if !answer.hijacked {
@@ -175,7 +173,7 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 	}
 }
 
-// told is what an answer says about a password of which the handler has said nothing.
+// told is the default judge of a response when the handler reports no outcome.
 func told(status int, _ http.Header) guard.Outcome {
 	switch status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -184,8 +182,7 @@ func told(status int, _ http.Header) guard.Outcome {
 	return guard.Failed
 }
 
-// says is what the handler's answer says about the password. A CORS handler answers OPTIONS whatever the Authorization
-// header has.
+// says judges the handler's response. A CORS handler answers OPTIONS whatever the Authorization header contains.
 func (a *attempt) says(status int, h http.Header) guard.Outcome {
 	o := a.judge(status, h)
 	if o == guard.Succeeded && a.request.Method == http.MethodOptions {
@@ -194,9 +191,8 @@ func (a *attempt) says(status int, h http.Header) guard.Outcome {
 	return o
 }
 
-// answered is called once the answer's status is known, and before it is sent. What is
-// a success already gets its cookie; for everything else there is time until the
-// handler returns.
+// answered runs when the status is known and before it is sent. An attempt that has succeeded by then gets its device
+// cookie; any other outcome can wait until the handler returns.
 func (a *attempt) answered(status int, h http.Header) {
 	a.mu.Lock()
 	first := a.sentAt == 0
@@ -217,8 +213,8 @@ func (a *attempt) answered(status int, h http.Header) {
 	}
 }
 
-// end settles the attempt, once. A client that has hung up has guessed, however far
-// the check had come.
+// end settles the attempt, once. If the client has hung up, an abandoned check counts as failed: the attacker has
+// guessed (R1).
 func (a *attempt) end(o guard.Outcome) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,24 +244,25 @@ func attemptOf(r *http.Request) *attempt {
 	return a
 }
 
-// ErrUnprotected means that a request came by no protected way, or offered no
-// password.
+// ErrUnprotected means that the request did not pass through Protect, or contained no password.
 var ErrUnprotected = errors.New("mw: this request did not come through a handler made by Protect")
 
-// Succeeded says that the password was right and the person is let in, before the
-// answer begins: it remembers the place, and the answer gets the device's cookie
-// (R14). On an error nobody may be let in: [guard.ErrSettled] if somebody has said
-// otherwise before, [guard.ErrInsufficient] if the password is not enough (R28; the
-// handler has got another one then, and finds it wrong), [ErrUnprotected], or what is
-// wrong with the store: answer 503.
+// Succeeded reports that the password was correct and the user is signed in; call it before the response begins. The
+// client becomes a known client, and the response gets the device cookie (R14). On an error do not sign the user in.
+// The errors are:
+//
+//   - [guard.ErrSettled]: another outcome was reported before.
+//   - [guard.ErrInsufficient]: the password is not enough (R28). The handler has received a different one and finds it
+//     wrong.
+//   - [ErrUnprotected].
+//   - Any other error is the store's: answer 503.
 func Succeeded(r *http.Request) error { return say(r, guard.Succeeded) }
 
-// Failed says that the password was wrong, as does saying nothing.
+// Failed reports that the password was wrong. This is also the default.
 func Failed(r *http.Request) { _ = say(r, guard.Failed) }
 
-// Abandoned says that the password was not looked at, since a database is away or too
-// many are being checked: that is charged to nobody (R27). Answer right and wrong
-// passwords alike then, or whoever guesses guesses for nothing.
+// Abandoned reports that the password was not checked, because a database failed or the server is overloaded. Nothing
+// is charged (R27). Answer correct and wrong passwords alike then; otherwise an attacker guesses for free.
 func Abandoned(r *http.Request) { _ = say(r, guard.Abandoned) }
 
 func say(r *http.Request, o guard.Outcome) error {
@@ -276,8 +273,8 @@ func say(r *http.Request, o guard.Outcome) error {
 	return a.end(o)
 }
 
-// Note adds a text to the event of the attempt, for the audit: guard.Event.Note. The
-// last one before the attempt has ended counts.
+// Note adds a text to the attempt's event for the audit log: guard.Event.Note. The last one before the attempt is
+// settled counts.
 func Note(r *http.Request, text string) {
 	if a := attemptOf(r); a != nil {
 		a.mu.Lock()
@@ -286,8 +283,8 @@ func Note(r *http.Request, text string) {
 	}
 }
 
-// Decision is what the guard has decided of the request's attempt: whether it comes
-// from a known place, and the account's name as it is counted. false: it is none.
+// Decision returns the guard's decision on the request's attempt, with the normalized account name and whether the
+// client is known. ok is false for a request without an attempt.
 func Decision(r *http.Request) (d guard.Decision, ok bool) {
 	a := attemptOf(r)
 	if a == nil {
@@ -296,7 +293,6 @@ func Decision(r *http.Request) (d guard.Decision, ok bool) {
 	return a.decision, true
 }
 
-// media answers a request for the picture or the sound of a challenge.
 func (d *door) media(w http.ResponseWriter, r *http.Request) bool {
 	name, ext, ok := strings.Cut(r.URL.Query().Get(mediaField), ".")
 	if !ok {
@@ -317,8 +313,6 @@ func (d *door) media(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// mediaField is in the address of a challenge's picture and sound.
 const mediaField = "authguard_media"
 
-// retryLater is for what is over in a moment.
 const retryLater = time.Second

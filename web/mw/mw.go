@@ -1,12 +1,12 @@
-// Package mw puts a [guard.Guard] before the login handler of a Go program: as
-// middleware of net/http, and of whatever takes that, such as echo.
+// Package mw protects the login handler of a Go program with a [guard.Guard]. It is net/http middleware, and so works
+// with echo and other routers.
 //
 //	g, err := guard.Default(secret)
 //	…
 //	http.Handle("/login", mw.Protect(g, http.HandlerFunc(login)))
 //
-// A POST with a password is an attempt. The handler sees it only if the password may
-// be looked at (R16), and says so if it was right:
+// A POST with a password is an attempt. It reaches the handler only if the password may be checked (R16). The handler
+// reports a correct password:
 //
 //	func login(w http.ResponseWriter, r *http.Request) {
 //		if !right(r.FormValue("username"), r.FormValue("password")) {
@@ -17,18 +17,15 @@
 //		…
 //	}
 //
-// What nobody calls right was wrong: a handler that panics, that runs into its time
-// limit or whose client hangs up has looked at a guess all the same (R1). So a
-// handler that forgets [Succeeded] is stricter than it should be, and never open. A
-// status alone decides nothing, since many handlers show the form once more with 200,
-// or redirect to it; [ByStatus] is for those that do not.
+// All other attempts count as failed: a handler that panics, times out or loses its client has still checked a guess
+// (R1). A handler without [Succeeded] is thus too strict, never open. The status alone decides nothing, since many
+// handlers show the form again with 200 or redirect to it; [ByStatus] is for other handlers.
 //
-// Who is stopped gets a page that works without JavaScript and keeps what was
-// filled in, or problem+json (RFC 9457); [OnRefusal] is for pages of one's own. GET,
-// HEAD and OPTIONS pass, unless a password is in their address.
+// A stopped client gets a page that works without JavaScript and keeps its form, or problem+json (RFC 9457).
+// [OnRefusal] replaces this response. GET, HEAD and OPTIONS pass, unless their URL contains a password.
 //
-// Put it around whatever else reads the form, such as a check of CSRF tokens: the
-// page in between sends its own form, and the handler inside gets the first one.
+// Put it outside other middleware that reads the form, such as CSRF checks: the challenge page sends its own form, and
+// the inner handler receives the original one.
 package mw
 
 import (
@@ -47,16 +44,16 @@ import (
 	"authguard/web/texts"
 )
 
-// MaxBody is the largest login that is read, in bytes, unless [Body] says otherwise.
+// MaxBody is the default of [Body], in bytes.
 const MaxBody = 16 << 10
 
-// An Option changes what Protect does by default.
+// An Option changes the defaults of Protect.
 type Option func(*door) error
 
 // A door is one protected handler.
 type door struct {
 	guard     *guard.Guard
-	name      string // of the door, in events
+	name      string // of the integration, in events
 	account   string
 	password  string
 	routes    route.Table
@@ -65,7 +62,7 @@ type door struct {
 	hold      time.Duration
 	body      int64
 	judge     func(status int, h http.Header) guard.Outcome
-	judges    bool // by what the handler answers
+	judges    bool // Outcome or ByStatus is set
 	signedIn  func(*http.Request) bool
 	refuse    func(http.ResponseWriter, *http.Request, *Refusal)
 	sameSite  *http.CrossOriginProtection
@@ -74,9 +71,8 @@ type door struct {
 	log       *slog.Logger
 }
 
-// Protect puts the guard before a login handler. It panics if an option is wrong, as
-// http.ServeMux does: that is seen when the program starts. The handler that it
-// returns is safe for concurrent use.
+// Protect puts the guard in front of a login handler. Like http.ServeMux, it panics on an invalid option, so the
+// program fails at its start. The returned handler is safe for concurrent use.
 func Protect(g *guard.Guard, login http.Handler, options ...Option) http.Handler {
 	return Middleware(g, options...)(login)
 }
@@ -125,8 +121,7 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 	return d, nil
 }
 
-// findFields makes routes of where the account and the password are: a plain name is
-// that of a form's field and of a JSON object's member.
+// findFields compiles the routes. A plain name applies to form fields and to members of a JSON object.
 func (d *door) findFields() error {
 	add := func(account, password string) error {
 		one, err := route.Compile(route.Spec{Name: "login", Path: "/", Account: account, Password: password, Success: []string{"never"}})
@@ -146,29 +141,26 @@ func (d *door) findFields() error {
 	)
 }
 
-// Account names the field of the account's name, in a form and in a JSON object;
-// default "username". "json:/user/name" is a JSON pointer (RFC 6901), and "form:name"
-// a form's field alone: then Password is written like that, too.
+// Account sets the field of the account name in forms and JSON objects; default "username". "json:/user/name" is a JSON
+// pointer (RFC 6901), and "form:name" a form field only. Password then needs the same syntax.
 func Account(field string) Option {
 	return func(d *door) error { d.account = field; return nonempty("Account", field) }
 }
 
-// Password names the field of the password; default "password".
+// Password sets the field of the password; default "password".
 func Password(field string) Option {
 	return func(d *door) error { d.password = field; return nonempty("Password", field) }
 }
 
-// Basic looks for both in the Authorization header, of requests of any method. Those
-// without one pass.
+// Basic reads both from the Authorization header, for all methods. Requests without the header pass.
 func Basic() Option {
 	return func(d *door) error { d.account = "basic"; return nil }
 }
 
-// Proxies are the addresses and networks of the reverse proxies in front, such as
-// "127.0.0.1" or "10.0.0.0/8": what they say in X-Forwarded-For and
-// X-Forwarded-Proto is believed, and nobody else (R9). Without this the client's
-// address is the TCP peer. [guard.Guard.ForgottenProxies] reports those that do not say who
-// the client is; handlers that share a guard share the last list.
+// Proxies sets the IP addresses and networks of reverse proxies, such as "127.0.0.1" or "10.0.0.0/8". Their
+// X-Forwarded-For and X-Forwarded-Proto headers are trusted, and no others (R9). The default is none: the client's
+// address is the TCP peer. [guard.Guard.ForgottenProxies] reports unconfigured proxies. Handlers that share a guard
+// share the last list.
 func Proxies(networks ...string) Option {
 	return func(d *door) error {
 		var all []netip.Prefix
@@ -190,10 +182,8 @@ func Proxies(networks ...string) Option {
 	}
 }
 
-// Client has a function say who sent a request, for what Proxies cannot: another
-// header (see [client.Finder]), or one that a network of one's own sets. It must not
-// believe what a stranger can send. An invalid address is one that all who have it
-// share.
+// Client sets a function that identifies the sender of a request, for other headers than those of Proxies (see
+// [client.Finder]). It must not trust headers that any client can send. All invalid addresses count as one address.
 func Client(find func(*http.Request) client.Client) Option {
 	return func(d *door) error {
 		if d.client = find; find == nil {
@@ -203,10 +193,9 @@ func Client(find func(*http.Request) client.Client) Option {
 	}
 }
 
-// Identity has a function say what a request's client looks like, whatever its address, for
-// guard.Policy.Identity: all for whom it says the same share a count. The guard keys the
-// text and keeps 32 bits; the empty text is not counted. [client.Identity.Of] is one, of
-// headers. Without this nobody looks at clients.
+// Identity sets a function that returns the client fingerprint of a request, for guard.Policy.Identity: equal texts
+// share a count, whatever their IP addresses. The guard keys the text and keeps 32 bits; an empty text does not count.
+// [client.Identity.Of] builds it from headers. The default is none.
 func Identity(of func(*http.Request) string) Option {
 	return func(d *door) error {
 		if d.identity = of; of == nil {
@@ -216,9 +205,8 @@ func Identity(of func(*http.Request) string) Option {
 	}
 }
 
-// Origins are other origins, such as "https://app.example.org", whose pages may send
-// logins here. Without this those of the site itself may: a page elsewhere could have
-// its visitors guess (login CSRF).
+// Origins adds origins, such as "https://app.example.org", whose pages may send logins. The default is the site's own
+// origin: a page elsewhere could make its visitors guess (login CSRF).
 func Origins(origins ...string) Option {
 	return func(d *door) (err error) {
 		for _, o := range origins {
@@ -228,8 +216,8 @@ func Origins(origins ...string) Option {
 	}
 }
 
-// Hold keeps an attempt that is early on a timer for at most so long, in place of
-// telling it to wait (R15). Default 0: it is told at once.
+// Hold sets how long an early attempt may wait on a timer, at most 1 minute (R15). Default 0: the client is asked to
+// wait.
 func Hold(most time.Duration) Option {
 	return func(d *door) error {
 		if d.hold = most; most < 0 || most > time.Minute {
@@ -239,13 +227,13 @@ func Hold(most time.Duration) Option {
 	}
 }
 
-// Integration is the integration's name in events; default "library". A challenge that was solved at one
-// integration is invalid at another.
+// Integration sets the integration's name in events; default "library". A challenge that was solved at one integration
+// is invalid at another.
 func Integration(name string) Option {
 	return func(d *door) error { d.name = name; return nonempty("Integration", name) }
 }
 
-// Body is the largest login that is read, in bytes; default [MaxBody].
+// Body sets the largest login request, in bytes, at most 10 MiB; default [MaxBody].
 func Body(most int64) Option {
 	return func(d *door) error {
 		if d.body = most; most < 1 || most > 10<<20 {
@@ -255,10 +243,9 @@ func Body(most int64) Option {
 	}
 }
 
-// Outcome judges what the handler answers where it has not said how the attempt
-// ended, with [SignedIn]; default: 502, 503 and 504 say that the password was not looked at, and
-// everything else that it was wrong. It gets the status and the headers before they
-// are sent.
+// Outcome sets the judge of responses whose handler has reported no outcome; it needs [SignedIn]. By default 502, 503
+// and 504 mean that the password was not checked, and all others that it was wrong. The judge gets status and headers
+// before they are sent.
 func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 	return func(d *door) error {
 		if d.judge, d.judges = judge, true; judge == nil {
@@ -268,11 +255,10 @@ func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 	}
 }
 
-// SignedIn has a function say whether the visitor who sends a request is signed in already.
-// Such a login is refused (409) before the handler, and counts against the IP address. Many
-// handlers redirect such a visitor without checking the password. By the status that is a
-// success, for every account that an attacker names. ByStatus and Outcome need this option;
-// a handler that calls [Succeeded] says itself that it has checked the password.
+// SignedIn sets a function that reports whether the client is signed in already. Such a login gets 409 before the
+// handler and counts against the IP address. Many handlers redirect it without checking the password. By the status
+// that is a success, for every account that an attacker names. ByStatus and Outcome need this option; a handler that
+// calls [Succeeded] does not.
 func SignedIn(is func(*http.Request) bool) Option {
 	return func(d *door) error {
 		if d.signedIn = is; is == nil {
@@ -282,10 +268,9 @@ func SignedIn(is func(*http.Request) bool) Option {
 	}
 }
 
-// ByStatus is for a handler that answers a wrong password with 400 or more, always,
-// and a right one with 2xx or 3xx. One that shows the form again with 200, or
-// redirects to it, makes every guess a success: it must call [Succeeded] instead.
-// [SignedIn] must be there, too.
+// ByStatus treats 2xx and 3xx as a correct password, and needs [SignedIn]. Use it only if the handler always answers a
+// wrong password with 400 or more. If it shows the form again with 200 or redirects to it, every guess would be a
+// success: it must call [Succeeded] instead.
 func ByStatus() Option {
 	return Outcome(func(status int, h http.Header) guard.Outcome {
 		if status >= 200 && status < 400 {
@@ -295,8 +280,8 @@ func ByStatus() Option {
 	})
 }
 
-// OnRefusal answers what does not reach the handler; f.Write is what answers it
-// otherwise. The answer must not depend on whether there is such an account (R12).
+// OnRefusal sets the response to requests that do not reach the handler; default f.Write. It must not depend on whether
+// the account exists (R12).
 func OnRefusal(answer func(w http.ResponseWriter, r *http.Request, f *Refusal)) Option {
 	return func(d *door) error {
 		if d.refuse = answer; answer == nil {
@@ -306,7 +291,7 @@ func OnRefusal(answer func(w http.ResponseWriter, r *http.Request, f *Refusal)) 
 	}
 }
 
-// Log is told what went wrong; default slog.Default().
+// Log sets the logger for errors; default slog.Default().
 func Log(log *slog.Logger) Option {
 	return func(d *door) error {
 		if d.log = log; log == nil {

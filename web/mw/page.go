@@ -28,16 +28,16 @@ var (
 	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 )
 
-// A view is the page. It is whole: whoever protects one handler has no other path to
-// serve styles, scripts and pictures from.
+// A view is the page for a stopped client. It is self-contained: a program that protects one handler has no other path
+// for styles, scripts and images.
 type view struct {
 	*texts.Language
 	*Refusal
 	Style   template.CSS
 	Script  template.JS
-	Picture template.URL // empty: there is none, or there are too many just now
-	Work    string       // of the challenge, for the script
-	Code    bool         // a one-time code is asked for
+	Picture template.URL // empty: none, or too many are being rendered
+	Work    string       // the challenge's proof of work, for the script
+	Code    bool         // the page asks for a verification code
 }
 
 func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) {
@@ -63,8 +63,8 @@ func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) 
 	return b.Bytes(), fmt.Sprintf("style-src %s; script-src %s; img-src data:; media-src 'self'", hashOf(pageCSS), hashOf(string(v.Script))), nil
 }
 
-// picture is the challenge's, in the page: whoever needs no JavaScript needs no second
-// request either, which a handler for POST alone would not get.
+// picture embeds the challenge's image: without JavaScript the page then needs no second request, which a handler for
+// POST alone would not get.
 func (f *Refusal) picture(ctx context.Context) template.URL {
 	if f.Challenge.Image == "" {
 		return ""
@@ -76,10 +76,10 @@ func (f *Refusal) picture(ctx context.Context) template.URL {
 	return template.URL("data:" + m.Type + ";base64," + base64.StdEncoding.EncodeToString(m.Body))
 }
 
-// Heading is what happened, in a few words, and Why and Lines what it means.
+// Heading is the page's title.
 func (v view) Heading() string { return v.Say("message." + v.says + ".title") }
 
-// Lines are what it means for whoever sees the page, and what to do.
+// Lines explain what happened and what to do.
 func (v view) Lines() (lines []string) {
 	switch v.says {
 	case "invalid":
@@ -115,7 +115,7 @@ func (v view) why() string {
 	return "why.unusual"
 }
 
-// Wait is how long to wait, in words; empty if that is of no use.
+// Wait is the delay in words; empty if waiting does not help.
 func (v view) Wait() string {
 	if v.Seconds == 0 || v.says == "blocked" {
 		return ""
@@ -123,10 +123,10 @@ func (v view) Wait() string {
 	return v.Say("wait.again", "wait", v.Spell(time.Duration(v.Seconds)*time.Second))
 }
 
-// Both reports whether the picture is asked for beside the work.
+// Both reports whether the page requires the image CAPTCHA and the proof of work.
 func (v view) Both() bool { return v.Challenge != nil && v.Challenge.Kind == challenge.KindBoth }
 
-// Sound is where the digits are heard, below the page's own address.
+// Sound is the URL of the audio CAPTCHA, relative to the page.
 func (v view) Sound() string {
 	if v.Challenge == nil || v.Challenge.Audio == "" {
 		return ""
@@ -134,7 +134,7 @@ func (v view) Sound() string {
 	return "?" + mediaField + "=" + v.Challenge.ID + ".wav"
 }
 
-// hashOf names a style or a script in a Content-Security-Policy.
+// hashOf is the Content-Security-Policy source of an inline style or script.
 func hashOf(text string) string {
 	if text == "" {
 		return "'none'"
@@ -143,9 +143,8 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// setHeaders sets what every answer of ours carries. What the page's own form may
-// lead to is not in the policy: the handler may redirect to another site, and
-// browsers take that for the form's target.
+// setHeaders sets the headers of our own responses. The policy has no form-action: the handler may redirect to another
+// site, and browsers apply form-action to redirects as well.
 func setHeaders(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; "+policy, "; "))
 	h.Set("X-Content-Type-Options", "nosniff")

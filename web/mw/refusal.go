@@ -15,31 +15,30 @@ import (
 	"authguard/web/client"
 )
 
-// A Refusal is why a request has not reached the handler, as problem+json (RFC 9457)
-// and for pages of one's own. The password was not checked.
+// A Refusal describes why a request did not reach the handler, as problem+json (RFC 9457) and for custom pages. The
+// password was not checked.
 type Refusal struct {
-	// Type is "challenge-required" (403), "slow-down" (429), "overloaded" (503) or
-	// "invalid-request" (400, 403, 405, 413, 415).
+	// Type is "challenge-required" (403), "slow-down" (429), "overloaded" (503) or "invalid-request" (400, 403, 405, 409,
+	// 413, 415).
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	// Challenge is to be solved for challenge-required. Its Image and Audio are paths
-	// of this handler. Whoever sends the login again with the solution puts it into
-	// the headers Authguard-Captcha-Id, Authguard-Captcha-Answer (the digits) and
-	// Authguard-Captcha-Work, or into the fields captcha_id, captcha_answer and
-	// captcha_work of a form whose first field is authguard_form: Form.
+	// Challenge must be solved if Type is challenge-required. Image and Audio are paths of this handler. The client
+	// repeats the login with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer (the digits) and
+	// Authguard-Captcha-Work. Alternatively it sends a form with Form in the first field, authguard_form, and captcha_id,
+	// captcha_answer and captcha_work.
 	Challenge *challenge.Challenge `json:"challenge,omitempty"`
-	// Seconds is how long to wait, as in the header Retry-After; 0: nothing is known.
+	// Seconds is the delay, as in the header Retry-After; 0: unknown.
 	Seconds int `json:"retry_after,omitempty"`
-	// Form is what was filled in, sealed (see Challenge): it is good for half an hour,
-	// on any node with the same secret. Empty if there was no form.
+	// Form is the sealed form of the client (see Challenge), valid for half an hour on any node with the same secret.
+	// Empty: there was no form.
 	Form string `json:"-"`
 	// Decision is the guard's; zero if it was not asked.
 	Decision guard.Decision `json:"-"`
 
 	of   *attempt
-	says string // key of the texts on the page
+	says string // part of the text keys on the page
 }
 
 func problem(kind, title string, status int, says string) *Refusal {
@@ -62,7 +61,6 @@ func (f *Refusal) after(wait time.Duration) *Refusal {
 	return f
 }
 
-// answer sends a refusal.
 func (a *attempt) answer(w http.ResponseWriter, f *Refusal) {
 	f.of, f.Decision = a, a.decision
 	if len(a.sent.Body) > 0 && f.Type != "invalid-request" {
@@ -74,8 +72,8 @@ func (a *attempt) answer(w http.ResponseWriter, f *Refusal) {
 	a.refuse(w, a.request, f)
 }
 
-// malformed answers what two readers could take for two requests. It counts for its
-// address, like an attempt without a name (R11).
+// malformed answers a request that two parsers could read differently. It counts against the IP address, like an
+// attempt without a name (R11).
 func (a *attempt) malformed(w http.ResponseWriter, why error) {
 	f, refusal := invalid(http.StatusBadRequest, "The request could not be read."), new(route.Refusal)
 	if errors.As(why, &refusal) {
@@ -89,15 +87,14 @@ func (a *attempt) malformed(w http.ResponseWriter, why error) {
 	a.answer(w, f)
 }
 
-// stopped answers what the guard did not let through. Whether one has to wait or is
-// refused looks the same.
+// stopped answers an attempt that the guard stopped. Delay and block look the same to the client.
 func (a *attempt) stopped(w http.ResponseWriter) {
 	d := &a.decision
 	switch {
 	case d.Reasons.Has(guard.BadAccountName):
 		a.answer(w, invalid(http.StatusBadRequest, "The account name is missing, too long, or contains invalid characters."))
 	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Solve.Reason == challenge.Unchecked:
-		a.answer(w, overloaded()) // it may have been right
+		a.answer(w, overloaded()) // the solution may have been correct
 	case d.Action == guard.Challenge:
 		a.challenge(w)
 	case d.Reasons.Has(guard.BlockedByAdmin):
@@ -111,7 +108,6 @@ func (a *attempt) stopped(w http.ResponseWriter) {
 
 const tooMany = "Too many attempts: wait before the next one"
 
-// challenge is 403 with a challenge.
 func (a *attempt) challenge(w http.ResponseWriter) {
 	issued, err := a.guard.Issue(a.request.Context(), a.asks(), a.decision)
 	if err != nil {
@@ -134,8 +130,8 @@ func (a *attempt) challenge(w http.ResponseWriter) {
 	a.answer(w, f)
 }
 
-// mediaPath is where a picture or a sound is got: this handler, by the path that the
-// client knows it by.
+// mediaPath is the URL of a challenge's media: this handler, at the path that the client has requested, which a router
+// may have changed.
 func (a *attempt) mediaPath(name string) string {
 	path := a.request.URL.EscapedPath()
 	if u, err := url.ParseRequestURI(a.request.RequestURI); err == nil {
@@ -144,8 +140,7 @@ func (a *attempt) mediaPath(name string) string {
 	return path + "?" + mediaField + "=" + name
 }
 
-// Write answers as mw does by itself: with a page, or with problem+json for a client
-// that does not ask for HTML.
+// Write sends mw's own response: a page, or problem+json if the client does not accept HTML.
 func (f *Refusal) Write(w http.ResponseWriter, r *http.Request) {
 	if client.WantsJSON(r) || !wantsHTML(r) {
 		setHeaders(w.Header(), "")

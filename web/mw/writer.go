@@ -6,8 +6,7 @@ import (
 	"net/http"
 )
 
-// A writer tells its attempt of the answer's status before that is sent. Everything
-// else is the writer's below it.
+// A writer reports the status of the response to its attempt before it is sent.
 type writer struct {
 	http.ResponseWriter
 	of       *attempt
@@ -28,22 +27,21 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (w *writer) FlushError() error {
 	w.of.answered(http.StatusOK, w.Header())
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Flush implements http.Flusher, as far as the writer below does.
+// Flush implements http.Flusher if the underlying writer supports it.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// Hijack implements http.Hijacker. What the answer says is nobody's to see then: the
-// handler has to say how the attempt ended.
+// Hijack implements http.Hijacker. A hijacked response cannot be judged: the handler must report the outcome.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	w.hijacked = w.hijacked || err == nil
 	return conn, rw, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

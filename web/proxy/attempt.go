@@ -20,28 +20,27 @@ import (
 	"authguard/web/client"
 )
 
-// A visit is one request on its way to the app and back.
 type visit struct {
 	proxy  *Proxy
 	app    *app
 	client web.Client
 
-	// Of a guarded request:
-	in       *http.Request // as the client sent it; the app's has none of our cookies
+	// For guarded requests only:
+	in       *http.Request // as received; the app's request lacks our cookies
 	routes   route.Table   // at the path
 	route    *route.Route
 	guard    *guard.Guard
-	sent     form            // what the visitor filled in
-	solve    challenge.Solve // what came along with it
+	sent     form            // the client's form
+	solve    challenge.Solve // sent with the form
 	code     string
-	next     string // where the visitor of our page was going
+	next     string // the page that the user of our page had requested
 	attempts []guard.Decision
-	reached  atomic.Bool // the app has got the request
+	reached  atomic.Bool // the request has reached the app
 	settled  bool
-	judged   func() // once the answer is: what is left of it may take long
+	judged   func() // called once the response is judged; the rest of it may take long
 	large    bool   // the request is larger than a login
 	proof    proof
-	probe    *probe // not nil: the visit is a question of ours (probe.go)
+	probe    *probe // not nil: a request of the proxy itself (probe.go)
 }
 
 type visitKey struct{}
@@ -51,15 +50,15 @@ func visitOf(ctx context.Context) *visit {
 	return v
 }
 
-// guarded serves a request to a guarded path. It reports whether it did: a request
-// that offers no password streams through, with the body that was read.
+// guarded serves a request to a guarded path and returns true. For a request without a password it returns false, and
+// the caller streams the request with the restored body.
 func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
 	v.routes = routes
 	if err := v.read(w, r, routes); err != nil {
 		v.refuse(w, r, err)
 		return true
 	}
-	if strings.HasPrefix(r.URL.EscapedPath(), "//") { // in a page of ours it would be another host
+	if strings.HasPrefix(r.URL.EscapedPath(), "//") { // a link in our page would lead to another host
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
 		return true
 	}
@@ -84,8 +83,7 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 	return true
 }
 
-// read reads the body of a request that may offer a password in it. What is too
-// large for a form is left to stream where it cannot be one.
+// read reads a body that may contain a password. A body too large for a form is streamed where it cannot be a login.
 func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table) error {
 	if r.Body == nil || r.Body == http.NoBody || !routes.MayRead() {
 		return nil
@@ -99,13 +97,13 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 		body = append(body, rest...)
 	}
 	if err != nil {
-		return web.Unusable(http.StatusBadRequest, "problem.body") // its client has hung up
+		return web.Unusable(http.StatusBadRequest, "problem.body") // the client has hung up
 	}
 	if v.large = int64(len(body)) > limit; v.large {
 		if routes.Single() {
 			return tooLarge
 		}
-		// A login is small; an upload is looked through on its way.
+		// A login is small; an upload is scanned as it streams.
 		all := io.MultiReader(bytes.NewReader(body), r.Body)
 		r.Body = struct {
 			io.Reader
@@ -123,7 +121,6 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 
 var tooLarge = &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "This form is too large."}
 
-// restore makes what was read the request's body.
 func (f *form) restore(r *http.Request) {
 	f.Restore(r)
 	if f.sealed {
@@ -131,8 +128,8 @@ func (f *form) restore(r *http.Request) {
 	}
 }
 
-// attempt begins an attempt for each credential, one within the other, and forwards the request
-// if all of them may be checked.
+// attempt begins an attempt for each credential, one inside the other, and forwards the request if all of them may be
+// checked.
 func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offer) {
 	at := len(v.attempts)
 	if at == len(offer.Credentials) {
@@ -157,7 +154,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 	}
 }
 
-// forward forwards the request. Its attempts are settled before the answer reaches the client.
+// forward forwards the request. Its attempts are settled before the response reaches the client.
 func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offer) {
 	v.proof.rival = v.proxy.rivals.enter(offer.Credentials[0].Account, r.Header["Cookie"])
 	defer func() { v.proxy.rivals.leave(v.proof.rival, v.reached.Load()) }()
@@ -167,13 +164,13 @@ func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offe
 	v.proof.offer = offer
 	if slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return d.Insufficient }) {
 		v.proof.offer.Spoil = nil
-		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // a sprayed password (R28) and a fake failure are answered like a wrong one
+		// A sprayed password (R28) and a fake failure are answered like a wrong one.
+		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text())
 		v.sent.restore(r)
 	}
 	v.pass(w, r)
 }
 
-// asks is the attempt of one credential.
 func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	a := guard.Attempt{
 		Account: c.Account, Address: v.client.Address, Devices: client.Devices(r), Forwarded: v.client.Forwarded,
@@ -186,18 +183,18 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	return a
 }
 
-// door names the route in events and metrics.
+// door returns the route's name as an integration, for events and metrics.
 func (v *visit) door() string { return "proxy/" + v.route.Name }
 
-// pass forwards the request and has the answer judged. A client that hangs up has
-// still guessed: the app's answer is waited for all the same, but not for ever.
+// pass forwards the request and judges the response. A client that hangs up has still guessed, so the proxy waits for
+// the app's response, up to the time limit.
 func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	late := time.AfterFunc(v.app.Timeout, func() { cancel(context.DeadlineExceeded) })
 	defer late.Stop()
 	v.proof.ctx, v.proof.late = ctx, late
-	v.judged = func() { // the rest is a stream, which may be a download, and ends with its client
+	v.judged = func() { // the rest is a stream or download, and ends with its client
 		late.Stop()
 		context.AfterFunc(r.Context(), func() { cancel(context.Canceled) })
 	}
@@ -205,8 +202,7 @@ func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
 	v.app.stream(w, r.WithContext(ctx))
 }
 
-// answered judges the app's answer to a guarded request, before any of it reaches
-// the client.
+// answered judges the app's response to a guarded request before any of it reaches the client.
 func answered(answer *http.Response) error {
 	v := visitOf(answer.Request.Context())
 	v.proxy.rivals.sets(answer.Header["Set-Cookie"])
@@ -228,7 +224,7 @@ func answered(answer *http.Response) error {
 	case outcome != guard.Succeeded:
 	case v.proof.basis != route.OnPassword:
 		outcome = guard.Withdrawn
-	case v.route.Echoes(v.in, v.sent.Body) || !v.proves(answer): // the password may have been looked at
+	case v.route.Echoes(v.in, v.sent.Body) || !v.proves(answer): // the password may have been checked
 		outcome = guard.Failed
 	}
 	v.settle(outcome)
@@ -245,17 +241,17 @@ func answered(answer *http.Response) error {
 	return nil
 }
 
-// shared reports whether caches may keep an answer for everybody: a device's cookie must
-// not be in it. Without one of these they keep none that a password was sent for.
+// shared reports whether caches may store the response for everyone: it must not contain a device cookie. Without one
+// of these directives no cache stores the response to a request with a password.
 func shared(answer *http.Response) bool {
 	control := strings.ToLower(strings.Join(answer.Header.Values("Cache-Control"), ","))
 	return strings.Contains(control, "public") || strings.Contains(control, "s-maxage") || strings.Contains(control, "must-revalidate")
 }
 
-// maxJudged is how much of an answer is looked at.
+// maxJudged is how much of a response body is judged, in bytes.
 const maxJudged = 1 << 20
 
-// peek reads the beginning of the answer's body, and puts it back.
+// peek reads the beginning of the response body and puts it back.
 func (v *visit) peek(answer *http.Response, a *route.Answer) (err error) {
 	a.Body, err = io.ReadAll(io.LimitReader(answer.Body, maxJudged+1))
 	if err != nil {
@@ -269,9 +265,8 @@ func (v *visit) peek(answer *http.Response, a *route.Answer) (err error) {
 	return nil
 }
 
-// failed answers for an app that does not. What never reached it was not looked at
-// and is charged to nobody; what did may have been, and an app that keeps wrong
-// passwords waiting must not make them free.
+// failed answers for an app that does not respond. A request that never reached the app is not charged. One that
+// reached it is: its password may have been checked, and an app that delays wrong passwords must not make guesses free.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	v := visitOf(r.Context())
 	if v.probe != nil {
@@ -283,7 +278,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		outcome = guard.Abandoned
 	}
 	v.settle(outcome)
-	if refusal, ok := errors.AsType[*route.Refusal](err); ok { // in a body that was watched
+	if refusal, ok := errors.AsType[*route.Refusal](err); ok { // found while streaming the body
 		v.refuse(w, r, refusal)
 		return
 	}
@@ -293,7 +288,6 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	v.down(w, r, err)
 }
 
-// settle says of all attempts that were begun how they ended, once.
 func (v *visit) settle(o guard.Outcome) {
 	if v.settled {
 		return
@@ -307,8 +301,8 @@ func (v *visit) settle(o guard.Outcome) {
 	}
 }
 
-// presented fills in what came along with the form: from our own page, from the
-// cookie of a challenge that was solved before, or from a script's headers.
+// presented reads the solution and the verification code from our page, from the cookie of a challenge solved before,
+// or from a script's headers.
 func (v *visit) presented(r *http.Request) {
 	if v.sent.ours {
 		return

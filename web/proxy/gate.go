@@ -18,20 +18,20 @@ import (
 	"authguard/web/pages"
 )
 
-// A form is what a visitor filled in at the app's page.
+// A form is the login form that a user sent.
 type form struct {
 	route.Form
-	ours   bool // it came with a page of ours
-	sealed bool // and was filled in before
+	ours   bool // sent from our page
+	sealed bool // and our page contained a sealed form
 }
 
-// The fields of our page.
+// Fields of our page.
 const (
 	sealedField = "authguard_form"
 	nextField   = "authguard_next"
 )
 
-// unseal puts the form that our page has kept in place of what the page sent.
+// unseal replaces our page's form by the login form that was sealed in it.
 func (v *visit) unseal(r *http.Request) error {
 	if !strings.Contains(string(v.sent.Body), sealedField+"=") || !strings.HasPrefix(v.sent.Type, "application/x-www-form-urlencoded") {
 		return nil
@@ -58,21 +58,18 @@ func (v *visit) unseal(r *http.Request) error {
 	return nil
 }
 
-// solveCookie carries a challenge that was solved before the app's form to the
-// attempt that it is for.
+// solveCookie carries the solution of a challenge, solved before the app's form, to its attempt.
 const solveCookie = "authguard_solve"
 
-// skipped is the cookie's value for those who go on without solving: they may have
-// signed in from here before.
+// skipped is the cookie's value for users who continue without a solution: they may be known clients.
 const skipped = "-"
 
 func (v *visit) solveCookie(value string, age int) *http.Cookie {
 	return &http.Cookie{Name: solveCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
 }
 
-// keepSolve is for the page before the app's form: what was solved goes into a
-// cookie, and the visitor to where they were going. It is looked at with the attempt,
-// since looking uses it up (R17).
+// keepSolve handles the page before the app's form: it stores the solution in a cookie and redirects to the requested
+// page. The attempt checks the solution, since a check spends it (R17).
 func (v *visit) keepSolve(w http.ResponseWriter, r *http.Request) {
 	value := skipped
 	if v.solve.Answer != "" || v.solve.Work != "" {
@@ -101,9 +98,8 @@ func solveOf(r *http.Request) (s challenge.Solve) {
 	return s
 }
 
-// ahead shows a challenge before the app's login form, while CAPTCHA mode is on and
-// nothing says that the visitor is known. A provider's solve is too large to be kept
-// until then.
+// ahead shows a challenge before the app's login form, if CAPTCHA mode is on and the client has no device cookie. A
+// provider's solution is too large for the cookie.
 func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
 	page := routes.Page()
 	if page == nil || r.Method != http.MethodGet || web.AnswerField(v.proxy.Remote) != "captcha_answer" || !wantsPage(r) {
@@ -121,21 +117,19 @@ func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table
 	v.route, v.guard = page, g
 	issued, err := g.Issue(r.Context(), guard.Attempt{Address: v.client.Address, Integration: v.door()}, guard.Decision{})
 	if err != nil {
-		return false // the app's form is no harm: the attempt is stopped
+		return false // the form does no harm: the attempt is stopped
 	}
 	p := web.Problem{Status: http.StatusOK, Challenge: &issued}
 	v.gate(w, r, p, pages.GateView{Message: pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}, Next: r.URL.RequestURI()})
 	return true
 }
 
-// wantsPage reports whether somebody looks at the answer: a page, and no picture,
-// script or frame of one.
+// wantsPage reports whether a browser navigates to a page: not to an image, script or frame.
 func wantsPage(r *http.Request) bool {
 	to := r.Header.Get("Sec-Fetch-Dest")
 	return !web.WantsJSON(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
 }
 
-// stopped answers an attempt that may not go on.
 func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credential, d guard.Decision, err error) {
 	if d.Reasons.Has(guard.BadAccountName) {
 		v.invalid(w, r, web.Unusable(http.StatusBadRequest, "problem.bad-name"))
@@ -164,7 +158,6 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
 }
 
-// sealed is the form as our page keeps it; empty if it is not from a page.
 func (v *visit) sealed(r *http.Request) string {
 	if len(v.sent.Body) == 0 {
 		return ""
@@ -172,7 +165,7 @@ func (v *visit) sealed(r *http.Request) string {
 	return v.proxy.forms.Seal(v.sent.Form, r.URL.EscapedPath())
 }
 
-// gate answers with a problem, or with our page that says the same.
+// gate sends a problem, or our page with the same content.
 func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view pages.GateView) {
 	web.SetHeaders(w.Header())
 	if c := p.Challenge; c != nil {
@@ -210,15 +203,15 @@ func (v *visit) answer(w http.ResponseWriter, r *http.Request, p web.Problem, dr
 	_, _ = w.Write(page)
 }
 
-// refuse answers a request that must not reach the app. At a route it counts for its
-// address, like an attempt without a name (R11).
+// refuse answers a request that must not reach the app. At a route it counts against the IP address, like an attempt
+// without a name (R11).
 func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p, refusal := web.Unusable(http.StatusBadRequest, "problem.body"), new(route.Refusal)
 	if !errors.As(err, &p) && errors.As(err, &refusal) {
 		p = web.Invalid("%s", refusal.Text)
 		p.Status = refusal.Status
 	}
-	rest := v.route == nil || p.Status != http.StatusBadRequest // of what was sent may be unread
+	rest := v.route == nil || p.Status != http.StatusBadRequest // part of the body may be unread
 	if v.route == nil && len(v.routes) > 0 && refusal.Text != "" {
 		v.route = v.routes[0]
 	}
@@ -243,7 +236,6 @@ func (v *visit) invalid(w http.ResponseWriter, r *http.Request, p web.Problem) {
 	})
 }
 
-// down answers in place of an app that does not.
 func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
 	web.SetHeaders(w.Header())
 	p := web.Problem{Type: "about:blank", Title: "The app behind this proxy is not responding", Status: http.StatusBadGateway, RetryAfter: 5}
@@ -260,7 +252,6 @@ func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
 	})
 }
 
-// late reports whether a time limit was reached.
 func late(err error) bool {
 	timeout, ok := errors.AsType[interface {
 		error

@@ -10,8 +10,7 @@ import (
 	"authguard/web/client"
 )
 
-// rewrite makes the request that the app gets: the client's, without what it says
-// about who it is, and with what we know.
+// rewrite builds the app's request: the client's, without its claims about its identity, and with what the proxy knows.
 func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	v := visitOf(pr.In.Context())
 	pr.SetURL(a.Upstream)
@@ -31,13 +30,11 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 		pr.Out.Header.Del("Upgrade")
 		pr.Out.Header.Del("Connection")
 	}
-	// The server has asked for the body, and sends it along; servers differ in what they
-	// do where a body is expected.
+	// net/http asks the client for the body itself; apps differ in how they treat Expect.
 	pr.Out.Header.Del("Expect")
-	// An app that does not read the body of a request takes it for the beginning of the
-	// next one on the connection (CL.0): so there is no next one.
+	// An app that ignores the body of a request takes it for the next request on the connection (CL.0): allow no next one.
 	pr.Out.Close = pr.In.ContentLength != 0
-	pr.Out.Trailer = nil // apps that merge trailers with the headers would take them for ours
+	pr.Out.Trailer = nil // apps that merge trailers into the headers would trust them
 	if v.route == nil {
 		return
 	}
@@ -48,22 +45,20 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	}
 	v.comesFrom(pr)
 	if v.route.NeedsBody() {
-		pr.Out.Header.Del("Accept-Encoding") // what is compressed cannot be judged
+		pr.Out.Header.Del("Accept-Encoding") // a compressed response cannot be judged
 	}
 }
 
-// mayUpgrade reports whether the connection may become a WebSocket's: h2c would be HTTP
-// that is not looked at, and so would be what an app reads behind a form that it answers
-// with 101.
+// mayUpgrade reports whether the connection may become a WebSocket. h2c would carry HTTP past the guard, and so would
+// an app that answers a login form with 101.
 func (v *visit) mayUpgrade(out *http.Request) bool {
 	return strings.EqualFold(out.Header.Get("Upgrade"), "websocket") && out.Method == http.MethodGet &&
 		out.ContentLength == 0 && (v.route == nil || v.route.Basic())
 }
 
-// comesFrom takes care that nobody chooses where a wrong password leads: Express, Rails
-// and Laravel send "back" to the Referer (Laravel, without one, to the page before), and
-// that could be where a right one leads. If it matters, whoever logs in comes from the
-// route's own page. Which site they come from stays, since apps look at that.
+// comesFrom prevents a client from choosing the target of a failed login. Express, Rails and Laravel redirect "back" to
+// the Referer (Laravel, without one, to the previous page), which could look like a success. If Location matters, the
+// Referer becomes the route's own page. Its site stays, since apps check that.
 func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
 	if !v.route.NeedsLocation() {
 		return
@@ -92,10 +87,9 @@ func withoutClaims(h http.Header) {
 	}
 }
 
-// claimsIdentity reports whether a header says who or where the client is, which
-// path it asked for, or through which proxy the app is to go (CVE-2016-5385), or is
-// for us: none of that is the client's to say to the app. As behind nginx, a name with
-// other signs than letters, digits and hyphens does not go on.
+// claimsIdentity reports whether the client must not send a header to the app. Such headers name the user, the client's
+// address, the requested path, a proxy for the app (CVE-2016-5385), or are meant for authguard. Like nginx it drops
+// names with characters other than letters, digits and hyphens.
 func claimsIdentity(name string) bool {
 	switch {
 	case !client.PlainHeader(name):
@@ -104,7 +98,7 @@ func claimsIdentity(name string) bool {
 		return false
 	}
 	for word := range strings.SplitSeq(name, "-") {
-		if word == "Meta" { // what a client names as it likes, for an object in a store
+		if word == "Meta" { // chosen by the client, for an object in a store
 			return false
 		} else if slices.Contains(claimWords, word) || slices.ContainsFunc(claimStems, func(stem string) bool {
 			return strings.HasPrefix(word, stem)
@@ -116,10 +110,9 @@ func claimsIdentity(name string) bool {
 		slices.ContainsFunc(claimsOf, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// The names are as net/http has them, and are compared as they stand: there are many,
-// in every request.
+// In canonical form and compared without conversion: there are many, for every request.
 var (
-	// claimStems begin words that make a claim of a header, wherever they stand in its name.
+	// claimStems mark a header as a claim if any word of its name starts with one.
 	claimStems = canonical("cert", "forward", "impersonate", "remote", "shib", "ssl", "tls", "user")
 	// claimWords do so as whole words.
 	claimWords = canonical(
@@ -128,13 +121,13 @@ var (
 		"principal", "proxy", "proxyuser", "rewrite", "scheme", "script", "sendfile", "sm", "smuser", "socketip",
 		"subrequest", "tailscale", "vouch", "webauth",
 	)
-	// claimEnds do so at its end.
+	// claimEnds do so as the last word.
 	claimEnds = canonical("account", "addr", "admin", "assertion", "cn", "creds", "dn", "email", "eppn", "group",
 		"groups", "identity", "ip", "login", "mail", "proto", "role", "roles", "sub", "subject", "uid", "verify")
 	claimsOf = canonical("x-auth-request-", "x-token-")
-	// notClaims are read by the APIs of apps that check who sends them.
+	// notClaims are headers of apps' APIs that authenticate their sender.
 	notClaims = canonical("x-redmine-switch-user")
-	// overrides say that a POST is something else.
+	// overrides change the method of a POST.
 	overrides = canonical("x-http-method-override", "x-http-method", "x-method-override")
 )
 
@@ -145,14 +138,13 @@ func canonical(names ...string) []string {
 	return names
 }
 
-// withoutOurs takes our own cookies out, and leaves the others as they were sent.
+// withoutOurs removes authguard's cookies and leaves the others as received.
 func withoutOurs(h http.Header) {
 	if slices.ContainsFunc(h["Cookie"], hasOurs) {
 		keepCookies(h, func(part string) bool { return !isOurs(part) })
 	}
 }
 
-// keepCookies leaves those parts of the Cookie headers that keep is true for, as they were sent.
 func keepCookies(h http.Header, keep func(part string) bool) {
 	var kept []string
 	for _, line := range h["Cookie"] {
@@ -177,7 +169,6 @@ func hasOurs(line string) bool {
 	return false
 }
 
-// isOurs is about one part of a Cookie header.
 func isOurs(part string) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
 	return client.Ours(name)

@@ -10,9 +10,9 @@ import (
 	"authguard/web"
 )
 
-// decides reports whether the attempt may go on to the app: the app's answer must be based
-// on the password. A visitor who is signed in is redirected by many apps whatever the
-// password; that would make every guess a success, and the attacker a known client.
+// decides reports whether the attempt may be forwarded: the app's response must depend on the password. Many apps
+// redirect a signed-in user whatever the password is. That would make every guess a success, and the attacker a known
+// client.
 func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offer) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), v.app.Timeout)
 	defer cancel()
@@ -31,7 +31,7 @@ func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offe
 	case v.proof.basis == route.OnSession:
 		v.settle(guard.Withdrawn)
 		v.refuse(w, r, web.Unusable(http.StatusConflict, "problem.signed-in"))
-	case v.proof.basis == route.OnAddress: // the page is for everyone: it is shown as to everyone
+	case v.proof.basis == route.OnAddress: // the page is public: serve it as such
 		v.settle(guard.Withdrawn)
 		r.Header.Del("Authorization")
 		v.route = nil
@@ -42,13 +42,13 @@ func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offe
 	return false
 }
 
-// A probe is a question of ours to the app, in the visitor's place.
+// A probe is a request of the proxy itself to the app, on behalf of the client.
 type probe struct {
 	answer route.Answer
 	err    error
 }
 
-// ask is a route.Ask. The request goes the visitor's way, and its answer nowhere.
+// ask implements route.Ask. It sends the request like the client's and discards the response.
 func (v *visit) ask(r *http.Request, body []byte) (route.Answer, error) {
 	one := &visit{proxy: v.proxy, app: v.app, client: v.client, route: v.route, probe: new(probe)}
 	if len(body) > 0 {
@@ -61,7 +61,7 @@ func (v *visit) ask(r *http.Request, body []byte) (route.Answer, error) {
 	return one.probe.answer, one.probe.err
 }
 
-// mostRead is how much of an answer to a question is read for the connection's sake.
+// mostRead is how much of a probe's response is read so that the connection can be reused, in bytes.
 const mostRead = 64 << 10
 
 func (p *probe) answered(v *visit, answer *http.Response) (err error) {
@@ -69,7 +69,7 @@ func (p *probe) answered(v *visit, answer *http.Response) (err error) {
 	if v.route.NeedsBody() {
 		err = v.peek(answer, &p.answer)
 	}
-	if n := answer.ContentLength; n >= 0 && n <= mostRead { // it may be a stream, which never ends
+	if n := answer.ContentLength; n >= 0 && n <= mostRead { // it may be an endless stream
 		_, _ = io.Copy(io.Discard, answer.Body)
 	}
 	_ = answer.Body.Close()
@@ -77,7 +77,7 @@ func (p *probe) answered(v *visit, answer *http.Response) (err error) {
 	return err
 }
 
-// nowhere is where the answer to a question goes.
+// nowhere discards the response to a probe.
 type nowhere struct{}
 
 // Header implements http.ResponseWriter.

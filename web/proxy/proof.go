@@ -13,26 +13,26 @@ import (
 	"authguard/internal/route"
 )
 
-// A proof is what an attempt needs before a success makes its client a known one.
+// A proof is what a successful attempt must show before its client becomes known.
 type proof struct {
 	basis route.Basis
 	offer route.Offer
-	ctx   context.Context // of questions after the attempt
-	late  *time.Timer     // ends it
+	ctx   context.Context // for probes after the attempt
+	late  *time.Timer     // cancels ctx
 	rival *rival
-	note  string // why there is none, for the audit log
+	note  string // why the proof failed, for the audit log
 }
 
-// proves reports whether a success is the password's doing: no other account has signed in with the attempt's cookies
-// meanwhile, and the same request with a made-up password is no success. Known clients need no proof. The answer to the
-// client waits.
+// proves reports whether the password caused the success. Meanwhile no other account may have signed in with the
+// attempt's cookies, and the same request with a made-up password must fail. Known clients need no proof. The response
+// waits.
 func (v *visit) proves(answer *http.Response) bool {
 	if !slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return !d.Privileged }) {
 		return true
 	}
 	p := &v.proof
 	p.late.Reset(v.app.Timeout)
-	if p.offer.Spoil != nil && !v.route.Basic() { // which were asked for with a made-up password before
+	if p.offer.Spoil != nil && !v.route.Basic() { // Basic routes were probed with a made-up password before
 		again := v.in.Clone(p.ctx)
 		if !v.route.Renews(v.in) {
 			onlyReplaced(again.Header, answer)
@@ -49,8 +49,8 @@ func (v *visit) proves(answer *http.Response) bool {
 	return true
 }
 
-// onlyReplaced leaves the cookies that an answer replaces. Any other may be the session that has just begun: a wrong
-// password may end it.
+// onlyReplaced keeps the cookies that the response replaces. Any other may be the new session, which a wrong password
+// may end.
 func onlyReplaced(h http.Header, answer *http.Response) {
 	replaced := func(part string) bool {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
@@ -59,9 +59,9 @@ func onlyReplaced(h http.Header, answer *http.Response) {
 	keepCookies(h, replaced)
 }
 
-// Rivals are attempts under way in one session. Many apps keep its identifier at a sign-in: with the same cookie an
-// attacker signs in between the proxy's question and the attempt, which looks like a success then. Only sessions at
-// the same node are known.
+// Rivals are concurrent attempts in one session. Many apps keep the session's identifier at a login. An attacker could
+// sign in with the same cookie between probe and attempt, which makes the attempt look like a success. Only attempts on
+// the same node are detected.
 type rivals struct {
 	seed maphash.Seed
 
@@ -73,7 +73,7 @@ type rivals struct {
 type rival struct {
 	account  string
 	sessions []uint64
-	judged   chan struct{} // closed once its answer is known
+	judged   chan struct{} // closed once the response is judged
 	raced    bool
 }
 
@@ -81,11 +81,11 @@ func newRivals() *rivals {
 	return &rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{}}
 }
 
-// mostCookies is how many names are kept, and how many cookies of an attempt are looked at.
+// mostCookies limits the stored names, and the cookies that are read of an attempt.
 const mostCookies = 256
 
-// sets notes the names of cookies that the app sets: those of scripts, such as a visitor's consent, are of no session
-// and have one value for everyone.
+// sets records the names of the app's cookies. Cookies of scripts, such as a consent, have one value for everyone and
+// identify no session.
 func (r *rivals) sets(cookies []string) {
 	if len(cookies) == 0 {
 		return
@@ -103,7 +103,6 @@ var cookieJoined = strings.NewReplacer(".", "_", " ", "_") // as PHP reads names
 
 func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSpace(text)) }
 
-// enter adds an attempt; nil if it has no cookies.
 func (r *rivals) enter(account string, cookies []string) *rival {
 	if len(cookies) == 0 {
 		return nil
@@ -125,7 +124,6 @@ func (r *rivals) enter(account string, cookies []string) *rival {
 	return one
 }
 
-// judge says whether the app's answer to an attempt is a success.
 func (r *rivals) judge(one *rival, success bool) {
 	if one == nil {
 		return
@@ -138,7 +136,6 @@ func (r *rivals) judge(one *rival, success bool) {
 	}
 }
 
-// others are those of other accounts.
 func (r *rivals) others(one *rival) (all []*rival) {
 	for _, key := range one.sessions {
 		for _, other := range r.session[key] {
@@ -150,7 +147,7 @@ func (r *rivals) others(one *rival) (all []*rival) {
 	return all
 }
 
-// won waits for the answers to all others under way, and reports whether one of them is a success.
+// won waits for the responses to all rivals, and reports whether one of them is a success.
 func (r *rivals) won(ctx context.Context, one *rival) bool {
 	r.mu.Lock()
 	others := r.others(one)
@@ -167,7 +164,7 @@ func (r *rivals) won(ctx context.Context, one *rival) bool {
 	return one.raced
 }
 
-// leave ends an attempt. What has reached the app without an answer may have been a success.
+// leave ends an attempt. If it reached the app without a response, it may have been a success.
 func (r *rivals) leave(one *rival, reached bool) {
 	if one == nil {
 		return

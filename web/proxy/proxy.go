@@ -1,13 +1,13 @@
-// Package proxy is the door before an app that cannot be changed. What is not for
-// one of its guarded routes streams through untouched. What is goes this way:
+// Package proxy is the integration for apps that cannot be changed. Requests to unguarded paths stream through
+// untouched. A guarded request goes this way:
 //
-//	ServeHTTP (proxy.go) finds the routes of the path, as the app may read it;
-//	attempt (attempt.go) reads the request, has the guard begin, forwards the
-//	request to the app, and settles by what the app answers;
-//	a request that is stopped, or that two parsers could read differently, is
-//	answered by a page of ours (gate.go), which keeps what the visitor had typed.
+//   - ServeHTTP (proxy.go) finds the routes of the path, as the app may read it.
+//   - guarded (attempt.go) reads the request, begins its attempts, forwards it to the app, and settles by the app's
+//     response.
+//   - A page of ours (gate.go) answers stopped requests and keeps the user's form. It also answers requests that two
+//     parsers could read differently.
 //
-// What the client says about who it is never reaches the app (headers.go).
+// The client's claims about its identity never reach the app (headers.go).
 package proxy
 
 import (
@@ -30,47 +30,36 @@ import (
 	"authguard/web/client"
 )
 
-// Base begins the paths that are ours, and not the app's.
+// Base is the prefix of our paths, which never reach the app.
 const Base = web.Base
 
-// BaseOf begins those of a realm that shares its host with others.
+// BaseOf is the prefix for a realm that shares its host with others.
 func BaseOf(realm string) string { return Base + "/~" + realm }
 
-// Config is what a Proxy needs.
+// Config configures a Proxy.
 type Config struct {
-	// Base begins our own paths: a realm's BaseOf; default Base.
-	Base string
-	Edge *web.Edge
-	// Guard is that of a route's counters, by the route's name.
-	Guard func(name string) *guard.Guard
-	// Login has the page about one-time codes; its own form is not served.
-	Login      *web.Login
+	Base       string // prefix of our paths, such as BaseOf of a realm; default Base
+	Edge       *web.Edge
+	Guard      func(name string) *guard.Guard // with a route's counters, by the route's name
+	Login      *web.Login                     // for the verification code page; its own form is not served
 	Challenges *challenge.Desk
-	// Remote is the provider of challenges on the web; nil for none.
-	Remote *remote.Provider
-	// Hold is how long an attempt may be held until it is due (R15), in
-	// nanoseconds.
-	Hold   *atomic.Int64
-	Secure web.CookieSecurity // of cookies
-	// Identity is what clients are recognised by; nil: nothing.
-	Identity *client.Identity
-	// Look is of our pages; nil: authguard's own.
-	Look *web.Look
-	// Origin is where browsers find us; empty: the request's own host.
-	Origin string
-	// Secret seals forms: at least 16 bytes, the same on every node.
-	Secret []byte
-	// Now is the clock of sealed forms; default time.Now.
-	Now func() time.Time
-	Log *slog.Logger
+	Remote     *remote.Provider   // external CAPTCHA provider; nil: none
+	Hold       *atomic.Int64      // longest wait of an early attempt on a timer (R15), in nanoseconds
+	Secure     web.CookieSecurity // of cookies
+	Identity   *client.Identity   // client fingerprints; nil: none
+	Look       *web.Look          // of our pages; nil: authguard's own
+	Origin     string             // the public origin; empty: the request's host
+	Secret     []byte             // seals forms: at least 16 bytes, the same on every node
+	Now        func() time.Time   // clock of sealed forms; default time.Now
+	Log        *slog.Logger
 }
 
-// An App is what stands behind a Proxy.
+// An App is the app behind a Proxy.
 type App struct {
 	Upstream *url.URL
 	Routes   route.Table
-	Timeout  time.Duration // for the answer to a guarded request
-	Patience time.Duration // for the head of the answer to any other
+	Timeout  time.Duration // for the response to a guarded request
+	Patience time.Duration // for the response headers of other requests
 	MaxBody  int64         // of a guarded request, in bytes
 }
 
@@ -83,7 +72,6 @@ type Proxy struct {
 	rivals *rivals
 }
 
-// An app is an App and the way there.
 type app struct {
 	App
 	transport *transport
@@ -106,14 +94,13 @@ func New(c Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Off ends the proxy: On is false until Set names an app again.
+// Off removes the app: On returns false until Set.
 func (p *Proxy) Off() { p.put(nil) }
 
 // On reports whether there is an app.
 func (p *Proxy) On() bool { return p.app.Load() != nil }
 
-// Set puts another app, or other routes, in force. What is under way goes on with the
-// old ones.
+// Set replaces the app or its routes. Requests in progress keep the old ones.
 func (p *Proxy) Set(a App) {
 	one := &app{App: a, transport: newTransport(a.Patience)}
 	one.forward = &httputil.ReverseProxy{
@@ -129,7 +116,6 @@ func (p *Proxy) put(one *app) {
 	}
 }
 
-// ownPaths are the pictures, the static files and the page about one-time codes.
 func (p *Proxy) ownPaths() http.Handler {
 	e := web.NewEcho(p.Origin, p.Look, p.Log)
 	web.Media(e, p.Challenges)
@@ -139,7 +125,7 @@ func (p *Proxy) ownPaths() http.Handler {
 	return http.StripPrefix(p.Base, e)
 }
 
-// ServeHTTP streams a request to the app, or guards it. There must be an app.
+// ServeHTTP streams or guards a request to the app, which must be set.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, p.Base+"/") {
 		p.own.ServeHTTP(w, r)
@@ -149,7 +135,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	routes, where := v.app.Routes.At(r.URL.EscapedPath())
 	switch {
-	case r.Host == "": // net/http would name the upstream instead, which the app may trust
+	case r.Host == "": // net/http would send the upstream's name, which the app may trust
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: "Send the site's name in the Host header."})
 	case where == route.Ambiguous:
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
@@ -160,11 +146,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const oddPath = "Send a normalized URL path, without //, /./, /../, \\ or encoded slashes."
 
-// soon is how long a piece of an answer whose length is known may wait for the next
-// one. Streams do not wait. Without it each small answer is sent in two packets.
+// soon is how long part of a response with known length is buffered. Streams are not. Without it each small response is
+// sent in two packets.
 const soon = 5 * time.Millisecond
 
-// stream passes a request on as it is, however long it takes.
+// stream forwards a request unchanged, without a time limit.
 func (a *app) stream(w http.ResponseWriter, r *http.Request) {
 	control, shared := http.NewResponseController(w), r.ProtoMajor > 1
 	_ = control.SetReadDeadline(time.Time{})
@@ -177,19 +163,18 @@ func (a *app) stream(w http.ResponseWriter, r *http.Request) {
 	a.forward.ServeHTTP(&patientWriter{w, patience{set: control.SetWriteDeadline, shared: shared}}, r)
 }
 
-// idle is how long a client may take to send or to take the next bytes of a stream.
-// Deadlines are set again when they are this much older: to set one for every piece
-// costs more than the piece.
+// idle is how long a client may take for the next bytes of a stream. A deadline is set anew only once it is older than
+// renewal: one per write costs more than the write.
 const (
 	idle    = 90 * time.Second
 	renewal = time.Second
 )
 
-// A patience sets one direction's deadlines.
+// A patience sets the deadlines of one direction.
 type patience struct {
 	set    func(time.Time) error
 	since  time.Time
-	shared bool // the connection, by HTTP/2: there a deadline ends a stream that is silent too
+	shared bool // HTTP/2: there a deadline also ends a silent stream
 }
 
 func (p *patience) begin() {
@@ -205,7 +190,7 @@ func (p *patience) end() {
 	}
 }
 
-// A patientBody is a body that may take long, as long as it goes on.
+// A patientBody is a request body that may take long, as long as bytes arrive.
 type patientBody struct {
 	io.ReadCloser
 	patience
@@ -222,14 +207,13 @@ func (b *patientBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// A patientWriter is an answer that may take long, as long as it is taken.
+// A patientWriter is a response that may take long, as long as the client reads.
 type patientWriter struct {
 	http.ResponseWriter
 	patience
 }
 
-// WriteHeader implements http.ResponseWriter. The server guesses no type where the app
-// names none.
+// WriteHeader implements http.ResponseWriter. It disables content sniffing if the app sends no type.
 func (w *patientWriter) WriteHeader(status int) {
 	if h := w.Header(); status >= http.StatusOK && h["Content-Type"] == nil {
 		h["Content-Type"] = nil
@@ -246,12 +230,12 @@ func (w *patientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (w *patientWriter) FlushError() error {
 	w.begin()
 	defer w.end()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

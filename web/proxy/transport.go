@@ -16,21 +16,20 @@ import (
 	"time"
 )
 
-// A transport is the way to the app: http.Transport's but for a small body. That has a
-// connection of its own anyway (CL.0, headers.go), and gets it here without the two
-// goroutines, the buffers and the pieces of http.Transport, and so pays for half of it.
-// Such a body is read whole before the app is troubled, and sent with its head at once.
+// A transport is http.Transport, except for small bodies. Those need a connection of their own anyway (CL.0,
+// headers.go). Without the two goroutines and the buffers of http.Transport they cost half. A small body is read
+// completely before the transport connects to the app, and sent together with the request's headers.
 type transport struct {
 	*http.Transport
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	buffers buffers
 }
 
-// smallBody is how large a small body may be, in bytes. With its head it fits into what
-// the kernels of both sides keep, so that an app that answers before it reads is heard.
+// smallBody is the largest small body, in bytes. With its headers it fits into the kernels' buffers on both sides, so
+// the response of an app that answers before it reads is not lost.
 const smallBody = 64 << 10
 
-// maxHead is how large the head of an answer may be, in bytes, as with http.Transport.
+// maxHead is the maximum size of response headers, in bytes, as in http.Transport.
 const maxHead = 10 << 20
 
 const alive = 30 * time.Second
@@ -42,7 +41,8 @@ func newTransport(patience time.Duration) *transport {
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, MaxResponseHeaderBytes: maxHead,
-			TLSClientConfig: &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)}, // each body has a connection of its own
+			// Each body needs a new connection.
+			TLSClientConfig: &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)},
 		},
 		dial: brief.DialContext, buffers: newBuffers(smallBody + 8<<10),
 	}
@@ -74,8 +74,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// A readBody remembers why it could not be read: http.Request.Write says it in an error
-// that cannot be unwrapped.
+// A readBody records its read error: http.Request.Write wraps it in one that cannot be unwrapped.
 type readBody struct {
 	io.ReadCloser
 	failed error
@@ -90,10 +89,10 @@ func (b *readBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// An exchange is one request, and then its answer's body.
+// An exchange is one request, and then the body of its response.
 type exchange struct {
 	conn net.Conn
-	ends func() bool // the watch over the request's context
+	ends func() bool // stops the cancellation by the request's context
 	body io.Reader
 }
 
@@ -129,7 +128,7 @@ func (e *exchange) run(r *http.Request, whole []byte, patience time.Duration) (*
 	}
 }
 
-// begin hands on what is left of the answer. It may be a stream that is silent for long.
+// begin passes on the response body. It may be a stream that is silent for long.
 func (e *exchange) begin(answer *http.Response) {
 	_ = e.conn.SetDeadline(time.Time{})
 	if tcp, ok := e.conn.(*net.TCPConn); ok && answer.ContentLength < 0 {
@@ -147,8 +146,7 @@ func (e *exchange) Close() error {
 	return e.conn.Close()
 }
 
-// buffers are of one size, and some of them wait for the next who needs one: to make and
-// clear 32 KiB for each answer was a sixth of a page's cost.
+// buffers is a pool of buffers of one size: to allocate and clear 32 KiB per response was a sixth of a page's cost.
 type buffers struct {
 	size int
 	free chan []byte
