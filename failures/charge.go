@@ -312,13 +312,9 @@ type ChargeID struct {
 	// Skews are by how many milliseconds other clocks have charged the attempt later: of a
 	// store whose shards have clocks of their own, in the order of the subjects.
 	Skews [MaxSubjects]int32
-	// There is the number of what a node has counted alone.
-	There int64
-	// Node is the node that has counted the charge in a memory of its own, and
-	// Here when; Here is 0 if it counted it there alone. Node is 0 if there are
-	// no nodes.
+	// Node is the node whose local store has the charge; 0 if there are no nodes, or if it
+	// is in the store that they share.
 	Node uint64
-	Here int64
 	// Full are the subjects, as bits in the order of the charge, of which the charge
 	// filled a limit. A store of several nodes writes down where such a charge fails.
 	Full uint8

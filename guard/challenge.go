@@ -247,17 +247,16 @@ func (g *Guard) open(ctx context.Context, v *view, d *Decision) error {
 		return nil
 	}
 	var sealed challenge.Charge // not d's own: a decision stays off the heap
-	_, err = binary.Encode(sealed[:], binary.LittleEndian, openCharge{c.ID.At, c.ID.There, c.ID.Node, c.ID.Here, v.name != ""})
+	_, err = binary.Encode(sealed[:], binary.LittleEndian, openCharge{c.ID.At, c.ID.Node, v.name != ""})
 	d.open = sealed
 	return err
 }
 
 // openCharge is a challenge's charge as it is sealed: its ID, whose subjects lie in one shard.
 type openCharge struct {
-	At, There int64
-	Node      uint64
-	Here      int64
-	Pair      bool
+	At   int64
+	Node uint64
+	Pair bool
 }
 
 // solved takes back what a challenge was charged.
@@ -267,7 +266,7 @@ func (g *Guard) solved(ctx context.Context, v *view, sealed challenge.Charge) er
 		return err
 	}
 	c := g.unsolved(v, of.Pair)
-	c.ID = failures.ChargeID{At: of.At, There: of.There, Node: of.Node, Here: of.Here}
+	c.ID = failures.ChargeID{At: of.At, Node: of.Node}
 	if err := g.config.Store.Settle(afterwards(ctx), c, Withdrawn); err != nil {
 		return fmt.Errorf("guard: taking back a solved challenge: %w", err)
 	}

@@ -90,9 +90,6 @@ func (c *Charge) tag() failures.Tag {
 	return failures.Tag{Account: failures.Key(c.Account), Value: c.TagAt(client, c.Status), Place: TagPlace(client)}
 }
 
-// Note notes the password of an attempt that was charged elsewhere.
-func (l *Local) Note(c Charge) { l.counters.Note(c.tag(), c.ID) }
-
 // find looks the client up.
 func (l *Local) find(ctx context.Context, c *Charge) {
 	c.AtDevice, c.Status, c.ClientErr = false, trusted.Stranger, nil
@@ -120,7 +117,7 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 		return l.counters.TakeBack(ctx, c.ID, all.list())
 	}
 	l.spray(&c, o)
-	remembered := l.remember(ctx, &c)
+	remembered := l.Remember(ctx, &c)
 	if err := errors.Join(l.counters.TakeBack(ctx, c.ID, all.list()), l.resetDelay(ctx, &c)); err != nil {
 		return err
 	}
@@ -152,7 +149,9 @@ func (l *Local) resetDelay(ctx context.Context, c *Charge) error {
 	return l.counters.Clear(ctx, one[:], failures.BackoffBit)
 }
 
-func (l *Local) remember(ctx context.Context, c *Charge) (err error) {
+// Remember makes the client of an attempt that succeeded a known client. The error is
+// ErrPlace, with trusted.ErrFull if there is no room for it.
+func (l *Local) Remember(ctx context.Context, c *Charge) (err error) {
 	if c.Account == (digest{}) {
 		return nil
 	}

@@ -172,7 +172,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 10
+	ticketVersion = 11
 )
 
 // A sealed ticket is this, big endian, then the reasons and the name.

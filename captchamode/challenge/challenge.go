@@ -79,7 +79,7 @@ type Bond struct {
 }
 
 // A Charge is the caller's own; the zero Charge is none.
-type Charge [42]byte
+type Charge [18]byte
 
 // A Solve is what came back: input from a stranger.
 type Solve struct {

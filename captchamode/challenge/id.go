@@ -16,9 +16,9 @@ import (
 // An ID is the base64url of
 //
 //	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16 ·
-//	purpose 16 · level 1 · work 4 · charge 42) · tag 16
+//	purpose 16 · level 1 · work 4 · charge 18) · tag 16
 //
-// 129 bytes: base64 without spare bits, which could be changed unnoticed.
+// 105 bytes: base64 without spare bits, which could be changed unnoticed.
 const (
 	nonceLen  = 16
 	kindLen   = 8
@@ -28,7 +28,7 @@ const (
 	// IDLen is the length of every challenge's ID.
 	IDLen = sealedLen / 3 * 4
 
-	idVersion    = 3
+	idVersion    = 4
 	flagCounted  = 1
 	flagOrImage  = 2
 	flagAndImage = 4

@@ -25,16 +25,15 @@ import (
 )
 
 // Every order of events, in three steps. The model below says in a page what two
-// nodes and Redis do with four attempts at an account that allows two failures.
+// nodes and Redis do with five attempts at an account that allows two failures.
 // TestR1EveryOrderOfEvents walks through all of its states and holds the promises in
 // each. TestR1TheStoresDoAsTheModelSays has the stores walk so many of its paths that
 // every kind of step was taken.
 
 const (
 	allowed = 2
-	// bound is what docs/operations.md says of an outage: 1.5 times the limit, or one
-	// more on each other node if the limit is smaller than twice the nodes.
-	bound = allowed + 1
+	// bound is R22's: the limit in Redis, and half of it, or one attempt on each node.
+	bound = allowed + 2
 	// losses is how often Redis is lost on one path.
 	losses = 2
 )
@@ -44,7 +43,7 @@ type try struct {
 	node            int
 	phase           phase
 	inRedis, inNode bool
-	owed            bool // its node has yet to tell Redis of it
+	unsent          bool // its node has yet to write the outcome to Redis
 }
 
 type phase uint8
@@ -58,7 +57,7 @@ const (
 
 // A model is a state of the site.
 type model struct {
-	tries [4]try
+	tries [5]try
 	lost  bool    // Redis
 	alone [2]bool // the nodes that know
 	times int     // that Redis was lost
@@ -105,17 +104,17 @@ func (m model) after(e event) (next model, charged bool) {
 	case "rejoin":
 		m.alone[e.n] = false
 		for i := range m.tries {
-			if t := &m.tries[i]; t.node == e.n && t.owed {
-				t.owed, t.inRedis = false, t.phase != good
+			if t := &m.tries[i]; t.node == e.n && t.unsent {
+				t.unsent, t.inRedis = false, false
 			}
 		}
 	case "begin":
 		together := m.together(t.node)
 		switch {
 		case together && m.redis() < allowed:
-			t.phase, t.inRedis, t.inNode = open, true, true
+			t.phase, t.inRedis = open, true
 		case !together && m.node(t.node) < allowed/2: // its part is half a limit, or one
-			t.phase, t.owed, t.inNode = open, true, true
+			t.phase, t.inNode = open, true
 		default:
 			return m, false
 		}
@@ -123,11 +122,14 @@ func (m model) after(e event) (next model, charged bool) {
 	case "fail":
 		t.phase = failed // the charge is there already
 	default: // it succeeds, or is withdrawn
+		alone := t.inNode
 		t.phase, t.inNode = good, false
-		if t.inRedis && m.together(t.node) {
+		switch {
+		case alone && e.what == "withdraw": // Redis has nothing of it
+		case m.together(t.node):
 			t.inRedis = false
-		} else {
-			t.owed = true
+		default:
+			t.unsent = true
 		}
 	}
 	return m, false
@@ -195,8 +197,8 @@ func (m model) broken() string {
 		}
 	}
 	failures := m.count(func(t try) bool { return t.phase == failed })
-	if m.redis() != failures || m.node(0)+m.node(1) != failures {
-		return fmt.Sprintf("%d failures, %d charges are left in Redis and %d in the nodes", failures, m.redis(), m.node(0)+m.node(1))
+	if left := m.redis() + m.node(0) + m.node(1); left != failures {
+		return fmt.Sprintf("%d failures, %d charges are left in Redis and the nodes", failures, left)
 	}
 	for i, t := range m.tries {
 		if _, in := m.after(event{"begin", i}); t.phase == fresh && failures < allowed && !in {
@@ -268,17 +270,17 @@ func kind(m model, e event, charged bool) string {
 	if e.what != "rejoin" {
 		n = m.tries[e.n].node
 	}
-	owed := 0
+	unsent := 0
 	for _, t := range m.tries {
-		if t.owed && t.node == n {
-			owed++
+		if t.unsent && t.node == n {
+			unsent++
 		}
 	}
-	circumstances := fmt.Sprint(e.what, charged, m.lost, m.alone[n], owed, min(m.redis(), allowed), min(m.node(n), allowed))
+	circumstances := fmt.Sprint(e.what, charged, m.lost, m.alone[n], unsent, min(m.redis(), allowed), min(m.node(n), allowed))
 	if e.what == "rejoin" {
 		return circumstances
 	}
-	return circumstances + fmt.Sprint(m.tries[e.n].inRedis, m.tries[e.n].owed)
+	return circumstances + fmt.Sprint(m.tries[e.n].inRedis, m.tries[e.n].inNode)
 }
 
 func TestR1TheStoresDoAsTheModelSays(t *testing.T) {
@@ -351,7 +353,7 @@ type replayed struct {
 	nodes  [2]*nodes.Store
 	counts [2]*failures.Memory
 	reader *redisstore.Store
-	begun  [4]guard.Charge
+	begun  [5]guard.Charge
 }
 
 const window = time.Hour
@@ -510,7 +512,7 @@ func replay(t *testing.T, server *redistest.Server, prefix string, m model, even
 		}
 		for n := range r.nodes {
 			inRedis, inNode := r.standing(t, n)
-			if inRedis != m.redis() || min(inNode, allowed) != min(m.node(n), allowed) {
+			if inRedis != m.redis() || inNode != m.node(n) {
 				t.Errorf("%v: %d charges in Redis and %d in node %d, the model says %d and %d", events[:i+1], inRedis, inNode, n, m.redis(), m.node(n))
 				return
 			}

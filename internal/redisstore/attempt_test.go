@@ -382,7 +382,8 @@ func lostPlacesAreRestored(t *testing.T, on redisOf) {
 	want(t, "counts of the account: three strangers", counts(t, s, attempt(1, 1))[2], 3)
 }
 
-// A login from a known place is two trips; a failed attempt is one.
+// A login of a known client is two trips, with its device cookie from a new IP address, too; a
+// failed attempt is one.
 func loginIsTwoTrips(t *testing.T, on redisOf) {
 	client, seen := on.open(t), new(spy)
 	client.AddHook(seen)
@@ -395,6 +396,9 @@ func loginIsTwoTrips(t *testing.T, on redisOf) {
 		return seen.trips.Load() - before
 	}
 	want(t, "trips of a login from a known place", trips(attempt(1, 1), guard.Succeeded), 2)
+	first := by(attempt(1, 4), trusted.Key{9}, attempt(1, 4).Now)
+	want(t, "trips of a login with a device cookie", trips(first, guard.Succeeded), 2)
+	want(t, "the device is known", first.AtDevice, true)
 	want(t, "trips of a stranger's login", trips(attempt(1, 2), guard.Succeeded), 2)
 	want(t, "trips of a failed attempt", trips(attempt(1, 3), guard.Failed), 1)
 	for _, keys := range seen.scripts() {

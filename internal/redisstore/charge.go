@@ -53,8 +53,8 @@ type trip struct {
 
 // Begin implements guard.Store. What this node has just found full it answers
 // without a round trip. Otherwise it takes one: the account's script finds the client
-// and counts accordingly, and the other shards' go along unless this node has
-// seen the client known before. Where it was wrong about that, a second
+// and counts accordingly, and the other shards' go along unless the client
+// has a device cookie or was known before. Where it was wrong about that, a second
 // round trip mends it.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	for {
@@ -90,7 +90,8 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 		t.account = s.accountPart(t)
 	}
 	t.others = nil
-	if t.account == nil || !s.known.expects(t.Charge) {
+	// The device of a genuine cookie is known, unless that was voided.
+	if t.account == nil || t.Device == (trusted.Key{}) && !s.known.expects(t.Charge) {
 		t.others = s.otherParts(t)
 	}
 	s.send(ctx, append(t.others, t.account)...)
