@@ -26,7 +26,7 @@ func (a *API) alerts(c echo.Context) (any, error) {
 	return a.of(c).Alerts(c.Request().Context(), before, int(min(limit, 1<<20)))
 }
 
-// testAlerts is POST /api/alerts/test: what came of a test message to each channel.
+// testAlerts is POST /api/alerts/test. It sends a test message to each channel and returns the outcomes.
 func (a *API) testAlerts(c echo.Context, _ struct{}) (any, error) {
 	found, err := a.of(c).TestAlerts(c.Request().Context(), sender(c))
 	return map[string]any{"channels": listed(found)}, err

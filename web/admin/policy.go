@@ -25,8 +25,7 @@ type policyQuestion struct {
 	Reason string `json:"reason"`
 }
 
-// setPolicy is PUT /api/policy. Without
-// "for" it holds until it is taken back. The answer is the policy as it is then.
+// setPolicy is PUT /api/policy. Without "for" the change is permanent. The answer is the new policy.
 func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 	hold, err := hold(q.For)
 	if err != nil {
@@ -41,8 +40,7 @@ func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 	return a.policy(c)
 }
 
-// policyPage is GET /policy?switch=&to=: with them, what the switch would do and the form
-// that does it.
+// policyPage is GET /policy?switch=&to=. With them it shows the effect of the switch and asks for confirmation.
 func (s *Site) policyPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {

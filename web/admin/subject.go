@@ -13,8 +13,7 @@ import (
 	"authguard/web/pages"
 )
 
-// explain is GET /api/explain?account=&address=, and with &event=&subject= about the
-// limits of an event.
+// explain is GET /api/explain?account=&address=; with &event=&subject= it explains the limits of an event.
 func (a *API) explain(c echo.Context) (any, error) {
 	from, err := address(c.QueryParam("address"))
 	if err != nil {
@@ -27,7 +26,7 @@ func (a *API) explain(c echo.Context) (any, error) {
 	return a.of(c).Explain(ctx, account, from)
 }
 
-// A subject is an account, an address or both, as it was sent.
+// A subject is an account, an IP address or both, as sent.
 type subject struct {
 	Account string `json:"account"`
 	Address string `json:"address"`
@@ -35,20 +34,20 @@ type subject struct {
 
 type unlockQuestion struct {
 	subject
-	Network string `json:"network"` // in the place of both
+	Network string `json:"network"` // instead of both
 	Place   bool   `json:"known_clients"`
-	Event   string `json:"event"` // whose limits; empty: the logins'
+	Event   string `json:"event"` // whose limits to reset; empty for logins
 	Text    string `json:"subject"`
 	because
 }
 
-// because is part of what is asked for: why, for the audit log. It may be empty.
+// because has the optional reason for the audit log.
 type because struct {
 	Reason string `json:"reason"`
 }
 
-// unlock is POST /api/unlock. With place, the account's place at the address is
-// forgotten too, or all its places if no address is given.
+// unlock is POST /api/unlock. With known_clients it also removes the account's known clients, at the IP address if one
+// is given.
 func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
@@ -90,7 +89,6 @@ type forgetQuestion struct {
 	because
 }
 
-// unlockNetwork unlocks a network as it was sent.
 func unlockNetwork(ctx context.Context, to *control.Control, who, network, why string) error {
 	prefix, err := netip.ParsePrefix(strings.TrimSpace(network))
 	if err != nil {
@@ -99,7 +97,7 @@ func unlockNetwork(ctx context.Context, to *control.Control, who, network, why s
 	return to.UnlockNetwork(ctx, who, prefix.Masked(), why)
 }
 
-// forget is POST /api/forget: an account's place at an address, or all of them.
+// forget is POST /api/forget. It removes an account's known client at an IP address, or all.
 func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
