@@ -13,7 +13,7 @@ import (
 	"authguard/internal/sessions"
 )
 
-// AccountView is the user's own account page: sessions, known clients and the newest logins. Its forms post csrf to
+// AccountView is the user's own account page: sessions, known clients, newest logins. Its forms post csrf to
 // /account/….
 type AccountView struct {
 	Page
@@ -47,7 +47,6 @@ func (v AccountView) Said() string {
 	return v.T("account.done." + v.Done)
 }
 
-// A use is one row about a session, a known client or a login.
 type use struct {
 	Address, Agent string
 	At, Last       clock

@@ -14,8 +14,7 @@ type AccountsView struct {
 	Admin
 	Query    control.AccountsQuery
 	Accounts control.Accounts
-	// Secret is the secret that the last form created.
-	Secret Secret
+	Secret   Secret
 }
 
 // RenderAccounts draws the page.

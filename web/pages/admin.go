@@ -10,7 +10,6 @@ import (
 // Admin is what all pages of the admin console have in common. A view embeds it. Its template stands between
 // "admin-top" and "admin-bottom"; its forms begin with {{template "form" .Admin}}.
 type Admin struct {
-	// CSRF is the hidden field csrf of every form.
 	CSRF string
 	// Path is the page's own path, marked in the navigation.
 	Path string
@@ -18,8 +17,7 @@ type Admin struct {
 	Back   string
 	Realm  string
 	Realms []string
-	// User is the signed-in administrator.
-	User string
+	User   string
 	// Now is the time at which the page is drawn, in the time zone of all its times.
 	Now time.Time
 	// Notice is the outcome of the last form.

@@ -16,8 +16,7 @@ type AdministratorsView struct {
 	All    []control.Administrator
 	Tokens []tokens.Token
 	// Fresh is set if the administrator signed in recently. Without it the page stays closed.
-	Fresh bool
-	// Secret is the secret that the last form created.
+	Fresh  bool
 	Secret Secret
 }
 
@@ -107,7 +106,6 @@ func (v *AdministratorsView) Scopes() []ScopeChoice {
 	}
 }
 
-// A ScopeChoice is one checkbox.
 type ScopeChoice struct {
 	Scope tokens.Scope
 	Means string

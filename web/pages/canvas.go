@@ -40,8 +40,7 @@ func newCanvas(id string, now time.Time, span control.Span, high float64) canvas
 	return c
 }
 
-// SpanHeight is the height of the plot; StripTop, TickX and Middle are positions of the colored strip, the y labels and
-// the x label.
+// SpanHeight is the height of the plot, the others are positions: of the colored strip, the y labels and the x label.
 func (c canvas) SpanHeight() float64 { return c.Bottom - c.Top }
 func (c canvas) StripTop() float64   { return c.Top - 4 }
 func (c canvas) TickX() float64      { return c.Left - 8 }
@@ -69,7 +68,6 @@ func (c canvas) y(v float64) float64 {
 	return c.Bottom - clamp(finite(v)/c.high)*(c.Bottom-c.Top)
 }
 
-// column returns the left edge and the width of the column that begins at start.
 func (c canvas) column(start time.Time) (x, w float64) {
 	x = c.x(start)
 	return x, c.x(start.Add(c.each)) - x
@@ -104,7 +102,6 @@ func (c canvas) Times() []Tick {
 	return out
 }
 
-// coord writes a coordinate with at most one decimal.
 func coord(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
 }

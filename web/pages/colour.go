@@ -46,7 +46,6 @@ func contrast(a, b colour) float64 {
 	return (max(light, dark) + 0.05) / (min(light, dark) + 0.05)
 }
 
-// towards mixes a part of another color into c.
 func (c colour) towards(other colour, part float64) (mixed colour) {
 	for i := range c {
 		mixed[i] = c[i] + (other[i]-c[i])*part
@@ -72,9 +71,8 @@ func (c colour) shade(with, ground colour) colour {
 // The backgrounds of links and lines in authguard.css: the darkest light one and the lightest dark one.
 var lightGround, darkGround = colour{0xea / 255.0, 0xf3 / 255.0, 0xf3 / 255.0}, colour{0x18 / 255.0, 0x2a / 255.0, 0x2a / 255.0}
 
-// colours returns a style sheet with the site's color. Buttons have it unchanged, with black or white text; one of the
-// two is always readable. Links, lines and the focus have a readable shade, darker in light mode and lighter in dark
-// mode.
+// colours returns a style sheet with the site's color. Buttons have it unchanged, with black or white text, one of
+// which is readable. Links, lines and the focus have a readable shade, darker in light mode and lighter in dark mode.
 func (c colour) colours() string {
 	on, away := white, black
 	if contrast(c, black) > contrast(c, white) {

@@ -66,7 +66,6 @@ func rangeText(p netip.Prefix) string {
 	return p.String()
 }
 
-// A turn is a link with its text.
 type turn struct{ URL, Text string }
 
 // Turns returns the links to the previous and next page.

@@ -8,12 +8,10 @@ import (
 // LoginView is the sign-in page of the site and of the admin console.
 type LoginView struct {
 	Page
-	// Admin puts "Admin console" above the heading.
 	Admin bool
 	// Username is the last input, so that the user need not type it twice.
 	Username string
-	// Next is the page after the login, a hidden field and a link. The handler must have checked that it is a path of this
-	// site (open redirect).
+	// Next is the page after the login. The handler must check that it is a path of this site (open redirect).
 	Next string
 	// SignedInAs is the account of the running session. The page then offers to continue or to sign out (POST /logout).
 	SignedInAs string
@@ -34,12 +32,11 @@ type ChallengeKind string
 const (
 	// ChallengeImage is an image CAPTCHA with an audio CAPTCHA.
 	ChallengeImage ChallengeKind = "image"
-	// ChallengePoW is a proof of work by /static/pow.js, with an image CAPTCHA for browsers without JavaScript.
+	// ChallengePoW is a proof of work by /static/pow.js; without JavaScript it is an image CAPTCHA.
 	ChallengePoW ChallengeKind = "pow"
 	// ChallengeBoth is a proof of work and an image CAPTCHA.
 	ChallengeBoth ChallengeKind = "both"
-	// ChallengeRemote is a provider's widget, drawn by /static/remote.js, with an image CAPTCHA for browsers without
-	// JavaScript.
+	// ChallengeRemote is a provider's widget by /static/remote.js; without JavaScript it is an image CAPTCHA.
 	ChallengeRemote ChallengeKind = "remote"
 )
 
@@ -99,8 +96,7 @@ func (v LoginView) FocusOn() string {
 // required, while the code is empty.
 func (v LoginView) AskCode() bool { return true }
 
-// AsksForCode reports whether the field for a verification code is open: if it is the quickest way in, or a code was
-// wrong.
+// AsksForCode opens the field for a verification code if it is the quickest way in, or a code was wrong.
 func (v LoginView) AsksForCode() bool { return v.Message.AsksForCode() }
 
 // Lines returns the message's text.
@@ -163,8 +159,8 @@ func (v LoginView) Frame() frame {
 	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote(), Passkey: v.Passkeys}
 }
 
-// SecondView asks for MFA after the password. It posts csrf, next, otp or assertion and state, and the challenge's
-// fields, to /login/second.
+// SecondView asks for MFA. It posts csrf, next, otp or assertion and state, and the challenge's fields to
+// /login/second.
 type SecondView struct {
 	LoginView
 	CSRF string

@@ -56,8 +56,7 @@ const (
 	slots
 )
 
-// mark precedes a slot's letter in a skeleton. It cannot collide: a skeleton contains no user input, and the templates
-// have no such word.
+// mark precedes a slot's letter in a skeleton, which has neither user input nor this word.
 const mark = "slot-goes-here-"
 
 func (s slot) mark() string { return mark + string(rune('a'+s)) }

@@ -27,8 +27,7 @@ func (l *Look) For(accept string) Page {
 	return Page{Look: l, Language: l.languages.For(accept)}
 }
 
-// A Page is what all public pages have in common. The zero Page is in English, without a brand, for a site with
-// authguard at its root.
+// A Page is what all public pages have in common. The zero Page is English, without brand and Base.
 type Page struct {
 	Look     *Look
 	Language *texts.Language

@@ -68,8 +68,8 @@ type Message struct {
 	Detail string
 }
 
-// said has the tone of each kind and the keys of its texts: on the sign-in page (message.KEY.title and .text) and
-// before an app's form, whose input is kept.
+// said has the tone of each kind and the keys of its texts: key.title and .text on the sign-in page, atGate before an
+// app's form.
 var said = [...]struct{ tone, key, atGate string }{
 	NoMessage:         {},
 	WrongCredentials:  {"bad", "message.wrong", ""},

@@ -190,7 +190,7 @@ func (c change) To() string {
 		return "CAPTCHA mode reset"
 	case c.Cause == captchamode.BySteadiness:
 		return "Steady failure rate just below the threshold"
-	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // throttling of unknown clients can go on
+	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // throttling can go on
 		return "CAPTCHA mode off"
 	}
 	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Throttling unknown clients"}[captchamode.Switch(c).Now()]
@@ -211,13 +211,11 @@ type subjectTable struct {
 	NowView
 	Kind, Title, Column string
 	Rows                []control.Subject
-	// Scattered says why only rows that stand out are shown. Hidden is set if there are none and the page says so
-	// elsewhere.
+	// Scattered is why only rows that stand out are shown. Hidden is set if there are none.
 	Scattered string
 	Hidden    bool
 }
 
-// loud keeps the rows that stand out.
 func (t *subjectTable) loud(s control.Spread, why string) {
 	t.Rows = t.Rows[:min(s.Loud, len(t.Rows))]
 	t.Scattered, t.Hidden = cmp.Or(why, "Shows only those that stand out."), len(t.Rows) == 0 && why == ""
@@ -286,7 +284,6 @@ func (t subjectTable) Key(name string) string {
 	return fmt.Sprintf("unlock-%s-%x", t.Kind, crc32.ChecksumIEEE([]byte(name)))
 }
 
-// nextWords describes the next decision for a subject.
 func nextWords(s control.Subject) string {
 	if s.Blocked {
 		return "blocked"

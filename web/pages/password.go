@@ -1,10 +1,8 @@
 package pages
 
-// PasswordView is the page to change a password. It posts csrf, next, current_password, new_password and
-// repeat_password to Action.
+// PasswordView changes a password. It posts csrf, next, current_password, new_password, repeat_password to Action.
 type PasswordView struct {
 	Page
-	// Admin puts "Admin console" above the heading.
 	Admin  bool
 	Action string
 	CSRF   string

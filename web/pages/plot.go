@@ -52,8 +52,7 @@ type Tick struct{ At, Text string }
 // A Hit is the column of one minute, with its numbers for the pointer.
 type Hit struct{ X, W, Text string }
 
-// NewPlot draws the failure rate of a span, oldest minute first, in a shape of newCanvas. A column that holds several
-// minutes shows the highest.
+// NewPlot draws the failure rate of a span, oldest minute first. A column of several minutes shows the highest.
 func NewPlot(id string, now time.Time, span control.Span, points []captchamode.Minute, switches []captchamode.Switch) Plot {
 	high := 0.0
 	for _, m := range points {
@@ -111,7 +110,6 @@ func (c canvas) marks(now time.Time, switches []captchamode.Switch) (all []Mark)
 	return all
 }
 
-// stack returns the bars of one minute, from the axis up.
 func (c canvas) stack(m captchamode.Minute) []Bar {
 	x, w := c.column(m.Start)
 	gap := math.Min(1, w/5)
@@ -190,7 +188,6 @@ var thresholds = [...]struct {
 	{"slow", "throttling", func(m captchamode.Minute) float64 { return m.SlowAt }},
 }
 
-// labelGap is the least distance between the base lines of two labels.
 const labelGap = 14
 
 // lines draws each threshold as steps, since it changes with the learned baseline.
@@ -245,7 +242,6 @@ func (c canvas) placeLabels(lines []Line) {
 	}
 }
 
-// labelRoom is the least width of a span with a label.
 const labelRoom = 92
 
 // spans joins adjacent minutes of one mode. It leaves out minutes with the mode off.

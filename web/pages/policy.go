@@ -11,13 +11,11 @@ import (
 	"authguard/internal/policy"
 )
 
-// PolicyView shows the limits in force and their effect. Its parameters are switch and to; the confirmation form posts
-// to /policy.
+// PolicyView shows the limits and their effect. Its parameters are switch and to; its form posts to /policy.
 type PolicyView struct {
 	Admin
 	Policy control.Policy
-	// Switch names the limits that the administrator is about to switch, and To their new state; both are empty without a
-	// confirmation.
+	// Switch names the limits to switch after a confirmation, and To their new state; both are empty without one.
 	Switch, To string
 }
 

@@ -44,7 +44,6 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"xy":      coord,
 }).ParseFS(sources, "templates/*.html"))
 
-// render draws a whole page, or none.
 func render(name string, view any) ([]byte, error) {
 	var page bytes.Buffer
 	if err := templates.ExecuteTemplate(&page, name, view); err != nil {

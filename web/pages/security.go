@@ -17,8 +17,7 @@ type SecurityView struct {
 	// Fresh is set after a recent sign-in; without it only sessions can be changed. Lacks is set if the administrator has
 	// to set up MFA before any other page opens.
 	Fresh, Lacks bool
-	// PasskeysHere is set if passkeys work at the current host name. PasskeysAt is the host where they work instead; empty
-	// if unknown.
+	// PasskeysHere is set if passkeys work at this host name. PasskeysAt is where they do; empty if unknown.
 	PasskeysHere bool
 	PasskeysAt   string
 	// App is a TOTP app during its setup; zero for none.

@@ -69,7 +69,6 @@ func NewStrips(id string, now time.Time, span control.Span, s control.Series, sw
 	return all
 }
 
-// strip draws the mean of each column.
 func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) int, unit string) (one Strip) {
 	sums := make([]float64, int(c.to.Sub(c.from)/c.each))
 	var peak control.Point
@@ -102,7 +101,6 @@ func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) i
 	return one
 }
 
-// area is a path around the columns, in a strip whose base is at 0.
 func (c canvas) area(sums []float64) string {
 	high := 0.0
 	for _, v := range sums {

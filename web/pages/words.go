@@ -23,7 +23,6 @@ func Sentence(text string) string {
 	return text + "."
 }
 
-// countWords returns "1 failure", "2 failures".
 func countWords(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -34,7 +33,6 @@ func countWords(n int, noun string) string {
 	return comma(n) + " " + noun + "s"
 }
 
-// comma writes a number with a comma between thousands.
 func comma(n int) string { return humanize.Comma(int64(n)) }
 
 // short abbreviates a number: 333k for 333,333.
