@@ -69,7 +69,6 @@ func (s *Site) own(h handler) echo.HandlerFunc {
 	})
 }
 
-// lacks reports whether the administrator has to set up MFA first.
 func (s *Site) lacks(session *web.Session) bool { return s.SecondRequired() && !session.Second }
 
 func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) }
@@ -112,8 +111,8 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// admitted returns nil if the API answers the request, else the reason. A change needs the CSRF token, JSON or DELETE:
-// a form cannot send those, and a browser sends them to another origin only after a preflight. Cookies do not separate
+// admitted returns nil if the API answers the request, else the reason. A change needs the CSRF token, JSON or DELETE.
+// A form cannot send these; to another origin, a browser sends them only after a preflight. Cookies do not separate
 // ports of one host, so the login page on another port counts as this site; web.NewEcho has checked the origin.
 func admitted(r *http.Request, s *web.Session) error {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -139,7 +138,6 @@ func admitted(r *http.Request, s *web.Session) error {
 	return nil
 }
 
-// who names the session's administrator in the audit log.
 func who(s *web.Session) string { return "admin:" + s.Account.Account }
 
 // readForm reads the named fields of a form and checks its CSRF token.
@@ -154,7 +152,6 @@ func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error)
 	return f, nil
 }
 
-// A change carries out a form and describes the outcome.
 type change func(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error)
 
 // form carries out a change and shows the outcome once, on the page with the form.
@@ -199,11 +196,9 @@ func (s *Site) back(c echo.Context, f web.Form) string {
 	return pages.At("/", s.of(c).Realm())
 }
 
-// noticeKey is the session's key of the notice for its next page.
 const noticeKey = "notice"
 
-// chrome returns the common parts of a page requested by GET, and removes the notice that the page shows from the
-// session.
+// chrome returns the common parts of a GET page, and takes the notice for it out of the session.
 func (s *Site) chrome(c echo.Context, session *web.Session) (a pages.Admin, err error) {
 	a = s.around(c, session, c.Path())
 	a.Back = c.Request().URL.RequestURI()
@@ -214,7 +209,6 @@ func (s *Site) chrome(c echo.Context, session *web.Session) (a pages.Admin, err 
 	return a, err
 }
 
-// around returns the common parts of a page, without a notice.
 func (s *Site) around(c echo.Context, session *web.Session, path string) pages.Admin {
 	of := s.of(c)
 	return pages.Admin{

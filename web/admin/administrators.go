@@ -30,7 +30,6 @@ func (s *Site) administratorsRoutes(e *echo.Echo) {
 	e.POST("/administrators/tokens/revoke", s.page(s.revokeForm))
 }
 
-// administratorsPage is GET /administrators.
 func (s *Site) administratorsPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -52,8 +51,7 @@ func (s *Site) showAdministrators(c echo.Context, session *web.Session, v pages.
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// A secretChange changes who can sign in. The response itself shows its secret, which must not be stored, not even as a
-// notice.
+// A secretChange changes who can sign in. The response itself shows its secret, which must not be stored.
 type secretChange func(c echo.Context, session *web.Session, f web.Form) (pages.Notice, pages.Secret, error)
 
 // letIn carries out a secretChange if the administrator signed in recently.
@@ -108,8 +106,7 @@ func (s *Site) removeRoleForm(c echo.Context, session *web.Session, f web.Form) 
 	return pages.Notice{Text: "Admin role removed:", Subject: f["username"]}, secret, err
 }
 
-// endSessionsForm ends one or all of an administrator's sessions. It requires no recent sign-in, because it is urgent
-// when an attacker has a session.
+// endSessionsForm ends one or all of an administrator's sessions. Being urgent, it requires no recent sign-in.
 func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	if id := f["id"]; id != "" {
 		return pages.Notice{Text: "Session ended:", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id, f["reason"])
@@ -178,8 +175,7 @@ type newAdministratorQuestion struct {
 	Reason   string `json:"reason"`
 }
 
-// addAdministrator is POST /api/administrators. It creates an administrator or promotes a user. Only this response has
-// the temporary password.
+// addAdministrator is POST /api/administrators, also for a user. Only this response has the temporary password.
 func (a *API) addAdministrator(c echo.Context, q newAdministratorQuestion) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {
 		return nil, err
@@ -222,7 +218,6 @@ func (a *API) resetFactors(c echo.Context, q aboutAdministrator) (any, error) {
 	return map[string]any{"ok": true, "removed": n}, err
 }
 
-// sessions is GET /api/administrators/sessions?username=.
 func (a *API) sessions(c echo.Context) (any, error) {
 	all, err := a.Control.SessionsOf(c.Request().Context(), c.QueryParam("username"))
 	return map[string]any{"sessions": listed(all)}, err

@@ -50,7 +50,6 @@ func (s *Site) alertsPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// testAlertsForm is POST /alerts/test.
 func (s *Site) testAlertsForm(ctx context.Context, to *control.Control, who string, _ web.Form) (pages.Notice, error) {
 	found, err := to.TestAlerts(ctx, who)
 	if err != nil {

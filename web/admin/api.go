@@ -32,8 +32,7 @@ import (
 // An API is the admin console for programs: JSON in, JSON out, errors as problem+json regardless of Accept. The admin
 // listener and the commands' socket serve the same API.
 type API struct {
-	// Control is the default realm's. Realms returns those of all realms; nil if there is only the default. A request
-	// chooses one with ?realm=.
+	// Control is the default realm's. Realms returns those of all realms, from which ?realm= chooses; it may be nil.
 	Control *control.Control
 	Realms  func() []*control.Control
 	Audit   *audit.Log
@@ -113,7 +112,6 @@ func (a *API) probe(c echo.Context) (any, error) {
 	return map[string]*control.Probe{"seen": seen}, nil
 }
 
-// realmKey is the request's key of its realm's Control.
 const realmKey = "authguard.admin.realm"
 
 // choose stores the realm of a request.
@@ -147,7 +145,6 @@ func (a *API) realm(name string) *control.Control {
 	return nil
 }
 
-// realmNames returns the names of all realms, the default first.
 func (a *API) realmNames() (all []string) {
 	if a.Realms == nil {
 		return []string{guard.DefaultRealm}
@@ -158,8 +155,7 @@ func (a *API) realmNames() (all []string) {
 	return all
 }
 
-// whoKey is the request's key of its sender, such as "admin:ann" or "cli:root". The audit log records it with every
-// change.
+// whoKey is the request's key of its sender for the audit log, such as "admin:ann" or "cli:root".
 const whoKey = "authguard.admin.who"
 
 func sender(c echo.Context) string {
@@ -170,14 +166,12 @@ func sender(c echo.Context) string {
 // A question is an API handler. Its answer is written as JSON unless the handler has written a response.
 type question func(c echo.Context) (answer any, err error)
 
-// done is the answer of an operation without a result.
 var done = map[string]bool{"ok": true}
 
 // maxQuestion limits a JSON body, in bytes.
 const maxQuestion = 64 << 10
 
-// asking passes the JSON object in the body to a handler. It requires the JSON content type, which a form of another
-// site cannot send (CSRF).
+// asking decodes a JSON body. It requires the JSON content type, which another site's form cannot send (CSRF).
 func asking[Q any](h func(c echo.Context, q Q) (any, error)) question {
 	return func(c echo.Context) (any, error) {
 		var q Q

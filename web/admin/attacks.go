@@ -44,8 +44,7 @@ func (a *API) allAttacks(c echo.Context, format string) error {
 	})
 }
 
-// attack is GET /api/attacks/:id. With format=csv it returns a row for each suspicious login, with format=jsonl a line
-// for each account.
+// attack is GET /api/attacks/:id. format=csv is a row for each suspicious login, jsonl a line for each account.
 func (a *API) attack(c echo.Context) (any, error) {
 	format, err := fileFormat(c)
 	if err != nil {
@@ -89,7 +88,6 @@ type attackQuestion struct {
 	because
 }
 
-// resetAttack is POST /api/attacks/:id/reset.
 func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {
 	return a.resets(c, c.Param("id"), control.AttackReset{Account: q.Account, What: q.What, Why: q.Reason})
 }
@@ -117,7 +115,6 @@ func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answ
 	return answer, err
 }
 
-// attacksPage is GET /attacks?page=.
 func (s *Site) attacksPage(c echo.Context, session *web.Session) error {
 	page, err := number(c, "page", 1)
 	if err != nil {
@@ -135,7 +132,6 @@ func (s *Site) attacksPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, shown, err)
 }
 
-// attackPage is GET /attacks/:id?page=.
 func (s *Site) attackPage(c echo.Context, session *web.Session) error {
 	page, err := number(c, "page", 1)
 	if err != nil {
@@ -183,7 +179,6 @@ func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
 	return s.outcome(c, session, f, resetNotice(answer), err)
 }
 
-// resetNotice describes the outcome.
 func resetNotice(a resetAnswer) (n pages.Notice) {
 	done, problems := 0, []string{}
 	for _, one := range a.Accounts {

@@ -80,8 +80,7 @@ func (a *API) file(c echo.Context, name, format string, columns []string, rows f
 	return err
 }
 
-// A stream sends a file while it is generated. The header goes out with the first bytes, so an earlier error becomes a
-// problem response.
+// A stream sends a file while it is generated. An error before its first bytes becomes a problem response.
 type stream struct {
 	c          echo.Context
 	control    *http.ResponseController
@@ -106,7 +105,6 @@ func (s *stream) begin() {
 	s.c.Response().WriteHeader(http.StatusOK)
 }
 
-// auditPage is GET /audit.
 func (s *Site) auditPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {

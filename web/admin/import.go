@@ -68,8 +68,7 @@ func (a *API) finished(c echo.Context, n int, err error) finish {
 }
 
 // startLines begins a response of JSON lines, written while the request is still being read. It lifts the server's time
-// limits, because hashing a long file takes long. If the client disconnects, the file ends early and nothing is
-// imported.
+// limits, because hashing a long file takes long. If the client disconnects, nothing is imported.
 func startLines(c echo.Context) (write func(line any)) {
 	control := http.NewResponseController(c.Response())
 	// A connection that does not support these has no such limits.

@@ -15,7 +15,6 @@ import (
 	"authguard/web/pages"
 )
 
-// listsPage is GET /lists?find=&verdict=&soon=true&page=.
 func (s *Site) listsPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -120,12 +119,10 @@ func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 	return f, nil
 }
 
-// prolongForm is POST /lists/prolong.
 func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
 	return pages.Notice{Text: "Extended:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"], because{f["reason"]}})
 }
 
-// removeForm is POST /lists/remove.
 func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	prefix, err := lists.ParsePrefix(f["cidr"])
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 const (
 	// maxStreams limits the live pages; further pages do not update themselves.
 	maxStreams = 32
-	// liveEvery is the default interval between updates.
-	liveEvery = 2 * time.Second
+	liveEvery  = 2 * time.Second
 	// writeWithin limits how long a browser may take to read a message.
 	writeWithin = 10 * time.Second
 )

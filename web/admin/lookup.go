@@ -16,7 +16,6 @@ import (
 	"authguard/web/pages"
 )
 
-// lookUpAll is GET /api/lookup?account=&address=.
 func (a *API) lookUpAll(c echo.Context) (any, error) {
 	if network, ok := networkOf(c.QueryParam("address")); ok {
 		if c.QueryParam("account") != "" {
@@ -45,8 +44,7 @@ func showLookUp(c echo.Context, v pages.LookUpView) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// asksAbout returns the account and IP address of a request. It takes q as an IP address or network if it parses as
-// one.
+// asksAbout returns the account and IP address of a request; q is an address or network if it parses as one.
 func asksAbout(c echo.Context) (l pages.LookUp) {
 	l.Account, l.Address = strings.TrimSpace(c.QueryParam("account")), strings.TrimSpace(c.QueryParam("address"))
 	q := strings.TrimSpace(c.QueryParam("q"))
@@ -100,14 +98,12 @@ func (s *Site) allowForm(ctx context.Context, to *control.Control, who string, f
 	return pages.Notice{Text: "Allowed for a week:", Subject: f["cidr"]}, err
 }
 
-// endUserSessionsForm is POST /lookup/sessions.
 func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	ended, err := to.EndUserSessions(ctx, who, f["account"], f["reason"])
 	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + ":", Subject: f["account"]}, err
 }
 
-// passForm is POST /pass. The response itself shows the verification code, which must not be stored, not even as a
-// notice.
+// passForm is POST /pass. The response itself shows the verification code, which must not be stored.
 func (s *Site) passForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "account", "address", "for", "reason")
 	if err != nil {

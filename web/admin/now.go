@@ -16,7 +16,6 @@ import (
 	"authguard/web/pages"
 )
 
-// overview is GET /api/overview.
 func (a *API) overview(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()), nil
 }
@@ -56,7 +55,6 @@ type seriesAnswer struct {
 	Week         []captchamode.Expected `json:"week"`         // from Monday 00:00 UTC
 }
 
-// nowPage is GET /?span=hour|day.
 func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -101,7 +99,6 @@ func (s *Site) blockForm(c echo.Context) error {
 	}, "cidr", "for", "note", "reason")(c)
 }
 
-// mode is GET /api/mode.
 func (a *API) mode(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()).State, nil
 }
@@ -123,7 +120,6 @@ func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
 	return a.mode(c)
 }
 
-// modeForm is POST /mode.
 func (s *Site) modeForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
 	done, err := switchMode(ctx, to, who, f["mode"], f["for"], f["reason"])
 	return pages.Notice{Text: done}, err

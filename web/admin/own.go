@@ -78,7 +78,6 @@ type ownSessionAnswer struct {
 	This bool `json:"this"`
 }
 
-// ownSecurity is GET /api/security.
 func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
 	ctx := c.Request().Context()
 	has, err := s.Control.Factors(ctx, session.Account)
@@ -105,8 +104,7 @@ type otpQuestion struct {
 	OTP string `json:"otp"`
 }
 
-// confirmTOTP is POST /api/security/totp/confirm. The first MFA method also creates recovery codes, which only this
-// response has.
+// confirmTOTP is POST /api/security/totp/confirm. Only this response has the recovery codes of a first MFA method.
 func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
 	return asking(func(c echo.Context, q otpQuestion) (any, error) {
 		codes, err := s.Control.ConfirmTOTP(c.Request().Context(), who(session), session.Account, q.OTP)
@@ -117,7 +115,6 @@ func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
 	})(c)
 }
 
-// removeTOTP is DELETE /api/security/totp.
 func (s *Site) removeTOTP(c echo.Context, session *web.Session) (any, error) {
 	return done, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
 }
@@ -127,20 +124,17 @@ type passkeyQuestion struct {
 	Name string `json:"name"`
 }
 
-// renamePasskey is PUT /api/security/passkeys.
 func (s *Site) renamePasskey(c echo.Context, session *web.Session) (any, error) {
 	return asking(func(c echo.Context, q passkeyQuestion) (any, error) {
 		return done, s.Control.RenamePasskey(c.Request().Context(), who(session), session.Account, q.ID, q.Name)
 	})(c)
 }
 
-// dropPasskey is DELETE /api/security/passkeys?id=.
 func (s *Site) dropPasskey(c echo.Context, session *web.Session) (any, error) {
 	return done, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, c.QueryParam("id"))
 }
 
-// renewRecovery is POST /api/security/recovery-codes. It replaces all recovery codes; only this response has the new
-// ones.
+// renewRecovery is POST /api/security/recovery-codes. Only this response has the new codes.
 func (s *Site) renewRecovery(c echo.Context, session *web.Session) (any, error) {
 	codes, err := s.Control.NewRecovery(c.Request().Context(), who(session), session.Account)
 	return map[string]any{"recovery_codes": listed(codes)}, err

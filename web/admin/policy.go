@@ -13,7 +13,6 @@ import (
 	"authguard/web/pages"
 )
 
-// policy is GET /api/policy.
 func (a *API) policy(c echo.Context) (any, error) {
 	return a.of(c).Policy(c.Request().Context())
 }
@@ -54,7 +53,6 @@ func (s *Site) policyPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// policyForm is POST /policy.
 func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
 	hold, err := hold(f["for"])
 	if err != nil {

@@ -176,8 +176,7 @@ func (s *Site) newRecovery(c echo.Context, session *web.Session, _ web.Form) (st
 	return "Here are your recovery codes. All earlier ones are invalid.", codes, err
 }
 
-// endSession is POST /security/sessions/end. It requires no recent sign-in, because it is urgent when an attacker has
-// the session.
+// endSession is POST /security/sessions/end. Being urgent, it requires no recent sign-in.
 func (s *Site) endSession(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "id")
 	if err != nil {
@@ -195,7 +194,6 @@ func (s *Site) endSession(c echo.Context, session *web.Session) error {
 	return s.say(c, session, notice)
 }
 
-// endOthers is POST /security/sessions/others.
 func (s *Site) endOthers(c echo.Context, session *web.Session) error {
 	if _, err := readForm(c, session); err != nil {
 		return err

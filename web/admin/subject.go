@@ -46,8 +46,7 @@ type because struct {
 	Reason string `json:"reason"`
 }
 
-// unlock is POST /api/unlock. With known_clients it also removes the account's known clients, at the IP address if one
-// is given.
+// unlock is POST /api/unlock. With known_clients it also removes known clients (at an IP address).
 func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
@@ -109,7 +108,6 @@ func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from, q.Reason)
 }
 
-// unlockForm is POST /unlock.
 func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	if f["network"] != "" {
 		return pages.Notice{Text: "Failure counters reset: network", Subject: f["network"]}, unlockNetwork(ctx, to, who, f["network"], f["reason"])
@@ -134,7 +132,6 @@ func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, 
 	return n, to.Unlock(ctx, who, account, from, f["reason"])
 }
 
-// forgetForm is POST /forget.
 func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	account, from, err := subjectOf(f)
 	if err != nil {

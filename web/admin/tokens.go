@@ -45,15 +45,13 @@ func scopeFor(method, path string) (needs tokens.Scope) {
 	return needs
 }
 
-// bearer returns the token in the Authorization header. Tokens in URLs are not accepted, because they end up in logs
-// and histories.
+// bearer returns the token in the Authorization header. URLs end up in logs and histories, so they carry none.
 func bearer(r *http.Request) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
-// byToken admits a program whose token has the required scope. CSRF is impossible, because browsers do not send the
-// header by themselves.
+// byToken admits a token with the required scope. Browsers do not send the header by themselves (CSRF).
 func (a *API) byToken(c echo.Context, text string) error {
 	token, ok, err := a.Control.TokenOf(c.Request().Context(), text)
 	if err != nil {
@@ -105,14 +103,12 @@ func needs(c echo.Context, scope tokens.Scope) error {
 	return notBy(*c.Get(grantKey).(grant).token, "this requires the scope "+string(scope))
 }
 
-// ofRealm are the paths that concern one realm. All others are closed to a token of one realm; a new path has to be
-// added here.
+// ofRealm are the paths about one realm. All others, and new paths, are closed to a token of one realm.
 var ofRealm = []string{
 	"/api/overview", "/api/status", "/api/series", "/api/mode", "/api/explain", "/api/lookup", "/api/unlock", "/api/forget", "/api/users", "/api/audit", "/api/attacks", "/api/policy", "/api/attacks",
 }
 
-// confine restricts a token to its realm. It sets the realm in the request, so that no path uses the default or all
-// realms.
+// confine restricts a token to its realm, which it sets in the request instead of the default or all realms.
 func confine(c echo.Context, t tokens.Token) error {
 	if !t.Confined {
 		return nil
@@ -199,7 +195,6 @@ func (a *API) addToken(c echo.Context, q tokenQuestion) (any, error) {
 	return nil, c.JSON(http.StatusCreated, made)
 }
 
-// revokeToken is DELETE /api/tokens?name=&reason=.
 func (a *API) revokeToken(c echo.Context) (any, error) {
 	return done, a.of(c).RevokeToken(c.Request().Context(), sender(c), c.QueryParam("name"), c.QueryParam("reason"))
 }

@@ -14,8 +14,7 @@ import (
 // usersPage is the default number of accounts in an answer.
 const usersPage = 200
 
-// users is GET /api/users?find=&sort=&after=&limit=. "next" is the value of after for the following page, if there is
-// one.
+// users is GET /api/users?find=&sort=&after=&limit=. "next" is the after of the following page.
 func (a *API) users(c echo.Context) (any, error) {
 	limit, err := number(c, "limit", usersPage)
 	if err != nil {
@@ -40,7 +39,6 @@ type addQuestion struct {
 	because
 }
 
-// addUser is POST /api/users.
 func (a *API) addUser(c echo.Context, q addQuestion) (any, error) {
 	if q.Role == accounts.Admin {
 		if err := mayChangeWhoSignsIn(c); err != nil {
@@ -121,7 +119,6 @@ func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 	return done, change(c.Request().Context(), sender(c), q.Username, q.Reason)
 }
 
-// deleteUser is DELETE /api/users?username=&reason=.
 func (a *API) deleteUser(c echo.Context) (any, error) {
 	name := c.QueryParam("username")
 	if err := a.mayChange(c, name); err != nil {
@@ -146,8 +143,7 @@ type passQuestion struct {
 	because
 }
 
-// issuePass is POST /api/users/create-code. Only this response has the verification code. "for" is a duration such as
-// 2h, one hour by default.
+// issuePass is POST /api/users/create-code. Only this response has the code; "for" is one hour by default.
 func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err
