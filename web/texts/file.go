@@ -128,8 +128,7 @@ func iterate(m ast.MapNode) *ast.MapNodeIter {
 	return m.MapRange()
 }
 
-// text reads one text. It must have the placeholders of the English one, except that a plural form may spell out its
-// number.
+// text reads one text. It has the placeholders of the English one; a plural form may spell out its number.
 func (r *reader) text(key, form string, value ast.Node) text {
 	s, ok := scalar(value)
 	switch {

@@ -41,8 +41,7 @@ func (l *Language) Direction() string {
 // Has reports whether the key exists.
 func (l *Language) Has(key string) bool { return l.texts[key] != nil }
 
-// Say returns a text, with values for its placeholders: name, value, name, value. For an unknown key it returns the
-// key.
+// Say returns a text with values for its placeholders: name, value, name, value; for an unknown key the key.
 func (l *Language) Say(key string, values ...string) string {
 	all, ok := l.texts[key]
 	if !ok {
