@@ -94,8 +94,7 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	return p, nil
 }
 
-// failing returns the accounts with wrong passwords, one more than a page. From other account sources only the names
-// are known, which need not exist.
+// failing returns the accounts with wrong passwords, one more than a page. Other account sources give only names.
 func (c *Control) failing(ctx context.Context, q AccountsQuery, p *Accounts) ([]accounts.Account, error) {
 	begin := 0
 	if q.After != "" {
@@ -152,7 +151,6 @@ func (c *Control) thoseOf(ctx context.Context, all []audit.Failing, here bool, m
 	return found[:min(most, len(found))], nil
 }
 
-// listed adds the activity of an account.
 func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccount, err error) {
 	l = ListedAccount{Account: a, State: NotKnown}
 	if a.ID != "" {

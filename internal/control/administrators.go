@@ -55,8 +55,8 @@ func (c *Control) Administrators(ctx context.Context) (all []Administrator, err 
 	return all, nil
 }
 
-// Held returns the scope that a token needs, besides that of the operation, to change an account: setting a user's
-// password gives all the user's rights. It is empty for an account without power and for an unknown one.
+// Held returns the scope that a token needs, in addition to the operation's, to change an account. Setting a user's
+// password gives all their rights. It is empty for an account without power and for an unknown one.
 func (c *Control) Held(ctx context.Context, name string) (tokens.Scope, error) {
 	account, err := c.config.Accounts.Get(ctx, name)
 	switch {

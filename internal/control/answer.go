@@ -9,8 +9,7 @@ import (
 	"authguard/trusted"
 )
 
-// answer fills in Said and Next. It considers first what stops every attempt, then what stops the next one, then the
-// last attempt.
+// answer fills in Said and Next: what stops every attempt comes first, then the next one, then the last.
 func (l *LookUp) answer() {
 	e := &l.Explanation
 	switch {
@@ -33,7 +32,6 @@ func (l *LookUp) say(said, next string, args ...any) {
 	l.Said, l.Next = fmt.Sprintf(said, args...), next
 }
 
-// absent answers for an account that no password opens.
 func (l *LookUp) absent() bool {
 	here := l.Account.Kept == ours
 	switch l.Account.State {
@@ -111,7 +109,6 @@ func (l *LookUp) refusedByAddress() bool {
 	return ok && (line.Subject == guard.OnAddress || line.Subject == guard.OnNetwork)
 }
 
-// whose describes where the failures came from.
 func (l *LookUp) whose() string {
 	line, _ := l.full()
 	switch line.Subject {
@@ -127,7 +124,6 @@ func (l *LookUp) whose() string {
 	return "on the whole site"
 }
 
-// until describes how long a block lasts.
 func (l *LookUp) until() string {
 	if wait := l.Explanation.Decision.RetryAfter; wait > 0 {
 		return "for another " + guard.Spell(wait)
@@ -164,7 +160,6 @@ func (l *LookUp) open() {
 	}
 }
 
-// last returns the newest attempt.
 func (l *LookUp) last() (Event, bool) {
 	for _, e := range l.Recent {
 		if e.Kind == audit.KindAttempt {

@@ -55,8 +55,7 @@ type AuditPage struct {
 	Searched time.Time `json:"searched_back_to,omitzero"`
 }
 
-// Audit returns a page of the audit log, of the realm or of all. Errors are ErrAsked for an invalid query, and
-// guard.ErrAccountName.
+// Audit returns a page of the audit log, of the realm or of all. Errors are ErrAsked and guard.ErrAccountName.
 func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPage, err error) {
 	p.Rows = []Event{}
 	f, err := c.auditFilter(q, all)
@@ -71,8 +70,7 @@ func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPag
 	return p, err
 }
 
-// ExportAudit calls row for every matching row in the requested order, until row fails. The audit log records the
-// export.
+// ExportAudit calls row for every matching row in order, until row fails. The audit log records the export.
 func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQuery, all bool, row func(Event) error) error {
 	f, err := c.auditFilter(q, all)
 	if err != nil {

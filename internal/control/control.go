@@ -40,12 +40,10 @@ var (
 
 // Config is what a Control works on. All but Realm, Administration, Warn, Now and Log are required.
 type Config struct {
-	// Realm is the realm; default guard.DefaultRealm. Lists, Listings, Tokens, Audit, Tops and Changes are shared by all
-	// realms.
+	// Realm is the realm; default guard.DefaultRealm. Lists, Listings, Tokens, Audit, Tops and Changes are shared.
 	Realm string
 	Guard *guard.Guard
-	// Administration is the guard of the admin console, with its own counters and accounts; nil if administrators sign in
-	// at another realm.
+	// Administration is the admin console's guard with its own counters and accounts; nil if another realm has it.
 	Administration *guard.Guard
 	// Others returns further guards of the realm with their own counters; resets apply to them too. It may be nil.
 	Others func() []*guard.Guard
@@ -67,22 +65,18 @@ type Config struct {
 	// DirectoryOf returns the directory in which a canonical name signs in: the Administration's, or empty. The error is
 	// accounts.ErrUnknown if there is none.
 	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
-	// Elsewhere is the account source of users, such as "query", if that is not Accounts. Then only administrators can be
-	// added.
+	// Elsewhere is the users' account source, such as "query", if not Accounts. Only administrators can be added then.
 	Elsewhere string
 	// Source looks users up if Elsewhere is set.
 	Source accounts.Source
-	// App reports whether an app manages the accounts and checks their passwords, behind the proxy or with the decision
-	// API; nil if none does.
+	// App reports whether an app behind the proxy or decision API manages the accounts; nil if none does.
 	App func(ctx context.Context) (bool, error)
 	// Tops is also a sink of the event bus.
 	Tops *Tops
-	// Overrides are the policy's overrides. Ledger, also a sink of the event bus, counts the policy's effects. Both are of
-	// all realms.
+	// Overrides are those of the policy. Ledger, also a sink of the event bus, counts its effects. Both: all realms.
 	Overrides *policy.Table
 	Ledger    *policy.Ledger
-	// Written returns the configured policy, and Enact applies it with overrides. If nil, both use the current settings of
-	// Guard and Mode.
+	// Written returns the configured policy, Enact applies it with overrides. Nil: those of Guard and Mode.
 	Written func() policy.Written
 	Enact   func(overrides []policy.Override) error
 	// Nodes is set if other nodes serve the same site.
@@ -102,8 +96,7 @@ type Config struct {
 // A Control manages one realm of a running server. It is safe for concurrent use.
 type Control struct {
 	config Config
-	// reading serializes reloads of the lists, so that an older version never replaces a newer one. All realms' Controls
-	// share it.
+	// reading serializes reloads of the lists for all realms, so that an older version never replaces a newer one.
 	reading *sync.Mutex
 	closed  func()
 	told    listsTold
@@ -113,8 +106,7 @@ type Control struct {
 	seen   Overview // by Glance
 }
 
-// New returns the Control of the first realm. Read the lists (Follow) before the first attempt: without its blocklist a
-// server admits blocked clients.
+// New returns the Control of the first realm. Poll Changes before the first attempt, which needs the blocklist.
 func New(c Config) (*Control, error) {
 	control, err := newControl(c, new(sync.Mutex))
 	if err == nil {

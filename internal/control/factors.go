@@ -19,8 +19,7 @@ func (c *Control) Factors(ctx context.Context, who accounts.Login) (factors.Kept
 // issuer is the name in a TOTP app.
 const issuer = "authguard"
 
-// EnrolTOTP starts the setup of a TOTP app. Nothing changes before ConfirmTOTP. Errors are those of
-// factors.Table.Enrol.
+// EnrolTOTP starts the setup of a TOTP app, until ConfirmTOTP. Errors are those of factors.Table.Enrol.
 func (c *Control) EnrolTOTP(ctx context.Context, who accounts.Login) (factors.Enrolment, error) {
 	return c.config.Factors.Enrol(ctx, who.ID, issuer, who.Account)
 }

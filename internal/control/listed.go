@@ -19,8 +19,7 @@ import (
 
 // A ListQuery selects entries of the lists.
 type ListQuery struct {
-	// Find is an IP address, which matches the entries that cover it; a range, which matches overlapping ones; or part of
-	// a note or name.
+	// Find is an IP address (entries that cover it), a range (overlapping entries), or part of a note or name.
 	Find    string
 	Verdict lists.Verdict // empty: both
 	Soon    bool          // only entries that expire within a day
@@ -31,8 +30,7 @@ type Listed struct {
 	// Entries are newest first. For an IP address they are the most specific first, which decides.
 	Entries []lists.Entry `json:"lists"`
 	Named   []NamedList   `json:"named"`
-	// Address is Find if that is an IP address, and Found the IP lists that contain it; the first decides if no entry
-	// does.
+	// Address is Find as an IP address, and Found its IP lists; the first decides if no entry does.
 	Address netip.Addr `json:"address,omitzero"`
 	Found   []string   `json:"found,omitempty"`
 	// Total counts all entries, Allowed those of the allowlist, Soon those that expire within a day.
@@ -83,7 +81,6 @@ func (c *Control) Listed(ctx context.Context, q ListQuery) (l Listed, err error)
 	return l, err
 }
 
-// matching returns the filter for a text.
 func matching(find string, address netip.Addr) func(lists.Entry) bool {
 	if address.IsValid() {
 		return func(e lists.Entry) bool { return e.Prefix.Contains(address) }
@@ -97,7 +94,6 @@ func matching(find string, address netip.Addr) func(lists.Entry) bool {
 	}
 }
 
-// named returns the realm's IP lists from files.
 func (c *Control) named(ctx context.Context, now time.Time) ([]NamedList, error) {
 	all := []NamedList{}
 	policy := c.config.Guard.Policy().Lists
@@ -146,7 +142,6 @@ type listsTold struct {
 	saved map[string]lists.Hits
 }
 
-// saveHitsEvery is the interval between writes of matches.
 const saveHitsEvery = time.Minute
 
 // RunLists saves the matches of the IP lists until ctx ends, and once more then.

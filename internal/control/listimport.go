@@ -43,7 +43,6 @@ type ListPlan struct {
 // Ranges returns how many entries are added or replaced.
 func (p *ListPlan) Ranges() int { return p.New + p.Replaced }
 
-// shownLines limits the lines of each kind in a ListPlan.
 const shownLines = 100
 
 // PlanLists previews an import and changes nothing.
@@ -82,7 +81,6 @@ func (c *Control) PlanLists(ctx context.Context, q ListImport) (*ListPlan, error
 	return p, nil
 }
 
-// listed are the existing entries by range.
 type listed struct{ all bart.Table[lists.Entry] }
 
 func newListed(entries []lists.Entry) *listed {
@@ -93,7 +91,6 @@ func newListed(entries []lists.Entry) *listed {
 	return l
 }
 
-// doubts returns warnings about a range.
 func (c *Control) doubts(known *listed, r lists.Request, from netip.Addr) string {
 	var all []string
 	add := func(text string, args ...any) { all = append(all, fmt.Sprintf(text, args...)) }
@@ -160,7 +157,6 @@ func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*L
 	return p, recorded
 }
 
-// badLines describes the first invalid lines.
 func badLines(p *ListPlan) string {
 	var all []string
 	for _, one := range p.Problems[:min(len(p.Problems), 5)] {

@@ -95,9 +95,8 @@ type Edge struct {
 // refusedShown limits the most active IP addresses of the last hour that are checked for a block.
 const refusedShown = 1000
 
-// Edge returns the ranges of the lists. With refused it adds IP addresses whose own or network limits block every
-// unknown client, among the 1000 most active of the last hour on this node. An IP address with a successful login is
-// not added.
+// Edge returns the ranges of the lists. With refused it adds IP addresses where limits block every unknown client,
+// among this node's 1000 most active of the last hour. An IP address with a successful login is not added.
 func (c *Control) Edge(ctx context.Context, verdict guard.Verdict, refused, everybody bool) (e Edge, err error) {
 	e = Edge{Now: c.config.Now(), Ranges: []edge.Range{}, Everybody: []netip.Prefix{}}
 	entries, err := c.Listings(ctx)
@@ -123,7 +122,6 @@ func (c *Control) Edge(ctx context.Context, verdict guard.Verdict, refused, ever
 	return e, nil
 }
 
-// leftOut reports whether to leave out a range that contains every IP address, and notes it.
 func (e *Edge) leftOut(p netip.Prefix, asked bool) bool {
 	if !asked || p.Bits() > 0 {
 		return false
@@ -149,7 +147,6 @@ func (c *Control) refused(ctx context.Context, now time.Time) (all []guard.Listi
 	return all, nil
 }
 
-// reloadLists loads the guard's lists from the database.
 func (c *Control) reloadLists(ctx context.Context) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()

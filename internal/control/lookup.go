@@ -32,8 +32,7 @@ type LookUp struct {
 	// and the audit log no longer has their IP addresses.
 	Places  []KnownPlace `json:"known_clients"`
 	Unnamed int          `json:"unnamed_known_clients"`
-	// Devices are the IP addresses of sign-ins with a device cookie, newest first. The cookies themselves exist only in
-	// the browsers.
+	// Devices are the IP addresses of sign-ins with a device cookie, newest first. Only browsers have the cookies.
 	Devices []Use `json:"devices"`
 	// Forgotten is when the known clients were last removed; older device cookies are void.
 	Forgotten time.Time `json:"forgotten,omitzero"`
@@ -46,8 +45,7 @@ type LookUp struct {
 // A KnownPlace is an IP address from which an account has signed in.
 type KnownPlace struct {
 	Address netip.Addr `json:"address"`
-	// Spent is set after too many wrong passwords from there, Shared if many accounts use the IP address. Neither is a
-	// known client.
+	// Spent: too many wrong passwords came from there. Shared: many accounts use it. Neither is a known client.
 	Spent  bool      `json:"spent,omitempty"`
 	Shared bool      `json:"shared,omitempty"`
 	First  time.Time `json:"first"`
@@ -71,14 +69,12 @@ type Event struct {
 	Identity string `json:"fingerprint,omitempty"`
 }
 
-// recentRows is how many events a look-up has.
 const recentRows = 30
 
 // aDay is the period for which an account's failures are shown.
 const aDay = 24 * time.Hour
 
-// LookUp returns all information about an account, an IP address or both. It changes nothing. Errors are those of
-// Explain.
+// LookUp returns all information about an account or IP address. It changes nothing. Errors are those of Explain.
 func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr) (*LookUp, error) {
 	e, directory, err := c.explain(ctx, account, address)
 	if err != nil {
@@ -119,15 +115,13 @@ type NetworkLookUp struct {
 	// Counted is the network that counts the range's failures; invalid if the range is larger than one network.
 	Counted netip.Prefix `json:"counted,omitzero"`
 	Lines   []string     `json:"limits"` // the state of its limits, in words
-	// Entries are the overlapping list entries, widest first. More counts those left out, and Exactly is set if one has
-	// this range.
+	// Entries are the overlapping list entries, widest first; More counts those left out. Exactly: one has this range.
 	Entries []lists.Entry `json:"lists"`
 	More    int           `json:"more_lists,omitempty"`
 	Exactly bool          `json:"listed"`
 	Recent  []Event       `json:"recent"`
 }
 
-// shownListed limits the list entries in a look-up of a range.
 const shownListed = 20
 
 // LookUpNetwork returns all information about a range. It changes nothing.
@@ -176,7 +170,6 @@ func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*Net
 	return n, err
 }
 
-// answer fills in Said and Next.
 func (n *NetworkLookUp) answer(decides *lists.Entry, full *guard.Line) {
 	switch {
 	case decides != nil && decides.Verdict == lists.Block:
@@ -194,7 +187,6 @@ func (n *NetworkLookUp) answer(decides *lists.Entry, full *guard.Line) {
 	}
 }
 
-// smaller returns the first network of a range by which failures are counted.
 func smaller(p netip.Prefix) netip.Prefix {
 	_, counted := events.PrefixesOf(p.Addr())
 	return counted
@@ -303,7 +295,6 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, 
 	return c.Unlist(ctx, who, e.Prefix, why)
 }
 
-// eventOf puts a row into words.
 func eventOf(row audit.Row) Event {
 	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{

@@ -18,8 +18,7 @@ import (
 	"authguard/internal/passwords"
 )
 
-// Metrics are the Prometheus metrics: a sink of the event bus, and gauges that are read on each scrape. No label
-// contains user input.
+// Metrics are the Prometheus metrics, a sink of the event bus with gauges. No label contains user input.
 type Metrics struct {
 	*Timings
 	registry *prometheus.Registry
@@ -222,7 +221,6 @@ func (m *Metrics) Handle(batch []guard.Event) {
 	}
 }
 
-// watched reports whether a monitored limit would have acted.
 func watched(e *guard.Event) bool {
 	return slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool { return r.Monitored })
 }

@@ -13,7 +13,6 @@ import (
 	"authguard/internal/events"
 )
 
-// topRows is how many rows of each kind an overview has.
 const topRows = 10
 
 // listsStale is the age of the lists in memory that causes a warning.
@@ -55,8 +54,7 @@ type Subject struct {
 	Wait time.Duration `json:"-"` // for delay
 }
 
-// A Warning is a problem to fix. Code is stable. Text says what it means and what to do; Setting is a configuration
-// line that helps, if there is one.
+// A Warning is a problem to fix. Code is stable. Setting, if not empty, is a configuration line that helps.
 type Warning struct {
 	Code    string `json:"code"`
 	Title   string `json:"title"`
@@ -95,15 +93,14 @@ func (c *Control) Overview(ctx context.Context) Overview {
 	return o
 }
 
-// botnet reports whether failed attempts come from more IP addresses than usual users of the site: a quarter of an
-// hour's attempts, or ten times the threshold of a minute. A few loud IP addresses do not hide a botnet.
+// botnet reports whether many IP addresses with few attempts each exceed the threshold and make a quarter of the hour's
+// attempts, or ten thresholds. A few loud IP addresses do not hide a botnet.
 func botnet(c Crowd, s captchamode.State) bool {
 	left, attack := float64(c.ByAddress.Left), max(s.Threshold, 1)
 	return c.ByAddress.Scattered && (s.On || s.Level != captchamode.Calm) && left > attack && (4*c.ByAddress.Left >= c.Attempts || left >= 10*attack)
 }
 
-// glanceAge is how old an overview from Glance can be. It bounds the reads of the counters, however many pages are
-// live.
+// glanceAge bounds how old an overview from Glance is, and the counters' reads with many live pages.
 const glanceAge = time.Second
 
 // Look returns Overview and Series.

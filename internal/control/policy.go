@@ -40,8 +40,7 @@ type said struct {
 // A Policy is the limits in force, their overrides and effects. Its JSON is the answer of GET /api/policy.
 type Policy struct {
 	Now time.Time `json:"now"`
-	// Enforce is whether the policy as a whole is enforced, and Written the configured value. The limits of one subject
-	// can differ.
+	// Enforce is whether the policy as a whole is enforced, Written the configured value. One subject's limits can differ.
 	Enforce   bool              `json:"enforce"`
 	Written   bool              `json:"enforce_in_configuration"`
 	Overrides []policy.Override `json:"words"`
@@ -130,7 +129,6 @@ func (r *Rung) take(day map[policy.Rung]policy.Met, ladder string) {
 	delete(day, key)
 }
 
-// key is the limit's text in the ledger.
 func (r *Rung) key() string {
 	if r.Failures == 0 && r.Window == 0 && r.Code == "" {
 		return ""
@@ -414,7 +412,6 @@ func (c *Control) policyWarning() []Warning {
 	}}
 }
 
-// saidOf names who switched to monitoring, an administrator or the configuration.
 func saidOf(overrides []policy.Override) string {
 	for _, w := range overrides {
 		if !w.Enforce {

@@ -21,7 +21,6 @@ type Counts struct {
 	Known    int `json:"known"`   // admitted as known clients
 }
 
-// countsOf returns the counts of one event.
 func countsOf(e *guard.Event, ending events.Ending) Counts {
 	c := Counts{Attempts: 1}
 	switch ending {
@@ -112,8 +111,7 @@ func newRing[T any](each time.Duration, n int) ring[T] {
 	return ring[T]{each: int64(each / time.Second), n: int64(n)}
 }
 
-// at returns the interval of t, reset with fresh if its slot held an older one. A late event whose interval is gone
-// counts in the newer one.
+// at returns the interval of t, new from fresh if needed. A late event counts in the interval that took its slot.
 func (r *ring[T]) at(t time.Time, fresh func() T) *T {
 	if r.slots == nil {
 		r.slots = make([]slot[T], r.n)

@@ -84,7 +84,6 @@ func stateOf(a accounts.Account) string {
 	return Active
 }
 
-// note explains an unusual standing; empty for a usual one.
 func (s Standing) note() string {
 	switch {
 	case s.State == MustChange && s.NeedsCode:

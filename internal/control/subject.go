@@ -61,7 +61,6 @@ func worse(e, than *guard.Explanation) bool {
 	return known(e)
 }
 
-// known reports whether the account has a known client or a failure.
 func known(e *guard.Explanation) bool {
 	return e.Status != trusted.Stranger || slices.ContainsFunc(e.Lines, func(l guard.Line) bool {
 		return l.Used > 0 && (l.Subject == guard.OnAccount || l.Subject == guard.OnPair)
@@ -81,8 +80,7 @@ func beside(e *guard.Explanation, at string) (notes []string) {
 	return notes
 }
 
-// Unknown returns a note if no account has this name, probably a typo. It is empty without a name and for accounts that
-// only an app knows.
+// Unknown returns a note if no account has this name. It is empty for no name, and for accounts only an app knows.
 func (c *Control) Unknown(ctx context.Context, account string) (note string, err error) {
 	if account == "" {
 		return "", nil
@@ -166,7 +164,6 @@ func each(guards []*guard.Guard, do func(*guard.Guard) error) (err error) {
 	return err
 }
 
-// guards returns all guards of the realm.
 func (c *Control) guards() []*guard.Guard {
 	return append(c.guardsOf(""), c.guardsOf(adminDirectory)...)
 }
@@ -191,8 +188,7 @@ func (c *Control) guardOf(directory string) *guard.Guard {
 	return append(c.guardsOf(directory), c.config.Guard)[0]
 }
 
-// Canonical returns the normalized account name, and the user name for an email address. The error is
-// guard.ErrAccountName.
+// Canonical returns the normalized user name, also for an email address. The error is guard.ErrAccountName.
 func (c *Control) Canonical(account string) (string, error) {
 	name, err := c.config.Guard.Normalise(account)
 	if err != nil {
@@ -201,7 +197,6 @@ func (c *Control) Canonical(account string) (string, error) {
 	return c.config.Accounts.Canonical(name), nil
 }
 
-// actionOn returns the audit action, under the account if there is one.
 func actionOn(who, what, account string, address netip.Addr, why string) audit.Action {
 	a := audit.Action{Who: who, What: what, Subject: account, Why: why}
 	switch {

@@ -68,9 +68,8 @@ func spreadOf(attempts, names int, busiest []Top) Spread {
 	return s
 }
 
-// Tops are statistics of each realm's events in the last hour and day, in bounded memory: a Series (0.4 MiB), and the
-// most active IP addresses, networks, accounts and reasons. An IPv6 /64 is one address, as in the guard. The zero Tops
-// are empty; safe for concurrent use.
+// Tops are statistics of each realm's last hour and day in bounded memory: a Series (0.4 MiB), and the most frequent
+// subjects and reasons. An IPv6 /64 is one address, as in the guard. The zero Tops are empty; safe for concurrent use.
 type Tops struct {
 	mu     sync.Mutex
 	realms map[string]*realmTops
@@ -204,7 +203,6 @@ func (t *Tops) Crowd(realm string, now time.Time) (c Crowd) {
 	return c
 }
 
-// different returns the number of distinct names in the last hour.
 func (of *realmTops) different(each *ring[*tops.Distinct], now time.Time) int {
 	all := of.everybody.Fresh()
 	each.newest(now, crowds, func(_ time.Time, d **tops.Distinct) {

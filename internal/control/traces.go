@@ -98,7 +98,6 @@ func answered(ctx context.Context, method, route string, status int) {
 	}
 }
 
-// step records a span for an operation that has just ended, within the request's.
 func step(ctx context.Context, name string, took time.Duration) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

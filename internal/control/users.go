@@ -135,8 +135,7 @@ func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
 	return c.changed(ctx, a)
 }
 
-// SetGroups replaces an account's groups; its sessions stay, and why may be empty. Errors are those of
-// accounts.Table.SetGroups.
+// SetGroups replaces an account's groups, not its sessions. Errors are those of accounts.Table.SetGroups.
 func (c *Control) SetGroups(ctx context.Context, who, name string, groups []string, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -203,8 +202,7 @@ func (c *Control) changed(ctx context.Context, a audit.Action) error {
 	return errors.Join(c.end(ctx, a.Subject), c.record(ctx, a))
 }
 
-// end is changed without the audit log. With another account source, an account in authguard's own table is an
-// administrator's.
+// end is changed without the audit log. With another account source, only administrators are in our table.
 func (c *Control) end(ctx context.Context, name string) error {
 	if c.config.Elsewhere != "" {
 		return c.endApart(ctx, adminDirectory, name)
@@ -274,7 +272,6 @@ func (c *Control) PassIssued(ctx context.Context, who, account string, expires t
 	return c.record(ctx, audit.Action{Who: who, What: "user-create-code", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339), Why: why})
 }
 
-// elsewhere is the error for an account that authguard's own table cannot sign in.
 func (c *Control) elsewhere() error {
 	return fmt.Errorf("%w: accounts.source is %s, so users are looked up there and not in authguard's own table; "+
 		"add the account there. Only administrators can be added here, with authguard admin add", ErrAsked, c.config.Elsewhere)
