@@ -13,7 +13,6 @@ import (
 	"authguard/internal/events"
 )
 
-// A target is one channel's parsed address.
 type target struct {
 	raw    string // without the fragment
 	url    *url.URL
@@ -124,11 +123,10 @@ func optionsOf(u *url.URL) (o options, err error) {
 
 var kindPattern = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
-// several are the parameters with recipients. Each recipient becomes a channel: otherwise, while one is rejected, every
-// retry would go to all.
+// several are the parameters with recipients. Each becomes a channel: one rejected recipient must not repeat the
+// others.
 var several = map[string][]string{"smtp": {"to", "toaddresses"}, "smtps": {"to", "toaddresses"}, "telegram": {"chats", "channels"}}
 
-// expand splits an address with several recipients into one for each.
 func expand(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || several[u.Scheme] == nil {
@@ -161,8 +159,7 @@ var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
 // hostIsPublic are the kinds whose host is a server's name. For others, such as discord, it is part of the key.
 var hostIsPublic = []string{"smtp", "smtps", "generic", "webhook", "ntfy"}
 
-// redact returns an error's text on one line without secret parts of the address, because libraries put whole addresses
-// into errors.
+// redact removes secret parts of the address from an error: libraries put whole addresses into errors.
 func (t *target) redact(err error) string {
 	text := anyURL.ReplaceAllString(err.Error(), "(address)")
 	for _, secret := range t.secrets() {
@@ -171,8 +168,7 @@ func (t *target) redact(err error) string {
 	return events.EscapeLines(strings.ReplaceAll(text, "\n", "; "), 1, 300)
 }
 
-// secrets returns the secret parts of the address, longest first, raw and decoded. It skips very short ones: replacing
-// single letters hides nothing.
+// secrets returns the secret parts of the address, longest first, raw and decoded. It skips very short ones.
 func (t *target) secrets() []string {
 	parts := []string{t.raw, t.secret, strings.TrimPrefix(t.secret, "whsec_"), t.url.Path, t.url.RawQuery, t.url.Opaque}
 	parts = append(parts, strings.Split(t.url.Path, "/")...)

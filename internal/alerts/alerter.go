@@ -1,5 +1,5 @@
-// Package alerts notifies administrators of the few events that matter (rule R24): CAPTCHA mode turns on or off, an
-// attack starts or ends, an account is attacked, a login succeeds after many wrong passwords.
+// Package alerts notifies administrators of the few events that matter (rule R24), such as CAPTCHA mode, attacks on the
+// site or an account, and a login after many wrong passwords.
 //
 // [Alerter] finds these events on the event bus, logs each at once and puts it into an outbox in the database. Every
 // channel delivers it from there at least once: email, chat, ntfy or a signed webhook. Channels are independent. Each
@@ -32,13 +32,11 @@ import (
 	"authguard/internal/events"
 )
 
-// Config says whom to notify and how often.
+// Config is the channels and how often they notify.
 type Config struct {
-	// To are the channels' addresses, see docs/alerts.md. They contain secrets and are never printed. Empty: alerts go to
-	// the log only.
+	// To are the channels' addresses (docs/alerts.md), secret and never printed. Empty: alerts go to the log only.
 	To []string
-	// Bundle is how long the first alert of a message waits for others; 0 does not wait. CAPTCHA mode turning on never
-	// waits.
+	// Bundle is how long a message waits for further alerts; 0 does not wait, nor does CAPTCHA mode turning on.
 	Bundle time.Duration
 	// PerHour is the maximum number of messages per channel and hour; at least 1.
 	PerHour int
@@ -46,8 +44,7 @@ type Config struct {
 	Quiet Quiet
 	// Private are the private networks that webhooks may reach.
 	Private []netip.Prefix
-	// FailureRatio is the number of failed logins per success below which no alert is raised, whatever the baseline; 0
-	// disables the alert.
+	// FailureRatio is the least number of failed logins per success for an alert; 0 disables the alert.
 	FailureRatio float64
 	// Attack returns the ID of the running attack on a whole realm; empty for none. Nil if attacks are not recorded.
 	Attack func(realm string) (id string)
@@ -65,8 +62,7 @@ type Store struct {
 	Now   func() time.Time // default time.Now
 }
 
-// An Alerter turns events into alerts. Create it with [New]. Its methods are safe for concurrent use; only Run, Test
-// and Recent block.
+// An Alerter turns events into alerts. It is safe for concurrent use; only Run, Test and Recent block.
 type Alerter struct {
 	logger  *slog.Logger
 	store   Store
@@ -109,8 +105,7 @@ func newAlerter(cfg Config, store Store, logger *slog.Logger, dial func(target, 
 func (a *Alerter) now() time.Time { return a.store.Now() }
 
 // Reconfigure applies a configuration as a whole or, with an error, not at all. Remaining channels keep their backlog
-// and hourly count. New channels inherit the backlog of a removed one, because a changed address is often a corrected
-// one.
+// and hourly count. New channels inherit a removed one's backlog, since a new address is often a corrected one.
 func (a *Alerter) Reconfigure(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,8 +155,7 @@ func (a *Alerter) idOf(t target) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// Run sends until ctx ends, starting with the backlog. Then each channel tries once more for a few seconds. Stop the
-// bus first.
+// Run sends until ctx ends, starting with the backlog, and then each channel once more. Stop the bus first.
 func (a *Alerter) Run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -246,7 +240,6 @@ func (a *Alerter) kept(realm string) string {
 	return fmt.Sprintf("Possibly compromised accounts: %s%s (or authguard attack show %s%s)\n", a.config.URL, at, id, flag)
 }
 
-// inRealm adds the realm to a page's path.
 func inRealm(path, realm string) string {
 	name := events.RealmName(cmp.Or(realm, guard.DefaultRealm))
 	if name == "" {
@@ -336,8 +329,7 @@ func (a *Alerter) tell(except *channel, one Alert) {
 	}
 }
 
-// channelChanged notifies the other channels that one failed or recovered. Otherwise the readers of the failed channel
-// take its silence for peace.
+// channelChanged notifies the other channels that one failed or recovered. Readers of a failed channel notice nothing.
 func (a *Alerter) channelChanged(of *channel, dead string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,7 @@ const (
 	sendTimeout = 15 * time.Second
 	// lastWords limits sending at the end of the process.
 	lastWords = 5 * time.Second
-	// keepEvery is the interval between writes to the outbox, so a flood costs one transaction a second. Urgent alerts are
-	// written at once.
+	// keepEvery is the interval between writes to the outbox, one transaction a second. Urgent alerts do not wait.
 	keepEvery = time.Second
 	// lookEvery is the interval of checks for messages that another node left. touchEvery refreshes a channel's row;
 	// without that for leftAfter, the channel counts as removed.
@@ -29,8 +28,7 @@ type sender interface {
 }
 
 // A channel sends the alerts of its shelf (its row in the outbox) to one address. Only one node sends at a time. While
-// the outbox is unavailable, this node's alerts wait in bounded memory and are sent from there, so that an alert about
-// the database can go out.
+// the outbox is unavailable, this node sends its alerts from bounded memory: one of them is about the database.
 type channel struct {
 	id     string // in the outbox
 	node   string
@@ -60,7 +58,6 @@ type channel struct {
 	away    error  // why the outbox is unavailable
 }
 
-// configure applies new settings, even while the channel runs.
 func (c *channel) configure(r rules, t target, s sender) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +65,6 @@ func (c *channel) configure(r rules, t target, s sender) {
 	poke(c.wake)
 }
 
-// inherit takes over the backlog of another channel.
 func (c *channel) inherit(from shelf) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +95,7 @@ func poke(wake chan struct{}) {
 	}
 }
 
-// run sends until the channel is closed or ctx ends. Then it tries what is due once more and leaves the rest in the
-// outbox.
+// run sends until the channel is closed or ctx ends, then once more what is due. The rest stays in the outbox.
 func (c *channel) run(ctx context.Context) {
 	defer c.gone()
 	defer c.cancel()
@@ -205,7 +200,6 @@ func (c *channel) change(do func(*shelf)) error {
 	return err
 }
 
-// try sends a message that this node holds.
 func (c *channel) try(open *sealed) {
 	c.mu.Lock()
 	known, to := open.ID == c.done, c.sender // known: delivered, but not recorded

@@ -67,7 +67,6 @@ func reachable(a netip.Addr, private []netip.Prefix) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(reserved, within)
 }
 
-// A call is one request to a channel.
 type call struct {
 	url    string
 	header http.Header

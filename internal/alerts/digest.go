@@ -92,7 +92,6 @@ func (d *digest) split(chosen func(Kind) bool) (out digest) {
 	return out
 }
 
-// copy returns a deep copy.
 func (d *digest) copy() digest {
 	return digest{Kept: slices.Clone(d.Kept), Counted: maps.Clone(d.Counted), Since: d.Since}
 }
@@ -157,7 +156,6 @@ func (d *digest) message(note string) message {
 	return message{title: subject, body: strings.TrimSpace(b.String()) + "\n", what: *d}
 }
 
-// write lists the alerts of one kind and returns their title.
 func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
 	others := func(a Alert) bool { return a.Kind != kind }
 	group, more := slices.DeleteFunc(slices.Clone(d.Kept), others), d.Counted[kind]

@@ -48,7 +48,6 @@ func (h *history) add(a Alert) {
 	h.fresh.add(a)
 }
 
-// run writes until ctx ends, and once more.
 func (h *history) run(ctx context.Context) {
 	background.Save(ctx, historyEvery, h.write, func(err error) {
 		h.log.Error("alerts cannot be saved: they wait in memory, and are in the log", "error", err)

@@ -73,14 +73,12 @@ var titles = map[Kind]string{
 // atOnce reports whether the kind is never grouped.
 func (k Kind) atOnce() bool { return k == ModeOn }
 
-// important reports whether the kind may use the reserved part of the hourly maximum. Important alerts also lose their
-// text last.
+// important kinds may use the reserved part of the hourly maximum, and lose their text last.
 func (k Kind) important() bool {
 	return k == ModeOn || k == ModeOff || k == AttackBegan || k == AttackEnded
 }
 
-// wakes reports whether the kind goes out in quiet hours: an attack, an attacker's or new access, and failures that
-// block all logins.
+// wakes reports whether the kind ignores quiet hours: attacks, new access, and failures that block all logins.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
 		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "database-failed", "database-recovered", "accounts-unavailable", "accounts-recovered", "redis-lost", "redis-recovered", "redis-emptied",

@@ -14,11 +14,9 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// An outbox stores the shelves (backlog and state) of all channels, by an ID that does not reveal the address. Safe for
-// concurrent use.
+// An outbox stores the shelves (backlog and state) of all channels by keyed ID. Safe for concurrent use.
 type outbox interface {
-	// change applies do to a shelf under a lock on all nodes, and stores the result. Despite an error it may have been
-	// stored. do can run twice.
+	// change stores a shelf changed by do, locked on all nodes. After an error it may be stored. do can run twice.
 	change(ctx context.Context, id string, do func(*shelf)) error
 	// look returns a shelf; the zero shelf if there is none.
 	look(ctx context.Context, id string) (shelf, error)

@@ -39,7 +39,6 @@ func sinceMidnight(text string) (time.Duration, error) {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, err
 }
 
-// holds reports whether at is in the quiet hours.
 func (q Quiet) holds(at time.Time) bool {
 	if q.in == nil {
 		return false

@@ -67,7 +67,6 @@ func (r *ratio) count(at time.Time, failed, attack bool) (e edge, is, usual floa
 	return above, r.now(), r.usual
 }
 
-// roll starts a new window if it is time.
 func (r *ratio) roll(at time.Time, attack bool) (e edge) {
 	windows := int(at.Sub(r.began) / ratioWindow)
 	if windows < 1 {

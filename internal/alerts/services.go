@@ -36,7 +36,6 @@ func (r redacting) send(ctx context.Context, m message) error {
 	return nil
 }
 
-// An over is a channel over HTTP; put encodes a message.
 type over struct {
 	client *httpClient
 	put    func(message) (call, error)
@@ -50,7 +49,6 @@ func (o over) send(ctx context.Context, m message) error {
 	return o.client.post(ctx, what)
 }
 
-// putting is a service that takes JSON at one URL.
 func putting(to string, body func(message) any, good func([]byte) error) func(*httpClient) sender {
 	return func(c *httpClient) sender {
 		return over{c, func(m message) (call, error) {
@@ -128,7 +126,6 @@ func (l letters) send(ctx context.Context, m message) error {
 
 var slackToken = regexp.MustCompile(`^(?:hook:)?([A-Z0-9]{9,})[-/,]([A-Z0-9]{9,})[-/,]([A-Za-z0-9]{24,})$`)
 
-// slackMarks escapes Slack's markup.
 var slackMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // slack is slack://hook:A-B-C@webhook, or an incoming webhook of Slack, Mattermost or Rocket.Chat: slack+https://….
@@ -194,8 +191,7 @@ func telegram(t target) (func(*httpClient) sender, error) {
 	}), nil
 }
 
-// teams is the URL of a workflow "When a Teams webhook request is received": teams+https://…. The older connectors no
-// longer work.
+// teams is the URL of a workflow "When a Teams webhook request is received", not of a connector: teams+https://….
 func teams(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {

@@ -11,8 +11,7 @@ import (
 const (
 	firstRetry   = time.Second
 	longestRetry = 5 * time.Minute
-	// lease is how long a node holds a message for one try, longer than sendTimeout. If the node dies, another node takes
-	// over after that.
+	// lease is how long a node holds a message for one try, longer than sendTimeout. Then another node may take over.
 	lease = 45 * time.Second
 	// deadAfter is how many failures in a row notify the other channels; the third comes seconds after the first.
 	deadAfter = 3
@@ -43,8 +42,7 @@ type shelf struct {
 	Delivered int       `json:"delivered,omitempty"` // total alerts
 }
 
-// A sealed is a message with fixed content. Its ID and text stay the same in every try, so that a receiver can detect a
-// duplicate.
+// A sealed is a message with fixed ID and text, so that a receiver can detect a second try as a duplicate.
 type sealed struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
@@ -79,7 +77,6 @@ func (s *shelf) absorb(other shelf) {
 	}
 }
 
-// len returns the number of undelivered alerts.
 func (s *shelf) len() int {
 	n := s.Waiting.len()
 	if s.Open != nil {
@@ -88,7 +85,6 @@ func (s *shelf) len() int {
 	return n
 }
 
-// copy returns a deep copy.
 func (s *shelf) copy() shelf {
 	c := *s
 	c.Waiting, c.Sent = s.Waiting.copy(), slices.Clone(s.Sent)
@@ -142,8 +138,7 @@ func (s *shelf) free(r rules, important bool) time.Time {
 	return s.Sent[len(s.Sent)-room].Add(time.Hour + 1)
 }
 
-// take returns the message that this node has to try now, and holds it until settle; nil if there is none or another
-// node holds it.
+// take returns the message to try now, held until settle; nil for none, or if another node holds it.
 func (s *shelf) take(r rules, now time.Time, node, id string) *sealed {
 	if at := s.next(r, now); at.IsZero() || at.After(now) {
 		return nil
@@ -202,7 +197,6 @@ func (s *shelf) settle(r rules, now time.Time, err error) (tell bool) {
 	return tell
 }
 
-// state returns the channel's public state.
 func (s *shelf) state(r rules, now time.Time) Channel {
 	c := Channel{
 		State: "unused", Waiting: s.len(), Tries: s.Failing, Why: s.Why, Last: s.Last, LastTitle: s.LastTitle, Delivered: s.Delivered,

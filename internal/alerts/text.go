@@ -8,14 +8,13 @@ import (
 	"authguard/internal/events"
 )
 
-// The limits of one alert's text.
 const (
 	maxLines      = 30
 	maxLineLength = 400
 )
 
-// Name quotes user input for a message: one line, no markup of HTML or chat, no disguised link, and no mention of a
-// whole channel ("@everyone", "<!here>"). Ordinary names and email addresses stay unchanged.
+// Name quotes user input on one line for a message. It prevents HTML and chat markup, disguised links, and mentions of
+// a whole channel ("@everyone", "<!here>"). Ordinary names and email addresses stay unchanged.
 func Name(s string) string {
 	text := markup.Replace(events.Escape(s))
 	return `"` + mention.ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, "@", `\x40`) }) + `"`

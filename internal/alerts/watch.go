@@ -23,8 +23,7 @@ const (
 	// just above the threshold raises none.
 	resumedFrom = 20
 	sweepEvery  = time.Minute
-	// tooMany is the key for the accounts beyond maxAccounts. No account has it, because [events.Escape] removes line
-	// breaks.
+	// tooMany is the key for accounts beyond maxAccounts. [events.Escape] leaves no line break in names.
 	tooMany = "\n"
 )
 
@@ -135,8 +134,7 @@ func (w *watcher) clients(e *guard.Event) {
 	}
 }
 
-// refused reports whether a limit of the IP address or network blocked the event or, with watched, a monitored limit
-// would have.
+// refused reports whether a limit of the IP address or network blocked the event or, with watched, would have.
 func refused(e *guard.Event, watched bool) bool {
 	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
 		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Action == guard.Block && r.Monitored == watched
@@ -161,8 +159,7 @@ func (w *watcher) address(e *guard.Event) {
 	}
 }
 
-// failures raises alerts if more logins fail than usual, and when that ends. During an attack it is silent, since the
-// attack has its own alert.
+// failures raises alerts if more logins fail than usual, and when that ends. It is silent during an attack.
 func (w *watcher) failures(e *guard.Event, ending events.Ending) {
 	if e.Repeat || ending != events.Failed && ending != events.Succeeded {
 		return
@@ -373,7 +370,6 @@ func (c crowd) add(name string) {
 	}
 }
 
-// first lists the most active.
 func (c crowd) first(show func(string) string) string {
 	counts := map[string]int{}
 	for name, n := range c.busiest.All() {
