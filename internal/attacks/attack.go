@@ -1,10 +1,9 @@
 // Package attacks records attacks: start, end, strength, shape, and above all the possibly compromised accounts.
 //
-// A [Recorder] is a sink of the event bus. It detects four kinds: an attack on the whole site (while CAPTCHA mode's
-// detector reports one), on one account, from one IP address, and password spraying. Its memory is bounded whatever
-// names attackers invent. It writes every few seconds, off the hot path; a failed database delays nothing and loses no
-// running attack. Attacks belong to the site: several nodes and restarted processes continue the same record in the
-// database.
+// A [Recorder] is a sink of the event bus. It detects four kinds: on the whole site (by CAPTCHA mode's detector), on
+// one account, from one IP address, and password spraying. Its memory is bounded whatever names attackers invent. It
+// writes every few seconds, off the hot path; a failed database delays nothing and loses no running attack. Attacks
+// belong to the site: several nodes and restarted processes continue the same record in the database.
 package attacks
 
 import (
@@ -50,8 +49,7 @@ type Attack struct {
 	Counts
 	Attempts int64 `json:"attempts"` // failed and stopped
 	Peak     Peak  `json:"peak"`
-	// Addresses, Networks, Accounts and Passwords are distinct counts within about 1 %. Accounts includes names that do
-	// not exist.
+	// Addresses, Networks, Accounts (existing or not) and Passwords are distinct counts within about 1 %.
 	Addresses int64 `json:"addresses"`
 	Networks  int64 `json:"networks"`
 	Accounts  int64 `json:"accounts"`
@@ -61,8 +59,8 @@ type Attack struct {
 	TopNetworks  []Named `json:"top_networks"`
 	TopAccounts  []Named `json:"top_accounts"`
 	Minutes      Minutes `json:"minutes"`
-	// Lost counts accounts with a login from an unknown client after failures, Strange those with only a login from an
-	// unknown client, and Open the Lost ones that are not fully secured.
+	// Lost counts accounts with a login from an unknown client after failures, Open those of them not fully secured.
+	// Strange counts accounts with only a login from an unknown client.
 	Lost    int `json:"compromised"`
 	Strange int `json:"new_clients"`
 	Open    int `json:"open"`

@@ -185,7 +185,6 @@ func (t *tally) add(e *guard.Event, ending events.Ending) {
 	}
 }
 
-// namesOf returns the names by which an attempt is counted, escaped for display.
 func namesOf(e *guard.Event) (names [dimensions]string) {
 	if e.Address.IsValid() {
 		names[byAddress], names[byNetwork] = addressOf(e.Address), networkOf(e.Address)
@@ -225,7 +224,6 @@ func (t *tally) part() part {
 	return p
 }
 
-// trim sorts the most active and keeps the first.
 func (p *part) trim() {
 	for i := range p.Busiest {
 		slices.SortFunc(p.Busiest[i], func(a, b Named) int {

@@ -100,8 +100,7 @@ func (r *Recorder) fill(ctx context.Context, a *Attack) error {
 	return err
 }
 
-// Victims returns the accounts with logins from unknown clients during an attack: those after failures first, then by
-// time.
+// Victims returns the accounts with logins from unknown clients: those after failures first, then by time.
 func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim, err error) {
 	at := map[string]int{}
 	err = sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {

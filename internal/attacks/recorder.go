@@ -22,8 +22,7 @@ import (
 const (
 	// lookBack is how much time before its detection counts for an attack.
 	lookBack = 10 * time.Minute
-	// accountAfter and addressAfter are the failed or stopped attempts that make an attack on one account or from one IP
-	// address.
+	// accountAfter and addressAfter are the attempts that make an attack on one account or from one IP address.
 	accountAfter = 50
 	addressAfter = 100
 	// quietAfter ends an attack on an account or from an IP address, quietSpray one of password spraying, which is slow.
@@ -33,8 +32,7 @@ const (
 	sameFor = 24 * time.Hour
 	// mostAtOnce limits the concurrent attacks on accounts, and those from IP addresses.
 	mostAtOnce = 20
-	// mostLost and mostStrange limit the recorded logins of an attack. Each costs an attacker who wants to fill them a
-	// right password.
+	// mostLost and mostStrange limit the recorded logins of an attack, each of which costs an attacker a right password.
 	mostLost    = 10_000
 	mostStrange = 1000
 	// mostEarly limits the recent logins from unknown clients that are kept for an attack detected later.
@@ -55,8 +53,7 @@ type Config struct {
 	Log    *slog.Logger     // default slog.Default()
 }
 
-// A Recorder detects and records attacks. Create it with New. It is safe for concurrent use; only Run and database
-// reads block.
+// A Recorder detects and records attacks. It is safe for concurrent use; only Run and database reads block.
 type Recorder struct {
 	config Config
 	node   string // this process
@@ -282,8 +279,7 @@ func (of *realm) lookBack(e *guard.Event, ending events.Ending) {
 	of.back[len(of.back)-1].add(e, ending)
 }
 
-// suspectRun counts an attempt towards attacks on its account and from its IP address. Repeated passwords and known
-// clients do not count.
+// suspectRun counts an attempt towards attacks, unless it repeats a password or is from a known client.
 func (of *realm) suspectRun(e *guard.Event) {
 	if e.Repeat || e.Privileged || e.Reasons.Has(guard.BadAccountName) {
 		return
@@ -311,7 +307,6 @@ func (of *realm) suspectRun(e *guard.Event) {
 	}
 }
 
-// good counts a success from the IP address.
 func (of *realm) good(e *guard.Event) {
 	if !e.Address.IsValid() {
 		return
@@ -536,8 +531,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// all returns the ended attacks that are not yet written, then the running ones. For one subject the older comes first.
-// The caller holds the lock.
+// all returns the ended, unwritten attacks, then the running ones: the older of a subject first. The caller holds the
+// lock.
 func (r *Recorder) all() (all []*running) {
 	for _, of := range r.realms {
 		for _, one := range of.running {

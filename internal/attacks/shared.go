@@ -13,7 +13,6 @@ import (
 // detection is exact; on more nodes each must have seen this part.
 const sharedAt = 10
 
-// A sharedRun is a run as other nodes see it.
 type sharedRun struct {
 	attempts, good int
 	last           time.Time
@@ -24,7 +23,6 @@ type runKey struct {
 	subject
 }
 
-// enoughOf returns how many attempts make an attack of a kind.
 func enoughOf(kind string) int {
 	return map[string]int{Account: accountAfter, Address: addressAfter}[kind]
 }

@@ -38,7 +38,6 @@ type generation struct {
 	known               int
 }
 
-// failed remembers a wrong password.
 func (m *memory) failed(e *guard.Event) {
 	m.age(e.At)
 	if !e.Address.IsValid() {
@@ -60,7 +59,6 @@ func (m *memory) failed(e *guard.Event) {
 	g.addresses[0].Add(address)
 }
 
-// tried remembers a sprayed password.
 func (m *memory) tried(e *guard.Event) {
 	if !e.Sprayed || e.Guess == 0 || slices.Contains(m.sprayed, e.Guess) {
 		return
@@ -71,7 +69,6 @@ func (m *memory) tried(e *guard.Event) {
 	m.sprayed = append(m.sprayed, e.Guess)
 }
 
-// age starts a new generation when it is time.
 func (m *memory) age(at time.Time) {
 	switch {
 	case m.since.IsZero():
@@ -101,8 +98,7 @@ func strangerOf(e *guard.Event) stranger {
 	return stranger{e.Account, addressOf(e.Address), e.Door, events.AddressText(e.Address), e.Guess, e.Sprayed, e.AccountFailures, e.At}
 }
 
-// why returns the reasons against a login from an unknown client. There is none after a few typos if no other client
-// failed.
+// why returns the reasons against a login from an unknown client; none after a few typos of its own.
 func (m *memory) why(s stranger) (why []string) {
 	account, address, pair := m.keys(s.account, s.address)
 	here, elsewhere, guesses := false, false, false

@@ -48,7 +48,6 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	return nil
 }
 
-// A job is the data to write of one attack, copied under the lock.
 type job struct {
 	of     *running
 	id     string
@@ -91,7 +90,6 @@ func (r *Recorder) jobs() (jobs []job) {
 	return jobs
 }
 
-// sum grows with every count.
 func (one *running) sum() int64 { return one.tally.counts.Attempts() + one.tally.counts.Succeeded }
 
 func (r *Recorder) write(ctx context.Context, j job) error {
