@@ -23,8 +23,7 @@ const (
 	MaxLimit     = 1000
 )
 
-// The limits of what one page reads. No index covers who did something, or why: the newest rows are searched, and the
-// page says how far.
+// The limits of what one page reads: no index covers who or why, so a page searches the newest rows.
 const (
 	window  = 10_000 // rows at a time; a network or realm with at most this many rows is searched completely
 	windows = 10
@@ -34,8 +33,7 @@ const (
 type Filter struct {
 	Realm   string // default all
 	Account string // normalized, as in events
-	// Network is an IP address, which also matches rows of its network (IPv4 /24, IPv6 /48), or a network with everything
-	// inside.
+	// Network is an IP address, which also matches rows of its network (/24, /48), or a network with everything inside.
 	Network netip.Prefix
 	Who     string // a part of it, case-insensitive
 	// Kind is a kind of rows, or an ending of attempts: "failed", "blocked" …
@@ -112,8 +110,8 @@ func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 	return page.Rows, err
 }
 
-// Page returns the newest matching rows, or the oldest. It misses unwritten rows (about one second) and reads a bounded
-// part of the table.
+// Page returns the newest matching rows, or the oldest, without the last second's. It reads a bounded part of the
+// table.
 func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
@@ -148,7 +146,6 @@ func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	return p, nil
 }
 
-// A condition is a part of a query, with ? for each value.
 type condition struct {
 	text   string
 	values []any
@@ -242,7 +239,6 @@ func (f Filter) parts() []int {
 	return nil
 }
 
-// realms returns the realms with rows.
 func (l *Log) realms(ctx context.Context) (all []string, err error) {
 	for last := ""; ; all = append(all, last) {
 		err := l.db.QueryRowContext(ctx, "SELECT realm FROM audit WHERE realm > $1 ORDER BY realm LIMIT 1", last).Scan(&last)
@@ -278,7 +274,6 @@ func (l *Log) few(ctx context.Context, f Filter, realms []string) (ids []int64, 
 	return ids, true, nil
 }
 
-// within reports whether a row's IP address or network is in a network.
 func within(network netip.Prefix, address string) bool {
 	if !network.IsValid() {
 		return true
@@ -290,8 +285,7 @@ func within(network netip.Prefix, address string) bool {
 	return err == nil && p.Bits() >= network.Bits() && network.Contains(p.Addr())
 }
 
-// inText narrows addresses by the text that those of a network begin with: 198.51.100.0/22 begins with 198.51. and
-// 2001:db8::/32 with 2001:db8:.
+// inText narrows addresses by their common text: 198.51. for 198.51.100.0/22, 2001:db8: for 2001:db8::/32.
 func inText(network netip.Prefix) []condition {
 	if !network.IsValid() {
 		return nil
@@ -347,7 +341,6 @@ func (f Filter) rest() (all []condition) {
 	return all
 }
 
-// likeText escapes a text for LIKE.
 func likeText(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s)
 }
@@ -452,7 +445,6 @@ func (l *Log) edge(ctx context.Context, f Filter, s source, window int, span ...
 	return id, err
 }
 
-// some returns the first rows, in the filter's order, that match all conditions.
 func (l *Log) some(ctx context.Context, f Filter, most int, all ...condition) ([]Row, error) {
 	where, args := compiled(all...)
 	return l.rows(ctx, fmt.Sprintf("SELECT %s FROM audit WHERE %s %s LIMIT %d", columns, where, f.order(), most), args...)

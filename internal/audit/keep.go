@@ -34,11 +34,9 @@ type Keep struct {
 }
 
 const (
-	// deletedAtOnce rows hold SQLite's lock for a few milliseconds. Deleting then pauses for as long, so that other
-	// writers get their turn.
+	// deletedAtOnce rows hold SQLite's lock for a few milliseconds. Then deleting pauses for other writers.
 	deletedAtOnce = 500
-	// full is the fraction of Keep.Size at which deletion starts, and emptied where it ends. The difference holds about a
-	// day of an attack.
+	// full and emptied are the fractions of Keep.Size where deletion starts and ends, about a day of an attack apart.
 	full, emptied = 0.95, 0.9
 )
 
@@ -125,8 +123,7 @@ func (l *Log) counts(ctx context.Context) (all counts, err error) {
 	return all, err
 }
 
-// keepNewest deletes all but the newest rows of a part. It counts what stays, so that two nodes at once do not delete
-// twice as much.
+// keepNewest deletes all but the newest rows of a part. Counting what stays is right for two nodes at once.
 func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, error) {
 	var last int64 // the newest row to delete
 	err := l.db.QueryRowContext(ctx, "SELECT id FROM audit WHERE part = $1 ORDER BY id DESC LIMIT 1 OFFSET $2", part, keep).Scan(&last)
@@ -139,7 +136,6 @@ func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, erro
 	return l.deleteUpTo(ctx, part, last)
 }
 
-// deleteUpTo deletes the rows of a part up to an ID.
 func (l *Log) deleteUpTo(ctx context.Context, part int, last int64) (total int64, err error) {
 	for {
 		began := time.Now()
@@ -178,8 +174,7 @@ func (l *Log) takenOfPostgres(ctx context.Context, _ int64) (bytes int64, err er
 }
 
 // PostgreSQL's overhead of a row and an index entry (its manual, page layout and B-trees), and the long-term fill of
-// pages. An index with keys in random order is a little over half full, because PostgreSQL merges no pages; others are
-// 90 % full.
+// pages. An index with random keys is a little over half full, because PostgreSQL merges no pages; others 90 %.
 const (
 	rowPointer, indexEntry, aligned = 4, 12, 4
 	anyOrder, inOrder               = 0.55, 0.9
@@ -188,8 +183,7 @@ const (
 	correction                      = 0.5 // a third fewer rows in files of the maximum size
 )
 
-// eachOfPostgres estimates the bytes of a row with its index entries from a sample, because PostgreSQL does not tell
-// how much of the files is free.
+// eachOfPostgres estimates a row's bytes with its index entries from a sample: the free space is unknown.
 func (l *Log) eachOfPostgres(ctx context.Context, bytes, _, size int64) (each float64, err error) {
 	part := min(100, 100*sampledPages*8192/float64(bytes/2))
 	var row, account, address float64
@@ -203,8 +197,8 @@ func (l *Log) eachOfPostgres(ctx context.Context, bytes, _, size int64) (each fl
 	return corrected(bytes, size) * unvacuumed * (each + (account+address+2*(lengths+aligned+id+indexEntry))/anyOrder), nil
 }
 
-// corrected returns the factor by which rows take more than estimated, if the files have outgrown the limit: indexes
-// with keys in random order get emptier for weeks.
+// corrected returns the factor by which rows take more than estimated, once the files outgrow the limit. Indexes with
+// random keys get emptier for weeks.
 func corrected(bytes, size int64) float64 {
 	beyond := (float64(bytes)/float64(size) - full) / (1 - full)
 	beyond = min(max(beyond, 0), 2)

@@ -29,8 +29,7 @@ const (
 	fullBatch = 500
 	// mostRows limits the rows of one batch.
 	mostRows = 2000
-	// mostWaiting limits the rows that wait for a failed database. Beyond that, events are merged and summed up in one
-	// more batch.
+	// mostWaiting limits the rows that wait for a failed database. Further events merge into one more batch.
 	mostWaiting = 20_000
 	// drainFor limits how long Run writes the queue after its context has ended.
 	drainFor = 10 * time.Second
@@ -144,8 +143,7 @@ func (l *Log) Tick(now time.Time) {
 	l.seal()
 }
 
-// addSums moves the sums to the open batch, unless that could not be queued, because a batch is bounded. The caller
-// holds the lock.
+// addSums moves the sums to the open batch, unless that is full and unqueued. The caller holds the lock.
 func (l *Log) addSums() {
 	if len(l.open.rows) <= mostRows {
 		l.open.rows = append(l.open.rows, l.sums.rows...)
@@ -173,8 +171,7 @@ type Action struct {
 	// Realm is the realm; default guard.DefaultRealm.
 	Realm string
 	What  string // a stable code such as "unlock", "block" or "captcha-on"; required
-	// Subject is the target. Filter finds an IP address or network by Network, anything else by Account. Empty means the
-	// whole site.
+	// Subject is the target, which Filter finds by Network or else by Account. Empty means the whole site.
 	Subject string
 	Detail  string
 	// Why is the administrator's reason; it follows Detail.

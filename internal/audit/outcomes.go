@@ -26,8 +26,7 @@ type Outcome struct {
 // MostFailures limits the rows read to count an account's failures, because an attack can leave a million in a day.
 const MostFailures = 1000
 
-// These queries repeat the conditions of the partial indexes audit_succeeded and audit_failed word for word; otherwise
-// SQLite does not use them.
+// The conditions of the partial indexes audit_succeeded and audit_failed, verbatim: else SQLite does not use them.
 const (
 	succeededOf = `SELECT ` + columns + ` FROM audit WHERE decision = 'succeeded' AND realm = $1 AND account = $2 ORDER BY id DESC LIMIT $3`
 	lastOf      = `COALESCE((SELECT CASE WHEN last_at > at THEN last_at ELSE at END FROM audit
@@ -68,8 +67,7 @@ type Failing struct {
 	Last     time.Time
 }
 
-// MostFailing limits the rows that Failing reads, because an attack writes hundreds a minute and an administrator waits
-// for the page.
+// MostFailing limits the rows that Failing reads: an attack writes hundreds a minute, and an administrator waits.
 const MostFailing = 30_000
 
 // failing reads the newest rows by the index audit_part. PostgreSQL's SUM is not a BIGINT, hence CAST.
@@ -157,7 +155,6 @@ func (l *Log) both(ctx context.Context, of, from Filter, n int) ([]Row, error) {
 	return newest(list, n), err
 }
 
-// newest returns the newest n rows without duplicates.
 func newest(list []Row, n int) []Row {
 	slices.SortFunc(list, func(a, b Row) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
 	list = slices.CompactFunc(list, func(a, b Row) bool { return a.ID == b.ID })
@@ -184,7 +181,6 @@ func (l *Log) Names(ctx context.Context, realm, prefix, after string, failed boo
 	return names, nil
 }
 
-// nextName returns the next user name; empty for none.
 func (l *Log) nextName(ctx context.Context, realm, beyond, from string, failed bool) (string, error) {
 	query := `SELECT ` + fmt.Sprintf(nextOf, "succeeded", from)
 	if failed {

@@ -96,8 +96,7 @@ func limitRow(e *guard.Event, l likeness) Row {
 const (
 	knownDevice = ", known device"
 	knownPlace  = ", known client"
-	// sprayedPassword marks a wrong sprayed password, and a right one that was rejected (R28). The log does not reveal
-	// which of the two.
+	// sprayedPassword marks a sprayed password, wrong or right but rejected (R28), without revealing which.
 	sprayedPassword = ", sprayed password"
 	// ofClient precedes the client fingerprint in eight hexadecimal digits.
 	ofClient = ", client "
@@ -157,7 +156,6 @@ type batch struct {
 
 func newBatch() *batch { return &batch{index: make(map[likeness]int)} }
 
-// merge counts an event in an existing row, if there is one.
 func (b *batch) merge(like likeness, at time.Time) bool {
 	i, ok := b.index[like]
 	if ok {
@@ -194,8 +192,7 @@ func perMinute(e events.Ending) int {
 	return 60
 }
 
-// mostSums limits the networks with their own sum, over all endings and integrations. The others share one row per
-// ending and integration.
+// mostSums limits the networks with their own sum. The others share one row per ending and integration.
 const mostSums = 32
 
 // sums are the rows of events beyond perMinute. Not safe for concurrent use; create with newSums.

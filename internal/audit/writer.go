@@ -80,7 +80,6 @@ func (l *Log) try(ctx context.Context, rows []Row) error {
 	return l.write(ctx, rows)
 }
 
-// giveUp logs how many rows are lost.
 func (l *Log) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
