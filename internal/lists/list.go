@@ -62,8 +62,7 @@ type Request struct {
 	Forever bool          // never expires; For must be 0
 	Note    string
 	By      string // the administrator
-	// Force permits blocking every IP address. Allowing every IP address is always an error: it would switch the
-	// protection off silently.
+	// Force permits blocking every IP address. Allowing that is always an error: it would silently end the protection.
 	Force bool
 }
 
@@ -195,8 +194,7 @@ func (t *Table) change(ctx context.Context, statement string, args ...any) (rows
 	return rows, err
 }
 
-// Remove removes the entry of exactly this range. The error is ErrNotListed if there is none, even if a wider one
-// exists.
+// Remove removes the entry of exactly this range, not a wider one. The error is ErrNotListed if there is none.
 func (t *Table) Remove(ctx context.Context, prefix netip.Prefix) error {
 	prefix = unmap(prefix).Masked()
 	rows, err := t.change(ctx, `DELETE FROM lists WHERE cidr = $1`, prefix.String())
@@ -229,8 +227,8 @@ func (t *Table) read(ctx context.Context, where string, args ...any) (entries []
 // soon is how long before its expiry an entry is alerted.
 const soon = 24 * time.Hour
 
-// Expiring returns the entries to alert about. Once an entry that lasts longer than a day expires within a day, it
-// returns all that expire within two days, for one alert a day instead of one per entry. Told marks them.
+// Expiring returns the entries to alert about. If one made for longer than a day expires within a day, it returns all
+// that expire within two: one alert a day, not one per entry. Told marks them.
 func (t *Table) Expiring(ctx context.Context, now time.Time) ([]Entry, error) {
 	all, err := t.read(ctx, `WHERE told = 0 AND expires_at > $1 AND expires_at <= $2 AND expires_at - created_at > $3 ORDER BY expires_at, cidr`,
 		now.UnixMilli(), now.Add(2*soon).UnixMilli(), soon.Milliseconds())
@@ -256,8 +254,7 @@ func (t *Table) Told(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// Purge deletes entries that expired before a time and older matches of IP lists, and returns the number of deleted
-// entries.
+// Purge deletes entries expired before a time and older matches of IP lists. It returns the number of entries.
 func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
 	if _, err := sqltx.Exec(ctx, t.db, `DELETE FROM list_hits WHERE hour < $1`, before.Add(-25*time.Hour).UnixMilli()); err != nil {
 		return 0, fmt.Errorf("lists: purge: %w", err)

@@ -233,8 +233,7 @@ func Read(s Source) (c Content, err error) {
 	return c, nil
 }
 
-// follows returns an error if the file may not replace a version with before ranges, unless an administrator asked for
-// it.
+// follows is an error if the file may not replace one with before ranges, unless an administrator asked.
 func (c *Content) follows(before int, asked bool) error {
 	now := len(c.Ranges)
 	switch {

@@ -11,20 +11,17 @@ import (
 	"strings"
 )
 
-// A Format is the format of a file of ranges. In each, a line begins with an IP address, a range in CIDR form, or two
-// IP addresses with a "-" between them. Empty lines and lines that begin with "#", ";" or "//" are comments; CRLF is
-// accepted.
+// A Format is the format of a file of ranges. A line begins with an IP address, a CIDR range, or two IP addresses with
+// a "-" between them. Lines may end in CRLF; empty lines and lines after "#", ";" or "//" are comments.
 type Format string
 
 // The formats.
 const (
-	// Plain: text after white space, a comma, ";" or "#" is a note. FireHOL's netsets, Spamhaus DROP and the Tor exit list
-	// use it.
+	// Plain: text after white space or any of ,;# is a note. FireHOL's netsets, Spamhaus DROP, Tor's exit list use it.
 	Plain Format = "plain"
 	// IPCat is ipcat's CSV: first address, last address, name, URL.
 	IPCat Format = "ipcat"
-	// Scored has a score in a column after the range, separated by white space or commas. Ranges below a minimum are left
-	// out.
+	// Scored has a score in a later column, separated by white space or commas. Low scores are left out.
 	Scored Format = "scored"
 )
 
@@ -139,7 +136,6 @@ func (l Layout) parse(text string, first bool) (one line, err error) {
 	return one, err
 }
 
-// split splits a line; with white space as a separator, repeated separators count as one.
 func split(text, separators string) []string {
 	if strings.Contains(separators, " ") {
 		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
@@ -189,7 +185,6 @@ func between(from, to string) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// end returns the last IP address of a range.
 func end(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < p.Addr().BitLen(); i++ {
