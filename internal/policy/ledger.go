@@ -55,8 +55,7 @@ const (
 	TextBlock   = "block"
 )
 
-// Met counts the attempts that exceeded a limit in the last day. Beyond the bound, all numbers but Attempts are lower
-// bounds.
+// Met counts the attempts over a limit in the last day. Beyond the bound, all but Attempts are lower bounds.
 type Met struct {
 	Attempts  int64 `json:"attempts"`
 	Accounts  int64 `json:"accounts"`
@@ -92,8 +91,8 @@ type row struct {
 	later bool
 }
 
-// A Ledger is a sink of the event bus that counts the attempts that exceeded limits: for seconds in memory, then in the
-// database, where the nodes' counts add up. It is safe for concurrent use.
+// A Ledger is a sink of the event bus that counts attempts over a limit. After some seconds in memory, the nodes'
+// counts add up in the database. It is safe for concurrent use.
 type Ledger struct {
 	db  *sql.DB
 	log *slog.Logger
@@ -355,8 +354,7 @@ func flag(is bool) int {
 // morePeople limits the named accounts of each limit that logged in later.
 const morePeople = 5
 
-// LastDay returns the counts of a realm's limits for the last 24 hours, to the hour, on all nodes. Other nodes' counts
-// lag by some seconds.
+// LastDay returns a realm's counts of the last 24 hours, to the hour. Other nodes' counts lag by some seconds.
 func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error) {
 	if err := l.Flush(ctx); err != nil {
 		return nil, err

@@ -48,8 +48,7 @@ func (w Written) Enforced(overrides []Override) bool {
 	return w.Enforce
 }
 
-// With returns the policy with these overrides, none of which may have expired. The error is that of an invalid policy
-// (R8).
+// With returns the policy with these unexpired overrides. The error is that of an invalid policy (R8).
 func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, error) {
 	said, whole := map[string]guard.Override{}, guard.AsWritten
 	if !w.Enforced(overrides) {
@@ -73,8 +72,7 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 	return p, mode, p.Validate()
 }
 
-// Enforceable drops the enforcing overrides of single subjects if the policy would be invalid with them, after a change
-// of the configuration.
+// Enforceable drops single subjects' enforcing overrides if a changed configuration makes them invalid.
 func (w Written) Enforceable(overrides []Override) []Override {
 	if _, _, err := w.With(overrides); err == nil {
 		return overrides
