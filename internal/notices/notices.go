@@ -1,11 +1,11 @@
-// Package notices emails account owners about a login from a client that was unknown to their account, and accepts
-// their answer that it was not theirs.
+// Package notices emails account owners about a login from an unknown client, and accepts the answer that it was not
+// theirs.
 //
 // It delays no login. A notice is in the database a moment after the login and is sent from there at least once. An
 // account gets few a day, so that an attacker with its password cannot flood the mailbox.
 //
-// The link in an email is valid for one answer about this login, for a week. Its token is the notice's ID and a MAC of
-// it, so that each try can create the email anew and the database contains no token.
+// The link in an email is valid for one answer about this login, for a week. Its token is the notice's ID with a MAC:
+// each try creates the email anew, and the database contains no token.
 package notices
 
 import (
@@ -68,8 +68,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// A Mailer sends the emails of one realm and checks their links. It is safe for concurrent use, also by several nodes:
-// one sends each email.
+// A Mailer sends one realm's emails and checks their links. Safe for concurrent use; one node sends each email.
 type Mailer struct {
 	Config
 	key     []byte
