@@ -1,5 +1,4 @@
-// Package tops finds the most frequent names and counts distinct ones. Its memory is bounded whatever names attackers
-// invent.
+// Package tops finds frequent names and counts distinct ones, in bounded memory whatever names attackers invent.
 package tops
 
 import (
@@ -11,8 +10,8 @@ import (
 )
 
 // A Top keeps a tally of each of the most frequent names. It is Space-Saving (Metwally and others, 2005) with
-// randomized admission (Ben Basat and others, 2017): a new name replaces the rarest one with a probability of one in
-// that one's count. With 256 slots, 600,000 invented names displace names with fewer than about 70 attempts; the plain
+// randomized admission (Ben Basat and others, 2017). A new name replaces the rarest one with a probability of one in
+// its count. With 256 slots, 600,000 invented names displace names with fewer than about 70 attempts; the plain
 // algorithm loses those with up to 2,300. Create it with New; it is not safe for concurrent use.
 type Top[T any] struct {
 	places  map[string]int
@@ -77,8 +76,7 @@ func (t *Top[T]) All() iter.Seq2[string, *T] {
 }
 
 // A Distinct counts distinct names in at most 16 KiB, within about 1 % (HyperLogLog). The hash is keyed, so that an
-// attacker cannot choose names that distort the count. Create it with NewDistinct or NewKeyed; it is not safe for
-// concurrent use.
+// attacker cannot choose names that distort the count. It is not safe for concurrent use.
 type Distinct struct {
 	hash   func(string) uint64
 	sketch *hyperloglog.Sketch
@@ -157,8 +155,8 @@ func (s *Seen) Has(hash uint64) bool {
 func bitOf(hash, i uint64) uint64 { return (hash>>32 + i*(hash&(1<<32-1)|1)) % seenBits }
 
 // Scattered reports whether attempts come from many names with so few attempts each that a list is useless: a botnet's
-// IP addresses, or invented accounts. Loud names do not hide the others: loud counts those of busiest (sorted, most
-// first) with over a twentieth of the attempts that remain without the ones before.
+// IP addresses, or invented accounts. Loud names do not hide the others. loud counts those of busiest, most first, with
+// over a twentieth of the attempts without the previous ones.
 func Scattered(attempts, names int64, busiest []int64) (loud int, ok bool) {
 	left := attempts
 	for loud < len(busiest) && 20*busiest[loud] > left {
