@@ -50,7 +50,7 @@ const (
 	WhySite
 	// WhyWork: an image CAPTCHA alone is not enough for this account.
 	WhyWork
-	// WhyElsewhere: the solution belongs to another challenge.
+	// WhyElsewhere: the solution is for another user name or network, or a different challenge is required.
 	WhyElsewhere
 )
 
