@@ -161,7 +161,7 @@ func whyNot(why, because string) error {
 func oneTimePassword() string { return strings.ToLower(rand.Text())[:16] }
 
 // ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. It requires a
-// reason and another administrator's account. Errors are ErrAsked and accounts.ErrUnknown.
+// reason. Errors are ErrAsked, also for one's own account, and accounts.ErrUnknown.
 func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (removed int64, err error) {
 	account, err := c.config.Accounts.Get(ctx, name)
 	switch {

@@ -104,7 +104,7 @@ func (c *Control) FactorUsed(ctx context.Context, account, what string) error {
 	return c.signIn(ctx, "admin:"+account, what, account, "")
 }
 
-// alarms maps audited changes that can give an attacker access to alerts.
+// alarms maps operations that can give an attacker access to the kinds of their alerts.
 var alarms = map[string]alerts.Kind{
 	"admin-add": alerts.AdministratorAdded, "totp-remove": alerts.SecondFactorRemoved, "passkey-remove": alerts.SecondFactorRemoved,
 	"mfa-reset": alerts.SecondFactorRemoved, "recovery-code-used": alerts.RecoveryCodeUsed, "passkey-cloned": alerts.PasskeyCopied,

@@ -37,7 +37,7 @@ type Overview struct {
 	Warnings  []Warning `json:"warnings"`
 	// Attacks are the running attacks, those on the whole site first.
 	Attacks []attacks.Brief `json:"attacks"`
-	Held    int             `json:"delayed_attempts"` // delayed attempts and those in the queue
+	Held    int             `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
 	// Nodes is set if other nodes serve the site.
 	Nodes bool `json:"nodes"`
 }
