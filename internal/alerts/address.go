@@ -123,8 +123,8 @@ func optionsOf(u *url.URL) (o options, err error) {
 
 var kindPattern = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
-// several are the parameters with recipients. Each becomes a channel: one rejected recipient must not repeat the
-// others.
+// several are the parameters with recipients. Each becomes a channel: otherwise one rejected recipient repeats the
+// message to all.
 var several = map[string][]string{"smtp": {"to", "toaddresses"}, "smtps": {"to", "toaddresses"}, "telegram": {"chats", "channels"}}
 
 func expand(address string) []string {

@@ -25,8 +25,8 @@ const (
 )
 
 // A ratio compares failed with successful logins and learns the site's baseline, from one in five to two of three. It
-// only alerts and never switches anything (R20). The baseline can at most double in a week, so a slow attack cannot
-// teach it.
+// only alerts and never switches anything (R20). The baseline at most doubles in a week, which limits what a slow
+// attack can teach it.
 type ratio struct {
 	floor             float64 // least ratio for an alert; 0: never
 	began             time.Time
