@@ -13,19 +13,17 @@ import (
 	"authguard/internal/events"
 )
 
-// A target is one channel's parsed address.
 type target struct {
-	raw    string // without what follows #
+	raw    string // without the fragment
 	url    *url.URL
-	scheme string // without a "+https" behind it
+	scheme string // without "+https"
 	label  string
-	kinds  []Kind // that it is for; none: all
-	secret string // that web hooks are signed with
+	kinds  []Kind // to deliver; empty: all
+	secret string // key that signs webhooks
 	make   func(client *httpClient) sender
 }
 
-// Check reports whether a channel's address can be used, without sending
-// anything. The error reveals no more of the address than its scheme.
+// Check reports whether a channel's address is valid, without sending anything. The error reveals only its scheme.
 func Check(address string) error {
 	_, err := targets([]string{address})
 	if err != nil {
@@ -34,12 +32,11 @@ func Check(address string) error {
 	return err
 }
 
-// dial makes what sends to a target.
 func dial(t target, private []netip.Prefix) sender {
 	return redacting{t, t.make(newClient(private))}
 }
 
-// targets parses the addresses of a Config. What is there twice is one channel.
+// targets parses the addresses of a Config. Duplicates are one channel.
 func targets(addresses []string) (all []target, err error) {
 	for i, address := range addresses {
 		for _, one := range expand(address) {
@@ -47,8 +44,7 @@ func targets(addresses []string) (all []target, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("alerts.to[%d]: %w", i, err)
 			}
-			// A channel is named by its position and its kind only: for some kinds even the
-			// host is a secret.
+			// The label has only position and kind: for some kinds even the host is a secret.
 			t.label = fmt.Sprintf("to[%d] (%s)", i, t.scheme)
 			if !slices.ContainsFunc(all, func(other target) bool { return other.raw == t.raw }) {
 				all = append(all, t)
@@ -100,7 +96,7 @@ type options struct {
 	secret string
 }
 
-// optionsOf reads what follows # in an address: no server is ever sent that.
+// optionsOf parses the fragment of an address, which no server receives.
 func optionsOf(u *url.URL) (o options, err error) {
 	for part := range strings.SplitSeq(u.EscapedFragment(), "&") {
 		key, value, _ := strings.Cut(part, "=")
@@ -127,11 +123,10 @@ func optionsOf(u *url.URL) (o options, err error) {
 
 var kindPattern = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
-// several are the parameters that name recipients, who become a channel each.
-// Otherwise, while one recipient is refused, every retry would go to all of them.
+// several are the parameters with recipients. Each becomes a channel: otherwise one rejected recipient repeats the
+// message to all.
 var several = map[string][]string{"smtp": {"to", "toaddresses"}, "smtps": {"to", "toaddresses"}, "telegram": {"chats", "channels"}}
 
-// expand splits an address with several recipients into one address for each.
 func expand(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || several[u.Scheme] == nil {
@@ -161,12 +156,10 @@ type redacting struct {
 
 var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
 
-// hostIsPublic are the kinds whose host is a server's name. In others, such as
-// discord, it is part of the key.
+// hostIsPublic are the kinds whose host is a server's name. For others, such as discord, it is part of the key.
 var hostIsPublic = []string{"smtp", "smtps", "generic", "webhook", "ntfy"}
 
-// redact returns an error's text on one line, without any part of the address
-// that could be a secret: libraries put whole addresses into their errors.
+// redact removes secret parts of the address from an error: libraries put whole addresses into errors.
 func (t *target) redact(err error) string {
 	text := anyURL.ReplaceAllString(err.Error(), "(address)")
 	for _, secret := range t.secrets() {
@@ -175,8 +168,7 @@ func (t *target) redact(err error) string {
 	return events.EscapeLines(strings.ReplaceAll(text, "\n", "; "), 1, 300)
 }
 
-// secrets are the parts of the address, longest first, as written and as
-// decoded. Very short ones are left out: replacing a letter hides nothing.
+// secrets returns the secret parts of the address, longest first, raw and decoded. It skips very short ones.
 func (t *target) secrets() []string {
 	parts := []string{t.raw, t.secret, strings.TrimPrefix(t.secret, "whsec_"), t.url.Path, t.url.RawQuery, t.url.Opaque}
 	parts = append(parts, strings.Split(t.url.Path, "/")...)

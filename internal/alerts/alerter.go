@@ -1,17 +1,13 @@
-// Package alerts notifies people of the few moments that matter (rule R24):
-// CAPTCHA mode went on or off, an attack began or ended, an account is under
-// attack, a login succeeded after many wrong passwords.
+// Package alerts notifies administrators of the few events that matter (rule R24), such as CAPTCHA mode, attacks on the
+// site or an account, and a login after many wrong passwords.
 //
-// [Alerter] watches the event bus for these edges, logs each at once, and puts it
-// into an outbox in the database, from where every channel delivers it at least once:
-// by mail, chat, ntfy or a signed webhook. Channels are independent: each
-// bundles alerts that come close together, keeps to quiet hours and to a ceiling per
-// hour, and retries until it gets through. Of several nodes one at a time sends. The
-// backlog is bounded; beyond the bound alerts are only counted. So a dead mail
-// server delays no login and loses no alert.
+// [Alerter] finds these events on the event bus, logs each at once and puts it into an outbox in the database. Every
+// channel delivers it from there at least once: email, chat, ntfy or a signed webhook. Channels are independent. Each
+// groups alerts, honors quiet hours and an hourly maximum, and retries until it succeeds. Only one node sends at a
+// time. The backlog is bounded; beyond the bound alerts are only counted. So a failed mail server delays no login and
+// loses no alert.
 //
-// Titles are constant text. A stranger's input appears only in bodies, escaped
-// by [Name].
+// Titles are constant text. User input appears only in bodies, escaped by [Name].
 package alerts
 
 import (
@@ -36,42 +32,37 @@ import (
 	"authguard/internal/events"
 )
 
-// Config says whom to notify and how often.
+// Config is the channels and how often they notify.
 type Config struct {
-	// To are the addresses of channels; see docs/alerts.md. They hold secrets and
-	// are never printed. None: alerts go to the log only.
+	// To are the channels' addresses (docs/alerts.md), secret and never printed. Empty: alerts go to the log only.
 	To []string
-	// Bundle is how long the first alert of a message waits for others; 0: not
-	// at all. CAPTCHA mode going on never waits.
+	// Bundle is how long a message waits for further alerts; 0 does not wait, nor does CAPTCHA mode turning on.
 	Bundle time.Duration
-	// PerHour is the most messages to one channel in any hour; at least 1.
+	// PerHour is the maximum number of messages per channel and hour; at least 1.
 	PerHour int
-	// Quiet are hours in which only important alerts go out.
+	// Quiet are the hours in which only important alerts go out.
 	Quiet Quiet
-	// Private are the networks within which a web hook may be, beside the internet.
+	// Private are the private networks that webhooks may reach.
 	Private []netip.Prefix
-	// FailureRatio is how many logins may fail for each that succeeds, whatever is usual;
-	// 0: nobody is told.
+	// FailureRatio is the least number of failed logins per success for an alert; 0 disables the alert.
 	FailureRatio float64
-	// Attack names the attack on a whole realm that is running, for its summary; empty for
-	// none. Nil: none is kept.
+	// Attack returns the ID of the running attack on a whole realm; empty for none. Nil if attacks are not recorded.
 	Attack func(realm string) (id string)
-	// URL is the base URL of the administration, without a trailing slash; empty: unknown.
+	// URL is the base URL of the admin console without a trailing slash; empty if unknown.
 	URL string
 }
 
-// A Store is where alerts are kept. The zero one keeps them in memory.
+// A Store is where alerts are kept. The zero Store keeps them in memory.
 type Store struct {
 	DB *sql.DB // migrated
-	// Secret keys the names of channels in the database; all nodes have the same.
+	// Secret keys the channels' IDs in the database; the same on all nodes.
 	Secret []byte
-	// Alone says that no other process uses the database.
+	// Alone is set if no other process uses the database.
 	Alone bool
 	Now   func() time.Time // default time.Now
 }
 
-// An Alerter watches the event bus and notifies people. Make one with [New].
-// Its methods are safe for concurrent use, and only Run, Test and Recent wait.
+// An Alerter turns events into alerts. It is safe for concurrent use; only Run, Test and Recent block.
 type Alerter struct {
 	logger  *slog.Logger
 	store   Store
@@ -79,7 +70,7 @@ type Alerter struct {
 	history *history
 	node    string
 	dial    func(t target, private []netip.Prefix) sender
-	changed chan struct{} // some channels may not be running yet, or are gone
+	changed chan struct{} // channels were added or removed
 
 	mu       sync.Mutex
 	config   Config
@@ -113,10 +104,8 @@ func newAlerter(cfg Config, store Store, logger *slog.Logger, dial func(target, 
 
 func (a *Alerter) now() time.Time { return a.store.Now() }
 
-// Reconfigure adopts a configuration as a whole or, with an error, not at all.
-// Channels that stay keep their backlog and their ceiling. The backlog of a
-// removed channel passes to the new ones, since a changed address is often a
-// corrected one.
+// Reconfigure applies a configuration as a whole or, with an error, not at all. Remaining channels keep their backlog
+// and hourly count. New channels inherit a removed one's backlog, since a new address is often a corrected one.
 func (a *Alerter) Reconfigure(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,8 +130,8 @@ func (a *Alerter) Reconfigure(cfg Config) error {
 	return nil
 }
 
-// channel is the present one of an address, or a new one. What it sends with is always
-// new: the networks that it may reach can have changed.
+// channel returns the existing channel of an address, or a new one. The sender is always new, because the reachable
+// networks can have changed.
 func (a *Alerter) channel(t target, cfg Config) *channel {
 	id := a.idOf(t)
 	var c *channel
@@ -159,16 +148,14 @@ func (a *Alerter) channel(t target, cfg Config) *channel {
 	return c
 }
 
-// idOf names a channel in the database. Whoever reads that can neither see an address
-// nor try what it may be.
+// idOf returns a channel's ID in the database. It is keyed, so a reader can neither see an address nor test guesses.
 func (a *Alerter) idOf(t target) string {
 	sum := hmac.New(sha256.New, a.store.Secret)
 	sum.Write([]byte("alert channel " + t.raw))
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// Run sends until ctx ends, starting with what was raised before. Then each
-// channel tries once more, for a few seconds at most. Stop the bus first.
+// Run sends until ctx ends, starting with the backlog, and then each channel once more. Stop the bus first.
 func (a *Alerter) Run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -194,8 +181,7 @@ func (a *Alerter) Run(ctx context.Context) {
 	}
 }
 
-// adopt hands what waits in channels that nobody has any more to those that came in
-// their place.
+// adopt moves the alerts of removed channels to the channels that replaced them.
 func (a *Alerter) adopt(ctx context.Context) {
 	a.mu.Lock()
 	channels, since := slices.Clone(a.channels), a.now()
@@ -225,7 +211,7 @@ func (a *Alerter) adopt(ctx context.Context) {
 	}
 }
 
-// watcher is the one that watches a realm; the caller holds the lock.
+// watcher returns the realm's watcher; the caller holds the lock.
 func (a *Alerter) watcher(realm string) *watcher {
 	w := a.watchers[realm]
 	if w == nil {
@@ -235,7 +221,7 @@ func (a *Alerter) watcher(realm string) *watcher {
 	return w
 }
 
-// kept says where the attack on a realm that is running is kept; empty if it is not.
+// kept says where to find the record of the running attack on a realm; empty for none.
 func (a *Alerter) kept(realm string) string {
 	if a.config.Attack == nil {
 		return ""
@@ -254,7 +240,6 @@ func (a *Alerter) kept(realm string) string {
 	return fmt.Sprintf("Possibly compromised accounts: %s%s (or authguard attack show %s%s)\n", a.config.URL, at, id, flag)
 }
 
-// inRealm is a page's path as a realm has it.
 func inRealm(path, realm string) string {
 	name := events.RealmName(cmp.Or(realm, guard.DefaultRealm))
 	if name == "" {
@@ -263,8 +248,7 @@ func inRealm(path, realm string) string {
 	return path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "realm=" + name
 }
 
-// InRealm is the body of an alert about a realm: it names the realm, if that is not
-// the default one.
+// InRealm adds the realm to an alert's body, unless it is the default.
 func InRealm(realm, body string) string {
 	if name := events.RealmName(realm); name != "" {
 		return "realm " + name + ": " + body
@@ -272,14 +256,14 @@ func InRealm(realm, body string) string {
 	return body
 }
 
-// Forget ends the watch over a realm that is no more.
+// Forget stops monitoring a removed realm.
 func (a *Alerter) Forget(realm string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.watchers, realm)
 }
 
-// Handle watches the events for edges.
+// Handle monitors the events.
 func (a *Alerter) Handle(batch []guard.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -290,30 +274,29 @@ func (a *Alerter) Handle(batch []guard.Event) {
 	}
 }
 
-// HandleSwitch raises alerts for CAPTCHA mode going on or off and for attacks
-// that begin or end with it.
+// HandleSwitch raises alerts about CAPTCHA mode and about attacks that start or end with it.
 func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.watcher(s.Realm).modeSwitch(s)
 }
 
-// Tick does nothing: channels have timers of their own.
+// Tick does nothing: channels have their own timers.
 func (a *Alerter) Tick(time.Time) {}
 
-// Raise sends an alert of the caller's. The kind is a stable code and groups
-// alerts in a message; the title is constant text, and empty for a kind of this package;
-// the body may have several lines and must pass a stranger's input through [Name].
+// Raise raises the caller's alert. The kind is a stable code by which messages group alerts. The title is constant
+// text, and empty for a kind of this package. The body can have several lines; user input in it must pass through
+// [Name].
 func (a *Alerter) Raise(kind Kind, title, body string) { a.RaiseIn("", kind, title, body) }
 
-// RaiseIn is Raise about a realm, which the body then names.
+// RaiseIn is Raise for a realm, which it adds to the body.
 func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.raise(a.now(), realm, kind, cmp.Or(title, titles[kind]), body)
 }
 
-// Spray raises the alert of a password that strangers try on many accounts.
+// Spray raises the alert about password spraying.
 func (a *Alerter) Spray(s failures.Spray) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -321,16 +304,16 @@ func (a *Alerter) Spray(s failures.Spray) {
 		s.Accounts, s.Networks, clock(s.Since)))
 }
 
-// raise tells everybody; the caller holds the lock.
+// raise sends an alert to all channels; the caller holds the lock.
 func (a *Alerter) raise(at time.Time, realm string, kind Kind, title, body string) {
 	a.tell(nil, Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind, Title: titleText(title), Body: bodyText(InRealm(cmp.Or(realm, guard.DefaultRealm), body))})
 }
 
-// tell logs an alert and gives it to all channels but one; the caller holds the lock.
+// tell logs an alert and sends it to all channels except one; the caller holds the lock.
 func (a *Alerter) tell(except *channel, one Alert) {
 	var salt [3]byte
 	_, _ = rand.Read(salt[:])
-	// As in the audit log: it ascends here, and hardly ever meets another node's.
+	// IDs ascend on this node and rarely collide with another node's, as in the audit log.
 	id := a.now().UnixMilli()<<20 | int64(salt[0])<<12 | int64(salt[1])<<4 | int64(salt[2])>>4
 	a.lastID = max(id, a.lastID+1)
 	one.ID = a.lastID
@@ -346,8 +329,7 @@ func (a *Alerter) tell(except *channel, one Alert) {
 	}
 }
 
-// channelChanged tells the other channels that one is dead, or works again: who
-// reads only that one hears nothing, and takes it for peace.
+// channelChanged notifies the other channels that one failed or recovered. Readers of a failed channel notice nothing.
 func (a *Alerter) channelChanged(of *channel, dead string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -359,8 +341,7 @@ func (a *Alerter) channelChanged(of *channel, dead string) {
 	a.tell(of, one)
 }
 
-// Channels are all channels, in the order of the configuration, as this node knows
-// them.
+// Channels returns all channels in configured order, as this node knows them.
 func (a *Alerter) Channels() []Channel {
 	all := []Channel{}
 	for _, c := range a.all() {
@@ -375,19 +356,18 @@ func (a *Alerter) all() []*channel {
 	return slices.Clone(a.channels)
 }
 
-// Dead are the channels whose last message could not be sent: nobody hears from them.
+// Dead returns the channels whose last message failed.
 func (a *Alerter) Dead() []Channel {
 	return slices.DeleteFunc(a.Channels(), func(c Channel) bool { return c.Tries == 0 })
 }
 
-// A Tested channel was sent a test message.
+// A Tested is the outcome of a test message to one channel.
 type Tested struct {
 	Channel string `json:"channel"`
-	Problem string `json:"problem,omitempty"` // why it was not delivered, without secrets; empty: it was
+	Problem string `json:"problem,omitempty"` // the delivery error, without secrets; empty on success
 }
 
-// Test sends a test message to every channel, at once, and returns when all have
-// answered. by names who asks.
+// Test sends a test message to all channels concurrently and waits for all outcomes. by names the administrator.
 func (a *Alerter) Test(ctx context.Context, by string) []Tested {
 	channels := a.all()
 	found := make([]Tested, len(channels))
@@ -414,8 +394,7 @@ func test(ctx context.Context, to sender, text string) error {
 	return to.send(ctx, message{id: newID(), at: time.Now(), title: "authguard: a test", body: text, what: d})
 }
 
-// Try sends a test message to one address of a Config, and returns when it is
-// delivered or is not. The error reveals no secret.
+// Try sends a test message to one address of a Config and waits for the outcome. The error reveals no secret.
 func Try(ctx context.Context, address string, private []netip.Prefix) (err error) {
 	all, err := targets([]string{address})
 	for _, t := range all {

@@ -11,29 +11,24 @@ import (
 
 const (
 	sendTimeout = 15 * time.Second
-	// lastWords is how long a channel may still send when the process ends.
+	// lastWords limits sending at the end of the process.
 	lastWords = 5 * time.Second
-	// keepEvery is how often what was raised is put into the outbox: a flood costs one
-	// transaction a second. What goes out at once is put there at once.
+	// keepEvery is the interval between writes to the outbox, one transaction a second. Urgent alerts do not wait.
 	keepEvery = time.Second
-	// lookEvery is how often the outbox is looked at for what another node left undone,
-	// touchEvery how often it is told that the channel is still in use, and
-	// leftAfter how long after that it is not.
+	// lookEvery is the interval of checks for messages that another node left. touchEvery refreshes a channel's row;
+	// without that for leftAfter, the channel counts as removed.
 	lookEvery  = 10 * time.Second
 	touchEvery = 30 * time.Second
 	leftAfter  = 2 * time.Minute
 )
 
-// A sender sends one message. It returns when the context is done at the
-// latest. Its errors must not hold secrets.
+// A sender sends one message. It returns at the latest when the context is done. Its errors must not contain secrets.
 type sender interface {
 	send(ctx context.Context, m message) error
 }
 
-// A channel sends to one address what its shelf in the outbox has. Of several nodes
-// one at a time sends. While the outbox cannot be reached, what this node raises waits
-// in memory, bounded, and is sent from there: else nobody would hear that the database
-// is away.
+// A channel sends the alerts of its shelf (its row in the outbox) to one address. Only one node sends at a time. While
+// the outbox is unavailable, this node sends its alerts from bounded memory: one of them is about the database.
 type channel struct {
 	id     string // in the outbox
 	node   string
@@ -44,26 +39,25 @@ type channel struct {
 	life   context.Context // ends when the channel is closed
 	cancel context.CancelFunc
 	edge   func(c *channel, dead string)
-	gone   func() // after run, once what this node held is in the outbox
+	gone   func() // called after run, with everything in the outbox
 
 	running bool      // guarded by the Alerter's lock
-	made    time.Time // when this process began with it
+	made    time.Time // when this process created it
 
 	mu      sync.Mutex
-	label   string // stands for the address in logs
-	kinds   []Kind // that it is for; none: all
+	label   string // replaces the address in logs
+	kinds   []Kind // to deliver; empty: all
 	sender  sender
 	rules   rules
 	local   shelf     // not in the outbox yet
-	seen    shelf     // as the outbox was last
-	keptAt  time.Time // when local was last put there
+	seen    shelf     // the outbox as last read
+	keptAt  time.Time // last write of local
 	touched time.Time
-	done    string // the last message that was delivered
-	closed  bool   // it is not in the configuration any more
-	away    error  // why the outbox cannot be reached
+	done    string // ID of the last delivered message
+	closed  bool   // removed from the configuration
+	away    error  // why the outbox is unavailable
 }
 
-// configure adopts new numbers, even while the channel runs.
 func (c *channel) configure(r rules, t target, s sender) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +65,6 @@ func (c *channel) configure(r rules, t target, s sender) {
 	poke(c.wake)
 }
 
-// inherit takes over what waited in another channel.
 func (c *channel) inherit(from shelf) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +95,7 @@ func poke(wake chan struct{}) {
 	}
 }
 
-// run sends until the channel is closed or ctx ends. Then it tries once more what may
-// go, and leaves the rest in the outbox.
+// run sends until the channel is closed or ctx ends, then once more what is due. The rest stays in the outbox.
 func (c *channel) run(ctx context.Context) {
 	defer c.gone()
 	defer c.cancel()
@@ -120,7 +112,6 @@ func (c *channel) run(ctx context.Context) {
 	c.end()
 }
 
-// pause is how long to wait before the next step.
 func (c *channel) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +136,7 @@ func (c *channel) pause() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// step puts what this node has into the outbox, and tries the message that is due.
+// step writes this node's alerts to the outbox and tries the message that is due.
 func (c *channel) step() {
 	c.mu.Lock()
 	fresh, r := c.local, c.rules
@@ -165,7 +156,7 @@ func (c *channel) step() {
 		c.mu.Lock()
 		fresh.absorb(c.local)
 		c.local = fresh
-		c.local.absorb(shelf{Sent: c.seen.Sent}) // the ceiling is one
+		c.local.absorb(shelf{Sent: c.seen.Sent}) // the hourly maximum covers both
 		open = c.local.take(r, c.now(), c.node, newID())
 		c.mu.Unlock()
 	}
@@ -174,7 +165,7 @@ func (c *channel) step() {
 	}
 }
 
-// due reads the outbox, and reports whether there is something to do in it.
+// due reads the outbox and reports whether it has something to do.
 func (c *channel) due() bool {
 	s, err := c.box.look(c.life, c.id)
 	c.mu.Lock()
@@ -187,10 +178,10 @@ func (c *channel) due() bool {
 	return !at.IsZero() && !at.After(c.now())
 }
 
-// change changes the shelf in the outbox, and notes whether that can be reached.
+// change changes the shelf in the outbox and notes whether the outbox is available.
 func (c *channel) change(do func(*shelf)) error {
 	var now shelf
-	// A channel that is closed, or a process that ends, still leaves what it has there.
+	// A closed channel or ending process must still save its alerts.
 	err := c.box.change(context.WithoutCancel(c.life), c.id, func(s *shelf) {
 		do(s)
 		now = s.copy()
@@ -209,10 +200,9 @@ func (c *channel) change(do func(*shelf)) error {
 	return err
 }
 
-// try sends a message that this node holds.
 func (c *channel) try(open *sealed) {
 	c.mu.Lock()
-	known, to := open.ID == c.done, c.sender // known: it could not be noted the last time
+	known, to := open.ID == c.done, c.sender // known: delivered, but not recorded
 	c.mu.Unlock()
 	var err error
 	if !known {
@@ -242,7 +232,7 @@ func (c *channel) try(open *sealed) {
 	c.report(open, err, state, tell)
 }
 
-// report logs what came of a try, and tells of a channel that is dead or back.
+// report logs the outcome and notifies about a failed or recovered channel.
 func (c *channel) report(open *sealed, err error, now shelf, tell bool) {
 	n := open.What.len()
 	if err == nil {
@@ -268,7 +258,7 @@ func (c *channel) close() {
 	c.cancel()
 }
 
-// end leaves what this node has in the outbox, and tries once more what may go.
+// end saves this node's alerts to the outbox and tries what is due once more.
 func (c *channel) end() {
 	c.mu.Lock()
 	c.rules.window = 0
@@ -285,7 +275,7 @@ func (c *channel) end() {
 	}
 }
 
-// lose logs the alerts that are in memory alone and will never be sent.
+// lose logs the alerts that exist only in memory and cannot be sent.
 func (c *channel) lose() {
 	c.mu.Lock()
 	rest := c.local
@@ -304,7 +294,7 @@ func (c *channel) lose() {
 	}
 }
 
-// state is what people are told of the channel, as this node last saw it.
+// state returns the channel as this node last saw it.
 func (c *channel) state() Channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,17 +16,15 @@ import (
 	"time"
 )
 
-// maxAnswer is how much of an answer is read.
+// maxAnswer limits the response, in bytes.
 const maxAnswer = 16 << 10
 
-// errPrivate says where a web hook may not be.
+// errPrivate rejects a webhook in a private network.
 var errPrivate = errors.New("the address is in a private network: if that is intended, add the network to alerts.private_networks")
 
-// An httpClient is what every channel over HTTP sends with. Whoever can choose a web hook, or
-// answers for its name in DNS, must not make this server speak to what only it can reach
-// (SSRF): the address is checked as the connection is made, after all names are
-// resolved, so that none can be exchanged in between. Redirects are not followed, no
-// proxy of the environment is used, and answers are bounded.
+// An httpClient is used by all channels over HTTP. It prevents SSRF: an attacker who chooses a webhook or its DNS
+// answers must not reach internal services. It checks the IP address when it connects, after DNS resolution, so
+// rebinding does not help. It follows no redirects, ignores proxies from the environment and limits responses.
 type httpClient struct{ http http.Client }
 
 func newClient(private []netip.Prefix) *httpClient {
@@ -49,8 +47,8 @@ func newClient(private []netip.Prefix) *httpClient {
 	}}
 }
 
-// reserved are networks that are not the internet and that netip does not know as such:
-// RFC 6890, and what an IPv4 address can hide in (NAT64, 6to4, Teredo).
+// reserved are special-purpose networks that netip does not classify (RFC 6890), and those that embed IPv4 addresses
+// (NAT64, 6to4, Teredo).
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
@@ -59,7 +57,7 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("::/96"),
 }
 
-// reachable reports whether alerts may go to an address.
+// reachable reports whether alerts may go to an IP address.
 func reachable(a netip.Addr, private []netip.Prefix) bool {
 	a = a.Unmap().WithZone("")
 	within := func(p netip.Prefix) bool { return p.Contains(a) }
@@ -69,16 +67,15 @@ func reachable(a netip.Addr, private []netip.Prefix) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(reserved, within)
 }
 
-// A call is one request to a channel.
 type call struct {
 	url    string
 	header http.Header
 	body   []byte
-	// good reads the answer, if its status alone does not tell.
+	// good checks the response's body if its status is not enough.
 	good func(body []byte) error
 }
 
-// post sends a request, and fails unless the answer says that it was taken.
+// post sends a request and returns an error unless the response reports success.
 func (c *httpClient) post(ctx context.Context, what call) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()

@@ -10,24 +10,22 @@ import (
 )
 
 const (
-	// maxKept is how many alerts wait for one channel with all their text.
+	// maxKept is how many alerts of a channel keep their text.
 	maxKept = 200
-	// maxListed is how many of one kind a message spells out.
+	// maxListed is how many alerts of one kind a message lists.
 	maxListed = 20
 )
 
-// A digest is alerts that wait for one channel: some with all their text, of the others
-// how many there are. It is bounded, whatever an attacker does. It is not safe for
-// concurrent use.
+// A digest is the waiting alerts of one channel. The first keep their text, the others are only counted, so an attacker
+// cannot grow it. It is not safe for concurrent use.
 type digest struct {
 	Kept    []Alert      `json:"kept,omitempty"` // oldest first
 	Counted map[Kind]int `json:"counted,omitempty"`
-	Since   time.Time    `json:"since,omitzero"` // when the first of those was raised
+	Since   time.Time    `json:"since,omitzero"` // time of the first counted alert
 }
 
-// add keeps the alert, or counts it: if a message would not spell it out, or there is
-// no room. Without room an ordinary one goes first, so that a flood of those cannot
-// hide the end of an attack.
+// add keeps the alert's text, or counts an alert if a message would not list it or there is no room. Ordinary alerts
+// make room first, so that a flood of them cannot hide the end of an attack.
 func (d *digest) add(a Alert) {
 	at, twice := slices.BinarySearchFunc(d.Kept, a.ID, func(k Alert, id int64) int { return cmp.Compare(k.ID, id) })
 	if twice {
@@ -66,7 +64,7 @@ func (d *digest) count(kind Kind, n int, at time.Time) {
 	d.Counted[kind] += n
 }
 
-// merge adds the alerts of another digest that this one lacks.
+// merge adds the alerts that this digest lacks.
 func (d *digest) merge(other digest) {
 	for _, a := range other.Kept {
 		d.add(a)
@@ -76,7 +74,7 @@ func (d *digest) merge(other digest) {
 	}
 }
 
-// split takes out what is of the chosen kinds.
+// split removes and returns the alerts of the chosen kinds.
 func (d *digest) split(chosen func(Kind) bool) (out digest) {
 	is := func(a Alert) bool { return chosen(a.Kind) }
 	for kind, n := range d.Counted {
@@ -94,7 +92,6 @@ func (d *digest) split(chosen func(Kind) bool) (out digest) {
 	return out
 }
 
-// copy is a digest of its own.
 func (d *digest) copy() digest {
 	return digest{Kept: slices.Clone(d.Kept), Counted: maps.Clone(d.Counted), Since: d.Since}
 }
@@ -116,7 +113,7 @@ func (d *digest) has(is func(Kind) bool) bool {
 	return slices.ContainsFunc(d.Kept, func(a Alert) bool { return is(a.Kind) })
 }
 
-// due is when the bundling lets the digest go out.
+// due returns when the grouping ends.
 func (d *digest) due(window time.Duration) time.Time {
 	switch {
 	case d.has(Kind.atOnce):
@@ -136,9 +133,8 @@ type message struct {
 	at    time.Time
 }
 
-// message renders a digest that is not empty as one message: the kinds of the kept
-// alerts in order of first appearance, then those that were only counted. The
-// note, if any, is its last line.
+// message renders a digest that is not empty: the kinds with text in order of first appearance, then the counted ones.
+// The note, if any, is its last line.
 func (d *digest) message(note string) message {
 	var kinds []Kind
 	for _, a := range d.Kept {
@@ -160,7 +156,6 @@ func (d *digest) message(note string) message {
 	return message{title: subject, body: strings.TrimSpace(b.String()) + "\n", what: *d}
 }
 
-// write spells out the alerts of one kind and returns their title.
 func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
 	others := func(a Alert) bool { return a.Kind != kind }
 	group, more := slices.DeleteFunc(slices.Clone(d.Kept), others), d.Counted[kind]

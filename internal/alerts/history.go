@@ -16,24 +16,23 @@ import (
 )
 
 const (
-	// historyEvery is how often what was raised is written down.
+	// historyEvery is the interval between writes.
 	historyEvery = 2 * time.Second
-	// keptAlerts is how many rows of each kind are kept: a flood of one kind pushes out
-	// no other (R31).
+	// keptAlerts limits the rows of each kind, so that a flood of one kind does not displace others (R31).
 	keptAlerts = 1000
 	keptFor    = 90 * 24 * time.Hour
 )
 
-// A Record is an alert as it is kept, with how many of its kind came with it.
+// A Record is a stored alert.
 type Record struct {
 	Alert
-	Count int `json:"count"` // more than 1: the others are not spelled out
+	Count int `json:"count"` // more than 1: includes alerts without text
 }
 
-// A history writes down what was raised, for the page of alerts, whether or not there
-// is a channel. It is in the log at once; what cannot be written waits, bounded.
+// A history stores raised alerts for the page Alerts, with or without channels. Alerts that cannot be written wait in
+// bounded memory; they are in the log anyway.
 type history struct {
-	db  *sql.DB // nil: nothing is written
+	db  *sql.DB // nil: nothing is stored
 	log *slog.Logger
 
 	mu    sync.Mutex
@@ -49,7 +48,6 @@ func (h *history) add(a Alert) {
 	h.fresh.add(a)
 }
 
-// run writes until ctx ends, and once more.
 func (h *history) run(ctx context.Context) {
 	background.Save(ctx, historyEvery, h.write, func(err error) {
 		h.log.Error("alerts cannot be saved: they wait in memory, and are in the log", "error", err)
@@ -85,8 +83,7 @@ func (h *history) write(ctx context.Context) error {
 	return err
 }
 
-// records are the rows of a digest: those that were only counted are with the last of
-// their kind.
+// records returns the rows of a digest. Counted alerts are added to the last of their kind.
 func records(d digest) (all []Record) {
 	for _, a := range d.Kept {
 		all = append(all, Record{a, 1})
@@ -102,11 +99,10 @@ func records(d digest) (all []Record) {
 	return all
 }
 
-// errNoHistory says that nothing is written down.
 var errNoHistory = errors.New("alerts: there is no database")
 
-// Recent are the newest alerts, newest first: of all realms, or of one, before an ID
-// if that is not 0. Those of the last seconds may not be among them.
+// Recent returns the newest alerts, newest first: of all realms or one, before an ID other than 0. Those of the last
+// seconds can be missing.
 func (a *Alerter) Recent(ctx context.Context, realm string, before int64, limit int) ([]Record, error) {
 	if a.history.db == nil {
 		return nil, errNoHistory
@@ -127,7 +123,7 @@ func (a *Alerter) Recent(ctx context.Context, realm string, before int64, limit 
 	return all, nil
 }
 
-// Purge deletes what is too old, or too many of its kind.
+// Purge deletes alerts that are too old, or beyond the limit of their kind.
 func (a *Alerter) Purge(ctx context.Context) (rows int64, err error) {
 	if a.history.db == nil {
 		return 0, nil

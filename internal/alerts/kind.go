@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// A Kind is a stable code for what an alert is about. Callers of
-// [Alerter.Raise] add their own, such as "redis-lost".
+// A Kind is a stable code of an alert's subject. Callers of [Alerter.Raise] add their own, such as "redis-lost".
 type Kind string
 
-// The kinds that the Alerter finds in the events.
+// The kinds that the Alerter raises for events.
 const (
 	ModeOn            Kind = "captcha-mode-on"
 	ModeOff           Kind = "captcha-mode-off"
@@ -30,13 +29,12 @@ const (
 	EventQuiet        Kind = "event-limit-cleared"
 	ModeWatched       Kind = "captcha-mode-monitored"
 	AddressWatched    Kind = "address-monitored"
-	// Of the policy; whoever switches it raises them.
+	// Raised by changes of the policy.
 	PolicyWatched  Kind = "limits-monitored"
 	PolicyEnforced Kind = "limits-enforced"
 )
 
-// The kinds that package control raises: somebody can sign in at the administration who
-// could not before, or more easily.
+// The kinds that package control raises: new or easier access to the admin console.
 const (
 	AdministratorAdded  Kind = "administrator-added"
 	SecondFactorRemoved Kind = "mfa-removed"
@@ -72,17 +70,15 @@ var titles = map[Kind]string{
 	SteadyPressure:      "Failure rate stays just below the CAPTCHA mode threshold",
 }
 
-// atOnce reports whether the kind does not wait for a bundle.
+// atOnce reports whether the kind is never grouped.
 func (k Kind) atOnce() bool { return k == ModeOn }
 
-// important reports whether the kind may use the part of the ceiling that is
-// reserved. Such alerts are also the last to be counted instead of kept.
+// important kinds may use the reserved part of the hourly maximum, and lose their text last.
 func (k Kind) important() bool {
 	return k == ModeOn || k == ModeOff || k == AttackBegan || k == AttackEnded
 }
 
-// wakes reports whether the kind goes out in quiet hours too: an attack, somebody who
-// got in, or was let in for good, and what nobody can log in without.
+// wakes reports whether the kind ignores quiet hours: attacks, new access, and failures that block all logins.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
 		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "database-failed", "database-recovered", "accounts-unavailable", "accounts-recovered", "redis-lost", "redis-recovered", "redis-emptied",
@@ -90,7 +86,7 @@ func (k Kind) wakes() bool {
 	}, k)
 }
 
-// page is where administrators see more of it.
+// page returns the admin page with more details.
 func (k Kind) page() string {
 	switch k {
 	case AttackEnded, SuspiciousSuccess, SprayedRight, Sprayed:
@@ -117,10 +113,10 @@ func (k Kind) page() string {
 type Alert struct {
 	ID    int64     `json:"id,string"` // ascends, and differs on every node
 	At    time.Time `json:"at"`
-	Realm string    `json:"realm,omitempty"` // empty for the default one, and for what is no realm's own
+	Realm string    `json:"realm,omitempty"` // empty for the default realm and for alerts without a realm
 	Kind  Kind      `json:"kind"`
 	Title string    `json:"title"` // constant text
 	Body  string    `json:"body"`  // plain text of a few lines
-	// Page is the address of the administration's page about it, if that is known (Config.URL).
+	// Page is the URL of the page about it, if Config.URL is known.
 	Page string `json:"page,omitempty"`
 }

@@ -14,23 +14,20 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// An outbox keeps the shelves of all channels, by an ID that tells nothing of the
-// address. Safe for concurrent use.
+// An outbox stores the shelves (backlog and state) of all channels by keyed ID. Safe for concurrent use.
 type outbox interface {
-	// change has do change a shelf, alone among all nodes, and keeps what came of it. An
-	// error may mean that it was kept all the same. do may be called again.
+	// change stores a shelf changed by do, locked on all nodes. After an error it may be stored. do can run twice.
 	change(ctx context.Context, id string, do func(*shelf)) error
-	// look reads a shelf; the zero one if there is none.
+	// look returns a shelf; the zero shelf if there is none.
 	look(ctx context.Context, id string) (shelf, error)
-	// abandoned takes away the shelves of channels that no node has had in its
-	// configuration since a time, except those named.
+	// abandoned removes and returns the shelves, except the named ones, that no node has configured since a time.
 	abandoned(ctx context.Context, except []string, since time.Time) ([]orphan, error)
 }
 
-// An orphan is the shelf of a channel that nobody has any more.
+// An orphan is the shelf of a removed channel.
 type orphan struct {
 	shelf
-	seen time.Time // when a node last had it
+	seen time.Time // when a node last had it configured
 }
 
 // memoryBox is an outbox that ends with the process.
@@ -75,15 +72,14 @@ type sqlBox struct {
 	now func() time.Time
 }
 
-// queryTime bounds one transaction: while it waits, alerts wait in memory, and are sent
-// from there after it.
+// queryTime limits one transaction. Meanwhile alerts wait in memory, and are sent from there after it.
 const queryTime = 5 * time.Second
 
 func (b *sqlBox) change(ctx context.Context, id string, do func(*shelf)) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	err := sqltx.Run(ctx, b.db, func(tx *sql.Tx) error {
-		// Whoever changes the same shelf at another node waits here.
+		// Other nodes that change this shelf wait here.
 		now := b.now().UnixMilli()
 		if _, err := tx.ExecContext(ctx, `INSERT INTO alert_channels (id, made_at, seen_at) VALUES ($1, $2, $2)
 			ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, id, now); err != nil {
@@ -144,7 +140,7 @@ func (b *sqlBox) abandoned(ctx context.Context, except []string, since time.Time
 		var one orphan
 		var text string
 		var seen int64
-		// One node gets it.
+		// Only one node gets it.
 		switch e := b.db.QueryRowContext(ctx, `DELETE FROM alert_channels WHERE id = $1 AND seen_at <= $2 RETURNING shelf, seen_at`, id, since.UnixMilli()).Scan(&text, &seen); {
 		case errors.Is(e, sql.ErrNoRows):
 		case e != nil:

@@ -6,15 +6,13 @@ import (
 	"time"
 )
 
-// Quiet are hours of each day in which only what is important goes out. The zero Quiet
-// is none.
+// Quiet are hours of each day in which only important alerts go out. The zero Quiet is none.
 type Quiet struct {
 	from, to time.Duration // since midnight
 	in       *time.Location
 }
 
-// ParseQuiet reads hours such as "22:00-07:00 Europe/Berlin"; without a time zone they
-// are this machine's. Empty is none.
+// ParseQuiet parses hours such as "22:00-07:00 Europe/Berlin", by default in the local time zone. Empty is none.
 func ParseQuiet(text string) (q Quiet, err error) {
 	if text == "" {
 		return q, nil
@@ -41,7 +39,6 @@ func sinceMidnight(text string) (time.Duration, error) {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, err
 }
 
-// holds reports whether it is quiet at a time.
 func (q Quiet) holds(at time.Time) bool {
 	if q.in == nil {
 		return false
@@ -54,7 +51,7 @@ func (q Quiet) holds(at time.Time) bool {
 	return q.from <= now || now < q.to
 }
 
-// end is when it is not quiet any more: at itself if it is not.
+// end returns the end of the quiet hours, or at itself outside them.
 func (q Quiet) end(at time.Time) time.Time {
 	if !q.holds(at) {
 		return at
@@ -66,5 +63,5 @@ func (q Quiet) end(at time.Time) time.Time {
 			return end
 		}
 	}
-	return at.Add(time.Hour) // a clock that is put back at just that time
+	return at.Add(time.Hour) // the clock is set back at just that time
 }

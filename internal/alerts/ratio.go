@@ -3,20 +3,19 @@ package alerts
 import "time"
 
 const (
-	// ratioWindow is the time in which failures are held against successes.
+	// ratioWindow is the period in which failures are compared with successes.
 	ratioWindow = 10 * time.Minute
-	// ratioFailures is how many failures a window must have before its ratio says
-	// anything; of so few attempts nothing is learned either.
+	// ratioFailures is the least number of failures for an alert, ratioAttempts that of attempts for learning.
 	ratioFailures = 30
 	ratioAttempts = 30
-	// ratioFirst is how many windows only teach what is usual; a week's count in the end.
+	// ratioFirst is how many windows only learn the baseline; ratioWeek limits its weight to a week.
 	ratioFirst = 6
 	ratioWeek  = int(7 * 24 * time.Hour / ratioWindow)
-	// ratioCalm is how many windows must be usual again before that is told.
+	// ratioCalm is how many normal windows in a row end the alert.
 	ratioCalm = 3
 )
 
-// An edge is what a ratio tells.
+// An edge is a change of a ratio.
 type edge uint8
 
 const (
@@ -25,18 +24,18 @@ const (
 	below
 )
 
-// A ratio holds failed logins against successful ones, and learns what is usual on this
-// site: one in five on one, two of three on another. It is a hint for people and never
-// switches anything (R20). What is usual at most doubles in a week.
+// A ratio compares failed with successful logins and learns the site's baseline, from one in five to two of three. It
+// only alerts and never switches anything (R20). The baseline at most doubles in a week, which limits what a slow
+// attack can teach it.
 type ratio struct {
-	floor             float64 // nobody is told below it; 0: never
+	floor             float64 // least ratio for an alert; 0: never
 	began             time.Time
 	failed, succeeded int    // since then
-	before            [2]int // and in the window before, so that the first minutes of one do not speak for it
+	before            [2]int // those of the previous window, so that the first minutes of one do not decide
 	usual             float64
 	learned           int // windows
 	over              bool
-	calm              int // windows in a row that were usual
+	calm              int // normal windows in a row
 }
 
 func of(failed, succeeded int) float64 { return float64(failed) / float64(max(succeeded, 1)) }
@@ -47,7 +46,7 @@ func (r *ratio) exceeds(failed int, is float64) bool {
 	return failed >= ratioFailures && is > max(r.floor, 2*r.usual)
 }
 
-// count counts one login. What happens during an attack teaches nothing.
+// count counts one login. Attempts during an attack do not change the baseline.
 func (r *ratio) count(at time.Time, failed, attack bool) (e edge, is, usual float64) {
 	if r.floor <= 0 {
 		return same, 0, 0
@@ -68,7 +67,6 @@ func (r *ratio) count(at time.Time, failed, attack bool) (e edge, is, usual floa
 	return above, r.now(), r.usual
 }
 
-// roll begins a new window if it is time.
 func (r *ratio) roll(at time.Time, attack bool) (e edge) {
 	windows := int(at.Sub(r.began) / ratioWindow)
 	if windows < 1 {

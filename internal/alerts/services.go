@@ -21,15 +21,14 @@ import (
 	"authguard/internal/mail"
 )
 
-// services are the kinds of channels: each reads its address, and makes what sends
-// there.
+// services maps the kinds of channels to the parsers of their addresses, which return the sender.
 var services = map[string]func(target) (func(*httpClient) sender, error){
 	"discord": discord, "generic": generic, "ntfy": ntfy, "slack": slack, "smtp": smtp, "smtps": smtp, "teams": teams, "telegram": telegram, "webhook": webhook,
 }
 
 var kindsOfChannels = maps.Keys(services)
 
-// send implements sender: no error tells a secret.
+// send implements sender. Its errors contain no secrets.
 func (r redacting) send(ctx context.Context, m message) error {
 	if err := r.sender.send(ctx, m); err != nil {
 		return fmt.Errorf("alerts: %s: %s", r.scheme, r.redact(err))
@@ -37,7 +36,6 @@ func (r redacting) send(ctx context.Context, m message) error {
 	return nil
 }
 
-// An over is a channel over HTTP: how a message is put.
 type over struct {
 	client *httpClient
 	put    func(message) (call, error)
@@ -51,7 +49,6 @@ func (o over) send(ctx context.Context, m message) error {
 	return o.client.post(ctx, what)
 }
 
-// putting is a service that sends JSON to one URL.
 func putting(to string, body func(message) any, good func([]byte) error) func(*httpClient) sender {
 	return func(c *httpClient) sender {
 		return over{c, func(m message) (call, error) {
@@ -63,7 +60,7 @@ func putting(to string, body func(message) any, good func([]byte) error) func(*h
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
 
-// hookOf is the URL of an address such as slack+https://….
+// hookOf returns the URL of an address such as slack+https://….
 func (t target) hookOf() (string, bool) {
 	_, scheme, plus := strings.Cut(strings.ToLower(t.url.Scheme), "+")
 	u := *t.url
@@ -71,7 +68,7 @@ func (t target) hookOf() (string, bool) {
 	return u.String(), plus && (scheme == "https" || scheme == "http") && u.Host != "" && u.User == nil
 }
 
-// cut keeps a text within what a service takes. Everything is on the page of alerts.
+// cut shortens a text to a service's limit. The page Alerts has the whole text.
 func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -80,7 +77,7 @@ func cut(text string, most int) string {
 	return string([]rune(text)[:most-utf8.RuneCountInString(rest)]) + rest
 }
 
-// smtp is smtp://user:password@host:port/?from=…&to=…; smtps is encrypted from the start.
+// smtp is smtp://user:password@host:port/?from=…&to=…; smtps uses TLS from the start.
 func smtp(t target) (func(*httpClient) sender, error) {
 	u, from, to, open := *t.url, "", "", false
 	open2 := mail.New
@@ -129,11 +126,9 @@ func (l letters) send(ctx context.Context, m message) error {
 
 var slackToken = regexp.MustCompile(`^(?:hook:)?([A-Z0-9]{9,})[-/,]([A-Z0-9]{9,})[-/,]([A-Za-z0-9]{24,})$`)
 
-// slackMarks are the characters by which Slack's markup begins.
 var slackMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// slack is slack://hook:A-B-C@webhook, or an incoming web hook as Slack, Mattermost and
-// Rocket.Chat give it: slack+https://….
+// slack is slack://hook:A-B-C@webhook, or an incoming webhook of Slack, Mattermost or Rocket.Chat: slack+https://….
 func slack(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
@@ -196,8 +191,7 @@ func telegram(t target) (func(*httpClient) sender, error) {
 	}), nil
 }
 
-// teams is the URL of a workflow "When a Teams webhook request is received":
-// teams+https://…. Connectors, which had another form, are switched off.
+// teams is the URL of a workflow "When a Teams webhook request is received", not of a connector: teams+https://….
 func teams(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
@@ -223,8 +217,7 @@ func teams(t target) (func(*httpClient) sender, error) {
 
 var ntfyPriorities = map[string]int{"min": 1, "low": 2, "default": 3, "high": 4, "max": 5, "urgent": 5}
 
-// ntfy is ntfy://user:password@host/topic?priority=high&tags=a,b. It is sent as JSON:
-// nothing of a message gets into a header.
+// ntfy is ntfy://user:password@host/topic?priority=high&tags=a,b. Messages go as JSON, so no text can inject a header.
 func ntfy(t target) (func(*httpClient) sender, error) {
 	topic, to := strings.Trim(t.url.Path, "/"), url.URL{Scheme: "https", Host: t.url.Host, Path: "/"}
 	priority, tags := 3, []string(nil)
@@ -263,8 +256,8 @@ func ntfy(t target) (func(*httpClient) sender, error) {
 	}, nil
 }
 
-// generic is an unsigned web hook: {"title", "message"} with ?template=json, else the
-// text alone. Parameters with an @ are headers; all others are the receiver's.
+// generic is an unsigned webhook: {"title", "message"} with ?template=json, else only the text. Parameters with an @
+// are headers; the receiver gets all others.
 func generic(t target) (func(*httpClient) sender, error) {
 	if !strings.Contains(t.url.Scheme, "+") {
 		u := *t.url
@@ -306,11 +299,10 @@ func generic(t target) (func(*httpClient) sender, error) {
 	}, nil
 }
 
-// A hookBody is what a signed web hook is sent, in the form of the Standard Webhooks
-// specification.
+// A hookBody is the body of a signed webhook (Standard Webhooks specification).
 type hookBody struct {
 	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"` // when the message was made
+	Timestamp time.Time `json:"timestamp"` // when the message was created
 	Data      hookData  `json:"data"`
 }
 
@@ -318,11 +310,10 @@ type hookData struct {
 	Title   string       `json:"title"`
 	Message string       `json:"message"`
 	Alerts  []Alert      `json:"alerts"`
-	More    map[Kind]int `json:"more,omitempty"` // how many others there are of a kind
+	More    map[Kind]int `json:"more,omitempty"` // number of further alerts by kind
 }
 
-// webhook is a web hook that is signed after Standard Webhooks v1:
-// webhook+https://…#secret=whsec_….
+// webhook is signed after Standard Webhooks v1: webhook+https://…#secret=whsec_….
 func webhook(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
@@ -342,8 +333,7 @@ func webhook(t target) (func(*httpClient) sender, error) {
 			if err != nil {
 				return call{}, err
 			}
-			// The ID stays the same for every try; the time is that of this one, or a
-			// receiver would take a late one for a replay.
+			// The ID is the same for every try. The time is that of this try: a receiver would reject an old one as a replay.
 			now, header := time.Now(), jsonHeader()
 			signature, err := signer.Sign(m.id, now, body)
 			header.Set(standardwebhooks.HeaderWebhookID, m.id)

@@ -11,25 +11,22 @@ import (
 const (
 	firstRetry   = time.Second
 	longestRetry = 5 * time.Minute
-	// lease is how long a node has for one try to send: longer than sendTimeout. A node
-	// that dies meanwhile leaves the message to another one after that.
+	// lease is how long a node holds a message for one try, longer than sendTimeout. Then another node may take over.
 	lease = 45 * time.Second
-	// deadAfter is how many tries in a row fail before the other channels are told:
-	// the third is seconds after the first.
+	// deadAfter is how many failures in a row notify the other channels; the third comes seconds after the first.
 	deadAfter = 3
-	// deadQuiet keeps a channel that comes and goes from filling the others.
+	// deadQuiet keeps a flapping channel from filling the others.
 	deadQuiet = time.Hour
 )
 
-// A shelf is everything about one channel that outlives a process: what waits, the
-// message that is being delivered, and how that goes. It is kept in the outbox as
-// JSON, and is bounded. Its methods are functions of values: no clock, no I/O.
+// A shelf is the state of one channel that outlives a process: the backlog, the message in delivery and its tries. The
+// outbox stores it as JSON; it is bounded. Its methods are pure functions without clock or I/O.
 type shelf struct {
 	Waiting digest      `json:"waiting"`
-	Open    *sealed     `json:"open,omitempty"` // nil: no message is under way
-	Sent    []time.Time `json:"sent,omitempty"` // the last messages, as many as the ceiling allows; oldest first
+	Open    *sealed     `json:"open,omitempty"` // nil: no message in delivery
+	Sent    []time.Time `json:"sent,omitempty"` // the last messages, up to the hourly maximum; oldest first
 
-	Holder    string    `json:"holder,omitempty"` // the node that delivers Open just now
+	Holder    string    `json:"holder,omitempty"` // the node that delivers Open
 	HeldUntil time.Time `json:"held_until,omitzero"`
 
 	Failing int           `json:"failing,omitempty"` // tries in a row
@@ -37,16 +34,15 @@ type shelf struct {
 	Why     string        `json:"why,omitempty"`     // without secrets
 	Backoff time.Duration `json:"backoff,omitempty"`
 	RetryAt time.Time     `json:"retry_at,omitzero"`
-	Told    bool          `json:"notified,omitempty"`   // the others know that it is dead
-	ToldAt  time.Time     `json:"notified_at,omitzero"` // when they were last told so
+	Told    bool          `json:"notified,omitempty"`   // the other channels were notified of the failure
+	ToldAt  time.Time     `json:"notified_at,omitzero"` // when they were last notified of it
 
 	Last      time.Time `json:"last,omitzero"` // the last delivery
 	LastTitle string    `json:"last_title,omitempty"`
-	Delivered int       `json:"delivered,omitempty"` // alerts, ever
+	Delivered int       `json:"delivered,omitempty"` // total alerts
 }
 
-// A sealed is a message whose content is settled. It keeps its ID and its words
-// however often it is tried, so that a receiver can tell the second copy.
+// A sealed is a message with fixed ID and text, so that a receiver can detect a second try as a duplicate.
 type sealed struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
@@ -60,16 +56,14 @@ func (s *sealed) message() message {
 	return m
 }
 
-// Rules are the numbers that a channel keeps to.
 type rules struct {
 	window  time.Duration
 	perHour int
 	quiet   Quiet
-	alone   bool // there is no other node: whoever held a message is dead
+	alone   bool // there is no other node, so another holder is dead
 }
 
-// absorb takes over what another shelf of the same channel has: what a node held in
-// memory while it could not reach the outbox.
+// absorb merges what a node kept in memory while the outbox was unavailable.
 func (s *shelf) absorb(other shelf) {
 	if other.Open != nil {
 		s.Waiting.merge(other.Open.What)
@@ -83,7 +77,6 @@ func (s *shelf) absorb(other shelf) {
 	}
 }
 
-// len is how many alerts are not delivered.
 func (s *shelf) len() int {
 	n := s.Waiting.len()
 	if s.Open != nil {
@@ -92,15 +85,13 @@ func (s *shelf) len() int {
 	return n
 }
 
-// copy is a shelf of its own.
 func (s *shelf) copy() shelf {
 	c := *s
 	c.Waiting, c.Sent = s.Waiting.copy(), slices.Clone(s.Sent)
 	return c
 }
 
-// going are the kinds that may go now: in quiet hours only what is important, if there
-// is any.
+// going selects the kinds that may go now: in quiet hours only those that wake.
 func (s *shelf) going(r rules, now time.Time) func(Kind) bool {
 	if r.quiet.holds(now) {
 		return Kind.wakes
@@ -108,7 +99,7 @@ func (s *shelf) going(r rules, now time.Time) func(Kind) bool {
 	return func(Kind) bool { return true }
 }
 
-// next is when there is something to do; zero for nothing.
+// next returns when there is something to do; zero for never.
 func (s *shelf) next(r rules, now time.Time) time.Time {
 	if s.Open != nil {
 		if r.alone {
@@ -133,9 +124,8 @@ func (s *shelf) next(r rules, now time.Time) time.Time {
 
 func laterOf(all ...time.Time) time.Time { return slices.MaxFunc(all, time.Time.Compare) }
 
-// free is when the ceiling lets a message go; zero for at once. A quarter of the
-// messages is reserved for important ones, so that a stream of ordinary alerts cannot
-// use it up before the attack ends.
+// free returns when the hourly maximum allows a message; zero for now. A quarter is reserved for important alerts, so
+// that ordinary ones cannot use it up before the attack ends.
 func (s *shelf) free(r rules, important bool) time.Time {
 	room := r.perHour
 	if !important {
@@ -148,8 +138,7 @@ func (s *shelf) free(r rules, important bool) time.Time {
 	return s.Sent[len(s.Sent)-room].Add(time.Hour + 1)
 }
 
-// take is the message that this node is to try now, and holds until it says what came
-// of it; nil if there is none, or another node has it.
+// take returns the message to try now, held until settle; nil for none, or if another node holds it.
 func (s *shelf) take(r rules, now time.Time, node, id string) *sealed {
 	if at := s.next(r, now); at.IsZero() || at.After(now) {
 		return nil
@@ -161,7 +150,7 @@ func (s *shelf) take(r rules, now time.Time, node, id string) *sealed {
 	return s.Open
 }
 
-// seal makes a message of what may go.
+// seal creates a message from the alerts that may go.
 func (s *shelf) seal(r rules, now time.Time, id string) {
 	what := s.Waiting.split(s.going(r, now))
 	free, late, night := s.free(r, what.has(Kind.important)), 0, 0
@@ -183,7 +172,7 @@ func (s *shelf) seal(r rules, now time.Time, id string) {
 	s.Open = &sealed{ID: id, At: now, What: what, Note: strings.Join(notes, "\n")}
 }
 
-// settle notes what came of a try. It reports whether the others are to be told.
+// settle records the outcome of a try. It reports whether to notify the other channels.
 func (s *shelf) settle(r rules, now time.Time, err error) (tell bool) {
 	s.Holder, s.HeldUntil = "", time.Time{}
 	if err != nil {
@@ -208,7 +197,6 @@ func (s *shelf) settle(r rules, now time.Time, err error) (tell bool) {
 	return tell
 }
 
-// state is what people are told of a channel.
 func (s *shelf) state(r rules, now time.Time) Channel {
 	c := Channel{
 		State: "unused", Waiting: s.len(), Tries: s.Failing, Why: s.Why, Last: s.Last, LastTitle: s.LastTitle, Delivered: s.Delivered,
@@ -228,24 +216,24 @@ func (s *shelf) state(r rules, now time.Time) Channel {
 	return c
 }
 
-// A Channel is what people are told of one.
+// A Channel is the public state of a channel.
 type Channel struct {
 	Name  string `json:"name"`  // its position and kind, such as "to[0] (smtp)"
 	State string `json:"state"` // unused, working, failing or dead
 	Kinds []Kind `json:"kinds,omitempty"`
-	// Waiting are alerts that are not delivered; Delivered those that were, ever.
+	// Waiting counts undelivered alerts, Delivered all delivered ones.
 	Waiting   int       `json:"waiting"`
 	Delivered int       `json:"delivered"`
 	Hour      int       `json:"hour"`     // messages in the last hour
-	PerHour   int       `json:"per_hour"` // the most
-	Quiet     bool      `json:"quiet"`    // it is in its quiet hours
+	PerHour   int       `json:"per_hour"` // the maximum
+	Quiet     bool      `json:"quiet"`    // in its quiet hours
 	Last      time.Time `json:"last,omitzero"`
 	LastTitle string    `json:"last_title,omitempty"`
-	Next      time.Time `json:"next,omitzero"`  // when what waits goes out, or is tried again
-	Since     time.Time `json:"since,omitzero"` // of failing
+	Next      time.Time `json:"next,omitzero"`  // the next delivery or retry
+	Since     time.Time `json:"since,omitzero"` // the first failure
 	Tries     int       `json:"tries,omitempty"`
 	Why       string    `json:"why,omitempty"` // without secrets
 }
 
-// empty reports whether there is nothing that the outbox should know.
+// empty reports whether the outbox needs no update.
 func (s *shelf) empty() bool { return s.len() == 0 && len(s.Sent) == 0 && s.Delivered == 0 }

@@ -8,16 +8,13 @@ import (
 	"authguard/internal/events"
 )
 
-// Bounds of the text of one alert.
 const (
 	maxLines      = 30
 	maxLineLength = 400
 )
 
-// Name makes a stranger's text safe for a message, in quotes: one line, no
-// markup of HTML or chat, no link with a hidden target, and nothing that calls
-// a whole channel ("@everyone", "<!here>"). Ordinary names and e-mail addresses
-// are left alone.
+// Name quotes user input on one line for a message. It prevents HTML and chat markup, disguised links, and mentions of
+// a whole channel ("@everyone", "<!here>"). Ordinary names and email addresses stay unchanged.
 func Name(s string) string {
 	text := markup.Replace(events.Escape(s))
 	return `"` + mention.ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, "@", `\x40`) }) + `"`
@@ -27,12 +24,10 @@ var markup = strings.NewReplacer(
 	`"`, `\"`, "<", `\x3c`, ">", `\x3e`, "&", `\x26`, "[", `\x5b`, "]", `\x5d`, "`", `\x60`, "://", `:\x2f/`,
 )
 
-// mention matches every @ that does not follow a letter or digit, as the one in
-// an e-mail address does.
+// mention matches every @ that does not follow a letter or digit, as it does in an email address.
 var mention = regexp.MustCompile(`(?:^|[^0-9A-Za-z])@+`)
 
-// titleText keeps a title to one line of ASCII: some senders write it into a
-// header as it is.
+// titleText makes a title one line of ASCII, because some senders put it into a header.
 func titleText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= utf8.RuneSelf {

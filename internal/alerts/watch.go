@@ -14,33 +14,29 @@ import (
 )
 
 const (
-	// failuresBefore is how many wrong passwords from strangers make a success
-	// from a new place worth an alert.
+	// failuresBefore is how many wrong passwords from unknown clients make a success from a new client suspicious.
 	failuresBefore = 5
-	// maxAccounts is how many accounts under attack get an alert in a day; one
-	// more alert stands for all the others.
+	// maxAccounts limits the accounts with an alert per day; one more alert stands for all others.
 	maxAccounts  = 10000
 	accountQuiet = 24 * time.Hour
-	// resumedFrom is how many thresholds' worth of attempts an attack that starts again within
-	// a day makes before it is alerted anew. A burst just above the threshold raises no alert.
+	// resumedFrom is how many thresholds of attempts an attack that resumes within a day needs for a new alert. A burst
+	// just above the threshold raises none.
 	resumedFrom = 20
 	sweepEvery  = time.Minute
-	// tooMany stands for the accounts beyond maxAccounts. No account has this
-	// name: [events.Escape] leaves no line breaks.
+	// tooMany is the key for accounts beyond maxAccounts. [events.Escape] leaves no line break in names.
 	tooMany = "\n"
 )
 
-// A watcher finds the edges in the stream of events. It has no clock and is not
-// safe for concurrent use.
+// A watcher finds alerts in the events of one realm. It has no clock and is not safe for concurrent use.
 type watcher struct {
-	attack   *attack              // nil while there is none
-	silent   *events.ModeSwitch   // CAPTCHA mode went on without an alert
+	attack   *attack              // nil outside attacks
+	silent   *events.ModeSwitch   // CAPTCHA mode turned on without an alert
 	resumed  int                  // attacks without an alert since the last one
-	attacked map[string]time.Time // accounts under attack or with a sprayed password, and the time of their alert
-	swept    time.Time            // when old ones were last deleted
+	attacked map[string]time.Time // alerted accounts and addresses, with the alert's time
+	swept    time.Time            // last cleanup of attacked
 	ratio    ratio
 	raise    func(at time.Time, kind Kind, body string)
-	kept     func() string // says where the attack that is running is kept
+	kept     func() string // says where the running attack is recorded
 }
 
 func newWatcher(kept func() string, raise func(at time.Time, kind Kind, body string)) *watcher {
@@ -82,7 +78,7 @@ func (w *watcher) event(e *guard.Event) {
 	}
 }
 
-// limit raises an alert where a limit on events asks for one.
+// limit raises the alert of a limit on events with the action alert.
 func (w *watcher) limit(e *guard.Event) {
 	if e.Action != guard.Alert || len(e.Reasons) > 0 && e.Reasons[0].Monitored {
 		return
@@ -102,15 +98,15 @@ func (w *watcher) limit(e *guard.Event) {
 	w.raise(e.At, kind, body)
 }
 
-// underAttack reports whether the event met a full limit of its account for unknown
-// clients, by failures of its own: at the memory bound accounts share a count.
+// underAttack reports whether an unknown client exceeded a limit of the account by the account's own failures. At the
+// memory bound, accounts share a counter.
 func underAttack(e *guard.Event) bool {
 	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
 		return r.Cause == guard.LimitReached && r.Subject == guard.OnAccount && (r.Limit == nil || e.AccountFailures >= r.Limit.Failures)
 	})
 }
 
-// account raises at most one alert a day for an account under attack.
+// account raises at most one alert a day for an attacked account.
 func (w *watcher) account(e *guard.Event) {
 	name := events.Escape(e.Account)
 	switch {
@@ -125,8 +121,7 @@ func (w *watcher) account(e *guard.Event) {
 	}
 }
 
-// clients raises at most one alert a day for clients that look alike and have failed as
-// often as their limit says, whatever that does.
+// clients raises at most one alert a day for a client fingerprint that reached its limit, whatever the action.
 func (w *watcher) clients(e *guard.Event) {
 	i := slices.IndexFunc(e.Reasons, func(r guard.Reason) bool { return r.Cause == guard.LimitReached && r.Subject == guard.OnIdentity })
 	if i < 0 || e.Privileged || e.Reasons[i].Limit == nil {
@@ -139,15 +134,14 @@ func (w *watcher) clients(e *guard.Event) {
 	}
 }
 
-// refused reports whether the event was refused for what its address, or the network
-// around it, has failed; or would have been, by a limit that only watches.
+// refused reports whether a limit of the IP address or network blocked the event or, with watched, would have.
 func refused(e *guard.Event, watched bool) bool {
 	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
 		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Action == guard.Block && r.Monitored == watched
 	})
 }
 
-// address raises at most one alert a day for an address that is refused.
+// address raises at most one alert a day for a blocked IP address.
 func (w *watcher) address(e *guard.Event) {
 	name, many := "address\n"+events.AddressText(e.Address), "address\n"
 	switch {
@@ -165,8 +159,7 @@ func (w *watcher) address(e *guard.Event) {
 	}
 }
 
-// failures tells when more logins fail than usual, and when that is over. During an
-// attack it says nothing: that was told.
+// failures raises alerts if more logins fail than usual, and when that ends. It is silent during an attack.
 func (w *watcher) failures(e *guard.Event, ending events.Ending) {
 	if e.Repeat || ending != events.Failed && ending != events.Succeeded {
 		return
@@ -180,8 +173,8 @@ func (w *watcher) failures(e *guard.Event, ending events.Ending) {
 	}
 }
 
-// first reports whether something was not told within a day. Where there is no room
-// to remember it, it is told again: names that strangers make up keep nothing back.
+// first reports whether the alert was not raised within a day. Without room to remember it, it is raised again:
+// invented names must not suppress alerts.
 func (w *watcher) first(name string, at time.Time) bool {
 	if w.told(name, at) {
 		return false
@@ -197,9 +190,8 @@ func (w *watcher) told(name string, at time.Time) bool {
 	return ok && at.Sub(last) < accountQuiet
 }
 
-// room reports whether another account fits. It forgets entries older than a
-// day, at most once a minute: a flood of names must not cost a walk over the
-// whole map for each.
+// room reports whether another entry fits. It deletes entries older than a day at most once a minute, so that a flood
+// of names does not scan the map each time.
 func (w *watcher) room(at time.Time) bool {
 	if len(w.attacked) >= maxAccounts && at.Sub(w.swept) >= sweepEvery {
 		w.swept = at
@@ -209,8 +201,7 @@ func (w *watcher) room(at time.Time) bool {
 }
 
 func (w *watcher) modeSwitch(s events.ModeSwitch) {
-	// The alert of an attack and that of the mode it causes go out together:
-	// the second sends the bundle.
+	// An attack and the mode that it causes go out in one message: the second alert sends it.
 	w.attackEdge(s)
 	if s.Cause == events.CauseSteady {
 		w.raise(s.At, SteadyPressure, fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the threshold "+
@@ -261,7 +252,7 @@ func (w *watcher) attackEdge(s events.ModeSwitch) {
 	}
 }
 
-// began raises the alert of an attack, and counts those since the last one that had none.
+// began raises the alert of an attack and mentions attacks without an alert since the last one.
 func (w *watcher) began(at time.Time) {
 	of, again := w.attack.start, ""
 	if w.resumed > 0 {
@@ -272,7 +263,7 @@ func (w *watcher) began(at time.Time) {
 		events.Rate(of.Pressure), events.Rate(of.Threshold), again))
 }
 
-// speak raises the alerts that a resumed attack did not raise when it started.
+// speak raises the postponed alerts of a resumed attack.
 func (w *watcher) speak(at time.Time) {
 	w.attack.silent = false
 	if w.began(at); w.silent != nil {
@@ -303,14 +294,14 @@ const (
 type attack struct {
 	began     time.Time
 	start     events.ModeSwitch
-	silent    bool // it resumes one that had its alert, and is small
-	attempts  int  // that did not succeed; from alertFrom on it is not small
+	silent    bool // small, and resumes an attack that had its alert
+	attempts  int  // failed or stopped; from alertFrom on it is not small
 	alertFrom int
 	counts    map[events.Ending]int
 	addresses crowd
 	accounts  crowd
-	newPlaces int      // logins from places never used before
-	strangers []string // the first of them: the attacker may be among them
+	newPlaces int      // logins from unknown clients
+	strangers []string // the first of them; the attacker may be among them
 }
 
 func newAttack(s events.ModeSwitch) *attack {
@@ -364,7 +355,7 @@ func (a *attack) successes() string {
 	return text + "."
 }
 
-// A crowd counts the addresses, or the accounts, of an attack.
+// A crowd counts the IP addresses or accounts of an attack.
 type crowd struct {
 	distinct *tops.Distinct
 	busiest  *tops.Top[int]
@@ -379,7 +370,6 @@ func (c crowd) add(name string) {
 	}
 }
 
-// first lists the busiest few.
 func (c crowd) first(show func(string) string) string {
 	counts := map[string]int{}
 	for name, n := range c.busiest.All() {

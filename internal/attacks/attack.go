@@ -1,12 +1,9 @@
-// Package attacks keeps attacks: when each began and ended, how hard it was, which shape
-// it had, and above all the accounts that were logged in to during it.
+// Package attacks records attacks: start, end, strength, shape, and above all the possibly compromised accounts.
 //
-// A [Recorder] is a sink of the event bus. It recognises four kinds: on the whole site
-// (while CAPTCHA mode's detector says so), on one account, from one address, and passwords
-// that are sprayed. What it counts is bounded in memory whatever strangers invent, and is
-// written every few seconds, off the hot path; a database that fails delays nothing and
-// loses no attack that is running. An attack is one of the site: several nodes, and a
-// process that is started again, find it in the database and add to it.
+// A [Recorder] is a sink of the event bus. It detects four kinds: on the whole site (by CAPTCHA mode's detector), on
+// one account, from one IP address, and password spraying. Its memory is bounded whatever names attackers invent. It
+// writes every few seconds, off the hot path; a failed database delays nothing and loses no running attack. Attacks
+// belong to the site: several nodes and restarted processes continue the same record in the database.
 package attacks
 
 import (
@@ -16,65 +13,62 @@ import (
 	"authguard/internal/tops"
 )
 
-// The kinds of attacks: how they were recognised.
+// The kinds of attacks, by how they were detected.
 const (
-	Site    = "site"    // more fails than is normal here (R20)
-	Account = "account" // one is guessed at
-	Address = "address" // one guesses
+	Site    = "site"    // failure rate above the baseline (R20)
+	Account = "account" // brute force against one account
+	Address = "address" // brute force from one IP address
 	Spray   = "spray"   // few passwords, many accounts (R28)
 )
 
-// Shapes of attacks: what they turned out to be. One may have several.
+// The shapes of attacks. An attack can have several.
 const (
 	OneAccount = "one account"
 	OneAddress = "one address"
-	Spraying   = "spraying" // the same passwords at many accounts
-	Stuffing   = "stuffing" // many accounts, hardly more than one password each
-	Botnet     = "botnet"   // many addresses, hardly more than one attempt each
+	Spraying   = "spraying" // the same passwords on many accounts
+	Stuffing   = "stuffing" // many accounts, about one password each
+	Botnet     = "botnet"   // many IP addresses, about one attempt each
 )
 
-// ErrUnknown says that there is no such attack, or that it is too old to be kept.
+// ErrUnknown means that the attack does not exist or has expired.
 var ErrUnknown = errors.New("attacks: no such attack")
 
-// An Attack is one as it is known now.
+// An Attack is the record of an attack.
 type Attack struct {
 	ID    string `json:"id"`
 	Realm string `json:"realm"`
 	Kind  string `json:"kind"`
-	// Subject is the account or address of the kinds of this name.
+	// Subject is the account or IP address of the kinds Account and Address.
 	Subject string    `json:"subject,omitempty"`
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended,omitzero"` // zero while it is running
-	Last    time.Time `json:"last"`           // the last attempt that came to nothing
-	// PartOf is the attack on the whole site as which it went on.
+	Last    time.Time `json:"last"`           // the last failed or stopped attempt
+	// PartOf is the attack on the whole site that continued this one.
 	PartOf string   `json:"part_of,omitempty"`
 	Shapes []string `json:"shapes"`
 	Counts
-	Attempts int64 `json:"attempts"` // that came to nothing
+	Attempts int64 `json:"attempts"` // failed and stopped
 	Peak     Peak  `json:"peak"`
-	// Addresses, Networks, Accounts and Passwords are how many different ones there were,
-	// to within about 1 %, names that nobody has among them.
+	// Addresses, Networks, Accounts (existing or not) and Passwords are distinct counts within about 1 %.
 	Addresses int64 `json:"addresses"`
 	Networks  int64 `json:"networks"`
 	Accounts  int64 `json:"accounts"`
 	Passwords int64 `json:"passwords"`
-	// Top are those with the most attempts, most first. The numbers are lower bounds.
+	// The most active, most first. The numbers are lower bounds.
 	TopAddresses []Named `json:"top_addresses"`
 	TopNetworks  []Named `json:"top_networks"`
 	TopAccounts  []Named `json:"top_accounts"`
 	Minutes      Minutes `json:"minutes"`
-	// Lost are the accounts that were logged in to from a new place after failures, Strange
-	// those that only were from a new place, and Open those of the former for which
-	// something is still to be done.
+	// Lost counts accounts with a login from an unknown client after failures, Open those of them not fully secured.
+	// Strange counts accounts with only a login from an unknown client.
 	Lost    int `json:"compromised"`
 	Strange int `json:"new_clients"`
 	Open    int `json:"open"`
 }
 
-// Running reports whether it goes on.
+// Running reports whether the attack goes on.
 func (a Attack) Running() bool { return a.Ended.IsZero() }
 
-// topShown is how many of the busiest are told.
 const topShown = 10
 
 func (a *Attack) fill(p part) {
@@ -90,10 +84,10 @@ func (a *Attack) fill(p part) {
 	a.Shapes = shapesOf(a)
 }
 
-// enough attempts have a shape; of fewer nothing can be said.
+// enough is the least number of attempts for a shape.
 const enough = 20
 
-// shapesOf says what an attack is, by whom most of it came from and went to.
+// shapesOf derives the shapes from the most active IP addresses and accounts.
 func shapesOf(a *Attack) []string {
 	shapes := []string{}
 	is := func(shape string, so bool) {
@@ -122,7 +116,7 @@ func shapesOf(a *Attack) []string {
 	return shapes
 }
 
-// scattered reports whether at least a quarter of it came from addresses that tried seldom.
+// scattered reports whether at least a quarter of the attempts came from IP addresses with few attempts.
 func scattered(a *Attack) bool {
 	busiest := make([]int64, len(a.TopAddresses))
 	for i, one := range a.TopAddresses {
@@ -136,37 +130,37 @@ func scattered(a *Attack) bool {
 	return ok && 4*left >= a.Attempts
 }
 
-// Reasons for which a login from a new place is more than that.
+// Reasons that make a login from an unknown client suspicious.
 const (
-	AfterFailures = "failures"         // others failed at the account, or somebody five times
-	FromGuesser   = "guessing-address" // passwords of other accounts failed from the address
-	WithSprayed   = "sprayed-password" // strangers try the password on many accounts
+	AfterFailures = "failures"         // failures from other clients, or at least five
+	FromGuesser   = "guessing-address" // the IP address failed on other accounts
+	WithSprayed   = "sprayed-password" // the password was sprayed
 )
 
-// A Login is an account that was logged in to from a new place.
+// A Login is a login from an unknown client.
 type Login struct {
 	Account string `json:"account"`
 	Address string `json:"address"`
 	Door    string `json:"integration,omitempty"`
-	// Why are the reasons; none: nothing but the new place was unusual.
+	// Why are the reasons; empty if only the client was unknown.
 	Why []string `json:"why"`
-	// Failures are those of strangers at the account when it was logged in to.
+	// Failures are the account's failures from unknown clients before the login.
 	Failures int       `json:"failures"`
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
 }
 
-// What can be reset.
+// The operations that secure an account.
 const (
-	Sessions = "sessions"      // all ended
-	Places   = "known-clients" // all forgotten, devices too
-	Password = "password"      // another one is asked for
+	Sessions = "sessions"      // end all sessions
+	Places   = "known-clients" // remove all known clients and device cookies
+	Password = "password"      // force a password change
 )
 
-// Resets are all that can be, in the order in which it is done.
+// Resets returns all operations in the order in which they run.
 func Resets() []string { return []string{Sessions, Places, Password} }
 
-// A Reset is what was last done for an account.
+// A Reset is the last operation of one kind on an account.
 type Reset struct {
 	What string    `json:"what"`
 	At   time.Time `json:"at"`
@@ -174,16 +168,16 @@ type Reset struct {
 	Why  string    `json:"why,omitempty"`
 }
 
-// A Victim is an account that was logged in to, with all its logins of the attack.
+// A Victim is an account with its suspicious logins during an attack.
 type Victim struct {
 	Account string  `json:"account"`
-	Lost    bool    `json:"compromised"` // after failures, and not only from a new place
+	Lost    bool    `json:"compromised"` // after failures, not only from an unknown client
 	Logins  []Login `json:"logins"`      // oldest first
-	// Done is what was done since the last of the logins.
+	// Done are the operations since the last login.
 	Done []Reset `json:"done"`
 }
 
-// Reset is what was done of one kind; nil: nothing since the last login.
+// Reset returns the operation of one kind since the last login, or nil.
 func (v Victim) Reset(what string) *Reset {
 	for i := range v.Done {
 		if v.Done[i].What == what {
@@ -193,7 +187,7 @@ func (v Victim) Reset(what string) *Reset {
 	return nil
 }
 
-// Last is when the account was logged in to last.
+// Last returns the time of the last login.
 func (v Victim) Last() (last time.Time) {
 	for _, l := range v.Logins {
 		if l.Last.After(last) {

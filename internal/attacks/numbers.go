@@ -14,21 +14,20 @@ import (
 	"authguard/internal/tops"
 )
 
-// Counts are attempts, by what became of them.
+// Counts are attempts by outcome.
 type Counts struct {
 	Failed     int64 `json:"failed"`
 	Challenged int64 `json:"challenged"`
 	Waited     int64 `json:"delayed"`
-	Refused    int64 `json:"blocked"`   // or pretended to
-	Succeeded  int64 `json:"succeeded"` // also from known places; not among the attempts
-	// Known is how many attempts had a password that could be told from others: those of
-	// the doors that show one. Repeated and Sprayed are among them.
+	Refused    int64 `json:"blocked"`   // or fake failure
+	Succeeded  int64 `json:"succeeded"` // also from known clients; not counted as an attempt
+	// Known counts attempts with a visible password, which not all integrations show. Repeated and Sprayed are among them.
 	Known    int64 `json:"passwords_known"`
-	Repeated int64 `json:"passwords_repeated"` // one of the account's last wrong ones again
-	Sprayed  int64 `json:"passwords_sprayed"`  // one that strangers try on many accounts
+	Repeated int64 `json:"passwords_repeated"` // a repeated password of the account
+	Sprayed  int64 `json:"passwords_sprayed"`  // a sprayed password
 }
 
-// Attempts are those that came to nothing.
+// Attempts returns the failed and stopped attempts.
 func (c Counts) Attempts() int64 { return c.Failed + c.Challenged + c.Waited + c.Refused }
 
 func (c *Counts) add(o Counts) {
@@ -64,22 +63,22 @@ func countsOf(e *guard.Event, ending events.Ending) (c Counts) {
 	return c
 }
 
-// What is counted by name.
+// The dimensions of the counts by name.
 const (
 	byAddress = iota
 	byNetwork
 	byAccount
-	byPassword // different ones only: none of them is kept
+	byPassword // distinct count only; no password is stored
 	dimensions
 )
 
 const (
 	topSlots = 64
-	// mostColumns is how long the plot of an attack gets before its columns get wider.
+	// mostColumns is the most columns of a plot; beyond that they become wider.
 	mostColumns = 240
 )
 
-// Minutes are how many attempts came to nothing over time, in columns of Each minutes.
+// Minutes are failed and stopped attempts over time, in columns of Each minutes.
 type Minutes struct {
 	Each   int64           `json:"each"`
 	Counts map[int64]int64 `json:"counts"` // by Unix minute over Each
@@ -112,19 +111,19 @@ func (m *Minutes) merge(o Minutes) {
 	}
 }
 
-// A Peak is the busiest minute. Of an attack longer than four hours it is at least so busy.
+// A Peak is the busiest minute; a lower bound for an attack longer than four hours.
 type Peak struct {
 	At       time.Time `json:"at,omitzero"`
 	Attempts int64     `json:"attempts"`
 }
 
-// A Named is one that took part, and how often at least.
+// A Named is a name with a lower bound of its attempts.
 type Named struct {
 	Name     string `json:"name"`
 	Attempts int64  `json:"attempts"`
 }
 
-// A part is what one process saw of an attack, or the sum of several, as it is kept.
+// A part is one process's view of an attack, or the sum of several, as stored.
 type part struct {
 	Counts   Counts              `json:"counts"`
 	Last     int64               `json:"last"` // ms
@@ -135,14 +134,14 @@ type part struct {
 	Peak     Peak                `json:"peak"`
 }
 
-// A tally counts what one process sees, in bounded memory.
+// A tally counts the attempts that one process sees, in bounded memory.
 type tally struct {
 	counts   Counts
 	last     time.Time
 	distinct [dimensions]*tops.Distinct
 	busiest  [byPassword]*tops.Top[int64]
 	minutes  Minutes
-	minute   Peak // the running one
+	minute   Peak // the current one
 	peak     Peak
 }
 
@@ -186,7 +185,6 @@ func (t *tally) add(e *guard.Event, ending events.Ending) {
 	}
 }
 
-// namesOf are what an attempt is counted by. A name is as it is shown: escaped.
 func namesOf(e *guard.Event) (names [dimensions]string) {
 	if e.Address.IsValid() {
 		names[byAddress], names[byNetwork] = addressOf(e.Address), networkOf(e.Address)
@@ -198,7 +196,7 @@ func namesOf(e *guard.Event) (names [dimensions]string) {
 	return names
 }
 
-// addressOf is what the guard counts as one address, and networkOf what is around it.
+// addressOf returns what the guard counts as one address, networkOf the network around it.
 func addressOf(a netip.Addr) string {
 	address, _ := events.PrefixesOf(a)
 	if address.IsSingleIP() {
@@ -226,7 +224,6 @@ func (t *tally) part() part {
 	return p
 }
 
-// trim sorts the busiest and keeps the first.
 func (p *part) trim() {
 	for i := range p.Busiest {
 		slices.SortFunc(p.Busiest[i], func(a, b Named) int {
@@ -236,10 +233,9 @@ func (p *part) trim() {
 	}
 }
 
-// merge adds up parts. Where sketches are left out of one, different names are at least
-// as many as the larger part has.
+// merge adds up parts. Without a part's sketches, its distinct count is a lower bound of the sum.
 func merge(parts ...part) (sum part) {
-	whole := func(string) uint64 { return 0 } // only what was hashed before is counted
+	whole := func(string) uint64 { return 0 } // only loaded hashes are counted
 	sums := [byPassword]map[string]int64{}
 	for i := range sums {
 		sums[i] = map[string]int64{}

@@ -14,7 +14,7 @@ import (
 
 const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, part_of`
 
-// List are the attacks of a realm: the running ones, then the newest.
+// List returns the attacks of a realm: the running ones, then the newest.
 func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all []Attack, err error) {
 	all, err = r.attacks(ctx, `WHERE realm = $1 ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, began_at DESC, id DESC LIMIT $2 OFFSET $3`, realm, limit, skip)
 	if err != nil {
@@ -23,11 +23,9 @@ func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all
 	return all, nil
 }
 
-// eachAtOnce is how many attacks Each reads at a time.
 const eachAtOnce = 200
 
-// Each tells all attacks of a realm, newest first, until do fails. One that begins
-// meanwhile may be missing.
+// Each calls do for all attacks of a realm, newest first, until do fails. One that begins meanwhile can be missing.
 func (r *Recorder) Each(ctx context.Context, realm string, do func(Attack) error) error {
 	last, id := int64(math.MaxInt64), ""
 	for {
@@ -47,7 +45,7 @@ func (r *Recorder) Each(ctx context.Context, realm string, do func(Attack) error
 	}
 }
 
-// Count is how many attacks of a realm are kept.
+// Count returns the number of recorded attacks of a realm.
 func (r *Recorder) Count(ctx context.Context, realm string) (n int, err error) {
 	if err = r.config.DB.QueryRowContext(ctx, `SELECT COUNT(*) FROM attacks WHERE realm = $1`, realm).Scan(&n); err != nil {
 		return 0, fmt.Errorf("attacks: count: %w", err)
@@ -55,7 +53,7 @@ func (r *Recorder) Count(ctx context.Context, realm string) (n int, err error) {
 	return n, nil
 }
 
-// Get is one attack of a realm, or ErrUnknown.
+// Get returns one attack of a realm, or ErrUnknown.
 func (r *Recorder) Get(ctx context.Context, realm, id string) (Attack, error) {
 	all, err := r.attacks(ctx, `WHERE realm = $1 AND id = $2`, realm, id)
 	if err == nil && len(all) == 0 {
@@ -102,8 +100,7 @@ func (r *Recorder) fill(ctx context.Context, a *Attack) error {
 	return err
 }
 
-// Victims are the accounts that were logged in to from a new place during an attack: those
-// after failures first, then by when they were.
+// Victims returns the accounts with logins from unknown clients: those after failures first, then by time.
 func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim, err error) {
 	at := map[string]int{}
 	err = sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
@@ -133,7 +130,7 @@ func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim,
 	return all, nil
 }
 
-// resets adds what was done since the last login of each.
+// resets adds the operations since each account's last login.
 func (r *Recorder) resets(ctx context.Context, realm, id string, all []Victim, at map[string]int) error {
 	return sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
 		var account string
@@ -149,7 +146,7 @@ func (r *Recorder) resets(ctx context.Context, realm, id string, all []Victim, a
 		WHERE realm = $1 AND account IN (SELECT account FROM attack_logins WHERE attack = $2) ORDER BY account, CASE what WHEN 'sessions' THEN 1 WHEN 'known-clients' THEN 2 ELSE 3 END`, realm, id)
 }
 
-// Done notes that something was done for an account.
+// Done records an operation on an account.
 func (r *Recorder) Done(ctx context.Context, realm, account string, done Reset) error {
 	_, err := r.config.DB.ExecContext(ctx, `INSERT INTO attack_operations (realm, account, what, at, who, why) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (realm, account, what) DO UPDATE SET at = excluded.at, who = excluded.who, why = excluded.why`,

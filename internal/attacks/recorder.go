@@ -20,26 +20,22 @@ import (
 )
 
 const (
-	// lookBack is how far back an attack is counted when it is recognised.
+	// lookBack is how much time before its detection counts for an attack.
 	lookBack = 10 * time.Minute
-	// accountAfter and addressAfter are how many attempts that came to nothing make an
-	// attack on one account, or from one address.
+	// accountAfter and addressAfter are the attempts that make an attack on one account or from one IP address.
 	accountAfter = 50
 	addressAfter = 100
-	// quietAfter is how long nothing comes before an attack on an account or from an address
-	// is over, and quietSpray a run of spraying, which is slow.
+	// quietAfter ends an attack on an account or from an IP address, quietSpray one of password spraying, which is slow.
 	quietAfter = 30 * time.Minute
 	quietSpray = 6 * time.Hour
-	// sameFor is how long after its end an attack on the site that resumes keeps its record.
+	// sameFor is how long after its end a resumed attack on the site continues its record.
 	sameFor = 24 * time.Hour
-	// mostAtOnce is how many accounts, and how many addresses, have an attack of their own
-	// at one time.
+	// mostAtOnce limits the concurrent attacks on accounts, and those from IP addresses.
 	mostAtOnce = 20
-	// mostLost and mostStrange bound the logins of an attack that are kept by name: each
-	// costs whoever wants to fill them a right password.
+	// mostLost and mostStrange limit the recorded logins of an attack, each of which costs an attacker a right password.
 	mostLost    = 10_000
 	mostStrange = 1000
-	// mostEarly is how many logins from new places of the last minutes wait for an attack.
+	// mostEarly limits the recent logins from unknown clients that are kept for an attack detected later.
 	mostEarly = 500
 	runSlots  = 128
 )
@@ -47,19 +43,17 @@ const (
 // Config is what a Recorder needs. All but Attacked, Now and Log are required.
 type Config struct {
 	DB *sql.DB // migrated
-	// Secret keys the sketches in the database; all nodes have the same.
+	// Secret keys the sketches in the database; the same on all nodes.
 	Secret []byte
-	// Attacked reports whether more fails in a realm than is normal. Nil: a switch of the
-	// mode says so.
+	// Attacked reports whether the detector sees an attack on a realm. If nil, only mode switches report attacks.
 	Attacked func(realm string) bool
-	// Shared says that other processes use the database.
+	// Shared is set if other processes use the database.
 	Shared bool
 	Now    func() time.Time // default time.Now
 	Log    *slog.Logger     // default slog.Default()
 }
 
-// A Recorder recognises attacks and keeps them. Make one with New; it is safe for
-// concurrent use, and only Run and what reads the database waits.
+// A Recorder detects and records attacks. It is safe for concurrent use; only Run and database reads block.
 type Recorder struct {
 	config Config
 	node   string // this process
@@ -67,14 +61,14 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	realms map[string]*realm
-	over   []*running // ended, and not written yet
+	over   []*running // ended, not yet written
 
-	told map[runKey]sharedRun // what the database has of this node's runs; Flush alone uses it
+	told map[runKey]sharedRun // this node's runs in the database; used only by Flush
 }
 
 var _ events.Sink = (*Recorder)(nil)
 
-// New returns a Recorder that has recognised nothing.
+// New returns a Recorder without attacks.
 func New(c Config) *Recorder {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -86,11 +80,11 @@ func New(c Config) *Recorder {
 		hash: func(name string) uint64 { return siphash.Hash(k0, k1, []byte(name)) }}
 }
 
-// A realm is what is known of one.
+// A realm is the state of one realm.
 type realm struct {
 	name    string
 	all     *Recorder
-	back    []backMinute // of the last minutes, oldest first
+	back    []backMinute // the last minutes, oldest first
 	memory  memory
 	early   []stranger
 	runs    map[string]*tops.Top[run] // by kind
@@ -105,41 +99,40 @@ type backMinute struct {
 	*tally
 }
 
-// A run is attempts on one account, or from one address, that came to nothing, no further
-// apart than quietAfter.
+// A run is failed or stopped attempts on one account or from one IP address, at most quietAfter apart.
 type run struct {
 	events []guard.Event
 	good   int
 }
 
-// A running attack is what this process knows of it.
+// A running is this process's view of a running attack.
 type running struct {
 	id      string
-	part    string // names what this process writes of it: each start has its own
+	part    string // key of this process's part; new after each start
 	realm   string
 	subject subject
 	began   time.Time
-	resumed bool // it goes on with the record of the day before its start, if there is one
+	resumed bool // continues a record of the day before its start, if there is one
 	tally   *tally
-	base    []part // what was counted before it was recognised
+	base    []part // counted before its detection
 	logins  map[[2]string]*kept
 	lost    int
 	ended   time.Time
 	partOf  string
-	saved   bool      // it is in the database
-	written int64     // attempts and successes of the part that is there
-	seen    time.Time // the last attempt, on any node
-	calm    time.Time // since when the site is, by this node
+	saved   bool      // in the database
+	written int64     // attempts and successes in the stored part
+	seen    time.Time // the last attempt on any node
+	calm    time.Time // since when this node sees no attack
 }
 
-// A kept login.
+// A kept is a recorded login.
 type kept struct {
 	Login
 	stranger
-	fresh bool // not written yet
+	fresh bool // not yet written
 }
 
-// in is what is known of a realm; the caller holds the lock.
+// in returns a realm's state; the caller holds the lock.
 func (r *Recorder) in(name string) *realm {
 	name = cmp.Or(name, guard.DefaultRealm)
 	of := r.realms[name]
@@ -176,7 +169,7 @@ func (r *Recorder) HandleSwitch(s events.ModeSwitch) {
 	}
 }
 
-// Tick ends what has gone quiet.
+// Tick ends attacks without recent attempts.
 func (r *Recorder) Tick(time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +179,7 @@ func (r *Recorder) Tick(time.Time) {
 	}
 }
 
-// Forget ends what is known of a realm that is no more.
+// Forget ends the attacks on a removed realm.
 func (r *Recorder) Forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,16 +193,16 @@ func (r *Recorder) Forget(name string) {
 	delete(r.realms, name)
 }
 
-// A Brief is an attack that is running.
+// A Brief is a running attack.
 type Brief struct {
 	ID    string    `json:"id"`
 	Kind  string    `json:"kind"`
 	Began time.Time `json:"began"`
-	// Subject is the account or address of the kinds of this name.
+	// Subject is the account or IP address of the kinds Account and Address.
 	Subject string `json:"subject,omitempty"`
 }
 
-// Running are the attacks on a realm that are running, that on the whole site first.
+// Running returns the running attacks on a realm, that on the whole site first.
 func (r *Recorder) Running(name string) (all []Brief) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +254,7 @@ func (of *realm) event(e *guard.Event, ending events.Ending) {
 	}
 }
 
-// subjectsOf are the attacks that an attempt belongs to, if they are running.
+// subjectsOf returns the attacks that an attempt would belong to.
 func subjectsOf(e *guard.Event) []subject {
 	all := []subject{{kind: Site}}
 	if e.Account != "" {
@@ -276,7 +269,7 @@ func subjectsOf(e *guard.Event) []subject {
 	return all
 }
 
-// lookBack counts in the event's minute, for an attack that is recognised later.
+// lookBack counts the event in its minute, for an attack that is detected later.
 func (of *realm) lookBack(e *guard.Event, ending events.Ending) {
 	minute, n := e.At.Unix()/60, len(of.back)
 	if n == 0 || of.back[n-1].minute < minute {
@@ -286,8 +279,7 @@ func (of *realm) lookBack(e *guard.Event, ending events.Ending) {
 	of.back[len(of.back)-1].add(e, ending)
 }
 
-// suspectRun counts an attempt towards an attack on its account, and from its address. The
-// same password once more is no guess, nor is what comes from a known place.
+// suspectRun counts an attempt towards attacks, unless it repeats a password or is from a known client.
 func (of *realm) suspectRun(e *guard.Event) {
 	if e.Repeat || e.Privileged || e.Reasons.Has(guard.BadAccountName) {
 		return
@@ -309,13 +301,12 @@ func (of *realm) suspectRun(e *guard.Event) {
 		}
 		found := *t
 		*t = run{}
-		if 2*found.good < most { // a crowd behind one address mistypes, and logs in
+		if 2*found.good < most { // users of a shared address mistype too, but then log in
 			of.beginRun(s, found.events)
 		}
 	}
 }
 
-// good counts a success for the address.
 func (of *realm) good(e *guard.Event) {
 	if !e.Address.IsValid() {
 		return
@@ -338,7 +329,7 @@ func (of *realm) beginRun(s subject, attempts []guard.Event) {
 	of.count(of.begin(s, attempts[0].At, attempts[len(attempts)-1].At), attempts)
 }
 
-// count adds attempts that came before an attack was recognised.
+// count adds attempts from before the detection.
 func (of *realm) count(one *running, attempts []guard.Event) {
 	for i := range attempts {
 		e := &attempts[i]
@@ -350,8 +341,8 @@ func (of *realm) count(one *running, attempts []guard.Event) {
 	}
 }
 
-// beginSite begins an attack on the whole site, with what led to it. What was running on
-// one account or from one address goes on as part of it.
+// beginSite begins an attack on the whole site with the attempts that led to it. Running attacks on accounts or from IP
+// addresses become part of it.
 func (of *realm) beginSite(at time.Time, resumed bool) {
 	began, parts := of.ledTo(at)
 	one := of.begin(subject{kind: Site}, began, at)
@@ -363,8 +354,8 @@ func (of *realm) beginSite(at time.Time, resumed bool) {
 	}
 }
 
-// ledTo is when the failures began that led to an attack, and what was counted since: the
-// minutes up to now, which has only begun, that each have a quarter of the busiest.
+// ledTo returns the start of the failures that led to an attack, and their counts. It goes back over consecutive
+// minutes with at least a quarter of the busiest; the current minute is incomplete and always counts.
 func (of *realm) ledTo(at time.Time) (began time.Time, parts []part) {
 	most := int64(0)
 	for _, b := range of.back {
@@ -395,7 +386,7 @@ func (of *realm) begin(s subject, began, at time.Time) *running {
 	return one
 }
 
-// idOf names an attack by the minute in which it began.
+// idOf returns an ID with the minute in which the attack began.
 func idOf(began time.Time) string {
 	return began.UTC().Format("20060102-1504-") + strings.ToLower(rand.Text()[:4])
 }
@@ -405,13 +396,13 @@ func (of *realm) end(one *running, at time.Time, partOf string) {
 	of.rejudge(one)
 	delete(of.running, one.subject)
 	if one.subject.kind == Site {
-		of.back = nil // the next one does not begin with what this one had
+		of.back = nil // the next attack must not count these attempts
 	}
 	of.all.over = append(of.all.over, one)
 }
 
-// stranger keeps a login from a new place with the attacks that run, and for those that
-// are recognised later. Of the latter those that nothing speaks against go first.
+// stranger records a login from an unknown client for the running attacks and for those detected later. If there is no
+// room, logins without a reason go first.
 func (of *realm) stranger(s stranger) {
 	of.early = slices.DeleteFunc(of.early, func(e stranger) bool { return s.at.Sub(e.at) > lookBack })
 	if len(of.early) >= mostEarly {
@@ -437,7 +428,7 @@ func (one *running) concerns(s stranger, why []string) bool {
 	return true
 }
 
-// keep notes a login of an attack.
+// keep records a login of an attack.
 func (of *realm) keep(one *running, s stranger) {
 	why := of.memory.why(s)
 	if one.subject.kind == Address && s.address == one.subject.name && !slices.Contains(why, FromGuesser) {
@@ -471,8 +462,7 @@ func (one *running) suspect(l *kept, why []string) {
 	}
 }
 
-// rejudge looks again at the logins that nothing spoke against: an address that guessed
-// right at first may have gone on guessing.
+// rejudge checks again the logins without a reason: an IP address may have guessed right at first and gone on guessing.
 func (of *realm) rejudge(one *running) {
 	for _, l := range one.logins {
 		if len(l.Why) == 0 {
@@ -482,8 +472,7 @@ func (of *realm) rejudge(one *running) {
 }
 
 const (
-	// calmFor is how long a site must be calm before an attack on it is over of which no
-	// switch of the mode says so: the server was stopped meanwhile, or another node was.
+	// calmFor ends an attack on a site without a mode switch, after the server was stopped or another node had the switch.
 	calmFor     = 30 * time.Second
 	rotateEvery = time.Hour
 )
@@ -504,7 +493,7 @@ func (of *realm) tick(now time.Time) {
 		}
 	}
 	if n := len(of.back); of.attacked() && of.running[subject{kind: Site}] == nil && n > 0 && now.Unix()/60-of.back[n-1].minute <= 1 {
-		of.beginSite(now, true) // another node has the switch that says so
+		of.beginSite(now, true) // another node has the mode switch
 	}
 	if of.rotated.IsZero() {
 		of.rotated = now
@@ -519,7 +508,7 @@ func (of *realm) attacked() bool {
 	return of.all.config.Attacked != nil && of.all.config.Attacked(of.name)
 }
 
-// rotate begins the runs anew with those that go on: names from long ago weigh nothing.
+// rotate drops old runs, so that names from long ago weigh nothing.
 func (of *realm) rotate(now time.Time) {
 	for kind, old := range of.runs {
 		fresh := tops.New[run](runSlots)
@@ -542,8 +531,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// all are the attacks that have ended and are not written yet, and then those that run: of
-// two on one subject the older one first. The caller holds the lock.
+// all returns the ended, unwritten attacks, then the running ones: the older of a subject first. The caller holds the
+// lock.
 func (r *Recorder) all() (all []*running) {
 	for _, of := range r.realms {
 		for _, one := range of.running {

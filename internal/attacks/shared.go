@@ -9,12 +9,10 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// sharedAt is the part of an attack's attempts from which a node tells the others of a run.
-// Over up to so many nodes an attack is recognised by exactly as many attempts as on one,
-// and over more of them when each has seen this part.
+// sharedAt is the fraction (1/10) of an attack's attempts from which a node shares a run. On up to that many nodes the
+// detection is exact; on more nodes each must have seen this part.
 const sharedAt = 10
 
-// A sharedRun is a run as the other nodes see it.
 type sharedRun struct {
 	attempts, good int
 	last           time.Time
@@ -25,13 +23,12 @@ type runKey struct {
 	subject
 }
 
-// enoughOf is how many attempts make an attack of a kind.
 func enoughOf(kind string) int {
 	return map[string]int{Account: accountAfter, Address: addressAfter}[kind]
 }
 
-// share tells the other nodes of the runs that this one has seen, and begins the attacks
-// that all nodes together have seen. Each of them may: the database keeps one.
+// share publishes this node's runs and begins attacks that only all nodes together have seen. Several nodes can begin
+// one; the database keeps one record.
 func (r *Recorder) share(ctx context.Context) error {
 	if !r.config.Shared {
 		return nil
@@ -69,7 +66,7 @@ func (r *Recorder) share(ctx context.Context) error {
 	return nil
 }
 
-// runs are those that the others are told of.
+// runs returns the runs to publish.
 func (r *Recorder) runs(now time.Time) map[runKey]sharedRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +85,7 @@ func (r *Recorder) runs(now time.Time) map[runKey]sharedRun {
 	return found
 }
 
-// tellRuns writes what the database does not know yet, and deletes what is no run any more.
+// tellRuns writes changed runs to the database and deletes ended ones.
 func (r *Recorder) tellRuns(ctx context.Context, mine map[runKey]sharedRun) error {
 	if maps.Equal(mine, r.told) {
 		return nil
@@ -120,7 +117,7 @@ func (r *Recorder) tellRuns(ctx context.Context, mine map[runKey]sharedRun) erro
 	return err
 }
 
-// takeRun is what this node has seen of a run, which begins anew.
+// takeRun returns this node's run and resets it.
 func (of *realm) takeRun(s subject) (taken run) {
 	for name, one := range of.runs[s.kind].All() {
 		if name == s.name {

@@ -10,36 +10,34 @@ import (
 )
 
 const (
-	// fewFailures is how many wrong passwords people type before the right one, in a new
-	// place: so many from there alone make nobody suspect.
+	// fewFailures is how many failures of an account make a success from an unknown client suspicious by themselves. Users
+	// mistype fewer times.
 	fewFailures = 5
-	// rememberFor is how long who failed is remembered, at least: half of it.
+	// rememberFor is how long failures are remembered; at least half of it.
 	rememberFor = 2 * time.Hour
-	// crowded is how many pairs one generation tells apart well. Beyond that a pair counts as
-	// another one: at the bound more is suspect, never less (R6).
+	// crowded is how many pairs one generation distinguishes well. Beyond it pairs collide: at the bound more logins are
+	// suspicious, never fewer (R6).
 	crowded = 100_000
-	// mostSprayed is how many sprayed passwords are remembered.
+	// mostSprayed limits the remembered sprayed passwords.
 	mostSprayed = 1000
 )
 
-// A memory is who failed lately: enough to tell whoever logs in after somebody else's
-// failures from somebody who mistyped.
+// A memory remembers recent failures, to distinguish a login after another client's failures from a corrected typo.
 type memory struct {
 	hash        func(string) uint64
 	now, before generation
 	since       time.Time
-	sprayed     []uint32 // passwords, the newest last
+	sprayed     []uint32 // password tags, the newest last
 }
 
-// A generation is half of a memory. The second of two is for accounts that failed from
-// several addresses, and for addresses that failed at several accounts.
+// A generation is half of a memory. The second of each two is for accounts with failures from several IP addresses, and
+// IP addresses with failures on several accounts.
 type generation struct {
 	accounts, addresses [2]tops.Seen
 	pairs               tops.Seen
 	known               int
 }
 
-// failed notes a wrong password.
 func (m *memory) failed(e *guard.Event) {
 	m.age(e.At)
 	if !e.Address.IsValid() {
@@ -61,7 +59,6 @@ func (m *memory) failed(e *guard.Event) {
 	g.addresses[0].Add(address)
 }
 
-// tried notes the password of an attempt.
 func (m *memory) tried(e *guard.Event) {
 	if !e.Sprayed || e.Guess == 0 || slices.Contains(m.sprayed, e.Guess) {
 		return
@@ -72,7 +69,6 @@ func (m *memory) tried(e *guard.Event) {
 	m.sprayed = append(m.sprayed, e.Guess)
 }
 
-// age begins a new generation when it is time.
 func (m *memory) age(at time.Time) {
 	switch {
 	case m.since.IsZero():
@@ -88,10 +84,10 @@ func (m *memory) keys(account, address string) (a, b, pair uint64) {
 	return m.hash("a" + account), m.hash("b" + address), m.hash("p" + address + " " + account)
 }
 
-// A stranger is a success from a new place, as long as it may still turn out to be more.
+// A stranger is a success from an unknown client that may become suspicious.
 type stranger struct {
-	account, address, door string // as they were typed; address is what counts as one
-	shown                  string // the address itself
+	account, address, door string // as typed; address is what the guard counts as one
+	shown                  string // the IP address itself
 	guess                  uint32
 	sprayed                bool
 	failures               int
@@ -102,8 +98,7 @@ func strangerOf(e *guard.Event) stranger {
 	return stranger{e.Account, addressOf(e.Address), e.Door, events.AddressText(e.Address), e.Guess, e.Sprayed, e.AccountFailures, e.At}
 }
 
-// why says what speaks against a login from a new place; nothing does for somebody who
-// mistyped a few times where nobody else failed.
+// why returns the reasons against a login from an unknown client; none after a few typos of its own.
 func (m *memory) why(s stranger) (why []string) {
 	account, address, pair := m.keys(s.account, s.address)
 	here, elsewhere, guesses := false, false, false

@@ -15,27 +15,25 @@ import (
 )
 
 const (
-	// writeEvery is how often what was counted is written: so much kill -9 loses.
+	// writeEvery is the interval between writes, and what kill -9 loses.
 	writeEvery = 2 * time.Second
-	// writeWithin bounds one time.
+	// writeWithin limits one write.
 	writeWithin = 10 * time.Second
-	// foldAfter is how long after its end an attack is summed up: other nodes write what
-	// they saw until then.
+	// foldAfter is the time after an attack's end before it is summed up: other nodes still write.
 	foldAfter = 20 * time.Second
-	// mostOver is how many attacks that have ended may wait for a database that fails.
+	// mostOver limits the ended attacks that wait for a failed database.
 	mostOver = 200
 )
 
-// Run writes until ctx ends, and once more. What is running then goes on running in the
-// database: whoever starts next finds it there. Stop the bus first.
+// Run writes until ctx ends, and once more. A running attack stays open in the database, where the next process
+// continues it. Stop the bus first.
 func (r *Recorder) Run(ctx context.Context) {
 	background.Save(ctx, writeEvery, r.Flush, func(err error) {
 		r.config.Log.Error("attack records cannot be saved: they wait in memory", "error", err)
 	})
 }
 
-// Flush writes what was counted since the last time, and reads what other nodes have
-// begun and ended.
+// Flush writes the new counts and reads what other nodes have begun and ended.
 func (r *Recorder) Flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
@@ -50,7 +48,6 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	return nil
 }
 
-// A job is what is to be written of one attack, as it was when the lock was held.
 type job struct {
 	of     *running
 	id     string
@@ -58,7 +55,7 @@ type job struct {
 	seen   time.Time
 	ended  time.Time
 	partOf string
-	part   *part // nil: nothing was counted since the last time
+	part   *part // nil: no new counts
 	sum    int64
 	logins []Login
 	fresh  []*kept
@@ -93,7 +90,6 @@ func (r *Recorder) jobs() (jobs []job) {
 	return jobs
 }
 
-// sum grows with whatever is counted.
 func (one *running) sum() int64 { return one.tally.counts.Attempts() + one.tally.counts.Succeeded }
 
 func (r *Recorder) write(ctx context.Context, j job) error {
@@ -113,7 +109,7 @@ func (r *Recorder) write(ctx context.Context, j job) error {
 	return nil
 }
 
-// save writes one attack. Where another node has begun it already, it is that one's.
+// save writes one attack, into another node's record if that began it first.
 func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time, err error) {
 	id, began = j.id, j.of.began
 	err = sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) error {
@@ -152,7 +148,7 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		var at int64
 		err = tx.QueryRowContext(ctx, `SELECT id, began_at FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at = 0`,
 			j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name)).Scan(&id, &at)
-		if errors.Is(err, sql.ErrNoRows) { // it was written before, is over, and the answer got lost
+		if errors.Is(err, sql.ErrNoRows) { // written before and ended, but the response was lost
 			id, at, err = j.id, began.UnixMilli(), nil
 		}
 		if err != nil {
@@ -167,7 +163,7 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 	return id, began, err
 }
 
-// resume opens the newest record of the last day again, unless one is running.
+// resume reopens the newest record of the last day, unless one is running.
 func resume(ctx context.Context, tx *sql.Tx, j *job) (err error) {
 	if j.of.resumed {
 		_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = 0
@@ -197,7 +193,7 @@ func writeLogin(ctx context.Context, tx *sql.Tx, id string, l Login) error {
 	return err
 }
 
-// follow takes part in what runs in the database, and leaves what does no more.
+// follow joins attacks that run in the database, and ends those that no longer do.
 func (r *Recorder) follow(ctx context.Context) error {
 	type row struct {
 		id, realm   string
@@ -220,7 +216,7 @@ func (r *Recorder) follow(ctx context.Context) error {
 		for _, one := range of.running {
 			there, ok := found[one.id]
 			if one.saved && !ok {
-				of.end(one, r.config.Now(), "") // as another node has: its end stays
+				of.end(one, r.config.Now(), "") // another node ended it and wrote the end
 			}
 			one.seen = later(one.seen, time.UnixMilli(there.last))
 		}
@@ -235,8 +231,7 @@ func (r *Recorder) follow(ctx context.Context) error {
 	return nil
 }
 
-// join takes part in an attack that was recognised elsewhere, or before this process
-// began.
+// join joins an attack that another node or an earlier process detected.
 func (of *realm) join(id string, s subject, began, last time.Time) {
 	one := of.begin(s, began, last)
 	one.id, one.saved = id, true
@@ -252,10 +247,10 @@ func (of *realm) join(id string, s subject, began, last time.Time) {
 			one.seen = later(one.seen, b.last)
 		}
 	}
-	one.written = -1 // what is in base is not there yet
+	one.written = -1 // base is not in the database yet
 }
 
-// fold sums up what is over, once every node had time to write.
+// fold sums up ended attacks once every node had time to write.
 func (r *Recorder) fold(ctx context.Context) error {
 	var ids []string
 	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
@@ -274,7 +269,7 @@ func (r *Recorder) fold(ctx context.Context) error {
 }
 
 func foldOne(ctx context.Context, tx *sql.Tx, id string) error {
-	// The row first: of two nodes one waits for the other, and then finds no parts.
+	// Lock the row first: the second node waits and then finds no parts.
 	if n, err := sqltx.Exec(ctx, tx, `UPDATE attacks SET summary = summary WHERE id = $1`, id); err != nil || n == 0 {
 		return err
 	}
@@ -293,8 +288,7 @@ func foldOne(ctx context.Context, tx *sql.Tx, id string) error {
 	return err
 }
 
-// partsOf is the sum of what is in the database of an attack. What cannot be read counts
-// nothing.
+// partsOf returns the sum of an attack's parts in the database, without unreadable ones.
 func partsOf(ctx context.Context, db sqltx.Runner, id string) (sum part, err error) {
 	var parts []part
 	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
@@ -312,9 +306,9 @@ func partsOf(ctx context.Context, db sqltx.Runner, id string) (sum part, err err
 	return merge(parts...), err
 }
 
-// Purge deletes attacks that began before a time, and of each kind and realm what is
-// beyond the newest thousand: those in which no account was lost first, which cost whoever
-// wants to push others out nothing.
+// Purge deletes attacks that began before a time, and those beyond the newest thousand of each kind and realm. Attacks
+// with and without compromised accounts are limited separately: those without cost an attacker nothing and must not
+// displace the others.
 func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err error) {
 	const lost = `EXISTS (SELECT 1 FROM attack_logins l WHERE l.attack = attacks.id AND l.why <> '')`
 	delete := func(where string, args ...any) {
@@ -341,6 +335,5 @@ func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err
 	return rows, err
 }
 
-// mostKept is how many attacks of each kind and realm are kept, with accounts lost in them
-// and without.
+// mostKept limits the attacks of each kind and realm, separately with and without compromised accounts.
 const mostKept = 1000

@@ -17,56 +17,53 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// Bounds of how many rows a page has.
+// The default and the maximum number of rows of a page.
 const (
 	DefaultLimit = 100
 	MaxLimit     = 1000
 )
 
-// Bounds of how much one page reads. No index knows who did something, or why: then the
-// newest rows are looked through, and the page says how far it came.
+// The limits of what one page reads: no index covers who or why, so a page searches the newest rows.
 const (
-	window  = 10_000 // rows at a time; and so few of a network or realm are looked for wherever they are
+	window  = 10_000 // rows at a time; a network or realm with at most this many rows is searched completely
 	windows = 10
 )
 
 // A Filter selects the rows that match all of its nonzero fields.
 type Filter struct {
 	Realm   string // default all
-	Account string // normalised, as events have it
-	// Network is an address, which also finds what was summed up or done for the network
-	// around it (an IPv4 /24, an IPv6 /48), or a network with everything inside.
+	Account string // normalized, as in events
+	// Network is an IP address, which also matches rows of its network (/24, /48), or a network with everything inside.
 	Network netip.Prefix
-	Who     string // a part of it, in any case
-	// Kind is a kind of rows, or what became of attempts: "failed", "blocked" …
+	Who     string // a part of it, case-insensitive
+	// Kind is a kind of rows, or an ending of attempts: "failed", "blocked" …
 	Kind   string
-	What   string    // a decision, what an administrator did, or a reason, by its code
-	Since  time.Time // the first moment
-	Until  time.Time // the first moment that is too late
-	Before int64     // only rows with a lower ID: Page.Next of the page before
-	// OldestFirst turns the order. Page.Next is for After then.
+	What   string    // the code of a decision, an operation or a reason
+	Since  time.Time // inclusive
+	Until  time.Time // exclusive
+	Before int64     // only rows with a lower ID: Page.Next of the previous page
+	// OldestFirst reverses the order. Page.Next is then for After.
 	OldestFirst bool
 	After       int64 // only rows with a higher ID
 	Limit       int   // default DefaultLimit, at most MaxLimit
 }
 
-// A Page is what Log.Page has found, in the filter's order.
+// A Page is the result of Log.Page, in the filter's order.
 type Page struct {
 	Rows []Row
-	// Next is Filter.Before, or Filter.After, of the page after this one; 0: there is none.
+	// Next is Filter.Before, or Filter.After, of the following page; 0 for none.
 	Next int64
-	// Searched is how far was looked, if that was not all the way: rows beyond may match
-	// too.
+	// Searched is how far back an incomplete search went: further rows may match.
 	Searched time.Time
 }
 
-// One is the filter for a single address.
+// One returns the filter for a single IP address.
 func One(address netip.Addr) netip.Prefix {
 	address = address.Unmap().WithZone("")
 	return netip.PrefixFrom(address, address.BitLen())
 }
 
-// Kinds are those that a filter may name.
+// Kinds returns the valid values of Filter.Kind.
 func Kinds() []string {
 	all := []string{KindAdmin, KindMode, KindEvent, KindAttempt}
 	for _, e := range []events.Ending{events.Succeeded, events.Failed, events.Challenged, events.Refused, events.Waited, events.FakeFailure, events.Abandoned} {
@@ -75,9 +72,8 @@ func Kinds() []string {
 	return all
 }
 
-// Each tells the rows that match, in the filter's order, until row fails. It reads them a
-// page at a time and holds nothing in between, so it may take as long as it likes: rows
-// that come meanwhile are not among them. Limit is ignored.
+// Each calls row for the matching rows in the filter's order, until row fails. It reads one page at a time and holds no
+// lock or cursor between pages, so it may take long. It omits rows written meanwhile and ignores Limit.
 func (l *Log) Each(ctx context.Context, f Filter, row func(Row) error) error {
 	f.Limit = MaxLimit
 	if f.OldestFirst && f.Before == 0 {
@@ -108,15 +104,14 @@ func (l *Log) Each(ctx context.Context, f Filter, row func(Row) error) error {
 	}
 }
 
-// Recent are the rows of Page.
+// Recent returns the rows of Page.
 func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 	page, err := l.Page(ctx, f)
 	return page.Rows, err
 }
 
-// Page finds the newest rows that match, or the oldest. Rows that have yet to be written, about a
-// second's worth, are not among them. However large the table is, it reads a bounded part
-// of it.
+// Page returns the newest matching rows, or the oldest, without the last second's. It reads a bounded part of the
+// table.
 func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
@@ -127,7 +122,7 @@ func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	if err != nil {
 		return p, fmt.Errorf("audit: find: %w", err)
 	}
-	left, bound := windows*l.window, int64(0) // rows beyond bound were not looked for everywhere
+	left, bound := windows*l.window, int64(0) // rows beyond bound were not searched in every source
 	beyond := func(id, bound int64) bool { return id < bound != f.OldestFirst && id != bound }
 	for _, s := range sources {
 		rows, reached, err := l.walk(ctx, s, f, &left)
@@ -151,7 +146,6 @@ func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	return p, nil
 }
 
-// A condition is a part of a query, with ? for each value.
 type condition struct {
 	text   string
 	values []any
@@ -159,7 +153,7 @@ type condition struct {
 
 func is(text string, values ...any) condition { return condition{text, values} }
 
-// compiled joins conditions, and numbers their values from 1 on.
+// compiled joins conditions and numbers their values from 1.
 func compiled(all ...condition) (text string, args []any) {
 	var b strings.Builder
 	for i, c := range all {
@@ -177,14 +171,14 @@ func compiled(all ...condition) (text string, args []any) {
 	return b.String(), args
 }
 
-// A source is where rows that match can be read in the order of their IDs.
+// A source yields matching rows in the order of their IDs.
 type source struct {
-	index  []condition // what an index answers
-	merged bool        // an index that begins with the part, for all of them
-	ids    []int64     // in its place: the rows themselves, newest first
+	index  []condition // conditions that an index answers
+	merged bool        // all parts, by an index that begins with the part
+	ids    []int64     // instead of an index: row IDs, newest first
 }
 
-// sources are those that have all the rows which match, each row once.
+// sources returns sources that together contain each matching row once.
 func (l *Log) sources(ctx context.Context, f Filter) (all []source, err error) {
 	realms := []string{f.Realm}
 	if f.Realm == "" {
@@ -228,7 +222,7 @@ func (l *Log) sources(ctx context.Context, f Filter) (all []source, err error) {
 	return all, nil
 }
 
-// parts are those that can have rows which match; nil: all.
+// parts returns the parts that can contain matching rows; nil for all.
 func (f Filter) parts() []int {
 	switch {
 	case f.Who != "", f.Kind == KindAdmin, f.Kind == KindMode:
@@ -245,7 +239,6 @@ func (f Filter) parts() []int {
 	return nil
 }
 
-// realms are those that have rows.
 func (l *Log) realms(ctx context.Context) (all []string, err error) {
 	for last := ""; ; all = append(all, last) {
 		err := l.db.QueryRowContext(ctx, "SELECT realm FROM audit WHERE realm > $1 ORDER BY realm LIMIT 1", last).Scan(&last)
@@ -258,7 +251,7 @@ func (l *Log) realms(ctx context.Context) (all []string, err error) {
 	}
 }
 
-// few are the numbers of the rows of realms and a network, if they are few.
+// few returns the row IDs of realms and a network if there are few.
 func (l *Log) few(ctx context.Context, f Filter, realms []string) (ids []int64, found bool, err error) {
 	seen := 0
 	for _, realm := range realms {
@@ -281,7 +274,6 @@ func (l *Log) few(ctx context.Context, f Filter, realms []string) (ids []int64, 
 	return ids, true, nil
 }
 
-// within reports whether a row's address is in a network, or is a network in it.
 func within(network netip.Prefix, address string) bool {
 	if !network.IsValid() {
 		return true
@@ -293,8 +285,7 @@ func within(network netip.Prefix, address string) bool {
 	return err == nil && p.Bits() >= network.Bits() && network.Contains(p.Addr())
 }
 
-// inText narrows addresses down by what those of a network begin with, as they are
-// written: 198.51.100.0/22 begins with 198.51. and 2001:db8::/32 with 2001:db8:.
+// inText narrows addresses by their common text: 198.51. for 198.51.100.0/22, 2001:db8: for 2001:db8::/32.
 func inText(network netip.Prefix) []condition {
 	if !network.IsValid() {
 		return nil
@@ -317,8 +308,8 @@ func inText(network netip.Prefix) []condition {
 	return []condition{is("address >= ?", begin), is("address < ?", strings.TrimSuffix(begin, between)+beyond)}
 }
 
-// rest is what no index answers. Columns that are in one have an empty text behind them:
-// SQLite would otherwise read that index, whole, and sort it (1.9 s for nine million rows).
+// rest returns the conditions that no index answers. It appends an empty text to indexed columns: otherwise SQLite
+// reads that whole index and sorts it (1.9 s for nine million rows).
 func (f Filter) rest() (all []condition) {
 	if f.Realm != "" && f.Account == "" {
 		all = append(all, is("realm || '' = ?", f.Realm))
@@ -331,7 +322,7 @@ func (f Filter) rest() (all []condition) {
 		all = append(all, is("kind = 'attempt'"), is("decision || '' = ?", f.Kind))
 	}
 	if f.What != "" {
-		code := "%," + likeText(f.What) // also with what follows: the limit, and that it only watched
+		code := "%," + likeText(f.What) // also with a suffix: the limit, and whether it was monitored
 		all = append(all, is(`(decision = ? OR ',' || reasons || ',' LIKE ? ESCAPE '\' OR ',' || reasons LIKE ? ESCAPE '\')`, f.What, code+",%", code+":%"))
 	}
 	if f.Who != "" {
@@ -350,17 +341,16 @@ func (f Filter) rest() (all []condition) {
 	return all
 }
 
-// likeText is a text that LIKE takes as it is.
 func likeText(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s)
 }
 
-// keeps reports whether a row that the database has found matches: it knows no networks.
+// keeps filters the database's rows by network, which SQL cannot.
 func (f Filter) keeps(r Row) bool {
 	return !f.Network.IsValid() || f.Network.IsSingleIP() || within(f.Network, r.Address)
 }
 
-// span are the IDs that the filter's times and cursor leave.
+// span returns the range of IDs from the filter's times and cursor.
 func (f Filter) span() (from, before int64) {
 	before = math.MaxInt64
 	if f.Before > 0 {
@@ -375,8 +365,8 @@ func (f Filter) span() (from, before int64) {
 	return max(from, f.After+1), before
 }
 
-// walk finds the first rows of a source in the filter's order, as many as its limit, while
-// left lasts. reached is the ID up to which they are all; 0 if there are no others.
+// walk returns the first rows of a source in the filter's order, up to its limit, while left lasts. They are complete
+// up to the ID reached; 0 if there are no others.
 func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []Row, reached int64, err error) {
 	from, before := f.span()
 	if s.index == nil {
@@ -429,7 +419,6 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 	}
 }
 
-// order is how a query sorts.
 func (f Filter) order() string {
 	if f.OldestFirst {
 		return "ORDER BY id"
@@ -437,11 +426,11 @@ func (f Filter) order() string {
 	return "ORDER BY id DESC"
 }
 
-// edge is the ID of the row that ends a window; 0 if there are fewer rows.
+// edge returns the ID of the row that ends a window; 0 if there are fewer rows.
 func (l *Log) edge(ctx context.Context, f Filter, s source, window int, span ...condition) (id int64, err error) {
 	where, args := compiled(append(slices.Clone(s.index), span...)...)
 	from := "audit WHERE " + where
-	if s.merged { // no index has the first of all parts: the first of each do
+	if s.merged { // no index has the first rows across parts, so take the first of each
 		first := make([]string, parts)
 		where, args = compiled(span...)
 		for i := range first {
@@ -456,13 +445,12 @@ func (l *Log) edge(ctx context.Context, f Filter, s source, window int, span ...
 	return id, err
 }
 
-// some are the first rows, in the filter's order, of which conditions hold.
 func (l *Log) some(ctx context.Context, f Filter, most int, all ...condition) ([]Row, error) {
 	where, args := compiled(all...)
 	return l.rows(ctx, fmt.Sprintf("SELECT %s FROM audit WHERE %s %s LIMIT %d", columns, where, f.order(), most), args...)
 }
 
-// fetch finds those among rows whose numbers are known.
+// fetch returns the matching rows among known IDs.
 func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from, before int64) (found []Row, reached int64, err error) {
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return id < from || id >= before })
 	if f.OldestFirst {

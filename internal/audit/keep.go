@@ -12,47 +12,39 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// The parts of the table: what must not push each other out (R31), by who can cause it, in
-// the order in which they are deleted when there are too many. A flood of refused attempts
-// loses the oldest of them and nothing else. Sums stay longer than what they begin where it
-// ends: they are few, and tell of an attack when its single guesses are long gone. (Rows of
-// the kind "more", which counted what had no row, were written before there were sums.)
-// The column part says the same in SQL.
+// The parts of the table, by who can cause their rows, in the order of deletion. They must not displace each other
+// (R31): a flood of blocked attempts deletes only the oldest of these. Sums outlive the rows they continue: they are
+// few, and show an attack after its guesses are gone. (Rows of the kind "more" predate sums.) The column part says the
+// same in SQL.
 const (
-	partStopped   = iota // who was turned away, and limits on events
+	partStopped   = iota // blocked attempts, and limits on events
 	partFailed           // wrong passwords
-	partSums             // what is summed up of both
+	partSums             // sums of both
 	partSucceeded        // right passwords
-	partActions          // what administrators and the mode did
+	partActions          // operations of administrators, and mode switches
 	parts
 )
 
 // A Keep is how much of the log is kept.
 type Keep struct {
-	// Since and ActionsSince are the oldest moments that are kept: of what
-	// administrators and the mode did, and of everything else.
+	// ActionsSince is the oldest time to keep for operations and mode switches, Since for everything else.
 	Since, ActionsSince time.Time
-	// Size is how many bytes the table may take with its indexes. Zero: any number.
+	// Size is the maximum size of the table with its indexes in bytes; 0 for unlimited.
 	Size int64
 }
 
 const (
-	// deletedAtOnce rows hold the lock of SQLite for a few milliseconds, and what waits
-	// for it comes next, since nothing is deleted for as long again.
+	// deletedAtOnce rows hold SQLite's lock for a few milliseconds. Then deleting pauses for other writers.
 	deletedAtOnce = 500
-	// full is the part of Keep.Size at which rows go, and emptied the part that they go
-	// down to: what is deleted makes room for about a day of an attack.
+	// full and emptied are the fractions of Keep.Size where deletion starts and ends, about a day of an attack apart.
 	full, emptied = 0.95, 0.9
 )
 
-// Purge deletes the rows that are too old and, beyond the size, the oldest of the part
-// that has too many: of who was turned away first, then of wrong passwords, of sums, of
-// successes, and of what administrators and the mode did. A part that has no more than a
-// fifth of what has room loses nothing. It works in small steps so that others can use the
-// table, and on several nodes at once. It returns how many it deleted.
+// Purge deletes old rows and, beyond the size, the oldest rows of the parts in the order of the constants. A part with
+// at most a fifth of the allowed rows loses none. It works in small steps, so that others can use the table, and on
+// several nodes at once. It returns the number of deleted rows.
 //
-// The database keeps the room that rows leave, and fills it again: the size is the most
-// that the table ever takes, and no file shrinks.
+// The database reuses the freed space but does not return it, so Size is the maximum that the table ever takes.
 func (l *Log) Purge(ctx context.Context, keep Keep) (total int64, err error) {
 	for i := 0; i < parts && err == nil; i++ {
 		since := keep.Since
@@ -74,7 +66,6 @@ func (l *Log) Purge(ctx context.Context, keep Keep) (total int64, err error) {
 	return total, nil
 }
 
-// shrink deletes what has no room.
 func (l *Log) shrink(ctx context.Context, size int64) (int64, error) {
 	taken, each := l.takenOfSQLite, l.eachOfSQLite
 	if database.IsPostgres(l.db) {
@@ -96,7 +87,7 @@ func (l *Log) shrink(ctx context.Context, size int64) (int64, error) {
 	return l.trim(ctx, counts, max(int64(emptied*float64(size)/row), 1))
 }
 
-// trim leaves so many rows.
+// trim deletes rows until most are left.
 func (l *Log) trim(ctx context.Context, counts counts, most int64) (total int64, err error) {
 	excess := counts.sum() - most
 	for i := 0; i < parts && err == nil; i++ {
@@ -112,7 +103,7 @@ func (l *Log) trim(ctx context.Context, counts counts, most int64) (total int64,
 	return total, err
 }
 
-// counts are how many rows each part has.
+// counts are the numbers of rows of each part.
 type counts [parts]int64
 
 func (c counts) sum() (n int64) {
@@ -132,8 +123,7 @@ func (l *Log) counts(ctx context.Context) (all counts, err error) {
 	return all, err
 }
 
-// keepNewest deletes the rows of a part but for the newest. How many remain, and
-// not how many go, is what two nodes that do this at once agree about.
+// keepNewest deletes all but the newest rows of a part. Counting what stays is right for two nodes at once.
 func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, error) {
 	var last int64 // the newest row to delete
 	err := l.db.QueryRowContext(ctx, "SELECT id FROM audit WHERE part = $1 ORDER BY id DESC LIMIT 1 OFFSET $2", part, keep).Scan(&last)
@@ -146,7 +136,6 @@ func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, erro
 	return l.deleteUpTo(ctx, part, last)
 }
 
-// deleteUpTo deletes the rows of a part up to an ID.
 func (l *Log) deleteUpTo(ctx context.Context, part int, last int64) (total int64, err error) {
 	for {
 		began := time.Now()
@@ -162,9 +151,8 @@ func (l *Log) deleteUpTo(ctx context.Context, part int, last int64) (total int64
 	}
 }
 
-// takenOfSQLite is how many bytes the table takes: the pages in use that are no other
-// table's. Those that are free are not counted, so that no row goes for what was deleted
-// already. If all tables together take less than enough, that is the answer.
+// takenOfSQLite returns the bytes of the table's pages. Free pages do not count: otherwise deleted rows would cause
+// further deletions. If all tables together are below enough, it returns their size.
 func (l *Log) takenOfSQLite(ctx context.Context, enough int64) (bytes int64, err error) {
 	err = l.db.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()").Scan(&bytes)
 	if err != nil || bytes < enough {
@@ -180,25 +168,22 @@ func (l *Log) eachOfSQLite(_ context.Context, bytes, rows, _ int64) (float64, er
 	return float64(bytes) / float64(max(rows, 1)), nil
 }
 
-// takenOfPostgres is how large the files of the table are. They do not shrink.
+// takenOfPostgres returns the size of the table's files, which do not shrink.
 func (l *Log) takenOfPostgres(ctx context.Context, _ int64) (bytes int64, err error) {
 	return bytes, l.db.QueryRowContext(ctx, "SELECT pg_total_relation_size('audit')").Scan(&bytes)
 }
 
-// What PostgreSQL adds to a row and to an entry of an index (its manual, chapters on page
-// layout and B-trees), and how full pages are in the long run: those of an index whose
-// keys come and go in any order are a little more than half full, since it merges none; of
-// the others nine tenths.
+// PostgreSQL's overhead of a row and an index entry (its manual, page layout and B-trees), and the long-term fill of
+// pages. An index with random keys is a little over half full, because PostgreSQL merges no pages; others 90 %.
 const (
 	rowPointer, indexEntry, aligned = 4, 12, 4
 	anyOrder, inOrder               = 0.55, 0.9
-	unvacuumed                      = 1.1 // what was deleted a while ago
+	unvacuumed                      = 1.1 // dead rows not yet vacuumed
 	sampledPages                    = 200
-	correction                      = 0.5 // a third fewer rows in files as large as they may be
+	correction                      = 0.5 // a third fewer rows in files of the maximum size
 )
 
-// eachOfPostgres is how many bytes a row takes with its entries in the indexes. How much
-// of the files is free nobody tells, so it is told from some of the rows.
+// eachOfPostgres estimates a row's bytes with its index entries from a sample: the free space is unknown.
 func (l *Log) eachOfPostgres(ctx context.Context, bytes, _, size int64) (each float64, err error) {
 	part := min(100, 100*sampledPages*8192/float64(bytes/2))
 	var row, account, address float64
@@ -208,13 +193,12 @@ func (l *Log) eachOfPostgres(ctx context.Context, bytes, _, size int64) (each fl
 		return 0, err
 	}
 	const id, lengths = 8, 2
-	each = (row+rowPointer+aligned)/inOrder + (indexEntry+id+aligned+lengths)/inOrder // and of the index of part and id
+	each = (row+rowPointer+aligned)/inOrder + (indexEntry+id+aligned+lengths)/inOrder // and of the index on part and id
 	return corrected(bytes, size) * unvacuumed * (each + (account+address+2*(lengths+aligned+id+indexEntry))/anyOrder), nil
 }
 
-// corrected is by how much rows take more than it is told from them, if the files have
-// grown beyond what they were to have: PostgreSQL merges no pages, so those of an index
-// whose keys come and go in any order get emptier for weeks.
+// corrected returns the factor by which rows take more than estimated, once the files outgrow the limit. Indexes with
+// random keys get emptier for weeks.
 func corrected(bytes, size int64) float64 {
 	beyond := (float64(bytes)/float64(size) - full) / (1 - full)
 	beyond = min(max(beyond, 0), 2)

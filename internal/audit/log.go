@@ -1,15 +1,11 @@
-// Package audit keeps what happened, and what administrators did, in the
-// table "audit".
+// Package audit stores events and administrators' operations in the table "audit".
 //
-// [Log] is a sink of the event bus: it merges like events, writes them in
-// batches off the hot path, sums up what a flood causes beyond a few rows a minute
-// (R31), and bounds the memory that a dead database can cost. It counts what it
-// could not write, and reports it in the log. Administrators' actions
-// ([Log.Record]) are written at once, because they wait for it and must know if
-// it failed.
+// [Log] is a sink of the event bus. It merges equal events, writes them in batches off the hot path, and sums up a
+// flood beyond a few rows a minute (R31). A failed database costs bounded memory; the log reports how many events were
+// lost. [Log.Record] writes operations at once, because the administrator must know if it failed.
 //
-// Strangers' texts are stored as [events.Escape] returns them: a NUL or a
-// broken character would otherwise make PostgreSQL refuse the whole batch.
+// User input is stored as [events.Escape] returns it: otherwise a NUL or invalid UTF-8 would make PostgreSQL reject the
+// whole batch.
 package audit
 
 import (
@@ -31,14 +27,11 @@ import (
 const (
 	// fullBatch rows are written without waiting for the next tick of the bus.
 	fullBatch = 500
-	// mostRows is how many rows of events one batch may have.
+	// mostRows limits the rows of one batch.
 	mostRows = 2000
-	// mostWaiting rows may wait while the database fails. Beyond that, events
-	// are merged and summed up in one more batch, which is written once there is
-	// room.
+	// mostWaiting limits the rows that wait for a failed database. Further events merge into one more batch.
 	mostWaiting = 20_000
-	// drainFor is how long Run goes on trying to write what waits after its
-	// context has ended.
+	// drainFor limits how long Run writes the queue after its context has ended.
 	drainFor = 10 * time.Second
 )
 
@@ -47,8 +40,7 @@ type Config struct {
 	Logger *slog.Logger // default slog.Default()
 }
 
-// A Log writes the audit table and reads it. Make one with [New]; all its
-// methods are safe for concurrent use.
+// A Log writes and reads the audit table. Create it with [New]; all methods are safe for concurrent use.
 type Log struct {
 	cfg    Config
 	db     *sql.DB
@@ -60,8 +52,8 @@ type Log struct {
 	mu      sync.Mutex
 	open    *batch
 	sums    sums
-	minute  time.Time     // when the running one began; zero before the first tick
-	caused  map[cause]int // rows, in the running minute
+	minute  time.Time     // start of the current minute; zero before the first tick
+	caused  map[cause]int // rows in the current minute
 	queue   [][]Row       // sealed batches, oldest first
 	waiting int           // rows in queue
 
@@ -70,8 +62,7 @@ type Log struct {
 
 var _ events.Sink = (*Log)(nil)
 
-// New returns a log over a database that has the table already. The caller
-// closes the database, after Run has returned.
+// New returns a log over a database with the table. The caller closes the database after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	l := &Log{cfg: cfg, db: db, drain: drainFor, window: window, open: newBatch(), sums: newSums(), caused: make(map[cause]int), wake: make(chan struct{}, 1)}
@@ -80,14 +71,12 @@ func New(db *sql.DB, cfg Config) *Log {
 	return l
 }
 
-// A cause is who fills the table: an attack on one realm leaves the rows of the
-// others alone.
+// A cause has its own quota of rows, so that an attack on one realm does not affect the others.
 type cause struct {
 	realm  string
 	ending events.Ending
 }
 
-// realmOf is a realm as the table has it.
 func realmOf(realm string) string { return cmp.Or(realm, guard.DefaultRealm) }
 
 // Handle merges the events into the open batch.
@@ -96,7 +85,7 @@ func (l *Log) Handle(list []guard.Event) {
 	defer l.mu.Unlock()
 	for i := range list {
 		if list[i].Edge == guard.Met {
-			continue // the edges are on record
+			continue // only the edges are recorded
 		}
 		if list[i].Limited != "" {
 			l.limit(&list[i])
@@ -122,26 +111,24 @@ func (l *Log) add(e *guard.Event, ending events.Ending) {
 	}
 }
 
-// limit adds the row of a limit on events, if there were not too many in the minute:
-// the log has the others.
+// limit adds the row of an event limit, within the minute's quota; the log has the rest.
 func (l *Log) limit(e *guard.Event) {
 	like := limitOf(e)
-	by := cause{like.realm, events.Undecided} // no attempt's
+	by := cause{like.realm, events.Undecided} // not an attempt's ending
 	if l.caused[by] < perMinute(events.Refused) && len(l.open.rows) < mostRows {
 		l.caused[by]++
 		l.open.rows = append(l.open.rows, limitRow(e, like))
 	}
 }
 
-// HandleSwitch adds the row of a mode switch, however full the batch is.
+// HandleSwitch adds the row of a mode switch, even to a full batch.
 func (l *Log) HandleSwitch(s events.ModeSwitch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open.rows = append(l.open.rows, switchRow(s))
 }
 
-// Tick hands the open batch to the writer. Each minute it adds what was summed up
-// in the one before.
+// Tick queues the open batch. Each minute it adds the last minute's sums.
 func (l *Log) Tick(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +143,7 @@ func (l *Log) Tick(now time.Time) {
 	l.seal()
 }
 
-// addSums moves the sums to the open batch, if the one before could be queued: the
-// batch is bounded. Otherwise they go on summing up. The caller holds the lock.
+// addSums moves the sums to the open batch, unless that is full and unqueued. The caller holds the lock.
 func (l *Log) addSums() {
 	if len(l.open.rows) <= mostRows {
 		l.open.rows = append(l.open.rows, l.sums.rows...)
@@ -165,8 +151,7 @@ func (l *Log) addSums() {
 	}
 }
 
-// seal queues the open batch if there is room; otherwise it stays open and
-// keeps merging. The caller holds the lock.
+// seal queues the open batch if there is room; otherwise it stays open and keeps merging. The caller holds the lock.
 func (l *Log) seal() {
 	if len(l.open.rows) == 0 || l.waiting > 0 && l.waiting+len(l.open.rows) > mostWaiting {
 		return
@@ -180,22 +165,20 @@ func (l *Log) seal() {
 	}
 }
 
-// An Action is something that an administrator did.
+// An Action is an operation of an administrator.
 type Action struct {
 	Who string // required
-	// Realm is where it was done; default guard.DefaultRealm.
+	// Realm is the realm; default guard.DefaultRealm.
 	Realm string
 	What  string // a stable code such as "unlock", "block" or "captcha-on"; required
-	// Subject is what it was done to. Filter finds an address or network by
-	// Address, anything else by Account. Empty means the whole site.
+	// Subject is the target, which Filter finds by Network or else by Account. Empty means the whole site.
 	Subject string
 	Detail  string
-	// Why is the reason of whoever did it, in their words; it stands behind Detail.
+	// Why is the administrator's reason; it follows Detail.
 	Why string
 }
 
-// Record writes an administrator's action at once. An error means that it is
-// not on record.
+// Record writes an administrator's operation at once. After an error it is not recorded.
 func (l *Log) Record(ctx context.Context, a Action) error {
 	if a.Who == "" || a.What == "" {
 		return errors.New("audit: an action needs who and what")
@@ -212,7 +195,6 @@ func (l *Log) Record(ctx context.Context, a Action) error {
 	return l.write(ctx, []Row{row})
 }
 
-// told is the detail and the reason.
 func (a Action) told() string {
 	if a.Detail == "" || a.Why == "" {
 		return a.Detail + a.Why

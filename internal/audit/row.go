@@ -15,21 +15,21 @@ import (
 const (
 	KindAttempt = "attempt" // decision is an events.Ending: "failed", "blocked" …
 	KindMode    = "mode"    // CAPTCHA mode switched; decision is the new state
-	KindAdmin   = "admin"   // an administrator did something; decision is what
-	KindEvent   = "event"   // a limit on events was reached, or is quiet again
+	KindAdmin   = "admin"   // an administrator's operation; decision is its code
+	KindEvent   = "event"   // an event limit was reached, or is no longer reached
 )
 
-// A Row is one row of the audit log: something that happened Count times.
+// A Row is one row of the audit log, for Count equal events.
 type Row struct {
 	ID       int64     `json:"id"`
 	At       time.Time `json:"at"`              // the first of them, in whole milliseconds
-	Last     time.Time `json:"last,omitzero"`   // the last of them; zero if there was one
-	Realm    string    `json:"realm,omitempty"` // empty for the default one
+	Last     time.Time `json:"last,omitzero"`   // the last of them; zero for one
+	Realm    string    `json:"realm,omitempty"` // empty for the default realm
 	Kind     string    `json:"kind"`
 	Decision string    `json:"decision,omitempty"`
 	Account  string    `json:"account,omitempty"`
-	// Address is "unknown" if the attempt had none, and empty if none applies. A
-	// row that sums attempts up has the network of several, or nothing.
+	// Address is "unknown" for an attempt without one, and empty if it does not apply. A sum of attempts has their common
+	// network, or nothing.
 	Address string `json:"address,omitempty"`
 	Reasons string `json:"reasons,omitempty"` // codes, separated by commas
 	Count   int64  `json:"count"`
@@ -37,7 +37,7 @@ type Row struct {
 	Detail  string `json:"detail,omitempty"`
 }
 
-// A likeness is what events that share a row have in common.
+// A likeness is what events in one row have in common.
 type likeness struct {
 	realm   string
 	ending  events.Ending
@@ -49,8 +49,8 @@ type likeness struct {
 	device  bool
 	novel   bool
 	sprayed bool
-	limited string // of a limit on events: which, and the subject
-	client  uint32 // its identity, if that is known
+	limited string // of an event limit: its name and subject
+	client  uint32 // client fingerprint, if known
 }
 
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
@@ -67,7 +67,7 @@ func (l likeness) row(at time.Time) Row {
 	}
 }
 
-// limitOf is what edges of one limit and subject have in common.
+// limitOf returns the likeness of an event limit.
 func limitOf(e *guard.Event) likeness {
 	l := likenessOf(e, events.Refused)
 	l.door, l.limited = "event "+e.Limited, "event "+e.Limited+": "+events.LimitText(e)
@@ -80,7 +80,6 @@ func limitOf(e *guard.Event) likeness {
 	return l
 }
 
-// limitRow is the row of an edge.
 func limitRow(e *guard.Event, l likeness) Row {
 	row := l.row(e.At)
 	row.Kind, row.Decision = KindEvent, "reached"
@@ -93,17 +92,15 @@ func limitRow(e *guard.Event, l likeness) Row {
 	return row
 }
 
-// What ends the detail of an attempt from where the account was logged in before: with
-// a device cookie, or at that address.
+// The suffixes of Detail for a known client: by device cookie, or by IP address.
 const (
 	knownDevice = ", known device"
 	knownPlace  = ", known client"
-	// sprayedPassword is of a wrong password that strangers try on many accounts, and of a
-	// right one that is not enough for that (R28): which of the two is told to nobody.
+	// sprayedPassword marks a sprayed password, wrong or right but rejected (R28), without revealing which.
 	sprayedPassword = ", sprayed password"
-	// ofClient is before the identity of a client, in eight hexadecimal digits.
+	// ofClient precedes the client fingerprint in eight hexadecimal digits.
 	ofClient = ", client "
-	// summedUp is of a row that has what came beyond perMinute. The column part looks for it.
+	// summedUp marks a sum of attempts beyond perMinute. The column part looks for it.
 	summedUp = ", summed up"
 )
 
@@ -128,7 +125,7 @@ func (l likeness) detail() string {
 	}
 }
 
-// Identity is the client's, in eight hexadecimal digits; empty if it is not known.
+// Identity returns the client fingerprint in eight hexadecimal digits; empty if unknown.
 func (r Row) Identity() string {
 	_, rest, ok := strings.Cut(r.Detail, ofClient)
 	if !ok || r.Kind != KindAttempt || len(rest) < 8 {
@@ -154,12 +151,11 @@ func switchRow(s events.ModeSwitch) Row {
 // A batch collects rows. It is not safe for concurrent use.
 type batch struct {
 	rows  []Row
-	index map[likeness]int // rows that events may still be merged into
+	index map[likeness]int // rows that can still merge events
 }
 
 func newBatch() *batch { return &batch{index: make(map[likeness]int)} }
 
-// merge counts an event with those like it, if there are any.
 func (b *batch) merge(like likeness, at time.Time) bool {
 	i, ok := b.index[like]
 	if ok {
@@ -168,13 +164,12 @@ func (b *batch) merge(like likeness, at time.Time) bool {
 	return ok
 }
 
-// add makes an event a row.
 func (b *batch) add(like likeness, at time.Time) {
 	b.index[like] = len(b.rows)
 	b.rows = append(b.rows, like.row(at))
 }
 
-// again counts one more event, which may have been before the first.
+// again counts one more event, which may be older than the first.
 func (r *Row) again(at time.Time) {
 	r.Count++
 	switch {
@@ -185,8 +180,8 @@ func (r *Row) again(at time.Time) {
 	}
 }
 
-// perMinute is how many rows each ending may cause in a minute, on one node. What
-// comes beyond is summed up: invented names and many addresses fill no table (R31).
+// perMinute is each ending's quota of rows per minute and node. Further events are summed up, so that invented names
+// and many IP addresses cannot fill the table (R31).
 func perMinute(e events.Ending) int {
 	switch e {
 	case events.Succeeded:
@@ -197,12 +192,10 @@ func perMinute(e events.Ending) int {
 	return 60
 }
 
-// mostSums is how many networks have a sum of their own, of all endings and doors
-// together. The others share one row for each ending and door.
+// mostSums limits the networks with their own sum. The others share one row per ending and integration.
 const mostSums = 32
 
-// sums are the rows of what came beyond perMinute, each with what its events have
-// in common. It is not safe for concurrent use; make one with newSums.
+// sums are the rows of events beyond perMinute. Not safe for concurrent use; create with newSums.
 type sums struct {
 	rows  []Row
 	index map[sumKey]int
@@ -242,7 +235,7 @@ func (s *sums) add(like likeness, at time.Time) {
 	}
 }
 
-// networkOf is the IPv4 /24 or IPv6 /48 around an address; invalid for none.
+// networkOf returns the IPv4 /24 or IPv6 /48 around an IP address; invalid for none.
 func networkOf(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := 48

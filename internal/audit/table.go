@@ -15,15 +15,14 @@ import (
 const (
 	columns     = "id, at, last_at, realm, kind, decision, account, address, reasons, count, who, detail"
 	columnCount = 12
-	// chunk rows go into one statement: a round trip each would be slow over a
-	// network, and SQLite takes no more than 32,766 parameters.
+	// chunk rows go into one statement: one round trip per row is slow, and SQLite takes at most 32,766 parameters.
 	chunk = 100
 	// sequenceBits are the low bits of an ID; the rest is the time in ms.
 	sequenceBits = 20
 )
 
-// insert writes the rows in one transaction. Its statement for a whole chunk is prepared
-// once: SQLite takes longer to read 1,200 parameters than to write the rows.
+// insert writes the rows in one transaction. It prepares the statement for a whole chunk once, because SQLite parses
+// 1,200 parameters more slowly than it writes the rows.
 func (l *Log) insert(ctx context.Context, rows []Row) error {
 	err := sqltx.Run(ctx, l.db, func(tx *sql.Tx) error {
 		whole := len(rows) / chunk * chunk
@@ -78,7 +77,6 @@ func (l *Log) values(rows []Row) []any {
 	return args
 }
 
-// milliseconds is a moment as the table has it; 0 for none.
 func milliseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -86,14 +84,12 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// id grows with time and differs at each try, so that a collision with another
-// node's row costs a retry and not a row. The sequence starts at a random
-// number for the same reason.
+// id grows with time and differs at each try, so that a collision with another node costs a retry instead of a row. The
+// sequence starts at a random number for the same reason.
 func (l *Log) id(at int64) int64 {
 	return at<<sequenceBits | int64(l.seq.Add(1)&(1<<sequenceBits-1))
 }
 
-// rows reads the rows of a query.
 func (l *Log) rows(ctx context.Context, query string, args ...any) (list []Row, err error) {
 	err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
 		var r Row

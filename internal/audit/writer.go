@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// The pauses before a failed batch is tried again, and the time for one try.
+// The pauses before a retry of a failed batch, and the time limit of a try.
 const (
 	firstRetry   = time.Second
 	longestRetry = 30 * time.Second
 	writeTimeout = 10 * time.Second
 )
 
-// Run writes until ctx ends, and then what still waits: it goes on trying for
-// ten seconds and logs what it had to give up. Stop the bus first.
+// Run writes until ctx ends, and then the queue: it retries for ten seconds and logs the lost rows. Stop the bus first.
 func (l *Log) Run(ctx context.Context) {
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -35,7 +34,7 @@ func (l *Log) Run(ctx context.Context) {
 	l.giveUp()
 }
 
-// writeAll writes the queue, and pauses between tries until retry ends.
+// writeAll writes the queue and retries until retry ends.
 func (l *Log) writeAll(ctx, retry context.Context) {
 	for {
 		l.mu.Lock()
@@ -55,9 +54,8 @@ func (l *Log) writeAll(ctx, retry context.Context) {
 	}
 }
 
-// writeBatch tries until it works; false means that retry has ended. A try that
-// failed may have been committed all the same: then rows are there twice, which
-// is better than not at all.
+// writeBatch retries until it succeeds, or returns false when retry ends. A failed try may have been committed:
+// duplicate rows are better than lost ones.
 func (l *Log) writeBatch(ctx, retry context.Context, rows []Row) bool {
 	for delay := firstRetry; ; delay = min(2*delay, longestRetry) {
 		err := l.try(ctx, rows)
@@ -82,7 +80,6 @@ func (l *Log) try(ctx context.Context, rows []Row) error {
 	return l.write(ctx, rows)
 }
 
-// giveUp counts and logs what could not be written before the end.
 func (l *Log) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,44 +18,42 @@ import (
 const (
 	ByName     = ""
 	ByFailures = "failures" // most in the last day first
-	ByLast     = "last"     // whose last failure is newest first
+	ByLast     = "last"     // newest last failure first
 )
 
-// AccountsPage is how many accounts a page has by default.
+// AccountsPage is the default number of accounts on a page.
 const AccountsPage = 50
 
 // An AccountsQuery asks for a page of accounts.
 type AccountsQuery struct {
-	Find  string // in the user name or e-mail address; empty: all
-	Sort  string // ByName, ByFailures or ByLast: those of accounts that had any
-	After string // Next of the page before; empty: the first
+	Find  string // part of the user name or email address; empty: all
+	Sort  string // ByName, or ByFailures or ByLast for accounts with failures
+	After string // Next of the previous page; empty: the first page
 	Limit int    // default AccountsPage, at most MaxUsers
 }
 
-// Accounts are a page of them.
+// Accounts is a page of accounts.
 type Accounts struct {
-	// Kept is where they are; see Standing. Only names that somebody has tried are known of
-	// accounts that are not in authguard's own table.
+	// Kept is where the accounts are, see Standing. Outside authguard's own table, only tried user names are known.
 	Kept string          `json:"kept"`
 	All  []ListedAccount `json:"users"`
 	Next string          `json:"next,omitempty"`
-	// Partial says that there were more wrong passwords than are added up: the newest
-	// audit.MostFailing.
+	// Partial is set if there were more wrong passwords than the newest audit.MostFailing, which are counted.
 	Partial bool `json:"partial,omitempty"`
 }
 
-// A ListedAccount is an account with what is known of it.
+// A ListedAccount is an account with its activity.
 type ListedAccount struct {
 	accounts.Account
 	audit.Outcome
 	State    string `json:"state"`
-	Places   int    `json:"known_clients"` // addresses that are known
-	Sessions int    `json:"sessions"`      // that go on, at any door
-	Code     bool   `json:"code"`          // somebody has a one-time code for it
+	Places   int    `json:"known_clients"` // by IP address
+	Sessions int    `json:"sessions"`      // at all integrations
+	Code     bool   `json:"code"`          // it has a valid verification code
 	Second   bool   `json:"mfa"`
 }
 
-// AccountsOf is a page of the accounts. It changes nothing.
+// AccountsOf returns a page of the accounts. It changes nothing.
 func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, err error) {
 	if p.Kept, err = c.Kept(ctx); err != nil {
 		return p, err
@@ -65,7 +63,7 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	}
 	q.Find = strings.TrimSpace(q.Find)
 	if usual, err := c.config.Guard.Normalise(q.Find); err == nil {
-		q.Find = usual // as names are kept
+		q.Find = usual // as names are stored
 	}
 	var found []accounts.Account
 	switch {
@@ -96,8 +94,7 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	return p, nil
 }
 
-// failing are the accounts with wrong passwords, of a page and one more. Those that are
-// kept elsewhere are but names, and may be nobody's.
+// failing returns the accounts with wrong passwords, one more than a page. Other account sources give only names.
 func (c *Control) failing(ctx context.Context, q AccountsQuery, p *Accounts) ([]accounts.Account, error) {
 	begin := 0
 	if q.After != "" {
@@ -127,9 +124,8 @@ func (c *Control) failing(ctx context.Context, q AccountsQuery, p *Accounts) ([]
 	return found[min(begin, len(found)):], nil
 }
 
-// thoseOf are the first accounts, in order, of the names that were tried: of those that
-// are here, or else of all. Names that nobody has are asked for in pieces: an attack with
-// made-up ones has many.
+// thoseOf returns the first most accounts of the tried names, only existing ones if here is set. It queries the table
+// in chunks, because an attack with made-up names has many.
 func (c *Control) thoseOf(ctx context.Context, all []audit.Failing, here bool, most int) (found []accounts.Account, err error) {
 	for part := range slices.Chunk(all, 500) {
 		if len(found) >= most {
@@ -155,7 +151,6 @@ func (c *Control) thoseOf(ctx context.Context, all []audit.Failing, here bool, m
 	return found[:min(most, len(found))], nil
 }
 
-// listed adds what is known of an account.
 func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccount, err error) {
 	l = ListedAccount{Account: a, State: NotKnown}
 	if a.ID != "" {
@@ -182,8 +177,7 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 	return l, err
 }
 
-// AddPerson adds a user with a one-time password, which is told this once. Errors are those
-// of AddUser.
+// AddPerson adds a user with a temporary password, which only this result has. Errors are those of AddUser.
 func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition, why string) (made NewAdministrator, err error) {
 	a.Password, a.Role, a.MustChange = oneTimePassword(), accounts.User, true
 	made.Password = a.Password
@@ -191,9 +185,8 @@ func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition
 	return made, err
 }
 
-// OneTimePassword gives a user another password, good for choosing one only: the given one
-// or, if that is empty, one that is made up and told this once. Errors are those of User
-// and of accounts.Table.SetPassword.
+// OneTimePassword sets a user's temporary password: the given one or, if that is empty, a random one, which only this
+// result has. Errors are those of User and accounts.Table.SetPassword.
 func (c *Control) OneTimePassword(ctx context.Context, who, name, password, why string) (string, error) {
 	why, err := reason(why)
 	if err != nil {
@@ -209,9 +202,8 @@ func (c *Control) OneTimePassword(ctx context.Context, who, name, password, why 
 	return password, c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name, Why: why})
 }
 
-// User is nil for the account of a user in authguard's own table. The error is ErrAsked
-// for an administrator's, which other pages change, and where another program keeps users;
-// and accounts.ErrUnknown.
+// User returns nil for a user's account in authguard's own table. The error is ErrAsked for an administrator's account
+// and for another account source, and accounts.ErrUnknown.
 func (c *Control) User(ctx context.Context, name string) error {
 	a, err := c.config.Accounts.Get(ctx, name)
 	switch {

@@ -15,22 +15,22 @@ import (
 	"authguard/internal/tokens"
 )
 
-// An Administrator is an account that may use the administration, and how it signs in.
+// An Administrator is an account that may use the admin console, with its sign-in methods.
 type Administrator struct {
 	accounts.Account
 	factors.Kept
 	LastLogin time.Time          `json:"last_login,omitzero"` // as far as the audit log goes back
-	Running   []sessions.Session `json:"-"`                   // at the administration, newest first
-	Sessions  int                `json:"sessions"`            // how many those are
+	Running   []sessions.Session `json:"-"`                   // at the admin console, newest first
+	Sessions  int                `json:"sessions"`            // the number of Running
 }
 
-// adminDoor is the door of the administration's sessions (web/admin.Door).
+// adminDoor is web/admin.Door, the integration of the admin console's sessions.
 const adminDoor = "admin"
 
-// adminDirectory is where accounts of Config.Administration are (web/admin.Directory).
+// adminDirectory is web/admin.Directory, the directory of accounts at Config.Administration.
 const adminDirectory = "administration"
 
-// Administrators are all of them, by name.
+// Administrators returns all administrators, by name.
 func (c *Control) Administrators(ctx context.Context) (all []Administrator, err error) {
 	admins, err := c.config.Accounts.Admins(ctx)
 	if err != nil {
@@ -55,9 +55,8 @@ func (c *Control) Administrators(ctx context.Context) (all []Administrator, err 
 	return all, nil
 }
 
-// Held is the scope that a program needs to do anything to an account, beside the one for
-// what it does: whoever sets somebody's password can do all that this account may. None
-// for an account without power, and for one that is unknown.
+// Held returns the scope that a token needs, in addition to the operation's, to change an account. Setting a user's
+// password gives all their rights. It is empty for an account without power and for an unknown one.
 func (c *Control) Held(ctx context.Context, name string) (tokens.Scope, error) {
 	account, err := c.config.Accounts.Get(ctx, name)
 	switch {
@@ -71,15 +70,14 @@ func (c *Control) Held(ctx context.Context, name string) (tokens.Scope, error) {
 	return "", err
 }
 
-// A NewAdministrator is told once: the password is good for choosing another one only.
+// A NewAdministrator has a temporary password, which is not stored and returned only once.
 type NewAdministrator struct {
 	accounts.Account
 	Password string `json:"password"`
 }
 
-// AddAdministrator adds one, or makes a user one, with a one-time password: whoever knew
-// the user's must not be an administrator. Errors are ErrAsked, and those of
-// accounts.Table.Add.
+// AddAdministrator adds an administrator or promotes a user. Both get a temporary password: an attacker who knew the
+// user's must not become administrator. Errors are ErrAsked and those of accounts.Table.Add.
 func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why string) (made NewAdministrator, err error) {
 	if err := whyNot(why, "it grants access to everything"); err != nil {
 		return made, err
@@ -103,9 +101,9 @@ func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why st
 	return made, c.signIn(ctx, who, "admin-add", made.Username, why)
 }
 
-// RemoveAdministrator takes the role away, with all that belongs to it: sessions, places,
-// second factors, and the tokens that the administrator made. The account stays, as a
-// user's. Errors are ErrAsked, also for oneself, and those of accounts.Table.Demote.
+// RemoveAdministrator removes the role with its sessions, known clients, MFA and the tokens that the administrator
+// created. The account remains as a user's. Errors are ErrAsked, also for one's own account, and those of
+// accounts.Table.Demote.
 func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string) error {
 	if err := cmp.Or(whyNot(why, "it locks an administrator out"), c.another(who, name)); err != nil {
 		return err
@@ -121,9 +119,8 @@ func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string
 	return errors.Join(removed, c.end(ctx, account.Username), c.signIn(ctx, who, "admin-remove", account.Username, why))
 }
 
-// ReplacePassword gives an administrator who has forgotten the password a one-time one,
-// told this once, and ends the
-// tokens that they have made. Errors are ErrAsked, also for oneself, and accounts.ErrUnknown.
+// ReplacePassword sets an administrator's temporary password, which only this result has, and revokes the tokens that
+// they created. Errors are ErrAsked, also for one's own account, and accounts.ErrUnknown.
 func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (password string, err error) {
 	if err := cmp.Or(whyNot(why, "the new password grants access"), c.another(who, name)); err != nil {
 		return "", err
@@ -145,7 +142,7 @@ func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (p
 	return password, errors.Join(c.end(ctx, account.Username), c.signIn(ctx, who, "admin-passwd", account.Username, why))
 }
 
-// another is an error if somebody asks about their own account what may lock them out.
+// another returns an error for an operation that could lock administrators out of their own account.
 func (c *Control) another(who, name string) error {
 	if who == "admin:"+c.nameOf(name) {
 		return fmt.Errorf("%w: this is your own account; ask another administrator, or use a command on the server", ErrAsked)
@@ -163,9 +160,8 @@ func whyNot(why, because string) error {
 
 func oneTimePassword() string { return strings.ToLower(rand.Text())[:16] }
 
-// ResetFactors removes all second factors of an administrator, and ends the sessions: for
-// who has lost them. Whoever asks says why. The error is accounts.ErrUnknown if there is
-// no such administrator. Those of one's own are removed one by one.
+// ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. It requires a
+// reason. Errors are ErrAsked, also for one's own account, and accounts.ErrUnknown.
 func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (removed int64, err error) {
 	account, err := c.config.Accounts.Get(ctx, name)
 	switch {
@@ -184,13 +180,12 @@ func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (remo
 	return removed, errors.Join(ended, c.signIn(ctx, who, "mfa-reset", account.Username, why))
 }
 
-// SessionsOf are an administrator's, newest first.
+// SessionsOf returns an administrator's sessions, newest first.
 func (c *Control) SessionsOf(ctx context.Context, name string) ([]sessions.Session, error) {
 	return c.config.Sessions.Of(ctx, c.nameOf(name), adminDoor)
 }
 
-// EndSession ends one of an account's sessions; why may be empty. The error is
-// sessions.ErrUnknown if there is none.
+// EndSession ends one session of an account; why may be empty. The error is sessions.ErrUnknown if there is none.
 func (c *Control) EndSession(ctx context.Context, who, name, id, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -203,13 +198,12 @@ func (c *Control) EndSession(ctx context.Context, who, name, id, why string) err
 	return c.signIn(ctx, who, "session-end", name, why)
 }
 
-// EndSessions ends all of an administrator's sessions but one, whose ID may be empty, and
-// returns how many; why may be empty, too.
+// EndSessions ends all sessions of an administrator except but, and returns their number; but and why may be empty.
 func (c *Control) EndSessions(ctx context.Context, who, name, but, why string) (int64, error) {
 	return c.EndSessionsAt(ctx, who, name, adminDoor, but, why)
 }
 
-// EndSessionsAt is EndSessions for the sessions of any account at a door.
+// EndSessionsAt is EndSessions for the sessions of any account at an integration.
 func (c *Control) EndSessionsAt(ctx context.Context, who, name, door, but, why string) (int64, error) {
 	why, err := reason(why)
 	if err != nil {

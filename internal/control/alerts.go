@@ -9,24 +9,21 @@ import (
 	"authguard/internal/events"
 )
 
-// Bounds of how many alerts Alerts reads.
+// The default and the maximum number of alerts.
 const (
 	alertsShown = 20
 	maxAlerts   = 1000
 )
 
-// Alerts are the channels, of all realms, and what was raised lately. Its JSON is the
-// answer of GET /api/alerts.
+// Alerts are the channels of all realms and the newest alerts. Its JSON is the answer of GET /api/alerts.
 type Alerts struct {
 	Channels []alerts.Channel `json:"channels"`
-	// Recent are the newest, newest first: of all realms, or of one that is not the
-	// default one.
+	// Recent are the newest first: of all realms, or of one that is not the default.
 	Recent []alerts.Record `json:"alerts"`
-	More   bool            `json:"more"` // there are older ones
+	More   bool            `json:"more"` // older alerts exist
 }
 
-// Alerts tells how the channels do, and the newest alerts, those before an ID if that is
-// not 0. limit 0 is 20.
+// Alerts returns the channels and the newest alerts, or those before an ID other than 0. limit 0 is 20.
 func (c *Control) Alerts(ctx context.Context, before int64, limit int) (a Alerts, err error) {
 	if limit <= 0 {
 		limit = alertsShown
@@ -42,7 +39,7 @@ func (c *Control) Alerts(ctx context.Context, before int64, limit int) (a Alerts
 	return a, nil
 }
 
-// TestAlerts sends a test message to every channel, and returns when all have answered.
+// TestAlerts sends a test message to every channel and waits for all outcomes.
 func (c *Control) TestAlerts(ctx context.Context, who string) ([]alerts.Tested, error) {
 	found := c.config.Alerts.Test(ctx, who)
 	failed := 0

@@ -9,15 +9,14 @@ import (
 	"authguard/trusted"
 )
 
-// answer fills in what is said to who cannot log in, and what is done next. It looks at
-// what stops every attempt first, then at what stops the next one, then at the last.
+// answer fills in Said and Next: what stops every attempt comes first, then the next one, then the last.
 func (l *LookUp) answer() {
 	e := &l.Explanation
 	switch {
 	case e.Account != "" && l.absent():
 	case e.Listed == guard.Blocked:
 		l.blocked()
-	case e.Account != "" && l.Account.NeedsCode: // which lets in through CAPTCHA mode and full limits, too
+	case e.Account != "" && l.Account.NeedsCode: // a verification code also bypasses CAPTCHA mode and reached limits
 		l.doubted()
 	case e.Decision.Action == guard.Proceed:
 		l.open()
@@ -33,7 +32,6 @@ func (l *LookUp) say(said, next string, args ...any) {
 	l.Said, l.Next = fmt.Sprintf(said, args...), next
 }
 
-// absent is about an account that no password opens.
 func (l *LookUp) absent() bool {
 	here := l.Account.Kept == ours
 	switch l.Account.State {
@@ -64,7 +62,7 @@ func (l *LookUp) blocked() {
 	}
 }
 
-// stopped is about what the next attempt meets, by the reason that the guard names first.
+// stopped explains the decision for the next attempt by its first reason.
 func (l *LookUp) stopped() {
 	d, whose := &l.Explanation.Decision, l.whose()
 	home := ""
@@ -91,13 +89,12 @@ func (l *LookUp) stopped() {
 	}
 }
 
-// knownElsewhere reports whether the account has a place that this is not.
+// knownElsewhere reports whether the account has a known client other than this one.
 func (l *LookUp) knownElsewhere() bool {
 	return l.Explanation.Account != "" && l.Explanation.Status != trusted.Privileged && len(l.Places)+l.Unnamed+len(l.Devices) > 0
 }
 
-// full is the limit that stops the next attempt for longest, of those that lead to the
-// decision.
+// full returns the limit that stops the next attempt longest, among those with the decision's action.
 func (l *LookUp) full() (longest guard.Line, ok bool) {
 	for _, line := range l.Explanation.Lines {
 		if line.Full && !line.Limit.Monitor && line.Then() == l.Explanation.Decision.Action && (!ok || line.FreeIn > longest.FreeIn) {
@@ -112,7 +109,6 @@ func (l *LookUp) refusedByAddress() bool {
 	return ok && (line.Subject == guard.OnAddress || line.Subject == guard.OnNetwork)
 }
 
-// whose is where the failures were that are too many.
 func (l *LookUp) whose() string {
 	line, _ := l.full()
 	switch line.Subject {
@@ -128,7 +124,6 @@ func (l *LookUp) whose() string {
 	return "on the whole site"
 }
 
-// until is how long it lasts.
 func (l *LookUp) until() string {
 	if wait := l.Explanation.Decision.RetryAfter; wait > 0 {
 		return "for another " + guard.Spell(wait)
@@ -136,7 +131,7 @@ func (l *LookUp) until() string {
 	return "for now"
 }
 
-// open is about somebody whom nothing stops: what happened last says why they call.
+// open answers for a client that nothing stops; the last attempt explains why the user calls.
 func (l *LookUp) open() {
 	const free = "You can sign in now"
 	last, ok := l.last()
@@ -165,7 +160,6 @@ func (l *LookUp) open() {
 	}
 }
 
-// last is the newest attempt.
 func (l *LookUp) last() (Event, bool) {
 	for _, e := range l.Recent {
 		if e.Kind == audit.KindAttempt {

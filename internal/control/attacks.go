@@ -15,23 +15,22 @@ import (
 )
 
 const (
-	// attacksShown is how many attacks a list has if nothing is said, and maxAttacks the most.
+	// The default and the maximum number of attacks on a page.
 	attacksShown = 20
 	maxAttacks   = 1000
-	// resetWithin is how long one request resets accounts. What is left then is done by
-	// the next one.
+	// resetWithin limits how long one request secures accounts. The next request continues.
 	resetWithin = 20 * time.Second
 )
 
-// Attacks are attacks on the realm: the running ones, then the newest.
+// Attacks is a page of the realm's attacks: the running ones, then the newest.
 type Attacks struct {
 	Attacks []attacks.Attack `json:"attacks"`
-	Total   int              `json:"total"` // that are kept
+	Total   int              `json:"total"` // of all recorded attacks
 	Page    int              `json:"page"`  // from 1
 	Limit   int              `json:"limit"`
 }
 
-// Attacks is one page of the list; limit 0 is 20.
+// Attacks returns one page of the list; limit 0 is 20.
 func (c *Control) Attacks(ctx context.Context, page, limit int) (a Attacks, err error) {
 	if limit <= 0 {
 		limit = attacksShown
@@ -44,20 +43,20 @@ func (c *Control) Attacks(ctx context.Context, page, limit int) (a Attacks, err 
 	return a, err
 }
 
-// EachAttack tells all attacks on the realm, newest first, until do fails.
+// EachAttack calls do for all attacks on the realm, newest first, until do fails.
 func (c *Control) EachAttack(ctx context.Context, do func(attacks.Attack) error) error {
 	return c.config.Attacks.Each(ctx, c.config.Realm, do)
 }
 
-// An AttackReport is one attack with all accounts that were logged in to during it.
+// An AttackReport is one attack with the accounts that had suspicious sign-ins.
 type AttackReport struct {
 	attacks.Attack
-	Victims []attacks.Victim `json:"victims"` // those after failures first
-	// NoPassword says why no account can be asked for a new password here; empty: all can.
+	Victims []attacks.Victim `json:"victims"` // possibly compromised accounts first
+	// NoPassword is why a password change cannot be forced here; empty if it can.
 	NoPassword string `json:"no_password,omitempty"`
 }
 
-// Attack is one attack on the realm, or attacks.ErrUnknown.
+// Attack returns one attack on the realm, or attacks.ErrUnknown.
 func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err error) {
 	if r.Attack, err = c.config.Attacks.Get(ctx, c.config.Realm, id); err != nil {
 		return r, err
@@ -85,16 +84,16 @@ func notOurs(kept string) string {
 	return "accounts.source is " + kept + "; force the password change there"
 }
 
-// An AttackReset is what is to be done about an attack's accounts.
+// An AttackReset secures the accounts of an attack.
 type AttackReset struct {
-	Account string   // one of them; empty: all that were logged in to after failures
-	What    []string // of attacks.Resets; none: all
+	Account string   // one account; empty: all possibly compromised ones
+	What    []string // of attacks.Resets; empty: all
 	Why     string   // required
-	// May says why an account must not be changed; nil: all may be.
+	// May returns why an account must not be changed; nil: all may be.
 	May func(ctx context.Context, account string) error
 }
 
-// A Resetting is what came of one account.
+// A Resetting is the outcome for one account.
 type Resetting struct {
 	Account  string   `json:"account"`
 	Done     []string `json:"done"`
@@ -102,10 +101,9 @@ type Resetting struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// ResetAttack ends sessions, forgets places and devices, and asks for new passwords, as far
-// as that was not done since the last login. Each account is on record by itself. left is
-// how many accounts there was no time for: do it again. Errors are ErrAsked and
-// attacks.ErrUnknown.
+// ResetAttack ends sessions, removes known clients and forces password changes unless that was done since the last
+// login. The audit log has a row per account. left counts the accounts not processed in time: repeat the call. Errors
+// are ErrAsked and attacks.ErrUnknown.
 func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackReset) (done []Resetting, left int, err error) {
 	if err := whyNot(asked.Why, "users who are signed out may ask"); err != nil {
 		return nil, 0, err
@@ -175,8 +173,8 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 		Detail: fmt.Sprintf("%s, after the attack %s", strings.Join(one.Done, ", "), id), Why: asked.Why})
 }
 
-// reset does one thing for one account. Where another program keeps the people's accounts it
-// is the administrator's of the name only if the administration was logged in to.
+// reset carries out one operation on one account. With another account source, it means the administrator of that name
+// only if the attack had a sign-in at the admin console.
 func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) error {
 	account, directory := v.Account, ""
 	if slices.ContainsFunc(v.Logins, func(l attacks.Login) bool { return ofAdministration(l.Door) }) {

@@ -14,17 +14,16 @@ import (
 	"authguard/internal/lists"
 )
 
-// An AuditQuery is what somebody asks of the audit log, as it was typed. Empty fields ask
-// for nothing.
+// An AuditQuery is a query of the audit log as typed. Empty fields match everything.
 type AuditQuery struct {
 	Account, Address, Who, Kind, What string
-	Since, Until                      string // a time in UTC, or how long ago
+	Since, Until                      string // a time in UTC, or an age
 	OldestFirst                       bool
 	Before                            int64
 	Limit                             int
 }
 
-// AuditQueryOf reads what a request's query asks for. The error is ErrAsked.
+// AuditQueryOf parses the query of a request. The error is ErrAsked.
 func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
 	q = AuditQuery{Account: get("account"), Address: get("address"), Who: get("who"), Kind: get("kind"), What: get("what"), Since: get("since"), Until: get("until")}
@@ -47,18 +46,16 @@ func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	return q, nil
 }
 
-// An AuditPage is a part of the audit log, in the order that was asked for. Its JSON is the answer of GET
-// /api/audit.
+// An AuditPage is a page of the audit log in the requested order. Its JSON is the answer of GET /api/audit.
 type AuditPage struct {
 	Rows []Event `json:"audit"`
-	// Next is "before" of the page after this one; 0: there is none.
+	// Next is the parameter before of the next page; 0 for none.
 	Next int64 `json:"next,omitempty,string"`
-	// Searched is how far was looked, if that was not all the way.
+	// Searched is how far back an incomplete search went.
 	Searched time.Time `json:"searched_back_to,omitzero"`
 }
 
-// Audit finds a page of the audit log: of the realm, or of all. The error is ErrAsked for
-// what cannot be read, and guard.ErrAccountName.
+// Audit returns a page of the audit log, of the realm or of all. Errors are ErrAsked and guard.ErrAccountName.
 func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPage, err error) {
 	p.Rows = []Event{}
 	f, err := c.auditFilter(q, all)
@@ -73,9 +70,7 @@ func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPag
 	return p, err
 }
 
-// ExportAudit tells every row that matches, in the order that was asked for, until row
-// fails. That it was
-// asked for is on record.
+// ExportAudit calls row for every matching row in order, until row fails. The audit log records the export.
 func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQuery, all bool, row func(Event) error) error {
 	f, err := c.auditFilter(q, all)
 	if err != nil {
@@ -87,7 +82,7 @@ func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQu
 	return c.config.Audit.Each(ctx, f, func(r audit.Row) error { return row(eventOf(r)) })
 }
 
-// Values are the query as a URL has it, without the part that is shown.
+// Values returns the query for a URL, without the page.
 func (q AuditQuery) Values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{"account": q.Account, "address": q.Address, "who": q.Who, "kind": q.Kind, "what": q.What, "since": q.Since, "until": q.Until} {
@@ -101,7 +96,7 @@ func (q AuditQuery) Values() url.Values {
 	return v
 }
 
-// String is the query in a line.
+// String returns the query on one line.
 func (q AuditQuery) String() string {
 	var all []string
 	for name, values := range q.Values() {
@@ -113,7 +108,7 @@ func (q AuditQuery) String() string {
 
 func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error) {
 	f = audit.Filter{Who: q.Who, Kind: q.Kind, What: q.What, Limit: q.Limit, OldestFirst: q.OldestFirst}
-	if f.Before = q.Before; q.OldestFirst { // of the page after this one
+	if f.Before = q.Before; q.OldestFirst { // the page after this one
 		f.Before, f.After = 0, q.Before
 	}
 	if !all {
@@ -139,7 +134,7 @@ func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error
 	return f, err
 }
 
-// momentOf reads a time in UTC, as people or programs write it, or how long ago it was.
+// momentOf parses a time in UTC or an age.
 func (c *Control) momentOf(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -155,13 +150,12 @@ func (c *Control) momentOf(name, text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%w: %s: %.40q is not a time; write it like 2026-03-01, 2026-03-01 14:05 (UTC), 2026-03-01T14:05:00+02:00, or as an age like 24h or 7d", ErrAsked, name, text)
 }
 
-// AuditColumns are those of an exported table.
+// AuditColumns are the columns of an export.
 func AuditColumns() []string {
 	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id", "fingerprint"}
 }
 
-// Cells are the event as a row of that table, as it is: what writes it for spreadsheets
-// defuses formulas.
+// Cells returns the event as a row of an export. The writer has to defuse spreadsheet formulas.
 func (e Event) Cells() []string {
 	return []string{
 		utc(e.At), utc(e.Last), strconv.FormatInt(e.Count, 10), e.Realm, e.Kind, e.What, e.Decision, e.Account, e.Address,

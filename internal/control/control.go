@@ -1,9 +1,8 @@
-// Package control is the one service by which people steer a running server:
-// the admin pages, the admin API and the commands all call it and nothing else.
+// Package control changes and inspects a running server. The admin console, its API and the commands call only this
+// package.
 //
-// Every change names who asks for it, such as "admin:ann" or "cli:root", and is
-// recorded in the audit log. Control decides no login and checks no permission:
-// the doors do.
+// Every change names its sender, such as "admin:ann" or "cli:root", and is recorded in the audit log. Control decides
+// no login and checks no permission; its callers do.
 package control
 
 import (
@@ -33,82 +32,71 @@ import (
 )
 
 var (
-	// ErrAsked says that what was asked for makes no sense. Its text tells what
-	// to ask for instead.
+	// ErrAsked means an invalid request. Its text says what to send instead.
 	ErrAsked = errors.New("control: invalid request")
-	// ErrUnrecorded says that a change was made and is not in the audit log.
+	// ErrUnrecorded means that a change was made but is missing from the audit log.
 	ErrUnrecorded = errors.New("control: done, but the audit log could not be written")
 )
 
-// Config is what a Control steers. All but Realm, Administration, Warn, Now and Log are required.
+// Config is what a Control works on. All but Realm, Administration, Warn, Now and Log are required.
 type Config struct {
-	// Realm is the one that is steered; default guard.DefaultRealm. Lists, Listings,
-	// Tokens, Audit, Tops and Changes are those of all realms.
+	// Realm is the realm; default guard.DefaultRealm. Lists, Listings, Tokens, Audit, Tops and Changes are shared.
 	Realm string
 	Guard *guard.Guard
-	// Administration is the guard of the administrators' sign-in, which counts for itself
-	// and has accounts of its own; nil: administrators sign in at another realm.
+	// Administration is the admin console's guard with its own counters and accounts; nil if another realm has it.
 	Administration *guard.Guard
-	// Others are guards that count for themselves beside it: what is unlocked or
-	// forgotten is so there too. Nil: there are none.
+	// Others returns further guards of the realm with their own counters; resets apply to them too. It may be nil.
 	Others func() []*guard.Guard
 	Mode   *captchamode.Mode
-	// Lists are the allow and block lists in memory, Listings those in the
-	// database.
+	// Lists are the allowlist and blocklist in memory, Listings those in the database.
 	Lists    *guard.Lists
 	Listings *lists.Table
 	Accounts *accounts.Table
 	Sessions *sessions.Store
 	Passes   *passes.Table
 	Tokens   *tokens.Table
-	// Factors are the administrators' second factors.
+	// Factors are the administrators' MFA methods.
 	Factors *factors.Table
 	Audit   *audit.Log
-	// Attacks is also a sink of the event bus. Its maker runs it.
+	// Attacks is also a sink of the event bus. The caller runs it.
 	Attacks *attacks.Recorder
 	// Alerts is also a sink of the event bus.
 	Alerts *alerts.Alerter
-	// DirectoryOf is where the account of a canonical name logs in: at the Administration,
-	// or empty; accounts.ErrUnknown if there is none.
+	// DirectoryOf returns the directory in which a canonical name signs in: the Administration's, or empty. The error is
+	// accounts.ErrUnknown if there is none.
 	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
-	// Elsewhere says where the other doors look accounts up, such as "query", if
-	// that is not in Accounts: only administrators can be added then.
+	// Elsewhere is the users' account source, such as "query", if not Accounts. Only administrators can be added then.
 	Elsewhere string
-	// Source is where they look them up then.
+	// Source looks users up if Elsewhere is set.
 	Source accounts.Source
-	// App reports whether an app keeps the accounts and checks their passwords, behind the
-	// proxy or with the decision API. Nil: it does not.
+	// App reports whether an app behind the proxy or decision API manages the accounts; nil if none does.
 	App func(ctx context.Context) (bool, error)
 	// Tops is also a sink of the event bus.
 	Tops *Tops
-	// Words are what was said of the policy, and Ledger, also a sink of the event bus, is
-	// what it did; both of all realms.
+	// Overrides are those of the policy. Ledger, also a sink of the event bus, counts its effects. Both: all realms.
 	Overrides *policy.Table
 	Ledger    *policy.Ledger
-	// Written is the policy as the configuration has it, and Enact puts it in force with
-	// these overrides. Nil: the guard's and the mode's as they are now, and both of them.
+	// Written returns the configured policy, Enact applies it with overrides. Nil: those of Guard and Mode.
 	Written func() policy.Written
 	Enact   func(overrides []policy.Override) error
-	// Nodes reports whether other nodes serve the same site.
+	// Nodes is set if other nodes serve the same site.
 	Nodes bool
-	// Changes has the lists, account names and tokens read again when another node has
-	// changed them. Its maker starts and stops it.
+	// Changes reloads lists, account names and tokens after a change by another node. The caller starts and stops it.
 	Changes *changes.Watcher
-	// Named are the named lists, of all realms; nil: there are none. Direct, if set, are
-	// the proxies that are configured: blocking one blocks all who come through it.
+	// Named are the IP lists from files, of all realms; nil for none. Direct, if set, returns the configured proxies:
+	// blocking one blocks all clients behind it.
 	Named  *lists.Files
 	Direct func() []netip.Prefix
-	// Warn, if set, adds to what the overview warns of.
+	// Warn, if set, adds warnings to the overview.
 	Warn func() []Warning
 	Now  func() time.Time // default time.Now
 	Log  *slog.Logger     // default slog.Default()
 }
 
-// A Control steers one realm of a running server. It is safe for concurrent use.
+// A Control manages one realm of a running server. It is safe for concurrent use.
 type Control struct {
 	config Config
-	// reading orders readings of the lists, so that an older one is never set
-	// after a newer one. The Controls of all realms share it, as they do the lists.
+	// reading serializes reloads of the lists for all realms, so that an older version never replaces a newer one.
 	reading *sync.Mutex
 	closed  func()
 	told    listsTold
@@ -118,8 +106,7 @@ type Control struct {
 	seen   Overview // by Glance
 }
 
-// New makes the Control of the first realm. Call Reload before the first attempt is
-// decided: a server without its block list lets everybody in.
+// New returns the Control of the first realm. Poll Changes before the first attempt, which needs the blocklist.
 func New(c Config) (*Control, error) {
 	control, err := newControl(c, new(sync.Mutex))
 	if err == nil {
@@ -128,21 +115,19 @@ func New(c Config) (*Control, error) {
 	return control, err
 }
 
-// Beside makes the Control of another realm of the same server. Close it when the
-// realm is no more.
+// Beside returns the Control of another realm of the same server. Close it when the realm is removed.
 func (c *Control) Beside(other Config) (*Control, error) { return newControl(other, c.reading) }
 
-// Realm is the name of the realm that is steered.
+// Realm returns the name of the realm.
 func (c *Control) Realm() string { return c.config.Realm }
 
-// Now is the realm's clock.
+// Now returns the realm's time.
 func (c *Control) Now() time.Time { return c.config.Now() }
 
-// Follow reads what other nodes have changed of the realm, now: for one that is added
-// while the others are running.
+// Follow reads other nodes' changes of the realm now, for a realm added at run time.
 func (c *Control) Follow(ctx context.Context) error { return c.config.Changes.Poll(ctx) }
 
-// Close ends what New and Beside began.
+// Close ends what New and Beside started.
 func (c *Control) Close() { c.closed() }
 
 func newControl(c Config, reading *sync.Mutex) (*Control, error) {
@@ -179,7 +164,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	return control, nil
 }
 
-// enactHere puts the policy in force in the one guard and the mode.
+// enactHere applies the policy to the one guard and the mode.
 func enactHere(c Config) (func() policy.Written, func([]policy.Override) error) {
 	written := policy.Written{Policy: c.Guard.Policy(), Mode: c.Mode.Config(), Enforce: true}
 	return func() policy.Written { return written }, func(overrides []policy.Override) error {
@@ -191,8 +176,7 @@ func enactHere(c Config) (func() policy.Written, func([]policy.Override) error) 
 // MaxReason is the longest reason, in bytes.
 const MaxReason = 500
 
-// reason is why a person asks for a change, as it is put on record; none is no error. It is
-// read before anything is changed.
+// reason checks the reason for a change before anything is changed. It may be empty.
 func reason(why string) (string, error) {
 	if why = strings.TrimSpace(why); len(why) > MaxReason {
 		return "", fmt.Errorf("%w: shorten the reason to at most %d bytes", ErrAsked, MaxReason)
@@ -200,10 +184,9 @@ func reason(why string) (string, error) {
 	return why, nil
 }
 
-const recordWithin = 10 * time.Second // how long writing the audit log may take
+const recordWithin = 10 * time.Second // time limit of a write to the audit log
 
-// record puts a change on record, even if the client has hung up meanwhile: the
-// change was made.
+// record writes a change to the audit log even if the client has disconnected, because the change was made.
 func (c *Control) record(ctx context.Context, a audit.Action) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()

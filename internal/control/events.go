@@ -9,15 +9,15 @@ import (
 	"authguard/guard"
 )
 
-// An EventExplanation is what stands against the subjects of an event.
+// An EventExplanation is the state of an event's limits.
 type EventExplanation struct {
 	Event  string       `json:"event"`
 	Limits []guard.Line `json:"limits"`
 	Words  []string     `json:"words"`
 }
 
-// ExplainEvent tells what stands against an event for the subjects that are named. It
-// changes nothing. The error is ErrAsked for an event without limits.
+// ExplainEvent returns the state of an event's limits for the given subjects. It changes nothing. The error is ErrAsked
+// for an event without limits.
 func (c *Control) ExplainEvent(ctx context.Context, event string, s guard.Subjects) (EventExplanation, error) {
 	lines, err := c.config.Guard.ExplainEvent(ctx, event, s)
 	e := EventExplanation{Event: event, Limits: append([]guard.Line{}, lines...), Words: []string{}}
@@ -30,8 +30,7 @@ func (c *Control) ExplainEvent(ctx context.Context, event string, s guard.Subjec
 	return e, c.noEvent(event, err)
 }
 
-// UnlockEvent forgets what was counted of an event for the subjects that are named. The
-// text of a subject is not recorded.
+// UnlockEvent resets an event's counters for the given subjects. The audit log does not get the subject's text.
 func (c *Control) UnlockEvent(ctx context.Context, who, event string, s guard.Subjects, why string) error {
 	if s.Account == "" && s.Subject == "" && !s.Address.IsValid() {
 		return fmt.Errorf("%w: enter an account, an IP address or a subject of the event", ErrAsked)

@@ -11,27 +11,26 @@ import (
 	"authguard/internal/factors"
 )
 
-// Factors are what an account signs in with beside its password.
+// Factors returns the MFA methods of an account.
 func (c *Control) Factors(ctx context.Context, who accounts.Login) (factors.Kept, error) {
 	return c.config.Factors.Of(ctx, who.ID)
 }
 
-// issuer is what an authenticator app shows.
+// issuer is the name in a TOTP app.
 const issuer = "authguard"
 
-// EnrolTOTP begins to set up an app, anew: nothing is changed before ConfirmTOTP. Errors
-// are those of factors.Table.Enrol.
+// EnrolTOTP starts the setup of a TOTP app, until ConfirmTOTP. Errors are those of factors.Table.Enrol.
 func (c *Control) EnrolTOTP(ctx context.Context, who accounts.Login) (factors.Enrolment, error) {
 	return c.config.Factors.Enrol(ctx, who.ID, issuer, who.Account)
 }
 
-// EnrollingTOTP is the enrolment that waits for its code.
+// EnrollingTOTP returns the setup that is waiting for its code.
 func (c *Control) EnrollingTOTP(ctx context.Context, who accounts.Login) (factors.Enrolment, error) {
 	return c.config.Factors.Enrolling(ctx, who.ID, issuer, who.Account)
 }
 
-// ConfirmTOTP has the app count from now on. If there are no recovery codes yet, it makes
-// them: they are told this once. Errors are those of factors.Table.Confirm.
+// ConfirmTOTP activates the app. Without recovery codes it also creates some, which only this result has. Errors are
+// those of factors.Table.Confirm.
 func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Login, code string) (recovery []string, err error) {
 	if err := c.config.Factors.Confirm(ctx, login.ID, strings.ReplaceAll(code, " ", "")); err != nil {
 		return nil, err
@@ -50,12 +49,12 @@ func (c *Control) RemoveTOTP(ctx context.Context, who string, login accounts.Log
 	return c.signIn(ctx, who, "totp-remove", login.Account, "")
 }
 
-// AskNewPasskey is what a browser is asked to make a passkey.
+// AskNewPasskey returns the WebAuthn options for a new passkey.
 func (c *Control) AskNewPasskey(ctx context.Context, at factors.Site, login accounts.Login) (factors.Question, error) {
 	return c.config.Factors.AskNew(ctx, at, factors.Owner{ID: login.ID, Name: login.Account})
 }
 
-// AddPasskey keeps what it made, and makes recovery codes as ConfirmTOTP does.
+// AddPasskey stores a new passkey and creates recovery codes as ConfirmTOTP does.
 func (c *Control) AddPasskey(ctx context.Context, who string, at factors.Site, login accounts.Login, name, state string, answer []byte) (recovery []string, err error) {
 	err = c.config.Factors.Add(ctx, at, factors.Owner{ID: login.ID, Name: login.Account}, name, state, answer)
 	if err != nil {
@@ -67,7 +66,7 @@ func (c *Control) AddPasskey(ctx context.Context, who string, at factors.Site, l
 	return c.firstRecovery(ctx, who, login)
 }
 
-// RemovePasskey removes one.
+// RemovePasskey removes a passkey.
 func (c *Control) RemovePasskey(ctx context.Context, who string, login accounts.Login, id string) error {
 	if err := c.config.Factors.RemovePasskey(ctx, login.ID, id); err != nil {
 		return err
@@ -83,7 +82,7 @@ func (c *Control) firstRecovery(ctx context.Context, who string, login accounts.
 	return c.NewRecovery(ctx, who, login)
 }
 
-// NewRecovery makes recovery codes in place of all that there were, told this once.
+// NewRecovery replaces all recovery codes. Only this result has the new ones.
 func (c *Control) NewRecovery(ctx context.Context, who string, login accounts.Login) ([]string, error) {
 	codes, err := c.config.Factors.NewRecovery(ctx, login.ID)
 	if err != nil {
@@ -92,7 +91,7 @@ func (c *Control) NewRecovery(ctx context.Context, who string, login accounts.Lo
 	return codes, c.signIn(ctx, who, "recovery-codes", login.Account, "")
 }
 
-// RenamePasskey gives one another name. The error is factors.ErrUnknown if there is none.
+// RenamePasskey renames a passkey. The error is factors.ErrUnknown if there is none.
 func (c *Control) RenamePasskey(ctx context.Context, who string, login accounts.Login, id, name string) error {
 	if err := c.config.Factors.RenamePasskey(ctx, login.ID, id, name); err != nil {
 		return err
@@ -100,19 +99,19 @@ func (c *Control) RenamePasskey(ctx context.Context, who string, login accounts.
 	return c.signIn(ctx, who, "passkey-rename", login.Account, name)
 }
 
-// FactorUsed puts on record what a login did with a second factor.
+// FactorUsed records how a login used MFA.
 func (c *Control) FactorUsed(ctx context.Context, account, what string) error {
 	return c.signIn(ctx, "admin:"+account, what, account, "")
 }
 
-// alarms are the alerts of changes that let somebody in, by what is on record.
+// alarms maps operations that can give an attacker access to the kinds of their alerts.
 var alarms = map[string]alerts.Kind{
 	"admin-add": alerts.AdministratorAdded, "totp-remove": alerts.SecondFactorRemoved, "passkey-remove": alerts.SecondFactorRemoved,
 	"mfa-reset": alerts.SecondFactorRemoved, "recovery-code-used": alerts.RecoveryCodeUsed, "passkey-cloned": alerts.PasskeyCopied,
 	"token-add": alerts.TokenAdded,
 }
 
-// signIn puts on record that somebody's way to sign in has changed.
+// signIn records a change of how an administrator signs in, and raises its alert.
 func (c *Control) signIn(ctx context.Context, who, what, account, detail string) error {
 	text := fmt.Sprintf("of administrator %s, by %s (%s)", alerts.Name(account), alerts.Name(who), what)
 	if what == "admin-add" {
@@ -126,8 +125,7 @@ func addedBy(account, who string) string {
 	return fmt.Sprintf("administrator %s, added by %s", alerts.Name(account), alerts.Name(who))
 }
 
-// alarm tells people of a change that lets somebody in. It is told even if it could not be
-// put on record.
+// alarm raises the alert for a change that can give an attacker access, even if the audit log fails.
 func (c *Control) alarm(what, text, detail string) {
 	kind, ok := alarms[what]
 	if !ok {

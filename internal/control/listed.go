@@ -17,40 +17,37 @@ import (
 	"authguard/internal/lists"
 )
 
-// A ListQuery chooses entries of the lists.
+// A ListQuery selects entries of the lists.
 type ListQuery struct {
-	// Find is an address, of which every entry is meant that covers it, a range, of which
-	// every one that overlaps it is, or a part of a note or a name.
+	// Find is an IP address (entries that cover it), a range (overlapping entries), or part of a note or name.
 	Find    string
 	Verdict lists.Verdict // empty: both
-	Soon    bool          // only what expires within a day
+	Soon    bool          // only entries that expire within a day
 }
 
-// A Listed is the entries that a query finds, and the named lists.
+// A Listed is the result of a query, with the IP lists from files.
 type Listed struct {
-	// Entries are newest first; those that cover an address the narrowest first, which
-	// decides.
+	// Entries are newest first. For an IP address they are the most specific first, which decides.
 	Entries []lists.Entry `json:"lists"`
 	Named   []NamedList   `json:"named"`
-	// Address is what Find was if it was an address, and Found the names of the named
-	// lists that have it; the first decides if no entry does.
+	// Address is Find as an IP address, and Found its IP lists; the first decides if no entry does.
 	Address netip.Addr `json:"address,omitzero"`
 	Found   []string   `json:"found,omitempty"`
-	// Total is how many entries there are, of which Allowed allow; Soon end within a day.
+	// Total counts all entries, Allowed those of the allowlist, Soon those that expire within a day.
 	Total   int `json:"total"`
 	Allowed int `json:"allowed"`
 	Soon    int `json:"soon"`
 }
 
-// A NamedList is a named list of the realm: its file, what it does and what it met.
+// A NamedList is an IP list from a file: its state, action and matches.
 type NamedList struct {
 	lists.State
 	Then   string     `json:"action"` // limits, block or allow
-	Limits []string   `json:"limits"` // as one writes them in the configuration
+	Limits []string   `json:"limits"` // as written in the configuration
 	Day    lists.Hits `json:"day"`    // in the last 24 hours
 }
 
-// Listed finds entries, and tells of the named lists.
+// Listed returns the matching entries and the IP lists from files.
 func (c *Control) Listed(ctx context.Context, q ListQuery) (l Listed, err error) {
 	entries, err := c.Listings(ctx)
 	if err != nil {
@@ -84,7 +81,6 @@ func (c *Control) Listed(ctx context.Context, q ListQuery) (l Listed, err error)
 	return l, err
 }
 
-// matching tells which entries a text means.
 func matching(find string, address netip.Addr) func(lists.Entry) bool {
 	if address.IsValid() {
 		return func(e lists.Entry) bool { return e.Prefix.Contains(address) }
@@ -98,7 +94,6 @@ func matching(find string, address netip.Addr) func(lists.Entry) bool {
 	}
 }
 
-// named are the realm's named lists.
 func (c *Control) named(ctx context.Context, now time.Time) ([]NamedList, error) {
 	all := []NamedList{}
 	policy := c.config.Guard.Policy().Lists
@@ -141,16 +136,15 @@ func limitText(l guard.Limit) string {
 	return text
 }
 
-// listsTold is what the database was told of the named lists.
+// listsTold are the matches that the database already has.
 type listsTold struct {
 	mu    sync.Mutex
 	saved map[string]lists.Hits
 }
 
-// saveHitsEvery is how often it is told more.
 const saveHitsEvery = time.Minute
 
-// RunLists saves what the named lists meet, until ctx ends and once more then.
+// RunLists saves the matches of the IP lists until ctx ends, and once more then.
 func (c *Control) RunLists(ctx context.Context) {
 	background.Every(ctx, saveHitsEvery, c.SaveHits)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
@@ -158,7 +152,7 @@ func (c *Control) RunLists(ctx context.Context) {
 	c.SaveHits(ctx)
 }
 
-// SaveHits saves what the named lists have met since the last time.
+// SaveHits saves the matches since the last call.
 func (c *Control) SaveHits(ctx context.Context) {
 	more := c.unsaved()
 	if len(more) == 0 {
@@ -178,7 +172,7 @@ func (c *Control) SaveHits(ctx context.Context) {
 	}
 }
 
-// unsaved is what the named lists met on this node that the database does not know of.
+// unsaved returns this node's matches that the database lacks.
 func (c *Control) unsaved() map[string]lists.Hits {
 	all := map[string]lists.Hits{}
 	for _, g := range c.guards() {
@@ -191,11 +185,11 @@ func (c *Control) unsaved() map[string]lists.Hits {
 	for name, saved := range c.told.saved {
 		all[name] = all[name].Plus(lists.Hits{Met: -saved.Met, Stopped: -saved.Stopped})
 	}
-	maps.DeleteFunc(all, func(_ string, h lists.Hits) bool { return h.Met <= 0 }) // a route's guard may be new
+	maps.DeleteFunc(all, func(_ string, h lists.Hits) bool { return h.Met <= 0 }) // a new guard of a route starts at 0
 	return all
 }
 
-// BrokenLists warns of named lists whose file is not in force.
+// BrokenLists warns of IP lists whose file could not be loaded.
 func BrokenLists(states []lists.State) (all []Warning) {
 	for _, s := range states {
 		if s.Kept == "" {

@@ -14,39 +14,38 @@ import (
 	"authguard/internal/lists"
 )
 
-// A ListImport asks for many ranges to be allowed or blocked at once.
+// A ListImport allows or blocks many ranges at once.
 type ListImport struct {
-	// Request is for each of them; its Prefix, By and Force are not used: every address
-	// there is is a bad line here. Its Note is for those without one of their own.
+	// Request applies to every range; its Prefix, By and Force are ignored, since a range with every address is an invalid
+	// line here. Its Note is the default.
 	lists.Request
 	Text    string     // see lists.ReadImport
-	SkipBad bool       // bad lines are left out; without it they stop the import
-	From    netip.Addr // where whoever asks comes from; zero: not known
+	SkipBad bool       // skip invalid lines instead of rejecting the import
+	From    netip.Addr // the sender's IP address; zero if unknown
 }
 
-// A ListPlan is what a ListImport does.
+// A ListPlan is the effect of a ListImport.
 type ListPlan struct {
 	Verdict  lists.Verdict       `json:"verdict"`
 	Expires  time.Time           `json:"expires,omitzero"` // zero: never
 	New      int                 `json:"new"`
-	Replaced int                 `json:"replaced"` // of exactly the same range
-	Twice    int                 `json:"twice"`    // ranges that were in the text already
+	Replaced int                 `json:"replaced"` // entries of exactly the same range
+	Twice    int                 `json:"twice"`    // duplicates within the text
 	Bad      int                 `json:"bad"`
-	Problems []lists.LineProblem `json:"problems"` // the first of the bad lines
+	Problems []lists.LineProblem `json:"problems"` // the first invalid lines
 	Warned   int                 `json:"warned"`
-	Warnings []lists.LineProblem `json:"warnings"` // the first lines that are worth a second look
-	Imported bool                `json:"imported"` // or this is only what would be
+	Warnings []lists.LineProblem `json:"warnings"` // the first lines to review
+	Imported bool                `json:"imported"` // false for a preview
 
 	requests []lists.Request
 }
 
-// Ranges is how many entries there will be of it.
+// Ranges returns how many entries are added or replaced.
 func (p *ListPlan) Ranges() int { return p.New + p.Replaced }
 
-// shownLines is how many lines a ListPlan names of each kind.
 const shownLines = 100
 
-// PlanLists tells what an import would do, and does nothing.
+// PlanLists previews an import and changes nothing.
 func (c *Control) PlanLists(ctx context.Context, q ListImport) (*ListPlan, error) {
 	entries, err := c.Listings(ctx)
 	if err != nil {
@@ -82,7 +81,6 @@ func (c *Control) PlanLists(ctx context.Context, q ListImport) (*ListPlan, error
 	return p, nil
 }
 
-// listed are the entries that there are, by range.
 type listed struct{ all bart.Table[lists.Entry] }
 
 func newListed(entries []lists.Entry) *listed {
@@ -93,7 +91,6 @@ func newListed(entries []lists.Entry) *listed {
 	return l
 }
 
-// doubts are what is worth a second look before a range is listed.
 func (c *Control) doubts(known *listed, r lists.Request, from netip.Addr) string {
 	var all []string
 	add := func(text string, args ...any) { all = append(all, fmt.Sprintf(text, args...)) }
@@ -132,9 +129,8 @@ func (c *Control) doubts(known *listed, r lists.Request, from netip.Addr) string
 	return strings.Join(all, "; ")
 }
 
-// ImportLists lists what a text says: all of it in one change, with one row in the audit log.
-// Without SkipBad a bad line stops it; the error is then ErrAsked and names the first
-// ones. The ListPlan says what was done.
+// ImportLists adds all ranges of a text in one change, with one row in the audit log. Without SkipBad an invalid line
+// stops it; the error is then ErrAsked with the first such lines.
 func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*ListPlan, error) {
 	q.By = who
 	p, err := c.PlanLists(ctx, q)
@@ -161,7 +157,6 @@ func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*L
 	return p, recorded
 }
 
-// badLines are the first bad lines of a plan, as one sentence.
 func badLines(p *ListPlan) string {
 	var all []string
 	for _, one := range p.Problems[:min(len(p.Problems), 5)] {

@@ -13,8 +13,8 @@ import (
 	"authguard/internal/lists"
 )
 
-// List allows or blocks a range; it fills in request.By. The note is the reason. The entry is in force
-// when List returns. Errors are those of lists.Request, wrapped in ErrAsked.
+// List allows or blocks a range, in force when List returns. It sets request.By; the note is the reason. Errors are
+// those of lists.Request, wrapped in ErrAsked.
 func (c *Control) List(ctx context.Context, who string, request lists.Request) (lists.Entry, error) {
 	request.By = who
 	if err := request.Validate(); err != nil {
@@ -31,7 +31,6 @@ func (c *Control) List(ctx context.Context, who string, request lists.Request) (
 	return entry, recorded
 }
 
-// until says when an entry ends.
 func until(t time.Time) string {
 	if t.IsZero() {
 		return "permanently"
@@ -39,8 +38,8 @@ func until(t time.Time) string {
 	return "until " + t.UTC().Format(time.RFC3339)
 }
 
-// Prolong changes when the entry of exactly this range ends: so long from now, or never
-// for 0; why may be empty. The error is lists.ErrNotListed if it is not on the lists.
+// Prolong sets when the entry of exactly this range expires: in by from now, or never for 0. why may be empty. The
+// error is lists.ErrNotListed if there is none.
 func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, by time.Duration, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -60,8 +59,7 @@ func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, 
 	return recorded
 }
 
-// Unlist takes exactly this range off the lists; why may be empty. The error is
-// lists.ErrNotListed if it is not on them.
+// Unlist removes the entry of exactly this range; why may be empty. The error is lists.ErrNotListed if there is none.
 func (c *Control) Unlist(ctx context.Context, who string, prefix netip.Prefix, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -80,29 +78,25 @@ func (c *Control) Unlist(ctx context.Context, who string, prefix netip.Prefix, w
 	return recorded
 }
 
-// Listings are the entries that are in force, oldest first.
+// Listings returns the entries in force, oldest first.
 func (c *Control) Listings(ctx context.Context) ([]lists.Entry, error) {
 	return c.config.Listings.All(ctx, c.config.Now())
 }
 
-// An Edge is what an edge is told: which ranges are blocked, or allowed.
+// An Edge is the ranges for an upstream firewall or proxy to block or allow.
 type Edge struct {
 	Now    time.Time    `json:"now"`
-	Ranges []edge.Range `json:"ranges"` // they do not overlap
-	// Everybody holds the listed ranges that are every address there is. They are
-	// left out unless they were asked for: whoever blocks them at a login does not
-	// mean a firewall.
+	Ranges []edge.Range `json:"ranges"` // without overlaps
+	// Everybody has the listed ranges that contain every IP address. They are left out unless requested: blocking all
+	// logins does not mean blocking all traffic.
 	Everybody []netip.Prefix `json:"everything"`
 }
 
-// refusedShown is how many of the addresses with most attempts of the last hour are
-// asked about whether they are refused.
+// refusedShown limits the most active IP addresses of the last hour that are checked for a block.
 const refusedShown = 1000
 
-// Edge tells what the lists say and, of refused addresses, those among the busiest
-// thousand of the last hour (on this node) whose own limits, or whose network's,
-// refuse every stranger. Addresses from which somebody has logged in are not among
-// these.
+// Edge returns the ranges of the lists. With refused it adds IP addresses where limits block every unknown client,
+// among this node's 1000 most active of the last hour. An IP address with a successful login is not added.
 func (c *Control) Edge(ctx context.Context, verdict guard.Verdict, refused, everybody bool) (e Edge, err error) {
 	e = Edge{Now: c.config.Now(), Ranges: []edge.Range{}, Everybody: []netip.Prefix{}}
 	entries, err := c.Listings(ctx)
@@ -128,7 +122,6 @@ func (c *Control) Edge(ctx context.Context, verdict guard.Verdict, refused, ever
 	return e, nil
 }
 
-// leftOut notes a range that is everybody.
 func (e *Edge) leftOut(p netip.Prefix, asked bool) bool {
 	if !asked || p.Bits() > 0 {
 		return false
@@ -154,7 +147,6 @@ func (c *Control) refused(ctx context.Context, now time.Time) (all []guard.Listi
 	return all, nil
 }
 
-// reloadLists makes what the database lists the lists of the guard.
 func (c *Control) reloadLists(ctx context.Context) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()

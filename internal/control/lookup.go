@@ -17,72 +17,64 @@ import (
 	"authguard/trusted"
 )
 
-// A LookUp is all that is known of an account, an address, or the two together. Its JSON
-// is the answer of GET /api/lookup.
+// A LookUp is all information about an account, an IP address or both. Its JSON is the answer of GET /api/lookup.
 type LookUp struct {
 	Now time.Time `json:"now"`
-	// Said is why they cannot log in, or that they can, to be read aloud to them; Next is
-	// what whoever reads it does then.
+	// Said tells the user why they cannot sign in, or that they can. Next tells the administrator what to do.
 	Said string `json:"said"`
 	Next string `json:"next"`
 
 	Explanation guard.Explanation `json:"explanation"`
 	Account     *Standing         `json:"account,omitempty"`
-	Entry       *lists.Entry      `json:"listed,omitempty"` // what decides about the address
+	Entry       *lists.Entry      `json:"listed,omitempty"` // the entry that decides about the IP address
 	audit.Outcome
-	// Places are those of the account that could be named; Unnamed is how many could not:
-	// only digests of them are kept, and the audit log no longer has their addresses.
+	// Places are the account's known clients with an IP address. Unnamed counts the others: only digests are stored (R23),
+	// and the audit log no longer has their IP addresses.
 	Places  []KnownPlace `json:"known_clients"`
 	Unnamed int          `json:"unnamed_known_clients"`
-	// Devices are where browsers with a device cookie of the account were, newest first.
-	// What is known is that they logged in: the cookies are with the browsers alone.
+	// Devices are the IP addresses of sign-ins with a device cookie, newest first. Only browsers have the cookies.
 	Devices []Use `json:"devices"`
-	// Forgotten is when the places were last forgotten; cookies from before it are void.
+	// Forgotten is when the known clients were last removed; older device cookies are void.
 	Forgotten time.Time `json:"forgotten,omitzero"`
-	Sessions  int       `json:"sessions"` // that go on, at any door
+	Sessions  int       `json:"sessions"` // at all integrations
 	Recent    []Event   `json:"recent"`   // newest first
-	// Attacks are those that are running and concern it: on the site, the account or the
-	// address.
+	// Attacks are the running attacks on the site, the account or the IP address.
 	Attacks []attacks.Brief `json:"attacks"`
 }
 
-// A KnownPlace is an address from which an account was logged in to.
+// A KnownPlace is an IP address from which an account has signed in.
 type KnownPlace struct {
 	Address netip.Addr `json:"address"`
-	// Spent says that too many wrong passwords came from there; Shared that so many
-	// accounts use it that it is nobody's own. Neither counts as known.
+	// Spent: too many wrong passwords came from there. Shared: many accounts use it. Neither is a known client.
 	Spent  bool      `json:"spent,omitempty"`
 	Shared bool      `json:"shared,omitempty"`
 	First  time.Time `json:"first"`
 	Last   time.Time `json:"last"`
 }
 
-// A Use is a login from an address.
+// A Use is a sign-in from an IP address.
 type Use struct {
 	Address string    `json:"address"`
 	Last    time.Time `json:"last"`
 }
 
-// An Event is a row of the audit log, with its words.
+// An Event is a row of the audit log, in words.
 type Event struct {
 	audit.Row
 	What string   `json:"what"`
 	Why  []string `json:"why"`
-	// Summed says that the row sums up attempts beyond those that have rows of their own,
-	// and names what they had in common.
+	// Summed is set if the row sums up attempts that have no rows of their own.
 	Summed bool `json:"summed_up,omitempty"`
-	// Identity is what the client looks like, in eight hexadecimal digits, where
-	// limits.fingerprint asks for it.
+	// Identity is the client fingerprint in eight hexadecimal digits, if limits.fingerprint is configured.
 	Identity string `json:"fingerprint,omitempty"`
 }
 
-// recentRows is how many events a look-up has.
 const recentRows = 30
 
-// aDay is how far back failures of an account are counted for people.
+// aDay is the period for which an account's failures are shown.
 const aDay = 24 * time.Hour
 
-// LookUp finds out all that is known. It changes nothing. Errors are those of Explain.
+// LookUp returns all information about an account or IP address. It changes nothing. Errors are those of Explain.
 func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr) (*LookUp, error) {
 	e, directory, err := c.explain(ctx, account, address)
 	if err != nil {
@@ -113,29 +105,26 @@ func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr
 	return l, err
 }
 
-// A NetworkLookUp is all that is known of a range.
+// A NetworkLookUp is all information about a range.
 type NetworkLookUp struct {
 	Now   time.Time    `json:"now"`
 	Said  string       `json:"said"`
 	Next  string       `json:"next"`
 	Open  bool         `json:"open"`
 	Range netip.Prefix `json:"network"`
-	// Counted is the network whose failures count for what comes from there; invalid if the
-	// range is larger than one.
+	// Counted is the network that counts the range's failures; invalid if the range is larger than one network.
 	Counted netip.Prefix `json:"counted,omitzero"`
-	Lines   []string     `json:"limits"` // how its limits stand, in words
-	// Entries are those of the lists around it and within it, the widest first, More how
-	// many there are besides, and Exactly whether one is of this range.
+	Lines   []string     `json:"limits"` // the state of its limits, in words
+	// Entries are the overlapping list entries, widest first; More counts those left out. Exactly: one has this range.
 	Entries []lists.Entry `json:"lists"`
 	More    int           `json:"more_lists,omitempty"`
 	Exactly bool          `json:"listed"`
 	Recent  []Event       `json:"recent"`
 }
 
-// shownListed is how many entries of the lists a look-up of a range has.
 const shownListed = 20
 
-// LookUpNetwork finds out all that is known of a range. It changes nothing.
+// LookUpNetwork returns all information about a range. It changes nothing.
 func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*NetworkLookUp, error) {
 	if !network.IsValid() {
 		return nil, fmt.Errorf("%w: %w", ErrAsked, lists.ErrPrefix)
@@ -181,7 +170,6 @@ func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*Net
 	return n, err
 }
 
-// answer says what stands against a range.
 func (n *NetworkLookUp) answer(decides *lists.Entry, full *guard.Line) {
 	switch {
 	case decides != nil && decides.Verdict == lists.Block:
@@ -199,7 +187,6 @@ func (n *NetworkLookUp) answer(decides *lists.Entry, full *guard.Line) {
 	}
 }
 
-// smaller is the first network in a range that failures are counted by.
 func smaller(p netip.Prefix) netip.Prefix {
 	_, counted := events.PrefixesOf(p.Addr())
 	return counted
@@ -225,19 +212,18 @@ func (c *Control) lookUpAccount(ctx context.Context, directory string, l *LookUp
 	return err
 }
 
-// Known is what is known of the places and devices of an account.
+// Known is the known clients of an account.
 type Known struct {
 	Places    []KnownPlace
 	Unnamed   int
 	Devices   []Use
 	Forgotten time.Time
-	// Here is when the device cookie of who asks was issued; zero: they have none that
-	// vouches.
+	// Here is when the client's device cookie was issued; zero without a valid one.
 	Here time.Time
 }
 
-// Known names the places of an account of a directory, of which only digests are kept (R23), by the
-// addresses of its newest successes in the audit log and that of who asks.
+// Known names the known clients of an account in a directory. Only their digests are stored (R23), so it tries the
+// client's IP address and those of the newest successes in the audit log.
 func (c *Control) Known(ctx context.Context, directory string, a guard.Attempt) (k Known, err error) {
 	rows, err := c.successes(ctx, directory, a.Account)
 	if err != nil {
@@ -279,7 +265,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// entryOf is the entry of the lists that decides about an address; nil if none does.
+// entryOf returns the list entry that decides about an IP address; nil for none.
 func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists.Entry, err error) {
 	if c.config.Guard.Listed(address) == guard.NotListed {
 		return nil, nil
@@ -297,8 +283,7 @@ func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists
 	return found, err
 }
 
-// Unlisted takes the entry off the lists that decides about an address. The error is
-// ErrAsked if none does.
+// Unlisted removes the list entry that decides about an IP address. The error is ErrAsked if there is none.
 func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, why string) error {
 	e, err := c.entryOf(ctx, address)
 	if err == nil && e == nil {
@@ -310,7 +295,6 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, 
 	return c.Unlist(ctx, who, e.Prefix, why)
 }
 
-// eventOf puts a row into words.
 func eventOf(row audit.Row) Event {
 	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{
@@ -344,7 +328,6 @@ func eventOf(row audit.Row) Event {
 	return e
 }
 
-// modeWords is what the site does, in words.
 func modeWords(state string) string {
 	switch state {
 	case events.ModeOn:
@@ -355,7 +338,7 @@ func modeWords(state string) string {
 	return "CAPTCHA mode off"
 }
 
-// adminWords is what an administrator did, in words; empty for what needs none.
+// adminWords describes an operation; empty if its code is enough.
 func adminWords(code string) string {
 	return map[string]string{
 		"unlock": "failure counters reset", "known-clients-remove": "known clients removed", "user-add": "account added", "user-set-password": "password changed", "user-create-code": "verification code created",

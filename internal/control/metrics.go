@@ -18,8 +18,7 @@ import (
 	"authguard/internal/passwords"
 )
 
-// Metrics are the numbers for Prometheus: a sink of the event bus, and gauges
-// that are read when somebody asks. No label holds anything that was typed.
+// Metrics are the Prometheus metrics, a sink of the event bus with gauges. No label contains user input.
 type Metrics struct {
 	*Timings
 	registry *prometheus.Registry
@@ -29,63 +28,61 @@ type Metrics struct {
 
 var _ events.Sink = (*Metrics)(nil)
 
-// Gauges are what is read when somebody asks. All but Redis are required.
+// Gauges are the sources of the gauges. All but Redis are required.
 type Gauges struct {
 	Realms func() []RealmGauges
 	Size   func() (keys int, bytes int64) // failures.Memory.Size
-	// Dropped is how many events no sink has seen: events.Bus.Dropped.
+	// Dropped is events.Bus.Dropped: events that no sink has seen.
 	Dropped func() uint64
-	// Channels are those of the alerts.
+	// Channels returns the alert channels.
 	Channels func() []ChannelGauges
-	// Refused is how many requests were not read: wire.Listener.Refused.
+	// Refused is wire.Listener.Refused: requests that were not parsed.
 	Refused func() uint64
-	// Unintroduced is how many connections of balancers were closed: wire.Listener.Unintroduced.
+	// Unintroduced is wire.Listener.Unintroduced: closed load balancer connections without a PROXY header.
 	Unintroduced func() uint64
-	// DatabaseUp reports whether sessions could be written when it was last tried.
+	// DatabaseUp reports whether the last write of sessions succeeded.
 	DatabaseUp func() bool
 	Database   *sql.DB
 	Build      Build
-	// Redis is where the nodes count together; nil with one node.
+	// Redis is the nodes' shared store; nil with one node.
 	Redis *RedisGauges
 }
 
-// A Build is what runs.
+// A Build identifies the running program.
 type Build struct{ Version, Commit, Go string }
 
-// ChannelGauges are what is read of one alert channel.
+// ChannelGauges are the gauges of one alert channel.
 type ChannelGauges struct {
 	Name               string // its position and kind, such as "to[0] (smtp)"
-	Waiting, Delivered int    // alerts, in the outbox of all nodes
-	Dead               bool   // nobody hears from it
+	Waiting, Delivered int    // alerts in the outbox, of all nodes
+	Dead               bool   // its last message failed
 }
 
-// RealmGauges are what is read of one realm. All are required.
+// RealmGauges are the gauges of one realm. All are required.
 type RealmGauges struct {
 	Realm  string
 	Mode   *captchamode.Mode
 	Held   func() int                 // guard.Guard.Held
 	HungUp func() uint64              // guard.Guard.HungUp
 	Checks func() passwords.GateState // passwords.Gate.State
-	// Events are those that the realm limits, by name and by what became of them:
-	// guard.Guard.Tallied.
+	// Events is guard.Guard.Tallied: limited events by name and decision.
 	Events func() map[string]map[string]uint64
-	// Enforced reports whether the policy is enforced as a whole: Control.Enforced.
+	// Enforced is Control.Enforced: whether the policy as a whole is enforced.
 	Enforced func() bool
-	// Unusable is how many password hashes could not be checked.
+	// Unusable counts logins whose password hash could not be checked.
 	Unusable func() uint64
 }
 
-// RedisGauges are what is read of the connection to Redis. All are required.
+// RedisGauges are the gauges of the connection to Redis. All are required.
 type RedisGauges struct {
 	Up       func() bool
-	Failures func() int64 // trips, since the start
-	Unheard  func() int   // what Redis has yet to be told
+	Failures func() int64 // requests, since the start
+	Unheard  func() int   // local changes not yet in Redis
 	Closed   func() uint64
 	Nodes    func() int
 }
 
-// NewMetrics returns metrics without gauges: the bus needs its sinks before
-// there is anything to gauge.
+// NewMetrics returns metrics without gauges, because the bus needs its sinks before their sources exist.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -141,11 +138,10 @@ func truth(so bool) float64 {
 	return 0
 }
 
-// A realmsCollector reads the numbers of every realm that there is when it is asked:
-// realms come and go.
+// A realmsCollector reads the realms at each scrape, because realms are added and removed.
 type realmsCollector struct{ realms func() []RealmGauges }
 
-// Describe describes nothing, so that the registry checks what Collect sends.
+// Describe describes nothing, so the registry checks what Collect sends.
 func (realmsCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the numbers of each realm.
@@ -179,10 +175,10 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// A channelsCollector reads the alerts' channels, which change with the configuration.
+// A channelsCollector reads the alert channels, which change with the configuration.
 type channelsCollector func() []ChannelGauges
 
-// Describe describes nothing, as that of realmsCollector.
+// Describe describes nothing, as in realmsCollector.
 func (channelsCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the numbers of each channel.
@@ -205,13 +201,13 @@ func (c channelsCollector) Collect(to chan<- prometheus.Metric) {
 		prometheus.GaugeValue, dead)
 }
 
-// Forget ends the counters of a realm that is no more.
+// Forget deletes the counters of a removed realm.
 func (m *Metrics) Forget(realm string) {
 	m.attempts.DeletePartialMatch(prometheus.Labels{"realm": realm})
 	m.switches.DeletePartialMatch(prometheus.Labels{"realm": realm})
 }
 
-// Handler answers with the metrics.
+// Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
@@ -225,7 +221,6 @@ func (m *Metrics) Handle(batch []guard.Event) {
 	}
 }
 
-// watched reports whether something that only watches would have had a say.
 func watched(e *guard.Event) bool {
 	return slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool { return r.Monitored })
 }

@@ -13,18 +13,15 @@ import (
 // DefaultForce is the default duration of an override of CAPTCHA mode.
 const DefaultForce = 2 * time.Hour
 
-// noReason stands in the history where a person gave none.
 const noReason = "no reason given"
 
-// spoken is the reason as the history has it.
 func spoken(why string) (string, error) {
 	why, err := reason(why)
 	return cmp.Or(why, noReason), err
 }
 
-// Force overrides the mode for a time (R21); 0 is DefaultForce. The
-// error is ErrAsked for a state that is neither on nor off, and for a time that
-// is negative or longer than captchamode.MaxOverride.
+// Force overrides CAPTCHA mode for hold (R21); 0 is DefaultForce. The error is ErrAsked for a state other than on or
+// off, and for a duration that is negative or over captchamode.MaxOverride.
 func (c *Control) Force(ctx context.Context, who string, to captchamode.Forced, hold time.Duration, why string) error {
 	why, err := spoken(why)
 	if err != nil {
@@ -43,7 +40,7 @@ func (c *Control) Force(ctx context.Context, who string, to captchamode.Forced, 
 	return c.record(ctx, audit.Action{Who: who, What: "captcha-" + string(to), Detail: fmt.Sprintf("for %v", hold), Why: why})
 }
 
-// Release leaves CAPTCHA mode to the machine again.
+// Release returns CAPTCHA mode to the detector.
 func (c *Control) Release(ctx context.Context, who, why string) error {
 	why, err := spoken(why)
 	if err != nil {
@@ -53,9 +50,8 @@ func (c *Control) Release(ctx context.Context, who, why string) error {
 	return c.record(ctx, audit.Action{Who: who, What: "captcha-auto", Why: why})
 }
 
-// Clear empties the pressure on the site, on all nodes, and ends CAPTCHA mode
-// without waiting for its cool-down. An override stays. An attack that goes on
-// is noticed anew.
+// Clear resets the failure rate on all nodes and ends CAPTCHA mode without its cool-down. An override stays. The
+// detector notices an attack that continues.
 func (c *Control) Clear(ctx context.Context, who, why string) error {
 	why, err := spoken(why)
 	if err != nil {

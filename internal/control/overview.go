@@ -13,25 +13,21 @@ import (
 	"authguard/internal/events"
 )
 
-// topRows is how many addresses, and how many accounts, an overview has.
 const topRows = 10
 
-// listsStale is how old the lists in memory may be before somebody is warned.
+// listsStale is the age of the lists in memory that causes a warning.
 const listsStale = 10 * time.Second
 
-// An Overview is what is going on, at one moment. Its JSON is the answer of GET
-// /api/overview.
+// An Overview is the current state of a realm. Its JSON is the answer of GET /api/overview.
 type Overview struct {
 	Now   time.Time         `json:"now"`
 	State captchamode.State `json:"mode"`
-	// OffAt is when the detector switches the mode off if it stays quiet; zero: not
-	// known, or it is not on.
+	// OffAt is when the detector turns the mode off if the attack does not resume; zero if unknown or off.
 	OffAt    time.Time            `json:"off_at,omitzero"`
 	Minutes  []captchamode.Minute `json:"minutes"`  // the last hour, oldest first
 	Switches []captchamode.Switch `json:"switches"` // oldest first
-	// Addresses, Networks, Accounts and Reasons are those with the most failed and
-	// stopped attempts in the last hour, most first, and Crowd how widely these are
-	// spread: as this node has seen them. Botnet says that they come from one.
+	// Addresses, Networks, Accounts and Reasons have the most failed and stopped attempts of the last hour on this node,
+	// most first. Crowd is how widely they are spread. Botnet is set if they come from a botnet.
 	Addresses []Subject `json:"addresses"`
 	Networks  []Subject `json:"networks"`
 	Accounts  []Subject `json:"accounts"`
@@ -39,28 +35,26 @@ type Overview struct {
 	Crowd     Crowd     `json:"crowd"`
 	Botnet    bool      `json:"botnet"`
 	Warnings  []Warning `json:"warnings"`
-	// Attacks are those that are running, that on the whole site first.
+	// Attacks are the running attacks, those on the whole site first.
 	Attacks []attacks.Brief `json:"attacks"`
-	Held    int             `json:"delayed_attempts"` // attempts that wait for their turn, or until they are due
-	// Nodes reports whether others serve the site beside this one.
+	Held    int             `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
+	// Nodes is set if other nodes serve the site.
 	Nodes bool `json:"nodes"`
 }
 
-// A Subject is one of the tops and what its next attempt would get.
+// A Subject is a Top with the decision for its next attempt.
 type Subject struct {
 	Top
-	// Range is what a block of an address or network has to name.
+	// Range is what a block of the IP address or network has to name.
 	Range netip.Prefix `json:"range,omitzero"`
-	// Blocked reports whether the whole range is on the block list.
+	// Blocked is set if the whole range is on the blocklist.
 	Blocked bool `json:"blocked,omitzero"`
-	// Next is proceed, wait, challenge, refuse or, for a place that has used up
-	// its budget, forget; empty if that could not be found out.
+	// Next is the guard.Action for the next attempt as text; empty if it could not be determined.
 	Next string        `json:"next,omitempty"`
-	Wait time.Duration `json:"-"` // for wait
+	Wait time.Duration `json:"-"` // for delay
 }
 
-// A Warning is something to mend. Code is stable; Text says what it means and
-// what to do, Setting is the line for the configuration, if one helps.
+// A Warning is a problem to fix. Code is stable. Setting, if not empty, is a configuration line that helps.
 type Warning struct {
 	Code    string `json:"code"`
 	Title   string `json:"title"`
@@ -68,8 +62,7 @@ type Warning struct {
 	Setting string `json:"setting,omitempty"`
 }
 
-// Overview tells everything at once. It never fails: what cannot be found out is
-// left out.
+// Overview returns the state of the realm. It never fails; unavailable parts are left out.
 func (c *Control) Overview(ctx context.Context) Overview {
 	now := c.config.Now()
 	o := Overview{
@@ -83,7 +76,7 @@ func (c *Control) Overview(ctx context.Context) Overview {
 	o.Botnet = botnet(o.Crowd, o.State)
 	busiest := c.config.Tops.First(c.config.Realm, now, topRows)
 	for _, top := range busiest.Addresses {
-		address, _ := netip.ParseAddr(top.Name) // always one
+		address, _ := netip.ParseAddr(top.Name) // always valid
 		one, _ := events.PrefixesOf(address)
 		o.Addresses = append(o.Addresses, c.next(ctx, Subject{Top: top, Range: one}, "", address))
 	}
@@ -100,25 +93,23 @@ func (c *Control) Overview(ctx context.Context) Overview {
 	return o
 }
 
-// botnet reports whether what came to nothing is the work of many addresses, so many in an
-// hour as the people of this site never make: a quarter of it, or ten times what would be an
-// attack in a minute. A loud address more does not hide them.
+// botnet reports whether many IP addresses with few attempts each exceed the threshold and make a quarter of the hour's
+// attempts, or ten thresholds. A few loud IP addresses do not hide a botnet.
 func botnet(c Crowd, s captchamode.State) bool {
 	left, attack := float64(c.ByAddress.Left), max(s.Threshold, 1)
 	return c.ByAddress.Scattered && (s.On || s.Level != captchamode.Calm) && left > attack && (4*c.ByAddress.Left >= c.Attempts || left >= 10*attack)
 }
 
-// glanceAge is how old what Glance tells may be: as many as watch, the counters are
-// asked once in that time.
+// glanceAge bounds how old an overview from Glance is, and the counters' reads with many live pages.
 const glanceAge = time.Second
 
-// Look is Overview and Series.
+// Look returns Overview and Series.
 func (c *Control) Look(ctx context.Context, span Span) (Overview, Series) {
 	series, _ := c.Series(span)
 	return c.Overview(ctx), series
 }
 
-// Glance is Look, of which the overview may be a second old.
+// Glance is Look with an overview that is at most a second old.
 func (c *Control) Glance(ctx context.Context, span Span) (Overview, Series) {
 	c.glance.Lock()
 	defer c.glance.Unlock()
@@ -129,8 +120,7 @@ func (c *Control) Glance(ctx context.Context, span Span) (Overview, Series) {
 	return c.seen, series
 }
 
-// OffAt is the earliest moment at which the detector switches the mode off; zero: not
-// known, or not cooling down.
+// OffAt returns the earliest time at which the detector turns the mode off; zero if unknown or not cooling down.
 func OffAt(s captchamode.State) time.Time {
 	if s.Level != captchamode.Attack || s.Low.IsZero() || s.Override.State != captchamode.Automatic {
 		return time.Time{}
@@ -138,8 +128,7 @@ func OffAt(s captchamode.State) time.Time {
 	return s.Low.Add(time.Duration(s.CoolDown))
 }
 
-// next adds what the next attempt would get. For a network it is that of an address in it
-// from which nothing has come.
+// next adds the decision for the next attempt. A network's is that for an IP address in it without attempts.
 func (c *Control) next(ctx context.Context, s Subject, account string, address netip.Addr) Subject {
 	s.Blocked = s.Range.IsValid() && c.blocked(s.Range.Addr()) && c.blocked(lastOf(s.Range))
 	if e, _, err := c.explain(ctx, account, address); err == nil {
@@ -152,7 +141,6 @@ func (c *Control) blocked(address netip.Addr) bool {
 	return c.config.Lists.Look(address, c.config.Now()) == guard.Blocked
 }
 
-// lastOf is the last address of a range.
 func lastOf(p netip.Prefix) netip.Addr {
 	bytes := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < 8*len(bytes); bit++ {
@@ -183,14 +171,13 @@ func (c *Control) warnings(now time.Time) []Warning {
 	return all
 }
 
-// proxiesShown is how many forgotten proxies an overview warns of.
+// proxiesShown limits the unconfigured proxies in the warnings.
 const proxiesShown = 5
 
-// SilentProxy is the code of the warning, and the kind of the alert, that a configured proxy
-// does not say who the client is.
+// SilentProxy is the warning code and alert kind for a configured proxy that does not forward the client's IP address.
 const SilentProxy = "proxy-names-no-client"
 
-// ForgottenProxy says what is wrong with a proxy that was noticed, and how to mend it.
+// ForgottenProxy returns the warning about an unconfigured or misconfigured proxy.
 func ForgottenProxy(f guard.Forgotten) Warning {
 	limit := ""
 	if f.Softened {
@@ -212,7 +199,7 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 	}
 	text, does := f.Address.String(), "sends no forwarding header"
 	if f.Address.Is6() {
-		text = `"` + text + `"` // a colon may end a word of YAML
+		text = `"` + text + `"` // an IPv6 address can end in a colon, which YAML needs quoted
 	}
 	if f.Forwarded {
 		does = "sends forwarding headers that are ignored"
@@ -228,5 +215,5 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 	}
 }
 
-// silentLine is nginx's; docs/proxies.md has it.
+// silentLine is for nginx, as in docs/proxies.md.
 const silentLine = "proxy_set_header X-Forwarded-For $remote_addr;"

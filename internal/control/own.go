@@ -16,18 +16,16 @@ import (
 	"authguard/internal/sessions"
 )
 
-// Own is what the owner of an account sees of it.
+// Own is what the user sees of their own account.
 type Own struct {
-	Sessions []sessions.Session // at the door that is asked, newest first
+	Sessions []sessions.Session // at the current integration, newest first
 	Known
 	Logins []audit.Row // the newest successes, newest first
 }
 
-// ownLogins is how many logins an owner sees.
 const ownLogins = 10
 
-// Own finds out what the owner of an account of a directory sees at a door, from where the
-// attempt comes.
+// Own returns the user's view of an account in a directory, for an attempt at an integration.
 func (c *Control) Own(ctx context.Context, door, directory string, a guard.Attempt) (o Own, err error) {
 	if o.Sessions, err = c.config.Sessions.Of(ctx, a.Account, door); err != nil {
 		return o, err
@@ -40,7 +38,7 @@ func (c *Control) Own(ctx context.Context, door, directory string, a guard.Attem
 	return o, err
 }
 
-// OwnLogin is one of an account's newest logins by its ID; false if it is none.
+// OwnLogin returns one of an account's newest logins by its ID; false if there is none.
 func (c *Control) OwnLogin(ctx context.Context, directory, account string, id int64) (audit.Row, bool, error) {
 	all, err := c.successes(ctx, directory, account)
 	i := slices.IndexFunc(all, func(r audit.Row) bool { return r.ID == id })
@@ -50,8 +48,8 @@ func (c *Control) OwnLogin(ctx context.Context, directory, account string, id in
 	return all[i], true, nil
 }
 
-// successes are the newest of an account of a directory. Where another program keeps the
-// people's accounts, an administrator may have the name of one of them.
+// successes returns the newest successful logins of an account in a directory. With another account source, an
+// administrator and a user can have the same name.
 func (c *Control) successes(ctx context.Context, directory, account string) ([]audit.Row, error) {
 	all, err := c.config.Audit.Successes(ctx, c.config.Realm, account)
 	if c.config.Elsewhere != "" {
@@ -60,18 +58,16 @@ func (c *Control) successes(ctx context.Context, directory, account string) ([]a
 	return all, err
 }
 
-// apart reports whether the accounts of a directory are not authguard's to change: another
-// program keeps them, and one of its own table with the same name is somebody else's.
+// apart reports whether another program manages the accounts of a directory. An account of the same name in authguard's
+// own table then belongs to another person.
 func (c *Control) apart(directory string) bool { return c.config.Elsewhere != "" && directory == "" }
 
-// ofAdministration reports whether a door, of sessions or of attempts, is the
-// administration's.
+// ofAdministration reports whether an integration, of a session or an attempt, is the admin console.
 func ofAdministration(door string) bool {
 	return door == adminDoor || strings.HasPrefix(door, adminDoor+"_")
 }
 
-// ForgetOwn is ForgetPlaces for the owner of an account, by its canonical name in its
-// directory.
+// ForgetOwn is ForgetPlaces for the account's owner, by canonical name and directory.
 func (c *Control) ForgetOwn(ctx context.Context, who, directory, account string, address netip.Addr) error {
 	if err := c.forgetIn(ctx, directory, account, address); err != nil {
 		return err
@@ -83,8 +79,8 @@ func (c *Control) forgetIn(ctx context.Context, directory, account string, addre
 	return each(c.guardsOf(directory), func(g *guard.Guard) error { return g.ForgetPlaces(ctx, account, address) })
 }
 
-// endApart is end where another program keeps the people's accounts: of two with the same
-// name, the administrator and somebody else, what the other one has goes on.
+// endApart is end with another account source. An administrator and a user can have the same name there; the other
+// one's sessions and known clients stay.
 func (c *Control) endApart(ctx context.Context, directory, name string) error {
 	ctx = context.WithoutCancel(ctx)
 	return unended(c.endSessionsApart(ctx, directory, name), c.forgetIn(ctx, directory, name, netip.Addr{}), c.config.Passes.RevokeIn(ctx, directory, name))
@@ -103,24 +99,22 @@ func (c *Control) endSessionsApart(ctx context.Context, directory, name string) 
 	return ended
 }
 
-// notMe is the kind of an alert: an owner said that a login was not theirs.
+// notMe is the kind of alert for a sign-in that its owner reported.
 const notMe alerts.Kind = "not-me"
 
-// A Denial is what the owner of an account says of a login that was not theirs.
+// A Denial is an owner's report that a login was not theirs.
 type Denial struct {
-	Who, What          string // as an audit.Action has them
+	Who, What          string // as in audit.Action
 	Directory, Account string // the name is canonical
-	// Password is the new one, if the owner has chosen one in a session of a Version of the
-	// account: see ChoosePassword.
+	// Password is the new one, if the owner chose one in a session of this Version of the account; see ChoosePassword.
 	Password string
 	Version  int64
 }
 
-// NotMe is for the owner of an account who says that a login was not theirs. All sessions
-// end and all places are forgotten. With a new password, which the owner chose while they
-// showed the present one, that is all. Without one the account is as after AskNewPassword,
-// if authguard keeps it: whoever has the password alone gets no further with it. What says
-// which login was meant, and how the owner said so.
+// NotMe secures the account after its owner reports a login as not theirs. All sessions end and all known clients are
+// removed. If the owner chose a new password with the current one, that is enough. Otherwise, if authguard keeps the
+// account, the effect is that of AskNewPassword: the password alone no longer helps an attacker. Denial.What says which
+// login it was and how the owner reported it.
 func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 	name, what := d.Account, d.What
 	a := audit.Action{Who: d.Who, What: "not-me", Subject: name, Detail: what}
@@ -146,7 +140,7 @@ func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 	return err
 }
 
-// LoginWords say which login an owner means.
+// LoginWords describes the reported login.
 func LoginWords(at time.Time, address string) string {
 	if a, err := netip.ParseAddr(address); err == nil {
 		address = a.String()

@@ -19,78 +19,75 @@ import (
 	"authguard/internal/policy"
 )
 
-// MaxPolicyOverride is the longest duration of an override of the policy. Without a duration
-// it holds until it is removed.
+// MaxPolicyOverride is the longest duration of a policy override. Without a duration it is permanent.
 const MaxPolicyOverride = 366 * 24 * time.Hour
 
-// What a ladder can be switched to.
+// The states to which the limits of a subject can be switched.
 const (
 	ToWatch   = "monitor"
 	ToEnforce = "enforce"
-	ToFile    = "reset" // back to what the configuration says
+	ToFile    = "reset" // back to the configured value
 )
 
-// said is what is known of the overrides of a realm's policy.
+// said is the known overrides of a realm's policy.
 type said struct {
 	mu        sync.Mutex
-	overrides []policy.Override // as they were read last
-	ended     int               // of those had run out when they were last put in force
-	told      string            // what was last wrong with them
+	overrides []policy.Override // as last read
+	ended     int               // of those, expired when last applied
+	told      string            // the last logged problem
 }
 
-// A Policy is what is in force, what was said of it, and what it did. Its JSON is the
-// answer of GET /api/policy.
+// A Policy is the limits in force, their overrides and effects. Its JSON is the answer of GET /api/policy.
 type Policy struct {
 	Now time.Time `json:"now"`
-	// Enforce is whether the whole is enforced, and Written what the configuration says
-	// of it. A ladder may say otherwise.
+	// Enforce is whether the policy as a whole is enforced, Written the configured value. One subject's limits can differ.
 	Enforce   bool              `json:"enforce"`
 	Written   bool              `json:"enforce_in_configuration"`
 	Overrides []policy.Override `json:"words"`
-	// Watched are the ladders of which everything only watches.
+	// Watched names the subjects whose limits are all monitored.
 	Watched []string `json:"monitored"`
 	Ladders []Ladder `json:"limits"`
-	// Mode is CAPTCHA mode as it is, and Numbers those that it goes by.
+	// Mode is the state of CAPTCHA mode, and Numbers its settings.
 	Mode    captchamode.State `json:"mode"`
 	Numbers ModeNumbers       `json:"mode_numbers"`
 }
 
-// ModeNumbers are the settings that the mode's threshold follows.
+// ModeNumbers are the settings of the threshold.
 type ModeNumbers struct {
 	Factor  float64 `json:"threshold_multiplier"`
 	Floor   int     `json:"threshold_min"`
 	Ceiling int     `json:"threshold_max"`
 }
 
-// A Ladder is one of guard.Policy.Ladders.
+// A Ladder is the limits of one subject, one of guard.Policy.Ladders.
 type Ladder struct {
 	Name     string           `json:"name"`
-	Override *policy.Override `json:"word,omitempty"` // that was said of it; nil: the configuration's holds
+	Override *policy.Override `json:"word,omitempty"` // nil: the configured value applies
 	Rungs    []Rung           `json:"limits"`
 }
 
-// A Rung is one limit and what it did in the last day.
+// A Rung is one limit and its effect in the last day.
 type Rung struct {
-	Limit    string `json:"limit"` // as one writes it in the configuration; for what is no count, in words
+	Limit    string `json:"limit"` // as written in the configuration; in words if it is no count
 	Failures int    `json:"failures,omitempty"`
 	Window   int    `json:"window_seconds,omitempty"`
 	Then     string `json:"action"`
-	By       string `json:"by,omitempty"` // what an event's counts for
+	By       string `json:"by,omitempty"` // what an event's limit counts by
 	Watched  bool   `json:"monitored"`
-	// Gone: it is in force no more, or it is a route's own.
+	// Gone is set for a removed limit, or for one that a route configures.
 	Gone bool `json:"gone,omitempty"`
-	// Code is its reason in the audit log, without what follows for one that watched.
+	// Code is its reason in the audit log, without the suffix of monitored limits.
 	Code    string     `json:"code,omitempty"`
 	Stopped policy.Met `json:"stopped"`
 	Would   policy.Met `json:"would_have_stopped"`
 }
 
-// Watches reports whether everything on the ladder only watches.
+// Watches reports whether all limits are monitored.
 func (l Ladder) Watches() bool {
 	return !slices.ContainsFunc(l.Rungs, func(r Rung) bool { return !r.Watched && !r.Gone })
 }
 
-// Policy is what is in force and what it did.
+// Policy returns the limits in force and their effects.
 func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 	now, written, overrides := c.config.Now(), c.config.Written(), c.overrides()
 	in, mode, _ := written.With(written.Enforceable(overrides))
@@ -119,10 +116,10 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 	return p, nil
 }
 
-// Enforced reports whether the whole is enforced now. A ladder may say otherwise.
+// Enforced reports whether the policy as a whole is enforced. The limits of one subject can differ.
 func (c *Control) Enforced() bool { return c.config.Written().Enforced(c.overrides()) }
 
-// take moves what a rung did from the day to the rung.
+// take moves the limit's counts from the day to the limit.
 func (r *Rung) take(day map[policy.Rung]policy.Met, ladder string) {
 	key := policy.Rung{Ladder: ladder, Text: r.key()}
 	r.Stopped = day[key]
@@ -132,7 +129,6 @@ func (r *Rung) take(day map[policy.Rung]policy.Met, ladder string) {
 	delete(day, key)
 }
 
-// key is a rung's text in the ledger.
 func (r *Rung) key() string {
 	if r.Failures == 0 && r.Window == 0 && r.Code == "" {
 		return ""
@@ -140,7 +136,7 @@ func (r *Rung) key() string {
 	return r.Limit
 }
 
-// former adds what limits did that are in force no more, or are a route's own.
+// former adds the counts of removed limits and of those that a route configures.
 func (p *Policy) former(day map[policy.Rung]policy.Met) {
 	byName := func(a, b policy.Rung) int {
 		return cmp.Or(strings.Compare(a.Ladder, b.Ladder), strings.Compare(a.Text, b.Text))
@@ -173,7 +169,7 @@ func keysOf[K comparable, V any](m map[K]V) func(func(K) bool) {
 	}
 }
 
-// rungsOf are the limits of a ladder.
+// rungsOf returns the limits of a subject.
 func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung) {
 	switch ladder {
 	case guard.PairDelayLadder:
@@ -216,7 +212,7 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	return all
 }
 
-// codeOf is the reason that the audit log has of a limit.
+// codeOf returns a limit's reason in the audit log.
 func codeOf(ladder, text string) string {
 	limit, _, _ := strings.Cut(text, " ")
 	switch {
@@ -230,10 +226,9 @@ func codeOf(ladder, text string) string {
 	return "limit:" + ladder + ":" + limit
 }
 
-// SwitchPolicy has a ladder, or policy.Whole, enforced or only watched from now on,
-// whatever the configuration says, or leaves it to that again. For 0 it holds until it is
-// taken back. ErrAsked for what makes no sense, such as a limit that could never be
-// reached if it were enforced (R8).
+// SwitchPolicy enforces or monitors the limits of a subject, or of policy.Whole, or returns them to the configured
+// value. hold 0 is permanent. The error is ErrAsked for an invalid request, such as enforcing a limit that cannot be
+// reached (R8).
 func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold time.Duration, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -271,7 +266,7 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	return c.record(ctx, audit.Action{Who: who, What: "policy-" + to, Detail: detail})
 }
 
-// say keeps an override, or removes the one on its ladder.
+// say stores an override, or removes that of the subject.
 func (c *Control) say(ctx context.Context, written policy.Written, before []policy.Override, override policy.Override, back bool) error {
 	if back {
 		was, err := c.config.Overrides.Remove(ctx, c.config.Realm, override.Ladder)
@@ -287,8 +282,8 @@ func (c *Control) say(ctx context.Context, written policy.Written, before []poli
 	return c.config.Overrides.Set(ctx, c.config.Realm, override)
 }
 
-// tellPolicy raises an alert for what is only watched from now on, or enforced again: a
-// thief of an administrator's session would begin with the first.
+// tellPolicy raises an alert for limits that are now monitored or enforced again. With an administrator's session, an
+// attacker would first switch to monitoring.
 func (c *Control) tellPolicy(written policy.Written, before []policy.Override, override policy.Override) {
 	were, are := watchedOf(written, before), watchedOf(written, c.overrides())
 	less := slices.DeleteFunc(slices.Clone(are), func(l string) bool { return slices.Contains(were, l) })
@@ -305,7 +300,7 @@ func (c *Control) tellPolicy(written policy.Written, before []policy.Override, o
 	}
 }
 
-// watchedOf are the ladders of which everything only watches.
+// watchedOf names the subjects whose limits are all monitored.
 func watchedOf(written policy.Written, overrides []policy.Override) (all []string) {
 	p, mode, _ := written.With(written.Enforceable(overrides))
 	for _, name := range p.Ladders() {
@@ -316,7 +311,7 @@ func watchedOf(written policy.Written, overrides []policy.Override) (all []strin
 	return all
 }
 
-// overrides are those that hold now.
+// overrides returns the overrides in force.
 func (c *Control) overrides() []policy.Override {
 	c.said.mu.Lock()
 	defer c.said.mu.Unlock()
@@ -327,8 +322,7 @@ func holding(overrides []policy.Override, now time.Time) []policy.Override {
 	return slices.DeleteFunc(slices.Clone(overrides), func(w policy.Override) bool { return !w.Until.IsZero() && !now.Before(w.Until) })
 }
 
-// ReadPolicy reads what was said of the policy and puts it in force. If the database is
-// away, what was read last holds.
+// ReadPolicy reads and applies the overrides. If the database is unavailable, the last ones stay in force.
 func (c *Control) ReadPolicy(ctx context.Context) error {
 	overrides, err := c.config.Overrides.Overrides(ctx, c.config.Realm)
 	if err != nil {
@@ -340,7 +334,7 @@ func (c *Control) ReadPolicy(ctx context.Context) error {
 	return c.EnactPolicy()
 }
 
-// EnactPolicy puts the configuration's policy in force with what was said of it.
+// EnactPolicy applies the configured policy with its overrides.
 func (c *Control) EnactPolicy() error {
 	c.said.mu.Lock()
 	defer c.said.mu.Unlock()
@@ -358,7 +352,7 @@ func (c *Control) EnactPolicy() error {
 	return c.config.Enact(written.Enforceable(overrides))
 }
 
-// RunPolicy ends overrides whose time is over, until ctx ends.
+// RunPolicy ends expired overrides until ctx ends.
 func (c *Control) RunPolicy(ctx context.Context) {
 	failing := false
 	background.Every(ctx, time.Second, func(ctx context.Context) {
@@ -370,8 +364,7 @@ func (c *Control) RunPolicy(ctx context.Context) {
 	})
 }
 
-// EndOverrides puts in force that overrides have ended, at once; and then has it recorded, by
-// one of the nodes.
+// EndOverrides applies the end of expired overrides at once. One of the nodes then records it.
 func (c *Control) EndOverrides(ctx context.Context) error {
 	c.said.mu.Lock()
 	all, ended, now := slices.Clone(c.said.overrides), c.said.ended, c.config.Now()
@@ -399,8 +392,7 @@ func (c *Control) EndOverrides(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// policyWarning is for the overview: what an administrator, or the configuration, has set
-// to watch only.
+// policyWarning warns about monitored limits.
 func (c *Control) policyWarning() []Warning {
 	written, overrides := c.config.Written(), c.overrides()
 	watched := watchedOf(written, overrides)
@@ -420,7 +412,6 @@ func (c *Control) policyWarning() []Warning {
 	}}
 }
 
-// saidOf says who set the policy to watch; empty if the configuration did.
 func saidOf(overrides []policy.Override) string {
 	for _, w := range overrides {
 		if !w.Enforce {

@@ -11,29 +11,26 @@ import (
 const ProbeHeader = "Authguard-Probe"
 
 const (
-	probeFor   = time.Minute // how long a probe is waited for
+	probeFor   = time.Minute // how long a probe is expected
 	mostProbes = 16          // at the same time
 )
 
-// A Probe is what arrived of a request that somebody with access to the server
-// sent through the front door, to see whom it is taken for.
+// A Probe is how a test request by an administrator arrived at the public listener, to check the proxy configuration.
 type Probe struct {
-	// Peer is who the request came from, Believed that it is a configured proxy.
+	// Peer is the TCP peer. Believed is set if it is a configured proxy.
 	Peer     netip.AddrPort `json:"peer"`
 	Believed bool           `json:"believed"`
-	// Header is the name of the forwarding header that is read, and Hops what it
-	// said, from left to right.
+	// Header is the forwarding header in use, and Hops its values from left to right.
 	Header string   `json:"header"`
 	Hops   []string `json:"hops"`
-	// Address is what the request counts for, Secure that it counts as TLS.
+	// Address is the client's IP address. Secure is set if the client uses TLS.
 	Address netip.Addr `json:"address"`
 	Secure  bool       `json:"secure"`
 	Host    string     `json:"host"`
 }
 
-// Probes are the probes that are expected. Only a request with the token of one is
-// recorded, once; nobody else learns anything. The zero Probes expect none. Safe
-// for concurrent use.
+// Probes are the expected probes. Only a request with an expected token is recorded, once, so others learn nothing. The
+// zero Probes expect none. Safe for concurrent use.
 type Probes struct {
 	mu       sync.Mutex
 	expected []expectation
@@ -45,7 +42,7 @@ type expectation struct {
 	seen  *Probe
 }
 
-// Expect waits for a probe with this token, which only its sender knows.
+// Expect accepts a probe with this token, which only its sender knows.
 func (p *Probes) Expect(token string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +50,7 @@ func (p *Probes) Expect(token string, now time.Time) {
 	p.expected = append(p.expected[max(0, len(p.expected)+1-mostProbes):], expectation{token: token, until: now.Add(probeFor)})
 }
 
-// Seen is what arrived; nil if nothing has.
+// Seen returns the probe that arrived, or nil.
 func (p *Probes) Seen(token string) *Probe {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,8 +69,7 @@ func (p *Probes) find(token string) *expectation {
 	return nil
 }
 
-// Take records what arrived with a token, if that is expected and nothing has
-// yet. It reports whether it did.
+// Take records the first request with an expected token and reports whether it did.
 func (p *Probes) Take(token string, now time.Time, arrived func() Probe) bool {
 	if token == "" {
 		return false

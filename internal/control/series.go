@@ -10,18 +10,17 @@ import (
 	"authguard/internal/events"
 )
 
-// Counts are what came in some time.
+// Counts are the attempts in a period.
 type Counts struct {
-	Attempts int `json:"attempts"` // that were decided and, where a password was looked at, settled
+	Attempts int `json:"attempts"` // decided and, after a password check, settled
 	Failures int `json:"failures"` // wrong passwords
-	Logins   int `json:"logins"`   // that succeeded
+	Logins   int `json:"logins"`   // successful
 	Shown    int `json:"challenges_shown"`
 	Solved   int `json:"challenges_solved"`
-	Refused  int `json:"blocked"` // also told to wait
-	Known    int `json:"known"`   // passed from a known place
+	Refused  int `json:"blocked"` // or delayed
+	Known    int `json:"known"`   // admitted as known clients
 }
 
-// countsOf is what one event counts as.
 func countsOf(e *guard.Event, ending events.Ending) Counts {
 	c := Counts{Attempts: 1}
 	switch ending {
@@ -43,7 +42,7 @@ func countsOf(e *guard.Event, ending events.Ending) Counts {
 	return c
 }
 
-// Add sums up.
+// Add adds one to c.
 func (c *Counts) Add(one Counts) {
 	c.Attempts += one.Attempts
 	c.Failures += one.Failures
@@ -60,27 +59,26 @@ type Point struct {
 	Counts
 }
 
-// A Series is what came to this node in each second of the last hour, or each minute of
-// the last day, oldest first, and the pressure on the whole site, minute by minute.
+// A Series is this node's attempts per second of the last hour or per minute of the last day, oldest first. Pressure is
+// the failure rate of the whole site by minute.
 type Series struct {
 	Each     time.Duration        `json:"-"`
 	Points   []Point              `json:"points"`
 	Pressure []captchamode.Minute `json:"failure_rate"`
-	// Week is the threshold at each hour of the week, from Monday at midnight UTC on; empty
-	// before an hour was seen.
+	// Week is the threshold at each hour of the week, from Monday 00:00 UTC; empty before the first learned hour.
 	Week []captchamode.Expected `json:"week"`
 }
 
-// A Span is how far back a Series goes.
+// A Span is the period of a Series.
 type Span string
 
 // The spans.
 const (
-	LastHour Span = "hour" // a point a second
-	LastDay  Span = "day"  // a point a minute
+	LastHour Span = "hour" // a point per second
+	LastDay  Span = "day"  // a point per minute
 )
 
-// Series is what came in a span. ErrAsked for a span that is none.
+// Series returns the series of a span. The error is ErrAsked for an invalid span.
 func (c *Control) Series(span Span) (Series, error) {
 	now, tops := c.config.Now(), c.config.Tops
 	minutes, week := slices.Clone(c.config.Mode.Minutes()), c.config.Mode.Week()
@@ -97,16 +95,15 @@ func (c *Control) Series(span Span) (Series, error) {
 	return Series{}, fmt.Errorf("%w: span: must be hour or day, not %.20q", ErrAsked, string(span))
 }
 
-// A ring keeps the newest stretches of a time that is cut into equal ones. The zero
-// ring is not ready: see newRing.
+// A ring keeps the newest intervals of equal length. Create it with newRing.
 type ring[T any] struct {
 	each  int64 // seconds
 	n     int64
-	slots []slot[T] // n, or none before the first stretch
+	slots []slot[T] // n, or nil before the first interval
 }
 
 type slot[T any] struct {
-	number int64 // of the stretch, since 1970
+	number int64 // of the interval, since 1970
 	value  T
 }
 
@@ -114,8 +111,7 @@ func newRing[T any](each time.Duration, n int) ring[T] {
 	return ring[T]{each: int64(each / time.Second), n: int64(n)}
 }
 
-// at is the stretch of a time, begun anew with fresh if it was another's. A straggler
-// whose stretch is gone counts in the one that took its place.
+// at returns the interval of t, new from fresh if needed. A late event counts in the interval that took its slot.
 func (r *ring[T]) at(t time.Time, fresh func() T) *T {
 	if r.slots == nil {
 		r.slots = make([]slot[T], r.n)
@@ -128,8 +124,7 @@ func (r *ring[T]) at(t time.Time, fresh func() T) *T {
 	return &one.value
 }
 
-// newest are the last n stretches up to now, oldest first; nil for one in which there
-// was nothing.
+// newest calls each for the last n intervals up to now, oldest first, with nil for an empty one.
 func (r *ring[T]) newest(now time.Time, n int, each func(start time.Time, value *T)) {
 	last := now.Unix() / r.each
 	for number := last - int64(n) + 1; number <= last; number++ {
@@ -146,7 +141,6 @@ const (
 	dayMinutes  = 1440
 )
 
-// A series is what a realm's Series are made of.
 type series struct {
 	seconds, minutes ring[Counts]
 	pressure         ring[captchamode.Minute]
@@ -163,15 +157,14 @@ func (s *series) add(at time.Time, one Counts) {
 
 func none() Counts { return Counts{} }
 
-// note keeps what the mode made of each minute, for as long as the mode itself does not.
+// note stores the mode's minutes, which the mode keeps only for an hour.
 func (s *series) note(minutes []captchamode.Minute) {
 	for _, m := range minutes {
 		*s.pressure.at(m.Start, func() captchamode.Minute { return m }) = m
 	}
 }
 
-// day is the pressure of the last day, from the first minute of which something is
-// known.
+// day returns the failure rate of the last day, from the first known minute.
 func (s *series) day(now time.Time) (all []captchamode.Minute) {
 	s.pressure.newest(now, dayMinutes, func(_ time.Time, m *captchamode.Minute) {
 		if m != nil {

@@ -13,28 +13,26 @@ import (
 const (
 	Active     = "active"
 	Disabled   = "disabled"
-	MustChange = "must-change" // its password is good for choosing another one only
+	MustChange = "must-change" // its password is temporary
 	NoAccount  = "none"
-	NotKnown   = "not-known" // who keeps the accounts cannot be asked
+	NotKnown   = "not-known" // the account source is unavailable
 )
 
-// A Standing is what is known of an account beside its counters.
+// A Standing is what is known of an account besides its counters.
 type Standing struct {
 	State string `json:"state"`
-	// Kept says where: "authguard", what accounts.source says, or "app" for what is kept
-	// behind the proxy or the decision API, which only the app can look into.
+	// Kept is "authguard", the value of accounts.source, or "app" for accounts that only the app can look up.
 	Kept  string        `json:"kept"`
 	Email string        `json:"email,omitempty"`
 	Role  accounts.Role `json:"role,omitempty"`
-	// NeedsCode says that the password needs a one-time code beside it where the account is
-	// not known: somebody else may have it.
+	// NeedsCode is set if unknown clients need a verification code with the password, which an attacker may have.
 	NeedsCode bool `json:"needs_code,omitempty"`
 }
 
-// InApp is where accounts are that authguard cannot look up.
+// InApp is the source of accounts that authguard cannot look up.
 const InApp = "app"
 
-// Kept is where the accounts of the realm's people are: see Standing.
+// Kept returns where the realm's user accounts are, see Standing.
 func (c *Control) Kept(ctx context.Context) (string, error) {
 	if c.config.App != nil {
 		if app, err := c.config.App(ctx); app || err != nil {
@@ -46,7 +44,7 @@ func (c *Control) Kept(ctx context.Context) (string, error) {
 
 const ours = "authguard"
 
-// Standing is that of a canonical name.
+// Standing returns that of a canonical name.
 func (c *Control) Standing(ctx context.Context, name string) (Standing, error) {
 	kept, err := c.Kept(ctx)
 	if err != nil {
@@ -86,7 +84,6 @@ func stateOf(a accounts.Account) string {
 	return Active
 }
 
-// note is what a standing adds to an explanation; empty for an account like any other.
 func (s Standing) note() string {
 	switch {
 	case s.State == MustChange && s.NeedsCode:

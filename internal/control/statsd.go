@@ -15,15 +15,14 @@ import (
 	"authguard/internal/events"
 )
 
-// StatsD sends what happens to a StatsD server: counts of each second, and gauges. It is a
-// sink of the event bus, and sends from a goroutine of its own. What cannot be sent is
-// lost, as is the way of UDP. The zero StatsD sends nothing.
+// StatsD sends counts per second and gauges to a StatsD server. It is a sink of the event bus and sends from its own
+// goroutine. Unsent data is lost, as usual with UDP. The zero StatsD sends nothing.
 type StatsD struct {
-	// Address is host:port of the server; empty: nothing is counted or sent.
+	// Address is host:port of the server; empty disables it.
 	Address string
-	// Prefix is in front of every name, such as "authguard".
+	// Prefix precedes every name, such as "authguard".
 	Prefix string
-	// Realms are read each second.
+	// Realms is read each second.
 	Realms func() []RealmGauges
 	Log    *slog.Logger
 
@@ -63,7 +62,7 @@ func (s *StatsD) HandleSwitch(m events.ModeSwitch) {
 	s.add(m.Realm, "captcha_mode_switches."+m.To)
 }
 
-// Tick does nothing: Run has a clock of its own.
+// Tick does nothing: Run has its own clock.
 func (s *StatsD) Tick(time.Time) {}
 
 func (s *StatsD) add(realm, name string) {
@@ -73,8 +72,7 @@ func (s *StatsD) add(realm, name string) {
 	s.counts[of(realm)+name]++
 }
 
-// of is the part of a name that says which realm's it is. A realm's own name may have dots,
-// which would make folders of it.
+// of returns the realm's part of a metric name, without dots, which would create folders.
 func of(realm string) string {
 	if realm = events.RealmName(cmp.Or(realm, guard.DefaultRealm)); realm == "" {
 		return ""
@@ -82,7 +80,7 @@ func of(realm string) string {
 	return "realms." + strings.ReplaceAll(realm, ".", "_") + "."
 }
 
-// Run sends each second until ctx ends, and then a last time.
+// Run sends each second until ctx ends, and then once more.
 func (s *StatsD) Run(ctx context.Context) {
 	if s.Address == "" {
 		return
@@ -109,7 +107,7 @@ func (s *StatsD) Run(ctx context.Context) {
 	}
 }
 
-// dial is nil if the server's name is not known; the name is asked for again each minute.
+// dial returns nil if the server's name does not resolve; Run retries each minute.
 func (s *StatsD) dial() statsd.Statter {
 	to, err := statsd.NewClientWithConfig(&statsd.ClientConfig{
 		Address: s.Address, Prefix: s.Prefix, ResInterval: time.Minute, UseBuffered: true,
@@ -121,8 +119,7 @@ func (s *StatsD) dial() statsd.Statter {
 	return to
 }
 
-// send sends the counts since the last time, and the gauges. Errors are those of a
-// datagram: the next one may arrive.
+// send sends the counts since the last call, and the gauges. It ignores errors, since the next datagram may arrive.
 func (s *StatsD) send(to statsd.Statter) {
 	s.mu.Lock()
 	counts := maps.Clone(s.counts)

@@ -14,9 +14,8 @@ import (
 	"authguard/trusted"
 )
 
-// Explain tells why somebody can or cannot log in. It changes nothing. The
-// error is ErrAsked if neither account nor address is given, and
-// guard.ErrAccountName for a name that is none.
+// Explain returns why a client can or cannot sign in. It changes nothing. The error is ErrAsked without account and
+// address, and guard.ErrAccountName for an invalid name.
 func (c *Control) Explain(ctx context.Context, account string, address netip.Addr) (guard.Explanation, error) {
 	if account == "" && !address.IsValid() {
 		return guard.Explanation{}, fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
@@ -25,8 +24,7 @@ func (c *Control) Explain(ctx context.Context, account string, address netip.Add
 	return e, err
 }
 
-// explain is Explain, and in which directory the account is worse off. What is known of the
-// name or the address at the other guard is in the notes.
+// explain is Explain for the directory in which the account is treated worse. The other guard's state is in the notes.
 func (c *Control) explain(
 	ctx context.Context, account string, address netip.Addr,
 ) (e guard.Explanation, directory string, err error) {
@@ -54,8 +52,8 @@ func (c *Control) explain(
 	return e, directory, err
 }
 
-// worse compares two accounts of one name: the one of which anything is known, a failure or
-// a client, comes first, and of two such the one that is treated worse.
+// worse compares two accounts of one name. One with a failure or a known client comes first; of two such, the one with
+// the stricter decision.
 func worse(e, than *guard.Explanation) bool {
 	if known(e) && known(than) {
 		return e.Decision.Action < than.Decision.Action // Block comes first, Proceed last
@@ -63,15 +61,13 @@ func worse(e, than *guard.Explanation) bool {
 	return known(e)
 }
 
-// known reports whether anything is known of the account itself.
 func known(e *guard.Explanation) bool {
 	return e.Status != trusted.Stranger || slices.ContainsFunc(e.Lines, func(l guard.Line) bool {
 		return l.Used > 0 && (l.Subject == guard.OnAccount || l.Subject == guard.OnPair)
 	})
 }
 
-// beside is what stands against the same subjects at the other guard, in words; nothing if
-// it knows none of them.
+// beside describes the same subjects' state at the other guard; empty if it has none.
 func beside(e *guard.Explanation, at string) (notes []string) {
 	for _, l := range e.Lines {
 		if l.Used > 0 {
@@ -84,8 +80,7 @@ func beside(e *guard.Explanation, at string) (notes []string) {
 	return notes
 }
 
-// Unknown says so if there is no account of this name: a typing mistake. It says nothing
-// of no name, and nothing where only an app knows.
+// Unknown returns a note if no account has this name. It is empty for no name, and for accounts only an app knows.
 func (c *Control) Unknown(ctx context.Context, account string) (note string, err error) {
 	if account == "" {
 		return "", nil
@@ -101,9 +96,8 @@ func (c *Control) Unknown(ctx context.Context, account string) (note string, err
 	return note, err
 }
 
-// Unlock forgets the failures of an account, an address or, with both, also of
-// the pair; either may be missing, and so may why. The error is ErrAsked if both are, and
-// guard.ErrAccountName for a name that is none.
+// Unlock resets the failures of an account, an IP address or, with both, also of the pair. why may be empty. Errors are
+// ErrAsked without both, and guard.ErrAccountName.
 func (c *Control) Unlock(ctx context.Context, who, account string, address netip.Addr, why string) (err error) {
 	if account == "" && !address.IsValid() {
 		return fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
@@ -122,8 +116,8 @@ func (c *Control) Unlock(ctx context.Context, who, account string, address netip
 	return c.record(ctx, actionOn(who, "unlock", account, address, why))
 }
 
-// UnlockNetwork forgets the failures of a network as the guard counts it: an IPv4 /24 or an
-// IPv6 /48. Those of the addresses in it stay. The error is ErrAsked for any other range.
+// UnlockNetwork resets the failures of a network that the guard counts, an IPv4 /24 or IPv6 /48, but not of the IP
+// addresses in it. The error is ErrAsked for any other range.
 func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.Prefix, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -138,8 +132,8 @@ func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.P
 	return c.record(ctx, audit.Action{Who: who, What: "unlock", Subject: network.String(), Why: why})
 }
 
-// ForgetPlaces makes an address a stranger to an account again or, without an
-// address, every place and device of the account (R14); why may be empty.
+// ForgetPlaces removes an IP address from an account's known clients or, without one, all known clients and device
+// cookies (R14). why may be empty.
 func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address netip.Addr, why string) error {
 	if account == "" {
 		return fmt.Errorf("%w: enter the account whose known clients to remove", ErrAsked)
@@ -157,12 +151,10 @@ func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address
 	return c.record(ctx, actionOn(who, "known-clients-remove", account, address, why))
 }
 
-// forget forgets places wherever there are some.
 func (c *Control) forget(ctx context.Context, account string, address netip.Addr) error {
 	return c.atAll(func(g *guard.Guard) error { return g.ForgetPlaces(ctx, account, address) })
 }
 
-// atAll does something at the guard, and at those beside it.
 func (c *Control) atAll(do func(*guard.Guard) error) error { return each(c.guards(), do) }
 
 func each(guards []*guard.Guard, do func(*guard.Guard) error) (err error) {
@@ -172,12 +164,11 @@ func each(guards []*guard.Guard, do func(*guard.Guard) error) (err error) {
 	return err
 }
 
-// guards are all of the realm.
 func (c *Control) guards() []*guard.Guard {
 	return append(c.guardsOf(""), c.guardsOf(adminDirectory)...)
 }
 
-// guardsOf are those that count the accounts of a directory.
+// guardsOf returns the guards that count the accounts of a directory.
 func (c *Control) guardsOf(directory string) (all []*guard.Guard) {
 	if directory != "" {
 		if c.config.Administration != nil {
@@ -192,13 +183,12 @@ func (c *Control) guardsOf(directory string) (all []*guard.Guard) {
 	return all
 }
 
-// guardOf is the one where an account of a directory signs in.
+// guardOf returns the guard where an account of a directory signs in.
 func (c *Control) guardOf(directory string) *guard.Guard {
 	return append(c.guardsOf(directory), c.config.Guard)[0]
 }
 
-// Canonical is the one form of an account's name: normalised, and the user name
-// where an e-mail address was given. The error is guard.ErrAccountName.
+// Canonical returns the normalized user name, also for an email address. The error is guard.ErrAccountName.
 func (c *Control) Canonical(account string) (string, error) {
 	name, err := c.config.Guard.Normalise(account)
 	if err != nil {
@@ -207,7 +197,6 @@ func (c *Control) Canonical(account string) (string, error) {
 	return c.config.Accounts.Canonical(name), nil
 }
 
-// actionOn is recorded under the account if there is one.
 func actionOn(who, what, account string, address netip.Addr, why string) audit.Action {
 	a := audit.Action{Who: who, What: what, Subject: account, Why: why}
 	switch {

@@ -9,15 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Timings are how long things take, as histograms. Its methods may be called from the hot
-// path: they take a tenth of a microsecond.
+// Timings are latency histograms. Its methods take 0.1 µs, so the hot path may call them.
 type Timings struct {
 	decision, held, check, queued, redis prometheus.Histogram
 	answers                              *prometheus.HistogramVec
 }
 
-// Decisions take microseconds, or a trip to Redis; passwords a tenth of a second; whoever
-// is held waits for seconds.
+// Decisions take microseconds or a round trip to Redis, password checks 0.1 s, delayed attempts seconds.
 var (
 	quick = []float64{1e-5, 2.5e-5, 1e-4, 2.5e-4, 1e-3, 2.5e-3, 0.01, 0.025, 0.1, 0.25, 1, 5}
 	slow  = []float64{1e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20}
@@ -65,8 +63,8 @@ func (t *Timings) Redis(ctx context.Context, took time.Duration) {
 	t.redis.Observe(took.Seconds())
 }
 
-// Answered returns what is told of a listener's answers. Routes are patterns such as
-// /login, never what was asked for.
+// Answered returns the observer of a listener's responses. route is a pattern such as /login, never the requested path,
+// so the labels are a closed set.
 func (t *Timings) Answered(listener string) func(r *http.Request, route string, status int, took time.Duration) {
 	return func(r *http.Request, route string, status int, took time.Duration) {
 		answered(r.Context(), method(r.Method), route, status)

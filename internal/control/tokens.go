@@ -12,15 +12,15 @@ import (
 	"authguard/internal/tokens"
 )
 
-// A NewToken is a token as it is told once.
+// A NewToken has the token's text, which is not stored.
 type NewToken struct {
 	tokens.Token
 	Text string `json:"token"`
 }
 
-// AddToken makes a token of the realm, and why may be empty: of the decision API or, with scopes, of the
-// administration's, for all realms unless it is Confined to this one. It is in force when AddToken returns, and within a second on the other
-// nodes. Errors are those of tokens.Table.Add.
+// AddToken creates a token of the realm for the decision API or, with scopes, for the admin API, for all realms unless
+// Confined. It is valid when AddToken returns, and within a second on other nodes. why may be empty. Errors are those
+// of tokens.Table.Add.
 func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked, why string) (NewToken, error) {
 	why, err := reason(why)
 	if err != nil {
@@ -40,13 +40,13 @@ func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked, why 
 	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: a.Name, Detail: detail, Why: why})
 }
 
-// TokenOf is the token with scopes that a request brings; see tokens.Table.Find.
+// TokenOf returns the token with scopes that a request carries; see tokens.Table.Find.
 func (c *Control) TokenOf(ctx context.Context, text string) (tokens.Token, bool, error) {
 	return c.config.Tokens.Find(ctx, text, c.config.Now())
 }
 
-// RevokeToken ends one, and why may be empty: here when RevokeToken returns, on other nodes within a second.
-// The error is tokens.ErrUnknown if the realm has none of this name.
+// RevokeToken revokes a token, here at once and on other nodes within a second. why may be empty. The error is
+// tokens.ErrUnknown if the realm has none of this name.
 func (c *Control) RevokeToken(ctx context.Context, who, name, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Control) RevokeToken(ctx context.Context, who, name, why string) error 
 	return c.tokenChanged(ctx, audit.Action{Who: who, What: "token-revoke", Subject: name, Why: why})
 }
 
-// tokenChanged puts a change on record and in force.
+// tokenChanged records and applies a change.
 func (c *Control) tokenChanged(ctx context.Context, a audit.Action) error {
 	recorded := c.record(ctx, a)
 	if err := c.config.Changes.Poll(context.WithoutCancel(ctx)); err != nil {
@@ -67,7 +67,7 @@ func (c *Control) tokenChanged(ctx context.Context, a audit.Action) error {
 	return recorded
 }
 
-// Tokens are those that were made by command, of all realms.
+// Tokens returns the tokens of all realms that a command or a page created.
 func (c *Control) Tokens(ctx context.Context) ([]tokens.Token, error) {
 	return c.config.Tokens.All(ctx)
 }

@@ -15,48 +15,46 @@ import (
 )
 
 const (
-	topMinutes = 60  // how far back the tops look
-	topNames   = 256 // how many each minute keeps
+	topMinutes = 60  // how far back the tops go
+	topNames   = 256 // names kept per minute
 
-	crowdEach = 10 * time.Minute // how addresses are counted: see Crowd
+	crowdEach = 10 * time.Minute // interval for counting distinct IP addresses, see Crowd
 	crowds    = 6
 )
 
-// A Top is one address, network, account or reason and what came to nothing from or for
-// it in the last hour. Under a flood the numbers are lower bounds.
+// A Top is one IP address, network, account or reason with its failed and stopped attempts of the last hour. During a
+// flood the numbers are lower bounds.
 type Top struct {
-	// Name is the address, the network, the account's canonical name, or the reason's code.
+	// Name is the IP address, the network, the account's canonical name, or the reason's code.
 	Name     string    `json:"name"`
 	Failures int       `json:"failures"` // wrong passwords
-	Stopped  int       `json:"stopped"`  // challenged, refused or told to wait: no password was looked at
+	Stopped  int       `json:"stopped"`  // challenged, blocked or delayed, without a password check
 	LastSeen time.Time `json:"last_seen"`
-	Words    string    `json:"words,omitempty"` // what a reason's code means
+	Words    string    `json:"words,omitempty"` // the meaning of a reason's code
 }
 
 // Busiest are the tops of each kind, most first.
 type Busiest struct{ Addresses, Networks, Accounts, Reasons []Top }
 
-// A Crowd is how widely what came to nothing in the last hour is spread.
+// A Crowd is how widely the failed and stopped attempts of the last hour are spread.
 type Crowd struct {
 	Attempts  int    `json:"attempts"`
-	Addresses int    `json:"addresses"` // different ones, to within about 1 %
-	Most      int    `json:"most"`      // of the busiest address
+	Addresses int    `json:"addresses"` // distinct ones, within about 1 %
+	Most      int    `json:"most"`      // of the most active IP address
 	ByAddress Spread `json:"by_address"`
 	ByAccount Spread `json:"by_account"`
 }
 
-// A Spread is whether those of one kind are many of whom each tried, or was tried, so seldom
-// that no list of them tells anything: the addresses of a botnet, or invented names.
+// A Spread describes one kind. Scattered is set if each name made or got so few attempts that a list is useless: a
+// botnet's IP addresses, or invented user names.
 type Spread struct {
 	Scattered bool `json:"scattered"`
-	Names     int  `json:"names"` // different ones, to within about 1 %
-	// Loud is how many of the busiest stand out all the same, and Left is what came from the
-	// others.
+	Names     int  `json:"names"` // distinct ones, within about 1 %
+	// Loud counts the names that still stand out; Left is the attempts of all others.
 	Loud int `json:"loud"`
 	Left int `json:"left"`
 }
 
-// spreadOf finds that out from the busiest.
 func spreadOf(attempts, names int, busiest []Top) Spread {
 	s := Spread{Names: names, Left: attempts}
 	each := make([]int64, len(busiest))
@@ -70,10 +68,8 @@ func spreadOf(attempts, names int, busiest []Top) Spread {
 	return s
 }
 
-// Tops are, for each realm, what its events of the last hour and day add up to, in bounded
-// memory: a Series (0.4 MiB), and the addresses, networks, accounts and reasons with the most
-// failed and stopped attempts. An IPv6 /64 is one address, as it is to the guard. The zero Tops are
-// empty; safe for concurrent use.
+// Tops are statistics of each realm's last hour and day in bounded memory: a Series (0.4 MiB), and the most frequent
+// subjects and reasons. An IPv6 /64 is one address, as in the guard. The zero Tops are empty; safe for concurrent use.
 type Tops struct {
 	mu     sync.Mutex
 	realms map[string]*realmTops
@@ -83,8 +79,8 @@ type Tops struct {
 type realmTops struct {
 	series
 	addresses, networks, accounts, reasons ring[*tops.Top[Top]]
-	crowd, named                           ring[*tops.Distinct] // addresses, and accounts
-	everybody                              *tops.Distinct       // of no time: what those can be merged into
+	crowd, named                           ring[*tops.Distinct] // IP addresses, and accounts
+	everybody                              *tops.Distinct       // empty, from which the others are created and merged
 	minutesOf                              func() []captchamode.Minute
 }
 
@@ -120,7 +116,7 @@ func (of *realmTops) handle(e *guard.Event, ending events.Ending) {
 		count(&of.networks, one.Name, one)
 		(*of.crowd.at(e.At, of.everybody.Fresh)).Add(address.String())
 	}
-	// What is no name cannot be looked up or unlocked, and has no bound.
+	// An invalid name cannot be looked up, and has no size limit.
 	if !e.Reasons.Has(guard.BadAccountName) && e.Account != "" && len(e.Account) <= guard.MaxAccount {
 		one.Name = e.Account
 		count(&of.accounts, e.Account, one)
@@ -131,7 +127,7 @@ func (of *realmTops) handle(e *guard.Event, ending events.Ending) {
 	count(&of.reasons, one.Name, one)
 }
 
-// reasonOf is the strongest reason that was not only recorded.
+// reasonOf returns the strongest reason that is not monitored.
 func reasonOf(e *guard.Event) guard.Reason {
 	for _, r := range e.Reasons {
 		if !r.Monitored {
@@ -141,7 +137,7 @@ func reasonOf(e *guard.Event) guard.Reason {
 	return guard.Reason{}
 }
 
-// wordsOf is a reason whatever the numbers of its limit and its wait are.
+// wordsOf describes a reason without the numbers of its limit and wait.
 func wordsOf(r guard.Reason) string {
 	switch r.Cause {
 	case guard.NoCause:
@@ -156,7 +152,7 @@ func wordsOf(r guard.Reason) string {
 // HandleSwitch does nothing.
 func (t *Tops) HandleSwitch(events.ModeSwitch) {}
 
-// Tick notes, once a minute, what the mode of each realm made of the last ones.
+// Tick stores the mode's last minutes of each realm, once a minute.
 func (t *Tops) Tick(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,14 +168,14 @@ func (t *Tops) Tick(now time.Time) {
 	}
 }
 
-// watch has the pressure of a realm noted, until Forget.
+// watch stores the failure rate of a realm from now on, until Forget.
 func (t *Tops) watch(realm string, minutes func() []captchamode.Minute) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.in(realm).minutesOf = minutes
 }
 
-// First are the first n of each kind in a realm at a time.
+// First returns the n most active of each kind in a realm.
 func (t *Tops) First(realm string, now time.Time, n int) Busiest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,7 +183,7 @@ func (t *Tops) First(realm string, now time.Time, n int) Busiest {
 	return Busiest{first(&of.addresses, now, n), first(&of.networks, now, n), first(&of.accounts, now, n), first(&of.reasons, now, n)}
 }
 
-// Crowd is how widely a realm's attempts of the last hour are spread.
+// Crowd returns how widely a realm's attempts of the last hour are spread.
 func (t *Tops) Crowd(realm string, now time.Time) (c Crowd) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,7 +203,6 @@ func (t *Tops) Crowd(realm string, now time.Time) (c Crowd) {
 	return c
 }
 
-// different is how many there were in the last hour.
 func (of *realmTops) different(each *ring[*tops.Distinct], now time.Time) int {
 	all := of.everybody.Fresh()
 	each.newest(now, crowds, func(_ time.Time, d **tops.Distinct) {
@@ -218,14 +213,14 @@ func (of *realmTops) different(each *ring[*tops.Distinct], now time.Time) int {
 	return all.Count()
 }
 
-// Forget ends the tops of a realm that is no more.
+// Forget deletes the statistics of a removed realm.
 func (t *Tops) Forget(realm string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.realms, realm)
 }
 
-// in is a realm's tops; the caller holds the lock.
+// in returns a realm's statistics; the caller holds the lock.
 func (t *Tops) in(realm string) *realmTops {
 	realm = cmp.Or(realm, guard.DefaultRealm)
 	of := t.realms[realm]
@@ -243,7 +238,6 @@ func (t *Tops) in(realm string) *realmTops {
 
 func newTop() *tops.Top[Top] { return tops.New[Top](topNames) }
 
-// count counts in an event's minute.
 func count(minutes *ring[*tops.Top[Top]], key string, one Top) {
 	if t := (*minutes.at(one.LastSeen, newTop)).Of(key); t != nil {
 		t.add(one)
@@ -268,7 +262,7 @@ func first(minutes *ring[*tops.Top[Top]], now time.Time, n int) []Top {
 	return all[:min(n, len(all))]
 }
 
-// add sums up, under the name that was seen last.
+// add sums up, under the newest name.
 func (t *Top) add(one Top) {
 	t.Failures += one.Failures
 	t.Stopped += one.Stopped

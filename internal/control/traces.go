@@ -18,23 +18,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces are kept of requests and sent to an OpenTelemetry collector. A span holds the
-// method, the route's pattern and the status, and nothing that was typed. A nil *Traces
-// keeps none.
+// Traces sends spans of requests to an OpenTelemetry collector. A span has the method, the route's pattern and the
+// status, but no user input. A nil *Traces does nothing.
 type Traces struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 }
 
-// NewTraces sends to the collector at a base URL such as http://127.0.0.1:4318 (OTLP over
-// HTTP); "" returns nil. The rate is the part of requests that are kept, of those that do not belong to a
-// trace that somebody keeps. Headers and certificates for the collector are taken from the
-// environment, as OpenTelemetry's specification names them.
+// NewTraces sends to a collector's base URL such as http://127.0.0.1:4318 (OTLP over HTTP); "" returns nil. rate is the
+// sampled fraction of requests without a sampled parent. Headers and certificates for the collector come from
+// OpenTelemetry's environment variables.
 func NewTraces(endpoint string, rate float64, build Build, log *slog.Logger) (*Traces, error) {
 	if endpoint == "" {
 		return nil, nil
 	}
-	// The library tells of a collector that cannot be reached in this way only.
+	// The library reports an unavailable collector only in this way.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "error", err) }))
 	to, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
 	if err != nil {
@@ -46,8 +44,7 @@ func NewTraces(endpoint string, rate float64, build Build, log *slog.Logger) (*T
 	return &Traces{provider, provider.Tracer("authguard")}, nil
 }
 
-// Close sends what is left, for a few seconds at most, and ends. A collector that is away
-// is no error.
+// Close sends the remaining spans within 3 seconds. An unavailable collector is not an error.
 func (t *Traces) Close() {
 	if t == nil {
 		return
@@ -59,9 +56,8 @@ func (t *Traces) Close() {
 	}
 }
 
-// Request keeps a span of each request. A trace that began elsewhere goes on only if
-// believed says that the request is a proxy's of ours: strangers would choose what is kept.
-// What is passed on to an app carries the header traceparent (W3C Trace Context).
+// Request records a span of each request. It continues a trace only from a configured proxy (believed): otherwise
+// clients could choose what is sampled. A request to an app carries the header traceparent (W3C Trace Context).
 func (t *Traces) Request(listener string, believed func(*http.Request) bool, next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -80,7 +76,7 @@ func (t *Traces) Request(listener string, believed func(*http.Request) bool, nex
 	})
 }
 
-// method is the method, if it is one of those that HTTP knows.
+// method returns a known HTTP method, so the attribute is a closed set.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -89,7 +85,7 @@ func method(m string) string {
 	return "_OTHER"
 }
 
-// answered puts the route and the status into a request's span.
+// answered adds the route and the status to the request's span.
 func answered(ctx context.Context, method, route string, status int) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -102,7 +98,6 @@ func answered(ctx context.Context, method, route string, status int) {
 	}
 }
 
-// step keeps a span of something that has just ended, within the request's.
 func step(ctx context.Context, name string, took time.Duration) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

@@ -19,7 +19,7 @@ import (
 // MaxUsers is the most accounts on one page of AccountsOf.
 const MaxUsers = 1000
 
-// AddUser makes an account; why may be empty. Errors are those of accounts.Table.Add.
+// AddUser creates an account; why may be empty. Errors are ErrAsked and those of accounts.Table.Add.
 func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition, why string) (accounts.Account, error) {
 	why, err := reason(why)
 	if err != nil {
@@ -48,9 +48,8 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition, 
 	})
 }
 
-// SetPassword gives an account a new password, ends its sessions and forgets
-// its places and devices (R14). With mustChange it is good for choosing another one
-// only; why may be empty. Errors are those of accounts.Table.SetPassword.
+// SetPassword sets a new password, ends the sessions and removes the known clients and device cookies (R14). mustChange
+// makes it a temporary password; why may be empty. Errors are those of accounts.Table.SetPassword.
 func (c *Control) SetPassword(ctx context.Context, who, name, password string, mustChange bool, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -62,8 +61,8 @@ func (c *Control) SetPassword(ctx context.Context, who, name, password string, m
 	return c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name, Why: why})
 }
 
-// ChoosePassword is SetPassword by the account's owner, in a session of a version of the
-// account. The error is accounts.ErrUnknown if the account was changed since then.
+// ChoosePassword is SetPassword by the account's owner, in a session of this version of the account. The error is
+// accounts.ErrUnknown if the account has changed since.
 func (c *Control) ChoosePassword(ctx context.Context, who, name, password string, version int64) error {
 	if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
 		return err
@@ -71,10 +70,9 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 	return c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name})
 }
 
-// EndUserSessions ends all sessions of a user, at every door, and returns how many went on;
-// why may be empty. Known places stay. The error is ErrAsked for an administrator's account
-// here, whose sessions end under Administrators; where another program keeps the accounts,
-// an administrator of the same name stays signed in.
+// EndUserSessions ends all sessions of a user at all integrations and returns their number; why may be empty. Known
+// clients stay. The error is ErrAsked for an administrator's account. With another account source, an administrator of
+// the same name stays signed in.
 func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (ended int64, err error) {
 	why, err = reason(why)
 	if err == nil {
@@ -108,11 +106,10 @@ func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (e
 	return ended, c.record(ctx, audit.Action{Who: who, What: "user-sessions", Subject: name, Detail: fmt.Sprintf("%d sessions", ended), Why: why})
 }
 
-// AskNewPassword is for an account whose password somebody else may have: it ends the
-// sessions and forgets all places and devices. Its owner signs in with the present
-// password and a one-time code, and chooses another one; whoever has the password alone
-// does not. An administrator's tokens end as well: each is as good as a session. The error is accounts.ErrUnknown if there is no such account here, and
-// ErrAsked where another program keeps it.
+// AskNewPassword forces a password change for a password that an attacker may have. It ends the sessions and removes
+// all known clients and device cookies. The next sign-in needs the current password and a verification code. An
+// administrator's tokens are revoked too, since each is as good as a session. Errors are accounts.ErrUnknown, and
+// ErrAsked for another account source.
 func (c *Control) AskNewPassword(ctx context.Context, who, name, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -138,8 +135,7 @@ func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
 	return c.changed(ctx, a)
 }
 
-// SetGroups puts an account into these groups and no others; its sessions go on, and why
-// may be empty. Errors are those of accounts.Table.SetGroups.
+// SetGroups replaces an account's groups, not its sessions. Errors are those of accounts.Table.SetGroups.
 func (c *Control) SetGroups(ctx context.Context, who, name string, groups []string, why string) error {
 	why, err := reason(why)
 	if err != nil {
@@ -151,8 +147,8 @@ func (c *Control) SetGroups(ctx context.Context, who, name string, groups []stri
 	return c.record(ctx, audit.Action{Who: who, What: "user-groups", Subject: c.nameOf(name), Detail: strings.Join(groups, " "), Why: why})
 }
 
-// Disable makes an account's password wrong, ends its sessions and forgets its
-// places. Errors are ErrAsked for oneself, and those of accounts.Table.Disable.
+// Disable rejects an account's password, ends its sessions and removes its known clients. Errors are ErrAsked for one's
+// own account, and those of accounts.Table.Disable.
 func (c *Control) Disable(ctx context.Context, who, name string) error {
 	return c.DisableFor(ctx, who, name, "")
 }
@@ -169,7 +165,7 @@ func (c *Control) DisableFor(ctx context.Context, who, name, why string) error {
 	return c.changed(ctx, audit.Action{Who: who, What: "user-disable", Subject: name, Why: why})
 }
 
-// Enable undoes Disable; sessions and places stay gone.
+// Enable undoes Disable, except for sessions and known clients.
 func (c *Control) Enable(ctx context.Context, who, name string) error {
 	return c.EnableFor(ctx, who, name, "")
 }
@@ -186,8 +182,7 @@ func (c *Control) EnableFor(ctx context.Context, who, name, why string) error {
 	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name), Why: why})
 }
 
-// DeleteFor deletes an account for good and ends what Disable ends; why may be empty. Errors
-// are those of Disable.
+// DeleteFor deletes an account permanently and ends what Disable ends; why may be empty. Errors are those of Disable.
 func (c *Control) DeleteFor(ctx context.Context, who, name, why string) error {
 	why, err := reason(why)
 	if err := cmp.Or(err, c.another(who, name)); err != nil {
@@ -200,16 +195,14 @@ func (c *Control) DeleteFor(ctx context.Context, who, name, why string) error {
 	return c.changed(ctx, audit.Action{Who: who, What: "user-delete", Subject: canonical, Why: why})
 }
 
-// changed ends what a new password and disabling end, all of it although a part
-// may fail. The sessions are over already, by the account's version; deleting
-// them is tidiness.
+// changed ends sessions, known clients and codes after a change of an account, even if one part fails. The account's
+// version has already invalidated the sessions; deleting them is cleanup.
 func (c *Control) changed(ctx context.Context, a audit.Action) error {
 	a.Subject = c.nameOf(a.Subject)
 	return errors.Join(c.end(ctx, a.Subject), c.record(ctx, a))
 }
 
-// end is changed without the record. Where another program keeps the people's accounts, one
-// of authguard's own table is an administrator's.
+// end is changed without the audit log. With another account source, only administrators are in our table.
 func (c *Control) end(ctx context.Context, name string) error {
 	if c.config.Elsewhere != "" {
 		return c.endApart(ctx, adminDirectory, name)
@@ -221,7 +214,7 @@ func (c *Control) end(ctx context.Context, name string) error {
 	return unended(ended, forgotten, revoked)
 }
 
-// unended says what to do if a part of end failed.
+// unended adds what to do if a part of end failed.
 func unended(parts ...error) error {
 	err := errors.Join(parts...)
 	if err != nil {
@@ -230,7 +223,7 @@ func unended(parts ...error) error {
 	return err
 }
 
-// nameOf is the canonical name of an account that is there.
+// nameOf returns the canonical name of an existing account.
 func (c *Control) nameOf(name string) string {
 	if canonical, err := c.Canonical(name); err == nil {
 		return canonical
@@ -238,17 +231,16 @@ func (c *Control) nameOf(name string) string {
 	return name
 }
 
-// A Code is a one-time code as it is told once.
+// A Code is a verification code, which is not stored.
 type Code struct {
 	Account string    `json:"account"`
 	Code    string    `json:"code"`
 	Expires time.Time `json:"expires"`
 }
 
-// IssuePass makes a one-time code that lets one place into an account, together
-// with its password (R29); a life of 0 is passes.DefaultLife, and why may be empty. Errors are
-// accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for a life that is too
-// long.
+// IssuePass creates a verification code that admits one unknown client together with the password (R29). life 0 is
+// passes.DefaultLife; why may be empty. Errors are accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for an
+// invalid life.
 func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Duration, why string) (Code, error) {
 	why, err := reason(why)
 	if err != nil {
@@ -275,19 +267,18 @@ func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Dur
 	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.PassIssued(ctx, who, p.Account, expires, why)
 }
 
-// PassIssued puts on record that somebody was given a one-time code.
+// PassIssued records a new verification code.
 func (c *Control) PassIssued(ctx context.Context, who, account string, expires time.Time, why string) error {
 	return c.record(ctx, audit.Action{Who: who, What: "user-create-code", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339), Why: why})
 }
 
-// elsewhere says that an account in our own table could log in nowhere.
 func (c *Control) elsewhere() error {
 	return fmt.Errorf("%w: accounts.source is %s, so users are looked up there and not in authguard's own table; "+
 		"add the account there. Only administrators can be added here, with authguard admin add", ErrAsked, c.config.Elsewhere)
 }
 
-// Import adds the accounts of a file, all or none, and tells how many; why may be empty. The
-// error is an *accounts.ImportError if lines are bad.
+// Import adds the accounts of a file, all or none, and returns their number; why may be empty. The error is an
+// *accounts.ImportError for invalid lines.
 func (c *Control) Import(ctx context.Context, who string, request accounts.ImportRequest, why string) (int, error) {
 	why, err := reason(why)
 	if err != nil {

@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// Bounds of what is imported at once.
+// The limits of an import.
 const (
-	// MaxImport is the largest text, in bytes.
+	// MaxImport is the maximum size of the text, in bytes.
 	MaxImport = 1 << 20
-	// MaxImported is how many ranges there may be in it.
+	// MaxImported is the maximum number of ranges.
 	MaxImported = 10_000
 )
 
-// An Import is a text of ranges, one a line, each perhaps with a note behind it, and what
-// is wrong with it.
+// An Import is a parsed text with one range per line and optional notes.
 type Import struct {
 	Items    []Item
-	Problems []LineProblem // of all bad lines
-	Twice    int           // ranges that were there already, above
+	Problems []LineProblem // of all invalid lines
+	Twice    int           // duplicates of earlier ranges
 }
 
 // An Item is one range of an Import.
@@ -29,8 +28,7 @@ type Item struct {
 	Note   string
 }
 
-// ReadImport reads a text in the format Plain. A line with an error is a bad one, and so
-// are those beyond MaxImported.
+// ReadImport parses a text in the format Plain. Lines beyond MaxImported are invalid.
 func ReadImport(text string) (i Import) {
 	if len(text) > MaxImport {
 		i.Problems = []LineProblem{{1, fmt.Sprintf("the text is larger than %d KiB: import it in parts, or configure the file as a named list", MaxImport>>10)}}

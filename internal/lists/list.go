@@ -1,5 +1,5 @@
-// Package lists keeps the administrators' allow and block lists in the SQL
-// database. guard holds a copy in memory, which it asks for every attempt.
+// Package lists stores the administrators' allowlist and blocklist in the SQL database. Package guard has a copy in
+// memory, which it checks for every attempt.
 package lists
 
 import (
@@ -19,22 +19,22 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// DefaultFor is how long an entry lasts unless its request says otherwise.
+// DefaultFor is how long an entry lasts by default.
 const DefaultFor = 168 * time.Hour
 
-// MaxNote is the longest note and the longest name of a person, in bytes.
+// MaxNote is the maximum length of a note and of an administrator's name, in bytes.
 const MaxNote = 500
 
 var (
-	// ErrPrefix says that a text is neither an address nor a range.
+	// ErrPrefix means that a text is neither an IP address nor a range.
 	ErrPrefix = errors.New("lists: not an address or range")
-	// ErrTooWide says that a range covers the whole internet.
+	// ErrTooWide means that a range contains every IP address.
 	ErrTooWide = errors.New("lists: the range holds every IP address")
-	// ErrNotListed says that there is no such entry.
+	// ErrNotListed means that there is no such entry.
 	ErrNotListed = errors.New("lists: not listed")
 )
 
-// A Verdict is what a list says. The zero Verdict is none and is refused.
+// A Verdict is what an entry does. The zero Verdict is invalid.
 type Verdict string
 
 // The verdicts.
@@ -54,21 +54,19 @@ type Entry struct {
 	ExpiresAt time.Time    `json:"expires,omitzero"` // zero: never
 }
 
-// A Request asks for an entry.
+// A Request describes a new entry.
 type Request struct {
 	Prefix  netip.Prefix // see ParsePrefix
 	Verdict Verdict
-	For     time.Duration // how long; 0: DefaultFor
+	For     time.Duration // 0: DefaultFor
 	Forever bool          // never expires; For must be 0
 	Note    string
-	By      string // who asks
-	// Force allows blocking every address there is. Allowing every address stays
-	// an error: that would switch the product off without anybody noticing.
+	By      string // the administrator
+	// Force permits blocking every IP address. Allowing that is always an error: it would silently end the protection.
 	Force bool
 }
 
-// Validate names everything that is wrong with a request; for a range of every
-// address that includes ErrTooWide.
+// Validate joins all problems of a request, with ErrTooWide for a range of every IP address.
 func (r Request) Validate() error {
 	all := unmap(r.Prefix).Bits() == 0
 	var problems []error
@@ -91,14 +89,13 @@ func (r Request) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Table is the lists table. It is safe for concurrent use, also by several
-// processes.
+// Table is the database table. It is safe for concurrent use, also by several processes.
 type Table struct{ db *sql.DB }
 
-// New takes a migrated database.
+// New returns a Table over a migrated database.
 func New(db *sql.DB) *Table { return &Table{db} }
 
-// Add lists a range, and replaces an entry of exactly the same range.
+// Add adds an entry and replaces one of exactly the same range.
 func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error) {
 	all, err := t.AddAll(ctx, []Request{r}, now)
 	if err != nil {
@@ -107,11 +104,10 @@ func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error
 	return all[0], nil
 }
 
-// inOneStatement is how many entries one statement has: SQLite takes 999 values in all.
+// inOneStatement is the number of entries per statement; SQLite takes 999 values.
 const inOneStatement = 100
 
-// AddAll is Add for many, in one transaction and as one change: all or none. No range
-// may be there twice.
+// AddAll is Add for many entries in one transaction, all or none. The ranges must be distinct.
 func (t *Table) AddAll(ctx context.Context, requests []Request, now time.Time) (entries []Entry, err error) {
 	for _, r := range requests {
 		if err := r.Validate(); err != nil {
@@ -133,7 +129,6 @@ func (t *Table) AddAll(ctx context.Context, requests []Request, now time.Time) (
 	return entries, nil
 }
 
-// entry is what a good request makes.
 func (r Request) entry(now time.Time) Entry {
 	e := Entry{
 		ID: rand.Text(), Prefix: unmap(r.Prefix).Masked(), Verdict: r.Verdict,
@@ -145,7 +140,6 @@ func (r Request) entry(now time.Time) Entry {
 	return e
 }
 
-// expires is when the entry ends as the table has it: 0 is never.
 func (e Entry) expires() int64 {
 	if e.ExpiresAt.IsZero() {
 		return 0
@@ -167,8 +161,8 @@ func insert(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 	return err
 }
 
-// Prolong changes when the entry of exactly this range ends: so long after now, or
-// never for 0. The error is ErrNotListed if there is none that is active.
+// Prolong sets when the active entry of exactly this range expires: by after now, or never for 0. The error is
+// ErrNotListed if there is none.
 func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Duration, now time.Time) (until time.Time, err error) {
 	prefix, expires := unmap(prefix).Masked(), int64(0)
 	if by > 0 {
@@ -177,7 +171,7 @@ func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Durati
 	}
 	told := 0
 	if by <= soon {
-		told = 1 // whoever prolongs it by hours knows when it ends
+		told = 1 // no reminder for an extension by hours
 	}
 	rows, err := t.change(ctx, `UPDATE lists SET expires_at = $1, told = $2 WHERE cidr = $3 AND (expires_at = 0 OR expires_at > $4)`, expires, told, prefix.String(), now.UnixMilli())
 	if err != nil {
@@ -189,7 +183,7 @@ func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Durati
 	return until, nil
 }
 
-// change runs one statement and tells all nodes if it changed anything.
+// change runs one statement and notifies all nodes of a change.
 func (t *Table) change(ctx context.Context, statement string, args ...any) (rows int64, err error) {
 	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		if rows, err = sqltx.Exec(ctx, tx, statement, args...); err != nil || rows == 0 {
@@ -200,8 +194,7 @@ func (t *Table) change(ctx context.Context, statement string, args ...any) (rows
 	return rows, err
 }
 
-// Remove takes exactly this range off the list. The error is ErrNotListed if it
-// is not there, even if a wider one is.
+// Remove removes the entry of exactly this range, not a wider one. The error is ErrNotListed if there is none.
 func (t *Table) Remove(ctx context.Context, prefix netip.Prefix) error {
 	prefix = unmap(prefix).Masked()
 	rows, err := t.change(ctx, `DELETE FROM lists WHERE cidr = $1`, prefix.String())
@@ -214,7 +207,7 @@ func (t *Table) Remove(ctx context.Context, prefix netip.Prefix) error {
 	return nil
 }
 
-// All is every entry that is active at a time, oldest first.
+// All returns the active entries, oldest first.
 func (t *Table) All(ctx context.Context, now time.Time) ([]Entry, error) {
 	return t.read(ctx, `WHERE expires_at = 0 OR expires_at > $1 ORDER BY created_at, id`, now.UnixMilli())
 }
@@ -231,12 +224,11 @@ func (t *Table) read(ctx context.Context, where string, args ...any) (entries []
 	return entries, nil
 }
 
-// soon is how long before its end somebody is told of an entry.
+// soon is how long before its expiry an entry is alerted.
 const soon = 24 * time.Hour
 
-// Expiring are the entries that somebody has to be told of: if one that was made for
-// longer than a day ends within a day, all that do within two, so that there is one
-// alert a day and not one for each entry. Told says that it was done.
+// Expiring returns the entries to alert about. If one made for longer than a day expires within a day, it returns all
+// that expire within two: one alert a day, not one per entry. Told marks them.
 func (t *Table) Expiring(ctx context.Context, now time.Time) ([]Entry, error) {
 	all, err := t.read(ctx, `WHERE told = 0 AND expires_at > $1 AND expires_at <= $2 AND expires_at - created_at > $3 ORDER BY expires_at, cidr`,
 		now.UnixMilli(), now.Add(2*soon).UnixMilli(), soon.Milliseconds())
@@ -246,7 +238,7 @@ func (t *Table) Expiring(ctx context.Context, now time.Time) ([]Entry, error) {
 	return all, err
 }
 
-// Told notes that somebody was told that entries are about to expire.
+// Told marks entries as alerted.
 func (t *Table) Told(ctx context.Context, entries []Entry) error {
 	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		for _, e := range entries {
@@ -262,8 +254,7 @@ func (t *Table) Told(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// Purge deletes what expired before a time, and what named lists met the day before
-// that, and returns how many rows that was.
+// Purge deletes entries expired before a time and older matches of IP lists. It returns the number of entries.
 func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
 	if _, err := sqltx.Exec(ctx, t.db, `DELETE FROM list_hits WHERE hour < $1`, before.Add(-25*time.Hour).UnixMilli()); err != nil {
 		return 0, fmt.Errorf("lists: purge: %w", err)
@@ -275,17 +266,16 @@ func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
 	return rows, nil
 }
 
-// Hits are how many attempts came from addresses on a named list, and how many of them
-// the list stopped.
+// Hits are the attempts from IP addresses on an IP list, and those that the list stopped.
 type Hits struct {
 	Met     int64 `json:"met"`
 	Stopped int64 `json:"stopped"`
 }
 
-// Plus are both together.
+// Plus returns the sum.
 func (h Hits) Plus(more Hits) Hits { return Hits{h.Met + more.Met, h.Stopped + more.Stopped} }
 
-// AddHits adds what a realm's named lists met just now.
+// AddHits adds current matches of a realm's IP lists.
 func (t *Table) AddHits(ctx context.Context, realm string, all map[string]Hits, now time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		_, err := sqltx.Exec(ctx, t.db, `INSERT INTO list_hits (realm, list, hour, met, stopped) VALUES ($1, $2, $3, $4, $5)
@@ -298,7 +288,7 @@ func (t *Table) AddHits(ctx context.Context, realm string, all map[string]Hits, 
 	return nil
 }
 
-// HitsOf are what a realm's named lists have met since a time, to the hour.
+// HitsOf returns the matches of a realm's IP lists since a time, to the hour.
 func (t *Table) HitsOf(ctx context.Context, realm string, since time.Time) (map[string]Hits, error) {
 	all := map[string]Hits{}
 	err := sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
@@ -328,10 +318,8 @@ func scan(rows *sql.Rows) (e Entry, err error) {
 	return e, err
 }
 
-// ParsePrefix reads an address (one host: /32 or /128) or a range in CIDR form.
-// Host bits are cleared, and an IPv4-mapped IPv6 address is the IPv4 address. A
-// zone is refused: it means something on one machine only. The error is
-// ErrPrefix.
+// ParsePrefix parses an IP address (as /32 or /128) or a range in CIDR form. It clears host bits and unmaps IPv4-mapped
+// IPv6 addresses. It rejects zones, which are local to one machine. The error is ErrPrefix.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	text = strings.TrimSpace(text)
 	prefix, err := netip.ParsePrefix(text)
@@ -347,8 +335,7 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return unmap(prefix).Masked(), nil
 }
 
-// unmap leaves a range alone that is wider than ::ffff:0:0/96: it does not hold
-// IPv4 addresses only.
+// unmap leaves a range wider than ::ffff:0:0/96 unchanged, because it does not contain only IPv4 addresses.
 func unmap(prefix netip.Prefix) netip.Prefix {
 	if prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
 		return netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)

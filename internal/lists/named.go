@@ -16,48 +16,44 @@ import (
 )
 
 const (
-	// MaxFile is the largest file of a named list, in bytes, and MaxRanges is how many
-	// ranges it may have.
+	// MaxFile is the maximum size of an IP list's file in bytes, MaxRanges that of its ranges.
 	MaxFile   = 64 << 20
 	MaxRanges = 1_000_000
-	// checkEvery is how often the files are looked at: one stat(2) each.
+	// checkEvery is the interval of checks for changed files, one stat(2) each.
 	checkEvery = 2 * time.Second
-	// shownProblems is how many bad lines are named.
+	// shownProblems limits the reported invalid lines.
 	shownProblems = 20
-	// fewRanges is what a list may lose at once without anybody being asked.
+	// fewRanges is the size below which a list may shrink without confirmation.
 	fewRanges = 100
 )
 
-// A Source is where the ranges of a named list come from.
+// A Source is the file of an IP list.
 type Source struct {
 	Name   string
 	File   string
 	Layout Layout
 }
 
-// A State is what is known of a named list.
+// A State is the state of an IP list.
 type State struct {
 	Name     string        `json:"name"`
 	File     string        `json:"file"`
 	Format   Format        `json:"format"`
 	Ranges   int           `json:"ranges"`   // in force
-	LeftOut  int           `json:"left_out"` // lines with too low a score
+	LeftOut  int           `json:"left_out"` // lines with a low score
 	BadLines int           `json:"bad_lines"`
-	Problems []LineProblem `json:"problems"` // the first of them
-	// Changed is when the file was changed that is in force, and Read when it was read;
-	// zero if none could ever be.
+	Problems []LineProblem `json:"problems"` // of the first invalid lines
+	// Changed is the modification time of the file in force, and Read when it was read; zero before the first.
 	Changed time.Time `json:"changed,omitzero"`
 	Read    time.Time `json:"read,omitzero"`
-	// Kept says why what the file holds now is not in force; empty: it is.
+	// Kept is why the file's current content is not in force; empty if it is.
 	Kept string `json:"kept,omitempty"`
-	// Private are the ranges on it that are nobody's on the internet, the first ones:
-	// whoever comes through a proxy that is not configured has such an address.
+	// Private are the first private ranges on the list. All clients behind an unconfigured proxy have such an IP address.
 	Private []netip.Prefix `json:"private"`
 }
 
-// Files keep what is on the named lists up to date with their files. A file that cannot
-// be read, has no end, holds mostly bad lines or has suddenly lost most of its ranges
-// changes nothing: what was read before stays in force. Safe for concurrent use.
+// Files keeps IP lists up to date with their files. The previous version stays in force if a file is unreadable,
+// incomplete, mostly invalid or has lost most of its ranges. Safe for concurrent use.
 type Files struct {
 	into *guard.Lists
 	log  *slog.Logger
@@ -67,13 +63,12 @@ type Files struct {
 	files []*file
 }
 
-// A file is one of them.
 type file struct {
 	Source
 	state  State
 	ranges *guard.Ranges
-	seen   stamp // when it was last looked at
-	read   stamp // when it was last read, whatever came of it
+	seen   stamp // at the last check
+	read   stamp // at the last read, successful or not
 }
 
 type stamp struct {
@@ -82,14 +77,13 @@ type stamp struct {
 	missing bool
 }
 
-// NewFiles keeps the lists in memory up to date. Nothing is read yet.
+// NewFiles returns Files that update the lists in memory. It reads no file.
 func NewFiles(into *guard.Lists, log *slog.Logger, now func() time.Time) *Files {
 	return &Files{into: into, log: log, now: now}
 }
 
-// Configure says which lists there are, and reads their files because somebody asks
-// for it: a list that has become much shorter is taken as it is. A file that cannot be
-// used is no error; see States.
+// Configure sets the sources and reads their files. Since an administrator asked for it, it accepts a much shorter
+// list. An unusable file is no error; see States.
 func (f *Files) Configure(sources []Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,11 +104,10 @@ func (f *Files) Configure(sources []Source) {
 	f.publish()
 }
 
-// Run reads the files that have changed, until ctx ends.
+// Run reads changed files until ctx ends.
 func (f *Files) Run(ctx context.Context) { background.Every(ctx, checkEvery, f.Check) }
 
-// Check reads the files that have changed since they were read and have not since the
-// last Check: one that is being written is left alone.
+// Check reads the changed files, except those that changed since the last Check and may still be written.
 func (f *Files) Check(context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +125,7 @@ func (f *Files) Check(context.Context) {
 	}
 }
 
-// States are what is known of the lists, in their order.
+// States returns the states of the lists, in configured order.
 func (f *Files) States() []State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +152,7 @@ func stampOf(path string) stamp {
 	return stamp{changed: info.ModTime(), size: info.Size()}
 }
 
-// reread reads a file and reports whether it is in force then.
+// reread reads a file and reports whether it is now in force.
 func (f *Files) reread(one *file, now stamp, asked bool) bool {
 	one.read, one.seen = now, now
 	c, err := Read(one.Source)
@@ -185,17 +178,16 @@ func (f *Files) reread(one *file, now stamp, asked bool) bool {
 	return true
 }
 
-// A Content is what a file holds.
+// A Content is the parsed content of a file.
 type Content struct {
 	State
 	Ranges []netip.Prefix
 }
 
-// errChanging says that a file was changed while it was read.
+// errChanging means that the file changed during the read.
 var errChanging = errors.New("it changed while it was being read")
 
-// Read reads the file of a list. The error says why it cannot be used at all; bad lines
-// are no error as long as most are good.
+// Read parses the file of a list. The error is why it cannot be used; invalid lines are no error if most are valid.
 func Read(s Source) (c Content, err error) {
 	c.State = State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{}, Private: []netip.Prefix{}}
 	f, err := os.Open(s.File)
@@ -241,8 +233,7 @@ func Read(s Source) (c Content, err error) {
 	return c, nil
 }
 
-// follows is an error if a file is not to replace what was read before, of so many
-// ranges, unless somebody asks for it.
+// follows is an error if the file may not replace one with before ranges, unless an administrator asked.
 func (c *Content) follows(before int, asked bool) error {
 	now := len(c.Ranges)
 	switch {
@@ -263,7 +254,7 @@ func (c *Content) bad(number int, problem error) {
 	}
 }
 
-// noteRange notes ranges that are nobody's on the internet.
+// noteRange collects private ranges.
 func (c *Content) noteRange(all []netip.Prefix) {
 	for _, p := range all {
 		a := p.Addr()

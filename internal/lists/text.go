@@ -11,40 +11,34 @@ import (
 	"strings"
 )
 
-// A Format is how a file of ranges is written. In all of them a line may end as Windows
-// ends it, and begins with an address, a range in CIDR form, or two addresses with a
-// "-" between them; empty lines and those that begin with "#", ";" or "//" are
-// comments.
+// A Format is the format of a file of ranges. A line begins with an IP address, a CIDR range, or two IP addresses with
+// a "-" between them. Lines may end in CRLF; empty lines and lines after "#", ";" or "//" are comments.
 type Format string
 
 // The formats.
 const (
-	// Plain: what comes behind white space, a comma, ";" or "#" says something about
-	// the range. FireHOL's netsets, Spamhaus DROP and the Tor exit list are so.
+	// Plain: text after white space or any of ,;# is a note. FireHOL's netsets, Spamhaus DROP, Tor's exit list use it.
 	Plain Format = "plain"
 	// IPCat is ipcat's CSV: first address, last address, name, URL.
 	IPCat Format = "ipcat"
-	// Scored has a number in a column behind the range, separated by white space or
-	// commas: how bad it is. Those below a bound are left out.
+	// Scored has a score in a later column, separated by white space or commas. Low scores are left out.
 	Scored Format = "scored"
 )
 
-// A Layout is a format and what it needs to be told.
+// A Layout is a format and its parameters.
 type Layout struct {
 	Format   Format
 	Column   int     // of the score, from 2; 0: 2
 	MinScore float64 // score
 }
 
-// A LineProblem is one bad line of a file. Text says what is wrong, and has of the line
-// what strconv.Quote makes of it.
+// A LineProblem is an invalid line. Text quotes the line with strconv.Quote.
 type LineProblem struct {
 	Line int    `json:"line"` // from 1
 	Text string `json:"text"`
 }
 
-// A line is what a line of a file says: ranges, since two addresses may take several,
-// and the rest of it as a note.
+// A line is a parsed line: its ranges (two addresses can need several), and the rest as a note.
 type line struct {
 	number  int
 	ranges  []netip.Prefix
@@ -52,16 +46,14 @@ type line struct {
 	leftOut bool // its score is too low
 }
 
-// maxLine bounds a line of a file, in bytes.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 4 << 10
 
-// errUnfinished says that a file has no end: a range that is cut off in the middle may
-// be another, much wider one.
+// errUnfinished rejects a truncated file: a truncated range can be a much wider one.
 var errUnfinished = errors.New("its last line has no newline, so the file may be incomplete: end it with a newline")
 
-// eachLine reads a text line by line. A bad line is yielded with what is wrong with it.
-// A header has no ranges. The last line need not end if unfinished is so. The error is the reader's, or
-// errUnfinished.
+// eachLine parses a text line by line and yields each line with its error. A header has no ranges. The last line needs
+// a newline unless unfinished is set. The error is the reader's, or errUnfinished.
 func eachLine(r io.Reader, layout Layout, unfinished bool, yield func(line, error)) error {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for number := 1; ; number++ {
@@ -95,7 +87,7 @@ func eachLine(r io.Reader, layout Layout, unfinished bool, yield func(line, erro
 	}
 }
 
-// parse reads one line. A header, and what is left out, is no range and no problem.
+// parse parses one line. A header or a left-out line has no range and no error.
 func (l Layout) parse(text string, first bool) (one line, err error) {
 	separators := " \t,;#"
 	if l.Format == IPCat {
@@ -144,7 +136,6 @@ func (l Layout) parse(text string, first bool) (one line, err error) {
 	return one, err
 }
 
-// split is the fields of a line: where white space separates, any amount of it does.
 func split(text, separators string) []string {
 	if strings.Contains(separators, " ") {
 		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
@@ -152,7 +143,7 @@ func split(text, separators string) []string {
 	return strings.Split(text, separators)
 }
 
-// Words is what is wrong with a line, for people.
+// Words returns the error of a line for users.
 func Words(err error) string {
 	return strings.ReplaceAll(strings.ReplaceAll(err.Error(), "lists: ", ""), "\n", "; ")
 }
@@ -166,7 +157,7 @@ func tooWide(p netip.Prefix) error {
 	return nil
 }
 
-// between is the ranges in CIDR form that make up all addresses from one to another.
+// between returns the CIDR ranges that make up all IP addresses between two.
 func between(from, to string) (all []netip.Prefix, err error) {
 	first, err := ParsePrefix(from)
 	last, err2 := ParsePrefix(to)
@@ -177,7 +168,7 @@ func between(from, to string) (all []netip.Prefix, err error) {
 	if !first.IsSingleIP() || !last.IsSingleIP() || a.BitLen() != z.BitLen() || z.Less(a) {
 		return nil, fmt.Errorf("%s-%s is not a range: write its first and its last address", quoted(from), quoted(to))
 	}
-	for a.IsValid() && !z.Less(a) { // the address after the last one there is is invalid
+	for a.IsValid() && !z.Less(a) { // Next of the last possible address is invalid
 		widest := netip.PrefixFrom(a, a.BitLen())
 		for bits := a.BitLen() - 1; bits >= 0; bits-- {
 			wider := netip.PrefixFrom(a, bits)
@@ -194,7 +185,6 @@ func between(from, to string) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// end is the last address of a range.
 func end(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < p.Addr().BitLen(); i++ {

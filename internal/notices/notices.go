@@ -1,13 +1,11 @@
-// Package notices tells the owners of accounts, by mail, of a login from a place that was
-// new to their account, and takes their answer: that was not me.
+// Package notices emails account owners about a login from an unknown client, and accepts the answer that it was not
+// theirs.
 //
-// Nobody waits for it. A notice is in the database a moment after the login, and is sent
-// from there, at least once, until the mail server has taken it. An account gets few a
-// day, so that nobody who has its password fills its owner's mailbox.
+// It delays no login. A notice is in the database a moment after the login and is sent from there at least once. An
+// account gets few a day, so that an attacker with its password cannot flood the mailbox.
 //
-// The link in a letter is good for one answer and for a week, for that login and no other.
-// Its token is the notice's ID and a MAC of it, so that the letter can be written anew for
-// each try and the database holds no token.
+// The link in an email is valid for one answer about this login, for a week. Its token is the notice's ID with a MAC:
+// each try creates the email anew, and the database contains no token.
 package notices
 
 import (
@@ -31,24 +29,24 @@ import (
 )
 
 const (
-	// Life is how long a link is good, and MostADay how many letters an account gets.
+	// Life is how long a link is valid, and MostADay the number of emails per account and day.
 	Life     = 7 * 24 * time.Hour
 	MostADay = 5
 
-	mostWaiting = 256              // logins that are not in the database yet
-	look        = 15 * time.Second // between two looks for what is due, and how long a try may take
-	lease       = 3 * look         // a node that sends has it for so long
+	mostWaiting = 256              // logins not yet in the database
+	look        = 15 * time.Second // interval of checks, and time limit of a try
+	lease       = 3 * look         // how long a node holds a notice
 	longestWait = time.Hour        // between two tries
 	queryTime   = 3 * time.Second
 )
 
-// ErrUnknown says that a link is not good: made up, used, or too old.
+// ErrUnknown means that a link is forged, used or expired.
 var ErrUnknown = errors.New("notices: this link has expired or was used")
 
-// A Login is what an owner is told of.
+// A Login is a login to notify the owner of.
 type Login struct {
 	Directory, Account string
-	Address, Agent     string // where from, and what the browser calls itself
+	Address, Agent     string // IP address and User-Agent
 	At                 time.Time
 }
 
@@ -59,20 +57,18 @@ type Config struct {
 	// Secret is the server's, the same on every node: at least 16 bytes.
 	Secret []byte
 	Now    func() time.Time
-	// Find is where the owner of an account reads mail; empty: nowhere, and nothing is
-	// sent.
+	// Find returns the email address of an account's owner; empty if there is none, and nothing is sent.
 	Find func(ctx context.Context, directory, account string) (email string, err error)
-	// Write is a letter about a login, with the token that its link carries.
+	// Write returns the email about a login; token is for its link.
 	Write func(login Login, token string) (subject, text string)
-	// Send sends a letter; mail.Server.Send.
+	// Send sends an email; mail.Server.Send.
 	Send func(ctx context.Context, l mail.Letter) error
-	// Failed is told when sending begins to fail.
+	// Failed is called when sending starts to fail.
 	Failed func(error)
 	Log    *slog.Logger
 }
 
-// A Mailer sends the letters of one realm and knows their links. It is safe for concurrent
-// use, also by several nodes: one sends each letter.
+// A Mailer sends one realm's emails and checks their links. Safe for concurrent use; one node sends each email.
 type Mailer struct {
 	Config
 	key     []byte
@@ -81,7 +77,7 @@ type Mailer struct {
 	failing atomic.Bool
 }
 
-// New makes a Mailer that sends nothing before Run.
+// New returns a Mailer that sends nothing before Run.
 func New(c Config) (*Mailer, error) {
 	if len(c.Secret) < 16 {
 		return nil, errors.New("notices: a Secret of 16 bytes is required")
@@ -93,8 +89,7 @@ func New(c Config) (*Mailer, error) {
 	return &Mailer{Config: c, key: key, logins: make(chan Login, mostWaiting), wake: make(chan struct{}, 1)}, nil
 }
 
-// Tell has the owner told of a login. It never waits; what is too much is dropped, which
-// the log says.
+// Tell notifies the owner of a login. It never blocks; if there are too many, it drops the login and logs it.
 func (m *Mailer) Tell(l Login) {
 	select {
 	case m.logins <- l:
@@ -103,7 +98,7 @@ func (m *Mailer) Tell(l Login) {
 	}
 }
 
-// Run keeps and sends until ctx ends.
+// Run saves and sends until ctx ends.
 func (m *Mailer) Run(ctx context.Context) {
 	var all background.Group
 	defer all.Stop()
@@ -124,7 +119,7 @@ func (m *Mailer) Run(ctx context.Context) {
 }
 
 func (m *Mailer) keepAll(ctx context.Context) {
-	still := context.WithoutCancel(ctx) // what came before the end is sent by the next start
+	still := context.WithoutCancel(ctx) // the next start sends what is saved at the end
 	for {
 		select {
 		case <-ctx.Done():
@@ -133,7 +128,7 @@ func (m *Mailer) keepAll(ctx context.Context) {
 			}
 			return
 		case l := <-m.logins:
-			for m.keepOne(still, l) != nil && ctx.Err() == nil { // the database is away: the others wait
+			for m.keepOne(still, l) != nil && ctx.Err() == nil { // the database is unavailable: the others wait
 				select {
 				case <-ctx.Done():
 				case <-time.After(time.Second):
@@ -158,7 +153,7 @@ func (m *Mailer) keepOne(ctx context.Context, l Login) error {
 	return nil
 }
 
-// keep notes a login that somebody is to be told of, unless they were told of enough.
+// keep saves a notice, unless the account has had enough today.
 func (m *Mailer) keep(ctx context.Context, l Login) error {
 	if email, err := m.Find(ctx, l.Directory, l.Account); err != nil || email == "" {
 		return err
@@ -174,7 +169,7 @@ func (m *Mailer) keep(ctx context.Context, l Login) error {
 	return nil
 }
 
-// SendDue sends what is due now.
+// SendDue sends the due notices.
 func (m *Mailer) SendDue(ctx context.Context) {
 	for {
 		id, l, tries, err := m.claim(ctx)
@@ -188,7 +183,7 @@ func (m *Mailer) SendDue(ctx context.Context) {
 	}
 }
 
-// claim takes one notice that is due: no other node sends it meanwhile.
+// claim takes one due notice, which no other node sends meanwhile.
 func (m *Mailer) claim(ctx context.Context) (id string, l Login, tries int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -246,8 +241,7 @@ func (m *Mailer) told(err error) {
 	}
 }
 
-// Of is the login of a link that is good. It changes nothing: programs that look for bad
-// mail open links too.
+// Of returns the login of a valid link. It changes nothing, because mail scanners open links too.
 func (m *Mailer) Of(ctx context.Context, token string) (Login, error) {
 	id, ok := m.open(token)
 	if !ok {
@@ -262,7 +256,7 @@ func (m *Mailer) Of(ctx context.Context, token string) (Login, error) {
 	return l, err
 }
 
-// Use uses a link up: of two at once one gets the login, the other ErrUnknown.
+// Use consumes a link: of two concurrent uses one gets the login, the other ErrUnknown.
 func (m *Mailer) Use(ctx context.Context, token string) (Login, error) {
 	l, err := m.Of(ctx, token)
 	if err != nil {
@@ -279,7 +273,7 @@ func (m *Mailer) Use(ctx context.Context, token string) (Login, error) {
 	return l, err
 }
 
-// Again makes a link good once more whose answer could not be carried out.
+// Again makes a link valid again if its answer could not be processed.
 func (m *Mailer) Again(ctx context.Context, token string) error {
 	id, _ := m.open(token)
 	_, err := m.DB.ExecContext(ctx, `UPDATE login_notices SET used_at = 0 WHERE id = $1`, id)
@@ -300,7 +294,7 @@ func (m *Mailer) login(ctx context.Context, id string) (l Login, err error) {
 	return l, nil
 }
 
-// token is the ID and 128 bits of its MAC.
+// token returns the ID and 128 bits of its MAC.
 func (m *Mailer) token(id string) string {
 	mac := hmac.New(sha256.New, m.key)
 	mac.Write([]byte(id))
@@ -316,8 +310,7 @@ func encode(b []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b)
 }
 
-// Purge deletes notices, of all realms, that are too old to be answered, and returns how
-// many there were.
+// Purge deletes expired notices of all realms and returns their number.
 func Purge(ctx context.Context, db *sql.DB, now time.Time) (int64, error) {
 	n, err := sqltx.Exec(ctx, db, `DELETE FROM login_notices WHERE at <= $1`, now.Add(-Life).UnixMilli())
 	if err != nil {

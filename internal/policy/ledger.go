@@ -23,53 +23,51 @@ import (
 )
 
 const (
-	// mostPairs is how many accounts at addresses a limit meets by name in an hour, on one
-	// node. Those beyond are counted together: a flood of invented names fills no table.
+	// mostPairs limits the account and IP pairs that are stored by name per limit, hour and node. Further ones are counted
+	// together, so that invented names cannot fill the table.
 	mostPairs = 100
-	// mostLater is how many of those may come in beside because they logged in later.
+	// mostLater limits the additional pairs that are stored because they logged in later.
 	mostLater = 3000
-	// mostRecent is how many accounts at addresses are remembered to have been met.
+	// mostRecent limits the remembered account and IP pairs.
 	mostRecent = 50_000
-	// flushEvery is how often the database is told.
+	// flushEvery is the interval between writes.
 	flushEvery = 10 * time.Second
-	// laterFor is how long a login is looked for in the rows of other nodes.
+	// laterFor is how long a login is matched with the rows of other nodes.
 	laterFor = 3 * flushEvery
-	// flushWithin bounds one time.
+	// flushWithin limits one write.
 	flushWithin = 20 * time.Second
-	// Day is how long whom a limit met is known, to the hour.
+	// Day is how long the counts are kept, to the hour.
 	Day = 24 * time.Hour
 )
 
-// A Rung is a limit as it stands in the configuration, by the ladder that it is on.
+// A Rung is a configured limit (or an action without a count), identified by the subject that it is on (Ladder).
 type Rung struct {
 	Ladder string
-	Text   string // "5/24h challenge"; what it does, where the ladder has one limit
-	// Watched: what it would have done.
+	Text   string // "5/24h challenge"; the action, for the only limit of a subject
+	// Watched is set for what a monitored limit would have done.
 	Watched bool
 }
 
-// What is in Text for what is no limit of a count.
+// Rung.Text of actions without a count.
 const (
 	TextCAPTCHA = "challenge"
 	TextSlow    = "delay"
 	TextBlock   = "block"
 )
 
-// Met is whom a limit met in the last day. Beyond the bound the numbers but Attempts are
-// lower bounds.
+// Met counts the attempts over a limit in the last day. Beyond the bound, all but Attempts are lower bounds.
 type Met struct {
 	Attempts  int64 `json:"attempts"`
 	Accounts  int64 `json:"accounts"`
 	Addresses int64 `json:"addresses"`
-	// Later is how many of the accounts were logged in to afterwards, from where they were
-	// met.
+	// Later is how many of the accounts logged in afterwards from the same IP address: likely false positives.
 	Later int64 `json:"logged_in_later"`
 	More  bool  `json:"at_least,omitempty"` // the numbers are lower bounds
-	// People are the newest of those who logged in later.
+	// People are the newest of the accounts that logged in later.
 	People []Person `json:"people,omitempty"`
 }
 
-// A Person is an account at an address.
+// A Person is an account and IP pair.
 type Person struct {
 	Account string `json:"account"`
 	Address string `json:"address"`
@@ -93,8 +91,8 @@ type row struct {
 	later bool
 }
 
-// A Ledger is a sink of the event bus that counts whom the limits met: in memory for some
-// seconds, then in the database, where the nodes add up. It is safe for concurrent use.
+// A Ledger is a sink of the event bus that counts attempts over a limit. After some seconds in memory, the nodes'
+// counts add up in the database. It is safe for concurrent use.
 type Ledger struct {
 	db  *sql.DB
 	log *slog.Logger
@@ -103,13 +101,13 @@ type Ledger struct {
 	flushing sync.Mutex
 
 	mu     sync.Mutex
-	open   map[rowKey]*row // what the database does not know
-	hour   int64           // that known and full are of
+	open   map[rowKey]*row // not yet in the database
+	hour   int64           // of known and pairs
 	known  map[rowKey]bool // rows with a name
 	pairs  map[rungOf]int
 	later  map[rungOf]int
 	recent *lru.Cache[person, []Rung]
-	logins map[person]time.Time // whose rows may be other nodes'
+	logins map[person]time.Time // their rows may be other nodes'
 }
 
 type rungOf struct {
@@ -122,12 +120,12 @@ var _ events.Sink = (*Ledger)(nil)
 // NewLedger returns a ledger over a migrated database.
 func NewLedger(db *sql.DB, now func() time.Time, log *slog.Logger) *Ledger {
 	l := &Ledger{db: db, log: log, now: now, open: map[rowKey]*row{}, logins: map[person]time.Time{}}
-	l.recent, _ = lru.New[person, []Rung](mostRecent) // fails only for no size
+	l.recent, _ = lru.New[person, []Rung](mostRecent) // fails only for a size below 1
 	l.begin(0)
 	return l
 }
 
-// begin begins an hour; the caller holds the lock.
+// begin starts an hour; the caller holds the lock.
 func (l *Ledger) begin(hour int64) {
 	l.hour, l.known, l.pairs, l.later = hour, map[rowKey]bool{}, map[rungOf]int{}, map[rungOf]int{}
 }
@@ -159,7 +157,7 @@ func (l *Ledger) HandleSwitch(events.ModeSwitch) {}
 // Tick does nothing: Run saves.
 func (l *Ledger) Tick(time.Time) {}
 
-// personOf is who an event is about, an IPv6 /64 being one address.
+// personOf returns the pair of an event; an IPv6 /64 counts as one address.
 func personOf(e *guard.Event) Person {
 	p := Person{Account: events.Escape(e.Account), Address: events.AddressText(e.Address)}
 	if e.Reasons.Has(guard.BadAccountName) {
@@ -171,7 +169,7 @@ func personOf(e *guard.Event) Person {
 	return p
 }
 
-// rungsOf are the limits that stopped what an event tells of, or would have, each once.
+// rungsOf returns the limits that stopped the event, or would have, without duplicates.
 func rungsOf(e *guard.Event) (all []Rung) {
 	for _, r := range e.Reasons {
 		one := Rung{r.Ladder(), TextOf(r), r.Monitored || r.Limit != nil && r.Limit.Action == guard.Alert}
@@ -186,7 +184,7 @@ func rungsOf(e *guard.Event) (all []Rung) {
 	return all
 }
 
-// TextOf is the limit that a reason is about, as a Rung has it.
+// TextOf returns Rung.Text for a reason's limit.
 func TextOf(r guard.Reason) string {
 	switch {
 	case r.Limit != nil && r.Event != "":
@@ -203,7 +201,7 @@ func TextOf(r guard.Reason) string {
 	return ""
 }
 
-// LimitText is a limit as it stands in the configuration, but for monitor.
+// LimitText returns a limit as configured, without monitor.
 func LimitText(l guard.Limit) string {
 	if l.Failures == 0 {
 		return "0 " + l.Action.String()
@@ -241,9 +239,8 @@ func (l *Ledger) row(key rowKey, at time.Time) *row {
 	return r
 }
 
-// loggedIn notes that an account was logged in to; the caller holds the lock. Rows that
-// this node knows of are noted here, and others in the database: only a stranger's, who
-// is the one that limits stop.
+// loggedIn notes a successful login; the caller holds the lock. This node's rows are marked here, others in the
+// database, and only for an unknown client, since limits stop no others.
 func (l *Ledger) loggedIn(who person, e *guard.Event) {
 	rungs, met := l.recent.Get(who)
 	if !met && e.NewPlace && len(l.logins) < mostRecent {
@@ -263,7 +260,7 @@ func (l *Ledger) loggedIn(who person, e *guard.Event) {
 	l.recent.Remove(who)
 }
 
-// Run tells the database every few seconds, until ctx ends, and once more then.
+// Run saves every few seconds until ctx ends, and once more then.
 func (l *Ledger) Run(ctx context.Context) {
 	flush := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, flushWithin)
@@ -275,8 +272,7 @@ func (l *Ledger) Run(ctx context.Context) {
 	})
 }
 
-// Flush tells the database what it does not know. What cannot be told waits,
-// for a day at most.
+// Flush saves the new counts. After a failure they wait, for a day at most.
 func (l *Ledger) Flush(ctx context.Context) error {
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
@@ -299,8 +295,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 	return nil
 }
 
-// putBack keeps what could not be written, but for what is too old to be asked for; the
-// caller holds the lock.
+// putBack keeps counts that could not be written, except expired ones; the caller holds the lock.
 func (l *Ledger) putBack(open map[rowKey]*row) {
 	oldest := l.now().Add(-Day).UnixMilli()
 	for key, r := range open {
@@ -314,8 +309,7 @@ func (l *Ledger) putBack(open map[rowKey]*row) {
 	}
 }
 
-// write writes rows in one order on all nodes: two that wait for each other would both
-// lose time.
+// write writes rows in the same order on all nodes, which avoids deadlocks.
 func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[person]time.Time) error {
 	if len(open) > 0 {
 		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_met (realm, hour, ladder, rung, watched, account, address, first, count, later)
@@ -357,11 +351,10 @@ func flag(is bool) int {
 	return 0
 }
 
-// morePeople is how many of those who logged in later are named, of each limit.
+// morePeople limits the named accounts of each limit that logged in later.
 const morePeople = 5
 
-// LastDay is whom the limits of a realm met in the last 24 hours, to the hour, on all
-// nodes; of other nodes up to some seconds ago.
+// LastDay returns a realm's counts of the last 24 hours, to the hour. Other nodes' counts lag by some seconds.
 func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error) {
 	if err := l.Flush(ctx); err != nil {
 		return nil, err
@@ -399,7 +392,7 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error
 	return all, nil
 }
 
-// Purge deletes what nobody asks for any more.
+// Purge deletes expired counts.
 func (l *Ledger) Purge(ctx context.Context) (int64, error) {
 	rows, err := sqltx.Exec(ctx, l.db, `DELETE FROM policy_met WHERE hour < $1`, l.now().Add(-Day-time.Hour).UnixMilli())
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package policy keeps administrators' overrides of a realm's policy while the server runs,
-// whether its limits are enforced or only monitored, and counts the clients that each limit
-// affected.
+// Package policy stores administrators' overrides of a realm's policy, whether limits are enforced or only monitored,
+// and counts the clients that each limit affected.
 //
-// The configuration is the base. An override of a ladder replaces it for all of the ladder's
-// limits, and an override of the whole replaces the setting enforce.
+// The configuration is the base. An override replaces it for all limits of a subject (a ladder); an override of the
+// whole replaces the setting enforce.
 package policy
 
 import (
@@ -22,7 +21,7 @@ import (
 // Whole is the ladder of an override of the whole policy.
 const Whole = "all"
 
-// An Override is an administrator's decision about a ladder.
+// An Override is an administrator's decision about the limits of a subject.
 type Override struct {
 	Ladder  string    `json:"limit"` // one of guard.Policy.Ladders, or Whole
 	Enforce bool      `json:"enforce"`
@@ -32,14 +31,14 @@ type Override struct {
 	Until   time.Time `json:"until,omitzero"` // zero: until it is removed
 }
 
-// A Written is a policy as the configuration has it.
+// A Written is the configured policy.
 type Written struct {
 	Policy  guard.Policy
 	Mode    captchamode.Config
 	Enforce bool
 }
 
-// Enforced reports whether the whole is enforced, where no ladder says otherwise.
+// Enforced reports whether the policy as a whole is enforced. Overrides of a subject can differ.
 func (w Written) Enforced(overrides []Override) bool {
 	for _, one := range overrides {
 		if one.Ladder == Whole {
@@ -49,8 +48,7 @@ func (w Written) Enforced(overrides []Override) bool {
 	return w.Enforce
 }
 
-// With is what is in force while these overrides hold: none of them has ended. The error is
-// that of a policy that cannot be (R8).
+// With returns the policy with these unexpired overrides. The error is that of an invalid policy (R8).
 func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, error) {
 	said, whole := map[string]guard.Override{}, guard.AsWritten
 	if !w.Enforced(overrides) {
@@ -74,8 +72,7 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 	return p, mode, p.Validate()
 }
 
-// Enforceable leaves out the overrides that enforce a ladder, if the policy could not be so:
-// the configuration may have changed since they were said.
+// Enforceable drops single subjects' enforcing overrides if a changed configuration makes them invalid.
 func (w Written) Enforceable(overrides []Override) []Override {
 	if _, _, err := w.With(overrides); err == nil {
 		return overrides
@@ -83,14 +80,13 @@ func (w Written) Enforceable(overrides []Override) []Override {
 	return slices.DeleteFunc(slices.Clone(overrides), func(w Override) bool { return w.Enforce && w.Ladder != Whole })
 }
 
-// A Table keeps the overrides of all realms. It is safe for concurrent use.
+// A Table stores the overrides of all realms. It is safe for concurrent use.
 type Table struct{ db *sql.DB }
 
 // NewTable returns a table over a migrated database.
 func NewTable(db *sql.DB) *Table { return &Table{db} }
 
-// Overrides are those of a realm that were not removed, ended ones among them, in the order
-// of their ladders.
+// Overrides returns those of a realm, including expired ones, ordered by subject.
 func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, err error) {
 	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var w Override
@@ -109,7 +105,7 @@ func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, er
 	return all, nil
 }
 
-// Set makes an override the one on its ladder, for all nodes.
+// Set sets the override of a subject, for all nodes.
 func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 	enforce, until := 0, int64(0)
 	if w.Enforce {
@@ -124,7 +120,7 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 	return err
 }
 
-// Remove ends the override of a ladder; with Whole, all of the realm.
+// Remove removes the override of a subject; with Whole, all of the realm.
 func (t *Table) Remove(ctx context.Context, realm, ladder string) (was bool, err error) {
 	query, args := `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2`, []any{realm, ladder}
 	if ladder == Whole {
@@ -134,7 +130,7 @@ func (t *Table) Remove(ctx context.Context, realm, ladder string) (was bool, err
 	return rows > 0, err
 }
 
-// End deletes an override that has ended, and reports whether this node was the first to.
+// End deletes an expired override and reports whether this node was the first.
 func (t *Table) End(ctx context.Context, realm string, w Override) (first bool, err error) {
 	rows, err := t.change(ctx, realm, `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2 AND since = $3 AND until = $4`,
 		realm, w.Ladder, w.Since.UnixMilli(), w.Until.UnixMilli())

@@ -1,5 +1,4 @@
-// Package tops finds what comes most often, and counts what is distinct, among
-// more names than could be kept. Memory is bounded whatever strangers make up.
+// Package tops finds frequent names and counts distinct ones, in bounded memory whatever names attackers invent.
 package tops
 
 import (
@@ -10,37 +9,32 @@ import (
 	"github.com/axiomhq/hyperloglog"
 )
 
-// A Top keeps a tally of each of the names that come most often. It is
-// Space-Saving (Metwally and others, 2005) with one change: a new name takes the
-// slot of the rarest one not always but with a probability of one in that one's
-// count (randomised admission, Ben Basat and others, 2017). With the plain
-// algorithm and 256 slots, 600,000 made-up names push out every name that came
-// less than 2,300 times; with this one, less than about 70 times. Make one with
-// New; it is not safe for concurrent use.
+// A Top keeps a tally of each of the most frequent names. It is Space-Saving (Metwally and others, 2005) with
+// randomized admission (Ben Basat and others, 2017). A new name replaces the rarest one with a probability of one in
+// its count. With 256 slots, 600,000 invented names displace names with fewer than about 70 attempts; the plain
+// algorithm loses those with up to 2,300. Create it with New; it is not safe for concurrent use.
 type Top[T any] struct {
 	places  map[string]int
 	keys    []string
 	tallies []T
-	weights []int32 // apart, so that looking for the rarest touches little memory
+	weights []int32 // apart from the tallies, so that finding the rarest touches little memory
 	draw    func(below int32) int32
 }
 
-// New returns a Top of at most so many names.
+// New returns a Top of at most slots names.
 func New[T any](slots int) *Top[T] {
 	return &Top[T]{places: make(map[string]int), keys: make([]string, 0, slots), draw: rand.Int32N}
 }
 
-// Seeded is New for what comes to the same each time, with the same source and the
-// same names.
+// Seeded is New with deterministic results, for the same source and names.
 func Seeded[T any](slots int, source rand.Source) *Top[T] {
 	t := New[T](slots)
 	t.draw = rand.New(source).Int32N
 	return t
 }
 
-// Of counts a name and returns its tally, or nil if it gets no slot this time. A
-// tally begins at zero whenever its name gets a slot, so what is added up in it
-// is a lower bound. It may be used until the next call.
+// Of counts a name and returns its tally, or nil if it gets no slot. A tally starts at zero when its name gets a slot,
+// so its sums are lower bounds. It is valid until the next call.
 func (t *Top[T]) Of(name string) *T {
 	place, ok := t.places[name]
 	switch {
@@ -70,7 +64,7 @@ func (t *Top[T]) rarest() (place int) {
 	return place
 }
 
-// All are the names with their tallies, in no order.
+// All yields the names with their tallies, unordered.
 func (t *Top[T]) All() iter.Seq2[string, *T] {
 	return func(yield func(string, *T) bool) {
 		for i, key := range t.keys {
@@ -81,57 +75,51 @@ func (t *Top[T]) All() iter.Seq2[string, *T] {
 	}
 }
 
-// A Distinct counts distinct names in at most 16 KiB, to within about 1 %
-// (HyperLogLog). The hash is keyed: nobody can make up names that look like more, or
-// fewer, than they are. Make one with NewDistinct or NewKeyed; it is not safe for
-// concurrent use.
+// A Distinct counts distinct names in at most 16 KiB, within about 1 % (HyperLogLog). The hash is keyed, so that an
+// attacker cannot choose names that distort the count. It is not safe for concurrent use.
 type Distinct struct {
 	hash   func(string) uint64
 	sketch *hyperloglog.Sketch
 }
 
-// NewDistinct returns a Distinct that has seen nothing, with a key that nobody else has.
+// NewDistinct returns an empty Distinct with a random key.
 func NewDistinct() *Distinct {
 	seed := maphash.MakeSeed()
 	return NewKeyed(func(name string) uint64 { return maphash.String(seed, name) })
 }
 
-// NewKeyed is NewDistinct with a keyed hash of the caller's, so that what several
-// processes have seen can be merged.
+// NewKeyed is NewDistinct with the caller's keyed hash, so that several processes' counts can be merged.
 func NewKeyed(hash func(string) uint64) *Distinct { return &Distinct{hash, hyperloglog.New()} }
 
-// Fresh is a Distinct that has seen nothing and can be merged with d.
+// Fresh returns an empty Distinct that can be merged with d.
 func (d *Distinct) Fresh() *Distinct { return NewKeyed(d.hash) }
 
-// Merge counts what other has seen as well. Both come from one by Fresh, or have one key.
+// Merge adds the names of other, which must have the same key.
 func (d *Distinct) Merge(other *Distinct) {
-	_ = d.sketch.Merge(other.sketch) // fails only for one of another precision
+	_ = d.sketch.Merge(other.sketch) // fails only for a different precision
 }
 
 // Add counts a name.
 func (d *Distinct) Add(name string) { d.sketch.InsertHash(d.hash(name)) }
 
-// Count is how many different names came, about.
+// Count estimates the number of distinct names.
 func (d *Distinct) Count() int { return int(d.sketch.Estimate()) }
 
-// Save is what Load of another one reads. No name can be read from it.
+// Save returns the data for Load. It reveals no name.
 func (d *Distinct) Save() []byte {
 	data, _ := d.sketch.MarshalBinary() // never fails
 	return data
 }
 
-// Load counts what was saved as well, of one with the same key. What is damaged counts
-// nothing.
+// Load adds the names of saved data with the same key. It ignores damaged data.
 func (d *Distinct) Load(data []byte) {
 	if other := hyperloglog.New(); other.UnmarshalBinary(data) == nil {
 		_ = d.sketch.Merge(other)
 	}
 }
 
-// A Seen remembers keyed hashes of names in 256 KiB, and forgets none: it is a Bloom
-// filter, which takes others for seen the more often the fuller it is: one in 10,000 after
-// 50,000 names, one in 9 after 500,000. The zero Seen has seen nothing; it is not safe for
-// concurrent use.
+// A Seen is a Bloom filter of keyed hashes in 256 KiB. False positives are one in 10,000 after 50,000 names and one in
+// 9 after 500,000. The zero Seen is empty; it is not safe for concurrent use.
 type Seen struct{ bits []uint64 }
 
 const (
@@ -150,7 +138,7 @@ func (s *Seen) Add(hash uint64) {
 	}
 }
 
-// Has reports whether a name may have been added; without fail if it was.
+// Has reports whether a name may have been added; true if it was.
 func (s *Seen) Has(hash uint64) bool {
 	if s.bits == nil {
 		return false
@@ -163,13 +151,12 @@ func (s *Seen) Has(hash uint64) bool {
 	return true
 }
 
-// bitOf is one of a name's bits (Kirsch and Mitzenmacher, 2006: two hashes make all).
+// bitOf returns one of a name's bits; two hashes suffice (Kirsch and Mitzenmacher, 2006).
 func bitOf(hash, i uint64) uint64 { return (hash>>32 + i*(hash&(1<<32-1)|1)) % seenBits }
 
-// Scattered reports whether attempts come from so many names, each so seldom, that no list of
-// them tells anything: the addresses of a botnet, or invented accounts. A few loud ones do
-// not hide the others: loud is how many of the busiest, most first, have more than a
-// twentieth of what is left without those before them.
+// Scattered reports whether attempts come from many names with so few attempts each that a list is useless: a botnet's
+// IP addresses, or invented accounts. Loud names do not hide the others. loud counts those of busiest, most first, with
+// over a twentieth of the attempts without the previous ones.
 func Scattered(attempts, names int64, busiest []int64) (loud int, ok bool) {
 	left := attempts
 	for loud < len(busiest) && 20*busiest[loud] > left {

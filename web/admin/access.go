@@ -16,14 +16,13 @@ import (
 	"authguard/web/pages"
 )
 
-// A handler answers a request of an administrator.
+// A handler answers a request of a signed-in administrator.
 type handler func(c echo.Context, s *web.Session) error
 
-// csrfHeader is how programs send the session's token. Every answer of the API
-// has it.
+// csrfHeader carries the session's CSRF token. Every response of the API has it.
 const csrfHeader = "X-CSRF-Token"
 
-// signedIn lets administrators in and sends others to the login page.
+// signedIn admits administrators and redirects other clients to the login page.
 func (s *Site) signedIn(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		session, err := s.Login.Sessions.Get(c)
@@ -39,7 +38,7 @@ func (s *Site) signedIn(h handler) echo.HandlerFunc {
 	}
 }
 
-// loginPath leads back to what was asked for, if that was a page.
+// loginPath returns to the requested URL after the login if it was a page.
 func loginPath(r *http.Request) string {
 	if r.Method != http.MethodGet {
 		return "/login"
@@ -47,7 +46,7 @@ func loginPath(r *http.Request) string {
 	return "/login?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// page is own, and sends those without a second factor that they need to get one.
+// page is own, but redirects an administrator who lacks required MFA to its setup.
 func (s *Site) page(h handler) echo.HandlerFunc {
 	return s.own(func(c echo.Context, session *web.Session) error {
 		if s.lacks(session) {
@@ -57,8 +56,7 @@ func (s *Site) page(h handler) echo.HandlerFunc {
 	})
 }
 
-// own is signedIn for what is about the administrator alone; one-time passwords are
-// replaced first.
+// own is signedIn for the administrator's own settings. A temporary password must be replaced first.
 func (s *Site) own(h handler) echo.HandlerFunc {
 	return s.signedIn(func(c echo.Context, session *web.Session) error {
 		if session.Account.MustChange {
@@ -71,13 +69,11 @@ func (s *Site) own(h handler) echo.HandlerFunc {
 	})
 }
 
-// lacks reports whether a session needs a second factor first.
 func (s *Site) lacks(session *web.Session) bool { return s.SecondRequired() && !session.Second }
 
 func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) }
 
-// mayLetIn is an error if an account is an administrator's, and the session's person did not
-// sign in a moment ago.
+// mayLetIn returns an error if the account is an administrator's and the session has no recent sign-in.
 func (s *Site) mayLetIn(c echo.Context, session *web.Session, name string) error {
 	held, err := s.of(c).Held(c.Request().Context(), name)
 	if err == nil && held == tokens.Admin && !s.fresh(session) {
@@ -86,8 +82,7 @@ func (s *Site) mayLetIn(c echo.Context, session *web.Session, name string) error
 	return err
 }
 
-// apiSession lets the programs of administrators in: a browser's own pages, or
-// whatever carries a session's cookie.
+// apiSession admits API requests with an administrator's session cookie or a token.
 func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if token, ok := bearer(c.Request()); ok {
@@ -116,11 +111,9 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// admitted is nil if the API answers a request, and why it does not otherwise.
-// What changes something has the session's token, or is JSON or a DELETE, which
-// no form can send: a browser asks (preflight) before it sends those elsewhere.
-// The login page may be the same host at another port, which is this site to
-// cookies; web.NewEcho has checked where the request comes from.
+// admitted returns nil if the API answers the request, else the reason. A change needs the CSRF token, JSON or DELETE.
+// A form cannot send these; to another origin, a browser sends them only after a preflight. Cookies do not separate
+// ports of one host, so the login page on another port counts as this site; web.NewEcho has checked the origin.
 func admitted(r *http.Request, s *web.Session) error {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
@@ -145,10 +138,9 @@ func admitted(r *http.Request, s *web.Session) error {
 	return nil
 }
 
-// who is how the audit log names a session's person.
 func who(s *web.Session) string { return "admin:" + s.Account.Account }
 
-// readForm reads the named fields of a form that carries the session's token.
+// readForm reads the named fields of a form and checks its CSRF token.
 func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error) {
 	f, err := web.ReadForm(c, append(names, "csrf", "back")...)
 	if err != nil {
@@ -160,10 +152,9 @@ func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error)
 	return f, nil
 }
 
-// A change does what a form asks for and says so.
 type change func(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error)
 
-// form carries a change out and shows its outcome, once, on the page that it came from.
+// form carries out a change and shows the outcome once, on the page with the form.
 func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 	return s.page(func(c echo.Context, session *web.Session) error {
 		f, err := readForm(c, session, names...)
@@ -175,7 +166,7 @@ func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 	})
 }
 
-// outcome shows, once, what came of a form on the page that it came from.
+// outcome shows the outcome of a form once, on the page with the form.
 func (s *Site) outcome(c echo.Context, session *web.Session, f web.Form, notice pages.Notice, err error) error {
 	if err != nil {
 		if notice, err = s.failed(c, err); err != nil {
@@ -188,7 +179,7 @@ func (s *Site) outcome(c echo.Context, session *web.Session, f web.Form, notice 
 	return c.Redirect(http.StatusSeeOther, s.back(c, f))
 }
 
-// note keeps a notice for the session's next page.
+// note stores a notice for the session's next page.
 func (s *Site) note(session *web.Session, n pages.Notice) error {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -197,8 +188,7 @@ func (s *Site) note(session *web.Session, n pages.Notice) error {
 	return s.Login.Sessions.Put(session, noticeKey, string(text))
 }
 
-// back is the page that a form came from, and the first one if the form does not
-// say or names another site (CWE-601).
+// back returns the page with the form, or the dashboard if the form names none or another site (CWE-601).
 func (s *Site) back(c echo.Context, f web.Form) string {
 	if to := web.LocalPath(f["back"]); to != "/" {
 		return to
@@ -206,11 +196,9 @@ func (s *Site) back(c echo.Context, f web.Form) string {
 	return pages.At("/", s.of(c).Realm())
 }
 
-// noticeKey is where a session keeps the notice for its next page.
 const noticeKey = "notice"
 
-// chrome is what surrounds a page that was asked for by GET. It takes out the notice
-// that is to be shown there.
+// chrome returns the common parts of a GET page, and takes the notice for it out of the session.
 func (s *Site) chrome(c echo.Context, session *web.Session) (a pages.Admin, err error) {
 	a = s.around(c, session, c.Path())
 	a.Back = c.Request().URL.RequestURI()
@@ -221,7 +209,6 @@ func (s *Site) chrome(c echo.Context, session *web.Session) (a pages.Admin, err 
 	return a, err
 }
 
-// around is what surrounds a page, without a notice.
 func (s *Site) around(c echo.Context, session *web.Session, path string) pages.Admin {
 	of := s.of(c)
 	return pages.Admin{
@@ -230,7 +217,7 @@ func (s *Site) around(c echo.Context, session *web.Session, path string) pages.A
 	}
 }
 
-// failed turns an error that the sender can do something about into a notice.
+// failed turns an error that the administrator can correct into a notice.
 func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	p := problemOf(err)
 	switch {

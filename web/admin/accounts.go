@@ -14,7 +14,6 @@ import (
 	"authguard/web/pages"
 )
 
-// accountsRoutes adds the page of the accounts, and what it posts.
 func (s *Site) accountsRoutes(e *echo.Echo) {
 	e.GET("/accounts", s.page(s.accountsPage))
 	e.POST("/accounts/add", s.page(s.addPersonForm))
@@ -43,8 +42,7 @@ func (s *Site) showAccounts(c echo.Context, status int, v pages.AccountsView) (e
 	return web.WritePage(c, status, page, err)
 }
 
-// secret shows what a form has made, on the page that answers: it is kept nowhere, not
-// even for the next page, as notices are.
+// secret shows a new password in the response itself, because it must not be stored, not even as a notice.
 func (s *Site) secret(c echo.Context, session *web.Session, f web.Form, name, password string, err error) error {
 	if err != nil {
 		return s.outcome(c, session, f, pages.Notice{}, err)
@@ -65,7 +63,7 @@ func (s *Site) addPersonForm(c echo.Context, session *web.Session) error {
 	return s.secret(c, session, f, made.Username, made.Password, err)
 }
 
-// newPasswordForm gives a user the password that was typed, or one that is made up.
+// newPasswordForm sets a user's temporary password: the typed one, or a random one.
 func (s *Site) newPasswordForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "username", "password", "reason")
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"authguard/web/pages"
 )
 
-// administratorsRoutes adds the page of who steers this server, and what it posts.
 func (s *Site) administratorsRoutes(e *echo.Echo) {
 	e.GET("/administrators", s.page(s.administratorsPage))
 	e.POST("/administrators/add", s.letIn(s.addForm, "username", "email", "reason"))
@@ -31,7 +30,6 @@ func (s *Site) administratorsRoutes(e *echo.Echo) {
 	e.POST("/administrators/tokens/revoke", s.page(s.revokeForm))
 }
 
-// administratorsPage is GET /administrators.
 func (s *Site) administratorsPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -53,11 +51,10 @@ func (s *Site) showAdministrators(c echo.Context, session *web.Session, v pages.
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// A secretChange is a change of who can sign in. A secret that it makes is on the page that
-// answers and is kept nowhere, not even for the next page, as notices are.
+// A secretChange changes who can sign in. The response itself shows its secret, which must not be stored.
 type secretChange func(c echo.Context, session *web.Session, f web.Form) (pages.Notice, pages.Secret, error)
 
-// letIn carries one out for whoever has just signed in.
+// letIn carries out a secretChange if the administrator signed in recently.
 func (s *Site) letIn(do secretChange, names ...string) echo.HandlerFunc {
 	return s.page(func(c echo.Context, session *web.Session) error {
 		f, err := readForm(c, session, names...)
@@ -109,8 +106,7 @@ func (s *Site) removeRoleForm(c echo.Context, session *web.Session, f web.Form) 
 	return pages.Notice{Text: "Admin role removed:", Subject: f["username"]}, secret, err
 }
 
-// endSessionsForm ends one of somebody's sessions, or all. As on one's own page it asks for
-// nothing but the session: it is what somebody does in a hurry.
+// endSessionsForm ends one or all of an administrator's sessions. Being urgent, it requires no recent sign-in.
 func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	if id := f["id"]; id != "" {
 		return pages.Notice{Text: "Session ended:", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id, f["reason"])
@@ -119,7 +115,7 @@ func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who stri
 	return pages.Notice{Text: "All sessions ended:", Subject: f["username"]}, err
 }
 
-// addTokenForm makes a token: of the decision API if no scope is ticked.
+// addTokenForm creates a token, for the decision API if no scope is ticked.
 func (s *Site) addTokenForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	asked := tokens.Asked{Name: f["name"], Maker: session.Account.Account}
 	for _, scope := range tokens.Scopes() {
@@ -143,7 +139,7 @@ func (s *Site) addTokenForm(c echo.Context, session *web.Session, f web.Form) (n
 	return n, pages.Secret{What: "Token", Name: made.Name, Text: made.Text, Hint: hint}, err
 }
 
-// named is the realm of a form that is about another one than its page.
+// named returns the realm that a form names, the default one if it names none.
 func (s *Site) named(realm string) (*control.Control, error) {
 	if realm = cmp.Or(realm, s.Control.Realm()); realm == s.Control.Realm() {
 		return s.Control, nil
@@ -154,7 +150,7 @@ func (s *Site) named(realm string) (*control.Control, error) {
 	return nil, web.Invalid("unknown realm %.60q", realm)
 }
 
-// revokeForm is POST /administrators/tokens/revoke, which is done in a hurry too.
+// revokeForm is POST /administrators/tokens/revoke. Being urgent, it requires no recent sign-in.
 func (s *Site) revokeForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "name", "in", "reason")
 	if err != nil {
@@ -167,7 +163,7 @@ func (s *Site) revokeForm(c echo.Context, session *web.Session) error {
 	return s.outcome(c, session, f, pages.Notice{Text: "Revoked:", Subject: f["name"]}, err)
 }
 
-// administrators is GET /api/administrators: who they are, and how they sign in.
+// administrators is GET /api/administrators: all administrators and their ways to sign in.
 func (a *API) administrators(c echo.Context) (any, error) {
 	all, err := a.Control.Administrators(c.Request().Context())
 	return map[string]any{"administrators": listed(all)}, err
@@ -179,8 +175,7 @@ type newAdministratorQuestion struct {
 	Reason   string `json:"reason"`
 }
 
-// addAdministrator is POST /api/administrators: another one, or a user who becomes one. The
-// one-time password is told this once.
+// addAdministrator is POST /api/administrators, also for a user. Only this response has the temporary password.
 func (a *API) addAdministrator(c echo.Context, q newAdministratorQuestion) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {
 		return nil, err
@@ -192,8 +187,7 @@ func (a *API) addAdministrator(c echo.Context, q newAdministratorQuestion) (any,
 	return nil, c.JSON(http.StatusCreated, made)
 }
 
-// removeAdministrator is DELETE /api/administrators?username=&reason=: the account stays,
-// as a user's.
+// removeAdministrator is DELETE /api/administrators?username=&reason=. The account remains as a user's.
 func (a *API) removeAdministrator(c echo.Context) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {
 		return nil, err
@@ -206,8 +200,7 @@ type aboutAdministrator struct {
 	Reason   string `json:"reason"`
 }
 
-// replacePassword is POST /api/administrators/password: a one-time password for who has
-// forgotten theirs, told this once.
+// replacePassword is POST /api/administrators/password. Only this response has the temporary password.
 func (a *API) replacePassword(c echo.Context, q aboutAdministrator) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {
 		return nil, err
@@ -216,8 +209,7 @@ func (a *API) replacePassword(c echo.Context, q aboutAdministrator) (any, error)
 	return map[string]any{"username": q.Username, "password": password}, err
 }
 
-// resetFactors is POST /api/administrators/mfa: it removes all second factors of
-// an administrator who has lost them.
+// resetFactors is POST /api/administrators/mfa. It removes all MFA methods of an administrator who has lost them.
 func (a *API) resetFactors(c echo.Context, q aboutAdministrator) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {
 		return nil, err
@@ -226,14 +218,12 @@ func (a *API) resetFactors(c echo.Context, q aboutAdministrator) (any, error) {
 	return map[string]any{"ok": true, "removed": n}, err
 }
 
-// sessions is GET /api/administrators/sessions?username=.
 func (a *API) sessions(c echo.Context) (any, error) {
 	all, err := a.Control.SessionsOf(c.Request().Context(), c.QueryParam("username"))
 	return map[string]any{"sessions": listed(all)}, err
 }
 
-// endSessions is DELETE /api/administrators/sessions?username=&id=&reason=; without an id
-// it ends all of them.
+// endSessions is DELETE /api/administrators/sessions?username=&id=&reason=. Without an id it ends all sessions.
 func (a *API) endSessions(c echo.Context) (any, error) {
 	ctx, name := c.Request().Context(), c.QueryParam("username")
 	if name == "" {

@@ -26,7 +26,7 @@ func (a *API) alerts(c echo.Context) (any, error) {
 	return a.of(c).Alerts(c.Request().Context(), before, int(min(limit, 1<<20)))
 }
 
-// testAlerts is POST /api/alerts/test: what came of a test message to each channel.
+// testAlerts is POST /api/alerts/test. It sends a test message to each channel and returns the outcomes.
 func (a *API) testAlerts(c echo.Context, _ struct{}) (any, error) {
 	found, err := a.of(c).TestAlerts(c.Request().Context(), sender(c))
 	return map[string]any{"channels": listed(found)}, err
@@ -50,7 +50,6 @@ func (s *Site) alertsPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// testAlertsForm is POST /alerts/test.
 func (s *Site) testAlertsForm(ctx context.Context, to *control.Control, who string, _ web.Form) (pages.Notice, error) {
 	found, err := to.TestAlerts(ctx, who)
 	if err != nil {

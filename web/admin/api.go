@@ -29,21 +29,18 @@ import (
 	"authguard/web"
 )
 
-// An API is the administration for programs: JSON in, JSON out, errors as
-// problem+json whatever Accept says. The administration's listener and the
-// commands' socket serve the same one.
+// An API is the admin console for programs: JSON in, JSON out, errors as problem+json regardless of Accept. The admin
+// listener and the commands' socket serve the same API.
 type API struct {
-	// Control is the default realm's, and Realms are those of all realms; nil: there
-	// is no other. Every request may choose one with ?realm=.
+	// Control is the default realm's. Realms returns those of all realms, from which ?realm= chooses; it may be nil.
 	Control *control.Control
 	Realms  func() []*control.Control
 	Audit   *audit.Log
-	Probes  *control.Probes // of doctor, at the public door; nil: they are refused
+	Probes  *control.Probes // for doctor, at the public listener; nil rejects probes
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths. admit lets callers in or refuses them, and sets
-// whoKey.
+// Routes adds the API's paths. admit accepts or rejects a request and sets whoKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add := func(method, path string, h question) { e.Add(method, "/api"+path, a.answering(h), admit) }
 	add(http.MethodGet, "/overview", a.overview)
@@ -97,8 +94,7 @@ type probeQuestion struct {
 	Token string `json:"token"`
 }
 
-// expectProbe is POST /api/probe: a request with this token will come to the
-// public door.
+// expectProbe is POST /api/probe. It announces a request with this token at the public listener.
 func (a *API) expectProbe(_ echo.Context, q probeQuestion) (any, error) {
 	if len(q.Token) < 16 || a.Probes == nil {
 		return nil, asked(http.StatusBadRequest, "send a token of at least 16 random characters")
@@ -107,7 +103,7 @@ func (a *API) expectProbe(_ echo.Context, q probeQuestion) (any, error) {
 	return done, nil
 }
 
-// probe is GET /api/probe?token=: what arrived of it, null if nothing has.
+// probe is GET /api/probe?token=. It returns the request that arrived, or null.
 func (a *API) probe(c echo.Context) (any, error) {
 	var seen *control.Probe
 	if a.Probes != nil {
@@ -116,10 +112,9 @@ func (a *API) probe(c echo.Context) (any, error) {
 	return map[string]*control.Probe{"seen": seen}, nil
 }
 
-// realmKey is where a request keeps the Control of its realm.
 const realmKey = "authguard.admin.realm"
 
-// choose notes the realm that a request is about.
+// choose stores the realm of a request.
 func (a *API) choose(c echo.Context) error {
 	name, to := cmp.Or(c.QueryParam("realm"), guard.DefaultRealm), a.Control
 	if name != guard.DefaultRealm {
@@ -131,7 +126,7 @@ func (a *API) choose(c echo.Context) error {
 	return nil
 }
 
-// of is the Control of a request's realm.
+// of returns the Control of the request's realm.
 func (a *API) of(c echo.Context) *control.Control {
 	if to, ok := c.Get(realmKey).(*control.Control); ok {
 		return to
@@ -150,7 +145,6 @@ func (a *API) realm(name string) *control.Control {
 	return nil
 }
 
-// realmNames are the names of all realms, the default one first.
 func (a *API) realmNames() (all []string) {
 	if a.Realms == nil {
 		return []string{guard.DefaultRealm}
@@ -161,8 +155,7 @@ func (a *API) realmNames() (all []string) {
 	return all
 }
 
-// whoKey is where a request keeps its sender, such as "admin:ann" or "cli:root".
-// The audit log has it with every change.
+// whoKey is the request's key of its sender for the audit log, such as "admin:ann" or "cli:root".
 const whoKey = "authguard.admin.who"
 
 func sender(c echo.Context) string {
@@ -170,18 +163,15 @@ func sender(c echo.Context) string {
 	return cmp.Or(who, "unknown")
 }
 
-// A question is answered with what it returns, as JSON, unless it has written an
-// answer of its own.
+// A question is an API handler. Its answer is written as JSON unless the handler has written a response.
 type question func(c echo.Context) (answer any, err error)
 
-// done is the answer that something was done.
 var done = map[string]bool{"ok": true}
 
-// maxQuestion is the largest JSON body that is read, in bytes.
+// maxQuestion limits a JSON body, in bytes.
 const maxQuestion = 64 << 10
 
-// asking hands the one JSON object of a request to a handler. Only what says
-// that it is JSON is read, which no other site's form can say.
+// asking decodes a JSON body. It requires the JSON content type, which another site's form cannot send (CSRF).
 func asking[Q any](h func(c echo.Context, q Q) (any, error)) question {
 	return func(c echo.Context) (any, error) {
 		var q Q
@@ -195,7 +185,7 @@ func asking[Q any](h func(c echo.Context, q Q) (any, error)) question {
 	}
 }
 
-// address reads an address; empty is none.
+// address parses an IP address; an empty text is none.
 func address(text string) (netip.Addr, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -208,7 +198,7 @@ func address(text string) (netip.Addr, error) {
 	return a.Unmap().WithZone(""), nil
 }
 
-// number reads a whole number from the query.
+// number parses a positive integer from the query.
 func number(c echo.Context, name string, otherwise int64) (int64, error) {
 	text := c.QueryParam(name)
 	if text == "" {
@@ -221,8 +211,7 @@ func number(c echo.Context, name string, otherwise int64) (int64, error) {
 	return n, nil
 }
 
-// hold reads how long something is to last; empty is 0, which leaves it to the
-// default.
+// hold parses a duration; empty is 0, which selects the default.
 func hold(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -237,11 +226,10 @@ func hold(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// listed is a list as JSON has it: [] if it is empty, not null.
+// listed makes JSON show an empty list as [], not null.
 func listed[T any](all []T) []T { return append([]T{}, all...) }
 
-// answering writes the answer to a question, or a problem in its place.
-// Administrators may read what broke.
+// answering writes a handler's answer or a problem. Administrators can read the details of an internal error.
 func (a *API) answering(h question) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var answer any
@@ -263,7 +251,7 @@ func (a *API) answering(h question) echo.HandlerFunc {
 	}
 }
 
-// problemOf is an error as it is told: what happened and what to do next.
+// problemOf turns an error into a problem for the client: what happened and what to do next.
 func problemOf(err error) (p web.Problem) {
 	switch {
 	case errors.As(err, &p):
@@ -321,10 +309,10 @@ func asked(status int, detail string) web.Problem {
 	return web.Problem{Type: web.InvalidRequest, Title: "Invalid request", Status: status, Detail: detail}
 }
 
-// packagePrefix is what our errors begin with, which only we can make sense of.
+// packagePrefix matches the package names in our errors, which mean nothing to users.
 var packagePrefix = regexp.MustCompile(`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens|factors|policy): `)
 
-// words is an error's text without its package names and on one line.
+// words returns an error's text on one line without package names.
 func words(err error) string {
 	text := strings.ReplaceAll(err.Error(), control.ErrAsked.Error()+": ", "")
 	text = packagePrefix.ReplaceAllString(text, "")

@@ -18,8 +18,7 @@ import (
 	"authguard/web/pages"
 )
 
-// attacks is GET /api/attacks?page=&limit=. With format=csv or jsonl it is all of them, as
-// a file.
+// attacks is GET /api/attacks?page=&limit=. With format=csv or jsonl it returns all attacks as a file.
 func (a *API) attacks(c echo.Context) (any, error) {
 	format, err := fileFormat(c)
 	if err != nil {
@@ -45,8 +44,7 @@ func (a *API) allAttacks(c echo.Context, format string) error {
 	})
 }
 
-// attack is GET /api/attacks/:id. With format=csv it is its accounts, a row for each login;
-// with format=jsonl a line for each account.
+// attack is GET /api/attacks/:id. format=csv is a row for each suspicious login, jsonl a line for each account.
 func (a *API) attack(c echo.Context) (any, error) {
 	format, err := fileFormat(c)
 	if err != nil {
@@ -72,7 +70,7 @@ func (a *API) attack(c echo.Context) (any, error) {
 	})
 }
 
-// fileFormat is the format of the file that a request asks for; empty for none.
+// fileFormat returns the requested file format; empty for none.
 func fileFormat(c echo.Context) (string, error) {
 	switch format := c.QueryParam("format"); format {
 	case "", "json":
@@ -90,17 +88,16 @@ type attackQuestion struct {
 	because
 }
 
-// resetAttack is POST /api/attacks/:id/reset.
 func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {
 	return a.resets(c, c.Param("id"), control.AttackReset{Account: q.Account, What: q.What, Why: q.Reason})
 }
 
 type resetAnswer struct {
 	Accounts []control.Resetting `json:"accounts"`
-	Left     int                 `json:"left"` // for which there was no time: ask again
+	Left     int                 `json:"left"` // not processed in time: ask again
 }
 
-// resets resets what the request may: an administrator's account needs more.
+// resets secures the accounts that the request may change; an administrator's account requires more.
 func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answer resetAnswer, err error) {
 	asked.May = func(_ context.Context, account string) error {
 		var p web.Problem
@@ -118,7 +115,6 @@ func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answ
 	return answer, err
 }
 
-// attacksPage is GET /attacks?page=.
 func (s *Site) attacksPage(c echo.Context, session *web.Session) error {
 	page, err := number(c, "page", 1)
 	if err != nil {
@@ -136,7 +132,6 @@ func (s *Site) attacksPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, shown, err)
 }
 
-// attackPage is GET /attacks/:id?page=.
 func (s *Site) attackPage(c echo.Context, session *web.Session) error {
 	page, err := number(c, "page", 1)
 	if err != nil {
@@ -158,7 +153,7 @@ func (s *Site) attackPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, shown, err)
 }
 
-// exported has a question answered in a file, for somebody at a page.
+// exported serves an API answer as a file to a signed-in administrator.
 func (s *Site) exported(ask question) echo.HandlerFunc {
 	return s.page(func(c echo.Context, _ *web.Session) error {
 		if format, _ := fileFormat(c); format == "" {
@@ -168,8 +163,7 @@ func (s *Site) exported(ask question) echo.HandlerFunc {
 	})
 }
 
-// resetAttackForm is POST /attacks/reset: one account of an attack, or all that were logged in
-// to after failures.
+// resetAttackForm is POST /attacks/reset. It secures one account, or all possibly compromised accounts of an attack.
 func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "id", "account", "what", "reason")
 	if err != nil {
@@ -185,7 +179,6 @@ func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
 	return s.outcome(c, session, f, resetNotice(answer), err)
 }
 
-// resetNotice says what was done.
 func resetNotice(a resetAnswer) (n pages.Notice) {
 	done, problems := 0, []string{}
 	for _, one := range a.Accounts {
@@ -241,7 +234,7 @@ func victimColumns() []string {
 	return []string{"account", "compromised", "address", "integration", "why", "failures", "first", "last", "sessions_ended", "known_clients_removed", "password_change_forced"}
 }
 
-// victimCells are the rows of an account: one for each login.
+// victimCells returns a row for each suspicious login of an account.
 func victimCells(v attacks.Victim) (rows [][]string) {
 	done := []string{}
 	for _, what := range attacks.Resets() {
@@ -258,7 +251,6 @@ func victimCells(v attacks.Victim) (rows [][]string) {
 	return rows
 }
 
-// stamp is a moment in a file; empty for none.
 func stamp(at time.Time) string {
 	if at.IsZero() {
 		return ""

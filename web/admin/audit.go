@@ -17,9 +17,8 @@ import (
 	"authguard/web/pages"
 )
 
-// audit is GET /api/audit: what happened, newest first or with
-// order=oldest the oldest; of all realms unless one is named.
-// With format=csv or jsonl it is all that matches, as a file.
+// audit is GET /api/audit: the audit log of all realms or of one, newest first unless order=oldest. With format=csv or
+// jsonl it returns all matching rows as a file.
 func (a *API) audit(c echo.Context) (any, error) {
 	query, err := control.AuditQueryOf(c.QueryParams())
 	if err != nil {
@@ -36,7 +35,7 @@ func (a *API) audit(c echo.Context) (any, error) {
 	return a.of(c).Audit(c.Request().Context(), query, all)
 }
 
-// export is what matches, as a file.
+// export streams all matching rows as a file.
 func (a *API) export(c echo.Context, format string, query control.AuditQuery, all bool) error {
 	name := "audit-" + a.of(c).Now().UTC().Format("2006-01-02-1504")
 	return a.file(c, name, format, control.AuditColumns(), func(row line) error {
@@ -44,11 +43,11 @@ func (a *API) export(c echo.Context, format string, query control.AuditQuery, al
 	})
 }
 
-// A line takes one row of a file: its cells, in CSV, or the whole of it, in JSON.
+// A line writes one row of a file: its cells as CSV, or the whole row as JSON.
 type line func(cells []string, whole any) error
 
-// file streams a file, row by row: the server keeps a page of it, and ends when its reader
-// goes, or reads nothing for a while. No cell of CSV is a formula to a spreadsheet.
+// file streams a file row by row, so memory stays bounded. It ends if the client disconnects or stops reading. CSV
+// cells cannot become spreadsheet formulas (CSV injection).
 func (a *API) file(c echo.Context, name, format string, columns []string, rows func(row line) error) error {
 	to := &stream{c: c, control: http.NewResponseController(c.Response()), name: name + "." + format}
 	buffer := bufio.NewWriterSize(to, 64<<10)
@@ -72,17 +71,16 @@ func (a *API) file(c echo.Context, name, format string, columns []string, rows f
 	table.Flush()
 	switch {
 	case err == nil:
-		to.begin() // also of no row
+		to.begin() // even without rows
 		return errors.Join(table.Error(), buffer.Flush())
-	case c.Response().Committed: // half a file must not look like a whole one
+	case c.Response().Committed: // a truncated file must not look complete
 		a.Log.Error("an export ended early", "file", to.name, "who", sender(c), "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return err
 }
 
-// A stream is a file that is sent while it is made. Its head goes out with its first bytes:
-// what fails before them is a problem like any other.
+// A stream sends a file while it is generated. An error before its first bytes becomes a problem response.
 type stream struct {
 	c          echo.Context
 	control    *http.ResponseController
@@ -103,11 +101,10 @@ func (s *stream) begin() {
 	h := s.c.Response().Header()
 	h.Set(echo.HeaderContentType, s.kind)
 	h.Set(echo.HeaderContentDisposition, fmt.Sprintf("attachment; filename=%q", s.name))
-	_ = s.control.SetReadDeadline(time.Time{}) // the request was read
+	_ = s.control.SetReadDeadline(time.Time{}) // the request has been read
 	s.c.Response().WriteHeader(http.StatusOK)
 }
 
-// auditPage is GET /audit.
 func (s *Site) auditPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"authguard/web"
 )
 
-// maxImport is the largest file that is imported, in bytes.
+// maxImport limits an imported file, in bytes.
 const maxImport = 4 << 30
 
-// A finish is the last line: imported, or why not.
+// A finish is the last line of the response.
 type finish struct {
 	Imported *int                   `json:"imported,omitempty"`
 	Error    string                 `json:"error,omitempty"`
@@ -25,10 +25,9 @@ type finish struct {
 	More     int                    `json:"more,omitempty"`
 }
 
-// importUsers is POST /api/users/import?format=htpasswd|shadow|csv&size=BYTES&reason= with the
-// file as the body. The answer is 200 and lines of JSON: {"done","total"} while
-// it goes on, and a last one with "imported", "problems" or "error". All of the
-// file is imported or nothing.
+// importUsers is POST /api/users/import?format=htpasswd|shadow|csv&size=BYTES&reason= with the file as the body. The
+// response is 200 with lines of JSON: {"done","total"} for progress, then one with "imported", "problems" or "error".
+// An import is atomic.
 func (a *API) importUsers(c echo.Context) (any, error) {
 	format := accounts.Format(c.QueryParam("format"))
 	if format != accounts.Htpasswd && format != accounts.Shadow && format != accounts.CSV {
@@ -39,7 +38,7 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 		return nil, err
 	}
 	why := c.QueryParam("reason")
-	if len(why) > control.MaxReason { // before anything of the file is read
+	if len(why) > control.MaxReason { // before reading the file
 		return nil, web.Invalid("shorten the reason to at most %d bytes", control.MaxReason)
 	}
 	write := startLines(c)
@@ -68,14 +67,11 @@ func (a *API) finished(c echo.Context, n int, err error) finish {
 	return finish{Error: p.Detail}
 }
 
-// startLines begins an answer of JSON lines, which are written while the request
-// is still being read. The server's usual time limits are for small requests:
-// hashing a long file takes as long as it takes. Whether the client still reads
-// the lines makes no difference to the import: if it has gone, the file ends
-// there, and nothing is imported.
+// startLines begins a response of JSON lines, written while the request is still being read. It lifts the server's time
+// limits, because hashing a long file takes long. If the client disconnects, nothing is imported.
 func startLines(c echo.Context) (write func(line any)) {
 	control := http.NewResponseController(c.Response())
-	// What the connection cannot do it does not limit either.
+	// A connection that does not support these has no such limits.
 	_ = control.EnableFullDuplex()
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})

@@ -17,7 +17,7 @@ import (
 	"authguard/web"
 )
 
-// lists is GET /api/lists?find=&verdict=&soon=true: the entries and the named lists.
+// lists is GET /api/lists?find=&verdict=&soon=true: the entries, and the IP lists from files.
 func (a *API) lists(c echo.Context) (any, error) {
 	q, err := listQuery(c)
 	if err != nil {
@@ -41,15 +41,14 @@ type importQuestion struct {
 	Note    string        `json:"note"`
 	SkipBad bool          `json:"skip_bad"`
 	DryRun  bool          `json:"dry_run"`
-	From    string        `json:"from"` // whose sender must not be locked out; empty: not known
+	From    string        `json:"from"` // the IP address that must not lock itself out; empty if unknown
 }
 
-// maxImportQuestion is room for lists.MaxImport, each line of it with an escape.
+// maxImportQuestion allows lists.MaxImport with every line break escaped.
 const maxImportQuestion = 2 * lists.MaxImport
 
-// importLists is POST /api/lists/import: the ranges of a text, one a line. With dry_run
-// the answer is what would be done. Nothing is imported if a line is bad, unless
-// skip_bad leaves those out.
+// importLists is POST /api/lists/import: a text with one range per line. With dry_run it only returns the plan. One
+// invalid line stops the import unless skip_bad skips such lines.
 func (a *API) importLists(c echo.Context) (any, error) {
 	var q importQuestion
 	if !web.SentJSON(c.Request()) {
@@ -88,14 +87,12 @@ type prolongQuestion struct {
 	because
 }
 
-// prolong is POST /api/lists/prolong: an entry ends so long from now; "for" is as in
-// POST /api/lists.
+// prolong is POST /api/lists/prolong. It sets how long an entry lasts from now; "for" is as in POST /api/lists.
 func (a *API) prolong(c echo.Context, q prolongQuestion) (any, error) {
 	err := prolong(c.Request().Context(), a.of(c), sender(c), q)
 	return done, a.orNear(c, err, q.CIDR)
 }
 
-// prolong changes when an entry ends.
 func prolong(ctx context.Context, to *control.Control, who string, q prolongQuestion) error {
 	prefix, err := lists.ParsePrefix(q.CIDR)
 	if err != nil {
@@ -111,7 +108,7 @@ func prolong(ctx context.Context, to *control.Control, who string, q prolongQues
 	return to.Prolong(ctx, who, prefix, cmp.Or(by, lists.DefaultFor), q.Reason)
 }
 
-// edge is GET /api/edge?verdict=blocked|allowed&refused=&everybody=: ranges for an edge.
+// edge is GET /api/edge?verdict=blocked|allowed&limited=&everything=: the ranges for an upstream firewall or proxy.
 func (a *API) edge(c echo.Context) (any, error) {
 	verdict, ok := map[string]guard.Verdict{"blocked": guard.Blocked, "allowed": guard.Allowed}[c.QueryParam("verdict")]
 	if !ok {
@@ -128,8 +125,7 @@ type listQuestion struct {
 	Force   bool          `json:"force"`
 }
 
-// list is POST /api/lists. "for" is a duration or "forever"; without one it is a
-// week. The answer is the entry.
+// list is POST /api/lists. "for" is a duration or "forever", one week by default. The answer is the entry.
 func (a *API) list(c echo.Context, q listQuestion) (any, error) {
 	request, err := q.request()
 	if err != nil {
@@ -164,7 +160,7 @@ func (a *API) unlist(c echo.Context) (any, error) {
 	return done, a.orNear(c, err, c.QueryParam("cidr"))
 }
 
-// orNear is an error, with what is listed near by if that is that nothing is.
+// orNear adds the overlapping entries to ErrNotListed.
 func (a *API) orNear(c echo.Context, err error, cidr string) error {
 	if !errors.Is(err, lists.ErrNotListed) {
 		return err
@@ -173,7 +169,6 @@ func (a *API) orNear(c echo.Context, err error, cidr string) error {
 	return a.notListed(c, prefix)
 }
 
-// notListed says what is listed there instead.
 func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
 	entries, err := a.of(c).Listings(c.Request().Context())
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"authguard/web/pages"
 )
 
-// listsPage is GET /lists?find=&verdict=&soon=true&page=.
 func (s *Site) listsPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -24,7 +23,6 @@ func (s *Site) listsPage(c echo.Context, session *web.Session) error {
 	return s.showLists(c, http.StatusOK, pages.ListsView{Admin: around, Add: pages.ListsForm{Verdict: string(lists.Block)}})
 }
 
-// showLists fills in what is on the lists.
 func (s *Site) showLists(c echo.Context, status int, v pages.ListsView) (err error) {
 	if v.Query, err = listQuery(c); err != nil {
 		v.Query.Verdict = ""
@@ -39,9 +37,8 @@ func (s *Site) showLists(c echo.Context, status int, v pages.ListsView) (err err
 	return web.WritePage(c, status, page, err)
 }
 
-// importForm is POST /lists/import: what is typed or sent as a file is shown as it would
-// be done, and done when that was confirmed. One range that nobody need look at twice is
-// done at once.
+// importForm is POST /lists/import. It shows the plan for the typed or uploaded text and imports after a confirmation.
+// A single range without a warning needs none.
 func (s *Site) importForm(c echo.Context, session *web.Session) error {
 	f, err := readUpload(c, session)
 	if err != nil {
@@ -73,7 +70,6 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 	return s.showLists(c, http.StatusOK, view)
 }
 
-// imported says what an import did.
 func imported(p *control.ListPlan) (n pages.Notice) {
 	if p == nil {
 		return n
@@ -85,12 +81,10 @@ func imported(p *control.ListPlan) (n pages.Notice) {
 	return n
 }
 
-// maxUpload is room for the text twice, as it was typed and as a file, and the rest of
-// the form.
+// maxUpload allows the text twice, typed and as a file, plus the rest of the form.
 const maxUpload = 2*lists.MaxImport + 1<<16
 
-// readUpload reads the form of an import, which may have a file in it. Nothing is
-// written to disk.
+// readUpload reads the import form with its optional file, in memory only.
 func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 	c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxUpload)
 	parts, err := c.Request().MultipartReader()
@@ -125,12 +119,10 @@ func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 	return f, nil
 }
 
-// prolongForm is POST /lists/prolong.
 func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
 	return pages.Notice{Text: "Extended:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"], because{f["reason"]}})
 }
 
-// removeForm is POST /lists/remove.
 func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	prefix, err := lists.ParsePrefix(f["cidr"])
 	if err != nil {

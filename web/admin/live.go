@@ -15,18 +15,16 @@ import (
 )
 
 const (
-	// maxStreams is how many pages are live at once; any more stand still.
+	// maxStreams limits the live pages; further pages do not update themselves.
 	maxStreams = 32
-	// liveEvery is how often a live page is drawn by default.
-	liveEvery = 2 * time.Second
-	// writeWithin is how long a browser may take to read what it is sent.
+	liveEvery  = 2 * time.Second
+	// writeWithin limits how long a browser may take to read a message.
 	writeWithin = 10 * time.Second
 )
 
-// Streams are the pages that are live. The zero Streams are ready; safe for
-// concurrent use.
+// Streams are the open live pages. The zero value is ready to use and safe for concurrent use.
 type Streams struct {
-	Every time.Duration // how often each is drawn; default 2 s
+	Every time.Duration // interval between updates; default 2 s
 
 	mu      sync.Mutex
 	running int
@@ -34,7 +32,7 @@ type Streams struct {
 	end     chan struct{}
 }
 
-// enter lets one more in, until leave; end is closed when all are to go.
+// enter registers a stream until leave. end is closed when all streams must end.
 func (s *Streams) enter() (end <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +52,7 @@ func (s *Streams) leave() {
 	s.running--
 }
 
-// End ends all streams and lets no more begin: a server that stops does not wait for
-// them.
+// End ends all streams and rejects new ones, so that the server's shutdown does not wait for them.
 func (s *Streams) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +62,8 @@ func (s *Streams) End() {
 	s.ended = true
 }
 
-// live is GET /live?span=: the parts of the page Now as they change, as Server-Sent
-// Events. A stream is no use of its session, and ends with it.
+// live is GET /live?span=: the changed parts of the dashboard as Server-Sent Events. A stream does not keep its session
+// alive, and ends with it.
 func (s *Site) live(c echo.Context) error {
 	end, ok := s.Streams.enter()
 	if !ok {
@@ -76,7 +73,7 @@ func (s *Site) live(c echo.Context) error {
 	defer s.Streams.leave()
 	c.Response().Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(c.Response())
-	_ = control.SetReadDeadline(time.Time{}) // the request was read
+	_ = control.SetReadDeadline(time.Time{}) // the request has been read
 	tick := time.NewTicker(cmp.Or(s.Streams.Every, liveEvery))
 	defer tick.Stop()
 	for sent := [][]byte(nil); ; {
@@ -96,8 +93,7 @@ func (s *Site) live(c echo.Context) error {
 	}
 }
 
-// liveMessage is what the page is told next: those of its parts that are others than
-// those that were sent. It does not go on when the session has ended.
+// liveMessage returns the parts that differ from those sent. goOn is false after the session has ended.
 func (s *Site) liveMessage(c echo.Context, sent [][]byte) (message []byte, parts [][]byte, goOn bool) {
 	session, err := s.Login.Sessions.Peek(c)
 	if err != nil {
@@ -111,12 +107,12 @@ func (s *Site) liveMessage(c echo.Context, sent [][]byte) (message []byte, parts
 		s.Log.Error("the live page cannot be drawn", "error", err)
 		return nil, nil, false
 	}
-	changed := []string{} // nothing is told too: we are here
+	changed := []string{} // an empty message is sent too, as a keep-alive
 	for i, part := range parts {
 		if i >= len(sent) || !bytes.Equal(part, sent[i]) {
 			changed = append(changed, string(part))
 		}
 	}
-	text, err := json.Marshal(changed) // one line, whatever strangers typed
+	text, err := json.Marshal(changed) // one line, whatever the user input
 	return []byte("event: parts\ndata: " + string(text) + "\n\n"), parts, err == nil
 }

@@ -16,7 +16,6 @@ import (
 	"authguard/web/pages"
 )
 
-// lookUpAll is GET /api/lookup?account=&address=.
 func (a *API) lookUpAll(c echo.Context) (any, error) {
 	if network, ok := networkOf(c.QueryParam("address")); ok {
 		if c.QueryParam("account") != "" {
@@ -31,7 +30,7 @@ func (a *API) lookUpAll(c echo.Context) (any, error) {
 	return a.of(c).LookUp(c.Request().Context(), c.QueryParam("account"), from)
 }
 
-// lookUpPage is GET /lookup?account=&address=, and ?q= for either of them.
+// lookUpPage is GET /lookup?account=&address=, or ?q= for either.
 func (s *Site) lookUpPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -45,8 +44,7 @@ func showLookUp(c echo.Context, v pages.LookUpView) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// asksAbout is the account and the address that a request names. What was typed into
-// the field of every page is an address if it can be one.
+// asksAbout returns the account and IP address of a request; q is an address or network if it parses as one.
 func asksAbout(c echo.Context) (l pages.LookUp) {
 	l.Account, l.Address = strings.TrimSpace(c.QueryParam("account")), strings.TrimSpace(c.QueryParam("address"))
 	q := strings.TrimSpace(c.QueryParam("q"))
@@ -59,7 +57,7 @@ func asksAbout(c echo.Context) (l pages.LookUp) {
 	return l
 }
 
-// lookUp answers what was asked; nothing if neither account nor address is named.
+// lookUp answers the query; without an account and an IP address it returns l unchanged.
 func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 	if l.Account == "" && l.Address == "" {
 		return l
@@ -85,13 +83,13 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 	return l
 }
 
-// networkOf reads a range of more than one address. 203.0.113.9/32 is an address.
+// networkOf parses a range of more than one address. 203.0.113.9/32 is not one.
 func networkOf(text string) (netip.Prefix, bool) {
 	p, err := netip.ParsePrefix(strings.TrimSpace(text))
 	return p.Masked(), err == nil && !p.IsSingleIP()
 }
 
-// allowForm is POST /lookup/allow: a network, for a week.
+// allowForm is POST /lookup/allow. It allows a network for a week.
 func (s *Site) allowForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Allow, Note: f["reason"]}).request()
 	if err == nil {
@@ -100,14 +98,12 @@ func (s *Site) allowForm(ctx context.Context, to *control.Control, who string, f
 	return pages.Notice{Text: "Allowed for a week:", Subject: f["cidr"]}, err
 }
 
-// endUserSessionsForm is POST /lookup/sessions.
 func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	ended, err := to.EndUserSessions(ctx, who, f["account"], f["reason"])
 	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + ":", Subject: f["account"]}, err
 }
 
-// passForm is POST /pass. The code is on the page that answers and is kept
-// nowhere, not even for the next page, as other notices are.
+// passForm is POST /pass. The response itself shows the verification code, which must not be stored.
 func (s *Site) passForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "account", "address", "for", "reason")
 	if err != nil {
@@ -132,8 +128,8 @@ func (s *Site) passForm(c echo.Context, session *web.Session) error {
 	return showLookUp(c, view)
 }
 
-// listForm is POST /lookup/list: the address is blocked or allowed for a week, or the
-// entry that decides about it goes. Nobody blocks the address that they come from.
+// listForm is POST /lookup/list. It blocks or allows the IP address for a week, or removes the entry that decides.
+// Administrators cannot block their own IP address.
 func (s *Site) listForm(c echo.Context) error {
 	own := s.Login.Edge.Client(c.Request()).Address
 	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {

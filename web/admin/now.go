@@ -16,12 +16,11 @@ import (
 	"authguard/web/pages"
 )
 
-// overview is GET /api/overview.
 func (a *API) overview(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()), nil
 }
 
-// series is GET /api/series?span=hour|day: in columns, oldest first.
+// series is GET /api/series?span=hour|day, in columns, oldest first.
 func (a *API) series(c echo.Context) (any, error) {
 	span := control.Span(cmp.Or(c.QueryParam("span"), string(control.LastHour)))
 	all, err := a.of(c).Series(span)
@@ -53,10 +52,9 @@ type seriesAnswer struct {
 	Refused      []int                  `json:"blocked"`
 	Known        []int                  `json:"known"`
 	Pressure     []captchamode.Minute   `json:"failure_rate"` // of the whole site
-	Week         []captchamode.Expected `json:"week"`         // from Monday at midnight UTC on
+	Week         []captchamode.Expected `json:"week"`         // from Monday 00:00 UTC
 }
 
-// nowPage is GET /?span=hour|day.
 func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -81,7 +79,7 @@ func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context
 	return v
 }
 
-// blockForm is POST /block. Nobody blocks the address that they come from.
+// blockForm is POST /block. Administrators cannot block their own IP address.
 func (s *Site) blockForm(c echo.Context) error {
 	own := s.Login.Edge.Client(c.Request()).Address
 	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
@@ -101,7 +99,6 @@ func (s *Site) blockForm(c echo.Context) error {
 	}, "cidr", "for", "note", "reason")(c)
 }
 
-// mode is GET /api/mode.
 func (a *API) mode(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()).State, nil
 }
@@ -112,8 +109,7 @@ type modeQuestion struct {
 	Reason string `json:"reason"`
 }
 
-// setMode is PUT /api/mode. "for" is a duration such as 2h; without one it is
-// two hours. The answer is the mode as it is then.
+// setMode is PUT /api/mode. "for" is a duration such as 2h, two hours by default. The answer is the new mode.
 func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
 	if q.Reason == "" && (q.Mode == "on" || q.Mode == "off") {
 		return nil, web.Invalid("reason: missing (recorded in the audit log)")
@@ -124,13 +120,12 @@ func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
 	return a.mode(c)
 }
 
-// modeForm is POST /mode.
 func (s *Site) modeForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
 	done, err := switchMode(ctx, to, who, f["mode"], f["for"], f["reason"])
 	return pages.Notice{Text: done}, err
 }
 
-// switchMode does what was asked of CAPTCHA mode, and says so.
+// switchMode changes CAPTCHA mode and describes the outcome.
 func switchMode(ctx context.Context, to *control.Control, who, mode, how, reason string) (done string, err error) {
 	hold, err := hold(how)
 	if err != nil {

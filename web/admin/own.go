@@ -10,10 +10,9 @@ import (
 	"authguard/web"
 )
 
-// ownRoutes adds /api/security: what an administrator does about their own sign-in. Only a
-// session may, since it has a person: a token with which somebody could set an app up would
-// outlive its end, and the commands' socket is nobody's account. Making a passkey is the
-// browser's alone (WebAuthn), and another password is POST /password, in JSON too.
+// ownRoutes adds /api/security: an administrator's own sign-in settings. Only a session may use it, since it belongs to
+// an administrator. With a token, an attacker could set up a TOTP app that outlives the token; the commands' socket has
+// no account. Only a browser can add a passkey (WebAuthn); the password changes with POST /password.
 func (s *Site) ownRoutes(e *echo.Echo) {
 	add := func(method, path string, h ownQuestion) {
 		e.Add(method, "/api/security"+path, s.answering(func(c echo.Context) (any, error) { return h(c, c.Get(sessionKey).(*web.Session)) }), s.ownSession)
@@ -28,13 +27,12 @@ func (s *Site) ownRoutes(e *echo.Echo) {
 	add(http.MethodDelete, "/sessions", s.dropSessions)
 }
 
-// An ownQuestion is a question about the one who asks.
+// An ownQuestion is a question about the administrator who sends it.
 type ownQuestion func(c echo.Context, session *web.Session) (any, error)
 
 const sessionKey = "authguard.admin.session"
 
-// ownSession lets administrators in with their sessions, and nobody else. Whoever lacks a
-// second factor gets one here.
+// ownSession admits only administrators' sessions, even those that still have to set up MFA.
 func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if _, ok := bearer(c.Request()); ok {
@@ -57,7 +55,7 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// fresher is for what needs a login of a moment ago.
+// fresher requires a recent sign-in.
 func (s *Site) fresher(h ownQuestion) ownQuestion {
 	return func(c echo.Context, session *web.Session) (any, error) {
 		if !s.fresh(session) {
@@ -71,7 +69,7 @@ type ownAnswer struct {
 	Username string `json:"username"`
 	factors.Kept
 	Sessions []ownSessionAnswer `json:"sessions"`
-	Fresh    bool               `json:"fresh"` // signed in a moment ago, without which nothing but sessions is changed
+	Fresh    bool               `json:"fresh"` // recent sign-in, required for all changes except sessions
 	Lacks    bool               `json:"mfa_required"`
 }
 
@@ -80,7 +78,6 @@ type ownSessionAnswer struct {
 	This bool `json:"this"`
 }
 
-// ownSecurity is GET /api/security.
 func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
 	ctx := c.Request().Context()
 	has, err := s.Control.Factors(ctx, session.Account)
@@ -98,8 +95,7 @@ func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
 	return answer, nil
 }
 
-// beginTOTP is POST /api/security/totp: a secret, which counts once a code of it was
-// confirmed.
+// beginTOTP is POST /api/security/totp. It returns a secret that becomes valid when a code from it is confirmed.
 func (s *Site) beginTOTP(c echo.Context, session *web.Session) (any, error) {
 	return s.Control.EnrolTOTP(c.Request().Context(), session.Account)
 }
@@ -108,8 +104,7 @@ type otpQuestion struct {
 	OTP string `json:"otp"`
 }
 
-// confirmTOTP is POST /api/security/totp/confirm. Recovery codes that are made with the
-// first second factor are told this once.
+// confirmTOTP is POST /api/security/totp/confirm. Only this response has the recovery codes of a first MFA method.
 func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
 	return asking(func(c echo.Context, q otpQuestion) (any, error) {
 		codes, err := s.Control.ConfirmTOTP(c.Request().Context(), who(session), session.Account, q.OTP)
@@ -120,7 +115,6 @@ func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
 	})(c)
 }
 
-// removeTOTP is DELETE /api/security/totp.
 func (s *Site) removeTOTP(c echo.Context, session *web.Session) (any, error) {
 	return done, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
 }
@@ -130,26 +124,23 @@ type passkeyQuestion struct {
 	Name string `json:"name"`
 }
 
-// renamePasskey is PUT /api/security/passkeys.
 func (s *Site) renamePasskey(c echo.Context, session *web.Session) (any, error) {
 	return asking(func(c echo.Context, q passkeyQuestion) (any, error) {
 		return done, s.Control.RenamePasskey(c.Request().Context(), who(session), session.Account, q.ID, q.Name)
 	})(c)
 }
 
-// dropPasskey is DELETE /api/security/passkeys?id=.
 func (s *Site) dropPasskey(c echo.Context, session *web.Session) (any, error) {
 	return done, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, c.QueryParam("id"))
 }
 
-// renewRecovery is POST /api/security/recovery-codes: new ones in place of all there were,
-// told this once.
+// renewRecovery is POST /api/security/recovery-codes. Only this response has the new codes.
 func (s *Site) renewRecovery(c echo.Context, session *web.Session) (any, error) {
 	codes, err := s.Control.NewRecovery(c.Request().Context(), who(session), session.Account)
 	return map[string]any{"recovery_codes": listed(codes)}, err
 }
 
-// dropSessions is DELETE /api/security/sessions?id=; without an id it ends all others.
+// dropSessions is DELETE /api/security/sessions?id=. Without an id it ends all other sessions.
 func (s *Site) dropSessions(c echo.Context, session *web.Session) (any, error) {
 	ctx, name := c.Request().Context(), session.Account.Account
 	if id := c.QueryParam("id"); id != "" {

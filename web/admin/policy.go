@@ -13,7 +13,6 @@ import (
 	"authguard/web/pages"
 )
 
-// policy is GET /api/policy.
 func (a *API) policy(c echo.Context) (any, error) {
 	return a.of(c).Policy(c.Request().Context())
 }
@@ -25,8 +24,7 @@ type policyQuestion struct {
 	Reason string `json:"reason"`
 }
 
-// setPolicy is PUT /api/policy. Without
-// "for" it holds until it is taken back. The answer is the policy as it is then.
+// setPolicy is PUT /api/policy. Without "for" the change is permanent. The answer is the new policy.
 func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 	hold, err := hold(q.For)
 	if err != nil {
@@ -41,8 +39,7 @@ func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 	return a.policy(c)
 }
 
-// policyPage is GET /policy?switch=&to=: with them, what the switch would do and the form
-// that does it.
+// policyPage is GET /policy?switch=&to=. With them it shows the effect of the switch and asks for confirmation.
 func (s *Site) policyPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -56,7 +53,6 @@ func (s *Site) policyPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// policyForm is POST /policy.
 func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
 	hold, err := hold(f["for"])
 	if err != nil {

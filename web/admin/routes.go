@@ -1,8 +1,7 @@
-// Package admin is the administration: the pages for people, the JSON API for
-// programs, and the socket through which commands reach a running server.
+// Package admin is the admin console: its pages, its JSON API, and the socket through which commands reach a running
+// server.
 //
-// It shows what package control knows and asks it for every change. Logging in
-// and out is package web's.
+// It shows what package control knows and uses it for every change. Package web does the login and logout.
 package admin
 
 import (
@@ -15,32 +14,29 @@ import (
 	"authguard/web"
 )
 
-// Door names the administration's login in events, and its sessions.
+// Door is the integration name of the admin console's login in events, and of its sessions.
 const Door = "admin"
 
-// Directory is where administrators' accounts are counted, apart from those of
-// the other doors: a user of the site with an administrator's name must not vouch
-// for the administrator's place.
+// Directory is where administrators' accounts are counted, separate from other integrations. Otherwise a user with an
+// administrator's name could make their own client a known client of the administrator.
 const Directory = "administration"
 
-// A Site is what the administration's listener is made of. All fields are
-// required.
+// A Site is the admin listener. All fields are required.
 type Site struct {
 	*API
-	// Login is the administration's own, with Admin set.
+	// Login is the admin console's own, with Admin set.
 	Login   *web.Login
 	Metrics http.Handler
-	// SecondRequired says whether every administrator needs a second factor.
+	// SecondRequired reports whether every administrator needs MFA.
 	SecondRequired func() bool
-	// Ready says why the server cannot do its work; nil if it can.
+	// Ready returns why the server cannot decide logins, or nil.
 	Ready func(ctx context.Context) error
 	// Streams are those of GET /live. End them when the server stops.
 	Streams *Streams
 }
 
-// Routes adds all paths of the administration. Health and metrics ask for no
-// login; everything else is for administrators, and for those whose password is
-// a one-time password only /password.
+// Routes adds all paths of the admin console. Health and metrics require no login, everything else an administrator.
+// With a temporary password only /password opens.
 func (s *Site) Routes(e *echo.Echo) {
 	s.Login.Routes(e)
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
@@ -82,10 +78,10 @@ func (s *Site) Routes(e *echo.Echo) {
 	s.API.Routes(e, s.apiSession)
 }
 
-// readyWithin is how long finding out may take: load balancers give up soon.
+// readyWithin limits the readiness check, because load balancers give up soon.
 const readyWithin = 2 * time.Second
 
-// ready is GET /readyz: 200 if logins can be decided, 503 and why if not.
+// ready is GET /readyz: 200 if logins can be decided, else 503 with the reason.
 func (s *Site) ready(c echo.Context) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), readyWithin)
 	defer cancel()

@@ -12,7 +12,6 @@ import (
 	"authguard/web/pages"
 )
 
-// securityRoutes adds the administrator's own page, and what it posts.
 func (s *Site) securityRoutes(e *echo.Echo) {
 	e.GET("/security", s.own(s.securityPage))
 	e.POST("/security/again", s.own(s.signInAgain))
@@ -27,8 +26,7 @@ func (s *Site) securityRoutes(e *echo.Echo) {
 	e.POST("/security/sessions/others", s.own(s.endOthers))
 }
 
-// securityPage is GET /security; with ?setup=app it shows the secret of an app that waits
-// for its code.
+// securityPage is GET /security. With ?setup=app it shows the secret of an unconfirmed TOTP app.
 func (s *Site) securityPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
@@ -63,11 +61,10 @@ func (s *Site) showSecurity(c echo.Context, session *web.Session, v pages.Securi
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// An ownChange changes how somebody signs in. What it returns is said on the page; codes
-// are shown this once.
+// An ownChange changes how the administrator signs in. It returns the notice, and codes that only this response shows.
 type ownChange func(c echo.Context, session *web.Session, f web.Form) (say string, codes []string, err error)
 
-// mine carries a change out for whoever has just signed in.
+// mine carries out an ownChange after a recent sign-in.
 func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 	return s.own(func(c echo.Context, session *web.Session) error {
 		f, err := readForm(c, session, names...)
@@ -96,7 +93,7 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 	})
 }
 
-// againWords say what to do about a session that is not fresh.
+// againWords is the error for a session without a recent sign-in.
 const againWords = "Your last sign-in was more than ten minutes ago. Sign in again first."
 
 // say shows a notice on the page.
@@ -107,7 +104,7 @@ func (s *Site) say(c echo.Context, session *web.Session, n pages.Notice) error {
 	return c.Redirect(http.StatusSeeOther, "/security")
 }
 
-// signInAgain is POST /security/again: the whole login once more, and back.
+// signInAgain is POST /security/again. It ends the session and returns here after a full login.
 func (s *Site) signInAgain(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session)
 	if err != nil {
@@ -119,7 +116,7 @@ func (s *Site) signInAgain(c echo.Context, session *web.Session) error {
 	return c.Redirect(http.StatusSeeOther, "/login?next="+url.QueryEscape(web.LocalPath(f["back"])))
 }
 
-// setUpApp is what enrolApp returns: the page with the secret is next.
+// setUpApp is the outcome of enrolApp that leads to the page with the secret.
 const setUpApp = "set up"
 
 func (s *Site) enrolApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
@@ -139,7 +136,7 @@ func (s *Site) removeApp(c echo.Context, session *web.Session, _ web.Form) (stri
 	return "The app was removed.", nil, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
 }
 
-// askNewPasskey is POST /security/passkeys/ask: what the browser is to ask for.
+// askNewPasskey is POST /security/passkeys/ask. It returns the WebAuthn options.
 func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	if _, err := readForm(c, session); err != nil {
 		return err
@@ -158,7 +155,7 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	return c.JSON(http.StatusOK, q)
 }
 
-// freshRequired is the problem of a session that is too old for what it asks.
+// freshRequired is the problem type for a session without a recent sign-in.
 const freshRequired = "fresh-login-required"
 
 func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
@@ -179,8 +176,7 @@ func (s *Site) newRecovery(c echo.Context, session *web.Session, _ web.Form) (st
 	return "Here are your recovery codes. All earlier ones are invalid.", codes, err
 }
 
-// endSession is POST /security/sessions/end. Ending asks for nothing but the session: it
-// is what somebody does in a hurry.
+// endSession is POST /security/sessions/end. Being urgent, it requires no recent sign-in.
 func (s *Site) endSession(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "id")
 	if err != nil {
@@ -198,7 +194,6 @@ func (s *Site) endSession(c echo.Context, session *web.Session) error {
 	return s.say(c, session, notice)
 }
 
-// endOthers is POST /security/sessions/others.
 func (s *Site) endOthers(c echo.Context, session *web.Session) error {
 	if _, err := readForm(c, session); err != nil {
 		return err

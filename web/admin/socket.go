@@ -18,15 +18,14 @@ import (
 	"authguard/web"
 )
 
-// MaxSocketPath is the longest path that a unix socket can have: sun_path has
-// 108 bytes with the zero at the end (unix(7)).
+// MaxSocketPath is the longest path of a unix socket in bytes: sun_path has 108 with the final zero (unix(7)).
 const MaxSocketPath = 107
 
-// ErrSocketPath says that a path is too long for a socket.
+// ErrSocketPath means that a path is too long for a socket.
 var ErrSocketPath = errors.New("the path of the data folder is too long for a socket")
 
-// CheckSocketPath is ErrSocketPath, with what to do, for a path that is too long, and another
-// error for a path at which there is something else.
+// CheckSocketPath returns ErrSocketPath, with advice, for a path that is too long, and another error for a path at
+// which there is no socket.
 func CheckSocketPath(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
 		return fmt.Errorf("%s is in the way and is no socket: move it elsewhere", path)
@@ -38,10 +37,8 @@ func CheckSocketPath(path string) error {
 		ErrSocketPath, path, len(path), MaxSocketPath)
 }
 
-// Listen opens the commands' socket, which only the user who runs the server
-// (and root) may open. A file that an earlier server left there is replaced, so
-// the caller makes sure that no other one is running: it holds the data
-// folder's lock. Closing the listener removes the file.
+// Listen opens the commands' socket for the server's user and root only. It replaces an existing socket, so the caller
+// must hold the data folder's lock to rule out a second server. Closing the listener removes the file.
 func Listen(path string) (net.Listener, error) {
 	if err := CheckSocketPath(path); err != nil {
 		return nil, err
@@ -57,18 +54,17 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// private makes the socket's file 0600 from its first moment. A chmod after
-// bind leaves a moment in which anybody can connect, and the umask belongs to
-// the whole process; on Linux bind takes the mode over from the descriptor.
+// private gives the socket's file the mode 0600 from its creation. After a chmod, any local user could connect in the
+// meantime, and the umask affects the whole process. On Linux, bind takes the mode from the descriptor.
 func private(_, _ string, raw syscall.RawConn) error {
 	var failed error
 	err := raw.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })
 	return errors.Join(err, failed)
 }
 
-// SocketServer serves the API on the commands' socket. Being able to open it is
-// the login; the kernel says which user did, and the audit log shows "cli:" and
-// the name. Requests have no time limit: an import may be long.
+// SocketServer serves the API on the commands' socket. The file's permissions are the authentication; the kernel
+// identifies the user, whom the audit log shows as "cli:" and the name. Requests have no time limit, because an import
+// can take long.
 func (a *API) SocketServer() *http.Server {
 	e := web.NewEcho("", nil, a.Log)
 	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -89,7 +85,7 @@ func (a *API) SocketServer() *http.Server {
 
 type peerKey struct{}
 
-// peer is the user at the other end of a socket (SO_PEERCRED).
+// peer returns the user at the other end of the socket (SO_PEERCRED).
 func peer(c net.Conn) string {
 	var credentials *syscall.Ucred
 	if socket, ok := c.(*net.UnixConn); ok {

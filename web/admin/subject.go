@@ -13,8 +13,7 @@ import (
 	"authguard/web/pages"
 )
 
-// explain is GET /api/explain?account=&address=, and with &event=&subject= about the
-// limits of an event.
+// explain is GET /api/explain?account=&address=; with &event=&subject= it explains the limits of an event.
 func (a *API) explain(c echo.Context) (any, error) {
 	from, err := address(c.QueryParam("address"))
 	if err != nil {
@@ -27,7 +26,7 @@ func (a *API) explain(c echo.Context) (any, error) {
 	return a.of(c).Explain(ctx, account, from)
 }
 
-// A subject is an account, an address or both, as it was sent.
+// A subject is an account, an IP address or both, as sent.
 type subject struct {
 	Account string `json:"account"`
 	Address string `json:"address"`
@@ -35,20 +34,19 @@ type subject struct {
 
 type unlockQuestion struct {
 	subject
-	Network string `json:"network"` // in the place of both
+	Network string `json:"network"` // instead of both
 	Place   bool   `json:"known_clients"`
-	Event   string `json:"event"` // whose limits; empty: the logins'
+	Event   string `json:"event"` // whose limits to reset; empty for logins
 	Text    string `json:"subject"`
 	because
 }
 
-// because is part of what is asked for: why, for the audit log. It may be empty.
+// because has the optional reason for the audit log.
 type because struct {
 	Reason string `json:"reason"`
 }
 
-// unlock is POST /api/unlock. With place, the account's place at the address is
-// forgotten too, or all its places if no address is given.
+// unlock is POST /api/unlock. With known_clients it also removes known clients (at an IP address).
 func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
@@ -90,7 +88,6 @@ type forgetQuestion struct {
 	because
 }
 
-// unlockNetwork unlocks a network as it was sent.
 func unlockNetwork(ctx context.Context, to *control.Control, who, network, why string) error {
 	prefix, err := netip.ParsePrefix(strings.TrimSpace(network))
 	if err != nil {
@@ -99,7 +96,7 @@ func unlockNetwork(ctx context.Context, to *control.Control, who, network, why s
 	return to.UnlockNetwork(ctx, who, prefix.Masked(), why)
 }
 
-// forget is POST /api/forget: an account's place at an address, or all of them.
+// forget is POST /api/forget. It removes an account's known client at an IP address, or all.
 func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
@@ -111,7 +108,6 @@ func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from, q.Reason)
 }
 
-// unlockForm is POST /unlock.
 func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	if f["network"] != "" {
 		return pages.Notice{Text: "Failure counters reset: network", Subject: f["network"]}, unlockNetwork(ctx, to, who, f["network"], f["reason"])
@@ -136,7 +132,6 @@ func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, 
 	return n, to.Unlock(ctx, who, account, from, f["reason"])
 }
 
-// forgetForm is POST /forget.
 func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	account, from, err := subjectOf(f)
 	if err != nil {

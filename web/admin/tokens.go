@@ -14,25 +14,24 @@ import (
 	"authguard/web"
 )
 
-// A grant is what a request may do. The commands' socket has none, and may do everything.
+// A grant is the authority of a request. The commands' socket has none and may do everything.
 type grant struct {
-	token *tokens.Token // nil: an administrator's session
-	fresh bool          // of a session: its person signed in a moment ago
-	maker string        // the administrator by whom tokens are made
+	token *tokens.Token // nil for an administrator's session
+	fresh bool          // the session has a recent sign-in
+	maker string        // the administrator who creates tokens
 }
 
-// grantKey is where a request keeps its grant.
+// grantKey is the request's key of its grant.
 const grantKey = "authguard.admin.grant"
 
-// changes are the scopes that a change below a path of the API needs; the longest path
-// counts. What is not here no token may change.
+// changes maps API paths to the scope for a change; the longest match counts. Tokens cannot change any other path.
 var changes = map[string]tokens.Scope{
 	"/api/mode": tokens.Mode, "/api/unlock": tokens.Unlock, "/api/forget": tokens.Unlock, "/api/lists": tokens.Lists,
 	"/api/users": tokens.Accounts, "/api/accounts": tokens.Accounts, "/api/attacks": tokens.Accounts, "/api/alerts": tokens.Alerts,
 	"/api/policy": tokens.Policy, "/api/tokens": tokens.Admin, "/api/administrators": tokens.Admin, "/api/probe": tokens.Admin,
 }
 
-// scopeFor is the scope that a request needs; none for what no token may do.
+// scopeFor returns the scope that a request needs; empty if tokens are not allowed.
 func scopeFor(method, path string) (needs tokens.Scope) {
 	longest := 0
 	for at, scope := range changes {
@@ -46,15 +45,13 @@ func scopeFor(method, path string) (needs tokens.Scope) {
 	return needs
 }
 
-// bearer is the token that a request brings in its header, and nowhere else: what stands
-// in a URL is in logs and histories.
+// bearer returns the token in the Authorization header. URLs end up in logs and histories, so they carry none.
 func bearer(r *http.Request) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
-// byToken lets a program in that has a token with the scope for what it asks. No browser
-// sends one by itself, so that no other site's page can use it.
+// byToken admits a token with the required scope. Browsers do not send the header by themselves (CSRF).
 func (a *API) byToken(c echo.Context, text string) error {
 	token, ok, err := a.Control.TokenOf(c.Request().Context(), text)
 	if err != nil {
@@ -87,18 +84,18 @@ func spell(scopes []tokens.Scope) string {
 	return strings.Join(all, ", ")
 }
 
-// notBy refuses what a token may not do.
+// notBy is the error for a token with insufficient scope.
 func notBy(t tokens.Token, why string) error {
 	return web.Problem{Type: "scope", Title: "Insufficient scope", Status: http.StatusForbidden, Detail: why + "; this token has: " + spell(t.Scopes)}
 }
 
-// may reports whether a request may do what a scope is for: all but a token's may.
+// may reports whether the request has a scope. Only tokens are restricted.
 func may(c echo.Context, scope tokens.Scope) bool {
 	g, _ := c.Get(grantKey).(grant)
 	return g.token == nil || g.token.May(scope)
 }
 
-// needs refuses a token without a scope.
+// needs returns an error if a token lacks a scope.
 func needs(c echo.Context, scope tokens.Scope) error {
 	if may(c, scope) {
 		return nil
@@ -106,14 +103,12 @@ func needs(c echo.Context, scope tokens.Scope) error {
 	return notBy(*c.Get(grantKey).(grant).token, "this requires the scope "+string(scope))
 }
 
-// ofRealm are the paths that are about one realm. What is elsewhere is of all realms, and
-// closed to a token of one: whoever adds a path says so here.
+// ofRealm are the paths about one realm. All others, and new paths, are closed to a token of one realm.
 var ofRealm = []string{
 	"/api/overview", "/api/status", "/api/series", "/api/mode", "/api/explain", "/api/lookup", "/api/unlock", "/api/forget", "/api/users", "/api/audit", "/api/attacks", "/api/policy", "/api/attacks",
 }
 
-// confine keeps a token of one realm there. It names the realm in the request, so that no
-// path answers for the default one, or for all.
+// confine restricts a token to its realm, which it sets in the request instead of the default or all realms.
 func confine(c echo.Context, t tokens.Token) error {
 	if !t.Confined {
 		return nil
@@ -131,9 +126,8 @@ func confine(c echo.Context, t tokens.Token) error {
 	return nil
 }
 
-// mayChangeWhoSignsIn refuses what would let somebody in for good: tokens, administrators,
-// and what those sign in with. A session needs its person to have signed in a moment ago,
-// a token the scope.
+// mayChangeWhoSignsIn protects tokens, administrators and their credentials, through which an attacker could gain
+// permanent access. A session needs a recent sign-in, a token the scope.
 func mayChangeWhoSignsIn(c echo.Context) error {
 	if err := needs(c, tokens.Admin); err != nil {
 		return err
@@ -144,10 +138,9 @@ func mayChangeWhoSignsIn(c echo.Context) error {
 	return nil
 }
 
-// mayChange refuses a change of an account to whoever has less power than it gives: for an
-// administrator's it is mayChangeWhoSignsIn, and one in groups needs the scope for those. To
-// a token that may not change administrators there is no account of such a name: it must
-// not find out who is one.
+// mayChange requires at least the power that the account gives: mayChangeWhoSignsIn for an administrator's, the scope
+// for one in groups. For a token without the scope, an administrator's account does not exist, so that the token cannot
+// enumerate administrators.
 func (a *API) mayChange(c echo.Context, name string) error {
 	held, err := a.of(c).Held(c.Request().Context(), name)
 	switch {
@@ -161,8 +154,8 @@ func (a *API) mayChange(c echo.Context, name string) error {
 	return needs(c, held)
 }
 
-// mayUnlock keeps tokens from administrators' counters and places: whoever unlocks between
-// guesses guesses without a limit.
+// mayUnlock keeps tokens from administrators' counters and known clients. Otherwise an attacker could reset the limits
+// between guesses.
 func (a *API) mayUnlock(c echo.Context, name string) error {
 	held, err := a.of(c).Held(c.Request().Context(), name)
 	if err != nil || held != tokens.Admin {
@@ -171,7 +164,7 @@ func (a *API) mayUnlock(c echo.Context, name string) error {
 	return needs(c, held)
 }
 
-// tokens is GET /api/tokens: those of all realms that were made by command or on a page.
+// tokens is GET /api/tokens: the tokens of all realms that a command or a page created.
 func (a *API) tokens(c echo.Context) (any, error) {
 	all, err := a.of(c).Tokens(c.Request().Context())
 	return map[string]any{"tokens": listed(all)}, err
@@ -184,9 +177,8 @@ type tokenQuestion struct {
 	because
 }
 
-// addToken is POST /api/tokens: a token of the realm, told this once. With scopes it is
-// one for this API, good for "for" (90d if that is left out), and for all realms unless
-// one is named.
+// addToken is POST /api/tokens. Only this response has the token. With scopes it is for this API, lasts "for" (90d by
+// default), and is valid in all realms unless one is named.
 func (a *API) addToken(c echo.Context, q tokenQuestion) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {
 		return nil, err
@@ -203,7 +195,6 @@ func (a *API) addToken(c echo.Context, q tokenQuestion) (any, error) {
 	return nil, c.JSON(http.StatusCreated, made)
 }
 
-// revokeToken is DELETE /api/tokens?name=&reason=.
 func (a *API) revokeToken(c echo.Context) (any, error) {
 	return done, a.of(c).RevokeToken(c.Request().Context(), sender(c), c.QueryParam("name"), c.QueryParam("reason"))
 }

@@ -11,11 +11,10 @@ import (
 	"authguard/internal/tokens"
 )
 
-// usersPage is how many accounts one answer has by default.
+// usersPage is the default number of accounts in an answer.
 const usersPage = 200
 
-// users is GET /api/users?find=&sort=&after=&limit=: a page, and as "next" what to ask for
-// after it, if there are more.
+// users is GET /api/users?find=&sort=&after=&limit=. "next" is the after of the following page.
 func (a *API) users(c echo.Context) (any, error) {
 	limit, err := number(c, "limit", usersPage)
 	if err != nil {
@@ -40,7 +39,6 @@ type addQuestion struct {
 	because
 }
 
-// addUser is POST /api/users.
 func (a *API) addUser(c echo.Context, q addQuestion) (any, error) {
 	if q.Role == accounts.Admin {
 		if err := mayChangeWhoSignsIn(c); err != nil {
@@ -68,8 +66,7 @@ type passwordQuestion struct {
 	because
 }
 
-// setPassword is POST /api/users/set-password: the account's sessions end and its
-// places are forgotten.
+// setPassword is POST /api/users/set-password. It ends the account's sessions and removes its known clients.
 func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err
@@ -82,8 +79,7 @@ type askPasswordQuestion struct {
 	because
 }
 
-// askPassword is POST /api/users/ask-password: the account's owner is to choose another
-// password, since somebody else may have the present one.
+// askPassword is POST /api/users/ask-password. It forces a password change, for a password that an attacker may have.
 func (a *API) askPassword(c echo.Context, q askPasswordQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err
@@ -97,7 +93,7 @@ type groupsQuestion struct {
 	because
 }
 
-// setGroups is POST /api/users/groups: the account is in these and no others.
+// setGroups is POST /api/users/groups. It replaces the account's groups.
 func (a *API) setGroups(c echo.Context, q groupsQuestion) (any, error) {
 	if err := cmp.Or(needs(c, tokens.Groups), a.mayChange(c, q.Username)); err != nil {
 		return nil, err
@@ -111,7 +107,7 @@ type disableQuestion struct {
 	because
 }
 
-// disableUser is POST /api/users/disable; with enable it undoes that.
+// disableUser is POST /api/users/disable; with enable it enables the account.
 func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err
@@ -123,7 +119,6 @@ func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 	return done, change(c.Request().Context(), sender(c), q.Username, q.Reason)
 }
 
-// deleteUser is DELETE /api/users?username=&reason=.
 func (a *API) deleteUser(c echo.Context) (any, error) {
 	name := c.QueryParam("username")
 	if err := a.mayChange(c, name); err != nil {
@@ -132,8 +127,7 @@ func (a *API) deleteUser(c echo.Context) (any, error) {
 	return done, a.of(c).DeleteFor(c.Request().Context(), sender(c), name, c.QueryParam("reason"))
 }
 
-// endUserSessions is DELETE /api/users/sessions?username=&reason=: the user is signed out at
-// every door.
+// endUserSessions is DELETE /api/users/sessions?username=&reason=. It ends the user's sessions at all integrations.
 func (a *API) endUserSessions(c echo.Context) (any, error) {
 	name := c.QueryParam("username")
 	if err := a.mayChange(c, name); err != nil {
@@ -149,8 +143,7 @@ type passQuestion struct {
 	because
 }
 
-// issuePass is POST /api/users/create-code: a one-time code, told this once. "for" is a
-// duration such as 2h; without one it is an hour.
+// issuePass is POST /api/users/create-code. Only this response has the code; "for" is one hour by default.
 func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err

@@ -13,35 +13,33 @@ import (
 	"authguard/internal/sessions"
 )
 
-// AccountView is what somebody sees of their own account: where they are signed in, where
-// they are known, and the newest logins. Its forms post csrf to /account/….
+// AccountView is the user's own account page: sessions, known clients, newest logins. Its forms post csrf to
+// /account/….
 type AccountView struct {
 	Page
 	CSRF     string
 	Username string
 	Own      control.Own
-	// This is the session that asks, and Here where it comes from.
+	// This is the ID of the session that sends the request, and Here its IP address.
 	This string
 	Here netip.Addr
-	// Password says that it is changed here, and Administrator that all but the sessions is
-	// in the admin console.
+	// Password offers the password form. Administrator refers the user to the admin console for all but the sessions.
 	Password, Administrator bool
-	// Done is the key of what was just done; empty for nothing.
+	// Done is the key of the operation that was just done; empty for none.
 	Done string
 }
 
 // RenderAccount draws the page.
 func RenderAccount(v AccountView) ([]byte, error) { return render("account", v) }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and layout.
 func (v AccountView) Frame() frame {
 	return frame{Page: v.Page, Title: v.T("account.title"), Wide: true}
 }
 
-// accountDone are the keys that Done may be.
 var accountDone = [...]string{"password", "ended", "others", "place", "places", "not-me"}
 
-// Said is the text about Done; empty for anything that a stranger put into the link.
+// Said returns the text for Done. It is empty for an unknown key, which an attacker can put into a link.
 func (v AccountView) Said() string {
 	if !slices.Contains(accountDone[:], v.Done) {
 		return ""
@@ -49,7 +47,6 @@ func (v AccountView) Said() string {
 	return v.T("account.done." + v.Done)
 }
 
-// A use is one line about a session, a place or a login.
 type use struct {
 	Address, Agent string
 	At, Last       clock
@@ -57,7 +54,7 @@ type use struct {
 	This           bool
 }
 
-// A clock is a moment for people of any language, and for programs.
+// A clock is a time in UTC, for programs and for readers of any language.
 type clock struct{ ISO, Text string }
 
 func clockOf(t time.Time) (c clock) {
@@ -68,7 +65,7 @@ func clockOf(t time.Time) (c clock) {
 	return c
 }
 
-// Sessions are where the account is signed in at this door.
+// Sessions returns the account's sessions at this integration.
 func (v AccountView) Sessions() (all []use) {
 	for _, s := range v.Own.Sessions {
 		all = append(all, use{s.Address, Browser(s.Agent), clockOf(s.Started), clockOf(s.Seen), s.ID, s.ID == v.This})
@@ -76,7 +73,7 @@ func (v AccountView) Sessions() (all []use) {
 	return all
 }
 
-// Places are the addresses that are known, the one of who asks marked.
+// Places returns the IP addresses that are known clients of the account; the client's own is marked.
 func (v AccountView) Places() (all []use) {
 	for _, p := range v.Own.Places {
 		if !p.Spent && !p.Shared {
@@ -86,7 +83,7 @@ func (v AccountView) Places() (all []use) {
 	return all
 }
 
-// Devices are the addresses from which browsers with a device cookie signed in.
+// Devices returns the IP addresses from which browsers with a device cookie signed in.
 func (v AccountView) Devices() (all []use) {
 	for _, d := range v.Own.Devices {
 		all = append(all, use{Address: d.Address, Last: clockOf(d.Last)})
@@ -94,7 +91,7 @@ func (v AccountView) Devices() (all []use) {
 	return all
 }
 
-// Logins are the newest.
+// Logins returns the newest logins.
 func (v AccountView) Logins() (all []use) {
 	for _, r := range v.Own.Logins {
 		all = append(all, loginOf(r, v.Own.Sessions))
@@ -102,7 +99,7 @@ func (v AccountView) Logins() (all []use) {
 	return all
 }
 
-// loginOf names the browser by the session that began there and then, if that goes on.
+// loginOf takes the browser from a running session that began at the same time and IP address.
 func loginOf(r audit.Row, running []sessions.Session) use {
 	u := use{Address: strings.Replace(r.Address, "unknown", "–", 1), At: clockOf(r.At), ID: strconv.FormatInt(r.ID, 10)}
 	for _, s := range running {
@@ -113,21 +110,20 @@ func loginOf(r audit.Row, running []sessions.Session) use {
 	return u
 }
 
-// NotMeView asks somebody whether a login was theirs, and says what became of it.
+// NotMeView asks the user whether a login was theirs, and shows the outcome.
 type NotMeView struct {
 	Page
 	Username string
 	Login    use
-	// Action is where the form goes; CSRF and ID are for somebody who is signed in.
+	// Action is the form's target. CSRF and ID are set for a signed-in user.
 	Action, CSRF, ID string
-	// Ours says that the password is kept here. With Form the new one is chosen at once.
+	// Ours is set if authguard keeps the password. With Form, the user chooses a new password at once.
 	Ours, Form bool
 	Problems   []PasswordProblem
-	// Done says that it has been done.
-	Done bool
+	Done       bool
 }
 
-// NotMe is the view of one login.
+// NotMe returns the view of one login.
 func NotMe(p Page, username, address, agent string, at time.Time) NotMeView {
 	return NotMeView{Page: p, Username: username, Login: use{Address: address, Agent: Browser(agent), At: clockOf(at)}}
 }
@@ -135,12 +131,12 @@ func NotMe(p Page, username, address, agent string, at time.Time) NotMeView {
 // RenderNotMe draws the page.
 func RenderNotMe(v NotMeView) ([]byte, error) { return render("not-me", v) }
 
-// Fields are those of the new password.
+// Fields returns the inputs for the new password.
 func (v NotMeView) Fields() []passwordField {
 	return PasswordView{Page: v.Page, Problems: v.Problems}.Fields()
 }
 
-// Title is the question, or that it is done.
+// Title returns the question, or the heading of the outcome.
 func (v NotMeView) Title() string {
 	if v.Done {
 		return v.T("not-me.done")
@@ -148,15 +144,14 @@ func (v NotMeView) Title() string {
 	return v.T("not-me.title")
 }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and script.
 func (v NotMeView) Frame() frame { return frame{Page: v.Page, Title: v.Title(), Script: "login.js"} }
 
-// Browser is what a browser calls itself, in few words: its name and its system, or the
-// beginning of the text where neither is known.
+// Browser returns a browser's name and system, or the User-Agent itself if it is unknown.
 func Browser(agent string) string { return cmp.Or(BrowserName(agent), agent) }
 
-// BrowserName is one of a closed set of names; empty for any other browser. A mail
-// program makes a link of other text, such as a domain.
+// BrowserName returns one of a closed set of names, empty for an unknown browser. Emails use it, because a mail program
+// turns other text, such as a domain, into a link.
 func BrowserName(agent string) string {
 	find := func(all ...[2]string) string {
 		for _, one := range all {

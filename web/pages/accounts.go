@@ -9,13 +9,12 @@ import (
 	"authguard/internal/control"
 )
 
-// AccountsView is the accounts of a realm, a page of them. Its forms post to /accounts/….
+// AccountsView is one page of a realm's accounts. Its forms post to /accounts/….
 type AccountsView struct {
 	Admin
 	Query    control.AccountsQuery
 	Accounts control.Accounts
-	// Secret is what a form has just made.
-	Secret Secret
+	Secret   Secret
 }
 
 // RenderAccounts draws the page.
@@ -24,7 +23,7 @@ func RenderAccounts(v AccountsView) ([]byte, error) { return render("accounts", 
 // Here reports whether the accounts are in authguard's own table.
 func (v AccountsView) Here() bool { return v.Accounts.Kept == "authguard" }
 
-// Where says where they are, if they are not here.
+// Where explains where the accounts are if Here is false.
 func (v AccountsView) Where() string {
 	switch v.Accounts.Kept {
 	case control.InApp:
@@ -37,23 +36,22 @@ func (v AccountsView) Where() string {
 	return "The accounts are in another program's table (accounts.source is " + v.Accounts.Kept + "). This page lists the names that were tried. Manage the accounts there."
 }
 
-// Sorted is whether they are in this order.
+// Sorted reports whether the rows are in this order.
 func (v AccountsView) Sorted(by string) bool {
 	return v.Query.Sort == by || !v.Here() && v.Query.Sort == control.ByName && by == control.ByLast
 }
 
-// An accountRow is one line of the table.
 type accountRow struct {
 	control.ListedAccount
 	View AccountsView
-	// States are what there is to say of it, worst first.
+	// States are the account's states, worst first.
 	States []string
 	Groups string
-	// User says that it is changed here.
+	// User is set if this page can change the account.
 	User bool
 }
 
-// Rows are the lines.
+// Rows returns the table's rows.
 func (v AccountsView) Rows() (all []accountRow) {
 	for _, a := range v.Accounts.All {
 		row := accountRow{ListedAccount: a, View: v, Groups: strings.Join(a.Account.Groups, ", "), User: a.ID != "" && a.Role != accounts.Admin}
@@ -72,7 +70,7 @@ func (v AccountsView) Rows() (all []accountRow) {
 	return all
 }
 
-// Partial is how many wrong passwords were added up, if there were more.
+// Partial returns how many wrong passwords were counted if there were more, else 0.
 func (v AccountsView) Partial() int {
 	if v.Accounts.Partial {
 		return audit.MostFailing
@@ -80,7 +78,7 @@ func (v AccountsView) Partial() int {
 	return 0
 }
 
-// Link is the page in another order, or what follows.
+// Link returns the URL of the page in another order, or of the following page.
 func (v AccountsView) Link(sort, after string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"find": v.Query.Find, "sort": sort, "after": after, "realm": v.Elsewhere()} {

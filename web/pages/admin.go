@@ -7,42 +7,36 @@ import (
 	"authguard/internal/events"
 )
 
-// Admin is what surrounds every page of the administration. A page's view embeds
-// it, its template stands between "admin-top" and "admin-bottom", and what it posts
-// begins with {{template "form" .Admin}}. The handler gets it from chrome.
+// Admin is what all pages of the admin console have in common. A view embeds it. Its template stands between
+// "admin-top" and "admin-bottom"; its forms begin with {{template "form" .Admin}}.
 type Admin struct {
-	// CSRF goes into every form, as a hidden field named csrf.
 	CSRF string
-	// Path is the page's own; it is marked in the navigation.
+	// Path is the page's own path, marked in the navigation.
 	Path string
-	// Back is the page as it was asked for: its forms come back to it.
-	Back string
-	// Realm is the one that is shown, and Realms are the names of all.
+	// Back is the URL of the page; its forms return to it.
+	Back   string
 	Realm  string
 	Realms []string
-	// User is who is signed in.
-	User string
-	// Now is the moment that the page shows; times are in its location.
+	User   string
+	// Now is the time at which the page is drawn, in the time zone of all its times.
 	Now time.Time
-	// Notice is the outcome of the form that was sent last; zero at first.
+	// Notice is the outcome of the last form.
 	Notice Notice
 }
 
-// A Notice is the outcome of a form.
+// A Notice is the outcome of a form. The zero Notice shows nothing.
 type Notice struct {
-	// Text is a sentence of the handler's own; empty shows nothing.
+	// Text is a sentence by the handler.
 	Text string
-	// Subject is the account or address it is about, as it was typed; shown
-	// after the text.
+	// Subject is the account or IP address as typed, shown after Text.
 	Subject string
-	// Bad marks an outcome that needs another try.
+	// Bad marks a failure.
 	Bad bool
 }
 
-// A link is one page in the navigation.
 type link struct{ Path, Name string }
 
-// Pages are those of the navigation, one a question.
+// Pages returns the pages of the navigation.
 func (a Admin) Pages() []link {
 	return []link{
 		{"/", "Dashboard"},
@@ -55,8 +49,7 @@ func (a Admin) Pages() []link {
 	}
 }
 
-// Frame is what surrounds the page, titled by its name. A view that wants another
-// title, or a script, has a Frame of its own.
+// Frame titles the page by its name. A view that needs another title or a script has its own Frame.
 func (a Admin) Frame() frame {
 	title := "Admin console"
 	for _, one := range a.Pages() {
@@ -67,16 +60,16 @@ func (a Admin) Frame() frame {
 	return frame{Title: title, Wide: true}
 }
 
-// At is a path of the administration, for the realm that is shown.
+// At returns a path of the admin console for the current realm.
 func (a Admin) At(path string) string { return At(path, a.Realm) }
 
-// Of is the same page about another realm.
+// Of returns the URL of this page for another realm.
 func (a Admin) Of(realm string) string { return At(a.Path, realm) }
 
-// Elsewhere is the realm that is shown, if that is not the default one.
+// Elsewhere returns the current realm, or an empty string for the default realm.
 func (a Admin) Elsewhere() string { return events.RealmName(a.Realm) }
 
-// LookUpOf is the look-up of an account, an address or both; each may be empty.
+// LookUpOf returns the URL that looks up an account, an IP address or both; each may be empty.
 func (a Admin) LookUpOf(account, address string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"account": account, "address": address, "realm": a.Elsewhere()} {
@@ -87,10 +80,10 @@ func (a Admin) LookUpOf(account, address string) string {
 	return "/lookup?" + q.Encode()
 }
 
-// Others reports whether there is more than one realm to choose from.
+// Others reports whether there is more than one realm.
 func (a Admin) Others() bool { return len(a.Realms) > 1 }
 
-// At is a path of the administration, for a realm.
+// At returns a path of the admin console for a realm.
 func At(path, realm string) string {
 	if realm = events.RealmName(realm); realm == "" {
 		return path

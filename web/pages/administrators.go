@@ -10,20 +10,17 @@ import (
 	"authguard/internal/tokens"
 )
 
-// AdministratorsView is who steers this server: people, and programs with tokens. Its forms
-// post to /administrators/….
+// AdministratorsView lists the administrators and the API tokens. Its forms post to /administrators/….
 type AdministratorsView struct {
 	Admin
 	All    []control.Administrator
 	Tokens []tokens.Token
-	// Fresh says that whoever looks signed in a moment ago, without which nobody is let in
-	// here.
-	Fresh bool
-	// Secret is what a form has just made.
+	// Fresh is set if the administrator signed in recently. Without it the page stays closed.
+	Fresh  bool
 	Secret Secret
 }
 
-// A Secret is shown once and kept nowhere. What is a sentence that ends before its Name.
+// A Secret is shown once and not stored. What begins a sentence that ends with Name.
 type Secret struct{ What, Name, Text, Hint string }
 
 // RenderAdministrators draws the page.
@@ -31,23 +28,23 @@ func RenderAdministrators(v AdministratorsView) ([]byte, error) {
 	return render("administrators", &v)
 }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and layout.
 func (v *AdministratorsView) Frame() frame {
 	return frame{Title: "Administrators · Admin console", Wide: true}
 }
 
-// A Person is one administrator as the page has them.
+// A Person is one administrator on the page.
 type Person struct {
 	control.Administrator
 	View *AdministratorsView
-	Self bool // the one who looks
-	// Ways are how they sign in, and Copied says that a passkey of theirs has been copied.
+	Self bool // the administrator who views the page
+	// Ways are the ways to sign in. Copied is set if the signature counter of a passkey shows a copy.
 	Ways   string
 	Copied bool
-	State  string // what their account is, beside enabled
+	State  string // disabled, or password change required; else empty
 }
 
-// Person is one of All.
+// Person returns the row of one administrator.
 func (v *AdministratorsView) Person(a control.Administrator) Person {
 	p := Person{Administrator: a, View: v, Self: a.Username == v.User, Ways: waysOf(a.Kept)}
 	p.Copied = slices.ContainsFunc(a.Passkeys, func(one factors.Passkey) bool { return !one.Cloned.IsZero() })
@@ -74,7 +71,7 @@ func waysOf(k factors.Kept) string {
 	return strings.Join(ways, ", ") + "; " + countWords(k.Recovery, "recovery code") + " left"
 }
 
-// May are what a token may do.
+// May returns the scopes of a token.
 func (v *AdministratorsView) May(t tokens.Token) string {
 	if len(t.Scopes) == 0 {
 		return "decision API"
@@ -86,7 +83,7 @@ func (v *AdministratorsView) May(t tokens.Token) string {
 	return strings.Join(all, ", ")
 }
 
-// Reach is where a token is good.
+// Reach returns the realm in which a token is valid, or "all realms".
 func (v *AdministratorsView) Reach(t tokens.Token) string {
 	if len(t.Scopes) > 0 && !t.Confined {
 		return "all realms"
@@ -94,12 +91,12 @@ func (v *AdministratorsView) Reach(t tokens.Token) string {
 	return t.Realm
 }
 
-// Over reports whether a token is good no more.
+// Over reports whether a token has expired.
 func (v *AdministratorsView) Over(t tokens.Token) bool {
 	return !t.ExpiresAt.IsZero() && !v.Now.Before(t.ExpiresAt)
 }
 
-// Scopes are what a token can be given, with what each is for.
+// Scopes returns the scopes that a token can have, each with its meaning.
 func (v *AdministratorsView) Scopes() []ScopeChoice {
 	return []ScopeChoice{
 		{tokens.Read, "read everything except tokens and administrators' sign-in"}, {tokens.Unlock, "reset counters and remove known clients, except administrators'"},
@@ -109,13 +106,12 @@ func (v *AdministratorsView) Scopes() []ScopeChoice {
 	}
 }
 
-// A ScopeChoice is one box to tick.
 type ScopeChoice struct {
 	Scope tokens.Scope
 	Means string
 }
 
-// Lives are how long a token can be good.
+// Lives returns the lifetimes that a token can have.
 func (v *AdministratorsView) Lives() []tokenLife {
 	const day = 24 * time.Hour
 	return []tokenLife{{"7d", "1 week"}, {"30d", "30 days"}, {"90d", "90 days"}, {"366d", countWords(int(tokens.MaxLife/day), "day")}}

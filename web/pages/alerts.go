@@ -10,21 +10,20 @@ import (
 	"authguard/internal/events"
 )
 
-// AlertsView is the page of alerts: do they reach anybody, and what was told. Its form
-// posts to /alerts/test.
+// AlertsView shows the state of the alert channels and the newest alerts. Its form posts to /alerts/test.
 type AlertsView struct {
 	Admin
 	control.Alerts
-	Older bool // these are not the newest
+	Older bool // the page does not show the newest alerts
 }
 
 // RenderAlerts draws the page.
 func RenderAlerts(v AlertsView) ([]byte, error) { return render("alerts", v) }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and layout.
 func (v AlertsView) Frame() frame { return v.Admin.Frame() }
 
-// Verdict is the state of all channels in a sentence, and whether it is a bad one.
+// Verdict sums up the state of all channels.
 func (v AlertsView) Verdict() (said verdict) {
 	bad, waiting := 0, 0
 	for _, c := range v.Channels {
@@ -54,15 +53,15 @@ func plural(n int, one, many string) string {
 	return comma(n) + " " + many
 }
 
-// Lines are those of an alert's text.
+// Lines returns the lines of an alert's text.
 func (v AlertsView) Lines(r alerts.Record) []string {
 	return strings.Split(events.EscapeLines(strings.TrimSpace(r.Body), 40, 500), "\n")
 }
 
-// More is how many alerts a row has beyond the one that it tells.
+// More returns how many alerts a row stands for beyond the one that it shows.
 func (v AlertsView) More(r alerts.Record) int { return r.Count - 1 }
 
-// Earlier is the page with what came before.
+// Earlier returns the URL of the preceding alerts; empty if there are none.
 func (v AlertsView) Earlier() string {
 	if !v.Alerts.More {
 		return ""

@@ -13,7 +13,7 @@ import (
 	"authguard/internal/control"
 )
 
-// AttacksView is the list of the attacks that are kept. It asks for itself with page.
+// AttacksView is the list of the recorded attacks. It has the parameter page.
 type AttacksView struct {
 	Admin
 	control.Attacks
@@ -22,7 +22,7 @@ type AttacksView struct {
 // RenderAttacks draws the page.
 func RenderAttacks(v AttacksView) ([]byte, error) { return render("attacks", v) }
 
-// Shown are the rows.
+// Shown returns the rows.
 func (v AttacksView) Shown() (all []attackView) {
 	for _, a := range v.Attacks.Attacks {
 		all = append(all, attackView{a, v.Admin})
@@ -30,20 +30,18 @@ func (v AttacksView) Shown() (all []attackView) {
 	return all
 }
 
-// Turns lead to the pages before and after.
+// Turns returns the links to the previous and next page.
 func (v AttacksView) Turns() []turn {
 	return turns(v.At("/attacks"), v.Page, pagesOf(v.Total, v.Limit))
 }
 
-// Where says which part of the list is shown.
+// Where returns the number of the page.
 func (v AttacksView) Where() string {
 	return fmt.Sprintf("Page %d of %d", v.Page, pagesOf(v.Total, v.Limit))
 }
 
-// pagesOf is how many pages so many rows make.
 func pagesOf(rows, each int) int { return max(1, (rows+each-1)/max(1, each)) }
 
-// turns lead from a page to the ones before and after.
 func turns(at string, page, last int) (all []turn) {
 	to := func(page int) string {
 		if strings.Contains(at, "?") {
@@ -60,16 +58,15 @@ func turns(at string, page, last int) (all []turn) {
 	return all
 }
 
-// An attackView is one attack in words.
 type attackView struct {
 	attacks.Attack
 	admin Admin
 }
 
-// Here is the page of the attack.
+// Here returns the URL of the attack.
 func (a attackView) Here() string { return a.admin.At("/attacks/" + url.PathEscape(a.ID)) }
 
-// Title is what happened: the shape, or how it was recognised where it has none.
+// Title names the attack by its shapes; without one it is an attack on the site.
 func (a attackView) Title() string {
 	words := map[string]string{
 		attacks.OneAccount: "brute force against one account", attacks.OneAddress: "brute force from one IP address", attacks.Spraying: "password spraying",
@@ -86,12 +83,12 @@ func (a attackView) Title() string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// On is what it was on.
+// On returns the target that the detector saw.
 func (a attackView) On() string {
 	return map[string]string{attacks.Site: "On the whole site", attacks.Account: "On one account", attacks.Address: "From one IP address", attacks.Spray: "Password spraying"}[a.Kind]
 }
 
-// Lasted is how long, up to now if it is running.
+// Lasted returns the duration, up to now for a running attack.
 func (a attackView) Lasted() string {
 	end := a.Ended
 	if a.Running() {
@@ -100,7 +97,7 @@ func (a attackView) Lasted() string {
 	return guard.Spell(max(time.Second, end.Sub(a.Began).Truncate(time.Second)))
 }
 
-// Tone is the colour of the state.
+// Tone returns the color of the state.
 func (a attackView) Tone() string {
 	switch {
 	case a.Running():
@@ -111,7 +108,7 @@ func (a attackView) Tone() string {
 	return "quiet"
 }
 
-// AttackView is one attack. It asks for itself with page; its forms post to /attacks/reset.
+// AttackView is one attack. It has the parameter page; its forms post to /attacks/reset.
 type AttackView struct {
 	Admin
 	Report control.AttackReport
@@ -121,15 +118,15 @@ type AttackView struct {
 // RenderAttack draws the page.
 func RenderAttack(v AttackView) ([]byte, error) { return render("attack", v) }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and layout.
 func (v AttackView) Frame() frame {
 	return frame{Title: v.Attack().Title() + " · Attacks · Admin console", Wide: true}
 }
 
-// Attack is the attack in words.
+// Attack returns the attack's row.
 func (v AttackView) Attack() attackView { return attackView{v.Report.Attack, v.Admin} }
 
-// Export is where it is told as a file.
+// Export returns the URL of the attack's report in a file format.
 func (v AttackView) Export(format string) string {
 	at := "/attacks/" + url.PathEscape(v.Report.ID) + "/export?format=" + format
 	if v.Elsewhere() != "" {
@@ -138,7 +135,7 @@ func (v AttackView) Export(format string) string {
 	return at
 }
 
-// Audit is what the audit log has of the time.
+// Audit returns the URL of the audit log for the duration of the attack.
 func (v AttackView) Audit() string {
 	q := url.Values{"since": {v.Report.Began.UTC().Format(time.RFC3339)}}
 	if !v.Report.Running() {
@@ -150,7 +147,7 @@ func (v AttackView) Audit() string {
 	return "/audit?" + q.Encode()
 }
 
-// Whole is the attack as which it went on; empty for none.
+// Whole returns the URL of the larger attack that continued this one; empty for none.
 func (v AttackView) Whole() string {
 	if v.Report.PartOf == "" {
 		return ""
@@ -158,7 +155,7 @@ func (v AttackView) Whole() string {
 	return v.At("/attacks/" + url.PathEscape(v.Report.PartOf))
 }
 
-// Sentence is the whole attack in one or two sentences.
+// Sentence sums up the attack.
 func (v AttackView) Sentence() string {
 	a := v.Attack()
 	text := fmt.Sprintf("%s failed, from about %s in %s, against about %s.", countWords(int(a.Attempts), "attempt"),
@@ -169,7 +166,7 @@ func (v AttackView) Sentence() string {
 	return text
 }
 
-// Repetition says what is known of the passwords.
+// Repetition sums up how often passwords repeat.
 func (v AttackView) Repetition() string {
 	a := &v.Report
 	if a.Known == 0 {
@@ -185,29 +182,28 @@ func (v AttackView) Repetition() string {
 // victimsShown is how many accounts one page shows.
 const victimsShown = 10
 
-// A victimView is one account with its buttons.
 type victimView struct {
 	attacks.Victim
 	AttackView
 }
 
-// Victims are the accounts of the page that were logged in to after failures.
+// Victims returns this page's possibly compromised accounts: an unknown client signed in after failures.
 func (v AttackView) Victims() []victimView {
 	lost := v.lost(true)
 	first := min((v.page()-1)*victimsShown, len(lost))
 	return lost[first:min(first+victimsShown, len(lost))]
 }
 
-// strangersShown is how many of the others are shown.
+// strangersShown limits the accounts that only had a sign-in from an unknown client.
 const strangersShown = 50
 
-// Strangers are those that only were logged in to from a new place.
+// Strangers returns the accounts that only had a sign-in from an unknown client.
 func (v AttackView) Strangers() []victimView {
 	all := v.lost(false)
 	return all[:min(strangersShown, len(all))]
 }
 
-// MoreStrangers is how many of them are in the export alone.
+// MoreStrangers returns how many of them only the export has.
 func (v AttackView) MoreStrangers() int { return max(0, v.Report.Strange-strangersShown) }
 
 func (v AttackView) lost(is bool) (all []victimView) {
@@ -221,17 +217,17 @@ func (v AttackView) lost(is bool) (all []victimView) {
 
 func (v AttackView) page() int { return min(max(1, v.Page), pagesOf(v.Report.Lost, victimsShown)) }
 
-// Turns lead to the other pages of the accounts.
+// Turns returns the links to the previous and next page of accounts.
 func (v AttackView) Turns() []turn {
 	return turns(v.Attack().Here(), v.page(), pagesOf(v.Report.Lost, victimsShown))
 }
 
-// Where says which part of the accounts is shown.
+// Where returns the number of the page of accounts.
 func (v AttackView) Where() string {
 	return fmt.Sprintf("Page %d of %d", v.page(), pagesOf(v.Report.Lost, victimsShown))
 }
 
-// OnlyOpen is the account that is not reset, where there is one.
+// OnlyOpen returns an account that is not fully secured yet; empty for none.
 func (v AttackView) OnlyOpen() string {
 	for _, one := range v.Report.Victims {
 		for _, what := range attacks.Resets() {
@@ -243,10 +239,10 @@ func (v AttackView) OnlyOpen() string {
 	return ""
 }
 
-// Reason is the reason that one click gives.
+// Reason returns the reason that the reset buttons record.
 func (v AttackView) Reason() string { return "sign-in from an unknown client during this attack" }
 
-// State says how far the accounts are reset.
+// State sums up how many accounts are secured.
 func (v AttackView) State() string {
 	switch a := &v.Report; {
 	case a.Lost == 0:
@@ -262,7 +258,7 @@ func (v AttackView) State() string {
 	}
 }
 
-// Words are what speaks against a login.
+// Words returns the suspicious facts about a login.
 func (v victimView) Words(l attacks.Login) (all []string) {
 	for _, why := range l.Why {
 		switch why {
@@ -277,14 +273,14 @@ func (v victimView) Words(l attacks.Login) (all []string) {
 	return all
 }
 
-// A resetView is one button, or that it was pressed.
+// A resetView is one button, or its outcome.
 type resetView struct {
 	What, Button string
 	Done         *attacks.Reset
-	Text         string // when it is done
+	Text         string // shown when done
 }
 
-// Resets are the buttons of an account.
+// Resets returns the buttons of an account.
 func (v victimView) Resets() (all []resetView) {
 	for _, one := range []resetView{
 		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.Places, Button: "Remove known clients", Text: "Known clients removed"},
@@ -297,7 +293,7 @@ func (v victimView) Resets() (all []resetView) {
 	return all
 }
 
-// Left reports whether more than one thing is still to be done.
+// Left reports whether more than one operation remains.
 func (v victimView) Left() bool {
 	n := 0
 	for _, one := range v.Resets() {
@@ -308,23 +304,22 @@ func (v victimView) Left() bool {
 	return n > 1
 }
 
-// A topView is one of the tables of who took part.
+// A topView is one table of the most active IP addresses, networks or accounts.
 type topView struct {
 	AttackView
 	Title, Kind string
 	Rows        []attacks.Named
 }
 
-// topsShown is how many of each.
 const topsShown = 5
 
-// Tops are the three, without those that are empty or tell nothing.
+// Tops returns the tables that are not empty. A botnet has no table of IP addresses.
 func (v AttackView) Tops() (all []topView) {
 	for _, t := range []topView{
 		{v, "IP addresses", "address", v.Report.TopAddresses}, {v, "Networks", "network", v.Report.TopNetworks}, {v, "Accounts", "account", v.Report.TopAccounts},
 	} {
 		if t.Kind == "address" && slices.Contains(v.Report.Shapes, attacks.Botnet) {
-			continue // each has one: they tell nothing
+			continue // each makes about one attempt
 		}
 		if t.Rows = t.Rows[:min(topsShown, len(t.Rows))]; len(t.Rows) > 0 {
 			all = append(all, t)
@@ -333,7 +328,7 @@ func (v AttackView) Tops() (all []topView) {
 	return all
 }
 
-// Of is the look-up of a row; empty for a network.
+// Of returns the look-up URL of a row; empty for a network.
 func (t topView) Of(n attacks.Named) string {
 	switch {
 	case t.Kind == "account":
@@ -344,7 +339,6 @@ func (t topView) Of(n attacks.Named) string {
 	return ""
 }
 
-// A column is one of the plot.
 type column struct{ X, Y, W, H, Text string }
 
 const (
@@ -352,7 +346,7 @@ const (
 	columnsHigh = 80.0
 )
 
-// Columns are the plot: attempts that came to nothing over time.
+// Columns returns the plot: failed attempts over time.
 func (v AttackView) Columns() (all []column) {
 	m := v.Report.Minutes
 	if len(m.Counts) == 0 {
@@ -374,7 +368,7 @@ func (v AttackView) Columns() (all []column) {
 	return all
 }
 
-// PlotWords are the plot for those who do not see it.
+// PlotWords describes the plot for screen readers.
 func (v AttackView) PlotWords() string {
 	each := "per minute"
 	if n := v.Report.Minutes.Each; n > 1 {
@@ -383,7 +377,7 @@ func (v AttackView) PlotWords() string {
 	return fmt.Sprintf("Failed attempts, %s, from %s to %s.", each, newMoment(v.Now, v.Report.Began).Text, newMoment(v.Now, cmp.Or(v.Report.Last, v.Now)).Text)
 }
 
-// AttackLinks are the attacks that are running, for the first page.
+// AttackLinks returns the running attacks, for the dashboard.
 func (v NowView) AttackLinks() (all []turn) {
 	for _, a := range v.Overview.Attacks {
 		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a, v.Now)})
@@ -391,7 +385,6 @@ func (v NowView) AttackLinks() (all []turn) {
 	return all
 }
 
-// attackWords is a running attack in a few words.
 func attackWords(a attacks.Brief, now time.Time) string {
 	text := map[string]string{attacks.Site: "Attack on the site", attacks.Account: "Brute force against one account", attacks.Address: "Brute force from one IP address", attacks.Spray: "Password spraying"}[a.Kind]
 	return text + ", since " + newMoment(now, a.Began).Text

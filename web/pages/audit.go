@@ -11,13 +11,12 @@ import (
 	"authguard/internal/events"
 )
 
-// AuditView is the page of the audit log. It asks for itself with what control.AuditQuery
-// has.
+// AuditView is the page of the audit log. Its parameters are those of control.AuditQuery.
 type AuditView struct {
 	Admin
 	Query control.AuditQuery
 	control.AuditPage
-	// Problem is what is wrong with the query.
+	// Problem is the error in the query.
 	Problem string
 }
 
@@ -27,17 +26,16 @@ const AuditRows = 25
 // RenderAudit draws the page.
 func RenderAudit(v AuditView) ([]byte, error) { return render("audit", v) }
 
-// Asked reports whether not all rows are shown.
+// Asked reports whether a filter is set.
 func (v AuditView) Asked() bool {
 	q := v.Query
 	q.OldestFirst = false
 	return q.String() != ""
 }
 
-// Further reports whether older ones were not looked for.
+// Further reports whether the search stopped before the oldest rows.
 func (v AuditView) Further() bool { return !v.Searched.IsZero() }
 
-// at is a path with the query, and what else.
 func (v AuditView) at(path string, more ...string) string {
 	q := v.Query.Values()
 	for i := 0; i+1 < len(more); i += 2 {
@@ -51,7 +49,7 @@ func (v AuditView) at(path string, more ...string) string {
 	return path + "?" + q.Encode()
 }
 
-// Older is the page with what came before; empty: nothing did.
+// Older returns the URL of the preceding rows; empty if there are none.
 func (v AuditView) Older() string {
 	if v.Next == 0 {
 		return ""
@@ -59,7 +57,7 @@ func (v AuditView) Older() string {
 	return v.at("/audit", "realm", v.Elsewhere(), "before", strconv.FormatInt(v.Next, 10))
 }
 
-// Newest is the page with the newest of them; empty: this is it.
+// Newest returns the URL of the newest matching rows; empty on that page itself.
 func (v AuditView) Newest() string {
 	if v.Query.Before == 0 {
 		return ""
@@ -67,13 +65,12 @@ func (v AuditView) Newest() string {
 	return v.at("/audit", "realm", v.Elsewhere())
 }
 
-// File is all that matches as a file, of the realm that is shown, the newest or the oldest
-// first.
+// File returns the URL of all matching rows as a file in this format and order.
 func (v AuditView) File(format, order string) string {
 	return v.at("/api/audit", "realm", v.Realm, "format", format, "order", order)
 }
 
-// Kinds are what may be chosen, in groups.
+// Kinds returns the options of the filter, in groups.
 func (v AuditView) Kinds() []choice {
 	return []choice{
 		{audit.KindAdmin, "Administrator actions"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindEvent, "Event limits"}, {audit.KindAttempt, "All attempts"},
@@ -82,7 +79,7 @@ func (v AuditView) Kinds() []choice {
 	}
 }
 
-// Events are the rows.
+// Events returns the rows.
 func (v AuditView) Events() (all []auditRow) {
 	for _, e := range v.Rows {
 		all = append(all, auditRow{e, v})
@@ -90,20 +87,19 @@ func (v AuditView) Events() (all []auditRow) {
 	return all
 }
 
-// An auditRow is one event.
 type auditRow struct {
 	control.Event
 	view AuditView
 }
 
-// Moment is when it was, in UTC.
+// Moment returns the time of the event in UTC.
 func (r auditRow) Moment() moment {
 	m := newMoment(r.view.Now, r.At)
 	m.Text = r.At.UTC().Format("2 Jan 2006 15:04:05")
 	return m
 }
 
-// Until is the last of several; empty for one.
+// Until returns the time of the last of several attempts; empty for one.
 func (r auditRow) Until() string {
 	if r.Last.IsZero() || r.Last.Sub(r.At) < time.Second {
 		return ""
@@ -111,7 +107,7 @@ func (r auditRow) Until() string {
 	return r.Last.UTC().Format("15:04:05")
 }
 
-// To is where the account is looked up, with the address if it is one.
+// To returns the look-up URL of the account, with the IP address if it is not a network.
 func (r auditRow) To() string { return r.view.LookUpOf(r.Account, r.address()) }
 
 func (r auditRow) address() string {
@@ -121,7 +117,7 @@ func (r auditRow) address() string {
 	return r.Address
 }
 
-// From is where the address is looked up: of a network, what else is on record.
+// From returns the look-up URL of the IP address; for a network, its rows in the audit log.
 func (r auditRow) From() string {
 	if r.address() != "" {
 		return r.view.LookUpOf("", r.Address)
@@ -132,7 +128,7 @@ func (r auditRow) From() string {
 	return AuditView{Admin: r.view.Admin, Query: control.AuditQuery{Address: r.Address}}.at("/audit", "realm", r.view.Elsewhere())
 }
 
-// Note is what else is known, without what What and Why say.
+// Note returns the details that What and Why do not show.
 func (r auditRow) Note() string {
 	if r.Kind == audit.KindAttempt {
 		_, note, _ := strings.Cut(strings.TrimSuffix(r.Detail, ", summed up"), ", ")

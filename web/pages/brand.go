@@ -11,43 +11,37 @@ import (
 	"io"
 )
 
-// A Brand is what the pages for the public show of their site.
+// A Brand is the site's appearance on public pages.
 type Brand struct {
-	// Name is the site's; empty: authguard's own name and mark are shown.
+	// Name is the site's name; empty shows authguard's own name and mark.
 	Name string
-	// Logo is an SVG, PNG or JPEG file that stands in place of the name, which
-	// is then its alternative text; empty: there is none.
+	// Logo is an SVG, PNG or JPEG file shown instead of Name, which becomes its alternative text; empty for none.
 	Logo []byte
-	// Colour is #rrggbb, of buttons and, in shades that can be read, of links;
-	// empty: ours.
+	// Colour is #rrggbb, for buttons and, in readable shades, for links; empty for the default.
 	Colour string
-	// Help is an https: or mailto: URL; empty: there is no such link.
+	// Help is an https: or mailto: URL; empty for no link.
 	Help string
 }
 
-// LargestLogo is how large a logo's file may be, in bytes.
+// LargestLogo is the size limit of a logo in bytes.
 const LargestLogo = 100 << 10
 
-// An Asset is a file that a look has beside the static ones.
+// An Asset is a file under /static/ that belongs to a look.
 type Asset struct {
 	Type string
 	Body []byte
-	// Policy is the Content-Security-Policy that it is served with; empty: that
-	// of all pages.
+	// Policy is its Content-Security-Policy; empty for that of all pages.
 	Policy string
 }
 
-// The names of the assets that a look may have, under /static/.
 const (
 	logoFile    = "logo"
 	coloursFile = "colours.css"
 )
 
-// svgPolicy lets an SVG be drawn and nothing else: opened by itself, a script in it
-// does not run and nothing is loaded.
+// svgPolicy stops scripts and requests when a browser opens the SVG by itself.
 const svgPolicy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
-// assets are the files of a brand, by name.
 func (b Brand) assets() (all map[string]Asset, err error) {
 	all = map[string]Asset{}
 	if len(b.Logo) > 0 {
@@ -65,8 +59,7 @@ func (b Brand) assets() (all map[string]Asset, err error) {
 	return all, nil
 }
 
-// logo finds out what kind of file a logo is, by what is in it: its name may lie, and
-// what is served as a picture must be one.
+// logo detects the type by content, because a file name can lie about it.
 func logo(body []byte) (Asset, error) {
 	if len(body) > LargestLogo {
 		return Asset{}, fmt.Errorf("must have at most %d KiB", LargestLogo>>10)
@@ -85,7 +78,7 @@ func logo(body []byte) (Asset, error) {
 	return Asset{}, errors.New("must be an SVG, PNG or JPEG file")
 }
 
-// isSVG reports whether the outermost element of an XML document is an SVG's.
+// isSVG reports whether the root element of an XML document is svg.
 func isSVG(body []byte) bool {
 	d := xml.NewDecoder(bytes.NewReader(body))
 	for {

@@ -8,19 +8,18 @@ import (
 	"authguard/internal/control"
 )
 
-// A canvas turns times and numbers into coordinates.
+// A canvas maps times and numbers to SVG coordinates.
 type canvas struct {
 	ID                       string // "wide" or "narrow"; part of the ids in the SVG
 	Width, Height            float64
 	Left, Right, Top, Bottom float64
 	from, to                 time.Time
 	zone                     *time.Location
-	each                     time.Duration // that a column is wide
+	each                     time.Duration // width of a column
 	step, high               float64       // of the y axis: a tick each step, up to high
 }
 
-// newCanvas is one of two shapes for a span: "wide", or "narrow" for a phone. It ends
-// with the minute of now.
+// newCanvas returns one of two shapes for a span: "wide", or "narrow" for a phone. It ends with the current minute.
 func newCanvas(id string, now time.Time, span control.Span, high float64) canvas {
 	c := canvas{ID: id, Width: 960, Height: 320, Right: 828, Top: 46, Bottom: 270, zone: now.Location(), each: time.Minute}
 	if id == "narrow" {
@@ -41,16 +40,13 @@ func newCanvas(id string, now time.Time, span control.Span, high float64) canvas
 	return c
 }
 
-// SpanHeight is the height of what is drawn, StripTop where the coloured strip
-// above a span begins, TickX where the numbers of the y axis end, and Middle that
-// of the x axis.
+// SpanHeight is the height of the plot, the others are positions: of the colored strip, the y labels and the x label.
 func (c canvas) SpanHeight() float64 { return c.Bottom - c.Top }
 func (c canvas) StripTop() float64   { return c.Top - 4 }
 func (c canvas) TickX() float64      { return c.Left - 8 }
 func (c canvas) Middle() float64     { return (c.Left + c.Right) / 2 }
 
-// niceScale is a step of 1, 2 or 5 times a power of ten, and the first multiple
-// of it that leaves some air above v: at most six steps.
+// niceScale returns a step of 1, 2 or 5 times a power of ten and its first multiple above v, for at most six steps.
 func niceScale(v float64) (step, high float64) {
 	v = math.Max(v*1.06, 4)
 	power := math.Pow(10, math.Floor(math.Log10(v/5)))
@@ -72,13 +68,12 @@ func (c canvas) y(v float64) float64 {
 	return c.Bottom - clamp(finite(v)/c.high)*(c.Bottom-c.Top)
 }
 
-// column is the left edge and the width of what begins at a time.
 func (c canvas) column(start time.Time) (x, w float64) {
 	x = c.x(start)
 	return x, c.x(start.Add(c.each)) - x
 }
 
-// Ticks are the labels of the y axis.
+// Ticks returns the labels of the y axis.
 func (c canvas) Ticks() []Tick {
 	var out []Tick
 	for v := 0.0; v <= c.high+c.step/2; v += c.step {
@@ -87,8 +82,7 @@ func (c canvas) Ticks() []Tick {
 	return out
 }
 
-// Times are the labels of the x axis, at round times by the clock of the reader, and
-// the date where a day begins.
+// Times returns the labels of the x axis, at round times in the reader's zone, with the date at midnight.
 func (c canvas) Times() []Tick {
 	every := c.to.Sub(c.from) / 6
 	if c.ID == "narrow" {
@@ -108,14 +102,13 @@ func (c canvas) Times() []Tick {
 	return out
 }
 
-// coord writes a coordinate with one decimal at most.
 func coord(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
 }
 
 func clamp(part float64) float64 { return math.Max(0, math.Min(1, part)) }
 
-// finite is v, or 0 for what cannot be drawn.
+// finite returns v, or 0 for a value that cannot be drawn.
 func finite(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		return 0

@@ -46,7 +46,6 @@ func contrast(a, b colour) float64 {
 	return (max(light, dark) + 0.05) / (min(light, dark) + 0.05)
 }
 
-// towards mixes a part of another colour into c.
 func (c colour) towards(other colour, part float64) (mixed colour) {
 	for i := range c {
 		mixed[i] = c[i] + (other[i]-c[i])*part
@@ -56,11 +55,10 @@ func (c colour) towards(other colour, part float64) (mixed colour) {
 
 var black, white = colour{}, colour{1, 1, 1}
 
-// readable is the contrast that text needs (WCAG 2.2, 1.4.3, AA), with a little more
-// for the rounding of colours to bytes.
+// readable is the contrast that text needs (WCAG 2.2, 1.4.3, AA), plus a margin for rounding colors to bytes.
 const readable = 4.55
 
-// shade is c mixed with black or white until it can be read on a ground.
+// shade mixes c with black or white until it is readable on a background.
 func (c colour) shade(with, ground colour) colour {
 	for part := 0.0; part < 1; part += 1.0 / 64 {
 		if mixed := c.towards(with, part); contrast(mixed, ground) >= readable {
@@ -70,14 +68,11 @@ func (c colour) shade(with, ground colour) colour {
 	return with
 }
 
-// The grounds on which links and lines stand: of those in authguard.css, the
-// darkest of the light ones and the lightest of the dark ones.
+// The backgrounds of links and lines in authguard.css: the darkest light one and the lightest dark one.
 var lightGround, darkGround = colour{0xea / 255.0, 0xf3 / 255.0, 0xf3 / 255.0}, colour{0x18 / 255.0, 0x2a / 255.0, 0x2a / 255.0}
 
-// colours is a style sheet that puts a site's colour in place of ours. Buttons
-// have it as it is, with black or white on it, whichever can be read: one of them
-// always can. Links, lines and the focus have a shade of it that can be read on
-// the page, a darker one by day and a lighter one by night.
+// colours returns a style sheet with the site's color. Buttons have it unchanged, with black or white text, one of
+// which is readable. Links, lines and the focus have a readable shade, darker in light mode and lighter in dark mode.
 func (c colour) colours() string {
 	on, away := white, black
 	if contrast(c, black) > contrast(c, white) {

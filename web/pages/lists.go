@@ -12,32 +12,30 @@ import (
 	"authguard/internal/lists"
 )
 
-// ListsView is the page of the allow and block lists, and the named lists. It asks for
-// itself with find, verdict, soon and page; its forms post to /lists/import,
-// /lists/prolong and /lists/remove.
+// ListsView shows the allowlist, the blocklist and the IP lists from files. Its parameters are find, verdict, soon and
+// page; its forms post to /lists/import, /lists/prolong and /lists/remove.
 type ListsView struct {
 	Admin
 	Query control.ListQuery
 	control.Listed
 	Page int // from 1
-	// Add is what stands in the form for new entries.
+	// Add is the content of the form for new entries.
 	Add ListsForm
-	// Plan is what an import would do; nil: none was asked for.
+	// Plan is the preview of an import; nil for none.
 	Plan *control.ListPlan
-	// Problem is what is wrong with the form as a whole.
+	// Problem is the error in the whole form.
 	Problem string
 }
 
-// A ListsForm is what was typed into the form for new entries.
+// A ListsForm is the input of the form for new entries.
 type ListsForm struct{ Text, Verdict, For, Note string }
 
 // RenderLists draws the page.
 func RenderLists(v ListsView) ([]byte, error) { return render("lists", v) }
 
-// perPage is how many entries one page shows.
 const perPage = 15
 
-// Shown are the entries of the page.
+// Shown returns the entries of the page.
 func (v ListsView) Shown() (all []listEntry) {
 	first := min((v.page()-1)*perPage, len(v.Entries))
 	for _, e := range v.Entries[first:min(first+perPage, len(v.Entries))] {
@@ -48,19 +46,17 @@ func (v ListsView) Shown() (all []listEntry) {
 
 func (v ListsView) page() int { return min(max(v.Page, 1), v.last()) }
 
-// last is how many pages there are.
 func (v ListsView) last() int { return max(1, (len(v.Entries)+perPage-1)/perPage) }
 
-// A listEntry is one row.
 type listEntry struct {
 	lists.Entry
 	Admin Admin
 }
 
-// Blocks reports whether it is on the block list.
+// Blocks reports whether the entry is on the blocklist.
 func (e listEntry) Blocks() bool { return e.Verdict == lists.Block }
 
-// Range is the range as people write it: an address alone without its length.
+// Range returns the range; a single IP address without its prefix length.
 func (e listEntry) Range() string { return rangeText(e.Prefix) }
 
 func rangeText(p netip.Prefix) string {
@@ -70,10 +66,9 @@ func rangeText(p netip.Prefix) string {
 	return p.String()
 }
 
-// A turn is a link to another page of the table.
 type turn struct{ URL, Text string }
 
-// Turns lead to the pages before and after.
+// Turns returns the links to the previous and next page.
 func (v ListsView) Turns() (all []turn) {
 	if p := v.page(); p > 1 {
 		all = append(all, turn{v.at(p - 1), "Previous"})
@@ -84,10 +79,9 @@ func (v ListsView) Turns() (all []turn) {
 	return all
 }
 
-// Where says which part of the table is shown.
+// Where returns the number of the page.
 func (v ListsView) Where() string { return fmt.Sprintf("Page %d of %d", v.page(), v.last()) }
 
-// at is the page's own URL, of another part of the table.
 func (v ListsView) at(page int) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"realm": events.RealmName(v.Realm), "find": v.Query.Find, "verdict": string(v.Query.Verdict)} {
@@ -107,10 +101,10 @@ func (v ListsView) at(page int) string {
 	return "/lists?" + q.Encode()
 }
 
-// Asked reports whether not all entries are shown.
+// Asked reports whether a filter is set.
 func (v ListsView) Asked() bool { return v.Query != control.ListQuery{} }
 
-// Answer says what decides for the address that was looked for; empty if none was.
+// Answer returns which entry decides for the IP address that was searched for; empty without one.
 func (v ListsView) Answer() string {
 	switch {
 	case !v.Address.IsValid():
@@ -131,7 +125,7 @@ func (v ListsView) Answer() string {
 	return "Not on any list. The usual limits apply."
 }
 
-// Lists are the named lists.
+// Lists returns the IP lists from files.
 func (v ListsView) Lists() (all []NamedListView) {
 	for _, l := range v.Named {
 		all = append(all, NamedListView{l})
@@ -139,7 +133,7 @@ func (v ListsView) Lists() (all []NamedListView) {
 	return all
 }
 
-// Broken reports whether the file of a named list is not in force.
+// Broken reports whether the file of an IP list could not be loaded.
 func (v ListsView) Broken() bool {
 	for _, l := range v.Named {
 		if l.Kept != "" {
@@ -149,7 +143,7 @@ func (v ListsView) Broken() bool {
 	return false
 }
 
-// Outcome is what an import would do, in a sentence.
+// Outcome describes what an import would do.
 func (v ListsView) Outcome() string {
 	p := v.Plan
 	does, until := "blocked", "permanently"
@@ -169,29 +163,28 @@ func (v ListsView) Outcome() string {
 	return text + "."
 }
 
-// MoreBad and MoreWarned are how many lines are not named one by one.
+// MoreBad returns how many further lines have errors.
 func (v ListsView) MoreBad() int { return v.Plan.Bad - len(v.Plan.Problems) }
 
-// MoreWarned is how many further lines there is a doubt about.
+// MoreWarned returns how many further lines have warnings.
 func (v ListsView) MoreWarned() int { return v.Plan.Warned - len(v.Plan.Warnings) }
 
-// Count is a number of things in words: "1 range", "2 ranges".
+// Count returns a number with its noun: "1 range", "2 ranges".
 func Count(n int, noun string) string { return countWords(n, noun) }
 
-// A choice is one option of how long.
 type choice struct{ Value, Text string }
 
-// Times are how long an entry may last, the usual one first.
+// Times returns the lifetimes that an entry can have, the default first.
 func (Admin) Times() []choice {
 	return []choice{{"168h", "1 week"}, {"24h", "1 day"}, {"720h", "30 days"}, {"8760h", "1 year"}, {"forever", "permanent"}}
 }
 
-// A NamedListView is one named list.
+// A NamedListView is one IP list from a file.
 type NamedListView struct {
 	control.NamedList
 }
 
-// Does is what becomes of logins from there.
+// Does describes what the list does to logins from its ranges.
 func (l NamedListView) Does() string {
 	switch l.Then {
 	case "block":

@@ -5,75 +5,68 @@ import (
 	"time"
 )
 
-// LoginView is the sign-in page, of the site and of the administration.
+// LoginView is the sign-in page of the site and of the admin console.
 type LoginView struct {
 	Page
-	// Admin puts "Admin console" above the heading.
 	Admin bool
-	// Username is what was typed last, so that nobody types it twice.
+	// Username is the last input, so that the user need not type it twice.
 	Username string
-	// Next is where to go afterwards. The handler must have checked that it is
-	// a path of this site: here it becomes a hidden field and a link.
+	// Next is the page after the login. The handler must check that it is a path of this site (open redirect).
 	Next string
-	// SignedInAs is the account of the running session. When it is set, the
-	// page offers to continue or to sign out (POST /logout) instead of a form.
+	// SignedInAs is the account of the running session. The page then offers to continue or to sign out (POST /logout).
 	SignedInAs string
 	Message    Message
-	// Challenge is zero where none is asked for.
+	// Challenge is zero if none is required.
 	Challenge Challenge
-	// Passkeys says that one signs in without name and password (POST /login/passkey),
-	// and PasskeysAt where, if that is not here and is known.
+	// Passkeys offers a sign-in without user name and password (POST /login/passkey). PasskeysAt is the host where
+	// passkeys work if this one does not; empty if unknown.
 	Passkeys   bool
 	PasskeysAt string
 
-	marked bool // marks stand for what differs between attempts, see LoginPages
+	marked bool // marks stand in for the parts that differ between attempts, see LoginPages
 }
 
-// A ChallengeKind says how a challenge is solved.
+// A ChallengeKind says how to solve a challenge.
 type ChallengeKind string
 
 const (
-	// ChallengeImage is a picture of digits, or their sound.
+	// ChallengeImage is an image CAPTCHA with an audio CAPTCHA.
 	ChallengeImage ChallengeKind = "image"
-	// ChallengePoW is arithmetic done by /static/pow.js, with a picture for
-	// browsers without JavaScript.
+	// ChallengePoW is a proof of work by /static/pow.js; without JavaScript it is an image CAPTCHA.
 	ChallengePoW ChallengeKind = "pow"
-	// ChallengeBoth is the arithmetic and the picture.
+	// ChallengeBoth is a proof of work and an image CAPTCHA.
 	ChallengeBoth ChallengeKind = "both"
-	// ChallengeRemote is a provider's widget, drawn by /static/remote.js, with a
-	// picture for browsers without JavaScript.
+	// ChallengeRemote is a provider's widget by /static/remote.js; without JavaScript it is an image CAPTCHA.
 	ChallengeRemote ChallengeKind = "remote"
 )
 
 // A Challenge is one issued challenge. The zero Challenge is none.
 type Challenge struct {
-	// ID comes back as captcha_id, the digits as captcha_answer, and what pow.js
-	// has found as captcha_work.
+	// ID is posted as captcha_id, the digits as captcha_answer, and the result of pow.js as captcha_work.
 	ID   string
 	Kind ChallengeKind
 	// Image and Audio are paths of this site; an empty one is left out.
 	Image string
 	Audio string
-	// PoWJSON is what pow.js reads from the attribute data-pow.
+	// PoWJSON is the attribute data-pow, which pow.js reads.
 	PoWJSON string
-	// Of a provider's widget: see challenge.Remote. Bound is its Data.
+	// The fields of a provider's widget, see challenge.Remote. Bound is its Data.
 	Service, Script, Class, SiteKey, Action, Bound string
 }
 
-// PoW reports whether the browser has something to work at.
+// PoW reports whether the browser has to compute a proof of work.
 func (c Challenge) PoW() bool { return c.Kind == ChallengePoW || c.Kind == ChallengeBoth }
 
 // Remote reports whether the challenge is a provider's widget.
 func (c Challenge) Remote() bool { return c.Kind == ChallengeRemote }
 
-// Both reports whether the picture is asked for as well.
+// Both reports whether the image CAPTCHA is required as well.
 func (c Challenge) Both() bool { return c.Kind == ChallengeBoth }
 
-// A wait is how long to wait: in seconds for the browser's countdown, in words,
-// and its end for programs and for people.
+// A wait is a delay: in seconds for the browser's countdown, in words, and its end for programs and for users.
 type wait struct{ Seconds, Words, ISO, Clock string }
 
-// Wait is the message's wait.
+// Wait returns the message's wait.
 func (v LoginView) Wait() wait {
 	if v.marked {
 		return wait{slotSeconds.mark(), slotWords.mark(), slotISO.mark(), slotClock.mark()}
@@ -88,8 +81,7 @@ func (p Page) wait(m Message) wait {
 	}
 }
 
-// FocusOn is the field that the page starts in: the message when the form
-// cannot be used yet, else the first field that is empty.
+// FocusOn returns the element that has the focus: the message during a wait, else the first empty field.
 func (v LoginView) FocusOn() string {
 	switch {
 	case v.Message.Waits():
@@ -100,21 +92,20 @@ func (v LoginView) FocusOn() string {
 	return "password"
 }
 
-// AskCode reports that there is a field for a one-time code, which stands in for the
-// digits: then they are required by login.js alone, and only while it is empty.
+// AskCode offers a field for a verification code. The code replaces the CAPTCHA digits, so only login.js makes those
+// required, while the code is empty.
 func (v LoginView) AskCode() bool { return true }
 
-// AsksForCode reports whether the field for a one-time code is open: where it is
-// the quickest way in, and where one did not count.
+// AsksForCode opens the field for a verification code if it is the quickest way in, or a code was wrong.
 func (v LoginView) AsksForCode() bool { return v.Message.AsksForCode() }
 
-// Lines are what the message says here.
+// Lines returns the message's text.
 func (v LoginView) Lines() []string { return v.lines(v.Message, false) }
 
-// Subheading stands above the message.
+// Subheading returns the message's title.
 func (v LoginView) Subheading() string { return v.title(v.Message) }
 
-// TypeMeanwhile is the key of what may be done while the browser works.
+// TypeMeanwhile returns the key of what the user can do during the proof of work.
 func (v LoginView) TypeMeanwhile() string {
 	if v.Challenge.Both() {
 		return "work.type"
@@ -122,30 +113,29 @@ func (v LoginView) TypeMeanwhile() string {
 	return "work.type-name"
 }
 
-// Again is the link to another picture.
+// Again returns the link to another image.
 func (v LoginView) Again() string { return v.Base + loginPath(v.Next) }
 
-// CodeView is the page that says how to get a one-time code.
+// CodeView is the page that says how to get a verification code.
 type CodeView struct {
 	Page
 	Admin bool
-	// Mail says that a code can be sent to the account's owner.
+	// Mail offers to send a code to the account's owner.
 	Mail bool
-	// Username is what was typed last. Asked says that a code was asked for;
-	// whether one is on its way is told to nobody.
+	// Username is the last input. Asked is set after a request for a code. The page never shows whether a code was sent,
+	// which would reveal whether the account exists.
 	Username string
 	Asked    bool
-	// Problem is a sentence of the handler's own in the page's language, for a form
-	// that was incomplete.
+	// Problem is the handler's sentence in the page's language about an incomplete form.
 	Problem string
-	// Back is the sign-in page; empty where that is an application's.
+	// Back is the sign-in page; empty if the app has it.
 	Back string
 }
 
 // RenderCode draws the page.
 func RenderCode(v CodeView) ([]byte, error) { return render("code", v) }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and script.
 func (v CodeView) Frame() frame {
 	title := v.T("code.label")
 	if v.Admin {
@@ -154,7 +144,7 @@ func (v CodeView) Frame() frame {
 	return frame{Page: v.Page, Title: title, Script: "login.js"}
 }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and scripts.
 func (v LoginView) Frame() frame {
 	title := v.T("login.title")
 	switch {
@@ -169,15 +159,14 @@ func (v LoginView) Frame() frame {
 	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote(), Passkey: v.Passkeys}
 }
 
-// SecondView is the page that asks for a second factor, after the password. It posts csrf,
-// next, otp or assertion and state, and what a challenge asks for, to /login/second.
+// SecondView asks for MFA. It posts csrf, next, otp or assertion and state, and the challenge's fields to
+// /login/second.
 type SecondView struct {
 	LoginView
 	CSRF string
-	// Code is the one-time code that came with the password, if it is needed again.
+	// Code is the verification code that came with the password, if it is needed again.
 	Code string
-	// App, Passkey and Recovery say what the account has. PasskeyHost is where another
-	// passkey of it is good.
+	// App, Passkey and Recovery are the account's MFA methods. PasskeyHost is the host where its other passkeys work.
 	App, Passkey, Recovery bool
 	PasskeyHost            string
 }
@@ -185,20 +174,20 @@ type SecondView struct {
 // RenderSecond draws the page.
 func RenderSecond(v SecondView) ([]byte, error) { return render("second", v) }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and scripts.
 func (v SecondView) Frame() frame {
 	f := v.LoginView.Frame()
 	f.Passkey = v.Passkey
 	return f
 }
 
-// AskCode is of the other page: here is no field for a one-time code.
+// AskCode is false: only the sign-in page has the field for a verification code.
 func (v SecondView) AskCode() bool { return false }
 
-// Again is the link to another picture.
+// Again returns the link to another image.
 func (v SecondView) Again() string { return "/login/second" }
 
-// Label is what the field is for.
+// Label returns the label of the input.
 func (v SecondView) Label() string {
 	switch {
 	case v.App && v.Recovery:

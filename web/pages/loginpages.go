@@ -8,20 +8,16 @@ import (
 	"time"
 )
 
-// LoginPages draws sign-in pages. An attack is refused very often, and each
-// refusal is such a page: executing the template takes 80 µs, several times
-// what the rest of a refusal does. So it is executed once for each kind of
-// page, with marks where attempts differ, and kept as the text between the
-// marks; filling that in takes 1 µs. The zero LoginPages is ready to use, and
-// safe for concurrent use.
+// LoginPages draws sign-in pages. An attack causes many of them, and executing the template takes 80 µs, several times
+// the rest of a blocked attempt. So LoginPages executes it once for each kind of page, with marks where attempts
+// differ; filling in the marks takes 1 µs. The zero LoginPages is ready to use and safe for concurrent use.
 type LoginPages struct {
-	look      atomic.Pointer[Look] // of what is kept
-	skeletons sync.Map             // a LoginView with marks → its page, taken apart at them
+	look      atomic.Pointer[Look] // of the cached skeletons
+	skeletons sync.Map             // a LoginView with marks → its page, split at the marks
 }
 
-// Render draws the sign-in page. Pages that lead somewhere, belong to a session
-// or say something special are few and drawn whole: what is kept is a closed
-// set, which no stranger can make grow. A new look begins it anew.
+// Render draws the sign-in page. It caches only a closed set of pages, which an attacker cannot grow. The others (with
+// Next, a session, a Detail or PasskeysAt) are rare and drawn whole. A new look clears the cache.
 func (p *LoginPages) Render(v LoginView) ([]byte, error) {
 	if v.Next != "" || v.SignedInAs != "" || v.Message.Detail != "" || v.PasskeysAt != "" {
 		return render("login", v)
@@ -42,9 +38,8 @@ func (p *LoginPages) Render(v LoginView) ([]byte, error) {
 	return fill(kept.([]string), v), nil
 }
 
-// A slot is a part of the sign-in page that differs between attempts. It
-// stands in an attribute with quotes or in plain text, so one way of escaping
-// is right for all.
+// A slot is a part of the sign-in page that differs between attempts. Each is in a quoted attribute or in plain text,
+// so the same escaping is right for all.
 type slot uint8
 
 const (
@@ -61,13 +56,12 @@ const (
 	slots
 )
 
-// mark stands in front of a slot's letter while a skeleton is drawn. Nothing that
-// a stranger typed is on the page then, and the templates have no such word.
+// mark precedes a slot's letter in a skeleton, which has neither user input nor this word.
 const mark = "slot-goes-here-"
 
 func (s slot) mark() string { return mark + string(rune('a'+s)) }
 
-// withMarks is the view with a mark in every slot that it fills.
+// withMarks returns the view with a mark in every slot that it fills.
 func (v LoginView) withMarks() LoginView {
 	v.marked = true
 	c, m := &v.Challenge, &v.Message
@@ -76,7 +70,7 @@ func (v LoginView) withMarks() LoginView {
 			*text = slot(s).mark()
 		}
 	}
-	if m.RetryAfter > longWait { // which has words of its own
+	if m.RetryAfter > longWait { // a long wait has a sentence of its own
 		m.RetryAfter = longWait + 1
 	} else {
 		m.RetryAfter = 0
@@ -87,8 +81,7 @@ func (v LoginView) withMarks() LoginView {
 	return v
 }
 
-// fill puts a view into a skeleton: a page taken apart at its marks, so that all
-// parts but the first begin with a slot's letter.
+// fill puts a view into a skeleton, whose parts after the first begin with a slot's letter.
 func fill(skeleton []string, v LoginView) []byte {
 	with := [slots]string{
 		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio, slotPoW: v.Challenge.PoWJSON, slotBound: v.Challenge.Bound,

@@ -9,47 +9,45 @@ import (
 	"authguard/trusted"
 )
 
-// LookUpView is the page that says why somebody cannot sign in. It asks for itself
-// with account and address; its forms post to /unlock, /forget, /pass and /lookup/list.
+// LookUpView explains why a user cannot sign in. Its parameters are account and address; its forms post to /unlock,
+// /forget, /pass and /lookup/list.
 type LookUpView struct {
 	Admin
 	LookUp LookUp
-	// Pass is a one-time code that was just made; zero for none.
+	// Pass is a verification code that was just created; zero for none.
 	Pass control.Code
 }
 
-// To is the look-up of an account, an address or both; each may be empty.
+// To returns the look-up URL of an account, an IP address or both; each may be empty.
 func (v LookUpView) To(account, address string) string { return v.Admin.LookUpOf(account, address) }
 
-// eventRows are events with the page that they are on.
 type eventRows struct {
 	LookUpView
 	Rows []control.Event
 }
 
-// Rows are events for the template.
+// Rows returns events for the template.
 func (v LookUpView) Rows(all []control.Event) eventRows { return eventRows{v, all} }
 
 // RenderLookUp draws the page.
 func RenderLookUp(v LookUpView) ([]byte, error) { return render("lookup", v) }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and layout.
 func (v LookUpView) Frame() frame { return frame{Title: "Look up · Admin console", Wide: true} }
 
-// LookUp is the form that explains one account or address, and its answer.
+// LookUp is the form that explains one account or IP address, and its answer.
 type LookUp struct {
-	// Account and Address are what was asked for, as typed.
+	// Account and Address are the input as typed.
 	Account string
 	Address string
-	// Problem is a sentence of the handler's own, for what could not be
-	// looked up.
+	// Problem is the handler's sentence about an input that cannot be looked up.
 	Problem string
-	// Result is nil before anything was asked, and Network unless a range was.
+	// Result is nil before the first query; Network is nil unless the query was a range.
 	Result  *control.LookUp
 	Network *control.NetworkLookUp
 }
 
-// FullNetwork is the network around the address if it stops who comes from there.
+// FullNetwork returns the network around the IP address if its limit stops the client; else an empty string.
 func (l LookUp) FullNetwork() string {
 	for _, line := range l.Result.Explanation.Lines {
 		if line.Subject == guard.OnNetwork && line.Full && l.Address != "" {
@@ -59,7 +57,7 @@ func (l LookUp) FullNetwork() string {
 	return ""
 }
 
-// Running are the attacks that concern what is looked up.
+// Running returns the running attacks that concern the subject.
 func (v LookUpView) Running() (all []turn) {
 	for _, a := range v.LookUp.Result.Attacks {
 		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a, v.Now)})
@@ -67,7 +65,7 @@ func (v LookUpView) Running() (all []turn) {
 	return all
 }
 
-// Ways lead to what other pages know of it.
+// Ways returns the links to other pages about the subject.
 func (v LookUpView) Ways() (all []turn) {
 	realm, e := v.Elsewhere(), v.LookUp.Result.Explanation
 	add := func(path, text string, names ...string) {
@@ -94,12 +92,12 @@ func (v LookUpView) Ways() (all []turn) {
 	return all
 }
 
-// ListsOf is the page of the lists about the network.
+// ListsOf returns the URL of the IP lists for the network.
 func (v LookUpView) ListsOf() string {
 	return ListsView{Admin: v.Admin, Query: control.ListQuery{Find: v.LookUp.Network.Range.String()}}.at(1)
 }
 
-// Why is what leads to the answer, a sentence each.
+// Why returns the reasons for the answer, a sentence each.
 func (l LookUp) Why() (all []string) {
 	for _, why := range l.Result.Explanation.Why() {
 		all = append(all, Sentence(why))
@@ -107,17 +105,16 @@ func (l LookUp) Why() (all []string) {
 	return all
 }
 
-// Open reports whether the next attempt would be let through to a password that opens
-// the account.
+// Open reports whether the next attempt with the right password would succeed.
 func (l LookUp) Open() bool {
 	r := l.Result
 	return r.Explanation.Open() && (r.Account == nil || r.Account.State != control.Disabled && r.Account.State != control.NoAccount)
 }
 
-// Known reports whether the address is a known place of the account.
+// Known reports whether the IP address is a known client of the account.
 func (l LookUp) Known() bool { return l.Result.Explanation.Status == trusted.Privileged }
 
-// State is the account's, in words.
+// State returns the account's state in words.
 func (l LookUp) State() string { return stateWords(*l.Result.Account) }
 
 func stateWords(s control.Standing) string {
@@ -135,16 +132,15 @@ func stateWords(s control.Standing) string {
 	return words + " (account source: " + s.Kept + ")"
 }
 
-// shownEvents is how many events are shown before the others are folded away.
 const shownEvents = 8
 
-// First are the newest events, and Rest those behind them.
+// First returns the newest events, Rest the others, which the page folds.
 func (l LookUp) First() []control.Event {
 	return l.Result.Recent[:min(shownEvents, len(l.Result.Recent))]
 }
 func (l LookUp) Rest() []control.Event { return l.Result.Recent[len(l.First()):] }
 
-// Limits are how the limits stand. The pair's delay is none of them.
+// Limits returns the state of each limit, without the pair's delay.
 func (l LookUp) Limits() (lines []limitLine) {
 	for _, line := range l.Result.Explanation.Lines {
 		if !line.Delay {
@@ -154,16 +150,15 @@ func (l LookUp) Limits() (lines []limitLine) {
 	return lines
 }
 
-// A limitLine is how one limit stands, and whose count it is.
 type limitLine struct {
 	guard.Line
 	Name string
 }
 
-// Part is the filled part of the line's bar.
+// Part returns how much of the limit is used, for the bar.
 func (l limitLine) Part() string { return percent(float64(l.Used) / float64(max(l.Limit.Failures, 1))) }
 
-// Beyond is what happens beyond the limit, in words.
+// Beyond returns the action of the limit in words.
 func (l limitLine) Beyond() string {
 	words := map[guard.Action]string{guard.Challenge: "CAPTCHA", guard.Forget: "treated as an unknown client", guard.Delay: "delayed"}
 	return cmp.Or(words[l.Limit.Action], "blocked until the limit frees")

@@ -5,42 +5,38 @@ import (
 	"time"
 )
 
-// A MessageKind is what the sign-in page has to say.
+// A MessageKind is what the sign-in page reports.
 type MessageKind uint8
 
 const (
 	NoMessage MessageKind = iota
-	// WrongCredentials says that name and password do not match, and not
-	// which of them is wrong.
+	// WrongCredentials does not say whether the user name or the password is wrong (user enumeration).
 	WrongCredentials
-	// ChallengeRequired asks for a challenge; Message.Why says why.
+	// ChallengeRequired asks for a challenge; Message.Why has the reason.
 	ChallengeRequired
-	// ChallengeAhead announces a challenge before any password was sent, on
-	// GET /login in CAPTCHA mode; Message.Why says why.
+	// ChallengeAhead announces a challenge before a password was sent, on GET /login in CAPTCHA mode.
 	ChallengeAhead
-	// ChallengeFailed says that the last answer was wrong or too old.
+	// ChallengeFailed reports a wrong or expired solution.
 	ChallengeFailed
-	// Blocked says that an administrator has blocked the address (429). Waiting
-	// is no advice.
+	// Blocked reports a block by an administrator (429), which does not end by waiting.
 	Blocked
 	// SlowDown asks to wait for Message.RetryAfter (429).
 	SlowDown
-	// Overloaded says that the machine is busy (503).
+	// Overloaded reports that the server is busy (503).
 	Overloaded
-	// PicturesWait asks to wait those who run no JavaScript (429).
+	// PicturesWait asks clients without JavaScript to wait (429).
 	PicturesWait
-	// InvalidInput says that the form was incomplete (400); Message.Detail
-	// says what to mend.
+	// InvalidInput reports an incomplete form (400); Message.Detail says what to correct.
 	InvalidInput
 	// SignedOut confirms the end of a session.
 	SignedOut
-	// SecondWrong says that a code, or a passkey after the password, did not match.
+	// SecondWrong reports a wrong MFA code, or a passkey that did not match after the password.
 	SecondWrong
-	// PasskeyWrong says that a passkey signed nobody in.
+	// PasskeyWrong reports a passkey sign-in that failed.
 	PasskeyWrong
 )
 
-// A ChallengeWhy is the reason of a challenge.
+// A ChallengeWhy is the reason for a challenge.
 type ChallengeWhy uint8
 
 const (
@@ -48,35 +44,32 @@ const (
 	WhyUnusual ChallengeWhy = iota
 	// WhyAccount: too many failures on this account.
 	WhyAccount
-	// WhyNetwork: too many failures from this address or the network around it.
+	// WhyNetwork: too many failures from this IP address or its network.
 	WhyNetwork
 	// WhySite: CAPTCHA mode.
 	WhySite
-	// WhyWork: the picture alone does not do for this account.
+	// WhyWork: an image CAPTCHA alone is not enough for this account.
 	WhyWork
-	// WhyElsewhere: one was solved, but for something else.
+	// WhyElsewhere: the solution is for another user name or network, or a different challenge is required.
 	WhyElsewhere
 )
 
-// A Message is one thing said above the form. The zero Message says nothing.
+// A Message stands above the form. The zero Message shows nothing.
 type Message struct {
 	Kind MessageKind
 	Why  ChallengeWhy
-	// RetryAfter is how long to wait, for SlowDown and Overloaded.
+	// RetryAfter is the wait, for SlowDown and Overloaded.
 	RetryAfter time.Duration
-	// RetryAt is the same as a moment, for those without JavaScript; the zero
-	// time leaves it out.
+	// RetryAt is the end of the wait, for browsers without JavaScript; the zero time leaves it out.
 	RetryAt time.Time
-	// CodeFailed says that the one-time code that came along was none.
+	// CodeFailed is set if the verification code was wrong.
 	CodeFailed bool
-	// Detail replaces the text of InvalidInput. It is the handler's own
-	// sentence in the page's language, never a copy of what was typed.
+	// Detail replaces the text of InvalidInput. It is the handler's own sentence in the page's language, never user input.
 	Detail string
 }
 
-// said is what each kind of message is: its tone, and the keys of its texts on
-// the sign-in page (message.KEY.title and .text) and before an application's form,
-// where what was typed is kept and may be of any kind.
+// said has the tone of each kind and the keys of its texts: key.title and .text on the sign-in page, atGate before an
+// app's form.
 var said = [...]struct{ tone, key, atGate string }{
 	NoMessage:         {},
 	WrongCredentials:  {"bad", "message.wrong", ""},
@@ -97,13 +90,12 @@ var whySaid = [...]string{
 	WhyUnusual: "why.unusual", WhyAccount: "why.account", WhyNetwork: "why.network", WhyWork: "why.work", WhyElsewhere: "why.elsewhere", WhySite: "why.site",
 }
 
-// longWait is when waiting stops being the best advice.
+// longWait is the wait beyond which the page suggests a quicker way.
 const longWait = 5 * time.Minute
 
-// Tone is "bad", "calm" or "good", and empty when there is nothing to say.
+// Tone is "bad", "calm" or "good"; empty for no message.
 func (m Message) Tone() string { return said[m.Kind].tone }
 
-// title is what happened, in a few words.
 func (p Page) title(m Message) string {
 	if m.Kind == NoMessage {
 		return ""
@@ -111,7 +103,6 @@ func (p Page) title(m Message) string {
 	return p.T(said[m.Kind].key + ".title")
 }
 
-// lines are what it means and what to do next.
 func (p Page) lines(m Message, atGate bool) (lines []string) {
 	key := said[m.Kind].key + ".text"
 	if atGate {
@@ -135,20 +126,17 @@ func (p Page) lines(m Message, atGate bool) (lines []string) {
 	return lines
 }
 
-// Waits reports whether nothing can be done before RetryAfter is over.
+// Waits reports whether the user can do nothing before RetryAfter.
 func (m Message) Waits() bool {
 	return m.Kind == SlowDown || m.Kind == Overloaded || m.Kind == PicturesWait
 }
 
-// ChallengeOptional reports whether the form may be sent without an answer:
-// before the account is named nobody knows whether it needs one.
+// ChallengeOptional reports whether the form may lack a solution: the server does not know the account yet.
 func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
 
-// OffersCode reports whether the message says how to get a one-time code. All who
-// mistype are told, since the password that was right may be one that is tried on
-// many accounts (R28), and nobody may learn that.
+// OffersCode reports whether the message says how to get a verification code. Every wrong password gets it: the right
+// password may be blocked as sprayed (R28), and the page must not reveal that.
 func (m Message) OffersCode() bool { return m.Kind == WrongCredentials }
 
-// AsksForCode reports whether a one-time code is the quickest way in, or one did
-// not count.
+// AsksForCode reports whether a verification code is the quickest way in, or one was wrong.
 func (m Message) AsksForCode() bool { return m.Kind == SlowDown || m.CodeFailed }

@@ -7,23 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// How much of a stranger's text is drawn, and how much is kept for the tooltip.
+// The limits of user input on a page and in a tooltip, in characters.
 const (
 	shownRunes = 64
 	titleRunes = 512
 )
 
-// A name is a stranger's text made safe to look at: in pieces, so that the
-// template escapes every one of them and marks the invisible.
+// A name is user input made safe to display: in pieces that the template escapes and marks.
 type name struct {
 	Pieces []piece
 	Cut    bool
 	Full   string
 }
 
-// A piece is a run of plain text, or the number of one character that would
-// not be seen: U+202E turns "gpj.exe" round, U+200B tells two names apart that
-// look the same.
+// A piece is plain text, or the code point of an invisible character. U+202E reverses "gpj.exe"; U+200B makes two
+// different names look alike.
 type piece struct {
 	Text   string
 	Hidden bool
@@ -31,11 +29,10 @@ type piece struct {
 
 func newName(s string) name { return nameOf(s, shownRunes) }
 
-// newLine is a sentence that a stranger's text may be part of: longer than a name.
+// newLine is newName for a sentence that contains user input.
 func newLine(s string) name { return nameOf(s, titleRunes) }
 
-// Plain is a stranger's text as a line of plain text, as short as a name on a page and as
-// plain: without links that a mail program would make of it.
+// Plain returns user input as one short line, without links that a mail program would create.
 func Plain(s string) string {
 	n := newName(s)
 	var b strings.Builder
@@ -94,8 +91,7 @@ func pieces(s string) (all []piece) {
 	return all
 }
 
-// hiddenLabel names a character that cannot be seen or that moves others
-// about, and is empty for all others.
+// hiddenLabel names a character that is invisible or reorders others; it is empty for all others.
 func hiddenLabel(r rune, size int, first byte) string {
 	switch {
 	case r == utf8.RuneError && size == 1:

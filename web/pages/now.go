@@ -13,13 +13,11 @@ import (
 	"authguard/internal/control"
 )
 
-// NowView is the administration's first page: is the site under attack, and what is
-// done about it. Its forms post to /mode, /unlock and /block.
+// NowView is the dashboard of the admin console. Its forms post to /mode, /unlock and /block.
 type NowView struct {
 	Admin
-	// Overview is what is going on.
 	Overview control.Overview
-	// Span is what is plotted, and Series its numbers.
+	// Span is the plotted time, and Series its numbers.
 	Span   control.Span
 	Series control.Series
 }
@@ -27,12 +25,12 @@ type NowView struct {
 // RenderNow draws the whole page.
 func RenderNow(v NowView) ([]byte, error) { return render("now", v) }
 
-// liveParts are the parts of the page that change by themselves: one element each.
+// liveParts are the parts of the page that update themselves, one element each.
 var liveParts = [...]string{
 	"live-clock", "live-warnings", "live-status", "live-plot", "live-crowd", "live-address", "live-network", "live-account", "live-reason", "live-switches",
 }
 
-// RenderLive draws the parts of the page that change by themselves.
+// RenderLive draws the parts of the page that update themselves.
 func RenderLive(v NowView) (parts [][]byte, err error) {
 	for _, name := range liveParts {
 		part, err := render(name, v)
@@ -44,18 +42,18 @@ func RenderLive(v NowView) (parts [][]byte, err error) {
 	return parts, nil
 }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and script.
 func (v NowView) Frame() frame {
 	return frame{Title: v.Status().Verdict().Headline + " · Admin console", Script: "now.js", Wide: true}
 }
 
-// Here is the page with the plots as they are.
+// Here returns the URL of the page with the current span.
 func (v NowView) Here() string { return v.with("/", v.Span) }
 
-// Live is where the parts are told as they change.
+// Live returns the URL of the stream of updated parts.
 func (v NowView) Live() string { return v.with("/live", v.Span) }
 
-// Spans are the links between the two plots.
+// Spans returns the links between the two spans.
 func (v NowView) Spans() []spanLink {
 	return []spanLink{
 		{v.with("/", control.LastHour), "Last hour", v.Span == control.LastHour},
@@ -79,13 +77,13 @@ func (v NowView) with(path string, span control.Span) string {
 	return path + "?span=day"
 }
 
-// Day reports whether the plots are of a day.
+// Day reports whether the plots show a day.
 func (v NowView) Day() bool { return v.Span == control.LastDay }
 
-// shapes are the two in which everything is drawn; the stylesheet shows one of them.
+// shapes are the two layouts of each plot; the style sheet shows one.
 var shapes = [...]string{"wide", "narrow"}
 
-// Plots are the pressure in both shapes.
+// Plots returns the failure rate in both shapes.
 func (v NowView) Plots() (all []Plot) {
 	for _, id := range shapes {
 		all = append(all, NewPlot(id, v.Now, v.Span, v.Series.Pressure, v.Overview.Switches))
@@ -93,7 +91,7 @@ func (v NowView) Plots() (all []Plot) {
 	return all
 }
 
-// Strips are what came in, in both shapes.
+// Strips returns the attempts and their outcomes in both shapes.
 func (v NowView) Strips() (all []Strips) {
 	for _, id := range shapes {
 		all = append(all, NewStrips(id, v.Now, v.Span, v.Series, v.Overview.Switches))
@@ -101,19 +99,18 @@ func (v NowView) Strips() (all []Strips) {
 	return all
 }
 
-// A stretch is a row of the table behind the plots: a minute of an hour, or an hour of
-// a day.
+// A stretch is a row of the table behind the plots: a minute of an hour, or an hour of a day.
 type stretch struct {
 	Start time.Time
 	control.Counts
-	// Pressure is the highest minute.
+	// Pressure is the minute with the highest failure rate.
 	Pressure *captchamode.Minute
 }
 
-// Total is all the pressure of the highest minute.
+// Total returns the failure rate of that minute.
 func (s stretch) Total() int { return total(*s.Pressure) }
 
-// Table is the numbers behind the plots, newest first.
+// Table returns the numbers behind the plots, newest first.
 func (v NowView) Table() []stretch {
 	each := time.Minute
 	if v.Day() {
@@ -143,7 +140,7 @@ func (v NowView) Table() []stretch {
 	return all
 }
 
-// Status is what the page says first.
+// Status returns the state that the page shows first.
 func (v NowView) Status() status {
 	s := status{State: v.Overview.State, OffAt: v.Overview.OffAt}
 	for _, one := range slices.Backward(v.Overview.Switches) {
@@ -155,13 +152,12 @@ func (v NowView) Status() status {
 	return s
 }
 
-// Zone is the abbreviation of the time zone of all times shown.
+// Zone returns the abbreviation of the time zone of all times shown.
 func (v NowView) Zone() string { return v.Now.Format("MST") }
 
-// shownSwitches is how many changes of the mode the page lists.
 const shownSwitches = 20
 
-// History is the newest changes of CAPTCHA mode, newest first.
+// History returns the newest changes of CAPTCHA mode, newest first.
 func (v NowView) History() (all []change) {
 	for _, s := range slices.Backward(v.Overview.Switches[max(0, len(v.Overview.Switches)-shownSwitches):]) {
 		all = append(all, change(s))
@@ -169,16 +165,14 @@ func (v NowView) History() (all []change) {
 	return all
 }
 
-// shownChanges is how many changes are shown before the others are folded away.
 const shownChanges = 5
 
-// changes are some of the history, on the page.
 type changes struct {
 	NowView
 	Changes []change
 }
 
-// Part are the newest changes, or the rest.
+// Part returns the newest changes, or the rest, which the page folds.
 func (v NowView) Part(all []change, rest bool) changes {
 	first := min(shownChanges, len(all))
 	if rest {
@@ -187,17 +181,16 @@ func (v NowView) Part(all []change, rest bool) changes {
 	return changes{v, all[:first]}
 }
 
-// A change is one change of CAPTCHA mode.
 type change captchamode.Switch
 
-// To is what it changed to, in words.
+// To returns the new state in words.
 func (c change) To() string {
 	switch {
 	case c.Cause == captchamode.ByClearing:
 		return "CAPTCHA mode reset"
 	case c.Cause == captchamode.BySteadiness:
 		return "Steady failure rate just below the threshold"
-	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // strangers may be slowed all the same
+	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // throttling can go on
 		return "CAPTCHA mode off"
 	}
 	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Throttling unknown clients"}[captchamode.Switch(c).Now()]
@@ -208,32 +201,29 @@ func (c change) To() string {
 	return to
 }
 
-// ByPerson reports whether a person made the change, and not the detector.
+// ByPerson reports whether an administrator made the change, not the detector.
 func (c change) ByPerson() bool {
 	return c.Cause == captchamode.ByPerson || c.Cause == captchamode.ByClearing
 }
 
-// A subjectTable is one of the tables of who and what comes to nothing most.
+// A subjectTable is a table of the IP addresses, networks, accounts or reasons with the most failures.
 type subjectTable struct {
 	NowView
 	Kind, Title, Column string
 	Rows                []control.Subject
-	// Scattered says why only those that stand out are shown, and Hidden that there are none,
-	// which is said elsewhere.
+	// Scattered is why only rows that stand out are shown. Hidden is set if there are none.
 	Scattered string
 	Hidden    bool
 }
 
-// loud keeps the rows that stand out.
 func (t *subjectTable) loud(s control.Spread, why string) {
 	t.Rows = t.Rows[:min(s.Loud, len(t.Rows))]
 	t.Scattered, t.Hidden = cmp.Or(why, "Shows only those that stand out."), len(t.Rows) == 0 && why == ""
 }
 
-// shownRows is how many rows are shown before the others are folded away.
 const shownRows = 5
 
-// First are the first rows, and Rest those behind them.
+// First returns the first rows, Rest the others, which the page folds.
 func (t subjectTable) First() subjectTable {
 	t.Rows = t.Rows[:min(shownRows, len(t.Rows))]
 	return t
@@ -243,7 +233,7 @@ func (t subjectTable) Rest() subjectTable {
 	return t
 }
 
-// CrowdWords say what a botnet is, and what to do.
+// CrowdWords describes a botnet and says what to do.
 func (v NowView) CrowdWords() []string {
 	c := v.Overview.Crowd
 	by := c.ByAddress
@@ -255,9 +245,8 @@ func (v NowView) CrowdWords() []string {
 	return []string{from + fmt.Sprintf(" The most active IP address made %s. Blocking single IP addresses does not help, so none are listed: check the networks and accounts.", comma(c.Most))}
 }
 
-// Addresses, Networks, Accounts and Reasons are the four. Of a botnet's addresses, and of
-// names that were invented, only those that stand out are shown: any others would be as many
-// as fit, by the alphabet.
+// Addresses, Networks, Accounts and Reasons return the four tables. For a botnet's IP addresses and for invented user
+// names, only rows that stand out are shown: the rest would be an arbitrary sample.
 func (v NowView) Addresses() subjectTable {
 	t := subjectTable{NowView: v, Kind: "address", Title: "IP addresses", Column: "IP address", Rows: v.Overview.Addresses}
 	if v.Overview.Botnet {
@@ -279,10 +268,10 @@ func (v NowView) Reasons() subjectTable {
 	return subjectTable{NowView: v, Kind: "reason", Title: "Reasons", Column: "Reason", Rows: v.Overview.Reasons}
 }
 
-// ActsOn reports whether a row can be unlocked and looked up.
+// ActsOn reports whether a row can be reset and looked up.
 func (t subjectTable) ActsOn() bool { return t.Kind != "reason" }
 
-// Asks is the field of the look-up that a row's name goes into.
+// Asks returns the parameter of the look-up for a row's name.
 func (t subjectTable) Asks() string {
 	if t.Kind == "network" {
 		return "address"
@@ -290,12 +279,11 @@ func (t subjectTable) Asks() string {
 	return t.Kind
 }
 
-// Key names the form that unlocks a row, in the page.
+// Key returns the id of the form that resets a row.
 func (t subjectTable) Key(name string) string {
 	return fmt.Sprintf("unlock-%s-%x", t.Kind, crc32.ChecksumIEEE([]byte(name)))
 }
 
-// nextWords is what the next attempt of a subject gets.
 func nextWords(s control.Subject) string {
 	if s.Blocked {
 		return "blocked"
@@ -304,23 +292,22 @@ func nextWords(s control.Subject) string {
 	return cmp.Or(words, "blocked")
 }
 
-// A status is what the overview says first: the state of CAPTCHA mode.
+// A status is the state of CAPTCHA mode, which the dashboard shows first.
 type status struct {
 	captchamode.State
-	// Since is when the mode was switched last; zero: not since the start.
+	// Since is the last switch; zero for none since the start.
 	Since time.Time
-	// OffAt is when it goes off by itself; zero: not known.
+	// OffAt is when the mode turns off by itself; zero if unknown.
 	OffAt time.Time
 }
 
-// Forced reports whether a person has overruled the detector.
+// Forced reports whether an administrator has overruled the detector.
 func (s status) Forced() bool { return s.Override.State != captchamode.Automatic }
 
-// CoolingDown reports whether the detector has the mode on and may end it.
+// CoolingDown reports whether the detector turned the mode on and can turn it off.
 func (s status) CoolingDown() bool { return s.On && !s.Forced() }
 
-// A verdict is what a state is called, what it means for people who sign in, and
-// its tone for the colours: "quiet", "slow", "attack" or "on".
+// A verdict is the name of a state, its meaning for users, and its tone: "quiet", "slow", "attack" or "on".
 type verdict struct{ Headline, Meaning, Tone string }
 
 // Verdict puts the state into words.
@@ -344,13 +331,13 @@ func (s status) Verdict() verdict {
 	return verdict{"No attack", "The failure rate is in the normal range. CAPTCHA mode and throttling are off.", "quiet"}
 }
 
-// Part is where a rate is on the gauge of pressure and thresholds.
+// Part returns the position of a rate on the gauge of the failure rate.
 func (s status) Part(rate float64) string {
 	top := max(finite(s.Threshold)*1.25, float64(s.Pressure.Total()), 1)
 	return percent(finite(rate) / top)
 }
 
-// Now is where the pressure is.
+// Now returns the position of the current failure rate.
 func (s status) Now() string { return s.Part(float64(s.Pressure.Total())) }
 
 func percent(part float64) string { return coord(100*min(part, 1)) + "%" }

@@ -1,31 +1,27 @@
 package pages
 
-// PasswordView is the page on which somebody replaces their password. It posts csrf, next,
-// current_password, new_password and repeat_password to Action.
+// PasswordView changes a password. It posts csrf, next, current_password, new_password, repeat_password to Action.
 type PasswordView struct {
 	Page
-	// Admin puts "Admin console" above the heading.
 	Admin  bool
 	Action string
 	CSRF   string
-	// Next is where to go afterwards, as in LoginView.
+	// Next is the page afterwards, as in LoginView.
 	Next string
-	// Username is whose password it is; password managers file the new one
-	// under it.
+	// Username is the account; password managers store the new password under it.
 	Username string
-	// OneTime says that the password in use is good for choosing another one only.
+	// OneTime is set for a temporary password.
 	OneTime bool
-	// JustTyped says that it was typed a moment ago, and is not asked for again.
+	// JustTyped leaves out the current password, which the user entered a moment ago.
 	JustTyped bool
-	// Problems are what kept the last try from working; none at first.
+	// Problems are the errors of the last try.
 	Problems []PasswordProblem
 }
 
-// A PasswordProblem is why a new password was not taken: the input that it is
-// about, and the key of what is wrong and what to do.
+// A PasswordProblem is an error of one input: the input's name and the key of the text.
 type PasswordProblem struct{ Field, Key string }
 
-// The problems that there can be.
+// The problems of a password form.
 var (
 	CurrentWrong  = PasswordProblem{"current_password", "password.wrong"}
 	NewTooShort   = PasswordProblem{"new_password", "password.short"}
@@ -35,7 +31,7 @@ var (
 	RepeatDiffers = PasswordProblem{"repeat_password", "password.differ"}
 )
 
-// Title is what is done here.
+// Title returns the heading.
 func (v PasswordView) Title() string {
 	if v.OneTime {
 		return v.T("password.choose")
@@ -43,16 +39,15 @@ func (v PasswordView) Title() string {
 	return v.T("password.change")
 }
 
-// RenderPassword draws the change-password page.
+// RenderPassword draws the page.
 func RenderPassword(v PasswordView) ([]byte, error) { return render("password", v) }
 
-// A passwordField is one input with its words and its problem.
 type passwordField struct {
 	ID, Label, Complete, Hint, Problem string
 	Focus                              bool
 }
 
-// In is a field with its page, for the template.
+// In returns a field with its page, for the template.
 func (p Page) In(f passwordField) fieldOnPage { return fieldOnPage{p, f} }
 
 type fieldOnPage struct {
@@ -60,8 +55,7 @@ type fieldOnPage struct {
 	passwordField
 }
 
-// Fields are the three inputs in order. The first one with a problem has the
-// focus, or the first of all.
+// Fields returns the three inputs in order. The first with a problem has the focus, else the first of all.
 func (v PasswordView) Fields() []passwordField {
 	fields := []passwordField{
 		{ID: "current_password", Label: v.T("password.current"), Complete: "current-password"},
@@ -83,7 +77,7 @@ func (v PasswordView) Fields() []passwordField {
 	return fields
 }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and script.
 func (v PasswordView) Frame() frame {
 	title := v.Title()
 	if len(v.Problems) > 0 {

@@ -12,8 +12,7 @@ import (
 	"authguard/internal/control"
 )
 
-// A Plot is everything the SVG is made of, in its own coordinates: texts and
-// shapes, no style.
+// A Plot is the content of the SVG in its own coordinates: texts and shapes, no style.
 type Plot struct {
 	Canvas     canvas
 	Desc, Zone string
@@ -31,20 +30,20 @@ type Bar struct{ Class, X, Y, W, H string }
 type Line struct {
 	Class, Path, Label, LabelX, LabelY string
 
-	labelY float64 // where the label would be if it were alone
+	labelY float64 // the position without other labels
 }
 
-// A Span is a stretch of minutes in one mode.
+// A Span is consecutive minutes in one mode.
 type Span struct {
 	Class, X, W string
-	Label       string // empty where there is no room for it
+	Label       string // empty if there is no room
 	LabelX      string
 }
 
-// A Mark is a moment at which CAPTCHA mode went on or off.
+// A Mark is a time at which CAPTCHA mode turned on or off.
 type Mark struct {
 	X, Text string
-	Label   string // empty where there is no room for it
+	Label   string // empty if there is no room
 }
 
 // A Tick is one label of an axis.
@@ -53,8 +52,7 @@ type Tick struct{ At, Text string }
 // A Hit is the column of one minute, with its numbers for the pointer.
 type Hit struct{ X, W, Text string }
 
-// NewPlot lays the pressure of a span out, oldest minute first, in one of the shapes of
-// newCanvas. What is narrower than a column is drawn as the highest minute in it.
+// NewPlot draws the failure rate of a span, oldest minute first. A column of several minutes shows the highest.
 func NewPlot(id string, now time.Time, span control.Span, points []captchamode.Minute, switches []captchamode.Switch) Plot {
 	high := 0.0
 	for _, m := range points {
@@ -71,8 +69,7 @@ func NewPlot(id string, now time.Time, span control.Span, points []captchamode.M
 	return p
 }
 
-// columns are the minutes that are drawn: of those in one column the highest, in the
-// strictest mode.
+// columns keeps the highest minute of each column, with the strictest mode of all.
 func (c canvas) columns(points []captchamode.Minute) (all []captchamode.Minute) {
 	for _, m := range points {
 		start := m.Start.Truncate(c.each)
@@ -92,11 +89,10 @@ func (c canvas) columns(points []captchamode.Minute) (all []captchamode.Minute) 
 	return all
 }
 
-// markRoom is how much a character of a mark's label takes.
+// markRoom is the width of a character of a mark's label.
 const markRoom = 6.2
 
-// marks are the moments at which the mode went on or off. Of labels that would overlap
-// the newest is written.
+// marks returns the times at which the mode turned on or off. If labels overlap, the newest is drawn.
 func (c canvas) marks(now time.Time, switches []captchamode.Switch) (all []Mark) {
 	room := c.Width
 	for _, s := range slices.Backward(switches) {
@@ -114,7 +110,6 @@ func (c canvas) marks(now time.Time, switches []captchamode.Switch) (all []Mark)
 	return all
 }
 
-// stack is the bars of one minute, from the axis up.
 func (c canvas) stack(m captchamode.Minute) []Bar {
 	x, w := c.column(m.Start)
 	gap := math.Min(1, w/5)
@@ -142,7 +137,6 @@ func (c canvas) hit(now time.Time, m captchamode.Minute) Hit {
 	return Hit{coord(x), coord(w), text}
 }
 
-// The modes of a minute, in words.
 const (
 	quiet   = "off"
 	slowing = "throttling"
@@ -159,10 +153,10 @@ func modeWords(m captchamode.Minute) string {
 	return quiet
 }
 
-// total is all that counts as pressure.
+// total is the failure rate of a minute.
 func total(m captchamode.Minute) int { return max(m.Failures, 0) + max(m.Unsolved, 0) + max(m.Shed, 0) }
 
-// describe puts the plot into words for people who cannot see it.
+// describe puts the plot into words for screen readers.
 func describe(c canvas, points []captchamode.Minute) string {
 	if len(points) == 0 {
 		return "No data yet."
@@ -185,7 +179,6 @@ func describe(c canvas, points []captchamode.Minute) string {
 		peak.Start.In(c.zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
 }
 
-// thresholds are the lines, and how to read each from a minute.
 var thresholds = [...]struct {
 	class, label string
 	of           func(captchamode.Minute) float64
@@ -195,11 +188,9 @@ var thresholds = [...]struct {
 	{"slow", "throttling", func(m captchamode.Minute) float64 { return m.SlowAt }},
 }
 
-// labelGap is the least distance between the base lines of two labels.
 const labelGap = 14
 
-// lines draws each threshold as steps, minute by minute, since it moves with
-// what the site has learned.
+// lines draws each threshold as steps, since it changes with the learned baseline.
 func (c canvas) lines(points []captchamode.Minute) []Line {
 	x, down := c.Right+8, 4.0
 	if c.ID == "narrow" { // above the line, not beside its end
@@ -215,8 +206,7 @@ func (c canvas) lines(points []captchamode.Minute) []Line {
 	return out
 }
 
-// steps is the SVG path of one threshold and its newest value. A minute
-// without a value, or one that is missing, leaves a gap.
+// steps returns the SVG path of one threshold and its newest value. A minute without a value leaves a gap.
 func (c canvas) steps(points []captchamode.Minute, of func(captchamode.Minute) float64) (path string, last float64) {
 	var b strings.Builder
 	var end time.Time
@@ -252,10 +242,9 @@ func (c canvas) placeLabels(lines []Line) {
 	}
 }
 
-// labelRoom is the width below which a span goes without its label.
 const labelRoom = 92
 
-// spans joins neighbouring minutes of one mode. Quiet ones are not drawn.
+// spans joins adjacent minutes of one mode. It leaves out minutes with the mode off.
 func (c canvas) spans(points []captchamode.Minute) (out []Span) {
 	for i, next := 0, 0; i < len(points); i = next {
 		mode := modeWords(points[i])

@@ -11,20 +11,18 @@ import (
 	"authguard/internal/policy"
 )
 
-// PolicyView is the page of the policy: what is in force and what it did. It asks for
-// itself with switch and to; the form that is shown then posts to /policy.
+// PolicyView shows the limits and their effect. Its parameters are switch and to; its form posts to /policy.
 type PolicyView struct {
 	Admin
 	Policy control.Policy
-	// Switch is the ladder that somebody is about to switch, and To to what; empty:
-	// nobody is.
+	// Switch names the limits to switch after a confirmation, and To their new state; both are empty without one.
 	Switch, To string
 }
 
 // RenderPolicy draws the page.
 func RenderPolicy(v PolicyView) ([]byte, error) { return render("policy", v) }
 
-// Verdict is what is enforced in a sentence.
+// Verdict sums up what is enforced.
 func (v PolicyView) Verdict() (said verdict) {
 	switch n := len(v.Policy.Watched); {
 	case n == 0 && v.Policy.Enforce:
@@ -62,7 +60,7 @@ var ladderTitles = map[string]string{
 	"network": "Network limits", "known-client": "Known client limits", "fingerprint": "Client fingerprint limits", "site": "Site limits", "spray": "Password spraying", "mode": "CAPTCHA mode",
 }
 
-// LadderTitle is what people call one of guard.Policy.Ladders, or policy.Whole.
+// LadderTitle returns the title of one of guard.Policy.Ladders (the limits of one subject), or of policy.Whole.
 func LadderTitle(name string) string {
 	if title := ladderTitles[name]; title != "" {
 		return title
@@ -71,13 +69,13 @@ func LadderTitle(name string) string {
 	return map[string]string{"list": "IP list ", "event": "Event "}[kind] + of
 }
 
-// A ladder is one as the page shows it.
+// A ladder is the limits of one subject as the page shows them.
 type ladder struct {
 	control.Ladder
 	view *PolicyView
 }
 
-// Ladders are those of the page.
+// Ladders returns the limits of each subject.
 func (v PolicyView) Ladders() (all []ladder) {
 	for _, l := range v.Policy.Ladders {
 		all = append(all, ladder{l, &v})
@@ -85,28 +83,26 @@ func (v PolicyView) Ladders() (all []ladder) {
 	return all
 }
 
-// Title says what the ladder is on.
+// Title names the subject of the limits.
 func (l ladder) Title() string { return LadderTitle(l.Name) }
 
-// Jump is what the link to the ladder says: so short that the strip of them leaves room on
-// a phone.
+// Jump returns the text of the link to the limits, short enough for a phone.
 func (l ladder) Jump() string {
 	what, _, _ := strings.Cut(strings.TrimSuffix(l.Title(), " limits"), " per ")
 	return what
 }
 
-// ID is the ladder's anchor.
+// ID returns the anchor of the limits.
 func (l ladder) ID() string { return "on-" + strings.ReplaceAll(l.Name, ":", "-") }
 
-// Switches lead to what it can be switched to.
+// Switches returns the links that switch these limits.
 func (l ladder) Switches() []turn { return l.view.switches(l.Name, l.Watches(), l.Override != nil) }
 
-// Switches lead to what the whole can be switched to.
+// Switches returns the links that switch all limits.
 func (v PolicyView) Switches() []turn {
 	return v.switches(policy.Whole, !v.Policy.Enforce, len(v.Policy.Overrides) > 0)
 }
 
-// The buttons.
 const (
 	enforceLimits = "Switch to enforcement"
 	monitorLimits = "Switch to monitoring mode"
@@ -132,7 +128,7 @@ func (v PolicyView) switches(name string, watched, said bool) (all []turn) {
 	return all
 }
 
-// Rule says what a limit is, in words.
+// Rule describes a limit.
 func (l ladder) Rule(r control.Rung) string {
 	switch {
 	case l.Name == "mode" && r.Limit == policy.TextSlow:
@@ -149,13 +145,13 @@ func (l ladder) Rule(r control.Rung) string {
 		return Sentence(r.Limit)
 	}
 	window := strings.TrimPrefix(strings.Fields(r.Limit)[0], fmt.Sprint(r.Failures, "/"))
-	if r.By != "" { // of events
+	if r.By != "" { // a limit on events
 		return fmt.Sprintf("More than %s in %s by %s", comma(r.Failures), window, r.By)
 	}
 	return fmt.Sprintf("More than %s in %s", countWords(r.Failures, "failure"), window)
 }
 
-// Action is what happens beyond a limit.
+// Action returns the action of a limit in words.
 func (l ladder) Action(r control.Rung) string {
 	switch {
 	case r.Gone:
@@ -168,7 +164,7 @@ func (l ladder) Action(r control.Rung) string {
 	}[r.Then]
 }
 
-// Audit is the audit log of what the limit stopped or would have; empty: it has none.
+// Audit returns the URL of the audit log for the attempts that the limit stopped or would have stopped; empty for none.
 func (l ladder) Audit(r control.Rung) string {
 	if r.Code == "" {
 		return ""
@@ -180,7 +176,7 @@ func (l ladder) Audit(r control.Rung) string {
 	return "/audit?" + q.Encode()
 }
 
-// Met says whom a limit met.
+// Met says how many attempts exceeded a limit, and from where.
 func (v PolicyView) Met(m policy.Met) string {
 	if m.Attempts == 0 {
 		return "–"
@@ -195,7 +191,7 @@ func (v PolicyView) Met(m policy.Met) string {
 	return fmt.Sprintf("%s: %s%s from %s", countWords(int(m.Attempts), "attempt"), least, countWords(int(m.Accounts), "account"), plural(int(m.Addresses), "IP address", "IP addresses"))
 }
 
-// Later says who logged in later of those whom a limit met; empty if nobody did.
+// Later says how many of the stopped users signed in later; empty for none. They may be false positives.
 func (v PolicyView) Later(m policy.Met) string {
 	if m.Later == 0 {
 		return ""
@@ -203,10 +199,10 @@ func (v PolicyView) Later(m policy.Met) string {
 	return comma(int(m.Later)) + " later signed in"
 }
 
-// A confirmation names what a switch does, before it is done.
+// A confirmation names the effect of a switch before it is made.
 type confirmation struct{ Title, Effect, Button string }
 
-// Confirm is the switch that is about to be made; nil: none is.
+// Confirm returns the confirmation of the switch; nil for none.
 func (v PolicyView) Confirm() *confirmation {
 	known := v.Switch == policy.Whole
 	var most policy.Met
@@ -250,10 +246,10 @@ func (v PolicyView) did(before string, m policy.Met, otherwise string) string {
 	return text + "."
 }
 
-// View is the page that a ladder is on.
+// View returns the page of the limits.
 func (l ladder) View() *PolicyView { return l.view }
 
-// A cell is whom a limit met, with who of them logged in later.
+// A cell is who exceeded a limit, and how many of them signed in later.
 type cell struct {
 	Text, Later string
 	People      []stopped
@@ -261,7 +257,7 @@ type cell struct {
 
 type stopped struct{ Account, Address, URL string }
 
-// Cell is whom a limit met.
+// Cell returns who exceeded a limit.
 func (l ladder) Cell(m policy.Met) cell {
 	c := cell{Text: l.view.Met(m), Later: l.view.Later(m)}
 	for _, p := range m.People {

@@ -1,9 +1,8 @@
-// Package pages draws every page that a person sees: sign-in, change of
-// password, the administrator's overview with its plot, and plain errors.
+// Package pages draws the pages of authguard: sign-in, change of password, the admin console with its plots, and
+// errors.
 //
-// It is view code only. A handler fills a view struct and calls its Render
-// function; the package asks nobody anything and reads no clock: the moment that
-// counts as now is a field of the view. A page is drawn whole or not at all.
+// The package is view code only: a handler fills a view struct and calls its Render function. It does no I/O and reads
+// no clock; the current time is a field of the view. A page is drawn whole or not at all.
 //
 // Pages work without JavaScript and under
 //
@@ -11,13 +10,11 @@
 //	media-src 'self'; connect-src 'self'; form-action 'self';
 //	frame-ancestors 'none'; base-uri 'none'
 //
-// so they have no inline script, no inline style and no style attribute, not
-// even in the SVG. That is why the plot is drawn here: the charting library at
-// hand writes a style attribute on every shape.
+// so they have no inline script, no inline style and no style attribute. This is why the package draws the plots
+// itself: the available chart library writes a style attribute on every shape.
 //
-// Account names, addresses and reasons are typed by strangers. They are escaped
-// by html/template, isolated from the text around them, cut where they are
-// long, and their invisible characters are shown by number.
+// Attackers choose account names, addresses and reasons. html/template escapes them; the pages isolate them from the
+// surrounding text, truncate long ones and show invisible characters as code points.
 package pages
 
 import (
@@ -47,7 +44,6 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"xy":      coord,
 }).ParseFS(sources, "templates/*.html"))
 
-// render draws a whole page, or none.
 func render(name string, view any) ([]byte, error) {
 	var page bytes.Buffer
 	if err := templates.ExecuteTemplate(&page, name, view); err != nil {
@@ -56,7 +52,7 @@ func render(name string, view any) ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// frame is what the templates "top" and "bottom" need.
+// frame is the data of the templates "top" and "bottom".
 type frame struct {
 	Page
 	Title   string

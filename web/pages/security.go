@@ -9,26 +9,24 @@ import (
 	"authguard/internal/sessions"
 )
 
-// SecurityView is an administrator's own page: how they sign in, and where they are
-// signed in. Its forms post to /security/….
+// SecurityView is an administrator's own page: MFA and sessions. Its forms post to /security/….
 type SecurityView struct {
 	Admin
 	factors.Kept
 	Sessions []OwnSession
-	// Fresh says that they signed in a moment ago, without which nothing but sessions is
-	// changed here; Lacks, that nothing else opens before there is a second factor.
+	// Fresh is set after a recent sign-in; without it only sessions can be changed. Lacks is set if the administrator has
+	// to set up MFA before any other page opens.
 	Fresh, Lacks bool
-	// PasskeysHere says that there can be some at the name that the page was called by,
-	// and PasskeysAt where else, if that is known.
+	// PasskeysHere is set if passkeys work at this host name. PasskeysAt is where they do; empty if unknown.
 	PasskeysHere bool
 	PasskeysAt   string
-	// App is one that is being set up; zero for none.
+	// App is a TOTP app during its setup; zero for none.
 	App factors.Enrolment
-	// Codes are recovery codes that were just made.
+	// Codes are new recovery codes.
 	Codes []string
 }
 
-// An OwnSession is one of the administrator's sessions, This the one that asks.
+// An OwnSession is one of the administrator's sessions; This is the current one.
 type OwnSession struct {
 	sessions.Session
 	This bool
@@ -37,17 +35,17 @@ type OwnSession struct {
 // RenderSecurity draws the page.
 func RenderSecurity(v SecurityView) ([]byte, error) { return render("security", v) }
 
-// Frame is what surrounds the page.
+// Frame returns the page's title and script.
 func (v SecurityView) Frame() frame {
 	return frame{Title: "Your sign-in · Admin console", Script: "login.js", Passkey: v.Fresh && v.PasskeysHere, Wide: true}
 }
 
-// QR is the picture of the app's secret, in the page itself: it is stored nowhere.
+// QR returns the TOTP secret as a data URL, so that no server or cache stores it.
 func (v SecurityView) QR() template.URL {
-	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(v.App.QR)) // of our own drawing
+	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(v.App.QR)) // not user input
 }
 
-// Secret is the app's secret in pieces that one can type.
+// Secret returns the TOTP secret in groups of four characters.
 func (v SecurityView) Secret() string {
 	var b strings.Builder
 	for i, r := range v.App.Secret {

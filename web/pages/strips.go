@@ -9,8 +9,7 @@ import (
 	"authguard/internal/control"
 )
 
-// Strips are small plots below one another over one time, each with a scale of its
-// own: what came in, and what became of it.
+// Strips are small plots of one span, one below the other, each with its own scale.
 type Strips struct {
 	Canvas canvas
 	Desc   string
@@ -18,7 +17,7 @@ type Strips struct {
 	Marks  []Mark
 }
 
-// A Strip is one of them.
+// A Strip is one of these plots.
 type Strip struct {
 	Name, Now, Peak string
 	Path            string // of the area
@@ -26,13 +25,11 @@ type Strip struct {
 	NameY           string
 }
 
-// The heights of a strip and of the line of text above it.
 const (
 	stripHeight = 30.0
 	stripText   = 20.0
 )
 
-// counted are the rows, and how to read each.
 var counted = [...]struct {
 	name string
 	of   func(control.Counts) int
@@ -45,7 +42,7 @@ var counted = [...]struct {
 	{"Known clients admitted", func(c control.Counts) int { return c.Known }},
 }
 
-// NewStrips lays a series out in one of the shapes of newCanvas.
+// NewStrips draws a series in one of the shapes of newCanvas.
 func NewStrips(id string, now time.Time, span control.Span, s control.Series, switches []captchamode.Switch) Strips {
 	c := newCanvas(id, now, span, 1)
 	c.Left, c.Right, c.Top = 2, c.Width-2, 4
@@ -72,7 +69,6 @@ func NewStrips(id string, now time.Time, span control.Span, s control.Series, sw
 	return all
 }
 
-// strip is one row: the mean of each column, from its base up.
 func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) int, unit string) (one Strip) {
 	sums := make([]float64, int(c.to.Sub(c.from)/c.each))
 	var peak control.Point
@@ -105,7 +101,6 @@ func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) i
 	return one
 }
 
-// area is a path around the columns, in a strip whose base is at 0.
 func (c canvas) area(sums []float64) string {
 	high := 0.0
 	for _, v := range sums {

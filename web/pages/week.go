@@ -9,24 +9,22 @@ import (
 	"authguard/captchamode"
 )
 
-// Week is CAPTCHA mode's threshold at each hour of this week, by the clock of the reader.
+// Week is CAPTCHA mode's threshold at each hour of this week, in the reader's time zone.
 type Week struct {
 	Canvas     canvas
 	Desc, Zone string
 	Bars       []Bar
 	Path       string // of the threshold
 	Days       []Day
-	Now, Label string // where now is, and the threshold of its hour
+	Now, Label string // the position of now, and the threshold of its hour
 }
 
-// A Day is a day of the week: where it begins, and its name below its noon.
+// A Day is a day of the week: where it begins, and its name below noon.
 type Day struct{ Begins, Noon, Text string }
 
-// weekHours are how many hours a week has.
 const weekHours = 7 * 24
 
-// NewWeek lays the hours out, of which the first is Monday's at midnight UTC, in one of the
-// shapes of newCanvas.
+// NewWeek draws the hours, the first being Monday 00:00 UTC, in one of the shapes of newCanvas.
 func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
 	high := 0.
 	for _, h := range hours {
@@ -57,7 +55,7 @@ func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
 	return w
 }
 
-// weekOf are the hours of a week from its beginning on, as points of a plot.
+// weekOf returns the hours of the week that begins at from, as points of a plot.
 func weekOf(from time.Time, hours []captchamode.Expected) (all []captchamode.Minute) {
 	if len(hours) != weekHours {
 		return nil
@@ -71,13 +69,12 @@ func weekOf(from time.Time, hours []captchamode.Expected) (all []captchamode.Min
 	return all
 }
 
-// A weekRow is one hour of the day, on each day of the week.
 type weekRow struct {
 	Hour string
 	Days []float64
 }
 
-// Week is the threshold through the week, in both shapes; none before an hour was seen.
+// Week returns the threshold through the week in both shapes; nil before the first learned hour.
 func (v NowView) Week() (all []Week) {
 	if len(v.Series.Week) != weekHours {
 		return nil
@@ -88,7 +85,7 @@ func (v NowView) Week() (all []Week) {
 	return all
 }
 
-// WeekTable is the same as numbers.
+// WeekTable returns the same as numbers.
 func (v NowView) WeekTable() (rows []weekRow) {
 	c := NewWeek(shapes[0], v.Now, v.Series.Week).Canvas
 	points := weekOf(c.from, v.Series.Week)
@@ -102,8 +99,7 @@ func (v NowView) WeekTable() (rows []weekRow) {
 	return rows
 }
 
-// PerLogin is how many logins failed for each that succeeded, in what is plotted; empty if
-// there was none.
+// PerLogin returns how many logins failed for each success in the plotted span; empty for none.
 func (v NowView) PerLogin() string {
 	failures, logins := 0, 0
 	for _, p := range v.Series.Points {

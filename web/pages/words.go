@@ -13,8 +13,7 @@ import (
 	"authguard/guard"
 )
 
-// Sentence makes a sentence of words: a capital letter in front and a full stop
-// at the end.
+// Sentence capitalizes the first letter and adds a full stop.
 func Sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	text = string(unicode.ToUpper(first)) + text[size:]
@@ -24,21 +23,19 @@ func Sentence(text string) string {
 	return text + "."
 }
 
-// countWords is "1 failure", "2 failures".
 func countWords(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if stem, ok := strings.CutSuffix(noun, "ry"); ok { // entry, and not day
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok { // entry, but not day
 		noun = stem + "rie"
 	}
 	return comma(n) + " " + noun + "s"
 }
 
-// comma writes a number with a comma between thousands.
 func comma(n int) string { return humanize.Comma(int64(n)) }
 
-// short writes a number where there is little room: 333k for 333,333.
+// short abbreviates a number: 333k for 333,333.
 func short(v float64) string {
 	switch v = finite(v); {
 	case v >= 999_500:
@@ -49,8 +46,7 @@ func short(v float64) string {
 	return rateWords(v)
 }
 
-// rateWords writes a rate per minute: whole numbers from 10 on, one decimal
-// below.
+// rateWords writes a rate per minute: whole numbers from 10, one decimal below.
 func rateWords(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -61,10 +57,10 @@ func rateWords(v float64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// A moment is one time as people and machines read it, next to now.
+// A moment is one time as users and machines read it, relative to now.
 type moment struct {
-	ISO  string // empty: there is no such time
-	Text string // "14:05", with the date when it is not today
+	ISO  string // empty for the zero time
+	Text string // "14:05", with the date if it is not today
 	Ago  string // "3 minutes ago", "in 2 hours", "now"
 }
 
@@ -86,8 +82,7 @@ func clockWords(now, t time.Time) string {
 	return t.Format("2 Jan 2006 15:04")
 }
 
-// agoWords is coarse on purpose: it is redrawn every two seconds and should not
-// flicker.
+// agoWords is coarse, because the page redraws it every two seconds and it must not flicker.
 func agoWords(now, t time.Time) string {
 	d := now.Sub(t)
 	switch {

@@ -18,27 +18,27 @@ import (
 	"golang.org/x/text/language"
 )
 
-// How large a file and a text may be, in bytes.
+// The limits of a file and a text, in bytes.
 const (
 	largestFile = 128 << 10
 	longestText = 1 << 10
 )
 
-// A reader reads one file and collects what is wrong with it.
+// A reader reads one file and collects its errors.
 type reader struct {
 	name     string
 	into, en *Language
 	err      error
 }
 
-// wrong notes a problem with what stands on a line.
+// wrong records an error with its line.
 func (r *reader) wrong(at ast.Node, format string, args ...any) {
 	r.err = errors.Join(r.err, fmt.Errorf("%s:%d: %s", r.name, at.GetToken().Position.Line, fmt.Sprintf(format, args...)))
 }
 
-// read reads a file, and holds it against English, unless that is nil.
+// read reads a file and checks it against English, unless en is nil.
 func read(folder fs.FS, name string, en *Language) (l *Language, err error) {
-	defer func() { // the parser has panicked on odd input before
+	defer func() { // the parser has panicked on invalid input
 		if p := recover(); p != nil {
 			l, err = nil, fmt.Errorf("%s: cannot be read as YAML: %v", name, p)
 		}
@@ -84,7 +84,6 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// texts reads the lines of a file.
 func (r *reader) texts(lines ast.MapNode) {
 	for pairs := lines.MapRange(); pairs.Next(); {
 		key, at := pairs.Key().GetToken().Value, pairs.Key()
@@ -129,8 +128,7 @@ func iterate(m ast.MapNode) *ast.MapNodeIter {
 	return m.MapRange()
 }
 
-// text reads one text. It must have the placeholders of the English one; a
-// number may be spelt out where there is only one that it can be.
+// text reads one text. It has the placeholders of the English one; a plural form may spell out its number.
 func (r *reader) text(key, form string, value ast.Node) text {
 	s, ok := scalar(value)
 	switch {
@@ -163,7 +161,7 @@ func inBraces(names []string) string {
 	return "{" + strings.Join(names, "}, {") + "}"
 }
 
-// scalar is the text of a value on one line or several.
+// scalar returns the text of a value on one line or several.
 func scalar(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -176,7 +174,7 @@ func scalar(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// tagOf is the language that a file is for.
+// tagOf returns the language of a file.
 func tagOf(name string) (language.Tag, error) {
 	base := strings.TrimSuffix(path.Base(name), ".yaml")
 	tag, err := language.Parse(base)

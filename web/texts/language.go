@@ -15,24 +15,22 @@ import (
 	"authguard/guard"
 )
 
-// A Language is all texts in one language. The texts of a form of a number are
-// by its form; others are under "other". It is not changed once it is in a Set.
+// A Language is all texts in one language. It is immutable once it is in a Set.
 type Language struct {
 	tag   language.Tag
 	texts map[string]forms
 }
 
-// forms are the texts of a key by plural form.
+// forms are the texts of a key by plural form; without plural forms the text is under "other".
 type forms map[string]text
 
-// Tag names the language for the attribute lang and the header
-// Content-Language.
+// Tag returns the tag for the attribute lang and the header Content-Language.
 func (l *Language) Tag() string { return l.tag.String() }
 
-// rightToLeft are the scripts that are written from right to left and in use.
+// rightToLeft are the right-to-left scripts in use.
 var rightToLeft = []string{"Adlm", "Arab", "Hebr", "Mand", "Mend", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"}
 
-// Direction is "rtl" or "ltr", for the attribute dir.
+// Direction returns "rtl" or "ltr", for the attribute dir.
 func (l *Language) Direction() string {
 	if script, _ := l.tag.Script(); slices.Contains(rightToLeft, script.String()) {
 		return "rtl"
@@ -40,11 +38,10 @@ func (l *Language) Direction() string {
 	return "ltr"
 }
 
-// Has reports whether there is such a text.
+// Has reports whether the key exists.
 func (l *Language) Has(key string) bool { return l.texts[key] != nil }
 
-// Say is a text, with values for its placeholders: name, value, name, value. For
-// a key that does not exist it is the key.
+// Say returns a text with values for its placeholders: name, value, name, value; for an unknown key the key.
 func (l *Language) Say(key string, values ...string) string {
 	all, ok := l.texts[key]
 	if !ok {
@@ -53,7 +50,7 @@ func (l *Language) Say(key string, values ...string) string {
 	return all["other"].fill(values)
 }
 
-// Count is a text about a number, which stands for {n}.
+// Count returns a text about a number, which replaces {n}.
 func (l *Language) Count(key string, n int) string {
 	form := formNames[plural.Cardinal.MatchPlural(l.tag, n, 0, 0, 0, 0)]
 	all, ok := l.texts[key]
@@ -72,12 +69,11 @@ var formNames = map[plural.Form]string{
 	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many", plural.Other: "other",
 }
 
-// Parts is a text in pieces, for a page that has markup where a placeholder is.
+// Parts returns a text in pieces, for a page with markup at a placeholder.
 func (l *Language) Parts(key string) []Part { return l.texts[key]["other"] }
 
-// Script is all texts whose keys begin with the prefix, as a JSON object for a
-// script of the page. Their names are what follows the prefix. A number's texts
-// are an object by plural form, as Intl.PluralRules names them.
+// Script returns the texts whose keys begin with prefix as a JSON object for a script, without the prefix. A text about
+// a number is an object by plural form, as Intl.PluralRules names them.
 func (l *Language) Script(prefix string) (string, error) {
 	out := map[string]any{}
 	for key, all := range l.texts {
@@ -98,19 +94,17 @@ func (l *Language) Script(prefix string) (string, error) {
 	return string(b), err
 }
 
-// A Part is a piece of a text: a run of text, or a placeholder.
+// A Part is a run of text or a placeholder.
 type Part struct {
 	Text string
 	Slot string // the name of a placeholder; empty for text
 }
 
-// A text is its parts in order.
 type text []Part
 
-// placeholder is what stands in braces.
 var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 
-// newText takes a text apart.
+// newText splits a text at its placeholders.
 func newText(s string) (t text, err error) {
 	rest := 0
 	for _, at := range placeholder.FindAllStringSubmatchIndex(s, -1) {
@@ -130,7 +124,7 @@ func newText(s string) (t text, err error) {
 	return t, nil
 }
 
-// slots are the names of a text's placeholders, sorted.
+// slots returns the names of a text's placeholders, sorted.
 func (t text) slots() (names []string) {
 	for _, p := range t {
 		if p.Slot != "" {
@@ -141,7 +135,7 @@ func (t text) slots() (names []string) {
 	return names
 }
 
-// String is the text as it stands in its file.
+// String returns the text as in its file.
 func (t text) String() string {
 	var b strings.Builder
 	for _, p := range t {
@@ -153,7 +147,7 @@ func (t text) String() string {
 	return b.String()
 }
 
-// fill puts values, name after name, in place of the placeholders.
+// fill replaces the placeholders by values: name, value, name, value.
 func (t text) fill(values []string) string {
 	if len(t) == 1 && t[0].Slot == "" {
 		return t[0].Text
@@ -170,7 +164,7 @@ func (t text) fill(values []string) string {
 	return b.String()
 }
 
-// Spell writes a length of time as guard.Spell does in English.
+// Spell writes a duration as guard.Spell does in English.
 func (l *Language) Spell(d time.Duration) string {
 	var words []string
 	for _, p := range guard.Parts(d) {

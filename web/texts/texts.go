@@ -1,15 +1,11 @@
-// Package texts holds what the pages for the public say, in every language there
-// is: English, German, French and Spanish, and whatever the site's people add.
+// Package texts has the texts of the public pages in English, German, French and Spanish, and in the languages that the
+// site adds.
 //
-// A language is one file of keys and texts, named by its tag: de.yaml. en.yaml
-// says which keys there are. A text may have placeholders in braces, and one
-// about a number has a text for each plural form of its language (CLDR's). A text
-// is text: whoever draws a page escapes it like everything else, so that a file
-// can break no page. What a language lacks comes from the language that it is a
-// variant of, or from English.
+// A language is a file of keys and texts named by its tag: de.yaml. en.yaml defines the keys. A text can have
+// placeholders in braces; a text about a number has one text for each plural form (CLDR). Pages escape texts, so no
+// file can inject markup. A missing text comes from the parent language or from English.
 //
-// Which language somebody gets is decided by golang.org/x/text/language, from
-// what the browser asks for.
+// golang.org/x/text/language chooses the language from the Accept-Language header.
 package texts
 
 import (
@@ -32,28 +28,27 @@ var builtIn embed.FS
 var standard = func() *Set {
 	set, err := New(nil)
 	if err != nil {
-		panic(err) // a mistake in this package
+		panic(err) // a bug in this package
 	}
 	return set
 }()
 
-// Standard is the built-in languages alone.
+// Standard returns the built-in languages.
 func Standard() *Set { return standard }
 
-// English is the language of those who ask for none, and says which texts there are.
+// English returns the default language, which defines the keys.
 func English() *Language { return standard.languages[0] }
 
-// A Set is the languages that a site speaks. It is safe for concurrent use.
+// A Set is the languages of a site. It is safe for concurrent use.
 type Set struct {
 	languages []*Language // English first
 	matcher   language.Matcher
 	missing   []string
-	chosen    *lru.Cache[string, *Language] // by header: choosing takes 4 µs, a fifth of a refusal
+	chosen    *lru.Cache[string, *Language] // by header: choosing takes 4 µs, a fifth of a blocked attempt
 }
 
-// New returns the built-in languages, changed and added to by the files in
-// added, which may be nil. The error joins everything that is wrong with those,
-// each with its file and line.
+// New returns the built-in languages, with those in added, which may be nil, merged in. The error joins all problems of
+// those files, each with file and line.
 func New(added fs.FS) (*Set, error) {
 	en, err := read(builtIn, "en.yaml", nil)
 	if err != nil {
@@ -86,7 +81,7 @@ func New(added fs.FS) (*Set, error) {
 	return s, nil
 }
 
-// depth is 0 for English, where matching ends when nothing else fits.
+// depth sorts English first, because the matcher falls back to the first language.
 func depth(tag string) int {
 	if tag == "en" {
 		return 0
@@ -94,7 +89,7 @@ func depth(tag string) int {
 	return 1 + strings.Count(tag, "-")
 }
 
-// readAll reads a folder's languages over those that there are.
+// readAll merges the languages of a folder into all.
 func readAll(all map[string]*Language, folder fs.FS, en *Language) (err error) {
 	names, globErr := fs.Glob(folder, "*.yaml")
 	if globErr == nil && len(names) == 0 {
@@ -118,8 +113,7 @@ func readAll(all map[string]*Language, folder fs.FS, en *Language) (err error) {
 	return err
 }
 
-// inherit fills in what a language lacks. It returns the keys for which there
-// was nothing but English.
+// inherit fills in missing texts. It returns the keys that only English has.
 func (l *Language) inherit(all map[string]*Language) (lacks []string) {
 	for parent := l.tag.Parent(); !parent.IsRoot(); parent = parent.Parent() {
 		if p := all[parent.String()]; p != nil {
@@ -132,7 +126,7 @@ func (l *Language) inherit(all map[string]*Language) (lacks []string) {
 	return lacks
 }
 
-// adopt takes over what there is in other and not here, and returns its keys.
+// adopt copies the texts that l lacks and returns their keys.
 func (l *Language) adopt(other *Language) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(other.texts)) {
 		if _, has := l.texts[key]; !has {
@@ -143,22 +137,20 @@ func (l *Language) adopt(other *Language) (keys []string) {
 	return keys
 }
 
-// Missing says, a line for each language, which texts it lacks and shows in
-// English.
+// Missing returns a line for each language that shows some texts in English.
 func (s *Set) Missing() []string { return s.missing }
 
-// All is every language, English first.
+// All returns every language, English first.
 func (s *Set) All() []*Language { return s.languages }
 
-// How much of an Accept-Language header is read, and how many are remembered.
-// Browsers send less; the parser's time grows with what strangers send.
+// The limits of a parsed Accept-Language header, in bytes, and of the cache. Browsers send less; an attacker could make
+// the parser slow with more.
 const (
 	longestHeader = 256
 	headersKept   = 256
 )
 
-// For is the language for somebody who sends an Accept-Language header; English
-// when there is none that fits.
+// For returns the language for an Accept-Language header; English if none matches.
 func (s *Set) For(accept string) *Language {
 	if len(accept) > longestHeader {
 		accept = accept[:strings.LastIndexByte(accept[:longestHeader], ',')+1]

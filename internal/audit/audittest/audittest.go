@@ -1,4 +1,4 @@
-// Package audittest fills an audit log with months of attacks, by a clock of its own.
+// Package audittest fills an audit log with months of attacks, with a simulated clock.
 package audittest
 
 import (
@@ -13,17 +13,17 @@ import (
 	"authguard/internal/audit"
 )
 
-// A Pattern is what comes in a second: 100 failed logins, and what goes with them.
+// A Pattern returns the events of one second: 100 failed logins and others.
 type Pattern func(r *rand.Rand, at time.Time) []guard.Event
 
-// The patterns. In each, what a row can have in common differs.
+// The patterns differ in what rows have in common.
 var patterns = map[string]Pattern{
 	"five addresses hammering": hammering,
 	"botnet, invented names":   botnet,
 	"mixed, with logins":       mixed,
 }
 
-// Patterns are all there are, by name.
+// Patterns returns all patterns by name.
 func Patterns() map[string]Pattern { return patterns }
 
 const each = 100
@@ -32,7 +32,7 @@ func failed(at time.Time, account string, address netip.Addr) guard.Event {
 	return guard.Event{At: at, Door: "login", Account: account, Address: address, Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
 }
 
-// hammering is five addresses that guess at a hundred accounts.
+// hammering is brute force from five IP addresses against 100 accounts.
 func hammering(r *rand.Rand, at time.Time) (all []guard.Event) {
 	for range each {
 		all = append(all, failed(at, person(r.IntN(100)), netip.AddrFrom4([4]byte{198, 51, 100, byte(r.IntN(5))})))
@@ -40,7 +40,7 @@ func hammering(r *rand.Rand, at time.Time) (all []guard.Event) {
 	return all
 }
 
-// botnet is a guess from each address, with a name that nobody has.
+// botnet is one guess per IP address, with invented user names.
 func botnet(r *rand.Rand, at time.Time) (all []guard.Event) {
 	for range each {
 		all = append(all, failed(at, fmt.Sprintf("invented-%08x@example.org", r.Uint32()), anywhere(r)))
@@ -48,9 +48,8 @@ func botnet(r *rand.Rand, at time.Time) (all []guard.Event) {
 	return all
 }
 
-// mixed is half a botnet that has the names of 5,000 people, a quarter five addresses, a
-// quarter people; as many more that are asked for a CAPTCHA or refused; and people who log
-// in, fifteen a minute.
+// mixed is half a botnet on 5,000 existing accounts, a quarter hammering and a quarter typos. As many attempts are
+// challenged or blocked, and 15 users a minute log in.
 func mixed(r *rand.Rand, at time.Time) (all []guard.Event) {
 	for range each / 2 {
 		all = append(all, failed(at, person(r.IntN(5000)), anywhere(r)))
@@ -79,7 +78,6 @@ func mixed(r *rand.Rand, at time.Time) (all []guard.Event) {
 
 func person(i int) string { return fmt.Sprintf("person%04d", i) }
 
-// home is where somebody logs in from.
 func home(i int) netip.Addr { return netip.AddrFrom4([4]byte{203, 0, byte(i >> 8), byte(i)}) }
 
 func anywhere(r *rand.Rand) netip.Addr {
@@ -87,9 +85,8 @@ func anywhere(r *rand.Rand) netip.Addr {
 	return netip.AddrFrom4([4]byte{11 + byte(n>>24)%180, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// Fill lets so much time pass. Every second has its events, and each is written before the
-// next minute begins, as a database that keeps up does it. It calls every at the end of
-// each hour.
+// Fill simulates minutes of a pattern. Each minute is written before the next begins, as with a fast database. It calls
+// hour at the end of each hour.
 func Fill(t testing.TB, log *audit.Log, p Pattern, from time.Time, minutes int, hour func(now time.Time)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -102,7 +99,7 @@ func Fill(t testing.TB, log *audit.Log, p Pattern, from time.Time, minutes int, 
 			log.Tick(at)
 		}
 		log.Tick(from.Add(time.Duration(minute+1) * time.Minute))
-		log.Run(stopped) // writes what waits
+		log.Run(stopped) // writes the queue
 		if (minute+1)%60 == 0 {
 			hour(from.Add(time.Duration(minute+1) * time.Minute))
 		}
