@@ -46,11 +46,11 @@ type attacked struct {
 }
 
 const (
-	victims   = 400 // accounts; each is guessed at for a while, ten at a time
-	perVictim = 20  // guesses
-	regulars  = 6
-	limit     = 5         // passwords of an unknown client that are checked in a day
-	outage    = limit + 3 // one more by each node
+	victims      = 400 // accounts; each is guessed at for a while, ten at a time
+	perVictim    = 20  // guesses
+	regulars     = 6
+	limit        = 5         // passwords of an unknown client that are checked in a day
+	withoutRedis = limit + 3 // one more by each node
 )
 
 // scale is how many guesses come before a fault; twice as many come during and
@@ -84,20 +84,20 @@ func watchedBySentinels(t *testing.T, a *attacked) string {
 func losses() []loss {
 	return []loss{
 		{"none: the load alone", limit, withPassword, func(*testing.T, *attacked) {}, nil, true},
-		{"Redis is killed, and starts empty", outage + limit, withPassword,
+		{"Redis is killed, and starts empty", withoutRedis + limit, withPassword,
 			func(_ *testing.T, a *attacked) { a.redis.Kill() }, func(t *testing.T, a *attacked) { a.redis.Start(t) }, false},
-		{"Redis hangs (SIGSTOP)", outage, withPassword,
+		{"Redis hangs (SIGSTOP)", withoutRedis, withPassword,
 			func(t *testing.T, a *attacked) { a.redis.Stop(t) }, func(t *testing.T, a *attacked) { a.redis.Continue(t) }, false},
-		{"Redis is full (OOM)", outage, withPassword,
+		{"Redis is full (OOM)", withoutRedis, withPassword,
 			func(t *testing.T, a *attacked) {
 				a.redis.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 				a.redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
 			}, func(t *testing.T, a *attacked) { a.redis.Do(t, "CONFIG", "SET", "maxmemory", "0") }, false},
 		{"Redis is flushed", 2 * limit, withPassword,
 			func(t *testing.T, a *attacked) { a.redis.Do(t, "FLUSHALL") }, nil, true},
-		{"Sentinels replace the master", outage, watchedBySentinels,
+		{"Sentinels replace the master", withoutRedis, watchedBySentinels,
 			func(t *testing.T, a *attacked) { a.watched.Hasty(t); a.watched.CatchUp(t); a.redis.Kill() }, nil, false},
-		{"a node is killed (kill -9), and starts", outage, withPassword,
+		{"a node is killed (kill -9), and starts", withoutRedis, withPassword,
 			func(_ *testing.T, a *attacked) { a.down.Store(1); a.nodes[0].kill() },
 			func(_ *testing.T, a *attacked) { a.nodes[0].start(); a.down.Store(0) }, true},
 	}

@@ -181,8 +181,9 @@ local function judge(head, s, lives, ladder)
       local age = (now - num('<I4', head, 2)) % wrap
       window = age < wrap / 2 and math.min(window, age - 1) or -1
     end
+    local counts = window >= 0 -- else this charge is as old as what was cleared
     window = within(window)
-    fills = fills or window + 1 >= after
+    fills = fills or counts and window + 1 >= after
     while after < window and delay < most do after, delay = after + 1, delay * 2 end
     if window >= after and age(1) < math.min(delay, most) then
       full, binds = true, binds or mask >= 32768
