@@ -15,15 +15,20 @@ func TestWhatAFrameworkTakesForAFieldIsOne(t *testing.T) {
 	table := Table{mustCompile(t, Spec{Name: "login", Path: "/login", Account: "form:user[name]", Password: "form:user[password]", Success: []string{"status 302"}})}
 	flat := Table{mustCompile(t, Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302"}})}
 	for form, table := range map[string]Table{
-		"[username]=a&[password]=b":           flat,  // Express, Rails
-		"[[username]=a&[[password]=b":         flat,  // Rails
-		"!username=a&!password=b":             flat,  // Spring
-		"username:utf8=a&password:string=b":   flat,  // Zope
-		"[user][name]=a&[user][password]=b":   table, // Express, Rails
-		"user[name]x=a&user[password].y=b":    table, // PHP
-		"user[name][]=a&user[password][]=b":   table,
-		"user[password]x=b":                   table,
-		"user[name]=a&user[name]x=c&user[]=b": table,
+		"[username]=a&[password]=b":         flat, // Express, Rails
+		"[[username]=a&[[password]=b":       flat, // Rails
+		"!username=a&!password=b":           flat, // Spring
+		"username:utf8=a&password:string=b": flat, // Zope
+		// ASP.NET, Grails, Struts; Express with body.user || body
+		"username=x&password=y&model.username=a&model.password=b": flat,
+		"username=x&password=y&user[username]=a&user[password]=b": flat,
+		"model.username=a&model.password=b":                       flat,
+		"username=x&model.password=b":                             flat,
+		"[user][name]=a&[user][password]=b":                       table, // Express, Rails
+		"user[name]x=a&user[password].y=b":                        table, // PHP
+		"user[name][]=a&user[password][]=b":                       table,
+		"user[password]x=b":                                       table,
+		"user[name]=a&user[name]x=c&user[]=b":                     table,
 	} {
 		if one, _, err := table.Find(posted(ofPairs, form), []byte(form)); err == nil {
 			t.Errorf("%s passes, as %v", form, one)
@@ -44,6 +49,9 @@ func TestAPageHasOtherAddresses(t *testing.T) {
 		"/login": {
 			"/login.json": Here, "/login.x": Here, "/index.php/login": Here, "/app.php/login.json": Here, "/login/index.php": Here, "/login.php/x": Here,
 			"/login%0a": Ambiguous, "/login%3fx": Ambiguous, "/login%23": Ambiguous, "/login%0d%0ax": Ambiguous,
+			"//x/login": Ambiguous, "///x/login": Ambiguous, "/%5cx/login": Ambiguous, "//x:80/login?": Ambiguous, "//x@y/login": Ambiguous, "//login": Ambiguous,
+			"/log%c3%a4in": Ambiguous, "/%fflogin": Ambiguous, "/login%c2%a0": Ambiguous, "/lo%20gin": Ambiguous, "/l%c3%b6g": Elsewhere,
+			"/login.a.b": Here, "/login.a.b.c": Elsewhere, "//x/y/login": Elsewhere,
 			"/logins": Elsewhere, "/a.b/login": Elsewhere, "/login/x": Here, "/login/x.php": Here, "//login/x": Ambiguous, "/x.php/y/login": Elsewhere, "/what%3f": Elsewhere,
 		},
 		"/login.php":         {"/login.php/x": Here, "/login.php/x.css": Here, "/login": Here, "/login/x": Here, "/login.phpx": Here, "/x.php": Elsewhere, "/login.php/../x": Ambiguous},
@@ -54,6 +62,7 @@ func TestAPageHasOtherAddresses(t *testing.T) {
 		"/account/login":     {"/account.php/login": Here, "/ACCOUNT.phar/login.en": Here, "/account.php/login/x": Here, "/account.php/logout": Elsewhere},
 		"/admin/*":           {"/admin.php": Here, "/admin.php/users": Here, "/x/admin.php/users": Elsewhere, "/admin.php//users": Here, "/x/.%20/..%20/admin/users": Ambiguous, "/x/..%EF%BC%8Fadmin/users": Ambiguous, "/admin.txt/users": Elsewhere},
 		"/rest/user.login":   {"/rest/user.login.json": Here, "/rest/user.logout": Elsewhere, "/rest/user": Elsewhere},
+		"/wiki/*":            {"/wiki/%c3%a4": Here, "/wiki%c3%a4/x": Ambiguous, "/%c3%a4": Elsewhere, "//x/wiki/y": Ambiguous},
 		"/accounts/*":        {"/index.php/accounts/login": Here, "/account": Elsewhere, "/x/accounts/login": Elsewhere},
 		"/wp-login.php/*":    {"/wp-login.php": Here, "/wp-login.php/x": Here, "/wp-login": Here, "/wp-login/x/y.css": Here, "/wp-loginx": Elsewhere},
 		"/":                  {"/index.php": Here, "/index": Here, "/x.php": Elsewhere, "/x": Elsewhere},

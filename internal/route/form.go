@@ -154,7 +154,7 @@ func (l locator) field(query string, body []field) (value *string, err error) {
 	for i, fields := range [][]field{queryFields(query), body} {
 		for _, f := range fields {
 			switch {
-			case !looksLike(f.name, l.name):
+			case !looksLike(f.name, l.name) && !l.prefixed(f.name):
 			case !f.whole || f.file || f.name != l.name || value != nil || i == 0 && l.kind == form:
 				return nil, refuse("Send the field %.60q once, in the form.", l.name)
 			default:

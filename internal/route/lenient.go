@@ -46,7 +46,9 @@ func readLeniently(req *http.Request, body []byte) (all reading) {
 		all.body[asParts] = namesOf(fields)
 	}
 	all.json = jsonNames(text)
-	for _, one := range slices.Concat([]string{text}, texts(req.URL.RawQuery), texts(text), contents(text)) {
+	var inner string // Node parses JSON once more if the body is a JSON string
+	_ = json.Unmarshal(body, &inner)
+	for _, one := range slices.Concat([]string{text, inner}, texts(req.URL.RawQuery), texts(text), contents(text)) {
 		all.body[asJSON] = append(all.body[asJSON], jsonNames(one)...)
 	}
 	if len(body) > 0 && (err != nil || mayBeForm(req) || oddJSON(text) || oddXML(text)) {
@@ -265,9 +267,18 @@ func (l locator) in(names []string) bool {
 			inner) {
 			return false
 		}
-		return looksLike(name, l.name) || looksLike(name, l.last()) ||
-			l.kind == object && looksLike(innermost(name), l.last())
+		return looksLike(name, l.name) || looksLike(name, l.last()) || l.prefixed(name)
 	})
+}
+
+// prefixed reports whether a name has the locator's after a prefix. ASP.NET, Grails and Struts bind model.username if
+// there is such a field, and username otherwise; Express apps read body.user or the body.
+func (l locator) prefixed(name string) bool {
+	own := l.name
+	if l.kind == object {
+		own = l.last()
+	}
+	return looksLike(innermost(name), own)
 }
 
 // innermost returns the last name in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON.

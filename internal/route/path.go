@@ -180,12 +180,18 @@ func (p path) has(folded string) bool {
 	return false
 }
 
-// is compares the path and its page: Rails and Spring serve /login for /login.x, many servers /login/index.php for
+// is compares the path and its page: Rails and Spring serve /login for /login.x, Sinatra also for /login.x.y, many servers /login/index.php for
 // /login/ and /login.php for /login.
 func (p path) is(folded string) bool {
 	rest, ok := strings.CutPrefix(folded, p.folded)
 	return ok && (rest == "" || p.folder && rest[0] == '/') ||
-		!p.folder && (pageOf(folded) == p.page || pageOf(extension.ReplaceAllString(folded, "")) == p.page)
+		!p.folder && slices.ContainsFunc(withoutExtensions(folded), func(one string) bool { return pageOf(one) == p.page })
+}
+
+// withoutExtensions returns a path with its extensions, without the last one, and without the last two.
+func withoutExtensions(s string) []string {
+	once := extension.ReplaceAllString(s, "")
+	return []string{s, once, extension.ReplaceAllString(once, "")}
 }
 
 func pageOf(s string) string { return index.ReplaceAllString(s, "") }
@@ -204,7 +210,8 @@ var (
 
 // read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or twice,
 // cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its wide form
-// as /, merge slashes or not, and resolve dots or not. Differences that no server uses are removed: case, a final
+// as /, merge slashes or not, read //host/path as an absolute URL, resolve dots or not, and drop what is not visible
+// ASCII. Differences that no server uses are removed: case, a final
 // slash, dot or space, and a segment's parameters (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
 	if usual(escaped) {
@@ -237,7 +244,11 @@ func readOdd(escaped string) (plain string, readings []string) {
 		return fold(decoded), nil
 	}
 	once := decode(escaped)
-	if !strings.Contains(once, "%") && !odd.MatchString(params.ReplaceAllString(once, "")) && strings.Count(once, "/") == strings.Count(escaped, "/") {
+	if !strings.Contains(once, "%") && !odd.MatchString(params.ReplaceAllString(once, "")) &&
+		strings.Count(once, "/") == strings.Count(escaped, "/") {
+		if sanitized := fold(dropped.ReplaceAllString(once, "")); sanitized != fold(once) {
+			return "", []string{fold(once), sanitized}
+		}
 		return fold(once), nil
 	}
 	for _, s := range []string{decoded, once, decode(once), decode(decode(once))} {
@@ -246,7 +257,8 @@ func readOdd(escaped string) (plain string, readings []string) {
 			cut = s[:end]
 		}
 		for _, s := range []string{s, cut} {
-			for _, s := range []string{s, asSlash.Replace(s)} {
+			slashed := asSlash.Replace(s)
+			for _, s := range []string{s, slashed, authority.ReplaceAllString(slashed, ""), dropped.ReplaceAllString(s, "")} {
 				merged := slashes.ReplaceAllString(params.ReplaceAllString(s, ""), "/")
 				readings = append(readings, fold(s), fold(merged), fold(resolve(s)), fold(resolve(merged)))
 			}
@@ -261,6 +273,10 @@ var (
 	odd     = regexp.MustCompile(`//|[\\／＼]|[\x00-\x1f\x7f?#]|(^|/)\.{1,2} *(/|$)`)
 	asSlash = strings.NewReplacer(`\`, "/", "／", "/", "＼", "/")
 	slashes = regexp.MustCompile(`/{2,}`)
+	// authority matches what URL parsers read as a host in //host/path: Node's new URL, PHP's parse_url, the JDK's.
+	authority = regexp.MustCompile(`^/{2,}[^/]*`)
+	// dropped matches what PHP's FILTER_SANITIZE_URL removes.
+	dropped = regexp.MustCompile(`[^\x21-\x7e]+`)
 	params  = regexp.MustCompile(`;[^/]*`)
 	ignored = regexp.MustCompile(`([^/. ])(?:[. ]|::?\$[^/]*)+(/|$)`)
 )

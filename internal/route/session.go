@@ -1,11 +1,13 @@
 package route
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -149,11 +151,21 @@ func (q question) byPassword() (Basis, error) {
 		if err != nil || q.Judge(a) == Succeeded {
 			return OnSession, err
 		}
-		if q.Judge(a) == Abandoned {
+		if q.Judge(a) == Abandoned || a.Status == http.StatusTooManyRequests { // the app's own throttle
 			return Unclear, nil
 		}
 	}
 	return OnPassword, nil
+}
+
+// Away reports whether the app answers anonymous clients, too, as if it were down. An answer to an attempt may look so
+// for what the client sent: a gateway answers 502 to a long Location, which repeats a Referer or a field.
+func (r *Route) Away(req *http.Request, ask Ask) bool {
+	get := question{Route: r, req: req}.get()
+	get.URL = &url.URL{Path: cmp.Or(r.path.written, "/")}
+	get.Header = http.Header{"User-Agent": {"Mozilla/5.0"}, "Accept": {"text/html,*/*;q=0.8"}}
+	a, err := ask(get, nil)
+	return err != nil || r.Judge(a) == Abandoned
 }
 
 // MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format

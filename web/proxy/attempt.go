@@ -221,7 +221,11 @@ func answered(answer *http.Response) error {
 	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded, route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
 	switch {
+	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !v.route.Away(v.in.WithContext(v.proof.ctx), v.ask):
+		outcome = guard.Failed
 	case outcome != guard.Succeeded:
+	case v.proof.basis == route.Unclear && v.unknown(): // else the answer would tell a right password for free
+		outcome = guard.Failed
 	case v.proof.basis != route.OnPassword:
 		outcome = guard.Withdrawn
 	case v.route.Echoes(v.in, v.sent.Body) || !v.proves(answer): // the password may have been checked

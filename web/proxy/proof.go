@@ -27,7 +27,7 @@ type proof struct {
 // attempt's cookies, and the same request with a made-up password must fail. Known clients need no proof. The response
 // waits.
 func (v *visit) proves(answer *http.Response) bool {
-	if !slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return !d.Privileged }) {
+	if !v.unknown() {
 		return true
 	}
 	p := &v.proof
@@ -47,6 +47,11 @@ func (v *visit) proves(answer *http.Response) bool {
 		return false
 	}
 	return true
+}
+
+// unknown reports whether the client is unknown to one of the accounts.
+func (v *visit) unknown() bool {
+	return slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return !d.Privileged })
 }
 
 // onlyReplaced keeps the cookies that the response replaces. Any other may be the new session, which a wrong password

@@ -42,6 +42,7 @@ type app struct {
 	last   *http.Request
 	answer func(w http.ResponseWriter, ok bool)
 	hangs  chan struct{} // closed: it answers
+	away   bool          // it answers requests without a password like those with one
 }
 
 // wordpress answers 200 to a wrong password, and a cookie to the right one.
@@ -97,7 +98,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-a.hangs
 	}
 	switch {
-	case password != "":
+	case password != "" || a.away:
 		a.answer(w, password == right)
 	case r.Header.Get("Upgrade") == "websocket":
 		a.echo(w)
@@ -1029,6 +1030,7 @@ func TestR28ASprayedPasswordDoesNotSufficeBehindTheProxy(t *testing.T) {
 func TestR20AbandonedLoginsArePressure(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, func(w http.ResponseWriter, _ bool) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, "form")
+	d.app.away = true
 	for i := range 20 {
 		d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=alice&password=guess-%d", i)))
 	}

@@ -392,10 +392,6 @@ func TestAPageThatIsOpenAnywayProvesNoPassword(t *testing.T) {
 		for _, answer := range []*http.Response{
 			basic(from, "GET", "/open", fmt.Sprint("guess", i)),
 			basic(from, "GET", "/inside", fmt.Sprint("guess", i), "Cookie", "session=mallorys"),
-			basic(from, "POST", "/inside", fmt.Sprint("guess", i), "Cookie", "session=mallorys"),
-			basic(from, "OPTIONS", "/inside", fmt.Sprint("guess", i)),
-			basic(from, "POST", "/ping", fmt.Sprint("guess", i)),
-			basic(from, "POST", "/signup", fmt.Sprint("guess", i)), // where a GET is 401
 			basic(from, "GET", "/renew", fmt.Sprint("guess", i), "Cookie", "session=mallorys"),
 		} {
 			if body := text(t, answer); device(answer) || answer.StatusCode == http.StatusOK && answer.Request.Method == "GET" && body != "hello " {
@@ -417,6 +413,85 @@ func TestAPageThatIsOpenAnywayProvesNoPassword(t *testing.T) {
 		if answer := basic(fmt.Sprintf("198.19.%d.3", i), c.method, c.path, c.password); answer.StatusCode != c.status || device(answer) != c.known {
 			t.Errorf("%+v: %d %v", c, answer.StatusCode, answer.Header)
 		}
+	}
+}
+
+// Where nothing shows whether the app has checked the password, a success is charged: the page may greet by name.
+func TestR1AnUnclearSuccessIsNoFreeGuess(t *testing.T) {
+	t.Parallel()
+	for _, one := range []offer{{"POST", "/inside", "", ""}, {"OPTIONS", "/inside", "", ""}, {"PUT", "/inside", "", ""}} {
+		d := newDoor(t, redirects, nil)
+		checked := 0
+		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 2xx"}}, func(w http.ResponseWriter, r *http.Request) {
+			if _, _, ok := r.BasicAuth(); ok {
+				checked++
+			}
+			fmt.Fprint(w, "hello")
+		})
+		for n := range 12 {
+			r := http.Request{Header: http.Header{}}
+			r.SetBasicAuth("alice", fmt.Sprint("guess", n))
+			if answer := d.send(t, fmt.Sprintf("198.20.%d.1", n), one, "Authorization", r.Header.Get("Authorization")); device(answer) {
+				t.Errorf("%v: a known client", one)
+			}
+		}
+		if checked != 5 {
+			t.Errorf("%v: %d passwords checked, want 5", one, checked)
+		}
+	}
+}
+
+// A gateway between the proxy and the app may answer 502 to what the client sent, after the app has checked the password.
+func TestR1AGatewaysErrorAfterTheCheckHasFailed(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []route.Spec{guestRoute(nil), guestRoute(func(s *route.Spec) { s.Path = "/*" })} {
+		d := newDoor(t, redirects, nil)
+		checked := 0
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			if r.PostFormValue("password") != "" {
+				checked++
+			}
+			if len(r.Referer())+len(r.FormValue("next"))+len(r.Header.Get("Cookie")) > 4000 {
+				w.WriteHeader(http.StatusBadGateway) // Location is too long
+				return
+			}
+			fmt.Fprint(w, "the form")
+		})
+		long := strings.Repeat("x", 5000)
+		for n := range 12 {
+			from, guess := fmt.Sprintf("198.20.%d.1", n), fmt.Sprintf("username=alice&password=guess%d", n)
+			switch n % 2 {
+			case 0:
+				d.send(t, from, form(guess), "Referer", "http://example.org/"+long)
+			default:
+				d.send(t, from, form(guess+"&next="+long))
+			}
+		}
+		if checked != 5 {
+			t.Errorf("%s: %d passwords checked, want 5", spec.Path, checked)
+		}
+	}
+}
+
+// The app's own throttle answers a made-up password with 429, whatever the attempt's answer depends on.
+func TestAThrottledConfirmationProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	f := forgeries["another grant"]
+	d := newDoor(t, redirects, nil)
+	asked := 0
+	spec := guestRoute(func(s *route.Spec) { s.Success, s.SignedIn = f.success, f.signedIn })
+	d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return
+		}
+		if asked++; asked > 1 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		f.app(w, r)
+	})
+	if answer := d.send(t, "198.20.0.1", form("username=alice&password=guess"+f.body)); device(answer) || asked != 2 {
+		t.Errorf("%d requests, %v", asked, answer.Header)
 	}
 }
 
