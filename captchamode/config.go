@@ -54,9 +54,11 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("captcha_mode."+path+": "+text, args...))
 		}
 	}
-	check(c.ThresholdMultiplier > 1 && c.ThresholdMultiplier <= 1000, "threshold_multiplier", "must be above 1 and at most 1000, not %v", c.ThresholdMultiplier)
+	check(c.ThresholdMultiplier > 1 && c.ThresholdMultiplier <= 1000, "threshold_multiplier",
+		"must be above 1 and at most 1000, not %v", c.ThresholdMultiplier)
 	check(c.ThresholdMin >= 1, "threshold_min", "must be at least 1, not %d", c.ThresholdMin)
-	check(c.ThresholdMax >= c.ThresholdMin, "threshold_max", "must be at least captcha_mode.threshold_min (%d), not %d", c.ThresholdMin, c.ThresholdMax)
+	check(c.ThresholdMax >= c.ThresholdMin, "threshold_max", "must be at least captcha_mode.threshold_min (%d), not %d",
+		c.ThresholdMin, c.ThresholdMax)
 	check(c.Baseline >= 0 && c.Baseline <= 1e9, "baseline", "must be 0 or more, not %v", c.Baseline)
 	check(c.ThrottleAt > 0 && c.ThrottleAt < 1, "throttle_at", "must be above 0 and below 1, not %v", c.ThrottleAt)
 	check(c.OffBelow > 0 && c.OffBelow < 1, "off_below", "must be above 0 and below 1, not %v", c.OffBelow)

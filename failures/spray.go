@@ -25,7 +25,8 @@ const ofNetwork = 1 << 25
 // without a share. So a network that tries a password everywhere spoils it for itself.
 func (m Miss) Counted() [2]Miss {
 	// A piece of the account stands for the network: no share is ever used up.
-	within := Miss{Value: (m.Value^uint32(m.Network)<<8)&(1<<24-1) | ofNetwork, Account: m.Account, Network: uint16(m.Account), Of: m.Value}
+	within := Miss{Value: (m.Value^uint32(m.Network)<<8)&(1<<24-1) | ofNetwork, Account: m.Account,
+		Network: uint16(m.Account), Of: m.Value}
 	return [2]Miss{m, within}
 }
 

@@ -191,7 +191,8 @@ func (v *view) addressRules() *addressRules {
 // it is used for password spraying, and an unknown client sent it without a verification code and
 // was not admitted without one.
 func (v *view) insufficient() bool {
-	return v.fake != nil || v.Sprayed && !v.Known() && v.code != codeValid && !v.rules.policy.Spray.Monitor && v.admitted == nil
+	return v.fake != nil || v.Sprayed && !v.Known() && v.code != codeValid && !v.rules.policy.Spray.Monitor &&
+		v.admitted == nil
 }
 
 // asksSprayed reports whether an attempt with a sprayed password solves the most expensive

@@ -63,7 +63,8 @@ func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 		f(d)
 	}
 	if len(d.Secret) < 16 {
-		d.Fail(fmt.Errorf("guard: secret: must be at least 16 random bytes, not %d. Make one with: openssl rand -hex 32", len(d.Secret)))
+		d.Fail(fmt.Errorf("guard: secret: must be at least 16 random bytes, not %d. Make one with: openssl rand -hex 32",
+			len(d.Secret)))
 	}
 	if d.Fail(d.Policy.Validate()); d.failed != nil {
 		return nil, d.failed
@@ -174,7 +175,8 @@ func (d *Defaults) ask() error {
 		return err
 	}
 	d.Challenges, err = challenge.New(challenge.Config{
-		Secret: key, Spent: d.Spent, BuiltIn: work, Others: []challenge.Provider{both}, Preferred: challenge.KindBoth, Now: d.Now,
+		Secret: key, Spent: d.Spent, BuiltIn: work, Others: []challenge.Provider{both}, Preferred: challenge.KindBoth,
+		Now: d.Now,
 	})
 	return err
 }

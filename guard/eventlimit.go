@@ -36,7 +36,8 @@ func (c *checker) events(all map[string][]EventLimit) {
 	c.check(len(all) <= MaxEvents, "events", "must be at most %d, not %d", MaxEvents, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		path := "events." + name
-		c.check(eventName.MatchString(name), path, "must have a name of 1 to 40 lower-case letters, digits and -, such as password-reset")
+		c.check(eventName.MatchString(name), path,
+			"must have a name of 1 to 40 lower-case letters, digits and -, such as password-reset")
 		c.check(len(all[name]) > 0, path, "must have a limit such as 5/1h block by account")
 		for i, l := range all[name] {
 			at := fmt.Sprintf("%s[%d]", path, i)

@@ -270,7 +270,9 @@ func (g *Guard) UnlockEvent(ctx context.Context, event string, s Subjects) error
 	if err != nil {
 		return err
 	}
-	own := slices.DeleteFunc(slices.Clone(o.Subjects()), func(s Subject) bool { return s.Kind == OnNetwork || s.Kind == OnSite })
+	own := slices.DeleteFunc(slices.Clone(o.Subjects()), func(s Subject) bool {
+		return s.Kind == OnNetwork || s.Kind == OnSite
+	})
 	if err := g.config.Store.Clear(ctx, own); err != nil {
 		return fmt.Errorf("guard: unlocking an event's subject: %w", err)
 	}

@@ -55,7 +55,8 @@ func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok
 	}
 	left := time.Duration(0)
 	for _, line := range e.Lines {
-		if line.Full && line.Limit.Action == Block && !line.Limit.Monitor && (line.Subject == OnAddress || line.Subject == OnNetwork) {
+		if line.Full && line.Limit.Action == Block && !line.Limit.Monitor && (line.Subject == OnAddress ||
+			line.Subject == OnNetwork) {
 			left, ok = max(left, line.FreeIn), true
 		}
 	}
@@ -217,7 +218,8 @@ func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (
 	if record.Reset > 0 {
 		known.Reset = time.UnixMilli(record.Reset)
 	}
-	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) && record.Status(v.Device) != trusted.Spent {
+	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) &&
+		record.Status(v.Device) != trusted.Spent {
 		known.Device = v.Issued
 	}
 	known.Places = g.named(record, addresses, v.Now)

@@ -130,7 +130,8 @@ func (l Line) String() string {
 	if l.List != "" {
 		subject += " on the list " + l.List
 	}
-	text := fmt.Sprintf("%s: %d of %d %s in any %s, then %s", subject, l.Used, l.Limit.Failures, what, l.Window(), l.Then())
+	text := fmt.Sprintf("%s: %d of %d %s in any %s, then %s", subject, l.Used, l.Limit.Failures, what, l.Window(),
+		l.Then())
 	if l.Full {
 		text += "; full for another " + Spell(l.FreeIn)
 	}
@@ -183,12 +184,15 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Limits     []Line     `json:"limits"`
 		Words      []string   `json:"words"`
 	}{
-		Account: e.Account, Address: e.Address, Decision: e.Decision.Action.String(), RetryAfter: seconds(e.Decision.RetryAfter), Open: e.Open(),
-		Listed: map[Verdict]string{Allowed: "allowed", Blocked: "blocked"}[e.Listed], List: e.List, CAPTCHA: e.Mode, Summary: e.Summary(),
+		Account: e.Account, Address: e.Address, Decision: e.Decision.Action.String(),
+		RetryAfter: seconds(e.Decision.RetryAfter), Open: e.Open(),
+		Listed: map[Verdict]string{Allowed: "allowed", Blocked: "blocked"}[e.Listed], List: e.List, CAPTCHA: e.Mode,
+		Summary: e.Summary(),
 		Reasons: []reason{}, Limits: append([]Line{}, e.Lines...), Words: e.Text(),
 	}
 	if e.Account != "" && e.Address.IsValid() {
-		wire.Place = map[trusted.Status]string{trusted.Privileged: "known", trusted.Spent: "spent", trusted.Stranger: "unknown"}[e.Status]
+		wire.Place = map[trusted.Status]string{trusted.Privileged: "known", trusted.Spent: "spent",
+			trusted.Stranger: "unknown"}[e.Status]
 	}
 	for _, r := range e.Decision.Reasons {
 		wire.Reasons = append(wire.Reasons, reason{r.Code(), r.String()})
@@ -210,7 +214,8 @@ func (l Line) MarshalJSON() ([]byte, error) {
 		Full    bool   `json:"full"`
 		FreeIn  int    `json:"free_in_seconds,omitempty"`
 		Monitor bool   `json:"monitor,omitempty"`
-	}{l.Subject.String(), l.Event, l.List, l.Used, l.Limit.Failures, seconds(l.Limit.Window), l.Then().String(), l.Full, seconds(l.FreeIn), l.Limit.Monitor})
+	}{l.Subject.String(), l.Event, l.List, l.Used, l.Limit.Failures, seconds(l.Limit.Window), l.Then().String(), l.Full,
+		seconds(l.FreeIn), l.Limit.Monitor})
 }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

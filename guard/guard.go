@@ -250,7 +250,8 @@ const (
 	Insufficient
 )
 
-var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn", Insufficient: "insufficient"}
+var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn",
+	Insufficient: "insufficient"}
 
 // String is the outcome's stable name.
 func (o Outcome) String() string {

@@ -47,17 +47,23 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 	seen := map[string]bool{}
 	for i, l := range all {
 		path := listPath(i)
-		c.check(listName.MatchString(l.Name), path+".name", "must be 1 to 40 lower-case letters, digits and -, such as datacenters, not %.60q", l.Name)
+		c.check(listName.MatchString(l.Name), path+".name",
+			"must be 1 to 40 lower-case letters, digits and -, such as datacenters, not %.60q", l.Name)
 		c.check(!seen[l.Name], path+".name", "is the name of another list")
 		seen[l.Name] = true
-		c.check(l.Verdict != NotListed || len(l.Limits) > 0, path+".limits", "must have a limit such as 0 challenge, or the list must allow or block")
-		c.check(l.Verdict == NotListed || len(l.Limits) == 0, path+".limits", "are not used by a list that allows or blocks: remove the limits or the action")
+		c.check(l.Verdict != NotListed || len(l.Limits) > 0, path+".limits",
+			"must have a limit such as 0 challenge, or the list must allow or block")
+		c.check(l.Verdict == NotListed || len(l.Limits) == 0, path+".limits",
+			"are not used by a list that allows or blocks: remove the limits or the action")
 		rungs, askers := l.split()
 		c.check(len(askers) <= 1, path+".limits", "can contain one limit of 0 failures only")
 		for _, one := range askers {
-			c.check(one.Action == Challenge, path+".limits", "of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set action: block", one.Action)
+			c.check(one.Action == Challenge, path+".limits",
+				"of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set "+
+					"action: block", one.Action)
 		}
-		c.check(len(rungs)+len(address) <= failures.MaxRungs, path+".limits", "at most %d limits together with limits.address, not %d", failures.MaxRungs, len(rungs)+len(address))
+		c.check(len(rungs)+len(address) <= failures.MaxRungs, path+".limits",
+			"at most %d limits together with limits.address, not %d", failures.MaxRungs, len(rungs)+len(address))
 		asked := len(askers) > 0 && !askers[0].Monitor
 		ladder := slices.Clone(l.Limits)
 		for j, r := range l.Limits {
@@ -66,7 +72,8 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Action: Challenge, Monitor: true} // stops nothing
 				continue
 			}
-			c.check(!asked || r.Action != Challenge, at, "can never be reached: 0 challenge challenges every unknown client before")
+			c.check(!asked || r.Action != Challenge, at,
+				"can never be reached: 0 challenge challenges every unknown client before")
 			for k, e := range address {
 				if r.Window > 0 {
 					c.reachableBeside(at+".failures", r, fmt.Sprintf("limits.address[%d]", k), e)

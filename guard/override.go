@@ -36,8 +36,10 @@ func (p Policy) Ladders() (all []string) {
 		name string
 		is   bool
 	}{
-		{PairDelayLadder, p.PairDelay.First > 0}, {"pair", len(p.Pair) > 0}, {"account", len(p.Account) > 0}, {"address", len(p.Address) > 0},
-		{"network", len(p.Network) > 0}, {"known-client", len(p.KnownClient) > 0}, {"fingerprint", len(p.Fingerprint) > 0}, {"site", len(p.Site) > 0},
+		{PairDelayLadder, p.PairDelay.First > 0}, {"pair", len(p.Pair) > 0}, {"account", len(p.Account) > 0},
+		{"address", len(p.Address) > 0},
+		{"network", len(p.Network) > 0}, {"known-client", len(p.KnownClient) > 0}, {"fingerprint", len(p.Fingerprint) > 0},
+		{"site", len(p.Site) > 0},
 		{SprayLadder, p.Spray.Accounts > 0}, {ModeLadder, true},
 	} {
 		if one.is {
@@ -61,7 +63,8 @@ func (p Policy) Overridden(say func(ladder string) Override) Policy {
 	p.PairDelay.Monitor = say(PairDelayLadder).On(p.PairDelay.Monitor)
 	p.Spray.Monitor = say(SprayLadder).On(p.Spray.Monitor)
 	for name, limits := range map[string]*[]Limit{
-		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "known-client": &p.KnownClient, "fingerprint": &p.Fingerprint, "site": &p.Site,
+		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "known-client": &p.KnownClient,
+		"fingerprint": &p.Fingerprint, "site": &p.Site,
 	} {
 		*limits = overridden(*limits, say(name))
 	}

@@ -122,8 +122,9 @@ func DefaultPolicy() Policy {
 		Spray:         Spray{Accounts: 10},
 		ThrottleDelay: 2 * time.Second,
 		CheckTimeout:  5 * time.Second,
-		KnownClients:  trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL, Sharers: trusted.DefaultSharers},
-		Devices:       true,
+		KnownClients: trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL,
+			Sharers: trusted.DefaultSharers},
+		Devices: true,
 	}
 }
 
@@ -153,7 +154,8 @@ const (
 	hardest = 20
 )
 
-var actionNames = [...]string{Block: "block", Forget: "forget", Challenge: "challenge", Delay: "delay", FakeFailure: "fake-failure", Alert: "alert", Proceed: "proceed"}
+var actionNames = [...]string{Block: "block", Forget: "forget", Challenge: "challenge", Delay: "delay",
+	FakeFailure: "fake-failure", Alert: "alert", Proceed: "proceed"}
 
 // String is the action's stable name.
 func (a Action) String() string {

@@ -42,13 +42,15 @@ func (p Policy) Problems() []Problem {
 	c.ladder("limits.fingerprint", p.Fingerprint, failures.Backoff{}, Challenge, Alert)
 	c.ladder("limits.known_client", p.KnownClient, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
-	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts, "limits.spray.accounts",
+	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts,
+		"limits.spray.accounts",
 		"must be from 3 to %d, or 0 for none, not %d", failures.MaxSprayAccounts, p.Spray.Accounts)
 	c.check(p.ThrottleDelay >= 0 && p.ThrottleDelay <= time.Minute && whole(p.ThrottleDelay),
 		"captcha_mode.throttle_delay", "must be from 0 to 1m in whole milliseconds, not %v", p.ThrottleDelay)
 	c.check(p.CheckTimeout >= 100*time.Millisecond && p.CheckTimeout <= time.Minute && whole(p.CheckTimeout),
 		"limits.check_timeout", "must be from 100ms to 1m in whole milliseconds, not %v", p.CheckTimeout)
-	c.check(p.KnownClients.Places >= 1 && p.KnownClients.Places <= 100, "known_clients.max_per_account", "must be from 1 to 100, not %d", p.KnownClients.Places)
+	c.check(p.KnownClients.Places >= 1 && p.KnownClients.Places <= 100, "known_clients.max_per_account",
+		"must be from 1 to 100, not %d", p.KnownClients.Places)
 	c.check(p.KnownClients.TTL >= time.Minute, "known_clients.ttl", "must be at least 1m, not %v", p.KnownClients.TTL)
 	c.events(p.Events)
 	c.lists(p.Lists, p.Address)
@@ -77,7 +79,8 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
-		ok = c.check(slices.Contains(allowed, l.Action), at+".action", "must be %s, not %s%s", oneOf(allowed), l.Action, whyNot[path]) && ok
+		ok = c.check(slices.Contains(allowed, l.Action), at+".action", "must be %s, not %s%s", oneOf(allowed), l.Action,
+			whyNot[path]) && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)
 			c.reachableAtPace(at, backoff, l)
@@ -113,7 +116,8 @@ func (c *checker) solved(at string, limits []Limit, l Limit) {
 		windows := int64((l.Window + e.Window - 1) / e.Window)
 		if most := int64(e.Failures) * windows; most < fewest {
 			fewest = most
-			text = fmt.Sprintf("only solved challenges reach it: %s challenges beyond %d per %s, so at most %d × %d = %d in %s come without one",
+			text = fmt.Sprintf("only solved challenges reach it: %s challenges beyond %d per %s, so at most %d × %d = %d in "+
+				"%s come without one",
 				beside(at, i), e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window))
 		}
 	}
@@ -187,7 +191,8 @@ func (c *checker) reachableAtPace(at string, p failures.Backoff, l Limit) {
 		last += max(p.Delay(int(most)), 0)
 	}
 	c.check(most >= int64(l.Failures), at+".failures",
-		"can never be reached: limits.pair_delay allows at most %d attempts in %s, fewer than %d", most, Spell(l.Window), l.Failures)
+		"can never be reached: limits.pair_delay allows at most %d attempts in %s, fewer than %d", most, Spell(l.Window),
+		l.Failures)
 }
 
 func (c *checker) delay(path string, d PairDelay) {
@@ -195,8 +200,10 @@ func (c *checker) delay(path string, d PairDelay) {
 		return
 	}
 	c.check(d.After >= 1 && d.After <= 1000, path+".after", "must be from 1 to 1000, not %d", d.After)
-	c.check(d.First >= time.Millisecond && whole(d.First), path+".first", "must be at least 1ms in whole milliseconds, not %v", d.First)
-	c.check(d.Max >= d.First && whole(d.Max), path+".max", "must be at least first (%v) in whole milliseconds, not %v", d.First, d.Max)
+	c.check(d.First >= time.Millisecond && whole(d.First), path+".first",
+		"must be at least 1ms in whole milliseconds, not %v", d.First)
+	c.check(d.Max >= d.First && whole(d.Max), path+".max", "must be at least first (%v) in whole milliseconds, not %v",
+		d.First, d.Max)
 	c.check(d.Window >= d.Max && d.Window <= failures.MaxWindow && whole(d.Window), path+".window",
 		"must be from max (%v) to %v in whole milliseconds, not %v", d.Max, failures.MaxWindow, d.Window)
 }

@@ -35,9 +35,10 @@ const (
 
 // causes are the code of each, and its words for a support person.
 var causes = [...]struct{ code, words string }{
-	NoCause:         {"none", "no reason was recorded"},
-	LimitReached:    {"limit", ""}, // says which: see Reason.words
-	PairDelayed:     {"pair-delay", "recent wrong passwords for this account came from this address, so the next attempt is delayed"},
+	NoCause:      {"none", "no reason was recorded"},
+	LimitReached: {"limit", ""}, // says which: see Reason.words
+	PairDelayed: {"pair-delay",
+		"recent wrong passwords for this account came from this address, so the next attempt is delayed"},
 	SiteSlowed:      {"throttled", "the site's failure rate is unusually high, so unknown clients are throttled"},
 	ModeOn:          {"captcha-mode", "CAPTCHA mode is on and the client is unknown for this account"},
 	BlockedByAdmin:  {"blocklist", "an administrator blocked this address"},
@@ -45,16 +46,25 @@ var causes = [...]struct{ code, words string }{
 	KnownClient:     {"known-client", "the client is a known client of this account"},
 	ChallengeSolved: {"challenge-solved", "the challenge was solved"},
 	ChallengeFailed: {"challenge-failed", "the solution of the challenge was wrong, expired or already used"},
-	BudgetSpent:     {"known-client-limit", "too many wrong passwords came from this known client, so it is treated as unknown"},
-	BadAccountName:  {"bad-account-name", "the account name is empty, too long, or has invalid, invisible or ambiguous characters"},
-	StoreFailed:     {"store-failed", "the counters could not be read"},
-	PassShown:       {"verification-code", "the client sent a valid verification code for this account"},
-	PassFailed:      {"verification-code-failed", "the verification code is wrong, used, expired or bound to another client"},
-	WorkNeeded:      {"proof-of-work", "the account is under attack, so the image CAPTCHA also needs a proof of work, which requires JavaScript"},
-	TooManyPictures: {"image-captchas", "too many image CAPTCHAs were solved without a proof of work, from this address or, during an attack, on the whole site"},
+	BudgetSpent: {"known-client-limit",
+		"too many wrong passwords came from this known client, so it is treated as unknown"},
+	BadAccountName: {"bad-account-name",
+		"the account name is empty, too long, or has invalid, invisible or ambiguous characters"},
+	StoreFailed: {"store-failed", "the counters could not be read"},
+	PassShown:   {"verification-code", "the client sent a valid verification code for this account"},
+	PassFailed: {"verification-code-failed",
+		"the verification code is wrong, used, expired or bound to another client"},
+	WorkNeeded: {"proof-of-work",
+		"the account is under attack, so the image CAPTCHA also needs a proof of work, which requires JavaScript"},
+	TooManyPictures: {"image-captchas",
+		"too many image CAPTCHAs were solved without a proof of work, from this address or, during an attack, on the whole " +
+			"site"},
 	PasswordSprayed: {"spray", "the password is right, but it is used for password spraying"},
-	SprayedAsks:     {"spray-challenge", "the password is used for password spraying and no verification code can be sent, so an unknown client gets the most expensive challenge"},
-	TooManyUnsolved: {"unsolved-challenges", "too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},
+	SprayedAsks: {"spray-challenge",
+		"the password is used for password spraying and no verification code can be sent, so an unknown client gets the " +
+			"most expensive challenge"},
+	TooManyUnsolved: {"unsolved-challenges",
+		"too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},
 }
 
 // String is the cause's stable code.
@@ -77,7 +87,8 @@ const (
 
 var subjectNames = [...]string{
 	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
-	OnAccount: "account", OnPrivilegedPair: "known client", OnSite: "site", OnSubject: "subject", OnIdentity: "fingerprint",
+	OnAccount: "account", OnPrivilegedPair: "known client", OnSite: "site", OnSubject: "subject",
+	OnIdentity: "fingerprint",
 }
 
 // String is the subject's name.
@@ -156,13 +167,16 @@ func (r Reason) words() string {
 		return r.ofList()
 	}
 	if r.Cause == LimitReached && r.Event != "" {
-		return fmt.Sprintf("the %s had %d of %s within %s, which is its limit", r.Subject, r.Limit.Failures, r.Event, Spell(r.Limit.Window))
+		return fmt.Sprintf("the %s had %d of %s within %s, which is its limit", r.Subject, r.Limit.Failures, r.Event,
+			Spell(r.Limit.Window))
 	}
 	if r.Cause == LimitReached && r.Subject == OnIdentity {
-		return fmt.Sprintf("the client's fingerprint had %d failed logins within %s, which is its limit", r.Limit.Failures, Spell(r.Limit.Window))
+		return fmt.Sprintf("the client's fingerprint had %d failed logins within %s, which is its limit", r.Limit.Failures,
+			Spell(r.Limit.Window))
 	}
 	if r.Cause == LimitReached {
-		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, Spell(r.Limit.Window))
+		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures,
+			Spell(r.Limit.Window))
 	}
 	return causes[r.Cause].words
 }
@@ -183,7 +197,8 @@ func CodeWords(code string) string {
 	if name == causes[LimitReached].code {
 		words = "the " + strings.ReplaceAll(cmp.Or(subject, "subject"), "-", " ") + " reached its limit of failed logins"
 		if limit != "" {
-			words = "the " + strings.ReplaceAll(subject, "-", " ") + " had " + count + " failed logins within " + window + ", which is its limit"
+			words = "the " + strings.ReplaceAll(subject, "-", " ") + " had " + count + " failed logins within " + window +
+				", which is its limit"
 		}
 	}
 	words = strings.Replace(words, "the fingerprint had", "the client's fingerprint had", 1)
@@ -209,7 +224,8 @@ func (r Reason) ofList() string {
 	case r.Limit.always():
 		return "the address is on the list " + r.List + ", which challenges every unknown client"
 	}
-	return fmt.Sprintf("the address is on the list %s and had %d failed logins within %s, which is the list's limit", r.List, r.Limit.Failures, Spell(r.Limit.Window))
+	return fmt.Sprintf("the address is on the list %s and had %d failed logins within %s, which is the list's limit",
+		r.List, r.Limit.Failures, Spell(r.Limit.Window))
 }
 
 // A Part of a length of time: so many of "day", "hour", "minute" or "second".

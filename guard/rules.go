@@ -51,7 +51,8 @@ func compile(p Policy) (*rules, error) {
 	}
 	r := &rules{
 		policy: p, address: newAddressRules(p, "", nil), lists: compileLists(p), events: compileEvents(p.Events),
-		network: newRule(OnNetwork, p.Network, failures.Backoff{}), account: newRule(OnAccount, p.Account, failures.Backoff{}),
+		network: newRule(OnNetwork, p.Network, failures.Backoff{}), account: newRule(OnAccount, p.Account,
+			failures.Backoff{}),
 		pair: newPairRule(p),
 	}
 	if len(p.Fingerprint) > 0 {

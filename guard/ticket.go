@@ -313,7 +313,8 @@ func unpackReasons(b []byte) (all Reasons, rest []byte) {
 		if limited {
 			failures, k := binary.Uvarint(b)
 			window, m := binary.Uvarint(b[k:])
-			one.Limit = &Limit{Failures: int(failures), Window: time.Duration(window) * time.Millisecond, Action: Action(b[k+m]), Monitor: one.Monitored}
+			one.Limit = &Limit{Failures: int(failures), Window: time.Duration(window) * time.Millisecond, Action: Action(b[k+m]),
+				Monitor: one.Monitored}
 			b = b[k+m+1:]
 		}
 		all = append(all, one)

@@ -107,7 +107,8 @@ func (l *Login) replaces() bool {
 func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 	from := l.Edge.Client(c.Request())
 	v := pages.AccountView{
-		Page: l.Look.Page(c.Response().Header(), c.Request()), CSRF: s.CSRF, Username: s.Account.Account, This: s.ID, Here: from.Address.Unmap(),
+		Page: l.Look.Page(c.Response().Header(), c.Request()), CSRF: s.CSRF, Username: s.Account.Account, This: s.ID,
+		Here:     from.Address.Unmap(),
 		Password: l.replaces(), Administrator: s.Account.Role == accounts.Admin, Done: c.QueryParam("done"),
 	}
 	v.Own, err = l.Control.Own(c.Request().Context(), l.Sessions.Door, l.Directory, guard.Attempt{
@@ -189,7 +190,8 @@ func (l *Login) ownLogin(c echo.Context, s *Session, id string) (row audit.Row, 
 	return l.Control.OwnLogin(c.Request().Context(), l.Directory, s.Account.Account, n)
 }
 
-func (l *Login) showNotMe(c echo.Context, s *Session, row audit.Row, status int, problems ...pages.PasswordProblem) error {
+func (l *Login) showNotMe(c echo.Context, s *Session, row audit.Row, status int,
+	problems ...pages.PasswordProblem) error {
 	v := pages.NotMe(l.Look.Page(c.Response().Header(), c.Request()), s.Account.Account, row.Address, "", row.At)
 	v.Action, v.CSRF, v.ID = baseOf(c.Request())+"/account/not-me", s.CSRF, strconv.FormatInt(row.ID, 10)
 	v.Ours, v.Form, v.Problems = l.replaces(), l.replaces(), problems
@@ -226,7 +228,8 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 	}
 	done, err := l.current(c, s, f["current_password"], func(ctx context.Context) error {
 		return l.Control.NotMe(ctx, control.Denial{
-			Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, Password: f["new_password"], Version: s.Account.Version, What: what,
+			Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, Password: f["new_password"],
+			Version: s.Account.Version, What: what,
 		})
 	})
 	if err == nil && done.problem != (pages.PasswordProblem{}) {
@@ -236,7 +239,8 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 }
 
 func (l *Login) showDone(c echo.Context, account string) error {
-	v := pages.NotMeView{Page: l.Look.Page(c.Response().Header(), c.Request()), Username: account, Ours: l.replaces(), Done: true}
+	v := pages.NotMeView{Page: l.Look.Page(c.Response().Header(), c.Request()), Username: account, Ours: l.replaces(),
+		Done: true}
 	page, err := pages.RenderNotMe(v)
 	return WritePage(c, http.StatusOK, page, err)
 }
@@ -278,7 +282,8 @@ func (l *Login) letter(c echo.Context) error {
 		return err
 	}
 	err = l.Control.NotMe(ctx, control.Denial{
-		Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account, What: "reported through the email's link, " + control.LoginWords(told.At, told.Address),
+		Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account,
+		What: "reported through the email's link, " + control.LoginWords(told.At, told.Address),
 	})
 	if err != nil && !errors.Is(err, control.ErrUnrecorded) {
 		return errors.Join(err, l.Notices.Again(ctx, c.Param("token")))

@@ -75,12 +75,14 @@ func (e *Edge) probes(expected *control.Probes) echo.MiddlewareFunc {
 
 // Probed reports whether a request is an expected probe, and records what arrived.
 func (e *Edge) Probed(expected *control.Probes, r *http.Request) bool {
-	return expected != nil && expected.Take(r.Header.Get(control.ProbeHeader), time.Now(), func() control.Probe { return e.probe(r) })
+	return expected != nil && expected.Take(r.Header.Get(control.ProbeHeader), time.Now(),
+		func() control.Probe { return e.probe(r) })
 }
 
 func (e *Edge) probe(r *http.Request) control.Probe {
 	from := e.Client(r)
-	p := control.Probe{Address: from.Address, Secure: from.Secure, Host: r.Host, Header: e.Header(), Believed: e.Believes(r), Hops: []string{}}
+	p := control.Probe{Address: from.Address, Secure: from.Secure, Host: r.Host, Header: e.Header(),
+		Believed: e.Believes(r), Hops: []string{}}
 	p.Peer, _ = netip.ParseAddrPort(r.RemoteAddr)
 	p.Hops = append(p.Hops, client.Hops(r.Header, e.Header())...)
 	return p

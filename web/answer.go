@@ -53,7 +53,8 @@ func (p Problem) Error() string {
 
 // Invalid is the problem of an invalid request (400) from a program or an administrator. It is not translated.
 func Invalid(format string, args ...any) Problem {
-	return Problem{Type: InvalidRequest, Title: "Invalid request", Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
+	return Problem{Type: InvalidRequest, Title: "Invalid request", Status: http.StatusBadRequest,
+		Detail: fmt.Sprintf(format, args...)}
 }
 
 // Unusable is the problem of an invalid request from a user: key and values are for package texts.

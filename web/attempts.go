@@ -36,7 +36,8 @@ func (a *API) On() bool { return a.Tokens.Any(a.Realm) }
 
 // Owns reports whether a path belongs to the API: an app behind the proxy may use other paths below /v1/.
 func (*API) Owns(path string) bool {
-	return path == documentPath || path == attemptsPath || strings.HasPrefix(path, attemptsPath+"/") || strings.HasPrefix(path, eventsPath)
+	return path == documentPath || path == attemptsPath || strings.HasPrefix(path, attemptsPath+"/") ||
+		strings.HasPrefix(path, eventsPath)
 }
 
 const (
@@ -165,7 +166,8 @@ func badAddress() Problem {
 
 // noAccount has its own type: the client sent the invalid name, so the calling program is not at fault.
 func noAccount() Problem {
-	p := Invalid("account: send 1 to %d bytes of UTF-8 without control, invisible or ambiguous characters.", guard.MaxAccount)
+	p := Invalid("account: send 1 to %d bytes of UTF-8 without control, invisible or ambiguous characters.",
+		guard.MaxAccount)
 	p.Type = BadAccount
 	return p
 }

@@ -32,7 +32,8 @@ type Upgrader interface {
 // Check reports whether the password is the account's. For an unknown or disabled account it does the same work and
 // reports false; see Hold. After the wait in the queue it calls still, unless nil, and returns that error. Other errors
 // come from passwords.Possible, ctx, the source, or are a *passwords.Overload.
-func (p *Passwords) Check(ctx context.Context, name, password string, who passwords.Asker, still func() error) (accounts.Login, bool, error) {
+func (p *Passwords) Check(ctx context.Context, name, password string, who passwords.Asker,
+	still func() error) (accounts.Login, bool, error) {
 	if err := passwords.Possible(password); err != nil {
 		return accounts.Login{}, false, err
 	}
@@ -98,7 +99,8 @@ func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password 
 	}
 }
 
-func (p *Passwords) upgrade(ctx context.Context, ours Upgrader, login accounts.Login, password string, who passwords.Asker) error {
+func (p *Passwords) upgrade(ctx context.Context, ours Upgrader, login accounts.Login, password string,
+	who passwords.Asker) error {
 	leave, err := p.Gate.Enter(ctx, who)
 	if err != nil {
 		return err

@@ -103,6 +103,7 @@ func (a *API) noEvent(name string) Problem {
 	}
 	return Problem{
 		Type: "unknown-event", Title: "No limits are configured for this event", Status: http.StatusNotFound,
-		Detail: fmt.Sprintf("The event was not counted. To limit it, set events: {%.40s: [5/1h block by account]} in the configuration, and reload. %s", name, there),
+		Detail: fmt.Sprintf("The event was not counted. To limit it, set events: {%.40s: [5/1h block by account]} in the "+
+			"configuration, and reload. %s", name, there),
 	}
 }

@@ -58,7 +58,8 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 		return w, nil
 	}
 	hosts := client.Hops(r.Header, "X-Forwarded-Host")
-	uris, methods := slices.Clone(r.Header["X-Forwarded-Uri"]), slices.Concat(r.Header["X-Forwarded-Method"], r.Header["X-Original-Method"])
+	uris, methods := slices.Clone(r.Header["X-Forwarded-Uri"]), slices.Concat(r.Header["X-Forwarded-Method"],
+		r.Header["X-Original-Method"])
 	w.handsOn = len(uris) > 0
 	uris = append(uris, r.Header["X-Original-Uri"]...)
 	for _, original := range r.Header["X-Original-Url"] {
@@ -84,7 +85,8 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 		return w, Invalid("The client sent the header %s, which apps trust as set by the gateway. "+
 			"Configure the gateway to remove it.", name)
 	}
-	if w.uri != "" && !strings.HasPrefix(w.uri, "/") || len(w.uri) > maxURI || strings.ContainsFunc(w.uri+w.host+w.method, unicode.IsControl) {
+	if w.uri != "" && !strings.HasPrefix(w.uri, "/") || len(w.uri) > maxURI || strings.ContainsFunc(w.uri+w.host+w.method,
+		unicode.IsControl) {
 		return w, Invalid("The gateway sent no URL path.")
 	}
 	path, _, _ := strings.Cut(w.uri, "?")
@@ -124,7 +126,9 @@ var claims = []claim{
 // maxURI is the longest accepted path with query, in bytes.
 const maxURI = 16 << 10
 
-var errTwice = Invalid("The gateway sent two different forms of the original request. Set either X-Forwarded-Host, X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and remove the others from client requests.")
+var errTwice = Invalid("The gateway sent two different forms of the original request. Set either X-Forwarded-Host, " +
+	"X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and remove the others from client " +
+	"requests.")
 
 // cutURL splits a URL without decoding or normalizing it.
 func cutURL(text string) (scheme, host, uri string) {
@@ -147,9 +151,10 @@ func (l *Login) need(r *http.Request, w wanted) access.Need {
 	return rules.Of(access.Request{
 		Host: hostName(w.host), Path: path, Method: w.method,
 		// php -S drops further question marks.
-		Overridden: route.InQuery(strings.TrimLeft(query, "?"), "_method") || slices.ContainsFunc(overrides, func(h string) bool {
-			return strings.Join(r.Header.Values(h), "") != "" // PHP takes the last, Node all
-		}),
+		Overridden: route.InQuery(strings.TrimLeft(query, "?"), "_method") || slices.ContainsFunc(overrides,
+			func(h string) bool {
+				return strings.Join(r.Header.Values(h), "") != "" // PHP takes the last, Node all
+			}),
 	})
 }
 
@@ -330,7 +335,8 @@ func (l *Login) next(next string) string {
 	if host == "" || l.Origin == "" || scheme != own || !strings.HasPrefix(next, own+"://") {
 		return LocalPath(next)
 	}
-	if LocalPath(uri) != uri || !plainHost(host) || portOf(host) != portOf(origin) || !l.isOrigin(host) && !l.within(hostName(host)) {
+	if LocalPath(uri) != uri || !plainHost(host) || portOf(host) != portOf(origin) || !l.isOrigin(host) &&
+		!l.within(hostName(host)) {
 		return "/"
 	}
 	return next
@@ -359,7 +365,8 @@ func (l *Login) opens(h http.Header, next string) {
 			d += ":" + port
 		}
 		also := " " + scheme + "://" + d + " " + scheme + "://*." + d
-		h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'", "form-action 'self'"+also, 1))
+		h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'",
+			"form-action 'self'"+also, 1))
 	}
 }
 

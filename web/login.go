@@ -79,7 +79,8 @@ type proof struct {
 
 func (l *Login) attempt(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
-	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next", l.token())
+	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next",
+		l.token())
 	if err != nil {
 		return l.malformed(t, err)
 	}
@@ -96,11 +97,13 @@ func (l *Login) attempt(c echo.Context) (err error) {
 func (l *Login) take(t *try, p proof) (err error) {
 	var login accounts.Login
 	ask := l.asks(t, t.client, t.form["username"])
-	ask.Solution = challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]}
+	ask.Solution = challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"],
+		Work: t.form["captcha_work"]}
 	ask.VerificationCode, ask.SendsCode = t.form["code"], l.AskCode != nil
 	ask.PasswordTag, ask.Hold = p.tag, time.Duration(l.Hold.Load())
 	var ok bool
-	t.decision, ok, err = l.enter(t.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (right bool, err error) {
+	t.decision, ok, err = l.enter(t.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (right bool,
+		err error) {
 		login, right, err = l.check(ctx, t, d, p)
 		return right, err
 	})
@@ -122,7 +125,8 @@ func (l *Login) take(t *try, p proof) (err error) {
 
 // enter is Guard.Login. A success that cannot be settled counts as a failure, but still signs in: only a correct
 // password has anything to write (R27).
-func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(context.Context, *guard.Decision) (bool, error)) (guard.Decision, bool, error) {
+func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(context.Context, *guard.Decision) (bool,
+	error)) (guard.Decision, bool, error) {
 	d, ok, err := l.Guard.Login(ctx, ask, verify)
 	if ok && err != nil {
 		l.Log.Error("attempt could not be settled", "outcome", guard.Succeeded, "error", err)
@@ -140,7 +144,8 @@ func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt 
 
 // check checks the proof and writes the session before the attempt is settled. After an error nothing was checked, so
 // the attempt is abandoned, even if the client hung up in the queue.
-func (l *Login) check(ctx context.Context, t *try, d *guard.Decision, p proof) (login accounts.Login, right bool, err error) {
+func (l *Login) check(ctx context.Context, t *try, d *guard.Decision, p proof) (login accounts.Login, right bool,
+	err error) {
 	defer func() {
 		if err != nil {
 			l.settle(ctx, d, guard.Abandoned)
@@ -265,7 +270,8 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 	if l.Notices != nil && !t.decision.Privileged {
 		agent := t.Request().UserAgent()
 		l.Notices.Tell(notices.Login{
-			Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(), Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now(),
+			Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(),
+			Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now(),
 		})
 	}
 	next := l.next(t.form["next"])

@@ -61,7 +61,8 @@ func (l *Look) Letter(language string, told notices.Login, link string) (subject
 	}
 	parts := []string{
 		page.T("mail.somebody", "account", pages.Plain(told.Account), "site", page.Site()),
-		strings.TrimRight("    "+told.At.UTC().Format("2006-01-02 15:04 MST")+"\n    "+told.Address+"\n    "+pages.BrowserName(told.Agent), " \n"),
+		strings.TrimRight("    "+told.At.UTC().Format("2006-01-02 15:04 MST")+"\n    "+told.Address+"\n    "+
+			pages.BrowserName(told.Agent), " \n"),
 		page.T("mail.was-me"), page.T("mail.not-me"), "    " + link, page.T("mail.few", "n", strconv.Itoa(notices.MostADay)),
 	}
 	return page.T("mail.subject"), strings.Join(parts, "\n\n") + "\n"

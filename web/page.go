@@ -130,7 +130,8 @@ func (l *Login) askCode(c echo.Context) error {
 		p := Unusable(http.StatusBadRequest, "problem.no-name")
 		return answer(c, p, func() ([]byte, error) {
 			page := l.Look.Page(c.Response().Header(), c.Request())
-			return pages.RenderCode(pages.CodeView{Page: page, Admin: l.Admin, Mail: true, Problem: p.Words(page), Back: l.back(c)})
+			return pages.RenderCode(pages.CodeView{Page: page, Admin: l.Admin, Mail: true, Problem: p.Words(page),
+				Back: l.back(c)})
 		})
 	}
 	l.AskCode(asked)

@@ -31,7 +31,8 @@ func (l *Login) mustChoose(t *try, next string) error {
 	if WantsJSON(t.Request()) {
 		return Problem{
 			Type: ChangeRequired, Title: "Password change required", Status: http.StatusForbidden,
-			Detail: "the password is correct but must be changed: send new_password to " + l.passwordPath() + ", with the cookies of this response",
+			Detail: "the password is correct but must be changed: send new_password to " + l.passwordPath() +
+				", with the cookies of this response",
 		}.Write(t.Response())
 	}
 	return t.Redirect(http.StatusSeeOther, l.toPassword(t, next))
@@ -53,9 +54,11 @@ func (l *Login) PasswordPage(c echo.Context, session *Session) error {
 	return l.showPassword(c, session, http.StatusOK, c.QueryParam("next"))
 }
 
-func (l *Login) showPassword(c echo.Context, session *Session, status int, next string, problems ...pages.PasswordProblem) error {
+func (l *Login) showPassword(c echo.Context, session *Session, status int, next string,
+	problems ...pages.PasswordProblem) error {
 	view := pages.PasswordView{
-		Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin, Action: baseOf(c.Request()) + l.passwordPath(), CSRF: session.CSRF,
+		Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin, Action: baseOf(c.Request()) + l.passwordPath(),
+		CSRF:     session.CSRF,
 		Username: session.Account.Account, OneTime: session.held(), JustTyped: l.justTyped(session), Problems: problems,
 	}
 	if next = l.next(next); next != "/" {
@@ -95,7 +98,8 @@ func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], problems...)
 	}
 	replace := func(ctx context.Context) error {
-		return l.Control.ChoosePassword(ctx, l.who(session), session.Account.Account, f["new_password"], session.Account.Version)
+		return l.Control.ChoosePassword(ctx, l.who(session), session.Account.Account, f["new_password"],
+			session.Account.Version)
 	}
 	var done changed
 	if l.justTyped(session) {
@@ -145,7 +149,8 @@ type changed struct {
 // another changes a temporary password just after the login. The new one must differ, since the temporary one was
 // printed or emailed. The attempt remembers the client, since the new password removes all known clients. If it is
 // stopped, the client stays unknown.
-func (l *Login) another(c echo.Context, session *Session, password string, replace func(context.Context) error) (done changed, err error) {
+func (l *Login) another(c echo.Context, session *Session, password string, replace func(context.Context) error) (
+	done changed, err error) {
 	check := func(ctx context.Context, d *guard.Decision) (right bool, err error) {
 		_, same, err := l.Passwords.Check(ctx, session.Account.Account, password, l.Asker(d), nil)
 		if err != nil {
@@ -171,7 +176,8 @@ func (l *Login) another(c echo.Context, session *Session, password string, repla
 }
 
 // current checks the current password like a login: an open session must not allow unlimited guesses.
-func (l *Login) current(c echo.Context, session *Session, password string, replace func(context.Context) error) (done changed, err error) {
+func (l *Login) current(c echo.Context, session *Session, password string, replace func(context.Context) error) (
+	done changed, err error) {
 	if password == "" || passwords.Possible(password) != nil {
 		return changed{problem: pages.CurrentWrong}, nil
 	}

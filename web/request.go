@@ -28,7 +28,8 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 // policyFor is the policy of a page with a provider's widget, and allows that provider only.
 func policyFor(s remote.Service) string {
 	open := policy
-	for directive, sources := range map[string][]string{"style-src": s.Styles, "script-src": s.Scripts, "connect-src": s.Connects} {
+	for directive, sources := range map[string][]string{"style-src": s.Styles, "script-src": s.Scripts,
+		"connect-src": s.Connects} {
 		if len(sources) > 0 {
 			open = strings.Replace(open, directive+" 'self'", directive+" 'self' "+strings.Join(sources, " "), 1)
 		}
@@ -145,7 +146,8 @@ func jsonWords(err error) string {
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &meaning):
 		return fmt.Sprintf("Unknown field %.40q.", meaning.JSONPointer.LastToken())
 	case errors.As(err, &meaning):
-		kind := map[jsontext.Kind]string{'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string", '{': "object", '[': "list"}
+		kind := map[jsontext.Kind]string{'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string",
+			'{': "object", '[': "list"}
 		return fmt.Sprintf("The field %.40q must not be a JSON %s.", meaning.JSONPointer.LastToken(), kind[meaning.JSONKind])
 	}
 	return "Invalid JSON."

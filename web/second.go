@@ -146,7 +146,8 @@ func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := pages.SecondView{LoginView: view, CSRF: t.waiting.CSRF, Code: t.form["code"], App: has.TOTP != nil, Recovery: has.Recovery > 0}
+	v := pages.SecondView{LoginView: view, CSRF: t.waiting.CSRF, Code: t.form["code"], App: has.TOTP != nil,
+		Recovery: has.Recovery > 0}
 	v.Username = t.waiting.Account.Account
 	at, _ := l.Edge.Site(t.Request())
 	for _, one := range has.Passkeys {
@@ -170,11 +171,13 @@ func (l *Login) second(c echo.Context) (err error) {
 	}
 	if t.waiting == nil {
 		if WantsJSON(c.Request()) {
-			return Problem{Type: "unauthorized", Title: "Password required first", Status: http.StatusUnauthorized, Detail: "send user name and password to /login"}
+			return Problem{Type: "unauthorized", Title: "Password required first", Status: http.StatusUnauthorized,
+				Detail: "send user name and password to /login"}
 		}
 		return c.Redirect(http.StatusSeeOther, "/login")
 	}
-	if t.form, err = ReadForm(c, "otp", "assertion", "state", "csrf", "captcha_id", "captcha_answer", "captcha_work", "code", "next"); err != nil {
+	if t.form, err = ReadForm(c, "otp", "assertion", "state", "csrf", "captcha_id", "captcha_answer", "captcha_work",
+		"code", "next"); err != nil {
 		return err
 	}
 	if !SentJSON(c.Request()) && !t.waiting.ValidCSRF(t.form["csrf"]) {
@@ -200,7 +203,8 @@ func (l *Login) second(c echo.Context) (err error) {
 // passkey is POST /login/passkey: a passkey instead of name and password.
 func (l *Login) passkey(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
-	if t.form, err = ReadForm(c, "assertion", "state", "captcha_id", "captcha_answer", "captcha_work", "code", "next"); err != nil {
+	if t.form, err = ReadForm(c, "assertion", "state", "captcha_id", "captcha_answer", "captcha_work", "code",
+		"next"); err != nil {
 		return l.malformed(t, err)
 	}
 	who, known, err := l.Second.Factors.Claims(c.Request().Context(), []byte(t.form["assertion"]))
@@ -290,7 +294,8 @@ func (l *Login) askAnyPasskey(c echo.Context) error { return l.question(c, "") }
 func (l *Login) question(c echo.Context, account string) error {
 	at, ok := l.Edge.Site(c.Request())
 	if !ok {
-		return Invalid("passkeys require a domain name with TLS, or localhost: open the admin console by a name in admin.hosts or as localhost")
+		return Invalid("passkeys require a domain name with TLS, or localhost: open the admin console by a name in " +
+			"admin.hosts or as localhost")
 	}
 	q, err := l.Second.Factors.AskProof(c.Request().Context(), at.Site, account)
 	if err != nil {

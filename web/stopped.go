@@ -52,7 +52,8 @@ func Stopped(d *guard.Decision) (Problem, pages.Message) {
 		if d.Reasons.Has(guard.ChallengeFailed) && m.Why != pages.WhyElsewhere && m.Why != pages.WhyWork {
 			m.Kind = pages.ChallengeFailed
 		}
-		return Problem{Type: ChallengeRequired, Title: "Solve the challenge and try again", Status: http.StatusForbidden, Detail: unseen}, m
+		return Problem{Type: ChallengeRequired, Title: "Solve the challenge and try again", Status: http.StatusForbidden,
+			Detail: unseen}, m
 	}
 	kind := pages.SlowDown
 	switch {
@@ -61,7 +62,8 @@ func Stopped(d *guard.Decision) (Problem, pages.Message) {
 	case d.Reasons.Has(guard.BlockedByAdmin):
 		kind = pages.Blocked // the user must know that waiting does not help
 	}
-	p := Problem{Type: SlowDown, Title: "Too many attempts: wait before the next one", Status: http.StatusTooManyRequests, Detail: unseen + " " + viaCode}
+	p := Problem{Type: SlowDown, Title: "Too many attempts: wait before the next one", Status: http.StatusTooManyRequests,
+		Detail: unseen + " " + viaCode}
 	return later(p, kind, d.RetryAfter)
 }
 
@@ -69,7 +71,8 @@ const unseen = "The password was not checked."
 
 // Overloaded is 503.
 func Overloaded(after time.Duration) (Problem, pages.Message) {
-	p := Problem{Type: OverloadedProblem, Title: "The server is busy: try again shortly", Status: http.StatusServiceUnavailable, Detail: unseen}
+	p := Problem{Type: OverloadedProblem, Title: "The server is busy: try again shortly",
+		Status: http.StatusServiceUnavailable, Detail: unseen}
 	return later(p, pages.Overloaded, after)
 }
 
@@ -79,7 +82,8 @@ func later(p Problem, kind pages.MessageKind, after time.Duration) (Problem, pag
 }
 
 func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
-	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Address: t.client.Address, Integration: l.Door}, t.decision)
+	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"],
+		Address: t.client.Address, Integration: l.Door}, t.decision)
 	if err != nil {
 		return err
 	}

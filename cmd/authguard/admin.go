@@ -40,7 +40,8 @@ func (adminListCmd) Run(g *globals) error {
 		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tDISABLED\tAPP\tPASSKEYS\tRECOVERY CODES\tSESSIONS\tLAST SIGN-IN")
 		for _, one := range answer.Administrators {
-			fmt.Fprintf(w, "%q\t%t\t%t\t%d\t%d\t%d\t%s\n", one.Username, one.Disabled, one.TOTP != nil, len(one.Passkeys), one.Recovery, one.Sessions, day(one.LastLogin))
+			fmt.Fprintf(w, "%q\t%t\t%t\t%d\t%d\t%d\t%s\n", one.Username, one.Disabled, one.TOTP != nil, len(one.Passkeys),
+				one.Recovery, one.Sessions, day(one.LastLogin))
 		}
 		return w.Flush()
 	})
@@ -64,7 +65,8 @@ type adminRemoveCmd struct{ about }
 
 // Run takes the role away.
 func (c adminRemoveCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/administrators", c.query(), nil, "%q is no longer an administrator. Their sessions, MFA and tokens are revoked.", c.Name)
+	return g.do(http.MethodDelete, "/api/administrators", c.query(), nil,
+		"%q is no longer an administrator. Their sessions, MFA and tokens are revoked.", c.Name)
 }
 
 type adminResetPasswordCmd struct{ about }
@@ -89,5 +91,6 @@ type adminSignOutCmd struct{ about }
 
 // Run ends the sessions.
 func (c adminSignOutCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/administrators/sessions", c.query(), nil, "All sessions of %q have ended.", c.Name)
+	return g.do(http.MethodDelete, "/api/administrators/sessions", c.query(), nil, "All sessions of %q have ended.",
+		c.Name)
 }

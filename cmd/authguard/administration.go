@@ -81,6 +81,7 @@ func (r *realm) administrationSwitched(s captchamode.Switch) {
 		kind, state = alerts.ModeOn, "on"
 	}
 	r.log.Warn("CAPTCHA mode of the administration's sign-in switched", "state", state)
-	r.raise(kind, "CAPTCHA mode of the administration's sign-in is "+state, fmt.Sprintf("Failure rate there: %d a minute. "+
-		"The public login has a CAPTCHA mode of its own.", s.Pressure))
+	r.raise(kind, "CAPTCHA mode of the administration's sign-in is "+state,
+		fmt.Sprintf("Failure rate there: %d a minute. "+
+			"The public login has a CAPTCHA mode of its own.", s.Pressure))
 }

@@ -31,17 +31,19 @@ type attacksListCmd struct {
 // Run lists attacks.
 func (c attacksListCmd) Run(g *globals) error {
 	var all control.Attacks
-	return g.show(http.MethodGet, "/api/attacks", c.query("page", fmt.Sprint(c.Page), "limit", fmt.Sprint(c.Limit)), nil, &all, func() error {
-		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tTARGET\tSTARTED\tENDED\tSHAPE\tATTEMPTS\tADDRESSES\tACCOUNTS\tCOMPROMISED\tNOT RESET")
-		for _, a := range all.Attacks {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.ID, on(a), at(a.Began), ended(a), cmp.Or(strings.Join(a.Shapes, ", "), "-"), a.Attempts, a.Addresses, a.Accounts, a.Lost, a.Open)
-		}
-		if err := w.Flush(); err != nil || len(all.Attacks) == 0 {
-			return cmp.Or(err, tells(g.out, "No recorded attacks."))
-		}
-		return tells(g.out, "%d of %d attacks. Show one with: authguard attack show ID", len(all.Attacks), all.Total)
-	})
+	return g.show(http.MethodGet, "/api/attacks", c.query("page", fmt.Sprint(c.Page), "limit", fmt.Sprint(c.Limit)), nil,
+		&all, func() error {
+			w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tTARGET\tSTARTED\tENDED\tSHAPE\tATTEMPTS\tADDRESSES\tACCOUNTS\tCOMPROMISED\tNOT RESET")
+			for _, a := range all.Attacks {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.ID, on(a), at(a.Began), ended(a),
+					cmp.Or(strings.Join(a.Shapes, ", "), "-"), a.Attempts, a.Addresses, a.Accounts, a.Lost, a.Open)
+			}
+			if err := w.Flush(); err != nil || len(all.Attacks) == 0 {
+				return cmp.Or(err, tells(g.out, "No recorded attacks."))
+			}
+			return tells(g.out, "%d of %d attacks. Show one with: authguard attack show ID", len(all.Attacks), all.Total)
+		})
 }
 
 func tells(out io.Writer, words string, args ...any) error {
@@ -78,22 +80,28 @@ func attackPath(id string) string { return "/api/attacks/" + url.PathEscape(id) 
 
 func printAttack(out io.Writer, a control.AttackReport) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "target\t%s\nstarted\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), at(a.Began), ended(a.Attack), cmp.Or(strings.Join(a.Shapes, ", "), "-"))
-	fmt.Fprintf(w, "failed attempts\t%d: %d wrong passwords, %d challenged, %d delayed, %d blocked\n", a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused)
+	fmt.Fprintf(w, "target\t%s\nstarted\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), at(a.Began), ended(a.Attack),
+		cmp.Or(strings.Join(a.Shapes, ", "), "-"))
+	fmt.Fprintf(w, "failed attempts\t%d: %d wrong passwords, %d challenged, %d delayed, %d blocked\n", a.Attempts,
+		a.Failed, a.Challenged, a.Waited, a.Refused)
 	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, at(a.Peak.At))
-	fmt.Fprintf(w, "sources\tabout %d IP addresses in %d networks\naccounts\tabout %d\n", a.Addresses, a.Networks, a.Accounts)
-	fmt.Fprintf(w, "passwords\tabout %d different passwords in %d attempts; %d used for spraying, %d repeated on the same account\n", a.Passwords, a.Known, a.Sprayed, a.Repeated)
+	fmt.Fprintf(w, "sources\tabout %d IP addresses in %d networks\naccounts\tabout %d\n", a.Addresses, a.Networks,
+		a.Accounts)
+	fmt.Fprintf(w, "passwords\tabout %d different passwords in %d attempts; %d used for spraying, %d repeated on the "+
+		"same account\n", a.Passwords, a.Known, a.Sprayed, a.Repeated)
 	if a.PartOf != "" {
 		fmt.Fprintf(w, "continued as\t%s\n", a.PartOf)
 	}
-	fmt.Fprintf(w, "compromised\t%d accounts possibly, %d of them not reset; %d more had a login from an unknown client\n", a.Lost, a.Open, a.Strange)
+	fmt.Fprintf(w, "compromised\t%d accounts possibly, %d of them not reset; %d more had a login from an unknown client\n",
+		a.Lost, a.Open, a.Strange)
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, v := range a.Victims {
 		if v.Lost {
 			for _, l := range v.Logins {
-				fmt.Fprintf(out, "  %q from %s at %s: %s\n", v.Account, l.Address, at(l.Last), cmp.Or(strings.Join(l.Why, ", "), "an unknown client"))
+				fmt.Fprintf(out, "  %q from %s at %s: %s\n", v.Account, l.Address, at(l.Last), cmp.Or(strings.Join(l.Why, ", "),
+					"an unknown client"))
 			}
 			for _, done := range v.Done {
 				fmt.Fprintf(out, "    %s reset at %s by %q: %q\n", done.What, at(done.At), done.Who, done.Why)
@@ -101,7 +109,8 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 		}
 	}
 	if a.Open > 0 {
-		return tells(out, "Sign them out, remove their known clients and require new passwords with: authguard attack remediate %s --reason TEXT", a.ID)
+		return tells(out, "Sign them out, remove their known clients and require new passwords with: authguard attack "+
+			"remediate %s --reason TEXT", a.ID)
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ type auditCmd struct {
 func (c auditCmd) Run(g *globals) error {
 	query := realmFlag{c.Realm}.query()
 	for name, value := range map[string]string{
-		"account": c.Account, "address": c.Address, "who": c.Who, "kind": c.Kind, "what": c.What, "since": c.Since, "until": c.Until, "format": c.Format,
+		"account": c.Account, "address": c.Address, "who": c.Who, "kind": c.Kind, "what": c.What, "since": c.Since,
+		"until": c.Until, "format": c.Format,
 	} {
 		if value != "" {
 			query.Set(name, value)
@@ -57,7 +58,8 @@ func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 		if e.Summed {
 			what += " (sum)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", e.At.UTC().Format("2006-01-02 15:04:05"), plain(what), e.Count, plain(e.Account), plain(e.Address), plain(e.Who), plain(strings.Join(e.Why, "; ")))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", e.At.UTC().Format("2006-01-02 15:04:05"), plain(what), e.Count,
+			plain(e.Account), plain(e.Address), plain(e.Who), plain(strings.Join(e.Why, "; ")))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -66,7 +68,8 @@ func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 	case c.OldestFirst && (!page.Searched.IsZero() || page.Next > 0):
 		fmt.Fprintln(out, "There are newer rows. Show them with --limit or --since, or export all with --format csv.")
 	case !page.Searched.IsZero():
-		fmt.Fprintf(out, "Searched back to %s. Continue from there with --until.\n", page.Searched.UTC().Format("2006-01-02T15:04:05Z"))
+		fmt.Fprintf(out, "Searched back to %s. Continue from there with --until.\n",
+			page.Searched.UTC().Format("2006-01-02T15:04:05Z"))
 	case len(page.Rows) == 0:
 		fmt.Fprintln(out, "No matching rows.")
 	case page.Next > 0:

@@ -63,7 +63,8 @@ func copyAll(ctx context.Context, loaded *config.Loaded, to string) (copied, err
 		return made, err
 	}
 	if loaded.KeysFile != "" {
-		made.Apart = append(made.Apart, "the configuration. Its keys_file is "+loaded.KeysFile+": restore the file keys to there.")
+		made.Apart = append(made.Apart, "the configuration. Its keys_file is "+loaded.KeysFile+
+			": restore the file keys to there.")
 	}
 	for _, of := range tables {
 		switch err := failures.Copy(filepath.Join(loaded.Data, of.file), filepath.Join(to, of.file)); {

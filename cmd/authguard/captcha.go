@@ -43,7 +43,8 @@ func (c captchaForceCmd) Run(g *globals, command *kong.Context) error {
 	word := map[string]string{"enable": "on", "disable": "off"}[command.Selected().Name]
 	return g.do(http.MethodPut, "/api/mode", c.query(),
 		map[string]string{"mode": word, "for": c.For.String(), "reason": c.Reason},
-		"CAPTCHA mode is %s until %s. It then follows the failure rate again; `authguard captcha auto` ends it sooner.", word, soon(time.Now().Add(time.Duration(c.For))))
+		"CAPTCHA mode is %s until %s. It then follows the failure rate again; `authguard captcha auto` ends it sooner.", word,
+		soon(time.Now().Add(time.Duration(c.For))))
 }
 
 // soon is a time in the next months, in this machine's zone: 30 Nov 03:12, or with its year.
@@ -68,14 +69,16 @@ type captchaResetCmd struct {
 // Run resets the failure rate.
 func (c captchaResetCmd) Run(g *globals) error {
 	return g.do(http.MethodPut, "/api/mode", c.query(), map[string]string{"mode": "clear", "reason": c.Reason},
-		"The failure rate and the cool-down are reset on all nodes. If the attack continues, CAPTCHA mode turns on again; `authguard captcha disable` keeps it off.")
+		"The failure rate and the cool-down are reset on all nodes. If the attack continues, CAPTCHA mode turns on again; "+
+			"`authguard captcha disable` keeps it off.")
 }
 
 func printMode(out io.Writer, m captchamode.State) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "CAPTCHA mode\t%s\n", map[bool]string{true: "on", false: "off"}[m.On])
 	if m.Override.State != "" {
-		fmt.Fprintf(w, "decided by\t%q until %s; reason: %q\n", m.Override.Who, m.Override.Until.Local().Format(time.RFC1123), m.Override.Why)
+		fmt.Fprintf(w, "decided by\t%q until %s; reason: %q\n", m.Override.Who, m.Override.Until.Local().Format(time.RFC1123),
+			m.Override.Why)
 	} else {
 		fmt.Fprintf(w, "decided by\tthe failure rate\n")
 	}
@@ -83,11 +86,14 @@ func printMode(out io.Writer, m captchamode.State) error {
 	if off := control.OffAt(m); !off.IsZero() {
 		fmt.Fprintf(w, "turns off\tat %s, if the failure rate stays low\n", off.Local().Format(time.RFC1123))
 	}
-	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d rejected for overload\n", m.Pressure[captchamode.Failure], m.Pressure[captchamode.Unsolved], m.Pressure[captchamode.Shed])
-	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, unknown clients throttled above %.0f, off after staying below %.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
+	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d rejected for overload\n",
+		m.Pressure[captchamode.Failure], m.Pressure[captchamode.Unsolved], m.Pressure[captchamode.Shed])
+	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, unknown clients throttled above %.0f, off after staying below "+
+		"%.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
 	fmt.Fprintf(w, "baseline\t%.1f logins a minute; %.1f at this hour\n", m.Normal, m.Usual)
 	if m.Steady {
-		fmt.Fprintf(w, "steady\tthe failure rate has stayed just below the threshold for half a day: a slow attack is possible\n")
+		fmt.Fprintf(w, "steady\tthe failure rate has stayed just below the threshold for half a day: a slow attack is "+
+			"possible\n")
 	}
 	return w.Flush()
 }

@@ -54,7 +54,8 @@ func (g *globals) client() (*client, error) {
 }
 
 // send asks for something; the caller closes the body.
-func (c *client) send(method, path string, query url.Values, contentType string, body io.Reader) (*http.Response, error) {
+func (c *client) send(method, path string, query url.Values, contentType string, body io.Reader) (*http.Response,
+	error) {
 	target := url.URL{Scheme: "http", Host: "authguard", Path: path, RawQuery: query.Encode()}
 	r, err := http.NewRequest(method, target.String(), body)
 	if err != nil {
@@ -84,7 +85,8 @@ func (c *client) unreachable(err error) error {
 		return fmt.Errorf("permission denied on %s: run the command as the user that runs authguard serve", c.socket)
 	}
 	if _, gone := os.Stat(c.socket); gone != nil {
-		return fmt.Errorf("no server is running from %s: start authguard serve, or name its configuration with --config", filepath.Dir(c.socket))
+		return fmt.Errorf("no server is running from %s: start authguard serve, or name its configuration with --config",
+			filepath.Dir(c.socket))
 	}
 	return fmt.Errorf("the server does not answer at %s: %w", c.socket, err)
 }

@@ -116,7 +116,8 @@ func (c *clock) off() string {
 	if ahead < 0 {
 		way = "behind"
 	}
-	return fmt.Sprintf("this machine's clock is %v %s the clock of the shared servers", ahead.Abs().Round(time.Second), way)
+	return fmt.Sprintf("this machine's clock is %v %s the clock of the shared servers", ahead.Abs().Round(time.Second),
+		way)
 }
 
 // warn is for the overview, and for doctor.
@@ -127,7 +128,8 @@ func (c *clock) warn() []control.Warning {
 	}
 	return []control.Warning{{
 		Code: string(clockOff), Title: "This machine's clock is wrong",
-		Text: "Right now " + off + ". The node uses their time for limits, challenges, blocks and sessions, but not for its log. " +
+		Text: "Right now " + off + ". The node uses their time for limits, challenges, blocks and sessions, but not for " +
+			"its log. " +
 			"Synchronize it by NTP: timedatectl set-ntp true, or chrony.",
 	}}
 }

@@ -116,7 +116,8 @@ func printJSON(g *globals, v any) error {
 	durations := json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
 		return e.WriteToken(jsontext.String(duration.Format(d.Round(time.Millisecond))))
 	})
-	err := json.MarshalWrite(g.out, v, jsonv1.DefaultOptionsV1(), jsontext.WithIndent("  "), json.WithMarshalers(durations))
+	err := json.MarshalWrite(g.out, v, jsonv1.DefaultOptionsV1(), jsontext.WithIndent("  "),
+		json.WithMarshalers(durations))
 	return errors.Join(err, tells(g.out, ""))
 }
 

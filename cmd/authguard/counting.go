@@ -60,7 +60,8 @@ type table struct {
 	saveErr atomic.Pointer[error] // of the last Save
 }
 
-func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch, log *slog.Logger) (c *counting, err error) {
+func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch,
+	log *slog.Logger) (c *counting, err error) {
 	policy := loaded.Policy()
 	retain, pendingFor := longestOf(loaded.Config)
 	c = &counting{
@@ -291,7 +292,8 @@ func (c *counting) lookForRoom() {
 			"%.0f %% is used. When it is full, no challenge can be solved until older ones expire; known clients still get in.\n"+
 				"A client is solving very many challenges: block the IP addresses with the most rejected attempts.", 100*full))
 	case full < 0.5 && c.filling.Swap(false):
-		c.alerts.Raise(challengesRoom, "The store of used challenges has room again", fmt.Sprintf("%.0f %% is used.", 100*full))
+		c.alerts.Raise(challengesRoom, "The store of used challenges has room again", fmt.Sprintf("%.0f %% is used.",
+			100*full))
 	}
 }
 

@@ -128,7 +128,8 @@ func tell(g *globals, checks []doctor.Check) error {
 	fmt.Fprintf(g.out, "%d checks: %d passed, %d warnings, %d problems.\n",
 		len(checks), count[doctor.OK], count[doctor.Advice], count[doctor.Problem])
 	if wrong := count[doctor.Problem]; wrong > 0 {
-		return fmt.Errorf("%d of %d checks found a problem: fix the lines marked problem and run doctor again", wrong, len(checks))
+		return fmt.Errorf("%d of %d checks found a problem: fix the lines marked problem and run doctor again", wrong,
+			len(checks))
 	}
 	return nil
 }

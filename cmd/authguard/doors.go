@@ -88,12 +88,14 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		all = append(all, listener{name, front, server})
 		return nil
 	}
-	if err := tcp("listen", d.at.Listen, &d.front, d.site.watch.traces.Request("public", d.edge.Believes, d.public())); err != nil {
+	if err := tcp("listen", d.at.Listen, &d.front, d.site.watch.traces.Request("public", d.edge.Believes,
+		d.public())); err != nil {
 		return all, err
 	}
 	wire.AllowHTTP2(all[0].server)
 	if d.at.Admin.Listen != "" {
-		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Door, d.inside.Believes, d.administration())); err != nil {
+		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Door,
+			d.inside.Believes, d.administration())); err != nil {
 			return all, err
 		}
 	}
@@ -140,7 +142,8 @@ func (r *realm) public(d *doors) http.Handler {
 }
 
 func (d *doors) commands() *admin.API {
-	return &admin.API{Control: d.site.main().control, Realms: d.site.controls, Audit: d.site.watch.audit, Probes: &d.probes, Log: d.site.log}
+	return &admin.API{Control: d.site.main().control, Realms: d.site.controls, Audit: d.site.watch.audit,
+		Probes: &d.probes, Log: d.site.log}
 }
 
 // administration is the admin listener. Its login is guarded like the public
@@ -167,7 +170,8 @@ func (d *doors) second(r *realm) *web.Second {
 	return &web.Second{
 		Factors: d.site.factors,
 		Waiting: web.NewSessions(web.SessionConfig{
-			Store: r.people.sessions, Source: r.people.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime, Secure: r.secure(d),
+			Store: r.people.sessions, Source: r.people.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime,
+			Secure: r.secure(d),
 		}),
 		Tell: func(ctx context.Context, account, what string) {
 			if err := r.control.FactorUsed(ctx, account, what); err != nil {
@@ -183,7 +187,8 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	if r.name != guard.DefaultRealm {
 		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies
 	}
-	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: r.secure(d), Now: r.site.storage.clock.Now}
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session,
+		Secure: r.secure(d), Now: r.site.storage.clock.Now}
 	var away func() error // of our own table Storage knows
 	checker := p.checker
 	if source != accounts.Source(p.accounts) {
@@ -201,12 +206,14 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 		ask = func(asked guard.Pass) { p.mailer.Ask(directory, asked) }
 	}
 	return &web.Login{
-		Guard: r.guard, Directory: directory, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
-		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable, Log: r.log},
-		Sessions:  web.NewSessions(sessions),
-		Hold:      &r.hold,
-		Storage:   r.site.health,
-		Secure:    sessions.Secure,
+		Guard: r.guard, Directory: directory, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote,
+		Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
+		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable,
+			Log: r.log},
+		Sessions: web.NewSessions(sessions),
+		Hold:     &r.hold,
+		Storage:  r.site.health,
+		Secure:   sessions.Secure,
 	}
 }
 

@@ -32,7 +32,8 @@ func (c explainCmd) Run(g *globals) error {
 	var answer struct {
 		Words []string `json:"words"`
 	}
-	return g.show(http.MethodGet, "/api/explain", c.query("account", c.Account, "address", c.Address, "event", c.Event, "subject", c.Subject), nil, &answer, func() error {
+	return g.show(http.MethodGet, "/api/explain", c.query("account", c.Account, "address", c.Address, "event", c.Event,
+		"subject", c.Subject), nil, &answer, func() error {
 		_, err := fmt.Fprintln(g.out, strings.Join(answer.Words, "\n"))
 		return err
 	})
@@ -74,30 +75,33 @@ func (c explainCmd) all(g *globals) error {
 		return errors.New("--all does not apply to events: omit --event")
 	}
 	var f found
-	return g.show(http.MethodGet, "/api/lookup", c.query("account", c.Account, "address", c.Address), nil, &f, func() error {
-		fmt.Fprintf(g.out, "Answer to the user: %s\nNext step: %s\n\n%s\n", f.Said, f.Next, strings.Join(f.Explanation.Words, "\n"))
-		if c.Account != "" {
-			f.printPlaces(g)
-		}
-		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-		if len(f.Recent) > 0 {
-			fmt.Fprintln(w, "\nWHEN\tWHAT\tACCOUNT\tADDRESS\tTIMES\tWHY")
-		}
-		for _, e := range f.Recent {
-			why := strings.Join(e.Why, "; ")
-			if e.Who != "" {
-				why = "by " + strconv.Quote(e.Who)
+	return g.show(http.MethodGet, "/api/lookup", c.query("account", c.Account, "address", c.Address), nil, &f,
+		func() error {
+			fmt.Fprintf(g.out, "Answer to the user: %s\nNext step: %s\n\n%s\n", f.Said, f.Next, strings.Join(f.Explanation.Words,
+				"\n"))
+			if c.Account != "" {
+				f.printPlaces(g)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%d\t%s\n", stamp(e.At), e.What, e.Account, e.Address, e.Count, why)
-		}
-		return w.Flush()
-	})
+			w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+			if len(f.Recent) > 0 {
+				fmt.Fprintln(w, "\nWHEN\tWHAT\tACCOUNT\tADDRESS\tTIMES\tWHY")
+			}
+			for _, e := range f.Recent {
+				why := strings.Join(e.Why, "; ")
+				if e.Who != "" {
+					why = "by " + strconv.Quote(e.Who)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%d\t%s\n", stamp(e.At), e.What, e.Account, e.Address, e.Count, why)
+			}
+			return w.Flush()
+		})
 }
 
 func (f *found) printPlaces(g *globals) {
 	fmt.Fprintln(g.out, "\nKnown clients:")
 	for _, p := range f.Places {
-		note := map[bool]string{true: ", treated as unknown after too many wrong passwords"}[p.Spent] + map[bool]string{true: ", shared address"}[p.Shared]
+		note := map[bool]string{true: ", treated as unknown after too many wrong passwords"}[p.Spent] +
+			map[bool]string{true: ", shared address"}[p.Shared]
 		fmt.Fprintf(g.out, "  %s, last %s%s\n", p.Address, stamp(p.Last), note)
 	}
 	if f.Unnamed > 0 {
@@ -130,10 +134,12 @@ type unlockCmd struct {
 func (c unlockCmd) Run(g *globals) error {
 	switch {
 	case c.Event != "":
-		question := map[string]any{"account": c.Account, "address": c.Address, "event": c.Event, "subject": c.Subject, "reason": c.Reason}
+		question := map[string]any{"account": c.Account, "address": c.Address, "event": c.Event, "subject": c.Subject,
+			"reason": c.Reason}
 		return g.do(http.MethodPost, "/api/unlock", c.query(), question, "The counters of event %s are reset.", c.Event)
 	case c.Network != "":
-		return g.do(http.MethodPost, "/api/unlock", c.query(), map[string]any{"network": c.Network, "reason": c.Reason}, "The counters of the network %s are reset.", c.Network)
+		return g.do(http.MethodPost, "/api/unlock", c.query(), map[string]any{"network": c.Network, "reason": c.Reason},
+			"The counters of the network %s are reset.", c.Network)
 	case c.Account == "" && c.Address == "":
 		return errors.New("missing subject: give --account NAME, --address IP or both, or --network CIDR")
 	case c.Place && c.Account == "":

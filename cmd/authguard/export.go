@@ -143,7 +143,9 @@ func (f *follower) once(ctx context.Context) error {
 // stale reports whether the edge knows something else. What a format cannot say at
 // once, since it lasts too long, is said again before it ends.
 func (f *follower) stale(now control.Edge) bool {
-	same := slices.EqualFunc(f.ranges, now.Ranges, func(a, b edge.Range) bool { return a.Prefix == b.Prefix && a.Until.Equal(b.Until) })
+	same := slices.EqualFunc(f.ranges, now.Ranges, func(a, b edge.Range) bool {
+		return a.Prefix == b.Prefix && a.Until.Equal(b.Until)
+	})
 	return !same || f.format.Longest > 0 && now.Now.Sub(f.at) > f.format.Longest/2
 }
 
@@ -151,7 +153,8 @@ func (f *follower) stale(now control.Edge) bool {
 func (f *follower) warn(now control.Edge) {
 	left := fmt.Sprint(now.Everybody)
 	if len(now.Everybody) > 0 && left != f.warned {
-		fmt.Fprintf(f.g.complaints, "authguard: %s holds every IP address and is left out, because blocking it would lock you out, too. Include it with --everything.\n", left)
+		fmt.Fprintf(f.g.complaints, "authguard: %s holds every IP address and is left out, because blocking it would lock "+
+			"you out, too. Include it with --everything.\n", left)
 	}
 	f.warned = left
 }

@@ -48,9 +48,11 @@ func (c detectCmd) Run(g *globals) error {
 	}
 	if g.JSON {
 		return json.NewEncoder(g.out).Encode(map[string]any{"name": spec.Name, "path": spec.Path, "methods": spec.Methods,
-			"account": spec.Account, "password": spec.Password, "success": spec.Success, "signed_in": spec.SignedIn, "folder": spec.Folder})
+			"account": spec.Account, "password": spec.Password, "success": spec.Success, "signed_in": spec.SignedIn,
+			"folder": spec.Folder})
 	}
-	_, err = fmt.Fprintf(g.out, "# Review this, and add it to authguard.yaml.\nproxy:\n  upstream: %s\n  routes:\n%s", c.Upstream, learn.YAML(spec))
+	_, err = fmt.Fprintf(g.out, "# Review this, and add it to authguard.yaml.\nproxy:\n  upstream: %s\n  routes:\n%s",
+		c.Upstream, learn.YAML(spec))
 	return err
 }
 
@@ -111,7 +113,8 @@ func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, er
 	if err != nil {
 		return p, fmt.Errorf("--listen: %w", err)
 	}
-	fmt.Fprintf(l.say, "Open http://%s/ in a browser, with the path of the app's login page, such as /login.\n1. Log in with your name and a WRONG password.\n", socket.Addr())
+	fmt.Fprintf(l.say, "Open http://%s/ in a browser, with the path of the app's login page, such as /login.\n1. Log in "+
+		"with your name and a WRONG password.\n", socket.Addr())
 	server := &http.Server{Handler: l, ReadHeaderTimeout: time.Minute}
 	gone := make(chan error, 1)
 	go func() { gone <- server.Serve(socket) }()
@@ -181,7 +184,8 @@ func (l *learner) answered(answer *http.Response) error {
 		l.watcher.Page(begin)
 	}
 	if login != nil {
-		login.Answered(route.Answer{Status: answer.StatusCode, Header: answer.Header, Body: begin, Whole: len(begin) <= maxLearned})
+		login.Answered(route.Answer{Status: answer.StatusCode, Header: answer.Header, Body: begin,
+			Whole: len(begin) <= maxLearned})
 		l.logged(login)
 	}
 	return nil
@@ -194,7 +198,8 @@ func (l *learner) logged(login *learn.Login) {
 	if l.failed == nil {
 		login.Forget()
 		l.failed = login
-		fmt.Fprintf(l.say, "   Detected: %s %s, with the account in %s. The app answered %d.\n2. Now log in with the same name and the RIGHT password.\n",
+		fmt.Fprintf(l.say, "   Detected: %s %s, with the account in %s. The app answered %d.\n2. Now log in with the same "+
+			"name and the RIGHT password.\n",
 			login.Method, login.Path, login.Account, login.Answer.Status)
 		return
 	}

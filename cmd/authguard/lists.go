@@ -62,7 +62,8 @@ func (c listCmd) Validate() error {
 
 // Run allows or blocks ranges, as the command is called.
 func (c listCmd) Run(g *globals, command *kong.Context) error {
-	verdict, words := command.Selected().Name, "%s is allowed %s: it is exempt from the limits on IP address and network and from CAPTCHA mode."
+	verdict, words := command.Selected().Name,
+		"%s is allowed %s: it is exempt from the limits on IP address and network and from CAPTCHA mode."
 	if verdict == "block" {
 		words = "%s is blocked %s: every attempt from it is blocked."
 	}
@@ -89,8 +90,10 @@ func (c listCmd) load(g *globals, verdict string) error {
 	if err != nil {
 		return err
 	}
-	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ") // who is logged in from there must not be locked out unwarned
-	question := map[string]any{"text": text, "verdict": verdict, "for": c.For, "note": c.Reason, "skip_bad": c.SkipBad, "dry_run": true, "from": from}
+	// who is logged in from there must not be locked out unwarned
+	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
+	question := map[string]any{"text": text, "verdict": verdict, "for": c.For, "note": c.Reason, "skip_bad": c.SkipBad,
+		"dry_run": true, "from": from}
 	var plan control.ListPlan
 	if err := client.ask(http.MethodPost, "/api/lists/import", nil, question, &plan); err != nil {
 		return err
@@ -156,7 +159,8 @@ func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 
 // Run takes a range off the lists.
 func (c unlistCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil, "%s is removed from the IP lists.", c.CIDR)
+	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil,
+		"%s is removed from the IP lists.", c.CIDR)
 }
 
 // showListsCmd is `authguard ip list`.
@@ -185,18 +189,21 @@ func (c showListsCmd) Run(g *globals) error {
 			fmt.Fprintln(t, "RANGE\tLIST\tUNTIL\tBY\tNOTE")
 		}
 		for _, e := range all.Entries {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.Prefix, e.Verdict, untilText(e.ExpiresAt), plain(e.CreatedBy), plain(e.Note))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.Prefix, e.Verdict, untilText(e.ExpiresAt), plain(e.CreatedBy),
+				plain(e.Note))
 		}
 		for i, one := range all.Named {
 			if i == 0 {
 				fmt.Fprintln(t, "\nNAMED LIST\tRANGES\tACTION\tMATCHES (24 H)\tFILE")
 			}
-			fmt.Fprintf(t, "%s\t%d\t%s\t%d, %d blocked or challenged\t%s\n", one.Name, one.Ranges, doesText(one), one.Day.Met, one.Day.Stopped, plain(one.File))
+			fmt.Fprintf(t, "%s\t%d\t%s\t%d, %d blocked or challenged\t%s\n", one.Name, one.Ranges, doesText(one), one.Day.Met,
+				one.Day.Stopped, plain(one.File))
 		}
 		err := t.Flush()
 		for _, one := range all.Named {
 			if one.Kept != "" {
-				fmt.Fprintf(g.out, "%s: the file could not be loaded, so its previous version is used: %s\n", one.Name, plain(one.Kept))
+				fmt.Fprintf(g.out, "%s: the file could not be loaded, so its previous version is used: %s\n", one.Name,
+					plain(one.Kept))
 			}
 			for _, p := range one.Problems {
 				fmt.Fprintf(g.out, "%s: line %d: %s\n", one.Name, p.Line, plain(p.Text))
@@ -245,7 +252,8 @@ func (s *site) expiring(ctx context.Context) (rows int64, err error) {
 		return 0, err
 	}
 	var body strings.Builder
-	fmt.Fprintf(&body, "%d entries expire within two days, the first at %s UTC. Extend them on the page IP lists.", len(all), all[0].ExpiresAt.UTC().Format(time.DateTime))
+	fmt.Fprintf(&body, "%d entries expire within two days, the first at %s UTC. Extend them on the page IP lists.",
+		len(all), all[0].ExpiresAt.UTC().Format(time.DateTime))
 	for _, e := range all[:min(len(all), shownExpiring)] {
 		fmt.Fprintf(&body, "\n%s %s until %s", e.Verdict, e.Prefix, e.ExpiresAt.UTC().Format(time.DateTime))
 		if e.Note != "" {

@@ -35,7 +35,8 @@ type mode struct {
 
 func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	on, shared := r.site.storage, r.site.counting.shared
-	m = &mode{realm: r.name, bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name, Log: r.log})}
+	m = &mode{realm: r.name, bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name,
+		Log: r.log})}
 	if m.Mode, err = captchamode.NewMode(r.config.CAPTCHAMode.Mode, on.clock.Now, m.switched); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,8 @@ func remoteConfig(in config.Config) remote.Config {
 	}
 	origin, _ := url.Parse(in.Origin) // which the configuration has checked
 	return remote.Config{
-		Service: string(c.Kind), SiteKey: c.SiteKey, Secret: c.SecretKey.Reveal(), Verify: c.VerifyURL, Hosts: []string{strings.ToLower(origin.Hostname())},
+		Service: string(c.Kind), SiteKey: c.SiteKey, Secret: c.SecretKey.Reveal(), Verify: c.VerifyURL,
+		Hosts: []string{strings.ToLower(origin.Hostname())},
 	}
 }
 
@@ -119,7 +121,8 @@ func (r *realm) providerChanged(up bool, why error) {
 		return
 	}
 	r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "error", why)
-	r.raise(providerLost, "The challenge provider cannot be used", "unknown clients get the built-in image CAPTCHA instead.\n"+alerts.Name(why.Error()))
+	r.raise(providerLost, "The challenge provider cannot be used",
+		"unknown clients get the built-in image CAPTCHA instead.\n"+alerts.Name(why.Error()))
 }
 
 // switched passes a switch of the mode on; it must not block. A switch that another
@@ -130,9 +133,10 @@ func (m *mode) switched(one captchamode.Switch) {
 		return
 	}
 	m.bus.Switched(events.ModeSwitch{
-		At: one.At, Realm: m.realm, From: one.Was(), To: one.Now(), Would: one.Would(), Attacked: one.Level != captchamode.Calm,
-		Resumed: one.Resumed,
-		Cause:   string(one.Cause), Who: one.Override.Who, Why: one.Override.Why,
+		At: one.At, Realm: m.realm, From: one.Was(), To: one.Now(), Would: one.Would(),
+		Attacked: one.Level != captchamode.Calm,
+		Resumed:  one.Resumed,
+		Cause:    string(one.Cause), Who: one.Override.Who, Why: one.Override.Why,
 		Pressure: float64(one.Pressure), Threshold: one.Threshold, Until: one.Override.Until,
 	})
 }

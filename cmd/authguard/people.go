@@ -57,7 +57,8 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 		p.normalise = guard.NormaliseExact
 	}
 	checks := r.config.Passwords
-	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.MaxConcurrent, Queue: checks.MaxQueued, MaxWait: checks.QueueTimeout, Hogged: r.hogged, Timed: s.watch.metrics.Checked})
+	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.MaxConcurrent, Queue: checks.MaxQueued,
+		MaxWait: checks.QueueTimeout, Hogged: r.hogged, Timed: s.watch.metrics.Checked})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,8 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 }
 
 func (s *site) newSessions(realm string) (*sessions.Store, error) {
-	return sessions.New(sessions.Config{DB: s.storage.db, Realm: realm, Now: s.storage.clock.Now, Ahead: s.storage.clock.ahead})
+	return sessions.New(sessions.Config{DB: s.storage.db, Realm: realm, Now: s.storage.clock.Now,
+		Ahead: s.storage.clock.ahead})
 }
 
 // checksCrowded is an alert about whoever fills the queue for password checks.
@@ -149,7 +151,8 @@ func openLDAP(a config.LDAP, normalise func(string) (string, error)) (*accounts.
 		return nil, fmt.Errorf("accounts.ldap.%w", err)
 	}
 	return accounts.NewLDAP(accounts.LDAPConfig{
-		URL: a.URL, StartTLS: a.StartTLS, TLS: trusted, BindDN: a.BindDN, Password: a.Password.Reveal(), Base: a.Base, Filter: a.Filter, UserDN: a.UserDN,
+		URL: a.URL, StartTLS: a.StartTLS, TLS: trusted, BindDN: a.BindDN, Password: a.Password.Reveal(), Base: a.Base,
+		Filter: a.Filter, UserDN: a.UserDN,
 		Name: a.Name, Mail: a.Mail, Groups: a.Groups, GroupFilter: a.GroupFilter, Normalise: normalise,
 	})
 }
@@ -173,7 +176,8 @@ func (r *realm) watchSource() {
 			return
 		}
 		r.log.Error("accounts cannot be looked up: every login gets 503", "source", r.people.kept.Source, "error", failed)
-		r.raise(accountsFailed, "Accounts cannot be looked up", "Every login gets 503 until then.\n"+alerts.Name(failed.Error()))
+		r.raise(accountsFailed, "Accounts cannot be looked up", "Every login gets 503 until then.\n"+
+			alerts.Name(failed.Error()))
 	})
 }
 
@@ -193,7 +197,8 @@ func (r *realm) warn() []control.Warning {
 	why, since := r.people.health.Failed()
 	return []control.Warning{{
 		Code: string(accountsFailed), Title: "Accounts cannot be looked up",
-		Text: alerts.InRealm(r.name, fmt.Sprintf("Every login has got 503 since %s: %v. Check that the database or directory runs and accepts authguard's credentials. "+
+		Text: alerts.InRealm(r.name, fmt.Sprintf("Every login has got 503 since %s: %v. Check that the database or "+
+			"directory runs and accepts authguard's credentials. "+
 			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why)),
 	}}
 }
@@ -226,7 +231,8 @@ func (r *realm) openMailer() error {
 		},
 		Failed: func(err error) {
 			r.raise(mailFailed, "Verification codes cannot be sent",
-				"Users who request a verification code get none. Until then create codes with: authguard user create-code NAME\n"+alerts.Name(err.Error()))
+				"Users who request a verification code get none. Until then create codes with: authguard user create-code NAME\n"+
+					alerts.Name(err.Error()))
 		},
 	})
 	return nil
@@ -329,7 +335,8 @@ func (p *people) canonical(ctx context.Context) func(name string) string {
 
 // onNewPassword calls forget for an account whose password was changed outside of
 // authguard (R14). What changes in our own table is told there.
-func (p *people) onNewPassword(forget func(ctx context.Context, account string)) (changed func(context.Context, string)) {
+func (p *people) onNewPassword(forget func(ctx context.Context, account string)) (changed func(context.Context,
+	string)) {
 	switch source := p.source.(type) {
 	case *accounts.HtpasswdSource:
 		source.OnChange(func(names []string) {

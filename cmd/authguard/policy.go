@@ -56,7 +56,8 @@ func (c limitSwitchCmd) Run(g *globals, command *kong.Context) error {
 
 // Run returns limits to the configuration.
 func (c limitResetCmd) Run(g *globals) error {
-	return c.send(g, c.Limits, control.ToFile, "", c.Reason, "%s follows the configuration again, on all nodes within a second.%.0s")
+	return c.send(g, c.Limits, control.ToFile, "", c.Reason,
+		"%s follows the configuration again, on all nodes within a second.%.0s")
 }
 
 func (f realmFlag) send(g *globals, ladder, to, hold, reason, words string) error {
@@ -67,7 +68,8 @@ func (f realmFlag) send(g *globals, ladder, to, hold, reason, words string) erro
 	if ladder == policy.Whole {
 		name = "every limit"
 	}
-	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"limit": ladder, "to": to, "for": hold, "reason": reason}, words, name, ladder)
+	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"limit": ladder, "to": to, "for": hold,
+		"reason": reason}, words, name, ladder)
 }
 
 type limitListCmd struct{ realmFlag }

@@ -91,7 +91,8 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	if err = r.openControl(); err != nil {
 		return nil, err
 	}
-	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: name, Media: r.mode.challenges.Media, Identity: &r.clients}
+	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: name,
+		Media: r.mode.challenges.Media, Identity: &r.clients}
 	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.passes, r.log))
 	r.adopt(c)
 	if err = r.openMailer(); err != nil {
@@ -107,9 +108,15 @@ func (r *realm) openControl() (err error) {
 		open = s.main().control.Beside
 	}
 	r.control, err = open(control.Config{
-		Realm: r.name, Guard: r.guard, Administration: r.administration.ofSignIn(), Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops, Overrides: s.overrides, Ledger: s.watch.ledger, Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
-		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
+		Realm: r.name, Guard: r.guard, Administration: r.administration.ofSignIn(), Others: r.others, Mode: r.mode.Mode,
+		Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
+		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors,
+		DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts,
+		Tops: s.watch.tops, Overrides: s.overrides, Ledger: s.watch.ledger,
+		Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes,
+		Nodes: s.counting.shared != nil,
+		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings,
+		Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 		Source: r.people.source, App: r.inApp,
 	})
 	return err
@@ -129,14 +136,19 @@ func (r *realm) newGuard(
 		return nil, err
 	}
 	c := guard.Config{
-		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public], KnownClients: counting.known.Record,
-		Cookies: cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
-		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Epoch: counting.settled.Epoch(),
+		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public],
+		KnownClients: counting.known.Record,
+		Cookies:      cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists,
+		Normalise: r.people.normalise,
+		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name),
+		Epoch:  counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
 		Timed:  r.site.watch.metrics.Decided,
 		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
-		SharedAddresses: counting.known.SharedAddresses(), Forgotten: r.forgotten, OnShared: func(address netip.Addr, accounts int) {
-			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address, "accounts", accounts)
+		SharedAddresses: counting.known.SharedAddresses(), Forgotten: r.forgotten, OnShared: func(address netip.Addr,
+			accounts int) {
+			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address,
+				"accounts", accounts)
 		},
 	}
 	for _, change := range changes {
@@ -237,7 +249,8 @@ type written struct {
 }
 
 func writtenIn(c config.Config) *written {
-	w := &written{policy.Written{Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Enforce: !c.Monitor}, map[string]guard.Policy{}}
+	w := &written{policy.Written{Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Enforce: !c.Monitor},
+		map[string]guard.Policy{}}
 	for _, one := range c.Proxy.Guarded() {
 		w.routes[one.Name] = c.PolicyOf(one)
 	}

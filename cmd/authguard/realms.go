@@ -146,7 +146,8 @@ func (s *site) leave(r *realm) {
 // dispatch has the doors bring requests to the realms there are. The hosts, paths and
 // tokens of one that could not be opened are nobody else's.
 func (s *site) dispatch(loaded *config.Loaded) {
-	t := &web.Realms{Edge: &s.doors.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm, Handler: s.main().door}}
+	t := &web.Realms{Edge: &s.doors.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm,
+		Handler: s.main().door}}
 	tokens := tokensOf(guard.DefaultRealm, loaded.Config)
 	for _, r := range s.leaving {
 		tokens = append(tokens, tokensOf(r.name, r.config)...)
@@ -216,7 +217,9 @@ func (s *site) controls() (all []*control.Control) {
 // gauges are what is measured of each realm.
 func (s *site) gauges() (all []control.RealmGauges) {
 	for _, r := range *s.realms.Load() {
-		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Events: r.guard.Tallied, Enforced: r.control.Enforced, Unusable: r.people.unusable.Load})
+		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp,
+			Checks: r.people.gate.State, Events: r.guard.Tallied, Enforced: r.control.Enforced,
+			Unusable: r.people.unusable.Load})
 	}
 	return all
 }

@@ -56,7 +56,8 @@ func (c serveCmd) Run(g *globals) error {
 
 // settings are the flags that are settings, as variables.
 func (c serveCmd) settings() (all []string) {
-	for name, value := range map[string]string{"AUTHGUARD_PROXY_UPSTREAM": c.Upstream, "AUTHGUARD_PROXY_PRESET": string(c.Preset)} {
+	for name, value := range map[string]string{"AUTHGUARD_PROXY_UPSTREAM": c.Upstream,
+		"AUTHGUARD_PROXY_PRESET": string(c.Preset)} {
 		if value != "" {
 			all = append(all, name+"="+value)
 		}

@@ -59,7 +59,9 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 		file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
 	}
 	s.before.Store(readNodes(s.file))
-	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }}}, on.clock.sources...)
+	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) {
+		return s.client.Time(ctx).Result()
+	}}}, on.clock.sources...)
 	on.clock.look(ctx) // Redis's counts: tickets carry it
 	policy := loaded.Policy()
 	_, pendingFor := longestOf(loaded.Config)
@@ -210,7 +212,8 @@ func (s *shared) emptied() {
 	}
 	s.lastEmptied.Store(now.UnixMilli())
 	s.alerts.Raise(redisEmptied, "Redis has lost its data", fmt.Sprintf(
-		"node %s: Redis was flushed, or restarted without its file (%d times since this node started). Every limit counts from zero again, "+
+		"node %s: Redis was flushed, or restarted without its file (%d times since this node started). Every limit counts "+
+			"from zero again, "+
 			"so attackers get more attempts. Known clients are kept. Enable appendonly, and restrict FLUSHALL", s.node, times))
 }
 
@@ -233,7 +236,8 @@ func (s *shared) warn() []control.Warning {
 	since, why := s.store.State()
 	return []control.Warning{{
 		Code: "redis-lost", Title: "This node counts locally, without Redis",
-		Text: fmt.Sprintf("Redis has been unavailable since %s: %v. Known clients still get in, and this node enforces its share of each limit. "+
+		Text: fmt.Sprintf("Redis has been unavailable since %s: %v. Known clients still get in, and this node enforces its "+
+			"share of each limit. "+
 			"Run authguard doctor to find the cause.", since.UTC().Format(time.RFC3339), why),
 	}}
 }

@@ -67,7 +67,8 @@ type opening struct {
 func (o opening) environment() []string { return append(os.Environ(), o.flags...) }
 
 // openSite makes a site for a data folder that this process has locked.
-func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, how opening) (*site, error) {
+func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, how opening) (*site,
+	error) {
 	s := &site{loaded: loaded, started: loaded.Config, how: how, log: log, level: level, lists: new(guard.Lists)}
 	var err error
 	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {
@@ -103,7 +104,8 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.named.Configure(s.loaded.Sources())
 	s.trust(s.loaded)
 	s.issued = tokens.New(s.storage.db)
-	s.factors, err = factors.New(factors.Config{DB: s.storage.db, Secret: s.storage.keys.Counters, Now: s.storage.clock.Now})
+	s.factors, err = factors.New(factors.Config{DB: s.storage.db, Secret: s.storage.keys.Counters,
+		Now: s.storage.clock.Now})
 	if err != nil {
 		return err
 	}
@@ -117,14 +119,16 @@ func (s *site) open(ctx context.Context) (err error) {
 		Realms: s.gauges, Size: s.counting.tables[public].Size, Dropped: s.watch.bus.Dropped,
 		Channels: s.watch.channels, Redis: s.counting.shared.gauges(),
 		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: runs(),
-		Refused: func() uint64 { return s.doors.front.Refused() }, Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
+		Refused:      func() uint64 { return s.doors.front.Refused() },
+		Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
 	})
 	return nil
 }
 
 // warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
-	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn(), control.BrokenLists(s.named.States()))
+	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn(),
+		control.BrokenLists(s.named.States()))
 	for _, r := range *s.realms.Load() {
 		all = append(all, r.warn()...)
 	}
@@ -206,7 +210,8 @@ func (s *site) reload(loaded *config.Loaded) error {
 	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))
 	s.doors.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())
-	if !slices.Equal(s.loaded.TrustedProxies, loaded.TrustedProxies) || !slices.Equal(s.loaded.ProxyProtocolFrom, loaded.ProxyProtocolFrom) || !slices.Equal(s.loaded.DirectClients, loaded.DirectClients) {
+	if !slices.Equal(s.loaded.TrustedProxies, loaded.TrustedProxies) || !slices.Equal(s.loaded.ProxyProtocolFrom,
+		loaded.ProxyProtocolFrom) || !slices.Equal(s.loaded.DirectClients, loaded.DirectClients) {
 		for _, r := range *s.realms.Load() {
 			r.guard.Direct(loaded.DirectClients)
 			r.guard.Proxies(loaded.TrustedProxies)

@@ -56,7 +56,8 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 	s.current = state.Applied > 0 && len(state.Missing) == 0
 	switch _, err := os.Stat(s.counters); {
 	case state.Newer > 0:
-		return nil, fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from before the upgrade",
+		return nil, fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from "+
+			"before the upgrade",
 			database.ErrTooNew, state.Newer)
 	case state.TooOld:
 		return nil, database.ErrTooOld
@@ -92,7 +93,8 @@ func (s *stored) empty() error {
 	if s.loaded.Database == "" {
 		where = dsn(s.loaded)
 	}
-	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so the database was in use. Restore its backup, or check "+
+	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so the database was in use. Restore its backup, "+
+		"or check "+
 		"data: and database:. If accounts, IP lists and the audit log are lost for good, "+
 		"start with empty state: authguard serve --allow-data-loss",
 		errEmpty, where, s.loaded.Data)

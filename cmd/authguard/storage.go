@@ -52,7 +52,9 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if loaded.Database != "" {
-		s.clock.sources = []timeSource{{"PostgreSQL", func(ctx context.Context) (time.Time, error) { return database.Time(ctx, s.db) }}}
+		s.clock.sources = []timeSource{{"PostgreSQL", func(ctx context.Context) (time.Time, error) {
+			return database.Time(ctx, s.db)
+		}}}
 		s.clock.look(ctx)
 	}
 	if err = s.open(ctx, loaded, how.anew, log); err != nil {
@@ -145,7 +147,8 @@ func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(er
 		}
 		log.Error("the database cannot be written: every login gets 503", "error", failed)
 		told.Raise(storageFailed, "The database cannot be written", fmt.Sprintf(
-			"node %s answers every login with 503 until then; open sessions continue.\nDatabase: %s", node, alerts.Name(failed.Error())))
+			"node %s answers every login with 503 until then; open sessions continue.\nDatabase: %s", node,
+			alerts.Name(failed.Error())))
 	}
 }
 
@@ -157,7 +160,8 @@ func storageWarning(h *database.Health) []control.Warning {
 	}
 	return []control.Warning{{
 		Code: string(storageFailed), Title: "The database cannot be written",
-		Text: fmt.Sprintf("Every login has got 503 since %s: %v. Check that the disk has space, that the file is in its place, "+
+		Text: fmt.Sprintf("Every login has got 503 since %s: %v. Check that the disk has space, that the file is in its "+
+			"place, "+
 			"that it or the server is not read-only, and that no other process locks it. "+
 			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why),
 	}}

@@ -34,12 +34,14 @@ func (c tokenCreateCmd) Run(g *globals) error {
 	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/tokens", c.query(), question, &made, func() error {
 		if len(made.Scopes) > 0 {
-			fmt.Fprintf(os.Stderr, "Token %q for the admin API, shown once. Send it as: Authorization: Bearer TOKEN. It is valid until %s. Revoke it with: authguard token revoke %s\n",
+			fmt.Fprintf(os.Stderr, "Token %q for the admin API, shown once. Send it as: Authorization: Bearer TOKEN. It is "+
+				"valid until %s. Revoke it with: authguard token revoke %s\n",
 				made.Name, made.ExpiresAt.UTC().Format(time.RFC3339), made.Name)
 			_, err := fmt.Fprintln(g.out, made.Text)
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "Token %q for the decision API, shown once. Send it as: Authorization: Bearer TOKEN. Revoke it with: authguard token revoke %s\n", made.Name, made.Name)
+		fmt.Fprintf(os.Stderr, "Token %q for the decision API, shown once. Send it as: Authorization: Bearer TOKEN. Revoke "+
+			"it with: authguard token revoke %s\n", made.Name, made.Name)
 		_, err := fmt.Fprintln(g.out, made.Text)
 		return err
 	})
@@ -54,7 +56,8 @@ func (tokenListCmd) Run(g *globals) error {
 		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tREALM\tCREATED\tBY\tSCOPES\tEXPIRES\tLAST USED")
 		for _, t := range answer.Tokens {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", t.Name, reach(t), at(t.CreatedAt), t.CreatedBy, scopes(t), at(t.ExpiresAt), at(t.UsedAt))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", t.Name, reach(t), at(t.CreatedAt), t.CreatedBy, scopes(t),
+				at(t.ExpiresAt), at(t.UsedAt))
 		}
 		return w.Flush()
 	})
@@ -68,7 +71,8 @@ type tokenRevokeCmd struct {
 
 // Run ends a token.
 func (c tokenRevokeCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/tokens", c.query("name", c.Name, "reason", c.Reason), nil, "The token %q is revoked, on other nodes within a second.", c.Name)
+	return g.do(http.MethodDelete, "/api/tokens", c.query("name", c.Name, "reason", c.Reason), nil,
+		"The token %q is revoked, on other nodes within a second.", c.Name)
 }
 
 // at is a moment in a table; - for none.

@@ -49,7 +49,8 @@ func (c suggestCmd) Run(g *globals) error {
 		return err
 	}
 	if found.Base.Logins == 0 {
-		return errors.New("the logs contain no successful login, so no limit is too strict. Check what was read with authguard limit replay")
+		return errors.New("the logs contain no successful login, so no limit is too strict. Check what was read with " +
+			"authguard limit replay")
 	}
 	if c.HTML != "" {
 		if err := writePage(c.HTML, found.Sheet()); err != nil {

@@ -65,7 +65,8 @@ func (c userCreateCmd) Run(g *globals) error {
 	if c.Admin {
 		role = "admin"
 	}
-	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password, "role": role, "must_change": c.MustChange || made && c.Admin, "reason": c.Reason}
+	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password,
+		"role": role, "must_change": c.MustChange || made && c.Admin, "reason": c.Reason}
 	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q can sign in now.")
 }
 
@@ -82,10 +83,13 @@ type userSetPasswordCmd struct {
 func (c userSetPasswordCmd) Run(g *globals) error {
 	if c.Ask {
 		if c.MustChange || c.Generate || c.PasswordStdin {
-			return errors.New("--ask keeps the present password, so it cannot be combined with --must-change, --generate or --password-stdin")
+			return errors.New("--ask keeps the present password, so it cannot be combined with --must-change, --generate or " +
+				"--password-stdin")
 		}
-		return g.do(http.MethodPost, "/api/users/ask-password", c.query(), map[string]any{"username": c.Name, "reason": c.Reason},
-			"%q must choose a new password. Its sessions have ended and its known clients are removed. The present password also needs a verification code: authguard user create-code NAME", c.Name)
+		return g.do(http.MethodPost, "/api/users/ask-password", c.query(), map[string]any{"username": c.Name,
+			"reason": c.Reason},
+			"%q must choose a new password. Its sessions have ended and its known clients are removed. The present password "+
+				"also needs a verification code: authguard user create-code NAME", c.Name)
 	}
 	password, made, err := c.password(os.Stdin, os.Stderr)
 	if err != nil {
@@ -97,7 +101,8 @@ func (c userSetPasswordCmd) Run(g *globals) error {
 }
 
 // account sends an account's password, and prints one that was made up.
-func (g *globals) account(path string, query url.Values, question map[string]any, name, password string, made bool, words string) error {
+func (g *globals) account(path string, query url.Values, question map[string]any, name, password string, made bool,
+	words string) error {
 	c, err := g.client()
 	if err != nil {
 		return err
@@ -159,13 +164,15 @@ type userSetGroupsCmd struct {
 // Run sets the groups.
 func (c userSetGroupsCmd) Run(g *globals) error {
 	if c.None == (len(c.Groups) > 0) {
-		return fmt.Errorf("missing groups of %q: give all of them, or --none; see the present ones with authguard user list", c.Name)
+		return fmt.Errorf("missing groups of %q: give all of them, or --none; see the present ones with authguard user list",
+			c.Name)
 	}
 	words := "Groups of %q: " + strings.Join(c.Groups, ", ") + ". They apply from the next request on."
 	if c.None {
 		words = "%q has no groups any more."
 	}
-	return g.do(http.MethodPost, "/api/users/groups", c.query(), map[string]any{"username": c.Name, "groups": c.Groups, "reason": c.Reason}, words, c.Name)
+	return g.do(http.MethodPost, "/api/users/groups", c.query(), map[string]any{"username": c.Name, "groups": c.Groups,
+		"reason": c.Reason}, words, c.Name)
 }
 
 type userDisableCmd struct {
@@ -176,11 +183,13 @@ type userDisableCmd struct {
 
 // Run disables or enables an account, as the command is called.
 func (c userDisableCmd) Run(g *globals, command *kong.Context) error {
-	enable, words := command.Selected().Name == "enable", "%q is disabled. Its password is answered as wrong, and its sessions have ended."
+	enable, words := command.Selected().Name == "enable",
+		"%q is disabled. Its password is answered as wrong, and its sessions have ended."
 	if enable {
 		words = "%q can sign in again."
 	}
-	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": enable, "reason": c.Reason}, words, c.Name)
+	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": enable,
+		"reason": c.Reason}, words, c.Name)
 }
 
 type userDeleteCmd struct {
@@ -205,7 +214,8 @@ type userCreateCodeCmd struct {
 // Run makes a code and says what to do with it.
 func (c userCreateCodeCmd) Run(g *globals) error {
 	var code control.Code
-	return g.show(http.MethodPost, "/api/users/create-code", c.query(), map[string]any{"username": c.Name, "for": c.For, "reason": c.Reason}, &code, func() error {
+	return g.show(http.MethodPost, "/api/users/create-code", c.query(), map[string]any{"username": c.Name, "for": c.For,
+		"reason": c.Reason}, &code, func() error {
 		_, err := fmt.Fprintf(g.out, `Verification code for %q, shown once: %s
 Give it to the account's owner only, after verifying who it is.
 On the sign-in page it goes into "Verification code", with user name and password.
@@ -226,10 +236,12 @@ func (c userSignOutCmd) Run(g *globals) error {
 	var answer struct {
 		Ended int `json:"ended"`
 	}
-	return g.show(http.MethodDelete, "/api/users/sessions", c.query("username", c.Name, "reason", c.Reason), nil, &answer, func() error {
-		_, err := fmt.Fprintf(g.out, "%q is signed out: %d sessions have ended. Known clients are kept; remove them with: authguard unlock --account NAME --known-clients\n", c.Name, answer.Ended)
-		return err
-	})
+	return g.show(http.MethodDelete, "/api/users/sessions", c.query("username", c.Name, "reason", c.Reason), nil, &answer,
+		func() error {
+			_, err := fmt.Fprintf(g.out, "%q is signed out: %d sessions have ended. Known clients are kept; remove them with: "+
+				"authguard unlock --account NAME --known-clients\n", c.Name, answer.Ended)
+			return err
+		})
 }
 
 type userListCmd struct {
@@ -271,7 +283,8 @@ func (c userListCmd) Run(g *globals) error {
 			Users []listedUser `json:"users"`
 			Next  string       `json:"next"`
 		}
-		if err := client.ask(http.MethodGet, "/api/users", c.query("after", after, "find", c.Find, "sort", order), nil, &page); err != nil {
+		if err := client.ask(http.MethodGet, "/api/users", c.query("after", after, "find", c.Find, "sort", order), nil,
+			&page); err != nil {
 			return err
 		}
 		all = append(all, page.Users...)
@@ -286,7 +299,8 @@ func (c userListCmd) Run(g *globals) error {
 	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tEMAIL\tROLE\tSTATE\tFAILURES\tLAST FAILURE\tLAST SIGN-IN\tKNOWN CLIENTS\tSESSIONS\tGROUPS")
 	for _, u := range all {
-		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", u.Username, u.Email, u.Role, u.state(), u.Failures, day(u.LastFailure), day(u.LastLogin),
+		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", u.Username, u.Email, u.Role, u.state(), u.Failures,
+			day(u.LastFailure), day(u.LastLogin),
 			u.Places, u.Sessions, strings.Join(u.Groups, " "))
 	}
 	return w.Flush()

@@ -36,9 +36,12 @@ type watch struct {
 }
 
 // openWatch makes a watch. attacked reports whether the detector of a realm says so.
-func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool, log *slog.Logger) (w *watch, err error) {
-	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(), log: log}
-	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked, Shared: loaded.Database != "", Now: on.clock.Now, Log: log})
+func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool, log *slog.Logger) (w *watch,
+	err error) {
+	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(),
+		log: log}
+	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
+		Shared: loaded.Database != "", Now: on.clock.Now, Log: log})
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
 	kept := alerts.Store{DB: on.db, Secret: on.keys.Counters, Alone: loaded.Database == "", Now: on.clock.Now}
 	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), kept, log); err != nil {
@@ -48,12 +51,14 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.SampleRate, runs(), log); err != nil {
 		return nil, err
 	}
-	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.ledger, w.metrics, w.statsd)
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.ledger,
+		w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }
 
 func (w *watch) alertConfig(c config.Config) alerts.Config {
-	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks, FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
+	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
+		FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
 	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.QuietHours) // which was checked
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
@@ -99,7 +104,8 @@ func (w *watch) forget(realm string) {
 // purge deletes rows of the audit log that are too old, or more than have room.
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	keep, now := w.keep.Load(), time.Now()
-	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Retention), ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Size: int64(keep.MaxSize)})
+	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Retention),
+		ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Size: int64(keep.MaxSize)})
 }
 
 // purgeAttacks deletes attacks that are too old or too many.
@@ -121,8 +127,10 @@ func (w *watch) warn() (all []control.Warning) {
 	for _, dead := range w.alerts.Dead() {
 		all = append(all, control.Warning{
 			Code: string(alerts.ChannelDead), Title: "The alert channel " + dead.Name + " has failed",
-			Text: fmt.Sprintf("%[2]d tries have failed since %[1]s, and %[3]d alerts wait: %[4]s. They are sent when it works again. "+
-				"Send a test with: authguard doctor --alerts", dead.Since.UTC().Format(time.RFC3339), dead.Tries, dead.Waiting, dead.Why),
+			Text: fmt.Sprintf("%[2]d tries have failed since %[1]s, and %[3]d alerts wait: %[4]s. They are sent when it works "+
+				"again. "+
+				"Send a test with: authguard doctor --alerts", dead.Since.UTC().Format(time.RFC3339), dead.Tries, dead.Waiting,
+				dead.Why),
 		})
 	}
 	return all

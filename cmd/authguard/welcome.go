@@ -32,7 +32,8 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 		switch {
 		case l.name == "listen" && s.main().proxy.On():
 			fmt.Fprintf(out, "  the app          http://%s/\n", l.socket.Addr())
-			fmt.Fprintf(out, "                   (reverse proxy for %s; protected: %s)\n", s.main().config.Proxy.Upstream, s.main().guardedPaths())
+			fmt.Fprintf(out, "                   (reverse proxy for %s; protected: %s)\n", s.main().config.Proxy.Upstream,
+				s.main().guardedPaths())
 		case l.name == "listen":
 			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
 		case l.name == "admin.listen":

@@ -58,7 +58,8 @@ func write(program, certificates, date, tag, arch, out string) error {
 	if err != nil {
 		return err
 	}
-	image, err := mutate.Append(empty.Image, mutate.Addendum{Layer: one, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "deploy/Dockerfile"}})
+	image, err := mutate.Append(empty.Image, mutate.Addendum{Layer: one, History: v1.History{Created: v1.Time{Time: at},
+		CreatedBy: "deploy/Dockerfile"}})
 	if err != nil {
 		return err
 	}
@@ -98,12 +99,16 @@ func layer(program, certificates string, at time.Time) ([]byte, error) {
 		of   int
 		body []byte
 	}{
-		{"data/", 0o700, nobody, nil}, {"etc/", 0o755, 0, nil}, {"etc/passwd", 0o644, 0, []byte("authguard:x:65532:65532::/data:/\n")},
-		{"etc/ssl/", 0o755, 0, nil}, {"etc/ssl/certs/", 0o755, 0, nil}, {"etc/ssl/certs/ca-certificates.crt", 0o644, 0, authorities},
+		{"data/", 0o700, nobody, nil}, {"etc/", 0o755, 0, nil}, {"etc/passwd", 0o644, 0,
+			[]byte("authguard:x:65532:65532::/data:/\n")},
+		{"etc/ssl/", 0o755, 0, nil}, {"etc/ssl/certs/", 0o755, 0, nil}, {"etc/ssl/certs/ca-certificates.crt", 0o644, 0,
+			authorities},
 		{"keys/", 0o700, nobody, nil}, {"tmp/", 0o1777, 0, nil},
-		{"usr/", 0o755, 0, nil}, {"usr/local/", 0o755, 0, nil}, {"usr/local/bin/", 0o755, 0, nil}, {"usr/local/bin/authguard", 0o755, 0, binary},
+		{"usr/", 0o755, 0, nil}, {"usr/local/", 0o755, 0, nil}, {"usr/local/bin/", 0o755, 0, nil}, {"usr/local/bin/authguard",
+			0o755, 0, binary},
 	} {
-		h := &tar.Header{Name: f.name, Mode: f.mode, Uid: f.of, Gid: f.of, Size: int64(len(f.body)), ModTime: at, Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: f.name, Mode: f.mode, Uid: f.of, Gid: f.of, Size: int64(len(f.body)), ModTime: at,
+			Typeflag: tar.TypeReg}
 		if strings.HasSuffix(f.name, "/") {
 			h.Typeflag = tar.TypeDir
 		}
@@ -132,7 +137,8 @@ func settings(dockerfile string) (c v1.Config, err error) {
 		switch word {
 		case "", "#", "COPY":
 		case "ENV":
-			c.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, strings.Fields(rest)...)
+			c.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+				strings.Fields(rest)...)
 		case "USER":
 			c.User = rest
 		case "WORKDIR":

@@ -2,7 +2,9 @@
 // one in a Redis: the same limits to the last guess, the same known places and CAPTCHA
 // mode, each challenge solved once.
 //
-//	g, err := redisguard.Default(secret, redisguard.Config{Server: redisguard.Server{Addresses: []string{"redis.internal:6379"}}})
+//	g, err := redisguard.Default(secret, redisguard.Config{Server: redisguard.Server{Addresses:
+//
+// []string{"redis.internal:6379"}}})
 //
 // Losing Redis is a degradation (R22): within Config.Timeout each process goes on by
 // itself with its part of the limits, and they count together again when Redis is
@@ -56,7 +58,8 @@ type Config struct {
 
 // ErrSecret means that other processes use this Redis, with this prefix, with another
 // secret: each would count by itself.
-var ErrSecret = errors.New("redisguard: other processes use this Redis with another secret: use the same secret, or another Prefix")
+var ErrSecret = errors.New("redisguard: other processes use this Redis with another secret: use the same secret, or " +
+	"another Prefix")
 
 // Default is guard.Default for one of several processes that have the same secret and
 // the same policy. A Redis that is away is no error: the process begins alone. The
@@ -67,11 +70,13 @@ func Default(secret []byte, c Config, change ...func(*guard.Defaults)) (*guard.G
 	if len(c.Addresses) == 0 {
 		return nil, errors.New(`redisguard: Addresses: must name a server, such as "127.0.0.1:6379"`)
 	}
-	c.Prefix, c.Timeout, c.Nodes = cmp.Or(c.Prefix, redisstore.DefaultPrefix), cmp.Or(c.Timeout, nodes.DefaultBudget), cmp.Or(c.Nodes, 2)
+	c.Prefix, c.Timeout, c.Nodes = cmp.Or(c.Prefix, redisstore.DefaultPrefix), cmp.Or(c.Timeout, nodes.DefaultBudget),
+		cmp.Or(c.Nodes, 2)
 	client := redisstore.Connect(c.Server, c.Timeout)
 	spent := func(d *guard.Defaults) { d.Spent = nodes.NewSpent(redisstore.NewSpent(client, c.Prefix+"c:"), nil) }
 	join := func(d *guard.Defaults) { d.Fail(c.join(d, client)) }
-	g, err := guard.Default(secret, slices.Concat([]func(*guard.Defaults){spent}, change, []func(*guard.Defaults){join})...)
+	g, err := guard.Default(secret, slices.Concat([]func(*guard.Defaults){spent}, change,
+		[]func(*guard.Defaults){join})...)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -144,7 +149,8 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 
 // joinMode makes the mode one of the site's, with what the other nodes know. seen is
 // how many nodes there are.
-func (c Config) joinMode(client redis.UniversalClient, d *guard.Defaults) (mode *redisstore.Mode, seen func() int, err error) {
+func (c Config) joinMode(client redis.UniversalClient, d *guard.Defaults) (mode *redisstore.Mode, seen func() int,
+	err error) {
 	prefix := c.Prefix
 	if d.Realm != "" {
 		prefix += "realm:" + d.Realm + ":"

@@ -74,15 +74,19 @@ func (w Rule) compile() (one compiled, problems []error) {
 	one.Rule = w
 	for _, h := range w.Hosts {
 		_, literal := netip.ParseAddr(h)
-		check(literal == nil || hostPattern.MatchString(h), "hosts: must be names such as app.example.org, or *.example.org for every name below it, without a port, not %.60q", h)
+		check(literal == nil || hostPattern.MatchString(h),
+			"hosts: must be names such as app.example.org, or *.example.org for every name below it, without a port, not %.60q",
+			h)
 	}
 	for _, m := range w.Methods {
 		check(methodPattern.MatchString(m), "methods: must be names such as GET, not %.60q", m)
 	}
 	for _, g := range w.Groups {
-		check(strings.TrimSpace(g) == g && g != "" && !strings.ContainsAny(g, ",\r\n"), "groups: must be names of groups, not %.60q", g)
+		check(strings.TrimSpace(g) == g && g != "" && !strings.ContainsAny(g, ",\r\n"),
+			"groups: must be names of groups, not %.60q", g)
 	}
-	check(slices.Contains([]string{"", Anyone, Login, Nobody}, w.Allow), "allow: must be anyone, login or none, not %.60q", w.Allow)
+	check(slices.Contains([]string{"", Anyone, Login, Nobody}, w.Allow), "allow: must be anyone, login or none, not %.60q",
+		w.Allow)
 	check(len(w.Groups) == 0 || w.Allow == "" || w.Allow == Login, "groups: go with login only: leave allow out")
 	check(len(w.Groups) > 0 || w.Allow != "", "allow: must be anyone, login or none, unless groups are named")
 	var err error

@@ -22,7 +22,8 @@ func (t *Table) Promote(ctx context.Context, name, password string) error {
 	if err != nil {
 		return err
 	}
-	return t.updateWhere(ctx, name, `role = 'user'`, false, `role = 'admin', password_hash = $4, must_change = TRUE, version = version + 1`, hash)
+	return t.updateWhere(ctx, name, `role = 'user'`, false,
+		`role = 'admin', password_hash = $4, must_change = TRUE, version = version + 1`, hash)
 }
 
 // Demote makes an administrator a user and ends the sessions. Errors are ErrUnknown, for a
@@ -40,7 +41,8 @@ func (t *Table) spare(ctx context.Context, tx *sql.Tx, name string) error {
 	var last bool
 	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts WHERE role = 'admin' AND NOT disabled
 			AND id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2))
-		AND (SELECT count(*) FROM accounts WHERE realm = $1 AND role = 'admin' AND NOT disabled) = 1`, t.config.Realm, name).Scan(&last)
+		AND (SELECT count(*) FROM accounts WHERE realm = $1 AND role = 'admin'
+			AND NOT disabled) = 1`, t.config.Realm, name).Scan(&last)
 	if err == nil && last {
 		err = ErrLast
 	}

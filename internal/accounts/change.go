@@ -92,7 +92,8 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts
 			(id, realm, username, email, member_of, password_hash, role, must_change, version, created_at, changed_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9)`,
-			a.ID, t.config.Realm, a.Username, nullable(a.Email), strings.Join(a.Groups, ","), hash, string(a.Role), a.MustChange, at)
+			a.ID, t.config.Realm, a.Username, nullable(a.Email), strings.Join(a.Groups, ","), hash, string(a.Role), a.MustChange,
+			at)
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,8 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 	if err != nil {
 		return err
 	}
-	return t.update(ctx, name, `password_hash = $4, must_change = $5, needs_code = FALSE, version = version + 1`, hash, mustChange)
+	return t.update(ctx, name, `password_hash = $4, must_change = $5, needs_code = FALSE, version = version + 1`, hash,
+		mustChange)
 }
 
 // ChoosePassword is SetPassword by the account's owner, whose session is of a version of the
@@ -157,7 +159,8 @@ func (t *Table) SetGroups(ctx context.Context, name string, groups []string) err
 func (t *Table) Upgrade(ctx context.Context, login Login, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err := t.config.DB.ExecContext(ctx, `UPDATE accounts SET password_hash = $1 WHERE realm = $2 AND username = $3 AND password_hash = $4`,
+	_, err := t.config.DB.ExecContext(ctx, `UPDATE accounts SET password_hash = $1 WHERE realm = $2 AND username = $3
+		AND password_hash = $4`,
 		hash, t.config.Realm, login.Account, login.Password.Hash)
 	if err != nil {
 		return fmt.Errorf("accounts: upgrade the hash of %q: %w", login.Account, err)
@@ -187,7 +190,8 @@ func (t *Table) Delete(ctx context.Context, name string) error {
 			return err
 		}
 		var id string
-		err := tx.QueryRowContext(ctx, `SELECT account FROM account_names WHERE realm = $1 AND name = $2`, t.config.Realm, name).Scan(&id)
+		err := tx.QueryRowContext(ctx, `SELECT account FROM account_names WHERE realm = $1
+			AND name = $2`, t.config.Realm, name).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrUnknown
 		}

@@ -33,7 +33,8 @@ const (
 const maxLine = 64 << 10
 
 // errHeader describes the required first line of a CSV file.
-var errHeader = errors.New("the header must name username, optionally email and groups, and one of password_hash and password, each once")
+var errHeader = errors.New("the header must name username, optionally email and groups, and one of password_hash and " +
+	"password, each once")
 
 // An entry is one line of a file: a user with a hash, or with a password that
 // is yet to be hashed.
@@ -152,7 +153,8 @@ func columnsOf(header []string) columns {
 	c := make(columns)
 	for i, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
-		if _, twice := c[name]; twice || !slices.Contains([]string{"username", "email", "groups", "password_hash", "password"}, name) {
+		if _, twice := c[name]; twice || !slices.Contains([]string{"username", "email", "groups", "password_hash",
+			"password"}, name) {
 			return nil
 		}
 		c[name] = i

@@ -117,7 +117,8 @@ func (s *stage) open(ctx context.Context) (err error) {
 }
 
 func (s *stage) fill(ctx context.Context, request ImportRequest) error {
-	read := map[Format]func(io.Reader, func(entry, error) error) error{Htpasswd: eachHtpasswd, Shadow: eachShadow, CSV: eachCSV}[request.Format]
+	read := map[Format]func(io.Reader, func(entry, error) error) error{Htpasswd: eachHtpasswd, Shadow: eachShadow,
+		CSV: eachCSV}[request.Format]
 	if read == nil {
 		return errors.New("unknown format")
 	}
@@ -203,12 +204,15 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 // in the meantime.
 func (s *stage) commit(ctx context.Context) error {
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, realm, username, email, member_of, password_hash, created_at, changed_at)
-			SELECT id, CAST($2 AS TEXT), username, email, member_of, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli(), s.table.config.Realm)
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, realm, username, email, member_of, password_hash,
+			created_at, changed_at)
+			SELECT id, CAST($2 AS TEXT), username, email, member_of, hash, $1, $1
+				FROM import_accounts`, s.table.config.Now().UnixMilli(), s.table.config.Realm)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (realm, name, account) SELECT CAST($1 AS TEXT), username, id FROM import_accounts
+		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (realm, name, account) SELECT CAST($1 AS TEXT), username, id
+			FROM import_accounts
 			UNION ALL SELECT CAST($1 AS TEXT), email, id FROM import_accounts WHERE email IS NOT NULL`, s.table.config.Realm)
 		return err
 	})

@@ -108,7 +108,8 @@ func NewLDAP(c LDAPConfig) (*LDAP, error) {
 		return nil, errors.New("accounts: ldap: base: must be set, because filter or group_filter is")
 	}
 	for _, filter := range []string{c.Filter, c.GroupFilter} {
-		if _, err := ldap.CompileFilter(strings.NewReplacer("{name}", "x", "{dn}", "x").Replace(cmp.Or(filter, "(a=b)"))); err != nil {
+		if _, err := ldap.CompileFilter(strings.NewReplacer("{name}", "x", "{dn}", "x").Replace(cmp.Or(filter,
+			"(a=b)"))); err != nil {
 			return nil, fmt.Errorf("accounts: ldap: filter %s: %w", filter, err)
 		}
 	}
@@ -172,7 +173,8 @@ func (l *LDAP) bind(ctx context.Context, dn, password string) (ok bool, err erro
 	switch {
 	case err == nil:
 		return true, nil
-	case ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax):
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication,
+		ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax):
 		return false, nil
 	}
 	return false, fmt.Errorf("accounts: ldap: bind: %w", err)
@@ -251,17 +253,21 @@ func (l *LDAP) look(ctx context.Context, name string) (e *entryOf, err error) {
 }
 
 func (l *LDAP) search(c *ldap.Conn, name string) (*entryOf, error) {
-	base, scope, filter := l.config.Base, ldap.ScopeWholeSubtree, strings.ReplaceAll(l.config.Filter, "{name}", ldap.EscapeFilter(name))
+	base, scope, filter := l.config.Base, ldap.ScopeWholeSubtree, strings.ReplaceAll(l.config.Filter, "{name}",
+		ldap.EscapeFilter(name))
 	if l.config.UserDN != "" {
-		base, scope, filter = strings.ReplaceAll(l.config.UserDN, "{name}", ldap.EscapeDN(name)), ldap.ScopeBaseObject, "(objectClass=*)"
+		base, scope, filter = strings.ReplaceAll(l.config.UserDN, "{name}", ldap.EscapeDN(name)), ldap.ScopeBaseObject,
+			"(objectClass=*)"
 	}
-	found, err := c.Search(ldap.NewSearchRequest(base, scope, ldap.NeverDerefAliases, 2, int(queryTime/time.Second), false, filter,
+	found, err := c.Search(ldap.NewSearchRequest(base, scope, ldap.NeverDerefAliases, 2, int(queryTime/time.Second), false,
+		filter,
 		append([]string{l.config.Name, l.config.Mail, l.config.Groups}, states...), nil))
 	switch {
 	case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax) && l.config.UserDN != "":
 		found = new(ldap.SearchResult)
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) || err == nil && len(found.Entries) > 1:
-		return nil, errors.New("more than one entry for a name, so users could log in as each other: make the filter more specific")
+		return nil, errors.New("more than one entry for a name, so users could log in as each other: make the filter more " +
+			"specific")
 	case err != nil:
 		return nil, err
 	}
@@ -277,12 +283,14 @@ func (l *LDAP) search(c *ldap.Conn, name string) (*entryOf, error) {
 // states are attributes that say whether an entry may log in, and whether it has
 // another password than before: of Active Directory, of OpenLDAP's ppolicy, of shadow
 // accounts and of 389 Directory Server.
-var states = []string{"entryUUID", "pwdChangedTime", "pwdAccountLockedTime", "pwdLastSet", "userAccountControl", "shadowLastChange", "nsAccountLock"}
+var states = []string{"entryUUID", "pwdChangedTime", "pwdAccountLockedTime", "pwdLastSet", "userAccountControl",
+	"shadowLastChange", "nsAccountLock"}
 
 func (l *LDAP) person(c *ldap.Conn, e *ldap.Entry) (*entryOf, error) {
 	values := e.GetEqualFoldAttributeValues(l.config.Name)
 	if len(values) == 0 {
-		return nil, fmt.Errorf("an entry has no %s: set accounts.ldap.name to an attribute that all entries have", l.config.Name)
+		return nil, fmt.Errorf("an entry has no %s: set accounts.ldap.name to an attribute that all entries have",
+			l.config.Name)
 	}
 	slices.Sort(values)
 	account, err := l.config.Normalise(values[0])
@@ -290,7 +298,8 @@ func (l *LDAP) person(c *ldap.Conn, e *ldap.Entry) (*entryOf, error) {
 		return nil, fmt.Errorf("%s of an entry is not a valid name: %w", l.config.Name, err)
 	}
 	usable := mayLogIn(e)
-	p := &entryOf{dn: e.DN, usable: usable, login: Login{Account: account, Password: passwords.Stored{Usable: usable}, Role: User, Version: versionOf(e)}}
+	p := &entryOf{dn: e.DN, usable: usable, login: Login{Account: account, Password: passwords.Stored{Usable: usable},
+		Role: User, Version: versionOf(e)}}
 	if mail := strings.TrimSpace(e.GetEqualFoldAttributeValue(l.config.Mail)); printable(mail) {
 		p.login.Email = mail
 	}
@@ -306,7 +315,8 @@ func (l *LDAP) person(c *ldap.Conn, e *ldap.Entry) (*entryOf, error) {
 
 func (l *LDAP) groups(c *ldap.Conn, dn string) (all []string, err error) {
 	filter := strings.ReplaceAll(l.config.GroupFilter, "{dn}", ldap.EscapeFilter(dn))
-	found, err := c.Search(ldap.NewSearchRequest(l.config.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(queryTime/time.Second), false, filter, []string{"1.1"}, nil))
+	found, err := c.Search(ldap.NewSearchRequest(l.config.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0,
+		int(queryTime/time.Second), false, filter, []string{"1.1"}, nil))
 	if err != nil {
 		return nil, fmt.Errorf("groups: %w", err)
 	}
@@ -336,7 +346,8 @@ func mayLogIn(e *ldap.Entry) bool {
 	control, _ := strconv.ParseInt(e.GetEqualFoldAttributeValue("userAccountControl"), 10, 64)
 	const disabled = 0x2
 	return control&disabled == 0 && !strings.EqualFold(e.GetEqualFoldAttributeValue("nsAccountLock"), "true") &&
-		!strings.HasPrefix(e.GetEqualFoldAttributeValue("pwdAccountLockedTime"), "000001010000") // for good; others pass by themselves
+		// for good; others pass by themselves
+		!strings.HasPrefix(e.GetEqualFoldAttributeValue("pwdAccountLockedTime"), "000001010000")
 }
 
 // versionOf changes when the entry gets another password, where the directory tells

@@ -64,7 +64,8 @@ func (p *connections) on(c *ldap.Conn, request func(*ldap.Conn) error) error {
 
 // lost reports whether nobody answered.
 func lost(err error) bool {
-	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown, ldap.LDAPResultTimeout)
+	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown,
+		ldap.LDAPResultTimeout)
 }
 
 // dial connects, encrypted as configured, and binds.

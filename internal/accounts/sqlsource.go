@@ -121,7 +121,8 @@ func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string,
 			case column == "groups":
 				into[i] = &values[2]
 			default:
-				return fmt.Errorf("column %d is called %.40q: the first is the hash, others must be called email or groups (SELECT … AS email)", i+1, column)
+				return fmt.Errorf("column %d is called %.40q: the first is the hash, others must be called email or groups "+
+					"(SELECT … AS email)", i+1, column)
 			}
 		}
 		return rows.Scan(into...)

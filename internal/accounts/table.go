@@ -81,7 +81,8 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 	var hash string
 	var disabled bool
 	var groups string
-	err = t.config.DB.QueryRowContext(ctx, `SELECT id, username, COALESCE(email, ''), member_of, password_hash, disabled, role, must_change, needs_code, version
+	err = t.config.DB.QueryRowContext(ctx, `SELECT id, username, COALESCE(email, ''), member_of, password_hash, disabled,
+		role, must_change, needs_code, version
 		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
 		Scan(&l.ID, &l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.NeedsCode, &l.Version)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -137,7 +138,8 @@ func (t *Table) Refresh(ctx context.Context) error {
 		err := rows.Scan(&email, &username)
 		t.alias(email, username)
 		return err
-	}, `SELECT email, username FROM accounts WHERE realm = $1 AND changed_at >= $2 AND email IS NOT NULL`, t.config.Realm, since)
+	}, `SELECT email, username FROM accounts WHERE realm = $1 AND changed_at >= $2
+		AND email IS NOT NULL`, t.config.Realm, since)
 	if err != nil {
 		return fmt.Errorf("accounts: read names: %w", err)
 	}
@@ -160,7 +162,8 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	if err != nil {
 		return Account{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	all, err := t.query(ctx, `WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name)
+	all, err := t.query(ctx, `WHERE id = (SELECT account FROM account_names WHERE realm = $1
+		AND name = $2)`, t.config.Realm, name)
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
@@ -173,13 +176,15 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 // List returns at most limit accounts in byte order of their user names,
 // starting after the given one; "" for the first page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
-	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
+	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username
+		LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
 }
 
 // Search is List of the accounts that have a text in their user name or e-mail address.
 func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Account, error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(sqltx.Clean(text)) + "%"
-	return t.query(ctx, `WHERE id IN (SELECT account FROM account_names WHERE realm = $1 AND name LIKE $2 ESCAPE '\') AND username > $3
+	return t.query(ctx, `WHERE id IN (SELECT account FROM account_names WHERE realm = $1 AND name LIKE $2 ESCAPE '\')
+		AND username > $3
 		ORDER BY username LIMIT $4`, t.config.Realm, pattern, sqltx.Clean(after), limit)
 }
 
@@ -202,7 +207,8 @@ func (t *Table) Those(ctx context.Context, names []string) (all []Account, err e
 
 // HasUsers reports whether there is an account that is no administrator's.
 func (t *Table) HasUsers(ctx context.Context) (any bool, err error) {
-	err = t.config.DB.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts WHERE realm = $1 AND role = 'user')`, t.config.Realm).Scan(&any)
+	err = t.config.DB.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts WHERE realm = $1
+		AND role = 'user')`, t.config.Realm).Scan(&any)
 	if err != nil {
 		return false, fmt.Errorf("accounts: read: %w", err)
 	}
@@ -220,12 +226,14 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 		var a Account
 		var created, changed int64
 		var groups string
-		err := rows.Scan(&a.ID, &a.Username, &a.Email, &groups, &a.Role, &a.Disabled, &a.MustChange, &a.NeedsCode, &a.Version, &created, &changed)
+		err := rows.Scan(&a.ID, &a.Username, &a.Email, &groups, &a.Role, &a.Disabled, &a.MustChange, &a.NeedsCode, &a.Version,
+			&created, &changed)
 		a.Groups = foreignGroups(groups)
 		a.CreatedAt, a.ChangedAt = time.UnixMilli(created), time.UnixMilli(changed)
 		all = append(all, a)
 		return err
-	}, `SELECT id, username, COALESCE(email, ''), member_of, role, disabled, must_change, needs_code, version, created_at, changed_at FROM accounts `+where, args...)
+	}, `SELECT id, username, COALESCE(email, ''), member_of, role, disabled, must_change, needs_code, version, created_at,
+		changed_at FROM accounts `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("accounts: read: %w", err)
 	}

@@ -86,7 +86,8 @@ func parse(address string) (t target, err error) {
 		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot be used: %s", t.scheme, t.redact(err))
 	}
 	if t.secret != "" && t.scheme != "webhook" {
-		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot have a secret: only webhook+https:// has one", t.scheme)
+		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot have a secret: only webhook+https:// has one",
+			t.scheme)
 	}
 	return t, nil
 }
@@ -125,7 +126,8 @@ var kindPattern = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 // several are the parameters with recipients. Each becomes a channel: otherwise one rejected recipient repeats the
 // message to all.
-var several = map[string][]string{"smtp": {"to", "toaddresses"}, "smtps": {"to", "toaddresses"}, "telegram": {"chats", "channels"}}
+var several = map[string][]string{"smtp": {"to", "toaddresses"}, "smtps": {"to", "toaddresses"},
+	"telegram": {"chats", "channels"}}
 
 func expand(address string) []string {
 	u, err := url.Parse(address)

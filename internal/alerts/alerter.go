@@ -86,12 +86,14 @@ func New(cfg Config, store Store, logger *slog.Logger) (*Alerter, error) {
 	return newAlerter(cfg, store, logger, dial)
 }
 
-func newAlerter(cfg Config, store Store, logger *slog.Logger, dial func(target, []netip.Prefix) sender) (*Alerter, error) {
+func newAlerter(cfg Config, store Store, logger *slog.Logger, dial func(target, []netip.Prefix) sender) (*Alerter,
+	error) {
 	if store.Now == nil {
 		store.Now = time.Now
 	}
 	a := &Alerter{
-		logger: logger, store: store, box: &memoryBox{shelves: map[string]orphan{}}, history: &history{db: store.DB, log: logger},
+		logger: logger, store: store, box: &memoryBox{shelves: map[string]orphan{}}, history: &history{db: store.DB,
+			log: logger},
 		node: rand.Text(), dial: dial, changed: make(chan struct{}, 1), watchers: map[string]*watcher{},
 	}
 	if store.DB != nil {
@@ -215,7 +217,10 @@ func (a *Alerter) adopt(ctx context.Context) {
 func (a *Alerter) watcher(realm string) *watcher {
 	w := a.watchers[realm]
 	if w == nil {
-		w = newWatcher(func() string { return a.kept(realm) }, func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, titles[kind], body) })
+		w = newWatcher(func() string { return a.kept(realm) }, func(at time.Time, kind Kind, body string) {
+			a.raise(at, realm,
+				kind, titles[kind], body)
+		})
 		a.watchers[realm] = w
 	}
 	return w
@@ -235,7 +240,8 @@ func (a *Alerter) kept(realm string) string {
 	}
 	at := inRealm("/attacks/"+id, realm)
 	if a.config.URL == "" {
-		return fmt.Sprintf("Possibly compromised accounts: %s on the admin pages, or authguard attack show %s%s.\n", at, id, flag)
+		return fmt.Sprintf("Possibly compromised accounts: %s on the admin pages, or authguard attack show %s%s.\n", at, id,
+			flag)
 	}
 	return fmt.Sprintf("Possibly compromised accounts: %s%s (or authguard attack show %s%s)\n", a.config.URL, at, id, flag)
 }
@@ -300,13 +306,16 @@ func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 func (a *Alerter) Spray(s failures.Spray) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), "", Sprayed, titles[Sprayed], fmt.Sprintf("%d accounts, from at least %d networks, since %s. Unknown clients with this password are rejected, even if it is right",
-		s.Accounts, s.Networks, clock(s.Since)))
+	a.raise(a.now(), "", Sprayed, titles[Sprayed],
+		fmt.Sprintf("%d accounts, from at least %d networks, since %s. Unknown clients with this password are rejected, "+
+			"even if it is right",
+			s.Accounts, s.Networks, clock(s.Since)))
 }
 
 // raise sends an alert to all channels; the caller holds the lock.
 func (a *Alerter) raise(at time.Time, realm string, kind Kind, title, body string) {
-	a.tell(nil, Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind, Title: titleText(title), Body: bodyText(InRealm(cmp.Or(realm, guard.DefaultRealm), body))})
+	a.tell(nil, Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind,
+		Title: titleText(title), Body: bodyText(InRealm(cmp.Or(realm, guard.DefaultRealm), body))})
 }
 
 // tell logs an alert and sends it to all channels except one; the caller holds the lock.
@@ -333,10 +342,12 @@ func (a *Alerter) tell(except *channel, one Alert) {
 func (a *Alerter) channelChanged(of *channel, dead string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	one := Alert{At: a.now(), Kind: ChannelBack, Title: titles[ChannelBack], Body: "channel " + of.name() + " delivers again, including the waiting alerts"}
+	one := Alert{At: a.now(), Kind: ChannelBack, Title: titles[ChannelBack], Body: "channel " + of.name() +
+		" delivers again, including the waiting alerts"}
 	if dead != "" {
 		one.Kind, one.Title = ChannelDead, titles[ChannelDead]
-		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is retried: %s", of.name(), deadAfter, bodyText(dead))
+		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is retried: %s", of.name(), deadAfter,
+			bodyText(dead))
 	}
 	a.tell(of, one)
 }
@@ -398,7 +409,8 @@ func test(ctx context.Context, to sender, text string) error {
 func Try(ctx context.Context, address string, private []netip.Prefix) (err error) {
 	all, err := targets([]string{address})
 	for _, t := range all {
-		err = errors.Join(err, test(ctx, dial(t, private), "This is a test by authguard doctor --alerts. Nothing has happened.\n"))
+		err = errors.Join(err, test(ctx, dial(t, private),
+			"This is a test by authguard doctor --alerts. Nothing has happened.\n"))
 	}
 	return err
 }

@@ -20,7 +20,8 @@ import (
 const maxAnswer = 16 << 10
 
 // errPrivate rejects a webhook in a private network.
-var errPrivate = errors.New("the address is in a private network: if that is intended, add the network to alerts.private_networks")
+var errPrivate = errors.New("the address is in a private network: if that is intended, add the network to " +
+	"alerts.private_networks")
 
 // An httpClient is used by all channels over HTTP. It prevents SSRF: an attacker who chooses a webhook or its DNS
 // answers must not reach internal services. It checks the IP address when it connects, after DNS resolution, so
@@ -41,8 +42,10 @@ func newClient(private []netip.Prefix) *httpClient {
 			return http.ErrUseLastResponse
 		},
 		Transport: &http.Transport{
-			DialContext: d.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: sendTimeout,
-			ResponseHeaderTimeout: sendTimeout, MaxResponseHeaderBytes: maxAnswer, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+			DialContext: d.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:   sendTimeout,
+			ResponseHeaderTimeout: sendTimeout, MaxResponseHeaderBytes: maxAnswer, DisableKeepAlives: true,
+			ForceAttemptHTTP2: true,
 		},
 	}}
 }
@@ -51,10 +54,12 @@ func newClient(private []netip.Prefix) *httpClient {
 // (NAT64, 6to4, Teredo).
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("198.51.100.0/24"),
 	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"),
-	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("::/96"),
+	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
+	netip.MustParsePrefix("::/96"),
 }
 
 // reachable reports whether alerts may go to an IP address.

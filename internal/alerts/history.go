@@ -66,7 +66,8 @@ func (h *history) write(ctx context.Context) error {
 	defer cancel()
 	err := sqltx.Run(ctx, h.db, func(tx *sql.Tx) error {
 		for _, r := range records(rows) {
-			_, err := tx.ExecContext(ctx, `INSERT INTO alerts (id, at, realm, kind, title, body, count) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
+			_, err := tx.ExecContext(ctx, `INSERT INTO alerts (id, at, realm, kind, title, body, count)
+				VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
 				r.ID, r.At.UnixMilli(), r.Realm, string(r.Kind), sqltx.Clean(r.Title), sqltx.Clean(r.Body), r.Count)
 			if err != nil {
 				return err
@@ -116,7 +117,8 @@ func (a *Alerter) Recent(ctx context.Context, realm string, before int64, limit 
 		all = append(all, r)
 		return err
 	}, `SELECT id, at, realm, kind, title, body, count FROM alerts
-		WHERE ($1 = '' OR realm = $1) AND (CAST($2 AS BIGINT) = 0 OR id < CAST($2 AS BIGINT)) ORDER BY id DESC LIMIT $3`, realm, before, limit)
+		WHERE ($1 = '' OR realm = $1) AND (CAST($2 AS BIGINT) = 0 OR id < CAST($2 AS BIGINT)) ORDER BY id DESC
+			LIMIT $3`, realm, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("alerts: read: %w", err)
 	}

@@ -81,7 +81,9 @@ func (k Kind) important() bool {
 // wakes reports whether the kind ignores quiet hours: attacks, new access, and failures that block all logins.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
-		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "database-failed", "database-recovered", "accounts-unavailable", "accounts-recovered", "redis-lost", "redis-recovered", "redis-emptied",
+		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved,
+		RecoveryCodeUsed, PasskeyCopied, TokenAdded, "database-failed", "database-recovered", "accounts-unavailable",
+		"accounts-recovered", "redis-lost", "redis-recovered", "redis-emptied",
 		"counters-lost", "counters-failed", "counters-recovered",
 	}, k)
 }

@@ -141,7 +141,8 @@ func (b *sqlBox) abandoned(ctx context.Context, except []string, since time.Time
 		var text string
 		var seen int64
 		// Only one node gets it.
-		switch e := b.db.QueryRowContext(ctx, `DELETE FROM alert_channels WHERE id = $1 AND seen_at <= $2 RETURNING shelf, seen_at`, id, since.UnixMilli()).Scan(&text, &seen); {
+		switch e := b.db.QueryRowContext(ctx, `DELETE FROM alert_channels WHERE id = $1
+			AND seen_at <= $2 RETURNING shelf, seen_at`, id, since.UnixMilli()).Scan(&text, &seen); {
 		case errors.Is(e, sql.ErrNoRows):
 		case e != nil:
 			err = errors.Join(err, e)

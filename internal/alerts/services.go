@@ -23,7 +23,8 @@ import (
 
 // services maps the kinds of channels to the parsers of their addresses, which return the sender.
 var services = map[string]func(target) (func(*httpClient) sender, error){
-	"discord": discord, "generic": generic, "ntfy": ntfy, "slack": slack, "smtp": smtp, "smtps": smtp, "teams": teams, "telegram": telegram, "webhook": webhook,
+	"discord": discord, "generic": generic, "ntfy": ntfy, "slack": slack, "smtp": smtp, "smtps": smtp, "teams": teams,
+	"telegram": telegram, "webhook": webhook,
 }
 
 var kindsOfChannels = maps.Keys(services)
@@ -138,12 +139,14 @@ func slack(t target) (func(*httpClient) sender, error) {
 		}
 		token := slackToken.FindStringSubmatch(user)
 		if token == nil {
-			return nil, errors.New("must be slack://hook:AAAAAAAAA-BBBBBBBBB-CCCCCCCCCCCCCCCCCCCCCCCC@webhook, or an incoming web hook: slack+https://…")
+			return nil, errors.New("must be slack://hook:AAAAAAAAA-BBBBBBBBB-CCCCCCCCCCCCCCCCCCCCCCCC@webhook, or an incoming " +
+				"web hook: slack+https://…")
 		}
 		to = "https://hooks.slack.com/services/" + strings.Join(token[1:], "/")
 	}
 	return putting(to, func(m message) any {
-		return map[string]any{"text": slackMarks.Replace(cut(m.title+"\n"+m.body, 30_000)), "mrkdwn": false, "unfurl_links": false, "unfurl_media": false}
+		return map[string]any{"text": slackMarks.Replace(cut(m.title+"\n"+m.body, 30_000)), "mrkdwn": false,
+			"unfurl_links": false, "unfurl_media": false}
 	}, nil), nil
 }
 
@@ -179,7 +182,8 @@ func telegram(t target) (func(*httpClient) sender, error) {
 		return nil, errors.New("must be telegram://TOKEN@telegram?chats=ID with the token of a bot")
 	}
 	return putting("https://api.telegram.org/bot"+token+"/sendMessage", func(m message) any {
-		return map[string]any{"chat_id": chat, "text": cut(m.title+"\n\n"+m.body, 4096), "link_preview_options": map[string]bool{"is_disabled": true}}
+		return map[string]any{"chat_id": chat, "text": cut(m.title+"\n\n"+m.body, 4096),
+			"link_preview_options": map[string]bool{"is_disabled": true}}
 	}, func(body []byte) error {
 		var answer struct {
 			OK bool `json:"ok"`
@@ -195,7 +199,8 @@ func telegram(t target) (func(*httpClient) sender, error) {
 func teams(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
-		return nil, errors.New("must be the URL of a Teams workflow for web hooks: teams+https://… (connectors no longer work)")
+		return nil, errors.New("must be the URL of a Teams workflow for web hooks: teams+https://… (connectors no longer " +
+			"work)")
 	}
 	block := func(text string, more ...string) map[string]any {
 		one := map[string]any{"type": "TextBlock", "wrap": true, "text": text}
@@ -240,7 +245,8 @@ func ntfy(t target) (func(*httpClient) sender, error) {
 			return nil, errors.New("an ntfy address takes priority=, tags= and scheme= only")
 		}
 	}
-	if topic == "" || strings.Contains(topic, "/") || to.Host == "" || priority < 1 || priority > 5 || to.Scheme != "https" && to.Scheme != "http" {
+	if topic == "" || strings.Contains(topic, "/") || to.Host == "" || priority < 1 || priority > 5 ||
+		to.Scheme != "https" && to.Scheme != "http" {
 		return nil, errors.New("must be ntfy://ntfy.sh/TOPIC, optionally with ?priority= from min to max")
 	}
 	header := jsonHeader()
@@ -250,7 +256,8 @@ func ntfy(t target) (func(*httpClient) sender, error) {
 	}
 	return func(c *httpClient) sender {
 		return over{c, func(m message) (call, error) {
-			body, err := json.Marshal(map[string]any{"topic": topic, "title": m.title, "message": cut(m.body, 1300), "priority": priority, "tags": tags})
+			body, err := json.Marshal(map[string]any{"topic": topic, "title": m.title, "message": cut(m.body, 1300),
+				"priority": priority, "tags": tags})
 			return call{to.String(), header.Clone(), body, nil}, err
 		}}
 	}, nil
@@ -274,7 +281,8 @@ func generic(t target) (func(*httpClient) sender, error) {
 				return nil, errors.New("template= must be json")
 			}
 			header.Set("Content-Type", "application/json")
-		case strings.EqualFold(key, "contenttype"), strings.EqualFold(key, "disabletls"), strings.EqualFold(key, "method"), strings.EqualFold(key, "messagekey"),
+		case strings.EqualFold(key, "contenttype"), strings.EqualFold(key, "disabletls"), strings.EqualFold(key, "method"),
+			strings.EqualFold(key, "messagekey"),
 			strings.EqualFold(key, "titlekey"), strings.HasPrefix(key, "$"):
 			return nil, errors.New("a generic web hook takes template=json and headers such as @Authorization= only")
 		default:
@@ -321,7 +329,8 @@ func webhook(t target) (func(*httpClient) sender, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(t.secret, "whsec_"))
 	if err != nil || !strings.HasPrefix(t.secret, "whsec_") || len(key) < 24 || len(key) > 64 {
-		return nil, errors.New("needs #secret=whsec_ and 24 to 64 random bytes in base64: echo whsec_$(openssl rand -base64 32)")
+		return nil, errors.New("needs #secret=whsec_ and 24 to 64 random bytes in base64: echo whsec_$(openssl rand " +
+			"-base64 32)")
 	}
 	signer, err := standardwebhooks.NewWebhookRaw(key)
 	if err != nil {
@@ -329,7 +338,8 @@ func webhook(t target) (func(*httpClient) sender, error) {
 	}
 	return func(c *httpClient) sender {
 		return over{c, func(m message) (call, error) {
-			body, err := json.Marshal(hookBody{"authguard.alerts", m.at, hookData{m.title, m.body, slices.Concat([]Alert{}, m.what.Kept), m.what.Counted}})
+			body, err := json.Marshal(hookBody{"authguard.alerts", m.at, hookData{m.title, m.body, slices.Concat([]Alert{},
+				m.what.Kept), m.what.Counted}})
 			if err != nil {
 				return call{}, err
 			}

@@ -164,7 +164,8 @@ func (s *shelf) seal(r rules, now time.Time, id string) {
 	}
 	var notes []string
 	if late > 0 {
-		notes = append(notes, fmt.Sprintf("%d of these were held back: at most %d messages are sent per hour.", late, r.perHour))
+		notes = append(notes, fmt.Sprintf("%d of these were held back: at most %d messages are sent per hour.", late,
+			r.perHour))
 	}
 	if night > 0 {
 		notes = append(notes, fmt.Sprintf("%d of these were held back until the end of the quiet hours.", night))
@@ -199,8 +200,9 @@ func (s *shelf) settle(r rules, now time.Time, err error) (tell bool) {
 
 func (s *shelf) state(r rules, now time.Time) Channel {
 	c := Channel{
-		State: "unused", Waiting: s.len(), Tries: s.Failing, Why: s.Why, Last: s.Last, LastTitle: s.LastTitle, Delivered: s.Delivered,
-		PerHour: r.perHour, Quiet: r.quiet.holds(now), Next: s.next(r, now),
+		State: "unused", Waiting: s.len(), Tries: s.Failing, Why: s.Why, Last: s.Last, LastTitle: s.LastTitle,
+		Delivered: s.Delivered,
+		PerHour:   r.perHour, Quiet: r.quiet.holds(now), Next: s.next(r, now),
 	}
 	for _, at := range s.Sent {
 		if now.Sub(at) <= time.Hour {

@@ -17,7 +17,8 @@ const (
 // a whole channel ("@everyone", "<!here>"). Ordinary names and email addresses stay unchanged.
 func Name(s string) string {
 	text := markup.Replace(events.Escape(s))
-	return `"` + mention.ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, "@", `\x40`) }) + `"`
+	return `"` + mention.ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, "@", `\x40`) }) +
+		`"`
 }
 
 var markup = strings.NewReplacer(

@@ -65,7 +65,8 @@ func (w *watcher) event(e *guard.Event) {
 	}
 	w.clients(e)
 	if e.Settled && e.Outcome == guard.Insufficient && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
-		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered as wrong. Reset the account's password",
+		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered as wrong. Reset the account's "+
+			"password",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door)))
 	}
 	if ending == events.Succeeded && e.NewPlace && (e.Sprayed || e.AccountFailures >= failuresBefore) {
@@ -73,8 +74,9 @@ func (w *watcher) event(e *guard.Event) {
 		if e.Sprayed {
 			with = ", with a password used for password spraying"
 		}
-		w.raise(e.At, SuspiciousSuccess, fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from unknown clients%s",
-			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures, with))
+		w.raise(e.At, SuspiciousSuccess,
+			fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from unknown clients%s",
+				Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures, with))
 	}
 }
 
@@ -102,7 +104,8 @@ func (w *watcher) limit(e *guard.Event) {
 // memory bound, accounts share a counter.
 func underAttack(e *guard.Event) bool {
 	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
-		return r.Cause == guard.LimitReached && r.Subject == guard.OnAccount && (r.Limit == nil || e.AccountFailures >= r.Limit.Failures)
+		return r.Cause == guard.LimitReached && r.Subject == guard.OnAccount &&
+			(r.Limit == nil || e.AccountFailures >= r.Limit.Failures)
 	})
 }
 
@@ -113,23 +116,28 @@ func (w *watcher) account(e *guard.Event) {
 	case w.told(name, e.At):
 	case w.room(e.At):
 		w.attacked[name] = e.At
-		w.raise(e.At, AccountAttacked, fmt.Sprintf("account %s: %d wrong passwords from unknown clients; the last attempt from %s",
-			Name(e.Account), e.AccountFailures, events.AddressText(e.Address)))
+		w.raise(e.At, AccountAttacked,
+			fmt.Sprintf("account %s: %d wrong passwords from unknown clients; the last attempt from %s",
+				Name(e.Account), e.AccountFailures, events.AddressText(e.Address)))
 	case !w.told(tooMany, e.At):
 		w.attacked[tooMany] = e.At
-		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; further ones are not listed", maxAccounts))
+		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; further ones are not listed",
+			maxAccounts))
 	}
 }
 
 // clients raises at most one alert a day for a client fingerprint that reached its limit, whatever the action.
 func (w *watcher) clients(e *guard.Event) {
-	i := slices.IndexFunc(e.Reasons, func(r guard.Reason) bool { return r.Cause == guard.LimitReached && r.Subject == guard.OnIdentity })
+	i := slices.IndexFunc(e.Reasons, func(r guard.Reason) bool {
+		return r.Cause == guard.LimitReached && r.Subject == guard.OnIdentity
+	})
 	if i < 0 || e.Privileged || e.Reasons[i].Limit == nil {
 		return
 	}
 	if client := fmt.Sprintf("%08x", e.Identity); w.first("client\n"+client, e.At) {
 		l := e.Reasons[i].Limit
-		w.raise(e.At, ClientsAttack, fmt.Sprintf("fingerprint %s: %d wrong passwords within %s from unknown clients; the last attempt for account %s from %s",
+		w.raise(e.At, ClientsAttack, fmt.Sprintf("fingerprint %s: %d wrong passwords within %s from unknown clients; the "+
+			"last attempt for account %s from %s",
 			client, l.Failures, guard.Spell(l.Window), Name(e.Account), events.AddressText(e.Address)))
 	}
 }
@@ -137,7 +145,8 @@ func (w *watcher) clients(e *guard.Event) {
 // refused reports whether a limit of the IP address or network blocked the event or, with watched, would have.
 func refused(e *guard.Event, watched bool) bool {
 	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
-		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Action == guard.Block && r.Monitored == watched
+		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) &&
+			r.Limit != nil && r.Limit.Action == guard.Block && r.Monitored == watched
 	})
 }
 
@@ -148,11 +157,14 @@ func (w *watcher) address(e *guard.Event) {
 	case w.told(name, e.At):
 	case w.room(e.At) && e.Action != guard.Block:
 		w.attacked[name] = e.At
-		w.raise(e.At, AddressWatched, fmt.Sprintf("address %s (%s), which last tried the account %s", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
+		w.raise(e.At, AddressWatched, fmt.Sprintf("address %s (%s), which last tried the account %s",
+			events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
 	case w.room(e.At):
 		w.attacked[name] = e.At
-		w.raise(e.At, AddressRefused, fmt.Sprintf("address %s (%s), which last tried the account %s. It is blocked until its failures leave the window, except for known clients. "+
-			"For legitimate users: authguard unlock --address IP, or raise limits.address", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
+		w.raise(e.At, AddressRefused, fmt.Sprintf("address %s (%s), which last tried the account %s. It is blocked until "+
+			"its failures leave the window, except for known clients. "+
+			"For legitimate users: authguard unlock --address IP, or raise limits.address", events.AddressText(e.Address),
+			events.Escape(e.Door), Name(e.Account)))
 	case !w.told(many, e.At):
 		w.attacked[many] = e.At
 		w.raise(e.At, AddressRefused, "many addresses within a day; further ones are not listed")
@@ -166,7 +178,8 @@ func (w *watcher) failures(e *guard.Event, ending events.Ending) {
 	}
 	switch edge, is, usual := w.ratio.count(e.At, ending == events.Failed, w.attack != nil); edge {
 	case above:
-		w.raise(e.At, ManyFailures, fmt.Sprintf("%.2g failed logins for each successful one in the last %d minutes; normal: %.2g. "+
+		w.raise(e.At, ManyFailures, fmt.Sprintf("%.2g failed logins for each successful one in the last %d minutes; "+
+			"normal: %.2g. "+
 			"This may be a slow brute-force attack, or a broken login program", is, ratioWindow/time.Minute, usual))
 	case below:
 		w.raise(e.At, FewerFailures, fmt.Sprintf("%.2g failed logins for each successful one", is))
@@ -204,9 +217,11 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	// An attack and the mode that it causes go out in one message: the second alert sends it.
 	w.attackEdge(s)
 	if s.Cause == events.CauseSteady {
-		w.raise(s.At, SteadyPressure, fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the threshold "+
+		w.raise(s.At, SteadyPressure, fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the "+
+			"threshold "+
 			"for most of the last day, while few accounts log in. "+
-			"If this is normal, set captcha_mode.baseline; otherwise run authguard captcha enable.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
+			"If this is normal, set captcha_mode.baseline; otherwise run authguard captcha enable.", events.Rate(s.Pressure),
+			events.Rate(s.Threshold)))
 		return
 	}
 	silent := w.attack != nil && w.attack.silent
@@ -214,7 +229,8 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 		if silent {
 			return
 		}
-		w.raise(s.At, ModeWatched, modeText(s)+"\nNo challenge is required, because CAPTCHA mode is monitored (authguard limit list)")
+		w.raise(s.At, ModeWatched, modeText(s)+
+			"\nNo challenge is required, because CAPTCHA mode is monitored (authguard limit list)")
 		return
 	}
 	on, was := s.To == events.ModeOn, s.From == events.ModeOn
@@ -274,7 +290,8 @@ func (w *watcher) speak(at time.Time) {
 
 func modeText(s events.ModeSwitch) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cause: %s; failure rate %s a minute, threshold %s", s.Cause, events.Rate(s.Pressure), events.Rate(s.Threshold))
+	fmt.Fprintf(&b, "cause: %s; failure rate %s a minute, threshold %s", s.Cause, events.Rate(s.Pressure),
+		events.Rate(s.Threshold))
 	if s.Who != "" {
 		fmt.Fprintf(&b, "\nby %s: %s", Name(s.Who), Name(s.Why))
 	}
@@ -305,7 +322,8 @@ type attack struct {
 }
 
 func newAttack(s events.ModeSwitch) *attack {
-	return &attack{began: s.At, start: s, silent: s.Resumed, alertFrom: int(resumedFrom * s.Threshold), counts: make(map[events.Ending]int), addresses: newCrowd(), accounts: newCrowd()}
+	return &attack{began: s.At, start: s, silent: s.Resumed, alertFrom: int(resumedFrom * s.Threshold),
+		counts: make(map[events.Ending]int), addresses: newCrowd(), accounts: newCrowd()}
 }
 
 func (a *attack) add(e *guard.Event, ending events.Ending) {
@@ -336,7 +354,8 @@ func (a *attack) summary(end time.Time) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("Duration: %s, from %s to %s.", end.Sub(a.began).Round(time.Second), clock(a.began), clock(end))
 	line("Failed: %d, challenged: %d, delayed: %d, blocked: %d.",
-		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused]+a.counts[events.FakeFailure])
+		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused]+
+			a.counts[events.FakeFailure])
 	line("About %d IP addresses and %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
 	line("Top IP addresses (attempts, at least): %s.", a.addresses.first(func(s string) string { return s }))
 	line("Most attacked accounts (attempts, at least): %s.", a.accounts.first(Name))

@@ -31,8 +31,10 @@ type Counts struct {
 func (c Counts) Attempts() int64 { return c.Failed + c.Challenged + c.Waited + c.Refused }
 
 func (c *Counts) add(o Counts) {
-	c.Failed, c.Challenged, c.Waited, c.Refused = c.Failed+o.Failed, c.Challenged+o.Challenged, c.Waited+o.Waited, c.Refused+o.Refused
-	c.Succeeded, c.Known, c.Repeated, c.Sprayed = c.Succeeded+o.Succeeded, c.Known+o.Known, c.Repeated+o.Repeated, c.Sprayed+o.Sprayed
+	c.Failed, c.Challenged, c.Waited, c.Refused = c.Failed+o.Failed, c.Challenged+o.Challenged, c.Waited+o.Waited,
+		c.Refused+o.Refused
+	c.Succeeded, c.Known, c.Repeated, c.Sprayed = c.Succeeded+o.Succeeded, c.Known+o.Known, c.Repeated+o.Repeated,
+		c.Sprayed+o.Sprayed
 }
 
 func countsOf(e *guard.Event, ending events.Ending) (c Counts) {
@@ -211,7 +213,8 @@ func networkOf(a netip.Addr) string {
 }
 
 func (t *tally) part() part {
-	p := part{Counts: t.counts, Last: t.last.UnixMilli(), Minutes: Minutes{t.minutes.Each, maps.Clone(t.minutes.Counts)}, Peak: t.peak}
+	p := part{Counts: t.counts, Last: t.last.UnixMilli(), Minutes: Minutes{t.minutes.Each, maps.Clone(t.minutes.Counts)},
+		Peak: t.peak}
 	for i, d := range t.distinct {
 		p.Distinct[i], p.Sketches[i] = int64(d.Count()), d.Save()
 	}
@@ -277,7 +280,8 @@ func merge(parts ...part) (sum part) {
 // findPeak finds the busiest minute of all nodes together, while columns are minutes.
 func (p *part) findPeak() {
 	for at, n := range p.Minutes.Counts {
-		if start := time.Unix(at*60, 0); p.Minutes.Each == 1 && (n > p.Peak.Attempts || n == p.Peak.Attempts && start.Before(p.Peak.At)) {
+		if start := time.Unix(at*60, 0); p.Minutes.Each == 1 && (n > p.Peak.Attempts || n == p.Peak.Attempts &&
+			start.Before(p.Peak.At)) {
 			p.Peak = Peak{start, n}
 		}
 	}

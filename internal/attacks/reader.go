@@ -16,7 +16,8 @@ const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, pa
 
 // List returns the attacks of a realm: the running ones, then the newest.
 func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all []Attack, err error) {
-	all, err = r.attacks(ctx, `WHERE realm = $1 ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, began_at DESC, id DESC LIMIT $2 OFFSET $3`, realm, limit, skip)
+	all, err = r.attacks(ctx, `WHERE realm = $1 ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, began_at DESC, id DESC
+		LIMIT $2 OFFSET $3`, realm, limit, skip)
 	if err != nil {
 		return nil, fmt.Errorf("attacks: list: %w", err)
 	}
@@ -29,7 +30,8 @@ const eachAtOnce = 200
 func (r *Recorder) Each(ctx context.Context, realm string, do func(Attack) error) error {
 	last, id := int64(math.MaxInt64), ""
 	for {
-		all, err := r.attacks(ctx, `WHERE realm = $1 AND (began_at < $2 OR began_at = $2 AND id < $3) ORDER BY began_at DESC, id DESC LIMIT $4`, realm, last, id, eachAtOnce)
+		all, err := r.attacks(ctx, `WHERE realm = $1 AND (began_at < $2 OR began_at = $2 AND id < $3)
+			ORDER BY began_at DESC, id DESC LIMIT $4`, realm, last, id, eachAtOnce)
 		if err != nil {
 			return fmt.Errorf("attacks: each: %w", err)
 		}
@@ -47,7 +49,8 @@ func (r *Recorder) Each(ctx context.Context, realm string, do func(Attack) error
 
 // Count returns the number of recorded attacks of a realm.
 func (r *Recorder) Count(ctx context.Context, realm string) (n int, err error) {
-	if err = r.config.DB.QueryRowContext(ctx, `SELECT COUNT(*) FROM attacks WHERE realm = $1`, realm).Scan(&n); err != nil {
+	if err = r.config.DB.QueryRowContext(ctx, `SELECT COUNT(*) FROM attacks
+		WHERE realm = $1`, realm).Scan(&n); err != nil {
 		return 0, fmt.Errorf("attacks: count: %w", err)
 	}
 	return n, nil
@@ -91,10 +94,12 @@ func (r *Recorder) fill(ctx context.Context, a *Attack) error {
 		return err
 	}
 	a.fill(sum)
-	lost := `SELECT account, MAX(last_at) AS last FROM attack_logins WHERE attack = $1 GROUP BY account HAVING MAX(why) <> ''`
+	lost := `SELECT account, MAX(last_at) AS last FROM attack_logins WHERE attack = $1 GROUP BY account
+		HAVING MAX(why) <> ''`
 	err = r.config.DB.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM (`+lost+`) AS lost),
 		(SELECT COUNT(DISTINCT account) FROM attack_logins WHERE attack = $1),
-		(SELECT COUNT(*) FROM (`+lost+`) AS lost WHERE (SELECT COUNT(*) FROM attack_operations d WHERE d.realm = $2 AND d.account = lost.account AND d.at >= lost.last) < 3)`,
+		(SELECT COUNT(*) FROM (`+lost+`) AS lost WHERE (SELECT COUNT(*) FROM attack_operations d WHERE d.realm = $2
+			AND d.account = lost.account AND d.at >= lost.last) < 3)`,
 		a.ID, a.Realm).Scan(&a.Lost, &a.Strange, &a.Open)
 	a.Strange -= a.Lost
 	return err
@@ -119,7 +124,8 @@ func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim,
 		}
 		all[i].Lost, all[i].Logins = all[i].Lost || why != "", append(all[i].Logins, l)
 		return err
-	}, `SELECT account, address, door, why, failures, first_at, last_at FROM attack_logins WHERE attack = $1 ORDER BY first_at, account, address`, id)
+	}, `SELECT account, address, door, why, failures, first_at, last_at FROM attack_logins WHERE attack = $1
+		ORDER BY first_at, account, address`, id)
 	if err == nil {
 		err = r.resets(ctx, realm, id, all, at)
 	}
@@ -143,12 +149,14 @@ func (r *Recorder) resets(ctx context.Context, realm, id string, all []Victim, a
 		}
 		return err
 	}, `SELECT account, what, at, who, why FROM attack_operations
-		WHERE realm = $1 AND account IN (SELECT account FROM attack_logins WHERE attack = $2) ORDER BY account, CASE what WHEN 'sessions' THEN 1 WHEN 'known-clients' THEN 2 ELSE 3 END`, realm, id)
+		WHERE realm = $1 AND account IN (SELECT account FROM attack_logins WHERE attack = $2) ORDER BY account,
+			CASE what WHEN 'sessions' THEN 1 WHEN 'known-clients' THEN 2 ELSE 3 END`, realm, id)
 }
 
 // Done records an operation on an account.
 func (r *Recorder) Done(ctx context.Context, realm, account string, done Reset) error {
-	_, err := r.config.DB.ExecContext(ctx, `INSERT INTO attack_operations (realm, account, what, at, who, why) VALUES ($1, $2, $3, $4, $5, $6)
+	_, err := r.config.DB.ExecContext(ctx, `INSERT INTO attack_operations (realm, account, what, at, who, why)
+		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (realm, account, what) DO UPDATE SET at = excluded.at, who = excluded.who, why = excluded.why`,
 		realm, sqltx.Clean(account), done.What, done.At.UnixMilli(), sqltx.Clean(done.Who), sqltx.Clean(done.Why))
 	if err != nil {

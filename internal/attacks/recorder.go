@@ -210,7 +210,8 @@ func (r *Recorder) Running(name string) (all []Brief) {
 		all = append(all, Brief{one.id, one.subject.kind, one.began, one.subject.name})
 	}
 	slices.SortFunc(all, func(a, b Brief) int {
-		return cmp.Or(-cmp.Compare(btoi(a.Kind == Site), btoi(b.Kind == Site)), a.Began.Compare(b.Began), strings.Compare(a.ID, b.ID))
+		return cmp.Or(-cmp.Compare(btoi(a.Kind == Site), btoi(b.Kind == Site)), a.Began.Compare(b.Began),
+			strings.Compare(a.ID, b.ID))
 	})
 	return all
 }
@@ -273,7 +274,8 @@ func subjectsOf(e *guard.Event) []subject {
 func (of *realm) lookBack(e *guard.Event, ending events.Ending) {
 	minute, n := e.At.Unix()/60, len(of.back)
 	if n == 0 || of.back[n-1].minute < minute {
-		of.back = slices.DeleteFunc(of.back, func(b backMinute) bool { return b.minute <= minute-int64(lookBack/time.Minute) })
+		of.back = slices.DeleteFunc(of.back,
+			func(b backMinute) bool { return b.minute <= minute-int64(lookBack/time.Minute) })
 		of.back = append(of.back, backMinute{minute, newTally(of.all.hash)})
 	}
 	of.back[len(of.back)-1].add(e, ending)
@@ -443,10 +445,12 @@ func (of *realm) keep(one *running, s stranger) {
 		one.suspect(l, why)
 		return
 	}
-	if strange := len(one.logins) - one.lost; len(why) > 0 && one.lost >= mostLost || len(why) == 0 && strange >= mostStrange {
+	if strange := len(one.logins) - one.lost; len(why) > 0 && one.lost >= mostLost || len(why) == 0 &&
+		strange >= mostStrange {
 		return
 	}
-	l := &kept{Login: Login{Account: key[0], Address: s.shown, Door: events.Escape(s.door), Failures: s.failures, First: s.at, Last: s.at}, stranger: s, fresh: true}
+	l := &kept{Login: Login{Account: key[0], Address: s.shown, Door: events.Escape(s.door), Failures: s.failures,
+		First: s.at, Last: s.at}, stranger: s, fresh: true}
 	one.logins[key] = l
 	one.suspect(l, why)
 }
@@ -492,7 +496,8 @@ func (of *realm) tick(now time.Time) {
 			of.end(one, one.seen, "")
 		}
 	}
-	if n := len(of.back); of.attacked() && of.running[subject{kind: Site}] == nil && n > 0 && now.Unix()/60-of.back[n-1].minute <= 1 {
+	if n := len(of.back); of.attacked() && of.running[subject{kind: Site}] == nil && n > 0 &&
+		now.Unix()/60-of.back[n-1].minute <= 1 {
 		of.beginSite(now, true) // another node has the mode switch
 	}
 	if of.rotated.IsZero() {

@@ -50,7 +50,8 @@ func (r *Recorder) share(ctx context.Context) error {
 		all[key] = s
 		return err
 	}, `SELECT realm, kind, subject, SUM(attempts), SUM(good) FROM attack_runs WHERE last_at > $1
-		GROUP BY realm, kind, subject HAVING COUNT(*) > 1 AND SUM(attempts) >= $2`, now.Add(-quietAfter).UnixMilli(), min(accountAfter, addressAfter))
+		GROUP BY realm, kind, subject HAVING COUNT(*) > 1
+			AND SUM(attempts) >= $2`, now.Add(-quietAfter).UnixMilli(), min(accountAfter, addressAfter))
 	if err != nil {
 		return err
 	}
@@ -95,8 +96,10 @@ func (r *Recorder) tellRuns(ctx context.Context, mine map[runKey]sharedRun) erro
 			if r.told[key] == one {
 				continue
 			}
-			if _, err := tx.ExecContext(ctx, `INSERT INTO attack_runs (realm, kind, subject, node, attempts, good, last_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-				ON CONFLICT (realm, kind, subject, node) DO UPDATE SET attempts = excluded.attempts, good = excluded.good, last_at = excluded.last_at`,
+			if _, err := tx.ExecContext(ctx, `INSERT INTO attack_runs (realm, kind, subject, node, attempts, good, last_at)
+				VALUES ($1, $2, $3, $4, $5, $6, $7)
+				ON CONFLICT (realm, kind, subject, node) DO UPDATE
+					SET attempts = excluded.attempts, good = excluded.good, last_at = excluded.last_at`,
 				key.realm, key.kind, key.name, r.node, one.attempts, one.good, one.last.UnixMilli()); err != nil {
 				return err
 			}
@@ -105,7 +108,8 @@ func (r *Recorder) tellRuns(ctx context.Context, mine map[runKey]sharedRun) erro
 			if _, still := mine[key]; still {
 				continue
 			}
-			if _, err := tx.ExecContext(ctx, `DELETE FROM attack_runs WHERE realm = $1 AND kind = $2 AND subject = $3 AND node = $4`, key.realm, key.kind, key.name, r.node); err != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM attack_runs WHERE realm = $1 AND kind = $2 AND subject = $3
+				AND node = $4`, key.realm, key.kind, key.name, r.node); err != nil {
 				return err
 			}
 		}

@@ -95,7 +95,8 @@ type stranger struct {
 }
 
 func strangerOf(e *guard.Event) stranger {
-	return stranger{e.Account, addressOf(e.Address), e.Door, events.AddressText(e.Address), e.Guess, e.Sprayed, e.AccountFailures, e.At}
+	return stranger{e.Account, addressOf(e.Address), e.Door, events.AddressText(e.Address), e.Guess, e.Sprayed,
+		e.AccountFailures, e.At}
 }
 
 // why returns the reasons against a login from an unknown client; none after a few typos of its own.

@@ -127,7 +127,8 @@ func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time
 			}
 		}
 		if !j.ended.IsZero() {
-			_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = $1, part_of = $2 WHERE id = $3 AND ended_at = 0`, j.ended.UnixMilli(), j.partOf, id)
+			_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = $1, part_of = $2 WHERE id = $3
+				AND ended_at = 0`, j.ended.UnixMilli(), j.partOf, id)
 		}
 		return err
 	})
@@ -140,13 +141,15 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		if err = resume(ctx, tx, j); err != nil {
 			return id, began, err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
 			id, j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli())
 		if err != nil {
 			return id, began, err
 		}
 		var at int64
-		err = tx.QueryRowContext(ctx, `SELECT id, began_at FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at = 0`,
+		err = tx.QueryRowContext(ctx, `SELECT id, began_at FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3
+			AND ended_at = 0`,
 			j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name)).Scan(&id, &at)
 		if errors.Is(err, sql.ErrNoRows) { // written before and ended, but the response was lost
 			id, at, err = j.id, began.UnixMilli(), nil
@@ -159,7 +162,8 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		}
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE attacks SET last_at = CASE WHEN last_at < $1 THEN $1 ELSE last_at END,
-		began_at = CASE WHEN began_at > $2 THEN $2 ELSE began_at END WHERE id = $3`, j.seen.UnixMilli(), began.UnixMilli(), id)
+		began_at = CASE WHEN began_at > $2 THEN $2 ELSE began_at END
+			WHERE id = $3`, j.seen.UnixMilli(), began.UnixMilli(), id)
 	return id, began, err
 }
 
@@ -178,18 +182,23 @@ func resume(ctx context.Context, tx *sql.Tx, j *job) (err error) {
 func writePart(ctx context.Context, tx *sql.Tx, j *job, id string) error {
 	data, err := json.Marshal(j.part)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `INSERT INTO attack_parts (attack, node, data) VALUES ($1, $2, $3) ON CONFLICT (attack, node) DO UPDATE SET data = excluded.data`,
+		_, err = tx.ExecContext(ctx, `INSERT INTO attack_parts (attack, node, data) VALUES ($1, $2, $3)
+			ON CONFLICT (attack, node) DO UPDATE SET data = excluded.data`,
 			id, j.of.part, sqltx.Clean(string(data)))
 	}
 	return err
 }
 
 func writeLogin(ctx context.Context, tx *sql.Tx, id string, l Login) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO attack_logins (attack, account, address, door, why, failures, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (attack, account, address) DO UPDATE SET why = CASE WHEN excluded.why = '' THEN attack_logins.why ELSE excluded.why END,
-		failures = CASE WHEN excluded.failures > attack_logins.failures THEN excluded.failures ELSE attack_logins.failures END,
+	_, err := tx.ExecContext(ctx, `INSERT INTO attack_logins (attack, account, address, door, why, failures, first_at,
+		last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (attack, account, address) DO UPDATE SET why =
+		CASE WHEN excluded.why = '' THEN attack_logins.why ELSE excluded.why END,
+		failures = CASE WHEN excluded.failures > attack_logins.failures THEN excluded.failures ELSE attack_logins.failures
+		END,
 		last_at = CASE WHEN excluded.last_at > attack_logins.last_at THEN excluded.last_at ELSE attack_logins.last_at END`,
-		id, sqltx.Clean(l.Account), l.Address, sqltx.Clean(l.Door), strings.Join(l.Why, ","), l.Failures, l.First.UnixMilli(), l.Last.UnixMilli())
+		id, sqltx.Clean(l.Account), l.Address, sqltx.Clean(l.Door), strings.Join(l.Why, ","), l.Failures, l.First.UnixMilli(),
+		l.Last.UnixMilli())
 	return err
 }
 
@@ -223,7 +232,8 @@ func (r *Recorder) follow(ctx context.Context) error {
 	}
 	for _, one := range found {
 		of := r.in(one.realm)
-		if of.running[one.subject] != nil || slices.ContainsFunc(r.over, func(over *running) bool { return over.id == one.id }) {
+		if of.running[one.subject] != nil ||
+			slices.ContainsFunc(r.over, func(over *running) bool { return over.id == one.id }) {
 			continue
 		}
 		of.join(one.id, one.subject, time.UnixMilli(one.began), time.UnixMilli(one.last))
@@ -258,7 +268,8 @@ func (r *Recorder) fold(ctx context.Context) error {
 		err := rows.Scan(&id)
 		ids = append(ids, id)
 		return err
-	}, `SELECT DISTINCT p.attack FROM attack_parts p JOIN attacks a ON a.id = p.attack WHERE a.ended_at > 0 AND a.last_at < $1 AND a.ended_at < $1`,
+	}, `SELECT DISTINCT p.attack FROM attack_parts p JOIN attacks a ON a.id = p.attack WHERE a.ended_at > 0
+		AND a.last_at < $1 AND a.ended_at < $1`,
 		r.config.Now().Add(-foldAfter).UnixMilli())
 	for _, id := range ids {
 		if err == nil {
@@ -320,11 +331,13 @@ func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err
 	}
 	delete(`began_at < $1`, before.UnixMilli())
 	for _, which := range []string{"NOT " + lost, lost} {
-		delete(which+` AND id IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY realm, kind ORDER BY began_at DESC, id) AS n
+		delete(which+` AND id IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY realm, kind
+			ORDER BY began_at DESC, id) AS n
 			FROM attacks WHERE ended_at > 0 AND `+which+`) AS numbered WHERE n > $1)`, mostKept)
 	}
 	if err == nil {
-		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_runs WHERE last_at < $1`, r.config.Now().Add(-quietAfter).UnixMilli())
+		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_runs
+			WHERE last_at < $1`, r.config.Now().Add(-quietAfter).UnixMilli())
 	}
 	if err == nil {
 		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_operations WHERE at < $1`, before.UnixMilli())

@@ -66,7 +66,8 @@ func One(address netip.Addr) netip.Prefix {
 // Kinds returns the valid values of Filter.Kind.
 func Kinds() []string {
 	all := []string{KindAdmin, KindMode, KindEvent, KindAttempt}
-	for _, e := range []events.Ending{events.Succeeded, events.Failed, events.Challenged, events.Refused, events.Waited, events.FakeFailure, events.Abandoned} {
+	for _, e := range []events.Ending{events.Succeeded, events.Failed, events.Challenged, events.Refused, events.Waited,
+		events.FakeFailure, events.Abandoned} {
 		all = append(all, e.String())
 	}
 	return all
@@ -190,8 +191,10 @@ func (l *Log) sources(ctx context.Context, f Filter) (all []source, err error) {
 	switch {
 	case f.Account != "":
 		for _, realm := range realms {
-			for _, which := range []string{"decision = 'succeeded'", "decision = 'failed'", "decision NOT IN ('succeeded', 'failed')"} {
-				all = append(all, source{index: []condition{is(which), is("realm = ?", realm), is("account = ?", events.Escape(f.Account))}})
+			for _, which := range []string{"decision = 'succeeded'", "decision = 'failed'",
+				"decision NOT IN ('succeeded', 'failed')"} {
+				all = append(all, source{index: []condition{is(which), is("realm = ?", realm),
+					is("account = ?", events.Escape(f.Account))}})
 			}
 		}
 		return all, nil
@@ -323,7 +326,8 @@ func (f Filter) rest() (all []condition) {
 	}
 	if f.What != "" {
 		code := "%," + likeText(f.What) // also with a suffix: the limit, and whether it was monitored
-		all = append(all, is(`(decision = ? OR ',' || reasons || ',' LIKE ? ESCAPE '\' OR ',' || reasons LIKE ? ESCAPE '\')`, f.What, code+",%", code+":%"))
+		all = append(all, is(`(decision = ? OR ',' || reasons || ',' LIKE ? ESCAPE '\' OR ',' || reasons LIKE ? ESCAPE '\')`,
+			f.What, code+",%", code+":%"))
 	}
 	if f.Who != "" {
 		all = append(all, is(`lower(who) LIKE ? ESCAPE '\'`, "%"+likeText(strings.ToLower(events.Escape(f.Who)))+"%"))
@@ -389,7 +393,8 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 				end = edge + 1
 			}
 		}
-		got, err := l.some(ctx, f, most, append(append(slices.Clone(s.index), is("id >= ?", least), is("id < ?", end)), rest...)...)
+		got, err := l.some(ctx, f, most, append(append(slices.Clone(s.index), is("id >= ?", least), is("id < ?", end)),
+			rest...)...)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -438,7 +443,8 @@ func (l *Log) edge(ctx context.Context, f Filter, s source, window int, span ...
 		}
 		from = "(" + strings.Join(first, " UNION ALL ") + ") AS first"
 	}
-	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM %s %s LIMIT 1 OFFSET %d", from, f.order(), window-1), args...).Scan(&id)
+	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM %s %s LIMIT 1 OFFSET %d", from, f.order(), window-1),
+		args...).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -451,7 +457,8 @@ func (l *Log) some(ctx context.Context, f Filter, most int, all ...condition) ([
 }
 
 // fetch returns the matching rows among known IDs.
-func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from, before int64) (found []Row, reached int64, err error) {
+func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from, before int64) (found []Row, reached int64,
+	err error) {
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return id < from || id >= before })
 	if f.OldestFirst {
 		slices.Reverse(ids)

@@ -126,7 +126,8 @@ func (l *Log) counts(ctx context.Context) (all counts, err error) {
 // keepNewest deletes all but the newest rows of a part. Counting what stays is right for two nodes at once.
 func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, error) {
 	var last int64 // the newest row to delete
-	err := l.db.QueryRowContext(ctx, "SELECT id FROM audit WHERE part = $1 ORDER BY id DESC LIMIT 1 OFFSET $2", part, keep).Scan(&last)
+	err := l.db.QueryRowContext(ctx, "SELECT id FROM audit WHERE part = $1 ORDER BY id DESC LIMIT 1 OFFSET $2", part,
+		keep).Scan(&last)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -139,7 +140,9 @@ func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, erro
 func (l *Log) deleteUpTo(ctx context.Context, part int, last int64) (total int64, err error) {
 	for {
 		began := time.Now()
-		n, err := sqltx.Exec(ctx, l.db, "DELETE FROM audit WHERE part = $1 AND id IN (SELECT id FROM audit WHERE part = $1 AND id <= $2 ORDER BY id LIMIT $3)", part, last, deletedAtOnce)
+		n, err := sqltx.Exec(ctx, l.db,
+			"DELETE FROM audit WHERE part = $1 AND id IN (SELECT id FROM audit WHERE part = $1 AND id <= $2 ORDER BY id LIMIT "+
+				"$3)", part, last, deletedAtOnce)
 		if total += max(n, 0); err != nil || n == 0 {
 			return total, err
 		}
@@ -154,12 +157,15 @@ func (l *Log) deleteUpTo(ctx context.Context, part int, last int64) (total int64
 // takenOfSQLite returns the bytes of the table's pages. Free pages do not count: otherwise deleted rows would cause
 // further deletions. If all tables together are below enough, it returns their size.
 func (l *Log) takenOfSQLite(ctx context.Context, enough int64) (bytes int64, err error) {
-	err = l.db.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()").Scan(&bytes)
+	err = l.db.QueryRowContext(ctx,
+		"SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), "+
+			"pragma_page_size()").Scan(&bytes)
 	if err != nil || bytes < enough {
 		return bytes, err
 	}
 	var others int64
-	err = l.db.QueryRowContext(ctx, `SELECT coalesce(sum(d.pgsize), 0) FROM sqlite_master m JOIN dbstat d ON d.name = m.name
+	err = l.db.QueryRowContext(ctx, `SELECT coalesce(sum(d.pgsize), 0) FROM sqlite_master m JOIN dbstat d
+		ON d.name = m.name
 		WHERE m.tbl_name <> 'audit' AND m.rootpage > 0 AND d.aggregate = TRUE`).Scan(&others)
 	return bytes - others, err
 }
@@ -187,7 +193,8 @@ const (
 func (l *Log) eachOfPostgres(ctx context.Context, bytes, _, size int64) (each float64, err error) {
 	part := min(100, 100*sampledPages*8192/float64(bytes/2))
 	var row, account, address float64
-	err = l.db.QueryRowContext(ctx, `SELECT coalesce(avg(pg_column_size(audit.*)), 0), coalesce(avg(octet_length(realm) + octet_length(account)), 0), coalesce(avg(octet_length(realm) + octet_length(address)), 0)
+	err = l.db.QueryRowContext(ctx, `SELECT coalesce(avg(pg_column_size(audit.*)), 0), coalesce(avg(octet_length(realm) +
+		octet_length(account)), 0), coalesce(avg(octet_length(realm) + octet_length(address)), 0)
 		FROM audit TABLESAMPLE SYSTEM (`+strconv.FormatFloat(part, 'f', 6, 64)+`)`).Scan(&row, &account, &address)
 	if err != nil || row == 0 {
 		return 0, err

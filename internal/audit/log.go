@@ -65,7 +65,8 @@ var _ events.Sink = (*Log)(nil)
 // New returns a log over a database with the table. The caller closes the database after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	l := &Log{cfg: cfg, db: db, drain: drainFor, window: window, open: newBatch(), sums: newSums(), caused: make(map[cause]int), wake: make(chan struct{}, 1)}
+	l := &Log{cfg: cfg, db: db, drain: drainFor, window: window, open: newBatch(), sums: newSums(),
+		caused: make(map[cause]int), wake: make(chan struct{}, 1)}
 	l.write = l.insert
 	l.seq.Store(rand.Uint32())
 	return l

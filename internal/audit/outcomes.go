@@ -28,11 +28,13 @@ const MostFailures = 1000
 
 // The conditions of the partial indexes audit_succeeded and audit_failed, verbatim: else SQLite does not use them.
 const (
-	succeededOf = `SELECT ` + columns + ` FROM audit WHERE decision = 'succeeded' AND realm = $1 AND account = $2 ORDER BY id DESC LIMIT $3`
-	lastOf      = `COALESCE((SELECT CASE WHEN last_at > at THEN last_at ELSE at END FROM audit
+	succeededOf = `SELECT ` + columns + ` FROM audit WHERE decision = 'succeeded' AND realm = $1 AND account = $2
+		ORDER BY id DESC LIMIT $3`
+	lastOf = `COALESCE((SELECT CASE WHEN last_at > at THEN last_at ELSE at END FROM audit
 		WHERE decision = '%s' AND realm = $1 AND account = $2 ORDER BY id DESC LIMIT 1), 0)`
 	outcomeOf = `SELECT COALESCE(SUM(count), 0), count(*) FROM
-		(SELECT count FROM audit WHERE decision = 'failed' AND realm = $1 AND account = $2 AND id >= $3 ORDER BY id DESC LIMIT $4) AS newest`
+		(SELECT count FROM audit WHERE decision = 'failed' AND realm = $1 AND account = $2 AND id >= $3 ORDER BY id DESC
+		LIMIT $4) AS newest`
 	nextOf = `(SELECT account FROM audit WHERE decision = '%s' AND realm = $1 AND account %s $2 ORDER BY account LIMIT 1)`
 )
 
@@ -45,7 +47,8 @@ func (l *Log) Outcome(ctx context.Context, realm, account string, since time.Tim
 	var login, failure, rows int64
 	realm, account = realmOf(realm), events.Escape(account)
 	if err = l.db.QueryRowContext(ctx, lastQuery(), realm, account).Scan(&login, &failure); err == nil {
-		err = l.db.QueryRowContext(ctx, outcomeOf, realm, account, since.UnixMilli()<<sequenceBits, MostFailures).Scan(&o.Failures, &rows)
+		err = l.db.QueryRowContext(ctx, outcomeOf, realm, account, since.UnixMilli()<<sequenceBits,
+			MostFailures).Scan(&o.Failures, &rows)
 	}
 	if err != nil {
 		return o, fmt.Errorf("audit: outcome: %w", err)
@@ -78,7 +81,8 @@ const failing = `SELECT account, CAST(failures AS BIGINT), last, seen FROM (
 
 // Failing returns the accounts of a realm with wrong passwords, unordered: among the newest MostFailing rows, since a
 // time or, with ever, all. whole is false if there were more rows.
-func (l *Log) Failing(ctx context.Context, realm string, since time.Time, ever bool) (all []Failing, whole bool, err error) {
+func (l *Log) Failing(ctx context.Context, realm string, since time.Time, ever bool) (all []Failing, whole bool,
+	err error) {
 	from := since.UnixMilli() << sequenceBits
 	if ever {
 		from = 0
@@ -163,7 +167,8 @@ func newest(list []Row, n int) []Row {
 
 // Names returns the user names of a realm with checked passwords that begin with prefix and follow after, in byte
 // order. With failed it includes wrong passwords, whose names an attacker can invent. It reads one row per name.
-func (l *Log) Names(ctx context.Context, realm, prefix, after string, failed bool, limit int) (names []string, err error) {
+func (l *Log) Names(ctx context.Context, realm, prefix, after string, failed bool, limit int) (names []string,
+	err error) {
 	prefix, from, beyond := events.Escape(prefix), ">=", ""
 	if beyond = prefix; after != "" && events.Escape(after) >= prefix {
 		from, beyond = ">", events.Escape(after)

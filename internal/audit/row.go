@@ -55,8 +55,10 @@ type likeness struct {
 
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
 	return likeness{
-		realm: realmOf(e.Realm), ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""), door: events.Escape(e.Door),
-		reasons: events.Codes(e.Reasons), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed && ending == events.Failed, client: e.Identity,
+		realm: realmOf(e.Realm), ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""),
+		door:    events.Escape(e.Door),
+		reasons: events.Codes(e.Reasons), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed &&
+			ending == events.Failed, client: e.Identity,
 	}
 }
 
@@ -135,7 +137,8 @@ func (r Row) Identity() string {
 }
 
 func switchRow(s events.ModeSwitch) Row {
-	detail := fmt.Sprintf("from %s; failure rate %s a minute, threshold %s", s.From, events.Rate(s.Pressure), events.Rate(s.Threshold))
+	detail := fmt.Sprintf("from %s; failure rate %s a minute, threshold %s", s.From, events.Rate(s.Pressure),
+		events.Rate(s.Threshold))
 	if s.Would != "" {
 		detail += "; would be " + s.Would + " (monitored)"
 	}

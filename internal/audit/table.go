@@ -72,7 +72,8 @@ func (l *Log) values(rows []Row) []any {
 	args := make([]any, 0, len(rows)*columnCount)
 	for _, r := range rows {
 		at := r.At.UnixMilli()
-		args = append(args, l.id(at), at, milliseconds(r.Last), r.Realm, r.Kind, r.Decision, r.Account, r.Address, r.Reasons, r.Count, r.Who, r.Detail)
+		args = append(args, l.id(at), at, milliseconds(r.Last), r.Realm, r.Kind, r.Decision, r.Account, r.Address, r.Reasons,
+			r.Count, r.Who, r.Detail)
 	}
 	return args
 }
@@ -94,7 +95,8 @@ func (l *Log) rows(ctx context.Context, query string, args ...any) (list []Row, 
 	err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
 		var r Row
 		var at, last int64
-		err := rows.Scan(&r.ID, &at, &last, &r.Realm, &r.Kind, &r.Decision, &r.Account, &r.Address, &r.Reasons, &r.Count, &r.Who, &r.Detail)
+		err := rows.Scan(&r.ID, &at, &last, &r.Realm, &r.Kind, &r.Decision, &r.Account, &r.Address, &r.Reasons, &r.Count,
+			&r.Who, &r.Detail)
 		r.At = time.UnixMilli(at)
 		if last > 0 {
 			r.Last = time.UnixMilli(last)

@@ -150,7 +150,8 @@ func (c Config) PolicyOf(r Route) guard.Policy {
 		site *[]guard.Limit
 		own  []guard.Limit
 	}{
-		{&p.Address, own.Address}, {&p.Network, own.Network}, {&p.Account, own.Account}, {&p.Pair, own.Pair}, {&p.KnownClient, own.KnownClient},
+		{&p.Address, own.Address}, {&p.Network, own.Network}, {&p.Account, own.Account}, {&p.Pair, own.Pair},
+		{&p.KnownClient, own.KnownClient},
 	} {
 		if len(one.own) > 0 {
 			*one.site = one.own
@@ -178,7 +179,8 @@ type Admin struct {
 	// Proxies are believed here and nowhere else, and Config.Proxies not here:
 	// whoever may speak for the visitors of the doors need not for administrators.
 	TrustedProxies []netip.Prefix `reload:"live"`
-	Hosts          []string       `reload:"live"` // names that the listener may be called by, beside IP addresses and localhost
+	// names that the listener may be called by, beside IP addresses and localhost
+	Hosts []string `reload:"live"`
 	// URL is the base URL by which administrators call it, without a trailing slash, for what
 	// is sent to them; empty: unknown.
 	URL string `reload:"live"`
@@ -246,19 +248,20 @@ type Passwords struct {
 // Limits is the policy against guessing, and how attempts that come too early
 // are held.
 type Limits struct {
-	PairDelay            guard.PairDelay // delays nothing if its First is zero; see [Config.Policy]
-	Address              []guard.Limit   `split:","`
-	Network              []guard.Limit   `split:","`
-	Account              []guard.Limit   `split:","` // strangers only
-	Fingerprint          []guard.Limit   `split:","` // strangers only, by what their clients look like
-	Site                 []guard.Limit   `split:","` // strangers only, all together
-	Pair                 []guard.Limit   `split:","` // strangers only
-	KnownClient          []guard.Limit   `split:","`
-	Spray                guard.Spray     // recognises nothing if its Accounts is zero
-	CheckTimeout         time.Duration   // guard.Policy.PendingFor
-	DelayUpTo            time.Duration   `within:"0s 1m"`     // how long an attempt may be held on a timer; 0: answer at once
-	MaxDelayed           int             `within:"1 1000000"` // attempts held at the same time
-	MaxDelayedPerAddress int             `within:"1 1000000"` // of those, from one address
+	PairDelay    guard.PairDelay // delays nothing if its First is zero; see [Config.Policy]
+	Address      []guard.Limit   `split:","`
+	Network      []guard.Limit   `split:","`
+	Account      []guard.Limit   `split:","` // strangers only
+	Fingerprint  []guard.Limit   `split:","` // strangers only, by what their clients look like
+	Site         []guard.Limit   `split:","` // strangers only, all together
+	Pair         []guard.Limit   `split:","` // strangers only
+	KnownClient  []guard.Limit   `split:","`
+	Spray        guard.Spray     // recognises nothing if its Accounts is zero
+	CheckTimeout time.Duration   // guard.Policy.PendingFor
+	// how long an attempt may be held on a timer; 0: answer at once
+	DelayUpTo            time.Duration `within:"0s 1m"`
+	MaxDelayed           int           `within:"1 1000000"` // attempts held at the same time
+	MaxDelayedPerAddress int           `within:"1 1000000"` // of those, from one address
 }
 
 // Fingerprint is what a client looks like.
@@ -385,20 +388,21 @@ func Default() Config {
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, KnownClient: policy.KnownClient,
 			Spray: policy.Spray, CheckTimeout: policy.CheckTimeout, MaxDelayed: 20_000, MaxDelayedPerAddress: 100,
 		},
-		Fingerprint:  Fingerprint{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}},
-		CAPTCHAMode:  CAPTCHAMode{Mode: captchamode.DefaultConfig(), ThrottleDelay: policy.ThrottleDelay},
-		Challenge:    Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
-		KnownClients: KnownClients{MaxPerAccount: policy.KnownClients.Places, TTL: policy.KnownClients.TTL, MaxAccountsPerAddress: policy.KnownClients.Sharers, DeviceCookie: true},
-		Counters:     Counters{Memory: 256 * MiB, SaveInterval: 2 * time.Second},
-		Attacks:      Attacks{Retention: 365 * day},
-		Audit:        Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxSize: 2 * GiB},
-		Log:          Log{Format: FormatText, Level: LevelInfo},
-		Metrics:      Metrics{Prefix: "authguard"},
-		Tracing:      Tracing{SampleRate: 1},
-		Alerts:       Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
-		Mail:         Mail{Language: "en"},
-		Proxy:        Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB},
-		Shutdown:     Shutdown{Delay: time.Second, Timeout: 15 * time.Second},
+		Fingerprint: Fingerprint{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}},
+		CAPTCHAMode: CAPTCHAMode{Mode: captchamode.DefaultConfig(), ThrottleDelay: policy.ThrottleDelay},
+		Challenge:   Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
+		KnownClients: KnownClients{MaxPerAccount: policy.KnownClients.Places, TTL: policy.KnownClients.TTL,
+			MaxAccountsPerAddress: policy.KnownClients.Sharers, DeviceCookie: true},
+		Counters: Counters{Memory: 256 * MiB, SaveInterval: 2 * time.Second},
+		Attacks:  Attacks{Retention: 365 * day},
+		Audit:    Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxSize: 2 * GiB},
+		Log:      Log{Format: FormatText, Level: LevelInfo},
+		Metrics:  Metrics{Prefix: "authguard"},
+		Tracing:  Tracing{SampleRate: 1},
+		Alerts:   Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
+		Mail:     Mail{Language: "en"},
+		Proxy:    Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB},
+		Shutdown: Shutdown{Delay: time.Second, Timeout: 15 * time.Second},
 	}
 }
 
@@ -434,9 +438,10 @@ func (c Config) Policy() guard.Policy {
 		Spray:         l.Spray,
 		ThrottleDelay: c.CAPTCHAMode.ThrottleDelay,
 		CheckTimeout:  l.CheckTimeout,
-		KnownClients:  trusted.Limits{Places: c.KnownClients.MaxPerAccount, TTL: c.KnownClients.TTL, Sharers: c.KnownClients.MaxAccountsPerAddress},
-		Devices:       c.KnownClients.DeviceCookie,
-		Events:        eventsOf(c.Events),
-		Lists:         c.namedLists(),
+		KnownClients: trusted.Limits{Places: c.KnownClients.MaxPerAccount, TTL: c.KnownClients.TTL,
+			Sharers: c.KnownClients.MaxAccountsPerAddress},
+		Devices: c.KnownClients.DeviceCookie,
+		Events:  eventsOf(c.Events),
+		Lists:   c.namedLists(),
 	}
 }

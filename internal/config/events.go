@@ -41,16 +41,19 @@ func eventsOf(all []Event) map[string][]guard.EventLimit {
 }
 
 var (
-	eventsType      = reflect.TypeFor[[]Event]()
-	eventLimitType  = reflect.TypeFor[guard.EventLimit]()
-	eventPattern    = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
-	actions         = map[string]guard.Action{"challenge": guard.Challenge, "block": guard.Block, "fake-failure": guard.FakeFailure}
+	eventsType     = reflect.TypeFor[[]Event]()
+	eventLimitType = reflect.TypeFor[guard.EventLimit]()
+	eventPattern   = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
+	actions        = map[string]guard.Action{"challenge": guard.Challenge, "block": guard.Block,
+		"fake-failure": guard.FakeFailure}
 	identityActions = map[string]guard.Action{"challenge": guard.Challenge, "alert": guard.Alert}
 	siteActions     = map[string]guard.Action{"block": guard.Block, "fake-failure": guard.FakeFailure}
 	placeActions    = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
-	eventActions    = map[string]guard.Action{"block": guard.Block, "challenge": guard.Challenge, "delay": guard.Delay, "alert": guard.Alert}
-	eventSubjects   = map[string]guard.SubjectKind{
-		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject, "site": guard.OnSite,
+	eventActions    = map[string]guard.Action{"block": guard.Block, "challenge": guard.Challenge, "delay": guard.Delay,
+		"alert": guard.Alert}
+	eventSubjects = map[string]guard.SubjectKind{
+		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject,
+		"site": guard.OnSite,
 	}
 )
 
@@ -143,7 +146,8 @@ func wordOf[T any](text string, words map[string]T) (found T, err error) {
 	if !ok {
 		known := slices.Sorted(maps.Keys(words))
 		last := len(known) - 1
-		err = fmt.Errorf("must be %s or %s, not %.60q%s", strings.Join(known[:last], ", "), known[last], text, didYouMean(text, known))
+		err = fmt.Errorf("must be %s or %s, not %.60q%s", strings.Join(known[:last], ", "), known[last], text,
+			didYouMean(text, known))
 	}
 	return found, err
 }

@@ -49,11 +49,15 @@ func (l *loader) lists() {
 	for i, one := range l.loaded.Config.Lists {
 		at := fmt.Sprintf("lists[%d].", i)
 		l.unless(one.File != "", at+"file", "", "must be the path of the file with the addresses")
-		l.unless(slices.Contains([]ListFormat{"", ListPlain, ListIPCat, ListScored}, one.Format), at+"format", "", "must be plain, ipcat or scored, not %.60q", one.Format)
-		l.unless(slices.Contains([]ListVerdict{"", ListLimits, ListBlock, ListAllow}, one.Action), at+"action", "", "must be limits, block or allow, not %.60q", one.Action)
+		l.unless(slices.Contains([]ListFormat{"", ListPlain, ListIPCat, ListScored}, one.Format), at+"format", "",
+			"must be plain, ipcat or scored, not %.60q", one.Format)
+		l.unless(slices.Contains([]ListVerdict{"", ListLimits, ListBlock, ListAllow}, one.Action), at+"action", "",
+			"must be limits, block or allow, not %.60q", one.Action)
 		scored := one.Format == ListScored
-		l.unless(scored || one.Column == 0 && one.MinScore == 0, at+"format", "", "must be scored, because column or min_score is set")
-		l.unless(!scored || one.Column == 0 || one.Column > 1 && one.Column <= 100, at+"column", "", "must be from 2 to 100: the address is in the first")
+		l.unless(scored || one.Column == 0 && one.MinScore == 0, at+"format", "",
+			"must be scored, because column or min_score is set")
+		l.unless(!scored || one.Column == 0 || one.Column > 1 && one.Column <= 100, at+"column", "",
+			"must be from 2 to 100: the address is in the first")
 	}
 }
 
@@ -66,7 +70,8 @@ func (l *loader) listsOfRealms() {
 	for i, r := range l.loaded.Config.Realms {
 		for j, one := range r.Lists {
 			l.unless(first[one.Name] == one.source(), fmt.Sprintf("realms[%d].lists[%d].file", i, j), "",
-				"must equal that of the other list named %s (%s), like format and min_score: one name means one list in all realms", one.Name, first[one.Name].File)
+				"must equal that of the other list named %s (%s), like format and min_score: one name means one list in all realms",
+				one.Name, first[one.Name].File)
 		}
 	}
 }

@@ -30,7 +30,8 @@ func Preset(name string) ([]Route, error) {
 		return nil, nil
 	}
 	if !slices.Contains(Presets(), name) {
-		return nil, fmt.Errorf("must be one of %s, not %.60q%s", strings.Join(Presets(), ", "), name, didYouMean(name, Presets()))
+		return nil, fmt.Errorf("must be one of %s, not %.60q%s", strings.Join(Presets(), ", "), name,
+			didYouMean(name, Presets()))
 	}
 	file := path.Join("presets", name+".yaml")
 	data, err := presets.ReadFile(file)

@@ -60,7 +60,8 @@ func (all invalid) sorted() invalid {
 		return cmp.Or(variable(a)-variable(b), a.Line-b.Line, strings.Compare(a.Source, b.Source))
 	})
 	if more := len(all) - maxProblems; more > 0 {
-		all = append(all[:maxProblems], Problem{Origin: Origin{Source: all[0].Source}, Text: fmt.Sprintf("and %d more", more)})
+		all = append(all[:maxProblems], Problem{Origin: Origin{Source: all[0].Source}, Text: fmt.Sprintf("and %d more",
+			more)})
 	}
 	return all
 }
@@ -123,7 +124,9 @@ func suggestKey(section, name string, known []setting) string {
 		}
 	}
 	near := didYouMean(name, below(known, section))
-	elsewhere := slices.DeleteFunc(slices.Clone(known), func(s setting) bool { return !strings.HasSuffix(s.path, "."+name) })
+	elsewhere := slices.DeleteFunc(slices.Clone(known), func(s setting) bool {
+		return !strings.HasSuffix(s.path, "."+name)
+	})
 	if near == "" && len(elsewhere) == 1 {
 		near = "; did you mean " + elsewhere[0].path + "?"
 	}

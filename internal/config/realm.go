@@ -54,7 +54,8 @@ type Realm struct {
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
 	c.Session, c.Access, c.Monitor = r.Session, r.Access, r.Monitor
-	c.Accounts, c.Limits, c.Fingerprint, c.CAPTCHAMode, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts, r.Limits, r.Fingerprint, r.CAPTCHAMode, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
+	c.Accounts, c.Limits, c.Fingerprint, c.CAPTCHAMode, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts,
+		r.Limits, r.Fingerprint, r.CAPTCHAMode, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
 	c.API.Tokens, c.Realms = r.Tokens, nil
 	return c
 }
@@ -72,7 +73,9 @@ func originAt(origin string, hosts []string) string {
 
 // inherited is a realm of which nothing was said.
 func (c Config) inherited() Realm {
-	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Monitor: c.Monitor, Limits: c.Limits, Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
+	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Monitor: c.Monitor, Limits: c.Limits,
+		Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy,
+		Events: c.Events, Lists: c.Lists}
 }
 
 // A postponed list of realms is read when all else is known.
@@ -118,19 +121,23 @@ func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
 	l.unless(realmPattern.MatchString(r.Name), at+"name", "", "must be 1 to 40 lower-case letters, digits and -")
 	once(at+"name", r.Name)
 	_, tokens := l.loaded.origins[at+"tokens"] // [] is set, too
-	l.unless(len(r.Hosts)+len(r.Paths) > 0 || tokens, at+"hosts", "", "or paths or tokens must be set, or no request reaches this realm; use tokens: [] for tokens made by authguard token create")
+	l.unless(len(r.Hosts)+len(r.Paths) > 0 || tokens, at+"hosts", "",
+		"or paths or tokens must be set, or no request reaches this realm; use tokens: [] for tokens made by authguard "+
+			"token create")
 	for j, h := range r.Hosts {
 		path := fmt.Sprintf("%shosts[%d]", at, j)
 		name := strings.TrimPrefix(h, "*.")
 		_, literal := netip.ParseAddr(h)
 		l.unless(literal == nil || hostPattern.MatchString(name) && !strings.HasSuffix(name, "."), path, "",
-			"must be a host name such as shop.example.org, or *.example.org for every name below it, without a port, not %.60q", h)
+			"must be a host name such as shop.example.org, or *.example.org for every name below it, without a port, not %.60q",
+			h)
 		once(path, strings.ToLower(h))
 	}
 	for j, t := range r.Tokens {
 		once(fmt.Sprintf("%stokens[%d]", at, j), t.Reveal())
 	}
-	l.unless(len(r.Paths) == 0 || r.Proxy.Upstream != "", at+"paths", "", "need proxy.upstream: the login page is selected by host")
+	l.unless(len(r.Paths) == 0 || r.Proxy.Upstream != "", at+"paths", "",
+		"need proxy.upstream: the login page is selected by host")
 	_, err := route.ParsePaths(r.Paths)
 	l.unless(err == nil, at+"paths", "", "%s", strings.TrimPrefix(fmt.Sprint(err), "path: "))
 	for j, p := range r.Paths {
@@ -142,7 +149,8 @@ func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
 // settings around it is told there.
 func (l *loader) realmSettings(i int) {
 	at := fmt.Sprintf("realms[%d]", i)
-	in := &loader{file: l.file, loaded: &Loaded{Config: l.loaded.Config.In(l.loaded.Realms[i]), origins: map[string]Origin{}}}
+	in := &loader{file: l.file, loaded: &Loaded{Config: l.loaded.Config.In(l.loaded.Realms[i]),
+		origins: map[string]Origin{}}}
 	in.settings = settings(&in.loaded.Config)
 	for path, from := range l.loaded.origins {
 		if own, ok := strings.CutPrefix(path, at+"."); ok {
@@ -192,7 +200,8 @@ func diffRealms(old, new []Realm) (reloadable, needsRestart []string) {
 			reloadable = append(reloadable, path)
 			continue
 		}
-		live, restart := differ(fields(setting{path: path, at: reflect.ValueOf(before).Elem()}), fields(setting{path: path, at: reflect.ValueOf(&new[i]).Elem()}))
+		live, restart := differ(fields(setting{path: path, at: reflect.ValueOf(before).Elem()}),
+			fields(setting{path: path, at: reflect.ValueOf(&new[i]).Elem()}))
 		reloadable, needsRestart = append(reloadable, live...), append(needsRestart, restart...)
 	}
 	for _, r := range old {

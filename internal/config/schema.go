@@ -110,7 +110,8 @@ func text(pattern string) schema { return schema{"type": "string", "pattern": pa
 func (s setting) limitText() string {
 	then := "(?:" + strings.Join(slices.Sorted(maps.Keys(actionsAt(s.path))), "|") + ")"
 	if s.at.Type() == eventLimitType {
-		return `^\s*[0-9]+/` + durationText + `\s+` + then + `\s+by\s+(?:` + strings.Join(slices.Sorted(maps.Keys(eventSubjects)), "|") + `)(?:\s+monitor)?\s*$`
+		return `^\s*[0-9]+/` + durationText + `\s+` + then + `\s+by\s+(?:` +
+			strings.Join(slices.Sorted(maps.Keys(eventSubjects)), "|") + `)(?:\s+monitor)?\s*$`
 	}
 	rate := `[0-9]+/` + durationText + `(?:\s+` + then + `)?`
 	if strings.Contains(s.path, "lists[") {

@@ -129,7 +129,8 @@ func (s setting) set(text string) (err error) {
 		s.at.SetString(text)
 		if below, home := strings.CutPrefix(text, "~/"); home && isPath.MatchString(s.path) {
 			folder, _ := os.UserHomeDir() // empty: the text is right for root's
-			return fmt.Errorf("must not begin with ~, which only a shell expands: write %s", path.Join(cmp.Or(folder, "/root"), below))
+			return fmt.Errorf("must not begin with ~, which only a shell expands: write %s", path.Join(cmp.Or(folder, "/root"),
+				below))
 		}
 		err = checkText(text, s.tag.Get("text") == "lines")
 	}

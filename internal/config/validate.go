@@ -94,7 +94,8 @@ func (l *loader) validate() {
 	l.check("origin", c.Origin, baseURL)
 	l.check("proxy.upstream", c.Proxy.Upstream, baseURL)
 	l.check("tracing.endpoint", c.Tracing.Endpoint, baseURL)
-	l.unless(c.Tracing.SampleRate > 0 && c.Tracing.SampleRate <= 1, "tracing.sample_rate", "", "must be above 0%% and at most 100%%")
+	l.unless(c.Tracing.SampleRate > 0 && c.Tracing.SampleRate <= 1, "tracing.sample_rate", "",
+		"must be above 0%% and at most 100%%")
 	l.check("admin.listen", c.Admin.Listen, listenable)
 	for i, host := range c.Admin.Hosts {
 		l.unless(hostPattern.MatchString(host), fmt.Sprintf("admin.hosts[%d]", i), "",
@@ -103,7 +104,8 @@ func (l *loader) validate() {
 	l.check("admin.url", c.Admin.URL, baseURL)
 	if u, err := url.Parse(c.Admin.URL); err == nil && u.Host != "" && len(c.Admin.Hosts) > 0 {
 		_, address := netip.ParseAddr(u.Hostname())
-		l.unless(address == nil || u.Hostname() == "localhost" || slices.ContainsFunc(c.Admin.Hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }),
+		l.unless(address == nil || u.Hostname() == "localhost" || slices.ContainsFunc(c.Admin.Hosts,
+			func(h string) bool { return strings.EqualFold(h, u.Hostname()) }),
 			"admin.url", "admin.hosts", "must have a host name from admin.hosts: any other name gets 421")
 	}
 	l.check("database", c.Database.Reveal(), postgres)
@@ -113,7 +115,8 @@ func (l *loader) validate() {
 	}
 	l.unless(c.Metrics.StatsD == "" || reachable(c.Metrics.StatsD), "metrics.statsd", "",
 		"must be a host and a port such as 127.0.0.1:8125, not %.60q", c.Metrics.StatsD)
-	l.unless(prefixPattern.MatchString(c.Metrics.Prefix), "metrics.prefix", "", "must be 1 to 100 letters, digits and ._-, not %.60q", c.Metrics.Prefix)
+	l.unless(prefixPattern.MatchString(c.Metrics.Prefix), "metrics.prefix", "",
+		"must be 1 to 100 letters, digits and ._-, not %.60q", c.Metrics.Prefix)
 	// A brace would change the key's slot in a Cluster.
 	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
 	l.identity()
@@ -122,7 +125,8 @@ func (l *loader) validate() {
 	for i, to := range c.Alerts.To {
 		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
-	l.unless(c.Alerts.FailureRatio >= 0 && c.Alerts.FailureRatio <= 100, "alerts.failure_ratio", "", "must be from 0 to 100, such as 0.2 for one failure in five logins that succeed")
+	l.unless(c.Alerts.FailureRatio >= 0 && c.Alerts.FailureRatio <= 100, "alerts.failure_ratio", "",
+		"must be from 0 to 100, such as 0.2 for one failure in five logins that succeed")
 	_, err := alerts.ParseQuiet(c.Alerts.QuietHours)
 	l.unless(err == nil, "alerts.quiet_hours", "", "%v", err)
 	l.lists()
@@ -130,7 +134,8 @@ func (l *loader) validate() {
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
 	l.unless(utf8.RuneCountInString(c.Pages.Name) <= 60, "pages.name", "", "must have at most 60 characters")
-	l.unless(c.Pages.Color == "" || colorPattern.MatchString(c.Pages.Color), "pages.color", "", `must be a color such as "#0f665e", in quotation marks`)
+	l.unless(c.Pages.Color == "" || colorPattern.MatchString(c.Pages.Color), "pages.color", "",
+		`must be a color such as "#0f665e", in quotation marks`)
 	l.check("pages.help_url", c.Pages.HelpURL, helpURL)
 	l.check("mail.from", c.Mail.From, mail.CheckFrom)
 	_, err = language.Parse(c.Mail.Language)
@@ -196,7 +201,8 @@ func baseURL(s string) error {
 // helpURL checks where people find help.
 func helpURL(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || (u.Scheme != "https" || u.Host == "" || u.User != nil) && (u.Scheme != "mailto" || !strings.Contains(u.Opaque, "@")) {
+	if err != nil || (u.Scheme != "https" || u.Host == "" || u.User != nil) && (u.Scheme != "mailto" ||
+		!strings.Contains(u.Opaque, "@")) {
 		return fmt.Errorf("must be a URL such as https://example.org/help or mailto:help@example.org, not %.60q", s)
 	}
 	return nil
@@ -206,7 +212,8 @@ func helpURL(s string) error {
 func postgres(dsn string) error {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
-		return errors.New("must be a URL such as postgres://user:password@host:5432/authguard; remove the key for SQLite in the data folder")
+		return errors.New("must be a URL such as postgres://user:password@host:5432/authguard; remove the key for SQLite " +
+			"in the data folder")
 	}
 	return nil
 }
@@ -291,14 +298,16 @@ func because(path string) string {
 
 func (l *loader) redisConflicts(r *Redis) {
 	set := r.Mode != RedisStandalone || r.Master != "" || r.Username != "" || r.Password != "" || r.TLS
-	l.unless(r.On() || !set, "redis.addresses", "redis", "must be the address of Redis, because other settings of redis are set")
+	l.unless(r.On() || !set, "redis.addresses", "redis",
+		"must be the address of Redis, because other settings of redis are set")
 	l.unless(r.Mode != RedisStandalone || len(r.Addresses) <= 1, "redis.addresses", "redis.mode",
 		"must be one server: for several set redis.mode to cluster or sentinel")
 	l.unless(r.Mode != RedisSentinel || r.Master != "", "redis.master", "redis.mode",
 		"must be the Sentinels' name for the master, because redis.mode is sentinel")
 	l.unless(r.Mode == RedisSentinel || r.Master == "", "redis.master", "redis.mode",
 		"is used with redis.mode: sentinel only: set that, or remove this")
-	l.unless(r.Mode != RedisCluster || r.Database == 0, "redis.database", "redis.mode", "must be 0: a Cluster has no other database")
+	l.unless(r.Mode != RedisCluster || r.Database == 0, "redis.database", "redis.mode",
+		"must be 0: a Cluster has no other database")
 	l.unless(r.TLS || r.TLSCA+r.TLSCert+r.TLSKey == "", "redis.tls", "redis", "must be true, because certificates are set")
 	l.unless((r.TLSCert == "") == (r.TLSKey == ""), "redis.tls_cert", "redis.tls_key",
 		"must be set together with redis.tls_key")
@@ -328,14 +337,16 @@ func (l *loader) forwardAuthConflicts(c *Config) {
 		origin, _ := url.Parse(c.Origin)
 		switch {
 		case !plain:
-			l.unless(false, path, "", "must be a name in small letters such as example.org, without a dot in front and without a port, not %.60q", d)
+			l.unless(false, path, "", "must be a name in small letters such as example.org, without a dot in front and "+
+				"without a port, not %.60q", d)
 		case suffix == d:
 			l.unless(false, path, "", "is a public suffix: sites of other owners below %s would get these cookies", d)
 		case c.Origin == "":
 			l.unless(false, path, because, "needs origin, the address of the login page, such as https://login.%s", d)
 		case origin != nil:
 			host := strings.ToLower(origin.Hostname())
-			l.unless(host == d || strings.HasSuffix(host, "."+d), path, because, "must be the end of origin's host (%s), or browsers reject the cookie", host)
+			l.unless(host == d || strings.HasSuffix(host, "."+d), path, because,
+				"must be the end of origin's host (%s), or browsers reject the cookie", host)
 		}
 	}
 	_, err := access.Compile(c.Access)
@@ -351,9 +362,11 @@ func (l *loader) proxyConflicts(p *Proxy) {
 	_, err := Preset(p.Preset)
 	l.unless(err == nil, "proxy.preset", "", "%v", err)
 	routes := p.Preset != "" || len(p.Routes) > 0
-	l.unless(p.Upstream != "" || !routes, "proxy.upstream", "proxy", "must be the app's base URL, such as http://127.0.0.1:8000, because proxy.routes is set")
-	l.unless(p.Upstream == "" || routes, "proxy.routes", "proxy.upstream", "or proxy.preset (%s) must be set to protect the app's login; "+
-		"detect it with authguard proxy detect --upstream URL", strings.Join(Presets(), ", "))
+	l.unless(p.Upstream != "" || !routes, "proxy.upstream", "proxy",
+		"must be the app's base URL, such as http://127.0.0.1:8000, because proxy.routes is set")
+	l.unless(p.Upstream == "" || routes, "proxy.routes", "proxy.upstream",
+		"or proxy.preset (%s) must be set to protect the app's login; "+
+			"detect it with authguard proxy detect --upstream URL", strings.Join(Presets(), ", "))
 	seen := map[string]RouteLimits{}
 	for i, r := range p.Routes {
 		at := fmt.Sprintf("proxy.routes[%d].", i)
@@ -365,11 +378,13 @@ func (l *loader) proxyConflicts(p *Proxy) {
 			}
 		}
 		limits, twice := seen[r.Name]
-		l.unless(!twice || len(r.Limits.all()) == 0 || reflect.DeepEqual(limits, r.Limits), at+"limits", "", "must be set at the first route named %s: they share counters", r.Name)
+		l.unless(!twice || len(r.Limits.all()) == 0 || reflect.DeepEqual(limits, r.Limits), at+"limits", "",
+			"must be set at the first route named %s: they share counters", r.Name)
 		if seen[r.Name] = r.Limits; twice {
 			seen[r.Name] = limits
 		}
-		l.unless(r.Name != "login" || len(r.Limits.all()) == 0, at+"limits", "", "must not be set: the route named login uses the top-level limits")
+		l.unless(r.Name != "login" || len(r.Limits.all()) == 0, at+"limits", "",
+			"must not be set: the route named login uses the top-level limits")
 	}
 }
 
@@ -391,7 +406,8 @@ func (l *loader) accountConflicts(a *Accounts) {
 		asks = source
 	}
 	queries := a.Source == SourceQuery || a.CanonicalQuery != ""
-	l.unless(!queries || a.Database != "", "accounts.database", asks, "must be the database's URL, because %s needs it", asks)
+	l.unless(!queries || a.Database != "", "accounts.database", asks, "must be the database's URL, because %s needs it",
+		asks)
 	l.unless(queries || a.Database == "", "accounts.database", source, unused, a.Source)
 }
 
@@ -400,30 +416,38 @@ func (l *loader) accountConflicts(a *Accounts) {
 func (l *loader) ldapConflicts(a *Accounts) {
 	const source, at = "accounts.source", "accounts.ldap."
 	if a.Source != SourceLDAP {
-		l.unless(a.LDAP.URL == "", at+"url", source, "is not used with accounts.source: %s. Change that, or remove this", a.Source)
+		l.unless(a.LDAP.URL == "", at+"url", source, "is not used with accounts.source: %s. Change that, or remove this",
+			a.Source)
 		return
 	}
-	l.unless(a.LDAP.URL != "", at+"url", source, "must be the directory's URL, such as ldaps://ldap.example.org, because accounts.source is ldap")
+	l.unless(a.LDAP.URL != "", at+"url", source,
+		"must be the directory's URL, such as ldaps://ldap.example.org, because accounts.source is ldap")
 	if a.LDAP.URL == "" {
 		return
 	}
 	u, err := url.Parse(a.LDAP.URL)
 	good := err == nil && (u.Scheme == "ldap" || u.Scheme == "ldaps") && u.Host != "" && u.Path == ""
-	l.unless(good, at+"url", "", "must be ldaps://host, or ldap://host with start_tls, without a path, not %.60q", a.LDAP.URL)
+	l.unless(good, at+"url", "", "must be ldaps://host, or ldap://host with start_tls, without a path, not %.60q",
+		a.LDAP.URL)
 	if good {
 		ip, _ := netip.ParseAddr(u.Hostname())
-		l.unless(u.Scheme == "ldaps" || a.LDAP.StartTLS || u.Hostname() == "localhost" || ip.IsLoopback(), at+"url", at+"start_tls",
+		l.unless(u.Scheme == "ldaps" || a.LDAP.StartTLS || u.Hostname() == "localhost" || ip.IsLoopback(), at+"url",
+			at+"start_tls",
 			"would send passwords unencrypted: write ldaps://, or set accounts.ldap.start_tls")
-		l.unless(u.Scheme == "ldap" || !a.LDAP.StartTLS, at+"start_tls", at+"url", "must be false: ldaps:// is already encrypted")
+		l.unless(u.Scheme == "ldap" || !a.LDAP.StartTLS, at+"start_tls", at+"url",
+			"must be false: ldaps:// is already encrypted")
 	}
 	l.unless((a.LDAP.Filter == "") != (a.LDAP.UserDN == ""), at+"filter", at+"user_dn",
 		"or accounts.ldap.user_dn must be set, but not both: a filter such as (uid={name}), or the entry's DN")
 	for key, text := range map[string]string{"filter": a.LDAP.Filter, "user_dn": a.LDAP.UserDN} {
 		l.unless(text == "" || strings.Contains(text, "{name}"), at+key, "", "must contain {name}")
 	}
-	l.unless(a.LDAP.GroupFilter == "" || strings.Contains(a.LDAP.GroupFilter, "{dn}"), at+"group_filter", "", "must contain {dn} for the user's DN")
-	l.unless(a.LDAP.Base != "" || a.LDAP.Filter == "" && a.LDAP.GroupFilter == "", at+"base", at+"filter", "must be the DN of the subtree with the users, such as dc=example,dc=org")
-	l.unless((a.LDAP.BindDN == "") == (a.LDAP.Password == ""), at+"password", at+"bind_dn", "must be set together with accounts.ldap.bind_dn")
+	l.unless(a.LDAP.GroupFilter == "" || strings.Contains(a.LDAP.GroupFilter, "{dn}"), at+"group_filter", "",
+		"must contain {dn} for the user's DN")
+	l.unless(a.LDAP.Base != "" || a.LDAP.Filter == "" && a.LDAP.GroupFilter == "", at+"base", at+"filter",
+		"must be the DN of the subtree with the users, such as dc=example,dc=org")
+	l.unless((a.LDAP.BindDN == "") == (a.LDAP.Password == ""), at+"password", at+"bind_dn",
+		"must be set together with accounts.ldap.bind_dn")
 }
 
 // headerPattern is a header's name.
@@ -432,15 +456,19 @@ var headerPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 // changing are headers, or what theirs begin with, that one client does not send alike
 // twice, or that are a proxy's.
 var changing = []string{
-	"authorization", "cf-", "connection", "content-", "cookie", "date", "dnt-", "expect", "fly-", "forwarded", "host", "if-", "idempotency-", "origin",
-	"proxy-", "range", "referer", "sec-fetch-", "sec-websocket-", "traceparent", "tracestate", "transfer-encoding", "true-client-ip", "via", "x-csrf", "x-forwarded", "x-real-ip", "x-request-id", "x-xsrf",
+	"authorization", "cf-", "connection", "content-", "cookie", "date", "dnt-", "expect", "fly-", "forwarded", "host",
+	"if-", "idempotency-", "origin",
+	"proxy-", "range", "referer", "sec-fetch-", "sec-websocket-", "traceparent", "tracestate", "transfer-encoding",
+	"true-client-ip", "via", "x-csrf", "x-forwarded", "x-real-ip", "x-request-id", "x-xsrf",
 }
 
 // identity checks the headers that clients are recognised by.
 func (l *loader) identity() {
 	c, seen := &l.loaded.Config, map[string]bool{}
-	l.unless(len(c.Fingerprint.Headers) <= 16, "fingerprint.headers", "", "must be at most 16, not %d", len(c.Fingerprint.Headers))
-	l.unless(len(c.Fingerprint.Headers) > 0 || len(c.Limits.Fingerprint) == 0, "fingerprint.headers", "", "must be set, because limits.fingerprint uses these headers")
+	l.unless(len(c.Fingerprint.Headers) <= 16, "fingerprint.headers", "", "must be at most 16, not %d",
+		len(c.Fingerprint.Headers))
+	l.unless(len(c.Fingerprint.Headers) > 0 || len(c.Limits.Fingerprint) == 0, "fingerprint.headers", "",
+		"must be set, because limits.fingerprint uses these headers")
 	for i, name := range c.Fingerprint.Headers {
 		at, small := fmt.Sprintf("fingerprint.headers[%d]", i), strings.ToLower(name)
 		l.unless(headerPattern.MatchString(name), at, "", "must be the name of a header such as User-Agent, not %.60q", name)

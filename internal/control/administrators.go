@@ -78,7 +78,8 @@ type NewAdministrator struct {
 
 // AddAdministrator adds an administrator or promotes a user. Both get a temporary password: an attacker who knew the
 // user's must not become administrator. Errors are ErrAsked and those of accounts.Table.Add.
-func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why string) (made NewAdministrator, err error) {
+func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why string) (made NewAdministrator,
+	err error) {
 	if err := whyNot(why, "it grants access to everything"); err != nil {
 		return made, err
 	}
@@ -86,7 +87,8 @@ func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why st
 	made.Account, err = c.config.Accounts.Get(ctx, name)
 	switch {
 	case errors.Is(err, accounts.ErrUnknown):
-		made.Account, err = c.config.Accounts.Add(ctx, accounts.Addition{Username: name, Email: email, Password: made.Password, Role: accounts.Admin, MustChange: true})
+		made.Account, err = c.config.Accounts.Add(ctx, accounts.Addition{Username: name, Email: email,
+			Password: made.Password, Role: accounts.Admin, MustChange: true})
 	case err == nil && made.Role == accounts.Admin:
 		err = fmt.Errorf("%w: %s is already an administrator", ErrAsked, made.Username)
 	case err == nil:

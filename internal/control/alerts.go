@@ -48,5 +48,6 @@ func (c *Control) TestAlerts(ctx context.Context, who string) ([]alerts.Tested, 
 			failed++
 		}
 	}
-	return found, c.record(ctx, audit.Action{Who: who, What: "alert-test", Detail: fmt.Sprintf("%d channels, %d of them failed", len(found), failed)})
+	return found, c.record(ctx, audit.Action{Who: who, What: "alert-test",
+		Detail: fmt.Sprintf("%d channels, %d of them failed", len(found), failed)})
 }

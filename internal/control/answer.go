@@ -41,7 +41,8 @@ func (l *LookUp) absent() bool {
 			l.Next = "If this is a mistake, enable it under Accounts."
 		}
 	case NoAccount:
-		l.say("There is no account with this name.", "Ask for the spelling of the name or for the email address, and look that up.")
+		l.say("There is no account with this name.",
+			"Ask for the spelling of the name or for the email address, and look that up.")
 	default:
 		return false
 	}
@@ -49,13 +50,16 @@ func (l *LookUp) absent() bool {
 }
 
 func (l *LookUp) doubted() {
-	l.say("An attacker may have your password. Sign in with the current password and a verification code, then choose a new password.",
-		"Verify the owner's identity, then create a verification code. If the current password does not work, it was changed: reset it under Accounts.")
+	l.say("An attacker may have your password. Sign in with the current password and a verification code, then choose a "+
+		"new password.",
+		"Verify the owner's identity, then create a verification code. If the current password does not work, it was "+
+			"changed: reset it under Accounts.")
 }
 
 func (l *LookUp) blocked() {
 	l.say("An administrator has blocked your IP address.",
-		"To admit the user, remove the block, or allow the IP address with a more specific entry. Another connection works immediately.")
+		"To admit the user, remove the block, or allow the IP address with a more specific entry. Another connection works "+
+			"immediately.")
 	if l.Entry != nil && !l.Entry.ExpiresAt.IsZero() {
 		l.Said = fmt.Sprintf("An administrator has blocked your IP address for another %s.",
 			guard.Spell(l.Entry.ExpiresAt.Sub(l.Now)))
@@ -72,32 +76,39 @@ func (l *LookUp) stopped() {
 	const code = "Verify the owner's identity, then create a verification code. It admits them with their password."
 	switch d.Action {
 	case guard.Delay:
-		l.say("There is a short delay after wrong passwords. Try again in %s.", "Nothing to do. Ask them to wait and to type carefully.", guard.Spell(d.RetryAfter))
+		l.say("There is a short delay after wrong passwords. Try again in %s.",
+			"Nothing to do. Ask them to wait and to type carefully.", guard.Spell(d.RetryAfter))
 		if d.Reasons.Has(guard.SiteSlowed) {
-			l.Said = fmt.Sprintf("The site has more failed logins than usual, so sign-ins on new devices are throttled. Try again in %s.", guard.Spell(d.RetryAfter))
+			l.Said = fmt.Sprintf("The site has more failed logins than usual, so sign-ins on new devices are throttled. Try "+
+				"again in %s.", guard.Spell(d.RetryAfter))
 		}
 	case guard.Challenge:
-		l.say("%s, so you must solve a CAPTCHA before your password is checked.%s", "Ask them to solve it. If they cannot: "+lowerFirst(code),
-			map[bool]string{true: "The site is under attack and this device is new to your account", false: "There were too many wrong passwords " + whose}[d.Reasons.Has(guard.ModeOn)], home)
+		l.say("%s, so you must solve a CAPTCHA before your password is checked.%s", "Ask them to solve it. If they cannot: "+
+			lowerFirst(code),
+			map[bool]string{true: "The site is under attack and this device is new to your account",
+				false: "There were too many wrong passwords " + whose}[d.Reasons.Has(guard.ModeOn)], home)
 	case guard.Forget:
 		l.say("There were too many wrong passwords from this device or network, so it is treated as unknown.", code)
 	default:
 		l.say("There were too many wrong passwords %s, so sign-ins are blocked %s.%s", code, whose, l.until(), home)
 		if l.Explanation.Account == "" || l.refusedByAddress() {
-			l.Next = "A verification code does not help here. Reset the failure counters if the failures were theirs; otherwise ask them to use another connection."
+			l.Next = "A verification code does not help here. Reset the failure counters if the failures were theirs; " +
+				"otherwise ask them to use another connection."
 		}
 	}
 }
 
 // knownElsewhere reports whether the account has a known client other than this one.
 func (l *LookUp) knownElsewhere() bool {
-	return l.Explanation.Account != "" && l.Explanation.Status != trusted.Privileged && len(l.Places)+l.Unnamed+len(l.Devices) > 0
+	return l.Explanation.Account != "" && l.Explanation.Status != trusted.Privileged && len(l.Places)+l.Unnamed+
+		len(l.Devices) > 0
 }
 
 // full returns the limit that stops the next attempt longest, among those with the decision's action.
 func (l *LookUp) full() (longest guard.Line, ok bool) {
 	for _, line := range l.Explanation.Lines {
-		if line.Full && !line.Limit.Monitor && line.Then() == l.Explanation.Decision.Action && (!ok || line.FreeIn > longest.FreeIn) {
+		if line.Full && !line.Limit.Monitor && line.Then() == l.Explanation.Decision.Action &&
+			(!ok || line.FreeIn > longest.FreeIn) {
 			longest, ok = line, true
 		}
 	}
@@ -139,24 +150,33 @@ func (l *LookUp) open() {
 		l.say("Your IP address is not limited.", "Ask for the user name and look up both.")
 		return
 	}
-	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(later(last.At, last.Last)).Truncate(time.Second)), last.Address)
+	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(later(last.At, last.Last)).Truncate(time.Second)),
+		last.Address)
 	switch {
 	case l.Account.State == MustChange:
-		l.say("You have a temporary password. Sign in with it and choose a new one.", "If they do not have it, reset the password under Accounts.")
+		l.say("You have a temporary password. Sign in with it and choose a new one.",
+			"If they do not have it, reset the password under Accounts.")
 	case !ok:
-		l.say("%s: the next attempt is checked normally.", "Ask them to try now and refresh this page; the attempt appears below within a second.", free)
+		l.say("%s: the next attempt is checked normally.",
+			"Ask them to try now and refresh this page; the attempt appears below within a second.", free)
 	case last.Sprayed():
-		l.say("The last attempt, %s, used a password that attackers try on many accounts. On a new device it is not accepted, right or wrong.",
+		l.say("The last attempt, %s, used a password that attackers try on many accounts. On a new device it is not "+
+			"accepted, right or wrong.",
 			"Verify the owner's identity, create a verification code, and ask them to choose a new password.", at)
 	case last.Decision == "failed":
-		l.say("%s. The last attempt, %s, had a wrong password.", "Was it theirs? Then ask them to type carefully (Caps Lock, keyboard language), or reset the password.", free, at)
+		l.say("%s. The last attempt, %s, had a wrong password.",
+			"Was it theirs? Then ask them to type carefully (Caps Lock, keyboard language), or reset the password.", free, at)
 	case last.Decision == "succeeded":
-		l.say("%s. The last attempt, %s, signed you in.", "Was it theirs? If not, remove the known IP address, end the sessions and reset the password. If so, their browser may reject cookies.", free, at)
+		l.say("%s. The last attempt, %s, signed you in.",
+			"Was it theirs? If not, remove the known IP address, end the sessions and reset the password. If so, their "+
+				"browser may reject cookies.", free, at)
 	default:
-		l.say("%s. The last attempt, %s: %s.", "Ask them to try again and refresh this page; the attempt appears below within a second.", free, at, last.What)
+		l.say("%s. The last attempt, %s: %s.",
+			"Ask them to try again and refresh this page; the attempt appears below within a second.", free, at, last.What)
 	}
 	if l.Account.Kept == InApp && last.Decision == "failed" {
-		l.Next = "Was it theirs? Then ask them to type carefully. Check in the app whether the account exists and which password it has."
+		l.Next = "Was it theirs? Then ask them to type carefully. Check in the app whether the account exists and which " +
+			"password it has."
 	}
 }
 

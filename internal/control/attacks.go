@@ -104,7 +104,8 @@ type Resetting struct {
 // ResetAttack ends sessions, removes known clients and forces password changes unless that was done since the last
 // login. The audit log has a row per account. left counts the accounts not processed in time: repeat the call. Errors
 // are ErrAsked and attacks.ErrUnknown.
-func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackReset) (done []Resetting, left int, err error) {
+func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackReset) (done []Resetting, left int,
+	err error) {
 	if err := whyNot(asked.Why, "users who are signed out may ask"); err != nil {
 		return nil, 0, err
 	}
@@ -113,7 +114,8 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackR
 	}
 	for _, what := range asked.What {
 		if !slices.Contains(attacks.Resets(), what) {
-			return nil, 0, fmt.Errorf("%w: what: must be one of %s, not %.20q", ErrAsked, strings.Join(attacks.Resets(), ", "), what)
+			return nil, 0, fmt.Errorf("%w: what: must be one of %s, not %.20q", ErrAsked, strings.Join(attacks.Resets(), ", "),
+				what)
 		}
 	}
 	report, err := c.Attack(ctx, id)
@@ -124,7 +126,8 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackR
 		return asked.Account != "" && v.Account != asked.Account || asked.Account == "" && !v.Lost
 	})
 	if len(chosen) == 0 && asked.Account != "" {
-		return nil, 0, fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack", ErrAsked, asked.Account)
+		return nil, 0, fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack", ErrAsked,
+			asked.Account)
 	}
 	began := time.Now()
 	for i, v := range chosen {
@@ -140,7 +143,8 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackR
 	return done, 0, nil
 }
 
-func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Victim, asked AttackReset) (one Resetting, err error) {
+func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Victim, asked AttackReset) (one Resetting,
+	err error) {
 	one = Resetting{Account: v.Account, Done: []string{}, Already: []string{}}
 	if asked.May != nil {
 		if err := asked.May(ctx, v.Account); err != nil {
@@ -160,7 +164,8 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 				continue
 			}
 			at := c.config.Now()
-			if err := c.config.Attacks.Done(ctx, c.config.Realm, v.Account, attacks.Reset{What: what, At: at, Who: who, Why: asked.Why}); err != nil {
+			if err := c.config.Attacks.Done(ctx, c.config.Realm, v.Account, attacks.Reset{What: what, At: at, Who: who,
+				Why: asked.Why}); err != nil {
 				return one, err
 			}
 			one.Done = append(one.Done, what)

@@ -26,7 +26,8 @@ type AuditQuery struct {
 // AuditQueryOf parses the query of a request. The error is ErrAsked.
 func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
-	q = AuditQuery{Account: get("account"), Address: get("address"), Who: get("who"), Kind: get("kind"), What: get("what"), Since: get("since"), Until: get("until")}
+	q = AuditQuery{Account: get("account"), Address: get("address"), Who: get("who"), Kind: get("kind"), What: get("what"),
+		Since: get("since"), Until: get("until")}
 	switch order := get("order"); order {
 	case "", "newest":
 	case "oldest":
@@ -71,12 +72,14 @@ func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPag
 }
 
 // ExportAudit calls row for every matching row in order, until row fails. The audit log records the export.
-func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQuery, all bool, row func(Event) error) error {
+func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQuery, all bool,
+	row func(Event) error) error {
 	f, err := c.auditFilter(q, all)
 	if err != nil {
 		return err
 	}
-	if err := c.record(ctx, audit.Action{Who: who, What: "audit-export", Detail: strings.TrimSpace(format + " " + q.String())}); err != nil {
+	if err := c.record(ctx, audit.Action{Who: who, What: "audit-export", Detail: strings.TrimSpace(format + " " +
+		q.String())}); err != nil {
 		return err
 	}
 	return c.config.Audit.Each(ctx, f, func(r audit.Row) error { return row(eventOf(r)) })
@@ -85,7 +88,8 @@ func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQu
 // Values returns the query for a URL, without the page.
 func (q AuditQuery) Values() url.Values {
 	v := url.Values{}
-	for name, value := range map[string]string{"account": q.Account, "address": q.Address, "who": q.Who, "kind": q.Kind, "what": q.What, "since": q.Since, "until": q.Until} {
+	for name, value := range map[string]string{"account": q.Account, "address": q.Address, "who": q.Who, "kind": q.Kind,
+		"what": q.What, "since": q.Since, "until": q.Until} {
 		if value != "" {
 			v.Set(name, value)
 		}
@@ -121,7 +125,8 @@ func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error
 	}
 	if q.Address != "" {
 		if f.Network, err = lists.ParsePrefix(q.Address); err != nil {
-			return f, fmt.Errorf("%w: %.60q is not an IP address or network; write it like 203.0.113.9, 203.0.113.0/24 or 2001:db8::/48", ErrAsked, q.Address)
+			return f, fmt.Errorf("%w: %.60q is not an IP address or network; write it like 203.0.113.9, 203.0.113.0/24 or "+
+				"2001:db8::/48", ErrAsked, q.Address)
 		}
 	}
 	if q.Kind != "" && !slices.Contains(audit.Kinds(), q.Kind) {
@@ -139,7 +144,8 @@ func (c *Control) momentOf(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04",
+		"2006-01-02 15:04:05", time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, nil
 		}
@@ -147,19 +153,22 @@ func (c *Control) momentOf(name, text string) (time.Time, error) {
 	if ago, err := duration.Parse(text); err == nil {
 		return c.config.Now().Add(-ago), nil
 	}
-	return time.Time{}, fmt.Errorf("%w: %s: %.40q is not a time; write it like 2026-03-01, 2026-03-01 14:05 (UTC), 2026-03-01T14:05:00+02:00, or as an age like 24h or 7d", ErrAsked, name, text)
+	return time.Time{}, fmt.Errorf("%w: %s: %.40q is not a time; write it like 2026-03-01, 2026-03-01 14:05 (UTC), "+
+		"2026-03-01T14:05:00+02:00, or as an age like 24h or 7d", ErrAsked, name, text)
 }
 
 // AuditColumns are the columns of an export.
 func AuditColumns() []string {
-	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id", "fingerprint"}
+	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons",
+		"who", "summed_up", "detail", "id", "fingerprint"}
 }
 
 // Cells returns the event as a row of an export. The writer has to defuse spreadsheet formulas.
 func (e Event) Cells() []string {
 	return []string{
 		utc(e.At), utc(e.Last), strconv.FormatInt(e.Count, 10), e.Realm, e.Kind, e.What, e.Decision, e.Account, e.Address,
-		strings.Join(e.Why, "; "), e.Reasons, e.Who, strconv.FormatBool(e.Summed), e.Detail, strconv.FormatInt(e.ID, 10), e.Identity,
+		strings.Join(e.Why, "; "), e.Reasons, e.Who, strconv.FormatBool(e.Summed), e.Detail, strconv.FormatInt(e.ID, 10),
+		e.Identity,
 	}
 }
 

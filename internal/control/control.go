@@ -133,8 +133,11 @@ func (c *Control) Close() { c.closed() }
 func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
-		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
+		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil,
+		"Accounts": c.Accounts == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil,
+		"DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil,
+		"Tops": c.Tops == nil, "Changes": c.Changes == nil,
 		"Overrides": c.Overrides == nil, "Ledger": c.Ledger == nil,
 	} {
 		if missing {
@@ -159,7 +162,8 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 		c.Written, c.Enact = enactHere(c)
 	}
 	control := &Control{config: c, reading: reading}
-	accounts, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm), control.ReadPolicy)
+	accounts, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm),
+		control.ReadPolicy)
 	control.closed = func() { accounts(); overrides() }
 	return control, nil
 }

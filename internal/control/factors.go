@@ -31,7 +31,8 @@ func (c *Control) EnrollingTOTP(ctx context.Context, who accounts.Login) (factor
 
 // ConfirmTOTP activates the app. Without recovery codes it also creates some, which only this result has. Errors are
 // those of factors.Table.Confirm.
-func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Login, code string) (recovery []string, err error) {
+func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Login, code string) (recovery []string,
+	err error) {
 	if err := c.config.Factors.Confirm(ctx, login.ID, strings.ReplaceAll(code, " ", "")); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,8 @@ func (c *Control) AskNewPasskey(ctx context.Context, at factors.Site, login acco
 }
 
 // AddPasskey stores a new passkey and creates recovery codes as ConfirmTOTP does.
-func (c *Control) AddPasskey(ctx context.Context, who string, at factors.Site, login accounts.Login, name, state string, answer []byte) (recovery []string, err error) {
+func (c *Control) AddPasskey(ctx context.Context, who string, at factors.Site, login accounts.Login, name, state string,
+	answer []byte) (recovery []string, err error) {
 	err = c.config.Factors.Add(ctx, at, factors.Owner{ID: login.ID, Name: login.Account}, name, state, answer)
 	if err != nil {
 		return nil, err
@@ -106,9 +108,11 @@ func (c *Control) FactorUsed(ctx context.Context, account, what string) error {
 
 // alarms maps operations that can give an attacker access to the kinds of their alerts.
 var alarms = map[string]alerts.Kind{
-	"admin-add": alerts.AdministratorAdded, "totp-remove": alerts.SecondFactorRemoved, "passkey-remove": alerts.SecondFactorRemoved,
-	"mfa-reset": alerts.SecondFactorRemoved, "recovery-code-used": alerts.RecoveryCodeUsed, "passkey-cloned": alerts.PasskeyCopied,
-	"token-add": alerts.TokenAdded,
+	"admin-add": alerts.AdministratorAdded, "totp-remove": alerts.SecondFactorRemoved,
+	"passkey-remove": alerts.SecondFactorRemoved,
+	"mfa-reset":      alerts.SecondFactorRemoved, "recovery-code-used": alerts.RecoveryCodeUsed,
+	"passkey-cloned": alerts.PasskeyCopied,
+	"token-add":      alerts.TokenAdded,
 }
 
 // signIn records a change of how an administrator signs in, and raises its alert.

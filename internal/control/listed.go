@@ -201,7 +201,8 @@ func BrokenLists(states []lists.State) (all []Warning) {
 		}
 		all = append(all, Warning{
 			Code: "list-file", Title: "The file of the list " + s.Name + " could not be loaded",
-			Text: fmt.Sprintf("%s: %s. %s Replace list files atomically: write a new file, then rename it.", s.File, s.Kept, kept),
+			Text: fmt.Sprintf("%s: %s. %s Replace list files atomically: write a new file, then rename it.", s.File, s.Kept,
+				kept),
 		})
 	}
 	return all

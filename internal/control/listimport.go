@@ -52,7 +52,8 @@ func (c *Control) PlanLists(ctx context.Context, q ListImport) (*ListPlan, error
 		return nil, err
 	}
 	read := lists.ReadImport(q.Text)
-	p := &ListPlan{Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems), Problems: read.Problems[:min(len(read.Problems), shownLines)], Warnings: []lists.LineProblem{}}
+	p := &ListPlan{Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems),
+		Problems: read.Problems[:min(len(read.Problems), shownLines)], Warnings: []lists.LineProblem{}}
 	if p.Problems == nil {
 		p.Problems = []lists.LineProblem{}
 	}

@@ -24,7 +24,8 @@ func (c *Control) List(ctx context.Context, who string, request lists.Request) (
 	if err != nil {
 		return lists.Entry{}, err
 	}
-	recorded := c.record(ctx, audit.Action{Who: who, What: string(request.Verdict), Subject: entry.Prefix.String(), Detail: until(entry.ExpiresAt), Why: entry.Note})
+	recorded := c.record(ctx, audit.Action{Who: who, What: string(request.Verdict), Subject: entry.Prefix.String(),
+		Detail: until(entry.ExpiresAt), Why: entry.Note})
 	if err := c.reloadLists(ctx); err != nil {
 		return entry, fmt.Errorf("control: the entry is saved and applies when the lists can be read again: %w", err)
 	}
@@ -52,7 +53,8 @@ func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, 
 	if err != nil {
 		return err
 	}
-	recorded := c.record(ctx, audit.Action{Who: who, What: "prolong", Subject: prefix.String(), Detail: until(end), Why: why})
+	recorded := c.record(ctx, audit.Action{Who: who, What: "prolong", Subject: prefix.String(), Detail: until(end),
+		Why: why})
 	if err := c.reloadLists(ctx); err != nil {
 		return fmt.Errorf("control: the new expiry is saved and applies when the lists can be read again: %w", err)
 	}
@@ -112,7 +114,9 @@ func (c *Control) Edge(ctx context.Context, verdict guard.Verdict, refused, ever
 		listings = append(listings, more...)
 	}
 	if !everybody {
-		listings = slices.DeleteFunc(listings, func(l guard.Listing) bool { return e.leftOut(l.Prefix, l.Verdict == verdict) })
+		listings = slices.DeleteFunc(listings, func(l guard.Listing) bool {
+			return e.leftOut(l.Prefix, l.Verdict == verdict)
+		})
 	}
 	for _, r := range edge.Cover(listings, verdict, e.Now) {
 		if everybody || !e.leftOut(r.Prefix, true) {

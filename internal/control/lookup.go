@@ -97,7 +97,8 @@ func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr
 	}
 	l.Attacks = []attacks.Brief{}
 	for _, a := range c.config.Attacks.Running(c.config.Realm) {
-		if a.Kind == attacks.Site || a.Kind == attacks.Account && a.Subject == e.Account || a.Kind == attacks.Address && address.IsValid() && a.Subject == events.AddressText(address) {
+		if a.Kind == attacks.Site || a.Kind == attacks.Account && a.Subject == e.Account || a.Kind == attacks.Address &&
+			address.IsValid() && a.Subject == events.AddressText(address) {
 			l.Attacks = append(l.Attacks, a)
 		}
 	}
@@ -129,7 +130,8 @@ func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*Net
 	if !network.IsValid() {
 		return nil, fmt.Errorf("%w: %w", ErrAsked, lists.ErrPrefix)
 	}
-	n := &NetworkLookUp{Now: c.config.Now(), Range: network.Masked(), Lines: []string{}, Entries: []lists.Entry{}, Recent: []Event{}}
+	n := &NetworkLookUp{Now: c.config.Now(), Range: network.Masked(), Lines: []string{}, Entries: []lists.Entry{},
+		Recent: []Event{}}
 	all, err := c.Listings(ctx)
 	if err != nil {
 		return nil, err
@@ -174,16 +176,21 @@ func (n *NetworkLookUp) answer(decides *lists.Entry, full *guard.Line) {
 	switch {
 	case decides != nil && decides.Verdict == lists.Block:
 		n.Said, n.Next = "An administrator has blocked your network.",
-			"To admit users, remove "+decides.Prefix.String()+" from the list, or allow their IP addresses with more specific entries."
+			"To admit users, remove "+decides.Prefix.String()+
+				" from the list, or allow their IP addresses with more specific entries."
 	case decides != nil:
-		n.Said, n.Next, n.Open = "Your network is not limited: an administrator has allowed it.", "Ask for the user name and look that up.", true
+		n.Said, n.Next, n.Open = "Your network is not limited: an administrator has allowed it.",
+			"Ask for the user name and look that up.", true
 	case full != nil:
-		n.Said = fmt.Sprintf("There were too many wrong passwords from your network, so sign-ins on new devices there are limited for another %s.", guard.Spell(full.FreeIn))
+		n.Said = fmt.Sprintf("There were too many wrong passwords from your network, so sign-ins on new devices there are "+
+			"limited for another %s.", guard.Spell(full.FreeIn))
 		n.Next = "Check the attempts below. Reset the network if they are real users; known clients are not affected."
 	case !n.Counted.IsValid():
-		n.Said, n.Next, n.Open = "No entry covers this whole range.", fmt.Sprintf("Failures are counted per smaller network: look one of them up, such as %s.", smaller(n.Range)), true
+		n.Said, n.Next, n.Open = "No entry covers this whole range.",
+			fmt.Sprintf("Failures are counted per smaller network: look one of them up, such as %s.", smaller(n.Range)), true
 	default:
-		n.Said, n.Next, n.Open = "Your network is not limited.", "Ask for the IP address or the user name, and look those up.", true
+		n.Said, n.Next, n.Open = "Your network is not limited.",
+			"Ask for the IP address or the user name, and look those up.", true
 	}
 }
 
@@ -254,7 +261,9 @@ func (c *Control) Known(ctx context.Context, directory string, a guard.Attempt) 
 		k.Places = append(k.Places, KnownPlace{p.Address, p.Status == trusted.Spent, p.Shared, p.First, p.Last})
 	}
 	expired := c.config.Now().Add(-c.config.Guard.Policy().KnownClients.WithDefaults().TTL)
-	k.Devices = slices.DeleteFunc(devices, func(u Use) bool { return !u.Last.After(known.Reset) || u.Last.Before(expired) })
+	k.Devices = slices.DeleteFunc(devices, func(u Use) bool {
+		return !u.Last.After(known.Reset) || u.Last.Before(expired)
+	})
 	return k, nil
 }
 
@@ -276,7 +285,8 @@ func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists
 		if !e.Prefix.Contains(address) {
 			continue
 		}
-		if found == nil || e.Prefix.Bits() > found.Prefix.Bits() || e.Prefix.Bits() == found.Prefix.Bits() && e.Verdict == lists.Block {
+		if found == nil || e.Prefix.Bits() > found.Prefix.Bits() || e.Prefix.Bits() == found.Prefix.Bits() &&
+			e.Verdict == lists.Block {
 			found = &e
 		}
 	}
@@ -299,7 +309,8 @@ func eventOf(row audit.Row) Event {
 	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{
 		"succeeded": "signed in", "failed": "wrong password", "blocked": "blocked", "challenged": "challenged",
-		"delayed": "delayed", "abandoned": "abandoned before the password check", "fake-failure": "fake failure (password not checked)",
+		"delayed": "delayed", "abandoned": "abandoned before the password check",
+		"fake-failure": "fake failure (password not checked)",
 	}
 	switch row.Kind {
 	case audit.KindAttempt:
@@ -341,11 +352,20 @@ func modeWords(state string) string {
 // adminWords describes an operation; empty if its code is enough.
 func adminWords(code string) string {
 	return map[string]string{
-		"unlock": "failure counters reset", "known-clients-remove": "known clients removed", "user-add": "account added", "user-set-password": "password changed", "user-create-code": "verification code created",
-		"user-disable": "disabled", "user-delete": "deleted", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "password change forced", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
-		"unlist": "list entry removed", "prolong": "list entry extended", "block-import": "ranges blocked", "allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
-		"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset", "alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token created", "token-revoke": "token revoked",
-		"user-import": "accounts imported", "totp-add": "authenticator app added", "totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed", "passkey-rename": "passkey renamed",
-		"recovery-codes": "recovery codes created", "mfa-reset": "MFA removed", "attack-reset": "secured after an attack", "session-end": "session ended", "not-me": "reported by the owner as not theirs",
+		"unlock": "failure counters reset", "known-clients-remove": "known clients removed", "user-add": "account added",
+		"user-set-password": "password changed", "user-create-code": "verification code created",
+		"user-disable": "disabled", "user-delete": "deleted", "user-enable": "enabled", "user-groups": "groups changed",
+		"user-ask-password": "password change forced", "user-sessions": "sessions ended", "block": "blocked",
+		"allow":  "allowed",
+		"unlist": "list entry removed", "prolong": "list entry extended", "block-import": "ranges blocked",
+		"allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
+		"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset",
+		"alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token created",
+		"token-revoke": "token revoked",
+		"user-import":  "accounts imported", "totp-add": "authenticator app added",
+		"totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed",
+		"passkey-rename": "passkey renamed",
+		"recovery-codes": "recovery codes created", "mfa-reset": "MFA removed", "attack-reset": "secured after an attack",
+		"session-end": "session ended", "not-me": "reported by the owner as not theirs",
 	}[code]
 }

@@ -87,10 +87,13 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "authguard_attempts_total", Help: "Login attempts by ending, strongest reason, and whether a monitored limit would have challenged or blocked them.",
+			Name: "authguard_attempts_total",
+			Help: "Login attempts by ending, strongest reason, and whether a monitored limit would have challenged or blocked " +
+				"them.",
 		}, []string{"realm", "ending", "cause", "monitored"}),
 		switches: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "authguard_captcha_mode_switches_total", Help: "Changes of CAPTCHA mode, by the new state: off, throttling or on.",
+			Name: "authguard_captcha_mode_switches_total",
+			Help: "Changes of CAPTCHA mode, by the new state: off, throttling or on.",
 		}, []string{"realm", "to"}),
 	}
 	m.Timings = newTimings(m.registry)
@@ -110,23 +113,33 @@ func (m *Metrics) Watch(g Gauges) {
 	m.registry.MustRegister(realmsCollector{g.Realms}, channelsCollector(g.Channels))
 	gauge("authguard_tracked_keys", "Accounts, IP addresses, networks and pairs with counters.",
 		func() float64 { keys, _ := g.Size(); return float64(keys) })
-	gauge("authguard_tracked_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
-	counter("authguard_events_dropped_total", "Events missing from the log, the audit log and the metrics.", func() float64 { return float64(g.Dropped()) })
+	gauge("authguard_tracked_bytes", "Memory of the counters.",
+		func() float64 { _, bytes := g.Size(); return float64(bytes) })
+	counter("authguard_events_dropped_total", "Events missing from the log, the audit log and the metrics.",
+		func() float64 { return float64(g.Dropped()) })
 	counter("authguard_requests_rejected_total", "Requests rejected because parsers could interpret them differently.",
 		func() float64 { return float64(g.Refused()) })
-	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol_from that were closed because they had no valid PROXY header.",
+	counter("authguard_proxy_headers_missing_total",
+		"Connections of peers in proxy_protocol_from that were closed because they had no valid PROXY header.",
 		func() float64 { return float64(g.Unintroduced()) })
-	gauge("authguard_database_up", "0 while the database cannot be written.", func() float64 { return truth(g.DatabaseUp()) })
-	m.registry.MustRegister(collectors.NewDBStatsCollector(g.Database, "authguard"), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "authguard_build_info", Help: "Always 1. The labels are the running version.",
-		ConstLabels: prometheus.Labels{"version": g.Build.Version, "commit": g.Build.Commit, "go": g.Build.Go},
-	}, func() float64 { return 1 }))
+	gauge("authguard_database_up", "0 while the database cannot be written.",
+		func() float64 { return truth(g.DatabaseUp()) })
+	m.registry.MustRegister(collectors.NewDBStatsCollector(g.Database, "authguard"),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "authguard_build_info", Help: "Always 1. The labels are the running version.",
+			ConstLabels: prometheus.Labels{"version": g.Build.Version, "commit": g.Build.Commit, "go": g.Build.Go},
+		}, func() float64 { return 1 }))
 	if r := g.Redis; r != nil {
-		gauge("authguard_redis_up", "0 while Redis is unavailable and this node counts locally.", func() float64 { return truth(r.Up()) })
-		gauge("authguard_nodes", "Number of nodes last seen, including this one.", func() float64 { return float64(r.Nodes()) })
-		gauge("authguard_redis_pending_updates", "Local changes not yet written to Redis.", func() float64 { return float64(r.Unheard()) })
-		counter("authguard_redis_failures_total", "Failed requests to Redis.", func() float64 { return float64(r.Failures()) })
-		counter("authguard_redis_trips_avoided_total", "Decisions made without Redis, because the limit was known to be full.",
+		gauge("authguard_redis_up", "0 while Redis is unavailable and this node counts locally.",
+			func() float64 { return truth(r.Up()) })
+		gauge("authguard_nodes", "Number of nodes last seen, including this one.",
+			func() float64 { return float64(r.Nodes()) })
+		gauge("authguard_redis_pending_updates", "Local changes not yet written to Redis.",
+			func() float64 { return float64(r.Unheard()) })
+		counter("authguard_redis_failures_total", "Failed requests to Redis.",
+			func() float64 { return float64(r.Failures()) })
+		counter("authguard_redis_trips_avoided_total",
+			"Decisions made without Redis, because the limit was known to be full.",
 			func() float64 { return float64(r.Closed()) })
 	}
 }
@@ -146,7 +159,8 @@ func (realmsCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the numbers of each realm.
 func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
-	limited := prometheus.NewDesc("authguard_events_total", "Events with limits, by decision.", []string{"realm", "event", "decision"}, nil)
+	limited := prometheus.NewDesc("authguard_events_total", "Events with limits, by decision.", []string{"realm", "event",
+		"decision"}, nil)
 	for _, r := range c.realms() {
 		for name, counts := range r.Events() {
 			for decision, n := range counts {
@@ -160,18 +174,27 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		state, checks := r.Mode.State(), r.Checks()
 		send(gauge, "authguard_captcha_mode", "1 while CAPTCHA mode is on.", truth(r.Mode.On()))
 		send(gauge, "authguard_enforced", "0 while all limits are monitored only.", truth(r.Enforced()))
-		send(gauge, "authguard_throttling", "1 while unknown clients are throttled or CAPTCHA mode is due.", truth(r.Mode.Slowing()))
-		send(gauge, "authguard_failure_rate", "Failure rate: failed logins, unsolved challenges and attempts rejected for overload in the last minute.", float64(state.Pressure.Total()))
+		send(gauge, "authguard_throttling", "1 while unknown clients are throttled or CAPTCHA mode is due.",
+			truth(r.Mode.Slowing()))
+		send(gauge, "authguard_failure_rate",
+			"Failure rate: failed logins, unsolved challenges and attempts rejected for overload in the last minute.",
+			float64(state.Pressure.Total()))
 		send(gauge, "authguard_threshold", "The failure rate above which CAPTCHA mode turns on.", state.Threshold)
 		send(gauge, "authguard_delayed_attempts", "Delayed attempts waiting on this node.", float64(r.Held()))
 		send(counter, "authguard_hung_up_total", "Clients that disconnected before the password check.", float64(r.HungUp()))
 		send(gauge, "authguard_checks_running", "Running password checks.", float64(checks.Running))
-		send(gauge, "authguard_checks_waiting_unknown_clients", "Unknown clients in the password check queue.", float64(checks.Strangers))
-		send(gauge, "authguard_checks_waiting_known_clients", "Known clients in the password check queue.", float64(checks.Known))
-		send(gauge, "authguard_checks_waiting_administrators", "Administrators' logins in the password check queue.", float64(checks.Administrators))
-		send(gauge, "authguard_check_queue_crowded", "1 while one account or IP address crowds the queue for password checks.", truth(checks.Hogged))
-		send(counter, "authguard_checks_shed_total", "Logins rejected because the password check queue was full or too slow.", float64(checks.Shed))
-		send(counter, "authguard_hashes_unusable_total", "Logins to accounts whose password hash cannot be checked.", float64(r.Unusable()))
+		send(gauge, "authguard_checks_waiting_unknown_clients", "Unknown clients in the password check queue.",
+			float64(checks.Strangers))
+		send(gauge, "authguard_checks_waiting_known_clients", "Known clients in the password check queue.",
+			float64(checks.Known))
+		send(gauge, "authguard_checks_waiting_administrators", "Administrators' logins in the password check queue.",
+			float64(checks.Administrators))
+		send(gauge, "authguard_check_queue_crowded",
+			"1 while one account or IP address crowds the queue for password checks.", truth(checks.Hogged))
+		send(counter, "authguard_checks_shed_total", "Logins rejected because the password check queue was full or too slow.",
+			float64(checks.Shed))
+		send(counter, "authguard_hashes_unusable_total", "Logins to accounts whose password hash cannot be checked.",
+			float64(r.Unusable()))
 	}
 }
 
@@ -194,10 +217,12 @@ func (c channelsCollector) Collect(to chan<- prometheus.Metric) {
 			{prometheus.GaugeValue, "authguard_alerts_waiting", "Alerts in the outbox, not delivered yet.", one.Waiting},
 			{prometheus.CounterValue, "authguard_alerts_delivered_total", "Alerts delivered by any node.", one.Delivered},
 		} {
-			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(of.name, of.help, []string{"channel"}, nil), of.kind, float64(of.n), one.Name)
+			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(of.name, of.help, []string{"channel"}, nil), of.kind,
+				float64(of.n), one.Name)
 		}
 	}
-	to <- prometheus.MustNewConstMetric(prometheus.NewDesc("authguard_alert_channels_dead", "Alert channels whose last message could not be sent.", nil, nil),
+	to <- prometheus.MustNewConstMetric(prometheus.NewDesc("authguard_alert_channels_dead",
+		"Alert channels whose last message could not be sent.", nil, nil),
 		prometheus.GaugeValue, dead)
 }
 
@@ -216,7 +241,8 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) Handle(batch []guard.Event) {
 	for i := range batch {
 		if ending := events.EndingOf(&batch[i]); ending != events.Undecided {
-			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(), reasonOf(&batch[i]).Cause.String(), strconv.FormatBool(watched(&batch[i]))).Inc()
+			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(),
+				reasonOf(&batch[i]).Cause.String(), strconv.FormatBool(watched(&batch[i]))).Inc()
 		}
 	}
 }

@@ -34,10 +34,12 @@ func (c *Control) Force(ctx context.Context, who string, to captchamode.Forced, 
 		return fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked, captchamode.MaxOverride)
 	}
 	now := c.config.Now()
-	if err := c.config.Mode.Force(captchamode.Override{State: to, Who: who, Why: why, Since: now, Until: now.Add(hold)}); err != nil {
+	if err := c.config.Mode.Force(captchamode.Override{State: to, Who: who, Why: why, Since: now,
+		Until: now.Add(hold)}); err != nil {
 		return fmt.Errorf("%w: %w", ErrAsked, err)
 	}
-	return c.record(ctx, audit.Action{Who: who, What: "captcha-" + string(to), Detail: fmt.Sprintf("for %v", hold), Why: why})
+	return c.record(ctx, audit.Action{Who: who, What: "captcha-" + string(to), Detail: fmt.Sprintf("for %v", hold),
+		Why: why})
 }
 
 // Release returns CAPTCHA mode to the detector.

@@ -70,7 +70,8 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		Minutes:   append([]captchamode.Minute{}, c.config.Mode.Minutes()...),
 		Switches:  append([]captchamode.Switch{}, c.config.Mode.Switches()...),
 		Addresses: []Subject{}, Networks: []Subject{}, Accounts: []Subject{}, Reasons: []Subject{},
-		Crowd: c.config.Tops.Crowd(c.config.Realm, now), Warnings: c.warnings(now), Attacks: append([]attacks.Brief{}, c.config.Attacks.Running(c.config.Realm)...), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
+		Crowd: c.config.Tops.Crowd(c.config.Realm, now), Warnings: c.warnings(now), Attacks: append([]attacks.Brief{},
+			c.config.Attacks.Running(c.config.Realm)...), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
 	}
 	o.OffAt = OffAt(o.State)
 	o.Botnet = botnet(o.Crowd, o.State)
@@ -97,7 +98,8 @@ func (c *Control) Overview(ctx context.Context) Overview {
 // attempts, or ten thresholds. A few loud IP addresses do not hide a botnet.
 func botnet(c Crowd, s captchamode.State) bool {
 	left, attack := float64(c.ByAddress.Left), max(s.Threshold, 1)
-	return c.ByAddress.Scattered && (s.On || s.Level != captchamode.Calm) && left > attack && (4*c.ByAddress.Left >= c.Attempts || left >= 10*attack)
+	return c.ByAddress.Scattered && (s.On || s.Level != captchamode.Calm) && left > attack &&
+		(4*c.ByAddress.Left >= c.Attempts || left >= 10*attack)
 }
 
 // glanceAge bounds how old an overview from Glance is, and the counters' reads with many live pages.
@@ -189,7 +191,8 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 			"A client has this IP address only if the proxy does not forward the client's IP address. "+
 			"All clients behind it count as one IP address.%s "+
 			"A client that sends X-Forwarded-For may choose its IP address. "+
-			"Let the proxy set the header, in nginx with "+silentLine+" (docs/proxies.md has the line for others), and reload it. "+
+			"Let the proxy set the header, in nginx with "+silentLine+
+			" (docs/proxies.md has the line for others), and reload it. "+
 			"Check the result with authguard doctor --through URL. "+
 			"If users really sign in from there, add it to direct_clients.", since, f.Address, limit)
 		if f.Door == "api" {
@@ -208,7 +211,8 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 		Code: "unconfigured-proxy", Title: "Unconfigured proxy",
 		Text: fmt.Sprintf("Since %s, several accounts have signed in through the private IP address %s, which %s. "+
 			"All clients behind it count as one IP address, and are known clients only by device cookie.%s "+
-			"If it is your proxy, add it to trusted_proxies, let it forward the client's IP address (docs/proxies.md), and reload. "+
+			"If it is your proxy, add it to trusted_proxies, let it forward the client's IP address (docs/proxies.md), and "+
+			"reload. "+
 			"Check the result with authguard doctor --through URL. If users really sign in from there, add it to direct_clients.",
 			since, f.Address, does, limit),
 		Setting: "trusted_proxies: [" + text + "]",

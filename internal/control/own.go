@@ -83,7 +83,8 @@ func (c *Control) forgetIn(ctx context.Context, directory, account string, addre
 // one's sessions and known clients stay.
 func (c *Control) endApart(ctx context.Context, directory, name string) error {
 	ctx = context.WithoutCancel(ctx)
-	return unended(c.endSessionsApart(ctx, directory, name), c.forgetIn(ctx, directory, name, netip.Addr{}), c.config.Passes.RevokeIn(ctx, directory, name))
+	return unended(c.endSessionsApart(ctx, directory, name), c.forgetIn(ctx, directory, name, netip.Addr{}),
+		c.config.Passes.RevokeIn(ctx, directory, name))
 }
 
 func (c *Control) endSessionsApart(ctx context.Context, directory, name string) error {
@@ -131,12 +132,15 @@ func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 	if err != nil && !errors.Is(err, ErrUnrecorded) {
 		return err
 	}
-	next := "Its sessions were ended and its known clients removed. The next sign-in needs a verification code and a new password."
+	next := "Its sessions were ended and its known clients removed. The next sign-in needs a verification code and a " +
+		"new password."
 	if d.Password != "" {
 		next = "Its sessions were ended, its known clients removed, and its owner has chosen a new password."
 	}
-	c.config.Alerts.RaiseIn(c.config.Realm, notMe, "An owner reported a sign-in as not theirs", fmt.Sprintf("The account %s: %s.\n%s\n"+
-		"An attacker had its password or a session. Look the account up and check the other sign-ins.", alerts.Name(name), alerts.Name(what), next))
+	c.config.Alerts.RaiseIn(c.config.Realm, notMe, "An owner reported a sign-in as not theirs",
+		fmt.Sprintf("The account %s: %s.\n%s\n"+
+			"An attacker had its password or a session. Look the account up and check the other sign-ins.", alerts.Name(name),
+			alerts.Name(what), next))
 	return err
 }
 

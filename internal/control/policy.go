@@ -96,7 +96,8 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 		return p, err
 	}
 	p = Policy{
-		Now: now, Enforce: written.Enforced(overrides), Written: written.Enforce, Overrides: append([]policy.Override{}, overrides...), Watched: []string{},
+		Now: now, Enforce: written.Enforced(overrides), Written: written.Enforce, Overrides: append([]policy.Override{},
+			overrides...), Watched: []string{},
 		Mode: c.config.Mode.State(), Numbers: ModeNumbers{mode.ThresholdMultiplier, mode.ThresholdMin, mode.ThresholdMax},
 	}
 	for _, name := range in.Ladders() {
@@ -174,9 +175,11 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	switch ladder {
 	case guard.PairDelayLadder:
 		d := p.PairDelay
-		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window), duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Watched: d.Monitor}}
+		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window),
+			duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Watched: d.Monitor}}
 	case guard.SprayLadder:
-		return []Rung{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts), Then: "insufficient", Watched: p.Spray.Monitor}}
+		return []Rung{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts), Then: "insufficient",
+			Watched: p.Spray.Monitor}}
 	case guard.ModeLadder:
 		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {
@@ -185,13 +188,16 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 		return all
 	}
 	limits := map[string][]guard.Limit{
-		"fingerprint": p.Fingerprint, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "known-client": p.KnownClient, "site": p.Site,
+		"fingerprint": p.Fingerprint, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network,
+		"known-client": p.KnownClient, "site": p.Site,
 	}[ladder]
 	if name, is := strings.CutPrefix(ladder, "event:"); is {
 		for _, l := range p.Events[name] {
-			text := policy.TextOf(guard.Reason{Subject: l.By, Event: name, Limit: &guard.Limit{Failures: l.Count, Window: l.Window, Action: l.Action}})
+			text := policy.TextOf(guard.Reason{Subject: l.By, Event: name, Limit: &guard.Limit{Failures: l.Count,
+				Window: l.Window, Action: l.Action}})
 			all = append(all, Rung{
-				Limit: text, Failures: l.Count, Window: int(l.Window.Seconds()), Then: l.Action.String(), By: l.By.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
+				Limit: text, Failures: l.Count, Window: int(l.Window.Seconds()), Then: l.Action.String(), By: l.By.String(),
+				Watched: l.Monitor, Code: codeOf(ladder, text),
 			})
 		}
 		return all
@@ -206,7 +212,8 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	for _, l := range limits {
 		text := policy.LimitText(l)
 		all = append(all, Rung{
-			Limit: text, Failures: l.Failures, Window: int(l.Window.Seconds()), Then: l.Action.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
+			Limit: text, Failures: l.Failures, Window: int(l.Window.Seconds()), Then: l.Action.String(), Watched: l.Monitor,
+			Code: codeOf(ladder, text),
 		})
 	}
 	return all
@@ -237,7 +244,8 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	ladder = cmp.Or(ladder, policy.Whole)
 	written, before := c.config.Written(), c.overrides()
 	if ladders := written.Policy.Ladders(); ladder != policy.Whole && !slices.Contains(ladders, ladder) {
-		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, ladder, strings.Join(ladders, ", "))
+		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, ladder,
+			strings.Join(ladders, ", "))
 	}
 	switch {
 	case why == "":
@@ -245,7 +253,8 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	case to != ToWatch && to != ToEnforce && to != ToFile:
 		return fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", ErrAsked, to)
 	case hold < 0 || hold > MaxPolicyOverride:
-		return fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end", ErrAsked, duration.Format(MaxPolicyOverride))
+		return fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end", ErrAsked,
+			duration.Format(MaxPolicyOverride))
 	}
 	now := c.config.Now()
 	override := policy.Override{Ladder: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
@@ -267,7 +276,8 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 }
 
 // say stores an override, or removes that of the subject.
-func (c *Control) say(ctx context.Context, written policy.Written, before []policy.Override, override policy.Override, back bool) error {
+func (c *Control) say(ctx context.Context, written policy.Written, before []policy.Override, override policy.Override,
+	back bool) error {
 	if back {
 		was, err := c.config.Overrides.Remove(ctx, c.config.Realm, override.Ladder)
 		if err == nil && !was {
@@ -275,7 +285,8 @@ func (c *Control) say(ctx context.Context, written policy.Written, before []poli
 		}
 		return err
 	}
-	after := append(slices.DeleteFunc(slices.Clone(before), func(w policy.Override) bool { return w.Ladder == override.Ladder }), override)
+	after := append(slices.DeleteFunc(slices.Clone(before),
+		func(w policy.Override) bool { return w.Ladder == override.Ladder }), override)
 	if _, _, err := written.With(after); err != nil {
 		return fmt.Errorf("%w: %w", ErrAsked, err)
 	}
@@ -293,10 +304,12 @@ func (c *Control) tellPolicy(written policy.Written, before []policy.Override, o
 		if !override.Until.IsZero() {
 			by += "\nuntil " + override.Until.UTC().Format(time.RFC3339)
 		}
-		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyWatched, "Limits are in monitoring mode", "monitoring mode from now on: "+strings.Join(less, ", ")+"\n"+by)
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyWatched, "Limits are in monitoring mode",
+			"monitoring mode from now on: "+strings.Join(less, ", ")+"\n"+by)
 	}
 	if len(more) > 0 {
-		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyEnforced, "Limits are enforced again", strings.Join(more, ", ")+"\n"+by)
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyEnforced, "Limits are enforced again", strings.Join(more, ", ")+
+			"\n"+by)
 	}
 }
 
@@ -319,7 +332,9 @@ func (c *Control) overrides() []policy.Override {
 }
 
 func holding(overrides []policy.Override, now time.Time) []policy.Override {
-	return slices.DeleteFunc(slices.Clone(overrides), func(w policy.Override) bool { return !w.Until.IsZero() && !now.Before(w.Until) })
+	return slices.DeleteFunc(slices.Clone(overrides), func(w policy.Override) bool {
+		return !w.Until.IsZero() && !now.Before(w.Until)
+	})
 }
 
 // ReadPolicy reads and applies the overrides. If the database is unavailable, the last ones stay in force.
@@ -369,7 +384,9 @@ func (c *Control) EndOverrides(ctx context.Context) error {
 	c.said.mu.Lock()
 	all, ended, now := slices.Clone(c.said.overrides), c.said.ended, c.config.Now()
 	c.said.mu.Unlock()
-	over := slices.DeleteFunc(slices.Clone(all), func(w policy.Override) bool { return w.Until.IsZero() || now.Before(w.Until) })
+	over := slices.DeleteFunc(slices.Clone(all), func(w policy.Override) bool {
+		return w.Until.IsZero() || now.Before(w.Until)
+	})
 	if len(over) == 0 {
 		return nil
 	}
@@ -381,7 +398,8 @@ func (c *Control) EndOverrides(ctx context.Context) error {
 		before := append(c.overrides(), w)
 		first, err := c.config.Overrides.End(ctx, c.config.Realm, w)
 		if err == nil && first {
-			c.tellPolicy(c.config.Written(), before, policy.Override{Who: "authguard", Why: "the duration set by " + w.Who + " has ended"})
+			c.tellPolicy(c.config.Written(), before, policy.Override{Who: "authguard", Why: "the duration set by " + w.Who +
+				" has ended"})
 			err = c.record(ctx, audit.Action{Who: "authguard", What: "policy-ended", Detail: w.Ladder + ": " + w.Why})
 		}
 		if err == nil {
@@ -404,11 +422,13 @@ func (c *Control) policyWarning() []Warning {
 		if n := len(written.Policy.Ladders()) - len(watched); n > 0 {
 			text = fmt.Sprintf("In monitoring mode: %s", strings.Join(watched, ", "))
 		}
-		return []Warning{{Code: "limits-monitored", Title: "All limits are in monitoring mode", Text: text + saidOf(overrides) + ". The page Limits shows what they would have stopped."}}
+		return []Warning{{Code: "limits-monitored", Title: "All limits are in monitoring mode", Text: text +
+			saidOf(overrides) + ". The page Limits shows what they would have stopped."}}
 	}
 	return []Warning{{
 		Code: "limits-monitored", Title: "Some limits are in monitoring mode",
-		Text: "In monitoring mode: " + strings.Join(watched, ", ") + saidOf(overrides) + ". The page Limits shows what they would have stopped.",
+		Text: "In monitoring mode: " + strings.Join(watched, ", ") + saidOf(overrides) +
+			". The page Limits shows what they would have stopped.",
 	}}
 }
 

@@ -47,7 +47,8 @@ func (p *Probes) Expect(token string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = slices.DeleteFunc(p.expected, func(e expectation) bool { return !now.Before(e.until) })
-	p.expected = append(p.expected[max(0, len(p.expected)+1-mostProbes):], expectation{token: token, until: now.Add(probeFor)})
+	p.expected = append(p.expected[max(0, len(p.expected)+1-mostProbes):], expectation{token: token,
+		until: now.Add(probeFor)})
 }
 
 // Seen returns the probe that arrived, or nil.

@@ -147,7 +147,8 @@ type series struct {
 }
 
 func newSeries() series {
-	return series{newRing[Counts](time.Second, hourSeconds), newRing[Counts](time.Minute, dayMinutes), newRing[captchamode.Minute](time.Minute, dayMinutes)}
+	return series{newRing[Counts](time.Second, hourSeconds), newRing[Counts](time.Minute, dayMinutes),
+		newRing[captchamode.Minute](time.Minute, dayMinutes)}
 }
 
 func (s *series) add(at time.Time, one Counts) {

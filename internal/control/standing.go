@@ -93,7 +93,8 @@ func (s Standing) note() string {
 	case s.State == Disabled && s.Kept == ours:
 		return "the account is disabled, so even the correct password is answered as wrong"
 	case s.State == Disabled:
-		return fmt.Sprintf("the account is disabled in its source (accounts.source is %s), so even the correct password is answered as wrong", s.Kept)
+		return fmt.Sprintf("the account is disabled in its source (accounts.source is %s), so even the correct password is "+
+			"answered as wrong", s.Kept)
 	case s.State == NoAccount && s.Kept == ours:
 		return "authguard's own account table has no account of this name"
 	case s.State == NoAccount:

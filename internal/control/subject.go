@@ -124,7 +124,8 @@ func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.P
 		return err
 	}
 	if _, counted := events.PrefixesOf(network.Addr()); !network.IsValid() || counted != network {
-		return fmt.Errorf("%w: failures are counted per network of one size; write it like 203.0.113.0/24 or 2001:db8:1::/48", ErrAsked)
+		return fmt.Errorf("%w: failures are counted per network of one size; write it like 203.0.113.0/24 or 2001:db8:1::/48",
+			ErrAsked)
 	}
 	if err := c.atAll(func(g *guard.Guard) error { return g.UnlockNetwork(ctx, network.Addr()) }); err != nil {
 		return err

@@ -33,11 +33,13 @@ func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked, why 
 	}
 	detail := ""
 	if len(made.Scopes) > 0 {
-		detail = fmt.Sprintf("scopes %s %s until %s", made.Scopes, map[bool]string{true: "in this realm", false: "in all realms"}[made.Confined], made.ExpiresAt.UTC().Format(time.RFC3339))
+		detail = fmt.Sprintf("scopes %s %s until %s", made.Scopes, map[bool]string{true: "in this realm",
+			false: "in all realms"}[made.Confined], made.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	told := strings.TrimSuffix(cmp.Or(detail, "for the decision API")+"; "+why, "; ")
 	c.alarm("token-add", fmt.Sprintf("token %s, by %s", alerts.Name(a.Name), alerts.Name(who)), told)
-	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: a.Name, Detail: detail, Why: why})
+	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: a.Name,
+		Detail: detail, Why: why})
 }
 
 // TokenOf returns the token with scopes that a request carries; see tokens.Table.Find.

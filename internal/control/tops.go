@@ -180,7 +180,8 @@ func (t *Tops) First(realm string, now time.Time, n int) Busiest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.in(realm)
-	return Busiest{first(&of.addresses, now, n), first(&of.networks, now, n), first(&of.accounts, now, n), first(&of.reasons, now, n)}
+	return Busiest{first(&of.addresses, now, n), first(&of.networks, now, n), first(&of.accounts, now, n),
+		first(&of.reasons, now, n)}
 }
 
 // Crowd returns how widely a realm's attempts of the last hour are spread.
@@ -230,7 +231,8 @@ func (t *Tops) in(realm string) *realmTops {
 		}
 		hour := func() ring[*tops.Top[Top]] { return newRing[*tops.Top[Top]](time.Minute, topMinutes) }
 		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour(),
-			crowd: newRing[*tops.Distinct](crowdEach, crowds), named: newRing[*tops.Distinct](crowdEach, crowds), everybody: tops.NewDistinct()}
+			crowd: newRing[*tops.Distinct](crowdEach, crowds), named: newRing[*tops.Distinct](crowdEach, crowds),
+			everybody: tops.NewDistinct()}
 		t.realms[realm] = of
 	}
 	return of

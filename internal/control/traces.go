@@ -40,7 +40,8 @@ func NewTraces(endpoint string, rate float64, build Build, log *slog.Logger) (*T
 	}
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(to),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(rate))),
-		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "authguard"), attribute.String("service.version", build.Version))))
+		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "authguard"),
+			attribute.String("service.version", build.Version))))
 	return &Traces{provider, provider.Tracer("authguard")}, nil
 }
 
@@ -79,7 +80,8 @@ func (t *Traces) Request(listener string, believed func(*http.Request) bool, nex
 // method returns a known HTTP method, so the attribute is a closed set.
 func method(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
 		return m
 	}
 	return "_OTHER"

@@ -103,7 +103,8 @@ func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (e
 	if err != nil {
 		return ended, err
 	}
-	return ended, c.record(ctx, audit.Action{Who: who, What: "user-sessions", Subject: name, Detail: fmt.Sprintf("%d sessions", ended), Why: why})
+	return ended, c.record(ctx, audit.Action{Who: who, What: "user-sessions", Subject: name,
+		Detail: fmt.Sprintf("%d sessions", ended), Why: why})
 }
 
 // AskNewPassword forces a password change for a password that an attacker may have. It ends the sessions and removes
@@ -124,7 +125,8 @@ func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
 	case err != nil:
 		return err
 	case standing.Kept != ours:
-		return fmt.Errorf("%w: the account is not in authguard's own table (source: %s); change its password there", ErrAsked, standing.Kept)
+		return fmt.Errorf("%w: the account is not in authguard's own table (source: %s); change its password there", ErrAsked,
+			standing.Kept)
 	}
 	if err := c.config.Accounts.AskNewPassword(ctx, a.Subject); err != nil {
 		return err
@@ -144,7 +146,8 @@ func (c *Control) SetGroups(ctx context.Context, who, name string, groups []stri
 	if err := c.config.Accounts.SetGroups(ctx, name, groups); err != nil {
 		return err
 	}
-	return c.record(ctx, audit.Action{Who: who, What: "user-groups", Subject: c.nameOf(name), Detail: strings.Join(groups, " "), Why: why})
+	return c.record(ctx, audit.Action{Who: who, What: "user-groups", Subject: c.nameOf(name), Detail: strings.Join(groups,
+		" "), Why: why})
 }
 
 // Disable rejects an account's password, ends its sessions and removes its known clients. Errors are ErrAsked for one's
@@ -218,7 +221,8 @@ func (c *Control) end(ctx context.Context, name string) error {
 func unended(parts ...error) error {
 	err := errors.Join(parts...)
 	if err != nil {
-		err = fmt.Errorf("control: the account was changed, but not all sessions, known clients and verification codes could be removed; repeat it: %w", err)
+		err = fmt.Errorf("control: the account was changed, but not all sessions, known clients and verification codes "+
+			"could be removed; repeat it: %w", err)
 	}
 	return err
 }
@@ -264,17 +268,20 @@ func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Dur
 	if err != nil {
 		return Code{}, err
 	}
-	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.PassIssued(ctx, who, p.Account, expires, why)
+	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.PassIssued(ctx, who, p.Account,
+		expires, why)
 }
 
 // PassIssued records a new verification code.
 func (c *Control) PassIssued(ctx context.Context, who, account string, expires time.Time, why string) error {
-	return c.record(ctx, audit.Action{Who: who, What: "user-create-code", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339), Why: why})
+	return c.record(ctx, audit.Action{Who: who, What: "user-create-code", Subject: account, Detail: "good until " +
+		expires.UTC().Format(time.RFC3339), Why: why})
 }
 
 func (c *Control) elsewhere() error {
 	return fmt.Errorf("%w: accounts.source is %s, so users are looked up there and not in authguard's own table; "+
-		"add the account there. Only administrators can be added here, with authguard admin add", ErrAsked, c.config.Elsewhere)
+		"add the account there. Only administrators can be added here, with authguard admin add", ErrAsked,
+		c.config.Elsewhere)
 }
 
 // Import adds the accounts of a file, all or none, and returns their number; why may be empty. The error is an

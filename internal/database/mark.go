@@ -12,7 +12,8 @@ import (
 // Mark notes in the table settings that something was done. It may have been
 // before.
 func Mark(ctx context.Context, db *sql.DB, what string) error {
-	_, err := sqltx.Exec(ctx, db, `INSERT INTO settings (name, value, changed_at) VALUES ($1, 'done', $2) ON CONFLICT (name) DO NOTHING`, what, time.Now().UnixMilli())
+	_, err := sqltx.Exec(ctx, db, `INSERT INTO settings (name, value, changed_at) VALUES ($1, 'done', $2)
+		ON CONFLICT (name) DO NOTHING`, what, time.Now().UnixMilli())
 	if err != nil {
 		return fmt.Errorf("database: mark %s: %w", what, err)
 	}

@@ -83,7 +83,8 @@ func newProvider(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
 			goose.WithExcludeNames(migrations.SQLiteOnly()), goose.WithSessionLocker(locker))...)
 	}
 	var path string
-	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(
+		&path); err != nil {
 		return nil, err
 	}
 	file := flock.New(path + migrating)

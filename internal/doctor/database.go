@@ -23,14 +23,17 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 		return
 	}
 	if !n.check("sqlite", fmt.Sprintf("%s can be opened and is intact.", file),
-		problem(errors.Is(err, database.ErrDamaged), "Stop the server, move the file with its -wal and -shm files away, and restore a backup.", "is damaged: %s.", why(err)),
+		problem(errors.Is(err, database.ErrDamaged),
+			"Stop the server, move the file with its -wal and -shm files away, and restore a backup.", "is damaged: %s.",
+			why(err)),
 		problem(err != nil, "Let the user that runs authguard serve read and write it.", "cannot be opened: %s.", why(err))) {
 		return
 	}
 	defer db.Close()
 	denied := syscall.Access(file, 4|2) // R_OK and W_OK of access(2)
 	n.check("sqlite.write", "",
-		problem(denied != nil, "Run doctor as the user that runs authguard serve. If you do: chown USER "+file+", and mount the file system read-write.",
+		problem(denied != nil, "Run doctor as the user that runs authguard serve. If you do: chown USER "+file+
+			", and mount the file system read-write.",
 			"cannot be written by the present user: %v.", denied))
 	if tables(ctx, db, n) {
 		ownHashes(ctx, c, db, n)
@@ -46,7 +49,8 @@ func tables(ctx context.Context, db *sql.DB, n *notes) bool {
 		return false
 	}
 	return n.check("migrations", "has the tables of this version.",
-		problem(err != nil, "Let authguard's role read the table goose_db_version; see authguard migrate.", "does not return its version: %s.", why(err)),
+		problem(err != nil, "Let authguard's role read the table goose_db_version; see authguard migrate.",
+			"does not return its version: %s.", why(err)),
 		problem(state.TooOld, "See the problem of start.", "is from an earlier build from source, which cannot be migrated."),
 		problem(state.Newer > 0, "Run the newest authguard on every node, or restore the backup from before the upgrade.",
 			"was used by a newer authguard (migration %d), so this version does not start with it.", state.Newer),
@@ -59,7 +63,8 @@ func postgres(ctx context.Context, c Config, n *notes) {
 	encryption(ctx, c, "postgres.tls", dsn, n)
 	db, err := database.OpenReadOnly(ctx, dsn)
 	if !n.check("postgres", "",
-		problem(err != nil, "Check that the server runs, that address, role, password and TLS settings in database: are right, and that pg_hba.conf allows this machine.",
+		problem(err != nil, "Check that the server runs, that address, role, password and TLS settings in database: are "+
+			"right, and that pg_hba.conf allows this machine.",
 			"cannot be used: %s.", why(err))) {
 		return
 	}
@@ -80,8 +85,10 @@ func writable(ctx context.Context, dsn string, n *notes) {
 		err = tryToWrite(ctx, db)
 	}
 	n.check("postgres.write", "can be written.",
-		problem(err != nil, "Check that its disk has space, that default_transaction_read_only is off (SHOW default_transaction_read_only), "+
-			"and that authguard's role may INSERT into its tables.", "cannot be written, so every login gets 503. Error: %s.", why(err)))
+		problem(err != nil, "Check that its disk has space, that default_transaction_read_only is off (SHOW "+
+			"default_transaction_read_only), "+
+			"and that authguard's role may INSERT into its tables.", "cannot be written, so every login gets 503. Error: %s.",
+			why(err)))
 }
 
 func tryToWrite(ctx context.Context, db *sql.DB) error {
@@ -106,12 +113,14 @@ func server(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	err := db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'),
 		pg_is_in_recovery(), extract(epoch FROM clock_timestamp())::float8`).Scan(&number, &version, &standby, &seconds)
 	rtt, now := time.Since(began), c.Now()
-	if !n.check("postgres", "answers.", problem(err != nil, "Ask the database's administrator.", "does not answer: %s.", why(err))) {
+	if !n.check("postgres", "answers.", problem(err != nil, "Ask the database's administrator.", "does not answer: %s.",
+		why(err))) {
 		return
 	}
 	postgresVersion(n, number, version)
 	n.check("postgres.standby", "",
-		problem(standby, "Name the primary in database:, or add target_session_attrs=read-write with all hosts.", "is a standby, which cannot be written to."))
+		problem(standby, "Name the primary in database:, or add target_session_attrs=read-write with all hosts.",
+			"is a standby, which cannot be written to."))
 	clock(n, "postgres.clock", time.UnixMilli(int64(seconds*1000)), now, rtt)
 }
 
@@ -133,7 +142,8 @@ func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 		}
 	}
 	n.check(name, "is reached over TLS or a private network.",
-		advice(plain != "", "Add sslmode=verify-full to its URL, and sslrootcert=FILE if the system does not trust the certificate's issuer.",
+		advice(plain != "", "Add sslmode=verify-full to its URL, and sslrootcert=FILE if the system does not trust the "+
+			"certificate's issuer.",
 			"may be reached without TLS, and %s is not on a private network.", plain))
 }
 
@@ -146,10 +156,15 @@ func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	}
 	err = secrets.Compare(ctx, db, keys, file)
 	n.check("keys.shared", "uses this node's keys.",
-		problem(errors.Is(err, secrets.ErrDiffer), "Stop this node, copy the keys file of a node that serves this database over "+file+", and start it again. If that file is lost: "+
-			"stop all nodes, give all of them this one, and run DELETE FROM settings WHERE name = 'keys' (this resets counters and device cookies).",
-			"was first used with other keys than those in %s, so this node would count separately and reject the challenges and device cookies of the others.", file),
-		problem(err != nil, "Let authguard's role read the table settings.", "does not return which keys it is used with: %s.", why(err)))
+		problem(errors.Is(err, secrets.ErrDiffer),
+			"Stop this node, copy the keys file of a node that serves this database over "+file+
+				", and start it again. If that file is lost: "+
+				"stop all nodes, give all of them this one, and run DELETE FROM settings WHERE name = 'keys' (this resets "+
+				"counters and device cookies).",
+			"was first used with other keys than those in %s, so this node would count separately and reject the challenges "+
+				"and device cookies of the others.", file),
+		problem(err != nil, "Let authguard's role read the table settings.",
+			"does not return which keys it is used with: %s.", why(err)))
 }
 
 // queries runs the operator's queries for an account that does not exist.
@@ -188,6 +203,7 @@ func clock(n *notes, name string, told, now time.Time, rtt time.Duration) {
 		way = "behind"
 	}
 	n.check(name, "has the same time as this machine.",
-		problem(apart > 5*time.Second, mend, "has a clock %v %s this machine's, so windows, known clients and alerts disagree.", apart, way),
+		problem(apart > 5*time.Second, mend,
+			"has a clock %v %s this machine's, so windows, known clients and alerts disagree.", apart, way),
 		advice(apart > time.Second, mend, "has a clock %v %s this machine's.", apart, way))
 }

@@ -128,7 +128,8 @@ func running(ctx context.Context, c Config, n *notes) {
 		n.ok("server", "No server is running from %s, so current warnings are not checked.", c.Settings.Data)
 		return
 	}
-	well := n.check("server", "", problem(err != nil, "Check its log, and restart it if it hangs.", "The running server does not answer: %s.", why(err)))
+	well := n.check("server", "", problem(err != nil, "Check its log, and restart it if it hangs.",
+		"The running server does not answer: %s.", why(err)))
 	for _, w := range warnings {
 		n.check("server."+w.Code, "", problem(true, cmp.Or(w.Setting, w.Text), "Warning of the running server: %s.", w.Title))
 	}
@@ -140,12 +141,14 @@ func running(ctx context.Context, c Config, n *notes) {
 // alertChannels sends a test message to each.
 func alertChannels(ctx context.Context, c Config, n *notes) {
 	to := c.Settings.Alerts.To
-	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to to be notified of attacks.", "No alert channel is configured: alerts go to the log only."))
+	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to to be notified of attacks.",
+		"No alert channel is configured: alerts go to the log only."))
 	for _, found := range together(len(to), func(i int) []Check {
 		err := alerts.Try(ctx, to[i].Reveal(), c.Settings.Alerts.PrivateNetworks)
 		one := new(notes)
 		one.check("alerts", fmt.Sprintf("A test message was sent to alerts.to[%d]: check that it arrived.", i),
-			problem(err != nil, "Check the address, its password and the network; docs/alerts.md has the form of each kind of channel.",
+			problem(err != nil, "Check the address, its password and the network; docs/alerts.md has the form of each kind of "+
+				"channel.",
 				"A test message to alerts.to[%d] was not delivered: %s.", i, why(err)))
 		return one.checks()
 	}) {
@@ -159,7 +162,8 @@ func (c Config) subjects() []subject {
 	if c.Invalid != nil {
 		return all
 	}
-	all = append(all, subject{"data", "", dataFolder, c.Within}, subject{"keys", "", keysFile, c.Within}, subject{"tls", "", certificates, c.Within})
+	all = append(all, subject{"data", "", dataFolder, c.Within}, subject{"keys", "", keysFile, c.Within},
+		subject{"tls", "", certificates, c.Within})
 	if c.Starts != nil {
 		all = append(all, subject{"start", "", starts, 6 * c.Within}) // it reads the database and the counters
 	}
@@ -198,7 +202,8 @@ func (c Config) accountSubjects(whose string) []subject {
 	case config.SourceHtpasswd:
 		return []subject{{"accounts.htpasswd", "", here(htpasswd), c.Within}}
 	case config.SourceLDAP:
-		return []subject{{"accounts.ldap", "The directory " + c.Settings.Accounts.LDAP.URL + whose, here(directory), c.Within}}
+		return []subject{{"accounts.ldap", "The directory " + c.Settings.Accounts.LDAP.URL + whose, here(directory),
+			c.Within}}
 	case config.SourceQuery:
 		return []subject{{"accounts.database", "accounts.database" + whose, here(queries), c.Within}}
 	}
@@ -244,7 +249,8 @@ const grace = 500 * time.Millisecond
 // look runs one examination with a time limit. If it does not end in time, that
 // is a problem, the answer is the zero value, and the hanging goroutine is
 // abandoned.
-func look[T any](ctx context.Context, within time.Duration, name, about string, do func(context.Context, *notes) T) ([]Check, T) {
+func look[T any](ctx context.Context, within time.Duration, name, about string, do func(context.Context, *notes) T) (
+	[]Check, T) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	n, done := &notes{about: about}, make(chan T, 1)
@@ -253,7 +259,8 @@ func look[T any](ctx context.Context, within time.Duration, name, about string, 
 	case answer := <-done:
 		return n.checks(), answer
 	case <-time.After(within + grace):
-		n.check(name, "", problem(true, "Find what hangs: a disk, a mount or the network.", "could not be checked within %v.", within))
+		n.check(name, "", problem(true, "Find what hangs: a disk, a mount or the network.", "could not be checked within %v.",
+			within))
 		var none T
 		return n.checks(), none
 	}

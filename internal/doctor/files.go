@@ -33,7 +33,8 @@ func machine(_ context.Context, c Config, n *notes) {
 	n.check("machine.files", fmt.Sprintf("The limit on open files and connections is %d.", most),
 		advice(err != nil, "No action is needed if this system has no such limit.",
 			"The limit on open files and connections cannot be read: %v.", err),
-		advice(most < fewDescriptors, "Raise it for the server: LimitNOFILE=65536 in the systemd unit, or ulimit -n 65536 before the start.",
+		advice(most < fewDescriptors, "Raise it for the server: LimitNOFILE=65536 in the systemd unit, or ulimit -n 65536 "+
+			"before the start.",
 			"The limit on open files and connections is only %d. Every client needs one, so an attack can exhaust them.", most))
 }
 
@@ -41,15 +42,20 @@ func dataFolder(_ context.Context, c Config, n *notes) {
 	folder := c.Settings.Data
 	info, err := os.Stat(folder)
 	if !n.check("data", "",
-		advice(errors.Is(err, fs.ErrNotExist), "No action is needed before the first authguard serve, which creates it. Otherwise run doctor on the server's machine, with its configuration.",
+		advice(errors.Is(err, fs.ErrNotExist),
+			"No action is needed before the first authguard serve, which creates it. Otherwise run doctor on the server's "+
+				"machine, with its configuration.",
 			"The data folder %s does not exist.", folder),
-		problem(err != nil, "Let the user that runs authguard serve read the folder.", "The data folder cannot be read: %s.", why(err)),
-		problem(err == nil && !info.IsDir(), "Move it away, or set data: to another folder.", "%s is not a folder.", folder)) {
+		problem(err != nil, "Let the user that runs authguard serve read the folder.", "The data folder cannot be read: %s.",
+			why(err)),
+		problem(err == nil && !info.IsDir(), "Move it away, or set data: to another folder.", "%s is not a folder.",
+			folder)) {
 		return
 	}
 	denied := syscall.Access(folder, accessAll)
 	n.check("data", "",
-		problem(denied != nil, "Run doctor as the user that runs authguard serve. If you do, give that user the folder: chown -R USER "+folder,
+		problem(denied != nil, "Run doctor as the user that runs authguard serve. If you do, give that user the folder: "+
+			"chown -R USER "+folder,
 			"The present user cannot write to the data folder %s: %v.", folder, denied))
 	mode := info.Mode().Perm()
 	n.check("data.private", fmt.Sprintf("The data folder %s is private.", folder),
@@ -59,16 +65,20 @@ func dataFolder(_ context.Context, c Config, n *notes) {
 	n.check("data.space", fmt.Sprintf("%d GiB are free on the file system of the data folder.", free>>30),
 		advice(err != nil, "Check with df.", "The free space of %s cannot be read: %v.", folder, err),
 		problem(err == nil && free < noSpace, "Free disk space, then lower audit.max_size and audit.retention.",
-			"The file system of the data folder %s is full (%d KiB free): every login gets 503, and counters are not saved.", folder, free>>10),
+			"The file system of the data folder %s is full (%d KiB free): every login gets 503, and counters are not saved.",
+			folder, free>>10),
 		advice(free < littleSpace, "Free disk space, or lower audit.max_size and audit.retention.",
-			"Only %d MiB are free on the file system of %s. Once it is full, counters and the audit log are no longer saved.", free>>20, folder))
+			"Only %d MiB are free on the file system of %s. Once it is full, counters and the audit log are no longer saved.",
+			free>>20, folder))
 }
 
 func keysFile(_ context.Context, c Config, n *notes) {
 	file := c.keysFile()
 	_, err := secrets.Read(file)
 	n.check("keys", fmt.Sprintf("The keys file %s is valid and private.", file),
-		advice(errors.Is(err, fs.ErrNotExist), "No action is needed before the first authguard serve. Otherwise restore it from a backup or another node: new keys reset counters and device cookies.",
+		advice(errors.Is(err, fs.ErrNotExist),
+			"No action is needed before the first authguard serve. Otherwise restore it from a backup or another node: new "+
+				"keys reset counters and device cookies.",
 			"The keys file %s does not exist.", file),
 		problem(err != nil, "Make it readable by its owner only (chmod 600). If it is damaged, restore it from a backup.",
 			"The keys file cannot be used: %s.", why(err)))
@@ -101,12 +111,16 @@ func listFiles(_ context.Context, c Config, n *notes) {
 			first = l.Problems[0]
 		}
 		n.check("lists."+s.Name, fmt.Sprintf("The list %s has %d ranges in %s.", s.Name, len(l.Ranges), s.File),
-			problem(err != nil, "Fix the file, or let the user that runs authguard serve read it. Replace it by moving a new one over it.",
-				"The list %s: %s cannot be used: %s. A running server keeps its previous version; after a restart the list is empty.", s.Name, s.File, why(err)),
+			problem(err != nil, "Fix the file, or let the user that runs authguard serve read it. Replace it by moving a new "+
+				"one over it.",
+				"The list %s: %s cannot be used: %s. A running server keeps its previous version; after a restart the list is "+
+					"empty.", s.Name, s.File, why(err)),
 			advice(l.BadLines > 0, "Fix the lines, or set the file's format.",
 				"The list %s: %d of the lines in %s are bad; line %d: %s.", s.Name, l.BadLines, s.File, first.Line, first.Text),
-			advice(len(l.Ranges) == 0, "No action is needed if that is intended.", "The list %s: %s contains no range.", s.Name, s.File),
-			advice(len(l.Private) > 0, "Remove these lines unless they are intended: your own proxies and machines have such addresses.",
+			advice(len(l.Ranges) == 0, "No action is needed if that is intended.", "The list %s: %s contains no range.", s.Name,
+				s.File),
+			advice(len(l.Private) > 0, "Remove these lines unless they are intended: your own proxies and machines have such "+
+				"addresses.",
 				"The list %s contains private addresses: %v.", s.Name, l.Private))
 	}
 }
@@ -164,7 +178,8 @@ func (f tlsFiles) look(c Config, n *notes) {
 	if info, err := os.Stat(f.key); err == nil {
 		mode = info.Mode().Perm()
 	}
-	n.check("tls", "", advice(mode&0o037 != 0, "chmod 600 "+f.key, "%s: other users can read the key %s (mode %v).", f.setting, f.key, mode))
+	n.check("tls", "", advice(mode&0o037 != 0, "chmod 600 "+f.key, "%s: other users can read the key %s (mode %v).",
+		f.setting, f.key, mode))
 	_, err := tls.LoadX509KeyPair(f.cert, f.key)
 	n.check("tls", "",
 		problem(err != nil, "Set a certificate and its key, as PEM files that the user that runs authguard serve can read.",
@@ -179,7 +194,8 @@ func (f tlsFiles) valid(c Config, n *notes, file string) {
 	}
 	all, err := readCertificates(file)
 	if !n.check("tls", "",
-		problem(err != nil, "Set a PEM file that the user that runs authguard serve can read.", "%s: %s cannot be read: %s.", f.setting, file, why(err)),
+		problem(err != nil, "Set a PEM file that the user that runs authguard serve can read.", "%s: %s cannot be read: %s.",
+			f.setting, file, why(err)),
 		problem(len(all) == 0, "Set a PEM file with a certificate.", "%s: %s contains no certificate.", f.setting, file)) {
 		return
 	}
@@ -188,7 +204,8 @@ func (f tlsFiles) valid(c Config, n *notes, file string) {
 		from, until := one.NotBefore.UTC().Format(time.DateTime), one.NotAfter.UTC().Format(time.DateTime)
 		n.check("tls", fmt.Sprintf("%s is valid until %s UTC.", about, until),
 			problem(now.After(one.NotAfter), "Renew it and restart the server.", "%s expired at %s UTC.", about, until),
-			problem(now.Before(one.NotBefore), "Correct this machine's clock, or wait.", "%s is not valid before %s UTC.", about, from),
+			problem(now.Before(one.NotBefore), "Correct this machine's clock, or wait.", "%s is not valid before %s UTC.", about,
+				from),
 			advice(now.Add(soon).After(one.NotAfter), "Renew it and restart the server.", "%s expires at %s UTC.", about, until))
 	}
 }

@@ -25,7 +25,8 @@ func directory(ctx context.Context, c Config, n *notes) {
 		err = source.Try(ctx)
 	}
 	n.check("accounts.ldap", "answers a search. It does not reveal its kinds of password hashes.",
-		problem(err != nil, "Check that it runs, that accounts.ldap.tls_ca has its issuer's certificate, and that accounts.ldap.bind_dn may search below accounts.ldap.base.",
+		problem(err != nil, "Check that it runs, that accounts.ldap.tls_ca has its issuer's certificate, and that "+
+			"accounts.ldap.bind_dn may search below accounts.ldap.base.",
 			"does not answer a search: %s. Every login gets 503.", why(err)))
 }
 
@@ -47,7 +48,8 @@ func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 		case c.Settings.Accounts.Source != config.SourceTable:
 			whose = " of administrators (other accounts are in accounts.source)"
 		}
-		if n.check("accounts.hashes", "", problem(err != nil, "Let authguard's role read the table accounts.", "does not return its kinds of password hashes: %s.", why(err))) {
+		if n.check("accounts.hashes", "", problem(err != nil, "Let authguard's role read the table accounts.",
+			"does not return its kinds of password hashes: %s.", why(err))) {
 			count.write(n, "", whose)
 		}
 	}
@@ -101,9 +103,15 @@ func (c census) write(n *notes, place, whose string) {
 		place += " "
 	}
 	kinds := strings.Join(append(checked, weak...), ", ")
-	n.check("accounts.hashes", fmt.Sprintf("%scontains the password hashes of %d accounts%s: %s.", place, all, whose, kinds),
-		problem(cannot > 0, "Set new passwords where the accounts are kept (in authguard's table: authguard user set-password NAME). docs/accounts.md lists the supported kinds.",
-			"%scontains unsupported password hashes, so %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose, strings.Join(bad, ", ")))
-	n.check("accounts.weak", "", advice(found > 0, "In authguard's table each hash is upgraded at the next login. Elsewhere upgrade them with the program that keeps the accounts.",
-		"%scontains weak password hashes, which are easy to crack if stolen, for %d of %d accounts%s: %s.", place, found, all, whose, strings.Join(weak, ", ")))
+	n.check("accounts.hashes", fmt.Sprintf("%scontains the password hashes of %d accounts%s: %s.", place, all, whose,
+		kinds),
+		problem(cannot > 0, "Set new passwords where the accounts are kept (in authguard's table: authguard user "+
+			"set-password NAME). docs/accounts.md lists the supported kinds.",
+			"%scontains unsupported password hashes, so %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose,
+			strings.Join(bad, ", ")))
+	n.check("accounts.weak", "", advice(found > 0,
+		"In authguard's table each hash is upgraded at the next login. Elsewhere upgrade them with the program that keeps "+
+			"the accounts.",
+		"%scontains weak password hashes, which are easy to crack if stolen, for %d of %d accounts%s: %s.", place, found, all,
+		whose, strings.Join(weak, ", ")))
 }

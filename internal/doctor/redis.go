@@ -37,7 +37,8 @@ func redisServers(ctx context.Context, c Config) []Check {
 	}
 	encryption, err := c.RedisTLS(c.Settings.Redis)
 	n := new(notes)
-	if !n.check("redis.tls", "", problem(err != nil, "Set PEM files that the user that runs authguard serve can read.", "redis: %s.", why(err))) {
+	if !n.check("redis.tls", "", problem(err != nil, "Set PEM files that the user that runs authguard serve can read.",
+		"redis: %s.", why(err))) {
 		return n.checks()
 	}
 	r := redisConfig{c, encryption}
@@ -73,10 +74,14 @@ func (r redisConfig) client(address string) *redis.Client {
 
 // each examines several servers concurrently and returns the findings and the
 // answers, in order. The answer of a server that hangs is zero.
-func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context, string, *notes) T) (*notes, []T) {
+func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context,
+	string, *notes) T) (*notes, []T) {
 	answers := make([]T, len(addresses))
 	all := together(len(addresses), func(i int) (found []Check) {
-		found, answers[i] = look(ctx, r.Within, name, kind+" "+addresses[i], func(ctx context.Context, n *notes) T { return do(ctx, addresses[i], n) })
+		found, answers[i] = look(ctx, r.Within, name, kind+" "+addresses[i], func(ctx context.Context,
+			n *notes) T {
+			return do(ctx, addresses[i], n)
+		})
 		return found
 	})
 	return &notes{all: all}, answers
@@ -84,7 +89,8 @@ func each[T any](ctx context.Context, r redisConfig, name, kind string, addresse
 
 // servers examines each server, masters first.
 func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
-	n, _ := each(ctx, r, "redis", "Redis", inOrder(roles), func(ctx context.Context, address string, n *notes) (none struct{}) {
+	n, _ := each(ctx, r, "redis", "Redis", inOrder(roles), func(ctx context.Context, address string,
+		n *notes) (none struct{}) {
 		client := r.client(address)
 		defer client.Close()
 		if !r.ping(ctx, client, roles[address], n) {
@@ -131,9 +137,11 @@ func (r redisConfig) silent(n *notes, is role, err error) {
 			"rejects redis.username and redis.password: %s.", why(err)).as("redis.password"),
 		problem(says(err, "NOPERM"), r.grant(), "does not grant its user enough permissions: %s.", why(err)).as("redis.acl"),
 		problem(says(err, "LOADING"), "Wait until it has finished, and run doctor again.", "is still loading its data."),
-		advice(is == replica, "Start it again. If it was removed for good, run SENTINEL RESET "+r.Settings.Redis.Master+" on each Sentinel, one after the other.",
+		advice(is == replica, "Start it again. If it was removed for good, run SENTINEL RESET "+r.Settings.Redis.Master+
+			" on each Sentinel, one after the other.",
 			"is a replica that cannot be reached, so it cannot take over: %s.", why(err)),
-		problem(true, "Start it, and check its address, TLS settings and firewalls. Until then every node counts locally with its share of the limits.",
+		problem(true, "Start it, and check its address, TLS settings and firewalls. Until then every node counts locally "+
+			"with its share of the limits.",
 			"cannot be used: %s.", why(err)))
 }
 
@@ -158,7 +166,8 @@ func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *not
 		apart = redisstore.Compare(signed, fingerprint, prefix)
 	}
 	n.check("redis.nodes", "has only compatible nodes.",
-		problem(apart != nil, "Until then authguard serve does not start, and a running node counts locally.", "cannot be used. %s.", why(apart)),
+		problem(apart != nil, "Until then authguard serve does not start, and a running node counts locally.",
+			"cannot be used. %s.", why(apart)),
 		problem(err != nil && !errors.Is(err, redis.Nil), slow, "does not return which nodes use it: %s.", why(err)))
 }
 

@@ -56,11 +56,14 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 	n.about = ""
 	masters := slices.DeleteFunc(inOrder(servers), func(address string) bool { return servers[address] != master })
 	n.check("redis.sentinels", "",
-		problem(len(masters) > 1, "Wait for a failover to end, or run SENTINEL RESET on those that are wrong.", "The Sentinels disagree about the master: %s.", strings.Join(masters, ", ")))
+		problem(len(masters) > 1, "Wait for a failover to end, or run SENTINEL RESET on those that are wrong.",
+			"The Sentinels disagree about the master: %s.", strings.Join(masters, ", ")))
 	n.check("redis.sentinels", fmt.Sprintf("There are %d Sentinels.", sentinels),
-		advice(sentinels < 3, "Run at least three, on machines that do not fail together.", "There are %d Sentinels: after the loss of one, no failover may be possible.", sentinels))
+		advice(sentinels < 3, "Run at least three, on machines that do not fail together.",
+			"There are %d Sentinels: after the loss of one, no failover may be possible.", sentinels))
 	n.check("redis.replicas", fmt.Sprintf("The master has %d replicas.", replicas),
-		advice(replicas == 0, "Add a replica: replicaof in its redis.conf.", "The master has no replica, so no failover is possible."))
+		advice(replicas == 0, "Add a replica: replicaof in its redis.conf.",
+			"The master has no replica, so no failover is possible."))
 	return n.checks(), servers
 }
 
@@ -83,7 +86,8 @@ func (r redisConfig) sentinel(ctx context.Context, address string, n *notes) (v 
 	v.others, _ = strconv.Atoi(one["num-other-sentinels"])
 	quorum := client.CkQuorum(ctx, set.Master).Err()
 	n.check("redis.sentinel", fmt.Sprintf("knows the master, %s.", v.master),
-		problem(quorum != nil, "Start the Sentinels that are missing.", "could not complete a failover: %s.", why(quorum)).as("redis.quorum"))
+		problem(quorum != nil, "Start the Sentinels that are missing.", "could not complete a failover: %s.",
+			why(quorum)).as("redis.quorum"))
 	return v
 }
 
@@ -91,9 +95,14 @@ func (r redisConfig) sentinel(ctx context.Context, address string, n *notes) (v 
 // another one named the servers.
 func (r redisConfig) silentSentinel(n *notes, err error, others bool) {
 	n.check("redis.sentinel", "",
-		problem(says(err, "No such master"), "Set redis.master to the name after sentinel monitor in sentinel.conf.", "knows no master called %q.", r.Settings.Redis.Master).as("redis.master"),
-		problem(says(err, "unknown command"), "List the Sentinels (usually port 26379) in redis.addresses, or set redis.mode: standalone.", "is not a Sentinel.").as("redis.mode"),
-		problem(says(err, "NOAUTH", "WRONGPASS", "NOPERM"), "Set redis.sentinel_username and redis.sentinel_password to a user with +sentinel.", "rejects its user: %s.", why(err)),
+		problem(says(err, "No such master"), "Set redis.master to the name after sentinel monitor in sentinel.conf.",
+			"knows no master called %q.", r.Settings.Redis.Master).as("redis.master"),
+		problem(says(err, "unknown command"),
+			"List the Sentinels (usually port 26379) in redis.addresses, or set redis.mode: standalone.",
+			"is not a Sentinel.").as("redis.mode"),
+		problem(says(err, "NOAUTH", "WRONGPASS", "NOPERM"),
+			"Set redis.sentinel_username and redis.sentinel_password to a user with +sentinel.", "rejects its user: %s.",
+			why(err)),
 		advice(others, "Start it, or set another one in redis.addresses.", "cannot be reached: %s.", why(err)),
 		problem(true, "Start it, and check its address and firewalls.", "cannot be reached: %s.", why(err)))
 }
@@ -173,7 +182,8 @@ func replicasOf(listed, id string) (n int) {
 	for line := range strings.Lines(listed) {
 		// ID, address, flags, the master's ID, …
 		f := strings.Fields(line)
-		if len(f) > 3 && f[3] == id && strings.Contains(f[2], "slave") && !strings.Contains(f[2], "fail") && !strings.Contains(f[2], "noaddr") {
+		if len(f) > 3 && f[3] == id && strings.Contains(f[2], "slave") && !strings.Contains(f[2], "fail") &&
+			!strings.Contains(f[2], "noaddr") {
 			n++
 		}
 	}
@@ -189,6 +199,8 @@ func (r redisConfig) silentNode(n *notes, err error, others bool) {
 		return
 	}
 	n.check("redis.cluster", "",
-		problem(disabled, "Set redis.mode: standalone, or list nodes of the Cluster.", "is not a node of a Cluster.").as("redis.mode"),
-		advice(true, "Start it, or remove it from redis.addresses.", "is a node of the Cluster and cannot be reached: %s.", why(err)))
+		problem(disabled, "Set redis.mode: standalone, or list nodes of the Cluster.", "is not a node of a Cluster.").as(
+			"redis.mode"),
+		advice(true, "Start it, or remove it from redis.addresses.", "is a node of the Cluster and cannot be reached: %s.",
+			why(err)))
 }

@@ -44,8 +44,10 @@ func enforced(c Config, n *notes) {
 		}
 	}
 	n.check("monitor", "All limits are enforced.",
-		advice(len(watched) > 0, "After a week of data run authguard limit suggest, then set monitor: false or run authguard limit enforce all --reason TEXT.",
-			"Monitoring mode is on (monitor: true) in: %s. Limits, lists, events and CAPTCHA mode are logged and reported, not enforced.", strings.Join(watched, ", ")))
+		advice(len(watched) > 0, "After a week of data run authguard limit suggest, then set monitor: false or run "+
+			"authguard limit enforce all --reason TEXT.",
+			"Monitoring mode is on (monitor: true) in: %s. Limits, lists, events and CAPTCHA mode are logged and reported, "+
+				"not enforced.", strings.Join(watched, ", ")))
 }
 
 func doors(ctx context.Context, c Config, n *notes) {
@@ -54,13 +56,16 @@ func doors(ctx context.Context, c Config, n *notes) {
 		n.ok("listen", "The listeners accept connections from this machine only: %s.", s.Listen)
 		return
 	}
-	secure := s.SecureCookies == config.SecureAlways || s.SecureCookies == config.SecureAuto && strings.HasPrefix(s.Origin, "https://")
+	secure := s.SecureCookies == config.SecureAlways || s.SecureCookies == config.SecureAuto &&
+		strings.HasPrefix(s.Origin, "https://")
 	n.check("listen.cookies", "Cookies are sent over HTTPS only.",
 		advice(!secure, "Put an HTTPS proxy in front, and set secure_cookies: always.",
 			"The listeners accept plain HTTP from other machines (%s), so cookies may cross the network unencrypted.", s.Listen))
 	n.check("listen.proxies", "trusted_proxies is set.",
-		advice(len(s.TrustedProxies)+len(s.ProxyProtocolFrom) == 0, "If a proxy is in front, add its address to trusted_proxies. Otherwise put one there for HTTPS.",
-			"The listeners accept connections from other machines (%s), and trusted_proxies is empty. Behind a proxy, all clients would share its IP address.", s.Listen))
+		advice(len(s.TrustedProxies)+len(s.ProxyProtocolFrom) == 0,
+			"If a proxy is in front, add its address to trusted_proxies. Otherwise put one there for HTTPS.",
+			"The listeners accept connections from other machines (%s), and trusted_proxies is empty. Behind a proxy, all "+
+				"clients would share its IP address.", s.Listen))
 }
 
 // A reach is how widely an address can be reached.

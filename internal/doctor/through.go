@@ -34,18 +34,21 @@ func Through(ctx context.Context, target string, server Prober) []Check {
 	n := &notes{}
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		n.check("through", "", problem(true, "Write it as https://login.example.org/login.", "%.200q is not a URL that a browser can open.", target))
+		n.check("through", "", problem(true, "Write it as https://login.example.org/login.",
+			"%.200q is not a URL that a browser can open.", target))
 		return n.checks()
 	}
 	token := rand.Text()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := server.Expect(ctx, token); err != nil {
-		n.check("through", "", problem(true, "Start authguard serve, and run doctor on its machine as its user.", "The probe could not be prepared: %s.", why(err)))
+		n.check("through", "", problem(true, "Start authguard serve, and run doctor on its machine as its user.",
+			"The probe could not be prepared: %s.", why(err)))
 		return n.checks()
 	}
 	own, status, err := probe(ctx, target, token)
-	if n.check("through", "", problem(err != nil, "Open the URL in a browser: the probe takes the same path as visitors.", "The probe could not be sent to %s: %s.", target, why(err))) {
+	if n.check("through", "", problem(err != nil, "Open the URL in a browser: the probe takes the same path as visitors.",
+		"The probe could not be sent to %s: %s.", target, why(err))) {
 		seen, err := server.Seen(ctx, token)
 		judge(n, verdict{target: u, own: own, status: status, seen: seen, err: err})
 	}
@@ -68,7 +71,8 @@ func probe(ctx context.Context, target, token string) (own netip.AddrPort, statu
 	// The way counts, not the certificate: a name that does not match is for
 	// browsers to refuse. No proxy of this machine's environment stands in between.
 	client := http.Client{
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, //nolint:gosec // nothing secret is sent
+		//nolint:gosec // nothing secret is sent
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	response, err := client.Do(r)
@@ -90,7 +94,8 @@ type verdict struct {
 func judge(n *notes, v verdict) {
 	if !n.check("through", "",
 		problem(v.err != nil, "Check the server's log.", "The server does not return what arrived: %s.", why(v.err)),
-		problem(v.seen == nil, "Check that the URL leads to this server. With several nodes another one may have received the probe: try again there.",
+		problem(v.seen == nil, "Check that the URL leads to this server. With several nodes another one may have received "+
+			"the probe: try again there.",
 			"The probe did not arrive: %s answered %s.", v.target, v.status)) {
 		return
 	}
@@ -104,19 +109,27 @@ func judge(n *notes, v verdict) {
 	peer := s.Peer.Addr().Unmap()
 	direct := s.Peer.Port() == v.own.Port() && peer == v.own.Addr().Unmap()
 	const page = "docs/proxies.md has the lines for your proxy."
-	n.check("through.address", fmt.Sprintf("The probe arrived as %s; its forged forwarding headers were ignored.", came(s, last)),
-		problem(!direct && !s.Believed, fmt.Sprintf("If it is your proxy, set trusted_proxies: [%s] and reload. Otherwise find out what it is.", quoted(peer)),
+	n.check("through.address", fmt.Sprintf("The probe arrived as %s; its forged forwarding headers were ignored.",
+		came(s, last)),
+		problem(!direct && !s.Believed,
+			fmt.Sprintf("If it is your proxy, set trusted_proxies: [%s] and reload. Otherwise find out what it is.",
+				quoted(peer)),
 			"The probe came through %s, which is not in trusted_proxies: all of its clients count as %s.", peer, peer),
-		problem(!direct && last == "", "Let the proxy send "+cmp.Or(s.Header, "X-Forwarded-For")+" with the client's address: "+page,
+		problem(!direct && last == "", "Let the proxy send "+cmp.Or(s.Header, "X-Forwarded-For")+
+			" with the client's address: "+page,
 			"The proxy %s does not forward the client's IP address: all clients count as %s.", peer, s.Address),
 		problem(!direct && (address(last).String() == Forged || s.Address.String() == Forged && !mine),
 			"Let the proxy set "+s.Header+" itself instead of forwarding the client's: "+page,
-			"The probe counted as %s, an IP address that it forged: %s forwards the client's own %s, so every client can choose its IP address.", Forged, peer, s.Header),
+			"The probe counted as %s, an IP address that it forged: %s forwards the client's own %s, so every client can "+
+				"choose its IP address.", Forged, peer, s.Header),
 		advice(direct && s.Believed, "Give the URL that visitors use.",
-			"The probe came directly from this machine (%s), which is in trusted_proxies, so it does not show how visitors arrive.", peer))
-	n.check("through.tls", "", advice(v.target.Scheme == "https" && !s.Secure, "Let the proxy set X-Forwarded-Proto to https, or set secure_cookies: always.",
+			"The probe came directly from this machine (%s), which is in trusted_proxies, so it does not show how visitors "+
+				"arrive.", peer))
+	n.check("through.tls", "", advice(v.target.Scheme == "https" && !s.Secure,
+		"Let the proxy set X-Forwarded-Proto to https, or set secure_cookies: always.",
 		"The probe came over HTTPS, but the server does not know it, so its cookies are not limited to HTTPS."))
-	n.check("through.host", "", advice(!strings.EqualFold(s.Host, v.target.Host) && !sameHost(s.Host, v.target), "Let the proxy forward the Host header, or set origin.",
+	n.check("through.host", "", advice(!strings.EqualFold(s.Host, v.target.Host) && !sameHost(s.Host, v.target),
+		"Let the proxy forward the Host header, or set origin.",
 		"The probe was sent to %s and arrived for %.100s, so forms are rejected as cross-site.", v.target.Host, s.Host))
 }
 
@@ -139,7 +152,8 @@ func address(hop string) netip.Addr {
 
 func sameHost(host string, u *url.URL) bool {
 	name, port, err := net.SplitHostPort(host)
-	return err == nil && strings.EqualFold(name, u.Hostname()) && (u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80")
+	return err == nil && strings.EqualFold(name, u.Hostname()) && (u.Scheme == "https" && port == "443" ||
+		u.Scheme == "http" && port == "80")
 }
 
 // quoted is an address as YAML wants it.

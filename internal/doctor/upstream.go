@@ -29,7 +29,8 @@ func (c Config) upstreamSubjects() (all []subject) {
 		seen[base] = true
 		app := upstream{u, "The app " + u.Redacted() + whose}
 		within := c.Within * 2 / 5 // 2 s: visitors wait for it
-		all = append(all, subject{"proxy.upstream", app.about, app.answers, within}, subject{"proxy.around", app.about, app.around, within})
+		all = append(all, subject{"proxy.upstream", app.about, app.answers, within}, subject{"proxy.around", app.about,
+			app.around, within})
 	}
 	add(c.Settings.Proxy.Upstream, "")
 	for _, r := range c.Settings.Realms {
@@ -49,7 +50,8 @@ func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 	n.check("proxy.upstream", "answers ("+status+").",
 		advice(late, "Check its log for why it is slow: visitors wait as long.",
 			"accepts connections, but did not answer a GET within 2 s."),
-		problem(err != nil, "Start it, or correct proxy.upstream: from this machine, curl -i "+a.Redacted()+" must get an answer.",
+		problem(err != nil, "Start it, or correct proxy.upstream: from this machine, curl -i "+a.Redacted()+
+			" must get an answer.",
 			"cannot be reached: %s. Visitors get an error page (502).", why(err)))
 }
 
@@ -83,8 +85,10 @@ func (a upstream) around(ctx context.Context, c Config, n *notes) {
 	own, err := c.Addresses()
 	open := a.open(ctx, c, own)
 	n.check("proxy.around", "does not listen on other addresses of this machine.",
-		advice(err != nil, "Try its port on this machine's other addresses.", "may listen on other addresses of this machine, which could not be checked: %v.", err),
-		advice(len(open) > 0, "Let the app listen on 127.0.0.1 only, or close that port with a firewall. If another program listens there, no action is needed.",
+		advice(err != nil, "Try its port on this machine's other addresses.",
+			"may listen on other addresses of this machine, which could not be checked: %v.", err),
+		advice(len(open) > 0, "Let the app listen on 127.0.0.1 only, or close that port with a firewall. If another "+
+			"program listens there, no action is needed.",
 			"also listens on %s, where attackers can bypass the proxy.", strings.Join(open, ", ")))
 }
 

@@ -43,9 +43,11 @@ func Formats() []Format {
 		{"nft", "nft -f", ever, "#", writeNft},
 		// The kernel counts in milliseconds of 32 bits.
 		{"ipset", "ipset restore", 2147483 * time.Second, "#", writeIpset},
-		{"nginx", "include in nginx's http, server or location", 0, "#", each(map[string]string{"blocked": "deny %v;", "allowed": "allow %v;"})},
+		{"nginx", "include in nginx's http, server or location", 0, "#", each(map[string]string{"blocked": "deny %v;",
+			"allowed": "allow %v;"})},
 		{"nginx-map", "include in nginx's geo", 0, "#", each(map[string]string{"": "%v 1;"})},
-		{"haproxy", "a map file of HAProxy", 0, "#", each(map[string]string{"blocked": "%v blocked", "allowed": "%v allowed"})},
+		{"haproxy", "a map file of HAProxy", 0, "#", each(map[string]string{"blocked": "%v blocked",
+			"allowed": "%v allowed"})},
 		{"hosts.deny", "/etc/hosts.deny or hosts.allow", 0, "#", writeHosts},
 		{"pf", "a table file of pf; one range a line", 0, "#", each(map[string]string{"": "%v"})},
 		{"cisco", "Cisco IOS, in configuration mode", 0, "!", writeCisco},
@@ -56,7 +58,8 @@ func Formats() []Format {
 func (f Format) Text(e Export) []byte {
 	var b bytes.Buffer
 	if f.comment != "" {
-		fmt.Fprintf(&b, "%s %s. Written by \"authguard ip export %s --format %s\"; changes are overwritten.\n", f.comment, Count(e), e.Verdict, f.Name)
+		fmt.Fprintf(&b, "%s %s. Written by \"authguard ip export %s --format %s\"; changes are overwritten.\n", f.comment,
+			Count(e), e.Verdict, f.Name)
 		if first := First(e.Ranges); f.Longest == 0 && !first.IsZero() {
 			fmt.Fprintf(&b, "%s The first one expires at %s: export again then.\n", f.comment, first.UTC().Format(time.RFC3339))
 		}

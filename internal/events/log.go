@@ -29,7 +29,8 @@ var _ Sink = (*Log)(nil)
 
 var messages = [endings]string{
 	Failed: "attempt failed", Succeeded: "attempt succeeded", Abandoned: "attempt abandoned",
-	Refused: "attempt blocked", Challenged: "attempt challenged", Waited: "attempt delayed", FakeFailure: "attempt answered with a fake failure",
+	Refused: "attempt blocked", Challenged: "attempt challenged", Waited: "attempt delayed",
+	FakeFailure: "attempt answered with a fake failure",
 }
 
 // NewLog returns a sink that writes to the logger.
@@ -63,7 +64,8 @@ func (l *Log) Handle(batch []guard.Event) {
 // HandleSwitch writes the line of a mode switch, whatever the flood.
 func (l *Log) HandleSwitch(s ModeSwitch) {
 	attrs := []slog.Attr{
-		slog.String("from", s.From), slog.String("to", s.To), slog.Bool("attacked", s.Attacked), slog.String("cause", s.Cause),
+		slog.String("from", s.From), slog.String("to", s.To), slog.Bool("attacked", s.Attacked),
+		slog.String("cause", s.Cause),
 		slog.String("who", Escape(s.Who)), slog.String("why", Escape(s.Why)),
 		slog.Float64("failure_rate", s.Pressure), slog.Float64("threshold", s.Threshold),
 	}
@@ -138,7 +140,8 @@ func (l *Log) limit(e *guard.Event) {
 	if e.Edge == guard.Over {
 		msg = "event limit no longer exceeded"
 	}
-	attrs := append([]slog.Attr{slog.String("address", AddressText(e.Address)), slog.String("event", e.Limited)}, realmAttr(e.Realm)...)
+	attrs := append([]slog.Attr{slog.String("address", AddressText(e.Address)), slog.String("event", e.Limited)},
+		realmAttr(e.Realm)...)
 	attrs = append(attrs,
 		slog.String("account", Escape(e.Account)), slog.String("subject", e.Subject),
 		slog.String("limit", LimitText(e)), slog.Int("beyond", e.Count),

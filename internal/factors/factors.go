@@ -122,7 +122,8 @@ func (t *Table) Of(ctx context.Context, account string) (k Kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	var created, used int64
-	err = t.db.QueryRowContext(ctx, `SELECT confirmed_at, used_at FROM totp WHERE account = $1 AND confirmed_at > 0`, account).Scan(&created, &used)
+	err = t.db.QueryRowContext(ctx, `SELECT confirmed_at, used_at FROM totp WHERE account = $1
+		AND confirmed_at > 0`, account).Scan(&created, &used)
 	if err == nil {
 		k.TOTP = &TOTP{moment(created), moment(used)}
 	} else if errors.Is(err, sql.ErrNoRows) {

@@ -49,7 +49,8 @@ type Site struct {
 func (s Site) relying() (*webauthn.WebAuthn, error) {
 	w, err := webauthn.New(&webauthn.Config{
 		RPID: s.Host, RPDisplayName: "authguard", RPOrigins: s.Origins, AttestationPreference: protocol.PreferNoAttestation,
-		AuthenticatorSelection: protocol.AuthenticatorSelection{ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired},
+		AuthenticatorSelection: protocol.AuthenticatorSelection{ResidentKey: protocol.ResidentKeyRequirementRequired,
+			UserVerification: protocol.VerificationRequired},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("factors: passkeys at %s: %w", s.Host, err)
@@ -138,7 +139,8 @@ func (t *Table) AskNew(ctx context.Context, at Site, who Owner) (q Question, err
 		return q, ErrMost
 	}
 	there := owner{who, has}.at(at.Host)
-	options, asked, err := w.BeginRegistration(there, webauthn.WithExclusions(webauthn.Credentials(there.WebAuthnCredentials()).CredentialDescriptors()))
+	options, asked, err := w.BeginRegistration(there,
+		webauthn.WithExclusions(webauthn.Credentials(there.WebAuthnCredentials()).CredentialDescriptors()))
 	if err != nil {
 		return q, fmt.Errorf("factors: passkeys: %w", err)
 	}
@@ -170,8 +172,10 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 		return fmt.Errorf("factors: %w", err)
 	}
 	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO passkeys (id, account, host, name, data, sign_count, created_at)
-		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), CAST($7 AS BIGINT) WHERE (SELECT count(*) FROM passkeys WHERE account = $2) < $8 ON CONFLICT (id) DO NOTHING`,
-		idOf(made.ID), who.ID, at.Host, nameOf(name), string(data), made.Authenticator.SignCount, t.now().UnixMilli(), MostPasskeys)
+		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), CAST($7 AS BIGINT) WHERE (SELECT count(*) FROM passkeys
+			WHERE account = $2) < $8 ON CONFLICT (id) DO NOTHING`,
+		idOf(made.ID), who.ID, at.Host, nameOf(name), string(data), made.Authenticator.SignCount, t.now().UnixMilli(),
+		MostPasskeys)
 	switch {
 	case err != nil:
 		return fmt.Errorf("factors: keep a passkey: %w", err)
@@ -200,7 +204,8 @@ func (t *Table) RemovePasskey(ctx context.Context, account, id string) error {
 
 // RenamePasskey gives one another name, or is ErrUnknown.
 func (t *Table) RenamePasskey(ctx context.Context, account, id, name string) error {
-	return t.one(ctx, `UPDATE passkeys SET name = $1 WHERE account = $2 AND id = $3`, nameOf(name), account, sqltx.Clean(id))
+	return t.one(ctx, `UPDATE passkeys SET name = $1 WHERE account = $2
+		AND id = $3`, nameOf(name), account, sqltx.Clean(id))
 }
 
 // AskProof asks a browser for a passkey of this account or, without one, of anybody.
@@ -223,7 +228,8 @@ func (t *Table) Claims(ctx context.Context, answer []byte) (who Owner, ok bool, 
 	if err != nil {
 		return who, false, nil
 	}
-	err = t.db.QueryRowContext(ctx, `SELECT accounts.id, username FROM passkeys JOIN accounts ON accounts.id = account WHERE passkeys.id = $1`, idOf(parsed.RawID)).
+	err = t.db.QueryRowContext(ctx, `SELECT accounts.id, username FROM passkeys JOIN accounts ON accounts.id = account
+		WHERE passkeys.id = $1`, idOf(parsed.RawID)).
 		Scan(&who.ID, &who.Name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return who, false, nil
@@ -276,7 +282,8 @@ func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) er
 		if _, err := tx.ExecContext(ctx, `DELETE FROM passkey_answers WHERE expires_at < $1`, now); err != nil {
 			return err
 		}
-		n, err := sqltx.Exec(ctx, tx, `INSERT INTO passkey_answers (challenge, expires_at) VALUES ($1, $2) ON CONFLICT (challenge) DO NOTHING`,
+		n, err := sqltx.Exec(ctx, tx, `INSERT INTO passkey_answers (challenge, expires_at) VALUES ($1, $2)
+			ON CONFLICT (challenge) DO NOTHING`,
 			s.Asked.Challenge, s.Until.UnixMilli())
 		if err != nil {
 			return err
@@ -293,7 +300,8 @@ func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) er
 			if err != nil {
 				return err
 			}
-			n, err := sqltx.Exec(ctx, tx, `UPDATE passkeys SET data = $1, sign_count = $2, used_at = $3 WHERE id = $4 AND cloned_at = 0 AND (sign_count < $2 OR sign_count = 0 AND $2 = 0)`,
+			n, err := sqltx.Exec(ctx, tx, `UPDATE passkeys SET data = $1, sign_count = $2, used_at = $3 WHERE id = $4
+				AND cloned_at = 0 AND (sign_count < $2 OR sign_count = 0 AND $2 = 0)`,
 				string(data), int64(count), now, idOf(used.ID))
 			if err != nil {
 				return err
@@ -303,7 +311,8 @@ func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) er
 			}
 		}
 		if refused != nil {
-			n, err = sqltx.Exec(ctx, tx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2 AND cloned_at = 0`, now, idOf(used.ID))
+			n, err = sqltx.Exec(ctx, tx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2
+				AND cloned_at = 0`, now, idOf(used.ID))
 			if err == nil && n == 0 { // told of already
 				refused = ErrPasskey
 			}
@@ -330,7 +339,8 @@ func (t *Table) passkeys(ctx context.Context, account string) (all []Passkey, er
 		}
 		all = append(all, one)
 		return nil
-	}, `SELECT id, host, name, data, created_at, used_at, cloned_at FROM passkeys WHERE account = $1 ORDER BY created_at, id`, account)
+	}, `SELECT id, host, name, data, created_at, used_at, cloned_at FROM passkeys WHERE account = $1
+		ORDER BY created_at, id`, account)
 	if err != nil {
 		return nil, fmt.Errorf("factors: passkeys: %w", err)
 	}

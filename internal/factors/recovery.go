@@ -51,7 +51,8 @@ func (t *Table) takeRecovery(ctx context.Context, account, code string) (bool, e
 	if len(code) != recoveryLetters {
 		return false, nil
 	}
-	n, err := sqltx.Exec(ctx, t.db, `DELETE FROM recovery_codes WHERE code_hash = $1 AND account = $2`, t.digest(account, strings.ToLower(code)), account)
+	n, err := sqltx.Exec(ctx, t.db, `DELETE FROM recovery_codes WHERE code_hash = $1
+		AND account = $2`, t.digest(account, strings.ToLower(code)), account)
 	if err != nil {
 		return false, fmt.Errorf("factors: taking a recovery code: %w", err)
 	}

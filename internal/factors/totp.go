@@ -42,7 +42,8 @@ func (t *Table) Enrol(ctx context.Context, account, issuer, name string) (Enrolm
 	secret := make([]byte, secretBytes)
 	rand.Read(secret) // never fails: it ends the program instead
 	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO totp (account, secret, created_at) VALUES ($1, $2, $3)
-		ON CONFLICT (account) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at, last_step = 0 WHERE totp.confirmed_at = 0`,
+		ON CONFLICT (account) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at, last_step = 0
+			WHERE totp.confirmed_at = 0`,
 		account, t.sealed(secret, totpOf(account)), t.now().UnixMilli())
 	switch {
 	case err != nil:
@@ -63,7 +64,8 @@ func (t *Table) Enrolling(ctx context.Context, account, issuer, name string) (En
 }
 
 func enrolment(secret []byte, issuer, name string) (e Enrolment, err error) {
-	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name, Secret: secret, Period: uint(step / time.Second), Digits: digits})
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name, Secret: secret,
+		Period: uint(step / time.Second), Digits: digits})
 	if err != nil {
 		return e, fmt.Errorf("factors: enrol: %w", err)
 	}
@@ -88,7 +90,8 @@ func (t *Table) Confirm(ctx context.Context, account, code string) error {
 	if err != nil {
 		return err
 	}
-	return t.one(ctx, `UPDATE totp SET confirmed_at = $1 WHERE account = $2 AND confirmed_at = 0`, t.now().UnixMilli(), account)
+	return t.one(ctx, `UPDATE totp SET confirmed_at = $1 WHERE account = $2
+		AND confirmed_at = 0`, t.now().UnixMilli(), account)
 }
 
 // RemoveTOTP removes the app, or is ErrUnknown.
@@ -99,7 +102,8 @@ func (t *Table) RemoveTOTP(ctx context.Context, account string) error {
 // secret is the one that counts, or the one that waits to be confirmed.
 func (t *Table) secret(ctx context.Context, account string, confirmed bool) (secret []byte, last int64, err error) {
 	var text string
-	err = t.db.QueryRowContext(ctx, `SELECT secret, last_step FROM totp WHERE account = $1 AND (confirmed_at > 0) = $2`, account, confirmed).Scan(&text, &last)
+	err = t.db.QueryRowContext(ctx, `SELECT secret, last_step FROM totp WHERE account = $1
+		AND (confirmed_at > 0) = $2`, account, confirmed).Scan(&text, &last)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, 0, ErrUnknown
 	}
@@ -126,7 +130,8 @@ func (t *Table) checkTOTP(ctx context.Context, account, code string, confirmed b
 	}
 	matched := int64(-1)
 	for at, now := int64(-skew), t.now().Unix()/int64(step/time.Second); at <= skew; at++ {
-		want, err := hotp.GenerateCodeCustom(base32.StdEncoding.EncodeToString(secret), uint64(now+at), hotp.ValidateOpts{Digits: otp.DigitsSix})
+		want, err := hotp.GenerateCodeCustom(base32.StdEncoding.EncodeToString(secret), uint64(now+at),
+			hotp.ValidateOpts{Digits: otp.DigitsSix})
 		if err != nil {
 			return false, fmt.Errorf("factors: %w", err)
 		}
@@ -137,7 +142,8 @@ func (t *Table) checkTOTP(ctx context.Context, account, code string, confirmed b
 	if matched < 0 {
 		return false, nil
 	}
-	n, err := sqltx.Exec(ctx, t.db, `UPDATE totp SET last_step = $1, used_at = $2 WHERE account = $3 AND last_step < $1`, matched, t.now().UnixMilli(), account)
+	n, err := sqltx.Exec(ctx, t.db, `UPDATE totp SET last_step = $1, used_at = $2 WHERE account = $3
+		AND last_step < $1`, matched, t.now().UnixMilli(), account)
 	if err != nil {
 		return false, fmt.Errorf("factors: taking a code: %w", err)
 	}

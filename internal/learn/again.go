@@ -16,7 +16,9 @@ import (
 )
 
 // ErrWeak is for two logins that differ, but not in what a guess would lack.
-var ErrWeak = errors.New("no route is proposed: the app also gives a wrong password without cookies, or with fresh ones, the answer of a right password. Find what only a successful login returns (a redirect, a JSON value, a text), and set success by hand")
+var ErrWeak = errors.New("no route is proposed: the app also gives a wrong password without cookies, or with fresh " +
+	"ones, the answer of a right password. Find what only a successful login returns (a redirect, a JSON value, a " +
+	"text), and set success by hand")
 
 // A Proposal is a route and, if the app takes the login at other addresses too, the
 // folder that needs the same one.
@@ -128,7 +130,8 @@ func (c checker) do(r *http.Request) (a route.Answer, err error) {
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	return c.login.clean(route.Answer{Status: answer.StatusCode, Header: answer.Header, Body: body, Whole: len(body) < 1<<20}), err
+	return c.login.clean(route.Answer{Status: answer.StatusCode, Header: answer.Header, Body: body,
+		Whole: len(body) < 1<<20}), err
 }
 
 // elsewhere are the other addresses where the app takes the login: a front controller

@@ -113,8 +113,10 @@ func (l *Login) clean(a route.Answer) route.Answer {
 
 var (
 	passwordNames = regexp.MustCompile(`(?i)pass|pwd|passwort|kennwort|contrase|motdepasse|^pw$|^pin$|secret`)
-	accountNames  = regexp.MustCompile(`(?i)^(user|login|log|account|e?mail|name|id|identifier|u|uid|uname)$|user_?name|user_?id|login|e-?mail|account|benutzer`)
-	otherNames    = regexp.MustCompile(`(?i)token|csrf|nonce|redirect|next|return|session|remember|submit|captcha|^id$|grant|client`)
+	accountNames  = regexp.MustCompile(
+		`(?i)^(user|login|log|account|e?mail|name|id|identifier|u|uid|uname)$|user_?name|user_?id|login|e-?mail|account|benutzer`)
+	otherNames = regexp.MustCompile(
+		`(?i)token|csrf|nonce|redirect|next|return|session|remember|submit|captcha|^id$|grant|client`)
 )
 
 // A field is one text of a request.

@@ -23,14 +23,16 @@ var (
 	ErrOther = errors.New("this login used another form than the first one: log in again with the same form")
 	ErrSame  = errors.New("the password equals the first one: log in again with the right one")
 	ErrName  = errors.New("the user name differs from the first one: log in again with the same name")
-	ErrAlike = errors.New("the app gave the same answer as for the wrong password: if you are signed in, status, redirect, cookies and text do not distinguish its answers")
+	ErrAlike = errors.New("the app gave the same answer as for the wrong password: if you are signed in, status, " +
+		"redirect, cookies and text do not distinguish its answers")
 )
 
 // Propose is the route that tells the first login, which has failed, from the second,
 // which has succeeded.
 func Propose(failed, succeeded *Login) (s route.Spec, err error) {
 	switch {
-	case failed.Method != succeeded.Method || failed.Path != succeeded.Path || failed.Account != succeeded.Account || failed.Password != succeeded.Password:
+	case failed.Method != succeeded.Method || failed.Path != succeeded.Path || failed.Account != succeeded.Account ||
+		failed.Password != succeeded.Password:
 		return s, ErrOther
 	case failed.account != succeeded.account:
 		return s, ErrName
@@ -43,7 +45,8 @@ func Propose(failed, succeeded *Login) (s route.Spec, err error) {
 // propose is the route that tells a login that has succeeded from all the bad answers. A
 // cookie that a bad answer or a page sets says nothing.
 func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err error) {
-	s = route.Spec{Name: "login", Path: plainPath(succeeded.Path), Account: succeeded.Account, Password: succeeded.Password}
+	s = route.Spec{Name: "login", Path: plainPath(succeeded.Path), Account: succeeded.Account,
+		Password: succeeded.Password}
 	if succeeded.Method != http.MethodPost {
 		s.Methods = []string{succeeded.Method}
 	}
@@ -65,7 +68,8 @@ func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err err
 	return s, nil
 }
 
-// plainNames are the names that every database compares alike. MySQL takes àlice for alice by default: each way to write
+// plainNames are the names that every database compares alike. MySQL takes àlice for alice by default: each way to
+// write
 // a name would have limits of its own.
 const plainNames = `[A-Za-z0-9._@+-]+`
 
@@ -165,7 +169,8 @@ func boolInt(b bool) int {
 func cookies(h http.Header) (names []string) {
 	for _, line := range h.Values("Set-Cookie") {
 		c, err := http.ParseSetCookie(line)
-		if err == nil && c.Value != "" && c.MaxAge >= 0 && (c.Expires.IsZero() || c.Expires.After(time.Now())) && !slices.Contains(names, c.Name) {
+		if err == nil && c.Value != "" && c.MaxAge >= 0 && (c.Expires.IsZero() || c.Expires.After(time.Now())) &&
+			!slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}
 	}

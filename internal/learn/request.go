@@ -26,7 +26,8 @@ type request struct {
 // bare is a request without cookies.
 func bare(r *http.Request, body []byte) request {
 	q := request{r.Method, r.Host, r.URL, r.Header.Clone(), body}
-	for _, header := range []string{"Cookie", "Accept-Encoding", "Connection", "Content-Length", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Keep-Alive"} {
+	for _, header := range []string{"Cookie", "Accept-Encoding", "Connection", "Content-Length", "Upgrade", "Te",
+		"Trailer", "Proxy-Connection", "Keep-Alive"} {
 		q.header.Del(header)
 	}
 	return q

@@ -31,7 +31,9 @@ type Item struct {
 // ReadImport parses a text in the format Plain. Lines beyond MaxImported are invalid.
 func ReadImport(text string) (i Import) {
 	if len(text) > MaxImport {
-		i.Problems = []LineProblem{{1, fmt.Sprintf("the text is larger than %d KiB: import it in parts, or configure the file as a named list", MaxImport>>10)}}
+		i.Problems = []LineProblem{{1,
+			fmt.Sprintf("the text is larger than %d KiB: import it in parts, or configure the file as a named list",
+				MaxImport>>10)}}
 		return i
 	}
 	seen := map[netip.Prefix]bool{}
@@ -43,7 +45,8 @@ func ReadImport(text string) (i Import) {
 			err = Request{Prefix: netip.MustParsePrefix("0.0.0.0/1"), Verdict: Block, Note: l.note}.Validate()
 		}
 		if err == nil && len(i.Items)+len(l.ranges) > MaxImported {
-			err = fmt.Errorf("exceeds the %d ranges that can be imported at once: configure the file as a named list", MaxImported)
+			err = fmt.Errorf("exceeds the %d ranges that can be imported at once: configure the file as a named list",
+				MaxImported)
 		}
 		if err != nil {
 			i.Problems = append(i.Problems, LineProblem{l.number, Words(err)})

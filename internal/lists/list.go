@@ -75,12 +75,15 @@ func (r Request) Validate() error {
 		err   error
 	}{
 		{!r.Prefix.IsValid(), ErrPrefix},
-		{r.Verdict != Allow && r.Verdict != Block, fmt.Errorf("lists: verdict: must be allow or block, not %.20q", r.Verdict)},
+		{r.Verdict != Allow && r.Verdict != Block, fmt.Errorf("lists: verdict: must be allow or block, not %.20q",
+			r.Verdict)},
 		{r.For < 0 || r.For > 0 && r.Forever, errors.New("lists: for: must be more than 0, or forever, not both")},
 		{len(r.Note) > MaxNote || len(r.By) > MaxNote, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote)},
 		{!sqltx.Holds(r.Note) || !sqltx.Holds(r.By), errors.New("lists: note: must be text")},
-		{all && r.Verdict == Allow, fmt.Errorf("%w: allowing it would switch authguard off; use `authguard captcha disable` or monitored limits", ErrTooWide)},
-		{all && r.Verdict != Allow && !r.Force, fmt.Errorf("%w: blocking it locks out all clients, including yours; use --force if that is intended", ErrTooWide)},
+		{all && r.Verdict == Allow, fmt.Errorf("%w: allowing it would switch authguard off; use `authguard captcha "+
+			"disable` or monitored limits", ErrTooWide)},
+		{all && r.Verdict != Allow && !r.Force,
+			fmt.Errorf("%w: blocking it locks out all clients, including yours; use --force if that is intended", ErrTooWide)},
 	} {
 		if one.wrong {
 			problems = append(problems, one.err)
@@ -153,17 +156,21 @@ func insert(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 	for i, e := range entries {
 		n := 7 * i
 		rows = append(rows, fmt.Sprintf("($%d, $%d, $%d, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4, n+5, n+6, n+7))
-		args = append(args, e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(), e.expires())
+		args = append(args, e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(),
+			e.expires())
 	}
-	_, err := sqltx.Exec(ctx, tx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at) VALUES `+strings.Join(rows, ", ")+`
+	_, err := sqltx.Exec(ctx, tx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
+		VALUES `+strings.Join(rows, ", ")+`
 		ON CONFLICT (cidr) DO UPDATE SET id = excluded.id, verdict = excluded.verdict,
-		note = excluded.note, created_by = excluded.created_by, created_at = excluded.created_at, expires_at = excluded.expires_at, told = 0`, args...)
+		note = excluded.note, created_by = excluded.created_by, created_at = excluded.created_at, expires_at =
+			excluded.expires_at, told = 0`, args...)
 	return err
 }
 
 // Prolong sets when the active entry of exactly this range expires: by after now, or never for 0. The error is
 // ErrNotListed if there is none.
-func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Duration, now time.Time) (until time.Time, err error) {
+func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Duration, now time.Time) (until time.Time,
+	err error) {
 	prefix, expires := unmap(prefix).Masked(), int64(0)
 	if by > 0 {
 		until = now.Truncate(time.Millisecond).Add(by)
@@ -173,7 +180,8 @@ func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Durati
 	if by <= soon {
 		told = 1 // no reminder for an extension by hours
 	}
-	rows, err := t.change(ctx, `UPDATE lists SET expires_at = $1, told = $2 WHERE cidr = $3 AND (expires_at = 0 OR expires_at > $4)`, expires, told, prefix.String(), now.UnixMilli())
+	rows, err := t.change(ctx, `UPDATE lists SET expires_at = $1, told = $2 WHERE cidr = $3 AND (expires_at = 0
+		OR expires_at > $4)`, expires, told, prefix.String(), now.UnixMilli())
 	if err != nil {
 		return until, fmt.Errorf("lists: extend %v: %w", prefix, err)
 	}
@@ -230,7 +238,8 @@ const soon = 24 * time.Hour
 // Expiring returns the entries to alert about. If one made for longer than a day expires within a day, it returns all
 // that expire within two: one alert a day, not one per entry. Told marks them.
 func (t *Table) Expiring(ctx context.Context, now time.Time) ([]Entry, error) {
-	all, err := t.read(ctx, `WHERE told = 0 AND expires_at > $1 AND expires_at <= $2 AND expires_at - created_at > $3 ORDER BY expires_at, cidr`,
+	all, err := t.read(ctx, `WHERE told = 0 AND expires_at > $1 AND expires_at <= $2 AND expires_at - created_at > $3
+		ORDER BY expires_at, cidr`,
 		now.UnixMilli(), now.Add(2*soon).UnixMilli(), soon.Milliseconds())
 	if len(all) > 0 && all[0].ExpiresAt.Sub(now) > soon {
 		return nil, err
@@ -256,7 +265,8 @@ func (t *Table) Told(ctx context.Context, entries []Entry) error {
 
 // Purge deletes entries expired before a time and older matches of IP lists. It returns the number of entries.
 func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
-	if _, err := sqltx.Exec(ctx, t.db, `DELETE FROM list_hits WHERE hour < $1`, before.Add(-25*time.Hour).UnixMilli()); err != nil {
+	if _, err := sqltx.Exec(ctx, t.db, `DELETE FROM list_hits
+		WHERE hour < $1`, before.Add(-25*time.Hour).UnixMilli()); err != nil {
 		return 0, fmt.Errorf("lists: purge: %w", err)
 	}
 	rows, err := sqltx.Exec(ctx, t.db, `DELETE FROM lists WHERE expires_at > 0 AND expires_at <= $1`, before.UnixMilli())
@@ -279,7 +289,8 @@ func (h Hits) Plus(more Hits) Hits { return Hits{h.Met + more.Met, h.Stopped + m
 func (t *Table) AddHits(ctx context.Context, realm string, all map[string]Hits, now time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		_, err := sqltx.Exec(ctx, t.db, `INSERT INTO list_hits (realm, list, hour, met, stopped) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (realm, list, hour) DO UPDATE SET met = list_hits.met + excluded.met, stopped = list_hits.stopped + excluded.stopped`,
+			ON CONFLICT (realm, list, hour) DO UPDATE
+				SET met = list_hits.met + excluded.met, stopped = list_hits.stopped + excluded.stopped`,
 			realm, name, now.Truncate(time.Hour).UnixMilli(), all[name].Met, all[name].Stopped)
 		if err != nil {
 			return fmt.Errorf("lists: hits of %s: %w", name, err)
@@ -297,7 +308,8 @@ func (t *Table) HitsOf(ctx context.Context, realm string, since time.Time) (map[
 		err := rows.Scan(&name, &h.Met, &h.Stopped)
 		all[name] = h
 		return err
-	}, `SELECT list, SUM(met), SUM(stopped) FROM list_hits WHERE realm = $1 AND hour > $2 GROUP BY list`, realm, since.Truncate(time.Hour).UnixMilli())
+	}, `SELECT list, SUM(met), SUM(stopped) FROM list_hits WHERE realm = $1 AND hour > $2
+		GROUP BY list`, realm, since.Truncate(time.Hour).UnixMilli())
 	if err != nil {
 		return nil, fmt.Errorf("lists: hits: %w", err)
 	}

@@ -90,7 +90,8 @@ func (f *Files) Configure(sources []Source) {
 	before := f.files
 	f.files = nil
 	for _, s := range sources {
-		one := &file{Source: s, state: State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{}, Private: []netip.Prefix{}}}
+		one := &file{Source: s, state: State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{},
+			Private: []netip.Prefix{}}}
 		for _, old := range before {
 			if old.Source == s {
 				one = old
@@ -166,7 +167,8 @@ func (f *Files) reread(one *file, now stamp, asked bool) bool {
 	if err != nil {
 		kept := err.Error()
 		if one.state.Kept != kept {
-			f.log.Warn("a list file cannot be used; its previous version stays in force", "list", one.Name, "file", one.File, "why", kept, "ranges", one.ranges.Len())
+			f.log.Warn("a list file cannot be used; its previous version stays in force", "list", one.Name, "file", one.File,
+				"why", kept, "ranges", one.ranges.Len())
 		}
 		one.state.Kept = kept
 		return false
@@ -189,7 +191,8 @@ var errChanging = errors.New("it changed while it was being read")
 
 // Read parses the file of a list. The error is why it cannot be used; invalid lines are no error if most are valid.
 func Read(s Source) (c Content, err error) {
-	c.State = State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{}, Private: []netip.Prefix{}}
+	c.State = State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{},
+		Private: []netip.Prefix{}}
 	f, err := os.Open(s.File)
 	if err != nil {
 		return c, cannotOpen(err)
@@ -218,7 +221,8 @@ func Read(s Source) (c Content, err error) {
 			c.noteRange(l.ranges)
 		}
 	})
-	if after, statErr := f.Stat(); statErr == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
+	if after, statErr := f.Stat(); statErr == nil && (after.Size() != before.Size() ||
+		!after.ModTime().Equal(before.ModTime())) {
 		return c, errChanging
 	}
 	switch {

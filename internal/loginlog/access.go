@@ -88,7 +88,9 @@ func (p *access) parse(line []byte, r *row) (err error) {
 	method, rest, _ := bytes.Cut(request, []byte(" "))
 	path, _, _ := bytes.Cut(rest, []byte(" "))
 	path, _, _ = bytes.Cut(path, []byte("?"))
-	if !slices.ContainsFunc(p.logins, func(l Request) bool { return l.Method == string(method) && l.Path == string(path) }) {
+	if !slices.ContainsFunc(p.logins, func(l Request) bool {
+		return l.Method == string(method) && l.Path == string(path)
+	}) {
 		if string(method) == "POST" {
 			p.file.posts.add(string(path))
 		}
@@ -172,7 +174,8 @@ func accessTime(b []byte) (time.Time, error) {
 	minute, ok4 := number(b[15:17])
 	second, ok5 := number(b[18:20])
 	zone, ok6 := number(b[22:26])
-	if month == 0 || !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || b[20] != ' ' || b[2] != '/' || b[6] != '/' || b[11] != ':' {
+	if month == 0 || !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || b[20] != ' ' || b[2] != '/' || b[6] != '/' ||
+		b[11] != ':' {
 		return time.Time{}, errors.New(errText)
 	}
 	offset := time.Duration(zone/100*60+zone%100) * time.Minute

@@ -39,7 +39,8 @@ func csvOf(f *file, c Config, audit bool) (parser, error) {
 	}
 	for field, name := range []string{"time", "account", "address", "outcome"} {
 		if !found[field] && field != accountField {
-			return nil, fmt.Errorf("no column for %s among %s: set it with --field %s=NAME", name, strings.Join(p.columns, ", "), name)
+			return nil, fmt.Errorf("no column for %s among %s: set it with --field %s=NAME", name, strings.Join(p.columns, ", "),
+				name)
 		}
 	}
 	return p, nil

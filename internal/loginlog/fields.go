@@ -16,14 +16,18 @@ import (
 // several in one line the first here counts.
 func names() map[string][]string {
 	return map[string][]string{
-		"time": {"time", "timestamp", "@timestamp", "ts", "at", "date", "datetime", "time_local", "time_iso8601", "msec", "login_timestamp"},
+		"time": {"time", "timestamp", "@timestamp", "ts", "at", "date", "datetime", "time_local", "time_iso8601", "msec",
+			"login_timestamp"},
 		"account": {
-			"account", "user", "username", "user_name", "login", "email", "user_email", "user_id", "userid", "remote_user", "name",
+			"account", "user", "username", "user_name", "login", "email", "user_email", "user_id", "userid", "remote_user",
+			"name",
 		},
 		"address": {
-			"address", "ip", "addr", "ip_address", "remote_addr", "remote_ip", "client_ip", "clientip", "source_ip", "src_ip", "source_address", "client_address",
+			"address", "ip", "addr", "ip_address", "remote_addr", "remote_ip", "client_ip", "clientip", "source_ip", "src_ip",
+			"source_address", "client_address",
 		},
-		"outcome":     {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status", "decision", "ok"},
+		"outcome": {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome",
+			"status", "decision", "ok"},
 		"device":      {"device", "device_id"},
 		"count":       {"count"},
 		"fingerprint": {"fingerprint", "user_agent", "http_user_agent", "useragent", "user_agent_original", "agent", "ua"},
@@ -56,7 +60,8 @@ type fields struct {
 }
 
 func newFields(c Config, audit bool) *fields {
-	f := &fields{of: map[string]int{}, rank: map[string]int{}, success: c.Success, failure: c.Failure, zone: c.Zone, audit: audit}
+	f := &fields{of: map[string]int{}, rank: map[string]int{}, success: c.Success, failure: c.Failure, zone: c.Zone,
+		audit: audit}
 	if audit {
 		f.of = map[string]int{
 			"at": timeField, "last": lastField, "account": accountField, "address": addressField, "decision": outcomeField,
@@ -170,7 +175,8 @@ func (f *fields) outcome(text string) (Outcome, error) {
 		return Succeeded, nil
 	case "false", "0", "no", "fail", "failed", "failure", "denied", "invalid", "wrong", "rejected", "insufficient":
 		return Failed, nil
-	case "challenge", "challenged", "block", "refused", "wait", "delay", "delayed", "blocked", "stopped", "abandoned", "withdrawn", "fake-failure":
+	case "challenge", "challenged", "block", "refused", "wait", "delay", "delayed", "blocked", "stopped", "abandoned",
+		"withdrawn", "fake-failure":
 		return Stopped, nil
 	case "":
 		return Failed, errors.New("no outcome: set its field with --field outcome=NAME")
@@ -181,7 +187,8 @@ func (f *fields) outcome(text string) (Outcome, error) {
 // layouts are how times are written.
 func layouts() [6]string {
 	return [...]string{
-		time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999",
+		time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999",
+		"2006-01-02T15:04:05.999999999",
 		"2006-01-02 15:04:05.999999999 -0700", "2006-01-02 15:04:05.999999999 -0700 MST",
 	}
 }

@@ -30,7 +30,8 @@ func likeJSON(line []byte) bool { return bytes.HasPrefix(line, []byte("{")) }
 
 // likeAuditJSON is what GET /api/audit?format=jsonl writes.
 func likeAuditJSON(line []byte) bool {
-	return likeJSON(line) && bytes.Contains(line, []byte(`"kind":"`)) && bytes.Contains(line, []byte(`"at":"`)) && bytes.Contains(line, []byte(`"count":`))
+	return likeJSON(line) && bytes.Contains(line, []byte(`"kind":"`)) && bytes.Contains(line, []byte(`"at":"`)) &&
+		bytes.Contains(line, []byte(`"count":`))
 }
 
 func (p *jsonLines) parse(line []byte, r *row) error {

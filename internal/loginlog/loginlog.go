@@ -198,7 +198,8 @@ func (l *Log) backwards(least int64) error {
 	return nil
 }
 
-var errBackwards = errors.New("loginlog: the newest lines come first: reverse the file with tac FILE | authguard limit replay -, or export with authguard audit --oldest-first")
+var errBackwards = errors.New("loginlog: the newest lines come first: reverse the file with tac FILE | authguard " +
+	"limit replay -, or export with authguard audit --oldest-first")
 
 func (l *Log) push(f *file) error {
 	more, err := f.next()

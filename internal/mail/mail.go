@@ -56,15 +56,19 @@ func NewLenient(server, from string) (*Server, error) {
 
 func open(server, from string, policy mail.TLSPolicy) (*Server, error) {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("must be a URL such as smtp://user:password@mail.example.org:587 or smtps://mail.example.org:465")
+	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" ||
+		u.Fragment != "" {
+		return nil, errors.New("must be a URL such as smtp://user:password@mail.example.org:587 or " +
+			"smtps://mail.example.org:465")
 	}
-	s := &Server{host: u.Hostname(), from: from, dialer: new(net.Dialer), options: []mail.Option{mail.WithTimeout(sendWithin)}}
+	s := &Server{host: u.Hostname(), from: from, dialer: new(net.Dialer),
+		options: []mail.Option{mail.WithTimeout(sendWithin)}}
 	port := 587
 	switch ip, _ := netip.ParseAddr(s.host); {
 	case u.Scheme == "smtps":
 		port = 465
-		s.options, s.dialer = append(s.options, mail.WithSSL()), &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.host}}
+		s.options, s.dialer = append(s.options, mail.WithSSL()), &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12,
+			ServerName: s.host}}
 	case s.host == "localhost" || ip.IsLoopback():
 		s.options = append(s.options, mail.WithTLSPolicy(mail.TLSOpportunistic))
 	default:
@@ -77,7 +81,8 @@ func open(server, from string, policy mail.TLSPolicy) (*Server, error) {
 	}
 	s.options = append(s.options, mail.WithPort(port))
 	if password, set := u.User.Password(); set {
-		s.options = append(s.options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(u.User.Username()), mail.WithPassword(password))
+		s.options = append(s.options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(u.User.Username()),
+			mail.WithPassword(password))
 	}
 	return s, nil
 }
@@ -141,7 +146,8 @@ func (s *Server) Send(ctx context.Context, l Letter) error {
 		return fmt.Errorf("mail: %w", err)
 	}
 	if err := client.DialAndSendWithContext(ctx, m); err != nil && !m.IsDelivered() {
-		if refused, ok := errors.AsType[*mail.SendError](err); ok && refused.Reason == mail.ErrSMTPRcptTo && !refused.IsTemp() {
+		if refused, ok := errors.AsType[*mail.SendError](err); ok && refused.Reason == mail.ErrSMTPRcptTo &&
+			!refused.IsTemp() {
 			return fmt.Errorf("%w: %w", ErrAddress, err)
 		}
 		return fmt.Errorf("mail: %w", err)

@@ -88,7 +88,8 @@ func (s *Store) Switched(one captchamode.Switch) {
 func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 	s.mode = mode
 	var learned string
-	err := s.config.DB.QueryRowContext(ctx, `SELECT value FROM mode_state WHERE name = $1`, s.config.Realm+"/mode").Scan(&learned)
+	err := s.config.DB.QueryRowContext(ctx, `SELECT value FROM mode_state
+		WHERE name = $1`, s.config.Realm+"/mode").Scan(&learned)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("modestore: load: %w", err)
 	}
@@ -147,7 +148,8 @@ func (s *Store) Sync(ctx context.Context) error {
 // override is the last one of any node; the zero Override if there was none.
 func (s *Store) override(ctx context.Context) (f captchamode.Override, err error) {
 	var since, until int64
-	err = s.config.DB.QueryRowContext(ctx, `SELECT state, who, why, since, until FROM mode_words WHERE realm = $1`, s.config.Realm).
+	err = s.config.DB.QueryRowContext(ctx, `SELECT state, who, why, since, until FROM mode_words
+		WHERE realm = $1`, s.config.Realm).
 		Scan(&f.State, &f.Who, &f.Why, &since, &until)
 	if errors.Is(err, sql.ErrNoRows) {
 		return captchamode.Override{}, nil
@@ -210,7 +212,8 @@ func (s *Store) write(ctx context.Context, e entry) error {
 		if err != nil || !first {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO mode_history (id, realm, at, from_state, to_state, cause, who, why, pressure, threshold)
+		_, err = tx.ExecContext(ctx, `INSERT INTO mode_history (id, realm, at, from_state, to_state, cause, who, why,
+			pressure, threshold)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 			e.id, s.config.Realm, e.At.UnixMilli(), e.Was(), e.Now(), string(e.Cause),
 			sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), float64(e.Pressure), e.Threshold)
@@ -232,7 +235,8 @@ func (s *Store) writeOverride(ctx context.Context, tx *sql.Tx, e entry) error {
 		query += ` WHERE mode_words.since <= excluded.since`
 	}
 	_, err := tx.ExecContext(ctx, query, s.config.Realm, e.id, string(e.Override.State),
-		sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), e.Override.Since.UnixMilli(), max(0, e.Override.Until.UnixMilli()))
+		sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), e.Override.Since.UnixMilli(),
+		max(0, e.Override.Until.UnixMilli()))
 	if err != nil {
 		return err
 	}

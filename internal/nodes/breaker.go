@@ -49,7 +49,8 @@ type Breaker struct {
 // ContextTimeoutEnabled must be set (redisstore.Connect). A trip may take as
 // long as the budget, 0 for DefaultBudget. onChange is told when Redis is lost
 // or back; it must not block, and may be nil.
-func NewBreaker(client redis.UniversalClient, budget time.Duration, log *slog.Logger, onChange func(up bool, why error)) *Breaker {
+func NewBreaker(client redis.UniversalClient, budget time.Duration, log *slog.Logger, onChange func(up bool,
+	why error)) *Breaker {
 	if budget <= 0 {
 		budget = DefaultBudget
 	}

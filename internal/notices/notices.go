@@ -143,7 +143,8 @@ func (m *Mailer) keepOne(ctx context.Context, l Login) error {
 	defer cancel()
 	err := m.keep(ctx, l)
 	if err != nil {
-		m.Log.Error("the notification of a sign-in from an unknown client could not be saved", "account", l.Account, "error", err)
+		m.Log.Error("the notification of a sign-in from an unknown client could not be saved", "account", l.Account, "error",
+			err)
 		return err
 	}
 	select {
@@ -159,9 +160,11 @@ func (m *Mailer) keep(ctx context.Context, l Login) error {
 		return err
 	}
 	_, err := m.DB.ExecContext(ctx, `INSERT INTO login_notices (id, realm, directory, account, address, agent, at, due_at)
-		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS BIGINT), CAST($10 AS BIGINT)
+		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT),
+		CAST($7 AS BIGINT), CAST($10 AS BIGINT)
 		WHERE (SELECT COUNT(*) FROM login_notices WHERE realm = $2 AND account = $4 AND directory = $3 AND at > $8) < $9`,
-		rand.Text(), m.Realm, l.Directory, sqltx.Clean(l.Account), sqltx.Clean(l.Address), sqltx.Clean(l.Agent), l.At.UnixMilli(),
+		rand.Text(), m.Realm, l.Directory, sqltx.Clean(l.Account), sqltx.Clean(l.Address), sqltx.Clean(l.Agent),
+		l.At.UnixMilli(),
 		l.At.Add(-24*time.Hour).UnixMilli(), MostADay, m.Now().UnixMilli())
 	if err != nil {
 		return fmt.Errorf("notices: keep: %w", err)
@@ -190,7 +193,8 @@ func (m *Mailer) claim(ctx context.Context) (id string, l Login, tries int, err 
 	now := m.Now()
 	for {
 		var due int64
-		err = m.DB.QueryRowContext(ctx, `SELECT id, due_at, tries FROM login_notices WHERE due_at > 0 AND due_at <= $1 AND used_at = 0 AND realm = $2 ORDER BY due_at LIMIT 1`,
+		err = m.DB.QueryRowContext(ctx, `SELECT id, due_at, tries FROM login_notices WHERE due_at > 0 AND due_at <= $1
+			AND used_at = 0 AND realm = $2 ORDER BY due_at LIMIT 1`,
 			now.UnixMilli(), m.Realm).Scan(&id, &due, &tries)
 		if errors.Is(err, sql.ErrNoRows) {
 			return "", l, 0, nil
@@ -198,7 +202,8 @@ func (m *Mailer) claim(ctx context.Context) (id string, l Login, tries int, err 
 		if err != nil {
 			return "", l, 0, fmt.Errorf("notices: look: %w", err)
 		}
-		n, err := sqltx.Exec(ctx, m.DB, `UPDATE login_notices SET due_at = $1, tries = tries + 1 WHERE id = $2 AND due_at = $3`, now.Add(lease).UnixMilli(), id, due)
+		n, err := sqltx.Exec(ctx, m.DB, `UPDATE login_notices SET due_at = $1, tries = tries + 1 WHERE id = $2
+			AND due_at = $3`, now.Add(lease).UnixMilli(), id, due)
 		if err != nil {
 			return "", l, 0, fmt.Errorf("notices: claim: %w", err)
 		}
@@ -222,7 +227,8 @@ func (m *Mailer) send(ctx context.Context, id string, l Login, tries int) error 
 	if err != nil {
 		next = m.Now().Add(min(time.Minute<<min(tries, 10), longestWait)).UnixMilli()
 	}
-	_, noted := m.DB.ExecContext(context.WithoutCancel(ctx), `UPDATE login_notices SET due_at = $1 WHERE id = $2`, next, id)
+	_, noted := m.DB.ExecContext(context.WithoutCancel(ctx), `UPDATE login_notices SET due_at = $1
+		WHERE id = $2`, next, id)
 	return errors.Join(err, noted)
 }
 
@@ -263,7 +269,8 @@ func (m *Mailer) Use(ctx context.Context, token string) (Login, error) {
 		return l, err
 	}
 	id, _ := m.open(token)
-	n, err := sqltx.Exec(ctx, m.DB, `UPDATE login_notices SET used_at = $1 WHERE id = $2 AND used_at = 0`, m.Now().UnixMilli(), id)
+	n, err := sqltx.Exec(ctx, m.DB, `UPDATE login_notices SET used_at = $1 WHERE id = $2
+		AND used_at = 0`, m.Now().UnixMilli(), id)
 	if err != nil {
 		return l, fmt.Errorf("notices: answer: %w", err)
 	}
@@ -282,7 +289,8 @@ func (m *Mailer) Again(ctx context.Context, token string) error {
 
 func (m *Mailer) login(ctx context.Context, id string) (l Login, err error) {
 	var at int64
-	err = m.DB.QueryRowContext(ctx, `SELECT directory, account, address, agent, at FROM login_notices WHERE id = $1 AND realm = $2 AND used_at = 0`, id, m.Realm).
+	err = m.DB.QueryRowContext(ctx, `SELECT directory, account, address, agent, at FROM login_notices WHERE id = $1
+		AND realm = $2 AND used_at = 0`, id, m.Realm).
 		Scan(&l.Directory, &l.Account, &l.Address, &l.Agent, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return l, ErrUnknown

@@ -129,11 +129,13 @@ func (m *Mailer) send(ctx context.Context, p ask) error {
 	if err != nil || email == "" {
 		return cmp.Or(err, errNobody)
 	}
-	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: p.directory, Account: account, For: DefaultLife, From: p.Place})
+	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: p.directory, Account: account, For: DefaultLife,
+		From: p.Place})
 	if err != nil {
 		return err
 	}
-	if err := m.config.Send(ctx, mail.Letter{To: email, Subject: "Your verification code", Text: m.letter(account, code, expires)}); err != nil {
+	if err := m.config.Send(ctx, mail.Letter{To: email, Subject: "Your verification code", Text: m.letter(account, code,
+		expires)}); err != nil {
 		// Nobody has it, so it must not stand in the way of the next one.
 		return errors.Join(err, m.config.Codes.Forget(context.WithoutCancel(ctx), code))
 	}

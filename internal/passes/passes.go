@@ -93,14 +93,17 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 	code, expires = newCode(), now.Add(g.For)
 	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		// Whoever asks for the same account at another node waits here.
-		if _, err := tx.ExecContext(ctx, `UPDATE accounts SET version = version WHERE realm = $1 AND username = $2`, t.realm, g.Account); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE accounts SET version = version WHERE realm = $1
+			AND username = $2`, t.realm, g.Account); err != nil {
 			return err
 		}
 		var live, asked int
 		err := tx.QueryRowContext(ctx, `SELECT
-			(SELECT COUNT(*) FROM passes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> '' AND used_at = 0 AND tries < $3 AND expires_at > $4),
+			(SELECT COUNT(*) FROM passes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
+			AND used_at = 0 AND tries < $3 AND expires_at > $4),
 			(SELECT COUNT(*) FROM passes WHERE asked_from = $5 AND created_at > $6)`,
-			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm).Scan(&live, &asked)
+			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm).Scan(&live,
+			&asked)
 		if err != nil {
 			return err
 		}
@@ -116,8 +119,10 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 }
 
 func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code string, now, expires time.Time) error {
-	_, err := sqltx.Exec(ctx, db, `INSERT INTO passes (code_hash, realm, directory, account, asked_from, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`, hash(code), t.realm, g.Directory, g.Account, text(g.From), now.UnixMilli(), expires.UnixMilli())
+	_, err := sqltx.Exec(ctx, db, `INSERT INTO passes (code_hash, realm, directory, account, asked_from, created_at,
+		expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6,
+			$7)`, hash(code), t.realm, g.Directory, g.Account, text(g.From), now.UnixMilli(), expires.UnixMilli())
 	return err
 }
 
@@ -136,7 +141,8 @@ func (t *Table) Show(ctx context.Context, p guard.Pass) (good bool, err error) {
 	if err != nil || known == 0 {
 		return false, wrap("look up", err)
 	}
-	n, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET place = $4, tries = tries + 1 WHERE code_hash = $1 AND directory = $2 AND account = $3
+	n, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET place = $4, tries = tries + 1 WHERE code_hash = $1
+		AND directory = $2 AND account = $3
 		AND (place = '' OR place = $4) AND tries < $5 AND used_at = 0 AND expires_at > $6 AND realm = $7`,
 		hash(code), t.directory, p.Account, text(p.Place), Tries, p.Now.UnixMilli(), t.realm)
 	return n > 0, wrap("show", err)
@@ -154,7 +160,8 @@ func (t *Table) Settle(ctx context.Context, p guard.Pass, o guard.Outcome) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3 AND used_at = 0 AND tries > 0 AND realm = $5`,
+	_, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3
+		AND used_at = 0 AND tries > 0 AND realm = $5`,
 		t.directory, p.Account, text(p.Place), now, t.realm)
 	return wrap("settle", err)
 }
@@ -162,19 +169,22 @@ func (t *Table) Settle(ctx context.Context, p guard.Pass, o guard.Outcome) error
 // Revoke ends all codes of an account that nobody has used, as a new password
 // must.
 func (t *Table) Revoke(ctx context.Context, account string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0`, t.realm, sqltx.Clean(account))
+	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND account = $2
+		AND used_at = 0`, t.realm, sqltx.Clean(account))
 	return wrap("revoke", err)
 }
 
 // RevokeIn is Revoke for the account of one directory.
 func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND directory = $2 AND account = $3 AND used_at = 0`, t.realm, directory, sqltx.Clean(account))
+	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND directory = $2 AND account = $3
+		AND used_at = 0`, t.realm, directory, sqltx.Clean(account))
 	return wrap("revoke", err)
 }
 
 // Live reports whether somebody has a code for an account that is good and unused.
 func (t *Table) Live(ctx context.Context, account string) (live bool, err error) {
-	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0 AND tries < $3 AND expires_at > $4)`,
+	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0
+		AND tries < $3 AND expires_at > $4)`,
 		t.realm, sqltx.Clean(account), Tries, t.now().UnixMilli()).Scan(&live)
 	return live, wrap("look for one", err)
 }
@@ -187,7 +197,8 @@ func (t *Table) Forget(ctx context.Context, code string) error {
 
 // Purge deletes codes, of all realms, that are too old even to be counted.
 func (t *Table) Purge(ctx context.Context) (rows int64, err error) {
-	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE expires_at < $1 AND created_at < $1`, t.now().Add(-askedTime).UnixMilli())
+	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE expires_at < $1
+		AND created_at < $1`, t.now().Add(-askedTime).UnixMilli())
 	return rows, wrap("purge", err)
 }
 

@@ -335,7 +335,8 @@ func (g *Gate) first() (best *waiter) {
 func (g *Gate) ahead(line []*waiter) (best *waiter) {
 	newest := len(line) > g.soon()
 	for _, w := range line {
-		if best == nil || w.rank < best.rank || w.rank == best.rank && (w.Known && !best.Known || newest && w.Known == best.Known) {
+		if best == nil || w.rank < best.rank || w.rank == best.rank && (w.Known && !best.Known || newest &&
+			w.Known == best.Known) {
 			best = w
 		}
 	}

@@ -27,8 +27,9 @@ type recipe struct {
 
 var (
 	errForm  = errors.New("damaged, or in an unknown form")
-	errShort = errors.New("truncated: its digest has fewer than 16 bytes, which other passwords match by chance. Import the whole hash")
-	errCost  = errors.New("more expensive than a password check may be")
+	errShort = errors.New("truncated: its digest has fewer than 16 bytes, which other passwords match by chance. Import " +
+		"the whole hash")
+	errCost = errors.New("more expensive than a password check may be")
 )
 
 // shortestKey is in bytes what MD5 has; Argon2, scrypt and PBKDF2 of real programs

@@ -91,7 +91,8 @@ func (g *Gate) State() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return GateState{
-		Running: g.running, Strangers: len(g.lines[strangers]) + len(g.lines[fakes]), Known: len(g.lines[known]), Administrators: len(g.lines[administrators]),
-		Shed: g.shed, Hogged: g.hog.told && g.config.Now().Sub(g.hog.last) <= hogsFor,
+		Running: g.running, Strangers: len(g.lines[strangers]) + len(g.lines[fakes]), Known: len(g.lines[known]),
+		Administrators: len(g.lines[administrators]),
+		Shed:           g.shed, Hogged: g.hog.told && g.config.Now().Sub(g.hog.last) <= hogsFor,
 	}
 }

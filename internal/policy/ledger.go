@@ -312,26 +312,31 @@ func (l *Ledger) putBack(open map[rowKey]*row) {
 // write writes rows in the same order on all nodes, which avoids deadlocks.
 func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[person]time.Time) error {
 	if len(open) > 0 {
-		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_met (realm, hour, ladder, rung, watched, account, address, first, count, later)
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_met (realm, hour, ladder, rung, watched, account, address,
+			first, count, later)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (realm, hour, ladder, rung, watched, account, address)
-			DO UPDATE SET count = policy_met.count + excluded.count, later = CASE WHEN excluded.later > 0 THEN 1 ELSE policy_met.later END`)
+			DO UPDATE SET count = policy_met.count + excluded.count, later =
+				CASE WHEN excluded.later > 0 THEN 1 ELSE policy_met.later END`)
 		if err != nil {
 			return err
 		}
 		defer insert.Close()
 		for _, key := range slices.SortedFunc(maps.Keys(open), rowKey.compare) {
 			r := open[key]
-			if _, err := insert.ExecContext(ctx, key.realm, key.hour, key.Ladder, key.Text, flag(key.Watched), key.Account, key.Address, r.first, r.count, flag(r.later)); err != nil {
+			if _, err := insert.ExecContext(ctx, key.realm, key.hour, key.Ladder, key.Text, flag(key.Watched), key.Account,
+				key.Address, r.first, r.count, flag(r.later)); err != nil {
 				return err
 			}
 		}
 	}
 	byName := func(a, b person) int {
-		return cmp.Or(strings.Compare(a.realm, b.realm), strings.Compare(a.Account, b.Account), strings.Compare(a.Address, b.Address))
+		return cmp.Or(strings.Compare(a.realm, b.realm), strings.Compare(a.Account, b.Account), strings.Compare(a.Address,
+			b.Address))
 	}
 	for _, who := range slices.SortedFunc(maps.Keys(logins), byName) {
 		at := logins[who]
-		if _, err := sqltx.Exec(ctx, tx, `UPDATE policy_met SET later = 1 WHERE realm = $1 AND account = $2 AND address = $3 AND later = 0 AND first <= $4 AND hour > $5`,
+		if _, err := sqltx.Exec(ctx, tx, `UPDATE policy_met SET later = 1 WHERE realm = $1 AND account = $2 AND address = $3
+			AND later = 0 AND first <= $4 AND hour > $5`,
 			who.realm, who.Account, who.Address, at.UnixMilli(), at.Add(-Day).Truncate(time.Hour).UnixMilli()); err != nil {
 			return err
 		}
@@ -340,8 +345,10 @@ func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[per
 }
 
 func (k rowKey) compare(o rowKey) int {
-	return cmp.Or(strings.Compare(k.realm, o.realm), cmp.Compare(k.hour, o.hour), strings.Compare(k.Ladder, o.Ladder), strings.Compare(k.Text, o.Text),
-		cmp.Compare(flag(k.Watched), flag(o.Watched)), strings.Compare(k.Account, o.Account), strings.Compare(k.Address, o.Address))
+	return cmp.Or(strings.Compare(k.realm, o.realm), cmp.Compare(k.hour, o.hour), strings.Compare(k.Ladder, o.Ladder),
+		strings.Compare(k.Text, o.Text),
+		cmp.Compare(flag(k.Watched), flag(o.Watched)), strings.Compare(k.Account, o.Account), strings.Compare(k.Address,
+			o.Address))
 }
 
 func flag(is bool) int {
@@ -368,7 +375,8 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error
 		one.Watched, m.More = watched != 0, more != 0
 		all[one] = m
 		return err
-	}, `SELECT ladder, rung, watched, SUM(count), COUNT(DISTINCT CASE WHEN account <> '' THEN account END), COUNT(DISTINCT CASE WHEN address <> '' THEN address END),
+	}, `SELECT ladder, rung, watched, SUM(count), COUNT(DISTINCT CASE WHEN account <> '' THEN account END), COUNT(DISTINCT
+		CASE WHEN address <> '' THEN address END),
 		COUNT(DISTINCT CASE WHEN later = 1 AND account <> '' THEN account END), MAX(CASE WHEN address = '' THEN 1 ELSE 0 END)
 		FROM policy_met WHERE realm = $1 AND hour > $2 GROUP BY ladder, rung, watched`, realm, since)
 	if err == nil {
@@ -383,7 +391,8 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error
 				all[one] = m
 			}
 			return err
-		}, `SELECT ladder, rung, watched, account, address FROM policy_met WHERE realm = $1 AND hour > $2 AND later = 1 AND account <> ''
+		}, `SELECT ladder, rung, watched, account, address FROM policy_met WHERE realm = $1 AND hour > $2 AND later = 1
+			AND account <> ''
 			GROUP BY ladder, rung, watched, account, address ORDER BY MAX(first) DESC, account, address LIMIT 500`, realm, since)
 	}
 	if err != nil {

@@ -114,8 +114,11 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 	if !w.Until.IsZero() {
 		until = w.Until.UnixMilli()
 	}
-	_, err := t.change(ctx, realm, `INSERT INTO policy_words (realm, ladder, enforce, who, why, since, until) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (realm, ladder) DO UPDATE SET enforce = excluded.enforce, who = excluded.who, why = excluded.why, since = excluded.since, until = excluded.until`,
+	_, err := t.change(ctx, realm, `INSERT INTO policy_words (realm, ladder, enforce, who, why, since, until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (realm, ladder) DO UPDATE
+			SET enforce = excluded.enforce, who = excluded.who, why = excluded.why, since = excluded.since, until =
+				excluded.until`,
 		realm, w.Ladder, enforce, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(), until)
 	return err
 }
@@ -132,7 +135,8 @@ func (t *Table) Remove(ctx context.Context, realm, ladder string) (was bool, err
 
 // End deletes an expired override and reports whether this node was the first.
 func (t *Table) End(ctx context.Context, realm string, w Override) (first bool, err error) {
-	rows, err := t.change(ctx, realm, `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2 AND since = $3 AND until = $4`,
+	rows, err := t.change(ctx, realm, `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2 AND since = $3
+		AND until = $4`,
 		realm, w.Ladder, w.Since.UnixMilli(), w.Until.UnixMilli())
 	return rows > 0, err
 }

@@ -72,7 +72,8 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 			s.sprayed(&c)
 			return c, nil
 		}
-		if err := s.changePlaces(ctx, c.Account, c.Now, change{what: spend, place: c.Place(), at: c.Now.UnixMilli()}); err != nil {
+		if err := s.changePlaces(ctx, c.Account, c.Now, change{what: spend, place: c.Place(),
+			at: c.Now.UnixMilli()}); err != nil {
 			return c, err
 		}
 		if s.options.Spent != nil {
@@ -105,7 +106,8 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	t.account.found(t.Charge)
 	if mayRestore && !t.account.known && s.options.Elsewhere != nil {
 		if record, ok := s.options.Elsewhere(ctx, t.Charge); ok {
-			if err := errors.Join(s.undo(ctx, t.Charge, append(t.others, t.account)...), s.merge(ctx, t.Account, &record, t.Now)); err != nil {
+			if err := errors.Join(s.undo(ctx, t.Charge, append(t.others, t.account)...), s.merge(ctx, t.Account, &record,
+				t.Now)); err != nil {
 				return err
 			}
 			return s.try(ctx, t, false)

@@ -219,7 +219,8 @@ func (k *known) ladder(l *failures.Ladder, binds []failures.Mask) ladderArgs {
 		least = min(least, b.After)
 		fmt.Fprintf(&backoff, "%d %d %d %d", b.After, b.First.Milliseconds(), b.Max.Milliseconds(), b.Window.Milliseconds())
 	}
-	made := ladderArgs{l.Longest().Milliseconds() + slack, fmt.Sprintf("%d %d / %s/ %s/ %s", least, l.Keep(), &masks, &rungs, &backoff)}
+	made := ladderArgs{l.Longest().Milliseconds() + slack, fmt.Sprintf("%d %d / %s/ %s/ %s", least, l.Keep(), &masks,
+		&rungs, &backoff)}
 	k.ladders.Add(key, made)
 	return made
 }

@@ -87,7 +87,8 @@ type Mode struct {
 // The mode must be new: not yet joined, nothing observed. It may have been
 // restored. Limits on how long a command may take are the client's.
 func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions) (*Mode, error) {
-	o.Prefix, o.Node, o.Every = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.Node, rand.Text()), cmp.Or(o.Every, DefaultModeEvery)
+	o.Prefix, o.Node, o.Every = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.Node, rand.Text()),
+		cmp.Or(o.Every, DefaultModeEvery)
 	var errs []error
 	if client == nil || mode == nil {
 		errs = append(errs, errors.New("redisstore: the mode needs a client and a captchamode.Mode"))
@@ -245,7 +246,8 @@ func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
 	return captchamode.Answer{
 		Now: now, Nodes: n[1], Agreed: m.agreed,
 		All: captchamode.Report{
-			Pressure: counts(0), Minute: now.Truncate(time.Minute), Running: counts(1), Last: counts(2), Mended: mends(list[len(n)+2]),
+			Pressure: counts(0), Minute: now.Truncate(time.Minute), Running: counts(1), Last: counts(2),
+			Mended: mends(list[len(n)+2]),
 		},
 	}, nil
 }

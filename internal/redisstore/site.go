@@ -47,9 +47,11 @@ func Compare(signed, fingerprint, prefix string) error {
 		return fmt.Errorf("%w: another version of authguard uses prefix %q (key layout %s; this version's: %d). "+
 			"Run one version on all nodes, or set another redis.prefix", ErrApart, prefix, layout, Layout)
 	case fingerprint != "" && theirs != "" && theirs != fingerprint && !secrets.Agrees(fingerprint, theirs):
-		return fmt.Errorf("%w: the keys files of the nodes differ: this node's has the fingerprint %s, others use this Redis with %s. "+
+		return fmt.Errorf("%w: the keys files of the nodes differ: this node's has the fingerprint %s, others use this "+
+			"Redis with %s. "+
 			"Copy the keys file of a running node; set another redis.prefix if this is another site; "+
-			"or, if no node uses the other keys any more, delete the key %s in Redis", ErrApart, fingerprint, theirs, SignKey(prefix))
+			"or, if no node uses the other keys any more, delete the key %s in Redis", ErrApart, fingerprint, theirs,
+			SignKey(prefix))
 	}
 	return nil
 }

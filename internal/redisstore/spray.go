@@ -80,7 +80,8 @@ func (s *Store) Share(ctx context.Context) error {
 		waiting, many := s.misses.take()
 		// One call does both. As two in one pipeline the answer was that of before,
 		// whenever Redis did not know the script and only that was sent again.
-		count := &call{script: sprayScript, keys: s.sprayKeys(), args: []any{s.minute(), many, failures.SprayShare(many), failures.MaxSprays}}
+		count := &call{script: sprayScript, keys: s.sprayKeys(), args: []any{s.minute(), many, failures.SprayShare(many),
+			failures.MaxSprays}}
 		for _, one := range waiting {
 			what := "miss"
 			if one.back {
@@ -135,7 +136,8 @@ func sprays(reply any) (all []failures.Spray) {
 
 func spray(n [5]int64) failures.Spray {
 	return failures.Spray{
-		Value: uint32(n[0]), Since: time.Unix(60*n[1], 0), Until: time.Unix(60*n[2], 0), Accounts: int(n[3]), Networks: int(n[4]),
+		Value: uint32(n[0]), Since: time.Unix(60*n[1], 0), Until: time.Unix(60*n[2], 0), Accounts: int(n[3]),
+		Networks: int(n[4]),
 	}
 }
 

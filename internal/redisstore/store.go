@@ -129,7 +129,8 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	if strings.ContainsAny(o.Prefix, "{}") {
 		problems = append(problems, errors.New("prefix must not hold a brace"))
 	}
-	s := &Store{client: client, prefix: o.Prefix, limits: o.Places.WithDefaults(), options: o, known: newKnown(), node: rand.Text(), now: time.Now}
+	s := &Store{client: client, prefix: o.Prefix, limits: o.Places.WithDefaults(), options: o, known: newKnown(),
+		node: rand.Text(), now: time.Now}
 	if o.Clock != nil {
 		s.now = o.Clock
 	}

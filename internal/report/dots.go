@@ -15,7 +15,8 @@ type Dot struct{ X, Y, Class, Name string }
 const dotsHeight = 300.0
 
 // NewDots lays points out, the leftmost first; class and name of each are as given.
-func NewDots(across, up string, x, y []float64, class, name []string, spell func(x, y float64) (right, top string), text string) (d Dots) {
+func NewDots(across, up string, x, y []float64, class, name []string, spell func(x, y float64) (right, top string),
+	text string) (d Dots) {
 	d = Dots{Across: across, Up: up, Text: text}
 	var right, top float64
 	for i := range x {

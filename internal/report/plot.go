@@ -43,7 +43,8 @@ type Nearest struct {
 
 // Or is the nearer one of two.
 func (n Nearest) Or(other Nearest) Nearest {
-	if n.Threshold == 0 || other.Threshold > 0 && float64(other.Pressure)*n.Threshold > float64(n.Pressure)*other.Threshold {
+	if n.Threshold == 0 || other.Threshold > 0 &&
+		float64(other.Pressure)*n.Threshold > float64(n.Pressure)*other.Threshold {
 		return other
 	}
 	return n
@@ -95,7 +96,8 @@ func (p *Plot) drawPressure(columns []Column) {
 		return
 	}
 	var area, line strings.Builder
-	wide, y := plotWidth/float64(len(columns)), func(v float64) string { return coord(pressureHeight - v/high*pressureHeight) }
+	wide, y := plotWidth/float64(len(columns)),
+		func(v float64) string { return coord(pressureHeight - v/high*pressureHeight) }
 	area.WriteString("M0 " + coord(pressureHeight))
 	pen, last := "M", 0.
 	for i, c := range columns {

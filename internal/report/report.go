@@ -135,7 +135,8 @@ func (s *Sheet) Page(w io.Writer) error {
 // Quote is a text of one line as a terminal may have it: what cannot be seen is written
 // out.
 func Quote(text string) string {
-	if q := strconv.Quote(text); strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) || strings.ContainsRune(text, '\uFFFD') {
+	if q := strconv.Quote(text); strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) ||
+		strings.ContainsRune(text, '\uFFFD') {
 		return q
 	}
 	return text

@@ -148,7 +148,9 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 }
 
 func (l locator) field(query string, body []field) (value *string, err error) {
-	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, l.name) }) {
+	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool {
+		return looksLike(key, l.name)
+	}) {
 		return nil, refuse("Write a semicolon in an address as %%3B.")
 	}
 	for i, fields := range [][]field{queryFields(query), body} {

@@ -79,7 +79,8 @@ func (r *Route) Steered(to *url.URL, own string) bool {
 	redirects := func(holds bool) func(condition) bool {
 		return func(c condition) bool { return c.what == "location" && c.holds(a) == holds }
 	}
-	return slices.ContainsFunc(slices.Concat(r.rule.success, r.rule.abandoned), redirects(true)) || slices.ContainsFunc(r.rule.failure, redirects(false))
+	return slices.ContainsFunc(slices.Concat(r.rule.success, r.rule.abandoned), redirects(true)) ||
+		slices.ContainsFunc(r.rule.failure, redirects(false))
 }
 
 // Page returns the path of the login page: the configured one, or in a folder the request's.
@@ -148,7 +149,8 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 	}
 	return slices.ContainsFunc(r.rule.success, func(c condition) bool {
 		return !c.not && slices.ContainsFunc(texts, func(text string) bool {
-			return c.what == "body" && strings.Contains(strings.ToLower(text), strings.ToLower(c.text)) || c.what == "match" && c.pattern.MatchString(text)
+			return c.what == "body" && strings.Contains(strings.ToLower(text), strings.ToLower(c.text)) || c.what == "match" &&
+				c.pattern.MatchString(text)
 		})
 	})
 }
@@ -202,7 +204,8 @@ func parseCondition(written string) (c condition, err error) {
 	c.what, c.text, _ = strings.Cut(strings.TrimSpace(text), " ")
 	c.text = strings.TrimSpace(c.text)
 	if (c.text == "") != (c.what == "never") {
-		return c, fmt.Errorf("must be like status 302, location /account*, cookie NAME, cleared NAME, body TEXT, match REGEXP or json /ok true, with or without not, or never, not %.60q", written)
+		return c, fmt.Errorf("must be like status 302, location /account*, cookie NAME, cleared NAME, body TEXT, match "+
+			"REGEXP or json /ok true, with or without not, or never, not %.60q", written)
 	}
 	switch c.what {
 	case "status":
@@ -228,7 +231,8 @@ func parseCondition(written string) (c condition, err error) {
 		c.pattern, err = regexp.Compile(c.text)
 	case "body", "never":
 	default:
-		return c, fmt.Errorf("unknown condition %.60q: use status, location, cookie, cleared, body, match, json or never", c.what)
+		return c, fmt.Errorf("unknown condition %.60q: use status, location, cookie, cleared, body, match, json or never",
+			c.what)
 	}
 	return c, err
 }

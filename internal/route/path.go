@@ -72,7 +72,8 @@ func ParseFolders(written []string) (all Paths, err error) {
 // that some server decodes, cuts, merges or resolves, and for another case.
 func (all Paths) Surely(escaped string) bool {
 	once := decode(escaped)
-	if strings.ContainsAny(once, "%;") || !utf8.ValidString(once) || odd.MatchString(once) || strings.Count(once, "/") != strings.Count(escaped, "/") {
+	if strings.ContainsAny(once, "%;") || !utf8.ValidString(once) || odd.MatchString(once) ||
+		strings.Count(once, "/") != strings.Count(escaped, "/") {
 		return false
 	}
 	return slices.ContainsFunc(all, func(p path) bool {
@@ -180,7 +181,8 @@ func (p path) has(folded string) bool {
 	return false
 }
 
-// is compares the path and its page: Rails and Spring serve /login for /login.x, Sinatra also for /login.x.y, many servers /login/index.php for
+// is compares the path and its page: Rails and Spring serve /login for /login.x, Sinatra also for /login.x.y, many
+// servers /login/index.php for
 // /login/ and /login.php for /login.
 func (p path) is(folded string) bool {
 	rest, ok := strings.CutPrefix(folded, p.folded)

@@ -74,7 +74,8 @@ func Compile(s Spec) (*Route, error) {
 	if r.names, errs[4] = regexp.Compile(`^(?:` + cmp.Or(s.Names, ".*") + `)$`); errs[4] != nil {
 		errs[4] = fmt.Errorf("names: must be a regular expression such as [A-Za-z0-9._@+-]+: %w", errs[4])
 	} else if !slices.ContainsFunc(everyday, r.names.MatchString) {
-		errs[4] = fmt.Errorf("names: must match whole names, but matches none of %s, so no account could log in: write one such as [A-Za-z0-9._@+-]+", strings.Join(everyday, ", "))
+		errs[4] = fmt.Errorf("names: must match whole names, but matches none of %s, so no account could log in: write one "+
+			"such as [A-Za-z0-9._@+-]+", strings.Join(everyday, ", "))
 	}
 	errs[5] = r.parseSignedIn(s.SignedIn)
 	errs[6] = r.exceptions(s.Passes)
@@ -100,7 +101,8 @@ func (r *Route) exceptions(written []string) error {
 }
 
 // everyday are typical account names. A pattern that matches none of them probably matches no account.
-var everyday = []string{"alice", "Alice", "BOB", "alice.smith", "alice_smith", "alice-smith", "a1", "user01", "u1234567", "AB123456", "123456", "alice@example.org", `EXAMPLE\alice`, "Alice Smith"}
+var everyday = []string{"alice", "Alice", "BOB", "alice.smith", "alice_smith", "alice-smith", "a1", "user01",
+	"u1234567", "AB123456", "123456", "alice@example.org", `EXAMPLE\alice`, "Alice Smith"}
 
 func (r *Route) checkMethods() error {
 	for _, m := range r.methods {
@@ -125,7 +127,8 @@ func (r *Route) locate(s Spec) (err error) {
 		return fmt.Errorf("password: %w", err)
 	}
 	if r.account.kind == object && r.account.pointer[0] == "variables" {
-		return errors.New("account: GraphQL cannot be guarded here: a query may hold the login itself, and many of them; use the decision API in the app")
+		return errors.New("account: GraphQL cannot be guarded here: a query may hold the login itself, and many of them; " +
+			"use the decision API in the app")
 	}
 	if r.password.kind != r.account.kind {
 		return fmt.Errorf("password: must be in the same place as the account, %s", strings.SplitN(s.Account, ":", 2)[0])

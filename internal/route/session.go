@@ -67,7 +67,8 @@ func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Ba
 // app checks every password.
 func (r *Route) Renews(req *http.Request) bool {
 	return r.signedIn.never && slices.ContainsFunc(r.rule.success, func(c condition) bool {
-		return c.what == "cookie" && slices.ContainsFunc(req.Cookies(), func(one *http.Cookie) bool { return c.pattern.MatchString(one.Name) })
+		return c.what == "cookie" && slices.ContainsFunc(req.Cookies(),
+			func(one *http.Cookie) bool { return c.pattern.MatchString(one.Name) })
 	})
 }
 

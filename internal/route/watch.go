@@ -395,7 +395,9 @@ func plainKeys(text string) (all []string) {
 			end = len(text)
 		}
 		raw, _, ok := strings.Cut(text[:end], "=")
-		if raw = strings.TrimLeft(raw, " \t\r\n\v\f"); ok && strings.IndexFunc(raw, func(r rune) bool { return r <= ' ' || r >= 0x7f }) < 0 {
+		if raw = strings.TrimLeft(raw, " \t\r\n\v\f"); ok && strings.IndexFunc(raw, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f
+		}) < 0 {
 			key, _ := decodeField(raw)
 			all = append(all, key)
 		}

@@ -138,11 +138,13 @@ type element struct {
 
 // is reports whether the element holds exactly elements of these names.
 func (e *element) is(name string, children ...string) bool {
-	return e.name == name && slices.EqualFunc(e.children, children, func(c element, want string) bool { return c.name == want })
+	return e.name == name && slices.EqualFunc(e.children, children,
+		func(c element, want string) bool { return c.name == want })
 }
 
 func (e *element) call() (method string, params []element, err error) {
-	if !e.is("methodCall", "methodName", "params") && !e.is("methodCall", "methodName") || len(e.children[0].children) > 0 {
+	if !e.is("methodCall", "methodName", "params") && !e.is("methodCall", "methodName") ||
+		len(e.children[0].children) > 0 {
 		return "", nil, errForm
 	}
 	for _, list := range e.children[1:] {
@@ -219,7 +221,8 @@ func (e *element) callOfMany() (c call, ok bool) {
 }
 
 // declaration matches the usual XML declaration.
-var declaration = regexp.MustCompile(`^\s*<\?xml version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?(\s+standalone=["']\w+["'])?\s*\?>`)
+var declaration = regexp.MustCompile(
+	`^\s*<\?xml version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?(\s+standalone=["']\w+["'])?\s*\?>`)
 
 // parseXML reads exactly one element. It rejects XML that parsers read differently or at a cost: a DTD, whose entities
 // expand (CVE-2014-5265), comments, CDATA, processing instructions, attributes, encodings other than UTF-8.

@@ -81,7 +81,8 @@ func read(path string) (k Keys, err error) {
 		return k, fmt.Errorf("secrets: %w", err)
 	}
 	if info.Mode().Perm()&0o037 != 0 {
-		return k, fmt.Errorf("secrets: %s is readable by other users (mode %v): run chmod 600 on it", path, info.Mode().Perm())
+		return k, fmt.Errorf("secrets: %s is readable by other users (mode %v): run chmod 600 on it", path,
+			info.Mode().Perm())
 	}
 	text, err := io.ReadAll(f)
 	if err != nil {

@@ -96,7 +96,8 @@ func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found b
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	var text string
-	err = s.config.DB.QueryRowContext(ctx, `SELECT data FROM sessions WHERE token_hash = $1 AND realm = $2 AND `+running(3),
+	err = s.config.DB.QueryRowContext(ctx, `SELECT data FROM sessions WHERE token_hash = $1 AND realm = $2
+		AND `+running(3),
 		ID(token), s.config.Realm, s.config.Now().UnixMilli()).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
@@ -128,9 +129,12 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO sessions
-		(token_hash, realm, data, account, door, address, agent, idle_for, started_at, seen_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
-		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at WHERE sessions.ended_at = 0`,
-		ID(token), s.config.Realm, base64.StdEncoding.EncodeToString(data), text(AccountKey), text(DoorKey), text(AddressKey), text(AgentKey), idle,
+		(token_hash, realm, data, account, door, address, agent, idle_for, started_at, seen_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
+		ON CONFLICT (token_hash) DO UPDATE
+			SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at WHERE sessions.ended_at = 0`,
+		ID(token), s.config.Realm, base64.StdEncoding.EncodeToString(data), text(AccountKey), text(DoorKey), text(AddressKey),
+		text(AgentKey), idle,
 		s.config.Now().UnixMilli(), expiry.Add(s.config.Ahead()).UnixMilli())
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
@@ -149,7 +153,8 @@ func (s *Store) Touch(ctx context.Context, token string) error {
 	now := s.config.Now().UnixMilli()
 	err := s.config.DB.QueryRowContext(ctx, `SELECT seen_at FROM sessions WHERE token_hash = $1`, ID(token)).Scan(&seen)
 	if err == nil && now-seen >= touchEvery.Milliseconds() {
-		_, err = s.config.DB.ExecContext(ctx, `UPDATE sessions SET seen_at = $1 WHERE token_hash = $2 AND seen_at < $1`, now, ID(token))
+		_, err = s.config.DB.ExecContext(ctx, `UPDATE sessions SET seen_at = $1 WHERE token_hash = $2
+			AND seen_at < $1`, now, ID(token))
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("sessions: touch: %w", err)
@@ -206,7 +211,8 @@ func (s *Store) EndOthers(ctx context.Context, account, door, but string) (int64
 
 func (s *Store) end(ctx context.Context, which string, args ...any) (int64, error) {
 	args = append([]any{s.config.Now().UnixMilli(), s.config.Realm}, args...)
-	n, err := sqltx.Exec(ctx, s.config.DB, `UPDATE sessions SET ended_at = $1, data = '' WHERE realm = $2 AND `+running(1)+` AND `+which, args...)
+	n, err := sqltx.Exec(ctx, s.config.DB, `UPDATE sessions SET ended_at = $1, data = '' WHERE realm = $2
+		AND `+running(1)+` AND `+which, args...)
 	if err != nil {
 		return 0, fmt.Errorf("sessions: end: %w", err)
 	}
@@ -227,7 +233,8 @@ const (
 // writes no page that stays as it was.
 func (s *Store) Prove(ctx context.Context) error {
 	_, err := s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, expires_at) VALUES ($1, $2, $3)
-		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data`, ID(s.proof), strings.Repeat(rand.Text(), proofTexts), endedLongAgo)
+		ON CONFLICT (token_hash) DO UPDATE
+			SET data = excluded.data`, ID(s.proof), strings.Repeat(rand.Text(), proofTexts), endedLongAgo)
 	if err != nil {
 		return fmt.Errorf("sessions: write: %w", err)
 	}

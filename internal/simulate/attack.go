@@ -41,7 +41,8 @@ func (r *raid) due(at time.Duration) int {
 func (r *raid) guess() (c client, own bool) {
 	i := r.done
 	r.done++
-	c = client{target: -1, address: address(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses))), browser: r.looks, solves: r.Solves}
+	c = client{target: -1, address: address(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses))), browser: r.looks,
+		solves: r.Solves}
 	person := i % r.Accounts
 	switch r.Kind {
 	case Hammer:

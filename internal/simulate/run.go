@@ -17,7 +17,8 @@ import (
 
 // Run lets a scenario happen once under each setup and once under each of the other
 // defences. tell is told of each that is done; nil: nobody is.
-func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string, tell func(done, of int)) (*Report, error) {
+func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string, tell func(done, of int)) (*Report,
+	error) {
 	report := &Report{Scenario: s, Results: make([]Result, len(setups)+len(others))}
 	var errs []error
 	var mu sync.Mutex
@@ -102,7 +103,8 @@ type run struct {
 // happen lets the scenario happen.
 func happen(ctx context.Context, s Scenario, d defence) (Result, error) {
 	t := newTown(s.People, s.Seed)
-	r := &run{Scenario: s, defence: d, town: t, now: start(), seen: map[machine]bool{}, out: map[int]time.Time{}, met: map[int]bool{}, lost: map[string]bool{}}
+	r := &run{Scenario: s, defence: d, town: t, now: start(), seen: map[machine]bool{}, out: map[int]time.Time{},
+		met: map[int]bool{}, lost: map[string]bool{}}
 	r.advance(start())
 	if err := r.settle(); err != nil {
 		return r.result, err
@@ -168,7 +170,8 @@ func (r *run) rush(minute time.Time) {
 	from := int(minute.Sub(start().Add(9*time.Hour)) / time.Minute)
 	all := int(r.Rush / time.Minute)
 	for person := r.Accounts * from / all; person < r.Accounts*(from+1)/all; person++ {
-		v := visit{person: person, client: client{account: r.names[person], address: r.crowd, device: r.device[person], solves: true}}
+		v := visit{person: person, client: client{account: r.names[person], address: r.crowd, device: r.device[person],
+			solves: true}}
 		if r.r.Float64() < 0.3 { // of new passwords three in ten are mistyped
 			v.wrong = 1
 		}

@@ -148,7 +148,8 @@ func Load(name string) (Scenario, error) {
 	}
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Scenario{}, fmt.Errorf("%q is neither a scenario that comes along (%s) nor a file", name, strings.Join(names, ", "))
+		return Scenario{}, fmt.Errorf("%q is neither a scenario that comes along (%s) nor a file", name,
+			strings.Join(names, ", "))
 	}
 	if err != nil {
 		return Scenario{}, err
@@ -192,8 +193,9 @@ func (s *Scenario) validate() error {
 	check(p.Accounts >= 1 && p.Accounts <= 1_000_000, "people.accounts: from 1 to 1000000")
 	check(p.Logins >= 0 && p.Logins <= 1000, "people.logins: from 0 to 1000")
 	for name, part := range map[string]float64{
-		"night": p.Night, "weekend": p.Weekend, "typos": p.Typos, "forgotten": p.Forgotten, "home": p.Home, "cookies": p.Cookies,
-		"shared": p.Shared, "pool": p.Pool, "common": p.Common,
+		"night": p.Night, "weekend": p.Weekend, "typos": p.Typos, "forgotten": p.Forgotten, "home": p.Home,
+		"cookies": p.Cookies,
+		"shared":  p.Shared, "pool": p.Pool, "common": p.Common,
 	} {
 		check(part >= 0 && part <= 1, "people.%s: from 0 to 1", name)
 	}
@@ -206,9 +208,11 @@ func (s *Scenario) validate() error {
 	for i, a := range s.Attackers {
 		at := fmt.Sprintf("attackers[%d]", i)
 		check(slices.Contains(kinds(), a.Kind), "%s.kind: one of %v, not %q", at, kinds(), a.Kind)
-		check(a.From >= 0 && a.For > 0 && a.From+a.For <= time.Duration(s.Days)*24*time.Hour, "%s: from and for: within the %d days", at, s.Days)
+		check(a.From >= 0 && a.For > 0 && a.From+a.For <= time.Duration(s.Days)*24*time.Hour,
+			"%s: from and for: within the %d days", at, s.Days)
 		check(a.Attempts >= 1 && a.Attempts <= 100_000_000, "%s.attempts: from 1 to 100000000", at)
-		check(a.Addresses >= 1 && a.Addresses <= 1<<24 || a.Kind == Neighbour || a.Kind == Pool, "%s.addresses: from 1 to %d", at, 1<<24)
+		check(a.Addresses >= 1 && a.Addresses <= 1<<24 || a.Kind == Neighbour || a.Kind == Pool, "%s.addresses: from 1 to %d",
+			at, 1<<24)
 		check(a.Accounts >= 0 && a.Accounts <= p.Accounts, "%s.accounts: at most people.accounts", at)
 		check(a.Passwords >= 0 && a.Passwords <= common, "%s.passwords: at most %d", at, common)
 		check(a.Browser >= 0 && a.Browser <= p.Browsers, "%s.browser: at most people.browsers", at)

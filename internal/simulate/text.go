@@ -16,7 +16,8 @@ address of more than fifty users is a shared address and never a known client.`
 
 // Sheet is the report for people.
 func (r *Report) Sheet() *report.Sheet {
-	s := &report.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.lead(), Notes: r.Scenario.notes(), Foot: foot}
+	s := &report.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.lead(), Notes: r.Scenario.notes(),
+		Foot: foot}
 	for i := range r.Results {
 		s.Names = append(s.Names, r.Results[i].Name)
 		s.Sections = append(s.Sections, report.Section{Name: r.Results[i].Name, Plot: r.Results[i].plot()})
@@ -82,15 +83,18 @@ func outdone(all []*Report) (notes []string) {
 		for i := range r.Results[1:] {
 			o := &r.Results[i+1]
 			if o.Let < first.Let {
-				notes = append(notes, fmt.Sprintf("%s: %s lets in fewer right guesses than %s: %d instead of %d.", r.Scenario.Name, o.Name, first.Name, o.Let, first.Let))
+				notes = append(notes, fmt.Sprintf("%s: %s lets in fewer right guesses than %s: %d instead of %d.", r.Scenario.Name,
+					o.Name, first.Name, o.Let, first.Let))
 			}
 			if o.Stopped < first.Stopped {
-				notes = append(notes, fmt.Sprintf("%s: %s stops fewer users than %s: %d instead of %d.", r.Scenario.Name, o.Name, first.Name, o.Stopped, first.Stopped))
+				notes = append(notes, fmt.Sprintf("%s: %s stops fewer users than %s: %d instead of %d.", r.Scenario.Name, o.Name,
+					first.Name, o.Stopped, first.Stopped))
 			}
 		}
 	}
 	if len(notes) == 0 && len(all[0].Results) > 1 {
-		notes = append(notes, fmt.Sprintf("In none of these scenarios does another defense let in fewer right guesses than %s, or stop fewer users.", all[0].Results[0].Name))
+		notes = append(notes, fmt.Sprintf("In none of these scenarios does another defense let in fewer right guesses than "+
+			"%s, or stop fewer users.", all[0].Results[0].Name))
 	}
 	return notes
 }
@@ -132,14 +136,18 @@ func (s *Scenario) lead() string { return s.About }
 
 func (s *Scenario) notes() []string {
 	p := s.People
-	return []string{fmt.Sprintf("%d days, %s users, %g logins a day each; seed %d.", s.Days, report.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
+	return []string{fmt.Sprintf("%d days, %s users, %g logins a day each; seed %d.", s.Days,
+		report.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
 }
 
 func (r *Result) plot() report.Plot {
 	var columns []report.Column
 	for _, h := range r.Series {
-		columns = append(columns, report.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins), Met: int64(h.Met), Mode: h.Mode, Nearest: h.Nearest})
+		columns = append(columns, report.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins),
+			Met: int64(h.Met), Mode: h.Mode, Nearest: h.Nearest})
 	}
-	return report.NewPlot(start(), time.Hour, columns, fmt.Sprintf("%s of %s guesses were checked, and %s were let in; %s of %s logins were affected.",
-		report.Comma(int64(r.Checked)), report.Comma(int64(r.Guesses)), report.Comma(int64(r.Let)), report.Comma(int64(r.People)), report.Comma(int64(r.Logins))))
+	return report.NewPlot(start(), time.Hour, columns,
+		fmt.Sprintf("%s of %s guesses were checked, and %s were let in; %s of %s logins were affected.",
+			report.Comma(int64(r.Checked)), report.Comma(int64(r.Guesses)), report.Comma(int64(r.Let)),
+			report.Comma(int64(r.People)), report.Comma(int64(r.Logins))))
 }

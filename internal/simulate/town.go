@@ -44,7 +44,8 @@ func address(block byte, n int) netip.Addr {
 
 func newTown(p People, seed uint64) *town {
 	t := &town{
-		People: p, r: rand.New(rand.NewPCG(seed, 1)), names: make([]string, p.Accounts), homes: make([]netip.Addr, p.Accounts),
+		People: p, r: rand.New(rand.NewPCG(seed, 1)), names: make([]string, p.Accounts), homes: make([]netip.Addr,
+			p.Accounts),
 		device: make([]int, p.Accounts), words: make([]int, p.Accounts), next: common + p.Accounts, crowd: address(campus, 1),
 	}
 	zipf := rand.NewZipf(t.r, 1.1, 1, common-1)
@@ -140,7 +141,8 @@ type visit struct {
 // visit draws one.
 func (t *town) visit() (v visit) {
 	v.person = t.r.IntN(t.Accounts)
-	v.client = client{account: t.names[v.person], address: t.homes[v.person], device: t.device[v.person], browser: t.browsers[v.person], solves: true}
+	v.client = client{account: t.names[v.person], address: t.homes[v.person], device: t.device[v.person],
+		browser: t.browsers[v.person], solves: true}
 	if v.home = t.r.Float64() < t.Home; !v.home {
 		v.client.address = address(elsewhere, t.r.IntN(1<<24))
 		if t.r.Float64() < t.Pool {

@@ -69,13 +69,15 @@ const Most = 1000
 
 var (
 	// ErrName says that a text is no name for a token.
-	ErrName = errors.New("tokens: a name is 1 to 64 letters, digits, dots, dashes or underscores, and begins with a letter or digit")
+	ErrName = errors.New("tokens: a name is 1 to 64 letters, digits, dots, dashes or underscores, and begins with a " +
+		"letter or digit")
 	// ErrTaken says that the realm has a token of this name.
 	ErrTaken = errors.New("tokens: the name is already in use")
 	// ErrScope says that a text is no scope.
 	ErrScope = errors.New("tokens: a scope must be read, unlock, lists, accounts, groups, mode, alerts, policy or admin")
 	// ErrOverAll says that a token of one realm is to do what is of all realms.
-	ErrOverAll = errors.New("tokens: the scopes lists, alerts and admin apply to all realms: a token of one realm cannot have them")
+	ErrOverAll = errors.New("tokens: the scopes lists, alerts and admin apply to all realms: a token of one realm " +
+		"cannot have them")
 	// ErrLife says that a token is to be good for too long, or for no time.
 	ErrLife = errors.New("tokens: a token with scopes must be valid for a minute to 366 days")
 	// ErrUnknown says that the realm has no token of this name.
@@ -126,15 +128,19 @@ func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, m
 		return "", Token{}, err
 	}
 	now = now.Truncate(time.Millisecond)
-	made = Token{Realm: a.Realm, Name: a.Name, CreatedBy: sqltx.Clean(a.By), CreatedAt: now, Scopes: a.Scopes, Maker: a.Maker, Confined: a.Confined}
+	made = Token{Realm: a.Realm, Name: a.Name, CreatedBy: sqltx.Clean(a.By), CreatedAt: now, Scopes: a.Scopes,
+		Maker: a.Maker, Confined: a.Confined}
 	text = Prefix + rand.Text()
 	if len(a.Scopes) > 0 {
 		text, made.ExpiresAt = AdminPrefix+rand.Text(), now.Add(cmp.Or(a.For, Life))
 	}
 	made.Sum = sha256.Sum256([]byte(text))
-	err = t.change(ctx, ErrTaken, `INSERT INTO api_tokens (token_hash, realm, name, created_by, created_at, scopes, maker, expires_at, confined)
-		SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, CAST($8 AS BIGINT), CAST($9 AS BOOLEAN) WHERE (SELECT COUNT(*) FROM api_tokens) < $10 ON CONFLICT (realm, name) DO NOTHING`,
-		hex.EncodeToString(made.Sum[:]), a.Realm, a.Name, made.CreatedBy, now.UnixMilli(), joined(a.Scopes), a.Maker, milli(made.ExpiresAt), a.Confined, Most)
+	err = t.change(ctx, ErrTaken, `INSERT INTO api_tokens (token_hash, realm, name, created_by, created_at, scopes, maker,
+		expires_at, confined)
+		SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, CAST($8 AS BIGINT), CAST($9 AS BOOLEAN) WHERE (SELECT COUNT(*)
+			FROM api_tokens) < $10 ON CONFLICT (realm, name) DO NOTHING`,
+		hex.EncodeToString(made.Sum[:]), a.Realm, a.Name, made.CreatedBy, now.UnixMilli(), joined(a.Scopes), a.Maker,
+		milli(made.ExpiresAt), a.Confined, Most)
 	if errors.Is(err, ErrTaken) {
 		if all, failed := t.All(ctx); failed == nil && len(all) >= Most {
 			err = ErrMost
@@ -175,11 +181,14 @@ func (t *Table) Find(ctx context.Context, text string, now time.Time) (found Tok
 		return Token{}, false, nil
 	}
 	sum := sha256.Sum256([]byte(text))
-	err = t.each(ctx, func(one Token) { found, ok = one, true }, `WHERE token_hash = $1 AND scopes <> '' AND expires_at > $2
-		AND (maker = '' OR EXISTS (SELECT 1 FROM accounts WHERE realm = $3 AND username = maker AND role = 'admin' AND NOT disabled))`,
+	err = t.each(ctx, func(one Token) { found, ok = one, true }, `WHERE token_hash = $1 AND scopes <> ''
+		AND expires_at > $2
+		AND (maker = '' OR EXISTS (SELECT 1 FROM accounts WHERE realm = $3 AND username = maker AND role = 'admin'
+			AND NOT disabled))`,
 		hex.EncodeToString(sum[:]), now.UnixMilli(), guard.DefaultRealm)
 	if err == nil && ok && now.Sub(found.UsedAt) >= usedEvery {
-		_, err = sqltx.Exec(ctx, t.db, `UPDATE api_tokens SET used_at = $1 WHERE token_hash = $2 AND used_at < $1`, now.UnixMilli(), hex.EncodeToString(sum[:]))
+		_, err = sqltx.Exec(ctx, t.db, `UPDATE api_tokens SET used_at = $1 WHERE token_hash = $2
+			AND used_at < $1`, now.UnixMilli(), hex.EncodeToString(sum[:]))
 	}
 	if err != nil {
 		return Token{}, false, fmt.Errorf("tokens: %w", err)
@@ -237,7 +246,8 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 		var one Token
 		var sum, scopes string
 		var created, expires, used int64
-		if err := rows.Scan(&sum, &one.Realm, &one.Name, &one.CreatedBy, &created, &scopes, &one.Maker, &expires, &used, &one.Confined); err != nil {
+		if err := rows.Scan(&sum, &one.Realm, &one.Name, &one.CreatedBy, &created, &scopes, &one.Maker, &expires, &used,
+			&one.Confined); err != nil {
 			return err
 		}
 		one.CreatedAt, one.ExpiresAt, one.UsedAt = moment(created), moment(expires), moment(used)
@@ -249,7 +259,8 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 		}
 		add(one)
 		return nil
-	}, `SELECT token_hash, realm, name, created_by, created_at, scopes, maker, expires_at, used_at, confined FROM api_tokens `+which, args...)
+	}, `SELECT token_hash, realm, name, created_by, created_at, scopes, maker, expires_at, used_at, confined
+		FROM api_tokens `+which, args...)
 }
 
 func joined(scopes []Scope) string {

@@ -25,7 +25,8 @@ var _ trusted.Store = (*places)(nil)
 // newPlaces remembers at least half as many accounts.
 func newPlaces(limits trusted.Limits, most int) *places {
 	return &places{
-		limits: limits.WithDefaults(), most: max(1, most/2), recent: map[trusted.Key]trusted.Record{}, before: map[trusted.Key]trusted.Record{},
+		limits: limits.WithDefaults(), most: max(1, most/2), recent: map[trusted.Key]trusted.Record{},
+		before: map[trusted.Key]trusted.Record{},
 	}
 }
 

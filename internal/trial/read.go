@@ -25,7 +25,8 @@ func (b *batch) done(pool *sync.Pool) {
 }
 
 // read reads the log to its end, a batch after the other.
-func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f *facts, each func(*batch) error) error {
+func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f *facts,
+	each func(*batch) error) error {
 	for more := true; more && ctx.Err() == nil; {
 		b := pool.Get().(*batch)
 		for len(b.attempts) < batchSize {

@@ -151,7 +151,8 @@ type Answer struct {
 // Try takes an attempt from beginning to end, now.
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
-	attempt := guard.Attempt{Account: a.Account, Address: a.Address, PasswordTag: a.Password, Fingerprint: s.guard.Identity(a.Client), Integration: "trial", SendsCode: true}
+	attempt := guard.Attempt{Account: a.Account, Address: a.Address, PasswordTag: a.Password,
+		Fingerprint: s.guard.Identity(a.Client), Integration: "trial", SendsCode: true}
 	if a.Passes {
 		attempt.VerificationCode = good
 	}

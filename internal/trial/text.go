@@ -69,7 +69,8 @@ func (r *Report) figures(s *report.Sheet) {
 func (r *Report) summary() string {
 	l := r.Log
 	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords",
-		report.Comma(l.Attempts), report.Moment(l.From), report.Moment(l.To), report.Comma(l.Succeeded), report.Comma(l.Failed))
+		report.Comma(l.Attempts), report.Moment(l.From), report.Moment(l.To), report.Comma(l.Succeeded),
+		report.Comma(l.Failed))
 	if l.Stopped > 0 {
 		text += fmt.Sprintf(", %s without a password check", report.Comma(l.Stopped))
 	}
@@ -82,21 +83,26 @@ func (r *Report) summary() string {
 // notes are what to know before believing it.
 func (r *Report) notes() (notes []string) {
 	l := r.Log
-	notes = append(notes, fmt.Sprintf("%s lines: %s unrelated, %s unreadable.", report.Comma(l.Lines), report.Comma(l.Others), report.Comma(l.Bad)))
+	notes = append(notes, fmt.Sprintf("%s lines: %s unrelated, %s unreadable.", report.Comma(l.Lines),
+		report.Comma(l.Others), report.Comma(l.Bad)))
 	for _, bad := range l.First {
 		notes = append(notes, fmt.Sprintf("%s:%d: %s: %s", bad.Path, bad.Line, bad.Why, strconv.Quote(bad.Text)))
 	}
 	if l.Year != 0 {
-		notes = append(notes, fmt.Sprintf("Lines have no year: the first line's year is assumed to be %d; set another with --year.", l.Year))
+		notes = append(notes, fmt.Sprintf("Lines have no year: the first line's year is assumed to be %d; set another with "+
+			"--year.", l.Year))
 	}
 	if l.Named == 0 {
-		notes = append(notes, "The log has no accounts: limits per account are not tested, and every IP address with a successful login counts as a known client.")
+		notes = append(notes, "The log has no accounts: limits per account are not tested, and every IP address with a "+
+			"successful login counts as a known client.")
 	}
 	if l.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%s attempts are out of order, by at most %s.", report.Comma(l.Late), report.Spell(l.Latest)))
+		notes = append(notes, fmt.Sprintf("%s attempts are out of order, by at most %s.", report.Comma(l.Late),
+			report.Spell(l.Latest)))
 	}
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Bounded }) {
-		notes = append(notes, "There are too many account and IP pairs in a day to keep: some users' typos count as an attacker's.")
+		notes = append(notes, "There are too many account and IP pairs in a day to keep: some users' typos count as an "+
+			"attacker's.")
 	}
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Logins.People >= mostPeople }) {
 		notes = append(notes, fmt.Sprintf("Affected users are counted up to %s.", report.Comma(mostPeople)))
@@ -133,7 +139,8 @@ func (r *Result) section() report.Section {
 func (r *Result) plot() report.Plot {
 	var columns []report.Column
 	for _, b := range r.Series {
-		columns = append(columns, report.Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered, Mode: b.Mode, Nearest: b.Nearest})
+		columns = append(columns, report.Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered,
+			Mode: b.Mode, Nearest: b.Nearest})
 	}
 	if len(columns) == 0 {
 		return report.Plot{}
@@ -142,8 +149,10 @@ func (r *Result) plot() report.Plot {
 	if len(r.Series) > 1 {
 		each = r.Series[1].At.Sub(r.Series[0].At)
 	}
-	return report.NewPlot(r.Series[0].At, each, columns, fmt.Sprintf("%s of %s wrong passwords were checked, and %s of %s logins were affected.",
-		report.Comma(r.Guesses.Checked), report.Comma(r.Guesses.All), report.Comma(r.Logins.Hindered), report.Comma(r.Logins.All)))
+	return report.NewPlot(r.Series[0].At, each, columns,
+		fmt.Sprintf("%s of %s wrong passwords were checked, and %s of %s logins were affected.",
+			report.Comma(r.Guesses.Checked), report.Comma(r.Guesses.All), report.Comma(r.Logins.Hindered),
+			report.Comma(r.Logins.All)))
 }
 
 // met says what somebody met.
@@ -176,7 +185,8 @@ func (s Span) String() string {
 	if !s.To.IsZero() {
 		to = report.Moment(s.To)
 	}
-	return fmt.Sprintf("CAPTCHA mode from %s to %s, at a failure rate of %d a minute", report.Moment(s.From), to, s.Pressure)
+	return fmt.Sprintf("CAPTCHA mode from %s to %s, at a failure rate of %d a minute", report.Moment(s.From), to,
+		s.Pressure)
 }
 
 func about(n int) string {

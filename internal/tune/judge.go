@@ -37,7 +37,8 @@ func OfLogs(paths []string, how loginlog.Config) Judge {
 				return nil, err
 			}
 			for _, p := range r.Policies {
-				all = append(all, Score{float64(p.Guesses.Checked - p.Guesses.Slips), p.Logins.Hindered, p.Logins.KeptOut, p.Logins.All})
+				all = append(all, Score{float64(p.Guesses.Checked - p.Guesses.Slips), p.Logins.Hindered, p.Logins.KeptOut,
+					p.Logins.All})
 			}
 		}
 		return all, nil

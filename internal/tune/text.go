@@ -12,7 +12,8 @@ import (
 func (f *Found) Sheet() *report.Sheet {
 	s := &report.Sheet{
 		Title: "Suggested limits", Names: []string{f.Base.Name, "suggested"}, Lead: f.lead(),
-		Notes: []string{fmt.Sprintf("%d combinations of limits were tested: each number at a quarter, half, twice and four times its value, one after the other.", f.Tried)},
+		Notes: []string{fmt.Sprintf("%d combinations of limits were tested: each number at a quarter, half, twice and four "+
+			"times its value, one after the other.", f.Tried)},
 		Foot: `Columns: the present limits and the suggested ones.
   guesses that got through: in logs wrong passwords that were checked and are not corrected typos;
     in scenarios attackers' logins, and a millionth of each checked guess
@@ -25,12 +26,14 @@ best fit the next one less.`,
 	both("guesses that got through", func(l *Limits) string { return through(l.Through) })
 	both("affected logins", func(l *Limits) string { return report.Part(l.Met, l.Logins) })
 	both("kept out", func(l *Limits) string { return report.Comma(l.KeptOut) })
-	s.Sections = []report.Section{{Name: "Configuration", Paste: f.Best.Text}, {Name: "Friction and security", Dots: f.dots(), Tables: []report.Table{f.table()}}}
+	s.Sections = []report.Section{{Name: "Configuration", Paste: f.Best.Text}, {Name: "Friction and security",
+		Dots: f.dots(), Tables: []report.Table{f.table()}}}
 	return s
 }
 
 func (f *Found) lead() string {
-	allowed := fmt.Sprintf("at most %s %% of users' logins may be affected", strconv.FormatFloat(f.Friction*100, 'g', 3, 64))
+	allowed := fmt.Sprintf("at most %s %% of users' logins may be affected", strconv.FormatFloat(f.Friction*100, 'g', 3,
+		64))
 	switch {
 	case f.Best.Friction() > f.Friction:
 		return "No tested limits have as little friction as requested (" + allowed + "). These have the least."
@@ -52,10 +55,12 @@ func (f *Found) dots() report.Dots {
 			kind = "base"
 		}
 		x, y = append(x, float64(l.Met)), append(y, l.Through)
-		class, name = append(class, kind), append(name, through(l.Through)+" got through, "+report.Part(l.Met, l.Logins)+" affected")
+		class, name = append(class, kind), append(name, through(l.Through)+" got through, "+report.Part(l.Met, l.Logins)+
+			" affected")
 	}
 	spell := func(x, y float64) (string, string) { return report.Comma(int64(x)), through(y) }
-	return report.NewDots("affected logins", "guesses that got through", x, y, class, name, spell, "The fewer logins are affected, the more guesses get through.")
+	return report.NewDots("affected logins", "guesses that got through", x, y, class, name, spell,
+		"The fewer logins are affected, the more guesses get through.")
 }
 
 // table is the frontier in numbers.

@@ -18,7 +18,8 @@ const (
 	badHost        refusal = "there must be one Host header, with a name and perhaps a port"
 	badLength      refusal = "there may be one Content-Length, in digits without leading zeros"
 	badConnection  refusal = "Connection may only be close, keep-alive, upgrade, http2-settings and te"
-	badUpgrade     refusal = "only an upgrade to websocket, without a body, is possible; for HTTP/2 begin with it, or use HTTP/1.1"
+	badUpgrade     refusal = "only an upgrade to websocket, without a body, is possible; for HTTP/2 begin with it, or " +
+		"use HTTP/1.1"
 	bodyUnexpected refusal = "GET, HEAD and TRACE have no body"
 )
 
@@ -54,7 +55,9 @@ func readAlike(r *http.Request) error {
 		return badRequestLine
 	}
 	// For a target with a host, net/http has dropped the Host header; other servers use it.
-	if !strings.HasPrefix(r.RequestURI, "/") || strings.ContainsFunc(r.RequestURI, func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }) {
+	if !strings.HasPrefix(r.RequestURI, "/") || strings.ContainsFunc(r.RequestURI, func(c rune) bool {
+		return c <= ' ' || c > '~' || c == '#'
+	}) {
 		return badTarget
 	}
 	hosts := r.Header["Host"] // beside :authority of HTTP/2

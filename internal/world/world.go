@@ -120,7 +120,8 @@ func New(t testing.TB, o Options) *World {
 	var store guard.Store
 	var remembered func(context.Context, trusted.Key, time.Time) (trusted.Record, error)
 	if w.redis == nil {
-		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.CheckTimeout, Now: w.Clock.Now})
+		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.CheckTimeout,
+			Now: w.Clock.Now})
 		must(err)
 		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.KnownClients})
 		must(err)
@@ -185,7 +186,8 @@ func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
 }
 
 // Login is the guard's, at an integration that sends codes if the world does.
-func (w *World) Login(ctx context.Context, a guard.Attempt, verify func(context.Context) (bool, error)) (guard.Decision, bool, error) {
+func (w *World) Login(ctx context.Context, a guard.Attempt, verify func(context.Context) (bool, error)) (guard.Decision,
+	bool, error) {
 	a.SendsCode = w.mail
 	return w.Guard.Login(ctx, a, func(ctx context.Context, d *guard.Decision) (bool, error) {
 		if d.Action != guard.Proceed {

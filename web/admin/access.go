@@ -32,7 +32,8 @@ func (s *Site) signedIn(h handler) echo.HandlerFunc {
 		case session == nil:
 			return c.Redirect(http.StatusSeeOther, loginPath(c.Request()))
 		case session.Account.Role != accounts.Admin:
-			return echo.NewHTTPError(http.StatusForbidden, "This is not an administrator's account. Sign out and sign in with one.")
+			return echo.NewHTTPError(http.StatusForbidden,
+				"This is not an administrator's account. Sign out and sign in with one.")
 		}
 		return h(c, session)
 	}
@@ -77,7 +78,8 @@ func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) 
 func (s *Site) mayLetIn(c echo.Context, session *web.Session, name string) error {
 	held, err := s.of(c).Held(c.Request().Context(), name)
 	if err == nil && held == tokens.Admin && !s.fresh(session) {
-		err = web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
+		err = web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
+			Detail: againWords}
 	}
 	return err
 }
@@ -132,7 +134,8 @@ func admitted(r *http.Request, s *web.Session) error {
 	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && r.Method != http.MethodDelete && !web.SentJSON(r):
 		return web.Problem{
 			Type: "csrf", Title: "Cross-site request rejected", Status: http.StatusForbidden,
-			Detail: "send the header " + csrfHeader + " with the value from any response of the API, or send JSON from this site",
+			Detail: "send the header " + csrfHeader +
+				" with the value from any response of the API, or send JSON from this site",
 		}
 	}
 	return nil
@@ -147,7 +150,8 @@ func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error)
 		return nil, err
 	}
 	if !s.ValidCSRF(f["csrf"]) {
-		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
+		return nil, echo.NewHTTPError(http.StatusForbidden,
+			"This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
 	}
 	return f, nil
 }
@@ -223,7 +227,8 @@ func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	switch {
 	case errors.Is(err, control.ErrUnrecorded):
 		s.Log.Error("admin console failed", "path", c.Path(), "error", err)
-		return pages.Notice{Bad: true, Text: "The change was made, but could not be recorded in the audit log. See the server's log."}, nil
+		return pages.Notice{Bad: true,
+			Text: "The change was made, but could not be recorded in the audit log. See the server's log."}, nil
 	case p.Status >= http.StatusInternalServerError:
 		return pages.Notice{}, err
 	}

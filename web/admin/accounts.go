@@ -58,7 +58,8 @@ func (s *Site) addPersonForm(c echo.Context, session *web.Session) error {
 		return err
 	}
 	made, err := s.of(c).AddPerson(c.Request().Context(), who(session), accounts.Addition{
-		Username: f["username"], Email: f["email"], Groups: strings.FieldsFunc(f["groups"], func(r rune) bool { return r == ',' || r == ' ' }),
+		Username: f["username"], Email: f["email"], Groups: strings.FieldsFunc(f["groups"],
+			func(r rune) bool { return r == ',' || r == ' ' }),
 	}, f["reason"])
 	return s.secret(c, session, f, made.Username, made.Password, err)
 }
@@ -69,9 +70,12 @@ func (s *Site) newPasswordForm(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	password, err := s.of(c).OneTimePassword(c.Request().Context(), who(session), f["username"], f["password"], f["reason"])
+	password, err := s.of(c).OneTimePassword(c.Request().Context(), who(session), f["username"], f["password"],
+		f["reason"])
 	if f["password"] != "" {
-		return s.outcome(c, session, f, pages.Notice{Text: "The password that you entered is temporary. Give it to the owner of", Subject: f["username"]}, err)
+		return s.outcome(c, session, f,
+			pages.Notice{Text: "The password that you entered is temporary. Give it to the owner of", Subject: f["username"]},
+			err)
 	}
 	return s.secret(c, session, f, f["username"], password, err)
 }
@@ -81,15 +85,18 @@ func (s *Site) askPasswordForm(ctx context.Context, to *control.Control, who str
 	if err == nil {
 		err = to.AskNewPassword(ctx, who, f["username"], f["reason"])
 	}
-	return pages.Notice{Text: "Signed out everywhere. A verification code and the current password are needed to choose a new password for", Subject: f["username"]}, err
+	return pages.Notice{Text: "Signed out everywhere. A verification code and the current password are needed to choose " +
+		"a new password for", Subject: f["username"]}, err
 }
 
-func (s *Site) disableUserForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+func (s *Site) disableUserForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
+	err error) {
 	if err := to.User(ctx, f["username"]); err != nil {
 		return n, err
 	}
 	if f["enable"] != "" {
 		return pages.Notice{Text: "Enabled:", Subject: f["username"]}, to.EnableFor(ctx, who, f["username"], f["reason"])
 	}
-	return pages.Notice{Text: "Disabled and signed out:", Subject: f["username"]}, to.DisableFor(ctx, who, f["username"], f["reason"])
+	return pages.Notice{Text: "Disabled and signed out:", Subject: f["username"]}, to.DisableFor(ctx, who, f["username"],
+		f["reason"])
 }

@@ -119,7 +119,8 @@ func (a *API) choose(c echo.Context) error {
 	name, to := cmp.Or(c.QueryParam("realm"), guard.DefaultRealm), a.Control
 	if name != guard.DefaultRealm {
 		if to = a.realm(name); to == nil {
-			return asked(http.StatusNotFound, fmt.Sprintf("unknown realm %.60q; the realms are: %s", name, strings.Join(a.realmNames(), ", ")))
+			return asked(http.StatusNotFound, fmt.Sprintf("unknown realm %.60q; the realms are: %s", name,
+				strings.Join(a.realmNames(), ", ")))
 		}
 	}
 	c.Set(realmKey, to)
@@ -257,11 +258,13 @@ func problemOf(err error) (p web.Problem) {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, control.ErrUnrecorded):
-		return web.Problem{Type: "unrecorded", Title: "Done, but not recorded in the audit log", Status: http.StatusInternalServerError, Detail: words(err)}
+		return web.Problem{Type: "unrecorded", Title: "Done, but not recorded in the audit log",
+			Status: http.StatusInternalServerError, Detail: words(err)}
 	case errors.Is(err, control.ErrAsked):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, attacks.ErrUnknown):
-		return asked(http.StatusNotFound, "no such attack in this realm, or its record has expired; `authguard attack list` shows all")
+		return asked(http.StatusNotFound,
+			"no such attack in this realm, or its record has expired; `authguard attack list` shows all")
 	case errors.Is(err, lists.ErrNotListed):
 		return asked(http.StatusNotFound, words(err))
 	case errors.Is(err, accounts.ErrUnknown):
@@ -282,22 +285,27 @@ func problemOf(err error) (p web.Problem) {
 			Type: "conflict", Title: "Name already in use", Status: http.StatusConflict,
 			Detail: "the realm already has a token of this name; choose another name or revoke that token first",
 		}
-	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope), errors.Is(err, tokens.ErrOverAll), errors.Is(err, tokens.ErrLife):
+	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope),
+		errors.Is(err, tokens.ErrOverAll), errors.Is(err, tokens.ErrLife):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, factors.ErrUnknown), errors.Is(err, sessions.ErrUnknown):
 		return asked(http.StatusNotFound, words(err))
-	case errors.Is(err, factors.ErrCode), errors.Is(err, factors.ErrEnrolled), errors.Is(err, factors.ErrPasskey), errors.Is(err, factors.ErrMost):
+	case errors.Is(err, factors.ErrCode), errors.Is(err, factors.ErrEnrolled), errors.Is(err, factors.ErrPasskey),
+		errors.Is(err, factors.ErrMost):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, accounts.ErrTooShort):
 		return asked(http.StatusBadRequest, "the password must have at least 8 characters")
 	case errors.Is(err, passwords.ErrTooLong):
-		return asked(http.StatusBadRequest, "the password has more than 72 bytes, the maximum of bcrypt; choose a shorter one")
+		return asked(http.StatusBadRequest,
+			"the password has more than 72 bytes, the maximum of bcrypt; choose a shorter one")
 	case errors.Is(err, passwords.ErrNUL):
 		return asked(http.StatusBadRequest, "the password contains a NUL character, which is not allowed; remove it")
 	case errors.Is(err, guard.ErrAccountName), errors.Is(err, accounts.ErrName):
-		return asked(http.StatusBadRequest, "invalid account name: use 1 to 256 bytes of UTF-8 without control, invisible or ambiguous characters")
+		return asked(http.StatusBadRequest,
+			"invalid account name: use 1 to 256 bytes of UTF-8 without control, invisible or ambiguous characters")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return web.Problem{Type: web.OverloadedProblem, Title: "Timed out", Status: http.StatusServiceUnavailable, Detail: words(err)}
+		return web.Problem{Type: web.OverloadedProblem, Title: "Timed out", Status: http.StatusServiceUnavailable,
+			Detail: words(err)}
 	}
 	return web.Problem{Type: "failed", Title: "Internal error", Status: http.StatusInternalServerError, Detail: words(err)}
 }
@@ -310,7 +318,8 @@ func asked(status int, detail string) web.Problem {
 }
 
 // packagePrefix matches the package names in our errors, which mean nothing to users.
-var packagePrefix = regexp.MustCompile(`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens|factors|policy): `)
+var packagePrefix = regexp.MustCompile(
+	`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens|factors|policy): `)
 
 // words returns an error's text on one line without package names.
 func words(err error) string {

@@ -192,7 +192,8 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 	switch {
 	case done == 1 && len(a.Accounts) == 1:
 		n.Text, n.Subject = map[string]string{
-			attacks.Sessions: "All sessions ended:", attacks.Places: "All known clients removed:", attacks.Password: "Password change forced:",
+			attacks.Sessions: "All sessions ended:", attacks.Places: "All known clients removed:",
+			attacks.Password: "Password change forced:",
 		}[a.Accounts[0].Done[0]], a.Accounts[0].Account
 		if len(a.Accounts[0].Done) > 1 {
 			n.Text = "Secured:"
@@ -204,7 +205,8 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 	}
 	if len(problems) > 0 {
 		n.Bad = true
-		n.Text = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s", pages.Count(done, "account"), pages.Count(len(problems), "problem"), pages.Sentence(problems[0]))
+		n.Text = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s", pages.Count(done, "account"),
+			pages.Count(len(problems), "problem"), pages.Sentence(problems[0]))
 		n.Subject = ""
 	}
 	if a.Left > 0 {
@@ -214,8 +216,10 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 }
 
 func attackColumns() []string {
-	return []string{"id", "kind", "subject", "began", "ended", "shapes", "attempts", "failed", "challenged", "delayed", "blocked", "peak_per_minute", "peak_at",
-		"addresses", "networks", "accounts", "passwords", "passwords_known", "passwords_repeated", "passwords_sprayed", "compromised", "new_clients", "open", "part_of"}
+	return []string{"id", "kind", "subject", "began", "ended", "shapes", "attempts", "failed", "challenged", "delayed",
+		"blocked", "peak_per_minute", "peak_at",
+		"addresses", "networks", "accounts", "passwords", "passwords_known", "passwords_repeated", "passwords_sprayed",
+		"compromised", "new_clients", "open", "part_of"}
 }
 
 func attackCells(a attacks.Attack) []string {
@@ -224,14 +228,16 @@ func attackCells(a attacks.Attack) []string {
 		row = append(row, strconv.FormatInt(n, 10))
 	}
 	row = append(row, stamp(a.Peak.At))
-	for _, n := range []int64{a.Addresses, a.Networks, a.Accounts, a.Passwords, a.Known, a.Repeated, a.Sprayed, int64(a.Lost), int64(a.Strange), int64(a.Open)} {
+	for _, n := range []int64{a.Addresses, a.Networks, a.Accounts, a.Passwords, a.Known, a.Repeated, a.Sprayed,
+		int64(a.Lost), int64(a.Strange), int64(a.Open)} {
 		row = append(row, strconv.FormatInt(n, 10))
 	}
 	return append(row, a.PartOf)
 }
 
 func victimColumns() []string {
-	return []string{"account", "compromised", "address", "integration", "why", "failures", "first", "last", "sessions_ended", "known_clients_removed", "password_change_forced"}
+	return []string{"account", "compromised", "address", "integration", "why", "failures", "first", "last",
+		"sessions_ended", "known_clients_removed", "password_change_forced"}
 }
 
 // victimCells returns a row for each suspicious login of an account.
@@ -245,7 +251,8 @@ func victimCells(v attacks.Victim) (rows [][]string) {
 		done = append(done, text)
 	}
 	for _, l := range v.Logins {
-		row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Door, strings.Join(l.Why, ";"), strconv.Itoa(l.Failures), stamp(l.First), stamp(l.Last)}
+		row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Door, strings.Join(l.Why, ";"),
+			strconv.Itoa(l.Failures), stamp(l.First), stamp(l.Last)}
 		rows = append(rows, append(row, done...))
 	}
 	return rows

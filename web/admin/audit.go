@@ -39,7 +39,8 @@ func (a *API) audit(c echo.Context) (any, error) {
 func (a *API) export(c echo.Context, format string, query control.AuditQuery, all bool) error {
 	name := "audit-" + a.of(c).Now().UTC().Format("2006-01-02-1504")
 	return a.file(c, name, format, control.AuditColumns(), func(row line) error {
-		return a.of(c).ExportAudit(c.Request().Context(), sender(c), format, query, all, func(e control.Event) error { return row(e.Cells(), e) })
+		return a.of(c).ExportAudit(c.Request().Context(), sender(c), format, query, all,
+			func(e control.Event) error { return row(e.Cells(), e) })
 	})
 }
 

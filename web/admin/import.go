@@ -43,8 +43,9 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 	}
 	write := startLines(c)
 	n, err := a.of(c).Import(c.Request().Context(), sender(c), accounts.ImportRequest{
-		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size, Groupless: !may(c, tokens.Groups),
-		Progress: func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
+		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
+		Groupless: !may(c, tokens.Groups),
+		Progress:  func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	}, why)
 	write(a.finished(c, n, err))
 	return nil, nil

@@ -27,7 +27,8 @@ func (a *API) lists(c echo.Context) (any, error) {
 }
 
 func listQuery(c echo.Context) (q control.ListQuery, err error) {
-	q = control.ListQuery{Find: c.QueryParam("find"), Verdict: lists.Verdict(c.QueryParam("verdict")), Soon: c.QueryParam("soon") == "true"}
+	q = control.ListQuery{Find: c.QueryParam("find"), Verdict: lists.Verdict(c.QueryParam("verdict")),
+		Soon: c.QueryParam("soon") == "true"}
 	if q.Verdict != "" && q.Verdict != lists.Allow && q.Verdict != lists.Block {
 		err = web.Invalid("verdict: must be allow or block, not %.20q", q.Verdict)
 	}
@@ -68,7 +69,8 @@ func (a *API) importLists(c echo.Context) (any, error) {
 }
 
 func (q importQuestion) request() (r control.ListImport, err error) {
-	r = control.ListImport{Request: lists.Request{Verdict: q.Verdict, Note: q.Note, Forever: q.For == "forever"}, Text: q.Text, SkipBad: q.SkipBad}
+	r = control.ListImport{Request: lists.Request{Verdict: q.Verdict, Note: q.Note, Forever: q.For == "forever"},
+		Text: q.Text, SkipBad: q.SkipBad}
 	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
 		return r, web.Invalid("verdict: must be allow or block, not %.20q", q.Verdict)
 	}
@@ -114,7 +116,8 @@ func (a *API) edge(c echo.Context) (any, error) {
 	if !ok {
 		return nil, web.Invalid("verdict: must be blocked or allowed, not %.20q", c.QueryParam("verdict"))
 	}
-	return a.of(c).Edge(c.Request().Context(), verdict, c.QueryParam("limited") == "true", c.QueryParam("everything") == "true")
+	return a.of(c).Edge(c.Request().Context(), verdict, c.QueryParam("limited") == "true",
+		c.QueryParam("everything") == "true")
 }
 
 type listQuestion struct {
@@ -183,5 +186,6 @@ func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
 	if len(near) == 0 {
 		return asked(http.StatusNotFound, fmt.Sprintf("%s is not on any list, and no entry overlaps it", prefix))
 	}
-	return asked(http.StatusNotFound, fmt.Sprintf("%s is not on any list; overlapping entries: %s", prefix, strings.Join(near, ", ")))
+	return asked(http.StatusNotFound, fmt.Sprintf("%s is not on any list; overlapping entries: %s", prefix,
+		strings.Join(near, ", ")))
 }

@@ -20,7 +20,8 @@ func (s *Site) listsPage(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	return s.showLists(c, http.StatusOK, pages.ListsView{Admin: around, Add: pages.ListsForm{Verdict: string(lists.Block)}})
+	return s.showLists(c, http.StatusOK, pages.ListsView{Admin: around,
+		Add: pages.ListsForm{Verdict: string(lists.Block)}})
 }
 
 func (s *Site) showLists(c echo.Context, status int, v pages.ListsView) (err error) {
@@ -47,7 +48,8 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 	if f["file"] != "" {
 		f["text"] = f["file"]
 	}
-	q := importQuestion{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"], SkipBad: f["skip_bad"] == "true"}
+	q := importQuestion{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"],
+		SkipBad: f["skip_bad"] == "true"}
 	request, err := q.request()
 	var plan *control.ListPlan
 	if err == nil {
@@ -58,7 +60,8 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 		plan, err = s.of(c).ImportLists(c.Request().Context(), who(session), request)
 		return s.outcome(c, session, f, imported(plan), err)
 	}
-	view := pages.ListsView{Admin: s.around(c, session, "/lists"), Plan: plan, Add: pages.ListsForm{Text: q.Text, Verdict: f["verdict"], For: f["for"], Note: f["note"]}}
+	view := pages.ListsView{Admin: s.around(c, session, "/lists"), Plan: plan, Add: pages.ListsForm{Text: q.Text,
+		Verdict: f["verdict"], For: f["for"], Note: f["note"]}}
 	if err != nil {
 		notice, err := s.failed(c, err)
 		if err != nil {
@@ -102,28 +105,33 @@ func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 			text, err = io.ReadAll(io.LimitReader(part, lists.MaxImport+1))
 		}
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || len(text) > lists.MaxImport {
-			return nil, echo.NewHTTPError(http.StatusRequestEntityTooLarge, "The list is larger than 1 MiB. Nothing was changed. Import it in parts, or add the file to the setting lists.")
+			return nil, echo.NewHTTPError(http.StatusRequestEntityTooLarge,
+				"The list is larger than 1 MiB. Nothing was changed. Import it in parts, or add the file to the setting lists.")
 		}
 		name := ""
 		if err == nil {
 			name = part.FormName()
 		}
 		if _, twice := f[name]; err != nil || twice {
-			return nil, echo.NewHTTPError(http.StatusBadRequest, "The form could not be read. Nothing was changed. Go back and try again.")
+			return nil, echo.NewHTTPError(http.StatusBadRequest,
+				"The form could not be read. Nothing was changed. Go back and try again.")
 		}
 		f[name] = strings.ToValidUTF8(string(text), "\uFFFD")
 	}
 	if !session.ValidCSRF(f["csrf"]) {
-		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
+		return nil, echo.NewHTTPError(http.StatusForbidden,
+			"This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
 	}
 	return f, nil
 }
 
 func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
-	return pages.Notice{Text: "Extended:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"], because{f["reason"]}})
+	return pages.Notice{Text: "Extended:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"],
+		because{f["reason"]}})
 }
 
-func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
+	err error) {
 	prefix, err := lists.ParsePrefix(f["cidr"])
 	if err != nil {
 		return n, web.Invalid("cidr: %s", words(err))

@@ -68,7 +68,8 @@ func (s *Site) live(c echo.Context) error {
 	end, ok := s.Streams.enter()
 	if !ok {
 		c.Response().Header().Set("Retry-After", "30")
-		return echo.NewHTTPError(http.StatusServiceUnavailable, "Too many live pages are open, or the server is stopping. Reload the page for current data.")
+		return echo.NewHTTPError(http.StatusServiceUnavailable,
+			"Too many live pages are open, or the server is stopping. Reload the page for current data.")
 	}
 	defer s.Streams.leave()
 	c.Response().Header().Set("Content-Type", "text/event-stream")
@@ -99,7 +100,8 @@ func (s *Site) liveMessage(c echo.Context, sent [][]byte) (message []byte, parts
 	if err != nil {
 		return []byte(": the session cannot be read right now\n\n"), sent, true
 	}
-	if session == nil || session.Account.Role != accounts.Admin || session.Account.MustChange || s.lacks(session) || s.choose(c) != nil {
+	if session == nil || session.Account.Role != accounts.Admin || session.Account.MustChange || s.lacks(session) ||
+		s.choose(c) != nil {
 		return []byte("event: ended\ndata:\n\n"), nil, false
 	}
 	parts, err = pages.RenderLive(s.now(c, s.around(c, session, "/"), s.of(c).Glance))

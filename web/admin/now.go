@@ -27,7 +27,8 @@ func (a *API) series(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := seriesAnswer{Span: span, EverySeconds: int(all.Each / time.Second), Pressure: listed(all.Pressure), Week: listed(all.Week)}
+	answer := seriesAnswer{Span: span, EverySeconds: int(all.Each / time.Second), Pressure: listed(all.Pressure),
+		Week: listed(all.Week)}
 	for i, p := range all.Points {
 		if i == 0 {
 			answer.Start = p.Start
@@ -68,7 +69,8 @@ func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context, control.Span) (control.Overview, control.Series)) pages.NowView {
+func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context, control.Span) (control.Overview,
+	control.Series)) pages.NowView {
 	v := pages.NowView{Admin: around, Span: control.LastHour}
 	if c.QueryParam("span") == string(control.LastDay) {
 		v.Span = control.LastDay
@@ -83,7 +85,8 @@ func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context
 func (s *Site) blockForm(c echo.Context) error {
 	own := s.Login.Edge.Client(c.Request()).Address
 	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
-		request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Block, For: f["for"], Note: cmp.Or(f["note"], f["reason"])}).request()
+		request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Block, For: f["for"], Note: cmp.Or(f["note"],
+			f["reason"])}).request()
 		switch {
 		case err != nil:
 			return n, err
@@ -138,7 +141,8 @@ func switchMode(ctx context.Context, to *control.Control, who, mode, how, reason
 		return "CAPTCHA mode is automatic again.", to.Release(ctx, who, reason)
 	case "on", "off":
 		hold = cmp.Or(hold, control.DefaultForce)
-		return "CAPTCHA mode is forced " + mode + " for " + guard.Spell(hold) + ".", to.Force(ctx, who, captchamode.Forced(mode), hold, reason)
+		return "CAPTCHA mode is forced " + mode + " for " + guard.Spell(hold) + ".",
+			to.Force(ctx, who, captchamode.Forced(mode), hold, reason)
 	}
 	return "", web.Invalid("mode: must be on, off, auto or clear, not %.20q", mode)
 }

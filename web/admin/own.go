@@ -15,7 +15,8 @@ import (
 // no account. Only a browser can add a passkey (WebAuthn); the password changes with POST /password.
 func (s *Site) ownRoutes(e *echo.Echo) {
 	add := func(method, path string, h ownQuestion) {
-		e.Add(method, "/api/security"+path, s.answering(func(c echo.Context) (any, error) { return h(c, c.Get(sessionKey).(*web.Session)) }), s.ownSession)
+		e.Add(method, "/api/security"+path,
+			s.answering(func(c echo.Context) (any, error) { return h(c, c.Get(sessionKey).(*web.Session)) }), s.ownSession)
 	}
 	add(http.MethodGet, "", s.ownSecurity)
 	add(http.MethodPost, "/totp", s.fresher(s.beginTOTP))
@@ -59,7 +60,8 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Site) fresher(h ownQuestion) ownQuestion {
 	return func(c echo.Context, session *web.Session) (any, error) {
 		if !s.fresh(session) {
-			return nil, web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
+			return nil, web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
+				Detail: againWords}
 		}
 		return h(c, session)
 	}

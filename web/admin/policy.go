@@ -49,7 +49,8 @@ func (s *Site) policyPage(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	page, err := pages.RenderPolicy(pages.PolicyView{Admin: around, Policy: found, Switch: c.QueryParam("switch"), To: c.QueryParam("to")})
+	page, err := pages.RenderPolicy(pages.PolicyView{Admin: around, Policy: found, Switch: c.QueryParam("switch"),
+		To: c.QueryParam("to")})
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
@@ -58,6 +59,8 @@ func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, 
 	if err != nil {
 		return pages.Notice{}, err
 	}
-	done := map[string]string{control.ToWatch: "In monitoring mode on all nodes within a second:", control.ToEnforce: "Enforced on all nodes within a second:", control.ToFile: "Configured value restored:"}
-	return pages.Notice{Text: done[f["to"]], Subject: pages.LadderTitle(f["limit"])}, to.SwitchPolicy(ctx, who, f["limit"], f["to"], hold, f["reason"])
+	done := map[string]string{control.ToWatch: "In monitoring mode on all nodes within a second:",
+		control.ToEnforce: "Enforced on all nodes within a second:", control.ToFile: "Configured value restored:"}
+	return pages.Notice{Text: done[f["to"]], Subject: pages.LadderTitle(f["limit"])}, to.SwitchPolicy(ctx, who, f["limit"],
+		f["to"], hold, f["reason"])
 }

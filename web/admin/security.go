@@ -144,7 +144,8 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	at, ok := s.Login.Edge.Site(c.Request())
 	switch {
 	case !s.fresh(session):
-		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
+		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
+			Detail: againWords}
 	case !ok:
 		return web.Invalid("passkeys require a domain name: open the admin console by a name in admin.hosts or as localhost")
 	}
@@ -160,7 +161,8 @@ const freshRequired = "fresh-login-required"
 
 func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
 	at, _ := s.Login.Edge.Site(c.Request())
-	codes, err := s.Control.AddPasskey(c.Request().Context(), who(session), at.Site, session.Account, f["name"], f["state"], []byte(f["assertion"]))
+	codes, err := s.Control.AddPasskey(c.Request().Context(), who(session), at.Site, session.Account, f["name"],
+		f["state"], []byte(f["assertion"]))
 	if err == nil {
 		err = s.Login.Sessions.Prove(session, true)
 	}
@@ -168,7 +170,8 @@ func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (str
 }
 
 func (s *Site) removePasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
-	return "The passkey was removed.", nil, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, f["id"])
+	return "The passkey was removed.", nil, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account,
+		f["id"])
 }
 
 func (s *Site) newRecovery(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
@@ -198,7 +201,8 @@ func (s *Site) endOthers(c echo.Context, session *web.Session) error {
 	if _, err := readForm(c, session); err != nil {
 		return err
 	}
-	if _, err := s.Control.EndSessions(c.Request().Context(), who(session), session.Account.Account, session.ID, ""); err != nil {
+	if _, err := s.Control.EndSessions(c.Request().Context(), who(session), session.Account.Account, session.ID,
+		""); err != nil {
 		return err
 	}
 	return s.say(c, session, pages.Notice{Text: "All your other sessions were ended."})

@@ -21,7 +21,8 @@ func (a *API) explain(c echo.Context) (any, error) {
 	}
 	ctx, account := c.Request().Context(), c.QueryParam("account")
 	if event := c.QueryParam("event"); event != "" {
-		return a.of(c).ExplainEvent(ctx, event, guard.Subjects{Account: account, Address: from, Subject: c.QueryParam("subject")})
+		return a.of(c).ExplainEvent(ctx, event, guard.Subjects{Account: account, Address: from,
+			Subject: c.QueryParam("subject")})
 	}
 	return a.of(c).Explain(ctx, account, from)
 }
@@ -66,7 +67,8 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return done, unlockNetwork(ctx, a.of(c), sender(c), q.Network, q.Reason)
 	}
 	if q.Event != "" {
-		return done, a.of(c).UnlockEvent(ctx, sender(c), q.Event, guard.Subjects{Account: q.Account, Address: from, Subject: q.Text}, q.Reason)
+		return done, a.of(c).UnlockEvent(ctx, sender(c), q.Event, guard.Subjects{Account: q.Account, Address: from,
+			Subject: q.Text}, q.Reason)
 	}
 	if err := a.of(c).Unlock(ctx, sender(c), q.Account, from, q.Reason); err != nil {
 		return nil, err
@@ -108,9 +110,11 @@ func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from, q.Reason)
 }
 
-func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
+	err error) {
 	if f["network"] != "" {
-		return pages.Notice{Text: "Failure counters reset: network", Subject: f["network"]}, unlockNetwork(ctx, to, who, f["network"], f["reason"])
+		return pages.Notice{Text: "Failure counters reset: network", Subject: f["network"]}, unlockNetwork(ctx, to, who,
+			f["network"], f["reason"])
 	}
 	account, from, err := subjectOf(f)
 	if err != nil {
@@ -132,7 +136,8 @@ func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, 
 	return n, to.Unlock(ctx, who, account, from, f["reason"])
 }
 
-func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
+	err error) {
 	account, from, err := subjectOf(f)
 	if err != nil {
 		return n, err

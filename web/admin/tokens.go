@@ -27,8 +27,10 @@ const grantKey = "authguard.admin.grant"
 // changes maps API paths to the scope for a change; the longest match counts. Tokens cannot change any other path.
 var changes = map[string]tokens.Scope{
 	"/api/mode": tokens.Mode, "/api/unlock": tokens.Unlock, "/api/forget": tokens.Unlock, "/api/lists": tokens.Lists,
-	"/api/users": tokens.Accounts, "/api/accounts": tokens.Accounts, "/api/attacks": tokens.Accounts, "/api/alerts": tokens.Alerts,
-	"/api/policy": tokens.Policy, "/api/tokens": tokens.Admin, "/api/administrators": tokens.Admin, "/api/probe": tokens.Admin,
+	"/api/users": tokens.Accounts, "/api/accounts": tokens.Accounts, "/api/attacks": tokens.Accounts,
+	"/api/alerts": tokens.Alerts,
+	"/api/policy": tokens.Policy, "/api/tokens": tokens.Admin, "/api/administrators": tokens.Admin,
+	"/api/probe": tokens.Admin,
 }
 
 // scopeFor returns the scope that a request needs; empty if tokens are not allowed.
@@ -61,7 +63,8 @@ func (a *API) byToken(c echo.Context, text string) error {
 		c.Response().Header().Set("WWW-Authenticate", `Bearer realm="authguard administration"`)
 		return web.Problem{
 			Type: "unauthorized", Title: "Invalid token", Status: http.StatusUnauthorized,
-			Detail: "the token is unknown, expired or revoked, its creator is no longer an administrator, or it is for the decision API only",
+			Detail: "the token is unknown, expired or revoked, its creator is no longer an administrator, or it is for the " +
+				"decision API only",
 		}
 	}
 	c.Set(grantKey, grant{token: &token, maker: token.Maker})
@@ -86,7 +89,8 @@ func spell(scopes []tokens.Scope) string {
 
 // notBy is the error for a token with insufficient scope.
 func notBy(t tokens.Token, why string) error {
-	return web.Problem{Type: "scope", Title: "Insufficient scope", Status: http.StatusForbidden, Detail: why + "; this token has: " + spell(t.Scopes)}
+	return web.Problem{Type: "scope", Title: "Insufficient scope", Status: http.StatusForbidden, Detail: why +
+		"; this token has: " + spell(t.Scopes)}
 }
 
 // may reports whether the request has a scope. Only tokens are restricted.
@@ -105,7 +109,8 @@ func needs(c echo.Context, scope tokens.Scope) error {
 
 // ofRealm are the paths about one realm. All others, and new paths, are closed to a token of one realm.
 var ofRealm = []string{
-	"/api/overview", "/api/status", "/api/series", "/api/mode", "/api/explain", "/api/lookup", "/api/unlock", "/api/forget", "/api/users", "/api/audit", "/api/attacks", "/api/policy", "/api/attacks",
+	"/api/overview", "/api/status", "/api/series", "/api/mode", "/api/explain", "/api/lookup", "/api/unlock",
+	"/api/forget", "/api/users", "/api/audit", "/api/attacks", "/api/policy", "/api/attacks",
 }
 
 // confine restricts a token to its realm, which it sets in the request instead of the default or all realms.
@@ -117,9 +122,11 @@ func confine(c echo.Context, t tokens.Token) error {
 	asked := c.Request().URL.Query()
 	switch all := asked["realm"]; {
 	case !slices.ContainsFunc(ofRealm, within):
-		return web.Problem{Type: "realm", Title: "Token limited to one realm", Status: http.StatusForbidden, Detail: "this applies to all realms; use a token that was created without a realm"}
+		return web.Problem{Type: "realm", Title: "Token limited to one realm", Status: http.StatusForbidden,
+			Detail: "this applies to all realms; use a token that was created without a realm"}
 	case slices.ContainsFunc(all, func(name string) bool { return name != t.Realm }):
-		return web.Problem{Type: "realm", Title: "Token limited to one realm", Status: http.StatusForbidden, Detail: fmt.Sprintf("the token is valid only in the realm %s", t.Realm)}
+		return web.Problem{Type: "realm", Title: "Token limited to one realm", Status: http.StatusForbidden,
+			Detail: fmt.Sprintf("the token is valid only in the realm %s", t.Realm)}
 	}
 	asked.Set("realm", t.Realm)
 	c.Request().URL.RawQuery = asked.Encode()
@@ -133,7 +140,8 @@ func mayChangeWhoSignsIn(c echo.Context) error {
 		return err
 	}
 	if g, ok := c.Get(grantKey).(grant); ok && g.token == nil && !g.fresh {
-		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
+		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
+			Detail: againWords}
 	}
 	return nil
 }
@@ -188,7 +196,9 @@ func (a *API) addToken(c echo.Context, q tokenQuestion) (any, error) {
 		return nil, err
 	}
 	g, _ := c.Get(grantKey).(grant)
-	made, err := a.of(c).AddToken(c.Request().Context(), sender(c), tokens.Asked{Name: q.Name, Maker: g.maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life, Confined: len(q.Scopes) > 0 && c.QueryParam("realm") != ""}, q.Reason)
+	made, err := a.of(c).AddToken(c.Request().Context(), sender(c), tokens.Asked{Name: q.Name, Maker: g.maker,
+		Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life, Confined: len(q.Scopes) > 0 &&
+			c.QueryParam("realm") != ""}, q.Reason)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,8 @@ func (a *attempt) read(w http.ResponseWriter, r *http.Request) (offer route.Offe
 	if !a.sealed {
 		h := r.Header
 		a.code = h.Get("Authguard-Code")
-		a.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"), Work: h.Get("Authguard-Captcha-Work")}
+		a.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
+			Work: h.Get("Authguard-Captcha-Work")}
 	}
 	_, offer, err = a.routes.Find(r, a.sent.Body)
 	return offer, err
@@ -94,7 +95,8 @@ const (
 
 // unseal replaces our page's form by the login form that was sealed in it.
 func (a *attempt) unseal(r *http.Request) error {
-	if !strings.HasPrefix(string(a.sent.Body), sealedField+"=") || !strings.HasPrefix(a.sent.Type, "application/x-www-form-urlencoded") {
+	if !strings.HasPrefix(string(a.sent.Body), sealedField+"=") || !strings.HasPrefix(a.sent.Type,
+		"application/x-www-form-urlencoded") {
 		return nil
 	}
 	fields, err := url.ParseQuery(string(a.sent.Body))
@@ -102,7 +104,8 @@ func (a *attempt) unseal(r *http.Request) error {
 		a.sent, err = a.forms.Open(fields.Get(sealedField), r.URL.EscapedPath())
 	}
 	if err != nil || len(a.sent.Body) == 0 {
-		return &route.Refusal{Status: http.StatusBadRequest, Text: "The form has expired. Go back, fill it in again and send it."}
+		return &route.Refusal{Status: http.StatusBadRequest,
+			Text: "The form has expired. Go back, fill it in again and send it."}
 	}
 	a.sealed, a.code = true, strings.TrimSpace(fields.Get(codeField))
 	a.solve = challenge.Solve{ID: fields.Get(idField), Answer: fields.Get(answerField), Work: fields.Get(workField)}
@@ -136,13 +139,15 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 }
 
 var errSignedIn = &route.Refusal{
-	Status: http.StatusConflict, Text: "You are already signed in. Sign out first, and then sign in again. The password was not checked.",
+	Status: http.StatusConflict, Text: "You are already signed in. Sign out first, and then sign in again. The password " +
+		"was not checked.",
 }
 
 func (a *attempt) asks() guard.Attempt {
 	return guard.Attempt{
 		Account: a.account, Address: a.client.Address, Devices: client.Devices(a.request),
-		Forwarded: a.client.Forwarded, Hold: a.hold, Integration: a.name, Fingerprint: a.guard.Identity(a.identity(a.request)),
+		Forwarded: a.client.Forwarded, Hold: a.hold, Integration: a.name,
+		Fingerprint: a.guard.Identity(a.identity(a.request)),
 	}
 }
 

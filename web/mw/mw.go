@@ -92,8 +92,9 @@ func Middleware(g *guard.Guard, options ...Option) func(http.Handler) http.Handl
 
 func newDoor(g *guard.Guard, options []Option) (*door, error) {
 	d := &door{
-		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client, identity: new(client.Identity).Of,
-		body: MaxBody, judge: told, refuse: func(w http.ResponseWriter, r *http.Request, f *Refusal) { f.Write(w, r) },
+		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client,
+		identity: new(client.Identity).Of,
+		body:     MaxBody, judge: told, refuse: func(w http.ResponseWriter, r *http.Request, f *Refusal) { f.Write(w, r) },
 		sameSite: http.NewCrossOriginProtection(), languages: texts.Standard(), log: slog.Default(),
 	}
 	if g == nil {
@@ -124,7 +125,8 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 // findFields compiles the routes. A plain name applies to form fields and to members of a JSON object.
 func (d *door) findFields() error {
 	add := func(account, password string) error {
-		one, err := route.Compile(route.Spec{Name: "login", Path: "/", Account: account, Password: password, Success: []string{"never"}})
+		one, err := route.Compile(route.Spec{Name: "login", Path: "/", Account: account, Password: password,
+			Success: []string{"never"}})
 		d.routes = append(d.routes, one)
 		return err
 	}

@@ -41,7 +41,8 @@ type view struct {
 }
 
 func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) {
-	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS), Code: f.Form != "" && f.of.guard.TakesPasses()}
+	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS),
+		Code: f.Form != "" && f.of.guard.TakesPasses()}
 	if f.Challenge != nil {
 		v.Picture = f.picture(r.Context())
 		if f.Challenge.PoW != nil {
@@ -60,7 +61,8 @@ func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) 
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return nil, "", fmt.Errorf("mw: %w", err)
 	}
-	return b.Bytes(), fmt.Sprintf("style-src %s; script-src %s; img-src data:; media-src 'self'", hashOf(pageCSS), hashOf(string(v.Script))), nil
+	return b.Bytes(), fmt.Sprintf("style-src %s; script-src %s; img-src data:; media-src 'self'", hashOf(pageCSS),
+		hashOf(string(v.Script))), nil
 }
 
 // picture embeds the challenge's image: without JavaScript the page then needs no second request, which a handler for
@@ -146,7 +148,8 @@ func hashOf(text string) string {
 // setHeaders sets the headers of our own responses. The policy has no form-action: the handler may redirect to another
 // site, and browsers apply form-action to redirects as well.
 func setHeaders(h http.Header, policy string) {
-	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; "+policy, "; "))
+	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; "+
+		policy, "; "))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")

@@ -77,7 +77,8 @@ func (v AccountView) Sessions() (all []use) {
 func (v AccountView) Places() (all []use) {
 	for _, p := range v.Own.Places {
 		if !p.Spent && !p.Shared {
-			all = append(all, use{Address: p.Address.String(), At: clockOf(p.First), Last: clockOf(p.Last), This: p.Address == v.Here})
+			all = append(all, use{Address: p.Address.String(), At: clockOf(p.First), Last: clockOf(p.Last),
+				This: p.Address == v.Here})
 		}
 	}
 	return all
@@ -161,9 +162,12 @@ func BrowserName(agent string) string {
 		}
 		return ""
 	}
-	name := find([2]string{"Edg/", "Edge"}, [2]string{"OPR/", "Opera"}, [2]string{"SamsungBrowser/", "Samsung Internet"}, [2]string{"Firefox/", "Firefox"},
-		[2]string{"FxiOS/", "Firefox"}, [2]string{"CriOS/", "Chrome"}, [2]string{"Chrome/", "Chrome"}, [2]string{"Version/", "Safari"}, [2]string{"curl/", "curl"})
-	system := find([2]string{"Windows", "Windows"}, [2]string{"Android", "Android"}, [2]string{"iPhone", "iPhone"}, [2]string{"iPad", "iPad"},
+	name := find([2]string{"Edg/", "Edge"}, [2]string{"OPR/", "Opera"}, [2]string{"SamsungBrowser/", "Samsung Internet"},
+		[2]string{"Firefox/", "Firefox"},
+		[2]string{"FxiOS/", "Firefox"}, [2]string{"CriOS/", "Chrome"}, [2]string{"Chrome/", "Chrome"},
+		[2]string{"Version/", "Safari"}, [2]string{"curl/", "curl"})
+	system := find([2]string{"Windows", "Windows"}, [2]string{"Android", "Android"}, [2]string{"iPhone", "iPhone"},
+		[2]string{"iPad", "iPad"},
 		[2]string{"CrOS", "ChromeOS"}, [2]string{"Mac OS X", "macOS"}, [2]string{"Linux", "Linux"})
 	if name == "" || system == "" {
 		return name

@@ -27,13 +27,17 @@ func (v AccountsView) Here() bool { return v.Accounts.Kept == "authguard" }
 func (v AccountsView) Where() string {
 	switch v.Accounts.Kept {
 	case control.InApp:
-		return "The app keeps the accounts and checks their passwords. This page lists the names that were tried, existing or not. Manage the accounts in the app."
+		return "The app keeps the accounts and checks their passwords. This page lists the names that were tried, existing " +
+			"or not. Manage the accounts in the app."
 	case "htpasswd":
-		return "The accounts are in an htpasswd file (accounts.source). This page lists the names that were tried. Manage the accounts in the file."
+		return "The accounts are in an htpasswd file (accounts.source). This page lists the names that were tried. Manage " +
+			"the accounts in the file."
 	case "ldap":
-		return "The accounts are in a directory (accounts.source is ldap). This page lists the names that were tried. Manage the accounts there."
+		return "The accounts are in a directory (accounts.source is ldap). This page lists the names that were tried. " +
+			"Manage the accounts there."
 	}
-	return "The accounts are in another program's table (accounts.source is " + v.Accounts.Kept + "). This page lists the names that were tried. Manage the accounts there."
+	return "The accounts are in another program's table (accounts.source is " + v.Accounts.Kept +
+		"). This page lists the names that were tried. Manage the accounts there."
 }
 
 // Sorted reports whether the rows are in this order.
@@ -54,12 +58,14 @@ type accountRow struct {
 // Rows returns the table's rows.
 func (v AccountsView) Rows() (all []accountRow) {
 	for _, a := range v.Accounts.All {
-		row := accountRow{ListedAccount: a, View: v, Groups: strings.Join(a.Account.Groups, ", "), User: a.ID != "" && a.Role != accounts.Admin}
+		row := accountRow{ListedAccount: a, View: v, Groups: strings.Join(a.Account.Groups, ", "), User: a.ID != "" &&
+			a.Role != accounts.Admin}
 		for _, one := range []struct {
 			is    bool
 			words string
 		}{
-			{a.Disabled, "disabled"}, {a.NeedsCode, "verification code required"}, {a.MustChange, "password change required"}, {a.Code, "verification code issued"},
+			{a.Disabled, "disabled"}, {a.NeedsCode, "verification code required"}, {a.MustChange, "password change required"},
+			{a.Code, "verification code issued"},
 		} {
 			if one.is {
 				row.States = append(row.States, one.words)
@@ -81,7 +87,8 @@ func (v AccountsView) Partial() int {
 // Link returns the URL of the page in another order, or of the following page.
 func (v AccountsView) Link(sort, after string) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"find": v.Query.Find, "sort": sort, "after": after, "realm": v.Elsewhere()} {
+	for name, value := range map[string]string{"find": v.Query.Find, "sort": sort, "after": after,
+		"realm": v.Elsewhere()} {
 		if value != "" {
 			q.Set(name, value)
 		}

@@ -99,10 +99,14 @@ func (v *AdministratorsView) Over(t tokens.Token) bool {
 // Scopes returns the scopes that a token can have, each with its meaning.
 func (v *AdministratorsView) Scopes() []ScopeChoice {
 	return []ScopeChoice{
-		{tokens.Read, "read everything except tokens and administrators' sign-in"}, {tokens.Unlock, "reset counters and remove known clients, except administrators'"},
-		{tokens.Lists, "change the allowlist and blocklist"}, {tokens.Accounts, "add and change accounts without groups, except administrators"},
-		{tokens.Groups, "with accounts: also accounts in groups"}, {tokens.Mode, "switch CAPTCHA mode"}, {tokens.Alerts, "send test messages"},
-		{tokens.Policy, "switch limits between monitor and enforce"}, {tokens.Admin, "everything, including administrators and tokens"},
+		{tokens.Read, "read everything except tokens and administrators' sign-in"},
+		{tokens.Unlock, "reset counters and remove known clients, except administrators'"},
+		{tokens.Lists, "change the allowlist and blocklist"},
+		{tokens.Accounts, "add and change accounts without groups, except administrators"},
+		{tokens.Groups, "with accounts: also accounts in groups"}, {tokens.Mode, "switch CAPTCHA mode"},
+		{tokens.Alerts, "send test messages"},
+		{tokens.Policy, "switch limits between monitor and enforce"},
+		{tokens.Admin, "everything, including administrators and tokens"},
 	}
 }
 
@@ -114,7 +118,8 @@ type ScopeChoice struct {
 // Lives returns the lifetimes that a token can have.
 func (v *AdministratorsView) Lives() []tokenLife {
 	const day = 24 * time.Hour
-	return []tokenLife{{"7d", "1 week"}, {"30d", "30 days"}, {"90d", "90 days"}, {"366d", countWords(int(tokens.MaxLife/day), "day")}}
+	return []tokenLife{{"7d", "1 week"}, {"30d", "30 days"}, {"90d", "90 days"},
+		{"366d", countWords(int(tokens.MaxLife/day), "day")}}
 }
 
 type tokenLife struct{ Value, Text string }

@@ -33,7 +33,8 @@ func (v AlertsView) Verdict() (said verdict) {
 	}
 	switch {
 	case len(v.Channels) == 0:
-		return verdict{Tone: "slow", Headline: "No alert channel configured", Meaning: "Alerts appear only on this page and in the log. Add a channel in alerts.to."}
+		return verdict{Tone: "slow", Headline: "No alert channel configured",
+			Meaning: "Alerts appear only on this page and in the log. Add a channel in alerts.to."}
 	case bad > 0:
 		said = verdict{Tone: "on", Headline: fmt.Sprintf("%d of %s not working", bad, countWords(len(v.Channels), "channel"))}
 	default:
@@ -41,7 +42,8 @@ func (v AlertsView) Verdict() (said verdict) {
 	}
 	said.Meaning = "No alerts are waiting."
 	if waiting > 0 {
-		said.Meaning = plural(waiting, "alert is", "alerts are") + " waiting. Each is sent as soon as its channel works and quiet hours end."
+		said.Meaning = plural(waiting, "alert is", "alerts are") +
+			" waiting. Each is sent as soon as its channel works and quiet hours end."
 	}
 	return said
 }

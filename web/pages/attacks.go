@@ -69,7 +69,8 @@ func (a attackView) Here() string { return a.admin.At("/attacks/" + url.PathEsca
 // Title names the attack by its shapes; without one it is an attack on the site.
 func (a attackView) Title() string {
 	words := map[string]string{
-		attacks.OneAccount: "brute force against one account", attacks.OneAddress: "brute force from one IP address", attacks.Spraying: "password spraying",
+		attacks.OneAccount: "brute force against one account", attacks.OneAddress: "brute force from one IP address",
+		attacks.Spraying: "password spraying",
 		attacks.Stuffing: "credential stuffing", attacks.Botnet: "distributed (botnet)",
 	}
 	var parts []string
@@ -85,7 +86,8 @@ func (a attackView) Title() string {
 
 // On returns the target that the detector saw.
 func (a attackView) On() string {
-	return map[string]string{attacks.Site: "On the whole site", attacks.Account: "On one account", attacks.Address: "From one IP address", attacks.Spray: "Password spraying"}[a.Kind]
+	return map[string]string{attacks.Site: "On the whole site", attacks.Account: "On one account",
+		attacks.Address: "From one IP address", attacks.Spray: "Password spraying"}[a.Kind]
 }
 
 // Lasted returns the duration, up to now for a running attack.
@@ -159,9 +161,11 @@ func (v AttackView) Whole() string {
 func (v AttackView) Sentence() string {
 	a := v.Attack()
 	text := fmt.Sprintf("%s failed, from about %s in %s, against about %s.", countWords(int(a.Attempts), "attempt"),
-		plural(int(a.Addresses), "IP address", "IP addresses"), countWords(int(a.Networks), "network"), countWords(int(a.Accounts), "user name"))
+		plural(int(a.Addresses), "IP address", "IP addresses"), countWords(int(a.Networks), "network"),
+		countWords(int(a.Accounts), "user name"))
 	if a.Peak.Attempts > 0 {
-		text += fmt.Sprintf(" The busiest minute was %s, with %s.", newMoment(v.Now, a.Peak.At).Text, comma(int(a.Peak.Attempts)))
+		text += fmt.Sprintf(" The busiest minute was %s, with %s.", newMoment(v.Now, a.Peak.At).Text,
+			comma(int(a.Peak.Attempts)))
 	}
 	return text
 }
@@ -172,11 +176,13 @@ func (v AttackView) Repetition() string {
 	if a.Known == 0 {
 		return "The integrations in use do not show passwords, so repeated passwords are not counted."
 	}
-	text := fmt.Sprintf("About %s in %s", plural(int(a.Passwords), "different password", "different passwords"), countWords(int(a.Known), "attempt"))
+	text := fmt.Sprintf("About %s in %s", plural(int(a.Passwords), "different password", "different passwords"),
+		countWords(int(a.Known), "attempt"))
 	if each := float64(a.Known) / float64(max(1, a.Passwords)); each >= 2 {
 		text += fmt.Sprintf(", each used %s times on average", rateWords(each))
 	}
-	return text + fmt.Sprintf(". %s used a sprayed password, %s repeated a password that had failed for the same account.", comma(int(a.Sprayed)), comma(int(a.Repeated)))
+	return text + fmt.Sprintf(". %s used a sprayed password, %s repeated a password that had failed for the same account.",
+		comma(int(a.Sprayed)), comma(int(a.Repeated)))
 }
 
 // victimsShown is how many accounts one page shows.
@@ -254,7 +260,8 @@ func (v AttackView) State() string {
 	case a.Lost == 1:
 		return "1 account had a sign-in from an unknown client after failures. It is not secured yet."
 	default:
-		return fmt.Sprintf("%s had sign-ins from unknown clients after failures. %s not secured yet.", countWords(a.Lost, "account"), plural(a.Open, "is", "are"))
+		return fmt.Sprintf("%s had sign-ins from unknown clients after failures. %s not secured yet.",
+			countWords(a.Lost, "account"), plural(a.Open, "is", "are"))
 	}
 }
 
@@ -283,7 +290,8 @@ type resetView struct {
 // Resets returns the buttons of an account.
 func (v victimView) Resets() (all []resetView) {
 	for _, one := range []resetView{
-		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.Places, Button: "Remove known clients", Text: "Known clients removed"},
+		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.Places,
+			Button: "Remove known clients", Text: "Known clients removed"},
 		{What: attacks.Password, Button: "Force password change", Text: "Password change forced"},
 	} {
 		if one.Done = v.Reset(one.What); one.Done != nil || one.What != attacks.Password || v.Report.NoPassword == "" {
@@ -316,7 +324,8 @@ const topsShown = 5
 // Tops returns the tables that are not empty. A botnet has no table of IP addresses.
 func (v AttackView) Tops() (all []topView) {
 	for _, t := range []topView{
-		{v, "IP addresses", "address", v.Report.TopAddresses}, {v, "Networks", "network", v.Report.TopNetworks}, {v, "Accounts", "account", v.Report.TopAccounts},
+		{v, "IP addresses", "address", v.Report.TopAddresses}, {v, "Networks", "network", v.Report.TopNetworks},
+		{v, "Accounts", "account", v.Report.TopAccounts},
 	} {
 		if t.Kind == "address" && slices.Contains(v.Report.Shapes, attacks.Botnet) {
 			continue // each makes about one attempt
@@ -374,7 +383,8 @@ func (v AttackView) PlotWords() string {
 	if n := v.Report.Minutes.Each; n > 1 {
 		each = "per " + guard.Spell(time.Duration(n)*time.Minute)
 	}
-	return fmt.Sprintf("Failed attempts, %s, from %s to %s.", each, newMoment(v.Now, v.Report.Began).Text, newMoment(v.Now, cmp.Or(v.Report.Last, v.Now)).Text)
+	return fmt.Sprintf("Failed attempts, %s, from %s to %s.", each, newMoment(v.Now, v.Report.Began).Text,
+		newMoment(v.Now, cmp.Or(v.Report.Last, v.Now)).Text)
 }
 
 // AttackLinks returns the running attacks, for the dashboard.
@@ -386,6 +396,7 @@ func (v NowView) AttackLinks() (all []turn) {
 }
 
 func attackWords(a attacks.Brief, now time.Time) string {
-	text := map[string]string{attacks.Site: "Attack on the site", attacks.Account: "Brute force against one account", attacks.Address: "Brute force from one IP address", attacks.Spray: "Password spraying"}[a.Kind]
+	text := map[string]string{attacks.Site: "Attack on the site", attacks.Account: "Brute force against one account",
+		attacks.Address: "Brute force from one IP address", attacks.Spray: "Password spraying"}[a.Kind]
 	return text + ", since " + newMoment(now, a.Began).Text
 }

@@ -73,9 +73,12 @@ func (v AuditView) File(format, order string) string {
 // Kinds returns the options of the filter, in groups.
 func (v AuditView) Kinds() []choice {
 	return []choice{
-		{audit.KindAdmin, "Administrator actions"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindEvent, "Event limits"}, {audit.KindAttempt, "All attempts"},
-		{events.Succeeded.String(), "Signed in"}, {events.Failed.String(), "Wrong passwords"}, {events.Challenged.String(), "Challenged"},
-		{events.Refused.String(), "Blocked"}, {events.Waited.String(), "Delayed"}, {events.FakeFailure.String(), "Fake failure (password not checked)"}, {events.Abandoned.String(), "Abandoned"},
+		{audit.KindAdmin, "Administrator actions"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindEvent, "Event limits"},
+		{audit.KindAttempt, "All attempts"},
+		{events.Succeeded.String(), "Signed in"}, {events.Failed.String(), "Wrong passwords"}, {events.Challenged.String(),
+			"Challenged"},
+		{events.Refused.String(), "Blocked"}, {events.Waited.String(), "Delayed"}, {events.FakeFailure.String(),
+			"Fake failure (password not checked)"}, {events.Abandoned.String(), "Abandoned"},
 	}
 }
 
@@ -125,7 +128,8 @@ func (r auditRow) From() string {
 	if _, err := netip.ParsePrefix(r.Address); err != nil {
 		return ""
 	}
-	return AuditView{Admin: r.view.Admin, Query: control.AuditQuery{Address: r.Address}}.at("/audit", "realm", r.view.Elsewhere())
+	return AuditView{Admin: r.view.Admin, Query: control.AuditQuery{Address: r.Address}}.at("/audit", "realm",
+		r.view.Elsewhere())
 }
 
 // Note returns the details that What and Why do not show.

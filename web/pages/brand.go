@@ -64,7 +64,8 @@ func logo(body []byte) (Asset, error) {
 	if len(body) > LargestLogo {
 		return Asset{}, fmt.Errorf("must have at most %d KiB", LargestLogo>>10)
 	}
-	for kind, decode := range map[string]func(io.Reader) (image.Config, error){"image/png": png.DecodeConfig, "image/jpeg": jpeg.DecodeConfig} {
+	for kind, decode := range map[string]func(io.Reader) (image.Config, error){"image/png": png.DecodeConfig,
+		"image/jpeg": jpeg.DecodeConfig} {
 		if of, err := decode(bytes.NewReader(body)); err == nil {
 			if of.Width > 4096 || of.Height > 4096 {
 				return Asset{}, fmt.Errorf("must have at most 4096 × 4096 points, not %d × %d", of.Width, of.Height)

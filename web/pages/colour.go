@@ -69,7 +69,8 @@ func (c colour) shade(with, ground colour) colour {
 }
 
 // The backgrounds of links and lines in authguard.css: the darkest light one and the lightest dark one.
-var lightGround, darkGround = colour{0xea / 255.0, 0xf3 / 255.0, 0xf3 / 255.0}, colour{0x18 / 255.0, 0x2a / 255.0, 0x2a / 255.0}
+var lightGround, darkGround = colour{0xea / 255.0, 0xf3 / 255.0, 0xf3 / 255.0}, colour{0x18 / 255.0, 0x2a / 255.0,
+	0x2a / 255.0}
 
 // colours returns a style sheet with the site's color. Buttons have it unchanged, with black or white text, one of
 // which is readable. Links, lines and the focus have a readable shade, darker in light mode and lighter in dark mode.
@@ -80,7 +81,8 @@ func (c colour) colours() string {
 	}
 	scheme := func(with, ground colour) string {
 		accent := c.shade(with, ground)
-		return fmt.Sprintf(":root { --accent: %v; --accent-deep: %v; --on-accent: %v; --fill: %v; --fill-deep: %v; --on-fill: %v; }",
+		return fmt.Sprintf(":root { --accent: %v; --accent-deep: %v; --on-accent: %v; --fill: %v; --fill-deep: %v; "+
+			"--on-fill: %v; }",
 			accent, accent.towards(with, 0.3), ground, c, c.towards(away, 0.15), on)
 	}
 	return scheme(black, lightGround) + "\n@media (prefers-color-scheme: dark) {\n  " + scheme(white, darkGround) + "\n}\n"

@@ -60,7 +60,8 @@ func (v GateView) TypeMeanwhile() string { return "work.type" }
 
 // Frame returns the page's title and scripts.
 func (v GateView) Frame() frame {
-	return frame{Page: v.Page, Title: v.title(v.Message), Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote()}
+	return frame{Page: v.Page, Title: v.title(v.Message), Script: "login.js", PoW: v.Challenge.PoW(),
+		Remote: v.Challenge.Remote()}
 }
 
 // DownView is the page for an app that does not answer.

@@ -84,7 +84,8 @@ func (v ListsView) Where() string { return fmt.Sprintf("Page %d of %d", v.page()
 
 func (v ListsView) at(page int) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"realm": events.RealmName(v.Realm), "find": v.Query.Find, "verdict": string(v.Query.Verdict)} {
+	for name, value := range map[string]string{"realm": events.RealmName(v.Realm), "find": v.Query.Find,
+		"verdict": string(v.Query.Verdict)} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -176,7 +177,8 @@ type choice struct{ Value, Text string }
 
 // Times returns the lifetimes that an entry can have, the default first.
 func (Admin) Times() []choice {
-	return []choice{{"168h", "1 week"}, {"24h", "1 day"}, {"720h", "30 days"}, {"8760h", "1 year"}, {"forever", "permanent"}}
+	return []choice{{"168h", "1 week"}, {"24h", "1 day"}, {"720h", "30 days"}, {"8760h", "1 year"},
+		{"forever", "permanent"}}
 }
 
 // A NamedListView is one IP list from a file.

@@ -156,7 +156,8 @@ func (v LoginView) Frame() frame {
 	if v.Admin {
 		title += " · Admin console"
 	}
-	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote(), Passkey: v.Passkeys}
+	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote(),
+		Passkey: v.Passkeys}
 }
 
 // SecondView asks for MFA. It posts csrf, next, otp or assertion and state, and the challenge's fields to

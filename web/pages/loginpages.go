@@ -65,7 +65,8 @@ func (s slot) mark() string { return mark + string(rune('a'+s)) }
 func (v LoginView) withMarks() LoginView {
 	v.marked = true
 	c, m := &v.Challenge, &v.Message
-	for s, text := range [...]*string{slotUsername: &v.Username, slotID: &c.ID, slotImage: &c.Image, slotAudio: &c.Audio, slotPoW: &c.PoWJSON, slotBound: &c.Bound} {
+	for s, text := range [...]*string{slotUsername: &v.Username, slotID: &c.ID, slotImage: &c.Image, slotAudio: &c.Audio,
+		slotPoW: &c.PoWJSON, slotBound: &c.Bound} {
 		if *text != "" {
 			*text = slot(s).mark()
 		}
@@ -84,7 +85,8 @@ func (v LoginView) withMarks() LoginView {
 // fill puts a view into a skeleton, whose parts after the first begin with a slot's letter.
 func fill(skeleton []string, v LoginView) []byte {
 	with := [slots]string{
-		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio, slotPoW: v.Challenge.PoWJSON, slotBound: v.Challenge.Bound,
+		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio,
+		slotPoW: v.Challenge.PoWJSON, slotBound: v.Challenge.Bound,
 	}
 	if v.Message.Waits() {
 		w := v.Wait()

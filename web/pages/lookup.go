@@ -108,7 +108,8 @@ func (l LookUp) Why() (all []string) {
 // Open reports whether the next attempt with the right password would succeed.
 func (l LookUp) Open() bool {
 	r := l.Result
-	return r.Explanation.Open() && (r.Account == nil || r.Account.State != control.Disabled && r.Account.State != control.NoAccount)
+	return r.Explanation.Open() && (r.Account == nil || r.Account.State != control.Disabled &&
+		r.Account.State != control.NoAccount)
 }
 
 // Known reports whether the IP address is a known client of the account.
@@ -160,6 +161,7 @@ func (l limitLine) Part() string { return percent(float64(l.Used) / float64(max(
 
 // Beyond returns the action of the limit in words.
 func (l limitLine) Beyond() string {
-	words := map[guard.Action]string{guard.Challenge: "CAPTCHA", guard.Forget: "treated as an unknown client", guard.Delay: "delayed"}
+	words := map[guard.Action]string{guard.Challenge: "CAPTCHA", guard.Forget: "treated as an unknown client",
+		guard.Delay: "delayed"}
 	return cmp.Or(words[l.Limit.Action], "blocked until the limit frees")
 }

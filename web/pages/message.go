@@ -87,7 +87,8 @@ var said = [...]struct{ tone, key, atGate string }{
 }
 
 var whySaid = [...]string{
-	WhyUnusual: "why.unusual", WhyAccount: "why.account", WhyNetwork: "why.network", WhyWork: "why.work", WhyElsewhere: "why.elsewhere", WhySite: "why.site",
+	WhyUnusual: "why.unusual", WhyAccount: "why.account", WhyNetwork: "why.network", WhyWork: "why.work",
+	WhyElsewhere: "why.elsewhere", WhySite: "why.site",
 }
 
 // longWait is the wait beyond which the page suggests a quicker way.

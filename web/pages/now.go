@@ -27,7 +27,8 @@ func RenderNow(v NowView) ([]byte, error) { return render("now", v) }
 
 // liveParts are the parts of the page that update themselves, one element each.
 var liveParts = [...]string{
-	"live-clock", "live-warnings", "live-status", "live-plot", "live-crowd", "live-address", "live-network", "live-account", "live-reason", "live-switches",
+	"live-clock", "live-warnings", "live-status", "live-plot", "live-crowd", "live-address", "live-network",
+	"live-account", "live-reason", "live-switches",
 }
 
 // RenderLive draws the parts of the page that update themselves.
@@ -237,12 +238,17 @@ func (t subjectTable) Rest() subjectTable {
 func (v NowView) CrowdWords() []string {
 	c := v.Overview.Crowd
 	by := c.ByAddress
-	from := fmt.Sprintf("%s failed in the last hour, from about %s different IP addresses.", countWords(c.Attempts, "attempt"), comma(c.Addresses))
+	from := fmt.Sprintf("%s failed in the last hour, from about %s different IP addresses.", countWords(c.Attempts,
+		"attempt"), comma(c.Addresses))
 	if by.Loud > 0 {
-		return []string{from, fmt.Sprintf("%s. You can block %s. The other %s came from IP addresses that tried about once each. Blocking those one by one does not help: check the networks and accounts.",
-			map[bool]string{true: "One IP address stands out (see below)", false: fmt.Sprintf("%d IP addresses stand out (see below)", by.Loud)}[by.Loud == 1], map[bool]string{true: "it", false: "them"}[by.Loud == 1], comma(by.Left))}
+		return []string{from, fmt.Sprintf("%s. You can block %s. The other %s came from IP addresses that tried about once "+
+			"each. Blocking those one by one does not help: check the networks and accounts.",
+			map[bool]string{true: "One IP address stands out (see below)",
+				false: fmt.Sprintf("%d IP addresses stand out (see below)", by.Loud)}[by.Loud == 1], map[bool]string{true: "it",
+				false: "them"}[by.Loud == 1], comma(by.Left))}
 	}
-	return []string{from + fmt.Sprintf(" The most active IP address made %s. Blocking single IP addresses does not help, so none are listed: check the networks and accounts.", comma(c.Most))}
+	return []string{from + fmt.Sprintf(" The most active IP address made %s. Blocking single IP addresses does not "+
+		"help, so none are listed: check the networks and accounts.", comma(c.Most))}
 }
 
 // Addresses, Networks, Accounts and Reasons return the four tables. For a botnet's IP addresses and for invented user
@@ -260,7 +266,8 @@ func (v NowView) Networks() subjectTable {
 func (v NowView) Accounts() subjectTable {
 	t := subjectTable{NowView: v, Kind: "account", Title: "Accounts", Column: "Account", Rows: v.Overview.Accounts}
 	if by := v.Overview.Crowd.ByAccount; by.Scattered {
-		t.loud(by, fmt.Sprintf("About %s different user names were tried, all equally rarely. None stands out.", comma(by.Names)))
+		t.loud(by, fmt.Sprintf("About %s different user names were tried, all equally rarely. None stands out.",
+			comma(by.Names)))
 	}
 	return t
 }
@@ -288,7 +295,8 @@ func nextWords(s control.Subject) string {
 	if s.Blocked {
 		return "blocked"
 	}
-	words := map[string]string{"": "unknown", "proceed": "allowed", "challenge": "CAPTCHA", "delay": "delayed " + guard.Spell(s.Wait)}[s.Next]
+	words := map[string]string{"": "unknown", "proceed": "allowed", "challenge": "CAPTCHA", "delay": "delayed " +
+		guard.Spell(s.Wait)}[s.Next]
 	return cmp.Or(words, "blocked")
 }
 
@@ -321,12 +329,16 @@ func (s status) Verdict() verdict {
 	case s.On:
 		return verdict{"CAPTCHA mode on", solve, "on"}
 	case attack && s.Override.State == captchamode.ForcedOff:
-		return verdict{"Under attack — CAPTCHA mode forced off", "The failure rate is above the threshold, but an administrator has forced CAPTCHA mode off. " +
-			"Account and IP address limits still apply.", "attack"}
+		return verdict{"Under attack — CAPTCHA mode forced off",
+			"The failure rate is above the threshold, but an administrator has forced CAPTCHA mode off. " +
+				"Account and IP address limits still apply.", "attack"}
 	case attack:
-		return verdict{"Under attack", "The failure rate is above the threshold. CAPTCHA mode turns on in a moment.", "attack"}
+		return verdict{"Under attack", "The failure rate is above the threshold. CAPTCHA mode turns on in a moment.",
+			"attack"}
 	case s.Level == captchamode.Slow:
-		return verdict{"Throttling unknown clients", "The failure rate is higher than usual. Unknown clients wait a little between two attempts. Known clients are exempt.", "slow"}
+		return verdict{"Throttling unknown clients",
+			"The failure rate is higher than usual. Unknown clients wait a little between two attempts. Known clients are " +
+				"exempt.", "slow"}
 	}
 	return verdict{"No attack", "The failure rate is in the normal range. CAPTCHA mode and throttling are off.", "quiet"}
 }

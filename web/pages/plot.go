@@ -53,7 +53,8 @@ type Tick struct{ At, Text string }
 type Hit struct{ X, W, Text string }
 
 // NewPlot draws the failure rate of a span, oldest minute first. A column of several minutes shows the highest.
-func NewPlot(id string, now time.Time, span control.Span, points []captchamode.Minute, switches []captchamode.Switch) Plot {
+func NewPlot(id string, now time.Time, span control.Span, points []captchamode.Minute,
+	switches []captchamode.Switch) Plot {
 	high := 0.0
 	for _, m := range points {
 		high = max(high, float64(total(m)), finite(m.Threshold), finite(m.SlowAt), finite(m.LeaveAt))
@@ -173,7 +174,8 @@ func describe(c canvas, points []captchamode.Minute) string {
 		}
 	}
 	last := points[len(points)-1]
-	return fmt.Sprintf("From %s to %s: %s, %s unsolved, %s rejected for overload. The failure rate peaked at %s with %s a minute. CAPTCHA mode now turns on above %s a minute. It was on for %s.",
+	return fmt.Sprintf("From %s to %s: %s, %s unsolved, %s rejected for overload. The failure rate peaked at %s with %s "+
+		"a minute. CAPTCHA mode now turns on above %s a minute. It was on for %s.",
 		points[0].Start.In(c.zone).Format("15:04"), last.Start.Add(time.Minute).In(c.zone).Format("15:04"),
 		countWords(failures, "failure"), countWords(unsolved, "challenge"), countWords(shed, "attempt"),
 		peak.Start.In(c.zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
@@ -199,7 +201,8 @@ func (c canvas) lines(points []captchamode.Minute) []Line {
 	var out []Line
 	for _, t := range thresholds {
 		if path, last := c.steps(points, t.of); path != "" {
-			out = append(out, Line{Class: t.class, Path: path, Label: t.label + " " + short(last), LabelX: coord(x), labelY: c.y(last) + down})
+			out = append(out, Line{Class: t.class, Path: path, Label: t.label + " " + short(last), LabelX: coord(x),
+				labelY: c.y(last) + down})
 		}
 	}
 	c.placeLabels(out)

@@ -28,11 +28,14 @@ func (v PolicyView) Verdict() (said verdict) {
 	case n == 0 && v.Policy.Enforce:
 		said = verdict{Tone: "", Headline: "All limits are enforced", Meaning: "Every limit applies its action."}
 	case v.Policy.Enforce:
-		said = verdict{Tone: "slow", Headline: "Some limits are in monitoring mode", Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
+		said = verdict{Tone: "slow", Headline: "Some limits are in monitoring mode",
+			Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
 	case n == len(v.Policy.Ladders):
-		said = verdict{Tone: "on", Headline: "All limits are in monitoring mode", Meaning: "All limits log and alert, but do not block."}
+		said = verdict{Tone: "on", Headline: "All limits are in monitoring mode",
+			Meaning: "All limits log and alert, but do not block."}
 	default:
-		said = verdict{Tone: "on", Headline: "Most limits are in monitoring mode", Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
+		said = verdict{Tone: "on", Headline: "Most limits are in monitoring mode",
+			Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
 	}
 	if len(v.Policy.Overrides) == 0 {
 		said.Meaning += " The configuration sets this."
@@ -56,8 +59,10 @@ func lowerFirst(s string) string {
 }
 
 var ladderTitles = map[string]string{
-	policy.Whole: "All limits", "pair-delay": "Delay per account and IP pair", "pair": "Account and IP pair limits", "account": "Account limits", "address": "IP address limits",
-	"network": "Network limits", "known-client": "Known client limits", "fingerprint": "Client fingerprint limits", "site": "Site limits", "spray": "Password spraying", "mode": "CAPTCHA mode",
+	policy.Whole: "All limits", "pair-delay": "Delay per account and IP pair", "pair": "Account and IP pair limits",
+	"account": "Account limits", "address": "IP address limits",
+	"network": "Network limits", "known-client": "Known client limits", "fingerprint": "Client fingerprint limits",
+	"site": "Site limits", "spray": "Password spraying", "mode": "CAPTCHA mode",
 }
 
 // LadderTitle returns the title of one of guard.Policy.Ladders (the limits of one subject), or of policy.Whole.
@@ -160,7 +165,8 @@ func (l ladder) Action(r control.Rung) string {
 		return "admit no unknown client"
 	}
 	return map[string]string{
-		"block": "block", "challenge": "challenge", "delay": "delay", "fake-failure": "fake failure", "forget": "treat as unknown client", "alert": "alert",
+		"block": "block", "challenge": "challenge", "delay": "delay", "fake-failure": "fake failure",
+		"forget": "treat as unknown client", "alert": "alert",
 	}[r.Then]
 }
 
@@ -188,7 +194,8 @@ func (v PolicyView) Met(m policy.Met) string {
 	if m.Accounts == 0 {
 		return countWords(int(m.Attempts), "attempt")
 	}
-	return fmt.Sprintf("%s: %s%s from %s", countWords(int(m.Attempts), "attempt"), least, countWords(int(m.Accounts), "account"), plural(int(m.Addresses), "IP address", "IP addresses"))
+	return fmt.Sprintf("%s: %s%s from %s", countWords(int(m.Attempts), "attempt"), least, countWords(int(m.Accounts),
+		"account"), plural(int(m.Addresses), "IP address", "IP addresses"))
 }
 
 // Later says how many of the stopped users signed in later; empty for none. They may be false positives.
@@ -224,13 +231,17 @@ func (v PolicyView) Confirm() *confirmation {
 	title := LadderTitle(v.Switch)
 	switch v.To {
 	case control.ToWatch:
-		return &confirmation{title + ": switch to monitoring mode?", "Attempts over a limit will be logged and alerted, but no longer stopped. " +
-			v.did("In the last 24 hours, the most active limit stopped ", most, "No attempts were stopped in the last 24 hours."), monitorLimits}
+		return &confirmation{title + ": switch to monitoring mode?",
+			"Attempts over a limit will be logged and alerted, but no longer stopped. " +
+				v.did("In the last 24 hours, the most active limit stopped ", most,
+					"No attempts were stopped in the last 24 hours."), monitorLimits}
 	case control.ToEnforce:
 		return &confirmation{title + ": switch to enforcement?", "Attempts over a limit will be stopped from now on. " +
-			v.did("In the last 24 hours, the most active limit would have stopped ", most, "No attempts would have been stopped in the last 24 hours."), enforceLimits}
+			v.did("In the last 24 hours, the most active limit would have stopped ", most,
+				"No attempts would have been stopped in the last 24 hours."), enforceLimits}
 	case control.ToFile:
-		return &confirmation{title + ": use configured value?", "This override ends, and the configured value applies again.", useConfigured}
+		return &confirmation{title + ": use configured value?", "This override ends, and the configured value applies again.",
+			useConfigured}
 	}
 	return nil
 }
@@ -261,7 +272,8 @@ type stopped struct{ Account, Address, URL string }
 func (l ladder) Cell(m policy.Met) cell {
 	c := cell{Text: l.view.Met(m), Later: l.view.Later(m)}
 	for _, p := range m.People {
-		c.People = append(c.People, stopped{p.Account, p.Address, l.view.LookUpOf(p.Account, strings.TrimSuffix(p.Address, "/64"))})
+		c.People = append(c.People, stopped{p.Account, p.Address, l.view.LookUpOf(p.Account, strings.TrimSuffix(p.Address,
+			"/64"))})
 	}
 	return c
 }

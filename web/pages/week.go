@@ -50,7 +50,8 @@ func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
 		w.Label = "now " + short(points[min(int(now.Sub(c.from)/time.Hour), weekHours-1)].Threshold)
 		by := func(a, b captchamode.Minute) int { return int(math.Copysign(1, a.Threshold-b.Threshold)) }
 		low, high := slices.MinFunc(points, by), slices.MaxFunc(points, by)
-		w.Desc = fmt.Sprintf("From %s a minute on %s to %s on %s.", rateWords(low.Threshold), low.Start.Format("Mon 15:04"), rateWords(high.Threshold), high.Start.Format("Mon 15:04"))
+		w.Desc = fmt.Sprintf("From %s a minute on %s to %s on %s.", rateWords(low.Threshold), low.Start.Format("Mon 15:04"),
+			rateWords(high.Threshold), high.Start.Format("Mon 15:04"))
 	}
 	return w
 }
@@ -64,7 +65,8 @@ func weekOf(from time.Time, hours []captchamode.Expected) (all []captchamode.Min
 		start := from.Add(time.Duration(i) * time.Hour)
 		const monday = 3 // 1 January 1970 was a Thursday
 		h := hours[(start.Unix()/3600+monday*24)%weekHours]
-		all = append(all, captchamode.Minute{Start: start, Threshold: h.Threshold, Failures: int(math.Round(finite(h.Pressure)))})
+		all = append(all, captchamode.Minute{Start: start, Threshold: h.Threshold,
+			Failures: int(math.Round(finite(h.Pressure)))})
 	}
 	return all
 }

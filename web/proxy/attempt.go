@@ -218,7 +218,8 @@ func answered(answer *http.Response) error {
 			return err
 		}
 	}
-	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded, route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
+	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded,
+		route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
 	switch {
 	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !v.route.Away(v.in.WithContext(v.proof.ctx), v.ask):
@@ -249,7 +250,8 @@ func answered(answer *http.Response) error {
 // of these directives no cache stores the response to a request with a password.
 func shared(answer *http.Response) bool {
 	control := strings.ToLower(strings.Join(answer.Header.Values("Cache-Control"), ","))
-	return strings.Contains(control, "public") || strings.Contains(control, "s-maxage") || strings.Contains(control, "must-revalidate")
+	return strings.Contains(control, "public") || strings.Contains(control, "s-maxage") ||
+		strings.Contains(control, "must-revalidate")
 }
 
 // maxJudged is how much of a response body is judged, in bytes.
@@ -313,7 +315,8 @@ func (v *visit) presented(r *http.Request) {
 	}
 	h := r.Header
 	v.code = h.Get("Authguard-Code")
-	v.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"), Work: h.Get("Authguard-Captcha-Work")}
+	v.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
+		Work: h.Get("Authguard-Captcha-Work")}
 	if v.solve.Claimed() {
 		return
 	}

@@ -33,7 +33,8 @@ const (
 
 // unseal replaces our page's form by the login form that was sealed in it.
 func (v *visit) unseal(r *http.Request) error {
-	if !strings.Contains(string(v.sent.Body), sealedField+"=") || !strings.HasPrefix(v.sent.Type, "application/x-www-form-urlencoded") {
+	if !strings.Contains(string(v.sent.Body), sealedField+"=") || !strings.HasPrefix(v.sent.Type,
+		"application/x-www-form-urlencoded") {
 		return nil
 	}
 	fields, err := url.ParseQuery(string(v.sent.Body))
@@ -65,7 +66,8 @@ const solveCookie = "authguard_solve"
 const skipped = "-"
 
 func (v *visit) solveCookie(value string, age int) *http.Cookie {
-	return &http.Cookie{Name: solveCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
+	return &http.Cookie{Name: solveCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
 }
 
 // keepSolve handles the page before the app's form: it stores the solution in a cookie and redirects to the requested
@@ -120,7 +122,8 @@ func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table
 		return false // the form does no harm: the attempt is stopped
 	}
 	p := web.Problem{Status: http.StatusOK, Challenge: &issued}
-	v.gate(w, r, p, pages.GateView{Message: pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}, Next: r.URL.RequestURI()})
+	v.gate(w, r, p, pages.GateView{Message: pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite},
+		Next: r.URL.RequestURI()})
 	return true
 }
 
@@ -144,15 +147,18 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 	}
 	switch p.Type {
 	case web.ChallengeRequired:
-		issued, err := v.guard.Issue(r.Context(), guard.Attempt{Account: c.Account, Address: v.client.Address, Integration: v.door()}, d)
+		issued, err := v.guard.Issue(r.Context(), guard.Attempt{Account: c.Account, Address: v.client.Address,
+			Integration: v.door()}, d)
 		if err != nil {
 			p, m = web.Overloaded(time.Second)
 			break
 		}
 		p.Challenge = &issued
-		p.Detail = "The password was not checked. Send the request again with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, for a proof of work, Authguard-Captcha-Work."
+		p.Detail = "The password was not checked. Send the request again with the solution in the headers " +
+			"Authguard-Captcha-Id, Authguard-Captcha-Answer and, for a proof of work, Authguard-Captcha-Work."
 	case web.SlowDown:
-		p.Detail = "The password was not checked. On a new device you may need a verification code: send it in the header Authguard-Code. See " + v.proxy.Base + "/login/code."
+		p.Detail = "The password was not checked. On a new device you may need a verification code: send it in the header " +
+			"Authguard-Code. See " + v.proxy.Base + "/login/code."
 	}
 	m.CodeFailed = d.Reasons.Has(guard.PassFailed)
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
@@ -238,7 +244,8 @@ func (v *visit) invalid(w http.ResponseWriter, r *http.Request, p web.Problem) {
 
 func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
 	web.SetHeaders(w.Header())
-	p := web.Problem{Type: "about:blank", Title: "The app behind this proxy is not responding", Status: http.StatusBadGateway, RetryAfter: 5}
+	p := web.Problem{Type: "about:blank", Title: "The app behind this proxy is not responding",
+		Status: http.StatusBadGateway, RetryAfter: 5}
 	if late(why) {
 		p.Status = http.StatusGatewayTimeout
 	}

@@ -65,7 +65,8 @@ func (v *visit) ask(r *http.Request, body []byte) (route.Answer, error) {
 const mostRead = 64 << 10
 
 func (p *probe) answered(v *visit, answer *http.Response) (err error) {
-	p.answer = route.Answer{Status: answer.StatusCode, Header: answer.Header.Clone(), Whole: true, Own: answer.Request.URL.EscapedPath()}
+	p.answer = route.Answer{Status: answer.StatusCode, Header: answer.Header.Clone(), Whole: true,
+		Own: answer.Request.URL.EscapedPath()}
 	if v.route.NeedsBody() {
 		err = v.peek(answer, &p.answer)
 	}

@@ -59,7 +59,9 @@ func (v *visit) unknown() bool {
 func onlyReplaced(h http.Header, answer *http.Response) {
 	replaced := func(part string) bool {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		return slices.ContainsFunc(answer.Cookies(), func(c *http.Cookie) bool { return c.Name == name && c.Value != strings.Trim(value, `"`) })
+		return slices.ContainsFunc(answer.Cookies(), func(c *http.Cookie) bool {
+			return c.Name == name && c.Value != strings.Trim(value, `"`)
+		})
 	}
 	keepCookies(h, replaced)
 }

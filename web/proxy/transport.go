@@ -39,7 +39,8 @@ func newTransport(patience time.Duration) *transport {
 	brief := net.Dialer{Timeout: dialer.Timeout, KeepAlive: -1} // 9 of 160 µs of a request
 	return &transport{
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second,
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 256,
+			IdleConnTimeout:     30 * time.Second,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, MaxResponseHeaderBytes: maxHead,
 			// Each body needs a new connection.
 			TLSClientConfig: &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)},
@@ -50,7 +51,8 @@ func newTransport(patience time.Duration) *transport {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !r.Close || r.URL.Scheme != "http" || r.ContentLength <= 0 || r.ContentLength > smallBody || r.Header.Get("Upgrade") != "" {
+	if !r.Close || r.URL.Scheme != "http" || r.ContentLength <= 0 || r.ContentLength > smallBody ||
+		r.Header.Get("Upgrade") != "" {
 		return t.Transport.RoundTrip(r)
 	}
 	memory := t.buffers.Get()

@@ -53,7 +53,8 @@ func read(folder fs.FS, name string, en *Language) (l *Language, err error) {
 	}
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		return nil, fmt.Errorf("%s:%d: is not YAML: %s; put quotation marks around a text with a colon or at whose beginning there is a brace",
+		return nil, fmt.Errorf("%s:%d: is not YAML: %s; put quotation marks around a text with a colon or at whose "+
+			"beginning there is a brace",
 			name, syntax.Token.Position.Line, syntax.Message)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: is not YAML: %w", name, err)

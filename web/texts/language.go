@@ -66,7 +66,8 @@ func (l *Language) Count(key string, n int) string {
 
 // formNames are CLDR's names of the plural forms.
 var formNames = map[plural.Form]string{
-	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many", plural.Other: "other",
+	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many",
+	plural.Other: "other",
 }
 
 // Parts returns a text in pieces, for a page with markup at a placeholder.

@@ -93,7 +93,8 @@ func (p *Provider) At(level uint8) int64 { return min(MaxWork, p.work.Load()<<mi
 func (p *Provider) Issue(_ context.Context, task challenge.Task) (challenge.Puzzle, error) {
 	work := p.At(task.Level)
 	return challenge.Puzzle{OrImage: true, AndImage: p.picture, Work: uint32(work), PoW: &challenge.PoW{
-		Algorithm: algorithm, Iterations: iterations, Parts: parts, Below: below(uint32(work)), Salt: salt(task.Seed), Work: work,
+		Algorithm: algorithm, Iterations: iterations, Parts: parts, Below: below(uint32(work)), Salt: salt(task.Seed),
+		Work: work,
 	}}, nil
 }
 

@@ -38,9 +38,11 @@ var services = [...]Service{{
 }, {
 	Name: "hcaptcha", Verify: "https://api.hcaptcha.com/siteverify",
 	Script: "https://js.hcaptcha.com/1/api.js", Class: "h-captcha", Field: "h-captcha-response",
-	Scripts: []string{"https://hcaptcha.com", "https://*.hcaptcha.com"}, Frames: []string{"https://hcaptcha.com", "https://*.hcaptcha.com"},
+	Scripts: []string{"https://hcaptcha.com", "https://*.hcaptcha.com"}, Frames: []string{"https://hcaptcha.com",
+		"https://*.hcaptcha.com"},
 	keyed:  true,
-	Styles: []string{"https://hcaptcha.com", "https://*.hcaptcha.com"}, Connects: []string{"https://hcaptcha.com", "https://*.hcaptcha.com"},
+	Styles: []string{"https://hcaptcha.com", "https://*.hcaptcha.com"}, Connects: []string{"https://hcaptcha.com",
+		"https://*.hcaptcha.com"},
 }, {
 	Name: "recaptcha", Verify: "https://www.google.com/recaptcha/api/siteverify",
 	Script: "https://www.google.com/recaptcha/api.js", Class: "g-recaptcha", Field: "g-recaptcha-response",
@@ -48,9 +50,11 @@ var services = [...]Service{{
 	Frames:  []string{"https://www.google.com/recaptcha/", "https://recaptcha.google.com/recaptcha/"},
 }, {
 	Name: "friendly", Verify: "https://global.frcapi.com/api/v2/captcha/siteverify",
-	Script: "https://cdn.jsdelivr.net/npm/@friendlycaptcha/sdk@0.1.36/site.min.js", Class: "frc-captcha", Field: "frc-captcha-response",
-	Scripts: []string{"https://cdn.jsdelivr.net/npm/@friendlycaptcha/sdk@0.1.36/"}, Frames: []string{"https://*.frcapi.com"},
-	header: "X-API-Key", keyed: true, nameless: true,
+	Script: "https://cdn.jsdelivr.net/npm/@friendlycaptcha/sdk@0.1.36/site.min.js", Class: "frc-captcha",
+	Field:   "frc-captcha-response",
+	Scripts: []string{"https://cdn.jsdelivr.net/npm/@friendlycaptcha/sdk@0.1.36/"},
+	Frames:  []string{"https://*.frcapi.com"},
+	header:  "X-API-Key", keyed: true, nameless: true,
 }}
 
 func find(name string) (Service, error) {
@@ -72,7 +76,8 @@ func Known(name string) bool {
 // this machine.
 func CheckVerify(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && u.Hostname() == "127.0.0.1") {
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" &&
+		u.Hostname() == "127.0.0.1") {
 		return fmt.Errorf("must be an https URL such as https://eu.frcapi.com/api/v2/captcha/siteverify, not %.100q", text)
 	}
 	return nil

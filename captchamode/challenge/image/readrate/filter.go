@@ -120,7 +120,8 @@ func peaks(fit []float64, said []byte, count int) string {
 	for range count {
 		top := -1
 		for at, v := range fit {
-			if (top < 0 || v > fit[top]) && !slices.ContainsFunc(found, func(f int) bool { return max(at-f, f-at) < rate*9/10 }) {
+			if (top < 0 || v > fit[top]) &&
+				!slices.ContainsFunc(found, func(f int) bool { return max(at-f, f-at) < rate*9/10 }) {
 				top = at
 			}
 		}

@@ -144,7 +144,8 @@ type convolution struct {
 
 func newConvolution(random *rand.Rand, ins, outs, rows, cols, size int) convolution {
 	n := ins * size * size
-	return convolution{weights: newWeights(random, outs*(n+1), n), ins: ins, outs: outs, rows: rows, cols: cols, size: size}
+	return convolution{weights: newWeights(random, outs*(n+1), n), ins: ins, outs: outs, rows: rows, cols: cols,
+		size: size}
 }
 
 func (c *convolution) full() (rows, cols int) { return c.rows - c.size + 1, c.cols - c.size + 1 }
