@@ -40,9 +40,16 @@ func openTab(t *testing.T, more ...chromedp.ExecAllocatorOption) *tab {
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	for _, step := range steps {
-		if err := chromedp.Do(b.ctx, step); err != nil {
-			b.t.Fatalf("%s: %v\nthe page says:\n%s", what, err, b.text())
-		}
+		redistest.Until(b.t, what, func() bool {
+			err := chromedp.Do(b.ctx, step)
+			if gone, ok := errors.AsType[*cdproto.Error](err); ok && strings.HasPrefix(gone.Message, "No node with given id") {
+				return false // the page was left before the step found its element, and did nothing
+			}
+			if err != nil {
+				b.t.Fatalf("%s: %v\nthe page says:\n%s", what, err, b.text())
+			}
+			return true
+		})
 	}
 }
 

@@ -80,8 +80,8 @@ func (r Request) Validate() error {
 		{r.For < 0 || r.For > 0 && r.Forever, errors.New("lists: for: must be more than 0, or forever, not both")},
 		{len(r.Note) > MaxNote || len(r.By) > MaxNote, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote)},
 		{!sqltx.Holds(r.Note) || !sqltx.Holds(r.By), errors.New("lists: note: must be text")},
-		{all && r.Verdict == Allow, fmt.Errorf("%w: allowing it would switch authguard off; use `authguard captcha "+
-			"disable` or monitored limits", ErrTooWide)},
+		{all && r.Verdict == Allow, fmt.Errorf("%w: allowing it would switch authguard off; use "+
+			"`authguard captcha disable` or monitored limits", ErrTooWide)},
 		{all && r.Verdict != Allow && !r.Force,
 			fmt.Errorf("%w: blocking it locks out all clients, including yours; use --force if that is intended", ErrTooWide)},
 	} {
