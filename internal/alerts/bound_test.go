@@ -28,7 +28,9 @@ type account struct {
 }
 
 func (a *account) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
-	a.ladder = c.Subject(guard.OnAccount).Ladder
+	if of := c.Subject(guard.OnAccount); of != nil { // and not the charge of a challenge
+		a.ladder = of.Ladder
+	}
 	return a.Store.Begin(ctx, c)
 }
 
