@@ -4,3 +4,8 @@ import "context"
 
 // Look is one round of Run.
 func (s *Store) Look(ctx context.Context) { s.look(ctx) }
+
+// Probe is the first half of Look: it finds Redis, and writes nothing.
+func (s *Store) Probe(ctx context.Context) {
+	s.Meet(s.redis.Probe(context.WithValue(ctx, probing{}, true)))
+}

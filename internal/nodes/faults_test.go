@@ -401,6 +401,30 @@ func TestLoginsAndRemovalsOfAnOutageReachRedis(t *testing.T) {
 	}
 }
 
+// Until Redis has the removals of an outage, it still knows the client, and does not decide.
+func TestR14ARemovalReachesRedisBeforeItDecides(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	s := newSite(t, 1, redisstore.Server{Addresses: []string{server.Addr}}, policy())
+	n := s.nodes[0]
+	s.login(t, 0, "alice", home)
+	n.leave()
+	s.stop(t, server)
+	s.guess(t, 0, "nobody", address(1)) // it finds Redis gone
+	if err := n.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	s.resume(t, server)
+	redistest.Until(t, "Redis to be found", func() bool { n.store.Probe(t.Context()); return n.store.Up() })
+	if n.store.Unheard() == 0 {
+		t.Fatal("Redis has all changes already")
+	}
+	d, err := n.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home), Integration: "test"})
+	if err != nil || d.Privileged {
+		t.Errorf("a client that was removed during the outage is a known client: %v", err)
+	}
+}
+
 // Those that were stopped before may have used up a limit of which the last node
 // has seen nothing.
 func TestR22TheLastNodeKeepsToItsPart(t *testing.T) {

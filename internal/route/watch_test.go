@@ -298,6 +298,7 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 		{"", ofPairs, "pad=" + pad + `&data=[{"session":` + objectBody + "}]"},
 		{"", ofPairs, `data={"username":"alice"}&pad=` + pad + `&more={"password":"guess"}`},
 		{"", ofPairs, "pad=" + pad + `&data={"us\ername":"alice","\u0070ass\word":"guess"}`},
+		{"", "application/json", "username=alice& password=guess&pad=" + pad}, {"", "text/plain", "pad=" + pad + "&\r\nusername=alice&\tpassword=guess"},
 		{"", "application/json", `[1,"` + pad + `",{"us\ername":"alice","\u0070ass\word":"guess"}]`},
 		{"", ofPairs, "pad=" + pad + `&data={'username':'alice','password':'guess'}`},
 		{"", ofParts, partsOf(named("pad"), pad, named("data"), objectBody)},
