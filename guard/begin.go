@@ -293,8 +293,8 @@ func (g *Guard) tell(e Event) {
 // panic of verify abandons the attempt; the error is returned, the panic goes on. If ctx was
 // canceled by then, the attempt has failed: it is unknown how far the check had come. An error
 // with ok means that the attempt could not be settled.
-func (g *Guard) Login(ctx context.Context, a Attempt, verify func(ctx context.Context, d *Decision) (bool, error)) (
-	d Decision, ok bool, err error) {
+func (g *Guard) Login(ctx context.Context, a Attempt,
+	verify func(ctx context.Context, d *Decision) (bool, error)) (d Decision, ok bool, err error) {
 	if d, err = g.Begin(ctx, a); err != nil || !d.Checks() {
 		return d, false, err
 	}

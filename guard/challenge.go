@@ -133,8 +133,8 @@ func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decis
 
 // answered looks at a challenge's answer, or says what stops it: it is a picture where work is
 // needed. The challenge was charged as unsolved when it was issued (R1).
-func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, bonds []challenge.Bond) (stopped Reason,
-	err error) {
+func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
+	bonds []challenge.Bond) (stopped Reason, err error) {
 	if g.config.Challenges == nil {
 		return stopped, nil
 	}

@@ -144,8 +144,8 @@ func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt 
 
 // check checks the proof and writes the session before the attempt is settled. After an error nothing was checked, so
 // the attempt is abandoned, even if the client hung up in the queue.
-func (l *Login) check(ctx context.Context, t *try, d *guard.Decision, p proof) (login accounts.Login, right bool,
-	err error) {
+func (l *Login) check(ctx context.Context, t *try, d *guard.Decision,
+	p proof) (login accounts.Login, right bool, err error) {
 	defer func() {
 		if err != nil {
 			l.settle(ctx, d, guard.Abandoned)

@@ -149,8 +149,8 @@ type changed struct {
 // another changes a temporary password just after the login. The new one must differ, since the temporary one was
 // printed or emailed. The attempt remembers the client, since the new password removes all known clients. If it is
 // stopped, the client stays unknown.
-func (l *Login) another(c echo.Context, session *Session, password string, replace func(context.Context) error) (
-	done changed, err error) {
+func (l *Login) another(c echo.Context, session *Session, password string,
+	replace func(context.Context) error) (done changed, err error) {
 	check := func(ctx context.Context, d *guard.Decision) (right bool, err error) {
 		_, same, err := l.Passwords.Check(ctx, session.Account.Account, password, l.Asker(d), nil)
 		if err != nil {
@@ -176,8 +176,8 @@ func (l *Login) another(c echo.Context, session *Session, password string, repla
 }
 
 // current checks the current password like a login: an open session must not allow unlimited guesses.
-func (l *Login) current(c echo.Context, session *Session, password string, replace func(context.Context) error) (
-	done changed, err error) {
+func (l *Login) current(c echo.Context, session *Session, password string,
+	replace func(context.Context) error) (done changed, err error) {
 	if password == "" || passwords.Possible(password) != nil {
 		return changed{problem: pages.CurrentWrong}, nil
 	}

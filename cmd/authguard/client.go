@@ -54,8 +54,8 @@ func (g *globals) client() (*client, error) {
 }
 
 // send asks for something; the caller closes the body.
-func (c *client) send(method, path string, query url.Values, contentType string, body io.Reader) (*http.Response,
-	error) {
+func (c *client) send(method, path string, query url.Values, contentType string,
+	body io.Reader) (*http.Response, error) {
 	target := url.URL{Scheme: "http", Host: "authguard", Path: path, RawQuery: query.Encode()}
 	r, err := http.NewRequest(method, target.String(), body)
 	if err != nil {

@@ -129,8 +129,7 @@ func (c *clock) warn() []control.Warning {
 	return []control.Warning{{
 		Code: string(clockOff), Title: "This machine's clock is wrong",
 		Text: "Right now " + off + ". The node uses their time for limits, challenges, blocks and sessions, but not for " +
-			"its log. " +
-			"Synchronize it by NTP: timedatectl set-ntp true, or chrony.",
+			"its log. Synchronize it by NTP: timedatectl set-ntp true, or chrony.",
 	}}
 }
 

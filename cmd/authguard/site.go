@@ -67,8 +67,8 @@ type opening struct {
 func (o opening) environment() []string { return append(os.Environ(), o.flags...) }
 
 // openSite makes a site for a data folder that this process has locked.
-func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, how opening) (*site,
-	error) {
+func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger,
+	how opening) (*site, error) {
 	s := &site{loaded: loaded, started: loaded.Config, how: how, log: log, level: level, lists: new(guard.Lists)}
 	var err error
 	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {

@@ -36,8 +36,8 @@ type watch struct {
 }
 
 // openWatch makes a watch. attacked reports whether the detector of a realm says so.
-func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool, log *slog.Logger) (w *watch,
-	err error) {
+func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool,
+	log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(),
 		log: log}
 	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,

@@ -149,8 +149,8 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 
 // joinMode makes the mode one of the site's, with what the other nodes know. seen is
 // how many nodes there are.
-func (c Config) joinMode(client redis.UniversalClient, d *guard.Defaults) (mode *redisstore.Mode, seen func() int,
-	err error) {
+func (c Config) joinMode(client redis.UniversalClient,
+	d *guard.Defaults) (mode *redisstore.Mode, seen func() int, err error) {
 	prefix := c.Prefix
 	if d.Realm != "" {
 		prefix += "realm:" + d.Realm + ":"

@@ -86,8 +86,8 @@ func New(cfg Config, store Store, logger *slog.Logger) (*Alerter, error) {
 	return newAlerter(cfg, store, logger, dial)
 }
 
-func newAlerter(cfg Config, store Store, logger *slog.Logger, dial func(target, []netip.Prefix) sender) (*Alerter,
-	error) {
+func newAlerter(cfg Config, store Store, logger *slog.Logger,
+	dial func(target, []netip.Prefix) sender) (*Alerter, error) {
 	if store.Now == nil {
 		store.Now = time.Now
 	}

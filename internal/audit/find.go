@@ -457,8 +457,8 @@ func (l *Log) some(ctx context.Context, f Filter, most int, all ...condition) ([
 }
 
 // fetch returns the matching rows among known IDs.
-func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from, before int64) (found []Row, reached int64,
-	err error) {
+func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from,
+	before int64) (found []Row, reached int64, err error) {
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return id < from || id >= before })
 	if f.OldestFirst {
 		slices.Reverse(ids)

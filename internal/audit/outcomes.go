@@ -81,8 +81,8 @@ const failing = `SELECT account, CAST(failures AS BIGINT), last, seen FROM (
 
 // Failing returns the accounts of a realm with wrong passwords, unordered: among the newest MostFailing rows, since a
 // time or, with ever, all. whole is false if there were more rows.
-func (l *Log) Failing(ctx context.Context, realm string, since time.Time, ever bool) (all []Failing, whole bool,
-	err error) {
+func (l *Log) Failing(ctx context.Context, realm string, since time.Time,
+	ever bool) (all []Failing, whole bool, err error) {
 	from := since.UnixMilli() << sequenceBits
 	if ever {
 		from = 0
@@ -167,8 +167,8 @@ func newest(list []Row, n int) []Row {
 
 // Names returns the user names of a realm with checked passwords that begin with prefix and follow after, in byte
 // order. With failed it includes wrong passwords, whose names an attacker can invent. It reads one row per name.
-func (l *Log) Names(ctx context.Context, realm, prefix, after string, failed bool, limit int) (names []string,
-	err error) {
+func (l *Log) Names(ctx context.Context, realm, prefix, after string, failed bool,
+	limit int) (names []string, err error) {
 	prefix, from, beyond := events.Escape(prefix), ">=", ""
 	if beyond = prefix; after != "" && events.Escape(after) >= prefix {
 		from, beyond = ">", events.Escape(after)

@@ -126,8 +126,8 @@ func (c *Control) failing(ctx context.Context, q AccountsQuery, p *Accounts) ([]
 
 // thoseOf returns the first most accounts of the tried names, only existing ones if here is set. It queries the table
 // in chunks, because an attack with made-up names has many.
-func (c *Control) thoseOf(ctx context.Context, all []audit.Failing, here bool, most int) (found []accounts.Account,
-	err error) {
+func (c *Control) thoseOf(ctx context.Context, all []audit.Failing, here bool,
+	most int) (found []accounts.Account, err error) {
 	for part := range slices.Chunk(all, 500) {
 		if len(found) >= most {
 			break
@@ -179,8 +179,8 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 }
 
 // AddPerson adds a user with a temporary password, which only this result has. Errors are those of AddUser.
-func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition, why string) (made NewAdministrator,
-	err error) {
+func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition,
+	why string) (made NewAdministrator, err error) {
 	a.Password, a.Role, a.MustChange = oneTimePassword(), accounts.User, true
 	made.Password = a.Password
 	made.Account, err = c.AddUser(ctx, who, a, why)

@@ -78,8 +78,8 @@ type NewAdministrator struct {
 
 // AddAdministrator adds an administrator or promotes a user. Both get a temporary password: an attacker who knew the
 // user's must not become administrator. Errors are ErrAsked and those of accounts.Table.Add.
-func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why string) (made NewAdministrator,
-	err error) {
+func (c *Control) AddAdministrator(ctx context.Context, who, name, email,
+	why string) (made NewAdministrator, err error) {
 	if err := whyNot(why, "it grants access to everything"); err != nil {
 		return made, err
 	}

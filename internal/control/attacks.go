@@ -104,8 +104,8 @@ type Resetting struct {
 // ResetAttack ends sessions, removes known clients and forces password changes unless that was done since the last
 // login. The audit log has a row per account. left counts the accounts not processed in time: repeat the call. Errors
 // are ErrAsked and attacks.ErrUnknown.
-func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackReset) (done []Resetting, left int,
-	err error) {
+func (c *Control) ResetAttack(ctx context.Context, who, id string,
+	asked AttackReset) (done []Resetting, left int, err error) {
 	if err := whyNot(asked.Why, "users who are signed out may ask"); err != nil {
 		return nil, 0, err
 	}
@@ -143,8 +143,8 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackR
 	return done, 0, nil
 }
 
-func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Victim, asked AttackReset) (one Resetting,
-	err error) {
+func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Victim,
+	asked AttackReset) (one Resetting, err error) {
 	one = Resetting{Account: v.Account, Done: []string{}, Already: []string{}}
 	if asked.May != nil {
 		if err := asked.May(ctx, v.Account); err != nil {

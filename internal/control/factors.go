@@ -31,8 +31,8 @@ func (c *Control) EnrollingTOTP(ctx context.Context, who accounts.Login) (factor
 
 // ConfirmTOTP activates the app. Without recovery codes it also creates some, which only this result has. Errors are
 // those of factors.Table.Confirm.
-func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Login, code string) (recovery []string,
-	err error) {
+func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Login,
+	code string) (recovery []string, err error) {
 	if err := c.config.Factors.Confirm(ctx, login.ID, strings.ReplaceAll(code, " ", "")); err != nil {
 		return nil, err
 	}

@@ -249,8 +249,8 @@ const grace = 500 * time.Millisecond
 // look runs one examination with a time limit. If it does not end in time, that
 // is a problem, the answer is the zero value, and the hanging goroutine is
 // abandoned.
-func look[T any](ctx context.Context, within time.Duration, name, about string, do func(context.Context, *notes) T) (
-	[]Check, T) {
+func look[T any](ctx context.Context, within time.Duration, name, about string,
+	do func(context.Context, *notes) T) ([]Check, T) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	n, done := &notes{about: about}, make(chan T, 1)

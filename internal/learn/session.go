@@ -12,8 +12,7 @@ import (
 
 // ErrSession is for an app that needs Spec.SignedIn, where no page was found for it.
 var ErrSession = errors.New("no route is proposed: none of the tested pages shows whether a visitor is signed in, " +
-	"and this app needs one. " +
-	"A signed-in visitor gets the same answer for a wrong password as for a right one, " +
+	"and this app needs one. A signed-in visitor gets the same answer for a wrong password as for a right one, " +
 	"or a second GET of its login page invalidates the form, or it accepts no second login (a CAPTCHA, a code). " +
 	"Write the route by hand, with signed_in: [page /PATH, status 200] " +
 	"for a page that only signed-in visitors get")

@@ -169,8 +169,8 @@ func insert(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 
 // Prolong sets when the active entry of exactly this range expires: by after now, or never for 0. The error is
 // ErrNotListed if there is none.
-func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Duration, now time.Time) (until time.Time,
-	err error) {
+func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Duration,
+	now time.Time) (until time.Time, err error) {
 	prefix, expires := unmap(prefix).Masked(), int64(0)
 	if by > 0 {
 		until = now.Truncate(time.Millisecond).Add(by)

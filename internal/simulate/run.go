@@ -17,8 +17,8 @@ import (
 
 // Run lets a scenario happen once under each setup and once under each of the other
 // defences. tell is told of each that is done; nil: nobody is.
-func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string, tell func(done, of int)) (*Report,
-	error) {
+func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string,
+	tell func(done, of int)) (*Report, error) {
 	report := &Report{Scenario: s, Results: make([]Result, len(setups)+len(others))}
 	var errs []error
 	var mu sync.Mutex

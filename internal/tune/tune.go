@@ -65,8 +65,8 @@ const leastFriction = 0.001
 // limits that it began with. It looks at what there is: a ladder without rungs stays so.
 // Nil allows the friction of those limits, or one login in a thousand if that is more:
 // what is found is then never worse than they are.
-func Search(ctx context.Context, base trial.Setup, friction *float64, judge Judge, tell func(done, of int)) (*Found,
-	error) {
+func Search(ctx context.Context, base trial.Setup, friction *float64, judge Judge,
+	tell func(done, of int)) (*Found, error) {
 	s := &search{judge: judge, tried: map[string]Limits{}}
 	first, err := s.try(ctx, []trial.Setup{base})
 	if err != nil {

@@ -186,8 +186,8 @@ func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
 }
 
 // Login is the guard's, at an integration that sends codes if the world does.
-func (w *World) Login(ctx context.Context, a guard.Attempt, verify func(context.Context) (bool, error)) (guard.Decision,
-	bool, error) {
+func (w *World) Login(ctx context.Context, a guard.Attempt,
+	verify func(context.Context) (bool, error)) (guard.Decision, bool, error) {
 	a.SendsCode = w.mail
 	return w.Guard.Login(ctx, a, func(ctx context.Context, d *guard.Decision) (bool, error) {
 		if d.Action != guard.Proceed {

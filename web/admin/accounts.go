@@ -89,8 +89,8 @@ func (s *Site) askPasswordForm(ctx context.Context, to *control.Control, who str
 		"a new password for", Subject: f["username"]}, err
 }
 
-func (s *Site) disableUserForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
-	err error) {
+func (s *Site) disableUserForm(ctx context.Context, to *control.Control, who string,
+	f web.Form) (n pages.Notice, err error) {
 	if err := to.User(ctx, f["username"]); err != nil {
 		return n, err
 	}

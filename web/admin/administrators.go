@@ -76,20 +76,20 @@ func (s *Site) letIn(do secretChange, names ...string) echo.HandlerFunc {
 
 const oneTimeHint = "Give it only to its owner, who must choose a new password at the next sign-in."
 
-func (s *Site) addForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret,
-	err error) {
+func (s *Site) addForm(c echo.Context, session *web.Session,
+	f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	made, err := s.Control.AddAdministrator(c.Request().Context(), who(session), f["username"], f["email"], f["reason"])
 	return n, pages.Secret{What: "Temporary password of", Name: made.Username, Text: made.Password, Hint: oneTimeHint}, err
 }
 
-func (s *Site) passwordForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret,
-	err error) {
+func (s *Site) passwordForm(c echo.Context, session *web.Session,
+	f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	password, err := s.Control.ReplacePassword(c.Request().Context(), who(session), f["username"], f["reason"])
 	return n, pages.Secret{What: "Temporary password of", Name: f["username"], Text: password, Hint: oneTimeHint}, err
 }
 
-func (s *Site) resetForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret,
-	err error) {
+func (s *Site) resetForm(c echo.Context, session *web.Session,
+	f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	_, err = s.Control.ResetFactors(c.Request().Context(), who(session), f["username"], f["reason"])
 	return pages.Notice{Text: "MFA removed and sessions ended:", Subject: f["username"]}, secret, err
 }
@@ -106,15 +106,15 @@ func (s *Site) disableForm(disable bool) secretChange {
 	}
 }
 
-func (s *Site) removeRoleForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret,
-	err error) {
+func (s *Site) removeRoleForm(c echo.Context, session *web.Session,
+	f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	err = s.Control.RemoveAdministrator(c.Request().Context(), who(session), f["username"], f["reason"])
 	return pages.Notice{Text: "Admin role removed:", Subject: f["username"]}, secret, err
 }
 
 // endSessionsForm ends one or all of an administrator's sessions. Being urgent, it requires no recent sign-in.
-func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who string, f web.Form) (n pages.Notice,
-	err error) {
+func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who string,
+	f web.Form) (n pages.Notice, err error) {
 	if id := f["id"]; id != "" {
 		return pages.Notice{Text: "Session ended:", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id,
 			f["reason"])
@@ -124,8 +124,8 @@ func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who stri
 }
 
 // addTokenForm creates a token, for the decision API if no scope is ticked.
-func (s *Site) addTokenForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret,
-	err error) {
+func (s *Site) addTokenForm(c echo.Context, session *web.Session,
+	f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	asked := tokens.Asked{Name: f["name"], Maker: session.Account.Account}
 	for _, scope := range tokens.Scopes() {
 		if f["scope_"+string(scope)] == "true" {

@@ -130,8 +130,8 @@ func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string,
 		because{f["reason"]}})
 }
 
-func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
-	err error) {
+func (s *Site) removeForm(ctx context.Context, to *control.Control, who string,
+	f web.Form) (n pages.Notice, err error) {
 	prefix, err := lists.ParsePrefix(f["cidr"])
 	if err != nil {
 		return n, web.Invalid("cidr: %s", words(err))

@@ -98,8 +98,8 @@ func (s *Site) allowForm(ctx context.Context, to *control.Control, who string, f
 	return pages.Notice{Text: "Allowed for a week:", Subject: f["cidr"]}, err
 }
 
-func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
-	err error) {
+func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who string,
+	f web.Form) (n pages.Notice, err error) {
 	ended, err := to.EndUserSessions(ctx, who, f["account"], f["reason"])
 	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + ":", Subject: f["account"]}, err
 }

@@ -110,8 +110,8 @@ func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from, q.Reason)
 }
 
-func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
-	err error) {
+func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string,
+	f web.Form) (n pages.Notice, err error) {
 	if f["network"] != "" {
 		return pages.Notice{Text: "Failure counters reset: network", Subject: f["network"]}, unlockNetwork(ctx, to, who,
 			f["network"], f["reason"])
@@ -136,8 +136,8 @@ func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, 
 	return n, to.Unlock(ctx, who, account, from, f["reason"])
 }
 
-func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice,
-	err error) {
+func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string,
+	f web.Form) (n pages.Notice, err error) {
 	account, from, err := subjectOf(f)
 	if err != nil {
 		return n, err
