@@ -1,96 +1,16 @@
 package guard
 
 import (
-	"encoding/binary"
+	"context"
+	"fmt"
 	"net/netip"
 	"time"
 
-	"authguard/captchamode/challenge"
+	"github.com/dchest/siphash"
+
+	"authguard/failures"
+	"authguard/trusted"
 )
-
-// An Attempt is one try to log in to an account from an IP address. It never holds the password.
-type Attempt struct {
-	// Account is the name as it was typed.
-	Account string
-	// Address is the client's, decided by the integration. All invalid addresses count as one, so
-	// that what cannot be parsed is never unlimited.
-	Address netip.Addr
-	// Devices are the device cookies of the request, of any account; of the account's own at most
-	// MaxDevices are checked.
-	Devices []string
-	// Solution is the solution of a challenge, if there is one.
-	Solution challenge.Solve
-	// VerificationCode is a verification code, if there is one (R29). From a known client it is
-	// not checked.
-	VerificationCode string
-	// SendsCode says that the integration can send a verification code to the account's owner.
-	// Where it cannot, an unknown client with a sprayed password solves the most expensive
-	// challenge instead (R28).
-	SendsCode bool
-	// PasswordTag recognizes a repeated password (R28): keyed, from Guard.Fingerprint, which must
-	// not be one of another site's. 0: unknown, so that every try counts.
-	PasswordTag uint64
-	// Fingerprint recognizes the client, whatever its address: keyed, from Guard.Identity, which
-	// must not be one of another site's. 0: unknown, and not counted.
-	Fingerprint uint32
-	// Forwarded says that the TCP peer is no configured proxy and yet sent a forwarding header
-	// (R9).
-	Forwarded bool
-	// Hold is how long the integration lets an attempt wait on a timer until it is due; zero: the
-	// client is asked to wait (R15).
-	Hold time.Duration
-	// Integration names where the attempt came in: "login", "admin", "api", "library".
-	Integration string
-}
-
-// MaxDevices is how many device cookies of one account an attempt may bring.
-const MaxDevices = 8
-
-// A view is what is known of one attempt until it is decided.
-type view struct {
-	Charge
-	rules   *rules
-	name    string // the account, normalized and canonical; as it was typed if badName
-	badName bool
-	from    origin
-	listed  listing
-	mode    modeState
-	in      exemption
-	code    codeState
-	tag     uint32 // see Password.Tag
-	hardest bool   // no verification code can be sent, and there are challenges
-	gone    bool   // the client has hung up while it waited
-	waited  time.Duration
-	// admitted is what a login with a sprayed password was charged; nil: it was not.
-	admitted *Charge
-	// fake are the reasons to answer with a fake failure; nil: there are none.
-	fake Reasons
-}
-
-// A codeState is what is known of a verification code.
-type codeState uint8
-
-const (
-	unchecked codeState = iota
-	codeValid
-	codeInvalid
-)
-
-// An origin is where an attempt comes from: the digests of its IP address and network.
-type origin struct{ address, network digest }
-
-// part is enough of the network's digest to tell networks apart.
-func (o *origin) part() uint16 { return binary.LittleEndian.Uint16(o.network[:]) }
-
-// A listing is what the IP lists say of an address.
-type listing struct {
-	verdict Verdict
-	on      *listRule // the named list; nil: none
-	left    time.Duration
-}
-
-// A modeState is what CAPTCHA mode asks for, and what it would if it were not monitored.
-type modeState struct{ on, throttles, wouldBeOn, wouldThrottle bool }
 
 func (g *Guard) modeState() (m modeState) {
 	m.on, m.throttles = g.config.Mode.On(), g.config.Mode.Slowing()
@@ -242,4 +162,212 @@ func (v *view) full() (full *Subject, failed bool) {
 		failed = failed || s.Usage.Failed&v.Bound(s) != 0
 	}
 	return full, failed
+}
+
+// Identity is what an Attempt wants to recognise its client by, made of whatever the door
+// knows it by: 32 bits of a digest that is keyed by the guard's secret and realm, so that
+// what it was made from stays with the door, and nobody aims at another's. Never 0, but
+// for the empty text. Of 65,000 clients two share theirs by chance: they are counted as
+// one.
+func (g *Guard) Identity(client string) uint32 {
+	if client == "" {
+		return 0
+	}
+	return max(1, uint32(siphash.Hash(g.digests.identity[0], g.digests.identity[1], []byte(client))))
+}
+
+// Fingerprint is what an Attempt wants to recognise its password by: keyed by
+// the guard's secret, so that nobody else can find out what it was made from,
+// and never 0. The guard keeps 24 bits of what it makes of it, for a day.
+func (g *Guard) Fingerprint(password string) uint64 {
+	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
+}
+
+// name normalises a name, the one time that this is done (R11), and sets the
+// account.
+func (g *Guard) name(v *view, a *Attempt) error {
+	name, err := g.config.Normalise(a.Account)
+	if err != nil {
+		v.name = a.Account
+		return err
+	}
+	v.name = g.config.Canonical(name)
+	g.digests.ofAccount(v.name, &v.Account)
+	return nil
+}
+
+// device looks for the cookie of a device that was issued for this account and
+// is not older than a privilege may be. Whether it was reset or spent since is
+// for the store to say.
+func (g *Guard) device(v *view, cookies []string) {
+	if g.config.Cookies == nil || !v.rules.policy.Devices {
+		return
+	}
+	looked := 0
+	for _, cookie := range cookies {
+		if !trusted.NamesAccount(cookie, v.Account) {
+			continue // of another account, or planted by a sibling host
+		}
+		if looked++; looked > MaxDevices {
+			return
+		}
+		account, device, issued, err := g.config.Cookies.Parse(cookie)
+		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.KnownClients.TTL {
+			v.Device, v.Issued = device, issued
+			return
+		}
+	}
+}
+
+// Normalise gives a typed name the form under which it is counted and looked
+// up. The error is ErrAccountName.
+func (g *Guard) Normalise(typed string) (string, error) { return g.config.Normalise(typed) }
+
+// Listed tells what the allow and block lists say of an address now.
+func (g *Guard) Listed(address netip.Addr) Verdict {
+	return g.config.Lists.Look(address, g.config.Now())
+}
+
+// RecognisesDevice reports whether a device cookie was issued here and is not
+// too old. For which account, and whether it still vouches, is for Begin.
+func (g *Guard) RecognisesDevice(cookie string) bool {
+	if g.config.Cookies == nil {
+		return false
+	}
+	_, _, issued, err := g.config.Cookies.Parse(cookie)
+	return err == nil && g.config.Now().Sub(issued) < g.rules.Load().policy.KnownClients.TTL
+}
+
+// listed is what the lists say of an address: the administrators' entries and, where
+// they say nothing, the first named list that has it.
+func (g *Guard) listed(r *rules, a netip.Addr, now time.Time) listing {
+	if v := g.config.Lists.Look(a, now); v == Blocked {
+		return listing{verdict: v, left: g.config.Lists.blockedFor(a, now)}
+	} else if v != NotListed {
+		return listing{verdict: v}
+	}
+	for _, l := range r.lists {
+		switch {
+		case !g.config.Lists.Named(l.name).Has(a):
+		case l.verdict != Blocked:
+			return listing{verdict: l.verdict, on: l}
+		case l.monitored:
+			return listing{on: l}
+		default: // a named list has no end
+			return listing{verdict: Blocked, on: l, left: mostBlocked}
+		}
+	}
+	return listing{}
+}
+
+// name is the name of the named list that the address is on.
+func (l *listing) name() string {
+	if l.on == nil {
+		return ""
+	}
+	return l.on.name
+}
+
+// asks reports whether a named list challenges every unknown client.
+func (l *listing) asks() bool { return l.on != nil && l.on.asks != nil && !l.on.asks.Monitor }
+
+// challenge is why the list does, or would.
+func (l *listing) challenge() Reason {
+	return Reason{Cause: LimitReached, Subject: OnAddress, Limit: l.on.asks, List: l.on.name, Monitored: l.on.asks.Monitor}
+}
+
+// shared reports whether an address is never a known client: too many accounts use it, or it may
+// be an unconfigured proxy.
+func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
+	if g.config.SharedAddresses.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
+		return true
+	}
+	return g.peers.suspects(a) && g.config.SharedAddresses.Several(address, now)
+}
+
+// charged is what the attempt is charged.
+func (v *view) charged() *Charge {
+	if v.fake != nil {
+		alone := v.pairAlone()
+		return &alone
+	}
+	return &v.Charge
+}
+
+// withdraw takes back every charge of an attempt whose password was not checked.
+func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
+	err := g.config.Store.Settle(afterwards(ctx), *c, Withdrawn)
+	g.wake(c)
+	if err != nil {
+		return fmt.Errorf("guard: taking back a charge: %w", err)
+	}
+	return nil
+}
+
+// afterwards is a context for what must be written although the client may have
+// hung up: a client that hangs up has still guessed. How long that may take is
+// the store's business.
+func afterwards(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// wake lets attempts that wait for the same subjects look again.
+func (g *Guard) wake(c *Charge) {
+	if g.waiting.waiting.Load() == 0 {
+		return
+	}
+	var all counted
+	all.of(c)
+	g.waiting.wake(all.list())
+}
+
+// tell tells the observer, if there is one.
+func (g *Guard) tell(e Event) {
+	if g.config.Observer != nil {
+		g.config.Observer.Observe(e)
+	}
+}
+
+func (v *view) forgetUsage() {
+	for i := range v.Subjects() {
+		v.Subjects()[i].Usage = failures.Usage{}
+	}
+}
+
+// fullKey is the key of the first subject without room.
+func (v *view) fullKey() (key failures.Key) {
+	if full, _ := v.full(); full != nil {
+		key = full.Key
+	}
+	return key
+}
+
+// only leaves one kind of subject in the charge. What was counted of the others stays known.
+func (v *view) only(kind SubjectKind) {
+	for i := range v.Subjects() {
+		if s := &v.Subjects()[i]; s.Kind != kind {
+			s.For = 0
+		}
+	}
+}
+
+// subject is a subject with these limits. Subjects of one shard are kept together.
+func (r *rule) subject(kind SubjectKind, key, shard digest, clients Clients, in exemption) Subject {
+	s := Subject{Kind: kind, For: clients, Ends: r.ends, rule: r}
+	s.Shard, s.Key, s.Ladder = failures.Key(shard), failures.Key(key), r.ladder
+	for status := range s.Binds {
+		s.Binds[status] = r.stops(trusted.Status(status), in)
+	}
+	return s
+}
+
+// sprayedCharge is what a login with a sprayed password is charged to.
+func (g *Guard) sprayedCharge(r *rules, spray uint32, now time.Time) Charge {
+	c := Charge{Now: now}
+	key := g.digests.ofQuota("sprayed logins", g.digests.ofIdentity(spray))
+	c.Add(r.sprayed.subject(OnSite, key, key, EveryClient, 0))
+	return c
 }

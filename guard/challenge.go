@@ -11,6 +11,7 @@ import (
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
 	"authguard/failures"
+	"authguard/trusted"
 )
 
 // ErrChallenges means that too many challenges of an IP address are unsolved.
@@ -162,44 +163,6 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
 	return stopped, nil
 }
 
-// ofChallenges makes the rules for what is no login: unsolved challenges, image CAPTCHAs without
-// proof of work, and logins with sprayed passwords. They are charged like an attempt, in the same
-// store: first, exactly, and over all nodes.
-//
-// Unsolved challenges are abandoned, answered wrongly, or not answered yet. A reader of images that
-// answers only those it is sure of pays for the others as for wrong answers. One account from one
-// IP address has ten, enough for two tabs, some reloads and mistakes, and then one after 5 s up to
-// 15 s. An IP address has 1,000, and then one after 1 s up to 12 s: an office or a carrier's NAT
-// solves most of its challenges, and a solved one counts no more. An account has no limit of its
-// own, or an attacker could use up its owner's challenges. The waits are short since a neighbor's
-// challenges delay the owner, too.
-func (r *rules) ofChallenges() {
-	r.unsolvedAddress = newRule(OnAddress, nil, failures.Backoff{
-		After: UnsolvedPerAddress, First: time.Second, Max: 12 * time.Second, Window: time.Hour,
-	})
-	r.unsolvedPair = newRule(OnAccount, nil, failures.Backoff{
-		After: UnsolvedPerPair, First: 5 * time.Second, Max: 15 * time.Second, Window: time.Hour,
-	})
-	r.images = newRule(OnAddress, []Limit{{Failures: PicturesPerHour, Window: time.Hour}}, failures.Backoff{})
-	r.imagesOfSite = newRule(OnSite, []Limit{{Failures: PicturesPerMinute, Window: time.Minute}}, failures.Backoff{})
-	r.sprayed = newRule(OnSite, []Limit{
-		{Failures: SprayedPerHour, Window: time.Hour}, {Failures: SprayedPerDay, Window: 24 * time.Hour},
-	}, failures.Backoff{})
-}
-
-const (
-	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account
-	// from one, may leave unsolved within an hour before each next one has to wait.
-	UnsolvedPerAddress = 1000
-	UnsolvedPerPair    = 10
-
-	// PicturesPerHour is how many image CAPTCHAs may be solved from one IP address without the
-	// proof of work that was asked for, and PicturesPerMinute on the whole site during an attack:
-	// enough for browsers without JavaScript, and little for a program that reads images.
-	PicturesPerHour   = 10
-	PicturesPerMinute = 30
-)
-
 // take charges subjects that are no login's. Without room nothing is charged, and wait is how long
 // until there is.
 func (g *Guard) take(ctx context.Context, c *Charge) (wait time.Duration, err error) {
@@ -290,14 +253,6 @@ func (g *Guard) takeImage(ctx context.Context, v *view) (wait time.Duration, err
 	return wait, nil
 }
 
-// sprayedCharge is what a login with a sprayed password is charged to.
-func (g *Guard) sprayedCharge(r *rules, spray uint32, now time.Time) Charge {
-	c := Charge{Now: now}
-	key := g.digests.ofQuota("sprayed logins", g.digests.ofIdentity(spray))
-	c.Add(r.sprayed.subject(OnSite, key, key, EveryClient, 0))
-	return c
-}
-
 // admitSprayed charges the login that a sprayed password may become, as if it had
 // succeeded (R1). Without room the right password is not enough.
 func (g *Guard) admitSprayed(ctx context.Context, v *view) error {
@@ -313,4 +268,52 @@ func (g *Guard) admitSprayed(ctx context.Context, v *view) error {
 		v.admitted = &c
 	}
 	return nil
+}
+
+// TakesPasses reports whether there are any: a page asks for a code only then.
+func (g *Guard) TakesPasses() bool { return g.config.Codes != nil }
+
+// PassFor is a pass without a code, for whoever makes codes: the account that a
+// name as it was typed stands for, and the place. The error is ErrAccountName.
+func (g *Guard) PassFor(account string, address netip.Addr) (Pass, error) {
+	var v view
+	if err := g.name(&v, &Attempt{Account: account}); err != nil {
+		return Pass{}, err
+	}
+	return Pass{Account: v.name, Place: g.digests.addressKey(address), Now: g.config.Now()}, nil
+}
+
+func (v *view) pass(a *Attempt) Pass {
+	return Pass{Account: v.name, Place: v.from.address, Code: a.VerificationCode, Now: v.Now}
+}
+
+// checkPass finds out whether the verification code is valid; v.code says so. If it is not,
+// nothing stays charged to the account, so that made-up codes do not block it; but a guessed code
+// is a guess, and the IP address is charged for it. The attempt is then to be decided as if it had
+// brought none.
+func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
+	valid, err := g.config.Codes.Show(ctx, v.pass(a))
+	if err != nil {
+		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, &v.Charge))
+	}
+	if valid {
+		v.code = codeValid
+		return nil
+	}
+	guessed, withdrawn := v.Charge, v.Charge
+	for i := range v.Subjects() {
+		if s := &v.Subjects()[i]; s.rule.ofAddress() {
+			withdrawn.Subjects()[i].For = 0
+		} else {
+			guessed.Subjects()[i].For = 0
+		}
+	}
+	v.code, v.in = codeInvalid, v.in&^withCode
+	v.Status, v.AtDevice = trusted.Stranger, false
+	g.subjects(a.Fingerprint, v)
+	g.config.Mode.Observe(captchamode.Failure, v.from.address)
+	if err := g.config.Store.Settle(afterwards(ctx), guessed, Failed); err != nil {
+		return fmt.Errorf("guard: charging a wrong code: %w", err)
+	}
+	return g.withdraw(ctx, &withdrawn)
 }

@@ -1,12 +1,24 @@
 package guard
 
 import (
+	"crypto/rand"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"authguard/failures"
 	"authguard/trusted"
 )
+
+// askers adds why every unknown client has to solve a challenge.
+func (v *view) askers(d *Decision) {
+	if v.modeAsks() {
+		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
+	}
+	if v.listed.asks() && !v.Known() {
+		d.Reasons.add(v.listed.challenge())
+	}
+}
 
 // decide is the policy: it writes what becomes of an attempt, from what is known
 // of it and nothing else, into a zero decision. While the attempt is patient it
@@ -187,34 +199,81 @@ func (v *view) needsSolution(d *Decision) (needed, ofAccount bool) {
 	return needed, ofAccount
 }
 
-// Reasons are at most maxReasons reasons, strongest first.
-type Reasons []Reason
+// Checks reports whether a password check is to be made for the attempt: of the
+// password or, for a fake failure, of a Decoy.
+func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
 
-// maxReasons is how many reasons a decision has room for: one for every limit of an
-// attempt in a policy of the usual size.
-const maxReasons = 16
-
-// Codes returns the code of every reason.
-func (r Reasons) Codes() []string {
-	codes := make([]string, 0, len(r))
-	for _, one := range r {
-		codes = append(codes, one.Code())
+// Monitored reports whether the attempt only goes on because a limit, or the rule on sprayed
+// passwords, is monitored and not enforced.
+func (d *Decision) Monitored() bool {
+	t := d.Ticket.pending
+	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Privileged && !d.Passed {
+		return true
 	}
-	return codes
+	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {
+		return why.Monitored && (why.Limit == nil || why.Limit.Action != Alert)
+	})
 }
 
-// Has reports whether a cause is among the reasons.
-func (r Reasons) Has(c Cause) bool {
-	return slices.ContainsFunc(r, func(one Reason) bool { return one.Cause == c })
-}
-
-// first puts a reason in front, and drops the last of too many.
-func (r *Reasons) first(one Reason) {
-	*r = append(Reasons{one}, (*r)[:min(len(*r), maxReasons-1)]...)
-}
-
-func (r *Reasons) add(one Reason) {
-	if len(*r) < maxReasons {
-		*r = append(*r, one)
+// Offered is what to check in the password's place: the password itself where that may
+// be checked, and else a Decoy.
+func (d *Decision) Offered(password string) string {
+	if d.Action == Proceed {
+		return password
 	}
+	return Decoy(password)
+}
+
+// Decoy is a text that cannot be the password, to be checked in the password's place
+// where the decision is FakeFailure: the check takes as long, whatever the hash, and says
+// nothing about the password. It is as long as the password, at least 26 characters.
+func Decoy(password string) string {
+	text := rand.Text()
+	for len(text) < len(password) {
+		text += rand.Text()
+	}
+	return text[:max(26, min(len(text), len(password)))]
+}
+
+// A ListTally is how many attempts came from the addresses of a named list, and how many
+// of them it stopped: challenged, blocked or answered with a fake failure.
+type ListTally struct {
+	Met, Stopped uint64
+}
+
+type listTally struct{ met, stopped atomic.Uint64 }
+
+// tallyList counts an attempt for the named list that its address is on.
+func (g *Guard) tallyList(v *view, d *Decision) {
+	on := v.listed.on
+	if on == nil {
+		return
+	}
+	t, ok := g.listTallies.Load(on.name)
+	if !ok {
+		t, _ = g.listTallies.LoadOrStore(on.name, new(listTally)) // only the policy's: bounded
+	}
+	t.(*listTally).met.Add(1)
+	if d.Action == Proceed {
+		return
+	}
+	for _, why := range append(d.Reasons, v.fake...) {
+		if why.List != "" && !why.Monitored {
+			t.(*listTally).stopped.Add(1)
+			return
+		}
+	}
+}
+
+// TalliedLists is what each of the policy's named lists has done since the start, on
+// this node.
+func (g *Guard) TalliedLists() map[string]ListTally {
+	all := map[string]ListTally{}
+	for _, l := range g.rules.Load().lists {
+		all[l.name] = ListTally{}
+		if t, ok := g.listTallies.Load(l.name); ok {
+			all[l.name] = ListTally{t.(*listTally).met.Load(), t.(*listTally).stopped.Load()}
+		}
+	}
+	return all
 }

@@ -5,6 +5,19 @@ import (
 	"time"
 )
 
+// An Edge says which end of a stretch of time an Event about a limit on events is.
+type Edge uint8
+
+const (
+	NoEdge Edge = iota
+	// Reached: one of the event came beyond a limit that had room until then.
+	Reached
+	// Over: none has for as long as the limit's window.
+	Over
+	// Met: one came beyond a limit: no edge, and told each time.
+	Met
+)
+
 // An Event tells how one attempt ended: that it was stopped, or how it was
 // settled. One that proceeds and is never settled is not told of. Or it tells that a
 // limit on events was reached, or is quiet again: see Limited.

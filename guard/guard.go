@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/cipher"
+	"encoding/binary"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -13,6 +15,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
+	"authguard/failures"
 	"authguard/trusted"
 )
 
@@ -165,31 +168,6 @@ func (g *Guard) HangUp() { g.hungUp.Add(1) }
 // HungUp is how many clients went away so since the start.
 func (g *Guard) HungUp() uint64 { return g.hungUp.Load() }
 
-// Checks reports whether a password check is to be made for the attempt: of the
-// password or, for a fake failure, of a Decoy.
-func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
-
-// Monitored reports whether the attempt only goes on because a limit, or the rule on sprayed
-// passwords, is monitored and not enforced.
-func (d *Decision) Monitored() bool {
-	t := d.Ticket.pending
-	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Privileged && !d.Passed {
-		return true
-	}
-	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {
-		return why.Monitored && (why.Limit == nil || why.Limit.Action != Alert)
-	})
-}
-
-// Offered is what to check in the password's place: the password itself where that may
-// be checked, and else a Decoy.
-func (d *Decision) Offered(password string) string {
-	if d.Action == Proceed {
-		return password
-	}
-	return Decoy(password)
-}
-
 // A Decision is the answer to an attempt. The zero Decision refuses.
 type Decision struct {
 	// Action is Proceed, Wait, Challenge or Refuse; or Pretend: whoever asked is to be
@@ -229,34 +207,235 @@ type Decision struct {
 	Ticket Ticket
 }
 
-// An Outcome is how an attempt ended. The zero Outcome is Failed.
-type Outcome uint8
+// An Attempt is one try to log in to an account from an IP address. It never holds the password.
+type Attempt struct {
+	// Account is the name as it was typed.
+	Account string
+	// Address is the client's, decided by the integration. All invalid addresses count as one, so
+	// that what cannot be parsed is never unlimited.
+	Address netip.Addr
+	// Devices are the device cookies of the request, of any account; of the account's own at most
+	// MaxDevices are checked.
+	Devices []string
+	// Solution is the solution of a challenge, if there is one.
+	Solution challenge.Solve
+	// VerificationCode is a verification code, if there is one (R29). From a known client it is
+	// not checked.
+	VerificationCode string
+	// SendsCode says that the integration can send a verification code to the account's owner.
+	// Where it cannot, an unknown client with a sprayed password solves the most expensive
+	// challenge instead (R28).
+	SendsCode bool
+	// PasswordTag recognizes a repeated password (R28): keyed, from Guard.Fingerprint, which must
+	// not be one of another site's. 0: unknown, so that every try counts.
+	PasswordTag uint64
+	// Fingerprint recognizes the client, whatever its address: keyed, from Guard.Identity, which
+	// must not be one of another site's. 0: unknown, and not counted.
+	Fingerprint uint32
+	// Forwarded says that the TCP peer is no configured proxy and yet sent a forwarding header
+	// (R9).
+	Forwarded bool
+	// Hold is how long the integration lets an attempt wait on a timer until it is due; zero: the
+	// client is asked to wait (R15).
+	Hold time.Duration
+	// Integration names where the attempt came in: "login", "admin", "api", "library".
+	Integration string
+}
+
+// MaxDevices is how many device cookies of one account an attempt may bring.
+const MaxDevices = 8
+
+// A view is what is known of one attempt until it is decided.
+type view struct {
+	Charge
+	rules   *rules
+	name    string // the account, normalized and canonical; as it was typed if badName
+	badName bool
+	from    origin
+	listed  listing
+	mode    modeState
+	in      exemption
+	code    codeState
+	tag     uint32 // see Password.Tag
+	hardest bool   // no verification code can be sent, and there are challenges
+	gone    bool   // the client has hung up while it waited
+	waited  time.Duration
+	// admitted is what a login with a sprayed password was charged; nil: it was not.
+	admitted *Charge
+	// fake are the reasons to answer with a fake failure; nil: there are none.
+	fake Reasons
+}
+
+// A codeState is what is known of a verification code.
+type codeState uint8
 
 const (
-	// Failed: the password was wrong, or nobody said otherwise.
-	Failed Outcome = iota
-	// Succeeded: the password was right and the person is let in.
-	Succeeded
-	// Abandoned: the password was not checked, because the check broke or there
-	// was no room for one (R19). That is nobody's failure and keeps no charge; it
-	// is pressure on the site (R20). A check that was made has an outcome, also if
-	// its client has gone.
-	Abandoned
-	// Withdrawn: the attempt was stopped after all, before its password was
-	// looked at. The guard says so itself; nobody else needs to.
-	Withdrawn
-	// Insufficient: the password was right, is tried on many accounts, and did not
-	// suffice. The guard makes it of Succeeded; nobody else needs to.
-	Insufficient
+	unchecked codeState = iota
+	codeValid
+	codeInvalid
 )
 
-var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn",
-	Insufficient: "insufficient"}
+// An origin is where an attempt comes from: the digests of its IP address and network.
+type origin struct{ address, network digest }
 
-// String is the outcome's stable name.
-func (o Outcome) String() string {
-	if int(o) < len(outcomeNames) {
-		return outcomeNames[o]
+// part is enough of the network's digest to tell networks apart.
+func (o *origin) part() uint16 { return binary.LittleEndian.Uint16(o.network[:]) }
+
+// A listing is what the IP lists say of an address.
+type listing struct {
+	verdict Verdict
+	on      *listRule // the named list; nil: none
+	left    time.Duration
+}
+
+// A modeState is what CAPTCHA mode asks for, and what it would if it were not monitored.
+type modeState struct{ on, throttles, wouldBeOn, wouldThrottle bool }
+
+// Errors of tickets.
+var (
+	// ErrSettled means that the ticket was settled before.
+	ErrSettled = errors.New("guard: this attempt is already settled")
+	// ErrTicketExpired means that the ticket is older than TicketTTL; the
+	// attempt counts as failed.
+	ErrTicketExpired = errors.New("guard: the ticket has expired, so the attempt counts as failed")
+	// ErrTicket means that the text is no ticket of this guard.
+	ErrTicket = errors.New("guard: not a ticket")
+)
+
+// A Ticket stands for one attempt that may proceed, until it is settled. Its
+// copies stand for the same attempt: only one of them can be settled. The zero
+// Ticket stands for none. A Ticket is safe for concurrent use, except for Seal.
+type Ticket struct {
+	*pending
+	// Note goes with the event of how the attempt ended: at most MaxNote bytes, cut
+	// there. It belongs to the copy that is settled, and is not sealed.
+	Note  string
+	nonce [16]byte // of the text that it was turned into
+}
+
+// A pending is what the copies of a ticket share.
+type pending struct {
+	ended atomic.Int32 // 0, 1 plus the outcome, or settledFull
+	rules *rules
+	flags ticketFlags
+	id    failures.ChargeID
+	began time.Time // zero if the ticket was sealed
+
+	account digest
+	place   digest // the IP address, or the device that is known
+	from    origin
+
+	tag, spray, fingerprint uint32
+	admitted                *Charge // see view
+	login                   login
+}
+
+// A login is what the events of an attempt say.
+type login struct {
+	name        string
+	integration string
+	address     netip.Addr
+	reasons     Reasons
+	failures    int32 // of unknown clients at the account, before
+}
+
+// ticketFlags are what is known of an attempt, as they are sealed.
+type ticketFlags uint8
+
+const (
+	flagKnown ticketFlags = 1 << iota
+	flagForwarded
+	flagPassed // a verification code was valid
+	flagRepeat
+	flagInsufficient
+	flagSprayed
+	flagFake
+)
+
+func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }
+
+// edges know which limits are reached, so that each stretch is told of twice and not
+// once for every event in it. The zero edges know none. What a node tells of is what
+// came to it.
+type edges struct {
+	mu    sync.Mutex
+	known map[edgeOf]*stretch
+}
+
+// An edgeOf is one rung of one subject.
+type edgeOf struct {
+	event   string
+	by      SubjectKind
+	rung    int
+	subject digest // zero: of all those that there was no room to name
+}
+
+// A stretch is from when a limit was reached until it has been quiet for its window.
+type stretch struct {
+	event Event
+	last  time.Time // one came beyond the limit
+	wait  time.Duration
+}
+
+// Passes know the one-time codes that let a stranger's place in (R29). A good
+// one lifts what stops strangers: the account's rungs, whatever asks for a
+// challenge, and the rule on passwords that somebody sprays. The delay of the
+// pair, the refusal of an address that guesses and an administrator's block
+// stay, and the password is needed all the same. Both methods are safe for
+// concurrent use; with several nodes, what they change is changed for all.
+type Passes interface {
+	// Show reports whether a code is good for the account at the place, and
+	// counts one of the code's few tries. The first place that shows a code is
+	// the only one that it lets in. An error means that the store failed.
+	Show(ctx context.Context, p Pass) (good bool, err error)
+	// Settle says how an attempt ended that Show found good: Succeeded uses the
+	// place's codes up, Abandoned and Withdrawn give the try back, since no
+	// password was looked at. The Pass has no code then.
+	Settle(ctx context.Context, p Pass, o Outcome) error
+}
+
+// A Pass is a one-time code on its way from the attempt to Passes.
+type Pass struct {
+	Account string      // normalised and canonical
+	Place   trusted.Key // the digest of the address
+	Code    string      // as it was typed
+	Now     time.Time   // the guard's clock
+}
+
+// SetHeld changes how many attempts may wait, in all and from one address; see
+// Config. Those that wait go on waiting.
+func (g *Guard) SetHeld(most, perAddress int) {
+	g.waiting.mu.Lock()
+	defer g.waiting.mu.Unlock()
+	g.waiting.most, g.waiting.mostPer = most, perAddress
+}
+
+// Held is how many attempts wait now: for their turn, or until they are due.
+func (g *Guard) Held() int {
+	g.waiting.mu.Lock()
+	defer g.waiting.mu.Unlock()
+	return g.waiting.held
+}
+
+// Direct says which private addresses are really clients, such as the machines
+// of an office on the site's own network. It forgets what was noticed before:
+// the configuration was mended.
+func (g *Guard) Direct(networks []netip.Prefix) { g.peers.set(&g.peers.direct, networks) }
+
+// Proxies says which addresses are configured proxies. A client has one of these only if
+// the proxy does not say who the client is. Like Direct it forgets what was noticed before.
+func (g *Guard) Proxies(networks []netip.Prefix) { g.peers.set(&g.peers.proxies, networks) }
+
+// ForgottenProxies are the proxies that were noticed, longest known first.
+func (g *Guard) ForgottenProxies() []Forgotten {
+	found := g.peers.found.Load()
+	if found == nil {
+		return nil
 	}
-	return outcomeNames[Failed]
+	return slices.SortedFunc(maps.Values(*found), func(a, b Forgotten) int { return a.Since.Compare(b.Since) })
+}
+
+// Shared reports whether so many accounts use an address that it is no known client (R30).
+func (g *Guard) Shared(address netip.Addr) bool {
+	return g.config.SharedAddresses.Shared(g.digests.addressKey(address), g.config.Now())
 }

@@ -1,17 +1,22 @@
 package guard
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 	"net/netip"
-	"sync/atomic"
-	"time"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dchest/siphash"
-	"github.com/gaissmai/bart"
+	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/width"
 
 	"authguard/trusted"
 )
@@ -78,18 +83,6 @@ func (d *digester) ofIdentity(identity uint32) (key digest) {
 	return key
 }
 
-// Identity is what an Attempt wants to recognise its client by, made of whatever the door
-// knows it by: 32 bits of a digest that is keyed by the guard's secret and realm, so that
-// what it was made from stays with the door, and nobody aims at another's. Never 0, but
-// for the empty text. Of 65,000 clients two share theirs by chance: they are counted as
-// one.
-func (g *Guard) Identity(client string) uint32 {
-	if client == "" {
-		return 0
-	}
-	return max(1, uint32(siphash.Hash(g.digests.identity[0], g.digests.identity[1], []byte(client))))
-}
-
 // tagMask is as much of a password's digest as is kept (R23): 24 bits. Whoever
 // steals the key and a store finds sixty words in a dictionary of a thousand
 // million that may have been typed. A new guess is taken for one of an account's
@@ -98,13 +91,6 @@ const tagMask = 1<<24 - 1
 
 // tagKnown is set in everything that stands for a password, so that none is 0.
 const tagKnown = 1 << 24
-
-// Fingerprint is what an Attempt wants to recognise its password by: keyed by
-// the guard's secret, so that nobody else can find out what it was made from,
-// and never 0. The guard keeps 24 bits of what it makes of it, for a day.
-func (g *Guard) Fingerprint(password string) uint64 {
-	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
-}
 
 // ofTag stands for a password at an account, and for the same password at every
 // account alike. Without the key nobody makes the one out of the other.
@@ -187,157 +173,150 @@ func asIPv4(a netip.Addr) (four [4]byte, ok bool) {
 	return [4]byte(six[12:]), wellKnown || local
 }
 
-// name normalises a name, the one time that this is done (R11), and sets the
-// account.
-func (g *Guard) name(v *view, a *Attempt) error {
-	name, err := g.config.Normalise(a.Account)
+// MaxAccount is the longest account name looked at, in bytes as typed.
+const MaxAccount = 256
+
+// ErrAccountName means that a name is empty, too long, not UTF-8, or has a
+// character in it that cannot be seen or stands for another one.
+var ErrAccountName = errors.New("guard: not an account name")
+
+// NormaliseAccount is the one normaliser (R11): for the counters, the
+// privileged places and the account look-up alike. Case, full and half width,
+// surrounding space and Unicode form (NFC) do not tell names apart; nothing else
+// is merged. It is idempotent.
+//
+// What some back ends take for another letter and others do not is no name at
+// all: merged, a success as the one would make places known for the other; kept
+// apart, one account would have several counts. docs/configuration.md has the
+// table.
+func NormaliseAccount(typed string) (string, error) {
+	if plainASCII(typed) {
+		return typed, nil
+	}
+	return normalise(typed, strings.ToLower)
+}
+
+// NormaliseExact is the normaliser for back ends that compare names byte by byte,
+// to which Alice and alice are two accounts. Only surrounding space goes; a name
+// that is not in NFC, or has letters of another width, is none.
+func NormaliseExact(typed string) (string, error) {
+	name, err := normalise(typed, func(s string) string { return s })
+	if err != nil || name != strings.TrimSpace(typed) {
+		return "", ErrAccountName
+	}
+	return name, nil
+}
+
+// plainASCII is the common case, which needs no work: lower-case letters,
+// digits and what addresses are made of.
+func plainASCII(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || 'A' <= c && c <= 'Z' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= MaxAccount
+}
+
+func normalise(typed string, fold func(string) string) (string, error) {
+	if len(typed) > MaxAccount || !utf8.ValidString(typed) {
+		return "", ErrAccountName
+	}
+	name := strings.TrimSpace(typed)
+	// Lower case may compose differently, and folding width may uncover a
+	// capital or a space; a few rounds reach what no longer changes.
+	for range 4 {
+		wide := width.Fold.String(name)
+		next := norm.NFC.String(wide)
+		// Before and after: NFC makes a K of the Kelvin sign, and of an I and a
+		// dot above it one letter, which is an i in lower case.
+		if !legible(wide, fold) || !legible(next, fold) {
+			return "", ErrAccountName
+		}
+		next = strings.TrimSpace(norm.NFC.String(fold(next)))
+		if next == name {
+			return wellFormed(name)
+		}
+		name = next
+	}
+	return "", ErrAccountName
+}
+
+func wellFormed(name string) (string, error) {
+	if name == "" || len(name) > MaxAccount {
+		return "", ErrAccountName
+	}
+	return name, nil
+}
+
+// legible reports whether every character of a name can be seen and is itself to
+// every back end.
+func legible(name string, fold func(string) string) bool {
+	for _, r := range name {
+		if unicode.In(r, unseen...) || !unicode.In(r, assigned...) || strings.ContainsRune(blank, r) ||
+			r >= utf8.RuneSelf && (ambiguous(r) || !returns(string(r), fold)) {
+			return false
+		}
+	}
+	return true
+}
+
+// unseen are control characters, format characters (direction, joiners, tags),
+// line separators and what is ignored where it cannot be shown: with any of these
+// one name has more spellings than there are guesses.
+var unseen = []*unicode.RangeTable{
+	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+}
+
+// assigned are the characters that Unicode has given a meaning. Databases and filters drop
+// the others: those of private use, and those of no use yet.
+var assigned = []*unicode.RangeTable{unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z,
+	unicode.Cc, unicode.Cf}
+
+// blank are symbols without a picture: the Ogham space, the empty Braille pattern, the
+// object replacement character, and the null note of music.
+const blank = "\u1680\u2800\ufffc\ufffd\U0001d159"
+
+// ambiguous reports whether Unicode's own forms replace a character by another:
+// the Kelvin sign by K (NFC), a mathematical k by k (NFKC, which Django applies
+// to names and LOWER() does not). RFC 8264 disallows them in identifiers, too.
+func ambiguous(r rune) bool {
+	one := string(r)
+	composed := norm.NFC.String(one)
+	if composed != one && utf8.RuneCountInString(composed) == 1 {
+		return true
+	}
+	return norm.NFKC.String(one) != composed && !strings.ContainsRune(everyday, r)
+}
+
+// everyday are letters that have a compatibility form and are in everyday use:
+// Armenian ew, Thai and Lao am, the Lao digraphs, Tibetan vowels and tsheg.
+const everyday = "\u0587\u0e33\u0eb3\u0edc\u0edd\u0f0c\u0f77\u0f79"
+
+// returns reports whether a letter's lower case leads back to it. That of İ, the
+// Turkish I with a dot, is i, whose capital is I.
+func returns(letter string, fold func(string) string) bool {
+	low := fold(letter)
+	return low == letter || strings.ToUpper(low) == letter
+}
+
+// newSealer makes what seals tickets that pass through a client.
+func newSealer(secret []byte, realm string) (cipher.AEAD, error) {
+	if len(secret) < 16 {
+		return nil, nil // newDigester says so
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, "authguard ticket "+realm, 32)
 	if err != nil {
-		v.name = a.Account
-		return err
+		return nil, fmt.Errorf("guard: deriving the tickets' key: %w", err)
 	}
-	v.name = g.config.Canonical(name)
-	g.digests.ofAccount(v.name, &v.Account)
-	return nil
-}
-
-// device looks for the cookie of a device that was issued for this account and
-// is not older than a privilege may be. Whether it was reset or spent since is
-// for the store to say.
-func (g *Guard) device(v *view, cookies []string) {
-	if g.config.Cookies == nil || !v.rules.policy.Devices {
-		return
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("guard: tickets: %w", err)
 	}
-	looked := 0
-	for _, cookie := range cookies {
-		if !trusted.NamesAccount(cookie, v.Account) {
-			continue // of another account, or planted by a sibling host
-		}
-		if looked++; looked > MaxDevices {
-			return
-		}
-		account, device, issued, err := g.config.Cookies.Parse(cookie)
-		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.KnownClients.TTL {
-			v.Device, v.Issued = device, issued
-			return
-		}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("guard: tickets: %w", err)
 	}
-}
-
-// Normalise gives a typed name the form under which it is counted and looked
-// up. The error is ErrAccountName.
-func (g *Guard) Normalise(typed string) (string, error) { return g.config.Normalise(typed) }
-
-// Listed tells what the allow and block lists say of an address now.
-func (g *Guard) Listed(address netip.Addr) Verdict {
-	return g.config.Lists.Look(address, g.config.Now())
-}
-
-// RecognisesDevice reports whether a device cookie was issued here and is not
-// too old. For which account, and whether it still vouches, is for Begin.
-func (g *Guard) RecognisesDevice(cookie string) bool {
-	if g.config.Cookies == nil {
-		return false
-	}
-	_, _, issued, err := g.config.Cookies.Parse(cookie)
-	return err == nil && g.config.Now().Sub(issued) < g.rules.Load().policy.KnownClients.TTL
-}
-
-// A Verdict is what an administrator said of an address.
-type Verdict uint8
-
-const (
-	// NotListed: nothing was said.
-	NotListed Verdict = iota
-	// Allowed: the limits of address and network and CAPTCHA mode do not
-	// apply. The limits of account and pair do: nobody is allowed to guess.
-	Allowed
-	// Blocked: every attempt is refused, from privileged places too.
-	Blocked
-)
-
-// A Listing is one entry of the allow and block lists.
-type Listing struct {
-	Prefix  netip.Prefix
-	Verdict Verdict
-	Until   time.Time // zero: for good
-}
-
-// Lists are the allow and block lists in memory, and what is on the named lists. The
-// zero Lists are empty. Safe for concurrent use; a look-up takes no lock. The most
-// specific entry that has not run out decides; of two that are equally specific, the
-// block. The named lists are for the guard to ask, whose policy says what they mean.
-type Lists struct {
-	table atomic.Pointer[bart.Table[[]Listing]]
-	named atomic.Pointer[map[string]*Ranges]
-}
-
-// Set replaces all entries.
-func (l *Lists) Set(entries []Listing) {
-	table := new(bart.Table[[]Listing])
-	for _, e := range entries {
-		if !e.Prefix.IsValid() {
-			continue
-		}
-		prefix := unmapPrefix(e.Prefix).Masked()
-		already, _ := table.Get(prefix)
-		table.Insert(prefix, append(already, e))
-	}
-	l.table.Store(table)
-}
-
-// Look tells what the lists say of an address at a time.
-func (l *Lists) Look(a netip.Addr, now time.Time) Verdict {
-	v, _ := l.look(a, now)
-	return v
-}
-
-// look is Look, and the entries that say so.
-func (l *Lists) look(a netip.Addr, now time.Time) (Verdict, []Listing) {
-	table := l.table.Load()
-	if table == nil || table.Size() == 0 || !a.IsValid() {
-		return NotListed, nil
-	}
-	a = a.Unmap().WithZone("")
-	for _, entries := range table.Supernets(netip.PrefixFrom(a, a.BitLen())) {
-		if v := strongest(entries, now); v != NotListed {
-			return v, entries
-		}
-	}
-	return NotListed, nil
-}
-
-// mostBlocked is how long whoever is blocked is told to wait at most: a block may be
-// lifted at any time.
-const mostBlocked = 24 * time.Hour
-
-// blockedFor is how long a blocked address stays so, at most mostBlocked.
-func (l *Lists) blockedFor(a netip.Addr, now time.Time) (left time.Duration) {
-	_, entries := l.look(a, now)
-	for _, e := range entries {
-		switch {
-		case e.Verdict != Blocked:
-		case e.Until.IsZero():
-			return mostBlocked
-		default:
-			left = max(left, e.Until.Sub(now))
-		}
-	}
-	return min(left, mostBlocked)
-}
-
-func strongest(entries []Listing, now time.Time) Verdict {
-	v := NotListed
-	for _, e := range entries {
-		if e.Until.IsZero() || now.Before(e.Until) {
-			v = max(v, e.Verdict)
-		}
-	}
-	return v
-}
-
-func unmapPrefix(p netip.Prefix) netip.Prefix {
-	if p.Addr().Is4In6() && p.Bits() >= 96 {
-		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	return p
+	return aead, nil
 }

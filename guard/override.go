@@ -5,21 +5,6 @@ import (
 	"slices"
 )
 
-// The names of what a policy can be switched by. The ladders of a pair, an address, a
-// network, an account, a privileged pair, an identity and the site are named by their subject
-// ("known-client"); a named list's and an event's limits are "list:NAME" and
-// "event:NAME".
-const (
-	PairDelayLadder = "pair-delay"
-	SprayLadder     = "spray"
-	// ModeLadder is CAPTCHA mode and the slowing before it, which the policy does not hold:
-	// see captchamode.Config.
-	ModeLadder = "mode"
-
-	ofList  = "list:"
-	ofEvent = "event:"
-)
-
 // An Override says whether limits are enforced, instead of their own Monitor.
 type Override uint8
 

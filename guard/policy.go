@@ -1,8 +1,11 @@
 package guard
 
 import (
+	"maps"
+	"slices"
 	"time"
 
+	"authguard/failures"
 	"authguard/trusted"
 )
 
@@ -163,4 +166,143 @@ func (a Action) String() string {
 		return actionNames[a]
 	}
 	return actionNames[Block]
+}
+
+// A SubjectKind is what a limit is on: a closed set.
+type SubjectKind uint8
+
+const (
+	NoSubject SubjectKind = iota
+	OnPair
+	OnAddress
+	OnNetwork
+	OnAccount
+	OnPrivilegedPair
+	OnSite
+	OnSubject // of an event: any text
+	OnIdentity
+)
+
+var subjectNames = [...]string{
+	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
+	OnAccount: "account", OnPrivilegedPair: "known client", OnSite: "site", OnSubject: "subject",
+	OnIdentity: "fingerprint",
+}
+
+// String is the subject's name.
+func (s SubjectKind) String() string { return subjectNames[s] }
+
+// A Verdict is what an administrator said of an address.
+type Verdict uint8
+
+const (
+	// NotListed: nothing was said.
+	NotListed Verdict = iota
+	// Allowed: the limits of address and network and CAPTCHA mode do not
+	// apply. The limits of account and pair do: nobody is allowed to guess.
+	Allowed
+	// Blocked: every attempt is refused, from privileged places too.
+	Blocked
+)
+
+// A NamedList is what becomes of logins from the addresses of a list that somebody else
+// keeps, such as the ranges of datacenters. What is on it is in Lists, under its name.
+// Administrators' own entries come first; then the first list of the policy that has
+// the address decides, and no other is asked.
+type NamedList struct {
+	Name string
+	// Verdict is for all on the list: Allowed or Blocked, as if an administrator had
+	// listed them. NotListed: they meet Limits.
+	Verdict Verdict
+	// Limits bind each address on the list beside Policy.Address, with which it shares
+	// its count: they are the same failures. One of 0 failures without a window asks
+	// for a challenge at every attempt of a stranger.
+	Limits []Limit
+	// Monitor: that an address is Blocked is recorded and shown, not enforced. Each of
+	// Limits has its own.
+	Monitor bool
+}
+
+// MaxNamedLists is how many lists a policy may name: each is asked for every address
+// that none before it has.
+const MaxNamedLists = 16
+
+// always reports whether the limit is one that is full from the start.
+func (l *Limit) always() bool { return l.Failures == 0 && l.Window == 0 }
+
+// split tells the limits that count from those that are full from the start.
+func (l *NamedList) split() (rungs, askers []Limit) {
+	for _, one := range l.Limits {
+		if one.always() {
+			askers = append(askers, one)
+		} else {
+			rungs = append(rungs, one)
+		}
+	}
+	return rungs, askers
+}
+
+// An EventLimit is one rung on something that is no login: at most Count of the
+// event in any closed interval of length Window for one subject, and what happens
+// beyond.
+type EventLimit struct {
+	Count  int
+	Window time.Duration
+	Action Action // Refuse, Challenge, Wait or Alert
+	// By is what it counts for: OnAccount, OnAddress, OnNetwork, OnSubject or OnSite.
+	By SubjectKind
+	// Monitor: decided, recorded and shown, not enforced.
+	Monitor bool
+}
+
+// MaxEvents is how many events a policy may limit: each has metrics of its own.
+const MaxEvents = 100
+
+// eventKinds are what an event can be counted for, as problems list them.
+var eventKinds = []SubjectKind{OnAccount, OnAddress, OnNetwork, OnSubject, OnSite}
+
+func (l EventLimit) limit() Limit {
+	return Limit{Failures: l.Count, Window: l.Window, Action: l.Action, Monitor: l.Monitor}
+}
+
+// The names of what a policy can be switched by. The ladders of a pair, an address, a
+// network, an account, a privileged pair, an identity and the site are named by their subject
+// ("known-client"); a named list's and an event's limits are "list:NAME" and
+// "event:NAME".
+const (
+	PairDelayLadder = "pair-delay"
+	SprayLadder     = "spray"
+	// ModeLadder is CAPTCHA mode and the slowing before it, which the policy does not hold:
+	// see captchamode.Config.
+	ModeLadder = "mode"
+
+	ofList  = "list:"
+	ofEvent = "event:"
+)
+
+// Retain is how long a charge can matter under the policy: what the store of failures must know.
+func (p Policy) Retain() time.Duration {
+	longest := max(p.PairDelay.Window, p.ThrottleDelay, time.Hour) // of unsolved challenges
+	all := slices.Concat(p.Address, p.Network, p.Account, p.KnownClient, p.Pair, p.Site, p.Fingerprint)
+	for _, list := range p.Lists {
+		all = append(all, list.Limits...)
+	}
+	for _, limits := range p.Events {
+		for _, l := range limits {
+			all = append(all, l.limit())
+		}
+	}
+	for _, l := range all {
+		longest = max(longest, l.Window)
+	}
+	return longest
+}
+
+// EventNames are the names of the events that the policy limits, sorted.
+func (p Policy) EventNames() []string { return slices.Sorted(maps.Keys(p.Events)) }
+
+func whole(d time.Duration) bool { return d%time.Millisecond == 0 }
+
+func (d PairDelay) backoff() failures.Backoff {
+	return failures.Backoff{After: d.After, First: d.First, Max: d.Max, Window: d.Window}
 }

@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -69,30 +70,6 @@ var causes = [...]struct{ code, words string }{
 
 // String is the cause's stable code.
 func (c Cause) String() string { return causes[c].code }
-
-// A SubjectKind is what a limit is on: a closed set.
-type SubjectKind uint8
-
-const (
-	NoSubject SubjectKind = iota
-	OnPair
-	OnAddress
-	OnNetwork
-	OnAccount
-	OnPrivilegedPair
-	OnSite
-	OnSubject // of an event: any text
-	OnIdentity
-)
-
-var subjectNames = [...]string{
-	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
-	OnAccount: "account", OnPrivilegedPair: "known client", OnSite: "site", OnSubject: "subject",
-	OnIdentity: "fingerprint",
-}
-
-// String is the subject's name.
-func (s SubjectKind) String() string { return subjectNames[s] }
 
 // A Reason is one cause of a decision.
 type Reason struct {
@@ -282,4 +259,36 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Reasons are at most maxReasons reasons, strongest first.
+type Reasons []Reason
+
+// maxReasons is how many reasons a decision has room for: one for every limit of an
+// attempt in a policy of the usual size.
+const maxReasons = 16
+
+// Codes returns the code of every reason.
+func (r Reasons) Codes() []string {
+	codes := make([]string, 0, len(r))
+	for _, one := range r {
+		codes = append(codes, one.Code())
+	}
+	return codes
+}
+
+// Has reports whether a cause is among the reasons.
+func (r Reasons) Has(c Cause) bool {
+	return slices.ContainsFunc(r, func(one Reason) bool { return one.Cause == c })
+}
+
+// first puts a reason in front, and drops the last of too many.
+func (r *Reasons) first(one Reason) {
+	*r = append(Reasons{one}, (*r)[:min(len(*r), maxReasons-1)]...)
+}
+
+func (r *Reasons) add(one Reason) {
+	if len(*r) < maxReasons {
+		*r = append(*r, one)
+	}
 }

@@ -198,34 +198,95 @@ func (r *rule) challenges(status trusted.Status, in exemption) failures.Mask {
 	return m
 }
 
-// subject is a subject with these limits. Subjects of one shard are kept together.
-func (r *rule) subject(kind SubjectKind, key, shard digest, clients Clients, in exemption) Subject {
-	s := Subject{Kind: kind, For: clients, Ends: r.ends, rule: r}
-	s.Shard, s.Key, s.Ladder = failures.Key(shard), failures.Key(key), r.ladder
-	for status := range s.Binds {
-		s.Binds[status] = r.stops(trusted.Status(status), in)
-	}
-	return s
+// A listRule is a named list made ready.
+type listRule struct {
+	name      string
+	verdict   Verdict
+	monitored bool   // a block is only recorded
+	asks      *Limit // at every attempt of an unknown client; nil: not so
+	address   addressRules
 }
 
-func (d PairDelay) backoff() failures.Backoff {
-	return failures.Backoff{After: d.After, First: d.First, Max: d.Max, Window: d.Window}
+func compileLists(p Policy) (all []*listRule) {
+	for _, l := range p.Lists {
+		limits, askers := l.split()
+		r := &listRule{name: l.Name, verdict: l.Verdict, monitored: l.Monitor, address: newAddressRules(p, l.Name, limits)}
+		if len(askers) > 0 {
+			r.asks = &askers[0]
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
-// Retain is how long a charge can matter under the policy: what the store of failures must know.
-func (p Policy) Retain() time.Duration {
-	longest := max(p.PairDelay.Window, p.ThrottleDelay, time.Hour) // of unsolved challenges
-	all := slices.Concat(p.Address, p.Network, p.Account, p.KnownClient, p.Pair, p.Site, p.Fingerprint)
-	for _, list := range p.Lists {
-		all = append(all, list.Limits...)
+// compileEvents makes the rules of each event, one for each kind of subject.
+func compileEvents(all map[string][]EventLimit) map[string][]*rule {
+	compiled := make(map[string][]*rule, len(all))
+	for name, limits := range all {
+		for _, by := range eventKinds {
+			var own []Limit
+			for _, l := range limits {
+				if l.By == by {
+					own = append(own, l.limit())
+				}
+			}
+			if len(own) > 0 {
+				r := newRule(by, own, failures.Backoff{})
+				r.event = name
+				compiled[name] = append(compiled[name], r)
+			}
+		}
+		// The smallest limit is charged first: nothing else is charged for nothing then.
+		slices.SortStableFunc(compiled[name], func(a, b *rule) int { return a.least() - b.least() })
 	}
-	for _, limits := range p.Events {
-		for _, l := range limits {
-			all = append(all, l.limit())
+	return compiled
+}
+
+// least is the smallest count that stops an event.
+func (r *rule) least() int {
+	n := failures.MaxFailures + 1
+	for _, l := range r.limits {
+		if l.Action != Alert && !l.Monitor {
+			n = min(n, l.Failures)
 		}
 	}
-	for _, l := range all {
-		longest = max(longest, l.Window)
-	}
-	return longest
+	return n
 }
+
+// ofChallenges makes the rules for what is no login: unsolved challenges, image CAPTCHAs without
+// proof of work, and logins with sprayed passwords. They are charged like an attempt, in the same
+// store: first, exactly, and over all nodes.
+//
+// Unsolved challenges are abandoned, answered wrongly, or not answered yet. A reader of images that
+// answers only those it is sure of pays for the others as for wrong answers. One account from one
+// IP address has ten, enough for two tabs, some reloads and mistakes, and then one after 5 s up to
+// 15 s. An IP address has 1,000, and then one after 1 s up to 12 s: an office or a carrier's NAT
+// solves most of its challenges, and a solved one counts no more. An account has no limit of its
+// own, or an attacker could use up its owner's challenges. The waits are short since a neighbor's
+// challenges delay the owner, too.
+func (r *rules) ofChallenges() {
+	r.unsolvedAddress = newRule(OnAddress, nil, failures.Backoff{
+		After: UnsolvedPerAddress, First: time.Second, Max: 12 * time.Second, Window: time.Hour,
+	})
+	r.unsolvedPair = newRule(OnAccount, nil, failures.Backoff{
+		After: UnsolvedPerPair, First: 5 * time.Second, Max: 15 * time.Second, Window: time.Hour,
+	})
+	r.images = newRule(OnAddress, []Limit{{Failures: PicturesPerHour, Window: time.Hour}}, failures.Backoff{})
+	r.imagesOfSite = newRule(OnSite, []Limit{{Failures: PicturesPerMinute, Window: time.Minute}}, failures.Backoff{})
+	r.sprayed = newRule(OnSite, []Limit{
+		{Failures: SprayedPerHour, Window: time.Hour}, {Failures: SprayedPerDay, Window: 24 * time.Hour},
+	}, failures.Backoff{})
+}
+
+const (
+	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account
+	// from one, may leave unsolved within an hour before each next one has to wait.
+	UnsolvedPerAddress = 1000
+	UnsolvedPerPair    = 10
+
+	// PicturesPerHour is how many image CAPTCHAs may be solved from one IP address without the
+	// proof of work that was asked for, and PicturesPerMinute on the whole site during an attack:
+	// enough for browsers without JavaScript, and little for a program that reads images.
+	PicturesPerHour   = 10
+	PicturesPerMinute = 30
+)

@@ -1,87 +1,17 @@
 package guard
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"authguard/failures"
 	"authguard/trusted"
 )
-
-// Errors of tickets.
-var (
-	// ErrSettled means that the ticket was settled before.
-	ErrSettled = errors.New("guard: this attempt is already settled")
-	// ErrTicketExpired means that the ticket is older than TicketTTL; the
-	// attempt counts as failed.
-	ErrTicketExpired = errors.New("guard: the ticket has expired, so the attempt counts as failed")
-	// ErrTicket means that the text is no ticket of this guard.
-	ErrTicket = errors.New("guard: not a ticket")
-)
-
-// A Ticket stands for one attempt that may proceed, until it is settled. Its
-// copies stand for the same attempt: only one of them can be settled. The zero
-// Ticket stands for none. A Ticket is safe for concurrent use, except for Seal.
-type Ticket struct {
-	*pending
-	// Note goes with the event of how the attempt ended: at most MaxNote bytes, cut
-	// there. It belongs to the copy that is settled, and is not sealed.
-	Note  string
-	nonce [16]byte // of the text that it was turned into
-}
-
-// A pending is what the copies of a ticket share.
-type pending struct {
-	ended atomic.Int32 // 0, 1 plus the outcome, or settledFull
-	rules *rules
-	flags ticketFlags
-	id    failures.ChargeID
-	began time.Time // zero if the ticket was sealed
-
-	account digest
-	place   digest // the IP address, or the device that is known
-	from    origin
-
-	tag, spray, fingerprint uint32
-	admitted                *Charge // see view
-	login                   login
-}
-
-// A login is what the events of an attempt say.
-type login struct {
-	name        string
-	integration string
-	address     netip.Addr
-	reasons     Reasons
-	failures    int32 // of unknown clients at the account, before
-}
-
-// ticketFlags are what is known of an attempt, as they are sealed.
-type ticketFlags uint8
-
-const (
-	flagKnown ticketFlags = 1 << iota
-	flagForwarded
-	flagPassed // a verification code was valid
-	flagRepeat
-	flagInsufficient
-	flagSprayed
-	flagFake
-)
-
-func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }
 
 // ticket is that of an attempt that proceeds.
 func (v *view) ticket(a *Attempt, d *Decision) Ticket {
@@ -189,26 +119,6 @@ func (t *Ticket) ID() [16]byte { return t.nonce }
 
 // Expires is when a sealed ticket can no longer be settled.
 func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
-
-// newSealer makes what seals tickets that pass through a client.
-func newSealer(secret []byte, realm string) (cipher.AEAD, error) {
-	if len(secret) < 16 {
-		return nil, nil // newDigester says so
-	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "authguard ticket "+realm, 32)
-	if err != nil {
-		return nil, fmt.Errorf("guard: deriving the tickets' key: %w", err)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("guard: tickets: %w", err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, fmt.Errorf("guard: tickets: %w", err)
-	}
-	return aead, nil
-}
 
 // Seal turns a ticket into text that only guards with the same secret can read and
 // change. A ticket that was settled gives no text.

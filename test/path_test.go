@@ -88,6 +88,21 @@ func (p path) files() (all []string) {
 	return all
 }
 
+// String is the files, each with its functions, in order of their first call.
+func (p path) String() string {
+	functions := map[string][]string{}
+	for _, c := range p {
+		if !slices.Contains(functions[c.file], c.function) {
+			functions[c.file] = append(functions[c.file], c.function)
+		}
+	}
+	var out strings.Builder
+	for _, file := range p.files() {
+		fmt.Fprintf(&out, "%s\t%s\n", file, strings.Join(functions[file], " "))
+	}
+	return out.String()
+}
+
 // figures are the files, the functions, the calls, and how often a file is entered again that was left before.
 func (p path) figures() string {
 	functions, entered, returns := map[string]bool{}, map[string]bool{}, 0
@@ -293,7 +308,7 @@ func TestThePathOfALogin(t *testing.T) {
 func (p path) within(t *testing.T, name string, most int) {
 	t.Helper()
 	files := p.files()
-	t.Logf("%s: %s\n%s", name, p.figures(), strings.Join(files, "\n"))
+	t.Logf("%s: %s\n%s", name, p.figures(), p)
 	if len(files) > most {
 		t.Errorf("%s: %d files, at most %d are allowed", name, len(files), most)
 	}

@@ -24,21 +24,6 @@ type waitQueue struct {
 	waiting    atomic.Int64 // in queues; read without the lock by wake
 }
 
-// headLooksEvery is how often the first in a queue looks again by itself.
-const headLooksEvery = 50 * time.Millisecond
-
-func newWaitQueue(most, mostPer int) *waitQueue {
-	return &waitQueue{queues: map[failures.Key][]*waiter{}, perAddress: map[digest]int{}, most: most, mostPer: mostPer}
-}
-
-// SetHeld changes how many attempts may wait, in all and from one address; see
-// Config. Those that wait go on waiting.
-func (g *Guard) SetHeld(most, perAddress int) {
-	g.waiting.mu.Lock()
-	defer g.waiting.mu.Unlock()
-	g.waiting.most, g.waiting.mostPer = most, perAddress
-}
-
 // A waiter is one attempt that waits.
 type waiter struct {
 	in         *waitQueue
@@ -51,12 +36,19 @@ type waiter struct {
 	until      time.Time
 }
 
+func newWaitQueue(most, mostPer int) *waitQueue {
+	return &waitQueue{queues: map[failures.Key][]*waiter{}, perAddress: map[digest]int{}, most: most, mostPer: mostPer}
+}
+
+// headLooksEvery is how often the first in a queue looks again by itself.
+const headLooksEvery = 50 * time.Millisecond
+
 // waiter is w, or a new one if there is none yet: few attempts wait.
-func (s *waitQueue) waiter(w *waiter, v *view) *waiter {
+func (s *waitQueue) waiter(w *waiter, address digest, known bool) *waiter {
 	if w != nil {
 		return w
 	}
-	return &waiter{in: s, address: v.from.address, privileged: v.Known()}
+	return &waiter{in: s, address: address, privileged: known}
 }
 
 // wait waits in the queue of a key for something to change, and reports
@@ -188,11 +180,4 @@ func (w *waiter) wake() {
 	case w.woken <- struct{}{}:
 	default: // it is about to look anyway
 	}
-}
-
-// Held is how many attempts wait now: for their turn, or until they are due.
-func (g *Guard) Held() int {
-	g.waiting.mu.Lock()
-	defer g.waiting.mu.Unlock()
-	return g.waiting.held
 }

@@ -3,6 +3,8 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -208,4 +210,97 @@ func (c *checker) delay(path string, d PairDelay) {
 		"must be from max (%v) to %v in whole milliseconds, not %v", d.Max, failures.MaxWindow, d.Window)
 }
 
-func whole(d time.Duration) bool { return d%time.Millisecond == 0 }
+var eventName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// events checks each event's limits, ladder by ladder: those that count for the same.
+func (c *checker) events(all map[string][]EventLimit) {
+	c.check(len(all) <= MaxEvents, "events", "must be at most %d, not %d", MaxEvents, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		path := "events." + name
+		c.check(eventName.MatchString(name), path,
+			"must have a name of 1 to 40 lower-case letters, digits and -, such as password-reset")
+		c.check(len(all[name]) > 0, path, "must have a limit such as 5/1h block by account")
+		for i, l := range all[name] {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			c.check(slices.Contains(eventKinds, l.By), at+".by", "must be account, address, network, subject or site")
+			c.check(l.Action == Block || l.Action == Challenge || l.Action == Delay || l.Action == Alert, at+".action",
+				"must be block, challenge, delay or alert, not %s", l.Action)
+		}
+		for _, by := range eventKinds {
+			c.eventLadder(path, by, all[name])
+		}
+	}
+}
+
+// eventLadder checks those of an event's limits that count for one kind of subject.
+func (c *checker) eventLadder(path string, by SubjectKind, limits []EventLimit) {
+	ladder, rungs := make([]Limit, len(limits)), 0
+	for i, l := range limits {
+		if ladder[i].Monitor = true; l.By == by { // what is watched only stops nothing
+			ladder[i] = l.limit()
+			rungs++
+		}
+	}
+	c.check(rungs <= failures.MaxRungs, path, "at most %d limits by %s, not %d", failures.MaxRungs, by, rungs)
+	for i, l := range ladder {
+		if limits[i].By != by {
+			continue
+		}
+		at := fmt.Sprintf("%s[%d]", path, i)
+		ok := c.check(l.Failures >= 1 && l.Failures <= failures.MaxFailures, at+".count",
+			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
+		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
+			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
+		if ok {
+			c.reachable(at, "count", ladder, i)
+		}
+	}
+}
+
+var listName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// lists checks the named lists: each ladder by itself, and that it fits on the
+// address's, which is meant to be looser.
+func (c *checker) lists(all []NamedList, address []Limit) {
+	c.check(len(all) <= MaxNamedLists, "lists", "must be at most %d, not %d", MaxNamedLists, len(all))
+	seen := map[string]bool{}
+	for i, l := range all {
+		path := listPath(i)
+		c.check(listName.MatchString(l.Name), path+".name",
+			"must be 1 to 40 lower-case letters, digits and -, such as datacenters, not %.60q", l.Name)
+		c.check(!seen[l.Name], path+".name", "is the name of another list")
+		seen[l.Name] = true
+		c.check(l.Verdict != NotListed || len(l.Limits) > 0, path+".limits",
+			"must have a limit such as 0 challenge, or the list must allow or block")
+		c.check(l.Verdict == NotListed || len(l.Limits) == 0, path+".limits",
+			"are not used by a list that allows or blocks: remove the limits or the action")
+		rungs, askers := l.split()
+		c.check(len(askers) <= 1, path+".limits", "can contain one limit of 0 failures only")
+		for _, one := range askers {
+			c.check(one.Action == Challenge, path+".limits",
+				"of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set "+
+					"action: block", one.Action)
+		}
+		c.check(len(rungs)+len(address) <= failures.MaxRungs, path+".limits",
+			"at most %d limits together with limits.address, not %d", failures.MaxRungs, len(rungs)+len(address))
+		asked := len(askers) > 0 && !askers[0].Monitor
+		ladder := slices.Clone(l.Limits)
+		for j, r := range l.Limits {
+			at := fmt.Sprintf("%s.limits[%d]", path, j)
+			if r.always() {
+				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Action: Challenge, Monitor: true} // stops nothing
+				continue
+			}
+			c.check(!asked || r.Action != Challenge, at,
+				"can never be reached: 0 challenge challenges every unknown client before")
+			for k, e := range address {
+				if r.Window > 0 {
+					c.reachableBeside(at+".failures", r, fmt.Sprintf("limits.address[%d]", k), e)
+				}
+			}
+		}
+		c.ladder(path+".limits", ladder, failures.Backoff{}, Challenge, Block, FakeFailure)
+	}
+}
+
+func listPath(i int) string { return fmt.Sprintf("lists[%d]", i) }

@@ -2,12 +2,13 @@ package guard
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"authguard/captchamode/challenge"
 )
@@ -290,5 +291,68 @@ func (g *Guard) readEvent(event string, s *Subjects) (o occurrence, err error) {
 	return o, nil
 }
 
-// EventNames are the names of the events that the policy limits, sorted.
-func (p Policy) EventNames() []string { return slices.Sorted(maps.Keys(p.Events)) }
+// maxEdges is how many limits may be reached at once and be told of one by one. Those
+// of all further subjects of a limit are told of as one without a name (R24, R31).
+const maxEdges = 1000
+
+// over notes that an event came beyond a limit, and tells of the first.
+func (e *edges) over(g *Guard, o *occurrence, of *Subject, limit int, l *Limit) {
+	if g.config.Observer == nil {
+		return
+	}
+	by := of.Kind
+	key := edgeOf{o.event, by, limit, digest(of.Key)}
+	e.mu.Lock()
+	s, ok := e.known[key]
+	if !ok && len(e.known) >= maxEdges {
+		key.subject = digest{}
+		s, ok = e.known[key]
+	}
+	if ok {
+		s.event.Count++
+		s.last, s.wait = o.Now, l.Window
+		e.mu.Unlock()
+		return
+	}
+	s = &stretch{event: o.edge(by, l, key.subject), last: o.Now, wait: l.Window}
+	if e.known == nil {
+		e.known = map[edgeOf]*stretch{}
+	}
+	e.known[key] = s
+	event := s.event
+	e.mu.Unlock()
+	g.tell(event)
+	time.AfterFunc(l.Window, func() { e.quiet(g, key) })
+}
+
+// quiet ends a stretch, or waits on for as long as it has not been quiet.
+func (e *edges) quiet(g *Guard, key edgeOf) {
+	e.mu.Lock()
+	s, now := e.known[key], g.config.Now()
+	if left := s.wait - now.Sub(s.last); left > 0 {
+		e.mu.Unlock()
+		time.AfterFunc(max(left, time.Second), func() { e.quiet(g, key) })
+		return
+	}
+	delete(e.known, key)
+	e.mu.Unlock()
+	s.event.At, s.event.Edge = now, Over
+	g.tell(s.event)
+}
+
+// edge is what is told of a limit that was reached: of the subject itself, and of the
+// other ones only where nobody counts by them.
+func (o *occurrence) edge(by SubjectKind, l *Limit, subject digest) Event {
+	e := Event{At: o.Now, Door: "event", Limited: o.event, Edge: Reached, Action: l.Action, Count: 1}
+	e.Reasons.add(Reason{Cause: LimitReached, Subject: by, Limit: l, Event: o.event, Monitored: l.Monitor})
+	switch {
+	case subject == digest{}:
+	case by == OnAccount:
+		e.Account = o.name
+	case by == OnAddress || by == OnNetwork:
+		e.Address = o.attempt.Address
+	case by == OnSubject: // enough to tell two apart, and of no use to find either
+		e.Subject = hex.EncodeToString(subject[:4])
+	}
+	return e
+}

@@ -1,11 +1,8 @@
 package guard
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,15 +60,6 @@ type settled struct {
 	at      time.Time
 }
 
-// Direct says which private addresses are really clients, such as the machines
-// of an office on the site's own network. It forgets what was noticed before:
-// the configuration was mended.
-func (g *Guard) Direct(networks []netip.Prefix) { g.peers.set(&g.peers.direct, networks) }
-
-// Proxies says which addresses are configured proxies. A client has one of these only if
-// the proxy does not say who the client is. Like Direct it forgets what was noticed before.
-func (g *Guard) Proxies(networks []netip.Prefix) { g.peers.set(&g.peers.proxies, networks) }
-
 func (p *peers) set(to *atomic.Pointer[bart.Lite], networks []netip.Prefix) {
 	all := new(bart.Lite)
 	for _, n := range networks {
@@ -82,15 +70,6 @@ func (p *peers) set(to *atomic.Pointer[bart.Lite], networks []netip.Prefix) {
 	to.Store(all)
 	p.found.Store(nil)
 	p.successes, p.failures = newest{}, newest{}
-}
-
-// ForgottenProxies are the proxies that were noticed, longest known first.
-func (g *Guard) ForgottenProxies() []Forgotten {
-	found := g.peers.found.Load()
-	if found == nil {
-		return nil
-	}
-	return slices.SortedFunc(maps.Values(*found), func(a, b Forgotten) int { return a.Since.Compare(b.Since) })
 }
 
 // suspects reports whether an address may be a proxy: private or configured as one, and not
@@ -117,75 +96,25 @@ func (p *peers) softened(address digest) bool {
 	return found != nil && (*found)[address].Softened
 }
 
-// Shared reports whether so many accounts use an address that it is no known client (R30).
-func (g *Guard) Shared(address netip.Addr) bool {
-	return g.config.SharedAddresses.Shared(g.digests.addressKey(address), g.config.Now())
-}
-
-// shared reports whether an address is never a known client: too many accounts use it, or it may
-// be an unconfigured proxy.
-func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
-	if g.config.SharedAddresses.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
-		return true
-	}
-	return g.peers.suspects(a) && g.config.SharedAddresses.Several(address, now)
-}
-
-// arrived counts a success at its address.
-func (g *Guard) arrived(ctx context.Context, t *Ticket, now time.Time) {
-	accounts, err := g.config.SharedAddresses.Add(afterwards(ctx), t.account, t.from.address, now)
-	if err != nil {
-		g.config.Failed(fmt.Errorf("guard: counting the accounts of an IP address: %w", err))
-	}
-	if accounts > 0 && g.config.OnShared != nil {
-		g.config.OnShared(t.login.address, accounts)
-	}
-	g.peers.note(&g.peers.successes, t, now)
-	if g.peers.suspects(t.login.address) && g.config.SharedAddresses.Several(t.from.address, now) {
-		through, around := g.peers.count(&g.peers.successes, t.from.address, now)
-		g.notice(t, through >= proxyAccounts && through > 4*around, now)
-	}
-}
-
-// missed counts a failure at a configured proxy's own address.
-func (g *Guard) missed(t *Ticket, now time.Time) {
-	if !g.peers.configured(t.login.address) || !g.peers.suspects(t.login.address) {
-		return
-	}
-	g.peers.note(&g.peers.failures, t, now)
-	if through, _ := g.peers.count(&g.peers.failures, t.from.address, now); through >= proxyAccounts {
-		g.notice(t, false, now)
-	}
-}
-
-// notice notes a proxy, and reports it once.
-func (g *Guard) notice(t *Ticket, softened bool, now time.Time) {
-	if is, first := g.peers.notice(t, softened, now); first && g.config.Forgotten != nil {
-		g.config.Forgotten(is)
-	}
-}
-
-func (p *peers) notice(t *Ticket, softened bool, now time.Time) (is Forgotten, first bool) {
+// notice notes a proxy, and reports whether it is new.
+func (p *peers) notice(is Forgotten, address digest) (Forgotten, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := map[digest]Forgotten{}
 	if all := p.found.Load(); all != nil {
 		before = *all
 	}
-	was, known := before[t.from.address]
+	was, known := before[address]
 	if !known && len(before) >= mostForgotten {
 		return is, false
 	}
-	is = Forgotten{
-		Address: t.login.address, Since: now, Forwarded: was.Forwarded || t.flags.has(flagForwarded),
-		Softened: was.Softened || softened, Configured: p.configured(t.login.address), Door: t.login.integration,
-	}
 	if known {
 		is.Since, is.Door = was.Since, was.Door
+		is.Forwarded, is.Softened = was.Forwarded || is.Forwarded, was.Softened || is.Softened
 	}
 	if is != was {
 		all := maps.Clone(before)
-		all[t.from.address] = is
+		all[address] = is
 		p.found.Store(&all)
 	}
 	return is, !known
@@ -196,10 +125,10 @@ func (p *peers) notice(t *Ticket, softened bool, now time.Time) (is Forgotten, f
 const mostForgotten = 100
 
 // note keeps a login among the newest.
-func (p *peers) note(among *newest, t *Ticket, now time.Time) {
+func (p *peers) note(among *newest, one settled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	among.logins[among.next%proxyRecent] = settled{t.account, t.from.address, now}
+	among.logins[among.next%proxyRecent] = one
 	among.next++
 }
 

@@ -1,0 +1,486 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/failures"
+	"authguard/trusted"
+)
+
+// Login takes one attempt from beginning to end: it begins it, calls verify if a password
+// may be checked (Decision.Checks), and settles it. verify checks d.Offered(password) and
+// reports whether that is the account's password. ok reports whether the client may sign in:
+// after a fake failure, and if d.Insufficient is set, a right password is not enough.
+//
+// verify may settle d.Ticket itself, before it returns: as Abandoned if the password was not
+// checked after all, or early if its answer to the client begins. Otherwise an error or a
+// panic of verify abandons the attempt; the error is returned, the panic goes on. If ctx was
+// canceled by then, the attempt has failed: it is unknown how far the check had come. An error
+// with ok means that the attempt could not be settled.
+func (g *Guard) Login(ctx context.Context, a Attempt,
+	verify func(ctx context.Context, d *Decision) (bool, error)) (d Decision, ok bool, err error) {
+	if d, err = g.Begin(ctx, a); err != nil || !d.Checks() {
+		return d, false, err
+	}
+	outcome := Abandoned
+	defer func() {
+		if outcome == Abandoned && errors.Is(ctx.Err(), context.Canceled) {
+			outcome = Failed
+		}
+		if !d.Checks() { // Recheck has withdrawn it
+			return
+		}
+		if settled := g.Settle(ctx, d.Ticket, outcome); err == nil && settled != ErrInsufficient && settled != ErrSettled {
+			err = settled
+		}
+	}()
+	right, err := verify(ctx, &d)
+	if errors.Is(err, ErrStopped) {
+		return d, false, nil
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			g.HangUp()
+		}
+		return d, false, fmt.Errorf("guard: checking the password: %w", err)
+	}
+	outcome = OutcomeOf(right)
+	return d, right && !d.Insufficient, nil
+}
+
+// Unreadable counts a request that names no account, since it cannot be read, against its IP
+// address (R11). It reports whether the decision, and not the request, is what to answer with.
+func (g *Guard) Unreadable(ctx context.Context, a Attempt) (d Decision, stopped bool) {
+	a.Account = ""
+	d, err := g.Begin(ctx, a)
+	return d, err == nil && !d.Reasons.Has(BadAccountName)
+}
+
+// Begin decides an attempt. Only if the decision is Proceed may the password
+// be checked, and Settle must then be told how that ended. An error means
+// that the counters failed; the decision then refuses.
+//
+// An attempt that finds the room taken only by undecided ones waits for its
+// turn, at most twice Policy.CheckTimeout, unless ctx ends before (R3).
+func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
+	var v view
+	g.look(&a, &v)
+	if g.config.Timed != nil {
+		defer g.timed(ctx, &v, v.Now)
+	}
+	if err = g.decide(ctx, &a, &v, &d); err != nil {
+		v.forgetUsage() // whatever it was before
+		d = Decision{}
+		d.Reasons.add(Reason{Cause: StoreFailed})
+	}
+	if d.Checks() && v.badName {
+		d, err = g.nameless(ctx, &v)
+	}
+	if !v.badName {
+		d.Account = v.name
+	}
+	if d.Passed = v.code == codeValid; v.code == codeInvalid {
+		d.Reasons.first(Reason{Cause: PassFailed})
+	}
+	if d.Action == Proceed && v.fake != nil {
+		d.Action, d.Reasons = FakeFailure, v.fake
+	}
+	g.tallyList(&v, &d)
+	if d.Checks() {
+		d.Insufficient = v.insufficient()
+		d.Ticket = v.ticket(&a, &d)
+		if d.Action == Proceed {
+			return d, nil
+		}
+	}
+	err = g.stopped(ctx, &v, &d, err)
+	g.tell(Event{
+		At: v.Now, Door: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
+		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray,
+		AccountFailures: v.ownFailures(), Identity: a.Fingerprint,
+	})
+	return d, err
+}
+
+func (g *Guard) timed(ctx context.Context, v *view, began time.Time) {
+	g.config.Timed(ctx, g.config.Now().Sub(began), v.waited)
+}
+
+// stopped counts an attempt that may not proceed in the failure rate, and charges the challenge
+// that it needs.
+func (g *Guard) stopped(ctx context.Context, v *view, d *Decision, err error) error {
+	if d.Action == Challenge {
+		d.level, d.counted = v.level(), !v.challengesAll() || v.Known() || v.asksSprayed()
+	}
+	switch {
+	case v.gone || err != nil && ctx.Err() != nil:
+		g.HangUp()
+		g.config.Mode.Observe(captchamode.Shed, v.from.address)
+	case d.Action == Challenge && !v.Repeat && !d.Reasons.Has(SprayedAsks):
+		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.from.address)
+	}
+	if d.Action == Challenge && err == nil && !v.gone {
+		return g.open(ctx, v, d)
+	}
+	return err
+}
+
+// nameless refuses an attempt without a usable name. It has been charged to
+// its address and stays so.
+func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
+	d.refuse(Reason{Cause: BadAccountName}, 0)
+	g.config.Mode.Observe(captchamode.Failure, v.from.address)
+	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
+		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
+	}
+	return d, nil
+}
+
+// decide charges the attempt and, if there is no room, waits for its turn as
+// long as that is of use.
+func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
+	var waiting *waiter
+	var since time.Time
+	defer func() {
+		if waiting != nil {
+			waiting.leave()
+		}
+	}()
+	for patient := true; ; *d = (Decision{}) {
+		if err := g.charge(ctx, v); err != nil {
+			return err
+		}
+		if decide(v, patient, d) {
+			waiting, since = g.waiting.waiter(waiting, v.from.address, v.Known()), g.config.Now()
+			patient = waiting.wait(ctx, v.fullKey(), 2*v.rules.policy.CheckTimeout)
+			v.gone = !patient && ctx.Err() != nil
+			g.again(v, since)
+			continue
+		}
+		switch {
+		case d.Action == FakeFailure && !v.badName:
+			g.answerAsFailure(a, v, d)
+			continue
+		case d.Action == Proceed && v.in&withCode != 0 && !d.Privileged:
+			if err := g.checkPass(ctx, a, v); err != nil {
+				return err
+			}
+			if v.code != codeValid {
+				continue
+			}
+			d.Reasons.add(Reason{Cause: PassShown})
+		case d.Action == Proceed && v.in&withSolution != 0:
+			return g.checkSolution(ctx, a, v, d)
+		case d.Action == Proceed && v.asksSprayed():
+			*d = Decision{Action: Challenge, Reasons: Reasons{{Cause: SprayedAsks}}}
+			return g.withdraw(ctx, v.charged())
+		case d.Action == Forget: // undecided attempts alone fill the limit
+			d.Action, d.RetryAfter = Delay, time.Second
+		case d.Action == Delay && d.RetryAfter <= a.Hold:
+			waiting, since = g.waiting.waiter(waiting, v.from.address, v.Known()), g.config.Now()
+			if waiting.hold(ctx, d.RetryAfter) {
+				g.again(v, since)
+				continue
+			}
+			v.gone = v.gone || ctx.Err() != nil
+		}
+		return nil
+	}
+}
+
+// again is for an attempt that has waited since then.
+func (g *Guard) again(v *view, since time.Time) {
+	v.Now = g.config.Now()
+	v.waited += v.Now.Sub(since)
+}
+
+// charge charges the attempt as if it had failed (R1), unless it is blocked.
+func (g *Guard) charge(ctx context.Context, v *view) error {
+	if v.listed.verdict == Blocked {
+		return nil
+	}
+	v.ID = failures.ChargeID{}
+	v.forgetUsage()
+	if v.fake != nil {
+		return g.chargePair(ctx, v)
+	}
+	var err error
+	if v.Charge, err = g.config.Store.Begin(ctx, v.Charge); err != nil {
+		return fmt.Errorf("guard: charging an attempt: %w", err)
+	}
+	if v.ClientErr != nil {
+		if ctx.Err() == nil { // a client that hangs up is no failure of the store
+			g.config.Failed(fmt.Errorf("guard: looking up the known client: %w", v.ClientErr))
+		}
+		v.ClientErr = nil
+	}
+	return nil
+}
+
+// answerAsFailure has the attempt answered with a fake failure, unless its pair's delay or a
+// challenge comes first. Only its pair is charged: the delay grows as after a wrong password, and
+// the full limit has room again when it would without the attempt (R5). Its password is not known
+// to be wrong, so it is neither repeated nor sprayed. A verification code does not exempt the
+// attempt from the limit and is not used up.
+func (g *Guard) answerAsFailure(a *Attempt, v *view, d *Decision) {
+	if v.in&withCode != 0 {
+		v.code, v.in = codeInvalid, v.in&^withCode
+	} else {
+		v.fake, v.in = d.Reasons, v.in|fakeFailure
+		v.tag, v.Spray, v.Repeat, v.Sprayed = 0, 0, false, false
+	}
+	g.subjects(a.Fingerprint, v)
+}
+
+// chargePair charges a fake failure, unless something else stops it.
+func (g *Guard) chargePair(ctx context.Context, v *view) (err error) {
+	if v.Charge, _, err = g.config.Store.Read(ctx, v.Charge); err != nil {
+		return fmt.Errorf("guard: reading the counters: %w", err)
+	}
+	if full, _ := v.full(); full != nil || v.challengesAll() {
+		return nil
+	}
+	charged, err := g.config.Store.Begin(ctx, v.pairAlone())
+	if err != nil {
+		return fmt.Errorf("guard: charging a fake failure: %w", err)
+	}
+	v.ID, v.Subject(OnPair).Usage = charged.ID, charged.list[0].Usage
+	return nil
+}
+
+// ErrInsufficient means that the password was right and is not enough, since
+// strangers try it on many accounts (R28). The attempt was settled as one with a
+// wrong password, and is to be answered like one.
+var ErrInsufficient = errors.New("guard: the password is right but not sufficient: it is used for password spraying")
+
+// Settle says how an attempt ended. If that is ErrInsufficient, nobody may be let
+// in: see Decision.Insufficient. It does its work although ctx may be
+// cancelled. A ticket is settled once, whatever copies there are of it; the
+// second time is ErrSettled and changes nothing. A place that cannot be remembered
+// is told to Config.Failed and is no error: a back end would pass it on, and only a
+// right password has a place to remember (R27). Another error means that the
+// store failed: the attempt then counts as failed.
+func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
+	insufficient := o == Succeeded && t.pending != nil && t.flags.has(flagInsufficient)
+	if insufficient {
+		o = Insufficient
+	}
+	if err := t.end(o); err != nil {
+		return err
+	}
+	c := g.charged(t.pending)
+	c.Now = g.settledAt(&t, o)
+	switch o {
+	case Succeeded:
+		g.config.Mode.LoggedIn(t.account, t.pair(), !t.flags.has(flagKnown), c.Now)
+		g.arrived(ctx, &t, c.Now)
+		if g.shared(t.login.address, t.from.address, c.Now) {
+			c.Address = digest{}
+		}
+		if g.config.Cookies != nil {
+			c.Device = g.deviceOf(&t)
+		}
+	case Abandoned:
+		g.press(&t, captchamode.Shed, c.Now)
+	case Withdrawn:
+	default:
+		g.press(&t, captchamode.Failure, c.Now)
+		g.missed(&t, c.Now)
+	}
+	g.settlePass(ctx, &t, o)
+	stored := o
+	if insufficient {
+		stored = Failed
+	}
+	err := errors.Join(g.config.Store.Settle(afterwards(ctx), c, stored), g.settleAdmitted(ctx, t.pending, o))
+	switch {
+	case errors.Is(err, trusted.ErrFull):
+		t.ended.Store(settledFull)
+		err = nil
+	case errors.Is(err, ErrPlace):
+		g.config.Failed(err)
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("guard: settling as %v: %w", o, err)
+	}
+	g.wake(&c)
+	if !t.flags.has(flagFake) { // Begin reported it
+		g.tell(t.event(c.Now, o))
+	}
+	if insufficient && err == nil {
+		return ErrInsufficient
+	}
+	return err
+}
+
+// settleAdmitted settles what a login with a sprayed password was charged: it counts logins.
+func (g *Guard) settleAdmitted(ctx context.Context, p *pending, o Outcome) error {
+	if p.admitted == nil {
+		return nil
+	}
+	end := Withdrawn
+	if o == Succeeded {
+		end = Failed
+	}
+	return g.config.Store.Settle(afterwards(ctx), *p.admitted, end)
+}
+
+// Unsettled is what the door that sealed a ticket does, at most once, if nobody has
+// settled it for Policy.PendingFor; nil for nothing. It counts as failed from then on,
+// and so it is pressure (R20). If it is settled as failed later, that is no further
+// pressure. It holds on to the ticket's address alone: a busy door keeps 100,000.
+func (g *Guard) Unsettled(t *Ticket) func() {
+	if t.flags.has(flagRepeat) || t.flags.has(flagKnown) {
+		return nil
+	}
+	address := t.from.address
+	return func() { g.config.Mode.Observe(captchamode.Failure, address) }
+}
+
+// press is pressure on the site, unless Unsettled was called for the ticket. A
+// failure is taken back if its pair logs in soon; one from a known place is no
+// pressure, since the place has a budget of its own (R25). A password that was
+// wrong before is none either, but it is work all the same.
+func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
+	if t.flags.has(flagRepeat) && sign == captchamode.Failure {
+		return
+	}
+	at := t.began
+	if at.IsZero() {
+		if at = now; at.Sub(t.id.Time()) > t.rules.policy.CheckTimeout {
+			return
+		}
+	}
+	switch {
+	case sign != captchamode.Failure:
+		g.config.Mode.ObserveAt(sign, t.from.address, at)
+	case !t.flags.has(flagKnown):
+		g.config.Mode.Failed(t.pair(), t.from.address, at)
+	}
+}
+
+// ErrStopped is what Recheck returns for an attempt that may not proceed after all.
+var ErrStopped = errors.New("guard: the attempt has to solve a challenge first")
+
+// Recheck looks again at a decision to proceed whose password had to wait for
+// its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
+// would be challenged now, nothing of it stays charged, d becomes that challenge, and the
+// error is ErrStopped: the password must not be checked. Another error means that, besides,
+// a charge could not be taken back.
+func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
+	if d.Action != Proceed && d.Action != FakeFailure || d.Privileged || d.Solve.Solved || d.Passed {
+		return nil
+	}
+	t, now := d.Ticket, g.config.Now()
+	v := view{rules: g.rules.Load(), from: t.from, name: t.login.name}
+	if v.mode = g.modeState(); !v.mode.on {
+		return nil
+	}
+	if g.listed(v.rules, t.login.address, now).verdict == Allowed {
+		return nil
+	}
+	if err := t.end(Withdrawn); err != nil {
+		return err
+	}
+	v.Now, v.Account = now, t.account
+	*d = Decision{Action: Challenge, Account: d.Account}
+	d.Counted = !t.flags.has(flagRepeat) && g.config.Mode.Observe(captchamode.Unsolved, t.from.address)
+	d.Reasons.add(Reason{Cause: ModeOn})
+	c := g.charged(t.pending)
+	err := errors.Join(g.withdraw(ctx, &c), g.open(ctx, &v, d))
+	e := t.event(now, Withdrawn)
+	e.Action, e.Settled, e.Reasons = d.Action, false, d.Reasons
+	g.tell(e)
+	return cmp.Or(err, ErrStopped)
+}
+
+// Device issues a device cookie for the account of a ticket that was settled
+// as succeeded; empty if devices are not remembered, or the account has no room for
+// another known client. The tag tells the cookies of accounts apart in one browser: 8
+// characters, the same for all names of an account. The cookie is good for ttl.
+func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
+	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
+		return "", "", 0
+	}
+	cookie = g.config.Cookies.Issue(t.account, g.deviceOf(&t), g.config.Now())
+	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.KnownClients.TTL
+}
+
+// settlePass says how the attempt of a valid code ended. The login does not wait
+// for a code that cannot be used up: it is good for this client only, which is
+// known from now on, and not for long.
+func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
+	if !t.flags.has(flagPassed) || g.config.Codes == nil || o == Failed {
+		return
+	}
+	p := Pass{Account: t.login.name, Place: t.from.address, Now: g.config.Now()}
+	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
+		g.config.Failed(fmt.Errorf("guard: settling a verification code: %w", err))
+	}
+}
+
+// deviceOf is the device that gets the ticket's device cookie: the one whose cookie came
+// along, or all that sign in to the account from this address. An attacker who mints
+// cookies, at an app that answers wrong passwords like right ones, gets one budget for
+// all of them.
+func (g *Guard) deviceOf(t *Ticket) digest {
+	if t.place != t.from.address {
+		return t.place
+	}
+	return g.digests.ofQuota("device", t.pair())
+}
+
+// settledAt is when an attempt ends. A failure of which nobody is told, and whose
+// password is not remembered, goes by when it began: reading the clock once more is
+// a tenth of such an attempt.
+func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
+	if o == Failed && g.config.Observer == nil && t.spray == 0 && !t.began.IsZero() {
+		return t.began
+	}
+	return g.config.Now()
+}
+
+// arrived counts a success at its address.
+func (g *Guard) arrived(ctx context.Context, t *Ticket, now time.Time) {
+	accounts, err := g.config.SharedAddresses.Add(afterwards(ctx), t.account, t.from.address, now)
+	if err != nil {
+		g.config.Failed(fmt.Errorf("guard: counting the accounts of an IP address: %w", err))
+	}
+	if accounts > 0 && g.config.OnShared != nil {
+		g.config.OnShared(t.login.address, accounts)
+	}
+	g.peers.note(&g.peers.successes, settled{t.account, t.from.address, now})
+	if g.peers.suspects(t.login.address) && g.config.SharedAddresses.Several(t.from.address, now) {
+		through, around := g.peers.count(&g.peers.successes, t.from.address, now)
+		g.notice(t, through >= proxyAccounts && through > 4*around, now)
+	}
+}
+
+// missed counts a failure at a configured proxy's own address.
+func (g *Guard) missed(t *Ticket, now time.Time) {
+	if !g.peers.configured(t.login.address) || !g.peers.suspects(t.login.address) {
+		return
+	}
+	g.peers.note(&g.peers.failures, settled{t.account, t.from.address, now})
+	if through, _ := g.peers.count(&g.peers.failures, t.from.address, now); through >= proxyAccounts {
+		g.notice(t, false, now)
+	}
+}
+
+// notice notes a proxy, and reports it once.
+func (g *Guard) notice(t *Ticket, softened bool, now time.Time) {
+	is, first := g.peers.notice(Forgotten{
+		Address: t.login.address, Since: now, Forwarded: t.flags.has(flagForwarded), Softened: softened,
+		Configured: g.peers.configured(t.login.address), Door: t.login.integration,
+	}, t.from.address)
+	if first && g.config.Forgotten != nil {
+		g.config.Forgotten(is)
+	}
+}
