@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"time"
@@ -38,7 +39,7 @@ func (g *Guard) look(a *Attempt, v *view) {
 // lookAround fills in what is known of the site and the IP address.
 func (g *Guard) lookAround(a *Attempt, v *view) {
 	v.mode = g.modeState()
-	if a.Solution.Claimed() {
+	if a.Solution.ID != "" && a.Solution.Claimed() {
 		v.in |= withSolution
 	}
 	g.digests.ofAddress(a.Address, &v.from.address, &v.from.network)
@@ -371,3 +372,6 @@ func (g *Guard) sprayedCharge(r *rules, spray uint32, now time.Time) Charge {
 	c.Add(r.sprayed.subject(OnSite, key, key, EveryClient, 0))
 	return c
 }
+
+// part is enough of the network's digest to tell networks apart.
+func (o *origin) part() uint16 { return binary.LittleEndian.Uint16(o.network[:]) }

@@ -277,3 +277,14 @@ func (g *Guard) TalliedLists() map[string]ListTally {
 	}
 	return all
 }
+
+func (r *Reasons) add(one Reason) {
+	if len(*r) < maxReasons {
+		*r = append(*r, one)
+	}
+}
+
+// first puts a reason in front, and drops the last of too many.
+func (r *Reasons) first(one Reason) {
+	*r = append(Reasons{one}, (*r)[:min(len(*r), maxReasons-1)]...)
+}

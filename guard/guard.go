@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/cipher"
-	"encoding/binary"
 	"errors"
 	"maps"
 	"net/netip"
@@ -278,9 +277,6 @@ const (
 // An origin is where an attempt comes from: the digests of its IP address and network.
 type origin struct{ address, network digest }
 
-// part is enough of the network's digest to tell networks apart.
-func (o *origin) part() uint16 { return binary.LittleEndian.Uint16(o.network[:]) }
-
 // A listing is what the IP lists say of an address.
 type listing struct {
 	verdict Verdict
@@ -351,8 +347,6 @@ const (
 	flagSprayed
 	flagFake
 )
-
-func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }
 
 // edges know which limits are reached, so that each stretch is told of twice and not
 // once for every event in it. The zero edges know none. What a node tells of is what
@@ -439,3 +433,5 @@ func (g *Guard) ForgottenProxies() []Forgotten {
 func (g *Guard) Shared(address netip.Addr) bool {
 	return g.config.SharedAddresses.Shared(g.digests.addressKey(address), g.config.Now())
 }
+
+func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }

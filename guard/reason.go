@@ -281,14 +281,3 @@ func (r Reasons) Codes() []string {
 func (r Reasons) Has(c Cause) bool {
 	return slices.ContainsFunc(r, func(one Reason) bool { return one.Cause == c })
 }
-
-// first puts a reason in front, and drops the last of too many.
-func (r *Reasons) first(one Reason) {
-	*r = append(Reasons{one}, (*r)[:min(len(*r), maxReasons-1)]...)
-}
-
-func (r *Reasons) add(one Reason) {
-	if len(*r) < maxReasons {
-		*r = append(*r, one)
-	}
-}

@@ -65,10 +65,10 @@ func isLocal(host string, names []string) bool {
 func (e *Edge) probes(expected *control.Probes) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if !e.Probed(expected, c.Request()) {
-				return next(c)
+			if r := c.Request(); r.Header.Get(control.ProbeHeader) != "" && e.Probed(expected, r) {
+				return c.NoContent(http.StatusNoContent)
 			}
-			return c.NoContent(http.StatusNoContent)
+			return next(c)
 		}
 	}
 }

@@ -35,11 +35,6 @@ func (l *Login) forwardRoutes(e *echo.Echo) {
 	file(e, addressPath, l.address)
 }
 
-// asksForAnother reports whether a path is one of those, where the requested site may differ from the Host header.
-func asksForAnother(path string) bool {
-	return slices.Contains([]string{verifyPath, deniedPath, addressPath}, path)
-}
-
 // A wanted is the original request as the gateway describes it. The zero wanted describes none.
 type wanted struct {
 	host      string // as received, with its port
@@ -129,18 +124,6 @@ const maxURI = 16 << 10
 var errTwice = Invalid("The gateway sent two different forms of the original request. Set either X-Forwarded-Host, " +
 	"X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and remove the others from client " +
 	"requests.")
-
-// cutURL splits a URL without decoding or normalizing it.
-func cutURL(text string) (scheme, host, uri string) {
-	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok {
-		return "", "", text
-	}
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		return strings.ToLower(scheme), rest[:i], rest[i:]
-	}
-	return strings.ToLower(scheme), rest, "/"
-}
 
 func (l *Login) need(r *http.Request, w wanted) access.Need {
 	path, query, _ := strings.Cut(w.uri, "?")
@@ -327,21 +310,6 @@ func (l *Login) isOrigin(host string) bool {
 	return strings.EqualFold(host, origin)
 }
 
-// next returns the target after the login: a local path, or a URL at the origin or at a host of the session's domain,
-// with the origin's scheme and port. Any other target becomes "/" (open redirect).
-func (l *Login) next(next string) string {
-	scheme, host, uri := cutURL(next)
-	own, origin, _ := cutURL(l.Origin)
-	if host == "" || l.Origin == "" || scheme != own || !strings.HasPrefix(next, own+"://") {
-		return LocalPath(next)
-	}
-	if LocalPath(uri) != uri || !plainHost(host) || portOf(host) != portOf(origin) || !l.isOrigin(host) &&
-		!l.within(hostName(host)) {
-		return "/"
-	}
-	return next
-}
-
 // plainHost reports whether browsers and Content-Security-Policies read a host alike. To them a name with a final dot
 // is another site, without the session; an empty port matches no source.
 func plainHost(host string) bool {
@@ -404,11 +372,6 @@ func (l *Login) address(c echo.Context) error {
 const Base = "/.authguard"
 
 type baseKey struct{}
-
-func baseOf(r *http.Request) string {
-	base, _ := r.Context().Value(baseKey{}).(string)
-	return base
-}
 
 // alsoBelow serves a handler's paths below Base, too, except those of gateways and back ends, which no browser needs.
 func alsoBelow(h http.Handler) http.Handler {

@@ -1,14 +1,10 @@
 package web
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode/challenge"
-	"authguard/guard"
-	"authguard/web/client"
 	"authguard/web/pages"
 )
 
@@ -31,17 +27,6 @@ func (l *Login) Routes(e *echo.Echo) {
 func (l *Login) CodeRoutes(e *echo.Echo) {
 	e.GET("/login/code", l.codePage)
 	e.POST("/login/code", l.askCode)
-}
-
-// strictTransport sets HSTS (RFC 6797) for TLS clients, for this host and half a year. Otherwise an attacker on the
-// network reads and redirects the first plain request.
-func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.Of(client) {
-			c.Response().Header().Set("Strict-Transport-Security", "max-age=15768000")
-		}
-		return next(c)
-	}
 }
 
 func (l *Login) page(c echo.Context) error {
@@ -69,33 +54,6 @@ func (l *Login) page(c echo.Context) error {
 		view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
 	}
 	return l.show(c, view)
-}
-
-// ahead returns the challenge that CAPTCHA mode requires; nil otherwise. A browser with a device cookie gets none
-// before it names its account, which may need none.
-func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error) {
-	if !l.Guard.NeedsChallenge(from.Address) {
-		return nil, nil
-	}
-	for _, device := range client.Devices(r) {
-		if l.Guard.RecognisesDevice(device) {
-			return nil, nil
-		}
-	}
-	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Address: from.Address, Integration: l.Door}, guard.Decision{})
-	if errors.Is(err, guard.ErrChallenges) {
-		return nil, nil // the form does no harm: the attempt is stopped
-	}
-	return below(r, &issued), err
-}
-
-func below(r *http.Request, c *challenge.Challenge) *challenge.Challenge {
-	for _, path := range []*string{&c.Image, &c.Audio} {
-		if *path != "" {
-			*path = baseOf(r) + *path
-		}
-	}
-	return c
 }
 
 // codePage is GET /login/code: how to get a verification code.
@@ -141,27 +99,9 @@ func (l *Login) askCode(c echo.Context) error {
 	return l.showCode(c, http.StatusAccepted, pages.CodeView{Username: form["username"], Asked: true})
 }
 
-func (l *Login) view(c echo.Context, next string) pages.LoginView {
-	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin}
-	if l.Second != nil {
-		site, ok := l.Edge.Site(c.Request())
-		view.Passkeys, view.PasskeysAt = ok, site.Elsewhere
-	}
-	if next = l.next(next); next != "/" {
-		view.Next = next
-	}
-	return view
-}
-
 func (l *Login) show(c echo.Context, view pages.LoginView) error {
 	page, err := l.draw(c, view)
 	return WritePage(c, http.StatusOK, page, err)
-}
-
-// draw renders the login page. Its form may lead to another host of the site.
-func (l *Login) draw(c echo.Context, view pages.LoginView) ([]byte, error) {
-	l.opens(c.Response().Header(), view.Next)
-	return l.pages.Render(view)
 }
 
 func (l *Login) leave(c echo.Context) error {

@@ -27,6 +27,14 @@ type Claim struct {
 	Leaving bool // a removed realm: its pending attempts can still be settled
 }
 
+// Handler is t, or the default realm's handler if there is no other realm.
+func (t *Realms) Handler() http.Handler {
+	if len(t.Claims) == 0 {
+		return t.Otherwise.Handler
+	}
+	return t
+}
+
 // ServeHTTP passes a request to its realm.
 func (t *Realms) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	claim, ok := t.find(r)

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -236,4 +237,37 @@ func WantsJSON(r *http.Request) bool {
 		}
 	}
 	return client.WantsJSON(r)
+}
+
+// strictTransport sets HSTS (RFC 6797) for TLS clients, for this host and half a year. Otherwise an attacker on the
+// network reads and redirects the first plain request.
+func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.Of(client) {
+			c.Response().Header().Set("Strict-Transport-Security", "max-age=15768000")
+		}
+		return next(c)
+	}
+}
+
+// asksForAnother reports whether a path is one of those, where the requested site may differ from the Host header.
+func asksForAnother(path string) bool {
+	return slices.Contains([]string{verifyPath, deniedPath, addressPath}, path)
+}
+
+// cutURL splits a URL without decoding or normalizing it.
+func cutURL(text string) (scheme, host, uri string) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return "", "", text
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		return strings.ToLower(scheme), rest[:i], rest[i:]
+	}
+	return strings.ToLower(scheme), rest, "/"
+}
+
+func baseOf(r *http.Request) string {
+	base, _ := r.Context().Value(baseKey{}).(string)
+	return base
 }

@@ -28,7 +28,7 @@ type doors struct {
 	front  wire.Listener  // the public one
 	edge   web.Edge
 	inside web.Edge // the administration's
-	realms atomic.Pointer[web.Realms]
+	realms atomic.Pointer[http.Handler]
 	probes control.Probes
 	live   admin.Streams // of the administration
 	// shutdown.delay and shutdown.timeout, in nanoseconds.
@@ -78,7 +78,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		server := httpServer(front.Handler(d.site.closing(h)), d.site.log)
+		server := httpServer(front.Handler(wire.Closing(&d.site.stopping, h)), d.site.log)
 		front.Listener, front.Log = socket, d.site.log
 		server.ConnState = func(c net.Conn, state http.ConnState) {
 			if state == http.StateHijacked {
@@ -126,7 +126,7 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // public is the public listener: every request goes to its realm.
 func (d *doors) public() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.realms.Load().ServeHTTP(w, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.realms.Load()).ServeHTTP(w, r) })
 }
 
 // public is what a realm has on the public listener.

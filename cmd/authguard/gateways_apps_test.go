@@ -3,7 +3,6 @@
 package main
 
 import (
-	"authguard/internal/redistest"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"authguard/internal/redistest"
 )
 
 // phpApps start PHP, which prints $_SERVER as JSON.

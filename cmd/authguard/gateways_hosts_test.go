@@ -1,7 +1,6 @@
 package main
 
 import (
-	"authguard/internal/redistest"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"authguard/internal/redistest"
 )
 
 // twoSites is a gateway before the sites 127.0.0.1 and wiki.localhost, and alice's session

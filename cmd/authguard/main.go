@@ -20,8 +20,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"authguard/internal/control"
 	"github.com/redis/go-redis/v9/logging"
+
+	"authguard/internal/control"
 )
 
 // A commandLine is every command with its flags.

@@ -45,6 +45,7 @@ type realm struct {
 	// administration has the guard of the administrators' sign-in; nil but in the default realm.
 	administration *administration
 	proxy          *proxy.Proxy
+	app            atomic.Pointer[proxy.Proxy]             // proxy while an app is configured, else nil
 	routes         atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes that count for themselves
 	control        *control.Control
 	api            web.API

@@ -167,7 +167,8 @@ func (s *site) dispatch(loaded *config.Loaded) {
 		t.Claims = append(t.Claims, claim)
 	}
 	s.tokens.SetConfigured(tokens)
-	s.doors.realms.Store(t)
+	h := t.Handler()
+	s.doors.realms.Store(&h)
 }
 
 // readTokens puts the tokens in force that were made by command.

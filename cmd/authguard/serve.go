@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -210,35 +209,6 @@ func (s *site) linger(delay time.Duration, failed <-chan error) {
 	case <-time.After(delay):
 	}
 }
-
-// closing has answers close their connections once the server is stopping, also those
-// to requests that came before. For HTTP/2 net/http takes the header for a GOAWAY:
-// requests that were sent are still answered.
-func (s *site) closing(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.stopping.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(lastAnswer{w, &s.stopping}, r)
-	})
-}
-
-// A lastAnswer closes its connection if the server is stopping when it begins.
-type lastAnswer struct {
-	http.ResponseWriter
-	stopping *atomic.Bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w lastAnswer) WriteHeader(status int) {
-	if w.stopping.Load() && status >= http.StatusOK {
-		w.Header().Set("Connection", "close")
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w lastAnswer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // reloadOn reads the configuration again at each hang-up. A file that cannot
 // be used changes nothing.

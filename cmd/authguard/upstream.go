@@ -40,6 +40,7 @@ func (r *realm) openProxy(ctx context.Context) (err error) {
 func (r *realm) setProxy(ctx context.Context) error {
 	c := r.config.Proxy
 	if c.Upstream == "" {
+		r.app.Store(nil)
 		r.proxy.Off()
 		return nil
 	}
@@ -72,6 +73,7 @@ func (r *realm) setProxy(ctx context.Context) error {
 	}
 	r.routes.Store(&guards)
 	r.proxy.Set(app)
+	r.app.Store(r.proxy)
 	return nil
 }
 
@@ -109,7 +111,7 @@ func (r *realm) others() []*guard.Guard {
 // known to the app alone.
 func (r *realm) directoryOf(ctx context.Context, name string) (string, error) {
 	directory, err := r.people.directoryOf(ctx, name)
-	if errors.Is(err, accounts.ErrUnknown) && r.proxy.On() {
+	if errors.Is(err, accounts.ErrUnknown) && r.app.Load() != nil {
 		return "", nil
 	}
 	return directory, err
@@ -118,8 +120,9 @@ func (r *realm) directoryOf(ctx context.Context, name string) (string, error) {
 // inApp reports whether an app keeps the accounts: one behind the proxy, or a back end
 // that asks the decision API and has none of them here.
 func (r *realm) inApp(ctx context.Context) (bool, error) {
-	if r.proxy.On() || !r.api.On() || r.people.elsewhere() != "" {
-		return r.proxy.On(), nil
+	behind := r.app.Load() != nil
+	if behind || !r.api.On() || r.people.elsewhere() != "" {
+		return behind, nil
 	}
 	own, err := r.people.accounts.HasUsers(ctx)
 	return !own, err
@@ -129,13 +132,13 @@ func (r *realm) inApp(ctx context.Context) (bool, error) {
 // none. The decision API is there beside an app if anybody has a token for it.
 func (r *realm) before(doors http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch {
-		case !r.proxy.On(), r.api.Owns(req.URL.Path) && r.api.On():
+		switch app := r.app.Load(); {
+		case app == nil, r.api.Owns(req.URL.Path) && r.api.On():
 			doors.ServeHTTP(w, req)
 		case r.site.doors.edge.Probed(&r.site.doors.probes, req):
 			w.WriteHeader(http.StatusNoContent)
 		default:
-			r.proxy.ServeHTTP(w, req)
+			app.ServeHTTP(w, req)
 		}
 	})
 }

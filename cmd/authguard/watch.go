@@ -51,6 +51,7 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.SampleRate, runs(), log); err != nil {
 		return nil, err
 	}
+	w.metrics.Traces = w.traces
 	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.ledger,
 		w.metrics, w.statsd)
 	return w, w.reload(loaded)

@@ -30,7 +30,7 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	fmt.Fprintf(out, "authguard is ready\n")
 	for _, l := range listeners {
 		switch {
-		case l.name == "listen" && s.main().proxy.On():
+		case l.name == "listen" && s.main().app.Load() != nil:
 			fmt.Fprintf(out, "  the app          http://%s/\n", l.socket.Addr())
 			fmt.Fprintf(out, "                   (reverse proxy for %s; protected: %s)\n", s.main().config.Proxy.Upstream,
 				s.main().guardedPaths())
@@ -49,7 +49,7 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	if path != "" && path != defaultFile {
 		command += " -c " + quoted(path) // commands find the server by its configuration
 	}
-	if s.main().people.elsewhere() == "" && !s.main().proxy.On() {
+	if s.main().people.elsewhere() == "" && s.main().app.Load() == nil {
 		fmt.Fprintf(out, "Create an account:  %s user create alice\n", command)
 	} else {
 		fmt.Fprintf(out, "Show the status:  %s status\n", command)

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -238,4 +239,49 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 		return nil, fmt.Errorf("accounts: read: %w", err)
 	}
 	return all, nil
+}
+
+// MaxGroups is how many groups an account may be in: forward-auth sends all of them in
+// one header.
+const MaxGroups = 50
+
+// groupPattern is what every gateway, log and list separated by commas can hold.
+var groupPattern = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]{1,64}$`)
+
+// ParseGroups are the groups of one of our own accounts, sorted and each once, from
+// names that are separated by commas, semicolons or spaces. The error is an ErrGroup.
+func ParseGroups(text string) ([]string, error) {
+	all := groupsOf(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",; \t", r) }))
+	for _, name := range all {
+		if !groupPattern.MatchString(name) {
+			return nil, fmt.Errorf("%w: %.70q; write 1 to 64 letters, digits and ._@:/+-", ErrGroup, name)
+		}
+	}
+	if len(all) > MaxGroups {
+		return nil, fmt.Errorf("%w: %d are too many: an account may be in %d", ErrGroup, len(all), MaxGroups)
+	}
+	return all, nil
+}
+
+// foreignGroups are the groups of another program's account, separated by commas. Their
+// names may have spaces and any letters; one with a control character is none.
+func foreignGroups(text string) []string {
+	all := strings.Split(text, ",")
+	for i, name := range all {
+		if all[i] = strings.TrimSpace(name); !printable(name) {
+			all[i] = ""
+		}
+	}
+	return groupsOf(all)
+}
+
+func groupsOf(names []string) []string {
+	all := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// printable reports whether a text can stand in a header.
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

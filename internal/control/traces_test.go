@@ -61,6 +61,7 @@ func TestTracesHoldTheStepsOfARequestAndNothingThatWasTyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, passed := control.NewMetrics(), ""
+	m.Traces = traces
 	believed := func(r *http.Request) bool { return r.RemoteAddr == "192.0.2.1:1" }
 	h := traces.Request("public", believed, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		passed = r.Header.Get("Traceparent")

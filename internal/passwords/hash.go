@@ -1,12 +1,31 @@
 package passwords
 
 import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/sha512"
+	"encoding/base64"
+	"hash"
+	"math/bits"
+
+	"golang.org/x/crypto/argon2"
+
 	"bytes"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	gocrypt "github.com/go-crypt/x/argon2"
+	"github.com/go-crypt/x/crypt"
+	"github.com/go-crypt/x/yescrypt"
+	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/crypto/scrypt"
 )
 
 // A Hash is a password hash that can be checked. Parse makes it; the zero Hash
@@ -176,4 +195,226 @@ func KindOf(text string) (name string, read bool) {
 		return "DES crypt", false
 	}
 	return "an unknown hash (plain text?)", false
+}
+
+// What one check may cost at most: about three seconds of one core, and memory for
+// which the number of checks at once is the only other bound (R19).
+const (
+	maxMemory     = 256 << 20  // bytes
+	maxPasses     = 2 << 30    // bytes, over all passes, of Argon2 and scrypt
+	maxIterations = 10_000_000 // of PBKDF2
+	maxRounds     = 1_000_000  // of SHA crypt
+	maxPhpass     = 22         // log2 of the rounds
+)
+
+func bound(sense, affordable bool) error {
+	switch {
+	case !sense:
+		return errForm
+	case !affordable:
+		return errCost
+	}
+	return nil
+}
+
+func bcryptBounds(n [3]int) error { return bound(n[0] >= bcrypt.MinCost, n[0] <= MaxCost) }
+
+// bcryptKey is the key itself, if the password has it: the library compares and does
+// not derive. It reads 72 bytes; a longer password has no key, after the same work.
+func bcryptKey(h *Hash, password []byte) []byte {
+	text := fmt.Appendf(nil, "$2a$%02d$%s%s", h.numbers[0], h.salt, h.key)
+	if bcrypt.CompareHashAndPassword(text, password) != nil || len(password) > MaxNew {
+		return nil
+	}
+	return h.key
+}
+
+// bcryptOfSHA256 is Django's: of the digest in hexadecimal.
+func bcryptOfSHA256(h *Hash, password []byte) []byte {
+	sum := sha256.Sum256(password)
+	return bcryptKey(h, hex.AppendEncode(nil, sum[:]))
+}
+
+// bcryptOfSHA384 is WordPress's since 6.8.
+func bcryptOfSHA384(h *Hash, password []byte) []byte {
+	sum := hmac.New(sha512.New384, []byte("wp-sha384"))
+	sum.Write(password)
+	return bcryptKey(h, base64.StdEncoding.AppendEncode(nil, sum.Sum(nil)))
+}
+
+// argon2Bounds: memory in KiB, passes, lanes.
+func argon2Bounds(n [3]int) error {
+	m, t, p := n[0], n[1], n[2]
+	sense := t >= 1 && p >= 1 && p <= 255 && m >= 8*p
+	return bound(sense, sense && m <= maxMemory>>10 && t <= maxPasses>>10/m)
+}
+
+func argon2id(h *Hash, password []byte) []byte {
+	m, t, p := h.argon2()
+	return argon2.IDKey(password, h.salt, t, m, uint8(p), uint32(h.keySize))
+}
+
+func argon2i(h *Hash, password []byte) []byte {
+	m, t, p := h.argon2()
+	return argon2.Key(password, h.salt, t, m, uint8(p), uint32(h.keySize))
+}
+
+func argon2d(h *Hash, password []byte) []byte {
+	m, t, p := h.argon2()
+	return gocrypt.DKey(password, h.salt, t, m, p, uint32(h.keySize))
+}
+
+func (h *Hash) argon2() (m, t, p uint32) {
+	return uint32(h.numbers[0]), uint32(h.numbers[1]), uint32(h.numbers[2])
+}
+
+// scryptBounds: N, r, p.
+func scryptBounds(n [3]int) error {
+	N, r, p := n[0], n[1], n[2]
+	sense := N > 1 && bits.OnesCount(uint(N)) == 1 && r >= 1 && p >= 1
+	return bound(sense, sense && r <= maxMemory/128/N && p <= maxPasses/2/(128*N*r))
+}
+
+func scryptKey(h *Hash, password []byte) []byte {
+	key, _ := scrypt.Key(password, h.salt, h.numbers[0], h.numbers[1], h.numbers[2], h.keySize) // nil if it fails
+	return key
+}
+
+// ofLog has N for its logarithm.
+func ofLog(n [3]int) [3]int { return [3]int{1 << min(n[0], 31), n[1], n[2]} }
+
+func scryptLogBounds(n [3]int) error { return scryptBounds(ofLog(n)) }
+
+func scryptLogKey(h *Hash, password []byte) []byte {
+	of := *h
+	of.numbers = ofLog(h.numbers)
+	return scryptKey(&of, password)
+}
+
+func pbkdf2Bounds(n [3]int) error { return bound(n[0] >= 1, n[0] <= maxIterations) }
+
+// pbkdf2Key: a key longer than the digest would take the iterations again; no program
+// asks for one.
+func pbkdf2Key(of func() hash.Hash) func(h *Hash, password []byte) []byte {
+	return func(h *Hash, password []byte) []byte {
+		key, _ := pbkdf2.Key(of, string(password), h.salt, h.numbers[0], min(h.keySize, of().Size()))
+		return key
+	}
+}
+
+// shaCryptBounds: rounds; crypt(3) raises fewer than 1000 to that.
+func shaCryptBounds(n [3]int) error { return bound(true, n[0] <= maxRounds) }
+
+func shaCryptKey(of func() hash.Hash) func(h *Hash, password []byte) []byte {
+	return func(h *Hash, password []byte) []byte {
+		rounds := 5000
+		if h.numbers[0] > 0 {
+			rounds = max(h.numbers[0], 1000)
+		}
+		return crypt.KeySHACrypt(of, password, h.salt, rounds)
+	}
+}
+
+// yescryptBounds: N as its logarithm less one, and r less one, as crypt(5) has them.
+func yescryptBounds(n [3]int) error {
+	N, r := 1<<min(n[0]+1, 31), n[1]+1
+	return bound(n[0]+1 >= 10, n[0]+1 <= 18 && r <= 32 && r <= maxMemory/128/N)
+}
+
+func yescryptKey(h *Hash, password []byte) []byte {
+	setting := fmt.Sprintf("$y$j%c%c$%s", cryptDigits[h.numbers[0]], cryptDigits[h.numbers[1]], h.salt)
+	made, err := yescrypt.Hash(password, []byte(setting))
+	if err != nil {
+		return nil
+	}
+	return []byte(strings.TrimPrefix(string(made), setting+"$"))
+}
+
+func phpassBounds(n [3]int) error { return bound(n[0] >= 7, n[0] <= maxPhpass) }
+
+func phpassKey(h *Hash, password []byte) []byte {
+	sum := md5.Sum(append(append([]byte(nil), h.salt...), password...))
+	for range 1 << h.numbers[0] {
+		sum = md5.Sum(append(sum[:len(sum):len(sum)], password...))
+	}
+	return cryptBase64(sum[:])
+}
+
+// cryptBase64 writes bytes in crypt(5)'s digits, the lowest bits first.
+func cryptBase64(raw []byte) (text []byte) {
+	for len(raw) > 0 {
+		n := min(3, len(raw))
+		bits := 0
+		for i, b := range raw[:n] {
+			bits |= int(b) << (8 * i)
+		}
+		for range n + 1 {
+			text = append(text, cryptDigits[bits&63])
+			bits >>= 6
+		}
+		raw = raw[n:]
+	}
+	return text
+}
+
+// md5CryptKey is MD5 crypt, which Apache has with another magic text.
+func md5CryptKey(magic string) func(h *Hash, password []byte) []byte {
+	return func(h *Hash, password []byte) []byte {
+		inner := md5.Sum([]byte(string(password) + string(h.salt) + string(password)))
+		d := md5.New()
+		d.Write([]byte(string(password) + magic + string(h.salt)))
+		for n := len(password); n > 0; n -= len(inner) {
+			d.Write(inner[:min(n, len(inner))])
+		}
+		for n := len(password); n > 0; n >>= 1 {
+			if n&1 == 1 {
+				d.Write([]byte{0})
+			} else {
+				d.Write(password[:1])
+			}
+		}
+		sum := d.Sum(nil)
+		for i := range 1000 {
+			d.Reset()
+			first, last := sum, password
+			if i&1 == 1 {
+				first, last = password, sum
+			}
+			d.Write(first)
+			if i%3 != 0 {
+				d.Write(h.salt)
+			}
+			if i%7 != 0 {
+				d.Write(password)
+			}
+			d.Write(last)
+			sum = d.Sum(nil)
+		}
+		var mixed []byte
+		for _, at := range [16]int{12, 6, 0, 13, 7, 1, 14, 8, 2, 15, 9, 3, 5, 10, 4, 11} {
+			mixed = append(mixed, sum[at])
+		}
+		return cryptBase64(mixed)
+	}
+}
+
+func saltFirst(of func() hash.Hash) func(h *Hash, password []byte) []byte {
+	return func(h *Hash, password []byte) []byte {
+		d := of()
+		d.Write(h.salt)
+		d.Write(password)
+		return d.Sum(nil)
+	}
+}
+
+// saltedSHA1 is LDAP's: the salt follows the digest.
+func saltedSHA1(h *Hash, password []byte) []byte {
+	if len(h.key) < sha1.Size {
+		return nil
+	}
+	salt := h.key[sha1.Size:]
+	d := sha1.New()
+	d.Write(password)
+	d.Write(salt)
+	return append(d.Sum(nil), salt...)
 }

@@ -32,14 +32,6 @@ func (l *Listener) balances(peer net.Addr) bool {
 	return ok && table != nil && table.Contains(tcp.AddrPort().Addr().Unmap().WithZone(""))
 }
 
-// RemoteAddr implements net.Conn: the client's address from the PROXY header, if any. It waits for the header.
-func (c *Conn) RemoteAddr() net.Addr {
-	if c.introduce() == nil && c.client != nil {
-		return c.client
-	}
-	return c.Conn.RemoteAddr()
-}
-
 // introducedWithin is how long a balancer may take to send its header.
 const introducedWithin = 5 * time.Second
 
@@ -47,9 +39,6 @@ const introducedWithin = 5 * time.Second
 // answer.
 func (c *Conn) introduce() error {
 	c.opened.Do(func() {
-		if !c.balanced {
-			return
-		}
 		_ = c.Conn.SetReadDeadline(time.Now().Add(introducedWithin))
 		r := bufio.NewReader(c.Conn)
 		_, err := r.Peek(1)

@@ -4,13 +4,18 @@
 package client
 
 import (
+	"encoding/binary"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gaissmai/bart"
+
+	"authguard/guard"
 )
 
 // A Finder determines the client's IP address (R9). The zero Finder trusts no proxy: the address is the TCP peer. It is
@@ -156,4 +161,159 @@ func WantsJSON(r *http.Request) bool {
 		return html < 0 || json < html
 	}
 	return html < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+}
+
+// HostOnly is the prefix of Secure cookies for one host. Browsers accept them from that host over TLS only (RFC
+// 6265bis, section 4.1.3.2). Neither a subdomain nor an attacker on a plain connection can plant one.
+const HostOnly = "__Host-"
+
+// SecureOnly is the prefix of Secure cookies for several hosts.
+const SecureOnly = "__Secure-"
+
+// deviceCookie is the prefix of device cookies. The account's tag follows, since several users may share a browser.
+const deviceCookie = "authguard_device_"
+
+// mostExpired is how many device cookies one response expires. 90 made a response of 4,540 bytes, more than nginx's
+// default buffers (4,096 bytes), so it became 502.
+const mostExpired = 5
+
+// Devices returns the request's device cookies, of all accounts.
+func Devices(r *http.Request) (all []string) {
+	for _, cookie := range r.Cookies() {
+		if isDevice(cookie.Name) {
+			all = append(all, cookie.Value)
+		}
+	}
+	return all
+}
+
+// isDevice accepts both names: a cookie from before the site used TLS is still valid, since it is signed.
+func isDevice(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, HostOnly), deviceCookie)
+}
+
+// SetDevice sets the device cookie for an account. Beyond guard.MaxDevices it expires the oldest, which browsers send
+// first (RFC 6265, section 5.4). One response expires at most mostExpired: a sibling host can plant any number.
+func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Duration, secure bool) {
+	if value == "" {
+		return
+	}
+	own, others := deviceCookie+tag, []string(nil)
+	if secure {
+		own = HostOnly + own
+	}
+	for _, cookie := range r.Cookies() {
+		if isDevice(cookie.Name) && cookie.Name != own && !slices.Contains(others, cookie.Name) {
+			others = append(others, cookie.Name)
+		}
+	}
+	set := func(c http.Cookie) { h.Add("Set-Cookie", c.String()) }
+	for _, name := range others[:min(mostExpired, max(0, len(others)+1-guard.MaxDevices))] {
+		set(http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: strings.HasPrefix(name, HostOnly)})
+	}
+	set(http.Cookie{
+		Name: own, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// Ours reports whether a cookie is authguard's, which the app behind the proxy must not see.
+func Ours(cookie string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(cookie, SecureOnly), HostOnly), "authguard_")
+}
+
+// An Identity builds client fingerprints from some headers, independent of the IP address. guard.Guard.Identity keys
+// the fingerprint and keeps 32 bits. The zero Identity builds none. It is safe for concurrent use.
+type Identity struct {
+	by atomic.Pointer[identityBy]
+}
+
+type identityBy []string // in canonical form
+
+// Set sets the headers. Without any there is no fingerprint, and nothing is counted.
+func (i *Identity) Set(headers []string) {
+	var by identityBy
+	for _, name := range headers {
+		by = append(by, http.CanonicalHeaderKey(name))
+	}
+	i.by.Store(&by)
+}
+
+// Of returns the fingerprint of a request; empty if there are no headers to build it from. Two fingerprints are equal
+// if and only if the headers are. All clients that omit all of these headers share one.
+func (i *Identity) Of(r *http.Request) string {
+	by := i.load()
+	if by == nil {
+		return ""
+	}
+	return by.text(r.Header)
+}
+
+// OfLines is Of for a request that a back end received: its headers as "Name: value". Other lines are ignored.
+func (i *Identity) OfLines(lines []string) string {
+	by := i.load()
+	if by == nil || len(lines) == 0 {
+		return ""
+	}
+	h := http.Header{}
+	for _, line := range lines {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			h.Add(name, strings.Trim(value, " \t"))
+		}
+	}
+	return by.text(h)
+}
+
+// On reports whether fingerprints are built.
+func (i *Identity) On() bool { return i.load() != nil }
+
+func (i *Identity) load() identityBy {
+	if i == nil {
+		return nil
+	}
+	if by := i.by.Load(); by != nil {
+		return *by
+	}
+	return nil
+}
+
+// text prefixes every value with its length, so that one value cannot imitate two.
+func (by identityBy) text(h http.Header) string {
+	b := make([]byte, 0, 512)
+	add := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	for _, name := range by {
+		values := h[name]
+		b = binary.AppendUvarint(b, uint64(len(values)))
+		for _, value := range values {
+			if strings.HasPrefix(name, "Sec-Ch-Ua") {
+				value = brands(value)
+			}
+			add(value)
+		}
+	}
+	return string(b)
+}
+
+// brands sorts the brands of Sec-CH-UA, which browsers shuffle, and removes the fake one, "Not/A)Brand" (GREASE), which
+// changes with the version.
+func brands(list string) string {
+	var all []string
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); !madeUp(one) {
+			all = append(all, one)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func madeUp(brand string) bool {
+	name, _, _ := strings.Cut(brand, `";v=`)
+	letters := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, name)
+	return strings.EqualFold(letters, "NotABrand")
 }
