@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// MaxGroups is how many groups an account may be in: forward-auth sends all of them in
-// one header.
+// MaxGroups is the maximum number of an account's groups: forward auth sends all of them in one header.
 const MaxGroups = 50
 
-// groupPattern is what every gateway, log and list separated by commas can hold.
+// groupPattern matches names that every gateway, log and comma-separated list can hold.
 var groupPattern = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]{1,64}$`)
 
-// ParseGroups are the groups of one of our own accounts, sorted and each once, from
-// names that are separated by commas, semicolons or spaces. The error is an ErrGroup.
+// ParseGroups parses the groups of an account in authguard's table, separated by commas, semicolons or spaces. It sorts
+// them and removes duplicates. The error is ErrGroup.
 func ParseGroups(text string) ([]string, error) {
 	all := groupsOf(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",; \t", r) }))
 	for _, name := range all {
@@ -29,8 +28,8 @@ func ParseGroups(text string) ([]string, error) {
 	return all, nil
 }
 
-// foreignGroups are the groups of another program's account, separated by commas. Their
-// names may have spaces and any letters; one with a control character is none.
+// foreignGroups parses the groups of another program's account, separated by commas. Names may contain spaces and any
+// letters; it drops those with control characters.
 func foreignGroups(text string) []string {
 	all := strings.Split(text, ",")
 	for i, name := range all {
@@ -47,7 +46,7 @@ func groupsOf(names []string) []string {
 	return slices.Compact(all)
 }
 
-// printable reports whether a text can stand in a header.
+// printable reports whether a text is valid in a header.
 func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

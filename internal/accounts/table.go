@@ -18,44 +18,39 @@ import (
 )
 
 const (
-	// queryTime bounds a look-up while somebody waits to log in, the wait for a
-	// connection included.
+	// queryTime is the timeout of a lookup during a login, including the wait for a connection.
 	queryTime = 3 * time.Second
-	// overlap is how far back Refresh looks again: a row is stamped when its
-	// change begins but becomes visible only when it is committed, and an
-	// import of a large file takes that long.
+	// overlap is how far back Refresh reads again. A row gets its time when its change begins, but becomes visible at
+	// commit; the import of a large file takes that long.
 	overlap = time.Minute
 )
 
-// Config configures a Table. DB, a normalizer and Hash are required; DB must have
-// been migrated.
+// Config configures a Table. DB, Normalise and Hash are required; DB must be migrated.
 type Config struct {
 	DB *sql.DB
-	// Realm is whose accounts these are: the same name in two realms is two accounts.
-	// Default guard.DefaultRealm.
+	// Realm owns the accounts: the same name in two realms is two accounts. Default guard.DefaultRealm.
 	Realm string
-	// Normalise returns the canonical form of a name, or why it is not a name.
-	// It is guard's, and idempotent.
+	// Normalise returns the canonical form of a name, or an error for an invalid one. It is package guard's, and
+	// idempotent.
 	Normalise func(string) (string, error)
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
 }
 
-// Table is a realm's accounts in authguard's own table. It is safe for concurrent use,
-// also by several processes; Refresh shows Canonical what the others did.
+// Table is a realm's accounts in authguard's own table. It is safe for concurrent use, even by several processes;
+// Refresh updates Canonical with their changes.
 type Table struct {
 	config Config
-	seen   atomic.Int64 // up to when the table was read, ms
+	seen   atomic.Int64 // time up to which the table was read, ms
 
 	mu        sync.RWMutex
-	usernames map[string]string // by e-mail address
+	usernames map[string]string // by email address
 }
 
 var _ Source = (*Table)(nil)
 
-// New reads all e-mail addresses into memory, for Canonical. With an error the
-// Table is of no use.
+// New reads all email addresses into memory, for Canonical. With an error the Table is unusable.
 func New(ctx context.Context, config Config) (*Table, error) {
 	if config.DB == nil || config.Normalise == nil || config.Hash == nil {
 		return nil, errors.New("accounts: DB, a normalizer and Hash are required")
@@ -68,8 +63,7 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	return t, t.Refresh(ctx)
 }
 
-// FindForLogin implements Source: by user name or e-mail address. A text that
-// is not a valid name is unknown.
+// FindForLogin implements Source: by user name or email address. An invalid name is unknown.
 func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -102,8 +96,7 @@ func stored(hash string, usable bool) passwords.Stored {
 	return passwords.Stored{Hash: hash, Usable: usable && !passwords.NoPassword(hash)}
 }
 
-// EachHash calls yield with the hashes of at most so many of a realm's accounts. Since
-// ids are random, so is the sample.
+// EachHash calls yield with the hashes of at most most accounts of a realm. IDs are random, so it is a random sample.
 func EachHash(ctx context.Context, db *sql.DB, realm string, most int, yield func(hash string)) error {
 	err := sqltx.Each(ctx, db, func(rows *sql.Rows) error {
 		var hash string
@@ -117,8 +110,8 @@ func EachHash(ctx context.Context, db *sql.DB, realm string, most int, yield fun
 	return nil
 }
 
-// Canonical returns the user name of the account that a normalised name belongs
-// to, or the name itself if there is none. It only looks in memory.
+// Canonical returns the user name of the account with a normalized name; the name itself if none exists. It only reads
+// memory.
 func (t *Table) Canonical(name string) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -128,8 +121,8 @@ func (t *Table) Canonical(name string) string {
 	return name
 }
 
-// Refresh reads the accounts that other processes have added since the last
-// call, for Canonical. Call it whenever changes.Accounts has a new number.
+// Refresh reads accounts that other processes added since the last call, for Canonical. Call it whenever
+// changes.Accounts has a new number.
 func (t *Table) Refresh(ctx context.Context) error {
 	now := t.config.Now().UnixMilli()
 	since := min(t.seen.Load(), now) - overlap.Milliseconds()
@@ -156,7 +149,7 @@ func (t *Table) alias(email, username string) {
 	t.usernames[email] = username
 }
 
-// Get returns an account by user name or e-mail address, or ErrUnknown.
+// Get returns an account by user name or email address, or ErrUnknown.
 func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -173,14 +166,14 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	return all[0], nil
 }
 
-// List returns at most limit accounts in byte order of their user names,
-// starting after the given one; "" for the first page.
+// List returns at most limit accounts in byte order of their user names, starting after the given one; "" for the first
+// page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username
 		LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
 }
 
-// Search is List of the accounts that have a text in their user name or e-mail address.
+// Search is List for accounts with text in their user name or email address.
 func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Account, error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(sqltx.Clean(text)) + "%"
 	return t.query(ctx, `WHERE id IN (SELECT account FROM account_names WHERE realm = $1 AND name LIKE $2 ESCAPE '\')
@@ -188,7 +181,7 @@ func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Ac
 		ORDER BY username LIMIT $4`, t.config.Realm, pattern, sqltx.Clean(after), limit)
 }
 
-// Those are the accounts of the names that there are any of: user names, in no order.
+// Those returns the existing accounts among the user names, in no order.
 func (t *Table) Those(ctx context.Context, names []string) (all []Account, err error) {
 	for part := range slices.Chunk(names, 500) {
 		args, list := []any{t.config.Realm}, strings.Builder{}
@@ -205,7 +198,7 @@ func (t *Table) Those(ctx context.Context, names []string) (all []Account, err e
 	return all, nil
 }
 
-// HasUsers reports whether there is an account that is no administrator's.
+// HasUsers reports whether an account without the administrator role exists.
 func (t *Table) HasUsers(ctx context.Context) (any bool, err error) {
 	err = t.config.DB.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts WHERE realm = $1
 		AND role = 'user')`, t.config.Realm).Scan(&any)
@@ -215,7 +208,7 @@ func (t *Table) HasUsers(ctx context.Context) (any bool, err error) {
 	return any, nil
 }
 
-// Admins are all administrators, by name.
+// Admins returns all administrators, by name.
 func (t *Table) Admins(ctx context.Context) ([]Account, error) {
 	return t.query(ctx, `WHERE realm = $1 AND role = 'admin' ORDER BY username`, t.config.Realm)
 }
