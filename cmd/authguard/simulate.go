@@ -27,10 +27,10 @@ type simulateCmd struct {
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-// defenceNames are what --against of simulate may be.
+// defenceNames are the values of --against.
 func defenceNames() string { return strings.Join(simulate.Defences(), ", ") }
 
-// Run lets the scenarios happen, and reports.
+// Run runs the scenarios and prints a report.
 func (c simulateCmd) Run(g *globals) error {
 	switch {
 	case c.List:
@@ -79,7 +79,7 @@ func (c simulateCmd) Run(g *globals) error {
 	return sheet.Text(g.out)
 }
 
-// Validate is called when the command line has been read.
+// Validate implements kong.Validatable.
 func (c simulateCmd) Validate() error {
 	for _, name := range c.Against {
 		if !slices.Contains(append(simulate.Defences(), "all", "nothing"), name) {
@@ -138,7 +138,7 @@ func listScenarios(g *globals) error {
 	return w.Flush()
 }
 
-// steps shows, on a terminal, how many of several things are done.
+// steps shows progress on a terminal.
 func (g *globals) steps(what string) func(done, of int) {
 	file, ok := g.complaints.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

@@ -17,8 +17,8 @@ import (
 	"authguard/internal/policy"
 )
 
-// A watch is everything that is told what happens: the log, the audit log, the
-// alerts, the overview and the metrics, all through one bus.
+// watch is everything that receives events, through one bus: the log, the audit log, the alerts, the overview and the
+// metrics.
 type watch struct {
 	bus     *events.Bus
 	audit   *audit.Log
@@ -31,11 +31,11 @@ type watch struct {
 	traces  *control.Traces
 	log     *slog.Logger
 
-	keep atomic.Pointer[config.Audit] // how much of the audit log
+	keep atomic.Pointer[config.Audit] // how much of the audit log to keep
 	past atomic.Int64                 // nanoseconds for which attacks are kept
 }
 
-// openWatch makes a watch. attacked reports whether the detector of a realm says so.
+// openWatch creates a watch. attacked reports whether a realm's detector sees an attack.
 func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool,
 	log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(),
@@ -59,14 +59,14 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 func (w *watch) alertConfig(c config.Config) alerts.Config {
 	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
 		FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
-	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.QuietHours) // which was checked
+	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.QuietHours) // validated by the configuration
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
 	}
 	return a
 }
 
-// attack is the attack on a whole realm that is running, as it is kept; empty for none.
+// attack returns the ID of the running attack on a whole realm, or "".
 func (w *watch) attack(realm string) string {
 	for _, one := range w.attacks.Running(realm) {
 		if one.Kind == attacks.Site {
@@ -76,8 +76,7 @@ func (w *watch) attack(realm string) string {
 	return ""
 }
 
-// start starts the listeners before the bus that feeds them, so that the bus is
-// stopped first.
+// start starts the receivers before the bus, so that the bus stops first.
 func (w *watch) start(group *background.Group) {
 	group.Start(w.alerts.Run)
 	group.Start(w.audit.Run)
@@ -93,7 +92,7 @@ func (w *watch) reload(loaded *config.Loaded) error {
 	return w.alerts.Reconfigure(w.alertConfig(loaded.Config))
 }
 
-// forget ends the watch over a realm that is no more.
+// forget drops the state of a removed realm.
 func (w *watch) forget(realm string) {
 	w.alerts.Forget(realm)
 	w.attacks.Forget(realm)
@@ -101,7 +100,7 @@ func (w *watch) forget(realm string) {
 	w.metrics.Forget(realm)
 }
 
-// purge deletes rows of the audit log that are too old, or more than have room.
+// purge deletes audit rows that are too old or exceed audit.max_size.
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	keep, now := w.keep.Load(), time.Now()
 	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Retention),
@@ -113,7 +112,7 @@ func (w *watch) purgeAttacks(ctx context.Context) (rows int64, err error) {
 	return w.attacks.Purge(ctx, time.Now().Add(-time.Duration(w.past.Load())))
 }
 
-// channels are the alerts', for the metrics.
+// channels returns the alert channels, for the metrics.
 func (w *watch) channels() (all []control.ChannelGauges) {
 	for _, c := range w.alerts.Channels() {
 		all = append(all, control.ChannelGauges{Name: c.Name, Waiting: c.Waiting, Delivered: c.Delivered, Dead: c.Tries > 0})
@@ -121,8 +120,8 @@ func (w *watch) channels() (all []control.ChannelGauges) {
 	return all
 }
 
-// warn is for the overview, and for doctor: who reads only a channel that is dead
-// takes the silence for peace.
+// warn returns the warnings for the overview and for doctor: an administrator who reads only a failed channel would
+// mistake its silence for peace.
 func (w *watch) warn() (all []control.Warning) {
 	for _, dead := range w.alerts.Dead() {
 		all = append(all, control.Warning{
