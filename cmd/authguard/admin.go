@@ -19,7 +19,6 @@ type adminCmd struct {
 	SignOut       adminSignOutCmd       `cmd:"" help:"Revoke all sessions of an administrator" example:"carol --reason 'lost laptop'"`
 }
 
-// about is the administrator and the reason of an operation.
 type about struct {
 	Name   string `arg:"" help:"User name of the administrator"`
 	Reason string `required:"" placeholder:"TEXT" help:"Reason, for the audit log"`

@@ -51,7 +51,6 @@ func alwaysEnforced(w policy.Written) (guard.Policy, captchamode.Config) {
 	return w.Policy, w.Mode
 }
 
-// enact puts the configured policy in force.
 func (a *administration) enact(w policy.Written) error {
 	if a == nil {
 		return nil
@@ -61,7 +60,6 @@ func (a *administration) enact(w policy.Written) error {
 	return errors.Join(a.guard.SetPolicy(limits), a.mode.SetConfig(config))
 }
 
-// ofSignIn returns the guard; nil if there is none.
 func (a *administration) ofSignIn() *guard.Guard {
 	if a == nil {
 		return nil
@@ -69,7 +67,6 @@ func (a *administration) ofSignIn() *guard.Guard {
 	return a.guard
 }
 
-// administrationSwitched reports a switch of the admin console's CAPTCHA mode.
 func (r *realm) administrationSwitched(s captchamode.Switch) {
 	if s.On == s.WasOn {
 		return

@@ -18,7 +18,6 @@ type backupCmd struct {
 	Folder string `arg:"" type:"path" help:"New folder for the copy"`
 }
 
-// copied is the result.
 type copied struct {
 	Folder string   `json:"folder"`
 	Files  []string `json:"files"`
@@ -51,7 +50,6 @@ func (c backupCmd) Run(g *globals) error {
 	return tells(g.out, "To restore it, copy the folder to where `data:` points, and start authguard.")
 }
 
-// copyAll copies the keys, the counters and SQLite's database.
 func copyAll(ctx context.Context, loaded *config.Loaded, to string) (copied, error) {
 	made := copied{Folder: to, Files: []string{"keys"}}
 	keys, err := os.ReadFile(keysPath(loaded))

@@ -22,7 +22,6 @@ import (
 // server: mode 0600.
 const socketName = "authguard.sock"
 
-// socketPath is the path of the socket for a data folder.
 func socketPath(data string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(data, socketName))
 	if err == nil {
@@ -31,7 +30,6 @@ func socketPath(data string) (string, error) {
 	return path, err
 }
 
-// client sends requests to a running server.
 type client struct {
 	http   http.Client
 	socket string
@@ -113,7 +111,6 @@ func (c *client) ask(method, path string, query url.Values, question, answer any
 	return nil
 }
 
-// do sends a request and prints a confirmation.
 func (g *globals) do(method, path string, query url.Values, question any, words string, args ...any) error {
 	return g.show(method, path, query, question, new(any), func() error {
 		_, err := fmt.Fprintf(g.out, words+"\n", args...)
@@ -121,7 +118,6 @@ func (g *globals) do(method, path string, query url.Values, question any, words 
 	})
 }
 
-// download writes a file from the server to standard output.
 func (g *globals) download(path string, query url.Values) error {
 	server, err := g.client()
 	if err != nil {

@@ -37,7 +37,6 @@ type clock struct {
 	changed func(wrong bool)
 }
 
-// moment is the time of both clocks at one instant.
 type moment struct{ theirs, ours time.Time }
 
 type timeSource struct {
@@ -54,7 +53,6 @@ func (c *clock) Now() time.Time {
 	return now
 }
 
-// ahead returns how far the shared time is ahead of this machine's.
 func (c *clock) ahead() time.Duration { return c.Now().Sub(c.local()) }
 
 // counting returns the clock for counters in memory; nil with one node, because their own clock is cheaper.
@@ -116,7 +114,6 @@ func (c *clock) off() string {
 		way)
 }
 
-// warn returns the warnings for the overview and for doctor.
 func (c *clock) warn() []control.Warning {
 	off := c.off()
 	if off == "" {
@@ -129,7 +126,6 @@ func (c *clock) warn() []control.Warning {
 	}}
 }
 
-// tell makes the alerter report changes.
 func (c *clock) tell(told *alerts.Alerter, node string) {
 	raise := func(wrong bool) {
 		if wrong {

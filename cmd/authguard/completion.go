@@ -48,7 +48,6 @@ func (c completeCmd) Run(g *globals, app *kong.Kong) error {
 	return nil
 }
 
-// candidates returns the candidates for the last word, with their help.
 func candidates(node *kong.Node, words []string) (all [][2]string) {
 	if len(words) == 0 {
 		return nil

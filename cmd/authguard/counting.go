@@ -52,7 +52,6 @@ const (
 	administrators
 )
 
-// table is saved in a file.
 type table struct {
 	*failures.Memory
 	file    string
@@ -132,7 +131,7 @@ func (c *counting) recall(ctx context.Context, on *storage, i int, memory failur
 	if err != nil || !c.alone {
 		return err
 	}
-	// Mark after saving: a failed first start leaves no mark that the next start would miss the file for.
+	// Mark only after saving. Otherwise a failed first start would leave a mark, and the next start would miss the file.
 	return database.Mark(ctx, on.db, tables[i].file)
 }
 
@@ -213,14 +212,12 @@ const (
 	countersBack   alerts.Kind = "counters-recovered"
 )
 
-// outage is why counters cannot be saved.
 type outage struct {
 	why       error
 	journaled bool // the journal contains the changes
 	since     time.Time
 }
 
-// effect describes the consequences for logins and the remedy.
 func (o *outage) effect(alone bool) string {
 	effect := "every login gets 503 until the journal of the counters can be written"
 	switch {
@@ -256,7 +253,6 @@ func (c *counting) lookAtSaves() {
 	}
 }
 
-// ready returns why attempts cannot be counted, or nil.
 func (c *counting) ready() error {
 	if !c.alone {
 		return nil
@@ -264,7 +260,6 @@ func (c *counting) ready() error {
 	return c.unwritten()
 }
 
-// unwritten returns why a journal cannot be written.
 func (c *counting) unwritten() (why error) {
 	for _, t := range c.tables {
 		why = cmp.Or(why, t.Unwritten())
@@ -294,7 +289,6 @@ func (c *counting) lookForRoom() {
 	}
 }
 
-// warn returns the warnings for the overview.
 func (c *counting) warn() []control.Warning {
 	all := c.shared.warn()
 	if c.filling.Load() {

@@ -51,7 +51,6 @@ func (d doctorCmd) Run(g *globals) error {
 	return tell(g, checks)
 }
 
-// warnings returns the running server's warnings.
 func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 	c, err := g.client()
 	if err != nil {
@@ -91,7 +90,6 @@ func (g *globals) withoutFolder() ([]control.Warning, error) {
 	}}, nil
 }
 
-// prober asks the running server what arrived of a probe.
 type prober struct{ g *globals }
 
 func (p prober) Expect(_ context.Context, token string) error {
@@ -112,7 +110,6 @@ func (p prober) Seen(_ context.Context, token string) (*control.Probe, error) {
 	return answer.Seen, err
 }
 
-// tell prints the findings, their fixes and a summary.
 func tell(g *globals, checks []doctor.Check) error {
 	count := map[doctor.State]int{}
 	for _, c := range checks {

@@ -56,7 +56,6 @@ func (d *doors) reload(loaded *config.Loaded) {
 	d.within.Store(int64(loaded.Shutdown.Timeout))
 }
 
-// listener is a server and its socket.
 type listener struct {
 	name   string
 	socket net.Listener
@@ -122,12 +121,10 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// public dispatches the public listener's requests to their realms.
 func (d *doors) public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.realms.Load().ServeHTTP(w, r) })
 }
 
-// public returns a realm's handler on the public listener.
 func (r *realm) public(d *doors) http.Handler {
 	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
 	login.Look = r.look
@@ -178,7 +175,6 @@ func (d *doors) second(r *realm) *web.Second {
 	}
 }
 
-// login returns a realm's login at one listener.
 func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
 	p, entrance := r.people, door
 	if r.name != guard.DefaultRealm {

@@ -38,7 +38,6 @@ func (c explainCmd) Run(g *globals) error {
 	})
 }
 
-// found is the printed part of GET /api/lookup.
 type found struct {
 	Said        string `json:"said"`
 	Next        string `json:"next"`
@@ -68,7 +67,6 @@ type found struct {
 	} `json:"recent"`
 }
 
-// all prints known clients and recent attempts as well.
 func (c explainCmd) all(g *globals) error {
 	if c.Event != "" {
 		return errors.New("--all does not apply to events: omit --event")

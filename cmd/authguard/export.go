@@ -19,7 +19,6 @@ import (
 	"authguard/internal/edge"
 )
 
-// exportCmd is `authguard ip export blocked|allowed`.
 type exportCmd struct {
 	realmFlag
 	What      string        `arg:"" enum:"blocked,allowed" help:"Blocklist or allowlist"`
@@ -33,7 +32,6 @@ type exportCmd struct {
 	Every     time.Duration `default:"5s" help:"Interval of --follow"`
 }
 
-// formatNames are the values of --format.
 func formatNames() string {
 	var names []string
 	for _, f := range edge.Formats() {
@@ -84,7 +82,6 @@ func (c exportCmd) Run(g *globals) error {
 // answersWithin is the timeout of a request. With --limited the server reads a thousand counters.
 const answersWithin = 30 * time.Second
 
-// follower keeps an exported list up to date.
 type follower struct {
 	exportCmd
 	client *client
@@ -120,7 +117,6 @@ func (f *follower) follow(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// once asks the server and exports the list if it changed.
 func (f *follower) once(ctx context.Context) error {
 	var now control.Edge
 	query := f.query("verdict", f.What, "limited", fmt.Sprint(f.Refused), "everything", fmt.Sprint(f.Everybody))
@@ -148,7 +144,6 @@ func (f *follower) stale(now control.Edge) bool {
 	return !same || f.format.Longest > 0 && now.Now.Sub(f.at) > f.format.Longest/2
 }
 
-// warn reports once which ranges are left out.
 func (f *follower) warn(now control.Edge) {
 	left := fmt.Sprint(now.Everybody)
 	if len(now.Everybody) > 0 && left != f.warned {
@@ -158,7 +153,6 @@ func (f *follower) warn(now control.Edge) {
 	f.warned = left
 }
 
-// tell writes the file if it differs, and runs the command.
 func (f *follower) tell(ctx context.Context, e edge.Export) error {
 	text := f.format.Text(e)
 	if f.Output == "" && f.Hook == "" {
@@ -194,7 +188,6 @@ func (f *follower) say(e edge.Export, did string) error {
 	return err
 }
 
-// runFor is the timeout of --run's command.
 const runFor = time.Minute
 
 // execute runs a shell command line. Its output appears in errors only.

@@ -29,7 +29,6 @@ func newParser(line *commandLine, options ...kong.Option) (*kong.Kong, error) {
 	return parser, nil
 }
 
-// example returns the command's example.
 func example(leaf *kong.Node) string {
 	return strings.TrimSpace(leaf.FullPath() + " " + leaf.Tag.Get("example"))
 }
@@ -38,7 +37,6 @@ func scopeNames() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens.Scopes()), " ", ","), "[]")
 }
 
-// withValues adds a flag's values to its help.
 func withValues(v *kong.Value) string {
 	help := kong.DefaultHelpValueFormatter(v)
 	if v.Enum != "" {
@@ -75,7 +73,6 @@ func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	return err
 }
 
-// commandOf returns the command parsed before the error.
 func commandOf(err error) string {
 	if bad, ok := errors.AsType[*kong.ParseError](err); ok && bad.Context.Selected() != nil {
 		return bad.Context.Selected().FullPath()
@@ -83,7 +80,6 @@ func commandOf(err error) string {
 	return "authguard"
 }
 
-// helpCmd is `authguard help [COMMAND…]`.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"Command"`
 }

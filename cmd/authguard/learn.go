@@ -26,7 +26,6 @@ type proxyCmd struct {
 	Detect detectCmd `cmd:"" help:"Watch two logins and print the routes to protect" example:"--upstream http://127.0.0.1:8000"`
 }
 
-// detectCmd is `authguard proxy detect`.
 type detectCmd struct {
 	Upstream string `required:"" help:"Base URL of the app" placeholder:"URL"`
 	Listen   string `default:"127.0.0.1:8088" help:"Address to open in a browser" placeholder:"ADDRESS"`
@@ -55,7 +54,6 @@ func (c detectCmd) Run(g *globals) error {
 	return err
 }
 
-// learner is a proxy that observes two logins.
 type learner struct {
 	watcher  *learn.Watcher
 	upstream *url.URL
@@ -90,7 +88,6 @@ func (l *learner) rewrite(r *httputil.ProxyRequest) {
 	r.SetXForwarded()
 }
 
-// send sends the learner's own request to the app.
 func (l *learner) send(r *http.Request) (*http.Response, error) {
 	p := httputil.ProxyRequest{In: r, Out: r.Clone(r.Context())}
 	l.rewrite(&p)
@@ -190,7 +187,6 @@ func (l *learner) answered(answer *http.Response) error {
 	return nil
 }
 
-// logged records a login.
 func (l *learner) logged(login *learn.Login) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

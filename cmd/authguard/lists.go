@@ -40,7 +40,6 @@ type listCmd struct {
 	DryRun  bool   `help:"With --file: print the changes, but make none"`
 }
 
-// unlistCmd is `authguard ip remove`.
 type unlistCmd struct {
 	reasonFlag
 	CIDR string `arg:"" help:"IP address or range, as listed"`
@@ -123,7 +122,6 @@ func (c listCmd) read() (string, error) {
 	return string(text), err
 }
 
-// told prints what an import did or would do.
 func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 	for _, w := range p.Warnings {
 		fmt.Fprintf(out, "line %d: %s\n", w.Line, w.Text)
@@ -161,7 +159,6 @@ func (c unlistCmd) Run(g *globals) error {
 		"%s is removed from the IP lists.", c.CIDR)
 }
 
-// showListsCmd is `authguard ip list`.
 type showListsCmd struct {
 	realmFlag
 	Find    string `arg:"" optional:"" help:"IP address, range, or text in a note or name"`
@@ -234,10 +231,8 @@ func plain(text string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// listExpiring is an alert kind.
 const listExpiring alerts.Kind = "list-expiring"
 
-// shownExpiring is the maximum number of entries in one alert.
 const shownExpiring = 20
 
 // expiring sends one alert about all list entries that expire soon, at most once a day. It marks them afterwards, so

@@ -12,7 +12,6 @@ import (
 	"authguard/web/texts"
 )
 
-// dress loads the appearance and texts of a realm's pages.
 func (r *realm) dress(c config.Config) error {
 	look, missing, err := openLook(c.Pages)
 	if err != nil {

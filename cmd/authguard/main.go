@@ -23,7 +23,6 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// commandLine is every command with its flags.
 type commandLine struct {
 	globals
 
@@ -76,7 +75,6 @@ type (
 	}
 )
 
-// globals are the flags of every command.
 type globals struct {
 	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" placeholder:"FILE" help:"Configuration file (default: authguard.yaml if present)"`
 	JSON bool      `name:"json" help:"Answer in JSON"`
@@ -85,7 +83,6 @@ type globals struct {
 	complaints io.Writer `kong:"-"`
 }
 
-// realmFlag selects a realm.
 type realmFlag struct {
 	Realm string `placeholder:"NAME" help:"Realm (default: the one named default)"`
 }
@@ -102,12 +99,10 @@ func (f realmFlag) query(more ...string) url.Values {
 	return q
 }
 
-// reasonFlag is the reason for the audit log.
 type reasonFlag struct {
 	Reason string `placeholder:"TEXT" help:"Reason, for the audit log"`
 }
 
-// versionFlag is `authguard --version`.
 type versionFlag bool
 
 // BeforeReset prints the version and exits: no command is needed.
@@ -131,7 +126,6 @@ func (versionCmd) Run(g *globals) error {
 // version, commit and date are set by the linker in release builds (Makefile, deploy/Dockerfile).
 var version, commit, date string
 
-// build is the output of `authguard --version`.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -157,7 +151,6 @@ func builtFrom(info *debug.BuildInfo, ok bool) build {
 	return b
 }
 
-// runs returns the build for metrics and traces.
 func runs() control.Build {
 	b := builtFrom(debug.ReadBuildInfo())
 	return control.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}

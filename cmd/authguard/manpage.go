@@ -8,7 +8,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// manpageCmd is used by deploy/package/build.
 type manpageCmd struct{}
 
 // Run prints authguard(1).
@@ -35,7 +34,6 @@ func (manpageCmd) Run(g *globals, app *kong.Kong) error {
 	return p.err
 }
 
-// page writes a manual page and keeps the first error.
 type page struct {
 	w   io.Writer
 	err error

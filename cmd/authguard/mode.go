@@ -20,7 +20,6 @@ import (
 	"authguard/internal/redisstore"
 )
 
-// mode is a realm's CAPTCHA mode, its persistence, and its challenges.
 type mode struct {
 	*captchamode.Mode
 	realm      string
@@ -85,7 +84,6 @@ func (m *mode) openChallenges(r *realm) (err error) {
 	return err
 }
 
-// preferred returns the kind of challenges to issue.
 func preferred(c config.Config) string {
 	if c.Challenge.Remote() {
 		return challenge.KindRemote

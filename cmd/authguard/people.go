@@ -25,7 +25,6 @@ import (
 	"authguard/web/admin"
 )
 
-// people are a realm's accounts, password checks and sessions.
 type people struct {
 	kept          config.Accounts // the settings
 	normalise     func(string) (string, error)
@@ -101,7 +100,6 @@ func (r *realm) hogged(h passwords.Hog) {
 			"If it is an attack: authguard ip block ADDRESS.", h.Present, h.All, who))
 }
 
-// unusableHash is an alert about accounts that cannot log in.
 const unusableHash alerts.Kind = "unusable-hash"
 
 // unusable alerts about an unsupported hash, at most once an hour.
@@ -187,7 +185,6 @@ func (p *people) away() (why error) {
 	return why
 }
 
-// warn returns the warnings for the overview and for doctor.
 func (r *realm) warn() []control.Warning {
 	if r.people.away() == nil {
 		return nil
@@ -201,10 +198,8 @@ func (r *realm) warn() []control.Warning {
 	}}
 }
 
-// mailFailed is an alert: verification codes cannot be sent.
 const mailFailed alerts.Kind = "mail-failed"
 
-// openMailer creates the senders of verification codes and of sign-in notifications.
 func (r *realm) openMailer() error {
 	p, m := r.people, r.config.Mail
 	if m.Server == "" {
@@ -235,7 +230,6 @@ func (r *realm) openMailer() error {
 	return nil
 }
 
-// noticesFailed is an alert: sign-in notifications cannot be sent.
 const noticesFailed alerts.Kind = "notifications-failed"
 
 func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {

@@ -119,7 +119,6 @@ func printPolicy(out io.Writer, p control.Policy) error {
 	return w.Flush()
 }
 
-// metText formats the attempts that a limit affected.
 func metText(m policy.Met) string {
 	if m.Attempts == 0 {
 		return "-"

@@ -179,7 +179,6 @@ func (r *realm) cookieKeys() ([][]byte, error) {
 	return all, nil
 }
 
-// raise sends an alert of this realm.
 func (r *realm) raise(kind alerts.Kind, title, body string) {
 	r.site.watch.alerts.RaiseIn(r.name, kind, title, body)
 }
@@ -190,7 +189,6 @@ func (r *realm) forgotten(f guard.Forgotten) {
 	r.raise(alerts.Kind(w.Code), w.Title, strings.TrimSpace(strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting))
 }
 
-// start starts this realm's background work.
 func (r *realm) start(ctx context.Context) {
 	r.mode.start(ctx, r.site.counting.shared, &r.running)
 	if r.people.mailer != nil {
@@ -215,7 +213,6 @@ func (r *realm) stop() {
 	r.unfollow()
 }
 
-// unfollow unsubscribes from changes of other nodes.
 func (r *realm) unfollow() {
 	if r.mode != nil && r.mode.follow != nil {
 		r.mode.follow()
@@ -237,7 +234,6 @@ func (r *realm) reload(c config.Config) error {
 	return errors.Join(err, r.control.EnactPolicy())
 }
 
-// written is a realm's policy as configured.
 type written struct {
 	policy.Written
 	routes map[string]guard.Policy // of routes with their own counters
@@ -298,7 +294,6 @@ func clientHeaders(c config.Config) []string {
 	return c.Fingerprint.Headers
 }
 
-// tokensOf returns a realm's configured tokens.
 func tokensOf(realm string, c config.Config) (all []web.Token) {
 	for _, t := range c.API.Tokens {
 		all = append(all, web.Token{Sum: web.SumToken(t.Reveal()), Realm: realm})

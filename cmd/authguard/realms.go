@@ -20,7 +20,6 @@ import (
 // main returns the default realm, whose administrators manage all realms.
 func (s *site) main() *realm { return (*s.realms.Load())[0] }
 
-// realm returns the realm with a name, or nil.
 func (s *site) realm(name string) *realm {
 	all := *s.realms.Load()
 	if i := slices.IndexFunc(all, func(r *realm) bool { return r.name == name }); i >= 0 {
@@ -38,7 +37,6 @@ func (s *site) attacked(name string) bool {
 	return r != nil && r.mode.State().Level != captchamode.Calm
 }
 
-// openRealms opens all realms of the configuration or none.
 func (s *site) openRealms(ctx context.Context) error {
 	first, err := s.openRealm(ctx, guard.DefaultRealm, s.loaded.Config)
 	if err != nil {
@@ -74,7 +72,6 @@ func (s *site) startRealms(ctx context.Context) {
 	})
 }
 
-// reloadRealms adds, changes and removes realms.
 func (s *site) reloadRealms(loaded *config.Loaded) (err error) {
 	before := *s.realms.Load()
 	all := []*realm{before[0]}
@@ -204,7 +201,6 @@ func (s *site) trust(loaded *config.Loaded) {
 	s.proxies.Store(&all)
 }
 
-// controls returns the control of each realm.
 func (s *site) controls() (all []*control.Control) {
 	for _, r := range *s.realms.Load() {
 		all = append(all, r.control)
@@ -212,7 +208,6 @@ func (s *site) controls() (all []*control.Control) {
 	return all
 }
 
-// gauges returns the metrics of each realm.
 func (s *site) gauges() (all []control.RealmGauges) {
 	for _, r := range *s.realms.Load() {
 		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp,

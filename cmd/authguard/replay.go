@@ -24,7 +24,6 @@ import (
 	"authguard/internal/trial"
 )
 
-// logFlags configure how logs are parsed.
 type logFlags struct {
 	Format  string            `placeholder:"NAME" help:"Log format (default: detect per file): ${logs}"`
 	Login   []string          `placeholder:"REQUEST" help:"In access logs: the login request (default: POST /login)"`
@@ -35,13 +34,11 @@ type logFlags struct {
 	Zone    string            `placeholder:"NAME" help:"Time zone of times without one (default: this machine's)"`
 }
 
-// policyFlags select the limits to test.
 type policyFlags struct {
 	Policy []string `placeholder:"FILE" help:"Configuration file with limits to test; repeatable"`
 	Realm  string   `placeholder:"NAME" help:"Realm whose limits are tested"`
 }
 
-// replayCmd is `authguard limit replay`.
 type replayCmd struct {
 	logFlags
 	policyFlags
@@ -51,7 +48,6 @@ type replayCmd struct {
 	HTML    string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-// logFormats are the values of --format.
 func logFormats() string { return strings.Join(loginlog.Formats(), ", ") }
 
 // Run tests the policies on the logs and prints a report.
@@ -138,7 +134,6 @@ func (c policyFlags) setups(g *globals) (all []trial.Setup, err error) {
 	return all, nil
 }
 
-// setupOf returns the limits of a configuration file.
 func setupOf(path, realm string, environ []string) (setup trial.Setup, err error) {
 	loaded, err := config.Load(path, environ)
 	if err != nil {
@@ -177,7 +172,6 @@ func realmNamed(c config.Config, name string) (config.Realm, error) {
 	return config.Realm{}, fmt.Errorf("the configuration has no realm %q", name)
 }
 
-// noAttempts says what to do if no login was found.
 func noAttempts(logs *loginlog.Log, r *trial.Report) error {
 	text := fmt.Sprintf("no login attempt in %d lines (%d lines cannot be parsed)", r.Log.Lines, r.Log.Bad)
 	if others := logs.OtherPosts(); len(others) > 0 {
@@ -189,7 +183,6 @@ func noAttempts(logs *loginlog.Log, r *trial.Report) error {
 	return errors.New(text)
 }
 
-// progress shows on a terminal how much is read and the remaining time.
 func (g *globals) progress(logs *loginlog.Log) (done func()) {
 	file, ok := g.complaints.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

@@ -28,7 +28,6 @@ type serveCmd struct {
 	BeginAnew bool       `name:"allow-data-loss" help:"Start with empty state: give up missing keys or data"`
 }
 
-// presetName is a preset's name on a command line.
 type presetName string
 
 // Decode implements kong.MapperValue: its error lists the presets.
@@ -53,7 +52,6 @@ func (c serveCmd) Run(g *globals) error {
 	return serve(ctx, g.configPath(), opening{anew: c.BeginAnew, flags: c.settings()}, hangup, os.Stdout, os.Stderr)
 }
 
-// settings returns the flags that are settings, as variables.
 func (c serveCmd) settings() (all []string) {
 	for name, value := range map[string]string{"AUTHGUARD_PROXY_UPSTREAM": c.Upstream,
 		"AUTHGUARD_PROXY_PRESET": string(c.Preset)} {
@@ -89,7 +87,6 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	return s.serve(ctx, path, hangup, out)
 }
 
-// serve runs the site until ctx ends, and closes it.
 func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
 	err := s.start(ctx)
 	if err == nil {
@@ -118,7 +115,6 @@ func limitMemory(counters int64) {
 	}
 }
 
-// lockName is the lock file of a running server in the data folder.
 const lockName = "lock"
 
 // lockData locks the data folder for this process: two servers on one folder would each count half. A second lock on

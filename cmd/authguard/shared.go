@@ -25,7 +25,6 @@ import (
 	"authguard/internal/redisstore"
 )
 
-// shared is what the nodes of a site share in Redis.
 type shared struct {
 	clock   *clock
 	client  redis.UniversalClient
@@ -96,7 +95,6 @@ func connectRedis(r config.Redis, timed func(context.Context, time.Duration)) (r
 	}, r.Timeout), nil
 }
 
-// join shares a realm's CAPTCHA mode with all nodes.
 func (s *shared) join(realm string, mode *captchamode.Mode) (joined *redisstore.Mode, err error) {
 	if realm != guard.DefaultRealm {
 		return redisstore.NewMode(s.client, mode, redisstore.ModeOptions{Prefix: s.prefix + "realm:" + realm + ":"})
@@ -163,7 +161,6 @@ func (s *shared) saveNodes() error {
 	return nil
 }
 
-// start starts monitoring the connection.
 func (s *shared) start(ctx context.Context, group *background.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -198,7 +195,6 @@ const (
 // emptiedAgain is the minimum time between two alerts about an emptied Redis.
 const emptiedAgain = 10 * time.Minute
 
-// emptied reports that Redis has lost all counters.
 func (s *shared) emptied() {
 	times, now := s.losses.Add(1), s.clock.Now()
 	s.log.Error("Redis has lost its data: every limit counts from zero again", "times", times)
@@ -212,7 +208,6 @@ func (s *shared) emptied() {
 			"so attackers get more attempts. Known clients are kept. Enable appendonly, and restrict FLUSHALL", s.node, times))
 }
 
-// changed alerts when this node starts or stops counting locally.
 func (s *shared) changed(up bool, why error) {
 	if up {
 		s.alerts.Raise(redisBack, "Redis is back", "node "+s.node+" shares its counters with the other nodes again")
@@ -223,7 +218,6 @@ func (s *shared) changed(up bool, why error) {
 		s.node, alerts.Name(why.Error())))
 }
 
-// warn returns the warnings for the overview.
 func (s *shared) warn() []control.Warning {
 	if s == nil || s.store.Up() {
 		return nil

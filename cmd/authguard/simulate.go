@@ -16,7 +16,6 @@ import (
 	"authguard/internal/simulate"
 )
 
-// simulateCmd is `authguard limit simulate`.
 type simulateCmd struct {
 	policyFlags
 	Scenario []string `arg:"" optional:"" help:"Scenario names from --list, files, or all"`
@@ -27,7 +26,6 @@ type simulateCmd struct {
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-// defenceNames are the values of --against.
 func defenceNames() string { return strings.Join(simulate.Defences(), ", ") }
 
 // Run runs the scenarios and prints a report.
@@ -138,7 +136,6 @@ func listScenarios(g *globals) error {
 	return w.Flush()
 }
 
-// steps shows progress on a terminal.
 func (g *globals) steps(what string) func(done, of int) {
 	file, ok := g.complaints.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

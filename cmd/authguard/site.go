@@ -62,7 +62,6 @@ type opening struct {
 	flags   []string              // settings from flags, as variables
 }
 
-// environment returns the variables that override the settings file.
 func (o opening) environment() []string { return append(os.Environ(), o.flags...) }
 
 // openSite opens a site for a data folder that this process has locked.
@@ -124,7 +123,6 @@ func (s *site) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// warnings returns the warnings for the overview and for doctor.
 func (s *site) warnings() []control.Warning {
 	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn(),
 		control.BrokenLists(s.named.States()))
@@ -134,7 +132,6 @@ func (s *site) warnings() []control.Warning {
 	return all
 }
 
-// ready returns why this node should get no requests, or nil.
 func (s *site) ready(ctx context.Context) error {
 	if s.stopping.Load() {
 		return errors.New("this server is shutting down")
@@ -172,7 +169,6 @@ func (s *site) start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends what start started, saves, and closes what was opened.
 func (s *site) stop() error {
 	s.running.Stop()
 	s.watch.traces.Close()
@@ -187,7 +183,6 @@ func (s *site) close() (err error) {
 	return errors.Join(err, s.storage.db.Close())
 }
 
-// startedRealms returns the realms as they were opened.
 func (s *site) startedRealms(now []config.Realm) []config.Realm {
 	made := slices.Clone(now)
 	for i, r := range made {

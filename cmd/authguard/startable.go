@@ -37,9 +37,9 @@ func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
 }
 
 // startable returns why serve does not start from the stored data without --allow-data-loss. Otherwise an attacker
-// would get all limits anew, and account owners would have no known clients. It only reads. db is nil if there is none;
-// tables of an older version do not show everything. Data that a server starts without, and reports, is returned as
-// lacks.
+// would start with fresh limits, and account owners would have no known clients. It only reads. db is nil if there is
+// none; tables of an older version do not show everything. Data that a server starts without, and reports, is returned
+// as lacks.
 func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, error) {
 	var state database.State
 	if db != nil {
@@ -72,7 +72,6 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 	return s.counted(ctx)
 }
 
-// stored is the data that a server would start from.
 type stored struct {
 	loaded   *config.Loaded
 	db       *sql.DB
@@ -168,7 +167,6 @@ func (s *stored) counted(ctx context.Context) (all []lack, err error) {
 	return all, nil
 }
 
-// checked checks one table.
 func (s *stored) checked(ctx context.Context, name string) (found failures.Loaded, err error) {
 	var owner failures.Key
 	if s.hasKeys {

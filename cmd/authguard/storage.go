@@ -31,8 +31,8 @@ type storage struct {
 	claim   *database.Claim
 }
 
-// openStorage opens the data on disk. Missing data is an error unless anew is set: an attacker would get all limits
-// anew, and account owners would have no known clients.
+// openStorage opens the data on disk. Missing data is an error unless anew is set: an attacker would start with fresh
+// limits, and account owners would have no known clients.
 func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
 	s = &storage{folder: loaded.Data, clock: &clock{local: how.clock, log: log, changed: func(bool) {}}}
 	if how.clock == nil {
@@ -91,7 +91,6 @@ func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew boo
 	return err
 }
 
-// readKeys reads or creates the keys file.
 func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) (err error) {
 	file := keysPath(loaded)
 	if s.keys, err = secrets.Load(file); err != nil {
@@ -106,12 +105,10 @@ func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool
 	return err
 }
 
-// dsn names the database: PostgreSQL, or a file in the data folder.
 func dsn(loaded *config.Loaded) string {
 	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))
 }
 
-// path returns a file in the data folder.
 func (s *storage) path(name string) string { return filepath.Join(s.folder, name) }
 
 func keysPath(loaded *config.Loaded) string {
@@ -133,7 +130,6 @@ const (
 	storageBack   alerts.Kind = "database-recovered"
 )
 
-// storageChanged alerts when logins stop working, and when they work again.
 func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(error) {
 	return func(failed error) {
 		if failed == nil {
@@ -148,7 +144,6 @@ func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(er
 	}
 }
 
-// storageWarning returns the warning for the overview and for doctor.
 func storageWarning(h *database.Health) []control.Warning {
 	why, since := h.Failed()
 	if why == nil {

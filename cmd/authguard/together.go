@@ -50,7 +50,6 @@ func (s *stored) together(ctx context.Context) error {
 	}))
 }
 
-// withoutRedis is together for a node that counts in memory.
 func (s *stored) withoutRedis(ctx context.Context) error {
 	if s.db == nil {
 		return nil

@@ -89,7 +89,6 @@ func reach(t tokens.Token) string {
 	return t.Realm
 }
 
-// scopes returns a token's scopes.
 func scopes(t tokens.Token) string {
 	if len(t.Scopes) == 0 {
 		return "decision API"

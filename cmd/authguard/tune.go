@@ -11,7 +11,6 @@ import (
 	"authguard/internal/tune"
 )
 
-// suggestCmd is `authguard limit suggest`.
 type suggestCmd struct {
 	logFlags
 	Realm    string   `placeholder:"NAME" help:"Realm whose limits are the starting point"`

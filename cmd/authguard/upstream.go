@@ -15,7 +15,6 @@ import (
 	"authguard/web/proxy"
 )
 
-// openProxy creates the realm's reverse proxy, with or without an app behind it.
 func (r *realm) openProxy(ctx context.Context) (err error) {
 	d := r.site.doors
 	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
@@ -75,7 +74,6 @@ func (r *realm) setProxy(ctx context.Context) error {
 	return nil
 }
 
-// guardedPaths lists the protected paths for messages.
 func (r *realm) guardedPaths() string {
 	var paths []string
 	for _, one := range r.config.Proxy.Guarded() {
@@ -97,7 +95,6 @@ func (r *realm) guardOf(name string) *guard.Guard {
 	return r.guard
 }
 
-// others returns the guards besides the site's own.
 func (r *realm) others() []*guard.Guard {
 	if guards := r.routes.Load(); guards != nil {
 		return slices.Collect(maps.Values(*guards))

@@ -64,7 +64,6 @@ func usable(ctx context.Context, loaded *config.Loaded) error {
 	return nil
 }
 
-// usableFolder returns why a folder could not be written, or created if missing.
 func usableFolder(folder string) error {
 	info, err := os.Stat(folder)
 	for errors.Is(err, fs.ErrNotExist) && folder != filepath.Dir(folder) {

@@ -99,7 +99,6 @@ func (c userSetPasswordCmd) Run(g *globals) error {
 		"%q has a new password. Its sessions have ended and its known clients are removed.")
 }
 
-// account sends an account's password, and prints a generated one.
 func (g *globals) account(path string, query url.Values, question map[string]any, name, password string, made bool,
 	words string) error {
 	c, err := g.client()
@@ -123,7 +122,6 @@ func (g *globals) account(path string, query url.Values, question map[string]any
 	return nil
 }
 
-// password returns a password: generated, from standard input, or typed twice.
 func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string, made bool, err error) {
 	switch {
 	case f.Generate:
@@ -369,7 +367,6 @@ func (c userImportCmd) Run(g *globals) error {
 	return g.follow(response.Body)
 }
 
-// importLine is one line of the server's progress report.
 type importLine struct {
 	Done     int64                  `json:"done"`
 	Total    int64                  `json:"total"`

@@ -66,7 +66,6 @@ func (w *watch) alertConfig(c config.Config) alerts.Config {
 	return a
 }
 
-// attack returns the ID of the running attack on a whole realm, or "".
 func (w *watch) attack(realm string) string {
 	for _, one := range w.attacks.Running(realm) {
 		if one.Kind == attacks.Site {
@@ -92,7 +91,6 @@ func (w *watch) reload(loaded *config.Loaded) error {
 	return w.alerts.Reconfigure(w.alertConfig(loaded.Config))
 }
 
-// forget drops the state of a removed realm.
 func (w *watch) forget(realm string) {
 	w.alerts.Forget(realm)
 	w.attacks.Forget(realm)
@@ -107,12 +105,10 @@ func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 		ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Size: int64(keep.MaxSize)})
 }
 
-// purgeAttacks deletes attacks that are too old or too many.
 func (w *watch) purgeAttacks(ctx context.Context) (rows int64, err error) {
 	return w.attacks.Purge(ctx, time.Now().Add(-time.Duration(w.past.Load())))
 }
 
-// channels returns the alert channels, for the metrics.
 func (w *watch) channels() (all []control.ChannelGauges) {
 	for _, c := range w.alerts.Channels() {
 		all = append(all, control.ChannelGauges{Name: c.Name, Waiting: c.Waiting, Delivered: c.Delivered, Dead: c.Tries > 0})
@@ -120,8 +116,6 @@ func (w *watch) channels() (all []control.ChannelGauges) {
 	return all
 }
 
-// warn returns the warnings for the overview and for doctor: an administrator who reads only a failed channel would
-// mistake its silence for peace.
 func (w *watch) warn() (all []control.Warning) {
 	for _, dead := range w.alerts.Dead() {
 		all = append(all, control.Warning{

@@ -57,7 +57,6 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	return nil
 }
 
-// quoted quotes a path for a shell.
 func quoted(path string) string {
 	if !strings.ContainsFunc(path, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+", r)
