@@ -1,5 +1,5 @@
 // Package access holds the access rules of forward auth: which users may request which URL of the sites behind a
-// reverse proxy. Without a rule, every logged-in user may.
+// reverse proxy. Without a rule, every logged-in user may, and no other client.
 //
 // The reverse proxy, authguard and the app may interpret a path differently, and attackers use the loosest
 // interpretation. So a rule grants access only if all interpretations match its path, and restricts access if any may
@@ -188,7 +188,6 @@ func (c *compiled) hasHost(host string) bool {
 	return slices.ContainsFunc(c.Hosts, func(h string) bool { return isHost(h, host) })
 }
 
-// isHost reports whether host matches a name or pattern.
 func isHost(pattern, host string) bool {
 	pattern = strings.ToLower(pattern)
 	if suffix, below := strings.CutPrefix(pattern, "*"); below {
