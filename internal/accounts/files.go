@@ -26,7 +26,6 @@ const (
 	CSV Format = "csv"
 )
 
-// maxLine is the maximum length of a line, in bytes.
 const maxLine = 64 << 10
 
 // errHeader describes the required first line of a CSV file.
@@ -54,7 +53,6 @@ func eachShadow(r io.Reader, yield func(entry, error) error) error {
 	})
 }
 
-// errNoHash means that a line has no hash.
 var errNoHash = errors.New("the hash is missing")
 
 // eachHtpasswd reads "name:hash" lines and skips empty ones and comments (#). It yields a bad line with its error. It
@@ -105,7 +103,6 @@ func withoutBOM(r io.Reader) io.Reader {
 	return buffered
 }
 
-// eachCSV reads the records below a header, like eachHtpasswd.
 func eachCSV(r io.Reader, yield func(entry, error) error) error {
 	records := csv.NewReader(withoutBOM(r))
 	records.ReuseRecord = true
@@ -139,7 +136,6 @@ func eachCSV(r io.Reader, yield func(entry, error) error) error {
 	}
 }
 
-// columns maps the names in the header to field indexes.
 type columns map[string]int
 
 // columnsOf returns nil unless the header satisfies errHeader.

@@ -74,7 +74,6 @@ func (h *HtpasswdSource) Hashes() []string {
 	return slices.Collect(maps.Values(h.people))
 }
 
-// tell reports changed and removed accounts to OnChange's function.
 func (h *HtpasswdSource) tell(now map[string]string) {
 	var names []string
 	for name, hash := range h.people {

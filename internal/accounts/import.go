@@ -247,7 +247,6 @@ func (e *ImportError) add(line int, problem error) {
 	e.Problems = append(e.Problems, LineProblem{line, strings.ReplaceAll(text, "\n", "; ")})
 }
 
-// err returns e, or nil without problems.
 func (e *ImportError) err() error {
 	if len(e.Problems) == 0 {
 		return nil

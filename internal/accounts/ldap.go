@@ -66,14 +66,12 @@ type LDAP struct {
 
 var _ Verifier = (*LDAP)(nil)
 
-// sighting is the cached result of a search.
 type sighting struct {
 	entry *entryOf // nil: no entry
 	at    time.Time
 	tried time.Time // last query to the directory
 }
 
-// entryOf is one user in the directory.
 type entryOf struct {
 	dn     string
 	usable bool
@@ -196,7 +194,6 @@ func (l *LDAP) took(d time.Duration) {
 	l.bound++
 }
 
-// sample returns the duration of a random recent bind.
 func (l *LDAP) sample() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +226,6 @@ func (l *LDAP) find(ctx context.Context, name string) (*entryOf, error) {
 	return before.entry, nil
 }
 
-// look searches the directory for a name; nil if no entry has it.
 func (l *LDAP) look(ctx context.Context, name string) (e *entryOf, err error) {
 	err = l.searches.do(ctx, func(c *ldap.Conn) error {
 		e, err = l.search(c, name)

@@ -50,7 +50,6 @@ func (p *connections) do(ctx context.Context, request func(*ldap.Conn) error) er
 	}
 }
 
-// on runs a request on a connection, and keeps it unless it is lost.
 func (p *connections) on(c *ldap.Conn, request func(*ldap.Conn) error) error {
 	err := request(c)
 	if lost(err) || c.IsClosing() {
@@ -61,13 +60,11 @@ func (p *connections) on(c *ldap.Conn, request func(*ldap.Conn) error) error {
 	return err
 }
 
-// lost reports whether the directory did not answer.
 func lost(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown,
 		ldap.LDAPResultTimeout)
 }
 
-// dial connects, encrypts as configured, and binds.
 func dial(c LDAPConfig, u *url.URL, dn, password string) (*ldap.Conn, error) {
 	port := u.Port()
 	if port == "" {
