@@ -1,9 +1,9 @@
 // Package config reads authguard's settings: built-in defaults, overridden by a YAML file, overridden by environment
 // variables.
 //
-// Unknown keys and variables, duplicate keys, values of the wrong type or out of range, and limits that can never be
-// reached (rule R8) are errors. All errors are reported together, each with its line or variable ([Problem]). Every
-// value knows its origin ([Loaded.Effective]). Secrets never print ([Secret]).
+// Unknown keys and variables, duplicate keys, values of a wrong type or out of range, and unreachable limits (rule R8)
+// are errors. All errors are reported together, each with its line or variable ([Problem]). Every value knows its
+// origin ([Loaded.Effective]). Secrets never print ([Secret]).
 //
 // To add a setting, add a field to [Config] and a row to docs/configuration.md; a test compares the two. The key is the
 // field's name in snake case, inside the keys of the enclosing structs: CAPTCHAMode.Mode.CoolDown is
@@ -281,7 +281,7 @@ func (c *Challenge) Remote() bool { return remote.Known(string(c.Kind)) }
 type KnownClients struct {
 	MaxPerAccount         int           // the least recently used is removed first
 	TTL                   time.Duration `within:"1h 1000d"` // since the last login from that client
-	MaxAccountsPerAddress int           `within:"2 1000"`   // accounts that may know one IP address (R30)
+	MaxAccountsPerAddress int           `within:"2 1000"`   // accounts with the same IP address as known client (R30)
 	DeviceCookie          bool          `reload:"live"`     // recognize browsers, too
 }
 

@@ -41,7 +41,6 @@ func Parse(name string, data []byte, environ []string) (*Loaded, error) {
 	return new(loader).load(name, data, environ)
 }
 
-// loader builds a Loaded and collects its problems.
 type loader struct {
 	file     string
 	loaded   *Loaded

@@ -43,7 +43,6 @@ func (p Problem) Error() string {
 	return p.Origin.String() + ": " + text
 }
 
-// invalid is all problems as one error.
 type invalid []Problem
 
 const maxProblems = 100
@@ -122,7 +121,6 @@ func suggestKey(section, name string, known []setting) string {
 	return near
 }
 
-// below lists the keys of a section.
 func below(known []setting, section string) []string {
 	var keys []string
 	in := strings.TrimPrefix(section+".", ".") // empty at the top

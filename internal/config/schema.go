@@ -12,7 +12,6 @@ import (
 	"authguard/guard"
 )
 
-// schema is JSON Schema for encoding/json.
 type schema map[string]any
 
 // Schema describes the settings file to editors and programs, in JSON Schema draft 7, which yaml-language-server
@@ -25,7 +24,6 @@ func Schema() map[string]any {
 	return root
 }
 
-// object is the schema of a section.
 func object(all []setting, section string, about map[string]string) schema {
 	empty := func() schema { // a section without keys is null
 		return schema{"type": []string{"object", "null"}, "additionalProperties": false, "properties": schema{}}
@@ -59,7 +57,6 @@ func (s setting) schema(about map[string]string) schema {
 
 var itemPattern = regexp.MustCompile(`\[\d*\]`)
 
-// values describes the values of a setting.
 func (s setting) values(about map[string]string) schema {
 	t := s.at.Type()
 	item := func(path string, t reflect.Type) setting { return setting{path: path, at: reflect.New(t).Elem()} }

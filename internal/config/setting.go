@@ -19,7 +19,6 @@ import (
 	"authguard/internal/duration"
 )
 
-// setting is one field of a Config, or a list item.
 type setting struct {
 	path string
 	at   reflect.Value
@@ -39,7 +38,6 @@ var (
 
 func settings(c *Config) []setting { return fields(setting{at: reflect.ValueOf(c).Elem()}) }
 
-// fields lists the settings below a struct, in order.
 func fields(section setting) []setting {
 	var all []setting
 	for i := range section.at.NumField() {
@@ -58,7 +56,6 @@ func fields(section setting) []setting {
 	return all
 }
 
-// key is the last part of the setting's path.
 func (s setting) key() string { return s.path[strings.LastIndexByte(s.path, '.')+1:] }
 
 // section reports whether the setting, or each item of it, has keys of its own. Only the file can set those.

@@ -41,7 +41,6 @@ const (
 	windowOf      = accountLimits + " # each limit has its window"
 )
 
-// actionSynonyms maps other programs' names of an action.
 var actionSynonyms = map[string]string{
 	"deny": "block", "ban": "block", "reject": "block", "drop": "block", "lockout": "block",
 	"captcha": "challenge", "fake": "fake-failure", "shadowban": "fake-failure", "tarpit": "fake-failure",

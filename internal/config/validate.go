@@ -47,7 +47,6 @@ func (l *loader) unless(ok bool, path, because, format string, args ...any) {
 // credentials match a user name and a password in a URL, even in a malformed one.
 var credentials = regexp.MustCompile(`(//|^|")[^/@\s"]*:\S*@`)
 
-// check applies check to a text, unless it is empty.
 func (l *loader) check(path, text string, check func(string) error) {
 	if text != "" {
 		err := check(text)
@@ -322,7 +321,6 @@ func (l *loader) challengeConflicts(c *Challenge) {
 	l.unless(c.VerifyURL == "", "challenge.verify_url", kind, unused, c.Kind)
 }
 
-// forwardAuthConflicts checks session.domain and the access rules.
 func (l *loader) forwardAuthConflicts(c *Config) {
 	const path, because = "session.domain", "origin"
 	if d := c.Session.Domain; d != "" {
@@ -352,7 +350,6 @@ func (l *loader) forwardAuthConflicts(c *Config) {
 	}
 }
 
-// proxyConflicts checks the proxy; each route validates itself.
 func (l *loader) proxyConflicts(p *Proxy) {
 	_, err := Preset(p.Preset)
 	l.unless(err == nil, "proxy.preset", "", "%v", err)
