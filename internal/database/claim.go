@@ -90,6 +90,7 @@ func (c *Claim) drop(ctx context.Context) {
 	}
 }
 
+// Close ends the claim.
 func (c *Claim) Close() { c.drop(context.Background()) }
 
 // claimOf is the second key of the lock for a store.

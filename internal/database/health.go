@@ -56,7 +56,6 @@ func (h *Health) Failed() (why error, since time.Time) {
 	return why, since
 }
 
-// wake makes Run check now.
 func (h *Health) wake() {
 	select {
 	case h.asked <- struct{}{}:

@@ -51,7 +51,6 @@ func IsPostgres(db *sql.DB) bool {
 	return ok
 }
 
-// openPostgres makes a pool and tests one connection.
 func openPostgres(ctx context.Context, dsn string, readOnly bool) (*sql.DB, error) {
 	config, err := parsePostgres(dsn)
 	if err != nil {
