@@ -84,7 +84,6 @@ func (n *notes) check(name, well string, faults ...fault) bool {
 	return made.State == OK
 }
 
-// add records a finding.
 func (n *notes) add(found Check) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -100,7 +100,6 @@ func tryToWrite(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// server checks what PostgreSQL reports about itself.
 func server(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	var (
 		number  int
@@ -128,7 +127,6 @@ func postgresVersion(n *notes, number int, version string) {
 		problem(number < 120000, "Upgrade it to a maintained version.", "is version %s; authguard needs 12.", version))
 }
 
-// encryption checks that the network cannot read the password hashes.
 func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 	ways, err := database.Ways(dsn)
 	if err != nil {
@@ -146,7 +144,6 @@ func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 			"may be reached without TLS, and %s is not on a private network.", plain))
 }
 
-// fingerprint checks that this node has the same keys as the others.
 func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	file := c.keysFile()
 	keys, err := secrets.Read(file)
@@ -166,7 +163,6 @@ func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 			"does not return which keys it is used with: %s.", why(err)))
 }
 
-// queries runs the configured queries for an account that does not exist.
 func queries(ctx context.Context, c Config, n *notes) {
 	const (
 		mend   = "Check that the database runs, that the DSN is right, and that its role may read what the queries select."

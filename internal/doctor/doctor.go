@@ -44,8 +44,8 @@ type Config struct {
 	// Within is the timeout of one check. 0: 5 s.
 	Within time.Duration
 
-	// For tests: this machine's clock, its resolver, the free bytes of a folder's file system, the limit on open files of
-	// a process, and this machine's IP addresses other than loopback. nil: the real ones.
+	// The environment, for tests: this machine's clock, its resolver, free bytes of a folder's file system, the limit on
+	// open files, and IP addresses other than loopback. nil: the real ones.
 	Now         func() time.Time
 	Lookup      func(ctx context.Context, host string) ([]netip.Addr, error)
 	Free        func(folder string) (uint64, error)
@@ -92,7 +92,6 @@ func (c Config) keysFile() string {
 
 func (c Config) sqliteFile() string { return filepath.Join(c.Settings.Data, "authguard.db") }
 
-// subject is one thing to check.
 type subject struct {
 	name   string // name of the finding if it hangs
 	about  string // prefix of every text
@@ -103,7 +102,6 @@ type subject struct {
 // ErrNotRunning means that no server runs from the data folder.
 var ErrNotRunning = errors.New("doctor: no server is running")
 
-// starts checks whether serve would start.
 func starts(ctx context.Context, c Config, n *notes) {
 	lacks, err := c.Starts(ctx)
 	for _, one := range lacks {
@@ -114,7 +112,6 @@ func starts(ctx context.Context, c Config, n *notes) {
 		problem(err != nil, "Do this before the next restart.", "authguard serve would not start: %v.", err))
 }
 
-// running reports the running server's warnings.
 func running(ctx context.Context, c Config, n *notes) {
 	warnings, err := c.Ask(ctx)
 	if errors.Is(err, ErrNotRunning) {
@@ -131,7 +128,6 @@ func running(ctx context.Context, c Config, n *notes) {
 	}
 }
 
-// alertChannels sends a test message to each channel.
 func alertChannels(ctx context.Context, c Config, n *notes) {
 	to := c.Settings.Alerts.To
 	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to to be notified of attacks.",
@@ -220,7 +216,6 @@ func Examine(ctx context.Context, c Config) []Check {
 	})
 }
 
-// together runs n checks concurrently and joins their findings.
 func together(n int, do func(i int) []Check) []Check {
 	found := make([][]Check, n)
 	var all sync.WaitGroup

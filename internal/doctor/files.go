@@ -102,7 +102,6 @@ func htpasswd(_ context.Context, c Config, n *notes) {
 	}
 }
 
-// listFiles reads the files of the IP lists.
 func listFiles(_ context.Context, c Config, n *notes) {
 	for _, s := range c.Settings.Sources() {
 		l, err := lists.Read(s)
@@ -139,7 +138,6 @@ func badLines(err error) string {
 	return text
 }
 
-// tlsFiles are the certificate files that one setting names.
 type tlsFiles struct {
 	setting       string
 	ca, cert, key string
@@ -185,7 +183,6 @@ func (f tlsFiles) look(c Config, n *notes) {
 			"%s: the certificate %s and the key %s cannot be used together: %s.", f.setting, f.cert, f.key, why(err)))
 }
 
-// valid checks the dates of every certificate in a file.
 func (f tlsFiles) valid(c Config, n *notes, file string) {
 	const soon = 14 * 24 * time.Hour
 	if file == "" {

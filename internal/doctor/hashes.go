@@ -15,10 +15,8 @@ import (
 	"authguard/internal/passwords"
 )
 
-// manyHashes is the maximum number of hashes to count.
 const manyHashes = 1_000_000
 
-// directory looks up a name that does not exist.
 func directory(ctx context.Context, c Config, n *notes) {
 	source, err := c.Directory(c.Settings.Accounts.LDAP)
 	if err == nil {
@@ -30,7 +28,6 @@ func directory(ctx context.Context, c Config, n *notes) {
 			"does not answer a search: %s. Every login gets 503.", why(err)))
 }
 
-// ownHashes counts the kinds of hashes in authguard's own table, per realm.
 func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	realms := []string{guard.DefaultRealm} // administrators are always in the default realm
 	for _, r := range c.Settings.Realms {

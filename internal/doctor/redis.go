@@ -16,7 +16,6 @@ import (
 	"authguard/internal/secrets"
 )
 
-// role is the role that the configuration expects of a server.
 type role uint8
 
 const (
@@ -24,13 +23,11 @@ const (
 	replica      // of a master that Sentinels monitor
 )
 
-// redisConfig is how to connect to the servers.
 type redisConfig struct {
 	Config
 	tls *tls.Config
 }
 
-// redisServers checks all Redis servers.
 func redisServers(ctx context.Context, c Config) []Check {
 	if !c.Settings.Redis.On() {
 		return nil
@@ -55,7 +52,6 @@ func redisServers(ctx context.Context, c Config) []Check {
 	return append(found, r.servers(ctx, servers)...)
 }
 
-// options returns the options for a connection to one server.
 func (r redisConfig) options(address, username, password string) *redis.Options {
 	return &redis.Options{
 		Addr: address, Username: username, Password: password, TLSConfig: r.tls.Clone(),
@@ -87,7 +83,6 @@ func each[T any](ctx context.Context, r redisConfig, name, kind string, addresse
 	return &notes{all: all}, answers
 }
 
-// servers checks each server, masters first.
 func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
 	n, _ := each(ctx, r, "redis", "Redis", inOrder(roles), func(ctx context.Context, address string,
 		n *notes) (none struct{}) {
@@ -128,7 +123,6 @@ func (r redisConfig) ping(ctx context.Context, client *redis.Client, is role, n 
 	return true
 }
 
-// silent reports why a server cannot be used.
 func (r redisConfig) silent(n *notes, is role, err error) {
 	n.check("redis", "",
 		problem(says(err, "NOAUTH", "WRONGPASS", "invalid password", "without any password configured"),
@@ -169,7 +163,6 @@ func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *not
 		problem(err != nil && !errors.Is(err, redis.Nil), slow, "does not return which nodes use it: %s.", why(err)))
 }
 
-// clock compares the server's clock with this machine's.
 func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) {
 	began := time.Now()
 	told, err := client.Time(ctx).Result()

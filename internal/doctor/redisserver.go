@@ -13,7 +13,6 @@ import (
 	"authguard/internal/config"
 )
 
-// parseInfo splits the answer of INFO into its fields.
 func parseInfo(text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -24,7 +23,6 @@ func parseInfo(text string) map[string]string {
 	return all
 }
 
-// info checks what the server reports about itself.
 func (r redisConfig) info(ctx context.Context, client *redis.Client, is role, n *notes) {
 	text, err := client.Info(ctx).Result()
 	if !n.check("redis.info", "",
@@ -134,7 +132,6 @@ func (r redisConfig) open(ctx context.Context, address string, n *notes) {
 			"requires no password, so any client on its network can forge known clients and reset counters."))
 }
 
-// plain checks that the network cannot eavesdrop.
 func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
 	n.check("redis.tls", "is reached over TLS or a private network.",
 		advice(r.tls == nil && r.reachOf(ctx, hostOf(address)) == public,
@@ -180,7 +177,6 @@ func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *note
 			strings.Join(missing, ", "), set.Prefix))
 }
 
-// grant says how to give the user the required permissions.
 func (r redisConfig) grant() string {
 	set := r.Settings.Redis
 	rights := ""

@@ -28,7 +28,6 @@ type sentinelView struct {
 	others   int      // Sentinels that it knows
 }
 
-// sentinels queries each Sentinel, and returns every server that any of them knows.
 func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 	addresses := r.Settings.Redis.Addresses
 	n, views := each(ctx, r, "redis.sentinel", "Sentinel", addresses, r.sentinel)

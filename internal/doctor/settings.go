@@ -10,7 +10,6 @@ import (
 	"authguard/internal/config"
 )
 
-// settings checks the configuration itself.
 func settings(ctx context.Context, c Config, n *notes) {
 	if c.Invalid != nil {
 		for _, p := range config.Problems(c.Invalid) {

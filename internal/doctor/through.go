@@ -54,7 +54,6 @@ func Through(ctx context.Context, target string, server Prober) []Check {
 	return n.checks()
 }
 
-// probe sends the probe, and returns the local address of its connection.
 func probe(ctx context.Context, target, token string) (own netip.AddrPort, status string, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		own, _ = netip.ParseAddrPort(i.Conn.LocalAddr().String())
@@ -155,7 +154,6 @@ func sameHost(host string, u *url.URL) bool {
 		u.Scheme == "http" && port == "80")
 }
 
-// quoted is an IP address in YAML.
 func quoted(a netip.Addr) string {
 	if a.Is6() {
 		return `"` + a.String() + `"`

@@ -12,7 +12,6 @@ import (
 	"strings"
 )
 
-// upstream is the app behind a realm's proxy.
 type upstream struct {
 	*url.URL
 	about string
@@ -55,7 +54,6 @@ func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 			"cannot be reached: %s. Visitors get an error page (502).", why(err)))
 }
 
-// ask sends a GET to the app and does not follow redirects.
 func (a upstream) ask(ctx context.Context) (status string, connected bool, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true, ForceAttemptHTTP2: true,
