@@ -197,7 +197,6 @@ func writeHosts(b *bytes.Buffer, e Export) {
 	}
 }
 
-// mask returns the mask of an IPv4 range.
 func mask(p netip.Prefix) netip.Addr {
 	bits := uint32(0xffffffff) << (32 - p.Bits())
 	return netip.AddrFrom4([4]byte{byte(bits >> 24), byte(bits >> 16), byte(bits >> 8), byte(bits)})

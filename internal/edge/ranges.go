@@ -36,7 +36,6 @@ func Cover(listings []guard.Listing, verdict guard.Verdict, now time.Time) []Ran
 		c.walk(netip.PrefixFrom(netip.IPv6Unspecified(), 0), inside[six:], nil)...)
 }
 
-// cover is what Cover searches for.
 type cover struct {
 	verdict guard.Verdict
 	now     time.Time
@@ -98,7 +97,6 @@ func said(around []guard.Listing, at time.Time) (verdict guard.Verdict, until ti
 	return verdict, until
 }
 
-// halves splits a range of more than one address.
 func halves(p netip.Prefix) (low, high netip.Prefix) {
 	bytes := p.Addr().AsSlice()
 	bytes[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
