@@ -82,6 +82,7 @@ type ModeSwitch struct {
 	Until time.Time
 }
 
+// Config configures a Bus.
 type Config struct {
 	Buffer int          // queue size, in events; default DefaultBuffer
 	Logger *slog.Logger // logs dropped events; nil: no log

@@ -6,7 +6,8 @@ import "authguard/guard"
 type Ending uint8
 
 const (
-	// Undecided: the attempt may proceed and is not settled yet. EndingOf never reports it for a finished attempt.
+	// Undecided: the attempt may proceed and is not settled yet, another attempt continues it, or the event is not an
+	// attempt.
 	Undecided Ending = iota
 	Failed
 	Succeeded
