@@ -173,7 +173,6 @@ func (t *Table) RemoveAll(ctx context.Context, account string) (removed int64, e
 	return removed, nil
 }
 
-// one runs a statement that changes one row, or returns ErrUnknown.
 func (t *Table) one(ctx context.Context, statement string, args ...any) error {
 	n, err := sqltx.Exec(ctx, t.db, statement, args...)
 	switch {

@@ -59,7 +59,6 @@ func (s Site) relying() (*webauthn.WebAuthn, error) {
 // Owner is the account of a passkey: its ID and name.
 type Owner struct{ ID, Name string }
 
-// owner implements webauthn.User.
 type owner struct {
 	Owner
 	passkeys []Passkey
@@ -75,7 +74,6 @@ func (o owner) WebAuthnCredentials() (all []webauthn.Credential) {
 	return all
 }
 
-// at returns the valid passkeys of a host.
 func (o owner) at(host string) owner {
 	all := o.passkeys
 	o.passkeys = nil
@@ -181,7 +179,6 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 	return nil
 }
 
-// maxName is the maximum length of a passkey's name, in bytes.
 const maxName = 60
 
 func nameOf(name string) string {

@@ -45,7 +45,6 @@ func (t *Table) NewRecovery(ctx context.Context, account string) (codes []string
 	return codes, nil
 }
 
-// takeRecovery reports whether a code is the account's, and consumes it.
 func (t *Table) takeRecovery(ctx context.Context, account, code string) (bool, error) {
 	if len(code) != recoveryLetters {
 		return false, nil
