@@ -62,7 +62,6 @@ func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal
 	return p, err
 }
 
-// checker repeats both logins.
 type checker struct {
 	ctx   context.Context
 	send  Send
@@ -96,7 +95,6 @@ func (c checker) fresh(to string) (answer, page route.Answer, err error) {
 	return answer, page, err
 }
 
-// page returns a GET of the login form's page.
 func (c checker) page() request {
 	get := c.get("")
 	get.url = c.login.again.url
@@ -110,7 +108,6 @@ func (c checker) get(path string) request {
 	return request{http.MethodGet, c.login.again.host, &url.URL{Path: path}, http.Header{"Accept": {"text/html,*/*"}}, nil}
 }
 
-// request returns q with these cookies.
 func (c checker) request(q request, cookies []*http.Cookie) *http.Request {
 	to := url.URL{Scheme: "http", Host: q.host, Path: q.url.Path, RawPath: q.url.RawPath, RawQuery: q.url.RawQuery}
 	r, _ := http.NewRequestWithContext(c.ctx, q.method, to.String(), bytes.NewReader(q.body)) // cannot fail
@@ -121,7 +118,6 @@ func (c checker) request(q request, cookies []*http.Cookie) *http.Request {
 	return r
 }
 
-// do sends a request, and removes the credentials from the response.
 func (c checker) do(r *http.Request) (a route.Answer, err error) {
 	answer, err := c.send(r)
 	if err != nil {
@@ -193,7 +189,6 @@ func has(a route.Answer, want []string) bool {
 	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// whither returns the target of a redirect.
 func whither(a route.Answer) string {
 	u, err := url.Parse(a.Header.Get("Location"))
 	if err != nil {
@@ -202,7 +197,6 @@ func whither(a route.Answer) string {
 	return u.Path + "?" + u.RawQuery
 }
 
-// folderAround returns the smallest folder that contains all paths.
 func folderAround(folder string, others []string) string {
 	for _, other := range others {
 		for folder != "/" && other != folder && !strings.HasPrefix(other, folder+"/") {

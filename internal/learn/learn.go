@@ -116,7 +116,6 @@ var (
 		`(?i)token|csrf|nonce|redirect|next|return|session|remember|submit|captcha|^id$|grant|client`)
 )
 
-// field is one text of a request.
 type field struct{ at, name, value string }
 
 // Login returns the login of a request, without the response; nil if the request has no password. body must be
@@ -240,7 +239,6 @@ func parts(r *http.Request, body []byte) (all []field) {
 	return all
 }
 
-// members returns the texts in JSON objects.
 func members(at any, pointer string) (all []field) {
 	object, _ := at.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -253,5 +251,4 @@ func members(at any, pointer string) (all []field) {
 	return all
 }
 
-// escaped is a name in a JSON pointer.
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }

@@ -121,7 +121,6 @@ func locations(bad []route.Answer, good route.Answer) (all []string) {
 	return all
 }
 
-// target returns the path of a redirect.
 func target(a route.Answer) string {
 	u, err := url.Parse(a.Header.Get("Location"))
 	if err != nil {
@@ -339,7 +338,6 @@ func list(texts []string) string {
 
 var plain = regexp.MustCompile(`^[A-Za-z/][\w /.:*-]*$`)
 
-// quoted is a text in YAML.
 func quoted(text string) string {
 	if plain.MatchString(text) && !strings.Contains(text, ": ") && !strings.HasSuffix(text, ":") {
 		return text

@@ -15,7 +15,6 @@ import (
 	"authguard/internal/route"
 )
 
-// request is a login's request, to be repeated.
 type request struct {
 	method, host string
 	url          *url.URL
@@ -23,7 +22,6 @@ type request struct {
 	body         []byte
 }
 
-// bare is a request without cookies.
 func bare(r *http.Request, body []byte) request {
 	q := request{r.Method, r.Host, r.URL, r.Header.Clone(), body}
 	for _, header := range []string{"Cookie", "Accept-Encoding", "Connection", "Content-Length", "Upgrade", "Te",
@@ -117,7 +115,6 @@ func replacedParts(body []byte, boundary string, values map[string]string) []byt
 	return b.Bytes()
 }
 
-// hidden returns the hidden fields of a page's forms, such as CSRF tokens.
 func hidden(page []byte) map[string]string {
 	values := map[string]string{}
 	for z := html.NewTokenizer(bytes.NewReader(page)); z.Next() != html.ErrorToken; {

@@ -96,7 +96,6 @@ func (c checker) withSession(s route.Spec, session []*http.Cookie) (int, []*http
 	return unclear, session, nil
 }
 
-// recognizes reports whether the proxy would recognize a signed-in user.
 func (c checker) recognizes(s route.Spec, session []*http.Cookie) (bool, error) {
 	basis, err := c.basis(s, c.login.again, session)
 	return basis == route.OnSession, err
@@ -165,7 +164,6 @@ func (c checker) pages(session []*http.Cookie, page route.Answer) (all [][]strin
 	return all
 }
 
-// jar returns the browser's cookies after a login.
 func (l *Login) jar() []*http.Cookie { return keep(l.cookies, l.Answer) }
 
 // keep returns the browser's cookies after a response. The last of several with one name wins, unless it deletes the
