@@ -46,7 +46,6 @@ func csvOf(f *file, c Config, audit bool) (parser, error) {
 	return p, nil
 }
 
-// commaOf returns the most frequent of the three separators.
 func commaOf(line []byte) rune {
 	best, most := ',', bytes.Count(line, []byte(","))
 	for _, c := range ";\t" {

@@ -49,7 +49,6 @@ const (
 	fieldCount
 )
 
-// fields maps names to fields, and parses the values.
 type fields struct {
 	of               map[string]int // by canonical name
 	rank             map[string]int // the smallest of several names wins
@@ -94,7 +93,6 @@ func canonical(name string) string {
 	}, strings.ToLower(strings.TrimSpace(name)))
 }
 
-// values are those of one line, by field.
 type values struct {
 	text [fieldCount]string
 	rank [fieldCount]int // rank of the name it had, plus 1; 0: none
@@ -159,7 +157,6 @@ func (f *fields) address(text string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("%q is not an IP address", clip(text))
 }
 
-// outcome parses a word or a status.
 func (f *fields) outcome(text string) (Outcome, error) {
 	word := strings.ToLower(strings.TrimSpace(text))
 	switch {
@@ -182,7 +179,6 @@ func (f *fields) outcome(text string) (Outcome, error) {
 	return Failed, fmt.Errorf("unknown outcome %q: set it with --success or --failure", clip(text))
 }
 
-// layouts are the accepted time formats.
 func layouts() [6]string {
 	return [...]string{
 		time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999",

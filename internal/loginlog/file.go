@@ -18,7 +18,6 @@ import (
 // mostLine is the maximum length of a line in bytes; mostOpen is the maximum number of rows being sorted.
 const mostLine, mostOpen = 1 << 20, 1 << 18
 
-// file is one log, read line by line.
 type file struct {
 	path   string
 	size   int64 // size on disk
@@ -40,7 +39,6 @@ type file struct {
 	ended  bool
 }
 
-// row is the content of one line.
 type row struct {
 	Attempt
 	count int       // number of attempts; 0: the line is not an attempt
@@ -101,7 +99,6 @@ func (f *file) start(disk io.Reader, changed time.Time, c Config) error {
 	return err
 }
 
-// decompress detects the compression by the first bytes.
 func decompress(raw *bufio.Reader) (io.Reader, error) {
 	magic, _ := raw.Peek(4)
 	switch {
@@ -113,7 +110,6 @@ func decompress(raw *bufio.Reader) (io.Reader, error) {
 	return raw, nil
 }
 
-// counting counts the bytes read.
 type counting struct {
 	from io.Reader
 	n    *atomic.Int64
@@ -205,7 +201,6 @@ func (f *file) readRow() error {
 	return nil
 }
 
-// rows is a heap, ordered by each row's next attempt.
 type rows []*row
 
 func (r rows) Len() int { return len(r) }

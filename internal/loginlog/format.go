@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// format is one kind of log.
 type format struct {
 	name string
 	// parser returns a parser for the file; changed is the file's modification time.
@@ -53,7 +52,6 @@ func formatOf(name string) *format {
 	return nil
 }
 
-// detect returns the format that most of the first lines look like.
 func detect(beginning []byte) (*format, error) {
 	lines := bytes.Split(beginning, []byte("\n"))
 	if len(lines) > 1 {

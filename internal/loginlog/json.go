@@ -28,7 +28,6 @@ func newAuditJSON(_ *file, _ time.Time, c Config) (parser, error) {
 
 func likeJSON(line []byte) bool { return bytes.HasPrefix(line, []byte("{")) }
 
-// likeAuditJSON detects the output of GET /api/audit?format=jsonl.
 func likeAuditJSON(line []byte) bool {
 	return likeJSON(line) && bytes.Contains(line, []byte(`"kind":"`)) && bytes.Contains(line, []byte(`"at":"`)) &&
 		bytes.Contains(line, []byte(`"count":`))

@@ -220,7 +220,6 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// heads is a heap of files, ordered by their next attempt.
 type heads []*file
 
 func (h heads) Len() int           { return len(h) }
