@@ -49,7 +49,6 @@ type Store struct {
 	queue []entry
 }
 
-// entry is a queued switch.
 type entry struct {
 	captchamode.Switch
 	id    string // of its row
@@ -137,7 +136,6 @@ func (s *Store) Sync(ctx context.Context) error {
 	return nil
 }
 
-// override returns the last override of any node, or the zero Override.
 func (s *Store) override(ctx context.Context) (f captchamode.Override, err error) {
 	var since, until int64
 	err = s.config.DB.QueryRowContext(ctx, `SELECT state, who, why, since, until FROM mode_words
