@@ -50,7 +50,6 @@ type Mailer struct {
 	from map[[16]byte]int
 }
 
-// ask is a request for a code of an account in a directory.
 type ask struct {
 	directory string
 	guard.Pass

@@ -202,7 +202,6 @@ func wrap(what string, err error) error {
 	return err
 }
 
-// newCode returns a code in canonical form.
 func newCode() string { return rand.Text()[:letters] }
 
 // Spell formats a code for users: ABCD-EFGH-JKLM-NPQR.
@@ -231,7 +230,6 @@ func hash(code string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// text is a digest as stored; empty for none.
 func text(k trusted.Key) string {
 	if k == (trusted.Key{}) {
 		return ""
