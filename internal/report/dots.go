@@ -9,6 +9,7 @@ type Dots struct {
 	Text       string // text alternative
 }
 
+// Dot is one point.
 type Dot struct{ X, Y, Class, Name string }
 
 const dotsHeight = 300.0

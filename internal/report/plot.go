@@ -85,7 +85,6 @@ func NewPlot(from time.Time, each time.Duration, columns []Column, text string) 
 	return p
 }
 
-// drawPressure lays out the failure rate and the threshold.
 func (p *Plot) drawPressure(columns []Column) {
 	high := 0.
 	for _, c := range columns {

@@ -1,5 +1,5 @@
-// Package report shows figures side by side, with plots and tables, as text for a terminal or as one HTML page that
-// loads and executes nothing.
+// Package report shows figures side by side, with plots and tables. It writes text for a terminal, or one HTML page
+// that loads and executes nothing.
 package report
 
 import (
