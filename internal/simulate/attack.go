@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// raid is an attack in progress.
 type raid struct {
 	Attack
 	*town

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// clock is a baseline's time.
 type clock struct{ now time.Time }
 
 func (c *clock) advance(to time.Time) { c.now = to }
@@ -33,7 +32,6 @@ func (w *window) add(now time.Time, length time.Duration) int {
 	return w.count
 }
 
-// has returns the count.
 func (w *window) has(now time.Time, length time.Duration) int {
 	if w == nil || now.Sub(w.began) >= length {
 		return 0
@@ -41,7 +39,6 @@ func (w *window) has(now time.Time, length time.Duration) int {
 	return w.count
 }
 
-// of returns the window of a key, and creates it if necessary.
 func of[K comparable](all map[K]*window, key K) *window {
 	w := all[key]
 	if w == nil {

@@ -10,7 +10,6 @@ import (
 	"authguard/internal/trial"
 )
 
-// client is one attempt with a password.
 type client struct {
 	account string
 	address netip.Addr
@@ -23,7 +22,6 @@ type client struct {
 	pass    bool // with a verification code
 }
 
-// verdict is the result of an attempt.
 type verdict struct {
 	checked    bool // the password was checked
 	in         bool

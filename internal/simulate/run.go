@@ -61,7 +61,6 @@ func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string,
 	return report, nil
 }
 
-// step is a future event.
 type step struct {
 	at     time.Time
 	order  int // order of simultaneous steps
@@ -84,7 +83,6 @@ const (
 	ownWord
 )
 
-// run is one scenario under one defense.
 type run struct {
 	Scenario
 	defence
@@ -99,7 +97,6 @@ type run struct {
 	lost   map[string]bool
 }
 
-// happen simulates the scenario.
 func happen(ctx context.Context, s Scenario, d defence) (Result, error) {
 	t := newTown(s.People, s.Seed)
 	r := &run{Scenario: s, defence: d, town: t, now: start(), seen: map[machine]bool{}, out: map[int]time.Time{},
@@ -145,7 +142,6 @@ func (r *run) settle() error {
 	return nil
 }
 
-// people adds the logins of a minute.
 func (r *run) people(minute time.Time, peak float64) {
 	if r.Rush > 0 && minute.Sub(start()) >= 9*time.Hour && minute.Sub(start()) < 9*time.Hour+r.Rush {
 		r.rush(minute)
@@ -178,7 +174,6 @@ func (r *run) rush(minute time.Time) {
 	}
 }
 
-// add queues a user's passwords.
 func (r *run) add(at time.Time, v visit) {
 	for range v.wrong {
 		c := v.client
@@ -285,10 +280,8 @@ func (r *run) guess(t *step, v *verdict) {
 	g.at(t.at).guess(v)
 }
 
-// patience is how long blocked users wait before the next attempt; mailed is the delivery time of a verification code.
 const patience, mailed, mostAgain = 15 * time.Minute, time.Minute, 100
 
-// login handles a user's right password.
 func (r *run) login(t *step, v *verdict) {
 	g := &r.result
 	if t.again == 0 {
@@ -352,7 +345,6 @@ func (r *run) knows(person int, c *client) bool {
 	return r.seen[machine{c.account, c.address, 0}] || c.device > 0 && r.seen[machine{c.account, netip.Addr{}, c.device}]
 }
 
-// steps is a heap, ordered by time.
 type steps []step
 
 func (q steps) Len() int { return len(q) }

@@ -157,7 +157,7 @@ func Load(name string) (Scenario, error) {
 }
 
 // ordinary are the defaults, after the simulator of StopGuessing (Schechter and others, 2019): 2 % typos, cookies kept
-// by 90 %, 85 % of logins from the usual IP address, and one in ten users behind a shared address.
+// by 90 %, and 85 % of logins from the usual IP address. One in ten users is behind a shared address.
 func ordinary() People {
 	return People{
 		Accounts: 5000, Logins: 4, Night: 0.1, Weekend: 0.5, Typos: 0.02, Forgotten: 0.002, Home: 0.85, Cookies: 0.9,

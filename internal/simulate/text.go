@@ -51,7 +51,6 @@ func Overall(all []*Report) *report.Sheet {
 	return s
 }
 
-// together adds the totals of all scenarios.
 func together(s *report.Sheet, all []*Report) {
 	s.Add("all together", make([]string, len(s.Names))...)
 	for _, row := range []struct {

@@ -16,7 +16,6 @@ const common = 100
 // start is the start of every simulation, a Monday.
 func start() time.Time { return time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) }
 
-// town is the users of a scenario.
 type town struct {
 	People
 	r      *rand.Rand
