@@ -82,7 +82,6 @@ func Each(ctx context.Context, db Runner, row func(*sql.Rows) error, query strin
 	return rows.Err()
 }
 
-// conflict reports a serialization_failure or deadlock_detected: nothing was done.
 func conflict(err error) bool {
 	state := stateOf(err)
 	return state == "40001" || state == "40P01"
@@ -98,7 +97,6 @@ func Taken(err error) bool {
 	return stateOf(err) == "23505"
 }
 
-// stateOf returns the SQLSTATE of a PostgreSQL error, or "".
 func stateOf(err error) string {
 	var failed interface{ SQLState() string }
 	if errors.As(err, &failed) {
