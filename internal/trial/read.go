@@ -24,7 +24,6 @@ func (b *batch) done(pool *sync.Pool) {
 	}
 }
 
-// read reads the log to its end, in batches.
 func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f *facts,
 	each func(*batch) error) error {
 	for more := true; more && ctx.Err() == nil; {
@@ -54,7 +53,6 @@ func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f
 	return nil
 }
 
-// facts are figures of the log that do not depend on a policy.
 type facts struct{ accounts, addresses distinct }
 
 func newFacts() *facts { return &facts{newDistinct(), newDistinct()} }

@@ -7,7 +7,6 @@ import (
 	"authguard/internal/loginlog"
 )
 
-// batchSize is the number of attempts in a batch.
 const batchSize = 2048
 
 // Options configure a trial.

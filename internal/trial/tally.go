@@ -46,7 +46,6 @@ type trouble struct {
 	met         [3]uint32 // by hindrance
 }
 
-// hindrance is an effect on an attempt.
 type hindrance int
 
 const (
@@ -68,7 +67,6 @@ func hindranceOf(a *Answer) (h hindrance, met bool) {
 	return refused, true
 }
 
-// retry is the next attempt of a delayed user.
 type retry struct {
 	loginlog.Attempt
 	since  time.Time
@@ -108,7 +106,6 @@ func (r *run) all(attempts []loginlog.Attempt) error {
 	return nil
 }
 
-// until runs the retries that are due.
 func (r *run) until(at time.Time) error {
 	for len(r.again) > 0 && !r.again[0].At.After(at) {
 		next := heap.Pop(&r.again).(retry)
@@ -153,7 +150,6 @@ func (r *run) attempt(a retry) error {
 	return nil
 }
 
-// guess counts a wrong password, checked or not.
 func (r *run) guess(a *retry, answer *Answer, key uint64) {
 	g := &r.sum.Guesses
 	h, met := hindranceOf(answer)
@@ -240,10 +236,8 @@ func (r *run) login(a *retry, answer *Answer, key uint64) {
 	r.worst(a, answer, before, waited)
 }
 
-// mostRetries is how often a delayed user retries.
 const mostRetries = 20
 
-// worst keeps the most affected logins, one per pair.
 func (r *run) worst(a *retry, answer *Answer, before trouble, waited time.Duration) {
 	c := Case{
 		Account: a.Account, Address: addressText(a.Address), At: a.At, Since: time.Unix(before.first, 0).UTC(),
@@ -277,7 +271,6 @@ func (c Case) worse(o Case) int {
 		cmp.Compare(c.Delayed, o.Delayed), cmp.Compare(c.Challenged, o.Challenged), o.At.Compare(c.At))
 }
 
-// trouble updates what happened to a pair.
 func (r *run) trouble(key uint64, at time.Time, change func(*trouble)) {
 	r.turn(at)
 	t, known := r.open[0][key]
@@ -312,7 +305,6 @@ func (r *run) mended(key uint64, at time.Time) (t trouble) {
 	return t
 }
 
-// turn drops pairs older than a day.
 func (r *run) turn(at time.Time) {
 	for at.Sub(r.turned) >= mendWithin {
 		clear(r.open[1]) // reuse its memory
@@ -325,7 +317,6 @@ func (r *run) turn(at time.Time) {
 	}
 }
 
-// note records switches of CAPTCHA mode.
 func (r *run) note() {
 	for _, s := range r.switches {
 		r.series.level(s.At, s.On)
@@ -346,7 +337,6 @@ func (r *run) pairOf(account string, address netip.Addr) uint64 {
 	return siphash.Hash(3, 4, r.pair)
 }
 
-// retries is a heap, ordered by due time.
 type retries []retry
 
 func (r retries) Len() int           { return len(r) }

@@ -65,7 +65,6 @@ func (r *Report) figures(s *report.Sheet) {
 	})
 }
 
-// summary describes the log in a sentence.
 func (r *Report) summary() string {
 	l := r.Log
 	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords",
@@ -80,7 +79,6 @@ func (r *Report) summary() string {
 	return text + fmt.Sprintf(", %s IP addresses.", about(r.Addresses))
 }
 
-// notes lists caveats.
 func (r *Report) notes() (notes []string) {
 	l := r.Log
 	notes = append(notes, fmt.Sprintf("%s lines: %s unrelated, %s unreadable.", report.Comma(l.Lines),
@@ -113,7 +111,6 @@ func (r *Report) notes() (notes []string) {
 // mostSpans is the number of CAPTCHA mode periods shown; the JSON has all.
 const mostSpans = 10
 
-// section returns the details of a policy.
 func (r *Result) section() report.Section {
 	s := report.Section{Name: r.Name, Plot: r.plot()}
 	for _, m := range r.Mode[:min(len(r.Mode), mostSpans)] {
@@ -155,7 +152,6 @@ func (r *Result) plot() report.Plot {
 			report.Comma(r.Logins.All)))
 }
 
-// met describes the effects on a user.
 func (c Case) met() string {
 	var parts []string
 	for _, m := range []struct {
