@@ -44,7 +44,6 @@ func OfLogs(paths []string, how loginlog.Config) Judge {
 	}
 }
 
-// attempts returns the number of attempts in the logs.
 func attempts(paths []string, how loginlog.Config) (n int64, err error) {
 	log, err := loginlog.Open(paths, how)
 	if err != nil {

@@ -63,7 +63,6 @@ func (f *Found) dots() report.Dots {
 		"The fewer logins are affected, the more guesses get through.")
 }
 
-// table returns the frontier in numbers.
 func (f *Found) table() report.Table {
 	t := report.Table{Name: "the best tested limits", Heads: []string{"guesses that got through", "affected logins", ""}}
 	for _, l := range f.Frontier {

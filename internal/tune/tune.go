@@ -96,7 +96,6 @@ func Search(ctx context.Context, base trial.Setup, friction *float64, judge Judg
 	return &Found{Base: first[0], Best: best, Frontier: s.frontier(), Tried: len(s.tried), Friction: s.friction}, nil
 }
 
-// search is one search.
 type search struct {
 	judge    Judge
 	friction float64
@@ -104,7 +103,6 @@ type search struct {
 	tried    map[string]Limits
 }
 
-// try scores setups that were not scored before.
 func (s *search) try(ctx context.Context, setups []trial.Setup) (all []Limits, err error) {
 	var fresh []trial.Setup
 	for _, setup := range setups {
@@ -130,7 +128,6 @@ func (s *search) try(ctx context.Context, setups []trial.Setup) (all []Limits, e
 	return all, nil
 }
 
-// better reports whether a is better than b.
 func (s *search) better(a, b Limits) bool {
 	fits := func(l Limits) int {
 		if l.Friction() <= s.friction && l.KeptOut <= s.keptOut {
@@ -162,13 +159,11 @@ func (s *search) frontier() (all []Limits) {
 	return all
 }
 
-// knob is one number to vary.
 type knob struct {
 	set func(s *trial.Setup, value int)
 	was int
 }
 
-// factors returns the factors for a number.
 func factors() []float64 { return []float64{0.25, 0.5, 2, 4} }
 
 // turned returns the setups with each value of the knob, as far as they are valid (R8).
