@@ -9,7 +9,7 @@ import (
 	"authguard/internal/control"
 )
 
-// adminCmd is `authguard admin`: what the page Administrators does.
+// adminCmd is `authguard admin`, the counterpart of the page Administrators.
 type adminCmd struct {
 	List          adminListCmd          `cmd:"" help:"List administrators and their MFA" example:""`
 	Add           adminAddCmd           `cmd:"" help:"Add an administrator (prints a temporary password)" example:"carol --reason 'on call'"`
@@ -19,7 +19,6 @@ type adminCmd struct {
 	SignOut       adminSignOutCmd       `cmd:"" help:"Revoke all sessions of an administrator" example:"carol --reason 'lost laptop'"`
 }
 
-// about is an administrator, and why something is done to them.
 type about struct {
 	Name   string `arg:"" help:"User name of the administrator"`
 	Reason string `required:"" placeholder:"TEXT" help:"Reason, for the audit log"`
@@ -33,7 +32,7 @@ func (a about) query() url.Values { return url.Values{"username": {a.Name}, "rea
 
 type adminListCmd struct{}
 
-// Run lists them.
+// Run lists the administrators.
 func (adminListCmd) Run(g *globals) error {
 	var answer struct{ Administrators []control.Administrator }
 	return g.show(http.MethodGet, "/api/administrators", nil, nil, &answer, func() error {
@@ -52,7 +51,7 @@ type adminAddCmd struct {
 	Email string `help:"Email address, also valid as a user name"`
 }
 
-// Run adds one.
+// Run adds an administrator.
 func (c adminAddCmd) Run(g *globals) error {
 	var made control.NewAdministrator
 	question := map[string]string{"username": c.Name, "email": c.Email, "reason": c.Reason}
@@ -63,7 +62,7 @@ func (c adminAddCmd) Run(g *globals) error {
 
 type adminRemoveCmd struct{ about }
 
-// Run takes the role away.
+// Run removes the administrator role.
 func (c adminRemoveCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/administrators", c.query(), nil,
 		"%q is no longer an administrator. Their sessions, MFA and tokens are revoked.", c.Name)
@@ -71,7 +70,7 @@ func (c adminRemoveCmd) Run(g *globals) error {
 
 type adminResetPasswordCmd struct{ about }
 
-// Run makes a temporary password.
+// Run sets a temporary password.
 func (c adminResetPasswordCmd) Run(g *globals) error {
 	var made struct{ Password string }
 	return g.show(http.MethodPost, "/api/administrators/password", nil, c.question(), &made, func() error {
@@ -81,7 +80,7 @@ func (c adminResetPasswordCmd) Run(g *globals) error {
 
 type adminResetMFACmd struct{ about }
 
-// Run removes what the administrator signs in with beside the password.
+// Run removes the administrator's MFA.
 func (c adminResetMFACmd) Run(g *globals) error {
 	return g.do(http.MethodPost, "/api/administrators/mfa", nil, c.question(),
 		"MFA of %q is removed and all sessions have ended. Set up MFA again at the next sign-in: /security.", c.Name)
@@ -89,7 +88,7 @@ func (c adminResetMFACmd) Run(g *globals) error {
 
 type adminSignOutCmd struct{ about }
 
-// Run ends the sessions.
+// Run ends the administrator's sessions.
 func (c adminSignOutCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/administrators/sessions", c.query(), nil, "All sessions of %q have ended.",
 		c.Name)

@@ -13,19 +13,17 @@ import (
 	"authguard/web/admin"
 )
 
-// administrationRealm keys the digests of the administration's guard. No realm, and no route
-// of one, can have this name.
+// administrationRealm keys the digests of the admin console's guard. No realm or route can have this name.
 const administrationRealm = "/" + admin.Directory
 
-// An administration is the guard of the administrators' sign-in, with counters, known
-// clients and a CAPTCHA mode of its own: no flood at the public login challenges an
-// administrator.
+// administration is the guard of the administrators' login. It has its own counters, known clients and CAPTCHA mode, so
+// no flood at the public login challenges an administrator.
 type administration struct {
 	guard *guard.Guard
 	mode  *captchamode.Mode
 }
 
-// openAdministration makes it, for the default realm.
+// openAdministration creates it for the default realm; it returns nil for others.
 func openAdministration(ctx context.Context, r *realm) (a *administration, err error) {
 	if r.name != guard.DefaultRealm {
 		return nil, nil
@@ -42,28 +40,26 @@ func openAdministration(ctx context.Context, r *realm) (a *administration, err e
 	if err != nil {
 		return nil, err
 	}
-	// It has proxies of its own, and is reached through tunnels.
+	// The admin console has its own trusted proxies and is reached through tunnels.
 	a.guard.Direct([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
 	return a, nil
 }
 
-// alwaysEnforced is the configured policy for administrators: no override applies to it.
+// alwaysEnforced returns the configured policy for administrators: no override applies to it.
 func alwaysEnforced(w policy.Written) (guard.Policy, captchamode.Config) {
 	w.Policy.Events, w.Mode.Monitor = nil, false
 	return w.Policy, w.Mode
 }
 
-// enact puts the configured policy in force.
 func (a *administration) enact(w policy.Written) error {
 	if a == nil {
 		return nil
 	}
 	limits, config := alwaysEnforced(w)
-	limits.KnownClients = a.guard.Policy().KnownClients // their store was made with them
+	limits.KnownClients = a.guard.Policy().KnownClients // the store was created with these
 	return errors.Join(a.guard.SetPolicy(limits), a.mode.SetConfig(config))
 }
 
-// ofSignIn is the guard; nil for none.
 func (a *administration) ofSignIn() *guard.Guard {
 	if a == nil {
 		return nil
@@ -71,7 +67,6 @@ func (a *administration) ofSignIn() *guard.Guard {
 	return a.guard
 }
 
-// administrationSwitched reports a switch of the administration's CAPTCHA mode.
 func (r *realm) administrationSwitched(s captchamode.Switch) {
 	if s.On == s.WasOn {
 		return

@@ -14,7 +14,6 @@ import (
 	"authguard/internal/control"
 )
 
-// attacksCmd is `authguard attack`.
 type attackCmd struct {
 	List      attacksListCmd   `cmd:"" help:"List attacks, running ones first" example:""`
 	Show      attacksShowCmd   `cmd:"" help:"Show an attack and the possibly compromised accounts" example:"3f2a"`
@@ -120,7 +119,7 @@ type attacksExportCmd struct {
 	ID string `arg:"" optional:"" help:"ID of the attack (default: all attacks)"`
 }
 
-// Run writes CSV, or with --json a line for each attack or account.
+// Run writes CSV, or with --json one line per attack or account.
 func (c attacksExportCmd) Run(g *globals) error {
 	path, query := "/api/attacks", c.query()
 	if c.ID != "" {
@@ -141,7 +140,7 @@ type attacksResetCmd struct {
 	Reason  string   `help:"Reason, for the audit log"`
 }
 
-// Run resets accounts, and asks again as long as there was no time for all.
+// Run resets accounts, and repeats the request while the server ran out of time for all.
 func (c attacksResetCmd) Run(g *globals) error {
 	if strings.TrimSpace(c.Reason) == "" {
 		return errors.New(`missing --reason "…" (recorded in the audit log)`)

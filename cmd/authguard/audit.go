@@ -11,7 +11,6 @@ import (
 	"authguard/internal/control"
 )
 
-// auditCmd is `authguard audit`.
 type auditCmd struct {
 	Realm       string `placeholder:"NAME" help:"Realm (default: all)"`
 	Account     string `help:"Account"`
@@ -26,7 +25,7 @@ type auditCmd struct {
 	Format      string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"Write all matching rows to standard output"`
 }
 
-// Run shows what is on record.
+// Run prints matching rows.
 func (c auditCmd) Run(g *globals) error {
 	query := realmFlag{c.Realm}.query()
 	for name, value := range map[string]string{

@@ -14,16 +14,14 @@ import (
 	"authguard/internal/database"
 )
 
-// backupCmd is `authguard backup`.
 type backupCmd struct {
 	Folder string `arg:"" type:"path" help:"New folder for the copy"`
 }
 
-// A copied is the answer.
 type copied struct {
 	Folder string   `json:"folder"`
 	Files  []string `json:"files"`
-	// Apart is what the copy does not have.
+	// Apart lists what the copy does not contain.
 	Apart []string `json:"not_included,omitempty"`
 }
 
@@ -52,7 +50,6 @@ func (c backupCmd) Run(g *globals) error {
 	return tells(g.out, "To restore it, copy the folder to where `data:` points, and start authguard.")
 }
 
-// copyAll copies what is in files: keys, counters and SQLite's database.
 func copyAll(ctx context.Context, loaded *config.Loaded, to string) (copied, error) {
 	made := copied{Folder: to, Files: []string{"keys"}}
 	keys, err := os.ReadFile(keysPath(loaded))

@@ -16,7 +16,6 @@ import (
 	"authguard/internal/duration"
 )
 
-// captchaCmd is `authguard captcha`.
 type captchaCmd struct {
 	Enable  captchaForceCmd `cmd:"" help:"Force CAPTCHA mode on for a time" example:"--for 2h --reason 'botnet announced'"`
 	Disable captchaForceCmd `cmd:"" help:"Force CAPTCHA mode off for a time" example:"--for 30m --reason 'load test'"`
@@ -35,7 +34,7 @@ type captchaAutoCmd struct {
 	Reason string `help:"Reason, for the audit log"`
 }
 
-// Run switches the mode on or off, as the command is called.
+// Run forces CAPTCHA mode on or off, by the command's name.
 func (c captchaForceCmd) Run(g *globals, command *kong.Context) error {
 	if strings.TrimSpace(c.Reason) == "" {
 		return errors.New(`missing --reason "…" (recorded in the audit log)`)
@@ -47,7 +46,7 @@ func (c captchaForceCmd) Run(g *globals, command *kong.Context) error {
 		soon(time.Now().Add(time.Duration(c.For))))
 }
 
-// soon is a time in the next months, in this machine's zone: 30 Nov 03:12, or with its year.
+// soon formats a future time in this machine's zone: 30 Nov 03:12, or with the year if it is far away.
 func soon(t time.Time) string {
 	if time.Until(t) > 300*24*time.Hour {
 		return t.Local().Format("2 Jan 2006")
@@ -55,7 +54,7 @@ func soon(t time.Time) string {
 	return t.Local().Format("2 Jan 15:04")
 }
 
-// Run returns the mode to automatic.
+// Run returns CAPTCHA mode to automatic.
 func (c captchaAutoCmd) Run(g *globals) error {
 	return g.do(http.MethodPut, "/api/mode", c.query(), map[string]string{"mode": "auto", "reason": c.Reason},
 		"CAPTCHA mode follows the failure rate again.")

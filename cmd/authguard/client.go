@@ -18,11 +18,10 @@ import (
 	"authguard/web/admin"
 )
 
-// socketName is the file in the data folder through which commands reach the
-// running server. Anybody who may open it may steer the server: mode 0600.
+// socketName is the socket in the data folder for commands to the running server. Any user who may open it controls the
+// server: mode 0600.
 const socketName = "authguard.sock"
 
-// socketPath is where a server with this data folder listens for commands.
 func socketPath(data string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(data, socketName))
 	if err == nil {
@@ -31,7 +30,6 @@ func socketPath(data string) (string, error) {
 	return path, err
 }
 
-// A client asks a running server.
 type client struct {
 	http   http.Client
 	socket string
@@ -53,7 +51,7 @@ func (g *globals) client() (*client, error) {
 	return &client{http: http.Client{Transport: &http.Transport{DialContext: dial}}, socket: path}, nil
 }
 
-// send asks for something; the caller closes the body.
+// send sends a request; the caller closes the body.
 func (c *client) send(method, path string, query url.Values, contentType string,
 	body io.Reader) (*http.Response, error) {
 	target := url.URL{Scheme: "http", Host: "authguard", Path: path, RawQuery: query.Encode()}
@@ -91,7 +89,7 @@ func (c *client) unreachable(err error) error {
 	return fmt.Errorf("the server does not answer at %s: %w", c.socket, err)
 }
 
-// ask sends JSON, if any, and reads JSON into answer.
+// ask sends JSON, if any, and decodes JSON into answer.
 func (c *client) ask(method, path string, query url.Values, question, answer any) error {
 	var body io.Reader
 	contentType := ""
@@ -113,7 +111,6 @@ func (c *client) ask(method, path string, query url.Values, question, answer any
 	return nil
 }
 
-// do asks for something to be done and prints that it was.
 func (g *globals) do(method, path string, query url.Values, question any, words string, args ...any) error {
 	return g.show(method, path, query, question, new(any), func() error {
 		_, err := fmt.Fprintf(g.out, words+"\n", args...)
@@ -121,7 +118,6 @@ func (g *globals) do(method, path string, query url.Values, question any, words 
 	})
 }
 
-// download writes a file that the server makes.
 func (g *globals) download(path string, query url.Values) error {
 	server, err := g.client()
 	if err != nil {
@@ -138,8 +134,7 @@ func (g *globals) download(path string, query url.Values) error {
 	return nil
 }
 
-// show prints an answer: in JSON as it came, or in words, made from what was read
-// into answer.
+// show prints a response: as JSON, or as text made from answer.
 func (g *globals) show(method, path string, query url.Values, question, answer any, words func() error) error {
 	c, err := g.client()
 	if err != nil {

@@ -13,24 +13,21 @@ import (
 )
 
 const (
-	// askEvery is how often the other clock is looked at; the two drift apart by
-	// milliseconds in that time.
+	// askEvery is the interval between time requests; the clocks drift apart by milliseconds meanwhile.
 	askEvery  = 10 * time.Second
 	askWithin = 2 * time.Second
-	// goodEnough is how far the two may be apart before this one is set: what is less
-	// may be the way there and back.
+	// goodEnough is the tolerated difference: smaller ones may be network latency.
 	goodEnough = 100 * time.Millisecond
-	// wrongBy is how wrong this machine's clock may be before somebody is told.
+	// wrongBy is the error of this machine's clock that triggers an alert.
 	wrongBy = 5 * time.Second
 )
 
-// A clock is the time that all nodes of a site go by: Redis's, or without it that of
-// PostgreSQL. Challenges, tickets, sessions, blocks and overrides of the mode say
-// until when they are good, and each node looks at its own clock: one that is five
-// minutes off would refuse what the others issue, and let in whom they block.
+// clock is the time that all nodes of a site share: Redis's, or else PostgreSQL's. Challenges, tickets, sessions,
+// blocks and mode overrides carry expiry times. A node whose own clock is five minutes off would reject what others
+// issue, and let in clients that they block.
 //
-// Between two looks it follows this machine's monotonic clock, so that setting the
-// wall clock changes nothing. With one node it is that machine's clock.
+// Between two requests it follows the monotonic clock, so setting the wall clock has no effect. A single node uses its
+// machine's clock.
 type clock struct {
 	local   func() time.Time
 	log     *slog.Logger
@@ -40,7 +37,6 @@ type clock struct {
 	changed func(wrong bool)
 }
 
-// A moment is what two clocks showed at the same time.
 type moment struct{ theirs, ours time.Time }
 
 type timeSource struct {
@@ -48,7 +44,7 @@ type timeSource struct {
 	ask  func(context.Context) (time.Time, error)
 }
 
-// Now is the time.
+// Now returns the shared time.
 func (c *clock) Now() time.Time {
 	now := c.local()
 	if at := c.set.Load(); at != nil {
@@ -57,11 +53,9 @@ func (c *clock) Now() time.Time {
 	return now
 }
 
-// ahead is how far the time is ahead of this machine's.
 func (c *clock) ahead() time.Duration { return c.Now().Sub(c.local()) }
 
-// counting is the clock for counters in memory; nil with one node: they read their
-// own more cheaply.
+// counting returns the clock for counters in memory; nil with one node, because their own clock is cheaper.
 func (c *clock) counting() func() time.Time {
 	if c.set.Load() == nil {
 		return nil
@@ -69,7 +63,7 @@ func (c *clock) counting() func() time.Time {
 	return c.Now
 }
 
-// look asks for the time. Nobody who answers, or nobody to ask, changes nothing.
+// look asks for the time. It changes nothing if no source answers.
 func (c *clock) look(ctx context.Context) {
 	for _, source := range c.sources {
 		within, cancel := context.WithTimeout(ctx, askWithin)
@@ -93,7 +87,7 @@ func (c *clock) adjust(name string, at moment, round time.Duration) {
 		}
 		c.set.Store(&at)
 	}
-	// Without the monotonic part: what the wall clock shows now.
+	// Round removes the monotonic reading, to get the wall clock's time.
 	ahead := at.ours.Round(0).Sub(at.theirs)
 	was := time.Duration(c.wrong.Swap(int64(ahead))).Abs() > wrongBy
 	if is := ahead.Abs() > wrongBy; is != was {
@@ -101,12 +95,12 @@ func (c *clock) adjust(name string, at moment, round time.Duration) {
 	}
 }
 
-// Run looks again and again until ctx ends.
+// Run repeats look until ctx ends.
 func (c *clock) Run(ctx context.Context) { background.Every(ctx, askEvery, c.look) }
 
 const clockOff alerts.Kind = "clock-skew"
 
-// off is how far this machine's clock is off, in words; empty if it is not.
+// off describes how far this machine's clock is off; empty if it is right.
 func (c *clock) off() string {
 	ahead := time.Duration(c.wrong.Load())
 	if ahead.Abs() <= wrongBy {
@@ -120,7 +114,6 @@ func (c *clock) off() string {
 		way)
 }
 
-// warn is for the overview, and for doctor.
 func (c *clock) warn() []control.Warning {
 	off := c.off()
 	if off == "" {
@@ -133,7 +126,6 @@ func (c *clock) warn() []control.Warning {
 	}}
 }
 
-// tell has the alerts say what changes.
 func (c *clock) tell(told *alerts.Alerter, node string) {
 	raise := func(wrong bool) {
 		if wrong {

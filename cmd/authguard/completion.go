@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The scripts ask the program itself what may follow: see completeCmd.
+// The scripts ask the program itself for candidates: see completeCmd.
 var (
 	//go:embed completion/bash.sh
 	completionBash string
@@ -18,7 +18,6 @@ var (
 	completionFish string
 )
 
-// completionCmd is `authguard completion`.
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell"`
 }
@@ -30,14 +29,12 @@ func (c completionCmd) Run(g *globals) error {
 	return err
 }
 
-// completeCmd is what the completion scripts call with the words of a command line, of
-// which the last may be incomplete.
+// completeCmd gets the words of a command line from the completion scripts; the last may be incomplete.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints each possible last word, a tab and its help. No line means that a file
-// name or a free text is expected.
+// Run prints each candidate for the last word, a tab and its help. No line means a file name or free text.
 func (c completeCmd) Run(g *globals, app *kong.Kong) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -51,7 +48,6 @@ func (c completeCmd) Run(g *globals, app *kong.Kong) error {
 	return nil
 }
 
-// candidates are the words that may stand in the place of the last, with their help.
 func candidates(node *kong.Node, words []string) (all [][2]string) {
 	if len(words) == 0 {
 		return nil
@@ -61,7 +57,7 @@ func candidates(node *kong.Node, words []string) (all [][2]string) {
 	for _, word := range words[:len(words)-1] {
 		child := childOf(node, word)
 		switch {
-		case word == "=": // bash ends a word there
+		case word == "=": // bash splits words there
 		case flag != nil:
 			flag = nil
 		case strings.HasPrefix(word, "-"):
@@ -116,7 +112,7 @@ func childOf(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flagNamed finds --name or -n of a command, unless it has its value behind "=".
+// flagNamed finds --name or -n of a command, unless the value follows "=".
 func flagNamed(node *kong.Node, word string) *kong.Flag {
 	for _, group := range node.AllFlags(false) {
 		for _, f := range group {

@@ -18,7 +18,6 @@ import (
 	"authguard/internal/duration"
 )
 
-// configCmd is `authguard config`.
 type configCmd struct {
 	Validate configValidateCmd `cmd:"" help:"Report every problem in the configuration" example:""`
 	Show     configShowCmd     `cmd:"" help:"Show every setting and where it comes from" example:""`
@@ -27,8 +26,7 @@ type configCmd struct {
 
 type configValidateCmd struct{}
 
-// Run prints that all is well, and what is worth knowing, or every problem. What serve
-// would refuse to start from is one.
+// Run prints every problem, including reasons why serve would not start, or else the notes.
 func (configValidateCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	notes, wrong := []string{}, "the configuration is invalid"
@@ -61,7 +59,7 @@ func (configValidateCmd) Run(g *globals) error {
 
 type configShowCmd struct{}
 
-// Run prints every setting; secrets are shown as set.
+// Run prints every setting; secrets are masked.
 func (configShowCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	if err != nil {
@@ -82,10 +80,9 @@ type configSchemaCmd struct{}
 // Run prints the schema.
 func (configSchemaCmd) Run(g *globals) error { return printJSON(g, config.Schema()) }
 
-// migrateCmd is `authguard migrate`.
 type migrateCmd struct{}
 
-// Run brings the database up to date.
+// Run migrates the database.
 func (migrateCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	if err != nil {
@@ -111,7 +108,7 @@ func (migrateCmd) Run(g *globals) error {
 	return nil
 }
 
-// printJSON writes durations as the settings do: 1m30s, not nanoseconds.
+// printJSON writes durations like the settings: 1m30s, not nanoseconds.
 func printJSON(g *globals, v any) error {
 	durations := json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
 		return e.WriteToken(jsontext.String(duration.Format(d.Round(time.Millisecond))))
@@ -121,7 +118,7 @@ func printJSON(g *globals, v any) error {
 	return errors.Join(err, tells(g.out, ""))
 }
 
-// judged prints JSON that says whether all is well, and fails if it is not.
+// judged prints JSON, and fails with words unless well.
 func (g *globals) judged(v any, well bool, words string) error {
 	err := printJSON(g, v)
 	if !well {

@@ -21,30 +21,29 @@ import (
 	"authguard/internal/known"
 )
 
-// A counting is what attempts are counted in: this node's memory, or with other
-// nodes Redis.
+// counting is where attempts are counted: this node's memory or, with several nodes, Redis.
 type counting struct {
-	tables    [len(tables)]*table // all counters, or this node's own part
+	tables    [len(tables)]*table // all counters, or this node's local store beside Redis
 	known     *known.Store
-	shared    *shared                  // with the other nodes; nil: there are none
+	shared    *shared                  // with the other nodes; nil: single node
 	stores    [len(tables)]guard.Store // over the tables
-	spent     challenge.Spent          // challenges that were used
-	settled   challenge.Spent          // tickets of the decision API that were
+	spent     challenge.Spent          // used challenges
+	settled   challenge.Spent          // settled tickets of the decision API
 	saveEvery time.Duration
 	alerts    *alerts.Alerter
-	filling   atomic.Bool // little room is left for spent challenges
-	alone     bool        // no other node counts
-	node      string      // its name in alerts
-	atStart   []lack      // what was missing then, or had no room
+	filling   atomic.Bool // the store of used challenges is almost full
+	alone     bool        // single node
+	node      string      // this node's name in alerts
+	atStart   []lack      // data missing at the start, or too large for its memory
 	opened    time.Time
 	unsaved   atomic.Pointer[outage] // since counters cannot be saved
 	log       *slog.Logger
 }
 
-// tables are the counters, one table each, so that a flood at the public login neither evicts
-// nor shares what is counted against administrators. A table has one part of counters.memory.
+// tables are separate for the public login and administrators, so that a flood at one cannot evict or share counters of
+// the other. Each gets 1/part of counters.memory.
 var tables = [...]struct {
-	file string // in the data folder; once it is there, the folder was served from
+	file string // in the data folder; it proves that the folder was in use
 	part int
 }{public: {"counters", 1}, administrators: {"counters-administration", 16}}
 
@@ -53,7 +52,6 @@ const (
 	administrators
 )
 
-// A table is saved in a file.
 type table struct {
 	*failures.Memory
 	file    string
@@ -100,8 +98,8 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	return c, nil
 }
 
-// recall restores a table, unless anew says to begin without those that cannot be
-// used. What a node with Redis has saved is a copy: it starts without one.
+// recall restores a table; with anew, it starts empty if the file is unusable. With Redis the file is only a copy, so a
+// node starts without it.
 func (c *counting) recall(ctx context.Context, on *storage, i int, memory failures.Config, anew bool) (err error) {
 	t := &table{file: on.path(tables[i].file)}
 	c.tables[i] = t
@@ -133,11 +131,11 @@ func (c *counting) recall(ctx context.Context, on *storage, i int, memory failur
 	if err != nil || !c.alone {
 		return err
 	}
-	// After it is saved: a first start that fails leaves nothing that the next one misses.
+	// Mark only after saving. Otherwise a failed first start would leave a mark, and the next start would miss the file.
 	return database.Mark(ctx, on.db, tables[i].file)
 }
 
-// unusable is why a server with one node does not start from saved counters.
+// unusable explains why a single node does not start from saved counters.
 func unusable(file string, err error) error {
 	if errors.Is(err, failures.ErrOtherOwner) {
 		return fmt.Errorf("%w: %s belongs to another keys file. Restore that keys file. If it is lost: %s",
@@ -147,10 +145,10 @@ func unusable(file string, err error) error {
 		err, file, beginAnew)
 }
 
-// beginAnew is what to do without counters.
+// beginAnew says how to start without counters.
 const beginAnew = "authguard serve --allow-data-loss. It moves the file aside and resets all counters"
 
-// setAside moves a snapshot and its journals to where no start looks for them.
+// setAside renames a snapshot and its journals so that no start finds them.
 func (c *counting) setAside(file string, why error) error {
 	aside := fmt.Sprintf("%s.aside-%d", file, time.Now().Unix())
 	c.log.Error("saved counters cannot be used; counting starts from zero", "set_aside", aside, "error", why)
@@ -159,10 +157,10 @@ func (c *counting) setAside(file string, why error) error {
 	return failures.SetAside(file, aside)
 }
 
-// A lack is something about the counters that administrators have to know.
+// lack is a problem with the counters that administrators must know.
 type lack struct{ title, text string }
 
-// lacksOf is what is missing of what was saved, or has no room in its part of counters.memory.
+// lacksOf returns which saved data is missing or exceeds its part of counters.memory.
 func lacksOf(l failures.Loaded, part int) (all []lack) {
 	if l.NoJournal {
 		all = append(all, lack{"The counters' journal is missing",
@@ -196,7 +194,7 @@ func (c *counting) start(ctx context.Context, group *background.Group) error {
 	})
 	if c.shared != nil {
 		group.Start(func(ctx context.Context) {
-			// An error is reported by everything else that reads the database.
+			// Everything else that reads the database reports the error.
 			background.Every(ctx, time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) })
 		})
 		return c.shared.start(ctx, group)
@@ -204,8 +202,7 @@ func (c *counting) start(ctx context.Context, group *background.Group) error {
 	return nil
 }
 
-// lacksShown is how long the overview shows what was missing at the start: as long as the
-// limits out of the box count.
+// lacksShown is how long the overview shows what was missing at the start: the longest default window.
 const lacksShown = 24 * time.Hour
 
 // Kinds of alerts about saved counters.
@@ -215,14 +212,12 @@ const (
 	countersBack   alerts.Kind = "counters-recovered"
 )
 
-// An outage is why counters cannot be saved.
 type outage struct {
 	why       error
-	journaled bool // what changes is in the journal
+	journaled bool // the journal contains the changes
 	since     time.Time
 }
 
-// effect is what that means for logins, and what to do.
 func (o *outage) effect(alone bool) string {
 	effect := "every login gets 503 until the journal of the counters can be written"
 	switch {
@@ -234,8 +229,7 @@ func (o *outage) effect(alone bool) string {
 	return effect + ". Free disk space, or raise the limit on open files (LimitNOFILE)."
 }
 
-// lookAtSaves notifies administrators once that counters cannot be saved, and once that
-// they can be again.
+// lookAtSaves alerts once when counters cannot be saved, and once when they can again.
 func (c *counting) lookAtSaves() {
 	node := "node " + c.node
 	now, was := &outage{why: c.unwritten(), since: time.Now()}, c.unsaved.Load()
@@ -259,7 +253,6 @@ func (c *counting) lookAtSaves() {
 	}
 }
 
-// ready is why no attempt can be counted; nil if it can.
 func (c *counting) ready() error {
 	if !c.alone {
 		return nil
@@ -267,7 +260,6 @@ func (c *counting) ready() error {
 	return c.unwritten()
 }
 
-// unwritten is why a journal cannot be written.
 func (c *counting) unwritten() (why error) {
 	for _, t := range c.tables {
 		why = cmp.Or(why, t.Unwritten())
@@ -278,12 +270,12 @@ func (c *counting) unwritten() (why error) {
 const (
 	challengesFilling alerts.Kind = "challenge-store-filling"
 	challengesRoom    alerts.Kind = "challenge-store-recovered"
-	// lookEvery is how often the room for spent challenges is looked at.
+	// lookEvery is the check interval of the store of used challenges.
 	lookEvery = 10 * time.Second
 )
 
-// lookForRoom tells administrators once that the room for spent challenges or
-// settled tickets is running out, and once that it is not.
+// lookForRoom alerts once when the store of used challenges or settled tickets is almost full, and once when it has
+// room again.
 func (c *counting) lookForRoom() {
 	full := max(c.spent.Full(), c.settled.Full())
 	switch {
@@ -297,7 +289,6 @@ func (c *counting) lookForRoom() {
 	}
 }
 
-// warn is for the overview.
 func (c *counting) warn() []control.Warning {
 	all := c.shared.warn()
 	if c.filling.Load() {
@@ -321,8 +312,7 @@ func (c *counting) warn() []control.Warning {
 	return all
 }
 
-// longestOf is how long failures are looked at, and how long a password check may take,
-// anywhere: all realms and routes count in one store.
+// longestOf returns the longest window and check timeout of all realms and routes: they share one store.
 func longestOf(c config.Config) (retain, pendingFor time.Duration) {
 	for _, p := range c.Policies() {
 		retain, pendingFor = max(retain, p.Retain()), max(pendingFor, p.CheckTimeout)
@@ -341,9 +331,8 @@ func (c *counting) reload(loaded *config.Loaded) (err error) {
 	return err
 }
 
-// saveAgain saves the counters every so often and once at the end. A save that
-// takes long makes the next one wait longer: saving takes at most a tenth of
-// the time.
+// saveAgain saves the counters periodically and once at the end. After a slow save it waits longer, so saving takes at
+// most a tenth of the time.
 func (c *counting) saveAgain(ctx context.Context) {
 	for pause := c.saveEvery; ; {
 		select {

@@ -20,14 +20,12 @@ import (
 	"authguard/web"
 )
 
-// doctorCmd is `authguard doctor`.
 type doctorCmd struct {
 	Alerts  bool   `help:"Send a test message to every alert channel"`
 	Through string `placeholder:"URL" help:"Probe the public URL with forged forwarding headers"`
 }
 
-// Run looks at everything that the configuration names. It fails if something
-// is wrong; advice alone is no failure.
+// Run checks everything that the configuration names. Problems make it fail; advice does not.
 func (d doctorCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	c := doctor.Config{Invalid: err, RedisTLS: redisTLS}
@@ -53,7 +51,6 @@ func (d doctorCmd) Run(g *globals) error {
 	return tell(g, checks)
 }
 
-// warnings are what the running server warns of.
 func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 	c, err := g.client()
 	if err != nil {
@@ -64,14 +61,13 @@ func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 	}
 	var answer struct{ Warnings []control.Warning }
 	err = c.ask(http.MethodGet, "/api/status", nil, nil, &answer)
-	if errors.Is(err, syscall.ECONNREFUSED) { // it was killed, and left its socket
+	if errors.Is(err, syscall.ECONNREFUSED) { // a killed server leaves its socket
 		return nil, doctor.ErrNotRunning
 	}
 	return answer.Warnings, err
 }
 
-// withoutFolder is what a server at admin.listen says that has lost its data folder, and with it
-// the socket.
+// withoutFolder asks the server at admin.listen, which may have lost its data folder and socket.
 func (g *globals) withoutFolder() ([]control.Warning, error) {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	if err != nil {
@@ -94,7 +90,6 @@ func (g *globals) withoutFolder() ([]control.Warning, error) {
 	}}, nil
 }
 
-// A prober asks the running server what arrived of a probe.
 type prober struct{ g *globals }
 
 func (p prober) Expect(_ context.Context, token string) error {
@@ -115,7 +110,6 @@ func (p prober) Seen(_ context.Context, token string) (*control.Probe, error) {
 	return answer.Seen, err
 }
 
-// tell prints what was found and how to mend it, and how much of it there is.
 func tell(g *globals, checks []doctor.Check) error {
 	count := map[doctor.State]int{}
 	for _, c := range checks {

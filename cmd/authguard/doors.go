@@ -20,20 +20,19 @@ import (
 	webclient "authguard/web/client"
 )
 
-// doors are the listeners and what is behind them: the public one, the
-// administration, and the socket for commands.
+// doors are the listeners and their handlers: the public listener, the admin console, and the socket for commands.
 type doors struct {
 	site   *site
-	at     *config.Loaded // at the start: listeners and cookies change with a restart only
-	front  wire.Listener  // the public one
+	at     *config.Loaded // as started: listeners and cookies change at a restart only
+	front  wire.Listener  // the public listener
 	edge   web.Edge
-	inside web.Edge // the administration's
+	inside web.Edge // the admin listener's
 	realms atomic.Pointer[http.Handler]
 	probes control.Probes
-	live   admin.Streams // of the administration
-	// shutdown.delay and shutdown.timeout, in nanoseconds.
+	live   admin.Streams // of the admin console
+	// shutdown.delay and shutdown.timeout, in nanoseconds
 	delay, within atomic.Int64
-	// secondRequired: every administrator needs a second factor.
+	// every administrator needs MFA
 	secondRequired atomic.Bool
 }
 
@@ -57,14 +56,13 @@ func (d *doors) reload(loaded *config.Loaded) {
 	d.within.Store(int64(loaded.Shutdown.Timeout))
 }
 
-// A listener is one server and where it listens.
 type listener struct {
 	name   string
 	socket net.Listener
 	server *http.Server
 }
 
-// listen opens every listener, or none.
+// listen opens all listeners or none.
 func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	defer func() {
 		if err != nil {
@@ -110,10 +108,9 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	return append(all, listener{"socket", commands, d.commands().SocketServer()}), nil
 }
 
-// headersWithin is how long a client may take to send the head of a request, and a
-// connection may be open before it. Clients that keep spare connections lose a POST if
-// they use one in the moment in which it ends here, so it must not be when those who
-// had to wait for limits.check_timeout are all answered.
+// headersWithin is how long a client may take to send a request header, also on a new connection. Clients with spare
+// connections lose a POST that they send just when one is closed. So this must differ from limits.check_timeout, after
+// which all waiting clients get their answers.
 const headersWithin = 10 * time.Second
 
 func httpServer(h http.Handler, log *slog.Logger) *http.Server {
@@ -124,12 +121,10 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// public is the public listener: every request goes to its realm.
 func (d *doors) public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.realms.Load()).ServeHTTP(w, r) })
 }
 
-// public is what a realm has on the public listener.
 func (r *realm) public(d *doors) http.Handler {
 	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
 	login.Look = r.look
@@ -146,9 +141,8 @@ func (d *doors) commands() *admin.API {
 		Probes: &d.probes, Log: d.site.log}
 }
 
-// administration is the admin listener. Its login is guarded like the public
-// one; only administrators of our own table may enter, and not by a session of
-// the public door.
+// administration returns the admin listener's handler. Its login is guarded like the public one. Only administrators in
+// authguard's own table can sign in, and sessions of the public login are not valid.
 func (d *doors) administration() http.Handler {
 	r := d.site.main()
 	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
@@ -165,7 +159,7 @@ func (d *doors) administration() http.Handler {
 	return e
 }
 
-// second is what administrators show beside their passwords.
+// second returns the MFA step of the administrators' login.
 func (d *doors) second(r *realm) *web.Second {
 	return &web.Second{
 		Factors: d.site.factors,
@@ -181,7 +175,6 @@ func (d *doors) second(r *realm) *web.Second {
 	}
 }
 
-// login is a realm's login door at one listener.
 func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
 	p, entrance := r.people, door
 	if r.name != guard.DefaultRealm {
@@ -189,7 +182,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	}
 	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session,
 		Secure: r.secure(d), Now: r.site.storage.clock.Now}
-	var away func() error // of our own table Storage knows
+	var away func() error // for authguard's own table, Storage reports this
 	checker := p.checker
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed, away, checker = p.forget, p.away, p.sourceChecker
@@ -217,7 +210,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	}
 }
 
-// secure is for TLS only where browsers find the realm so.
+// secure returns Secure cookies if browsers reach the realm over TLS.
 func (r *realm) secure(d *doors) web.CookieSecurity {
 	switch {
 	case d.at.SecureCookies == config.SecureNever:

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// explainCmd is `authguard explain`.
 type explainCmd struct {
 	realmFlag
 	Account string `help:"User name or email address"`
@@ -21,7 +20,7 @@ type explainCmd struct {
 	All     bool   `help:"Show known clients and recent attempts as well"`
 }
 
-// Run says what stands against an account, an address or both, in words.
+// Run explains which limits apply to an account, an IP address or both.
 func (c explainCmd) Run(g *globals) error {
 	if c.Account == "" && c.Address == "" && c.Event == "" {
 		return errors.New("missing subject: give --account NAME, --address IP or both")
@@ -39,7 +38,6 @@ func (c explainCmd) Run(g *globals) error {
 	})
 }
 
-// A found is what is printed of GET /api/lookup.
 type found struct {
 	Said        string `json:"said"`
 	Next        string `json:"next"`
@@ -69,7 +67,6 @@ type found struct {
 	} `json:"recent"`
 }
 
-// all says everything that is known.
 func (c explainCmd) all(g *globals) error {
 	if c.Event != "" {
 		return errors.New("--all does not apply to events: omit --event")
@@ -118,7 +115,6 @@ func (f *found) printPlaces(g *globals) {
 
 func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-// unlockCmd is `authguard unlock`.
 type unlockCmd struct {
 	realmFlag
 	reasonFlag
@@ -130,7 +126,7 @@ type unlockCmd struct {
 	Place   bool   `name:"known-clients" help:"Remove known clients as well: at --address, or all"`
 }
 
-// Run forgets failures.
+// Run resets counters.
 func (c unlockCmd) Run(g *globals) error {
 	switch {
 	case c.Event != "":

@@ -19,7 +19,6 @@ import (
 	"authguard/internal/edge"
 )
 
-// exportCmd is `authguard ip export blocked|allowed`.
 type exportCmd struct {
 	realmFlag
 	What      string        `arg:"" enum:"blocked,allowed" help:"Blocklist or allowlist"`
@@ -33,7 +32,6 @@ type exportCmd struct {
 	Every     time.Duration `default:"5s" help:"Interval of --follow"`
 }
 
-// formatNames are what --format may be.
 func formatNames() string {
 	var names []string
 	for _, f := range edge.Formats() {
@@ -42,7 +40,7 @@ func formatNames() string {
 	return strings.Join(names, ",")
 }
 
-// Validate is called when the command line has been read.
+// Validate implements kong.Validatable.
 func (c exportCmd) Validate() error {
 	switch {
 	case !edge.Name.MatchString(c.Name):
@@ -57,7 +55,7 @@ func (c exportCmd) Validate() error {
 	return nil
 }
 
-// Run writes what is blocked or allowed, once or until it is told to stop.
+// Run exports the list, once or until a signal.
 func (c exportCmd) Run(g *globals) error {
 	client, err := g.client()
 	if err != nil {
@@ -81,25 +79,23 @@ func (c exportCmd) Run(g *globals) error {
 	return nil
 }
 
-// answersWithin is how long the server may take. With --limited it looks at a thousand
-// counters.
+// answersWithin is the timeout of a request. With --limited the server reads a thousand counters.
 const answersWithin = 30 * time.Second
 
-// A follower keeps an edge as the server says.
 type follower struct {
 	exportCmd
 	client *client
 	g      *globals
 	format edge.Format
 
-	told    bool // the edge has been told ranges, at
+	told    bool // ranges were exported, at
 	ranges  []edge.Range
 	at      time.Time
-	trouble string // that was told last
+	trouble string // last reported error
 	warned  string
 }
 
-// follow looks at every tick. What goes wrong is said once and tried again.
+// follow exports at every tick. It reports an error once and retries.
 func (f *follower) follow(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		err := f.once(ctx)
@@ -121,7 +117,6 @@ func (f *follower) follow(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// once asks the server and, if the edge does not know it yet, tells it.
 func (f *follower) once(ctx context.Context) error {
 	var now control.Edge
 	query := f.query("verdict", f.What, "limited", fmt.Sprint(f.Refused), "everything", fmt.Sprint(f.Everybody))
@@ -140,8 +135,8 @@ func (f *follower) once(ctx context.Context) error {
 	return nil
 }
 
-// stale reports whether the edge knows something else. What a format cannot say at
-// once, since it lasts too long, is said again before it ends.
+// stale reports whether the exported list is outdated. Entries that last longer than a format's maximum are exported
+// again before they expire.
 func (f *follower) stale(now control.Edge) bool {
 	same := slices.EqualFunc(f.ranges, now.Ranges, func(a, b edge.Range) bool {
 		return a.Prefix == b.Prefix && a.Until.Equal(b.Until)
@@ -149,7 +144,6 @@ func (f *follower) stale(now control.Edge) bool {
 	return !same || f.format.Longest > 0 && now.Now.Sub(f.at) > f.format.Longest/2
 }
 
-// warn says once what was left out.
 func (f *follower) warn(now control.Edge) {
 	left := fmt.Sprint(now.Everybody)
 	if len(now.Everybody) > 0 && left != f.warned {
@@ -159,7 +153,6 @@ func (f *follower) warn(now control.Edge) {
 	f.warned = left
 }
 
-// tell writes the file, if it is another, and runs the command.
 func (f *follower) tell(ctx context.Context, e edge.Export) error {
 	text := f.format.Text(e)
 	if f.Output == "" && f.Hook == "" {
@@ -195,17 +188,16 @@ func (f *follower) say(e edge.Export, did string) error {
 	return err
 }
 
-// runFor is how long a command may take.
 const runFor = time.Minute
 
-// execute runs a shell's command line. Its output is for people.
+// execute runs a shell command line. Its output appears in errors only.
 func execute(ctx context.Context, line string, input []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, runFor)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
 	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(input), time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // what it started, too
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // kills its children, too
 	said, err := cmd.CombinedOutput()
 	if err == nil {
 		return nil
@@ -216,9 +208,8 @@ func execute(ctx context.Context, line string, input []byte) error {
 	return fmt.Errorf("%q failed: %w: %s", line, err, bytes.TrimSpace(said[:min(len(said), 2000)]))
 }
 
-// replace makes a file hold a text, as a whole: who reads it meanwhile reads the old
-// one. It keeps the mode of a file that is there, and what a link points to is
-// replaced, not the link.
+// replace writes a file atomically, so readers see the old or the new text. It keeps the file's mode, and replaces a
+// link's target, not the link.
 func replace(path string, text []byte) (written bool, err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -227,11 +218,11 @@ func replace(path string, text []byte) (written bool, err error) {
 	if err == nil && bytes.Equal(old, text) {
 		return false, nil
 	}
-	mode := os.FileMode(0o644) // addresses only; daemons of other users read it
+	mode := os.FileMode(0o644) // not secret; daemons of other users read it
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	// A name that no "include *.conf" finds.
+	// "include *.conf" must not match the name.
 	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err != nil {
 		return false, err

@@ -10,8 +10,7 @@ import (
 	"authguard/internal/tokens"
 )
 
-// newParser returns the parser of command lines. Everything that describes a command is in
-// the tags of [commandLine]: its help, its example and its group.
+// newParser returns the command-line parser. The tags of [commandLine] contain each command's help, example and group.
 func newParser(line *commandLine, options ...kong.Option) (*kong.Kong, error) {
 	parser, err := kong.New(line, append(options,
 		kong.Name("authguard"), kong.Description("Brute-force protection for logins"),
@@ -30,7 +29,6 @@ func newParser(line *commandLine, options ...kong.Option) (*kong.Kong, error) {
 	return parser, nil
 }
 
-// example is a command line of the command.
 func example(leaf *kong.Node) string {
 	return strings.TrimSpace(leaf.FullPath() + " " + leaf.Tag.Get("example"))
 }
@@ -39,7 +37,6 @@ func scopeNames() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens.Scopes()), " ", ","), "[]")
 }
 
-// withValues adds the words that a flag takes to its help.
 func withValues(v *kong.Value) string {
 	help := kong.DefaultHelpValueFormatter(v)
 	if v.Enum != "" {
@@ -51,7 +48,7 @@ func withValues(v *kong.Value) string {
 	return help
 }
 
-// printHelp prints the commands by group, one a line, or what kong prints of a command.
+// printHelp prints the commands by group, one per line, or kong's help of one command.
 func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	if c.Selected() != nil {
 		return kong.DefaultHelpPrinter(options, c)
@@ -76,7 +73,6 @@ func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	return err
 }
 
-// commandOf is the command that was understood before the error.
 func commandOf(err error) string {
 	if bad, ok := errors.AsType[*kong.ParseError](err); ok && bad.Context.Selected() != nil {
 		return bad.Context.Selected().FullPath()
@@ -84,12 +80,11 @@ func commandOf(err error) string {
 	return "authguard"
 }
 
-// helpCmd is `authguard help [COMMAND…]`.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"Command"`
 }
 
-// Run prints what COMMAND --help prints.
+// Run prints the same as COMMAND --help.
 func (c helpCmd) Run(app *kong.Kong) error {
 	line, err := kong.Trace(app, c.Command)
 	if err = errors.Join(err, line.Error); err != nil {

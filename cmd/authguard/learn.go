@@ -22,18 +22,16 @@ import (
 	"authguard/internal/route"
 )
 
-// proxyCmd is `authguard proxy`.
 type proxyCmd struct {
 	Detect detectCmd `cmd:"" help:"Watch two logins and print the routes to protect" example:"--upstream http://127.0.0.1:8000"`
 }
 
-// detectCmd is `authguard proxy detect`.
 type detectCmd struct {
 	Upstream string `required:"" help:"Base URL of the app" placeholder:"URL"`
 	Listen   string `default:"127.0.0.1:8088" help:"Address to open in a browser" placeholder:"ADDRESS"`
 }
 
-// Run stands before the app until it knows its login.
+// Run proxies the app until it has detected the login.
 func (c detectCmd) Run(g *globals) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -56,19 +54,18 @@ func (c detectCmd) Run(g *globals) error {
 	return err
 }
 
-// A learner is a proxy before an app that watches two logins.
 type learner struct {
 	watcher  *learn.Watcher
 	upstream *url.URL
 	forward  *httputil.ReverseProxy
 	say      io.Writer
-	found    chan [2]*learn.Login // one that failed and one that succeeded
+	found    chan [2]*learn.Login // a failed and a successful one
 
 	mu     sync.Mutex
 	failed *learn.Login
 }
 
-// maxLearned is how much of a request and an answer is looked at.
+// maxLearned is the number of bytes that are read of a request or response.
 const maxLearned = 1 << 20
 
 func newLearner(upstream *url.URL, say io.Writer) *learner {
@@ -86,19 +83,18 @@ func newLearner(upstream *url.URL, say io.Writer) *learner {
 
 func (l *learner) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(l.upstream)
-	r.Out.Host = r.In.Host // as behind authguard: apps make links of it
+	r.Out.Host = r.In.Host // as behind authguard: apps build links from it
 	r.Out.Header.Del("Accept-Encoding")
 	r.SetXForwarded()
 }
 
-// send asks the app by ourselves.
 func (l *learner) send(r *http.Request) (*http.Response, error) {
 	p := httputil.ProxyRequest{In: r, Out: r.Clone(r.Context())}
 	l.rewrite(&p)
 	return http.DefaultTransport.RoundTrip(p.Out)
 }
 
-// checked is what the two logins say, and holds when the app is asked again.
+// checked proposes the route of the two logins, and tests it on the app.
 func (l *learner) checked(ctx context.Context, two [2]*learn.Login) (learn.Proposal, error) {
 	fmt.Fprintf(l.say, "   Detected. Sending up to sixteen test logins with a random password "+
 		"and with the right one: the app may log them.\n")
@@ -107,7 +103,7 @@ func (l *learner) checked(ctx context.Context, two [2]*learn.Login) (learn.Propo
 	return learn.Check(ctx, l.send, two[0], two[1])
 }
 
-// run serves until it has found the login, or ctx ends.
+// run serves until it has detected the login or ctx ends.
 func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, err error) {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
@@ -127,13 +123,13 @@ func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, er
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_ = server.Shutdown(ctx) // the browser is to get its answer
+	_ = server.Shutdown(ctx) // the browser still gets its response
 	return p, err
 }
 
 type loginKey struct{}
 
-// ServeHTTP passes a request on, and notes whether it is a login.
+// ServeHTTP forwards a request and checks whether it is a login.
 func (l *learner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body []byte
 	if r.Body != nil && r.ContentLength != 0 {
@@ -155,7 +151,7 @@ func (l *learner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.forward.ServeHTTP(w, r)
 }
 
-// home keeps the browser here where the app redirects to its own address.
+// home rewrites redirects to the app's own URL, so that the browser stays on the proxy.
 func (l *learner) home(h http.Header) {
 	to, err := url.Parse(h.Get("Location"))
 	if err == nil && to.Scheme == l.upstream.Scheme && to.Host == l.upstream.Host {
@@ -164,7 +160,7 @@ func (l *learner) home(h http.Header) {
 	}
 }
 
-// answered looks at an answer: at a page's forms, and at what a login led to.
+// answered inspects a response: a page's forms, or a login's result.
 func (l *learner) answered(answer *http.Response) error {
 	l.home(answer.Header)
 	login, _ := answer.Request.Context().Value(loginKey{}).(*learn.Login)
@@ -191,7 +187,6 @@ func (l *learner) answered(answer *http.Response) error {
 	return nil
 }
 
-// logged is a login more.
 func (l *learner) logged(login *learn.Login) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,6 @@ import (
 	"authguard/internal/lists"
 )
 
-// ipCmd is `authguard ip`.
 type ipCmd struct {
 	Allow  listCmd      `cmd:"" help:"Add IP addresses or ranges to the allowlist" example:"192.0.2.0/24 --for 30d"`
 	Block  listCmd      `cmd:"" help:"Add IP addresses or ranges to the blocklist" example:"198.51.100.7"`
@@ -41,7 +40,6 @@ type listCmd struct {
 	DryRun  bool   `help:"With --file: print the changes, but make none"`
 }
 
-// unlistCmd is `authguard ip remove`.
 type unlistCmd struct {
 	reasonFlag
 	CIDR string `arg:"" help:"IP address or range, as listed"`
@@ -60,7 +58,7 @@ func (c listCmd) Validate() error {
 	return nil
 }
 
-// Run allows or blocks ranges, as the command is called.
+// Run allows or blocks ranges, by the command's name.
 func (c listCmd) Run(g *globals, command *kong.Context) error {
 	verdict, words := command.Selected().Name,
 		"%s is allowed %s: it is exempt from the limits on IP address and network and from CAPTCHA mode."
@@ -79,8 +77,7 @@ func (c listCmd) Run(g *globals, command *kong.Context) error {
 		words+" Undo with: authguard ip remove %[1]s", c.CIDR, until)
 }
 
-// load imports a file. What would be done is asked first, so that every bad line can be
-// told.
+// load imports a file. A dry run comes first, so that it can report every bad line.
 func (c listCmd) load(g *globals, verdict string) error {
 	text, err := c.read()
 	if err != nil {
@@ -90,7 +87,7 @@ func (c listCmd) load(g *globals, verdict string) error {
 	if err != nil {
 		return err
 	}
-	// who is logged in from there must not be locked out unwarned
+	// so that the server warns before it locks out the administrator's own SSH address
 	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
 	question := map[string]any{"text": text, "verdict": verdict, "for": c.For, "note": c.Reason, "skip_bad": c.SkipBad,
 		"dry_run": true, "from": from}
@@ -125,7 +122,6 @@ func (c listCmd) read() (string, error) {
 	return string(text), err
 }
 
-// told says what an import did, or would do.
 func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 	for _, w := range p.Warnings {
 		fmt.Fprintf(out, "line %d: %s\n", w.Line, w.Text)
@@ -157,13 +153,12 @@ func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 	return nil
 }
 
-// Run takes a range off the lists.
+// Run removes a range from the lists.
 func (c unlistCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil,
 		"%s is removed from the IP lists.", c.CIDR)
 }
 
-// showListsCmd is `authguard ip list`.
 type showListsCmd struct {
 	realmFlag
 	Find    string `arg:"" optional:"" help:"IP address, range, or text in a note or name"`
@@ -172,7 +167,7 @@ type showListsCmd struct {
 	Soon    bool   `help:"Show entries that expire within 24 hours only"`
 }
 
-// Run shows what is on the lists.
+// Run prints the lists.
 func (c showListsCmd) Run(g *globals) error {
 	q := c.query("find", c.Find, "soon", strconv.FormatBool(c.Soon))
 	if c.Allowed {
@@ -230,22 +225,18 @@ func untilText(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04")
 }
 
-// plain is a text that somebody typed, for a terminal: what moves the cursor or turns
-// the line round is shown by its number.
+// plain makes user input safe for a terminal: it escapes cursor and bidirectional controls.
 func plain(text string) string {
 	quoted := strconv.Quote(text)
 	return quoted[1 : len(quoted)-1]
 }
 
-// listExpiring is the kind of an alert.
 const listExpiring alerts.Kind = "list-expiring"
 
-// shownExpiring is how many entries one alert names.
 const shownExpiring = 20
 
-// expiring tells of the entries of the lists that are about to expire, all in one alert,
-// at most one a day. They are noted only then: if this process ends in between, they are
-// told of again.
+// expiring sends one alert about all list entries that expire soon, at most once a day. It marks them afterwards, so
+// that a crash in between repeats the alert.
 func (s *site) expiring(ctx context.Context) (rows int64, err error) {
 	all, err := s.listings.Expiring(ctx, s.storage.clock.Now())
 	if err != nil || len(all) == 0 {

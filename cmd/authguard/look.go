@@ -12,7 +12,6 @@ import (
 	"authguard/web/texts"
 )
 
-// dress reads what a realm's pages look like and say, and puts it in force.
 func (r *realm) dress(c config.Config) error {
 	look, missing, err := openLook(c.Pages)
 	if err != nil {
@@ -25,7 +24,7 @@ func (r *realm) dress(c config.Config) error {
 	return nil
 }
 
-// checkLooks reads the files of every realm, and says what is not translated.
+// checkLooks reads the files of every realm and returns the missing translations.
 func checkLooks(c config.Config) (missing []string, err error) {
 	_, missing, err = openLook(c.Pages)
 	for _, r := range c.Realms {
@@ -39,10 +38,9 @@ func checkLooks(c config.Config) (missing []string, err error) {
 	return slices.Compact(missing), err
 }
 
-// openLook reads the files that the settings name. missing says what is not
-// translated, a line for each language.
+// openLook reads the files of the settings. missing has one line per language.
 func openLook(p config.Pages) (look *pages.Look, missing []string, err error) {
-	languages := texts.Standard() // one for all realms: half a megabyte
+	languages := texts.Standard() // shared by all realms: half a megabyte
 	if p.Texts != "" {
 		if languages, err = texts.New(os.DirFS(p.Texts)); err != nil {
 			return nil, nil, fmt.Errorf("pages.texts: the texts in %s cannot be used:\n%w", p.Texts, err)
@@ -60,7 +58,7 @@ func openLook(p config.Pages) (look *pages.Look, missing []string, err error) {
 	return look, languages.Missing(), nil
 }
 
-// readAtMost is a file, and the first byte too many of one that is larger.
+// readAtMost reads a file, up to one byte more than most.
 func readAtMost(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

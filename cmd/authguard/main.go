@@ -1,8 +1,7 @@
-// Command authguard protects logins: it serves the login page, the decision
-// API and the administration, and steers a running server.
+// Command authguard protects logins. It serves the login page, the decision API and the admin console, and controls a
+// running server.
 //
-// `authguard serve` wires everything in site.go, in reading order. The other
-// commands ask the running server over its socket.
+// `authguard serve` starts everything in site.go, in reading order. Other commands use the running server's socket.
 package main
 
 import (
@@ -25,7 +24,6 @@ import (
 	"authguard/internal/control"
 )
 
-// A commandLine is every command with its flags.
 type commandLine struct {
 	globals
 
@@ -42,7 +40,7 @@ type commandLine struct {
 	Manpage  manpageCmd  `cmd:"" hidden:"" help:"Print the manual page in roff"`
 }
 
-// The commands by group, as root help lists them.
+// The commands by group, as in the main help.
 type (
 	runCommands struct {
 		Serve      serveCmd      `cmd:"" help:"Run the server" example:"--upstream http://127.0.0.1:8000"`
@@ -78,21 +76,19 @@ type (
 	}
 )
 
-// globals are the flags of every command.
 type globals struct {
 	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" placeholder:"FILE" help:"Configuration file (default: authguard.yaml if present)"`
 	JSON bool      `name:"json" help:"Answer in JSON"`
 	out  io.Writer `kong:"-"`
-	// complaints is where people look for what went wrong.
+	// complaints is standard error.
 	complaints io.Writer `kong:"-"`
 }
 
-// realmFlag chooses a realm.
 type realmFlag struct {
 	Realm string `placeholder:"NAME" help:"Realm (default: the one named default)"`
 }
 
-// query is what the server is asked with.
+// query returns the parameters of a request, with the realm.
 func (f realmFlag) query(more ...string) url.Values {
 	q := url.Values{}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -104,22 +100,19 @@ func (f realmFlag) query(more ...string) url.Values {
 	return q
 }
 
-// reasonFlag says why something is changed.
 type reasonFlag struct {
 	Reason string `placeholder:"TEXT" help:"Reason, for the audit log"`
 }
 
-// versionFlag is `authguard --version`.
 type versionFlag bool
 
-// BeforeReset prints the version and ends the program: no command is needed.
+// BeforeReset prints the version and exits: no command is needed.
 func (versionFlag) BeforeReset(app *kong.Kong, line *kong.Context) error {
 	err := versionCmd{}.Run(&globals{JSON: slices.Contains(line.Args, "--json"), out: app.Stdout})
 	app.Exit(0)
 	return err
 }
 
-// versionCmd is `authguard version`.
 type versionCmd struct{}
 
 // Run prints the version, the commit and the Go release.
@@ -131,11 +124,9 @@ func (versionCmd) Run(g *globals) error {
 	return tells(g.out, "authguard %s, %sbuilt with %s", b.Version, b.from(), b.Go)
 }
 
-// version, commit and date are set by the linker where a release is built (Makefile,
-// deploy/Dockerfile).
+// version, commit and date are set by the linker in release builds (Makefile, deploy/Dockerfile).
 var version, commit, date string
 
-// A build is what `authguard --version` tells.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -143,8 +134,7 @@ type build struct {
 	Go      string `json:"go"`
 }
 
-// builtFrom is what the linker was told and, where it was told nothing, what go build
-// has found out by itself.
+// builtFrom returns the linker's values, or else those that go build records.
 func builtFrom(info *debug.BuildInfo, ok bool) build {
 	b := build{Version: version, Commit: commit, Date: date, Go: runtime.Version()}
 	if ok {
@@ -162,7 +152,6 @@ func builtFrom(info *debug.BuildInfo, ok bool) build {
 	return b
 }
 
-// runs is what runs, for metrics and traces.
 func runs() control.Build {
 	b := builtFrom(debug.ReadBuildInfo())
 	return control.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}
@@ -180,7 +169,7 @@ func (b build) from() string {
 	return text
 }
 
-// defaultFile is read if no other is named and it is there.
+// defaultFile is read if it exists and no other file is named.
 const defaultFile = "authguard.yaml"
 
 func (g *globals) configPath() string {
@@ -194,14 +183,13 @@ func (g *globals) configPath() string {
 }
 
 func main() {
-	// go-redis writes every failed connection to standard error and knows no
-	// other logger than its global one. The caller that meets the failure reports it.
+	// go-redis logs every failed connection to standard error through a global logger. The caller reports the failure
+	// already.
 	logging.Disable()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run carries out one command line and returns the exit status: 0, 1 for a
-// failure and 2 for words that are no command.
+// run executes one command line and returns the exit status: 0, 1 for a failure, 2 for an invalid command line.
 func run(args []string, out, complaints io.Writer) int {
 	line := commandLine{globals: globals{out: out, complaints: complaints}}
 	exit := -1
@@ -214,12 +202,12 @@ func run(args []string, out, complaints io.Writer) int {
 		args = []string{"--help"}
 	}
 	command, err := parser.Parse(args)
-	if exit >= 0 { // --help has been answered
+	if exit >= 0 { // --help was printed
 		return exit
 	}
 	if err != nil {
 		fmt.Fprintf(complaints, "authguard: %v\nRun `%s --help` for help.\n", err, commandOf(err))
-		line.JSON = line.JSON || slices.Contains(args, "--json") // which may come after what is wrong
+		line.JSON = line.JSON || slices.Contains(args, "--json") // it may follow the invalid part
 		line.failed(err)
 		return 2
 	}
@@ -231,10 +219,10 @@ func run(args []string, out, complaints io.Writer) int {
 	return 0
 }
 
-// answered is an error that was printed as JSON already.
+// answered is an error that was already printed as JSON.
 type answered struct{ error }
 
-// failed tells programs what went wrong, where they look for the answer.
+// failed prints the error as JSON to standard output, where programs read the answer.
 func (g *globals) failed(err error) {
 	if told := (answered{}); g.JSON && !errors.As(err, &told) {
 		_ = json.NewEncoder(g.out).Encode(map[string]string{"error": err.Error()})

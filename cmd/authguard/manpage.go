@@ -8,7 +8,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// manpageCmd is what deploy/package/build calls for the package.
 type manpageCmd struct{}
 
 // Run prints authguard(1).
@@ -35,7 +34,6 @@ func (manpageCmd) Run(g *globals, app *kong.Kong) error {
 	return p.err
 }
 
-// A page is a manual page in the making. It keeps the first error.
 type page struct {
 	w   io.Writer
 	err error
@@ -53,7 +51,7 @@ func (p *page) flags(all []*kong.Flag) {
 	}
 }
 
-// roff is text that roff does not read as a request or an escape.
+// roff escapes text for roff.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "…", "...").Replace(text)
 	if strings.HasPrefix(text, ".") {

@@ -20,16 +20,15 @@ import (
 	"authguard/internal/redisstore"
 )
 
-// A mode is CAPTCHA mode, what saves it, and the challenges that it asks for.
 type mode struct {
 	*captchamode.Mode
 	realm      string
 	saved      *modestore.Store
-	follow     func()           // ends hearing of what other nodes say
-	together   *redisstore.Mode // with the other nodes; nil: there are none
+	follow     func()           // unsubscribes from changes of other nodes
+	together   *redisstore.Mode // with the other nodes; nil: single node
 	bus        *events.Bus
-	work       [2]*pow.Provider // alone, and with a picture
-	remote     *remote.Provider // on the web, if one is set
+	work       [2]*pow.Provider // without and with an image CAPTCHA
+	remote     *remote.Provider // provider on the web, if configured
 	challenges *challenge.Desk
 }
 
@@ -52,15 +51,14 @@ func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	return m, m.openChallenges(r)
 }
 
-// picturesKept is how many bytes of pictures, and of sounds, a realm keeps beside the
-// default one's: there may be many realms.
+// picturesKept is the number of bytes of images, and of sounds, that a realm caches besides the default one: there may
+// be many realms.
 const picturesKept = 2 << 20
 
-// openChallenges makes the desk. Its secret is that of all realms: whom a challenge is
-// good for is in its bond, which is keyed by the realm.
+// openChallenges creates the challenges. All realms share the secret: the challenge's bond is keyed by realm.
 func (m *mode) openChallenges(r *realm) (err error) {
 	on, spent, wanted := r.site.storage, r.site.counting.spent, r.config.Challenge
-	kept := 0 // the usual
+	kept := 0 // the default
 	if r.name != guard.DefaultRealm {
 		kept = picturesKept
 	}
@@ -78,7 +76,7 @@ func (m *mode) openChallenges(r *realm) (err error) {
 		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: preferred(r.config), TTL: wanted.TTL,
 		OnFallback: func(kind string, err error) {
 			if kind == challenge.KindRemote {
-				return // providerChanged has told, once
+				return // providerChanged reports this, once
 			}
 			r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "kind", kind, "error", err)
 		},
@@ -86,7 +84,6 @@ func (m *mode) openChallenges(r *realm) (err error) {
 	return err
 }
 
-// preferred is the kind of the challenges that are issued.
 func preferred(c config.Config) string {
 	if c.Challenge.Remote() {
 		return challenge.KindRemote
@@ -94,27 +91,26 @@ func preferred(c config.Config) string {
 	return string(c.Challenge.Kind)
 }
 
-// remoteConfig is the provider on the web; zero for none.
+// remoteConfig returns the provider on the web; zero for none.
 func remoteConfig(in config.Config) remote.Config {
 	c := in.Challenge
 	if !c.Remote() {
 		return remote.Config{}
 	}
-	origin, _ := url.Parse(in.Origin) // which the configuration has checked
+	origin, _ := url.Parse(in.Origin) // validated by the configuration
 	return remote.Config{
 		Service: string(c.Kind), SiteKey: c.SiteKey, Secret: c.SecretKey.Reveal(), Verify: c.VerifyURL,
 		Hosts: []string{strings.ToLower(origin.Hostname())},
 	}
 }
 
-// Kinds of alerts about a provider of challenges.
+// Kinds of alerts about a challenge provider.
 const (
 	providerLost alerts.Kind = "captcha-provider-failed"
 	providerBack alerts.Kind = "captcha-provider-recovered"
 )
 
-// providerChanged tells administrators that the built-in picture takes a
-// provider's place, or no longer.
+// providerChanged alerts when the built-in image CAPTCHA replaces a failed provider, and when the provider is back.
 func (r *realm) providerChanged(up bool, why error) {
 	if up {
 		r.raise(providerBack, "The challenge provider answers again", "unknown clients get its widget again")
@@ -125,8 +121,8 @@ func (r *realm) providerChanged(up bool, why error) {
 		"unknown clients get the built-in image CAPTCHA instead.\n"+alerts.Name(why.Error()))
 }
 
-// switched passes a switch of the mode on; it must not block. A switch that another
-// node has announced is not announced again.
+// switched forwards a switch of CAPTCHA mode; it must not block. It does not forward switches that another node
+// announced.
 func (m *mode) switched(one captchamode.Switch) {
 	m.saved.Switched(one)
 	if one.Adopted {

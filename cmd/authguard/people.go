@@ -25,26 +25,23 @@ import (
 	"authguard/web/admin"
 )
 
-// people are the accounts, the check of their passwords, and their sessions.
 type people struct {
-	kept          config.Accounts // where
+	kept          config.Accounts // the settings
 	normalise     func(string) (string, error)
-	accounts      *accounts.Table    // our own; administrators are always here
-	source        accounts.Source    // where the public door looks accounts up
-	checker       *passwords.Checker // of accounts
-	sourceChecker *passwords.Checker // of source, if that is elsewhere
+	accounts      *accounts.Table    // authguard's own; administrators are always here
+	source        accounts.Source    // accounts of the public login
+	checker       *passwords.Checker // for accounts
+	sourceChecker *passwords.Checker // for source, if it is not accounts
 	gate          *passwords.Gate
 	sessions      *sessions.Store
-	passes        *passes.Table // one-time codes
-	// forget is told of an account whose password was changed elsewhere; nil: that
-	// cannot be.
+	passes        *passes.Table // verification codes
+	// forget handles an account whose password changed elsewhere; nil: not possible.
 	forget func(context.Context, string)
-	health *database.Health // of the source; nil if it is ours, or a file
-	mailer *passes.Mailer   // sends them; nil if no mail server is set
-	// notices tell owners of logins from new places; nil if they are not told.
+	health *database.Health // of the source; nil for authguard's own table and files
+	mailer *passes.Mailer   // sends verification codes; nil without a mail server
+	// notices emails owners about logins from unknown clients; nil: off.
 	notices *notices.Mailer
-	// unusable counts the hashes that could not be checked; told is when an alert
-	// said so, in nanoseconds.
+	// unusable counts unsupported hashes; told is the time of the last alert about them, in nanoseconds.
 	unusable atomic.Uint64
 	told     atomic.Int64
 	log      *slog.Logger
@@ -90,7 +87,7 @@ func (s *site) newSessions(realm string) (*sessions.Store, error) {
 		Ahead: s.storage.clock.ahead})
 }
 
-// checksCrowded is an alert about whoever fills the queue for password checks.
+// checksCrowded is an alert about the account or address that fills the password check queue.
 const checksCrowded alerts.Kind = "password-queue-crowded"
 
 func (r *realm) hogged(h passwords.Hog) {
@@ -103,10 +100,9 @@ func (r *realm) hogged(h passwords.Hog) {
 			"If it is an attack: authguard ip block ADDRESS.", h.Present, h.All, who))
 }
 
-// unusableHash is an alert about accounts that cannot log in.
 const unusableHash alerts.Kind = "unusable-hash"
 
-// unusable tells of an account whose hash cannot be checked, at most once an hour.
+// unusable alerts about an unsupported hash, at most once an hour.
 func (r *realm) unusable(account string, why error) {
 	r.people.unusable.Add(1)
 	now, last := r.site.storage.clock.Now().UnixNano(), r.people.told.Load()
@@ -144,7 +140,7 @@ func (p *people) open(ctx context.Context) (accounts.Source, error) {
 	return p.accounts, nil
 }
 
-// openLDAP makes a directory of the settings. It does not connect.
+// openLDAP creates a directory from the settings. It does not connect.
 func openLDAP(a config.LDAP, normalise func(string) (string, error)) (*accounts.LDAP, error) {
 	trusted, err := redisTLS(config.Redis{TLS: true, TLSCA: a.TLSCA})
 	if err != nil {
@@ -157,13 +153,13 @@ func openLDAP(a config.LDAP, normalise func(string) (string, error)) (*accounts.
 	})
 }
 
-// Kinds of alerts about where accounts are looked up.
+// Kinds of alerts about the source of accounts.
 const (
 	accountsFailed alerts.Kind = "accounts-unavailable"
 	accountsBack   alerts.Kind = "accounts-recovered"
 )
 
-// watchSource looks after a source that is another program's (R27).
+// watchSource monitors another program's source of accounts (R27).
 func (r *realm) watchSource() {
 	source, elsewhere := r.people.source.(interface{ Try(context.Context) error })
 	if !elsewhere {
@@ -181,7 +177,7 @@ func (r *realm) watchSource() {
 	})
 }
 
-// away is why nobody's password can be checked just now, as far as that is known.
+// away returns why the source is unavailable, as far as known; nil if it is available.
 func (p *people) away() (why error) {
 	if p.health != nil {
 		why, _ = p.health.Failed()
@@ -189,7 +185,6 @@ func (p *people) away() (why error) {
 	return why
 }
 
-// warn is for the overview, and for doctor.
 func (r *realm) warn() []control.Warning {
 	if r.people.away() == nil {
 		return nil
@@ -203,11 +198,8 @@ func (r *realm) warn() []control.Warning {
 	}}
 }
 
-// mailFailed is the kind of an alert: owners cannot be sent one-time codes.
 const mailFailed alerts.Kind = "mail-failed"
 
-// openMailer makes what sends one-time codes to the owners of accounts in our own
-// table, and what tells owners of logins from new places.
 func (r *realm) openMailer() error {
 	p, m := r.people, r.config.Mail
 	if m.Server == "" {
@@ -238,7 +230,6 @@ func (r *realm) openMailer() error {
 	return nil
 }
 
-// noticesFailed is the kind of an alert: owners cannot be told of logins.
 const noticesFailed alerts.Kind = "notifications-failed"
 
 func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
@@ -255,8 +246,7 @@ func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
 	})
 }
 
-// ownerOf is where the owner of an account reads mail: as our own table says or, for
-// accounts that are elsewhere, where they are kept.
+// ownerOf returns the email address of an account's owner, from authguard's own table or from the source.
 func (p *people) ownerOf(ctx context.Context, directory, account string) (email string, err error) {
 	if directory == admin.Directory || p.elsewhere() == "" {
 		_, email, err = p.mailbox(ctx, directory, account)
@@ -269,8 +259,8 @@ func (p *people) ownerOf(ctx context.Context, directory, account string) (email 
 	return login.Email, nil
 }
 
-// mailbox is the account that a name stands for in a directory, and where its
-// owner reads mail; no address if there is no such account.
+// mailbox returns the account of a name in a directory, and its owner's email address. The address is empty if no such
+// account exists.
 func (p *people) mailbox(ctx context.Context, directory, name string) (account, email string, err error) {
 	own, err := p.accounts.Get(ctx, name)
 	switch {
@@ -286,9 +276,8 @@ func (p *people) mailbox(ctx context.Context, directory, name string) (account, 
 	return own.Username, own.Email, nil
 }
 
-// directoryOf is where an account logs in: at the administration if it is only an
-// administrator's. Another program's account comes before an administrator's of
-// the same name, who can be unlocked.
+// directoryOf returns where an account logs in: the admin console if only an administrator has the name. Another
+// program's account takes precedence over an administrator of the same name, who can be unlocked.
 func (p *people) directoryOf(ctx context.Context, name string) (string, error) {
 	login, found, err := p.source.FindForLogin(ctx, name)
 	if err != nil || found && login.Role != accounts.Admin {
@@ -296,12 +285,12 @@ func (p *people) directoryOf(ctx context.Context, name string) (string, error) {
 	}
 	own, err := p.accounts.Get(ctx, name)
 	if err == nil && own.Role != accounts.Admin {
-		err = accounts.ErrUnknown // it cannot log in while another program keeps the accounts
+		err = accounts.ErrUnknown // such a user cannot log in while another program keeps the accounts
 	}
 	return admin.Directory, err
 }
 
-// elsewhere is where the other doors look accounts up, if not in our own table.
+// elsewhere returns the source of accounts if it is not authguard's own table.
 func (p *people) elsewhere() string {
 	if p.source == accounts.Source(p.accounts) {
 		return ""
@@ -309,7 +298,7 @@ func (p *people) elsewhere() string {
 	return string(p.kept.Source)
 }
 
-// canonical looks up the one name that stands for all names of an account.
+// canonical returns a function that looks up an account's canonical name.
 func (p *people) canonical(ctx context.Context) func(name string) string {
 	if p.source == accounts.Source(p.accounts) {
 		return p.accounts.Canonical
@@ -327,14 +316,14 @@ func (p *people) canonical(ctx context.Context) func(name string) string {
 			return name
 		}
 		if usual, err := p.normalise(canonical); err == nil {
-			return usual // as the same name would be if it were typed
+			return usual // normalized like a typed name
 		}
 		return name
 	}
 }
 
-// onNewPassword calls forget for an account whose password was changed outside of
-// authguard (R14). What changes in our own table is told there.
+// onNewPassword calls forget for an account whose password was changed outside of authguard (R14). Changes in
+// authguard's own table are handled where they are made.
 func (p *people) onNewPassword(forget func(ctx context.Context, account string)) (changed func(context.Context,
 	string)) {
 	switch source := p.source.(type) {
@@ -350,8 +339,8 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 	return nil
 }
 
-// forgetting removes all known clients and verification codes of an account of the site's
-// own guard. An administrator of the same name keeps theirs.
+// forgetting removes all known clients and verification codes of an account of the site's guard. An administrator of
+// the same name keeps theirs.
 func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
 		if err := errors.Join(g.ForgetPlaces(ctx, account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {

@@ -17,7 +17,6 @@ import (
 	"authguard/internal/policy"
 )
 
-// limitCmd is `authguard limit`.
 type limitCmd struct {
 	List     limitListCmd   `cmd:"" help:"List limits and their effect in the last 24 hours" example:""`
 	Monitor  limitSwitchCmd `cmd:"" help:"Monitor limits: log and alert, but do not block" example:"account --for 7d --reason 'test the limit'"`
@@ -41,7 +40,7 @@ type limitResetCmd struct {
 	Reason string `help:"Reason, for the audit log"`
 }
 
-// Run monitors or enforces, as the command is called.
+// Run monitors or enforces limits, by the command's name.
 func (c limitSwitchCmd) Run(g *globals, command *kong.Context) error {
 	to := command.Selected().Name
 	words, hold, end := "%s is enforced", "", "until `authguard limit reset %s` ends it."
@@ -120,7 +119,6 @@ func printPolicy(out io.Writer, p control.Policy) error {
 	return w.Flush()
 }
 
-// metText is what a limit affected.
 func metText(m policy.Met) string {
 	if m.Attempts == 0 {
 		return "-"

@@ -25,16 +25,15 @@ import (
 	"authguard/web/proxy"
 )
 
-// A realm is one of the sites that this process serves: what is its own is here,
-// what it shares with the others is the site's. All digests are keyed by its name,
-// so that no count, place, challenge or ticket of one realm is one in another.
+// realm is one site that this process serves; shared parts belong to site. All digests are keyed by the realm's name,
+// so counters, known clients, challenges and tickets are never valid in another realm.
 //
-// Each has a queue for password checks of its own: an attack that fills one turns
-// nobody away, and so is no pressure, anywhere else.
+// Each realm has its own queue for password checks: an attack that fills one rejects no logins elsewhere, and does not
+// raise the failure rate there.
 type realm struct {
 	name    string
 	site    *site
-	config  config.Config // as it is in this realm; only reload changes it
+	config  config.Config // as it applies in this realm; only reload changes it
 	log     *slog.Logger
 	running background.Group
 	leaving background.Group // stops the realm after its removal
@@ -42,19 +41,19 @@ type realm struct {
 	mode   *mode
 	people *people
 	guard  *guard.Guard
-	// administration has the guard of the administrators' sign-in; nil but in the default realm.
+	// administration is the guard of the administrators' login; nil except in the default realm.
 	administration *administration
 	proxy          *proxy.Proxy
 	app            atomic.Pointer[proxy.Proxy]             // proxy while an app is configured, else nil
-	routes         atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes that count for themselves
+	routes         atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes with their own counters
 	control        *control.Control
 	api            web.API
 	look           *web.Look
-	access         atomic.Pointer[access.Rules] // of forward-auth
-	written        atomic.Pointer[written]      // of its policy
+	access         atomic.Pointer[access.Rules] // of forward auth
+	written        atomic.Pointer[written]      // the configured policy
 	said           atomic.Pointer[[]policy.Override]
 	hold           atomic.Int64       // nanoseconds for which an attempt may be held
-	clients        webclient.Identity // what they are recognised by
+	clients        webclient.Identity // headers of the client fingerprint
 	door           http.Handler       // on the public listener
 }
 
@@ -123,7 +122,7 @@ func (r *realm) openControl() (err error) {
 	return err
 }
 
-// newGuard returns a guard that counts under a name.
+// newGuard returns a guard whose digests are keyed by name.
 func (r *realm) newGuard(
 	ctx context.Context, name string, limits guard.Policy, changes ...func(*guard.Config),
 ) (*guard.Guard, error) {
@@ -164,9 +163,8 @@ func (r *realm) newGuard(
 	return g, nil
 }
 
-// cookieKeys sign device cookies. The default realm's are those of the keys file, and
-// the others' are made of them: a browser that is known in one realm is not even
-// recognised in another.
+// cookieKeys returns the keys of device cookies. The default realm uses those of the keys file, other realms derive
+// theirs: a device cookie of one realm is not even recognized in another.
 func (r *realm) cookieKeys() ([][]byte, error) {
 	all := slices.Clone(r.site.storage.keys.Cookies)
 	for i, key := range all {
@@ -182,19 +180,16 @@ func (r *realm) cookieKeys() ([][]byte, error) {
 	return all, nil
 }
 
-// raise sends an alert of this realm.
 func (r *realm) raise(kind alerts.Kind, title, body string) {
 	r.site.watch.alerts.RaiseIn(r.name, kind, title, body)
 }
 
-// forgotten reports a proxy that is missing from the configuration, or that does not say
-// who the client is (R9).
+// forgotten alerts about an unconfigured proxy, or one that does not forward the client's IP address (R9).
 func (r *realm) forgotten(f guard.Forgotten) {
 	w := control.ForgottenProxy(f)
 	r.raise(alerts.Kind(w.Code), w.Title, strings.TrimSpace(strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting))
 }
 
-// start starts what runs in the background for this realm alone.
 func (r *realm) start(ctx context.Context) {
 	r.mode.start(ctx, r.site.counting.shared, &r.running)
 	if r.people.mailer != nil {
@@ -213,14 +208,12 @@ func (r *realm) start(ctx context.Context) {
 	r.running.Start(r.control.RunPolicy)
 }
 
-// stop ends what start began, and what hears of other nodes. What the mode has learned
-// is saved.
+// stop ends the background work and the subscriptions. What CAPTCHA mode has learned is saved.
 func (r *realm) stop() {
 	r.running.Stop()
 	r.unfollow()
 }
 
-// unfollow ends hearing of what other nodes change.
 func (r *realm) unfollow() {
 	if r.mode != nil && r.mode.follow != nil {
 		r.mode.follow()
@@ -230,8 +223,7 @@ func (r *realm) unfollow() {
 	}
 }
 
-// reload puts a configuration that was found good in force, as far as that needs
-// no restart.
+// reload puts a valid configuration in force, except for settings that need a restart.
 func (r *realm) reload(c config.Config) error {
 	err := errors.Join(r.mode.reload(c), r.dress(c))
 	r.guard.SetHeld(c.Limits.MaxDelayed, c.Limits.MaxDelayedPerAddress)
@@ -243,10 +235,9 @@ func (r *realm) reload(c config.Config) error {
 	return errors.Join(err, r.control.EnactPolicy())
 }
 
-// A written is a realm's policy as the configuration has it.
 type written struct {
 	policy.Written
-	routes map[string]guard.Policy // of those that count for themselves
+	routes map[string]guard.Policy // of routes with their own counters
 }
 
 func writtenIn(c config.Config) *written {
@@ -258,12 +249,12 @@ func writtenIn(c config.Config) *written {
 	return w
 }
 
-// enact puts the policy in force, with what administrators said of it.
+// enact puts the policy in force, with the administrators' overrides.
 func (r *realm) enact(overrides []policy.Override) error {
 	w := r.written.Load()
 	r.said.Store(&overrides)
 	p, mode, err := w.With(overrides)
-	p.KnownClients = r.guard.Policy().KnownClients // their store was made with them
+	p.KnownClients = r.guard.Policy().KnownClients // the store was created with these
 	err = errors.Join(err, r.guard.SetPolicy(p), r.mode.SetConfig(mode), r.administration.enact(w.Written))
 	if guards := r.routes.Load(); guards != nil {
 		for name, g := range *guards {
@@ -275,28 +266,28 @@ func (r *realm) enact(overrides []policy.Override) error {
 	return err
 }
 
-// switched is a route's policy with what administrators said of the realm's.
+// overridden applies the realm's overrides to a route's policy.
 func (r *realm) overridden(p guard.Policy) guard.Policy {
 	overrides := r.said.Load()
 	if overrides == nil {
-		return p // none was read yet
+		return p // not read yet
 	}
 	of := policy.Written{Policy: p, Enforce: r.written.Load().Enforce}
 	p, _, _ = of.With(of.Enforceable(*overrides))
 	return p
 }
 
-// adopt takes over what cannot fail.
+// adopt applies settings that cannot fail.
 func (r *realm) adopt(c config.Config) {
 	r.hold.Store(int64(c.Limits.DelayUpTo))
-	rules, _ := access.Compile(c.Access) // which was checked
+	rules, _ := access.Compile(c.Access) // validated by the configuration
 	r.access.Store(&rules)
 	r.clients.Set(clientHeaders(c))
 	r.config = c
 	r.written.Store(writtenIn(c))
 }
 
-// clientHeaders are those of the client fingerprint; none if no limit uses it.
+// clientHeaders returns the headers of the client fingerprint; none if no limit uses it.
 func clientHeaders(c config.Config) []string {
 	if len(c.Limits.Fingerprint) == 0 {
 		return nil
@@ -304,7 +295,6 @@ func clientHeaders(c config.Config) []string {
 	return c.Fingerprint.Headers
 }
 
-// tokensOf are a realm's tokens in its configuration.
 func tokensOf(realm string, c config.Config) (all []web.Token) {
 	for _, t := range c.API.Tokens {
 		all = append(all, web.Token{Sum: web.SumToken(t.Reveal()), Realm: realm})

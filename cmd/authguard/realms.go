@@ -17,10 +17,9 @@ import (
 	"authguard/web/proxy"
 )
 
-// main is the default realm. Its administrators are those of all.
+// main returns the default realm, whose administrators manage all realms.
 func (s *site) main() *realm { return (*s.realms.Load())[0] }
 
-// realm is the one with a name; nil for none.
 func (s *site) realm(name string) *realm {
 	all := *s.realms.Load()
 	if i := slices.IndexFunc(all, func(r *realm) bool { return r.name == name }); i >= 0 {
@@ -29,7 +28,7 @@ func (s *site) realm(name string) *realm {
 	return nil
 }
 
-// attacked reports whether more fails in a realm than is normal there.
+// attacked reports whether a realm's failure rate is above its baseline.
 func (s *site) attacked(name string) bool {
 	if s.realms.Load() == nil {
 		return false
@@ -38,7 +37,6 @@ func (s *site) attacked(name string) bool {
 	return r != nil && r.mode.State().Level != captchamode.Calm
 }
 
-// openRealms makes all realms of the configuration, or none.
 func (s *site) openRealms(ctx context.Context) error {
 	first, err := s.openRealm(ctx, guard.DefaultRealm, s.loaded.Config)
 	if err != nil {
@@ -58,8 +56,7 @@ func (s *site) openRealms(ctx context.Context) error {
 	return nil
 }
 
-// startRealms starts them, and has them stopped, those that are leaving too, when what
-// was started before goes on still.
+// startRealms starts the realms. They stop, including removed ones, before whatever was started earlier.
 func (s *site) startRealms(ctx context.Context) {
 	for _, r := range *s.realms.Load() {
 		r.start(ctx)
@@ -75,7 +72,6 @@ func (s *site) startRealms(ctx context.Context) {
 	})
 }
 
-// reloadRealms adds realms, changes them, and lets those go that are no more.
 func (s *site) reloadRealms(loaded *config.Loaded) (err error) {
 	before := *s.realms.Load()
 	all := []*realm{before[0]}
@@ -107,7 +103,7 @@ func (s *site) reloadRealms(loaded *config.Loaded) (err error) {
 func (s *site) addRealm(name string, c config.Config) (*realm, error) {
 	ctx := context.Background()
 	s.leaving = slices.DeleteFunc(s.leaving, func(r *realm) bool {
-		if r.name == name { // it comes back, and begins with what it has learned
+		if r.name == name { // added again: save what it has learned first
 			r.leaving.Stop()
 		}
 		return r.name == name
@@ -128,8 +124,8 @@ func (s *site) addRealm(name string, c config.Config) (*realm, error) {
 // leaveAfter is when a removed realm stops: no ticket is valid for longer.
 const leaveAfter = time.Minute
 
-// leave ends new attempts in a removed realm. Requests in progress and tickets go on; the
-// learned baseline stays in the database.
+// leave stops new attempts in a removed realm. Requests in progress and tickets continue; the learned baseline stays in
+// the database.
 func (s *site) leave(r *realm) {
 	r.log.Info("realm removed")
 	s.leaving = append(s.leaving, r)
@@ -143,8 +139,8 @@ func (s *site) leave(r *realm) {
 	})
 }
 
-// dispatch has the doors bring requests to the realms there are. The hosts, paths and
-// tokens of one that could not be opened are nobody else's.
+// dispatch routes requests to the realms. A realm that failed to open keeps its hosts, paths and tokens, so no other
+// realm gets its requests.
 func (s *site) dispatch(loaded *config.Loaded) {
 	t := &web.Realms{Edge: &s.doors.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm,
 		Handler: s.main().door}}
@@ -158,7 +154,7 @@ func (s *site) dispatch(loaded *config.Loaded) {
 		if len(written) > 0 {
 			written = append(slices.Clone(written), proxy.BaseOf(c.Name)+"/*")
 		}
-		paths, _ := route.ParsePaths(written) // which the configuration has checked
+		paths, _ := route.ParsePaths(written) // validated by the configuration
 		tokens = append(tokens, tokensOf(c.Name, loaded.In(c))...)
 		claim := web.Claim{Realm: c.Name, Hosts: c.Hosts, Paths: paths, Handler: http.HandlerFunc(unopened)}
 		if r := s.realm(c.Name); r != nil {
@@ -171,7 +167,7 @@ func (s *site) dispatch(loaded *config.Loaded) {
 	s.doors.realms.Store(&h)
 }
 
-// readTokens puts the tokens in force that were made by command.
+// readTokens puts tokens created by command in force.
 func (s *site) readTokens(ctx context.Context) error {
 	issued, err := s.issued.All(ctx)
 	if err != nil {
@@ -180,7 +176,7 @@ func (s *site) readTokens(ctx context.Context) error {
 	all := make([]web.Token, 0, len(issued))
 	for _, t := range issued {
 		if len(t.Scopes) > 0 {
-			continue // of the administration: no door of the public listener knows it
+			continue // of the admin API: the public listener must not accept it
 		}
 		all = append(all, web.Token{Sum: t.Sum, Realm: t.Realm})
 	}
@@ -200,14 +196,12 @@ func unopened(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "This site could not be started. See the server's log.", http.StatusServiceUnavailable)
 }
 
-// trust notes the configured proxies, of the doors and of the administration: whoever
-// blocks one may lock out all who come through it.
+// trust records all configured proxies: blocking one may lock out all clients behind it.
 func (s *site) trust(loaded *config.Loaded) {
 	all := slices.Concat(loaded.TrustedProxies, loaded.ProxyProtocolFrom, loaded.Admin.TrustedProxies)
 	s.proxies.Store(&all)
 }
 
-// controls steer the realms.
 func (s *site) controls() (all []*control.Control) {
 	for _, r := range *s.realms.Load() {
 		all = append(all, r.control)
@@ -215,7 +209,6 @@ func (s *site) controls() (all []*control.Control) {
 	return all
 }
 
-// gauges are what is measured of each realm.
 func (s *site) gauges() (all []control.RealmGauges) {
 	for _, r := range *s.realms.Load() {
 		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp,

@@ -24,7 +24,6 @@ import (
 	"authguard/internal/trial"
 )
 
-// logFlags say how to read logs.
 type logFlags struct {
 	Format  string            `placeholder:"NAME" help:"Log format (default: detect per file): ${logs}"`
 	Login   []string          `placeholder:"REQUEST" help:"In access logs: the login request (default: POST /login)"`
@@ -35,13 +34,11 @@ type logFlags struct {
 	Zone    string            `placeholder:"NAME" help:"Time zone of times without one (default: this machine's)"`
 }
 
-// policyFlags say whose limits are tried.
 type policyFlags struct {
 	Policy []string `placeholder:"FILE" help:"Configuration file with limits to test; repeatable"`
 	Realm  string   `placeholder:"NAME" help:"Realm whose limits are tested"`
 }
 
-// replayCmd is `authguard limit replay`.
 type replayCmd struct {
 	logFlags
 	policyFlags
@@ -51,10 +48,9 @@ type replayCmd struct {
 	HTML    string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-// logFormats are what --format of replay may be.
 func logFormats() string { return strings.Join(loginlog.Formats(), ", ") }
 
-// Run tries the policies on the logs, and reports.
+// Run tests the policies on the logs and prints a report.
 func (c replayCmd) Run(g *globals) error {
 	how, err := c.reading()
 	if err != nil {
@@ -92,7 +88,7 @@ func (c replayCmd) Run(g *globals) error {
 	return found.Sheet().Text(g.out)
 }
 
-// Validate is called when the command line has been read.
+// Validate implements kong.Validatable.
 func (c replayCmd) Validate() error {
 	if c.Cases < 0 || c.Cases > 1000 {
 		return errors.New("--cases: must be from 0 to 1000")
@@ -119,12 +115,12 @@ func (c logFlags) reading() (loginlog.Config, error) {
 	return how, nil
 }
 
-// setups are the policy in force, and those of --policy.
+// setups returns the policy in force and those of --policy.
 func (c policyFlags) setups(g *globals) (all []trial.Setup, err error) {
 	for i, path := range append([]string{g.configPath()}, c.Policy...) {
 		environ := os.Environ()
 		if i > 0 {
-			environ = nil // which is of the one in force
+			environ = nil // the variables belong to the policy in force
 		}
 		setup, err := setupOf(path, c.Realm, environ)
 		if err != nil {
@@ -138,7 +134,6 @@ func (c policyFlags) setups(g *globals) (all []trial.Setup, err error) {
 	return all, nil
 }
 
-// setupOf is what a configuration file says of limits.
 func setupOf(path, realm string, environ []string) (setup trial.Setup, err error) {
 	loaded, err := config.Load(path, environ)
 	if err != nil {
@@ -177,7 +172,6 @@ func realmNamed(c config.Config, name string) (config.Realm, error) {
 	return config.Realm{}, fmt.Errorf("the configuration has no realm %q", name)
 }
 
-// noAttempts says what to do where nothing was found.
 func noAttempts(logs *loginlog.Log, r *trial.Report) error {
 	text := fmt.Sprintf("no login attempt in %d lines (%d lines cannot be parsed)", r.Log.Lines, r.Log.Bad)
 	if others := logs.OtherPosts(); len(others) > 0 {
@@ -189,7 +183,6 @@ func noAttempts(logs *loginlog.Log, r *trial.Report) error {
 	return errors.New(text)
 }
 
-// progress shows, on a terminal, how far the logs are read and what time is left.
 func (g *globals) progress(logs *loginlog.Log) (done func()) {
 	file, ok := g.complaints.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -225,13 +218,13 @@ func progressText(logs *loginlog.Log, took time.Duration) string {
 	return fmt.Sprintf("%3d %% of %s, %s left", 100*read/of, humanize.Bytes(uint64(of)), left)
 }
 
-// writePage writes the report as one page, as a whole or not at all.
+// writePage writes the report atomically as one page.
 func writePage(path string, s *report.Sheet) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".authguard-*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // does nothing once it has its name
+	defer func() { _ = os.Remove(f.Name()) }() // has no effect after the rename
 	w := bufio.NewWriter(f)
 	if err := errors.Join(s.Page(w), w.Flush(), f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

@@ -21,17 +21,15 @@ import (
 	"authguard/internal/config"
 )
 
-// serveCmd is `authguard serve`.
 type serveCmd struct {
 	Upstream  string     `help:"Protect the app at this base URL as its reverse proxy" placeholder:"URL"`
 	Preset    presetName `help:"App behind --upstream: ${presets}" placeholder:"NAME"`
 	BeginAnew bool       `name:"allow-data-loss" help:"Start with empty state: give up missing keys or data"`
 }
 
-// A presetName is the name of a preset on a command line.
 type presetName string
 
-// Decode implements kong.MapperValue: whoever gives no name is told which there are.
+// Decode implements kong.MapperValue: its error lists the presets.
 func (p *presetName) Decode(c *kong.DecodeContext) error {
 	value, err := c.Scan.PopValue("NAME")
 	name, _ := value.Value.(string)
@@ -44,7 +42,7 @@ func (p *presetName) Decode(c *kong.DecodeContext) error {
 
 func presetNames() string { return strings.Join(config.Presets(), ", ") }
 
-// Run serves until SIGINT or SIGTERM. SIGHUP reads the configuration again.
+// Run serves until SIGINT or SIGTERM. SIGHUP reloads the configuration.
 func (c serveCmd) Run(g *globals) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -53,7 +51,6 @@ func (c serveCmd) Run(g *globals) error {
 	return serve(ctx, g.configPath(), opening{anew: c.BeginAnew, flags: c.settings()}, hangup, os.Stdout, os.Stderr)
 }
 
-// settings are the flags that are settings, as variables.
 func (c serveCmd) settings() (all []string) {
 	for name, value := range map[string]string{"AUTHGUARD_PROXY_UPSTREAM": c.Upstream,
 		"AUTHGUARD_PROXY_PRESET": string(c.Preset)} {
@@ -64,8 +61,7 @@ func (c serveCmd) settings() (all []string) {
 	return all
 }
 
-// serve runs a whole server until ctx ends. What people are to read goes to
-// out, the log to logTo.
+// serve runs a server until ctx ends. Messages go to out, the log to logTo.
 func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signal, out, logTo io.Writer) error {
 	loaded, err := config.Load(path, how.environment())
 	if err != nil {
@@ -90,7 +86,6 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	return s.serve(ctx, path, hangup, out)
 }
 
-// serve runs the site until ctx ends, and takes it down.
 func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
 	err := s.start(ctx)
 	if err == nil {
@@ -99,7 +94,7 @@ func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, 
 	return errors.Join(err, s.stop())
 }
 
-// closingWithin is how long the ends of a WebSocket have to close it.
+// closingWithin is how long both ends of a WebSocket may take to close it.
 const closingWithin = 2 * time.Second
 
 func newLog(c config.Config, level *slog.LevelVar, to io.Writer) *slog.Logger {
@@ -111,20 +106,18 @@ func newLog(c config.Config, level *slog.LevelVar, to io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, options))
 }
 
-// limitMemory makes the garbage collector work harder before the tables that
-// a flood has grown, and their old copies, add up to twice the bound.
+// limitMemory makes the garbage collector run more often once tables grown by a flood, with their old copies, approach
+// twice the bound.
 func limitMemory(counters int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(counters + counters/4 + 256<<20)
 	}
 }
 
-// lockName is the file in the data folder that a running server holds a lock on.
 const lockName = "lock"
 
-// lockData takes the data folder for this process alone: two servers over one
-// folder would each count half. The lock on the folder itself remains when the file is
-// deleted; not every file system has such locks.
+// lockData locks the data folder for this process: two servers on one folder would each count half. A second lock on
+// the folder itself survives the deletion of the file; not every file system supports it.
 func lockData(folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be created: %w", err)
@@ -147,8 +140,7 @@ func lockData(folder string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// listen opens the listeners, says where to click, and serves until ctx ends
-// or a listener breaks.
+// listen opens the listeners, prints their URLs, and serves until ctx ends or a listener fails.
 func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside func(context.Context)) error {
 	listeners, err := s.doors.listen(ctx)
 	if err != nil {
@@ -175,8 +167,8 @@ func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside
 	return errors.Join(err, s.end(context.WithoutCancel(ctx), listeners))
 }
 
-// end stops accepting, answers the requests in progress, and cuts off those that take
-// longer than shutdown.timeout. Connections without a request are closed.
+// end stops accepting, answers the requests in progress, and aborts those that exceed shutdown.timeout. It closes idle
+// connections.
 func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 	stopping, cancel := context.WithTimeout(ctx, time.Duration(s.doors.within.Load()))
 	defer cancel()
@@ -195,9 +187,9 @@ func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 	return err
 }
 
-// linger serves for shutdown.delay and is not ready, so that load balancers use another
-// node before the listeners close: closing resets connections that the kernel has
-// accepted and the server has not, and a proxy must not send their logins again.
+// linger serves for shutdown.delay without being ready, so that load balancers switch to another node before the
+// listeners close. Closing resets connections that the kernel has accepted but the server has not, and a proxy must not
+// resend their logins.
 func (s *site) linger(delay time.Duration, failed <-chan error) {
 	s.stopping.Store(true)
 	if delay == 0 {
@@ -210,8 +202,7 @@ func (s *site) linger(delay time.Duration, failed <-chan error) {
 	}
 }
 
-// reloadOn reads the configuration again at each hang-up. A file that cannot
-// be used changes nothing.
+// reloadOn reloads the configuration at each SIGHUP. An invalid file changes nothing.
 func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signal) {
 	for {
 		select {

@@ -25,7 +25,6 @@ import (
 	"authguard/internal/redisstore"
 )
 
-// shared is what the nodes of a site have together in Redis.
 type shared struct {
 	clock   *clock
 	client  redis.UniversalClient
@@ -33,21 +32,20 @@ type shared struct {
 	store   *nodes.Store
 	used    *nodes.Spent     // challenges
 	settled *nodes.Spent     // tickets of the decision API
-	mode    *redisstore.Mode // the default realm's, once it is there
+	mode    *redisstore.Mode // the default realm's, once opened
 	alerts  *alerts.Alerter
 	node    string // this node's name in alerts
 	log     *slog.Logger
 
 	losses      atomic.Int64 // how often Redis has lost its data
-	lastEmptied atomic.Int64 // when an alert said so, in milliseconds
+	lastEmptied atomic.Int64 // time of the last alert about that, in milliseconds
 
 	met    atomic.Bool  // Redis has answered
-	before atomic.Int64 // nodes, as in the file
+	before atomic.Int64 // number of nodes in the file
 	file   string
 }
 
-// openShared connects the node to the others. A Redis that is away is no error:
-// the node begins alone.
+// openShared connects the node to the others. An unavailable Redis is no error: the node starts with its local store.
 func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, watch *watch) (*shared, error) {
 	r := loaded.Redis
 	client, err := connectRedis(r, watch.metrics.Redis)
@@ -62,7 +60,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) {
 		return s.client.Time(ctx).Result()
 	}}}, on.clock.sources...)
-	on.clock.look(ctx) // Redis's counts: tickets carry it
+	on.clock.look(ctx) // Redis's time comes first: tickets carry it
 	policy := loaded.Policy()
 	_, pendingFor := longestOf(loaded.Config)
 	s.store, err = nodes.New(nodes.Config{
@@ -79,11 +77,11 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	}
 	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"), on.clock.Now)
 	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
-	s.settled.Strict = true // a ticket that nobody settled is pressure (R20)
+	s.settled.Strict = true // an unsettled ticket raises the failure rate (R20)
 	return s, nil
 }
 
-// connectRedis makes a client for the settings. It sends nothing yet.
+// connectRedis creates a client from the settings. It sends nothing yet.
 func connectRedis(r config.Redis, timed func(context.Context, time.Duration)) (redis.UniversalClient, error) {
 	encryption, err := redisTLS(r)
 	if err != nil {
@@ -97,7 +95,6 @@ func connectRedis(r config.Redis, timed func(context.Context, time.Duration)) (r
 	}, r.Timeout), nil
 }
 
-// join makes a realm's mode that of all nodes.
 func (s *shared) join(realm string, mode *captchamode.Mode) (joined *redisstore.Mode, err error) {
 	if realm != guard.DefaultRealm {
 		return redisstore.NewMode(s.client, mode, redisstore.ModeOptions{Prefix: s.prefix + "realm:" + realm + ":"})
@@ -110,8 +107,7 @@ func (s *shared) join(realm string, mode *captchamode.Mode) (joined *redisstore.
 	return s.mode, err
 }
 
-// share begins with what the other nodes know of a mode, so that an attack that goes
-// on does so here too.
+// share starts with the mode's state on the other nodes, so that an ongoing attack continues here.
 func (s *shared) share(ctx context.Context, joined *redisstore.Mode, group *background.Group) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -122,8 +118,7 @@ func (s *shared) share(ctx context.Context, joined *redisstore.Mode, group *back
 	group.Start(joined.Run)
 }
 
-// nodes is how many were last seen: before this process began, if Redis has not
-// answered it yet.
+// nodes returns the last known number of nodes: from the file until Redis answers.
 func (s *shared) nodes() int {
 	if s.mode == nil || !s.met.Load() {
 		return int(s.before.Load())
@@ -131,15 +126,14 @@ func (s *shared) nodes() int {
 	return s.mode.Nodes()
 }
 
-// nodeName is this node's name in alerts: the machine's, and the address that it listens on,
-// since a machine may have several. It is safe in an alert.
+// nodeName is this node's name in alerts: host name and listen address, because a machine may run several nodes. It is
+// safe in an alert.
 func nodeName(listen string) string {
 	host, _ := os.Hostname()
 	return alerts.Name(host + " (" + listen + ")")
 }
 
-// nodesFile is where a node writes down how many there were: one that starts
-// while Redis is away must not take itself for the only one.
+// nodesFile stores the number of nodes: a node that starts while Redis is unavailable must not assume that it is alone.
 const nodesFile = "nodes"
 
 func readNodes(path string) int64 {
@@ -156,7 +150,7 @@ func (s *shared) saveNodes() error {
 	if n == s.before.Load() {
 		return nil
 	}
-	written := s.file + ".new" // a full disk must not leave half a number
+	written := s.file + ".new" // a full disk must not truncate the number
 	if err := os.WriteFile(written, []byte(strconv.FormatInt(n, 10)+"\n"), 0o600); err != nil {
 		return err
 	}
@@ -167,7 +161,6 @@ func (s *shared) saveNodes() error {
 	return nil
 }
 
-// start begins to look after the connection.
 func (s *shared) start(ctx context.Context, group *background.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -178,9 +171,8 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 	return nil
 }
 
-// agree looks whether this node counts together with the others of this Redis: a node of
-// another version, or with different keys, would count by itself. A Redis that is away says
-// nothing; the store compares when it is back.
+// agree checks that this node can count together with the other nodes of this Redis: one with another version or other
+// keys would count separately. An unavailable Redis is no error; the store compares when it is back.
 func (s *shared) agree(ctx context.Context) error {
 	err := s.store.Redis().Probe(ctx)
 	if errors.Is(err, redisstore.ErrApart) {
@@ -188,7 +180,7 @@ func (s *shared) agree(ctx context.Context) error {
 		return err
 	}
 	if err == nil {
-		_ = s.store.Redis().Sign(ctx) // the breaker says what is wrong with Redis
+		_ = s.store.Redis().Sign(ctx) // the breaker reports Redis's errors
 	}
 	return nil
 }
@@ -200,10 +192,9 @@ const (
 	redisEmptied alerts.Kind = "redis-emptied"
 )
 
-// emptiedAgain is how long the alert about an emptied Redis is not repeated.
+// emptiedAgain is the minimum time between two alerts about an emptied Redis.
 const emptiedAgain = 10 * time.Minute
 
-// emptied reports that Redis has lost all counters.
 func (s *shared) emptied() {
 	times, now := s.losses.Add(1), s.clock.Now()
 	s.log.Error("Redis has lost its data: every limit counts from zero again", "times", times)
@@ -217,7 +208,6 @@ func (s *shared) emptied() {
 			"so attackers get more attempts. Known clients are kept. Enable appendonly, and restrict FLUSHALL", s.node, times))
 }
 
-// changed tells administrators that this node counts alone, or no longer.
 func (s *shared) changed(up bool, why error) {
 	if up {
 		s.alerts.Raise(redisBack, "Redis is back", "node "+s.node+" shares its counters with the other nodes again")
@@ -228,7 +218,6 @@ func (s *shared) changed(up bool, why error) {
 		s.node, alerts.Name(why.Error())))
 }
 
-// warn is for the overview.
 func (s *shared) warn() []control.Warning {
 	if s == nil || s.store.Up() {
 		return nil
@@ -242,7 +231,7 @@ func (s *shared) warn() []control.Warning {
 	}}
 }
 
-// gauges are nil with one node.
+// gauges returns nil with a single node.
 func (s *shared) gauges() *control.RedisGauges {
 	if s == nil {
 		return nil
@@ -259,7 +248,7 @@ func (s *shared) close() error {
 	return s.client.Close()
 }
 
-// redisTLS is the encryption that the configuration asks for; nil for none.
+// redisTLS returns the TLS configuration of the settings; nil for none.
 func redisTLS(c config.Redis) (*tls.Config, error) {
 	if !c.TLS {
 		return nil, nil

@@ -16,7 +16,6 @@ import (
 	"authguard/internal/simulate"
 )
 
-// simulateCmd is `authguard limit simulate`.
 type simulateCmd struct {
 	policyFlags
 	Scenario []string `arg:"" optional:"" help:"Scenario names from --list, files, or all"`
@@ -27,10 +26,9 @@ type simulateCmd struct {
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-// defenceNames are what --against of simulate may be.
 func defenceNames() string { return strings.Join(simulate.Defences(), ", ") }
 
-// Run lets the scenarios happen, and reports.
+// Run runs the scenarios and prints a report.
 func (c simulateCmd) Run(g *globals) error {
 	switch {
 	case c.List:
@@ -79,7 +77,7 @@ func (c simulateCmd) Run(g *globals) error {
 	return sheet.Text(g.out)
 }
 
-// Validate is called when the command line has been read.
+// Validate implements kong.Validatable.
 func (c simulateCmd) Validate() error {
 	for _, name := range c.Against {
 		if !slices.Contains(append(simulate.Defences(), "all", "nothing"), name) {
@@ -138,7 +136,6 @@ func listScenarios(g *globals) error {
 	return w.Flush()
 }
 
-// steps shows, on a terminal, how many of several things are done.
 func (g *globals) steps(what string) func(done, of int) {
 	file, ok := g.complaints.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

@@ -25,17 +25,16 @@ import (
 	"authguard/web"
 )
 
-// A site is everything that one process serves: what all realms share, and the
-// realms. openSite makes its parts from the bottom up, start sets them going in the
-// same order, and stop ends them in reverse.
+// site is everything that one process serves: the realms and what they share. openSite creates its parts bottom up,
+// start starts them in the same order, and stop ends them in reverse.
 type site struct {
-	loaded  *config.Loaded // what is in force; only reload changes it
-	started config.Config  // what it was made with: what needs a restart stays so
+	loaded  *config.Loaded // in force; only reload changes it
+	started config.Config  // as opened; settings that need a restart keep these values
 	how     opening
 	log     *slog.Logger
 	level   *slog.LevelVar
 	running background.Group
-	// stopping: told to, and going on for shutdown.delay.
+	// stopping: the signal has arrived; serving for shutdown.delay.
 	stopping atomic.Bool
 
 	storage   *storage
@@ -46,27 +45,26 @@ type site struct {
 	listings  *lists.Table
 	overrides *policy.Table
 	named     *lists.Files
-	proxies   atomic.Pointer[[]netip.Prefix] // all that are configured
+	proxies   atomic.Pointer[[]netip.Prefix] // all configured
 	tokens    web.Tokens                     // of the decision API
 	issued    *tokens.Table
-	factors   *factors.Table           // of administrators
+	factors   *factors.Table           // MFA of administrators
 	realms    atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving   []*realm                 // removed
 	doors     *doors
 }
 
-// An opening is how a site is opened; the zero one is the usual way.
+// opening configures how a site is opened. The zero value is the normal way.
 type opening struct {
-	anew    bool                  // whatever is missing is given up
-	builtIn challenge.Illustrated // draws the built-in challenge
-	clock   func() time.Time      // this machine's
-	flags   []string              // settings given with the command, as variables
+	anew    bool                  // start empty where data is missing
+	builtIn challenge.Illustrated // draws the built-in image CAPTCHA
+	clock   func() time.Time      // this machine's clock
+	flags   []string              // settings from flags, as variables
 }
 
-// environment is what overrides the settings file.
 func (o opening) environment() []string { return append(os.Environ(), o.flags...) }
 
-// openSite makes a site for a data folder that this process has locked.
+// openSite opens a site for a data folder that this process has locked.
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger,
 	how opening) (*site, error) {
 	s := &site{loaded: loaded, started: loaded.Config, how: how, log: log, level: level, lists: new(guard.Lists)}
@@ -125,7 +123,6 @@ func (s *site) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
 	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn(),
 		control.BrokenLists(s.named.States()))
@@ -135,13 +132,12 @@ func (s *site) warnings() []control.Warning {
 	return all
 }
 
-// ready is why this node should get no requests; nil if it should.
 func (s *site) ready(ctx context.Context) error {
 	if s.stopping.Load() {
 		return errors.New("this server is shutting down")
 	}
 	if why, _ := s.health.Failed(); why != nil {
-		return why // at once: trying takes as long as the database does
+		return why // immediately: a test write takes as long as the database does
 	}
 	if why := s.main().people.away(); why != nil {
 		return why
@@ -152,8 +148,7 @@ func (s *site) ready(ctx context.Context) error {
 	return s.health.Prove(ctx)
 }
 
-// start starts what runs in the background. What receives is started before what
-// sends, so that it is stopped after it.
+// start starts the background work. Receivers start before senders, so they stop after them.
 func (s *site) start(ctx context.Context) error {
 	if err := s.storage.start(ctx, &s.running); err != nil {
 		return err
@@ -174,7 +169,6 @@ func (s *site) start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends what start began, saves, and closes what was opened.
 func (s *site) stop() error {
 	s.running.Stop()
 	s.watch.traces.Close()
@@ -189,7 +183,6 @@ func (s *site) close() (err error) {
 	return errors.Join(err, s.storage.db.Close())
 }
 
-// startedRealms are the realms as they were made.
 func (s *site) startedRealms(now []config.Realm) []config.Realm {
 	made := slices.Clone(now)
 	for i, r := range made {
@@ -200,8 +193,7 @@ func (s *site) startedRealms(now []config.Realm) []config.Realm {
 	return made
 }
 
-// reload puts a configuration that was found good in force, as far as that needs
-// no restart.
+// reload puts a valid configuration in force, except for settings that need a restart.
 func (s *site) reload(loaded *config.Loaded) error {
 	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
 	_, needRestart := config.Diff(s.started, loaded.Config)

@@ -15,8 +15,8 @@ import (
 	"authguard/internal/secrets"
 )
 
-// refusal is why serve would refuse to start, and what it would start without, for commands
-// that only look. It writes nothing, and a server may be running.
+// refusal returns why serve would not start, and what it would start without, for commands that only check. It writes
+// nothing; a server may be running.
 func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
 	if err := usable(ctx, loaded); err != nil {
 		return nil, err
@@ -36,11 +36,10 @@ func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
 	return startable(ctx, loaded, db)
 }
 
-// startable is why serve refuses to start from what is stored, unless --allow-data-loss says
-// to begin without it: otherwise an attacker would have all limits fresh, and the owners of
-// accounts no known client. It only reads. The database is nil if there is none; the
-// tables of an older version do not say everything. What a server starts without, and then
-// reports, is no reason to refuse.
+// startable returns why serve does not start from the stored data without --allow-data-loss. Otherwise an attacker
+// would start with fresh limits, and account owners would have no known clients. It only reads. db is nil if there is
+// none; tables of an older version do not show everything. Data that a server starts without, and reports, is returned
+// as lacks.
 func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, error) {
 	var state database.State
 	if db != nil {
@@ -73,21 +72,20 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 	return s.counted(ctx)
 }
 
-// stored is what a server would start from.
 type stored struct {
 	loaded   *config.Loaded
 	db       *sql.DB
-	current  bool // the database has the tables of this version
+	current  bool // the database has this version's tables
 	counters string
 	keys     secrets.Keys
 	hasKeys  bool
 }
 
-// errEmpty says that the database has no tables, but other files show that it had.
+// errEmpty means that the database has no tables although other files prove that it had.
 var errEmpty = errors.New("the database is empty")
 
-// empty is for an empty database in a folder that was served from: its counters are
-// saved at the first start, and never deleted.
+// empty is the error for an empty database in a folder that was in use: the first start saves counters, and nothing
+// deletes them.
 func (s *stored) empty() error {
 	where := "the database that `database:` names"
 	if s.loaded.Database == "" {
@@ -100,8 +98,7 @@ func (s *stored) empty() error {
 		errEmpty, where, s.loaded.Data)
 }
 
-// sameKeys reads the keys file. It may be missing if nothing was ever made with another
-// one.
+// sameKeys reads the keys file. It may be missing only if no other keys were ever in use.
 func (s *stored) sameKeys(ctx context.Context) (err error) {
 	file := keysPath(s.loaded)
 	_, missing := os.Stat(file)
@@ -134,7 +131,7 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 		secrets.ErrMissing, file)
 }
 
-// usableKeysFolder is why the keys file could not be made. The data folder is made before it.
+// usableKeysFolder returns why the keys file could not be created. The data folder is created before it.
 func (s *stored) usableKeysFolder(file string) error {
 	folder := filepath.Dir(file)
 	if folder == filepath.Clean(s.loaded.Data) {
@@ -151,11 +148,11 @@ func (s *stored) usableKeysFolder(file string) error {
 	return nil
 }
 
-// errNoCounters says that the snapshot is not there, but the database shows that it was.
+// errNoCounters means that the snapshot is missing although the database proves that it existed.
 var errNoCounters = errors.New("the saved counters are missing")
 
-// counted checks that counters that were saved beside this database are there, and can
-// be loaded, and what they lack. Nodes with Redis have theirs there.
+// counted checks that counters saved with this database exist and load, and returns what they lack. Nodes with Redis
+// have theirs there.
 func (s *stored) counted(ctx context.Context) (all []lack, err error) {
 	if s.loaded.Redis.On() {
 		return nil, nil
@@ -170,7 +167,6 @@ func (s *stored) counted(ctx context.Context) (all []lack, err error) {
 	return all, nil
 }
 
-// checked looks at one table.
 func (s *stored) checked(ctx context.Context, name string) (found failures.Loaded, err error) {
 	var owner failures.Key
 	if s.hasKeys {

@@ -8,10 +8,9 @@ import (
 	"authguard/internal/control"
 )
 
-// statusCmd is `authguard status`.
 type statusCmd struct{ realmFlag }
 
-// Run prints the state of the running server on one screen.
+// Run prints the running server's state on one screen.
 func (c statusCmd) Run(g *globals) error {
 	var o control.Overview
 	return g.show(http.MethodGet, "/api/overview", c.query(), nil, &o, func() error {

@@ -20,8 +20,7 @@ import (
 	"authguard/internal/secrets"
 )
 
-// A storage is what lies on disk: the database, the keys, and word of what
-// other nodes change in the database.
+// storage is the data on disk: the database, the keys, and notifications of other nodes' changes.
 type storage struct {
 	folder  string
 	keys    secrets.Keys
@@ -32,9 +31,8 @@ type storage struct {
 	claim   *database.Claim
 }
 
-// openStorage opens what lies on disk. Something that is missing beside the rest is
-// an error, unless anew says to begin without it: an attacker would have all limits
-// fresh, and the owners of accounts no place.
+// openStorage opens the data on disk. Missing data is an error unless anew is set: an attacker would start with fresh
+// limits, and account owners would have no known clients.
 func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
 	s = &storage{folder: loaded.Data, clock: &clock{local: how.clock, log: log, changed: func(bool) {}}}
 	if how.clock == nil {
@@ -46,7 +44,7 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 	s.claim = database.NewClaim(s.db)
 	here := dsn(loaded)
 	if loaded.Database != "" {
-		here = loaded.Data // of the counters, and the socket
+		here = loaded.Data // with the counters and the socket
 	}
 	if s.inPlace, err = database.InPlace(here); err != nil {
 		return nil, errors.Join(err, s.db.Close())
@@ -71,7 +69,7 @@ func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, lo
 	applied, err := database.Migrate(ctx, s.db)
 	if len(applied) > 0 {
 		log.Info("database migrated", "migrations", len(applied))
-		err = errors.Join(err, s.startable(ctx, loaded, anew)) // older tables do not say everything
+		err = errors.Join(err, s.startable(ctx, loaded, anew)) // older tables do not show everything
 	}
 	if err == nil {
 		err = s.readKeys(ctx, loaded, anew)
@@ -88,12 +86,11 @@ func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew boo
 	}
 	_, err := startable(ctx, loaded, s.db)
 	if errors.Is(err, redisstore.ErrApart) {
-		return nil // shared.agree says so, with an alert
+		return nil // shared.agree reports this with an alert
 	}
 	return err
 }
 
-// readKeys reads the keys file, or makes one.
 func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) (err error) {
 	file := keysPath(loaded)
 	if s.keys, err = secrets.Load(file); err != nil {
@@ -108,21 +105,17 @@ func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool
 	return err
 }
 
-// dsn is the database: PostgreSQL, or a file in the data folder.
 func dsn(loaded *config.Loaded) string {
 	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))
 }
 
-// path is a file in the data folder.
 func (s *storage) path(name string) string { return filepath.Join(s.folder, name) }
 
-// keysPath is the keys file.
 func keysPath(loaded *config.Loaded) string {
 	return cmp.Or(loaded.KeysFile, filepath.Join(loaded.Data, "keys"))
 }
 
-// start reads everything that is held in memory before the first attempt is
-// decided, and then whatever changes.
+// start loads everything that is kept in memory before the first decision, then follows changes.
 func (s *storage) start(ctx context.Context, group *background.Group) error {
 	if err := s.changes.Poll(ctx); err != nil {
 		return err
@@ -137,7 +130,6 @@ const (
 	storageBack   alerts.Kind = "database-recovered"
 )
 
-// storageChanged tells administrators that nobody can be let in, or can be again.
 func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(error) {
 	return func(failed error) {
 		if failed == nil {
@@ -152,7 +144,6 @@ func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(er
 	}
 }
 
-// storageWarning is for the overview, and for doctor.
 func storageWarning(h *database.Health) []control.Warning {
 	why, since := h.Failed()
 	if why == nil {

@@ -15,14 +15,14 @@ import (
 	"authguard/internal/redisstore"
 )
 
-// inRedis is the mark of a database whose nodes count in Redis.
+// inRedis marks a database whose nodes count in Redis.
 const inRedis = "redis"
 
-// errNoRedis says that the nodes of a database count in Redis, and this one does not.
+// errNoRedis means that the nodes of a database count in Redis, and this one does not.
 var errNoRedis = errors.New("redis: is not set, but the nodes of this database count in Redis")
 
-// together checks that a node would count where the other nodes of its database do. A Redis
-// that is away says nothing: the node starts with its share of the limits.
+// together checks that a node would count in the same store as the other nodes of its database. An unavailable Redis is
+// no error: the node starts with its share of the limits.
 func (s *stored) together(ctx context.Context) error {
 	r := s.loaded.Redis
 	if !r.On() {
@@ -50,7 +50,6 @@ func (s *stored) together(ctx context.Context) error {
 	}))
 }
 
-// withoutRedis is together for a node that counts in memory.
 func (s *stored) withoutRedis(ctx context.Context) error {
 	if s.db == nil {
 		return nil
@@ -66,7 +65,7 @@ func (s *stored) withoutRedis(ctx context.Context) error {
 		"node without Redis from now on, stop the others and run: authguard serve --allow-data-loss", errNoRedis)
 }
 
-// elsewhere is database.ErrElsewhere with what to do, and any other error as it is.
+// elsewhere adds a remedy to database.ErrElsewhere and returns other errors unchanged.
 func elsewhere(loaded *config.Loaded, err error) error {
 	if !errors.Is(err, database.ErrElsewhere) {
 		return err
@@ -79,8 +78,8 @@ func elsewhere(loaded *config.Loaded, err error) error {
 		"Give all nodes the same redis: settings, or stop the other nodes first", err, how)
 }
 
-// folderName names a data folder in which a node without Redis counts, for all machines; it is
-// empty if there is no such folder. Containers of one machine that share it have one name for it.
+// folderName names the data folder of a node without Redis, unique across machines; empty if the folder does not exist.
+// Containers of one machine that share a folder get the same name.
 func folderName(folder string) string {
 	var is syscall.Stat_t
 	if syscall.Stat(folder, &is) != nil {
@@ -94,8 +93,8 @@ func folderName(folder string) string {
 	return fmt.Sprintf("%s:%d:%d", strings.TrimSpace(string(boot)), is.Dev, is.Ino)
 }
 
-// claim shows the other nodes where this one counts, and refuses to count elsewhere: two
-// that start at once have not seen each other before.
+// claim shows the other nodes where this one counts, and fails if they count elsewhere: two nodes that start together
+// have not seen each other before.
 func (s *site) claim(ctx context.Context) error {
 	db, folder := s.storage.db, folderName(s.loaded.Data)
 	hold := func(ctx context.Context) error {
@@ -116,7 +115,7 @@ func (s *site) claim(ctx context.Context) error {
 		return err
 	}
 	s.running.Start(func(ctx context.Context) {
-		background.Every(ctx, time.Second, func(ctx context.Context) { _ = hold(ctx) }) // Refused says why
+		background.Every(ctx, time.Second, func(ctx context.Context) { _ = hold(ctx) }) // Refused returns the reason
 	})
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"authguard/internal/tokens"
 )
 
-// tokenCmd is `authguard token`.
 type tokenCmd struct {
 	Create tokenCreateCmd `cmd:"" help:"Create an API token and print it once" example:"shop-backend"`
 	List   tokenListCmd   `cmd:"" help:"List API tokens" example:""`
@@ -27,8 +26,7 @@ type tokenCreateCmd struct {
 	For    string   `help:"Validity with --scopes, at most 366d (default: 90d)"`
 }
 
-// Run makes a token. It alone goes to standard output, so that a script can take it
-// from there.
+// Run creates a token. Only the token goes to standard output, for scripts.
 func (c tokenCreateCmd) Run(g *globals) error {
 	var made control.NewToken
 	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For, "reason": c.Reason}
@@ -69,13 +67,13 @@ type tokenRevokeCmd struct {
 	Name string `arg:"" help:"Name of the token"`
 }
 
-// Run ends a token.
+// Run revokes a token.
 func (c tokenRevokeCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/tokens", c.query("name", c.Name, "reason", c.Reason), nil,
 		"The token %q is revoked, on other nodes within a second.", c.Name)
 }
 
-// at is a moment in a table; - for none.
+// at formats a time in a table; "-" for zero.
 func at(moment time.Time) string {
 	if moment.IsZero() {
 		return "-"
@@ -83,7 +81,7 @@ func at(moment time.Time) string {
 	return moment.UTC().Format(time.RFC3339)
 }
 
-// reach is where a token is good.
+// reach returns the realm in which a token is valid, or "all".
 func reach(t tokens.Token) string {
 	if len(t.Scopes) > 0 && !t.Confined {
 		return "all"
@@ -91,7 +89,6 @@ func reach(t tokens.Token) string {
 	return t.Realm
 }
 
-// scopes are what a token may do.
 func scopes(t tokens.Token) string {
 	if len(t.Scopes) == 0 {
 		return "decision API"

@@ -11,7 +11,6 @@ import (
 	"authguard/internal/tune"
 )
 
-// suggestCmd is `authguard limit suggest`.
 type suggestCmd struct {
 	logFlags
 	Realm    string   `placeholder:"NAME" help:"Realm whose limits are the starting point"`
@@ -21,7 +20,7 @@ type suggestCmd struct {
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-// Run looks for limits, and says what it has found.
+// Run searches for limits and prints them.
 func (c suggestCmd) Run(g *globals) error {
 	if (len(c.Logs) == 0) == (len(c.Scenario) == 0) {
 		return errors.New("missing input: give logs, or a scenario with --scenario")
@@ -63,7 +62,7 @@ func (c suggestCmd) Run(g *globals) error {
 	return found.Sheet().Text(g.out)
 }
 
-// Validate is called when the command line has been read.
+// Validate implements kong.Validatable.
 func (c suggestCmd) Validate() error {
 	switch {
 	case slices.Contains(c.Logs, "-"):

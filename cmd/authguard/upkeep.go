@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// upkeepEvery is how often what is too old is deleted.
+	// upkeepEvery is the interval of deleting old data.
 	upkeepEvery = 10 * time.Minute
-	// upkeepWithin bounds one time.
+	// upkeepWithin is the timeout of one run.
 	upkeepWithin = 5 * time.Minute
 )
 
-// upkeep deletes what must not be kept for ever: expired sessions, known clients and
-// list entries, and audit rows that are too old or too many. It tells of list entries
-// that are about to expire.
+// upkeep deletes expired sessions, known clients and list entries, and audit rows that are too old or too many. It
+// alerts about list entries that expire soon.
 func (s *site) upkeep(ctx context.Context) {
 	s.tidy(ctx)
 	background.Every(ctx, upkeepEvery, s.tidy)

@@ -15,7 +15,6 @@ import (
 	"authguard/web/proxy"
 )
 
-// openProxy makes the realm's reverse proxy, with or without an app behind it.
 func (r *realm) openProxy(ctx context.Context) (err error) {
 	d := r.site.doors
 	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
@@ -35,8 +34,8 @@ func (r *realm) openProxy(ctx context.Context) (err error) {
 	return r.setProxy(ctx)
 }
 
-// setProxy puts the app and the routes of the configuration in force. The route
-// named login counts with the site's own login, and every other for itself.
+// setProxy puts the configured app and routes in force. The route named login shares the site's counters; every other
+// route has its own.
 func (r *realm) setProxy(ctx context.Context) error {
 	c := r.config.Proxy
 	if c.Upstream == "" {
@@ -77,21 +76,20 @@ func (r *realm) setProxy(ctx context.Context) error {
 	return nil
 }
 
-// guardedPaths are for people: where the app's login is guarded.
 func (r *realm) guardedPaths() string {
 	var paths []string
 	for _, one := range r.config.Proxy.Guarded() {
-		if !slices.Contains(paths, one.Path) { // several routes may look at one
+		if !slices.Contains(paths, one.Path) { // several routes may share one path
 			paths = append(paths, one.Path)
 		}
 	}
 	return strings.Join(paths, ", ")
 }
 
-// loginRoute is the name of the route that counts with the site's own login.
+// loginRoute is the name of the route that shares the site's counters.
 const loginRoute = "login"
 
-// guardOf is the guard of a route's counters.
+// guardOf returns the guard of a route's counters.
 func (r *realm) guardOf(name string) *guard.Guard {
 	if guards := r.routes.Load(); guards != nil && (*guards)[name] != nil {
 		return (*guards)[name]
@@ -99,7 +97,6 @@ func (r *realm) guardOf(name string) *guard.Guard {
 	return r.guard
 }
 
-// others are the guards beside the site's own.
 func (r *realm) others() []*guard.Guard {
 	if guards := r.routes.Load(); guards != nil {
 		return slices.Collect(maps.Values(*guards))
@@ -107,8 +104,7 @@ func (r *realm) others() []*guard.Guard {
 	return nil
 }
 
-// directoryOf is where an account logs in. Whom the app behind the proxy knows is
-// known to the app alone.
+// directoryOf returns where an account logs in. Only the app behind the proxy knows its accounts.
 func (r *realm) directoryOf(ctx context.Context, name string) (string, error) {
 	directory, err := r.people.directoryOf(ctx, name)
 	if errors.Is(err, accounts.ErrUnknown) && r.app.Load() != nil {
@@ -117,8 +113,8 @@ func (r *realm) directoryOf(ctx context.Context, name string) (string, error) {
 	return directory, err
 }
 
-// inApp reports whether an app keeps the accounts: one behind the proxy, or a back end
-// that asks the decision API and has none of them here.
+// inApp reports whether an app keeps the accounts: one behind the proxy, or a client of the decision API without
+// accounts here.
 func (r *realm) inApp(ctx context.Context) (bool, error) {
 	behind := r.app.Load() != nil
 	if behind || !r.api.On() || r.people.elsewhere() != "" {
@@ -128,8 +124,8 @@ func (r *realm) inApp(ctx context.Context) (bool, error) {
 	return !own, err
 }
 
-// before is the proxy where there is an app, and the doors of our own where there is
-// none. The decision API is there beside an app if anybody has a token for it.
+// before serves the proxy if the realm has an app, or else authguard's own pages. Beside an app, the decision API is
+// available if a token for it exists.
 func (r *realm) before(doors http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch app := r.app.Load(); {

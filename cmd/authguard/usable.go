@@ -16,15 +16,15 @@ import (
 	"authguard/internal/database"
 )
 
-// What access(2) asks for.
+// Modes of access(2).
 const (
 	mayRead  = 4
 	mayWrite = 2
 	mayEnter = 1
 )
 
-// usable is why serve could not use the folders, files and servers that the configuration names,
-// whatever is stored there. It writes nothing.
+// usable returns why serve could not use the configured folders, files and servers, regardless of stored data. It
+// writes nothing.
 func usable(ctx context.Context, loaded *config.Loaded) error {
 	if err := usableFolder(loaded.Data); err != nil {
 		return fmt.Errorf("the data folder cannot be used: %w. Set data: to a folder that the user that runs "+
@@ -64,7 +64,6 @@ func usable(ctx context.Context, loaded *config.Loaded) error {
 	return nil
 }
 
-// usableFolder is why a folder could not be written, or made where it is missing.
 func usableFolder(folder string) error {
 	info, err := os.Stat(folder)
 	for errors.Is(err, fs.ErrNotExist) && folder != filepath.Dir(folder) {
@@ -83,8 +82,8 @@ func usableFolder(folder string) error {
 	return nil
 }
 
-// mayOpen is why a file that exists could not be read and written. It does not open the file:
-// closing it would end the locks that SQLite has on it.
+// mayOpen returns why an existing file could not be read and written. It does not open the file: closing it would
+// release SQLite's locks on it.
 func mayOpen(file string) error {
 	if err := syscall.Access(file, mayRead|mayWrite); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &fs.PathError{Op: "open", Path: file, Err: err}
@@ -92,8 +91,8 @@ func mayOpen(file string) error {
 	return nil
 }
 
-// usableAccounts is why accounts that are kept elsewhere could not be looked up. A directory or
-// a server that is away is no reason: logins work when it is back.
+// usableAccounts returns why accounts of another source could not be looked up. An unavailable directory is no error:
+// logins work when it is back.
 func usableAccounts(ctx context.Context, c config.Config) error {
 	a, normalise := c.Accounts, guard.NormaliseAccount
 	if a.CaseSensitive {

@@ -24,7 +24,6 @@ import (
 	"authguard/internal/control"
 )
 
-// userCmd is `authguard user`.
 type userCmd struct {
 	Create      userCreateCmd      `cmd:"" help:"Create an account" example:"alice --email alice@example.org --generate"`
 	List        userListCmd        `cmd:"" help:"List accounts" example:"--find alice"`
@@ -50,7 +49,7 @@ type userCreateCmd struct {
 	Email  string   `help:"Email address, also valid as a user name"`
 	Groups []string `help:"Groups, separated by commas"`
 	Admin  bool     `help:"Add an administrator"`
-	// An administrator's that was made up always is.
+	// An administrator's generated password always must be changed.
 	MustChange bool `name:"must-change" help:"Temporary password: require a change at first use"`
 	passwordFlags
 }
@@ -100,7 +99,6 @@ func (c userSetPasswordCmd) Run(g *globals) error {
 		"%q has a new password. Its sessions have ended and its known clients are removed.")
 }
 
-// account sends an account's password, and prints one that was made up.
 func (g *globals) account(path string, query url.Values, question map[string]any, name, password string, made bool,
 	words string) error {
 	c, err := g.client()
@@ -124,7 +122,6 @@ func (g *globals) account(path string, query url.Values, question map[string]any
 	return nil
 }
 
-// password gets one: made up, from standard input, or typed twice.
 func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string, made bool, err error) {
 	switch {
 	case f.Generate:
@@ -181,7 +178,7 @@ type userDisableCmd struct {
 	Name string `arg:"" help:"User name or email address"`
 }
 
-// Run disables or enables an account, as the command is called.
+// Run disables or enables an account, by the command's name.
 func (c userDisableCmd) Run(g *globals, command *kong.Context) error {
 	enable, words := command.Selected().Name == "enable",
 		"%q is disabled. Its password is answered as wrong, and its sessions have ended."
@@ -211,7 +208,7 @@ type userCreateCodeCmd struct {
 	For  string `default:"1h" help:"Validity of the code, at most 24h"`
 }
 
-// Run makes a code and says what to do with it.
+// Run creates a code and explains its use.
 func (c userCreateCodeCmd) Run(g *globals) error {
 	var code control.Code
 	return g.show(http.MethodPost, "/api/users/create-code", c.query(), map[string]any{"username": c.Name, "for": c.For,
@@ -306,7 +303,7 @@ func (c userListCmd) Run(g *globals) error {
 	return w.Flush()
 }
 
-// state is what there is to say of an account, in the words of user disable and passwd.
+// state returns the state of an account, in the words of user disable and set-password.
 func (u listedUser) state() string {
 	switch {
 	case u.Disabled:
@@ -321,7 +318,7 @@ func (u listedUser) state() string {
 	return "enabled"
 }
 
-// day is a moment, in this machine's time; "-" for none.
+// day formats a time in this machine's zone; "-" for zero.
 func day(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -336,7 +333,7 @@ type userImportCmd struct {
 	Format string `enum:"auto,htpasswd,shadow,csv" default:"auto" help:"Format (auto: csv or htpasswd, by the file name)"`
 }
 
-// Run imports a file, showing progress while it takes long.
+// Run imports a file and shows progress.
 func (c userImportCmd) Run(g *globals) error {
 	file, err := os.Open(c.File)
 	if err != nil {
@@ -370,7 +367,6 @@ func (c userImportCmd) Run(g *globals) error {
 	return g.follow(response.Body)
 }
 
-// importLine is one line of the server's running account.
 type importLine struct {
 	Done     int64                  `json:"done"`
 	Total    int64                  `json:"total"`

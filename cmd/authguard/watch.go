@@ -17,8 +17,8 @@ import (
 	"authguard/internal/policy"
 )
 
-// A watch is everything that is told what happens: the log, the audit log, the
-// alerts, the overview and the metrics, all through one bus.
+// watch is everything that receives events, through one bus: the log, the audit log, the alerts, the overview and the
+// metrics.
 type watch struct {
 	bus     *events.Bus
 	audit   *audit.Log
@@ -31,11 +31,11 @@ type watch struct {
 	traces  *control.Traces
 	log     *slog.Logger
 
-	keep atomic.Pointer[config.Audit] // how much of the audit log
+	keep atomic.Pointer[config.Audit] // how much of the audit log to keep
 	past atomic.Int64                 // nanoseconds for which attacks are kept
 }
 
-// openWatch makes a watch. attacked reports whether the detector of a realm says so.
+// openWatch creates a watch. attacked reports whether a realm's detector sees an attack.
 func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool,
 	log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(),
@@ -60,14 +60,13 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 func (w *watch) alertConfig(c config.Config) alerts.Config {
 	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
 		FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
-	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.QuietHours) // which was checked
+	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.QuietHours) // validated by the configuration
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
 	}
 	return a
 }
 
-// attack is the attack on a whole realm that is running, as it is kept; empty for none.
 func (w *watch) attack(realm string) string {
 	for _, one := range w.attacks.Running(realm) {
 		if one.Kind == attacks.Site {
@@ -77,8 +76,7 @@ func (w *watch) attack(realm string) string {
 	return ""
 }
 
-// start starts the listeners before the bus that feeds them, so that the bus is
-// stopped first.
+// start starts the receivers before the bus, so that the bus stops first.
 func (w *watch) start(group *background.Group) {
 	group.Start(w.alerts.Run)
 	group.Start(w.audit.Run)
@@ -94,7 +92,6 @@ func (w *watch) reload(loaded *config.Loaded) error {
 	return w.alerts.Reconfigure(w.alertConfig(loaded.Config))
 }
 
-// forget ends the watch over a realm that is no more.
 func (w *watch) forget(realm string) {
 	w.alerts.Forget(realm)
 	w.attacks.Forget(realm)
@@ -102,19 +99,17 @@ func (w *watch) forget(realm string) {
 	w.metrics.Forget(realm)
 }
 
-// purge deletes rows of the audit log that are too old, or more than have room.
+// purge deletes audit rows that are too old or exceed audit.max_size.
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	keep, now := w.keep.Load(), time.Now()
 	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Retention),
 		ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Size: int64(keep.MaxSize)})
 }
 
-// purgeAttacks deletes attacks that are too old or too many.
 func (w *watch) purgeAttacks(ctx context.Context) (rows int64, err error) {
 	return w.attacks.Purge(ctx, time.Now().Add(-time.Duration(w.past.Load())))
 }
 
-// channels are the alerts', for the metrics.
 func (w *watch) channels() (all []control.ChannelGauges) {
 	for _, c := range w.alerts.Channels() {
 		all = append(all, control.ChannelGauges{Name: c.Name, Waiting: c.Waiting, Delivered: c.Delivered, Dead: c.Tries > 0})
@@ -122,8 +117,6 @@ func (w *watch) channels() (all []control.ChannelGauges) {
 	return all
 }
 
-// warn is for the overview, and for doctor: who reads only a channel that is dead
-// takes the silence for peace.
 func (w *watch) warn() (all []control.Warning) {
 	for _, dead := range w.alerts.Dead() {
 		all = append(all, control.Warning{

@@ -15,14 +15,14 @@ import (
 	"authguard/internal/config"
 )
 
-// welcome says where to click. In an empty folder it makes an administrator
-// and prints the temporary password: once, and nowhere else.
+// welcome prints the URLs. In an empty database it creates an administrator and prints the temporary password: once,
+// and nowhere else.
 func (s *site) welcome(ctx context.Context, out io.Writer, path string, listeners []listener) error {
 	password, err := s.firstAdministrator(ctx)
 	if err != nil {
 		return err
 	}
-	if s.main().config.Log.Format == config.FormatJSON { // one stream may have the log, too
+	if s.main().config.Log.Format == config.FormatJSON { // log and messages may share one stream
 		text := new(strings.Builder)
 		defer func(to io.Writer) { slog.New(slog.NewJSONHandler(to, nil)).Info(text.String()) }(out)
 		out = text
@@ -57,7 +57,6 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	return nil
 }
 
-// quoted is a path as a shell takes it.
 func quoted(path string) string {
 	if !strings.ContainsFunc(path, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+", r)
@@ -67,7 +66,7 @@ func quoted(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// firstAdmin is the account that the first start makes.
+// firstAdmin is the account created at the first start.
 const firstAdmin = "admin"
 
 func (s *site) firstAdministrator(ctx context.Context) (password string, err error) {
@@ -79,7 +78,7 @@ func (s *site) firstAdministrator(ctx context.Context) (password string, err err
 	_, err = s.main().people.accounts.Add(ctx, accounts.Addition{
 		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
 	})
-	if errors.Is(err, accounts.ErrTaken) { // by a node that started at the same time
+	if errors.Is(err, accounts.ErrTaken) { // a node that started at the same time created it
 		return "", nil
 	}
 	return password, err

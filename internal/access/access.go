@@ -1,10 +1,10 @@
-// Package access holds the rules of forward-auth: who may ask for which address of the
-// sites behind a gateway. Without a rule whoever is logged in may, and nobody else.
+// Package access holds the access rules of forward auth: which users may request which URL of the sites behind a
+// reverse proxy. Without a rule, every logged-in user may, and no other client.
 //
-// The gateway, authguard and the app may read a path in three ways, and a rule is as
-// strong as the loosest. So a rule opens what everybody reads as its path, and closes
-// what anybody may read as it: //admin, /%61dmin, /x/../admin and /ADMIN are /admin to
-// a rule that asks for a group, and no public page to one that asks for nothing.
+// The reverse proxy, authguard and the app may interpret a path differently, and attackers use the loosest
+// interpretation. So a rule grants access only if all interpretations match its path, and restricts access if any may
+// match. //admin, /%61dmin, /x/../admin and /ADMIN are /admin to a rule that requires a group, but not to one that
+// makes a page public.
 package access
 
 import (
@@ -19,27 +19,25 @@ import (
 	"authguard/internal/route"
 )
 
-// A Rule is one rule as it is written in the configuration. What is left out fits
-// everything.
+// Rule is one rule of the configuration. Empty fields match everything.
 type Rule struct {
 	Hosts   []string // names, and patterns such as *.example.org
 	Paths   []string // one path each, or a folder: /files/*
-	Methods []string // GET is HEAD, too
+	Methods []string // GET includes HEAD
 	// Allow is anyone, login or none; empty: login.
 	Allow string
-	// Groups are those of which somebody must be in one; none: logged in is enough.
+	// Groups allow their members only; none: every logged-in user.
 	Groups []string
 }
 
-// The words of Rule.Allow.
+// The values of Rule.Allow.
 const (
 	Anyone = "anyone"
 	Login  = "login"
 	Nobody = "none"
 )
 
-// Rules are rules that were found good, in their order. They do not change; safe for
-// concurrent use. Nil has none.
+// Rules are valid rules, in their order. They are immutable and safe for concurrent use. Nil has no rules.
 type Rules []compiled
 
 type compiled struct {
@@ -52,8 +50,7 @@ var (
 	methodPattern = regexp.MustCompile(`^[A-Z]{1,20}$`)
 )
 
-// Compile returns the rules, or everything that is wrong with them: each error begins
-// with the number of the rule in brackets, the key that it is about, and a colon.
+// Compile returns the rules, or all errors. Each starts with the rule's number in brackets, the key and a colon.
 func Compile(written []Rule) (all Rules, err error) {
 	for i, w := range written {
 		one, problem := w.compile()
@@ -95,23 +92,22 @@ func (w Rule) compile() (one compiled, problems []error) {
 	return one, problems
 }
 
-// A Request is what somebody asks the app for.
+// Request is a request to the app.
 type Request struct {
-	Host   string // as names are compared: small letters, no port; empty: not known
-	Path   string // as it was sent: escaped, without the query; empty: not known
-	Method string // empty: not known
-	// Overridden: a header or the query says that the method is another one.
+	Host   string // canonical: lower case, no port; empty: unknown
+	Path   string // as sent: escaped, without the query; empty: unknown
+	Method string // empty: unknown
+	// Overridden: a header or the query overrides the method.
 	Overridden bool
 }
 
-// A Need is what a request needs. The zero Need is a login.
+// Need is what a request requires. The zero Need is a login.
 type Need struct {
 	nothing, never bool
 	groups         [][]string
 }
 
-// Of is what a request needs: what the first rule says that surely fits it, and
-// everything else that a rule before that says which may fit it.
+// Of returns what a request requires: the first rule that surely matches it, plus every earlier rule that may match it.
 func (all Rules) Of(r Request) (n Need) {
 	named := slices.ContainsFunc(all, func(one compiled) bool { return one.hasHost(r.Host) })
 	for _, one := range all {
@@ -131,22 +127,22 @@ func (all Rules) Of(r Request) (n Need) {
 	return n
 }
 
-// A Verdict is what becomes of a request. The zero Verdict refuses.
+// Verdict is the decision on a request. The zero Verdict denies it.
 type Verdict uint8
 
 const (
-	// Refused: not for them, whatever they do.
+	// Refused: access denied, also after a login.
 	Refused Verdict = iota
-	// Unknown: they have to log in first.
+	// Unknown: a login is required.
 	Unknown
-	// Granted: they may.
+	// Granted: access allowed.
 	Granted
 )
 
 // Nothing reports whether the request needs no login.
 func (n Need) Nothing() bool { return n.nothing }
 
-// Meets is the verdict on somebody who is in these groups, or not even logged in.
+// Meets decides on a user in these groups, or on a client that is not logged in.
 func (n Need) Meets(loggedIn bool, groups []string) Verdict {
 	switch {
 	case n.never:
@@ -164,9 +160,8 @@ func (n Need) Meets(loggedIn bool, groups []string) Verdict {
 	return Granted
 }
 
-// fits reports whether everybody reads the request as one of the rule's, and whether
-// anybody may. A host that no rule names may be any: a gateway may send it to the app of any
-// host, as nginx sends it to that of its default server.
+// fits reports whether the request surely matches the rule, and whether it may match. A host that no rule names may
+// match any: a reverse proxy may send it to any app, as nginx does with its default server.
 func (c *compiled) fits(r Request, named bool) (surely, perhaps bool) {
 	surely, perhaps = true, true
 	and := func(s, p bool) { surely, perhaps = surely && s, perhaps && p }
@@ -178,7 +173,7 @@ func (c *compiled) fits(r Request, named bool) (surely, perhaps bool) {
 		and(r.Path != "" && c.paths.Surely(r.Path), r.Path == "" || c.paths.Perhaps(r.Path))
 	}
 	if len(c.Methods) > 0 {
-		// Django, Werkzeug and others make POST of post, and gateways hand it on.
+		// Django, Werkzeug and others treat post as POST, and reverse proxies forward it.
 		is, reads := c.names(r.Method), c.names(strings.ToUpper(r.Method))
 		and(is && !r.Overridden, reads || r.Method == "" || r.Overridden)
 	}
@@ -193,7 +188,6 @@ func (c *compiled) hasHost(host string) bool {
 	return slices.ContainsFunc(c.Hosts, func(h string) bool { return isHost(h, host) })
 }
 
-// isHost reports whether a host has a name, or one below it for a pattern.
 func isHost(pattern, host string) bool {
 	pattern = strings.ToLower(pattern)
 	if suffix, below := strings.CutPrefix(pattern, "*"); below {

@@ -8,12 +8,11 @@ import (
 	"authguard/internal/changes"
 )
 
-// ErrLast means that nobody could sign in at the administration any more.
+// ErrLast means that no enabled administrator would remain.
 var ErrLast = errors.New("accounts: at least one administrator must be enabled: add another one first")
 
-// Promote makes a user an administrator, with a password that is good for choosing another
-// one only: whoever knew the old one must not be one too. Errors are ErrUnknown, for an
-// administrator too, and CheckPassword's.
+// Promote makes a user an administrator with a temporary password: an attacker who knows the old password must not
+// become one. Errors are ErrUnknown, also for an administrator, and CheckPassword's.
 func (t *Table) Promote(ctx context.Context, name, password string) error {
 	if err := CheckPassword(password); err != nil {
 		return err
@@ -26,14 +25,13 @@ func (t *Table) Promote(ctx context.Context, name, password string) error {
 		`role = 'admin', password_hash = $4, must_change = TRUE, version = version + 1`, hash)
 }
 
-// Demote makes an administrator a user and ends the sessions. Errors are ErrUnknown, for a
-// user too, and ErrLast.
+// Demote makes an administrator a user and ends their sessions. Errors are ErrUnknown, also for a user, and ErrLast.
 func (t *Table) Demote(ctx context.Context, name string) error {
 	return t.updateWhere(ctx, name, `role = 'admin'`, true, `role = 'user', version = version + 1`)
 }
 
-// spare is ErrLast if an account is the last administrator's. Two that go at once wait for
-// each other: each counts on the other one otherwise.
+// spare returns ErrLast if the account is the last administrator's. The bump serializes concurrent removals; without
+// it, each would count on the other administrator.
 func (t *Table) spare(ctx context.Context, tx *sql.Tx, name string) error {
 	if err := changes.Bump(ctx, tx, changes.Accounts); err != nil {
 		return err

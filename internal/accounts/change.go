@@ -14,7 +14,7 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// An Addition is a new account.
+// Addition is a new account.
 type Addition struct {
 	Username   string
 	Email      string // optional
@@ -63,8 +63,7 @@ func (t *Table) newAccount(a Addition) (Account, error) {
 	}, nil
 }
 
-// names normalises both names and drops an e-mail address equal to the user
-// name.
+// names normalizes both names and drops an email address that equals the user name.
 func (t *Table) names(username, email string) (string, string, error) {
 	user, err := t.config.Normalise(username)
 	if err == nil && user == "" {
@@ -104,10 +103,8 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 	})
 }
 
-// SetPassword sets an account's password and raises its version, which ends its
-// sessions. With mustChange the password is only good for choosing another one.
-// Forgetting the account's places is up to the caller. Errors are ErrUnknown
-// and CheckPassword's.
+// SetPassword sets an account's password and ends its sessions. With mustChange the password is temporary. The caller
+// removes known clients. Errors are ErrUnknown and CheckPassword's.
 func (t *Table) SetPassword(ctx context.Context, name, password string, mustChange bool) error {
 	if err := CheckPassword(password); err != nil {
 		return err
@@ -120,10 +117,8 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 		mustChange)
 }
 
-// ChoosePassword is SetPassword by the account's owner, whose session is of a version of the
-// account. If it was changed since then (by an administrator, or because somebody else may
-// have the password) nothing is done, and the error is ErrUnknown: a request that was begun
-// before its session ended must not end what has ended it.
+// ChoosePassword is SetPassword by the account's owner, whose session has the given version. If the account changed
+// since, it does nothing and returns ErrUnknown: a request from an ended session must not undo what ended it.
 func (t *Table) ChoosePassword(ctx context.Context, name, password string, version int64) error {
 	if err := CheckPassword(password); err != nil {
 		return err
@@ -136,15 +131,13 @@ func (t *Table) ChoosePassword(ctx context.Context, name, password string, versi
 		`password_hash = $4, must_change = FALSE, needs_code = FALSE, version = version + 1`, hash, version)
 }
 
-// AskNewPassword ends an account's sessions and makes its password good for choosing
-// another one only, and that with a one-time code alone: somebody
-// else may have it, who must not be the one to choose. The error is ErrUnknown.
+// AskNewPassword ends an account's sessions and makes its password temporary. Changing it requires a verification code,
+// because an attacker may know the password. The error is ErrUnknown.
 func (t *Table) AskNewPassword(ctx context.Context, name string) error {
 	return t.update(ctx, name, `must_change = $4, needs_code = $4, version = version + 1`, true)
 }
 
-// SetGroups puts an account into these groups and no others. Sessions go on, and are in
-// the new groups at once. Errors are ErrUnknown and ErrGroup.
+// SetGroups replaces an account's groups, also for existing sessions. Errors are ErrUnknown and ErrGroup.
 func (t *Table) SetGroups(ctx context.Context, name string, groups []string) error {
 	groups, err := ParseGroups(strings.Join(groups, ","))
 	if err != nil {
@@ -153,9 +146,8 @@ func (t *Table) SetGroups(ctx context.Context, name string, groups []string) err
 	return t.update(ctx, name, `member_of = $4`, strings.Join(groups, ","))
 }
 
-// Upgrade replaces the hash of an account that has just logged in by another one of
-// the same password. Sessions and places stay. It does nothing if the account has
-// another hash meanwhile, so that neither a new password is lost nor written twice.
+// Upgrade replaces the hash of an account by another hash of the same password, after a login. Sessions and known
+// clients stay. If the hash changed meanwhile, Upgrade does nothing, so it never overwrites a new password.
 func (t *Table) Upgrade(ctx context.Context, login Login, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -168,13 +160,12 @@ func (t *Table) Upgrade(ctx context.Context, login Login, hash string) error {
 	return nil
 }
 
-// Disable makes every password of an account wrong and ends its sessions. Errors are
-// ErrUnknown and ErrLast.
+// Disable rejects every password of an account and ends its sessions. Errors are ErrUnknown and ErrLast.
 func (t *Table) Disable(ctx context.Context, name string) error {
 	return t.updateWhere(ctx, name, `TRUE`, true, `disabled = $4, version = version + 1`, true)
 }
 
-// Enable undoes Disable, but does not bring back the sessions.
+// Enable undoes Disable, except for the ended sessions.
 func (t *Table) Enable(ctx context.Context, name string) error {
 	return t.update(ctx, name, `disabled = $4`, false)
 }
@@ -212,8 +203,8 @@ func (t *Table) update(ctx context.Context, name, set string, args ...any) error
 	return t.updateWhere(ctx, name, `TRUE`, false, set, args...)
 }
 
-// updateWhere is update of an account of which something holds; any other is unknown. With
-// spare it leaves the last administrator alone.
+// updateWhere updates an account that satisfies where; any other is ErrUnknown. With spare it returns ErrLast for the
+// last administrator.
 func (t *Table) updateWhere(ctx context.Context, name, where string, spare bool, set string, args ...any) error {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -239,8 +230,8 @@ func (t *Table) updateWhere(ctx context.Context, name, where string, spare bool,
 	return nil
 }
 
-// change runs do in a transaction and announces it to all nodes. If another
-// transaction takes the same name first, the error is ErrTaken.
+// change runs do in a transaction and announces it to all nodes. If another transaction takes the same name first, it
+// returns ErrTaken.
 func (t *Table) change(ctx context.Context, db sqltx.Beginner, do func(*sql.Tx) error) error {
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
 		if err := do(tx); err != nil {

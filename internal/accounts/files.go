@@ -12,35 +12,30 @@ import (
 	"authguard/internal/passwords"
 )
 
-// A Format is a file format of accounts. The zero Format is invalid.
+// Format is a file format of accounts. The zero Format is invalid.
 type Format string
 
-// The formats. All may have Windows line endings and a byte order mark, and hashes of
-// every kind that passwords.Parse reads.
+// The formats. All may have Windows line endings, a byte order mark, and every kind of hash that passwords.Parse reads.
 const (
 	// Htpasswd is Apache's: "name:hash" lines.
 	Htpasswd Format = "htpasswd"
-	// Shadow is shadow(5), or what getent shadow prints. Accounts without a password
-	// are left out.
+	// Shadow is shadow(5), or the output of getent shadow. Accounts without a password are skipped.
 	Shadow Format = "shadow"
-	// CSV has a header that names, in any order, username, optionally email and
-	// groups (separated by spaces, or by commas in quotes), and either password_hash or
-	// password (plain text, which takes about a fifth of a second each to hash).
+	// CSV has a header with username, optionally email and groups (separated by spaces, or by commas in quotes), and
+	// either password_hash or password. Hashing a plain password takes about a fifth of a second.
 	CSV Format = "csv"
 )
 
-// maxLine bounds a line of a file, in bytes.
 const maxLine = 64 << 10
 
 // errHeader describes the required first line of a CSV file.
 var errHeader = errors.New("the header must name username, optionally email and groups, and one of password_hash and " +
 	"password, each once")
 
-// An entry is one line of a file: a user with a hash, or with a password that
-// is yet to be hashed.
+// entry is one line of a file: a user with a hash, or with a password to hash.
 type entry struct {
 	line     int
-	offset   int64 // of its end in the file, bytes
+	offset   int64 // where the entry ends in the file, in bytes
 	username string
 	email    string
 	groups   []string
@@ -48,8 +43,7 @@ type entry struct {
 	password string
 }
 
-// eachShadow is eachHtpasswd but for accounts without a password, most of which are
-// the system's.
+// eachShadow is eachHtpasswd without accounts that have no password, most of which are system accounts.
 func eachShadow(r io.Reader, yield func(entry, error) error) error {
 	return eachHtpasswd(r, func(e entry, err error) error {
 		if errors.Is(err, errNoHash) || e.username != "" && passwords.NoPassword(e.hash) {
@@ -59,12 +53,10 @@ func eachShadow(r io.Reader, yield func(entry, error) error) error {
 	})
 }
 
-// errNoHash is of a line without a hash.
 var errNoHash = errors.New("the hash is missing")
 
-// eachHtpasswd reads "name:hash" lines and skips empty ones and comments (#). A
-// bad line is yielded together with what is wrong with it. The error is the
-// reader's, or the first that yield returns.
+// eachHtpasswd reads "name:hash" lines and skips empty ones and comments (#). It yields a bad line with its error. It
+// returns the reader's error, or the first that yield returns.
 func eachHtpasswd(r io.Reader, yield func(entry, error) error) error {
 	lines := bufio.NewScanner(withoutBOM(r))
 	lines.Buffer(nil, maxLine)
@@ -111,7 +103,6 @@ func withoutBOM(r io.Reader) io.Reader {
 	return buffered
 }
 
-// eachCSV reads the records below a header, like eachHtpasswd.
 func eachCSV(r io.Reader, yield func(entry, error) error) error {
 	records := csv.NewReader(withoutBOM(r))
 	records.ReuseRecord = true
@@ -145,10 +136,9 @@ func eachCSV(r io.Reader, yield func(entry, error) error) error {
 	}
 }
 
-// columns maps the names in the header to the indexes of the fields.
 type columns map[string]int
 
-// columnsOf returns nil unless the header is what errHeader asks for.
+// columnsOf returns nil unless the header satisfies errHeader.
 func columnsOf(header []string) columns {
 	c := make(columns)
 	for i, name := range header {

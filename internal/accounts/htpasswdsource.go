@@ -14,10 +14,8 @@ import (
 	"authguard/internal/passwords"
 )
 
-// HtpasswdSource is a Source backed by an Apache htpasswd file.
-// Each look-up compares the file's time and size and reads it again if they
-// changed. A broken file is logged once, and the last good content stays in
-// use. It is safe for concurrent use.
+// HtpasswdSource is a Source over an Apache htpasswd file. Each lookup checks the file's time and size, and rereads a
+// changed file. An invalid file is logged once, and the last valid content stays in use. It is safe for concurrent use.
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
@@ -25,7 +23,7 @@ type HtpasswdSource struct {
 
 	mu      sync.Mutex
 	changed func(names []string)
-	seen    stamp // also of a file that was broken
+	seen    stamp // set for an invalid file, too
 	people  map[string]string
 	broken  error
 }
@@ -37,16 +35,15 @@ type stamp struct {
 	size    int64
 }
 
-// NewHtpasswdSource reads the file. A broken one is an error only here (an
-// *ImportError for bad lines). normalise is guard's.
+// NewHtpasswdSource reads the file. Only here an invalid file is an error (*ImportError for bad lines). normalise is
+// package guard's.
 func NewHtpasswdSource(path string, normalise func(string) (string, error), log *slog.Logger) (*HtpasswdSource, error) {
 	h := &HtpasswdSource{path: path, normalise: normalise, log: log}
 	h.refresh()
 	return h, h.broken
 }
 
-// FindForLogin implements Source. It never fails: it falls back on the last
-// good content.
+// FindForLogin implements Source. It never fails: it falls back on the last valid content.
 func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bool, error) {
 	name, err := h.normalise(name)
 	if err != nil {
@@ -62,23 +59,21 @@ func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bo
 	return foreign(name, hash), true, nil
 }
 
-// OnChange sets a function to call when the file has changed, with the names of
-// the accounts that were removed or have another password. Each call runs in a
-// new goroutine.
+// OnChange sets a function to call after the file changed, with the accounts that were removed or have another
+// password. Each call runs in a new goroutine.
 func (h *HtpasswdSource) OnChange(changed func(names []string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changed = changed
 }
 
-// Hashes are those in the file, in random order.
+// Hashes returns the file's hashes, in random order.
 func (h *HtpasswdSource) Hashes() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Values(h.people))
 }
 
-// tell reports the difference between what was read before and now.
 func (h *HtpasswdSource) tell(now map[string]string) {
 	var names []string
 	for name, hash := range h.people {
@@ -112,7 +107,7 @@ func (h *HtpasswdSource) refresh() {
 }
 
 func (h *HtpasswdSource) fail(now stamp, err error) {
-	// At the start there is no good content, and the error is returned.
+	// At start there is no valid content, and NewHtpasswdSource returns the error.
 	if h.people != nil && (h.broken == nil || now != h.seen) {
 		h.log.Error("htpasswd file cannot be read; its last valid content is used", "path", h.path, "err", err)
 	}
@@ -129,7 +124,7 @@ func (h *HtpasswdSource) read() (map[string]string, error) {
 	var bad ImportError
 	err = eachHtpasswd(file, func(e entry, problem error) error {
 		if errors.Is(problem, passwords.ErrHash) {
-			problem = nil // one account that cannot log in, which doctor names
+			problem = nil // only this account cannot log in; doctor reports it
 		}
 		if problem == nil {
 			e.username, problem = h.normalise(e.username)

@@ -14,31 +14,30 @@ import (
 )
 
 const (
-	// progressEvery is the number of bytes between two reports of progress. A
-	// line whose password must be hashed is always reported.
+	// progressEvery is the number of bytes between two progress reports. A line whose password must be hashed is always
+	// reported.
 	progressEvery = 1 << 16
-	// maxProblems is how many bad lines are reported one by one.
+	// maxProblems is the number of bad lines that are reported one by one.
 	maxProblems = 100
 )
 
-// An ImportRequest is a file to import.
+// ImportRequest is a file to import.
 type ImportRequest struct {
 	File   io.Reader
 	Format Format
-	Size   int64 // of the file in bytes, for Progress; 0: not known
-	// Groupless makes a line that puts an account into groups a bad one.
+	Size   int64 // of the file in bytes, for Progress; 0: unknown
+	// Groupless rejects lines with groups.
 	Groupless bool
-	// Progress, if set, is called now and then, and at the end, with the number
-	// of bytes done. It runs in the importing goroutine.
+	// Progress, if set, is called repeatedly, and at the end, with the number of bytes done. It runs in the importing
+	// goroutine.
 	Progress func(done, total int64)
 }
 
-// Import adds the accounts of a file, all or none, and returns how many. The
-// error is an *ImportError if lines are bad: unreadable, with a hash that cannot be
-// checked, or with a name that is already taken in the file or in the table.
+// Import adds all accounts of a file or none, and returns their number. The error is *ImportError if lines are bad:
+// unreadable, with an unsupported hash, or with a name that exists in the file or table.
 //
-// The file is read once, into a temporary table, so that its size does not
-// matter and logins only wait for the final copy.
+// It stages the file in a temporary table in one pass. So the file's size does not matter, and logins only wait for the
+// final copy.
 func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int, err error) {
 	s := &stage{table: t}
 	if err := s.run(ctx, request); err != nil {
@@ -50,18 +49,18 @@ func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int
 	return s.rows, t.Refresh(ctx)
 }
 
-// errGroupless is of a line with groups where there may be none.
+// errGroupless means that a line has groups although the request is Groupless.
 var errGroupless = errors.New("groups need the scope groups")
 
-// A stage is the temporary table of one import. A temporary table belongs to
-// one connection and takes no lock that a login waits for.
+// stage is the temporary table of one import. A temporary table belongs to one connection and takes no lock that a
+// login waits for.
 type stage struct {
 	table *Table
 	conn  *sql.Conn
 	rows  int
 	bad   ImportError
 
-	reserved, stored *sql.Stmt // prepared: half the time of a long file
+	reserved, stored *sql.Stmt // prepared statements halve the time of a long file
 }
 
 func (s *stage) run(ctx context.Context, request ImportRequest) error {
@@ -83,9 +82,8 @@ func (s *stage) run(ctx context.Context, request ImportRequest) error {
 	return s.commit(ctx)
 }
 
-// close takes the connection out of its pool, even when ctx has ended: one that is
-// told to be bad does not go back, and its tables go with it. SQLite keeps the file
-// open as long as there are statements.
+// close discards the connection, even after ctx has ended: the pool drops a bad connection, and its tables with it.
+// SQLite keeps the file open while statements exist, so they are closed first.
 func (s *stage) close() {
 	for _, one := range []*sql.Stmt{s.reserved, s.stored} {
 		if one != nil {
@@ -140,8 +138,7 @@ func (s *stage) fill(ctx context.Context, request ImportRequest) error {
 	return err
 }
 
-// take stages one line or records what is wrong with it. An error means that
-// the database failed.
+// take stages one line or records its problem. An error means that the database failed.
 func (s *stage) take(ctx context.Context, e entry, problem error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -164,7 +161,7 @@ func (s *stage) take(ctx context.Context, e entry, problem error) error {
 	return s.keep(ctx, e)
 }
 
-// reserve claims a name for a line; taken says where it is used already.
+// reserve claims a name for a line; taken says where the name is already used.
 func (s *stage) reserve(ctx context.Context, name string, line int) (taken, err error) {
 	if name == "" {
 		return nil, nil
@@ -184,8 +181,7 @@ func (s *stage) reserve(ctx context.Context, name string, line int) (taken, err 
 	return fmt.Errorf("%.60q is already in line %d", name, first), err
 }
 
-// keep stores the entry. Once a line was bad, nothing will be imported, so no
-// more passwords are hashed.
+// keep stores the entry. After a bad line nothing will be imported, so it hashes no more passwords.
 func (s *stage) keep(ctx context.Context, e entry) (err error) {
 	if s.bad.err() != nil {
 		return nil
@@ -200,8 +196,7 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 	return err
 }
 
-// commit copies everything in one transaction, which fails if a name was taken
-// in the meantime.
+// commit copies everything in one transaction, which fails if a name was taken meanwhile.
 func (s *stage) commit(ctx context.Context) error {
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, realm, username, email, member_of, password_hash,
@@ -218,18 +213,16 @@ func (s *stage) commit(ctx context.Context) error {
 	})
 }
 
-// A LineProblem is what is wrong with one line of a file. It holds no password
-// and no hash.
+// LineProblem is a problem of one line. It contains no password or hash.
 type LineProblem struct {
 	Line int    `json:"line"` // from 1
 	Text string `json:"text"`
 }
 
-// An ImportError says why nothing was imported: the bad lines of the file in
-// order, a hundred at most.
+// ImportError says why nothing was imported: the bad lines in order, at most maxProblems.
 type ImportError struct {
 	Problems []LineProblem
-	More     int // bad lines beyond those
+	More     int // further bad lines
 }
 
 // Error implements error, one line per problem.
@@ -254,7 +247,6 @@ func (e *ImportError) add(line int, problem error) {
 	e.Problems = append(e.Problems, LineProblem{line, strings.ReplaceAll(text, "\n", "; ")})
 }
 
-// err is e, or nil if nothing is wrong.
 func (e *ImportError) err() error {
 	if len(e.Problems) == 0 {
 		return nil

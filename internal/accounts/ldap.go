@@ -22,62 +22,56 @@ import (
 	"authguard/internal/passwords"
 )
 
-// A Verifier is a Source that checks passwords itself, in place of telling a hash.
-// For a name that nobody has it takes as long as for another (R12). An error means
-// that the password could not be checked, right or wrong.
+// Verifier is a Source that checks passwords itself instead of returning a hash. An unknown name takes as long as a
+// known one (R12). An error means that the password could not be checked.
 type Verifier interface {
 	Source
 	Verify(ctx context.Context, name, password string) (Login, bool, error)
 }
 
-// LDAPConfig says where a directory is, and who is who there. URL and either Filter
-// with Base, or UserDN, are required.
+// LDAPConfig configures a directory. URL and either Filter with Base, or UserDN, are required.
 type LDAPConfig struct {
 	URL      string      // ldap://host:port or ldaps://host:port
-	StartTLS bool        // of ldap://
+	StartTLS bool        // for ldap://
 	TLS      *tls.Config // nil: the system's authorities
-	// BindDN and Password are of the account that searches; without it nobody does,
-	// anonymously.
+	// BindDN and Password are the search account's; empty: anonymous.
 	BindDN, Password string
 	Base             string
-	// Filter finds an entry by a name, {name}, such as (|(uid={name})(mail={name})).
+	// Filter finds an entry by {name}, such as (|(uid={name})(mail={name})).
 	Filter string
-	// UserDN is the entry itself, such as uid={name},ou=people,dc=example,dc=org.
+	// UserDN is the entry's DN, such as uid={name},ou=people,dc=example,dc=org.
 	UserDN string
-	// Name, Mail and Groups are attributes: the canonical name, the e-mail address,
-	// and the groups' DNs. Defaults uid, mail, memberOf.
+	// Name, Mail and Groups are the attributes of the canonical name, the email address and the groups' DNs. Defaults:
+	// uid, mail, memberOf.
 	Name, Mail, Groups string
-	// GroupFilter, if set, finds the groups of an entry, {dn}, below Base instead:
-	// (member={dn}).
+	// GroupFilter, if set, replaces Groups. It finds the groups of the entry {dn} below Base: (member={dn}).
 	GroupFilter string
-	// Normalise is guard's.
+	// Normalise is package guard's.
 	Normalise func(string) (string, error)
 	Now       func() time.Time // default time.Now
 }
 
-// LDAP is a Source that checks passwords by a bind to a directory, RFC 4511. It
-// follows no referrals and writes nothing. It is safe for concurrent use.
+// LDAP is a Source that checks passwords by a bind to a directory, RFC 4511. It follows no referrals and writes
+// nothing. It is safe for concurrent use.
 type LDAP struct {
 	config   LDAPConfig
-	searches *connections // bound as the account that searches
-	binds    *connections // bound as whoever logged in last
+	searches *connections // bound as the search account
+	binds    *connections // bound as the last user
 
 	mu     sync.Mutex
 	seen   *lru.Cache[string, sighting]
-	lately [32]time.Duration // how long the last binds of entries took
+	lately [32]time.Duration // durations of the last binds of existing entries
 	bound  int
 }
 
 var _ Verifier = (*LDAP)(nil)
 
-// A sighting is what a name was found to be.
 type sighting struct {
-	entry *entryOf // nil: nobody
+	entry *entryOf // nil: no entry
 	at    time.Time
-	tried time.Time // when the directory was last asked for it
+	tried time.Time // last query to the directory
 }
 
-// An entryOf is one person in the directory.
 type entryOf struct {
 	dn     string
 	usable bool
@@ -85,11 +79,9 @@ type entryOf struct {
 }
 
 const (
-	// seenFor is how long an entry is not asked for again by sessions, and for the one
-	// name of an account. A password is always checked by the directory.
+	// seenFor is how long sessions and canonical names use a cached entry. The directory checks every password.
 	seenFor = 15 * time.Second
-	// goOnFor is how long what was found counts while the directory is away: sessions
-	// that are open go on.
+	// goOnFor is how long a cached entry stays valid while the directory is unavailable, so that open sessions continue.
 	goOnFor = time.Hour
 	names   = 10_000
 )
@@ -127,7 +119,7 @@ func NewLDAP(c LDAPConfig) (*LDAP, error) {
 	return l, err
 }
 
-// FindForLogin implements Source. What was found is believed for some seconds.
+// FindForLogin implements Source. Results are cached for seenFor.
 func (l *LDAP) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	e, err := l.find(ctx, name)
 	if e == nil || err != nil {
@@ -136,8 +128,7 @@ func (l *LDAP) FindForLogin(ctx context.Context, name string) (Login, bool, erro
 	return e.login, true, nil
 }
 
-// CanonicalOf is the name in the directory of the entry that a name finds; the name
-// itself if there is none.
+// CanonicalOf returns the canonical name of the entry with this name; the name itself if none exists.
 func (l *LDAP) CanonicalOf(ctx context.Context, name string) (string, error) {
 	e, err := l.find(ctx, name)
 	if e == nil || err != nil {
@@ -146,8 +137,8 @@ func (l *LDAP) CanonicalOf(ctx context.Context, name string) (string, error) {
 	return e.login.Account, nil
 }
 
-// Verify implements Verifier. An empty password is wrong before anybody is asked: a
-// directory takes a bind without one for anonymous, and lets it in (RFC 4513, 5.1.2).
+// Verify implements Verifier. It rejects an empty password without a query: a directory treats a bind without one as
+// anonymous and accepts it (RFC 4513, 5.1.2).
 func (l *LDAP) Verify(ctx context.Context, name, password string) (Login, bool, error) {
 	if password == "" {
 		return Login{}, false, nil
@@ -180,8 +171,8 @@ func (l *LDAP) bind(ctx context.Context, dn, password string) (ok bool, err erro
 	return false, fmt.Errorf("accounts: ldap: bind: %w", err)
 }
 
-// pretend binds as nobody. A directory answers that without computing a hash, so it
-// takes as long as one of the last binds of somebody did.
+// pretend binds as a DN that does not exist. A directory answers that without computing a hash, so pretend takes as
+// long as a recent bind of an existing entry (R12).
 func (l *LDAP) pretend(ctx context.Context, password string) error {
 	timer := time.NewTimer(l.sample())
 	defer timer.Stop()
@@ -203,7 +194,6 @@ func (l *LDAP) took(d time.Duration) {
 	l.bound++
 }
 
-// sample is how long one of the last binds took.
 func (l *LDAP) sample() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,8 +205,8 @@ func (l *LDAP) sample() time.Duration {
 	return l.lately[int(binary.BigEndian.Uint32(at[:]))%min(l.bound, len(l.lately))]
 }
 
-// find is look, or what it found some seconds ago; what it found within the hour, if
-// the directory is away now.
+// find returns the cached entry if it is newer than seenFor, or else searches. While the directory is unavailable, it
+// accepts an entry up to goOnFor old.
 func (l *LDAP) find(ctx context.Context, name string) (*entryOf, error) {
 	l.mu.Lock()
 	before, ok := l.seen.Get(name)
@@ -236,7 +226,6 @@ func (l *LDAP) find(ctx context.Context, name string) (*entryOf, error) {
 	return before.entry, nil
 }
 
-// look asks the directory for a name; nil if nobody has it.
 func (l *LDAP) look(ctx context.Context, name string) (e *entryOf, err error) {
 	err = l.searches.do(ctx, func(c *ldap.Conn) error {
 		e, err = l.search(c, name)
@@ -272,7 +261,7 @@ func (l *LDAP) search(c *ldap.Conn, name string) (*entryOf, error) {
 		return nil, err
 	}
 	if len(found.Entries) == 0 {
-		if l.config.GroupFilter != "" { // as for somebody (R12)
+		if l.config.GroupFilter != "" { // takes as long as for an existing entry (R12)
 			_, err = l.groups(c, "cn=nobody,"+l.config.Base)
 		}
 		return nil, err
@@ -280,9 +269,8 @@ func (l *LDAP) search(c *ldap.Conn, name string) (*entryOf, error) {
 	return l.person(c, found.Entries[0])
 }
 
-// states are attributes that say whether an entry may log in, and whether it has
-// another password than before: of Active Directory, of OpenLDAP's ppolicy, of shadow
-// accounts and of 389 Directory Server.
+// states are attributes that show whether an entry may log in and whether its password changed: of Active Directory,
+// OpenLDAP's ppolicy, shadow accounts and 389 Directory Server.
 var states = []string{"entryUUID", "pwdChangedTime", "pwdAccountLockedTime", "pwdLastSet", "userAccountControl",
 	"shadowLastChange", "nsAccountLock"}
 
@@ -326,8 +314,8 @@ func (l *LDAP) groups(c *ldap.Conn, dn string) (all []string, err error) {
 	return all, nil
 }
 
-// groupNames are the first values of DNs: editors of cn=editors,ou=groups. Of a value
-// that is no DN it is that.
+// groupNames returns the first value of each DN: editors for cn=editors,ou=groups. A value that is not a DN stays as it
+// is.
 func groupNames(values []string) (all []string) {
 	for _, value := range values {
 		if dn, err := ldap.ParseDN(value); err == nil && len(dn.RDNs) > 0 && len(dn.RDNs[0].Attributes) > 0 {
@@ -340,18 +328,17 @@ func groupNames(values []string) (all []string) {
 	return groupsOf(all)
 }
 
-// mayLogIn: a directory may take the password of an account that is locked, if
-// whoever asks is not the program that the lock is for.
+// mayLogIn checks the lock attributes: some directories accept the password of a locked account.
 func mayLogIn(e *ldap.Entry) bool {
 	control, _ := strconv.ParseInt(e.GetEqualFoldAttributeValue("userAccountControl"), 10, 64)
 	const disabled = 0x2
 	return control&disabled == 0 && !strings.EqualFold(e.GetEqualFoldAttributeValue("nsAccountLock"), "true") &&
-		// for good; others pass by themselves
+		// permanent locks; temporary ones end by themselves
 		!strings.HasPrefix(e.GetEqualFoldAttributeValue("pwdAccountLockedTime"), "000001010000")
 }
 
-// versionOf changes when the entry gets another password, where the directory tells
-// when that was, or when it is another entry of the same name.
+// versionOf changes when the entry's password changes, if the directory has that time, or when another entry gets the
+// name.
 func versionOf(e *ldap.Entry) int64 {
 	digest := sha256.New()
 	for _, name := range states[:] {
@@ -362,7 +349,7 @@ func versionOf(e *ldap.Entry) int64 {
 	return int64(binary.BigEndian.Uint64(digest.Sum(nil)) >> 1)
 }
 
-// Try connects, as the account that searches, and looks for a name that nobody has.
+// Try connects as the search account and searches for a name that does not exist.
 func (l *LDAP) Try(ctx context.Context) error {
 	_, err := l.look(ctx, "authguard-doctor")
 	return err

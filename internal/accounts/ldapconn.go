@@ -10,7 +10,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// connections are those to a directory, of one use. At most atOnce are there.
+// connections is a pool of at most atOnce connections to a directory, all for one use.
 type connections struct {
 	dial  func() (*ldap.Conn, error)
 	turns chan struct{}
@@ -23,8 +23,7 @@ func newConnections(dial func() (*ldap.Conn, error)) *connections {
 	return &connections{dial, make(chan struct{}, atOnce), make(chan *ldap.Conn, atOnce)}
 }
 
-// do runs a request. A connection that was idle may be gone without anybody knowing:
-// then it is run once more on a new one.
+// do runs a request. An idle connection may be dead; then do retries on a new one.
 func (p *connections) do(ctx context.Context, request func(*ldap.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -51,7 +50,6 @@ func (p *connections) do(ctx context.Context, request func(*ldap.Conn) error) er
 	}
 }
 
-// on runs a request on a connection, and keeps it unless it is lost.
 func (p *connections) on(c *ldap.Conn, request func(*ldap.Conn) error) error {
 	err := request(c)
 	if lost(err) || c.IsClosing() {
@@ -62,13 +60,11 @@ func (p *connections) on(c *ldap.Conn, request func(*ldap.Conn) error) error {
 	return err
 }
 
-// lost reports whether nobody answered.
 func lost(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown,
 		ldap.LDAPResultTimeout)
 }
 
-// dial connects, encrypted as configured, and binds.
 func dial(c LDAPConfig, u *url.URL, dn, password string) (*ldap.Conn, error) {
 	port := u.Port()
 	if port == "" {

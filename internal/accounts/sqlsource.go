@@ -17,22 +17,20 @@ import (
 type SQLSourceConfig struct {
 	// DB belongs to another program; open it read-only (database.OpenReadOnly).
 	DB *sql.DB
-	// Query selects the hash of a name, e.g.
-	// "SELECT password_hash FROM users WHERE email = ?". Every ? is the name,
-	// as is $1. NULL is an account without a password. Where ? is an operator
-	// of PostgreSQL, write $1 for the name: in a query with both, only $1 is.
-	// Further columns must be called email and groups (names separated by commas).
+	// Query selects the hash of a name, e.g. "SELECT password_hash FROM users WHERE email = ?". Every ? is the name, as is
+	// $1. In a query with $1, ? stays PostgreSQL's operator. NULL is an account without a password. Further columns must
+	// be called email and groups (names separated by commas).
 	Query string
-	// Canonical, if set, likewise selects the one name of the account that a
-	// name belongs to. Without it every name is its own account.
+	// Canonical, if set, selects the canonical name of a name's account in the same way. Without it every name is its own
+	// account.
 	Canonical string
 }
 
-// SQLSource is a Source in another program's database. It never writes. It is
-// safe for concurrent use; the caller closes the database.
+// SQLSource is a Source in another program's database. It never writes. It is safe for concurrent use; the caller
+// closes the database.
 type SQLSource struct {
 	db               *sql.DB
-	query, canonical string // with $1 for the name, which both databases know
+	query, canonical string // with $1 for the name, which both databases support
 }
 
 var _ Source = (*SQLSource)(nil)
@@ -56,14 +54,13 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	return &SQLSource{config.DB, query, canonical}, nil
 }
 
-// FindForLogin implements Source. Two rows for one name are an error: one user
-// could log in as the other.
+// FindForLogin implements Source. Two rows for one name are an error: one user could log in as the other.
 func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	row, found, err := s.row(ctx, s.query, name)
 	if err != nil {
 		return Login{}, false, err
 	}
-	account, err := s.CanonicalOf(ctx, name) // for unknown names, too: look-ups take as long (R12)
+	account, err := s.CanonicalOf(ctx, name) // for unknown names, too: lookups take as long (R12)
 	if err != nil || !found {
 		return Login{}, false, err
 	}
@@ -75,8 +72,8 @@ func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool,
 	return l, true, nil
 }
 
-// CanonicalOf asks the database for the canonical name of an account. It is the
-// name itself if there is no such account or no query for it.
+// CanonicalOf queries the canonical name of an account. It returns the name itself if the account or the query does not
+// exist.
 func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error) {
 	if s.canonical == "" {
 		return name, nil
@@ -88,16 +85,16 @@ func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error
 	return row[0], nil
 }
 
-// Try asks for an account that does not exist.
+// Try looks up an account that does not exist.
 func (s *SQLSource) Try(ctx context.Context) error {
 	_, _, err := s.row(ctx, s.query, "authguard-doctor")
 	return err
 }
 
-// row reads the first column of the only row, and those called email and groups.
+// row reads the first column of the only row, and the columns email and groups.
 func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string, found bool, err error) {
 	if !sqltx.Holds(name) {
-		return row, false, nil // nobody can have that name
+		return row, false, nil // no account can have that name
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -143,8 +140,8 @@ var (
 	dollar    = regexp.MustCompile(`\$1\b`)
 )
 
-// readable checks that a query reads, and returns it without what is quoted. The
-// check is for mistakes, not for malice: the query is the operator's own.
+// readable checks that a query only reads, and returns it without quoted parts. It detects mistakes, not attacks: the
+// query is the administrator's own.
 func readable(query string) (bare string, err error) {
 	bare = strings.TrimSpace(quoted.ReplaceAllString(query, "''"))
 	word := strings.ToUpper(firstWord.FindString(bare))
@@ -157,7 +154,7 @@ func readable(query string) (bare string, err error) {
 	return bare, nil
 }
 
-// withName writes $1 for every ? in a query that reads.
+// withName replaces every ? by $1 in a reading query.
 func withName(query string) (string, error) {
 	bare, err := readable(query)
 	switch {
@@ -176,9 +173,8 @@ func withName(query string) (string, error) {
 	}), nil
 }
 
-// foreign is the login of an account that another program keeps. Its version
-// changes with the password: a digest of a salted hash, cut to 63 bits. Nothing
-// can be recovered from it.
+// foreign returns the login of another program's account. Its version changes with the password: a digest of the salted
+// hash, cut to 63 bits. It reveals nothing about the hash.
 func foreign(account, hash string) Login {
 	sum := sha256.Sum256([]byte("authguard account version\x00" + hash))
 	version := int64(binary.BigEndian.Uint64(sum[:]) >> 1)

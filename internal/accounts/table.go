@@ -19,44 +19,39 @@ import (
 )
 
 const (
-	// queryTime bounds a look-up while somebody waits to log in, the wait for a
-	// connection included.
+	// queryTime is the timeout of a lookup during a login, including the wait for a connection.
 	queryTime = 3 * time.Second
-	// overlap is how far back Refresh looks again: a row is stamped when its
-	// change begins but becomes visible only when it is committed, and an
-	// import of a large file takes that long.
+	// overlap is how far back Refresh reads again. A row gets its time when its change begins, but becomes visible at
+	// commit; the import of a large file takes that long.
 	overlap = time.Minute
 )
 
-// Config configures a Table. DB, a normalizer and Hash are required; DB must have
-// been migrated.
+// Config configures a Table. DB, Normalise and Hash are required; DB must be migrated.
 type Config struct {
 	DB *sql.DB
-	// Realm is whose accounts these are: the same name in two realms is two accounts.
-	// Default guard.DefaultRealm.
+	// Realm owns the accounts: the same name in two realms is two accounts. Default guard.DefaultRealm.
 	Realm string
-	// Normalise returns the canonical form of a name, or why it is not a name.
-	// It is guard's, and idempotent.
+	// Normalise returns the canonical form of a name, or an error for an invalid one. It is package guard's, and
+	// idempotent.
 	Normalise func(string) (string, error)
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
 }
 
-// Table is a realm's accounts in authguard's own table. It is safe for concurrent use,
-// also by several processes; Refresh shows Canonical what the others did.
+// Table is a realm's accounts in authguard's own table. It is safe for concurrent use, even by several processes;
+// Refresh updates Canonical with their changes.
 type Table struct {
 	config Config
-	seen   atomic.Int64 // up to when the table was read, ms
+	seen   atomic.Int64 // time up to which the table was read, ms
 
 	mu        sync.RWMutex
-	usernames map[string]string // by e-mail address
+	usernames map[string]string // by email address
 }
 
 var _ Source = (*Table)(nil)
 
-// New reads all e-mail addresses into memory, for Canonical. With an error the
-// Table is of no use.
+// New reads all email addresses into memory, for Canonical. With an error the Table is unusable.
 func New(ctx context.Context, config Config) (*Table, error) {
 	if config.DB == nil || config.Normalise == nil || config.Hash == nil {
 		return nil, errors.New("accounts: DB, a normalizer and Hash are required")
@@ -69,8 +64,7 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	return t, t.Refresh(ctx)
 }
 
-// FindForLogin implements Source: by user name or e-mail address. A text that
-// is not a valid name is unknown.
+// FindForLogin implements Source: by user name or email address. An invalid name is unknown.
 func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -103,8 +97,7 @@ func stored(hash string, usable bool) passwords.Stored {
 	return passwords.Stored{Hash: hash, Usable: usable && !passwords.NoPassword(hash)}
 }
 
-// EachHash calls yield with the hashes of at most so many of a realm's accounts. Since
-// ids are random, so is the sample.
+// EachHash calls yield with the hashes of at most most accounts of a realm. IDs are random, so it is a random sample.
 func EachHash(ctx context.Context, db *sql.DB, realm string, most int, yield func(hash string)) error {
 	err := sqltx.Each(ctx, db, func(rows *sql.Rows) error {
 		var hash string
@@ -118,8 +111,8 @@ func EachHash(ctx context.Context, db *sql.DB, realm string, most int, yield fun
 	return nil
 }
 
-// Canonical returns the user name of the account that a normalised name belongs
-// to, or the name itself if there is none. It only looks in memory.
+// Canonical returns the user name of the account with a normalized name; the name itself if none exists. It only reads
+// memory.
 func (t *Table) Canonical(name string) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -129,8 +122,8 @@ func (t *Table) Canonical(name string) string {
 	return name
 }
 
-// Refresh reads the accounts that other processes have added since the last
-// call, for Canonical. Call it whenever changes.Accounts has a new number.
+// Refresh reads accounts that other processes added since the last call, for Canonical. Call it whenever
+// changes.Accounts has a new number.
 func (t *Table) Refresh(ctx context.Context) error {
 	now := t.config.Now().UnixMilli()
 	since := min(t.seen.Load(), now) - overlap.Milliseconds()
@@ -157,7 +150,7 @@ func (t *Table) alias(email, username string) {
 	t.usernames[email] = username
 }
 
-// Get returns an account by user name or e-mail address, or ErrUnknown.
+// Get returns an account by user name or email address, or ErrUnknown.
 func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -174,14 +167,14 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	return all[0], nil
 }
 
-// List returns at most limit accounts in byte order of their user names,
-// starting after the given one; "" for the first page.
+// List returns at most limit accounts in byte order of their user names, starting after the given one; "" for the first
+// page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username
 		LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
 }
 
-// Search is List of the accounts that have a text in their user name or e-mail address.
+// Search is List for accounts with text in their user name or email address.
 func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Account, error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(sqltx.Clean(text)) + "%"
 	return t.query(ctx, `WHERE id IN (SELECT account FROM account_names WHERE realm = $1 AND name LIKE $2 ESCAPE '\')
@@ -189,7 +182,7 @@ func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Ac
 		ORDER BY username LIMIT $4`, t.config.Realm, pattern, sqltx.Clean(after), limit)
 }
 
-// Those are the accounts of the names that there are any of: user names, in no order.
+// Those returns the existing accounts among the user names, in no order.
 func (t *Table) Those(ctx context.Context, names []string) (all []Account, err error) {
 	for part := range slices.Chunk(names, 500) {
 		args, list := []any{t.config.Realm}, strings.Builder{}
@@ -206,7 +199,7 @@ func (t *Table) Those(ctx context.Context, names []string) (all []Account, err e
 	return all, nil
 }
 
-// HasUsers reports whether there is an account that is no administrator's.
+// HasUsers reports whether an account without the administrator role exists.
 func (t *Table) HasUsers(ctx context.Context) (any bool, err error) {
 	err = t.config.DB.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts WHERE realm = $1
 		AND role = 'user')`, t.config.Realm).Scan(&any)
@@ -216,7 +209,7 @@ func (t *Table) HasUsers(ctx context.Context) (any bool, err error) {
 	return any, nil
 }
 
-// Admins are all administrators, by name.
+// Admins returns all administrators, by name.
 func (t *Table) Admins(ctx context.Context) ([]Account, error) {
 	return t.query(ctx, `WHERE realm = $1 AND role = 'admin' ORDER BY username`, t.config.Realm)
 }
@@ -241,15 +234,14 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 	return all, nil
 }
 
-// MaxGroups is how many groups an account may be in: forward-auth sends all of them in
-// one header.
+// MaxGroups is the maximum number of an account's groups: forward auth sends all of them in one header.
 const MaxGroups = 50
 
-// groupPattern is what every gateway, log and list separated by commas can hold.
+// groupPattern matches names that every gateway, log and comma-separated list can hold.
 var groupPattern = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]{1,64}$`)
 
-// ParseGroups are the groups of one of our own accounts, sorted and each once, from
-// names that are separated by commas, semicolons or spaces. The error is an ErrGroup.
+// ParseGroups parses the groups of an account in authguard's table, separated by commas, semicolons or spaces. It sorts
+// them and removes duplicates. The error is ErrGroup.
 func ParseGroups(text string) ([]string, error) {
 	all := groupsOf(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",; \t", r) }))
 	for _, name := range all {
@@ -263,8 +255,8 @@ func ParseGroups(text string) ([]string, error) {
 	return all, nil
 }
 
-// foreignGroups are the groups of another program's account, separated by commas. Their
-// names may have spaces and any letters; one with a control character is none.
+// foreignGroups parses the groups of another program's account, separated by commas. Names may contain spaces and any
+// letters; it drops those with control characters.
 func foreignGroups(text string) []string {
 	all := strings.Split(text, ",")
 	for i, name := range all {
@@ -281,7 +273,7 @@ func groupsOf(names []string) []string {
 	return slices.Compact(all)
 }
 
-// printable reports whether a text can stand in a header.
+// printable reports whether a text is valid in a header.
 func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

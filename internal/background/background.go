@@ -1,10 +1,6 @@
-// Package background starts and stops work that goes on beside requests.
-//
-// Whatever works in the background has a method Run(ctx) that returns when ctx
-// ends, after its last work (a final save, a flush). A [Group] runs any number
-// of them and stops them in reverse, so that what feeds another one is stopped
-// before it. Nothing else in this program starts a goroutine that outlives its
-// caller.
+// Package background runs work beside requests. Such work has a method Run(ctx), which returns after ctx ends and its
+// last work (a final save, a flush) is done. A [Group] runs any number of them and stops them in reverse order, so
+// senders stop before their receivers. No other code starts goroutines that outlive their caller.
 package background
 
 import (
@@ -13,8 +9,7 @@ import (
 	"time"
 )
 
-// A Group is the work that one owner has started. The zero Group is empty. It is
-// safe for concurrent use.
+// Group is the work started by one owner. The zero Group is empty. It is safe for concurrent use.
 type Group struct {
 	mu    sync.Mutex
 	tasks []task
@@ -25,8 +20,7 @@ type task struct {
 	done   chan struct{}
 }
 
-// Start calls run in a goroutine of its own, with a context that ends when the
-// group is stopped.
+// Start calls run in a new goroutine, with a context that ends when the group stops.
 func (g *Group) Start(run func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := task{cancel: cancel, done: make(chan struct{})}
@@ -39,8 +33,8 @@ func (g *Group) Start(run func(context.Context)) {
 	g.tasks = append(g.tasks, t)
 }
 
-// Stop ends the tasks one after the other, the last started first, and returns
-// when all have returned. It may be called twice, and before Start.
+// Stop ends the tasks one by one, the last started first, and returns when all have returned. It may be called twice,
+// and before Start.
 func (g *Group) Stop() {
 	g.mu.Lock()
 	tasks := g.tasks
@@ -52,8 +46,7 @@ func (g *Group) Stop() {
 	}
 }
 
-// Every calls do once in every interval until ctx ends, never twice at once: an
-// interval that passes while do runs is skipped.
+// Every calls do once per interval until ctx ends, never concurrently: it skips intervals that pass while do runs.
 func Every(ctx context.Context, interval time.Duration, do func(context.Context)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -67,9 +60,8 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 	}
 }
 
-// Save calls save once in every interval until ctx ends, and once more then: what it
-// works on must not be lost. Its context does not end with ctx. failed is told of the first
-// of several failures in a row.
+// Save calls save once per interval until ctx ends, and once afterwards, so that nothing is lost. save's context does
+// not end with ctx. failed gets the first of consecutive failures.
 func Save(ctx context.Context, interval time.Duration, save func(context.Context) error, failed func(error)) {
 	failing := false
 	once := func(ctx context.Context) {

@@ -1,11 +1,9 @@
-// Package changes tells every node that another one has changed what nodes hold
-// in memory: lists, account names, tokens, an administrator's override of
-// CAPTCHA mode.
+// Package changes notifies every node that another one has changed data that nodes hold in memory: lists, account
+// names, tokens, overrides of CAPTCHA mode.
 //
-// Each of those has a number in the SQL database that grows in the transaction
-// of the change. A node asks for all the numbers at once, a few rows, two or
-// three times a second, and reads again only what has a new one. That works on
-// both databases and needs no clocks that agree.
+// Each has a number in the SQL database, which grows in the transaction of the change. A node reads all numbers two or
+// three times a second and reloads only what has a new one. This works on both databases and needs no synchronized
+// clocks.
 package changes
 
 import (
@@ -23,7 +21,7 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// The names of what changes.
+// Names of changing data.
 const (
 	Lists    = "lists"
 	Accounts = "accounts"
@@ -33,11 +31,11 @@ const (
 // Mode names the override of a realm's CAPTCHA mode.
 func Mode(realm string) string { return "mode/" + realm }
 
-// Policy names what was said of the policy of a realm.
+// Policy names the overrides of a realm's policy.
 func Policy(realm string) string { return "policy/" + realm }
 
-// Bump announces a change. Call it last in the transaction that makes the
-// change: other changes of the same thing wait until that ends.
+// Bump announces a change. Call it last in the transaction of the change: other changes of the same name wait for its
+// end.
 func Bump(ctx context.Context, tx *sql.Tx, name string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO changes (name, version) VALUES ($1, 1)
 		ON CONFLICT (name) DO UPDATE SET version = changes.version + 1`, name)
@@ -48,26 +46,23 @@ func Bump(ctx context.Context, tx *sql.Tx, name string) error {
 }
 
 const (
-	// DefaultEvery leaves room for a slow answer within the second in which a
-	// change must be everywhere.
+	// DefaultEvery leaves time for a slow query within the second in which a change must reach all nodes.
 	DefaultEvery = 400 * time.Millisecond
-	// pollWithin bounds one round.
+	// pollWithin is the timeout of one round.
 	pollWithin = 10 * time.Second
-	// reloadAfter is how long anything stays unread although its number has not
-	// changed: somebody may have edited the tables by hand.
+	// reloadAfter is the maximum time between reloads, because administrators may edit the tables by hand.
 	reloadAfter = 30 * time.Second
 )
 
-// Config configures a Watcher. DB is required and has been migrated.
+// Config configures a Watcher. DB is required and must be migrated.
 type Config struct {
 	DB    *sql.DB
 	Every time.Duration    // default DefaultEvery
 	Now   func() time.Time // default time.Now
-	Log   *slog.Logger     // for rounds that fail; default slog.Default()
+	Log   *slog.Logger     // for failed rounds; default slog.Default()
 }
 
-// A Watcher reloads what other nodes have changed. Register with On, then Run
-// it. It is safe for concurrent use.
+// Watcher reloads what other nodes have changed. Register with On, then Run it. It is safe for concurrent use.
 type Watcher struct {
 	config  Config
 	mu      sync.Mutex // held for a whole round
@@ -77,14 +72,14 @@ type Watcher struct {
 type watched struct {
 	name    string
 	reload  func(context.Context) error
-	version int64     // that reload has read; unread: none
+	version int64     // last reloaded; unread: none
 	read    time.Time // when reload last succeeded
-	sure    time.Time // when it was last known to be up to date
+	sure    time.Time // when it was last known to be current
 }
 
 const unread = -1
 
-// New makes a Watcher and starts nothing.
+// New returns a Watcher; call Run to start it.
 func New(c Config) (*Watcher, error) {
 	if c.DB == nil {
 		return nil, errors.New("changes: DB is missing")
@@ -99,9 +94,8 @@ func New(c Config) (*Watcher, error) {
 	return &Watcher{config: c}, nil
 }
 
-// On has reload called in the next round, whenever name has a new number, and
-// every half a minute. After an error it is called again in the next round. It
-// is never called twice at once, and not after off has returned.
+// On calls reload in the next round, whenever name has a new number, and every half a minute. After an error it calls
+// reload again in the next round. Calls never overlap, and none follows the return of off.
 func (w *Watcher) On(name string, reload func(context.Context) error) (off func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,15 +108,13 @@ func (w *Watcher) On(name string, reload func(context.Context) error) (off func(
 	}
 }
 
-// Poll is one round, now. A reload that fails does not keep the others from
-// theirs.
+// Poll runs one round now. A failed reload does not stop the others.
 func (w *Watcher) Poll(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, pollWithin)
 	defer cancel()
-	// The numbers come first: what changes while it is being read has a new one
-	// in the next round.
+	// Read the numbers first: a change during the reload then has a new number in the next round.
 	now := w.config.Now()
 	versions, err := w.versions(ctx)
 	if err != nil {
@@ -155,8 +147,7 @@ func (w *Watcher) versions(ctx context.Context) (map[string]int64, error) {
 	}, `SELECT name, version FROM changes`)
 }
 
-// Sure is when name was last known to be up to date here; zero: never. It waits
-// for a round that is under way.
+// Sure returns when name was last known to be current on this node; zero: never. It waits for a round in progress.
 func (w *Watcher) Sure(name string) (at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,8 +159,7 @@ func (w *Watcher) Sure(name string) (at time.Time) {
 	return at
 }
 
-// Run polls until ctx ends. Of failures that follow one another it logs only the
-// first.
+// Run polls until ctx ends. It logs only the first of consecutive failures.
 func (w *Watcher) Run(ctx context.Context) {
 	failing := false
 	background.Every(ctx, w.config.Every, func(ctx context.Context) {

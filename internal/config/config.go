@@ -1,30 +1,24 @@
-// Package config reads authguard's settings: built-in defaults, overridden by a
-// YAML file, overridden by environment variables.
+// Package config reads authguard's settings: built-in defaults, overridden by a YAML file, overridden by environment
+// variables.
 //
-// Nothing is guessed. An unknown key or variable, a key set twice, a value of
-// the wrong type or out of range, and a limit that can never be reached (rule
-// R8) are errors. All are reported at once, each with its line or variable
-// ([Problem]). Every value knows its origin ([Loaded.Effective]). Secrets do
-// not print ([Secret]).
+// Unknown keys and variables, duplicate keys, values of a wrong type or out of range, and unreachable limits (rule R8)
+// are errors. All errors are reported together, each with its line or variable ([Problem]). Every value knows its
+// origin ([Loaded.Effective]). Secrets never print ([Secret]).
 //
-// To add a setting, add a field to [Config] and a row to docs/configuration.md;
-// a test compares the two. The key is the field's name in snake case, inside
-// the keys of the enclosing structs: Site.Mode.CoolDown is captcha_mode.cool_down.
-// Checks that tags cannot express belong in validate.go. The tags:
+// To add a setting, add a field to [Config] and a row to docs/configuration.md; a test compares the two. The key is the
+// field's name in snake case, inside the keys of the enclosing structs: CAPTCHAMode.Mode.CoolDown is
+// captcha_mode.cool_down. Checks that tags cannot express belong in validate.go. The tags:
 //
-//   - key:"tls_ca" is the key where snake case would be wrong; key:"." puts the
-//     fields of a struct into the enclosing section.
-//   - reload:"live" makes the setting, and all below it, reloadable for [Diff].
-//     Leave it out for what is built once: a listener, a database, a semaphore.
-//     bcrypt's cost is built once because R12's dummy hash must change with it.
-//   - within:"1m 366d" is the range of a number, a size or a duration, and
-//     words:"auto always never" lists the values of a word.
-//   - split:"," are the characters that separate a list's items in a variable,
-//     if not commas and white space.
+//   - key:"tls_ca" is the key if snake case would be wrong; key:"." puts the fields of a struct into the enclosing
+//     section.
+//   - reload:"live" makes the setting and everything below it reloadable for [Diff]. Omit it for values built once: a
+//     listener, a database, a semaphore. bcrypt's cost is built once because R12's dummy hash must change with it.
+//   - within:"1m 366d" is the range of a number, size or duration; words:"auto always never" lists the values of a
+//     word.
+//   - split:"," are the separators of a list's items in a variable; the default is commas and white space.
 //   - text:"lines" allows several lines in a text.
 //
-// The package does not watch the file: to reload, call [Load] again and ask
-// [Diff] what may change without a restart.
+// The package does not watch the file: to reload, call [Load] again and ask [Diff] what may change without a restart.
 package config
 
 import (
@@ -39,37 +33,37 @@ import (
 	"authguard/trusted"
 )
 
-// A Config is every setting. Start from [Default]; the zero Config is refused.
-// Copies share their lists, which must not be changed.
+// Config holds every setting. Start from [Default]; the zero Config is rejected. Copies share their lists: do not
+// modify them.
 type Config struct {
-	Listen        string        // host:port of the doors
-	Data          string        // folder of the database, the snapshot, the secrets and the socket
+	Listen        string        // host:port of the public listener
+	Data          string        // folder of the database, snapshot, secrets and socket
 	SecureCookies SecureCookies `words:"auto always never"`
 	Session       Session
 	Origin        string        // public base URL, without a trailing slash; empty: unknown
-	Access        []access.Rule `reload:"live"` // who may what behind a gateway; see package access
+	Access        []access.Rule `reload:"live"` // access rules of the apps behind authguard; see package access
 
 	Admin          Admin
-	TrustedProxies []netip.Prefix `reload:"live"` // whose forwarding header is believed; none by default
-	// ProxyProtocol are the balancers that must say with the PROXY protocol whom they
-	// speak for, before the first byte of HTTP.
+	TrustedProxies []netip.Prefix `reload:"live"` // their forwarding header is trusted; none by default
+	// ProxyProtocolFrom are load balancers that must name the client with the PROXY protocol before the first byte of
+	// HTTP.
 	ProxyProtocolFrom []netip.Prefix `reload:"live"`
-	// AllowDirect are private networks whose machines log in themselves: several
-	// accounts at one of their addresses are people, and no forgotten proxy.
+	// DirectClients are private networks whose machines log in directly. Several accounts at one of their IP addresses are
+	// users, not an unconfigured proxy.
 	DirectClients []netip.Prefix  `reload:"live"`
 	Forwarded     ForwardedHeader `words:"x-forwarded-for forwarded" reload:"live" key:"forwarded_header"`
 
 	Database Secret // PostgreSQL's DSN; empty: SQLite in the data folder
-	KeysFile string // the secrets; empty: the file keys in the data folder
+	KeysFile string // file with the secrets; empty: the file keys in the data folder
 	Redis    Redis
 
 	Accounts  Accounts
 	Passwords Passwords
-	// Monitor: the policy is logged and reported, and not enforced: all of Limits, Events, Lists and
-	// CAPTCHAMode. Administrators can change it in the running server.
+	// Monitor logs and reports the policy (Limits, Events, Lists and CAPTCHAMode) without enforcing it. Administrators can
+	// change it in the running server.
 	Monitor      bool        `reload:"live"`
 	Limits       Limits      `reload:"live"`
-	Fingerprint  Fingerprint `reload:"live"` // of clients, for limits.fingerprint
+	Fingerprint  Fingerprint `reload:"live"` // for limits.fingerprint
 	CAPTCHAMode  CAPTCHAMode `key:"captcha_mode" reload:"live"`
 	Challenge    Challenge   `reload:"live"`
 	KnownClients KnownClients
@@ -83,51 +77,49 @@ type Config struct {
 	Alerts       Alerts `reload:"live"`
 	Mail         Mail
 	API          API      `reload:"live"`
-	Events       []Event  `reload:"live"` // in the file a mapping of names to limits
-	Lists        []List   `reload:"live"` // of addresses, that somebody else keeps
+	Events       []Event  `reload:"live"` // in the file, a mapping of names to limits
+	Lists        []List   `reload:"live"` // IP lists maintained by others
 	Proxy        Proxy    `reload:"live"`
-	Realms       []Realm  `reload:"live"` // beside this one
+	Realms       []Realm  `reload:"live"` // in addition to the default realm
 	Shutdown     Shutdown `reload:"live"`
 }
 
-// List is a file of addresses that somebody else keeps, and what becomes of logins from
-// there; see lists.Layout for the format.
+// List is an IP list maintained by others, and its action on logins from there. The limit "0 challenge" challenges
+// every unknown client on it. See lists.Layout for the format.
 type List struct {
 	Name     string
 	File     string
 	Format   ListFormat    `words:"plain ipcat scored"` // empty: ListPlain
-	Column   int           // of the score, for ListScored; 0: 2
-	MinScore float64       // score; those below are left out
+	Column   int           // column of the score, for ListScored; 0: 2
+	MinScore float64       // entries with a lower score are ignored
 	Action   ListVerdict   `words:"limits block allow"` // empty: ListLimits
-	Limits   []guard.Limit `split:","`                  // beside limits.address; 0 challenge asks every stranger
+	Limits   []guard.Limit `split:","`                  // in addition to limits.address
 }
 
-// Session is a login.
+// Session configures user sessions.
 type Session struct {
-	Lifetime time.Duration `within:"1m 366d"` // used or not
-	// Domain is where it is good beside the host of the origin: there and at every name
-	// below; empty: nowhere.
+	Lifetime time.Duration `within:"1m 366d"` // absolute, even for sessions in use
+	// Domain is the cookie's domain: the session is valid there and on every subdomain. Empty: only on the origin's host.
 	Domain string
 }
 
-// Proxy stands before the login of an app that cannot be changed.
+// Proxy protects the login of an app that cannot be changed.
 type Proxy struct {
-	Upstream        string        // base URL of the app; empty: there is no proxy
-	Preset          string        // routes of an app that is known here, which come before Routes
-	Routes          []Route       // that are guarded
-	Timeout         time.Duration `within:"1s 10m"`     // for the app's answer on a guarded route
-	ResponseTimeout time.Duration `within:"1s 24h"`     // for the head of its answer to anything else
+	Upstream        string        // base URL of the app; empty: the proxy is off
+	Preset          string        // built-in routes of a known app, which come before Routes
+	Routes          []Route       // guarded routes
+	Timeout         time.Duration `within:"1s 10m"`     // for the app's response on a guarded route
+	ResponseTimeout time.Duration `within:"1s 24h"`     // for the response header on all other routes
 	MaxBody         Size          `within:"1KiB 16MiB"` // of a request to a guarded route
 }
 
-// A Route is a guarded route of the app, with limits of its own where it has any.
+// Route is a guarded route of the app. Empty Limits inherit the site's.
 type Route struct {
 	route.Spec `key:"."`
 	Limits     RouteLimits
 }
 
-// RouteLimits are the limits of a route's counters; those that are left out are the
-// site's.
+// RouteLimits are the limits of a route's counters. Empty lists inherit the site's.
 type RouteLimits struct {
 	Address     []guard.Limit `split:","`
 	Network     []guard.Limit `split:","`
@@ -136,16 +128,16 @@ type RouteLimits struct {
 	KnownClient []guard.Limit `split:","`
 }
 
-// Guarded are all routes: the preset's, and the proxy's own.
+// Guarded returns all routes: the preset's, then the proxy's own.
 func (p *Proxy) Guarded() []Route {
-	preset, _ := Preset(p.Preset) // which was checked
+	preset, _ := Preset(p.Preset) // validated by Load
 	return append(preset, p.Routes...)
 }
 
-// PolicyOf is the policy of the counters that a route has.
+// PolicyOf returns the policy of a route's counters.
 func (c Config) PolicyOf(r Route) guard.Policy {
 	p, own := c.Policy(), r.Limits
-	p.Events = nil // those are the site's
+	p.Events = nil // events belong to the site
 	for _, one := range []struct {
 		site *[]guard.Limit
 		own  []guard.Limit
@@ -160,41 +152,39 @@ func (c Config) PolicyOf(r Route) guard.Policy {
 	return p
 }
 
-// Shutdown is how the server ends.
+// Shutdown configures graceful shutdown.
 type Shutdown struct {
-	// Delay is how long it goes on after it was told to, not ready, with every answer
-	// closing its connection.
+	// Delay is how long the server keeps serving after the signal. It is not ready during that time, and each response
+	// closes its connection.
 	Delay time.Duration `within:"0s 5m"`
-	// Within is how long requests that are being answered then may go on.
+	// Timeout is how long requests in progress may take after Delay.
 	Timeout time.Duration `within:"1s 1h"`
 }
 
-// Admin is the listener for pages, metrics and health.
+// Admin is the listener of the admin console, metrics and health.
 type Admin struct {
 	Listen  string        // host:port; empty: off
-	Session time.Duration `within:"1m 30d"` // how long an administrator's login lasts, used or not
-	Idle    time.Duration `within:"1m 30d"` // after how long unused it ends
-	// MFA says whether every administrator needs one.
-	MFA MFA `words:"optional required" reload:"live"`
-	// Proxies are believed here and nowhere else, and Config.Proxies not here:
-	// whoever may speak for the visitors of the doors need not for administrators.
+	Session time.Duration `within:"1m 30d"` // lifetime of an administrator's session, used or not
+	Idle    time.Duration `within:"1m 30d"` // a session that is unused for so long ends
+	MFA     MFA           `words:"optional required" reload:"live"`
+	// TrustedProxies are trusted on this listener only, and Config.TrustedProxies are not: a proxy of the public listener
+	// need not be trusted for administrators.
 	TrustedProxies []netip.Prefix `reload:"live"`
-	// names that the listener may be called by, beside IP addresses and localhost
+	// Hosts are the accepted host names besides IP addresses and localhost.
 	Hosts []string `reload:"live"`
-	// URL is the base URL by which administrators call it, without a trailing slash, for what
-	// is sent to them; empty: unknown.
+	// URL is the admin console's base URL in alerts and emails, without a trailing slash; empty: unknown.
 	URL string `reload:"live"`
 }
 
-// Redis is where the nodes of a site count together. Without Addresses there is
-// one node, which counts in its own memory.
+// Redis holds the counters that the nodes of a site share. Without Addresses there is one node, which counts in its own
+// memory.
 type Redis struct {
-	Addresses []string      // host:port of the server, of any of a Cluster's nodes, or of the Sentinels
+	Addresses []string      // host:port of the server, of any Cluster nodes, or of the Sentinels
 	Mode      RedisMode     `words:"standalone sentinel cluster"`
 	Master    string        // the Sentinels' name for the master
 	Database  int           `within:"0 1000000"` // 0 in a Cluster
 	Prefix    string        // of every key
-	Timeout   time.Duration `within:"10ms 5s"` // for one decision; after that the node decides alone
+	Timeout   time.Duration `within:"10ms 5s"` // for one decision; then the node uses its local store
 
 	Username         string // ACL user; empty: the default user
 	Password         Secret
@@ -207,119 +197,117 @@ type Redis struct {
 	TLSKey  string `key:"tls_key"`  // PEM file of its key
 }
 
-// On reports whether there is a Redis.
+// On reports whether Redis is configured.
 func (r *Redis) On() bool { return len(r.Addresses) > 0 }
 
-// Accounts says where passwords are looked up.
+// Accounts configures the password database.
 type Accounts struct {
 	Source         AccountSource `words:"table htpasswd query ldap"`
 	Htpasswd       string        // path of the file, for SourceHtpasswd
 	Database       Secret        // DSN for the queries
-	Query          string        `text:"lines"` // SQL that finds an account's hash, for SourceQuery
-	CanonicalQuery string        `text:"lines"` // SQL that finds the one name of an account with several; optional
+	Query          string        `text:"lines"` // SQL that returns an account's hash, for SourceQuery
+	CanonicalQuery string        `text:"lines"` // SQL that returns the canonical name of an account with aliases; optional
 	LDAP           LDAP          `key:"ldap"`
-	CaseSensitive  bool          // whether Ann and ann are two accounts
+	CaseSensitive  bool          // treat Ann and ann as two accounts
 }
 
-// LDAP is a directory that checks passwords by a bind, for SourceLDAP.
+// LDAP is a directory that checks passwords by bind, for SourceLDAP.
 type LDAP struct {
 	URL         string `key:"url"`       // ldap:// or ldaps://
-	StartTLS    bool   `key:"start_tls"` // encrypts ldap://
+	StartTLS    bool   `key:"start_tls"` // encrypt ldap://
 	TLSCA       string `key:"tls_ca"`    // PEM file; empty: the system's authorities
-	BindDN      string `key:"bind_dn"`   // of the account that searches; empty: anonymous
-	Password    Secret // of that account
-	Base        string // DN below which people and groups are
-	Filter      string // that finds {name}
-	UserDN      string `key:"user_dn"` // of {name}, in place of a filter
+	BindDN      string `key:"bind_dn"`   // DN of the search account; empty: anonymous
+	Password    Secret // of the search account
+	Base        string // base DN of users and groups
+	Filter      string // search filter that contains {name}
+	UserDN      string `key:"user_dn"` // DN that contains {name}; replaces Filter
 	Name        string // attribute of the canonical name
-	Mail        string // attribute of the e-mail address
+	Mail        string // attribute of the email address
 	Groups      string // attribute of the groups' DNs
-	GroupFilter string // that finds the groups of {dn}, in place of that attribute
+	GroupFilter string // filter that contains {dn}; replaces Groups
 }
 
 // Passwords bounds the password check (rule R19).
 type Passwords struct {
-	Cost          int           `within:"10 16"`    // bcrypt's, for new hashes
-	MaxConcurrent int           `within:"0 1024"`   // checks at the same time; 0: as many as CPUs
-	MaxQueued     int           `within:"1 100000"` // checks that may wait for one of those
-	QueueTimeout  time.Duration `within:"10ms 1m"`  // how long they may wait
+	Cost          int           `within:"10 16"`    // bcrypt cost of new hashes
+	MaxConcurrent int           `within:"0 1024"`   // concurrent checks; 0: the number of CPUs
+	MaxQueued     int           `within:"1 100000"` // checks waiting in the queue
+	QueueTimeout  time.Duration `within:"10ms 1m"`  // maximum wait in the queue
 }
 
-// Limits is the policy against guessing, and how attempts that come too early
-// are held.
+// Limits is the brute-force policy, including how delayed attempts are held.
 type Limits struct {
-	PairDelay    guard.PairDelay // delays nothing if its First is zero; see [Config.Policy]
+	PairDelay    guard.PairDelay // the zero First turns delays off; see [Config.Policy]
 	Address      []guard.Limit   `split:","`
 	Network      []guard.Limit   `split:","`
-	Account      []guard.Limit   `split:","` // strangers only
-	Fingerprint  []guard.Limit   `split:","` // strangers only, by what their clients look like
-	Site         []guard.Limit   `split:","` // strangers only, all together
-	Pair         []guard.Limit   `split:","` // strangers only
+	Account      []guard.Limit   `split:","` // unknown clients only
+	Fingerprint  []guard.Limit   `split:","` // unknown clients only, by client fingerprint
+	Site         []guard.Limit   `split:","` // all unknown clients together
+	Pair         []guard.Limit   `split:","` // unknown clients only
 	KnownClient  []guard.Limit   `split:","`
-	Spray        guard.Spray     // recognises nothing if its Accounts is zero
-	CheckTimeout time.Duration   // guard.Policy.PendingFor
-	// how long an attempt may be held on a timer; 0: answer at once
+	Spray        guard.Spray     // the zero Accounts turns detection off
+	CheckTimeout time.Duration   // guard.Policy.CheckTimeout
+	// DelayUpTo is how long the server may hold a delayed attempt; 0: answer at once.
 	DelayUpTo            time.Duration `within:"0s 1m"`
 	MaxDelayed           int           `within:"1 1000000"` // attempts held at the same time
-	MaxDelayedPerAddress int           `within:"1 1000000"` // of those, from one address
+	MaxDelayedPerAddress int           `within:"1 1000000"` // the same, for one IP address
 }
 
-// Fingerprint is what a client looks like.
+// Fingerprint configures the client fingerprint.
 type Fingerprint struct {
-	Headers []string // whose values count
+	Headers []string // headers that the fingerprint is made from
 }
 
-// Site is the site-wide switch.
+// CAPTCHAMode is the site-wide switch.
 type CAPTCHAMode struct {
 	Mode          captchamode.Config `key:"."`
-	ThrottleDelay time.Duration      // guard.Policy.SiteSlow
+	ThrottleDelay time.Duration      // guard.Policy.ThrottleDelay
 }
 
-// Challenge is what a stranger is asked to solve.
+// Challenge configures what unknown clients have to solve.
 type Challenge struct {
 	Kind      ChallengeKind `words:"both image pow turnstile hcaptcha recaptcha friendly"`
-	TTL       time.Duration `within:"30s 1h"`    // how long there is time for it
-	PowCost   int           `within:"100 20000"` // derivations that a solution takes on average, at the lowest level
-	SiteKey   string        // of a provider on the web: public
-	SecretKey Secret        // of a provider on the web
-	VerifyURL string        `key:"verify_url"` // URL of its siteverify; empty: where the provider says
+	TTL       time.Duration `within:"30s 1h"`    // validity of a challenge
+	PowCost   int           `within:"100 20000"` // average derivations per solution, at the lowest level
+	SiteKey   string        // public key of a CAPTCHA provider
+	SecretKey Secret        // secret of a CAPTCHA provider
+	VerifyURL string        `key:"verify_url"` // URL of the provider's siteverify; empty: the provider's default
 }
 
-// Remote reports whether challenges are those of a provider on the web.
+// Remote reports whether a CAPTCHA provider on the web serves the challenges.
 func (c *Challenge) Remote() bool { return remote.Known(string(c.Kind)) }
 
-// Places bounds the privileged places of one account (rule R14).
+// KnownClients bounds the known clients of one account (rule R14).
 type KnownClients struct {
-	MaxPerAccount         int           // the least recently used goes first
-	TTL                   time.Duration `within:"1h 1000d"` // since the last login from there
-	MaxAccountsPerAddress int           `within:"2 1000"`   // accounts that one address may be a place of (R30)
-	DeviceCookie          bool          `reload:"live"`     // remember browsers, too
+	MaxPerAccount         int           // the least recently used is removed first
+	TTL                   time.Duration `within:"1h 1000d"` // since the last login from that client
+	MaxAccountsPerAddress int           `within:"2 1000"`   // accounts with the same IP address as known client (R30)
+	DeviceCookie          bool          `reload:"live"`     // recognize browsers, too
 }
 
-// Pages is what the pages for the public show of their site. The files are read
-// at the start and on reload.
+// Pages is the appearance of the public pages. The files are read at start and on reload.
 type Pages struct {
-	Name    string // the site's; empty: authguard's
+	Name    string // the site's name; empty: authguard's
 	Logo    string // path of an SVG, PNG or JPEG file; empty: none
 	Color   string // #rrggbb; empty: authguard's
 	HelpURL string `key:"help_url"` // https: or mailto: URL of "Need help?"; empty: no such link
-	Texts   string // path of a folder with texts in further languages; empty: none
+	Texts   string // folder with texts in further languages; empty: none
 }
 
-// Counters is the memory store of the exact windows.
+// Counters is the memory store of the sliding windows.
 type Counters struct {
-	Memory       Size          `within:"16MiB 512GiB"` // when it is used up, the guard gets stricter
-	SaveInterval time.Duration `within:"100ms 1m"`     // what a power cut can lose
+	Memory       Size          `within:"16MiB 512GiB"` // when it is full, decisions get stricter
+	SaveInterval time.Duration `within:"100ms 1m"`     // what a power failure can lose
 }
 
-// Audit is the record of what was decided.
+// Audit configures the record of decisions.
 type Audit struct {
 	Retention      time.Duration `within:"1h 7320d"`
-	AdminRetention time.Duration `within:"1h 7320d"`    // what administrators and the mode did
-	MaxSize        Size          `within:"16MiB 16TiB"` // with its indexes; what goes first is in internal/audit
+	AdminRetention time.Duration `within:"1h 7320d"`    // for operations of administrators and changes of CAPTCHA mode
+	MaxSize        Size          `within:"16MiB 16TiB"` // including indexes; internal/audit defines what is removed first
 }
 
-// Attacks is how long attacks are kept, with who was logged in to during them.
+// Attacks is how long records of attacks are kept, including accounts that logged in during them.
 type Attacks struct {
 	Retention time.Duration `within:"1d 7320d"`
 }
@@ -330,37 +318,37 @@ type Log struct {
 	Level  LogLevel  `words:"debug info warn error" reload:"live"`
 }
 
-// Metrics are where numbers are sent, beside /metrics of the administration.
+// Metrics configures StatsD. The admin listener serves /metrics regardless.
 type Metrics struct {
 	StatsD string `key:"statsd"` // host:port; empty: nowhere
-	Prefix string // of the names there
+	Prefix string // of metric names
 }
 
-// Tracing is where OpenTelemetry's traces are sent.
+// Tracing configures the export of OpenTelemetry traces.
 type Tracing struct {
 	Endpoint   string  // base URL of a collector; empty: nowhere
-	SampleRate float64 `unit:"part"` // of requests that are traced, above 0 and at most 1
+	SampleRate float64 `unit:"part"` // share of requests to trace, above 0 and at most 1
 }
 
-// Alerts says whom to notify of an attack.
+// Alerts configures notifications about attacks.
 type Alerts struct {
-	To              []Secret       `split:" \t\r\n"`  // addresses of channels, which may contain commas
-	MaxPerHour      int            `within:"1 10000"` // messages; the rest are counted and summed up
-	GroupWait       time.Duration  `within:"0s 1h"`   // what happens within this time goes into one message
-	QuietHours      string         // hours in which only what is important goes out; empty: none
-	PrivateNetworks []netip.Prefix // networks, beside the internet, that web hooks may be in
-	// FailureRatio is how many logins may fail for each that succeeds, whatever is usual;
-	// 0: nobody is told.
+	To              []Secret       `split:" \t\r\n"`  // channel addresses, which may contain commas
+	MaxPerHour      int            `within:"1 10000"` // further messages are counted and summarized
+	GroupWait       time.Duration  `within:"0s 1h"`   // events within this time share one message
+	QuietHours      string         // hours in which only important alerts are sent; empty: none
+	PrivateNetworks []netip.Prefix // non-public networks that webhooks may connect to
+	// FailureRatio is the ratio of failed to successful logins that triggers an alert, whatever the baseline. 0 turns this
+	// alert off.
 	FailureRatio float64
 }
 
-// Mail is where one-time codes are sent from, to the owners of accounts.
+// Mail sends verification codes and notifications to account owners.
 type Mail struct {
-	Server Secret // smtp:// or smtps:// URL; empty: nobody can have a code sent
+	Server Secret // smtp:// or smtps: // smtp:// or smtps:// URL; empty: no email
 	From   string // an address, or a name and an address in angle brackets
-	// NewPlace has the owner of an account told of each login from a new place.
+	// NotifyNewClient emails the account's owner about each login from an unknown client.
 	NotifyNewClient bool
-	Language        string // of what owners are told; a tag such as de
+	Language        string // of emails to owners; a tag such as de
 }
 
 // API is the decision API.
@@ -406,8 +394,7 @@ func Default() Config {
 	}
 }
 
-// Policies are those of all counters: of every realm, and of the routes that have
-// limits of their own.
+// Policies returns the policies of all counters: of every realm, and of routes with limits of their own.
 func (c Config) Policies() []guard.Policy {
 	all := []guard.Policy{c.Policy()}
 	for _, r := range c.Proxy.Guarded() {
@@ -419,8 +406,7 @@ func (c Config) Policies() []guard.Policy {
 	return all
 }
 
-// Policy returns the settings that a decision depends on. A pair delay whose
-// first delay is zero delays nothing.
+// Policy returns the settings that a decision depends on.
 func (c Config) Policy() guard.Policy {
 	l := c.Limits
 	if l.PairDelay.First == 0 {

@@ -13,14 +13,13 @@ import (
 	"authguard/guard"
 )
 
-// An Event is something that is no login, and its limits. The guard knows which names
-// and limits are good.
+// Event is a named event other than a login, with its limits. Package guard validates both.
 type Event struct {
 	Name   string
 	Limits []guard.EventLimit
 }
 
-// String is the event as it stands in the file, on one line.
+// String is the event as written in the file, on one line.
 func (e Event) String() string {
 	limits := make([]string, len(e.Limits))
 	for i, l := range e.Limits {
@@ -59,7 +58,6 @@ var (
 
 const anEvent = "must be events and their limits, such as password-reset: [5/1h block by account]"
 
-// events reads the mapping of names to limits.
 func (l *loader) events(n ast.Node, s setting) {
 	if list, ok := n.(*ast.SequenceNode); ok && len(list.Values) == 0 {
 		s.at.SetZero()
@@ -70,7 +68,7 @@ func (l *loader) events(n ast.Node, s setting) {
 		l.problem(l.at(n), s.path, anEvent+", not %s", kindOf(n))
 		return
 	}
-	var all []Event // sorted: their order says nothing
+	var all []Event // sorted by name: the order has no meaning
 	seen := map[string]int{}
 	for pairs := m.MapRange(); pairs.Next(); {
 		name, _, _ := scalar(pairs.Key())
@@ -103,7 +101,7 @@ func (l *loader) events(n ast.Node, s setting) {
 	s.at.Set(reflect.ValueOf(all))
 }
 
-// eventLimit sets a limit that is written as one text.
+// eventLimit sets a limit written as one text.
 func (l *loader) eventLimit(from Origin, s setting, text string) {
 	m := eventPattern.FindStringSubmatch(text)
 	if m == nil {
@@ -116,7 +114,7 @@ func (l *loader) eventLimit(from Origin, s setting, text string) {
 	s.at.FieldByName("Monitor").SetBool(m[5] != "")
 }
 
-// setAction reads the word of an action, of those that the limit at path may have.
+// setAction parses an action that is allowed for the limit at path.
 func setAction(to *guard.Action, text, path string) (err error) {
 	*to, err = wordOf(text, actionsAt(path))
 	if instead := actionSynonyms[text]; err != nil && instead != "" {
@@ -125,7 +123,6 @@ func setAction(to *guard.Action, text, path string) (err error) {
 	return err
 }
 
-// actionsAt are the actions that the limit at path may have.
 func actionsAt(path string) map[string]guard.Action {
 	switch {
 	case partOf(path[max(0, strings.Index(path, "events.")):], "events"):
@@ -140,7 +137,7 @@ func actionsAt(path string) map[string]guard.Action {
 	return actions
 }
 
-// wordOf finds a word, or says which there are and which one was probably meant.
+// wordOf looks up a word. Its error lists the words and suggests the nearest.
 func wordOf[T any](text string, words map[string]T) (found T, err error) {
 	found, ok := words[text]
 	if !ok {

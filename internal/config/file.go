@@ -16,24 +16,18 @@ import (
 	"authguard/guard"
 )
 
-// MaxFile is the largest accepted settings file, in bytes. The YAML library
-// took 12 s for a file of 1 MiB with 20,000 keys.
+// MaxFile is the largest accepted settings file, in bytes. The YAML library took 12 s for 1 MiB with 20,000 keys.
 const MaxFile = 64 << 10
 
-// line is the origin of what stands on a line of the file; 0 is all of it.
+// line is the origin of line n; 0 means the whole file.
 func (l *loader) line(n int) Origin { return Origin{Source: l.file, Line: n} }
 
-// at is the origin of a node.
 func (l *loader) at(n ast.Node) Origin { return l.line(n.GetToken().Position.Line) }
 
-// readFile applies one YAML document, which may be empty.
-//
-// The library's strict decoder would stop at the first problem, so the library
-// only parses, and the settings are read from its nodes, which know their
-// lines.
+// readFile applies one YAML document, which may be empty. The library's strict decoder stops at the first problem. So
+// the library only parses, and readFile reads the settings from nodes, which know their lines.
 func (l *loader) readFile(data []byte) {
-	// The parser has panicked on odd input before; a typing mistake must not
-	// look like a crash.
+	// The parser has panicked on malformed input before; a typo must not look like a crash.
 	defer func() {
 		if p := recover(); p != nil {
 			l.problem(l.line(0), "", "cannot be read as YAML: %v", p)
@@ -48,7 +42,7 @@ func (l *loader) readFile(data []byte) {
 		l.problem(l.line(1+bytes.Count(data[:i], []byte("\n"))), "", "is not text: byte 0x%02x", data[i])
 		return
 	}
-	// Duplicate keys are reported below: all of them, with both lines.
+	// The section method reports duplicate keys: all of them, with both lines.
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		l.syntax(err)
@@ -77,8 +71,7 @@ func (l *loader) syntax(err error) {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// section reads the keys of a section, which may be an item of a list. A
-// section with nothing but comments is fine.
+// section reads the keys of a section or of a list item. A section with only comments is valid.
 func (l *loader) section(n ast.Node, from Origin, section string, known []setting) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
@@ -90,7 +83,7 @@ func (l *loader) section(n ast.Node, from Origin, section string, known []settin
 	seen := map[string]int{}
 	for pairs := m.MapRange(); pairs.Next(); {
 		name, _, _ := scalar(pairs.Key())
-		path, from := join(section, name), l.at(pairs.Key()) // not the value's line: people look for the key
+		path, from := join(section, name), l.at(pairs.Key()) // not the value's line: users look for the key
 		i := slices.IndexFunc(known, func(s setting) bool { return s.path == path })
 		switch {
 		case pairs.Key().IsMergeKey():
@@ -98,7 +91,7 @@ func (l *loader) section(n ast.Node, from Origin, section string, known []settin
 		case strings.Contains(name, ".") && i >= 0:
 			l.problem(from, section, "write %s as keys inside each other", name)
 		case !namePattern.MatchString(name):
-			// Not repeated: a list's item without its dash may be a secret.
+			// Not quoted: a list item without its dash may be a secret.
 			l.problem(from, section, "has a key that is not a name")
 		case seen[name] > 0:
 			l.problem(from, path, "is already set on line %d", seen[name])
@@ -116,7 +109,7 @@ func (l *loader) section(n ast.Node, from Origin, section string, known []settin
 	}
 }
 
-// value sets a setting or an item of a list.
+// value sets a setting or a list item.
 func (l *loader) value(n ast.Node, from Origin, s setting) {
 	l.loaded.origins[s.path] = from
 	text, quoted, single := scalar(n)
@@ -170,8 +163,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 	}
 }
 
-// scalar is the text of a single value, and whether it was quoted: a quoted
-// value is text, whatever it looks like.
+// scalar returns the text of a single value. A quoted value is text, even if it looks like a number.
 func scalar(n ast.Node) (text string, quoted, ok bool) {
 	switch n.Type() {
 	case ast.StringType, ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
@@ -187,9 +179,8 @@ func scalar(n ast.Node) (text string, quoted, ok bool) {
 	}
 }
 
-// unspaced is the plain text that the library takes for a mapping: in a list inside
-// braces, as in {addresses: [127.0.0.1:6379]}, it ends a key at any colon, where YAML
-// wants a space behind it.
+// unspaced returns plain text that the library parses as a mapping: in {addresses: [127.0.0.1:6379]} it ends a key at
+// any colon. YAML requires a space after the colon.
 func unspaced(m *ast.MappingNode) (string, bool) {
 	if len(m.Values) != 1 || m.IsFlowStyle {
 		return "", false
@@ -204,7 +195,6 @@ func unspaced(m *ast.MappingNode) (string, bool) {
 	return key + ":" + value, true
 }
 
-// kindOf names what a value is instead of what was wanted.
 func kindOf(n ast.Node) string {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:

@@ -9,7 +9,6 @@ import (
 	"authguard/internal/lists"
 )
 
-// namedLists is what the policy makes of the lists.
 func (c Config) namedLists() (all []guard.NamedList) {
 	for _, l := range c.Lists {
 		all = append(all, guard.NamedList{
@@ -20,7 +19,7 @@ func (c Config) namedLists() (all []guard.NamedList) {
 	return all
 }
 
-// Sources are the files of the named lists, of all realms.
+// Sources returns the IP lists of all realms, one per name.
 func (c Config) Sources() (all []lists.Source) {
 	named := slices.Clone(c.Lists)
 	for _, r := range c.Realms {
@@ -44,7 +43,7 @@ func (l List) source() lists.Source {
 	return lists.Source{Name: l.Name, File: l.File, Layout: layout}
 }
 
-// lists checks what the guard does not know of.
+// lists checks what package guard cannot.
 func (l *loader) lists() {
 	for i, one := range l.loaded.Config.Lists {
 		at := fmt.Sprintf("lists[%d].", i)
@@ -61,7 +60,7 @@ func (l *loader) lists() {
 	}
 }
 
-// listsOfRealms checks that one name stands for one file.
+// listsOfRealms checks that each list name stands for one file.
 func (l *loader) listsOfRealms() {
 	first := map[string]lists.Source{}
 	for _, s := range l.loaded.Config.Sources() {

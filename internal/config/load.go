@@ -14,19 +14,16 @@ import (
 	"authguard/guard"
 )
 
-// Loaded is a valid Config, and where its values came from.
+// Loaded is a valid Config with the origin of each value.
 type Loaded struct {
 	Config
-	// origins of the settings that are not at their default, of their lists'
-	// items and of the fields of those.
+	// origins of settings that differ from the default, including list items and their fields
 	origins map[string]Origin
 }
 
-// Load reads the settings: the defaults, overridden by the file at path,
-// overridden by the variables in environ, which is like [os.Environ]. With an
-// empty path there is no file; otherwise the file must exist.
-//
-// The error holds everything that is wrong; see [Problems].
+// Load reads the settings: the defaults, overridden by the file at path, overridden by environ, in the form of
+// [os.Environ]. An empty path means no file; otherwise the file must exist. The error holds every problem; see
+// [Problems].
 func Load(path string, environ []string) (*Loaded, error) {
 	if path == "" {
 		return Parse("", nil, environ)
@@ -39,26 +36,25 @@ func Load(path string, environ []string) (*Loaded, error) {
 	return l.load(path, data, environ)
 }
 
-// Parse is Load for a file's content; name stands for it in messages.
+// Parse is Load for a file's content; messages call it name.
 func Parse(name string, data []byte, environ []string) (*Loaded, error) {
 	return new(loader).load(name, data, environ)
 }
 
-// A loader is a Loaded in the making, and what is wrong with it so far.
 type loader struct {
 	file     string
 	loaded   *Loaded
 	settings []setting
 	realms   postponed
 	problems invalid
-	known    invalid // before validation
+	known    invalid // problems before validation
 }
 
 func (l *loader) load(name string, data []byte, environ []string) (*Loaded, error) {
 	l.file, l.loaded = name, &Loaded{Config: Default(), origins: map[string]Origin{}}
 	l.settings = settings(&l.loaded.Config)
 	l.readFile(data)
-	// What the file says must be right even where a variable overrides it.
+	// The file must be valid even where a variable overrides it.
 	l.validate()
 	l.readEnvironment(environ)
 	l.validate()
@@ -74,20 +70,18 @@ func (l *loader) problem(from Origin, path, format string, args ...any) {
 	l.problems = append(l.problems, Problem{path, from, fmt.Sprintf(format, args...)})
 }
 
-// Prefix begins the name of every variable that is a setting.
+// Prefix starts the name of every variable that is a setting.
 const Prefix = "AUTHGUARD_"
 
-// FileVariable names the settings file for the commands. It is not a setting
-// and is ignored here.
+// FileVariable names the settings file for the commands. It is not a setting and is ignored here.
 const FileVariable = Prefix + "CONFIG"
 
-// Kubernetes and Docker's links set these variables in every container next to
-// a service called authguard or authguard-something. Refusing to start because
-// of them would be an outage for no reason.
+// serviceVariable matches variables that Kubernetes and Docker links set in containers beside a service named authguard
+// or authguard-*. Rejecting them would be an outage for no reason.
 var serviceVariable = regexp.MustCompile(`^[A-Z0-9_]+_(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|` +
 	`PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=|PORT=(tcp|udp|sctp)://)`)
 
-// variable is AUTHGUARD_CAPTCHA_MODE_COOL_DOWN for captcha_mode.cool_down.
+// variable returns AUTHGUARD_CAPTCHA_MODE_COOL_DOWN for captcha_mode.cool_down.
 func (s setting) variable() string {
 	return Prefix + strings.ToUpper(strings.ReplaceAll(s.path, ".", "_"))
 }
@@ -109,7 +103,7 @@ func (l *loader) readEnvironment(environ []string) {
 	}
 }
 
-// override sets a setting from a variable, whatever the file said.
+// override sets a setting from a variable and discards the file's value.
 func (l *loader) override(from Origin, s setting, text string) {
 	maps.DeleteFunc(l.loaded.origins, func(path string, _ Origin) bool { return partOf(path, s.path) })
 	l.loaded.origins[s.path] = from
@@ -131,7 +125,7 @@ func (l *loader) override(from Origin, s setting, text string) {
 	}
 }
 
-// text sets a single value, or a limit that is written as one.
+// text sets a single value, or a limit written as one text.
 func (l *loader) text(from Origin, s setting, text string) {
 	if s.at.Type() == eventLimitType {
 		l.eventLimit(from, s, text)
@@ -154,7 +148,7 @@ func (l *loader) text(from Origin, s setting, text string) {
 		return
 	}
 	for i, part := range fields(s)[:3] {
-		l.text(from, part, cmp.Or(m[i+1], guard.Challenge.String())) // an action that is left out
+		l.text(from, part, cmp.Or(m[i+1], guard.Challenge.String())) // the default action
 	}
 	s.at.FieldByName("Monitor").SetBool(m[4] != "")
 }

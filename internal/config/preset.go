@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// presets are the guarded routes of apps that are known here, in the syntax of
-// proxy.routes: to be read, and to be copied and changed.
+// presets are the guarded routes of known apps, in the syntax of proxy.routes, so that users can copy and change them.
 //
 //go:embed presets/*.yaml
 var presets embed.FS
 
-// Presets are the names of the presets.
+// Presets returns the names of the presets.
 func Presets() (names []string) {
 	files, _ := presets.ReadDir("presets")
 	for _, f := range files {
@@ -24,7 +23,7 @@ func Presets() (names []string) {
 	return names
 }
 
-// Preset is the routes of a preset; the empty name has none.
+// Preset returns the routes of a preset; none for the empty name.
 func Preset(name string) ([]Route, error) {
 	if name == "" {
 		return nil, nil

@@ -10,14 +10,13 @@ import (
 	"github.com/hbollon/go-edlib"
 )
 
-// An Origin is where a value came from. The zero Origin is the built-in
-// default.
+// Origin is where a value came from. The zero Origin is the built-in default.
 type Origin struct {
 	Line   int    `json:"line,omitempty"`   // of the file, from 1; 0 for a variable
-	Source string `json:"source,omitempty"` // the file's name as it was given, or the variable's
+	Source string `json:"source,omitempty"` // the file's name as given, or the variable's
 }
 
-// String is "default", "authguard.yaml:12" or "AUTHGUARD_LISTEN".
+// String returns "default", "authguard.yaml:12" or "AUTHGUARD_LISTEN".
 func (o Origin) String() string {
 	if o.Line > 0 {
 		return fmt.Sprintf("%s:%d", o.Source, o.Line)
@@ -25,19 +24,17 @@ func (o Origin) String() string {
 	return cmp.Or(o.Source, "default")
 }
 
-// A Problem is one thing that is wrong with the settings.
+// Problem is one error in the settings.
 type Problem struct {
-	// Path of the setting, such as "limits.account[1].failures"; empty if the
-	// problem is with the file or the variable as such.
+	// Path of the setting, such as "limits.account[1].failures"; empty if the problem concerns the file or variable
+	// itself.
 	Path   string `json:"path,omitempty"`
-	Origin        // of what is to be changed
-	// Text says what is wrong and what would be right. It never repeats a
-	// secret.
+	Origin        // of the value to change
+	// Text says what is wrong and what would be right. It never contains a secret.
 	Text string `json:"text"`
 }
 
-// Error is the problem on one line:
-// "authguard.yaml:12: limits.account[1].failures: must be at least 1".
+// Error returns the problem on one line, such as "authguard.yaml:12: limits.account[1].failures: must be at least 1".
 func (p Problem) Error() string {
 	text := strings.TrimPrefix(p.Path+": "+p.Text, ": ")
 	if p.Source == "" {
@@ -46,14 +43,11 @@ func (p Problem) Error() string {
 	return p.Origin.String() + ": " + text
 }
 
-// invalid is all that is wrong with the settings, as an error.
 type invalid []Problem
 
-// maxProblems is how many problems are reported at once.
 const maxProblems = 100
 
-// sorted returns the problems in the order of the report: the file's by line,
-// then the variables' by name.
+// sorted returns the problems in the order of the report: the file's by line, then the variables' by name.
 func (all invalid) sorted() invalid {
 	variable := func(p Problem) int { return strings.Index(p.Source, Prefix) } // 0, or -1 for the file
 	slices.SortStableFunc(all, func(a, b Problem) int {
@@ -66,7 +60,7 @@ func (all invalid) sorted() invalid {
 	return all
 }
 
-// Error is the problems, each on a line.
+// Error returns the problems, one per line.
 func (all invalid) Error() string {
 	lines := make([]string, len(all))
 	for i, p := range all {
@@ -75,9 +69,8 @@ func (all invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problems lists what [Load] found wrong: first in the file, then in the
-// variables. Any other error becomes one Problem without an origin; nil has
-// none.
+// Problems lists what [Load] found: first in the file, then in the variables. Any other error becomes one Problem
+// without an origin; nil has none.
 func Problems(err error) []Problem {
 	if all, ok := errors.AsType[invalid](err); ok || err == nil {
 		return all
@@ -85,9 +78,8 @@ func Problems(err error) []Problem {
 	return []Problem{{Text: err.Error()}}
 }
 
-// locate finds the origin of the most specific part of path that was set. If
-// the setting is at its default, another one is to blame: the first at or below
-// because that was set.
+// locate returns the origin of the most specific part of path that was set. If the setting has its default, another
+// setting causes the problem: the first one set at or below because.
 func (l *loader) locate(path, because string) Origin {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
 		if o, ok := l.loaded.origins[p]; ok {
@@ -102,21 +94,17 @@ func (l *loader) locate(path, because string) Origin {
 	return Origin{}
 }
 
-// partOf reports whether path is whole or below it.
+// partOf reports whether path equals whole or is below it.
 func partOf(path, whole string) bool {
 	rest, ok := strings.CutPrefix(path, whole)
 	return ok && whole != "" && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// touches reports whether one of the paths is part of the other.
 func touches(a, b string) bool { return partOf(a, b) || partOf(b, a) }
 
-// join appends a key to a path.
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// suggestKey suggests the key that was probably meant: one in the same section
-// with a similar name, or else the only setting elsewhere with exactly this
-// name.
+// suggestKey suggests a similar key in the same section, or else the only setting elsewhere with exactly this name.
 func suggestKey(section, name string, known []setting) string {
 	for _, key := range []string{join(section, name), name} {
 		if line := synonyms[key]; line != "" {
@@ -133,7 +121,6 @@ func suggestKey(section, name string, known []setting) string {
 	return near
 }
 
-// below lists the keys that a section may have.
 func below(known []setting, section string) []string {
 	var keys []string
 	in := strings.TrimPrefix(section+".", ".") // empty at the top
@@ -146,9 +133,8 @@ func below(known []setting, section string) []string {
 	return slices.Compact(keys)
 }
 
-// didYouMean suggests the candidate nearest to word, if at most a third of the
-// letters have to be added, dropped, replaced or swapped with their neighbour.
-// Words longer than any name are not compared.
+// didYouMean suggests the candidate nearest to word, within an edit distance of a third of its letters. It skips words
+// longer than any name.
 func didYouMean(word string, candidates []string) string {
 	best, least := "", max(1, len(strings.TrimPrefix(word, Prefix))/3)+1
 	for _, c := range candidates {

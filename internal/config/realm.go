@@ -17,24 +17,21 @@ import (
 	"authguard/internal/route"
 )
 
-// DefaultRealm is the name of the realm that the rest of the settings describes. It
-// gets every request that no other realm claims.
+// DefaultRealm is the realm that the top-level settings describe. It gets every request that no other realm claims.
 const DefaultRealm = guard.DefaultRealm
 
-// MaxRealms is how many there may be beside that one: each keeps pictures, a mode
-// and metrics of its own.
+// MaxRealms is the maximum number of further realms: each keeps images, a CAPTCHA mode and metrics of its own.
 const MaxRealms = 100
 
-// A Realm is another site, or another tier of customers, with a policy of its own.
-// Requests come to it by the token of the decision API, by the host, or by the path
-// of the proxy. What its section leaves out is as the rest of the settings says.
+// Realm is another site, or another tier of customers, with its own policy. Requests select it by decision API token,
+// by host, or by path of the proxy. It inherits settings that its section omits.
 type Realm struct {
-	Name   string   // as commands, logs and metrics name it; its counters belong to the name
-	Hosts  []string `reload:"live"` // that it is called by; *.example.org is every name below example.org
+	Name   string   // used by commands, logs, metrics and counters
+	Hosts  []string `reload:"live"` // host names; *.example.org is every name below example.org
 	Tokens []Secret `reload:"live"` // bearer tokens of its decision API
 	Paths  []string `reload:"live"` // of the proxied app, such as /shop/*, at hosts that no realm claims
-	// Origin is the public base URL; empty: that of the settings around it, with the
-	// first of Hosts. See [Config.In].
+	// Origin is the public base URL. If it is empty, the top-level origin applies with the first of Hosts; see
+	// [Config.In].
 	Origin      string
 	Session     Session
 	Access      []access.Rule `reload:"live"`
@@ -50,7 +47,7 @@ type Realm struct {
 	Lists       []List      `reload:"live"`
 }
 
-// In is the settings as they are in a realm.
+// In returns the settings as they apply in a realm.
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
 	c.Session, c.Access, c.Monitor = r.Session, r.Access, r.Monitor
@@ -60,7 +57,7 @@ func (c Config) In(r Realm) Config {
 	return c
 }
 
-// originAt is an origin at the first host that is one, and no pattern of several.
+// originAt replaces the host of origin by the first host that is not a wildcard.
 func originAt(origin string, hosts []string) string {
 	i := slices.IndexFunc(hosts, func(h string) bool { return !strings.HasPrefix(h, "*.") })
 	u, err := url.Parse(origin)
@@ -71,14 +68,14 @@ func originAt(origin string, hosts []string) string {
 	return u.String()
 }
 
-// inherited is a realm of which nothing was said.
+// inherited is a realm with an empty section.
 func (c Config) inherited() Realm {
 	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Monitor: c.Monitor, Limits: c.Limits,
 		Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy,
 		Events: c.Events, Lists: c.Lists}
 }
 
-// A postponed list of realms is read when all else is known.
+// postponed is the list of realms, read after all other settings because realms inherit them.
 type postponed struct {
 	node ast.Node
 	from Origin
@@ -90,7 +87,7 @@ var (
 	realmPattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 )
 
-// readRealms reads the realms, and checks each as if it were all there is.
+// readRealms reads the realms and validates each like a complete configuration.
 func (l *loader) readRealms() {
 	if l.realms.node == nil {
 		return
@@ -110,8 +107,7 @@ func (l *loader) readRealms() {
 	l.listsOfRealms()
 }
 
-// realmClaims checks a realm's name, and what brings requests to it: nothing may
-// belong to two.
+// realmClaims checks a realm's name and its selectors (hosts, tokens, paths). Two realms cannot share one.
 func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
 	at := fmt.Sprintf("realms[%d].", i)
 	once := func(path, what string) {
@@ -145,8 +141,8 @@ func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
 	}
 }
 
-// realmSettings checks the settings as they are in a realm. What is wrong with the
-// settings around it is told there.
+// realmSettings checks the settings as they apply in a realm. Problems that are inherited are reported once, at the top
+// level.
 func (l *loader) realmSettings(i int) {
 	at := fmt.Sprintf("realms[%d]", i)
 	in := &loader{file: l.file, loaded: &Loaded{Config: l.loaded.Config.In(l.loaded.Realms[i]),
@@ -177,7 +173,7 @@ func (l *loader) realmSettings(i int) {
 	}
 }
 
-// inConfig is where a realm's setting is in the settings of [Config.In].
+// inConfig maps the path of a realm's setting into [Config.In].
 func inConfig(own string) string {
 	if partOf(own, "tokens") {
 		return "api." + own
@@ -185,7 +181,7 @@ func inConfig(own string) string {
 	return own
 }
 
-// diffRealms is Diff for realms, which are told by their names.
+// diffRealms is Diff for realms, matched by name.
 func diffRealms(old, new []Realm) (reloadable, needsRestart []string) {
 	named := func(all []Realm, name string) *Realm {
 		if i := slices.IndexFunc(all, func(r Realm) bool { return r.Name == name }); i >= 0 {

@@ -12,13 +12,11 @@ import (
 	"authguard/guard"
 )
 
-// A schema is JSON Schema, as encoding/json prints it.
 type schema map[string]any
 
-// Schema describes the settings file to editors and to other programs, in draft 7 of JSON
-// Schema, which yaml-language-server knows best. It is made of the fields and tags of
-// [Config], the defaults, and the tables of docs/configuration.md. What several settings
-// say together is left to [Load].
+// Schema describes the settings file to editors and programs, in JSON Schema draft 7, which yaml-language-server
+// supports best. Its sources are the fields and tags of [Config], the defaults, and the tables of
+// docs/configuration.md. Only [Load] checks settings against each other.
 func Schema() map[string]any {
 	c := Default()
 	root := object(settings(&c), "", describe())
@@ -26,9 +24,8 @@ func Schema() map[string]any {
 	return root
 }
 
-// object is a mapping with these settings below a section.
 func object(all []setting, section string, about map[string]string) schema {
-	empty := func() schema { // without any key it is null
+	empty := func() schema { // a section without keys is null
 		return schema{"type": []string{"object", "null"}, "additionalProperties": false, "properties": schema{}}
 	}
 	root := empty()
@@ -46,7 +43,7 @@ func object(all []setting, section string, about map[string]string) schema {
 	return root
 }
 
-// schema is that of one setting, with its default unless it is an item of a list.
+// schema describes one setting, with its default unless it is a list item.
 func (s setting) schema(about map[string]string) schema {
 	out := s.values(about)
 	if text := about[itemPattern.ReplaceAllString(s.path, "")]; text != "" {
@@ -60,7 +57,6 @@ func (s setting) schema(about map[string]string) schema {
 
 var itemPattern = regexp.MustCompile(`\[\d*\]`)
 
-// values are those that a setting takes.
 func (s setting) values(about map[string]string) schema {
 	t := s.at.Type()
 	item := func(path string, t reflect.Type) setting { return setting{path: path, at: reflect.New(t).Elem()} }
@@ -88,7 +84,7 @@ func (s setting) values(about map[string]string) schema {
 	return s.scalar()
 }
 
-// likeTheRoot has the sections that a realm has in common with the file described once.
+// likeTheRoot references the sections that a realm shares with the top level, instead of repeating them.
 func likeTheRoot(realm schema) schema {
 	properties := realm["properties"].(schema)
 	for key := range properties {
@@ -106,7 +102,7 @@ const (
 
 func text(pattern string) schema { return schema{"type": "string", "pattern": pattern} }
 
-// limitText is the pattern of a limit on one line, with the actions that may stand there.
+// limitText is the pattern of a limit on one line, with the actions allowed there.
 func (s setting) limitText() string {
 	then := "(?:" + strings.Join(slices.Sorted(maps.Keys(actionsAt(s.path))), "|") + ")"
 	if s.at.Type() == eventLimitType {
@@ -120,7 +116,6 @@ func (s setting) limitText() string {
 	return `^\s*` + rate + `(?:\s+monitor)?\s*$`
 }
 
-// scalar is the schema of a single value.
 func (s setting) scalar() schema {
 	if words := strings.Fields(s.tag.Get("words")); len(words) > 0 {
 		return schema{"enum": words}
@@ -152,7 +147,7 @@ func (s setting) scalar() schema {
 	return schema{"type": "string"}
 }
 
-// plainValue is the value as JSON has it, the limits and durations of it as text.
+// plainValue is the JSON value; limits and durations are text.
 func (s setting) plainValue() any {
 	switch {
 	case s.at.Kind() == reflect.Slice:
@@ -174,8 +169,8 @@ var (
 	linkPattern    = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 )
 
-// describe reads what docs/configuration.md says of each key, links without their target.
-// A table of a section's keys, such as that of lists, is below its heading.
+// describe reads the description of each key from docs/configuration.md and strips link targets. A table of a section's
+// keys, such as that of lists, is below its heading.
 func describe() map[string]string {
 	about, heading := map[string]string{}, ""
 	for line := range strings.Lines(docs.Configuration) {

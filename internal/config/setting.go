@@ -19,12 +19,11 @@ import (
 	"authguard/internal/duration"
 )
 
-// A setting is one field of a Config, or an item of a list.
 type setting struct {
 	path string
 	at   reflect.Value
 	tag  reflect.StructTag
-	live bool // a reload may change it
+	live bool // reloadable
 }
 
 var (
@@ -33,14 +32,12 @@ var (
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
 	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+monitor)?\s*$`)
-	// alwaysPattern is a limit that is full from the start, of a list.
+	// alwaysPattern is a list's limit that applies without failures: "0 challenge".
 	alwaysPattern = regexp.MustCompile(`^\s*0\s+(\S+)(\s+monitor)?\s*$`)
 )
 
-// settings lists every setting of c in the order of its fields.
 func settings(c *Config) []setting { return fields(setting{at: reflect.ValueOf(c).Elem()}) }
 
-// fields lists the settings below a struct.
 func fields(section setting) []setting {
 	var all []setting
 	for i := range section.at.NumField() {
@@ -59,11 +56,9 @@ func fields(section setting) []setting {
 	return all
 }
 
-// key is the last key of the setting's path.
 func (s setting) key() string { return s.path[strings.LastIndexByte(s.path, '.')+1:] }
 
-// section reports whether the setting, or each item of it, has keys of its own. It
-// can be set in the file alone.
+// section reports whether the setting, or each item of it, has keys of its own. Only the file can set those.
 func (s setting) section() bool {
 	t := s.at.Type()
 	if t.Kind() == reflect.Slice {
@@ -75,11 +70,10 @@ func (s setting) section() bool {
 // limit reports whether the setting is a limit, which may be written as one text.
 func (s setting) limit() bool { return s.at.Type() == rungType || s.at.Type() == eventLimitType }
 
-// part reports whether the setting is a part of a whole, which may be written as 33%.
+// part reports whether the setting is a ratio, which may be written as 33%.
 func (s setting) part() bool { return s.tag.Get("unit") == "part" }
 
-// resize replaces the list by one of n zero items and returns those. An empty
-// list is nil, however it was written.
+// resize replaces the list by n zero items and returns them. An empty list is always nil.
 func (s setting) resize(n int) []setting {
 	s.at.SetZero()
 	if n > 0 {
@@ -92,8 +86,7 @@ func (s setting) resize(n int) []setting {
 	return items
 }
 
-// set parses a single value. Its error does not repeat a text, which may be a
-// secret.
+// set parses a single value. Its error does not repeat text, which may be a secret.
 func (s setting) set(text string) (err error) {
 	var want string
 	switch to := s.at.Addr().Interface().(type) {
@@ -109,7 +102,7 @@ func (s setting) set(text string) (err error) {
 			err = strconv.ErrSyntax
 		}
 	case *bool:
-		want = "true or false" // and none of YAML 1.1's other words for them
+		want = "true or false" // not YAML 1.1's other booleans
 		if *to = text == "true"; !*to && text != "false" {
 			err = strconv.ErrSyntax
 		}
@@ -128,7 +121,7 @@ func (s setting) set(text string) (err error) {
 	default:
 		s.at.SetString(text)
 		if below, home := strings.CutPrefix(text, "~/"); home && isPath.MatchString(s.path) {
-			folder, _ := os.UserHomeDir() // empty: the text is right for root's
+			folder, _ := os.UserHomeDir() // empty: the message falls back to root's
 			return fmt.Errorf("must not begin with ~, which only a shell expands: write %s", path.Join(cmp.Or(folder, "/root"),
 				below))
 		}
@@ -150,13 +143,13 @@ func checkText(text string, lines bool) error {
 	return nil
 }
 
-// isJunk reports whether r does not belong in a text.
+// isJunk reports whether r is invalid in a text.
 func isJunk(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
-// show formats the setting as it would be written in a variable, or as "(set)"
-// if it is a secret. Of items with keys of their own it shows the first.
+// show formats the setting as in a variable, or as "(set)" for a secret. For items with keys of their own it shows the
+// first key.
 func (s setting) show() string {
 	if s.part() {
 		return strconv.FormatFloat(100*s.at.Float(), 'g', 4, 64) + "%"
@@ -206,16 +199,15 @@ func show(value any) string {
 	}
 }
 
-// A Setting is one value as it is shown to people and programs.
+// Setting is one value for display.
 type Setting struct {
 	Path   string `json:"path"`
-	Value  string `json:"value"`  // as one would write it in a variable; "(set)" for a secret
+	Value  string `json:"value"`  // as written in a variable; "(set)" for a secret
 	Origin string `json:"origin"` // "default", "authguard.yaml:12" or "AUTHGUARD_LISTEN"
-	Live   bool   `json:"live"`   // a reload may change it
+	Live   bool   `json:"live"`   // reloadable
 }
 
-// Effective lists every setting in the order of docs/configuration.md, and those of
-// each realm after realms.
+// Effective lists every setting in the order of docs/configuration.md. The settings of each realm follow realms.
 func (l *Loaded) Effective() []Setting {
 	var all []Setting
 	for _, s := range settings(&l.Config) {
@@ -227,7 +219,7 @@ func (l *Loaded) Effective() []Setting {
 			at := fmt.Sprintf("%s[%d]", s.path, i)
 			for _, own := range fields(setting{path: at, at: s.at.Index(i)}) {
 				from, set := l.origins[own.path]
-				if !set { // it is inherited
+				if !set { // inherited
 					from = l.origins[strings.TrimPrefix(own.path, at+".")]
 				}
 				all = append(all, Setting{own.path, own.show(), from.String(), own.live})
@@ -237,9 +229,8 @@ func (l *Loaded) Effective() []Setting {
 	return all
 }
 
-// Notes is what is worth knowing about the limits that were set, those of each realm
-// after the others: that nothing is enforced, and see [guard.Policy.Notes]. The defaults
-// are as they should be.
+// Notes returns warnings about the configured limits, the default realm's first: monitoring mode, and those of
+// [guard.Policy.Notes]. Defaults have none.
 func (l *Loaded) Notes() (notes []string) {
 	add := func(at, name string, policy guard.Policy) {
 		for _, note := range policy.Notes() {
@@ -264,12 +255,10 @@ func (l *Loaded) Notes() (notes []string) {
 	return notes
 }
 
-// Diff lists the settings that differ, in the order of docs/configuration.md:
-// those that a running service can adopt on reload, and those that need a
-// restart. The former may be adopted even if there are some of the latter.
+// Diff lists the settings that differ, in the order of docs/configuration.md. A running service can adopt reloadable on
+// reload, even if needsRestart is not empty.
 //
-// Limits are reloadable because counters keep times, not verdicts: new limits
-// apply to old failures.
+// Limits are reloadable because counters keep times, not verdicts: new limits apply to old failures.
 func Diff(old, new Config) (reloadable, needsRestart []string) {
 	return differ(settings(&old), settings(&new))
 }

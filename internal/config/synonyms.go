@@ -1,7 +1,7 @@
 package config
 
-// synonyms are what other programs call a setting, by its path or its last key, and the line
-// to write instead. A test reads each line.
+// synonyms maps other programs' names of a setting, by path or last key, to the line to write instead. A test parses
+// each line.
 var synonyms = map[string]string{
 	"ban_time":        blockEnds,
 	"bantime":         blockEnds,
@@ -41,7 +41,6 @@ const (
 	windowOf      = accountLimits + " # each limit has its window"
 )
 
-// actionSynonyms are what other programs call an action.
 var actionSynonyms = map[string]string{
 	"deny": "block", "ban": "block", "reject": "block", "drop": "block", "lockout": "block",
 	"captcha": "challenge", "fake": "fake-failure", "shadowban": "fake-failure", "tarpit": "fake-failure",

@@ -25,9 +25,8 @@ import (
 	"authguard/internal/route"
 )
 
-// unless reports a problem with the setting at path if ok is false. If another
-// setting makes it wrong, because is that one's path. It is silent if either
-// could not be read, since the value is unknown then.
+// unless reports a problem with the setting at path if ok is false. If another setting causes it, because is that
+// setting's path. It stays silent if either could not be parsed, because that value is unknown.
 func (l *loader) unless(ok bool, path, because, format string, args ...any) {
 	if ok {
 		return
@@ -45,10 +44,9 @@ func (l *loader) unless(ok bool, path, because, format string, args ...any) {
 	}
 }
 
-// credentials are a user name and a password in a URL, or in what was meant to be one.
+// credentials match a user name and a password in a URL, even in a malformed one.
 var credentials = regexp.MustCompile(`(//|^|")[^/@\s"]*:\S*@`)
 
-// check applies check to a text, unless it is empty.
 func (l *loader) check(path, text string, check func(string) error) {
 	if text != "" {
 		err := check(text)
@@ -56,8 +54,7 @@ func (l *loader) check(path, text string, check func(string) error) {
 	}
 }
 
-// bounds checks a setting against its tags. It reports only the bound that was
-// crossed.
+// bounds checks a setting against its tags.
 func (l *loader) bounds(s setting) {
 	if words := strings.Fields(s.tag.Get("words")); len(words) > 0 {
 		l.unless(slices.Contains(words, s.at.String()), s.path, "",
@@ -69,17 +66,17 @@ func (l *loader) bounds(s setting) {
 	}
 }
 
-// number parses a bound the way the setting's own text is parsed.
+// number parses a bound like the setting's own text.
 func (s setting) number(text string) int64 {
 	one := setting{at: reflect.New(s.at.Type()).Elem()}
 	if err := one.set(text); err != nil {
-		panic(err) // a mistake in this package
+		panic(err) // a bug in this package
 	}
 	return one.at.Int()
 }
 
-// validate checks each setting by itself. Most of limits and site is left to
-// the guard and the site-wide mode, which know their bounds: see conflicts.
+// validate checks each setting by itself. conflicts leaves most of limits and captcha_mode to the packages that know
+// their bounds.
 func (l *loader) validate() {
 	c := &l.loaded.Config
 	l.known = slices.Clone(l.problems)
@@ -153,14 +150,14 @@ func (l *loader) validate() {
 }
 
 var (
-	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
+	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, at least 128 bits in hex
 	siteKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{10,100}$`)
 	colorPattern   = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
 	prefixPattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 	hostPattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
 
-// reachable reports whether it is a host and a port to connect to.
+// reachable reports whether s is a host and a port to connect to.
 func reachable(s string) bool {
 	host, port, _ := net.SplitHostPort(s)
 	return listenable(s) == nil && host != "" && port != "0"
@@ -175,7 +172,7 @@ func listenable(s string) error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("must end in a port from 0 to 65535, not %.60q", port)
 	}
-	// A name of nothing but digits and dots is a mistyped IPv4 address.
+	// A name of digits and dots is a mistyped IPv4 address.
 	name := hostPattern.MatchString(host) && strings.Trim(host, "0123456789.") != ""
 	if _, err := netip.ParseAddr(host); err != nil && host != "" && !name {
 		return fmt.Errorf("must begin with an IP address or a host name, not %.60q", host)
@@ -183,7 +180,7 @@ func listenable(s string) error {
 	return nil
 }
 
-// baseURL checks the address of a service. The error does not repeat a password.
+// baseURL checks a service's URL. The error does not repeat a password.
 func baseURL(s string) error {
 	u, err := url.Parse(s)
 	if strings.Contains(s, "@") {
@@ -198,7 +195,6 @@ func baseURL(s string) error {
 	return nil
 }
 
-// helpURL checks where people find help.
 func helpURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "https" || u.Host == "" || u.User != nil) && (u.Scheme != "mailto" ||
@@ -218,7 +214,7 @@ func postgres(dsn string) error {
 	return nil
 }
 
-// parseNetwork reads a CIDR, or an IP address for a network of one.
+// parseNetwork parses a CIDR, or an IP address as a network of one.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		a = a.Unmap()
@@ -239,8 +235,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	}
 }
 
-// conflicts checks the settings together, and has the guard and the site-wide
-// mode check theirs (rule R8 above all).
+// conflicts checks the settings together, including the checks of packages guard and captchamode (rule R8 above all).
 func (l *loader) conflicts() {
 	c := &l.loaded.Config
 	l.known = slices.Clone(l.problems)
@@ -267,7 +262,7 @@ func (l *loader) conflicts() {
 		for line := range strings.Lines(err.Error()) {
 			path, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			if m := limitPattern.FindStringSubmatch(path); m != nil && l.unread(m[1]+"[") {
-				continue // a limit that could not be read makes the others wrong
+				continue // a limit that could not be parsed invalidates the others
 			}
 			l.unless(false, path, because(path), "%s", text)
 		}
@@ -277,14 +272,13 @@ func (l *loader) conflicts() {
 // limitPattern is the path of a limit, or of a part of one.
 var limitPattern = regexp.MustCompile(`^(.*limits(?:\.\w+)?|events\.[\w-]+)\[\d+\]`)
 
-// unread reports whether a setting whose path begins so could not be read.
+// unread reports whether a setting with this path prefix could not be parsed.
 func (l *loader) unread(begins string) bool {
 	return slices.ContainsFunc(l.known, func(p Problem) bool { return strings.HasPrefix(p.Path, begins) })
 }
 
-// because returns the setting that may make the one at path a problem: the
-// numbers of the delay limit each other, and how fast a place's budget is used
-// up.
+// because returns the setting that may cause the problem at path. The values of the pair delay limit each other, and
+// determine how fast an account and IP pair uses up its limits.
 func because(path string) string {
 	switch {
 	case partOf(path, "limits.pair_delay"), partOf(path, "limits.pair"), partOf(path, "limits.known_client"):
@@ -327,7 +321,6 @@ func (l *loader) challengeConflicts(c *Challenge) {
 	l.unless(c.VerifyURL == "", "challenge.verify_url", kind, unused, c.Kind)
 }
 
-// forwardAuthConflicts checks where sessions are good, and the rules.
 func (l *loader) forwardAuthConflicts(c *Config) {
 	const path, because = "session.domain", "origin"
 	if d := c.Session.Domain; d != "" {
@@ -357,7 +350,6 @@ func (l *loader) forwardAuthConflicts(c *Config) {
 	}
 }
 
-// proxyConflicts checks the routes too, which know best what is wrong with them.
 func (l *loader) proxyConflicts(p *Proxy) {
 	_, err := Preset(p.Preset)
 	l.unless(err == nil, "proxy.preset", "", "%v", err)
@@ -411,8 +403,7 @@ func (l *loader) accountConflicts(a *Accounts) {
 	l.unless(queries || a.Database == "", "accounts.database", source, unused, a.Source)
 }
 
-// ldapConflicts has the source check what it knows best. A password that crosses a
-// network in the clear is refused.
+// ldapConflicts checks accounts.ldap. It rejects settings that send passwords unencrypted over a network.
 func (l *loader) ldapConflicts(a *Accounts) {
 	const source, at = "accounts.source", "accounts.ldap."
 	if a.Source != SourceLDAP {
@@ -450,11 +441,9 @@ func (l *loader) ldapConflicts(a *Accounts) {
 		"must be set together with accounts.ldap.bind_dn")
 }
 
-// headerPattern is a header's name.
 var headerPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 
-// changing are headers, or what theirs begin with, that one client does not send alike
-// twice, or that are a proxy's.
+// changing are headers, or their prefixes, whose values vary between requests of one client or come from a proxy.
 var changing = []string{
 	"authorization", "cf-", "connection", "content-", "cookie", "date", "dnt-", "expect", "fly-", "forwarded", "host",
 	"if-", "idempotency-", "origin",
@@ -462,7 +451,7 @@ var changing = []string{
 	"true-client-ip", "via", "x-csrf", "x-forwarded", "x-real-ip", "x-request-id", "x-xsrf",
 }
 
-// identity checks the headers that clients are recognised by.
+// identity checks the headers of the client fingerprint.
 func (l *loader) identity() {
 	c, seen := &l.loaded.Config, map[string]bool{}
 	l.unless(len(c.Fingerprint.Headers) <= 16, "fingerprint.headers", "", "must be at most 16, not %d",

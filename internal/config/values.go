@@ -10,17 +10,16 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// hidden is printed in place of a secret.
 const hidden = "(set)"
 
-// A Secret prints as "(set)", or as nothing if it is empty, however it is
-// formatted, logged or marshalled: a Config in a log line reveals nothing.
+// Secret prints as "(set)", or as nothing if empty, however it is formatted, logged or marshaled: a Config in a log
+// line reveals no secret.
 type Secret string
 
-// Reveal is the secret itself.
+// Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// String is "(set)", or empty if the secret is.
+// String returns "(set)", or "" for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -34,7 +33,7 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 // MarshalText is String, for JSON and log/slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// A Size is an amount of memory in bytes.
+// Size is an amount of memory in bytes.
 type Size int64
 
 // Units of a Size.
@@ -44,7 +43,7 @@ const (
 	GiB Size = 1 << 30
 )
 
-// String is the size in its largest whole unit: exact, unlike the library's.
+// String returns the size in its largest whole unit: exact, unlike the library's.
 func (s Size) String() string {
 	units := []string{"B", "KiB", "MiB", "GiB"}
 	for len(units) > 1 && s != 0 && s%1024 == 0 {
@@ -53,8 +52,7 @@ func (s Size) String() string {
 	return fmt.Sprintf("%d%s", int64(s), units[0])
 }
 
-// parseSize reads 256MiB, 1.5GiB or 500MB. It refuses a comma: the library
-// would read 1,5GiB as 15.
+// parseSize parses 256MiB, 1.5GiB or 500MB. It rejects a comma: the library would read 1,5GiB as 15.
 func parseSize(text string) (Size, error) {
 	n, err := humanize.ParseBytes(text)
 	if err != nil || n > math.MaxInt64 || strings.Contains(text, ",") {
@@ -66,25 +64,25 @@ func parseSize(text string) (Size, error) {
 // Types of the settings whose values are words.
 type (
 	SecureCookies   string // when cookies carry the Secure attribute
-	ForwardedHeader string // in which the configured proxies name the client
-	RedisMode       string // how Redis is run
+	ForwardedHeader string // the header with the client's IP address from configured proxies
+	RedisMode       string // how Redis is deployed
 	AccountSource   string // where passwords are looked up
-	ChallengeKind   string // what a stranger has to solve
-	ListFormat      string // of a named list's file
-	ListVerdict     string // what becomes of logins from a named list
-	LogFormat       string // of the program's log
-	LogLevel        string // the least important level that is logged
-	MFA             string // whether administrators need more than a password
+	ChallengeKind   string // what unknown clients have to solve
+	ListFormat      string // of an IP list's file
+	ListVerdict     string // the action for logins from an IP list
+	LogFormat       string
+	LogLevel        string // minimum level
+	MFA             string // whether administrators need MFA
 )
 
-// The words.
+// The values of those types.
 const (
 	SecureAuto   SecureCookies = "auto" // if the request came over TLS, here or at a proxy, or the origin is https
 	SecureAlways SecureCookies = "always"
 	SecureNever  SecureCookies = "never"
 
-	MFAOptional MFA = "optional" // those who have set one up
-	MFARequired MFA = "required" // all: nothing else opens before they have
+	MFAOptional MFA = "optional" // for those who have set it up
+	MFARequired MFA = "required" // for all: without MFA, only its setup is accessible
 
 	XForwardedFor ForwardedHeader = "x-forwarded-for"
 	Forwarded     ForwardedHeader = "forwarded" // RFC 7239
@@ -96,12 +94,12 @@ const (
 	SourceTable    AccountSource = "table" // authguard's own
 	SourceHtpasswd AccountSource = "htpasswd"
 	SourceQuery    AccountSource = "query" // another program's table
-	SourceLDAP     AccountSource = "ldap"  // a directory
+	SourceLDAP     AccountSource = "ldap"
 
 	KindImage ChallengeKind = "image"
-	KindPow   ChallengeKind = "pow"  // work that the browser does
-	KindBoth  ChallengeKind = "both" // work and a picture
-	// The others are providers on the web: see package challenge/remote.
+	KindPow   ChallengeKind = "pow"  // proof of work
+	KindBoth  ChallengeKind = "both" // proof of work and image CAPTCHA
+	// Providers on the web: see package challenge/remote.
 	KindTurnstile ChallengeKind = "turnstile"
 	KindHCaptcha  ChallengeKind = "hcaptcha"
 	KindReCAPTCHA ChallengeKind = "recaptcha"
@@ -124,9 +122,9 @@ const (
 	LevelError LogLevel = "error"
 )
 
-// Slog is the level as package slog knows it; LevelInfo for anything unknown.
+// Slog returns the level for package slog; LevelInfo if unknown.
 func (l LogLevel) Slog() slog.Level {
-	var level slog.Level // info
+	var level slog.Level
 	_ = level.UnmarshalText([]byte(l))
 	return level
 }

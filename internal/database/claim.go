@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// ErrElsewhere means that another running node of the same database counts elsewhere.
+// ErrElsewhere means that another running node of the same database uses another counter store.
 var ErrElsewhere = errors.New("another running node of this PostgreSQL database counts elsewhere")
 
-// claimClass is the first number of the advisory locks that are claims.
+// claimClass is the first key of the advisory locks that are claims.
 const claimClass = 0x61677264 // "agrd"
 
-// A Claim shows the other nodes of a PostgreSQL database where this one counts: a shared
-// advisory lock, which ends with the process. SQLite has one node, and no claims. Hold is
-// for one caller at a time; Refused is safe for concurrent use.
+// Claim shows the other nodes of a PostgreSQL database which store this node counts in. It is a shared advisory lock,
+// which ends with the process. SQLite has one node and no claims. Hold must not run concurrently; Refused may.
 type Claim struct {
 	db      *sql.DB
 	conn    *sql.Conn
@@ -26,10 +25,10 @@ type Claim struct {
 	refused atomic.Pointer[error]
 }
 
-// NewClaim returns a Claim that claims nothing yet.
+// NewClaim returns a Claim that holds nothing yet.
 func NewClaim(db *sql.DB) *Claim { return &Claim{db: db} }
 
-// Refused is why the last Hold was refused, which is ErrElsewhere; nil if it was not.
+// Refused returns the ErrElsewhere of the last Hold, or nil.
 func (c *Claim) Refused() error {
 	if refused := c.refused.Load(); refused != nil {
 		return *refused
@@ -37,9 +36,8 @@ func (c *Claim) Refused() error {
 	return nil
 }
 
-// Hold shows that this node counts in a store, and no longer in the one before. The first
-// Hold is ErrElsewhere if another node counts elsewhere. Later ones are not: the store's
-// name changes when it loses its data, for one node before the others.
+// Hold claims store and releases the previous claim. Only the first Hold returns ErrElsewhere if another node uses
+// another store: the store's name changes when it loses its data, and one node notices before the others.
 func (c *Claim) Hold(ctx context.Context, store string) error {
 	if store == "" || !IsPostgres(c.db) {
 		return nil
@@ -69,8 +67,7 @@ func (c *Claim) Hold(ctx context.Context, store string) error {
 	return nil
 }
 
-// lock claims a store. PostgreSQL ends the claim of a machine that lost its power within
-// half a minute.
+// lock claims a store. The keepalives end the claim of a machine that lost power within half a minute.
 func (c *Claim) lock(ctx context.Context, store string) (err error) {
 	if c.conn == nil {
 		if c.conn, err = c.db.Conn(ctx); err != nil {
@@ -84,7 +81,7 @@ func (c *Claim) lock(ctx context.Context, store string) (err error) {
 	return err
 }
 
-// drop ends the claim; the connection may be used for something else.
+// drop ends the claim. It unlocks first because the pool may reuse the connection.
 func (c *Claim) drop(ctx context.Context) {
 	if c.conn != nil {
 		_, _ = c.conn.ExecContext(ctx, `SELECT pg_advisory_unlock_all()`)
@@ -96,7 +93,7 @@ func (c *Claim) drop(ctx context.Context) {
 // Close ends the claim.
 func (c *Claim) Close() { c.drop(context.Background()) }
 
-// claimOf is the second number of the lock for a store.
+// claimOf is the second key of the lock for a store.
 func claimOf(store string) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(store))
@@ -104,15 +101,15 @@ func claimOf(store string) int32 {
 }
 
 const (
-	// agreeTries and agreeEvery are how long nodes may take to show that the store that they
-	// share has lost its data: they look every second.
+	// agreeTries and agreeEvery give the nodes time to notice that the shared store has lost its data: they check every
+	// second.
 	agreeTries = 7
 	agreeEvery = 500 * time.Millisecond
 )
 
-// Elsewhere is ErrElsewhere if a running node of a PostgreSQL database counts in another store
-// than this node; the store is empty if it has no name yet. It only reads. If the store cannot
-// be asked, there is nothing to compare.
+// Elsewhere returns ErrElsewhere if another running node of a PostgreSQL database counts in another store than this
+// one. An empty name means that the store has no name yet. Elsewhere only reads. If the store cannot be reached, there
+// is nothing to compare, and the result is nil.
 func Elsewhere(ctx context.Context, db *sql.DB, store func(context.Context) (string, error)) error {
 	if !IsPostgres(db) {
 		return nil

@@ -8,22 +8,17 @@ import (
 )
 
 const (
-	// provenWithin bounds one proof: a lock that is held for longer is a failure.
+	// provenWithin bounds one check: a longer lock is a failure.
 	provenWithin = 3 * time.Second
-	// retryFailed is how often a database that failed is tried, so that logins go
-	// on a second after it is back; proveEvery is how often one that works is,
-	// while nobody asks: each time costs a write.
+	// retryFailed is the check interval of a failed database, so that logins resume within a second of its return.
+	// proveEvery is the interval while it works: each check costs a write.
 	retryFailed = time.Second
 	proveEvery  = 10 * time.Second
 )
 
-// A Health knows whether the database can be written. Reading is no proof: a
-// disk that is full, a file that somebody has locked and a PostgreSQL that was made
-// read-only answer every query, and only the right password, which begins a
-// session, meets the error (R27). The database is taken for sound until the first
-// proof.
-//
-// It is safe for concurrent use.
+// Health knows whether the database is writable. Reading proves nothing: with a full disk, a locked file or a read-only
+// PostgreSQL, queries still succeed. Only a right password, which starts a session, gets the error (R27). The database
+// counts as healthy until the first check. Health is safe for concurrent use.
 type Health struct {
 	glance   func() error
 	write    func(context.Context) error
@@ -33,13 +28,12 @@ type Health struct {
 	mu      sync.Mutex
 	failed  error
 	since   time.Time
-	waiting []chan error // for the next proof
+	waiting []chan error // for the next check
 }
 
-// NewHealth makes a Health and starts nothing. write is what a login writes, and
-// leaves nothing behind. glance is a failure that shows without waiting, such as InPlace's;
-// nil: there is none. onChange is told the error when the database fails, and nil when it
-// can be written again.
+// NewHealth returns a Health; call Run to start it. write does what a login writes and leaves nothing behind. glance,
+// which may be nil, returns a failure that shows without waiting, such as InPlace's. onChange gets the error when the
+// database fails, and nil when it is writable again.
 func NewHealth(glance func() error, write func(context.Context) error, onChange func(failed error)) *Health {
 	if glance == nil {
 		glance = func() error { return nil }
@@ -47,8 +41,8 @@ func NewHealth(glance func() error, write func(context.Context) error, onChange 
 	return &Health{glance: glance, write: write, onChange: onChange, asked: make(chan struct{}, 1)}
 }
 
-// Failed is why the database could not be written when it was last tried, or what a
-// glance shows, and since when; nil if it could. It does not wait.
+// Failed returns why and since when the database is not writable, or nil. It reports the last check or glance's failure
+// and does not wait.
 func (h *Health) Failed() (why error, since time.Time) {
 	h.mu.Lock()
 	why, since = h.failed, h.since
@@ -56,13 +50,12 @@ func (h *Health) Failed() (why error, since time.Time) {
 	if why == nil {
 		if why = h.glance(); why != nil {
 			since = time.Now()
-			h.wake() // notes it
+			h.wake() // records it
 		}
 	}
 	return why, since
 }
 
-// wake makes Run prove now.
 func (h *Health) wake() {
 	select {
 	case h.asked <- struct{}{}:
@@ -70,9 +63,7 @@ func (h *Health) wake() {
 	}
 }
 
-// Prove writes, and reports whether that was possible. However many call it at
-// once, there is one write for all who came while the one before it was going on:
-// its cost does not grow with an attack.
+// Prove writes, and returns the error. Concurrent callers share one write, so its cost does not grow with an attack.
 func (h *Health) Prove(ctx context.Context) error {
 	answer := make(chan error, 1)
 	h.mu.Lock()
@@ -89,7 +80,7 @@ func (h *Health) Prove(ctx context.Context) error {
 	}
 }
 
-// Run tries until ctx ends.
+// Run checks until ctx ends.
 func (h *Health) Run(ctx context.Context) {
 	for {
 		h.prove(ctx)

@@ -9,8 +9,7 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// Mark notes in the table settings that something was done. It may have been
-// before.
+// Mark records in the table settings that something was done. It is idempotent.
 func Mark(ctx context.Context, db *sql.DB, what string) error {
 	_, err := sqltx.Exec(ctx, db, `INSERT INTO settings (name, value, changed_at) VALUES ($1, 'done', $2)
 		ON CONFLICT (name) DO NOTHING`, what, time.Now().UnixMilli())
@@ -20,7 +19,7 @@ func Mark(ctx context.Context, db *sql.DB, what string) error {
 	return nil
 }
 
-// Unmark takes a mark back.
+// Unmark removes a mark.
 func Unmark(ctx context.Context, db *sql.DB, what string) error {
 	if _, err := sqltx.Exec(ctx, db, `DELETE FROM settings WHERE name = $1`, what); err != nil {
 		return fmt.Errorf("database: take the mark %s back: %w", what, err)
@@ -28,7 +27,7 @@ func Unmark(ctx context.Context, db *sql.DB, what string) error {
 	return nil
 }
 
-// Marked reports whether something was noted by Mark.
+// Marked reports whether Mark recorded it.
 func Marked(ctx context.Context, db *sql.DB, what string) (bool, error) {
 	var rows int
 	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM settings WHERE name = $1`, what).Scan(&rows); err != nil {

@@ -18,23 +18,20 @@ import (
 )
 
 const (
-	// lockSeconds is how long a node waits for another one's migrations,
-	// polling every second.
+	// lockSeconds is how long a node waits for another node's migrations, polling every second.
 	lockSeconds = 300
 	lockRetry   = 20 * time.Millisecond
 )
 
-// ErrTooNew means that a newer authguard has already changed the tables.
+// ErrTooNew means that a newer authguard has already migrated the tables.
 var ErrTooNew = errors.New("database: used by a newer authguard than this one")
 
-// ErrTooOld means that a build from before the first release made the tables.
+// ErrTooOld means that a build from before the first release created the tables.
 var ErrTooOld = errors.New("database: created by an earlier build from source, which cannot be migrated: " +
 	"start with a new database (another data: or database:), and import the exported accounts with authguard user import")
 
-// Migrate brings the tables up to date and names the files it applied, oldest
-// first; none if there was nothing to do. Processes that start at once wait for
-// each other, until ctx ends. A file that fails leaves the database as it was
-// before that file.
+// Migrate brings the tables up to date and returns the files it applied, oldest first. Processes that start together
+// wait for each other until ctx ends. A file that fails leaves the database as it was before that file.
 func Migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
 	defer func() {
 		if err != nil {
@@ -92,14 +89,12 @@ func newProvider(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
 		goose.WithExcludeNames(migrations.PostgresOnly()), goose.WithLocker(fileLock{file}))...)
 }
 
-// migrating is added to a SQLite file's name for that of the file that is locked during
-// migrations. Locking the file itself would end SQLite's own locks, and a server holds a lock
-// on the folder.
+// migrating is the suffix of the file that is locked during migrations. Locking the SQLite file itself would end
+// SQLite's own locks, and a server holds a lock on the folder.
 const migrating = "-migrating"
 
-// A fileLock lets one process at a time migrate a SQLite file. goose locks PostgreSQL only, and
-// a SQLite transaction cannot cover its steps, each of which is one. The kernel drops the lock
-// of a process that dies.
+// fileLock lets one process at a time migrate a SQLite file. goose locks PostgreSQL only, and each of its steps is a
+// transaction of its own. The kernel releases the lock of a process that dies.
 type fileLock struct{ file *flock.Flock }
 
 // Lock waits for the file until ctx ends.
@@ -110,15 +105,14 @@ func (l fileLock) Lock(ctx context.Context, _ *sql.DB) error {
 	return nil
 }
 
-// Unlock lets the next process in.
+// Unlock lets the next process continue.
 func (l fileLock) Unlock(context.Context, *sql.DB) error { return l.file.Unlock() }
 
-// A State is how up to date the tables of a database are.
+// State is how up to date the tables are.
 type State struct {
-	// Missing names the migrations that have not been applied, oldest first;
-	// all of them in a database without tables.
+	// Missing names the unapplied migrations, oldest first.
 	Missing []string
-	// Applied is how many have been.
+	// Applied is the number of applied migrations.
 	Applied int
 	// Newer is the highest migration that this program does not know; 0: none.
 	Newer int64
@@ -126,8 +120,7 @@ type State struct {
 	TooOld bool
 }
 
-// StateOf compares the tables with the migrations in this program. It only
-// reads.
+// StateOf compares the tables with this program's migrations. It only reads.
 func StateOf(ctx context.Context, db *sql.DB) (s State, err error) {
 	provider, err := newProvider(ctx, db)
 	if err == nil {
@@ -153,7 +146,7 @@ func stateOf(ctx context.Context, db *sql.DB, provider *goose.Provider) (s State
 		}
 	}
 	for _, version := range applied {
-		s.TooOld = s.TooOld || 0 < version && version < sources[0].Version // goose begins at 0
+		s.TooOld = s.TooOld || 0 < version && version < sources[0].Version // goose starts at 0
 		if version > sources[len(sources)-1].Version {
 			s.Newer = max(s.Newer, version)
 		}
@@ -161,7 +154,7 @@ func stateOf(ctx context.Context, db *sql.DB, provider *goose.Provider) (s State
 	return s, nil
 }
 
-// versions are the migrations on record. There is no record before the first.
+// versions returns the applied migrations; none before the first.
 func versions(ctx context.Context, db *sql.DB) (all []int64, err error) {
 	question := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1"
 	if IsPostgres(db) {

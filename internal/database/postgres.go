@@ -18,26 +18,22 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// ErrUnreachable means that PostgreSQL did not answer, or refused the login.
+// ErrUnreachable means that PostgreSQL did not answer or rejected the login.
 var ErrUnreachable = errors.New("database: PostgreSQL cannot be used")
 
-// A DSN may change the first two, as connect_timeout (seconds) and
-// statement_timeout (milliseconds).
+// Timeouts of a connection. A DSN may change the first two, as connect_timeout (seconds) and statement_timeout
+// (milliseconds).
 const (
 	connectWithin   = 5 * time.Second
 	statementWithin = 8 * time.Second
-	// overhead is how much longer than its statement an answer may take before
-	// the server, or the network in between, counts as dead.
+	// overhead is how long after its statement's limit an answer may arrive before the server or network counts as dead.
 	overhead = 2 * time.Second
-	// idleInTransaction ends the transactions of a node that hangs, which may
-	// hold a row that every other node waits for.
+	// idleInTransaction ends transactions of a hung node, which may hold a row lock that all other nodes wait for.
 	idleInTransaction = 10 * time.Second
 )
 
-// A pool of sixteen keeps six nodes below PostgreSQL's default of a hundred
-// connections. Connections are renewed now and then, so that a replaced server
-// behind the same name gets its share, and a setting that was changed meanwhile
-// (ALTER ROLE, ALTER DATABASE) reaches all of them.
+// Sixteen connections keep six nodes below PostgreSQL's default limit of 100. Renewing connections gives a replaced
+// server behind the same name its share, and applies changed settings (ALTER ROLE, ALTER DATABASE) to all of them.
 const (
 	postgresConnections = 16
 	connectionIdle      = time.Minute
@@ -48,14 +44,13 @@ func isPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-// IsPostgres reports whether a database is PostgreSQL, for the few statements
-// that must differ. It does not ask the server.
+// IsPostgres reports whether a database is PostgreSQL, for the few statements that must differ. It does not query the
+// server.
 func IsPostgres(db *sql.DB) bool {
 	_, ok := db.Driver().(*stdlib.Driver)
 	return ok
 }
 
-// openPostgres makes a pool and tries one connection.
 func openPostgres(ctx context.Context, dsn string, readOnly bool) (*sql.DB, error) {
 	config, err := parsePostgres(dsn)
 	if err != nil {
@@ -79,8 +74,7 @@ func openPostgres(ctx context.Context, dsn string, readOnly bool) (*sql.DB, erro
 	return db, nil
 }
 
-// parsePostgres reads a DSN. Its errors never repeat the DSN: what is wrong may
-// be part of the password.
+// parsePostgres parses a DSN. Its errors never contain the DSN: the wrong part may belong to the password.
 func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	if err := checkURL(dsn); err != nil {
 		return nil, err
@@ -112,9 +106,8 @@ func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// checkURL refuses a URL that parses, but not as intended: in
-// postgres://u:12/34@host/db the host is "u", and an error about it would
-// reveal half of the password.
+// checkURL rejects a URL that parses, but not as intended. In postgres://u:12/34@host/db the host is "u", and an error
+// about it would reveal half of the password.
 func checkURL(dsn string) error {
 	u, err := url.Parse(dsn)
 	if err == nil && u.Fragment == "" && (strings.Count(dsn, "@") == 0 || strings.Count(dsn, "@") == 1 && u.User != nil) {
@@ -133,8 +126,7 @@ func secretsOf(dsn string) (all []string) {
 	return all
 }
 
-// scrub removes secrets from the text of an error. errors.Is and errors.As
-// still find the original.
+// scrub removes secrets from the text of an error. errors.Is and errors.As still find the original.
 func scrub(err error, secrets ...string) error {
 	text := err.Error()
 	for _, secret := range secrets {
@@ -156,11 +148,9 @@ type scrubbed struct {
 func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.err }
 
-// A patience limits the time from a statement to the end of its answer. A live
-// server ends a long statement itself; this limit catches one that has died or
-// can no longer be reached. Without it a query waits until the kernel gives up,
-// a quarter of an hour later. It is a pgx.QueryTracer because pgx runs each
-// statement with the context that its tracer returns.
+// patience limits the time from a statement to the end of its answer. A live server ends long statements itself; this
+// limit catches a dead or unreachable one. Without it, a query waits a quarter of an hour until the kernel gives up. It
+// is a pgx.QueryTracer because pgx runs each statement with the context that its tracer returns.
 type patience time.Duration
 
 type cancelKey struct{}
@@ -179,12 +169,11 @@ func (p patience) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, end pgx.Tra
 	}
 }
 
-// readOnlyState is read_only_sql_transaction. A connection keeps what it was told
-// when it was made: to a standby, or while the server or the role was read-only. It
-// stays so when the server has long been writable, and so it must not be used again.
+// readOnlyState is read_only_sql_transaction. A connection made to a standby, or to a read-only server or role, stays
+// read-only after the server becomes writable. It must not be reused.
 const readOnlyState = "25006"
 
-// unfit has the pool drop such a connection.
+// unfit makes the pool drop such a connection.
 func unfit(_ context.Context, conn *pgx.Conn) error {
 	if conn.PgConn().CustomData()[readOnlyState] != nil {
 		return driver.ErrBadConn
@@ -192,10 +181,8 @@ func unfit(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// dead pings a connection that has been idle for a second; pgx's own ping is
-// not a statement, so it would wait forever. A connection that does not answer
-// is closed by then, and true makes pgx ping it again, which fails at once and
-// drops it.
+// dead pings a connection that was idle for a second. pgx's own ping is not a statement, so it would wait forever. An
+// unanswered ping closes the connection; true then makes pgx's ping fail at once and drop it.
 func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool {
 	if params.IdleDuration < time.Second {
 		return false
@@ -205,7 +192,7 @@ func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool
 	return params.Conn.Ping(ctx) != nil
 }
 
-// Time is what PostgreSQL's clock shows.
+// Time returns PostgreSQL's clock.
 func Time(ctx context.Context, db *sql.DB) (time.Time, error) {
 	var micros int64
 	err := db.QueryRowContext(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&micros)
@@ -219,8 +206,7 @@ func Time(ctx context.Context, db *sql.DB) (time.Time, error) {
 var ErrReadOnly = errors.New("database: PostgreSQL is read-only. Name the primary in database:, " +
 	"or turn default_transaction_read_only off")
 
-// Writable is ErrReadOnly if transactions are read-only. It writes nothing; a SQLite file has
-// no such setting.
+// Writable returns ErrReadOnly if transactions are read-only. It writes nothing; SQLite has no such setting.
 func Writable(ctx context.Context, db *sql.DB) error {
 	if !IsPostgres(db) {
 		return nil
@@ -235,10 +221,8 @@ func Writable(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Unhurried returns another pool of the same database, without a limit on
-// statements: for migrations and large imports, never while someone waits to
-// log in. Call done when finished with it. SQLite has no such limit, so there
-// it is db itself.
+// Unhurried returns another pool of the same database without a statement timeout, for migrations and large imports.
+// Never use it while a user waits to log in. Call done afterwards. For SQLite it returns db itself.
 func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err error) {
 	if !IsPostgres(db) {
 		return db, func() {}, nil
@@ -258,14 +242,14 @@ func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err 
 	return slow, func() { _ = slow.Close() }, err
 }
 
-// A Way is one of the ways to connect that a PostgreSQL DSN allows.
+// Way is one way to connect that a PostgreSQL DSN allows.
 type Way struct {
 	Host      string // an address, a name, or a folder of sockets: /run/postgresql
 	Encrypted bool
 }
 
-// Ways lists the ways of a DSN in the order in which they are tried: for
-// example, sslmode=prefer falls back to a plain connection. SQLite has none.
+// Ways lists the ways of a DSN in the order in which they are tried: sslmode=prefer, for example, falls back to an
+// unencrypted connection. SQLite has none.
 func Ways(dsn string) ([]Way, error) {
 	if !isPostgres(dsn) {
 		return nil, nil

@@ -20,16 +20,14 @@ import (
 const (
 	magic      = "SQLite format 3\x00"
 	headerSize = 100
-	// Eight connections let readers go on while the one writer that SQLite
-	// allows is busy; more would only queue for the same lock.
+	// SQLite allows one writer; eight connections let readers continue meanwhile. More would only queue for the same lock.
 	maxConnections = 8
-	// checkedBytes is the largest file whose pages are all checked at the
-	// start. For a larger one that would take seconds, so only header and size
-	// are.
+	// checkedBytes is the largest file whose pages are all checked at start. Larger ones would take seconds, so only
+	// header and size are checked.
 	checkedBytes = 256 << 20
 )
 
-// damages are the result codes for a file that is not SQLite's, or is broken.
+// damages are the result codes for a file that is not SQLite's, or is damaged.
 var damages = []int{sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 
 func openSQLite(ctx context.Context, path string, params url.Values) (*sql.DB, error) {
@@ -47,9 +45,8 @@ func openSQLite(ctx context.Context, path string, params url.Values) (*sql.DB, e
 	return db, nil
 }
 
-// prepareFile creates the file, or makes sure that the existing one is a
-// database. SQLite gives its -wal and -shm files the mode of the database, so
-// setting it here, before SQLite sees the file, covers all three.
+// prepareFile creates the file, or checks that the existing one is a database. SQLite gives its -wal and -shm files the
+// mode of the database, so setting the mode first covers all three.
 func prepareFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("database: create the folder: %w", err)
@@ -65,8 +62,8 @@ func prepareFile(path string) error {
 	return checkHeader(path)
 }
 
-// checkHeader looks at the first bytes. An empty file is a new database. SQLite
-// itself would treat some broken files as empty ones and write into them.
+// checkHeader checks the first bytes. An empty file is a new database. SQLite itself would treat some damaged files as
+// empty and write into them.
 func checkHeader(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -90,9 +87,8 @@ func checkHeader(path string) error {
 	return checkSize(path, header, info.Size())
 }
 
-// checkSize detects a truncated file. The page count in the header is valid
-// only if the two change counters agree (SQLite file format, 1.3.7), and a file
-// with a write-ahead log may lag behind.
+// checkSize detects a truncated file. The header's page count is valid only if the two change counters agree (SQLite
+// file format, 1.3.7). A file with a write-ahead log may lag behind.
 func checkSize(path string, header []byte, size int64) error {
 	if hasLog(path) {
 		return nil
@@ -132,9 +128,8 @@ func checkPages(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// Inspect opens a SQLite file that may be in use or damaged, and neither
-// creates nor writes anything. Its errors are Open's and fs.ErrNotExist. Close
-// it soon: it may not see what other processes write.
+// Inspect opens a SQLite file that may be in use or damaged, without creating or writing anything. Its errors are
+// Open's and fs.ErrNotExist. Close it soon: it may not see other processes' writes.
 func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 	path, err := filePath(path)
 	if err != nil {
@@ -142,14 +137,14 @@ func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 	}
 	unused := !hasLog(path)
 	db, err := openToRead(ctx, path, "busy_timeout(1000)", unused)
-	if errors.Is(err, ErrDamaged) && unused && hasLog(path) { // somebody has just begun to use it
+	if errors.Is(err, ErrDamaged) && unused && hasLog(path) { // another process has just opened it
 		return openToRead(ctx, path, "busy_timeout(1000)", false)
 	}
 	return db, err
 }
 
-// Copy writes a consistent copy of a SQLite file that may be in use to a new, private file.
-// Its errors are Open's and fs.ErrNotExist; fs.ErrExist if the new file is there.
+// Copy writes a consistent copy of a SQLite file that may be in use to a new, private file. Its errors are Open's and
+// fs.ErrNotExist, or fs.ErrExist if the new file exists.
 func Copy(ctx context.Context, from, to string) error {
 	from, err := filePath(from)
 	if err != nil {
@@ -172,15 +167,14 @@ func Copy(ctx context.Context, from, to string) error {
 	return os.Chmod(to, 0o600)
 }
 
-// hasLog reports whether the file has a write-ahead log. Without one it is not
-// in use.
+// hasLog reports whether the file has a write-ahead log. A file without one is not in use.
 func hasLog(path string) bool {
 	_, err := os.Stat(path + "-wal")
 	return err == nil
 }
 
-// openToRead opens a file read-only. An unused one is declared immutable:
-// otherwise SQLite would make a log next to it and leave it there.
+// openToRead opens a file read-only. An unused file is declared immutable, or SQLite would create a log next to it and
+// leave it there.
 func openToRead(ctx context.Context, path, wait string, unused bool) (*sql.DB, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err

@@ -15,21 +15,20 @@ import (
 	"unicode"
 )
 
-// A State is how bad a finding is.
+// State is the severity of a finding.
 type State string
 
-// OK needs nothing. Advice may hurt one day. A Problem hurts now, or at the
-// next attack, restart or failover.
+// OK needs no action. Advice may cause trouble one day. A Problem causes trouble now, or at the next attack, restart or
+// failover.
 const (
 	OK      State = "ok"
 	Advice  State = "advice"
 	Problem State = "problem"
 )
 
-// A Check is one finding.
+// Check is one finding.
 type Check struct {
-	// Name is what was looked at, such as "redis.version": several servers
-	// share it. Programs may rely on it.
+	// Name is the subject of the check, such as "redis.version"; several servers share it. It is stable for programs.
 	Name  string `json:"name"`
 	State State  `json:"state"`
 	Text  string `json:"text"` // one line
@@ -41,15 +40,14 @@ func Well(checks []Check) bool {
 	return !slices.ContainsFunc(checks, func(c Check) bool { return c.State == Problem })
 }
 
-// notes are the findings about one thing. They are locked because an
-// examination that was abandoned may still write.
+// notes are the findings about one subject. The lock is for abandoned checks, which may still write.
 type notes struct {
-	about string // in front of every text; may be empty
+	about string // prefix of every text; may be empty
 	mu    sync.Mutex
 	all   []Check
 }
 
-// A fault is a possible finding, and whether it applies.
+// fault is a possible finding. found says whether it applies.
 type fault struct {
 	found bool
 	Check
@@ -63,14 +61,13 @@ func advice(found bool, mend, text string, args ...any) fault {
 	return fault{found, Check{State: Advice, Mend: mend, Text: fmt.Sprintf(text, args...)}}
 }
 
-// as gives the finding a name that differs from its neighbours'.
+// as gives the finding its own name.
 func (f fault) as(name string) fault {
 	f.Name = name
 	return f
 }
 
-// check notes the first fault found or, if there is none, the text well, unless
-// that is empty. It reports whether all is well.
+// check records the first fault found, or the text well unless it is empty. It reports whether no fault was found.
 func (n *notes) check(name, well string, faults ...fault) bool {
 	made := Check{State: OK, Text: well}
 	if i := slices.IndexFunc(faults, func(f fault) bool { return f.found }); i >= 0 {
@@ -87,7 +84,6 @@ func (n *notes) check(name, well string, faults ...fault) bool {
 	return made.State == OK
 }
 
-// add notes what was found elsewhere.
 func (n *notes) add(found Check) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,8 +98,8 @@ func (n *notes) checks() []Check {
 	return slices.Clone(n.all)
 }
 
-// clean returns a text on one line, of limited length and without control
-// characters: part of it may come from a hostile server.
+// clean returns text on one line, of limited length and without control characters: part of it may come from a hostile
+// server.
 func clean(text string) string {
 	const longest = 600
 	text = strings.Map(func(r rune) rune {
@@ -118,7 +114,6 @@ func clean(text string) string {
 	return text
 }
 
-// why is an error in words.
 func why(err error) string {
 	var timeout net.Error
 	switch {

@@ -40,8 +40,7 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 	}
 }
 
-// tables checks that the tables are the ones this program knows. It reports
-// whether they exist and are usable.
+// tables checks that this program knows the tables. It reports whether they exist and are usable.
 func tables(ctx context.Context, db *sql.DB, n *notes) bool {
 	state, err := database.StateOf(ctx, db)
 	if err == nil && state.Newer == 0 && state.Applied == 0 && !state.TooOld {
@@ -77,7 +76,7 @@ func postgres(ctx context.Context, c Config, n *notes) {
 	}
 }
 
-// writable writes a session of nobody and takes that back.
+// writable inserts a session without an account and rolls it back.
 func writable(ctx context.Context, dsn string, n *notes) {
 	db, err := database.Open(ctx, dsn)
 	if err == nil {
@@ -101,7 +100,6 @@ func tryToWrite(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// server asks PostgreSQL about itself.
 func server(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	var (
 		number  int
@@ -129,11 +127,10 @@ func postgresVersion(n *notes, number int, version string) {
 		problem(number < 120000, "Upgrade it to a maintained version.", "is version %s; authguard needs 12.", version))
 }
 
-// encryption checks that no one on the network can read the password hashes.
 func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 	ways, err := database.Ways(dsn)
 	if err != nil {
-		return // opening it says so
+		return // the check that opens it reports this
 	}
 	var plain string // a host on a public network that is reached unencrypted
 	for _, w := range ways {
@@ -147,12 +144,11 @@ func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 			"may be reached without TLS, and %s is not on a private network.", plain))
 }
 
-// fingerprint checks that this node has the same keys as the others.
 func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	file := c.keysFile()
 	keys, err := secrets.Read(file)
 	if err != nil {
-		return // keysFile says so
+		return // keysFile reports this
 	}
 	err = secrets.Compare(ctx, db, keys, file)
 	n.check("keys.shared", "uses this node's keys.",
@@ -167,7 +163,6 @@ func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 			"does not return which keys it is used with: %s.", why(err)))
 }
 
-// queries runs the operator's queries for an account that does not exist.
 func queries(ctx context.Context, c Config, n *notes) {
 	const (
 		mend   = "Check that the database runs, that the DSN is right, and that its role may read what the queries select."
@@ -192,9 +187,8 @@ func queries(ctx context.Context, c Config, n *notes) {
 		problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
 }
 
-// clock judges how far what a server's clock told is from now, the time on this
-// machine just after the answer. The server read its clock at some moment of the
-// round trip.
+// clock compares a server's clock with now, this machine's time just after the answer. The server read its clock at
+// some moment of the round trip.
 func clock(n *notes, name string, told, now time.Time, rtt time.Duration) {
 	const mend = "Synchronize both machines by NTP (timedatectl set-ntp true, or chrony)."
 	off := told.Sub(now.Add(-rtt / 2))

@@ -1,12 +1,9 @@
-// Package doctor examines everything that a configuration names: Redis, the
-// database, files, listeners, the apps behind the proxy. It says in plain words what is wrong, or may go
-// wrong later, and how to mend it.
+// Package doctor checks everything that a configuration names: Redis, the database, files, listeners, and the apps
+// behind the proxy. It reports what is wrong or may go wrong later, and how to fix it.
 //
-// It changes nothing, on this machine or on servers, and reveals no secret. Whether
-// PostgreSQL can be written it tries in a transaction that it takes back; what only
-// the running server can know, that is asked. Each
-// examination has its own time limit, so something that hangs is a finding,
-// too. authguard may be running or not.
+// It changes nothing, here or on servers, and reveals no secret. It tests writes to PostgreSQL in a transaction that it
+// rolls back, and asks the running server for what only that knows. Each check has its own timeout, so a hanging
+// subject is a finding, too. authguard may be running or not.
 package doctor
 
 import (
@@ -28,31 +25,27 @@ import (
 	"authguard/internal/control"
 )
 
-// A Config says what to look at. Only Settings, or Invalid, is needed.
+// Config says what to check. Only Settings or Invalid is required.
 type Config struct {
 	Settings config.Config
-	// Invalid is why the settings cannot be used, if so; then little else is
-	// examined.
+	// Invalid is the error of unusable settings; then few checks run.
 	Invalid error
-	// RedisTLS makes the TLS configuration that the settings ask for; nil:
-	// none.
+	// RedisTLS returns the TLS configuration of the settings; nil: none.
 	RedisTLS func(config.Redis) (*tls.Config, error)
-	// Directory makes the source of the settings; needed for config.SourceLDAP.
+	// Directory returns the source of the settings; required for config.SourceLDAP.
 	Directory func(config.LDAP) (*accounts.LDAP, error)
-	// Ask asks the server that runs from the data folder what it warns of. Its error
-	// is ErrNotRunning if there is none. nil: nobody is asked.
+	// Ask returns the warnings of the server that runs from the data folder, or ErrNotRunning. nil: no request is sent.
 	Ask func(ctx context.Context) ([]control.Warning, error)
-	// Starts is why serve would refuse to start from what is stored, and what it would start
-	// without; nil: it is not asked.
+	// Starts returns why serve would not start with the stored data, and which data it would start without. nil: not
+	// checked.
 	Starts func(context.Context) (lacks []string, err error)
 	// Alerts sends a test message to every alert channel.
 	Alerts bool
-	// Within is the time limit of one examination. 0: 5 s.
+	// Within is the timeout of one check. 0: 5 s.
 	Within time.Duration
 
-	// For tests: this machine's clock, its resolver, the free bytes of a
-	// folder's file system, how many files a process may have open, and this
-	// machine's addresses other than loopback. nil: the real ones.
+	// The environment, for tests: this machine's clock, its resolver, free bytes of a folder's file system, the limit on
+	// open files, and IP addresses other than loopback. nil: the real ones.
 	Now         func() time.Time
 	Lookup      func(ctx context.Context, host string) ([]netip.Addr, error)
 	Free        func(folder string) (uint64, error)
@@ -99,18 +92,16 @@ func (c Config) keysFile() string {
 
 func (c Config) sqliteFile() string { return filepath.Join(c.Settings.Data, "authguard.db") }
 
-// A subject is one thing to examine.
 type subject struct {
-	name   string // of the finding that it hangs
-	about  string // in front of every text
+	name   string // name of the finding if it hangs
+	about  string // prefix of every text
 	look   func(context.Context, Config, *notes)
 	within time.Duration
 }
 
-// ErrNotRunning says that no server runs from the data folder.
+// ErrNotRunning means that no server runs from the data folder.
 var ErrNotRunning = errors.New("doctor: no server is running")
 
-// starts looks whether serve would start.
 func starts(ctx context.Context, c Config, n *notes) {
 	lacks, err := c.Starts(ctx)
 	for _, one := range lacks {
@@ -121,7 +112,6 @@ func starts(ctx context.Context, c Config, n *notes) {
 		problem(err != nil, "Do this before the next restart.", "authguard serve would not start: %v.", err))
 }
 
-// running asks the running server what it warns of on its overview.
 func running(ctx context.Context, c Config, n *notes) {
 	warnings, err := c.Ask(ctx)
 	if errors.Is(err, ErrNotRunning) {
@@ -138,7 +128,6 @@ func running(ctx context.Context, c Config, n *notes) {
 	}
 }
 
-// alertChannels sends a test message to each.
 func alertChannels(ctx context.Context, c Config, n *notes) {
 	to := c.Settings.Alerts.To
 	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to to be notified of attacks.",
@@ -165,7 +154,7 @@ func (c Config) subjects() []subject {
 	all = append(all, subject{"data", "", dataFolder, c.Within}, subject{"keys", "", keysFile, c.Within},
 		subject{"tls", "", certificates, c.Within})
 	if c.Starts != nil {
-		all = append(all, subject{"start", "", starts, 6 * c.Within}) // it reads the database and the counters
+		all = append(all, subject{"start", "", starts, 6 * c.Within}) // reads the database and the counters
 	}
 	if c.Ask != nil {
 		all = append(all, subject{"server", "", running, c.Within})
@@ -176,7 +165,7 @@ func (c Config) subjects() []subject {
 	if c.Settings.Database != "" {
 		all = append(all, subject{"postgres", "PostgreSQL", postgres, c.Within})
 	} else {
-		all = append(all, subject{"sqlite", "The database", sqlite, 6 * c.Within}) // it reads every page
+		all = append(all, subject{"sqlite", "The database", sqlite, 6 * c.Within}) // reads every page
 	}
 	if len(c.Settings.Sources()) > 0 {
 		all = append(all, subject{"lists", "", listFiles, 4 * c.Within})
@@ -193,7 +182,7 @@ func (c Config) subjects() []subject {
 	return append(all, c.upstreamSubjects()...)
 }
 
-// accountSubjects are where accounts are looked up, if not in our own table.
+// accountSubjects lists sources of accounts outside authguard's own table.
 func (c Config) accountSubjects(whose string) []subject {
 	here := func(look func(context.Context, Config, *notes)) func(context.Context, Config, *notes) {
 		return func(ctx context.Context, _ Config, n *notes) { look(ctx, c, n) }
@@ -210,8 +199,7 @@ func (c Config) accountSubjects(whose string) []subject {
 	return nil
 }
 
-// Examine looks at everything concurrently and returns the findings, always in
-// the same order.
+// Examine runs all checks concurrently and returns the findings in a fixed order.
 func Examine(ctx context.Context, c Config) []Check {
 	c = c.complete()
 	subjects := c.subjects()
@@ -228,7 +216,6 @@ func Examine(ctx context.Context, c Config) []Check {
 	})
 }
 
-// together runs n examinations concurrently and joins their findings.
 func together(n int, do func(i int) []Check) []Check {
 	found := make([][]Check, n)
 	var all sync.WaitGroup
@@ -243,11 +230,10 @@ func together(n int, do func(i int) []Check) []Check {
 	return joined
 }
 
-// grace is how long a call may go on after the end of its context.
+// grace is how long a call may continue after the end of its context.
 const grace = 500 * time.Millisecond
 
-// look runs one examination with a time limit. If it does not end in time, that
-// is a problem, the answer is the zero value, and the hanging goroutine is
+// look runs one check with a timeout. A check that exceeds it is a problem and returns the zero value; its goroutine is
 // abandoned.
 func look[T any](ctx context.Context, within time.Duration, name, about string,
 	do func(context.Context, *notes) T) ([]Check, T) {

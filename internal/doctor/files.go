@@ -27,7 +27,7 @@ const (
 	accessAll      = 4 | 2 | 1 // R_OK, W_OK and X_OK of access(2)
 )
 
-// machine checks the limits that the system sets a process.
+// machine checks the limits of a process.
 func machine(_ context.Context, c Config, n *notes) {
 	most, err := c.Descriptors()
 	n.check("machine.files", fmt.Sprintf("The limit on open files and connections is %d.", most),
@@ -102,7 +102,6 @@ func htpasswd(_ context.Context, c Config, n *notes) {
 	}
 }
 
-// listFiles reads the files of the named lists.
 func listFiles(_ context.Context, c Config, n *notes) {
 	for _, s := range c.Settings.Sources() {
 		l, err := lists.Read(s)
@@ -125,7 +124,7 @@ func listFiles(_ context.Context, c Config, n *notes) {
 	}
 }
 
-// badLines is why(err), or the first of the bad lines if that is what is wrong.
+// badLines describes the first bad line of an ImportError; for other errors it is why.
 func badLines(err error) string {
 	bad := new(accounts.ImportError)
 	if !errors.As(err, &bad) {
@@ -139,13 +138,11 @@ func badLines(err error) string {
 	return text
 }
 
-// tlsFiles are the files that one setting names.
 type tlsFiles struct {
 	setting       string
 	ca, cert, key string
 }
 
-// certificates checks every certificate file that the settings name.
 func certificates(_ context.Context, c Config, n *notes) {
 	r := c.Settings.Redis
 	tlsFiles{"redis", r.TLSCA, r.TLSCert, r.TLSKey}.look(c, n)
@@ -154,7 +151,7 @@ func certificates(_ context.Context, c Config, n *notes) {
 	ofDSN("accounts.database", c.Settings.Accounts.Database.Reveal()).look(c, n)
 }
 
-// ofDSN are the files that a PostgreSQL URL names.
+// ofDSN returns the files that a PostgreSQL URL names.
 func ofDSN(setting, dsn string) tlsFiles {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -186,7 +183,6 @@ func (f tlsFiles) look(c Config, n *notes) {
 			"%s: the certificate %s and the key %s cannot be used together: %s.", f.setting, f.cert, f.key, why(err)))
 }
 
-// valid checks the dates of every certificate in a file.
 func (f tlsFiles) valid(c Config, n *notes, file string) {
 	const soon = 14 * 24 * time.Hour
 	if file == "" {

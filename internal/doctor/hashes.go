@@ -15,10 +15,8 @@ import (
 	"authguard/internal/passwords"
 )
 
-// manyHashes bounds what is counted.
 const manyHashes = 1_000_000
 
-// directory looks a name up that nobody has.
 func directory(ctx context.Context, c Config, n *notes) {
 	source, err := c.Directory(c.Settings.Accounts.LDAP)
 	if err == nil {
@@ -30,9 +28,8 @@ func directory(ctx context.Context, c Config, n *notes) {
 			"does not answer a search: %s. Every login gets 503.", why(err)))
 }
 
-// ownHashes counts the kinds of hash in our own table, realm by realm.
 func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
-	realms := []string{guard.DefaultRealm} // where administrators always are
+	realms := []string{guard.DefaultRealm} // administrators are always in the default realm
 	for _, r := range c.Settings.Realms {
 		if r.Accounts.Source == config.SourceTable {
 			realms = append(realms, r.Name)
@@ -55,7 +52,7 @@ func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	}
 }
 
-// A census counts accounts by what is said of their hashes. The zero census has none.
+// census counts accounts by kind of hash. The zero census is empty.
 type census map[hashKind]int
 
 type hashKind struct {
@@ -75,7 +72,7 @@ func (c census) add(hash string) {
 	}
 }
 
-// counts are of some accounts, by kind, the most frequent first.
+// counts returns the number of matching accounts, and their kinds, the most frequent first.
 func (c census) counts(of func(hashKind) bool) (accounts int, kinds []string) {
 	all := slices.DeleteFunc(slices.Collect(maps.Keys(c)), func(v hashKind) bool { return !of(v) })
 	slices.SortFunc(all, func(a, b hashKind) int { return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a.text, b.text)) })
@@ -86,8 +83,7 @@ func (c census) counts(of func(hashKind) bool) (accounts int, kinds []string) {
 	return accounts, kinds
 }
 
-// write writes how many accounts of a place have which kind of hash. The place is
-// empty if n is about it.
+// write reports how many accounts have which kind of hash. place is empty if n is about it.
 func (c census) write(n *notes, place, whose string) {
 	good, checked := c.counts(func(v hashKind) bool { return !v.weak && !v.bad })
 	found, weak := c.counts(func(v hashKind) bool { return v.weak })

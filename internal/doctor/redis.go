@@ -16,21 +16,18 @@ import (
 	"authguard/internal/secrets"
 )
 
-// A role is what the configuration expects a server to be.
 type role uint8
 
 const (
 	master  role = iota
-	replica      // of a master that Sentinels watch
+	replica      // of a master that Sentinels monitor
 )
 
-// A redisConfig is how to reach the servers.
 type redisConfig struct {
 	Config
 	tls *tls.Config
 }
 
-// redisServers examines all Redis servers.
 func redisServers(ctx context.Context, c Config) []Check {
 	if !c.Settings.Redis.On() {
 		return nil
@@ -55,7 +52,6 @@ func redisServers(ctx context.Context, c Config) []Check {
 	return append(found, r.servers(ctx, servers)...)
 }
 
-// options returns the options for a connection to one server.
 func (r redisConfig) options(address, username, password string) *redis.Options {
 	return &redis.Options{
 		Addr: address, Username: username, Password: password, TLSConfig: r.tls.Clone(),
@@ -72,8 +68,8 @@ func (r redisConfig) client(address string) *redis.Client {
 	return redis.NewClient(o)
 }
 
-// each examines several servers concurrently and returns the findings and the
-// answers, in order. The answer of a server that hangs is zero.
+// each checks several servers concurrently and returns the findings and the answers, in order. A server that hangs has
+// the zero answer.
 func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context,
 	string, *notes) T) (*notes, []T) {
 	answers := make([]T, len(addresses))
@@ -87,7 +83,6 @@ func each[T any](ctx context.Context, r redisConfig, name, kind string, addresse
 	return &notes{all: all}, answers
 }
 
-// servers examines each server, masters first.
 func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
 	n, _ := each(ctx, r, "redis", "Redis", inOrder(roles), func(ctx context.Context, address string,
 		n *notes) (none struct{}) {
@@ -107,8 +102,7 @@ func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check
 	return n.checks()
 }
 
-// ping checks that the server answers, and how fast. It takes the median of
-// several pings, so that one slow answer does not count.
+// ping checks that the server answers, and how fast. The median of several pings ignores one slow answer.
 func (r redisConfig) ping(ctx context.Context, client *redis.Client, is role, n *notes) bool {
 	const pings = 5
 	var took []time.Duration
@@ -129,7 +123,6 @@ func (r redisConfig) ping(ctx context.Context, client *redis.Client, is role, n 
 	return true
 }
 
-// silent says why a server cannot be used.
 func (r redisConfig) silent(n *notes, is role, err error) {
 	n.check("redis", "",
 		problem(says(err, "NOAUTH", "WRONGPASS", "invalid password", "without any password configured"),
@@ -145,13 +138,12 @@ func (r redisConfig) silent(n *notes, is role, err error) {
 			"cannot be used: %s.", why(err)))
 }
 
-// says reports whether an error contains one of these texts: Redis has no
-// codes.
+// says reports whether an error contains one of these texts: Redis has no error codes.
 func says(err error, words ...string) bool {
 	return err != nil && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 }
 
-// signature checks that this node can count together with the nodes that use the server.
+// signature checks that this node's counters are compatible with those of the nodes that use the server.
 func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *notes) {
 	prefix, fingerprint := r.Settings.Redis.Prefix, ""
 	if keys, err := secrets.Read(r.keysFile()); err == nil {
@@ -159,7 +151,7 @@ func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *not
 	}
 	signed, err := client.Get(ctx, redisstore.SignKey(prefix)).Result()
 	if says(err, "MOVED", "NOPERM") {
-		return // another master has it, or redis.acl says so
+		return // another master has the key, or redis.acl reports this
 	}
 	var apart error
 	if err == nil {
@@ -171,7 +163,6 @@ func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *not
 		problem(err != nil && !errors.Is(err, redis.Nil), slow, "does not return which nodes use it: %s.", why(err)))
 }
 
-// clock compares the server's clock with this machine's.
 func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) {
 	began := time.Now()
 	told, err := client.Time(ctx).Result()

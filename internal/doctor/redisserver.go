@@ -13,7 +13,6 @@ import (
 	"authguard/internal/config"
 )
 
-// parseInfo splits the answer of INFO into its fields.
 func parseInfo(text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -24,7 +23,6 @@ func parseInfo(text string) map[string]string {
 	return all
 }
 
-// info checks what the server reports about itself.
 func (r redisConfig) info(ctx context.Context, client *redis.Client, is role, n *notes) {
 	text, err := client.Info(ctx).Result()
 	if !n.check("redis.info", "",
@@ -50,7 +48,7 @@ func version(n *notes, text string) {
 			"is version %s; authguard needs 6.2.", text))
 }
 
-// memory checks whether counters could be evicted, or refused.
+// memory checks whether Redis could evict counters or reject writes.
 func memory(n *notes, info map[string]string) {
 	const noEviction = "noeviction"
 	most, _ := strconv.ParseInt(info["maxmemory"], 10, 64)
@@ -96,7 +94,7 @@ func persistence(ctx context.Context, client *redis.Client, n *notes, info map[s
 			"keeps no data on disk: known clients and counters are lost when it restarts."))
 }
 
-// role checks that the server is what the configuration expects.
+// role checks that the server has the role that the configuration expects.
 func (r redisConfig) role(n *notes, is role, info map[string]string) {
 	mode := r.Settings.Redis.Mode
 	n.check("redis.mode", "",
@@ -117,15 +115,14 @@ func (r redisConfig) role(n *notes, is role, info map[string]string) {
 			"is a replica that has lost its master, so it would take over with old counters."))
 }
 
-// open checks that a stranger cannot use the server: they could write counters
-// and known places at will.
+// open checks that the server requires a password. Otherwise an attacker could write counters and known clients.
 func (r redisConfig) open(ctx context.Context, address string, n *notes) {
 	if r.reachOf(ctx, hostOf(address)) <= loopback {
 		n.ok("redis.open", "is on this machine.")
 		return
 	}
 	if r.Settings.Redis.TLSCert != "" {
-		return // the certificate alone may let us in, so this cannot be tried
+		return // the certificate alone may admit this client, so the test proves nothing
 	}
 	stranger := redis.NewClient(r.options(address, "", ""))
 	defer stranger.Close()
@@ -135,7 +132,6 @@ func (r redisConfig) open(ctx context.Context, address string, n *notes) {
 			"requires no password, so any client on its network can forge known clients and reset counters."))
 }
 
-// plain checks that no one on the network can listen.
 func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
 	n.check("redis.tls", "is reached over TLS or a private network.",
 		advice(r.tls == nil && r.reachOf(ctx, hostOf(address)) == public,
@@ -143,8 +139,8 @@ func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
 			"is not on a private network and is reached without TLS: the password and every key can be intercepted."))
 }
 
-// permitted lists the commands that authguard uses, directly or in scripts,
-// with typical arguments; KEY is one of its keys.
+// permitted lists the commands that authguard uses, directly or in scripts, with typical arguments. KEY is one of its
+// keys.
 var permitted = []string{
 	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "DEL KEY", "EXPIRE KEY 1", "PEXPIRE KEY 1",
 	"HDEL KEY 1", "HGET KEY 1", "HGETALL KEY", "HLEN KEY", "GETRANGE KEY 0 1", "SETRANGE KEY 0 1", "HMGET KEY 1",
@@ -153,14 +149,13 @@ var permitted = []string{
 	"EVAL 0 1 KEY", "EVALSHA 0 1 KEY",
 }
 
-// slow is what to do about a server that answers PING and nothing more in time.
+// slow is the advice for a server that answers PING but nothing else in time.
 const slow = "Check its load, SLOWLOG GET and the network, then run doctor again."
 
 //go:embed redisacl.lua
 var aclScript string
 
-// commands checks that the ACL user may do what authguard does. It uses a
-// script, which the user must be able to run anyway.
+// commands checks the permissions of the ACL user. It uses a script, which the user must be able to run anyway.
 func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *notes) {
 	set, args := r.Settings.Redis, []any{}
 	for _, line := range permitted {
@@ -182,7 +177,6 @@ func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *note
 			strings.Join(missing, ", "), set.Prefix))
 }
 
-// grant says how to give the user the rights it needs.
 func (r redisConfig) grant() string {
 	set := r.Settings.Redis
 	rights := ""

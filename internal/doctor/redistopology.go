@@ -13,15 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// inOrder returns the servers' addresses, masters first, so that two runs
-// report the same.
+// inOrder returns the servers' addresses, masters first, so that all runs report the same.
 func inOrder(servers map[string]role) []string {
 	return slices.SortedFunc(maps.Keys(servers), func(a, b string) int {
 		return cmp.Or(cmp.Compare(servers[a], servers[b]), strings.Compare(a, b))
 	})
 }
 
-// A sentinelView is what one Sentinel knows. It is zero if the Sentinel hung.
+// sentinelView is what one Sentinel knows; zero if it hung.
 type sentinelView struct {
 	err      error
 	master   string   // its address
@@ -29,7 +28,6 @@ type sentinelView struct {
 	others   int      // Sentinels that it knows
 }
 
-// sentinels asks each, and returns every server that any of them knows.
 func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 	addresses := r.Settings.Redis.Addresses
 	n, views := each(ctx, r, "redis.sentinel", "Sentinel", addresses, r.sentinel)
@@ -91,8 +89,7 @@ func (r redisConfig) sentinel(ctx context.Context, address string, n *notes) (v 
 	return v
 }
 
-// silentSentinel notes why a Sentinel cannot be asked; others is whether
-// another one named the servers.
+// silentSentinel reports why a Sentinel cannot be queried. others is whether another Sentinel named the servers.
 func (r redisConfig) silentSentinel(n *notes, err error, others bool) {
 	n.check("redis.sentinel", "",
 		problem(says(err, "No such master"), "Set redis.master to the name after sentinel monitor in sentinel.conf.",
@@ -107,15 +104,13 @@ func (r redisConfig) silentSentinel(n *notes, err error, others bool) {
 		problem(true, "Start it, and check its address and firewalls.", "cannot be reached: %s.", why(err)))
 }
 
-// A clusterView is what one node knows of its Cluster. It is zero if the node
-// hung.
+// clusterView is what one node knows of its Cluster; zero if it hung.
 type clusterView struct {
 	err      error
-	replicas map[string]int // of each master that has slots
+	replicas map[string]int // number for each master that has slots
 }
 
-// cluster asks every node that the configuration names, and returns the masters
-// that any of them knows.
+// cluster queries every node that the configuration names, and returns the masters that any of them knows.
 func (r redisConfig) cluster(ctx context.Context) ([]Check, map[string]role) {
 	addresses := r.Settings.Redis.Addresses
 	n, views := each(ctx, r, "redis.cluster", "Redis", addresses, r.view)
@@ -143,7 +138,7 @@ func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clus
 	client := r.client(address)
 	defer client.Close()
 	info, err := client.ClusterInfo(ctx).Result()
-	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") { // the slots will do
+	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") { // the slots suffice
 		return clusterView{err: err}
 	}
 	//nolint:staticcheck // CLUSTER SHARDS needs Redis 7
@@ -157,8 +152,8 @@ func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clus
 		problem(state != "ok", "Start the missing masters (see CLUSTER NODES), or run CLUSTER FAILOVER TAKEOVER on a replica.",
 			"reports an unhealthy Cluster (cluster_state:%s): each node counts attempts locally.", state))
 	v.replicas = map[string]int{}
-	// CLUSTER SLOTS leaves out the replicas of an idle Cluster until they have
-	// had something to copy, so CLUSTER NODES is better where it is permitted.
+	// CLUSTER SLOTS omits the replicas of an idle Cluster until they have something to copy, so CLUSTER NODES is better
+	// where it is permitted.
 	listed, err := client.ClusterNodes(ctx).Result()
 	for _, s := range slots {
 		if len(s.Nodes) == 0 {
@@ -168,7 +163,7 @@ func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clus
 		if err == nil {
 			replicas = replicasOf(listed, m.ID)
 		}
-		if host, port, err := net.SplitHostPort(m.Addr); err == nil && host == "" { // it does not know its own
+		if host, port, err := net.SplitHostPort(m.Addr); err == nil && host == "" { // it does not know its own address
 			m.Addr = net.JoinHostPort(hostOf(address), port)
 		}
 		v.replicas[m.Addr] = replicas
@@ -176,8 +171,7 @@ func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clus
 	return v
 }
 
-// replicasOf counts in the answer of CLUSTER NODES a master's replicas that
-// have not failed.
+// replicasOf counts a master's healthy replicas in the answer of CLUSTER NODES.
 func replicasOf(listed, id string) (n int) {
 	for line := range strings.Lines(listed) {
 		// ID, address, flags, the master's ID, …
@@ -190,8 +184,7 @@ func replicasOf(listed, id string) (n int) {
 	return n
 }
 
-// silentNode notes why one of the configured nodes cannot be asked; others is
-// whether another one named the masters.
+// silentNode reports why a configured node cannot be queried. others is whether another node named the masters.
 func (r redisConfig) silentNode(n *notes, err error, others bool) {
 	disabled := says(err, "cluster support disabled")
 	if !others && !disabled {

@@ -10,7 +10,6 @@ import (
 	"authguard/internal/config"
 )
 
-// settings checks the configuration itself.
 func settings(ctx context.Context, c Config, n *notes) {
 	if c.Invalid != nil {
 		for _, p := range config.Problems(c.Invalid) {
@@ -32,7 +31,7 @@ func settings(ctx context.Context, c Config, n *notes) {
 			"The admin listener (pages, metrics, health) accepts plain HTTP from other machines (%s).", listen))
 }
 
-// enforced says so where nothing stops anybody: it is easily forgotten.
+// enforced reports monitoring mode: it is easily forgotten.
 func enforced(c Config, n *notes) {
 	var watched []string
 	if c.Settings.Monitor {
@@ -68,22 +67,22 @@ func doors(ctx context.Context, c Config, n *notes) {
 				"clients would share its IP address.", s.Listen))
 }
 
-// A reach is how widely an address can be reached.
+// reach is how widely an address is reachable.
 type reach uint8
 
 const (
 	unknown  reach = iota // the name does not resolve
 	loopback              // this machine
 	private               // a private network
-	public                // anybody on the way can listen
+	public                // intermediate networks can eavesdrop
 )
 
-// reachOf is the widest of a host's addresses.
+// reachOf returns the widest reach among a host's addresses.
 func (c Config) reachOf(ctx context.Context, host string) reach {
 	if host == "" {
 		return public
 	}
-	if strings.HasPrefix(host, "/") { // a unix socket
+	if strings.HasPrefix(host, "/") { // a Unix socket
 		return loopback
 	}
 	var addresses []netip.Addr
@@ -106,7 +105,6 @@ func (c Config) reachOf(ctx context.Context, host string) reach {
 	return widest
 }
 
-// hostOf is the host of host:port.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

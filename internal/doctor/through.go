@@ -17,19 +17,18 @@ import (
 	"authguard/internal/control"
 )
 
-// Forged is the address that a probe claims to come from, in every forwarding
-// header: of a network for documentation (RFC 5737), so nobody's.
+// Forged is the IP address that a probe claims in every forwarding header. It is from a documentation network (RFC
+// 5737), so no client has it.
 const Forged = "192.0.2.66"
 
-// A Prober has the running server expect a probe, and tells what arrived of it;
-// nil if nothing has.
+// Prober announces a probe to the running server and returns what arrived; nil if nothing did.
 type Prober interface {
 	Expect(ctx context.Context, token string) error
 	Seen(ctx context.Context, token string) (*control.Probe, error)
 }
 
-// Through sends a probe with forged forwarding headers through the front door at
-// an URL, and says whom the server took it for.
+// Through sends a probe with forged forwarding headers to a public URL, and reports which IP address the server took it
+// for.
 func Through(ctx context.Context, target string, server Prober) []Check {
 	n := &notes{}
 	u, err := url.Parse(target)
@@ -55,7 +54,6 @@ func Through(ctx context.Context, target string, server Prober) []Check {
 	return n.checks()
 }
 
-// probe sends it, and returns the address that this machine spoke from.
 func probe(ctx context.Context, target, token string) (own netip.AddrPort, status string, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		own, _ = netip.ParseAddrPort(i.Conn.LocalAddr().String())
@@ -68,8 +66,8 @@ func probe(ctx context.Context, target, token string) (own netip.AddrPort, statu
 	r.Header.Set("X-Forwarded-For", Forged)
 	r.Header.Set("X-Real-IP", Forged)
 	r.Header.Set("Forwarded", "for="+Forged)
-	// The way counts, not the certificate: a name that does not match is for
-	// browsers to refuse. No proxy of this machine's environment stands in between.
+	// The path matters, not the certificate: rejecting a mismatch is the browser's task. The probe ignores this machine's
+	// proxy variables.
 	client := http.Client{
 		//nolint:gosec // nothing secret is sent
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
@@ -90,7 +88,7 @@ type verdict struct {
 	err    error
 }
 
-// judge says what is wrong with what arrived, worst first.
+// judge reports what is wrong with what arrived, worst first.
 func judge(n *notes, v verdict) {
 	if !n.check("through", "",
 		problem(v.err != nil, "Check the server's log.", "The server does not return what arrived: %s.", why(v.err)),
@@ -103,8 +101,8 @@ func judge(n *notes, v verdict) {
 	if len(s.Hops) > 0 {
 		last = s.Hops[len(s.Hops)-1]
 	}
-	// What the proxy added is this machine: it is believed if the proxy runs on it
-	// as well, and then the forged address left of it is read. A visitor's is not.
+	// The proxy added this machine's address. If the proxy runs on this machine too, that address is trusted, and the
+	// server reads the forged one to its left. For other clients it does not.
 	mine := address(last) == v.own.Addr().Unmap() && s.Believed
 	peer := s.Peer.Addr().Unmap()
 	direct := s.Peer.Port() == v.own.Port() && peer == v.own.Addr().Unmap()
@@ -133,8 +131,8 @@ func judge(n *notes, v verdict) {
 		"The probe was sent to %s and arrived for %.100s, so forms are rejected as cross-site.", v.target.Host, s.Host))
 }
 
-// came is whom the probe was taken for. On the proxy's own machine that is not
-// the decided address, which a visitor's would be.
+// came returns the IP address that the probe was taken for. On the proxy's own machine that is not the decided address,
+// but it would be for other clients.
 func came(s *control.Probe, last string) string {
 	if s.Address.String() == Forged {
 		return last
@@ -156,7 +154,6 @@ func sameHost(host string, u *url.URL) bool {
 		u.Scheme == "http" && port == "80")
 }
 
-// quoted is an address as YAML wants it.
 func quoted(a netip.Addr) string {
 	if a.Is6() {
 		return `"` + a.String() + `"`

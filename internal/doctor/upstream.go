@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// An upstream is the app behind the proxy of a realm.
 type upstream struct {
 	*url.URL
 	about string
 }
 
-// upstreamSubjects are the apps of all realms, each looked at once.
+// upstreamSubjects lists the apps of all realms, each once.
 func (c Config) upstreamSubjects() (all []subject) {
 	seen := map[string]bool{"": true}
 	add := func(base, whose string) {
@@ -28,7 +27,7 @@ func (c Config) upstreamSubjects() (all []subject) {
 		}
 		seen[base] = true
 		app := upstream{u, "The app " + u.Redacted() + whose}
-		within := c.Within * 2 / 5 // 2 s: visitors wait for it
+		within := c.Within * 2 / 5 // 2 s: users wait for it
 		all = append(all, subject{"proxy.upstream", app.about, app.answers, within}, subject{"proxy.around", app.about,
 			app.around, within})
 	}
@@ -39,8 +38,8 @@ func (c Config) upstreamSubjects() (all []subject) {
 	return all
 }
 
-// answers asks for the app's base URL, on the way that the proxy takes. Any status
-// will do: the app may answer only to names of its own.
+// answers requests the app's base URL the way the proxy does. Any status is fine: the app may only serve its own host
+// names.
 func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 	n.check("proxy.plain", "", advice(a.Scheme == "http" && c.reachOf(ctx, a.Hostname()) == public,
 		"Use an https URL in proxy.upstream, or a private network between the two.",
@@ -55,7 +54,6 @@ func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 			"cannot be reached: %s. Visitors get an error page (502).", why(err)))
 }
 
-// ask sends a GET to the app. A redirection is an answer.
 func (a upstream) ask(ctx context.Context) (status string, connected bool, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true, ForceAttemptHTTP2: true,
@@ -76,8 +74,8 @@ func (a upstream) ask(ctx context.Context) (status string, connected bool, err e
 	return answer.Status, true, answer.Body.Close()
 }
 
-// around looks whether an app that should be for this machine alone listens on its
-// other addresses as well: whoever reaches it there is not guarded.
+// around checks whether an app meant for this machine only also listens on its other IP addresses. Attackers bypass the
+// proxy there.
 func (a upstream) around(ctx context.Context, c Config, n *notes) {
 	if c.reachOf(ctx, a.Hostname()) != loopback {
 		return
@@ -92,7 +90,7 @@ func (a upstream) around(ctx context.Context, c Config, n *notes) {
 			"also listens on %s, where attackers can bypass the proxy.", strings.Join(open, ", ")))
 }
 
-// open are this machine's other addresses that take connections on the app's port.
+// open returns this machine's other IP addresses that accept connections on the app's port.
 func (a upstream) open(ctx context.Context, c Config, own []netip.Addr) (open []string) {
 	port := a.Port()
 	if port == "" {
@@ -111,8 +109,8 @@ func (a upstream) open(ctx context.Context, c Config, own []netip.Addr) (open []
 	return open
 }
 
-// ours reports whether the server itself may listen at an address: it can have the
-// app's port on the addresses that the app has not.
+// ours reports whether the server itself may listen at an address: it can use the app's port on addresses that the app
+// does not.
 func (c Config) ours(at string) bool {
 	_, port, _ := net.SplitHostPort(at)
 	return slices.ContainsFunc([]string{c.Settings.Listen, c.Settings.Admin.Listen}, func(listen string) bool {
@@ -122,7 +120,7 @@ func (c Config) ours(at string) bool {
 	})
 }
 
-// ownAddresses are this machine's, but for loopback, and those that need a zone.
+// ownAddresses returns this machine's IP addresses, without loopback and link-local ones.
 func ownAddresses() (own []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, one := range all {

@@ -1,6 +1,5 @@
-// Package duration reads and prints lengths of time the way people write them:
-// 30s, 1h30m, 7d, 2w. The settings, the HTTP API and the commands share it, so
-// that whatever one of them prints the others read.
+// Package duration parses and formats durations: 30s, 1h30m, 7d, 2w. The settings, the HTTP API and the commands share
+// it, so each can parse what another prints.
 package duration
 
 import (
@@ -11,8 +10,7 @@ import (
 	"time"
 )
 
-// A Duration is a [time.Duration] that JSON, YAML and command-line flags write
-// as text. The zero Duration is "0s".
+// Duration is a [time.Duration] that JSON, YAML and flags write as text. The zero Duration is "0s".
 type Duration time.Duration
 
 const (
@@ -22,10 +20,9 @@ const (
 
 var pattern = regexp.MustCompile(`^(?:([0-9]{1,5})w)?(?:([0-9]{1,5})d)?(0|(?:[0-9.]+[a-zµμ]+)*)$`)
 
-// Parse reads weeks and days, each a whole number, followed by anything that
-// [time.ParseDuration] takes: 2w, 1d12h, 90s. A day is 24 hours. Negative
-// durations and a hundred years or more are errors, which read well after the
-// name of what was set.
+// Parse parses weeks and days, each a whole number, followed by anything that [time.ParseDuration] accepts: 2w, 1d12h,
+// 90s. A day is 24 hours. Negative durations and a hundred years or more are errors, which read well after the
+// setting's name.
 func Parse(text string) (time.Duration, error) {
 	m := pattern.FindStringSubmatch(text)
 	if m == nil || text == "" {
@@ -51,8 +48,8 @@ func notADuration(text string) error {
 	return fmt.Errorf("must be a duration such as 30s, 5m, 12h, 7d or 2w, not %.60q", text)
 }
 
-// Format is the shortest text that [Parse] reads back as d: 90d, 24h, 1m30s.
-// One day is 24h, because limits are usually compared in hours.
+// Format returns the shortest text that [Parse] parses as d: 90d, 24h, 1m30s. One day is 24h because limits are usually
+// compared in hours.
 func Format(d time.Duration) string {
 	if d >= 2*day && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
@@ -73,7 +70,7 @@ func (d Duration) String() string { return Format(time.Duration(d)) }
 // MarshalText is [Format], for JSON, YAML and flags.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText is [Parse]. It leaves d alone if the text is no duration.
+// UnmarshalText is [Parse]. An invalid text leaves d unchanged.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err == nil {

@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// An Export is what an edge is told.
+// Export is the content of an export.
 type Export struct {
 	Verdict string // "blocked" or "allowed"
 	At      time.Time
-	Ranges  []Range // as Cover gives them
-	// Name is what the set, table or access list is called; see [Name].
+	Ranges  []Range // from Cover
+	// Name is the name of the set, table or access list; see [Name].
 	Name string
 }
 
-// Name is what may be a name in every format.
+// Name matches names that are valid in every format.
 var Name = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,15}$`)
 
-// A Format is how one kind of edge reads ranges. Every text of it is complete: it
-// takes the place of the one before, and one without ranges is as good as any.
+// Format is the syntax of one kind of firewall or proxy. Every text is complete: it replaces the previous one, and may
+// have no ranges.
 type Format struct {
 	Name string
 	For  string // what reads it
-	// Longest is how long an entry can last by itself; beyond that it ends and has to
-	// be told anew. Zero: the format does not know when an entry ends, and has to be
-	// told when it does.
+	// Longest is the maximum timeout of an entry; longer ones must be exported again before it ends. Zero: the format has
+	// no timeouts, so export again when an entry expires.
 	Longest time.Duration
 
 	comment string
 	write   func(*bytes.Buffer, Export)
 }
 
-// Formats are all there are.
+// Formats lists all formats.
 func Formats() []Format {
 	const ever = 1<<63 - 1
 	return []Format{
 		{"json", "programs", 0, "", writeJSON},
 		{"nft", "nft -f", ever, "#", writeNft},
-		// The kernel counts in milliseconds of 32 bits.
+		// The kernel stores milliseconds in 32 bits.
 		{"ipset", "ipset restore", 2147483 * time.Second, "#", writeIpset},
 		{"nginx", "include in nginx's http, server or location", 0, "#", each(map[string]string{"blocked": "deny %v;",
 			"allowed": "allow %v;"})},
@@ -54,7 +53,7 @@ func Formats() []Format {
 	}
 }
 
-// Text is the export in this format.
+// Text returns the export in this format.
 func (f Format) Text(e Export) []byte {
 	var b bytes.Buffer
 	if f.comment != "" {
@@ -68,7 +67,7 @@ func (f Format) Text(e Export) []byte {
 	return b.Bytes()
 }
 
-// Count is how many ranges there are, in words.
+// Count returns the number of ranges in words.
 func Count(e Export) string {
 	if len(e.Ranges) == 1 {
 		return "1 range is " + e.Verdict
@@ -76,7 +75,7 @@ func Count(e Export) string {
 	return fmt.Sprintf("%d ranges are %s", len(e.Ranges), e.Verdict)
 }
 
-// First is when the first of the ranges ends; zero if none does.
+// First returns when the first range expires; zero if none does.
 func First(ranges []Range) (first time.Time) {
 	for _, r := range ranges {
 		if !r.Until.IsZero() && (first.IsZero() || r.Until.Before(first)) {
@@ -86,7 +85,7 @@ func First(ranges []Range) (first time.Time) {
 	return first
 }
 
-// each is a line for each range, by verdict or the same for both.
+// each writes a line per range, by verdict or the same for both.
 func each(lines map[string]string) func(*bytes.Buffer, Export) {
 	return func(b *bytes.Buffer, e Export) {
 		line, ok := lines[e.Verdict]
@@ -108,7 +107,7 @@ func writeJSON(b *bytes.Buffer, e Export) {
 	}{e.Verdict, append([]Range{}, e.Ranges...)})
 }
 
-// A family is one of the two that most tools keep apart.
+// family is IPv4 or IPv6, which most tools separate.
 type family struct {
 	digit, nft, ipset string
 	ranges            []Range
@@ -126,8 +125,8 @@ func families(e Export) []family {
 	return all
 }
 
-// left is how many seconds a range has; 0 if it never ends. An entry may end a second
-// late, never early.
+// left returns the remaining seconds of a range; 0: no expiry. It rounds up: an entry may expire a second late, never
+// early.
 func (r Range) left(now time.Time, longest time.Duration) int64 {
 	if r.Until.IsZero() {
 		return 0
@@ -136,8 +135,7 @@ func (r Range) left(now time.Time, longest time.Duration) int64 {
 	return max(1, int64((left+time.Second-1)/time.Second))
 }
 
-// writeNft makes two sets. nft takes a file as a whole or not at all, so no packet
-// meets a set that is half full.
+// writeNft writes two sets. nft applies a file atomically, so no packet sees an incomplete set.
 func writeNft(b *bytes.Buffer, e Export) {
 	fmt.Fprintf(b, "add table inet %s\n", e.Name)
 	for _, of := range families(e) {
@@ -151,7 +149,7 @@ func writeNft(b *bytes.Buffer, e Export) {
 			if left := r.left(e.At, 1<<62); left > 0 {
 				fmt.Fprintf(b, " timeout %ds", left)
 			}
-			b.WriteString(",\n") // nft takes one at the end too
+			b.WriteString(",\n") // nft accepts a trailing comma
 		}
 		if len(of.ranges) > 0 {
 			b.WriteString("}\n")
@@ -159,7 +157,7 @@ func writeNft(b *bytes.Buffer, e Export) {
 	}
 }
 
-// writeIpset fills a new set and has it change places with the one in use.
+// writeIpset fills a new set and swaps it with the one in use.
 func writeIpset(b *bytes.Buffer, e Export) {
 	for _, of := range families(e) {
 		set := e.Name + "-" + e.Verdict + of.digit
@@ -169,7 +167,7 @@ func writeIpset(b *bytes.Buffer, e Export) {
 		fmt.Fprintf(b, "flush %s-new\n", set)
 		for _, r := range of.ranges {
 			whole := []netip.Prefix{r.Prefix}
-			if r.Prefix.Bits() == 0 { // which hash:net cannot hold
+			if r.Prefix.Bits() == 0 { // hash:net cannot hold it
 				low, high := halves(r.Prefix)
 				whole = []netip.Prefix{low, high}
 			}
@@ -185,8 +183,7 @@ func writeIpset(b *bytes.Buffer, e Export) {
 	}
 }
 
-// writeHosts is for hosts_access(5): masks, and IPv6 in brackets. hosts.allow has the
-// same form.
+// writeHosts writes hosts_access(5): masks, and IPv6 in brackets. hosts.allow has the same syntax.
 func writeHosts(b *bytes.Buffer, e Export) {
 	for _, r := range e.Ranges {
 		switch p := r.Prefix; {
@@ -200,20 +197,19 @@ func writeHosts(b *bytes.Buffer, e Export) {
 	}
 }
 
-// mask of an IPv4 range.
 func mask(p netip.Prefix) netip.Addr {
 	bits := uint32(0xffffffff) << (32 - p.Bits())
 	return netip.AddrFrom4([4]byte{byte(bits >> 24), byte(bits >> 16), byte(bits >> 8), byte(bits)})
 }
 
-// wildcard is the mask as Cisco writes it: ones where anything goes.
+// wildcard returns the inverted mask, as Cisco uses it.
 func wildcard(p netip.Prefix) netip.Addr {
 	m := mask(p).As4()
 	return netip.AddrFrom4([4]byte{^m[0], ^m[1], ^m[2], ^m[3]})
 }
 
-// writeCisco makes two access lists anew. An access list ends with an unwritten
-// "deny": one of blocked ranges has to permit the rest, even if there are none.
+// writeCisco replaces two access lists. An access list ends with an implicit deny, so one of blocked ranges must permit
+// the rest, even without ranges.
 func writeCisco(b *bytes.Buffer, e Export) {
 	word := map[string]string{"blocked": "deny", "allowed": "permit"}[e.Verdict]
 	list, ip := "ip access-list extended ", "ip"

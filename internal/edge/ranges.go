@@ -1,10 +1,8 @@
-// Package edge says in the words of firewalls and proxies which addresses are
-// blocked or allowed, so that an edge can stop or pass them before they cost
-// anything.
+// Package edge exports blocked and allowed IP addresses for firewalls and proxies, so that they decide before a request
+// costs anything.
 //
-// [Cover] turns the allow and block lists into ranges that do not overlap: most
-// tools have no "most specific entry decides". A [Format] writes them. Nothing that
-// a person typed is in what is written but addresses: a note is no part of it (R23).
+// [Cover] turns the allowlist and the blocklist into ranges that do not overlap: most tools lack "the most specific
+// entry decides". A [Format] writes them. The only user input in an export is addresses, never notes (R23).
 package edge
 
 import (
@@ -16,16 +14,14 @@ import (
 	"authguard/guard"
 )
 
-// A Range is addresses that are all blocked, or all allowed, until the same moment.
+// Range is IP addresses that are all blocked, or all allowed, until the same time.
 type Range struct {
 	Prefix netip.Prefix `json:"cidr"`
-	Until  time.Time    `json:"expires,omitzero"` // zero: for good
+	Until  time.Time    `json:"expires,omitzero"` // zero: no expiry
 }
 
-// Cover is every address of which the lists say so at a time, in order and as few
-// ranges as there can be, none of which overlap. Until is when the lists will first
-// say something else, given what they hold now: beneath an entry that ends, a wider
-// one may go on.
+// Cover returns all addresses with this verdict, in order, as the fewest ranges without overlaps. Until is when the
+// verdict of the present entries changes: a wider entry may continue after a narrower one expires.
 func Cover(listings []guard.Listing, verdict guard.Verdict, now time.Time) []Range {
 	var inside []guard.Listing
 	for _, l := range listings {
@@ -40,14 +36,12 @@ func Cover(listings []guard.Listing, verdict guard.Verdict, now time.Time) []Ran
 		c.walk(netip.PrefixFrom(netip.IPv6Unspecified(), 0), inside[six:], nil)...)
 }
 
-// A cover is what is looked for.
 type cover struct {
 	verdict guard.Verdict
 	now     time.Time
 }
 
-// walk covers a range. inside are the listings within it in order, around those
-// about all of it, widest first.
+// walk covers a range. inside are the listings within it, in order; around are those that contain it, widest first.
 func (c cover) walk(all netip.Prefix, inside, around []guard.Listing) []Range {
 	for len(inside) > 0 && inside[0].Prefix == all {
 		around, inside = append(slices.Clip(around), inside[0]), inside[1:]
@@ -67,8 +61,7 @@ func (c cover) walk(all netip.Prefix, inside, around []guard.Listing) []Range {
 	return append(a, b...)
 }
 
-// until is how long the verdict lasts where these listings, widest first, and no
-// others say something. It is not ok if it does not hold now.
+// until returns when the verdict of these listings, widest first, ends. ok is false if it does not apply now.
 func (c cover) until(around []guard.Listing) (end time.Time, ok bool) {
 	for at := c.now; ; at = end {
 		verdict, until := said(around, at)
@@ -82,8 +75,8 @@ func (c cover) until(around []guard.Listing) (end time.Time, ok bool) {
 	}
 }
 
-// said is what the most specific listings that are in force say, and until when; of
-// two that are equally specific the stricter counts (guard.Lists).
+// said returns the verdict of the most specific listings in force, and its end. Among equally specific ones the
+// stricter wins (guard.Lists).
 func said(around []guard.Listing, at time.Time) (verdict guard.Verdict, until time.Time) {
 	bits := -1
 	for _, l := range slices.Backward(around) {
@@ -104,7 +97,6 @@ func said(around []guard.Listing, at time.Time) (verdict guard.Verdict, until ti
 	return verdict, until
 }
 
-// halves of a range that is more than one address.
 func halves(p netip.Prefix) (low, high netip.Prefix) {
 	bytes := p.Addr().AsSlice()
 	bytes[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
@@ -112,7 +104,7 @@ func halves(p netip.Prefix) (low, high netip.Prefix) {
 	return netip.PrefixFrom(p.Addr(), p.Bits()+1), netip.PrefixFrom(middle, p.Bits()+1)
 }
 
-// unmap makes IPv4-mapped addresses the IPv4 addresses that they are (R10).
+// unmap converts IPv4-mapped addresses to IPv4 (R10).
 func unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)

@@ -1,14 +1,11 @@
-// Package events is where what happened leaves the hot path.
+// Package events moves events off the hot path of a login.
 //
-// [Bus] is the guard's observer: it copies every event into a bounded queue,
-// never blocks, never allocates, counts what it had to drop, and hands batches
-// to its sinks from a goroutine of its own. The sinks are the log ([Log]), the
-// audit log (package audit), the alerts (package alerts) and the
-// administrators' numbers (package control).
+// [Bus] is the guard's observer. It copies every event into a bounded queue, never blocks or allocates, and counts
+// dropped events. Its own goroutine hands batches to the sinks: the log ([Log]), the audit log (package audit), the
+// alerts (package alerts) and the statistics of the admin console (package control).
 //
-// The package also has the one way in which something typed by a stranger
-// becomes text ([Escape]) and the closed set of what can become of an attempt
-// ([Ending]).
+// [Escape] is the only way in which text from clients reaches logs and pages. [Ending] is the closed set of results of
+// an attempt.
 package events
 
 import (
@@ -20,8 +17,7 @@ import (
 	"authguard/guard"
 )
 
-// DefaultBuffer is the buffer of a [Config] that names none, and TickEvery how
-// often sinks are ticked.
+// DefaultBuffer is the default of [Config.Buffer]. TickEvery is the interval of ticks to the sinks.
 const (
 	DefaultBuffer = 8192
 	TickEvery     = time.Second
@@ -30,8 +26,7 @@ const (
 	switchBuffer = 64
 )
 
-// RealmName names a realm where one is told from others; empty for the default one,
-// and so in a service that has no other.
+// RealmName returns the realm's name, or "" for the default realm: a service without realms shows none.
 func RealmName(realm string) string {
 	if realm == guard.DefaultRealm {
 		return ""
@@ -39,30 +34,27 @@ func RealmName(realm string) string {
 	return realm
 }
 
-// A Sink takes what a Bus delivers. Its methods are called from one goroutine,
-// one after the other. Slow work belongs on a goroutine of the sink's own:
-// while one sink is busy the others wait and the queue fills.
+// Sink receives what a Bus delivers. One goroutine calls its methods, one after the other. A sink needs its own
+// goroutine for slow work: while one sink is busy, the others wait and the queue fills.
 type Sink interface {
-	// Handle takes events in the order in which they were observed. The slice
-	// belongs to the bus and is used again.
+	// Handle receives events in the order in which they were observed. The bus reuses the slice.
 	Handle(batch []guard.Event)
-	// HandleSwitch takes a change of CAPTCHA mode. Switches have a queue of
-	// their own, so that no flood of events drowns one; order them against
-	// events by time, not by delivery.
+	// HandleSwitch receives a change of CAPTCHA mode. Switches have their own queue, so a flood of events cannot displace
+	// one. Order them against events by time, not by delivery.
 	HandleSwitch(s ModeSwitch)
-	// Tick comes every TickEvery, and once more when the bus stops.
+	// Tick runs every TickEvery, and once more when the bus stops.
 	Tick(now time.Time)
 }
 
 // The states of a ModeSwitch.
 const (
 	ModeOff  = "off"
-	ModeSlow = "throttling" // strangers are slowed: a third of the threshold was crossed
+	ModeSlow = "throttling" // unknown clients are throttled: the failure rate exceeds a third of the threshold
 	ModeOn   = "on"
 )
 
-// Causes of a ModeSwitch that somebody looks for. After the last one nothing is
-// switched: the pressure has been just below the threshold for many hours.
+// Causes of a ModeSwitch. The last one changes no state: the failure rate has been just below the threshold for many
+// hours.
 const (
 	CausePressure = "failure-rate"
 	CauseForced   = "forced"
@@ -70,24 +62,21 @@ const (
 	CauseSteady   = "steady"
 )
 
-// A ModeSwitch is one change of CAPTCHA mode, of the detector's opinion, or of
-// who decides.
+// ModeSwitch is one change of CAPTCHA mode, of the detector's state, or of an administrator's override.
 type ModeSwitch struct {
 	At       time.Time
-	Realm    string // whose mode it is
-	From, To string // what the site does: ModeOff, ModeSlow or ModeOn
-	Would    string // what it would do, where the mode only watches; else empty
-	// Attacked is what the detector thinks after the switch, whatever a person
-	// says: more logins fail than usual.
+	Realm    string // the realm whose mode it is
+	From, To string // the site's mode: ModeOff, ModeSlow or ModeOn
+	Would    string // the mode without monitoring; empty if enforced
+	// Attacked is the detector's state after the switch, regardless of overrides: more logins fail than usual.
 	Attacked bool
-	// Resumed: a level like this one ended less than a day before, so the same attack goes on.
+	// Resumed: a level like this one ended less than a day ago, so the same attack continues.
 	Resumed bool
-	// Cause is a stable code: one of those above, or the detector's, such as
-	// "failure-rate".
+	// Cause is a stable code: one of those above, or the detector's, such as "failure-rate".
 	Cause string
-	// Who and Why belong to the administrator whose override holds, or who ended one.
+	// Who and Why are those of the administrator who set or ended the override.
 	Who, Why string
-	// Pressure and Threshold are in failures per minute, at the time.
+	// Pressure is the failure rate. Both are in failures per minute, at that time.
 	Pressure, Threshold float64
 	// Until is when an override ends; zero if it does not.
 	Until time.Time
@@ -95,11 +84,11 @@ type ModeSwitch struct {
 
 // Config configures a Bus.
 type Config struct {
-	Buffer int          // events that may wait for the sinks; default DefaultBuffer
-	Logger *slog.Logger // told of dropped events; nil: nobody is told
+	Buffer int          // queue size, in events; default DefaultBuffer
+	Logger *slog.Logger // logs dropped events; nil: no log
 }
 
-// A Bus carries events from the hot path to its sinks. Make one with [NewBus].
+// Bus carries events from the hot path to its sinks. Create one with [NewBus].
 type Bus struct {
 	logger   *slog.Logger
 	sinks    []Sink
@@ -107,14 +96,13 @@ type Bus struct {
 	switches chan ModeSwitch
 	stopped  atomic.Bool
 	dropped  atomic.Uint64
-	reported uint64        // of those dropped; only Run touches it
-	batch    []guard.Event // only Run touches it
+	reported uint64        // dropped events that are logged; only Run uses it
+	batch    []guard.Event // only Run uses it
 }
 
 var _ guard.Observer = (*Bus)(nil)
 
-// NewBus returns a bus that delivers to the sinks, in their order, while it
-// runs.
+// NewBus returns a bus that delivers to the sinks, in their order, while Run runs.
 func NewBus(cfg Config, sinks ...Sink) *Bus {
 	if cfg.Buffer <= 0 {
 		cfg.Buffer = DefaultBuffer
@@ -130,11 +118,11 @@ func NewBus(cfg Config, sinks ...Sink) *Bus {
 	}
 }
 
-// Observe queues a copy of the event, or counts it as dropped if the queue is
-// full or the bus has stopped. It is safe for concurrent use, also before Run.
+// Observe queues a copy of the event, or counts it as dropped if the queue is full or the bus has stopped. It is safe
+// for concurrent use, even before Run.
 func (b *Bus) Observe(e guard.Event) { offer(b, b.queue, e) }
 
-// In is the observer of the guards of one realm.
+// In returns the observer for the guards of one realm.
 func (b *Bus) In(realm string) guard.Observer { return inRealm{b, realm} }
 
 type inRealm struct {
@@ -148,7 +136,7 @@ func (r inRealm) Observe(e guard.Event) {
 	r.bus.Observe(e)
 }
 
-// Switched queues a change of CAPTCHA mode. Like Observe it does not block.
+// Switched queues a change of CAPTCHA mode. Like Observe, it does not block.
 func (b *Bus) Switched(s ModeSwitch) { offer(b, b.switches, s) }
 
 func offer[T any](b *Bus, queue chan<- T, one T) {
@@ -162,12 +150,11 @@ func offer[T any](b *Bus, queue chan<- T, one T) {
 	b.dropped.Add(1)
 }
 
-// Dropped is how many events and mode switches no sink has seen.
+// Dropped returns the number of events and mode switches that no sink received.
 func (b *Bus) Dropped() uint64 { return b.dropped.Load() }
 
-// Run delivers until ctx ends, then delivers what is still queued, ticks the
-// sinks a last time and returns. Close the doors first: whatever is observed
-// after that is dropped and counted.
+// Run delivers until ctx ends, then delivers what is queued, ticks the sinks a last time and returns. Close the
+// listeners first: later events are dropped and counted.
 func (b *Bus) Run(ctx context.Context) {
 	tick := time.NewTicker(TickEvery)
 	defer tick.Stop()
@@ -192,8 +179,7 @@ func (b *Bus) Run(ctx context.Context) {
 	b.tick(time.Now())
 }
 
-// deliver hands over the event and whatever else is queued, up to a batch. Only
-// Run receives, so what len counts is still there.
+// deliver hands over the event and the queued ones, up to a batch. Only Run receives, so len does not overcount.
 func (b *Bus) deliver(first guard.Event) {
 	b.batch = append(b.batch[:0], first)
 	for len(b.batch) < maxBatch && len(b.queue) > 0 {
@@ -202,7 +188,7 @@ func (b *Bus) deliver(first guard.Event) {
 	for _, s := range b.sinks {
 		s.Handle(b.batch)
 	}
-	clear(b.batch) // let go of the strings
+	clear(b.batch) // release the strings
 }
 
 func (b *Bus) deliverSwitch(s ModeSwitch) {

@@ -2,12 +2,12 @@ package events
 
 import "authguard/guard"
 
-// An Ending is what became of an attempt: a closed set, fit for metric labels.
+// Ending is the result of an attempt: a closed set, usable as a metric label.
 type Ending uint8
 
 const (
-	// Undecided: the attempt may proceed and has not been settled yet. No event
-	// says so.
+	// Undecided: the attempt may proceed and is not settled yet, another attempt continues it, or the event is not an
+	// attempt.
 	Undecided Ending = iota
 	Failed
 	Succeeded
@@ -24,17 +24,17 @@ var endingNames = [...]string{
 	Refused: "blocked", Challenged: "challenged", Waited: "delayed", FakeFailure: "fake-failure",
 }
 
-// String is the ending's stable name.
+// String returns the ending's stable name.
 func (e Ending) String() string { return endingNames[e] }
 
-// EndingOf is what the event says became of its attempt. An unknown action
-// counts as refused, and an unknown outcome as failed.
+// EndingOf returns the result of the event's attempt. An unknown action counts as refused, an unknown outcome as
+// failed.
 func EndingOf(e *guard.Event) Ending {
 	switch {
 	case e.Limited != "":
-		return Undecided // it is no attempt: see guard.Event
+		return Undecided // not an attempt: see guard.Event
 	case e.Settled && e.Outcome == guard.Withdrawn:
-		return Undecided // another attempt goes on with it: web.Login's second step
+		return Undecided // another attempt continues it: web.Login's second step
 	case e.Settled && e.Outcome == guard.Succeeded:
 		return Succeeded
 	case e.Settled && e.Outcome == guard.Abandoned:

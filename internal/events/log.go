@@ -11,18 +11,16 @@ import (
 	"authguard/internal/duration"
 )
 
-// Ceilings of how many lines a flood may write, for each message by itself and
-// between two ticks of the bus (one second).
+// Limits on log lines per message and tick of the bus (one second), so that a flood does not fill the disk.
 const (
-	maxTurnedAway = 50   // whose password was not looked at
-	maxSettled    = 1000 // failed or succeeded
+	maxTurnedAway = 50   // attempts whose password was not checked
+	maxSettled    = 1000 // failed or succeeded attempts
 )
 
-// Log is the sink that writes one line per decision that matters. Messages are
-// constant and keys stable: docs/log.md lists them.
+// Log is the sink that logs the decisions. Messages are constant and keys are stable: docs/log.md lists them.
 type Log struct {
 	logger *slog.Logger
-	seen   map[string]*[endings]int // since the last tick, by realm: a flood hides no other realm's lines
+	seen   map[string]*[endings]int // since the last tick, by realm: a flood in one realm hides no lines of another
 }
 
 var _ Sink = (*Log)(nil)
@@ -36,19 +34,19 @@ var messages = [endings]string{
 // NewLog returns a sink that writes to the logger.
 func NewLog(logger *slog.Logger) *Log { return &Log{logger: logger, seen: map[string]*[endings]int{}} }
 
-// Handle writes the events' lines, as many as the ceilings allow.
+// Handle logs the events, within the limits.
 func (l *Log) Handle(batch []guard.Event) {
 	for i := range batch {
 		switch {
 		case batch[i].Edge == guard.Met:
-			continue // the edges tell of it
+			continue // edge events report it
 		case batch[i].Limited != "":
 			l.limit(&batch[i])
 			continue
 		}
 		ending := EndingOf(&batch[i])
 		if ending == Undecided {
-			continue // it gets its line when it is settled
+			continue // it is logged when it is settled
 		}
 		seen := l.seen[batch[i].Realm]
 		if seen == nil {
@@ -61,7 +59,7 @@ func (l *Log) Handle(batch []guard.Event) {
 	}
 }
 
-// HandleSwitch writes the line of a mode switch, whatever the flood.
+// HandleSwitch logs a mode switch, regardless of the limits.
 func (l *Log) HandleSwitch(s ModeSwitch) {
 	attrs := []slog.Attr{
 		slog.String("from", s.From), slog.String("to", s.To), slog.Bool("attacked", s.Attacked),
@@ -79,7 +77,7 @@ func (l *Log) HandleSwitch(s ModeSwitch) {
 	l.record(s.At, slog.LevelWarn, "captcha mode switched", attrs...)
 }
 
-// Tick writes how many lines the ceilings suppressed and opens them again.
+// Tick logs the number of suppressed lines and resets the limits.
 func (l *Log) Tick(now time.Time) {
 	total, attrs := 0, make([]slog.Attr, 1, endings+1)
 	for e := range endings {
@@ -106,8 +104,8 @@ func ceiling(e Ending) int {
 	return maxTurnedAway
 }
 
-// write puts what the service knows before what a stranger typed: a program
-// that reads the text format from the left meets the true address first.
+// write puts trusted values before those that a client typed: a program that parses the text format from the left finds
+// the true IP address first.
 func (l *Log) write(e *guard.Event, ending Ending) {
 	attrs := append([]slog.Attr{
 		slog.String("address", AddressText(e.Address)),
@@ -134,7 +132,7 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 	l.record(e.At, slog.LevelInfo, messages[ending], attrs...)
 }
 
-// limit is a line about a limit on events. The guard bounds how many there are.
+// limit logs a limit on events. The guard bounds the number of these events.
 func (l *Log) limit(e *guard.Event) {
 	msg := "event limit reached"
 	if e.Edge == guard.Over {
@@ -149,8 +147,8 @@ func (l *Log) limit(e *guard.Event) {
 	l.record(e.At, slog.LevelWarn, msg, attrs...)
 }
 
-// Codes are the codes of reasons, separated by commas, each with the limit that it is
-// about: "limit:account:5/24h,captcha-mode:monitored".
+// Codes returns the reasons' codes, separated by commas, each with its limit:
+// "limit:account:5/24h,captcha-mode:monitored".
 func Codes(reasons guard.Reasons) string {
 	all := make([]string, 0, len(reasons))
 	for _, r := range reasons {
@@ -166,7 +164,7 @@ func Codes(reasons guard.Reasons) string {
 	return strings.Join(all, ",")
 }
 
-// LimitText is the limit that an edge is about, as it stands in the configuration.
+// LimitText returns the limit of an edge event, as in the configuration.
 func LimitText(e *guard.Event) string {
 	if len(e.Reasons) == 0 || e.Reasons[0].Limit == nil {
 		return ""
@@ -179,7 +177,6 @@ func LimitText(e *guard.Event) string {
 	return text
 }
 
-// realmAttr names the realm, if it is not the default one.
 func realmAttr(realm string) []slog.Attr {
 	if name := RealmName(realm); name != "" {
 		return []slog.Attr{slog.String("realm", name)}
@@ -187,7 +184,7 @@ func realmAttr(realm string) []slog.Attr {
 	return nil
 }
 
-// record writes with the time of the event, not of the writing.
+// record logs with the time of the event.
 func (l *Log) record(at time.Time, level slog.Level, msg string, attrs ...slog.Attr) {
 	ctx := context.Background()
 	if !l.logger.Enabled(ctx, level) {
@@ -195,5 +192,5 @@ func (l *Log) record(at time.Time, level slog.Level, msg string, attrs ...slog.A
 	}
 	r := slog.NewRecord(at, level, msg, 0)
 	r.AddAttrs(attrs...)
-	_ = l.logger.Handler().Handle(ctx, r) // where would a broken log report itself?
+	_ = l.logger.Handler().Handle(ctx, r) // a failing log has no place to report itself
 }

@@ -10,15 +10,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// MaxText is how many characters of a stranger's text are kept.
+// MaxText is the maximum number of characters kept of text from a client.
 const MaxText = 128
 
-// Escape makes one harmless line of what a stranger typed: control characters,
-// line breaks, bidirectional controls and everything else that does not print
-// become Go escapes such as \n or \u202e, bytes that are not UTF-8 become \xff,
-// and everything beyond MaxText characters becomes "…". Ordinary names come
-// back unchanged. A backslash stays, since DOMAIN\name is an ordinary name: the
-// result can be read and looked up, but not decoded.
+// Escape makes text from a client safe to print on one line. Non-printing characters, such as line breaks and
+// bidirectional controls, become Go escapes (\n, \u202e). Invalid UTF-8 becomes \xff, and everything after MaxText
+// characters "…". Ordinary names do not change. A backslash stays because DOMAIN\name is an ordinary name, so the
+// result can be searched for but not decoded.
 func Escape(s string) string { return escape(s, MaxText) }
 
 func escape(s string, most int) string {
@@ -42,8 +40,7 @@ func escape(s string, most int) string {
 	return b.String()
 }
 
-// EscapeLines escapes a text of several lines: at most that many lines, each of
-// at most length characters.
+// EscapeLines escapes a text of several lines: at most lines lines, each of at most length characters.
 func EscapeLines(s string, lines, length int) string {
 	kept := strings.SplitN(s, "\n", lines+1)
 	for i, line := range kept[:min(lines, len(kept))] {
@@ -60,8 +57,8 @@ func plain(s string, most int) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
-// AddressText is the address as logs and tables show it, "unknown" if there is
-// none. An IPv6 zone is left out: it is free text.
+// AddressText returns the IP address for logs and tables; "unknown" if invalid. It omits the IPv6 zone, which is free
+// text.
 func AddressText(a netip.Addr) string {
 	if !a.IsValid() {
 		return "unknown"
@@ -69,10 +66,9 @@ func AddressText(a netip.Addr) string {
 	return a.Unmap().WithZone("").String()
 }
 
-// Cell is a text as a cell of a CSV file that a spreadsheet opens: one that begins like a
-// formula, also in full width, begins with an apostrophe instead (CWE-1236). So does what
-// follows a semicolon or a tab in it: where those separate cells, as Excel has it in half of
-// Europe, quotes that stand around commas alone do not keep it together.
+// Cell makes text safe as a CSV cell that a spreadsheet opens. It puts an apostrophe before a formula, also one in
+// full-width characters (CWE-1236). It treats text after a semicolon or tab the same way: where those separate cells,
+// as in Excel in half of Europe, quotes for commas do not help.
 func Cell(s string) string {
 	var b strings.Builder
 	begins := true
@@ -86,7 +82,7 @@ func Cell(s string) string {
 	return b.String()
 }
 
-// PrefixesOf are what the guard counts as one address, and the network around it.
+// PrefixesOf returns what the guard counts as one IP address (IPv6: /64) and as its network (/24 or /48).
 func PrefixesOf(a netip.Addr) (address, network netip.Prefix) {
 	a = a.Unmap().WithZone("")
 	small, large := 64, 48
@@ -98,5 +94,5 @@ func PrefixesOf(a netip.Addr) (address, network netip.Prefix) {
 	return address, network
 }
 
-// Rate is a number of failures per minute as people read it: 1,000,000 or 12.3.
+// Rate formats failures per minute: 1,000,000 or 12.3.
 func Rate(perMinute float64) string { return humanize.Commaf(math.Round(10*perMinute) / 10) }

@@ -1,11 +1,9 @@
-// Package factors keeps what administrators show beside their passwords: one-time
-// passwords of an authenticator app (TOTP, RFC 6238), passkeys (WebAuthn) and recovery
-// codes, in the SQL database.
+// Package factors stores the MFA methods of administrators in the SQL database: TOTP apps (RFC 6238), passkeys
+// (WebAuthn) and recovery codes.
 //
-// Nothing of it lets a thief of the database in: the secrets of TOTP are sealed with a
-// key of the server's, of recovery codes a keyed digest is kept, of passkeys the public
-// key. Each code and each answer of a passkey is good once, over all nodes. Guesses are
-// not counted here: whoever calls Check counts them first, as those of passwords (R1).
+// A stolen database does not let an attacker in. TOTP secrets are sealed with the server's key, recovery codes are
+// keyed digests, and passkeys are public keys. Each code and each passkey response is valid once on all nodes. The
+// package does not count guesses: the caller of Check counts them before, like passwords (R1).
 package factors
 
 import (
@@ -25,25 +23,25 @@ import (
 )
 
 var (
-	// ErrUnknown says that the account has no such factor.
+	// ErrUnknown means that the account has no such method.
 	ErrUnknown = errors.New("factors: no such MFA method")
-	// ErrCode says that a code is not the one that is shown at this moment.
+	// ErrCode means that a code is not the current one.
 	ErrCode = errors.New("factors: wrong code: enter the one that the app shows now")
-	// ErrEnrolled says that TOTP is set up already.
+	// ErrEnrolled means that a TOTP app is already set up.
 	ErrEnrolled = errors.New("factors: a TOTP app is already set up: remove it first")
-	// ErrPasskey says that a passkey's answer is not one to what was asked.
+	// ErrPasskey means that a passkey's response does not match the request.
 	ErrPasskey = errors.New("factors: the passkey's answer is invalid: try again")
-	// ErrCloned says that a passkey's count of its signatures went back: somebody has a
-	// copy of it. It is good for nothing from then on.
+	// ErrCloned means that a passkey's signature counter went back, so a copy exists. The passkey is not accepted any
+	// more.
 	ErrCloned = errors.New("factors: the passkey's signature counter went back, so it may be cloned")
-	// ErrMost says that an account has as many passkeys as it may.
+	// ErrMost means that an account has MostPasskeys passkeys.
 	ErrMost = fmt.Errorf("factors: at most %d passkeys: remove one first", MostPasskeys)
 )
 
-// queryTime bounds a look-up while somebody waits, the wait for a connection included.
+// queryTime is the timeout of a lookup during a login, including the wait for a connection.
 const queryTime = 3 * time.Second
 
-// Config is what a Table needs. DB, which has been migrated, and Secret are required.
+// Config configures a Table. DB, which must be migrated, and Secret are required.
 type Config struct {
 	DB *sql.DB
 	// Secret is the server's, the same on every node: at least 16 bytes.
@@ -51,8 +49,8 @@ type Config struct {
 	Now    func() time.Time // default time.Now
 }
 
-// Table is the second factors of all accounts of authguard's own table, each by the ID of
-// its account. It is safe for concurrent use, also by several processes.
+// Table stores the MFA methods of the accounts in authguard's own table, by account ID. It is safe for concurrent use,
+// even by several processes.
 type Table struct {
 	db      *sql.DB
 	seal    cipher.AEAD
@@ -60,7 +58,7 @@ type Table struct {
 	now     func() time.Time
 }
 
-// New makes a Table and starts nothing.
+// New returns a Table.
 func New(c Config) (*Table, error) {
 	if c.DB == nil || len(c.Secret) < 16 {
 		return nil, errors.New("factors: DB and a Secret of 16 bytes are required")
@@ -86,8 +84,7 @@ func New(c Config) (*Table, error) {
 	return t, nil
 }
 
-// sealed is a text that only a server with the same secret reads, and only as what it is
-// of.
+// sealed encrypts text for servers with the same secret, and only for the purpose of.
 func (t *Table) sealed(text []byte, of string) string {
 	return base64.RawURLEncoding.EncodeToString(t.seal.Seal(nil, nil, text, []byte(of)))
 }
@@ -100,24 +97,23 @@ func (t *Table) opened(text, of string) ([]byte, error) {
 	return raw, err
 }
 
-// Kept is what an account has.
+// Kept lists an account's methods.
 type Kept struct {
-	TOTP     *TOTP     `json:"totp,omitempty"` // nil: none, or none that was confirmed
+	TOTP     *TOTP     `json:"totp,omitempty"` // nil: none, or not confirmed
 	Passkeys []Passkey `json:"passkeys,omitempty"`
-	Recovery int       `json:"recovery_codes"` // how many are left
+	Recovery int       `json:"recovery_codes"` // unused codes
 }
 
-// Any reports whether a password alone does not let the account in. Recovery codes stand
-// in for the others and ask for nothing by themselves.
+// Any reports whether MFA is required. Recovery codes only replace the other methods, so they do not count.
 func (k Kept) Any() bool { return k.TOTP != nil || len(k.Passkeys) > 0 }
 
 // TOTP is an authenticator app.
 type TOTP struct {
 	Created time.Time `json:"created"`
-	Used    time.Time `json:"used,omitzero"` // zero: never since
+	Used    time.Time `json:"used,omitzero"` // zero: never
 }
 
-// Of is what an account has.
+// Of returns an account's methods.
 func (t *Table) Of(ctx context.Context, account string) (k Kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -141,9 +137,8 @@ func (t *Table) Of(ctx context.Context, account string) (k Kept, err error) {
 	return k, nil
 }
 
-// Check reports whether a code is the account's: of its app, or one of its recovery
-// codes, which recovery says. Each is good once, whatever comes at once. Spaces and
-// dashes in it count for nothing.
+// Check reports whether code is valid for the account: of its app, or one of its recovery codes, which recovery
+// reports. Each code is valid once, even in concurrent calls. Spaces and dashes are ignored.
 func (t *Table) Check(ctx context.Context, account, code string) (ok, recovery bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -156,8 +151,8 @@ func (t *Table) Check(ctx context.Context, account, code string) (ok, recovery b
 	return ok, ok, err
 }
 
-// RemoveAll removes all of an account: its password alone lets it in again. It returns
-// how many there were, recovery codes apart.
+// RemoveAll removes all methods of an account, so its password alone is enough. It returns their number without
+// recovery codes.
 func (t *Table) RemoveAll(ctx context.Context, account string) (removed int64, err error) {
 	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		removed = 0
@@ -178,7 +173,6 @@ func (t *Table) RemoveAll(ctx context.Context, account string) (removed int64, e
 	return removed, nil
 }
 
-// one runs a statement that changes one row, or is ErrUnknown.
 func (t *Table) one(ctx context.Context, statement string, args ...any) error {
 	n, err := sqltx.Exec(ctx, t.db, statement, args...)
 	switch {

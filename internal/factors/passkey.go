@@ -17,35 +17,33 @@ import (
 )
 
 const (
-	// MostPasskeys is how many an account may have.
+	// MostPasskeys is the maximum number per account.
 	MostPasskeys = 20
-	// askedFor is how long a passkey may take to answer.
+	// askedFor is how long a passkey may take to respond.
 	askedFor = 5 * time.Minute
 )
 
-// A Passkey is what its owner is told of one.
+// Passkey is a passkey as its owner sees it.
 type Passkey struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
-	Host    string    `json:"host"` // where it is good
+	Host    string    `json:"host"` // where it is valid
 	Created time.Time `json:"created"`
 	Used    time.Time `json:"used,omitzero"`   // zero: never
-	Cloned  time.Time `json:"cloned,omitzero"` // zero: not that we know; else it lets nobody in
+	Cloned  time.Time `json:"cloned,omitzero"` // zero: no known clone; otherwise it is not accepted
 
 	record webauthn.Credential
 }
 
-// A Site is where browsers call the server: passkeys know nobody else. Host is the name
-// alone (the relying party's ID), Origins are the schemes, names and ports that a browser
-// may say.
+// Site is the server as browsers see it: a passkey works only there. Host is the name alone (the relying party's ID).
+// Origins are the schemes, names and ports that a browser may send.
 type Site struct {
 	Host    string
 	Origins []string
 }
 
-// relying is the site to the library. Passkeys verify their person (a finger, a face, a
-// PIN), so that one is enough to sign in, and are discoverable, so that nobody has to type
-// a name and no name leads to anybody's passkeys.
+// relying configures the library. Passkeys must verify the user (fingerprint, face, PIN), so one is enough to sign in.
+// They are discoverable: users type no name, and no name reveals a user's passkeys.
 func (s Site) relying() (*webauthn.WebAuthn, error) {
 	w, err := webauthn.New(&webauthn.Config{
 		RPID: s.Host, RPDisplayName: "authguard", RPOrigins: s.Origins, AttestationPreference: protocol.PreferNoAttestation,
@@ -58,10 +56,9 @@ func (s Site) relying() (*webauthn.WebAuthn, error) {
 	return w, nil
 }
 
-// An Owner is whose passkey it is: an account by its ID, and its name.
+// Owner is the account of a passkey: its ID and name.
 type Owner struct{ ID, Name string }
 
-// owner is an Owner with passkeys, as the library has it.
 type owner struct {
 	Owner
 	passkeys []Passkey
@@ -77,7 +74,6 @@ func (o owner) WebAuthnCredentials() (all []webauthn.Credential) {
 	return all
 }
 
-// at are the passkeys of a host that are good.
 func (o owner) at(host string) owner {
 	all := o.passkeys
 	o.passkeys = nil
@@ -89,8 +85,8 @@ func (o owner) at(host string) owner {
 	return o
 }
 
-// A Question is one for a browser's passkeys. State comes back with the answer: what was
-// asked, sealed, so that asking writes nothing.
+// Question is a request to a browser's passkeys. State returns with the response: it seals the request, so that asking
+// writes nothing.
 type Question struct {
 	Options json.RawMessage `json:"options"`
 	State   string          `json:"state"`
@@ -98,7 +94,7 @@ type Question struct {
 
 type state struct {
 	Asked   webauthn.SessionData
-	Account string // empty: whoever has a passkey
+	Account string // empty: any account
 	Until   time.Time
 }
 
@@ -124,8 +120,7 @@ func (t *Table) asked(account, purpose, text string) (s state, err error) {
 
 const adding, proving = "passkey to add", "passkey to prove"
 
-// AskNew asks a browser to make a passkey for an account. The error is ErrMost if it has
-// too many.
+// AskNew asks a browser to create a passkey for an account, or returns ErrMost.
 func (t *Table) AskNew(ctx context.Context, at Site, who Owner) (q Question, err error) {
 	w, err := at.relying()
 	if err != nil {
@@ -147,8 +142,7 @@ func (t *Table) AskNew(ctx context.Context, at Site, who Owner) (q Question, err
 	return t.question(who.ID, adding, options.Response, asked)
 }
 
-// Add keeps the passkey that a browser has made. The error is ErrPasskey if it answers
-// something else than what was asked.
+// Add stores the passkey that a browser created. It returns ErrPasskey if the response does not match the request.
 func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText string, answer []byte) error {
 	w, err := at.relying()
 	if err != nil {
@@ -166,7 +160,7 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 	if err != nil {
 		return ErrPasskey
 	}
-	made.Attestation = webauthn.CredentialAttestation{} // asked for none, and kept none
+	made.Attestation = webauthn.CredentialAttestation{} // not requested, so not stored
 	data, err := json.Marshal(made)
 	if err != nil {
 		return fmt.Errorf("factors: %w", err)
@@ -185,7 +179,6 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 	return nil
 }
 
-// maxName is how long a passkey's name may be, in bytes.
 const maxName = 60
 
 func nameOf(name string) string {
@@ -197,18 +190,18 @@ func nameOf(name string) string {
 
 func idOf(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 
-// RemovePasskey removes one, or is ErrUnknown.
+// RemovePasskey removes a passkey, or returns ErrUnknown.
 func (t *Table) RemovePasskey(ctx context.Context, account, id string) error {
 	return t.one(ctx, `DELETE FROM passkeys WHERE account = $1 AND id = $2`, account, sqltx.Clean(id))
 }
 
-// RenamePasskey gives one another name, or is ErrUnknown.
+// RenamePasskey renames a passkey, or returns ErrUnknown.
 func (t *Table) RenamePasskey(ctx context.Context, account, id, name string) error {
 	return t.one(ctx, `UPDATE passkeys SET name = $1 WHERE account = $2
 		AND id = $3`, nameOf(name), account, sqltx.Clean(id))
 }
 
-// AskProof asks a browser for a passkey of this account or, without one, of anybody.
+// AskProof asks a browser for a passkey of this account, or of any account if it is empty.
 func (t *Table) AskProof(ctx context.Context, at Site, account string) (q Question, err error) {
 	w, err := at.relying()
 	if err != nil {
@@ -221,8 +214,8 @@ func (t *Table) AskProof(ctx context.Context, at Site, account string) (q Questi
 	return t.question(account, proving, options.Response, asked)
 }
 
-// Claims is whose passkey an answer claims to be of; false if we know none such. It proves
-// nothing: CheckPasskey does.
+// Claims returns the account that a response claims; false if its passkey is unknown. It proves nothing: CheckPasskey
+// does.
 func (t *Table) Claims(ctx context.Context, answer []byte) (who Owner, ok bool, err error) {
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
 	if err != nil {
@@ -240,9 +233,8 @@ func (t *Table) Claims(ctx context.Context, answer []byte) (who Owner, ok bool, 
 	return who, string(parsed.Response.UserHandle) == who.ID, nil
 }
 
-// CheckPasskey is nil if an answer proves that the account's passkey is there, and its
-// person: to what was asked with AskProof for this account, once. Otherwise it is
-// ErrPasskey or ErrCloned.
+// CheckPasskey returns nil if a response proves the presence of the account's passkey and its user. The response must
+// match an AskProof for askedFor, and is valid once. Otherwise the error is ErrPasskey or ErrCloned.
 func (t *Table) CheckPasskey(ctx context.Context, at Site, who Owner, askedFor, stateText string, answer []byte) error {
 	w, err := at.relying()
 	if err != nil {
@@ -273,8 +265,8 @@ func (t *Table) CheckPasskey(ctx context.Context, at Site, who Owner, askedFor, 
 	return t.take(ctx, s, used)
 }
 
-// take uses an answer up. Two nodes may be shown the same one at once, and a passkey that
-// counts nothing (0) would be good for both: the challenge's row decides.
+// take consumes a response. Two nodes may get the same one at once, and a passkey without a counter (0) would be
+// accepted by both: the challenge's row decides.
 func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) error {
 	now, refused := t.now().UnixMilli(), error(nil)
 	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
@@ -313,7 +305,7 @@ func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) er
 		if refused != nil {
 			n, err = sqltx.Exec(ctx, tx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2
 				AND cloned_at = 0`, now, idOf(used.ID))
-			if err == nil && n == 0 { // told of already
+			if err == nil && n == 0 { // already reported
 				refused = ErrPasskey
 			}
 		}

@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	// RecoveryCodes is how many there are at first.
+	// RecoveryCodes is the number of codes in a new set.
 	RecoveryCodes = 10
-	// recoveryLetters are 80 bits: nobody tries those, with the key or without.
+	// recoveryLetters are 80 bits: too many to guess, even with the key.
 	recoveryLetters = 16
 )
 
-// NewRecovery gives an account new recovery codes in place of all it had. They are kept
-// nowhere: show them once.
+// NewRecovery replaces an account's recovery codes. They are stored as digests only: show them once.
 func (t *Table) NewRecovery(ctx context.Context, account string) (codes []string, err error) {
 	for range RecoveryCodes {
 		letters := strings.ToLower(rand.Text())
@@ -46,7 +45,6 @@ func (t *Table) NewRecovery(ctx context.Context, account string) (codes []string
 	return codes, nil
 }
 
-// takeRecovery reports whether a code is the account's, and uses it up.
 func (t *Table) takeRecovery(ctx context.Context, account, code string) (bool, error) {
 	if len(code) != recoveryLetters {
 		return false, nil

@@ -21,23 +21,22 @@ import (
 
 const (
 	digits = 6
-	// step is how long a code is shown. One that is one step early or late is taken,
-	// for clocks that differ (RFC 6238, section 5.2).
+	// step is how long a code is shown. Codes one step early or late are accepted because clocks differ (RFC 6238, section
+	// 5.2).
 	step, skew = 30 * time.Second, 1
-	// secretBytes is what RFC 4226 recommends: those of SHA-1's output.
+	// secretBytes is RFC 4226's recommendation: the length of SHA-1's output.
 	secretBytes = 20
 )
 
-// An Enrolment is what an app needs to show codes. It is a secret.
+// Enrolment is what an app needs to show codes. It is secret.
 type Enrolment struct {
 	Secret string `json:"secret"` // base32, to type in
 	URL    string `json:"url"`    // otpauth://
-	QR     []byte `json:"-"`      // the URL as a picture, PNG
+	QR     []byte `json:"-"`      // the URL as a PNG image
 }
 
-// Enrol begins to set an app up: a new secret, which counts once Confirm has seen a code
-// of it. One that was never confirmed is replaced. issuer and name are what the app
-// shows. The error is ErrEnrolled if there is one that was confirmed.
+// Enrol starts the setup of an app with a new secret, which Confirm activates. It replaces an unconfirmed one. The app
+// shows issuer and name. The error is ErrEnrolled if an app is already confirmed.
 func (t *Table) Enrol(ctx context.Context, account, issuer, name string) (Enrolment, error) {
 	secret := make([]byte, secretBytes)
 	rand.Read(secret) // never fails: it ends the program instead
@@ -54,7 +53,7 @@ func (t *Table) Enrol(ctx context.Context, account, issuer, name string) (Enrolm
 	return enrolment(secret, issuer, name)
 }
 
-// Enrolling is the enrolment that waits for its code; ErrUnknown if none does.
+// Enrolling returns the unconfirmed enrolment, or ErrUnknown.
 func (t *Table) Enrolling(ctx context.Context, account, issuer, name string) (Enrolment, error) {
 	secret, _, err := t.secret(ctx, account, false)
 	if err != nil {
@@ -80,8 +79,7 @@ func enrolment(secret []byte, issuer, name string) (e Enrolment, err error) {
 	return Enrolment{Secret: key.Secret(), URL: key.URL(), QR: b.Bytes()}, nil
 }
 
-// Confirm makes an enrolment count. The error is ErrCode if the code is not the one that
-// its app shows, and ErrUnknown if there is no enrolment.
+// Confirm activates an enrolment. The error is ErrCode for a wrong code, or ErrUnknown without an enrolment.
 func (t *Table) Confirm(ctx context.Context, account, code string) error {
 	ok, err := t.checkTOTP(ctx, account, code, false)
 	if err == nil && !ok {
@@ -94,12 +92,12 @@ func (t *Table) Confirm(ctx context.Context, account, code string) error {
 		AND confirmed_at = 0`, t.now().UnixMilli(), account)
 }
 
-// RemoveTOTP removes the app, or is ErrUnknown.
+// RemoveTOTP removes the app, or returns ErrUnknown.
 func (t *Table) RemoveTOTP(ctx context.Context, account string) error {
 	return t.one(ctx, `DELETE FROM totp WHERE account = $1 AND confirmed_at > 0`, account)
 }
 
-// secret is the one that counts, or the one that waits to be confirmed.
+// secret returns the confirmed secret, or the unconfirmed one.
 func (t *Table) secret(ctx context.Context, account string, confirmed bool) (secret []byte, last int64, err error) {
 	var text string
 	err = t.db.QueryRowContext(ctx, `SELECT secret, last_step FROM totp WHERE account = $1
@@ -118,9 +116,8 @@ func (t *Table) secret(ctx context.Context, account string, confirmed bool) (sec
 
 func totpOf(account string) string { return "totp of " + account }
 
-// checkTOTP takes a code once: the step of time that it belongs to, and all before, are
-// over with it, at all nodes. Without that, whoever reads a code over somebody's shoulder,
-// or on the wire, has a minute to use it again.
+// checkTOTP accepts a code once: it invalidates the code's time step and all earlier ones on all nodes. Otherwise an
+// attacker who observes a code, over the shoulder or on the wire, could reuse it for a minute.
 func (t *Table) checkTOTP(ctx context.Context, account, code string, confirmed bool) (bool, error) {
 	secret, last, err := t.secret(ctx, account, confirmed)
 	if errors.Is(err, ErrUnknown) && confirmed {

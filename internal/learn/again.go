@@ -15,26 +15,26 @@ import (
 	"authguard/internal/route"
 )
 
-// ErrWeak is for two logins that differ, but not in what a guess would lack.
+// ErrWeak means that the two logins differ only in signs that an attacker without cookies also gets.
 var ErrWeak = errors.New("no route is proposed: the app also gives a wrong password without cookies, or with fresh " +
 	"ones, the answer of a right password. Find what only a successful login returns (a redirect, a JSON value, a " +
 	"text), and set success by hand")
 
-// A Proposal is a route and, if the app takes the login at other addresses too, the
-// folder that needs the same one.
+// Proposal is a route. If the app accepts the login at other paths too, it includes the folder that needs the same
+// route.
 type Proposal struct {
 	route.Spec
-	Folder string   // such as /*; empty if there is none
-	Also   []string // where the app took the login, too
+	Folder string   // such as /*; empty if not needed
+	Also   []string // further paths where the app accepted the login
 }
 
-// Send sends a request to the app, and follows no redirection.
+// Send sends a request to the app without following redirects.
 type Send func(*http.Request) (*http.Response, error)
 
-// Check proposes the route that tells two logins apart, and tries it: it sends the failed
-// login again, with a password made up here, as a guesser would send it. What such a
-// guess gets is no sign of a success. It asks the app for its page and tries to log in at
-// most sixteen times, up to four of them with the right password, which it forgets then.
+// Check proposes the route that distinguishes the two logins, and tests it. It repeats the failed login with a
+// generated password, as an attacker would. A sign in those responses is no sign of success. It gets the login page and
+// tries to log in at most sixteen times, up to four of them with the right password. It erases that password when it
+// returns.
 func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal, err error) {
 	defer succeeded.Forget()
 	if p.Spec, err = Propose(failed, succeeded); err != nil {
@@ -62,7 +62,6 @@ func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal
 	return p, err
 }
 
-// A checker sends the failed login again, and the one that succeeded.
 type checker struct {
 	ctx   context.Context
 	send  Send
@@ -70,8 +69,7 @@ type checker struct {
 	right *Login
 }
 
-// guesses are the app's answers to the login without cookies, to one with those of its
-// page, and the page.
+// guesses returns the app's responses to the login without cookies and to one with the page's cookies, and the page.
 func (c checker) guesses() (bare, fresh, page route.Answer, err error) {
 	if bare, err = c.do(c.request(c.login.again, nil)); err == nil {
 		fresh, page, err = c.fresh(c.login.again.url.Path)
@@ -84,7 +82,7 @@ func (c checker) guesses() (bare, fresh, page route.Answer, err error) {
 	return bare, fresh, page, err
 }
 
-// fresh gets the page anew, and sends its cookies and hidden fields with the login.
+// fresh gets the page again and sends its cookies and hidden fields with the login.
 func (c checker) fresh(to string) (answer, page route.Answer, err error) {
 	if page, err = c.do(c.request(c.page(), nil)); err != nil {
 		return answer, page, err
@@ -97,7 +95,6 @@ func (c checker) fresh(to string) (answer, page route.Answer, err error) {
 	return answer, page, err
 }
 
-// page is a GET of the page with the login form.
 func (c checker) page() request {
 	get := c.get("")
 	get.url = c.login.again.url
@@ -111,10 +108,9 @@ func (c checker) get(path string) request {
 	return request{http.MethodGet, c.login.again.host, &url.URL{Path: path}, http.Header{"Accept": {"text/html,*/*"}}, nil}
 }
 
-// request is one with these cookies.
 func (c checker) request(q request, cookies []*http.Cookie) *http.Request {
 	to := url.URL{Scheme: "http", Host: q.host, Path: q.url.Path, RawPath: q.url.RawPath, RawQuery: q.url.RawQuery}
-	r, _ := http.NewRequestWithContext(c.ctx, q.method, to.String(), bytes.NewReader(q.body)) // of a request that came
+	r, _ := http.NewRequestWithContext(c.ctx, q.method, to.String(), bytes.NewReader(q.body)) // cannot fail
 	r.Header, r.RemoteAddr = q.header.Clone(), "127.0.0.1:0"
 	for _, one := range cookies {
 		r.AddCookie(&http.Cookie{Name: one.Name, Value: one.Value})
@@ -122,7 +118,6 @@ func (c checker) request(q request, cookies []*http.Cookie) *http.Request {
 	return r
 }
 
-// do sends a request, and cleans the answer of what was typed.
 func (c checker) do(r *http.Request) (a route.Answer, err error) {
 	answer, err := c.send(r)
 	if err != nil {
@@ -134,8 +129,8 @@ func (c checker) do(r *http.Request) (a route.Answer, err error) {
 		Whole: len(body) < 1<<20}), err
 }
 
-// elsewhere are the other addresses where the app takes the login: a front controller
-// reads the fields of a request, and not where it went.
+// elsewhere finds other paths where the app accepts the login: a front controller reads the fields of a request and
+// ignores its path.
 func (c checker) elsewhere(s route.Spec, fresh, page route.Answer) (also []string, err error) {
 	compiled, err := route.Compile(s)
 	if err != nil {
@@ -165,8 +160,7 @@ func (c checker) elsewhere(s route.Spec, fresh, page route.Answer) (also []strin
 	return also, nil
 }
 
-// marks are what the app's answers to a wrong password have in common, without what the
-// login's page has.
+// marks returns the signs that the app's responses to a wrong password share, without those of the login page.
 func marks(known, fresh, page route.Answer) []string {
 	all := signs(fresh)
 	for _, keep := range []func(string) bool{
@@ -195,7 +189,6 @@ func has(a route.Answer, want []string) bool {
 	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// whither is where an answer redirects to.
 func whither(a route.Answer) string {
 	u, err := url.Parse(a.Header.Get("Location"))
 	if err != nil {
@@ -204,7 +197,6 @@ func whither(a route.Answer) string {
 	return u.Path + "?" + u.RawQuery
 }
 
-// folderAround is the smallest folder that a path and others are in.
 func folderAround(folder string, others []string) string {
 	for _, other := range others {
 		for folder != "/" && other != folder && !strings.HasPrefix(other, folder+"/") {

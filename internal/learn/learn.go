@@ -1,9 +1,7 @@
-// Package learn proposes the guarded route of an app's login from one login that
-// fails and one that succeeds. It writes no password down: what was typed is known by a
-// keyed digest, to tell whether two texts are the same, and its key goes with the process.
-// The failed login is kept until the process ends, with a password made up in the place of
-// the one that was typed, to be sent again. The one that succeeded is kept as it was typed
-// until Check has sent it again: nothing else proves that the app still takes a login.
+// Package learn proposes the guarded route of an app's login from one failed and one successful login. It writes no
+// password to disk. A keyed digest shows whether two texts are equal, and its key exists only in memory. The failed
+// login is kept until the process ends, with a generated password, so that it can be repeated. The successful login
+// keeps its password until Check has repeated it: only that proves that the app still accepts a login.
 package learn
 
 import (
@@ -28,22 +26,21 @@ import (
 	"authguard/internal/route"
 )
 
-// A Watcher knows the login forms of the pages that went by. It is safe for
-// concurrent use.
+// Watcher collects the login forms of the pages it sees. It is safe for concurrent use.
 type Watcher struct {
 	key       []byte
 	mu        sync.Mutex
-	passwords map[string]string // the name of a password's field, and the one of the account's before it
+	passwords map[string]string // name of a password field to the name of the account field before it
 }
 
-// New returns a Watcher that has seen nothing.
+// New returns an empty Watcher.
 func New() *Watcher {
 	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // which never fails
+	_, _ = rand.Read(key) // never fails
 	return &Watcher{key: key, passwords: map[string]string{}}
 }
 
-// Page looks through a page for its forms' password fields.
+// Page scans a page for password fields of its forms.
 func (w *Watcher) Page(page []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,34 +69,34 @@ func attributesOf(t html.Token) map[string]string {
 	return all
 }
 
-// A Login is a request that offered a password, and what the app said to it.
+// Login is a request with a password, and the app's response.
 type Login struct {
 	Method, Path string
-	Account      string // where it is: a route's locator
+	Account      string // a route's locator of the account
 	Password     string
 	Answer       route.Answer
-	account      string // digests of what was typed
+	account      string // digests of the credentials
 	password     string
-	typed        []string // itself: the password, which goes with the answer, and the name
-	again        request  // with a password made up
+	typed        []string // the password, which Answered removes, and the name
+	again        request  // with a generated password
 	asTyped      request
-	cookies      []*http.Cookie // that came along
+	cookies      []*http.Cookie // sent with the request
 }
 
-// Answered notes the app's answer, without what was typed where the app repeats it,
-// and forgets the password but for the request itself.
+// Answered records the app's response without the credentials that it repeats. It erases the password, except in the
+// request itself.
 func (l *Login) Answered(a route.Answer) {
 	l.Answer = l.clean(a)
 	l.typed = l.typed[1:]
 }
 
-// Forget forgets the password in the request itself.
+// Forget erases the password in the request itself.
 func (l *Login) Forget() { l.asTyped = request{} }
 
-// typedHere stands in an answer for what was typed; JSON stays JSON.
+// typedHere replaces credentials in a response; JSON stays valid.
 const typedHere = "\uFFFD"
 
-// clean is an answer without what was typed, in whatever case the app repeats it.
+// clean removes the credentials from a response, ignoring case.
 func (l *Login) clean(a route.Answer) route.Answer {
 	a.Header = a.Header.Clone()
 	for _, text := range l.typed {
@@ -119,11 +116,10 @@ var (
 		`(?i)token|csrf|nonce|redirect|next|return|session|remember|submit|captcha|^id$|grant|client`)
 )
 
-// A field is one text of a request.
 type field struct{ at, name, value string }
 
-// Login is the login that a request is, but for the answer; nil if it offers no
-// password. The body is all of it.
+// Login returns the login of a request, without the response; nil if the request has no password. body must be
+// complete.
 func (w *Watcher) Login(r *http.Request, body []byte) *Login {
 	l := &Login{Method: r.Method, Path: r.URL.Path, cookies: r.Cookies()}
 	if name, password, ok := r.BasicAuth(); ok {
@@ -159,7 +155,7 @@ func (w *Watcher) digest(text string) string {
 	return string(sum.Sum(nil))
 }
 
-// isPassword says how likely a field is a password's: 0 for not at all.
+// isPassword rates how likely a field is a password's; 0: not at all.
 func (w *Watcher) isPassword(f field) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,8 +169,8 @@ func (w *Watcher) isPassword(f field) int {
 	return 0
 }
 
-// accountOf is the field that the password is for: the one before it in the page's
-// form, one that is named so, or the one before it in the request.
+// accountOf returns the account field of a password: the one before it in the page's form, one with a typical name, or
+// the one before it in the request.
 func (w *Watcher) accountOf(fields []field, password int) int {
 	w.mu.Lock()
 	before := w.passwords[fields[password].name]
@@ -200,7 +196,7 @@ func (w *Watcher) accountOf(fields []field, password int) int {
 
 func kindOf(locator string) string { kind, _, _ := strings.Cut(locator, ":"); return kind }
 
-// fieldsOf are the texts of a request, in their order where there is one.
+// fieldsOf returns the texts of a request, in their order if there is one.
 func fieldsOf(r *http.Request, body []byte) (all []field) {
 	switch kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind {
 	case "application/json":
@@ -243,7 +239,6 @@ func parts(r *http.Request, body []byte) (all []field) {
 	return all
 }
 
-// members are the texts in JSON's objects.
 func members(at any, pointer string) (all []field) {
 	object, _ := at.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -256,5 +251,4 @@ func members(at any, pointer string) (all []field) {
 	return all
 }
 
-// escaped is a name in a JSON pointer.
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }

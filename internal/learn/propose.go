@@ -18,7 +18,7 @@ import (
 	"authguard/internal/route"
 )
 
-// What is wrong with two logins that tell nothing. Each says what to do.
+// Errors of two logins that cannot be compared. Each says what to do.
 var (
 	ErrOther = errors.New("this login used another form than the first one: log in again with the same form")
 	ErrSame  = errors.New("the password equals the first one: log in again with the right one")
@@ -27,8 +27,7 @@ var (
 		"redirect, cookies and text do not distinguish its answers")
 )
 
-// Propose is the route that tells the first login, which has failed, from the second,
-// which has succeeded.
+// Propose returns the route that distinguishes the first login, which failed, from the second, which succeeded.
 func Propose(failed, succeeded *Login) (s route.Spec, err error) {
 	switch {
 	case failed.Method != succeeded.Method || failed.Path != succeeded.Path || failed.Account != succeeded.Account ||
@@ -42,8 +41,8 @@ func Propose(failed, succeeded *Login) (s route.Spec, err error) {
 	return propose(succeeded, []route.Answer{failed.Answer}, nil)
 }
 
-// propose is the route that tells a login that has succeeded from all the bad answers. A
-// cookie that a bad answer or a page sets says nothing.
+// propose returns the route that distinguishes the successful login from all bad responses. A cookie that a bad
+// response or a page sets is not a sign.
 func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err error) {
 	s = route.Spec{Name: "login", Path: plainPath(succeeded.Path), Account: succeeded.Account,
 		Password: succeeded.Password}
@@ -68,12 +67,11 @@ func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err err
 	return s, nil
 }
 
-// plainNames are the names that every database compares alike. MySQL takes àlice for alice by default: each way to
-// write
-// a name would have limits of its own.
+// plainNames match names that every database compares alike. MySQL treats àlice as alice by default, so each spelling
+// would have its own limits.
 const plainNames = `[A-Za-z0-9._@+-]+`
 
-// plainPath is a path without the slash at its end, which makes no difference.
+// plainPath removes the trailing slash, which makes no difference.
 func plainPath(path string) string {
 	if path == "/" {
 		return path
@@ -81,11 +79,11 @@ func plainPath(path string) string {
 	return strings.TrimRight(path, "/")
 }
 
-// folderOf is the folder that a page is in: a browser sends the header to all of it.
+// folderOf returns the page's folder: a browser sends the Authorization header to all of it.
 func folderOf(path string) string { return path[:strings.LastIndex(path, "/")+1] + "*" }
 
-// rule is what tells the good answer from all the bad ones, the surest first: what is in
-// JSON, where it redirects to, a cookie. All that differ are named together.
+// rule returns the conditions that distinguish the good response from all bad ones, the most reliable first: JSON
+// values, redirects, cookies. It includes all that differ.
 func rule(bad, pages []route.Answer, good route.Answer) (success []string) {
 	alike := func(a route.Answer) bool { return a.Status == good.Status }
 	if good.Status/100 == 2 && bad[0].Status == http.StatusUnauthorized {
@@ -104,7 +102,7 @@ func rule(bad, pages []route.Answer, good route.Answer) (success []string) {
 	return ofBody(success, bad, good)
 }
 
-// locations tell a redirection from those of the bad answers.
+// locations distinguish a redirect from those of the bad responses.
 func locations(bad []route.Answer, good route.Answer) (all []string) {
 	to := target(good)
 	for _, a := range bad {
@@ -123,7 +121,6 @@ func locations(bad []route.Answer, good route.Answer) (all []string) {
 	return all
 }
 
-// target is the path that an answer redirects to.
 func target(a route.Answer) string {
 	u, err := url.Parse(a.Header.Get("Location"))
 	if err != nil {
@@ -137,8 +134,8 @@ var (
 	sessionNames = regexp.MustCompile(`(?i)sess|auth|logged|sid|token|remember|user`)
 )
 
-// newCookie is the name of a cookie that only the good answer sets, a session's if
-// there is one. A hash in it, which is another one for each site, becomes a *.
+// newCookie returns the name of a cookie that only the good response sets, preferably a session's. A hash in the name,
+// which differs per site, becomes a *.
 func newCookie(others []route.Answer, good route.Answer) string {
 	var before []string
 	for _, a := range others {
@@ -165,7 +162,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// cookies are the names of those that an answer sets, and does not take away.
+// cookies returns the names of cookies that a response sets, without those it deletes.
 func cookies(h http.Header) (names []string) {
 	for _, line := range h.Values("Set-Cookie") {
 		c, err := http.ParseSetCookie(line)
@@ -182,13 +179,12 @@ var (
 	insideText = regexp.MustCompile(`(?i)^(log|sign) ?out|^(abmelden|ausloggen|d[ée]connexion|cerrar sesi[oó]n)`)
 )
 
-// ofBody looks into answers of one status, without a cookie or another target.
+// ofBody compares bodies of responses with equal status, cookies and redirect.
 func ofBody(success []string, bad []route.Answer, good route.Answer) []string {
 	if all := leaves(good); all != nil {
 		return append(success, tokenRule(leaves(bad[0]), all)...)
 	}
-	// What only who is logged in is shown; what only the other is shown would let every
-	// page that nobody has thought of pass for a success.
+	// Use text that only signed-in users see. With the reverse, every unexpected page would count as a success.
 	inside := slices.DeleteFunc(lines(good.Body), func(text string) bool {
 		return slices.ContainsFunc(bad, func(a route.Answer) bool { return bytes.Contains(a.Body, []byte(text)) })
 	})
@@ -201,7 +197,7 @@ func ofBody(success []string, bad []route.Answer, good route.Answer) []string {
 	return success
 }
 
-// leaves are the values in a JSON answer's objects, by their pointers; nil if it is no JSON.
+// leaves returns the values of a JSON response by pointer; nil if it is not JSON.
 func leaves(a route.Answer) map[string]any {
 	var top any
 	if !strings.Contains(a.Header.Get("Content-Type"), "json") || json.Unmarshal(a.Body, &top) != nil {
@@ -224,8 +220,8 @@ func leaves(a route.Answer) map[string]any {
 
 var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,15}$`)
 
-// jsonRule is a value that says how it went: one that the failed login has too, but
-// another, or a true that it has not. A text is one word; a name or a token is none.
+// jsonRule returns a JSON value that shows success: one that the failed login has with another value, or a true that it
+// lacks. A text must be a single word; names and tokens are not.
 func jsonRule(bad []route.Answer, good route.Answer) []string {
 	best, rank := "", 4
 	after, before := leaves(good), leaves(bad[0])
@@ -259,7 +255,7 @@ func jsonRule(bad []route.Answer, good route.Answer) []string {
 	return []string{best}
 }
 
-// tokenRule is a token that is given.
+// tokenRule matches a token that only the successful response contains.
 func tokenRule(before, after map[string]any) []string {
 	for _, pointer := range slices.Sorted(maps.Keys(after)) {
 		name := pointer[strings.LastIndex(pointer, "/")+1:]
@@ -270,8 +266,7 @@ func tokenRule(before, after map[string]any) []string {
 	return nil
 }
 
-// lines are the texts of a page, without those that a person typed, which are in
-// values and not in texts.
+// lines returns the texts of a page. User input is in attributes, so it is not included.
 func lines(page []byte) (all []string) {
 	skip := ""
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
@@ -295,7 +290,7 @@ func lines(page []byte) (all []string) {
 	}
 }
 
-// YAML is a proposal as it is written in the configuration, in the list proxy.routes.
+// YAML returns a proposal for the list proxy.routes of the configuration.
 func YAML(p Proposal) string {
 	text := yaml(p.Spec)
 	if p.Folder != "" {
@@ -343,7 +338,6 @@ func list(texts []string) string {
 
 var plain = regexp.MustCompile(`^[A-Za-z/][\w /.:*-]*$`)
 
-// quoted is a text as YAML takes it.
 func quoted(text string) string {
 	if plain.MatchString(text) && !strings.Contains(text, ": ") && !strings.HasSuffix(text, ":") {
 		return text

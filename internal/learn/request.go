@@ -15,7 +15,6 @@ import (
 	"authguard/internal/route"
 )
 
-// A request is a login's, to be sent again.
 type request struct {
 	method, host string
 	url          *url.URL
@@ -23,7 +22,6 @@ type request struct {
 	body         []byte
 }
 
-// bare is a request without cookies.
 func bare(r *http.Request, body []byte) request {
 	q := request{r.Method, r.Host, r.URL, r.Header.Clone(), body}
 	for _, header := range []string{"Cookie", "Accept-Encoding", "Connection", "Content-Length", "Upgrade", "Te",
@@ -33,8 +31,7 @@ func bare(r *http.Request, body []byte) request {
 	return q
 }
 
-// without is one with a password made up here in place of every text that is the one that
-// was typed.
+// without replaces every text that equals the password by a generated one.
 func without(r *http.Request, body []byte, name, password string) request {
 	q, other := bare(r, body), route.MadeUp(password)
 	if q.header.Get("Authorization") != "" {
@@ -50,8 +47,7 @@ func without(r *http.Request, body []byte, name, password string) request {
 	return q.with(values)
 }
 
-// with is the request with other values in its fields; those that it does not have are
-// left out.
+// with returns the request with other values in its fields; it ignores fields that the request lacks.
 func (q request) with(values map[string]string) request {
 	u := *q.url
 	u.RawQuery = replaced("param:", u.RawQuery, values)
@@ -84,7 +80,7 @@ func replacedJSON(body []byte, values map[string]string) []byte {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if d.Decode(&top) != nil {
-		return nil // as it is it may hold what was typed
+		return nil // unparsed, it may contain the password
 	}
 	var walk func(any, string)
 	walk = func(at any, pointer string) {
@@ -119,7 +115,6 @@ func replacedParts(body []byte, boundary string, values map[string]string) []byt
 	return b.Bytes()
 }
 
-// hidden are the hidden fields of a page's forms, such as a token against forgeries.
 func hidden(page []byte) map[string]string {
 	values := map[string]string{}
 	for z := html.NewTokenizer(bytes.NewReader(page)); z.Next() != html.ErrorToken; {

@@ -10,16 +10,15 @@ import (
 	"authguard/internal/route"
 )
 
-// ErrSession is for an app that needs Spec.SignedIn, where no page was found for it.
+// ErrSession means that the app needs Spec.SignedIn, and no page for it was found.
 var ErrSession = errors.New("no route is proposed: none of the tested pages shows whether a visitor is signed in, " +
 	"and this app needs one. A signed-in visitor gets the same answer for a wrong password as for a right one, " +
 	"or a second GET of its login page invalidates the form, or it accepts no second login (a CAPTCHA, a code). " +
 	"Write the route by hand, with signed_in: [page /PATH, status 200] " +
 	"for a page that only signed-in visitors get")
 
-// signedIn completes a proposal with how to recognize a visitor who is signed in, if the
-// proxy's own way does not do for this app. It tries that with the session of the login that
-// has succeeded, and with an anonymous one.
+// signedIn adds SignedIn to a proposal if the proxy's default method does not recognize a signed-in user in this app.
+// It tests that with the session of the successful login, and with an anonymous one.
 func (c checker) signedIn(p *Proposal, page route.Answer) error {
 	session := c.right.jar()
 	recognized, err := c.recognizes(p.Spec, session)
@@ -31,7 +30,7 @@ func (c checker) signedIn(p *Proposal, page route.Answer) error {
 		return err
 	}
 	undisturbed, err := c.undisturbed(p.Spec)
-	byPassword := p.Folder != "" || kindOf(p.Account) == "json" // which costs a password check for each attempt
+	byPassword := p.Folder != "" || kindOf(p.Account) == "json" // costs a password check for each attempt
 	if err != nil || undisturbed && !byPassword && (recognized || same == checkedAnyway) {
 		return err
 	}
@@ -55,16 +54,16 @@ func (c checker) signedIn(p *Proposal, page route.Answer) error {
 	return nil
 }
 
-// What an app says to a wrong password with a session.
+// The app's responses to a wrong password with a session.
 const (
 	unclear = iota
 	checkedAnyway
 	takenForSuccess
 )
 
-// withSession sends a right and a wrong password with the session of a visitor who is signed
-// in, and the token of a page that is shown to them. It returns the session then. The
-// wrong one alone proves nothing: apps answer a lost token like a wrong password.
+// withSession sends a right and a wrong password with the session of a signed-in user and the token of a page they see.
+// It also returns the session afterwards. The wrong password alone proves nothing: apps answer a missing token like a
+// wrong password.
 func (c checker) withSession(s route.Spec, session []*http.Cookie) (int, []*http.Cookie, error) {
 	compiled, err := route.Compile(s)
 	if err != nil {
@@ -97,14 +96,13 @@ func (c checker) withSession(s route.Spec, session []*http.Cookie) (int, []*http
 	return unclear, session, nil
 }
 
-// recognizes reports whether the proxy would recognize who is signed in.
 func (c checker) recognizes(s route.Spec, session []*http.Cookie) (bool, error) {
 	basis, err := c.basis(s, c.login.again, session)
 	return basis == route.OnSession, err
 }
 
-// undisturbed reports whether an anonymous visitor signs in behind the proxy's questions: an
-// app with one token for each session has made another one by then.
+// undisturbed reports whether an anonymous user can sign in after the proxy's own requests. An app with one token per
+// session has replaced the token by then.
 func (c checker) undisturbed(s route.Spec) (bool, error) {
 	shown, err := c.do(c.request(c.page(), nil))
 	if err != nil {
@@ -137,8 +135,7 @@ func (c checker) basis(s route.Spec, q request, cookies []*http.Cookie) (route.B
 	})
 }
 
-// pages are ways to recognize who is signed in: by the page where a login leads, and by
-// the site's first one.
+// pages returns ways to recognize a signed-in user: by the page that a login leads to, and by the site's front page.
 func (c checker) pages(session []*http.Cookie, page route.Answer) (all [][]string) {
 	for _, to := range []string{target(c.right.Answer), "/"} {
 		if to == "" || !plain.MatchString(to) {
@@ -167,11 +164,10 @@ func (c checker) pages(session []*http.Cookie, page route.Answer) (all [][]strin
 	return all
 }
 
-// jar are the cookies that a browser has after a login.
 func (l *Login) jar() []*http.Cookie { return keep(l.cookies, l.Answer) }
 
-// keep are the cookies that a browser has after an answer: of one name the last, unless that
-// takes the cookie away. phpMyAdmin sets its session's three times in an answer.
+// keep returns the browser's cookies after a response. The last of several with one name wins, unless it deletes the
+// cookie. phpMyAdmin sets its session cookie three times in a response.
 func keep(cookies []*http.Cookie, a route.Answer) (all []*http.Cookie) {
 	all = slices.Clone(cookies)
 	for _, one := range (&http.Response{Header: a.Header}).Cookies() {

@@ -8,14 +8,12 @@ import (
 	"time"
 )
 
-// access reads the access logs of nginx and Apache, common, combined and with the
-// virtual host first:
+// access parses the access logs of nginx and Apache: common, combined, and with the virtual host first.
 //
 //	203.0.113.9 - - [10/Oct/2026:13:55:36 +0200] "POST /login HTTP/1.1" 302 0 "…" "…"
 //
-// The account is that of HTTP authentication, where there is one; a form's is in no
-// access log. What the client looks like is its User-Agent, the last of the combined
-// format's two texts: other headers are in none.
+// The account is the user of HTTP authentication; access logs do not contain a form's. The only header for the client
+// fingerprint is User-Agent, the second quoted text of the combined format.
 type access struct {
 	file             *file
 	agents           map[string]string
@@ -44,8 +42,7 @@ var (
 	errAddress = errors.New("no IP address at its place")
 )
 
-// cutAccess cuts a line into what stands before the time, the time, the request and
-// what stands after it.
+// cutAccess splits a line into the text before the time, the time, the request and the rest.
 func cutAccess(line []byte) (before, at, request, after []byte, err error) {
 	open := bytes.IndexByte(line, '[')
 	if open < 0 {
@@ -64,7 +61,7 @@ func cutAccess(line []byte) (before, at, request, after []byte, err error) {
 	return before, at, line[:end], bytes.TrimLeft(line[end+1:], " "), nil
 }
 
-// closingQuote is where a quoted text ends; Apache writes a quote in it as \".
+// closingQuote is where a quoted text ends; Apache writes a quote inside as \".
 func closingQuote(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -116,10 +113,10 @@ func (p *access) parse(line []byte, r *row) (err error) {
 	return nil
 }
 
-// mostAgents are kept, so that most lines need no text of their own.
+// mostAgents is the maximum number of User-Agents that lines share as one string.
 const mostAgents = 4096
 
-// agent is the second quoted text behind the request; empty if there is none.
+// agent returns the second quoted text after the request; empty if missing.
 func (p *access) agent(after []byte) string {
 	var text []byte
 	for range 2 {
@@ -143,7 +140,7 @@ func (p *access) agent(after []byte) string {
 	return known
 }
 
-// who reads "ADDRESS IDENTITY USER ", perhaps with a virtual host before it.
+// who parses "ADDRESS IDENTITY USER ", optionally after a virtual host.
 func (r *row) who(before []byte) error {
 	words := bytes.Fields(before)
 	if len(words) < 3 {
@@ -164,7 +161,7 @@ func (r *row) who(before []byte) error {
 	return nil
 }
 
-// accessTime reads 10/Oct/2026:13:55:36 +0200.
+// accessTime parses 10/Oct/2026:13:55:36 +0200.
 func accessTime(b []byte) (time.Time, error) {
 	const errText = "is not a time such as 10/Oct/2026:13:55:36 +0200"
 	month := monthOf(b[3:6])
@@ -185,7 +182,7 @@ func accessTime(b []byte) (time.Time, error) {
 	return time.Date(year, month, day, hour, minute, second, 0, time.UTC).Add(-offset), nil
 }
 
-// monthOf is the month of its English abbreviation, or 0.
+// monthOf returns the month of an English abbreviation, or 0.
 func monthOf(b []byte) time.Month {
 	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	for m := range 12 {
@@ -196,7 +193,7 @@ func monthOf(b []byte) time.Month {
 	return 0
 }
 
-// number reads digits, and spaces before them.
+// number parses digits with optional leading spaces.
 func number(b []byte) (n int, ok bool) {
 	for i, c := range b {
 		switch {

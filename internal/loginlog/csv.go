@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// csvLines reads CSV whose first line names the columns: with commas, semicolons or
-// tabs between them. A value may not have a line break in it.
+// csvLines parses CSV with column names in the first line, separated by commas, semicolons or tabs. Values must not
+// contain line breaks.
 type csvLines struct {
 	*fields
 	comma   rune
-	columns []string // as canonical has them
+	columns []string // canonical names
 }
 
 func newCSV(f *file, _ time.Time, c Config) (parser, error)      { return csvOf(f, c, false) }
@@ -46,7 +46,6 @@ func csvOf(f *file, c Config, audit bool) (parser, error) {
 	return p, nil
 }
 
-// commaOf is what separates the columns: whatever is there most often.
 func commaOf(line []byte) rune {
 	best, most := ',', bytes.Count(line, []byte(","))
 	for _, c := range ";\t" {

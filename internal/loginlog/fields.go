@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// names are those by which each field is known, in small letters with _ between words:
-// of the Elastic Common Schema, nginx's variables, and what people call them. Of
-// several in one line the first here counts.
+// names lists the names of each field in canonical form: those of the Elastic Common Schema, of nginx's variables, and
+// common ones. If a line has several, the first listed wins.
 func names() map[string][]string {
 	return map[string][]string{
 		"time": {"time", "timestamp", "@timestamp", "ts", "at", "date", "datetime", "time_local", "time_iso8601", "msec",
@@ -50,10 +49,9 @@ const (
 	fieldCount
 )
 
-// fields say which field a name is, and read the values.
 type fields struct {
-	of               map[string]int // by the name as canonical has it
-	rank             map[string]int // which of several names wins: the smallest
+	of               map[string]int // by canonical name
+	rank             map[string]int // the smallest of several names wins
 	success, failure []string
 	zone             *time.Location
 	audit            bool
@@ -79,13 +77,13 @@ func newFields(c Config, audit bool) *fields {
 			f.of[name], f.rank[name] = i, rank+1
 		}
 	}
-	for _, own := range c.Fields { // which another field might know by that name too
+	for _, own := range c.Fields { // a configured name wins over another field's default name
 		f.rank[canonical(own)] = 0
 	}
 	return f
 }
 
-// canonical is a name in small letters, with _ for what is between its words.
+// canonical returns a name in lower case, with _ between its words.
 func canonical(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '.' || r == '-' || r == ' ' {
@@ -95,13 +93,12 @@ func canonical(name string) string {
 	}, strings.ToLower(strings.TrimSpace(name)))
 }
 
-// values are those of one line, by field.
 type values struct {
 	text [fieldCount]string
-	rank [fieldCount]int // of the name that it had, and 1 more; 0: there is none
+	rank [fieldCount]int // rank of the name it had, plus 1; 0: none
 }
 
-// set keeps a value if its name is one of a field, and no better one was there.
+// set keeps a value if its name belongs to a field and no better name was seen.
 func (f *fields) set(v *values, name, text string) {
 	field, ok := f.of[name]
 	if rank := f.rank[name] + 1; ok && (v.rank[field] == 0 || rank < v.rank[field]) {
@@ -109,7 +106,6 @@ func (f *fields) set(v *values, name, text string) {
 	}
 }
 
-// row makes a row of the values.
 func (f *fields) row(v *values, r *row) (err error) {
 	if f.audit && v.text[kindField] != "attempt" {
 		return nil
@@ -139,7 +135,7 @@ func (f *fields) row(v *values, r *row) (err error) {
 	return nil
 }
 
-// address reads an address, or of the audit log the network of a sum.
+// address parses an IP address. In the audit log it may be the network of an aggregated row.
 func (f *fields) address(text string) (netip.Addr, error) {
 	if f.audit {
 		if text == "" || text == "unknown" {
@@ -161,7 +157,6 @@ func (f *fields) address(text string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("%q is not an IP address", clip(text))
 }
 
-// outcome reads a word or a status.
 func (f *fields) outcome(text string) (Outcome, error) {
 	word := strings.ToLower(strings.TrimSpace(text))
 	switch {
@@ -184,7 +179,6 @@ func (f *fields) outcome(text string) (Outcome, error) {
 	return Failed, fmt.Errorf("unknown outcome %q: set it with --success or --failure", clip(text))
 }
 
-// layouts are how times are written.
 func layouts() [6]string {
 	return [...]string{
 		time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999",
@@ -193,7 +187,7 @@ func layouts() [6]string {
 	}
 }
 
-// time reads a text, or a number of seconds or milliseconds since 1970.
+// time parses a text, or a number of seconds or milliseconds since 1970.
 func (f *fields) time(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, errors.New("no time: set its field with --field time=NAME")

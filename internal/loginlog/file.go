@@ -15,13 +15,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// mostLine is how long a line may be, and mostOpen how many are put into order.
+// mostLine is the maximum length of a line in bytes; mostOpen is the maximum number of rows being sorted.
 const mostLine, mostOpen = 1 << 20, 1 << 18
 
-// A file is one log, read line by line.
 type file struct {
 	path   string
-	size   int64 // of the file as it is on disk
+	size   int64 // size on disk
 	read   atomic.Int64
 	close  func()
 	format *format
@@ -33,25 +32,24 @@ type file struct {
 	posts              posts
 
 	from   *bufio.Reader
-	head   Attempt // the next one to tell
-	open   rows    // that have attempts left
-	spare  *row    // one to use again
+	head   Attempt // the next attempt
+	open   rows    // rows with attempts left
+	spare  *row    // one to reuse
 	newest time.Time
 	ended  bool
 }
 
-// A row is what one line says.
 type row struct {
 	Attempt
-	count int       // attempts; 0: the line is about something else
-	last  time.Time // of them; zero: all at once. Those between are spread evenly
+	count int       // number of attempts; 0: the line is not an attempt
+	last  time.Time // time of the last attempt, the others spread evenly; zero: all at once
 
 	told int
 	next time.Time
 	line int64
 }
 
-// A parser reads one line, without its end.
+// parser parses one line without its end.
 type parser interface {
 	parse(line []byte, into *row) error
 }
@@ -80,7 +78,7 @@ func openFile(path string, c Config) (f *file, err error) {
 	return f, nil
 }
 
-// start finds out how the file is compressed and what is in it.
+// start detects the compression and the format.
 func (f *file) start(disk io.Reader, changed time.Time, c Config) error {
 	raw := bufio.NewReaderSize(counting{disk, &f.read}, 1<<18)
 	plain, err := decompress(raw)
@@ -101,7 +99,6 @@ func (f *file) start(disk io.Reader, changed time.Time, c Config) error {
 	return err
 }
 
-// decompress looks at how the file begins.
 func decompress(raw *bufio.Reader) (io.Reader, error) {
 	magic, _ := raw.Peek(4)
 	switch {
@@ -113,7 +110,6 @@ func decompress(raw *bufio.Reader) (io.Reader, error) {
 	return raw, nil
 }
 
-// counting counts what was read.
 type counting struct {
 	from io.Reader
 	n    *atomic.Int64
@@ -125,8 +121,8 @@ func (c counting) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// line is the next one without its end, good until the next call; false after the last.
-// One that is too long is cut.
+// line returns the next line without its end, valid until the next call; ok is false after the last line. A line that
+// is too long is cut.
 func (f *file) line() (text []byte, tooLong, ok bool, err error) {
 	text, err = f.from.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -149,7 +145,7 @@ func (f *file) line() (text []byte, tooLong, ok bool, err error) {
 	return bytes.TrimRight(text, "\r\n"), tooLong, true, nil
 }
 
-// next puts the file's next attempt into head.
+// next moves the file's next attempt into head.
 func (f *file) next() (bool, error) {
 	for !f.ended && (len(f.open) == 0 || f.newest.Sub(f.open[0].next) < f.format.slack && len(f.open) < mostOpen) {
 		if err := f.readRow(); err != nil {
@@ -172,7 +168,7 @@ func (f *file) next() (bool, error) {
 	return true, nil
 }
 
-// readRow reads one line, and opens it if there are attempts in it.
+// readRow parses one line, and keeps it if it contains attempts.
 func (f *file) readRow() error {
 	line, tooLong, ok, err := f.line()
 	if f.ended = !ok; !ok || err != nil {
@@ -205,7 +201,6 @@ func (f *file) readRow() error {
 	return nil
 }
 
-// rows are those that have attempts left, by the next of them.
 type rows []*row
 
 func (r rows) Len() int { return len(r) }

@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// A format is one kind of log.
 type format struct {
 	name string
-	// parser returns what reads its lines. changed is when the file was last written.
+	// parser returns a parser for the file; changed is the file's modification time.
 	parser func(f *file, changed time.Time, c Config) (parser, error)
-	// like reports whether a line looks like one.
+	// like reports whether a line looks like this format.
 	like func(line []byte) bool
-	// slack is how much later than its own time a line may stand.
+	// slack is how much later than its own time a line may appear.
 	slack time.Duration
 	// header formats name their columns in the first line.
 	header bool
 }
 
-// formats are asked in this order which of them a file looks like.
+// formats lists the formats in the order of detection.
 func formats() []*format {
 	return []*format{
 		{"access", newAccess, likeAccess, 0, false},
@@ -33,10 +32,10 @@ func formats() []*format {
 	}
 }
 
-// auditSlack is how late the audit log writes a row: sums are of a minute.
+// auditSlack is the maximum delay of an audit log row: a row aggregates a minute.
 const auditSlack = 2 * time.Minute
 
-// Formats are the names of what can be read.
+// Formats returns the names of the supported formats.
 func Formats() (names []string) {
 	for _, f := range formats() {
 		names = append(names, f.name)
@@ -53,11 +52,10 @@ func formatOf(name string) *format {
 	return nil
 }
 
-// detect finds the format that most of the first lines look like.
 func detect(beginning []byte) (*format, error) {
 	lines := bytes.Split(beginning, []byte("\n"))
 	if len(lines) > 1 {
-		lines = lines[:len(lines)-1] // which may be cut
+		lines = lines[:len(lines)-1] // may be truncated
 	}
 	if len(bytes.TrimSpace(beginning)) == 0 {
 		return nil, errors.New("is empty")
@@ -72,7 +70,7 @@ func detect(beginning []byte) (*format, error) {
 			}
 		}
 		if f.header && f.like(bytes.TrimRight(lines[0], "\r")) {
-			n = len(lines) // it is in the first line alone
+			n = len(lines) // only the first line shows the format
 		}
 		if n > most {
 			best, most = f, n

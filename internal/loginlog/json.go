@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonLines reads a JSON object a line. A value in an object in it has the names of
-// both: {"source": {"ip": …}} is source_ip.
+// jsonLines parses one JSON object per line. The name of a nested value joins both names: {"source": {"ip": …}} is
+// source_ip.
 type jsonLines struct {
 	*fields
 	from    bytes.Reader
@@ -28,7 +28,6 @@ func newAuditJSON(_ *file, _ time.Time, c Config) (parser, error) {
 
 func likeJSON(line []byte) bool { return bytes.HasPrefix(line, []byte("{")) }
 
-// likeAuditJSON is what GET /api/audit?format=jsonl writes.
 func likeAuditJSON(line []byte) bool {
 	return likeJSON(line) && bytes.Contains(line, []byte(`"kind":"`)) && bytes.Contains(line, []byte(`"at":"`)) &&
 		bytes.Contains(line, []byte(`"count":`))
@@ -53,7 +52,7 @@ func (p *jsonLines) parse(line []byte, r *row) error {
 	return p.row(&v, r)
 }
 
-// object reads an object whose names follow a prefix.
+// object parses an object; prefix precedes its names.
 func (p *jsonLines) object(v *values, prefix string) error {
 	if _, err := p.decoder.ReadToken(); err != nil {
 		return err

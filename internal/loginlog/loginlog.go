@@ -1,10 +1,9 @@
-// Package loginlog reads login attempts from logs: access logs of web servers,
-// OpenSSH's auth log, JSON lines, CSV and authguard's own audit log, plain or
-// compressed with gzip or zstd, larger than memory, several files as one.
+// Package loginlog reads login attempts from logs: access logs of web servers, OpenSSH's auth log, JSON lines, CSV and
+// authguard's own audit log. Logs may be compressed with gzip or zstd, larger than memory, and split into several
+// files.
 //
-// Nothing is dropped in silence: every line is an attempt, or is counted as another
-// one ([Stats.Others]) or as one that cannot be read ([Stats.Bad]), with the first few
-// of those kept.
+// Every line is counted: as an attempt, as another line ([Stats.Others]), or as unreadable ([Stats.Bad]). Stats keeps
+// the first few unreadable lines.
 package loginlog
 
 import (
@@ -17,60 +16,57 @@ import (
 	"time"
 )
 
-// An Attempt is one login attempt of a log.
+// Attempt is one login attempt of a log.
 type Attempt struct {
 	At      time.Time // UTC
-	Account string    // as the log has it
-	Named   bool      // the log says which account, if only that it was none
+	Account string    // as written in the log
+	Named   bool      // the log names the account, even if it is empty
 	Address netip.Addr
 	Outcome Outcome
-	Device  string // what the log tells a client apart by; usually empty
-	Client  string // what it looks like: its identity or User-Agent
+	Device  string // the log's own client ID; usually empty
+	Client  string // client fingerprint or User-Agent
 }
 
-// An Outcome is what the log says came of an attempt.
+// Outcome is the result of an attempt according to the log.
 type Outcome uint8
 
 const (
 	// Failed: the password was wrong.
 	Failed Outcome = iota
-	// Succeeded: somebody was let in.
+	// Succeeded: the login succeeded.
 	Succeeded
-	// Stopped: nobody looked at the password, so that the log cannot say whether it was
-	// right.
+	// Stopped: the password was not checked, so the log does not say whether it was right.
 	Stopped
 )
 
-// Config says how to read the logs.
+// Config configures how the logs are parsed.
 type Config struct {
-	// Format is the name of one of Formats; empty: each file's is found out.
+	// Format is one of Formats; empty: detected for each file.
 	Format string
 	// Logins are the requests of access logs that are login attempts; none: POST /login.
 	Logins []Request
-	// Success and Failure are the statuses, or an outcome's words, that mean so. None:
-	// those of DefaultSuccess and DefaultFailure, and common words.
+	// Success and Failure are the statuses or words of each outcome. None: DefaultSuccess, DefaultFailure and common
+	// words.
 	Success, Failure []string
-	// Fields says which field of JSON lines, or column of CSV, is the "time", "account",
-	// "address", "outcome", "device", "fingerprint" or "count", where its name does not tell.
+	// Fields maps "time", "account", "address", "outcome", "device", "fingerprint" or "count" to the JSON field or CSV
+	// column with an unusual name.
 	Fields map[string]string
-	// Year is that of the first line, where lines have none. Zero: that of the file's
-	// last change.
+	// Year is the year of the first line, for logs whose times have none. Zero: the year of the file's modification time.
 	Year int
-	// Zone is that of times without one; nil: the machine's.
+	// Zone applies to times without one; nil: the machine's.
 	Zone *time.Location
 }
 
-// DefaultSuccess and DefaultFailure are what the statuses of a login mean unless
-// somebody says otherwise: a form that redirects whom it lets in.
+// DefaultSuccess and DefaultFailure are the statuses of a form that redirects after a successful login.
 var (
 	DefaultSuccess = []string{"302", "303"}
 	DefaultFailure = []string{"200", "400", "401", "403", "422"}
 )
 
-// A Request is a method and a path without its query.
+// Request is a method and a path without its query.
 type Request struct{ Method, Path string }
 
-// ParseRequest reads "POST /login", or "/login" for a POST.
+// ParseRequest parses "POST /login", or "/login" for a POST.
 func ParseRequest(text string) (Request, error) {
 	method, path, two := strings.Cut(strings.TrimSpace(text), " ")
 	if !two {
@@ -116,11 +112,10 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// A Log is the attempts of several files, as one. It is not safe for concurrent use,
-// but for [Log.Progress].
+// Log merges the attempts of several files. Only [Log.Progress] is safe for concurrent use.
 type Log struct {
 	files  []*file
-	heads  heads // of files that have another attempt, the earliest first
+	heads  heads // files with further attempts, the earliest first
 	newest time.Time
 	stats  Stats
 }
@@ -150,8 +145,8 @@ func (l *Log) Close() {
 	}
 }
 
-// Next is the next attempt in time, or false after the last. Attempts that stand in a
-// file after a later one are told as happening at the same moment, and counted.
+// Next returns the next attempt in time, or false after the last. An attempt that appears after a later one gets the
+// later one's time and counts as late.
 func (l *Log) Next(a *Attempt) (bool, error) {
 	if l.heads == nil {
 		l.heads = heads{}
@@ -186,11 +181,10 @@ func (l *Log) Next(a *Attempt) (bool, error) {
 	return true, nil
 }
 
-// few attempts that are late tell at the end of a log that its newest lines stand first,
-// and many before.
+// few is the number of late attempts that proves reverse order at the end of a log, many the number before.
 const few, many = 20, 1000
 
-// backwards is an error if nearly all attempts of at least so many were late.
+// backwards returns an error if more than least attempts, and nine tenths of all, were late.
 func (l *Log) backwards(least int64) error {
 	if l.stats.Late > least && l.stats.Late > l.stats.Attempts*9/10 {
 		return errBackwards
@@ -209,7 +203,7 @@ func (l *Log) push(f *file) error {
 	return err
 }
 
-// Progress is how many bytes have been read, of how many. It may be called at any time.
+// Progress returns the bytes read and the total. It is safe for concurrent use.
 func (l *Log) Progress() (read, of int64) {
 	for _, f := range l.files {
 		read, of = read+f.read.Load(), of+f.size
@@ -217,7 +211,7 @@ func (l *Log) Progress() (read, of int64) {
 	return read, of
 }
 
-// Stats is what was read so far.
+// Stats returns the statistics so far.
 func (l *Log) Stats() Stats {
 	s := l.stats
 	for _, f := range l.files {
@@ -226,7 +220,6 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// heads are files by their next attempt.
 type heads []*file
 
 func (h heads) Len() int           { return len(h) }

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// sshd reads what OpenSSH writes to syslog (auth.log, secure, journalctl):
+// sshd parses what OpenSSH writes to syslog (auth.log, secure, journalctl), with either kind of time:
 //
 //	Mar 27 13:08:09 host sshd[1361]: Failed password for invalid user x from 203.0.113.9 port 54259 ssh2
 //
-// with either kind of time. A refused key is no guess; keys and passwords that were
-// accepted are logins.
+// A rejected key is not a guess. Accepted keys and passwords are logins.
 type sshd struct {
 	zone  *time.Location
-	year  int // of the line before
+	year  int // of the previous line
 	month time.Month
 }
 
 func newSSHD(f *file, changed time.Time, c Config) (parser, error) {
 	p := &sshd{zone: c.Zone, year: c.Year}
 	if p.year == 0 {
-		// Of a log that was written to until now the first line may be of last year.
+		// The first line of a log that is still being written may be from last year.
 		p.year = changed.In(c.Zone).Year()
 		if first, _ := f.from.Peek(16); len(first) == 16 {
 			at, ok := p.short(first)
@@ -45,7 +44,7 @@ func likeSyslog(line []byte) bool {
 	return ok && found && bytes.Contains(program, []byte(":"))
 }
 
-// time reads the time at the beginning of a line.
+// time parses the time at the start of a line.
 func (p *sshd) time(line []byte) (at time.Time, rest []byte, ok bool) {
 	if len(line) > 16 && line[15] == ' ' {
 		if at, ok = p.short(line); ok {
@@ -60,7 +59,7 @@ func (p *sshd) time(line []byte) (at time.Time, rest []byte, ok bool) {
 	return at.UTC(), rest, err == nil
 }
 
-// short reads "Mar 27 13:08:09", whose year is that of the line before, or the next one.
+// short parses "Mar 27 13:08:09". The year is the previous line's, or the next one.
 func (p *sshd) short(b []byte) (time.Time, bool) {
 	month := monthOf(b[0:3])
 	day, ok1 := number(b[4:6])
@@ -75,7 +74,7 @@ func (p *sshd) short(b []byte) (time.Time, bool) {
 	case p.month-month > 6: // from December to January
 		p.year, p.month = year+1, month
 		year++
-	case p.month != 0 && month-p.month > 6: // of last year, and late
+	case p.month != 0 && month-p.month > 6: // last year's, and late
 		year--
 	default:
 		p.month = month
@@ -126,7 +125,7 @@ func (p *sshd) parse(line []byte, r *row) error {
 	if ok && r.Outcome == Failed && (string(method) == "publickey" || string(method) == "none") {
 		return nil // clients offer all of their keys
 	}
-	// A name may hold anything, " from 192.0.2.1 port 1" too: the last one counts.
+	// A name may contain " from 192.0.2.1 port 1": the last occurrence counts.
 	from := bytes.LastIndex(text, []byte(" from "))
 	if !ok || from < 0 {
 		return errSSHD

@@ -9,47 +9,47 @@ import (
 	"time"
 )
 
-// Stats says what became of every line.
+// Stats counts what became of every line.
 type Stats struct {
 	Files []FileStats `json:"files"`
-	// Lines are all; those that are not attempts are Others or Bad.
+	// Lines is the total; lines that are not attempts are Others or Bad.
 	Lines  int64 `json:"lines"`
 	Others int64 `json:"others"`
 	Bad    int64 `json:"bad"`
-	// First are the first lines that could not be read, at most mostShown of a file.
+	// First are the first unreadable lines, at most mostShown per file.
 	First []BadLine `json:"bad_lines,omitempty"`
-	// Attempts are all; a line may stand for several.
+	// Attempts is the total; one line may stand for several.
 	Attempts  int64 `json:"attempts"`
 	Failed    int64 `json:"failed"`
 	Succeeded int64 `json:"succeeded"`
 	Stopped   int64 `json:"stopped,omitempty"`
-	// Named are those of which the log says which account they were for.
+	// Named is the number of attempts whose account the log names.
 	Named int64 `json:"named"`
-	// Late attempts stood after a later one, and Latest is the most that one was late.
+	// Late attempts appeared after a later one; Latest is the maximum delay.
 	Late   int64         `json:"late,omitempty"`
 	Latest time.Duration `json:"latest,omitempty"`
-	// Year was assumed for the first line of a file whose lines have none; zero: of no file.
+	// Year was assumed for the first line of a file whose times have none; zero: not assumed.
 	Year int       `json:"assumed_year,omitempty"`
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
 }
 
-// FileStats is about one file.
+// FileStats is the statistics of one file.
 type FileStats struct {
 	Path   string `json:"path"`
 	Format string `json:"format"`
 	Lines  int64  `json:"lines"`
 }
 
-// A BadLine could not be read.
+// BadLine is an unreadable line.
 type BadLine struct {
 	Path string `json:"path"`
 	Line int64  `json:"line"`
-	Text string `json:"text"` // its beginning
+	Text string `json:"text"` // its first characters
 	Why  string `json:"why"`
 }
 
-// mostShown is how many bad lines of a file are kept, and shownLength how much of each.
+// mostShown is the maximum number of bad lines kept per file, shownLength their length.
 const mostShown, shownLength = 5, 120
 
 func (s *Stats) count(a *Attempt) {
@@ -78,8 +78,8 @@ func (s *Stats) add(f *file) {
 	s.First = append(slices.Clone(s.First), f.first...)
 }
 
-// posts are the paths that an access log has most POSTs to, for somebody who has named
-// none of them. It is bounded: after mostPosts paths only those are counted.
+// posts counts POSTs by path, to suggest login paths that Config.Logins lacks. After mostPosts paths, further ones are
+// ignored.
 type posts map[string]int64
 
 const mostPosts = 1000
@@ -90,8 +90,7 @@ func (p posts) add(path string) {
 	}
 }
 
-// OtherPosts are the paths of access logs that most POSTs went to, of those that are no
-// login: "/wp-login.php (1,234)", at most five.
+// OtherPosts returns the most frequent POST paths that are not logins, at most five: "/wp-login.php (1234)".
 func (l *Log) OtherPosts() []string {
 	all := posts{}
 	for _, f := range l.files {

@@ -1,8 +1,8 @@
-// Package mail sends plain text through one mail server: alerts, one-time codes, and
-// what the owner of an account is told.
+// Package mail sends plain text through one mail server: alerts, verification codes, and notifications to account
+// owners.
 //
-// The connection is encrypted unless the server is this machine, or the caller says
-// otherwise. A text of somebody's choice adds no recipient and no header (R23).
+// The connection is encrypted unless the server is this machine or the caller allows otherwise. User input cannot add
+// recipients or headers (R23).
 package mail
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// sendWithin bounds one message, however slowly the server answers.
+// sendWithin is the timeout of one message, however slow the server is.
 const sendWithin = 15 * time.Second
 
-// A Server sends mail. It is safe for concurrent use.
+// Server sends email. It is safe for concurrent use.
 type Server struct {
 	host   string
 	from   string
@@ -34,22 +34,19 @@ type Server struct {
 	options []mail.Option
 }
 
-// A Letter is one message to one recipient.
+// Letter is one message to one recipient.
 type Letter struct {
 	To, Subject, Text string
-	// ID is the same for every try to send the same letter, so that a mailbox can tell
-	// a second copy; empty: a new one.
+	// ID is the same for every try of one message, so that mailboxes recognize duplicates; empty: a new one.
 	ID string
 }
 
-// New reads where the server is, smtp://user:password@host:port or smtps://,
-// and who sends: an address, or a name and an address in angle brackets. With
-// smtp the connection must be encrypted by STARTTLS, unless the server is this
-// machine. The error never repeats the URL, which has a password in it.
+// New takes the server's URL, smtp://user:password@host:port or smtps://, and the sender: an address, or a name and an
+// address in angle brackets. smtp requires STARTTLS unless the server is this machine. The error never contains the
+// URL, which has a password.
 func New(server, from string) (*Server, error) { return open(server, from, mail.TLSMandatory) }
 
-// NewLenient is New for a server that need not offer STARTTLS: it is used if it is
-// offered.
+// NewLenient is New for a server that may lack STARTTLS: it is used if offered.
 func NewLenient(server, from string) (*Server, error) {
 	return open(server, from, mail.TLSOpportunistic)
 }
@@ -87,7 +84,7 @@ func open(server, from string, policy mail.TLSPolicy) (*Server, error) {
 	return s, nil
 }
 
-// Trust has the server's certificate checked by a configuration of the caller's.
+// Trust sets the TLS configuration for the server's certificate.
 func (s *Server) Trust(c *tls.Config) {
 	c = c.Clone()
 	c.ServerName = s.host
@@ -97,7 +94,7 @@ func (s *Server) Trust(c *tls.Config) {
 	}
 }
 
-// CheckFrom checks who sends.
+// CheckFrom validates a sender.
 func CheckFrom(from string) error {
 	if _, err := netmail.ParseAddress(from); err != nil {
 		return fmt.Errorf("must be an address such as login@example.org, or Example <login@example.org>, not %.60q", from)
@@ -105,8 +102,7 @@ func CheckFrom(from string) error {
 	return nil
 }
 
-// dial ends a connection with ctx, however little the server says: the client
-// only looks at its own deadline.
+// dial closes the connection when ctx ends: the client only observes its own deadline.
 func (s *Server) dial(ctx context.Context) mail.DialContextFunc {
 	return func(_ context.Context, network, address string) (net.Conn, error) {
 		c, err := s.dialer.DialContext(ctx, network, address)
@@ -117,13 +113,12 @@ func (s *Server) dial(ctx context.Context) mail.DialContextFunc {
 	}
 }
 
-// ErrAddress says that one recipient takes no mail: its address is unusable, or the
-// server refuses it for good. Other recipients are not concerned.
+// ErrAddress means that one recipient's address is invalid, or the server rejects it permanently. Other recipients are
+// not affected.
 var ErrAddress = errors.New("mail: this address takes no mail")
 
-// Send sends a letter. What is no address of mail is an error, so that a name of
-// somebody's choice adds no recipient and no header (R23). A server that has taken the
-// letter and then hangs up instead of saying goodbye has taken it.
+// Send sends a message. An invalid address is an error, so user input cannot add recipients or headers (R23). If the
+// server hangs up after it accepted the message, Send succeeds.
 func (s *Server) Send(ctx context.Context, l Letter) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()

@@ -1,10 +1,7 @@
-// Package modestore keeps CAPTCHA mode in the SQL database: what was learned,
-// the last override, and the history of switches. Over a database that several
-// nodes share, an override on one of them comes into force on all: the others
-// learn of it through internal/changes.
+// Package modestore stores CAPTCHA mode in the SQL database: what it has learned, the last override, and the history of
+// switches. If nodes share the database, an override on one applies to all, through internal/changes.
 //
-// Saving is off the hot path: switches are queued and written in the background,
-// what was learned is saved every few seconds.
+// Saving is off the hot path: a background task writes queued switches, and saves what was learned every few seconds.
 package modestore
 
 import (
@@ -24,48 +21,45 @@ import (
 )
 
 const (
-	// queued is how many switches may wait for a database that fails: far more
-	// than a mode with a cool-down makes.
+	// queued is the queue size while the database fails: far more than a mode with a cool-down produces.
 	queued = 256
-	// saveEvery is how often what was learned is saved.
+	// saveEvery is the save interval of what was learned.
 	saveEvery = 5 * time.Second
-	// saveWithin bounds one write.
+	// saveWithin is the timeout of one write.
 	saveWithin = 10 * time.Second
 )
 
-// Config is what a Store needs.
+// Config configures a Store.
 type Config struct {
 	DB    *sql.DB
 	Realm string
 	Log   *slog.Logger
 }
 
-// A Store saves one Mode. Make the Mode with Switched, Load, and Run. Its methods
-// are safe for concurrent use; Load must have returned before Run or Sync.
+// Store saves one Mode. Create the Mode with Switched, call Load, then Run. Its methods are safe for concurrent use;
+// Load must return before Run or Sync starts.
 type Store struct {
 	config Config
 	mode   *captchamode.Mode
 	wake   chan struct{}
 
-	writing sync.Mutex // switches are written in their order
+	writing sync.Mutex // keeps the order of switches
 
 	mu    sync.Mutex
 	queue []entry
 }
 
-// An entry is a switch that waits to be written.
 type entry struct {
 	captchamode.Switch
 	id    string // of its row
 	tried bool
 }
 
-// New returns a store that does nothing yet.
+// New returns a store without a mode; call Load.
 func New(c Config) *Store { return &Store{config: c, wake: make(chan struct{}, 1)} }
 
-// Switched queues a switch to be saved and never blocks. One that was adopted is
-// saved by the node that made it. When the queue is full only an override
-// still finds room.
+// Switched queues a switch without blocking. An adopted switch is saved by the node that made it. A full queue accepts
+// overrides only.
 func (s *Store) Switched(one captchamode.Switch) {
 	if one.Adopted {
 		return
@@ -83,8 +77,7 @@ func (s *Store) Switched(one captchamode.Switch) {
 	}
 }
 
-// Load gives the mode what was saved, and keeps that mode from now on. In a
-// fresh database there is nothing.
+// Load restores the saved state into mode; the store saves that mode from now on. A new database has none.
 func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 	s.mode = mode
 	var learned string
@@ -107,8 +100,7 @@ func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 	return nil
 }
 
-// Run saves switches as they come and what was learned every so often, until ctx
-// ends, and once more after that.
+// Run saves switches as they come, and what was learned periodically, until ctx ends, and once afterwards.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
@@ -126,8 +118,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Sync writes the switches that wait, and then puts the last override of any node
-// in force. Call it whenever changes.Mode has changed.
+// Sync writes the queued switches, then adopts the last override of any node. Call it whenever changes.Mode changes.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.writeAll(ctx); err != nil {
 		return err
@@ -137,7 +128,7 @@ func (s *Store) Sync(ctx context.Context) error {
 		return fmt.Errorf("modestore: sync: %w", err)
 	}
 	s.mu.Lock()
-	waiting := len(s.queue) > 0 // an override made here meanwhile is newer; Sync is called again when it is written
+	waiting := len(s.queue) > 0 // a queued override is newer; writing it triggers another Sync
 	s.mu.Unlock()
 	if !waiting {
 		s.mode.AdoptOverride(override)
@@ -145,7 +136,6 @@ func (s *Store) Sync(ctx context.Context) error {
 	return nil
 }
 
-// override is the last one of any node; the zero Override if there was none.
 func (s *Store) override(ctx context.Context) (f captchamode.Override, err error) {
 	var since, until int64
 	err = s.config.DB.QueryRowContext(ctx, `SELECT state, who, why, since, until FROM mode_words
@@ -160,7 +150,7 @@ func (s *Store) override(ctx context.Context) (f captchamode.Override, err error
 
 func (s *Store) save(ctx context.Context) error {
 	m := s.mode.Save()
-	m.Override = captchamode.Override{} // has a table of its own
+	m.Override = captchamode.Override{} // has its own table
 	learned, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -173,8 +163,7 @@ func (s *Store) save(ctx context.Context) error {
 	return err
 }
 
-// writeAll writes the switches that wait. One that cannot be written stays, and
-// those after it.
+// writeAll writes the queued switches. If one fails, it and all later ones stay queued.
 func (s *Store) writeAll(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -196,8 +185,7 @@ func (s *Store) writeAll(ctx context.Context) error {
 	}
 }
 
-// write writes the history's row and, after an override or its end, what is
-// in force now.
+// write writes the history's row and, for an override or its end, the present state.
 func (s *Store) write(ctx context.Context, e entry) error {
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
@@ -220,13 +208,13 @@ func (s *Store) write(ctx context.Context, e entry) error {
 		return err
 	})
 	if e.tried && sqltx.Taken(err) {
-		return nil // it was committed, and the answer got lost
+		return nil // committed, but the response was lost
 	}
 	return err
 }
 
-// writeOverride makes the override the last one. At the first try it is, whatever the
-// clocks say; at a later one, another node may have made a newer one.
+// writeOverride stores the override as the last one. The first try always wins, regardless of clocks; at a later try,
+// another node may have stored a newer one.
 func (s *Store) writeOverride(ctx context.Context, tx *sql.Tx, e entry) error {
 	query := `INSERT INTO mode_words (realm, id, state, who, why, since, until) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (realm) DO UPDATE SET id = excluded.id, state = excluded.state, who = excluded.who, why = excluded.why,
@@ -243,8 +231,7 @@ func (s *Store) writeOverride(ctx context.Context, tx *sql.Tx, e entry) error {
 	return changes.Bump(ctx, tx, changes.Mode(s.config.Realm))
 }
 
-// writeEnd notes that the override has ended. Every node does so by itself; the
-// first one writes the history.
+// writeEnd records the end of the override. Every node calls it; the first one writes the history.
 func (s *Store) writeEnd(ctx context.Context, tx *sql.Tx, e entry) (first bool, err error) {
 	rows, err := sqltx.Exec(ctx, tx, `UPDATE mode_words SET state = '' WHERE realm = $1 AND state <> '' AND until <= $2`,
 		s.config.Realm, e.At.UnixMilli())

@@ -18,31 +18,29 @@ import (
 const (
 	workers     = 4
 	mostAsks    = 256
-	mostPerFrom = 2 // waiting asks of one address
+	mostPerFrom = 2 // queued requests per IP address
 	sendWithin  = 15 * time.Second
 )
 
-// MailerConfig is what a Mailer needs; all but Origin and Failed is required.
+// MailerConfig configures a Mailer; all but Origin and Failed are required.
 type MailerConfig struct {
 	Codes *Table
-	// Find is the account that a name stands for and where its owner reads mail;
-	// without an address there is nobody to send to.
+	// Find returns the account of a name and its owner's email address; without an address, no email is sent.
 	Find func(ctx context.Context, directory, name string) (account, email string, err error)
-	// Send sends a letter; mail.Server.Send.
+	// Send sends an email; mail.Server.Send.
 	Send func(ctx context.Context, l mail.Letter) error
-	// Origin is where people log in, for the link; empty: no link. It is never
-	// what a request claims, which would send owners to an attacker's page.
+	// Origin is the login page's origin, for the link; empty: no link. It must not come from a request, or owners would
+	// get a link to an attacker's page.
 	Origin string
-	// Sent is told of every code that went out; it is for the record.
+	// Sent records every code that was sent.
 	Sent func(ctx context.Context, account string, expires time.Time)
-	// Failed is told when sending begins to fail.
+	// Failed is called when sending starts to fail.
 	Failed func(error)
 	Log    *slog.Logger
 }
 
-// A Mailer sends codes to the owners of accounts when somebody asks for one.
-// Nobody waits for it: whether there is such an account, and whether mail can be
-// sent, shows in no answer (R12). It is safe for concurrent use.
+// Mailer sends verification codes to account owners on request. Requests do not wait for it, so no response reveals
+// whether the account exists or mail works (R12). It is safe for concurrent use.
 type Mailer struct {
 	config  MailerConfig
 	asks    chan ask
@@ -52,18 +50,17 @@ type Mailer struct {
 	from map[[16]byte]int
 }
 
-// An ask is for a code of an account of a directory.
 type ask struct {
 	directory string
 	guard.Pass
 }
 
-// NewMailer makes a Mailer that sends nothing before Run.
+// NewMailer returns a Mailer that sends nothing before Run.
 func NewMailer(c MailerConfig) *Mailer {
 	return &Mailer{config: c, asks: make(chan ask, mostAsks), from: map[[16]byte]int{}}
 }
 
-// Ask asks for a code for an account of a directory. It never waits; what is too much is dropped.
+// Ask requests a code for an account of a directory. It never waits; it drops excess requests.
 func (m *Mailer) Ask(directory string, p guard.Pass) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,13 +101,13 @@ func (m *Mailer) work(ctx context.Context) {
 	}
 }
 
-// told logs what became of an ask, and tells when sending begins to fail.
+// told logs the result of a request, and reports when sending starts to fail.
 func (m *Mailer) told(err error) {
 	switch {
 	case errors.Is(err, errNobody), errors.Is(err, ErrEnough):
 	case err == nil:
 		m.failing.Store(false)
-	case errors.Is(err, mail.ErrAddress): // an unknown client that asks for codes must not raise an alert
+	case errors.Is(err, mail.ErrAddress): // an unknown client that requests codes must not raise an alert
 		m.config.Log.Warn("an account's email address rejects a verification code", "error", err)
 	default:
 		m.config.Log.Error("a verification code could not be sent", "error", err)
@@ -136,7 +133,7 @@ func (m *Mailer) send(ctx context.Context, p ask) error {
 	}
 	if err := m.config.Send(ctx, mail.Letter{To: email, Subject: "Your verification code", Text: m.letter(account, code,
 		expires)}); err != nil {
-		// Nobody has it, so it must not stand in the way of the next one.
+		// The code reached no one, so it must not count against the next one.
 		return errors.Join(err, m.config.Codes.Forget(context.WithoutCancel(ctx), code))
 	}
 	m.config.Sent(context.WithoutCancel(ctx), account, expires)

@@ -1,10 +1,8 @@
-// Package passes keeps one-time codes in the SQL database. A code and the
-// password let one place into an account from which strangers are refused, or
-// whose password somebody sprays (R29).
+// Package passes stores verification codes in the SQL database. With the password, a code lets one unknown client sign
+// in to an account that blocks unknown clients, or whose password is being sprayed (R29).
 //
-// A code is 80 random bits and lives for hours, so its plain SHA-256 is kept: a
-// leaked database lets nobody in. Whether a code is good is decided in one
-// statement, so it lets in one place, whatever the number of nodes.
+// A code is 80 random bits and valid for hours, so its plain SHA-256 is enough: a leaked database lets no attacker in.
+// One statement decides whether a code is valid, so it admits one client on any number of nodes.
 package passes
 
 import (
@@ -24,24 +22,24 @@ import (
 )
 
 const (
-	// DefaultLife and MaxLife are how long a code is good.
+	// DefaultLife and MaxLife are the default and maximum validity of a code.
 	DefaultLife = time.Hour
 	MaxLife     = 24 * time.Hour
-	// Tries is how many passwords may come with one code.
+	// Tries is the number of passwords that one code allows.
 	Tries = 5
 
 	letters   = 16 // of base32: 80 bits
 	queryTime = 3 * time.Second
-	askedTime = time.Hour // in which a stranger may ask for askedMost codes
+	askedTime = time.Hour // time in which an unknown client may request askedMost codes
 	askedMost = 5
-	liveMost  = 2 // codes that strangers asked for and nobody has used, for one account
+	liveMost  = 2 // unused codes per account that unknown clients requested
 )
 
-// ErrEnough means that no further code is made for strangers for now: the
-// account's owner has unused ones already, or the address has asked for many.
+// ErrEnough means that unknown clients get no further code for now: the account's owner has unused ones, or the IP
+// address has requested too many.
 var ErrEnough = errors.New("passes: too many codes requested")
 
-// Table keeps codes. It is safe for concurrent use, also by several nodes.
+// Table stores codes. It is safe for concurrent use, even by several nodes.
 type Table struct {
 	db               *sql.DB
 	now              func() time.Time
@@ -50,8 +48,7 @@ type Table struct {
 
 var _ guard.Passes = (*Table)(nil)
 
-// New makes a Table over a migrated database, of the codes of guard.DefaultRealm.
-// The clock may be nil for time.Now.
+// New returns a Table for the codes of guard.DefaultRealm in a migrated database. A nil clock is time.Now.
 func New(db *sql.DB, now func() time.Time) *Table {
 	if now == nil {
 		now = time.Now
@@ -59,23 +56,22 @@ func New(db *sql.DB, now func() time.Time) *Table {
 	return &Table{db, now, guard.DefaultRealm, ""}
 }
 
-// In is the codes of another realm: none of them is good here.
+// In returns the table for another realm: codes are valid in one realm only.
 func (t *Table) In(realm string) *Table { return &Table{t.db, t.now, realm, t.directory} }
 
-// Of is the same table for the guard of a directory: Show and Settle know the codes of its
-// accounts only.
+// Of returns the table for the guard of a directory: its Show and Settle accept codes of that directory only.
 func (t *Table) Of(directory string) *Table { return &Table{t.db, t.now, t.realm, directory} }
 
-// A Grant says for whom a code is: an account's canonical name in a directory, since an
-// administrator and a user may have one name. For is how long it is good.
+// Grant is who gets a code: an account's canonical name in a directory, because an administrator and a user may have
+// the same name. For is its validity.
 type Grant struct {
 	Directory, Account string
 	For                time.Duration
-	// From is the digest of the address that asks, if a stranger does; see Asked.
+	// From is the digest of the IP address of an unknown client; see Asked.
 	From trusted.Key
 }
 
-// Issue makes a code, which is kept nowhere else: show it once.
+// Issue creates a code. Only its hash is stored: show it once.
 func (t *Table) Issue(ctx context.Context, g Grant) (code string, expires time.Time, err error) {
 	code, expires = newCode(), t.now().Add(g.For)
 	if err := t.insert(ctx, t.db, g, code, t.now(), expires); err != nil {
@@ -84,15 +80,14 @@ func (t *Table) Issue(ctx context.Context, g Grant) (code string, expires time.T
 	return code, expires, nil
 }
 
-// Asked is Issue for a stranger who asks for a code to be sent to the account's
-// owner. The error is ErrEnough if the owner has been sent codes that are good
-// still, so that nobody fills a mailbox, and nobody can use up a quota that the
-// owner needs; or if the address has asked for several.
+// Asked is Issue for an unknown client; the code goes to the account's owner. It returns ErrEnough if the owner has
+// valid codes, or the IP address has requested several. So an attacker cannot flood a mailbox, and cannot use up a
+// quota that the owner needs.
 func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.Time, err error) {
 	now := t.now()
 	code, expires = newCode(), now.Add(g.For)
 	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
-		// Whoever asks for the same account at another node waits here.
+		// Requests for the same account on other nodes wait here.
 		if _, err := tx.ExecContext(ctx, `UPDATE accounts SET version = version WHERE realm = $1
 			AND username = $2`, t.realm, g.Account); err != nil {
 			return err
@@ -134,8 +129,7 @@ func (t *Table) Show(ctx context.Context, p guard.Pass) (good bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	// Made-up codes only read: SQLite has one writer, and strangers must not
-	// keep it busy.
+	// Invalid codes only read: SQLite has one writer, which an attacker must not occupy.
 	var known int
 	err = t.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM passes WHERE code_hash = $1`, hash(code)).Scan(&known)
 	if err != nil || known == 0 {
@@ -166,8 +160,7 @@ func (t *Table) Settle(ctx context.Context, p guard.Pass, o guard.Outcome) error
 	return wrap("settle", err)
 }
 
-// Revoke ends all codes of an account that nobody has used, as a new password
-// must.
+// Revoke deletes an account's unused codes, as required after a new password.
 func (t *Table) Revoke(ctx context.Context, account string) error {
 	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND account = $2
 		AND used_at = 0`, t.realm, sqltx.Clean(account))
@@ -181,7 +174,7 @@ func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
 	return wrap("revoke", err)
 }
 
-// Live reports whether somebody has a code for an account that is good and unused.
+// Live reports whether an account has a valid, unused code.
 func (t *Table) Live(ctx context.Context, account string) (live bool, err error) {
 	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0
 		AND tries < $3 AND expires_at > $4)`,
@@ -189,13 +182,13 @@ func (t *Table) Live(ctx context.Context, account string) (live bool, err error)
 	return live, wrap("look for one", err)
 }
 
-// Forget ends one code, which could not be given to anybody.
+// Forget deletes one code that could not be delivered.
 func (t *Table) Forget(ctx context.Context, code string) error {
 	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE code_hash = $1`, hash(code))
 	return wrap("forget", err)
 }
 
-// Purge deletes codes, of all realms, that are too old even to be counted.
+// Purge deletes expired codes of all realms that no quota counts any more.
 func (t *Table) Purge(ctx context.Context) (rows int64, err error) {
 	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE expires_at < $1
 		AND created_at < $1`, t.now().Add(-askedTime).UnixMilli())
@@ -209,10 +202,9 @@ func wrap(what string, err error) error {
 	return err
 }
 
-// newCode is a code as it is kept and hashed.
 func newCode() string { return rand.Text()[:letters] }
 
-// Spell is a code as people read it out: ABCD-EFGH-JKLM-NPQR.
+// Spell formats a code for users: ABCD-EFGH-JKLM-NPQR.
 func Spell(code string) string {
 	var groups []string
 	for i := 0; i < len(code); i += 4 {
@@ -221,12 +213,10 @@ func Spell(code string) string {
 	return strings.Join(groups, "-")
 }
 
-// misread are digits that base32 has not, and the letters that they are taken
-// for.
+// misread replaces digits that base32 lacks by similar letters.
 var misread = strings.NewReplacer("0", "O", "1", "I", "8", "B", "-", "", " ", "")
 
-// normalise is a code as it is kept, however it was typed; false for what is
-// none.
+// normalise returns a typed code in canonical form; false if it is invalid.
 func normalise(typed string) (code string, ok bool) {
 	if len(typed) > 4*letters {
 		return "", false
@@ -240,7 +230,6 @@ func hash(code string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// text is a digest as the database keeps it; empty for none.
 func text(k trusted.Key) string {
 	if k == (trusted.Key{}) {
 		return ""

@@ -1,20 +1,20 @@
 package report
 
-// Dots are points on two scales: what one costs in the other.
+// Dots is a scatter plot that shows what one quantity costs in the other.
 type Dots struct {
-	Across, Up string // what the scales are, in words
-	Right, Top string // their ends
+	Across, Up string // titles of the axes
+	Right, Top string // maximum values of the axes
 	Points     []Dot
-	Line       string // through the points, as a path of an SVG of 960 by 300
-	Text       string // what it shows, for who does not see it
+	Line       string // line through the points, as an SVG path of 960 by 300
+	Text       string // text alternative
 }
 
-// A Dot is one point.
+// Dot is one point.
 type Dot struct{ X, Y, Class, Name string }
 
 const dotsHeight = 300.0
 
-// NewDots lays points out, the leftmost first; class and name of each are as given.
+// NewDots lays the points out; the leftmost must come first. class and name belong to the points.
 func NewDots(across, up string, x, y []float64, class, name []string, spell func(x, y float64) (right, top string),
 	text string) (d Dots) {
 	d = Dots{Across: across, Up: up, Text: text}

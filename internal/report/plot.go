@@ -6,42 +6,41 @@ import (
 	"time"
 )
 
-// A Plot shows what happened over time: four counts, each a part of the one before or
-// beside it, and when CAPTCHA mode was on.
+// Plot shows four counts over time, and when CAPTCHA mode was on.
 type Plot struct {
 	From, To time.Time
 	High     int64         // the highest count of a column
-	Each     time.Duration // that a column is wide
-	Text     string        // what it shows, for who does not see it
+	Each     time.Duration // time per column
+	Text     string        // text alternative
 	Areas    []Area
 	Mode     []Bar
-	// Pressure and Threshold are CAPTCHA mode's, up to Most a minute: an area and a line of
-	// an SVG of 960 by 100; empty if there was none.
+	// Pressure is the failure rate, as an area, and Threshold is CAPTCHA mode's, as a line: SVG paths of 960 by 100. Most
+	// is their maximum per minute. All are empty without data.
 	Pressure, Threshold string
 	Most                string
 }
 
-// An Area is one count over time, as a path of an SVG of 960 by 200.
+// Area is one count over time, as an SVG path of 960 by 200.
 type Area struct{ Class, Name, Path string }
 
-// A Bar is a time in CAPTCHA mode.
+// Bar is a time in CAPTCHA mode.
 type Bar struct{ X, Width string }
 
-// A Column is one moment of a plot.
+// Column is one time step of a plot.
 type Column struct {
 	Guesses, Checked, Logins, Met int64
 	Mode                          bool
 	Nearest
 }
 
-// Nearest is the minute in which the pressure came nearest to CAPTCHA mode's threshold.
-// The zero Nearest is none.
+// Nearest is the minute in which the failure rate came nearest to the threshold of CAPTCHA mode. The zero Nearest means
+// no data.
 type Nearest struct {
 	Pressure  int     `json:"failure_rate,omitempty"`
 	Threshold float64 `json:"threshold,omitempty"`
 }
 
-// Or is the nearer one of two.
+// Or returns the nearer one.
 func (n Nearest) Or(other Nearest) Nearest {
 	if n.Threshold == 0 || other.Threshold > 0 &&
 		float64(other.Pressure)*n.Threshold > float64(n.Pressure)*other.Threshold {
@@ -52,7 +51,7 @@ func (n Nearest) Or(other Nearest) Nearest {
 
 const plotWidth, plotHeight, pressureHeight = 960.0, 200.0, 100.0
 
-// NewPlot lays columns out that begin at a time and are each so long.
+// NewPlot lays out columns of equal duration that start at from.
 func NewPlot(from time.Time, each time.Duration, columns []Column, text string) (p Plot) {
 	if len(columns) == 0 {
 		return p
@@ -86,7 +85,6 @@ func NewPlot(from time.Time, each time.Duration, columns []Column, text string) 
 	return p
 }
 
-// drawPressure lays out how near the pressure came to the threshold.
 func (p *Plot) drawPressure(columns []Column) {
 	high := 0.
 	for _, c := range columns {
@@ -104,7 +102,7 @@ func (p *Plot) drawPressure(columns []Column) {
 		x := coord(float64(i) * wide)
 		fmt.Fprintf(&area, "H%sV%s", x, y(float64(c.Pressure)))
 		switch {
-		case c.Threshold == 0: // nobody looked
+		case c.Threshold == 0: // no data
 			pen = "M"
 		case pen == "M":
 			line.WriteString("M" + x + " " + y(c.Threshold))
@@ -120,14 +118,14 @@ func (p *Plot) drawPressure(columns []Column) {
 	p.Pressure, p.Threshold, p.Most = area.String(), line.String(), Comma(int64(high+.5))
 }
 
-// Highest says what the highest column is.
+// Highest formats the highest count.
 func (p Plot) Highest() string { return Comma(p.High) + " in " + Spell(p.Each) }
 
-// Begins and Ends are the plot's edges.
+// Begins and Ends format the plot's time range.
 func (p Plot) Begins() string { return Moment(p.From) }
 func (p Plot) Ends() string   { return Moment(p.To) }
 
-// path is an area from the axis up, a step a column.
+// path returns an area from the axis up, one step per column.
 func path(columns []Column, high int64, of func(Column) int64) string {
 	if high == 0 {
 		return ""

@@ -1,5 +1,5 @@
-// Package report shows figures side by side, with plots and tables behind them: for a
-// terminal, and as one HTML page that loads nothing and runs nothing.
+// Package report shows figures side by side, with plots and tables. It writes text for a terminal, or one HTML page
+// that loads and executes nothing.
 package report
 
 import (
@@ -18,43 +18,43 @@ import (
 	"authguard/guard"
 )
 
-// A Sheet is a whole report. Its texts may be strangers': they are shown as text.
+// Sheet is a report. Its texts may contain user input, which is always escaped.
 type Sheet struct {
 	Title string
-	Lead  string // a sentence or two
+	Lead  string // one or two sentences
 	Notes []string
-	// Names are the columns: what stands side by side.
+	// Names are the columns.
 	Names []string
 	Rows  []Row
-	// Foot says how to read columns and rows, in lines.
+	// Foot explains columns and rows, in lines.
 	Foot     string
-	Sections []Section // one for each column, usually
+	Sections []Section // usually one per column
 }
 
-// A Row is one figure of all columns. Spaces before its name set it in.
+// Row is one figure of all columns. Leading spaces in its name indent it.
 type Row struct {
 	Name  string
 	Cells []string
 }
 
-// A Section is what stands behind one column.
+// Section is the details of one column.
 type Section struct {
 	Name   string
-	Plot   Plot // the zero Plot is none
-	Dots   Dots // and so are the zero Dots
+	Plot   Plot // zero: none
+	Dots   Dots // zero: none
 	Lines  []string
 	Tables []Table
 	Paste  string // lines for a configuration file
 }
 
-// A Table has as many cells in each row as names.
+// Table has as many cells per row as Heads.
 type Table struct {
 	Name  string
 	Heads []string
 	Rows  [][]string
 }
 
-// Add adds a figure.
+// Add adds a row.
 func (s *Sheet) Add(name string, cells ...string) { s.Rows = append(s.Rows, Row{name, cells}) }
 
 // Text writes the sheet for a terminal, without its plots.
@@ -123,7 +123,7 @@ func (w *writer) section(s *Section) {
 //go:embed page.html
 var page string
 
-// Page writes the sheet as a page.
+// Page writes the sheet as an HTML page.
 func (s *Sheet) Page(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{"quote": Quote}).Parse(page)
 	if err != nil {
@@ -132,8 +132,7 @@ func (s *Sheet) Page(w io.Writer) error {
 	return t.Execute(w, s)
 }
 
-// Quote is a text of one line as a terminal may have it: what cannot be seen is written
-// out.
+// Quote makes one line of text safe for a terminal: it quotes text with nonprinting characters.
 func Quote(text string) string {
 	if q := strconv.Quote(text); strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) ||
 		strings.ContainsRune(text, '\uFFFD') {
@@ -142,7 +141,7 @@ func Quote(text string) string {
 	return text
 }
 
-// Part is a number, and how much of another it is.
+// Part formats a number and its share of another.
 func Part(n, of int64) string {
 	if of == 0 || n == 0 {
 		return Comma(n)
@@ -150,13 +149,13 @@ func Part(n, of int64) string {
 	return fmt.Sprintf("%s (%s %%)", Comma(n), strconv.FormatFloat(float64(n)*100/float64(of), 'g', 3, 64))
 }
 
-// Comma is a number as people read it.
+// Comma formats a number with thousands separators.
 func Comma(n int64) string { return humanize.Comma(n) }
 
-// Moment is a time, in UTC.
+// Moment formats a time in UTC.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// Spell is how long something took, in words.
+// Spell formats a duration in words.
 func Spell(d time.Duration) string {
 	if d <= 0 {
 		return "none"

@@ -1,16 +1,13 @@
-// Package secrets keeps the keys of a data folder: one for the digests of the
-// counters, one for challenges, and those for device cookies, newest first.
-//
-// The file is made at the first start, readable by its owner only:
+// Package secrets reads and creates the keys file of a data folder: one key for the digests of the counters, one for
+// challenges, and those for device cookies, newest first. The first start creates it, readable by its owner only:
 //
 //	counters 4f3c…
 //	challenges 81aa…
 //	cookie 90d1…      (the first cookie key signs, all of them verify)
 //
-// Nodes that share a database need the same keys, but the keys do not belong in
-// that database: a leaked backup would be enough to forge cookies. Make the
-// file on one node and copy it to the others, or mount it; [Read] reads such a
-// file, and [Agree] detects nodes whose files differ.
+// Nodes that share a database need the same keys, but the keys must not be in it: a leaked backup would be enough to
+// forge cookies. Create the file on one node and copy it to the others, or mount it. [Read] reads such a file, and
+// [Agree] detects nodes whose files differ.
 package secrets
 
 import (
@@ -45,13 +42,12 @@ const (
 	setting  = "keys" // the fingerprint's row in the table settings
 )
 
-// ErrDiffer means that this node's keys are not those of the others.
+// ErrDiffer means that this node's keys differ from the other nodes'.
 var ErrDiffer = errors.New("secrets: the keys files of the nodes differ")
 
-// Load reads the file, or makes it if there is none: of nodes that share it, the
-// first one does. A file that other users can read, or with a line that is not a
-// key, is an error: nothing is guessed. The file's group may read it, as is usual
-// for mounted files.
+// Load reads the file, or creates it if it is missing; among nodes that share it, the first one does. A file that other
+// users can read, or a line that is not a key, is an error. The file's group may read it, as is usual for mounted
+// files.
 func Load(path string) (Keys, error) {
 	k, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,8 +56,8 @@ func Load(path string) (Keys, error) {
 	return k, err
 }
 
-// Read is Load for a file that was made elsewhere. It never makes one: a node with
-// different keys would work against the others.
+// Read is Load for a file created elsewhere. It never creates one: a node with different keys would work against the
+// others.
 func Read(path string) (Keys, error) {
 	k, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +95,7 @@ func read(path string) (k Keys, err error) {
 	return k, nil
 }
 
-// line reads one line; the error never repeats what may be a key.
+// line parses one line; its error never contains a key.
 func (k *Keys) line(text string) error {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.HasPrefix(text, "#") {
@@ -136,7 +132,7 @@ func create(path string) (Keys, error) {
 	_, err = temporary.WriteString(text)
 	err = errors.Join(err, temporary.Chmod(0o600), temporary.Sync(), temporary.Close())
 	if err == nil {
-		err = os.Link(temporary.Name(), path) // fails if somebody else was first
+		err = os.Link(temporary.Name(), path) // fails if another process was first
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return read(path)
@@ -153,10 +149,9 @@ func fresh() []byte {
 	return key
 }
 
-// Agree compares the fingerprint of this node's keys with the one in the
-// database, which the first node to start has stored. If only newer cookie keys
-// differ, this node's fingerprint replaces it. Otherwise the error is
-// ErrDiffer, with what to do; path is the file that the keys were read from.
+// Agree compares the fingerprint of this node's keys with the one that the first node stored in the database. If only
+// cookie keys were rotated, it stores this node's fingerprint. Otherwise it returns ErrDiffer with a remedy. path is
+// the keys file.
 func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	own, theirs := keys.Fingerprint(), ""
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
@@ -181,11 +176,10 @@ func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	return differ(own, theirs, path)
 }
 
-// ErrMissing means that there is no keys file, but what was made with one.
+// ErrMissing means that the keys file is missing although data depends on it.
 var ErrMissing = errors.New("secrets: the keys file is missing")
 
-// Used reports whether a database holds what belongs to keys: their fingerprint, or
-// known clients, which are digests.
+// Used reports whether a database depends on keys: it has their fingerprint, or known clients, which are digests.
 func Used(ctx context.Context, db *sql.DB) (bool, error) {
 	var rows int
 	err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM settings WHERE name = $1) +
@@ -196,8 +190,8 @@ func Used(ctx context.Context, db *sql.DB) (bool, error) {
 	return rows > 0, nil
 }
 
-// Abandon forgets what belongs to other keys, so that Agree agrees to any: the
-// fingerprint, and the known clients, which could never be found again.
+// Abandon deletes data of other keys, so that Agree accepts any keys: the fingerprint, and the known clients, which
+// could never be found again.
 func Abandon(ctx context.Context, db *sql.DB) error {
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
 		for _, statement := range []string{`DELETE FROM settings WHERE name = 'keys'`, `DELETE FROM known_clients`} {
@@ -213,14 +207,12 @@ func Abandon(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Counted names the key of the counters without telling it: what was counted under
-// another one means nothing.
+// Counted identifies the counters' key without revealing it: counters of another key are useless.
 func (k Keys) Counted() (name [16]byte) {
 	return [16]byte(digest(k.Counters, "authguard: whose saved counters these are"))
 }
 
-// Compare is a read-only Agree: a database that no node has used yet agrees
-// with any keys.
+// Compare is a read-only Agree. An unused database agrees with any keys.
 func Compare(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	own := keys.Fingerprint()
 	theirs := own
@@ -231,7 +223,7 @@ func Compare(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	return differ(own, theirs, path)
 }
 
-// differ is ErrDiffer, with what to do, unless the fingerprints agree.
+// differ returns ErrDiffer with a remedy unless the fingerprints agree.
 func differ(own, theirs, path string) error {
 	if Agrees(own, theirs) {
 		return nil
@@ -244,9 +236,8 @@ func differ(own, theirs, path string) error {
 		ErrDiffer, path, own, theirs, path)
 }
 
-// Fingerprint is a short text by which nodes compare their keys without
-// revealing them. The first part stands for the keys of counters and
-// challenges; one part for each cookie key follows, newest first:
+// Fingerprint lets nodes compare their keys without revealing them. The first part identifies the keys of counters and
+// challenges. One part per cookie key follows, newest first:
 //
 //	5f0c2b6e9d1a7734-c41fe02a
 func (k Keys) Fingerprint() string {
@@ -266,9 +257,8 @@ func digest(key []byte, of string) []byte {
 	return h.Sum(nil)
 }
 
-// Agrees reports whether nodes with these fingerprints can work together. One
-// cookie key in common is enough, since those are rotated node by node; the
-// other keys must be the same.
+// Agrees reports whether nodes with these fingerprints can work together. One common cookie key is enough because
+// cookie keys are rotated node by node; the other keys must be equal.
 func Agrees(a, b string) bool {
 	x, y := strings.Split(a, "-"), strings.Split(b, "-")
 	return x[0] == y[0] && slices.ContainsFunc(x[1:], func(part string) bool { return slices.Contains(y[1:], part) })

@@ -1,10 +1,8 @@
-// Package sessions keeps login sessions in the SQL database, for
-// alexedwards/scs and its GobCodec.
+// Package sessions stores login sessions in the SQL database, for alexedwards/scs and its GobCodec.
 //
-// Only a SHA-256 of each token is kept, so that a leaked database lets nobody
-// in. A token is 256 random bits, so a plain hash is enough. Leave
-// scs.SessionManager.HashTokenInStore off. Sessions know their account, so that
-// all sessions of one account can be ended at once.
+// It stores only a SHA-256 of each token, so a leaked database lets no attacker in. Tokens are 256 random bits, so a
+// plain hash is enough. Leave scs.SessionManager.HashTokenInStore off. Sessions know their account, so all sessions of
+// an account can be ended at once.
 package sessions
 
 import (
@@ -26,45 +24,42 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// The session values that the table has in columns of its own: strings, but for IdleKey,
-// after how long unused the session ends, an int64 of milliseconds (0: never).
+// The session values with their own table columns: strings, except IdleKey, the idle timeout as int64 milliseconds (0:
+// none).
 const (
 	AccountKey = "account"
 	DoorKey    = "door"
 	AddressKey = "address"
-	AgentKey   = "agent" // what the browser calls itself
+	AgentKey   = "agent" // User-Agent
 	IdleKey    = "idle"
 )
 
-// ErrUnknown says that an account has no such session.
+// ErrUnknown means that an account has no such session.
 var ErrUnknown = errors.New("sessions: no such session")
 
 const (
-	// maxToken is longer than any token of scs (43 bytes), so that what a
-	// stranger sends as one costs little to hash.
+	// maxToken exceeds the length of scs's tokens (43 bytes). It bounds the cost of hashing what an attacker sends as a
+	// token.
 	maxToken = 256
-	// queryTime bounds what a request waits for, the wait for a connection
-	// included.
+	// queryTime is the timeout of a query during a request, including the wait for a connection.
 	queryTime = 3 * time.Second
 )
 
-// Config configures a Store. DB is required and has been migrated.
+// Config configures a Store. DB is required and must be migrated.
 type Config struct {
 	DB *sql.DB
-	// Realm is whose sessions these are: a token of another realm's is none here.
-	// Default guard.DefaultRealm.
+	// Realm owns the sessions: tokens of other realms are not valid. Default guard.DefaultRealm.
 	Realm string
 	Now   func() time.Time // default time.Now
-	// Ahead is how far Now is ahead of time.Now, by which scs says when a session
-	// ends; nil: it is not.
+	// Ahead is how far Now is ahead of time.Now, which scs uses for expiry times; nil: 0.
 	Ahead func() time.Duration
 }
 
-// Store is an scs.CtxStore. It is safe for concurrent use. It cannot list sessions as
-// scs would have it, since it does not know their tokens; see Of.
+// Store is an scs.CtxStore. It is safe for concurrent use. It cannot list sessions for scs, because it does not know
+// their tokens; see Of.
 type Store struct {
 	config Config
-	proof  string // the token of nobody's session, which Prove writes
+	proof  string // token of the dummy session that Prove writes
 }
 
 var (
@@ -72,7 +67,7 @@ var (
 	_ scs.CtxStore = (*Store)(nil)
 )
 
-// New makes a Store and starts nothing.
+// New returns a Store.
 func New(config Config) (*Store, error) {
 	if config.DB == nil {
 		return nil, errors.New("sessions: DB is missing")
@@ -87,8 +82,7 @@ func New(config Config) (*Store, error) {
 	return &Store{config: config, proof: rand.Text()}, nil
 }
 
-// FindCtx returns a session's data; false if there is none, or it has expired, was
-// unused for too long or was ended.
+// FindCtx returns a session's data; false if it does not exist, has expired, was idle for too long or was ended.
 func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found bool, err error) {
 	if len(token) > maxToken {
 		return nil, false, nil
@@ -111,16 +105,15 @@ func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found b
 	return data, true, nil
 }
 
-// running is the condition that a session goes on at the moment of the nth argument.
+// running is the condition that a session is valid at the time in the nth argument.
 func running(n int) string {
 	return fmt.Sprintf(`expires_at > $%[1]d AND ended_at = 0 AND (idle_for = 0 OR seen_at + idle_for > $%[1]d)`, n)
 }
 
-// CommitCtx writes a session. One that was ended while its request was still running
-// stays ended; one that DeleteAccount deleted is written again: to trust a session,
-// compare the account's version too.
+// CommitCtx writes a session. A session ended during its request stays ended, but one that DeleteAccount deleted is
+// written again. To trust a session, also compare the account's version.
 func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	_, values, err := scs.GobCodec{}.Decode(data) // since scs hands a store nothing else
+	_, values, err := scs.GobCodec{}.Decode(data) // scs passes nothing else to a store
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
 	}
@@ -142,10 +135,10 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	return nil
 }
 
-// touchEvery is how exactly it is known when a session was used last.
+// touchEvery is the resolution of the last use.
 const touchEvery = time.Minute
 
-// Touch notes that a session is used, at most once a minute.
+// Touch records the use of a session, at most once a minute.
 func (s *Store) Touch(ctx context.Context, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -162,20 +155,20 @@ func (s *Store) Touch(ctx context.Context, token string) error {
 	return nil
 }
 
-// A Session is what an account's owner is told of one.
+// Session is a session as the account's owner sees it.
 type Session struct {
-	// ID names it and lets nobody in.
+	// ID identifies the session and is useless for login.
 	ID      string    `json:"id"`
 	Door    string    `json:"integration"`
 	Address string    `json:"address"`
-	Agent   string    `json:"agent"` // what the browser calls itself
+	Agent   string    `json:"agent"` // User-Agent
 	Started time.Time `json:"started"`
 	Seen    time.Time `json:"seen"`
-	Ends    time.Time `json:"ends"` // used or not
+	Ends    time.Time `json:"ends"` // absolute end, even if used
 }
 
-// Of are the sessions of an account of the realm at a door that go on, the newest first;
-// of all doors if none is named.
+// Of returns the valid sessions of an account of the realm at an integration (door), the newest first; at all
+// integrations if door is empty.
 func (s *Store) Of(ctx context.Context, account, door string) (all []Session, err error) {
 	err = sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
 		var one Session
@@ -193,8 +186,7 @@ func (s *Store) Of(ctx context.Context, account, door string) (all []Session, er
 	return all, nil
 }
 
-// End ends a session of an account by its ID. The error is ErrUnknown if the account has
-// no such session that goes on.
+// End ends a session of an account by its ID. It returns ErrUnknown if the account has no such valid session.
 func (s *Store) End(ctx context.Context, account, id string) error {
 	n, err := s.end(ctx, `account = $3 AND token_hash = $4`, account, id)
 	if err == nil && n == 0 {
@@ -203,8 +195,8 @@ func (s *Store) End(ctx context.Context, account, id string) error {
 	return err
 }
 
-// EndOthers ends all sessions of an account at a door but one, or all but one at all doors
-// if none is named, and returns how many went on.
+// EndOthers ends all sessions of an account at an integration except but, or at all integrations if door is empty. It
+// returns their number.
 func (s *Store) EndOthers(ctx context.Context, account, door, but string) (int64, error) {
 	return s.end(ctx, `account = $3 AND (door = $4 OR $4 = '') AND token_hash <> $5`, account, door, but)
 }
@@ -220,17 +212,15 @@ func (s *Store) end(ctx context.Context, which string, args ...any) (int64, erro
 }
 
 const (
-	// proofTexts make a proof eight pages long, more than a session and the page
-	// splits that it may cause, so that a disk with room for a proof has room for a
-	// login.
+	// proofTexts make a proof eight pages long, more than a session and the page splits it may cause. So a disk with room
+	// for a proof has room for a login.
 	proofTexts = 32 << 10 / 26
-	// endedLongAgo is when a proof expired, and no session of anybody's.
+	// endedLongAgo is the expiry time of proofs; no real session has it.
 	endedLongAgo = 0
 )
 
-// Prove writes what a login writes, into the same table: a session, but nobody's,
-// and one that ended long ago, which Purge deletes. Its data differs each time: SQLite
-// writes no page that stays as it was.
+// Prove tests a login's write with a dummy session that has expired and that Purge deletes. Its data differs each time,
+// because SQLite does not write unchanged pages.
 func (s *Store) Prove(ctx context.Context) error {
 	_, err := s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, expires_at) VALUES ($1, $2, $3)
 		ON CONFLICT (token_hash) DO UPDATE
@@ -241,22 +231,21 @@ func (s *Store) Prove(ctx context.Context) error {
 	return nil
 }
 
-// DeleteCtx ends one session. It is no error if there is none.
+// DeleteCtx ends one session. A missing session is no error.
 func (s *Store) DeleteCtx(ctx context.Context, token string) error {
 	_, err := s.end(ctx, `token_hash = $3`, ID(token))
 	return err
 }
 
-// DeleteAccount ends all sessions of an account of the realm and returns how many there were.
+// DeleteAccount deletes all sessions of an account of the realm and returns their number.
 func (s *Store) DeleteAccount(ctx context.Context, account string) (int64, error) {
 	if account == "" {
-		return 0, nil // sessions that nobody has logged in to yet
+		return 0, nil // sessions before their login
 	}
 	return s.delete(ctx, `DELETE FROM sessions WHERE account = $1 AND realm = $2`, account, s.config.Realm)
 }
 
-// Purge deletes expired sessions of all realms and returns how many there were. Proofs go too, and
-// are not counted.
+// Purge deletes expired sessions of all realms and returns their number, without proofs.
 func (s *Store) Purge(ctx context.Context) (int64, error) {
 	if _, err := s.delete(ctx, `DELETE FROM sessions WHERE expires_at = $1`, endedLongAgo); err != nil {
 		return 0, err
@@ -285,7 +274,7 @@ func (s *Store) Commit(token string, data []byte, expiry time.Time) error {
 // Delete is DeleteCtx without a context.
 func (s *Store) Delete(token string) error { return s.DeleteCtx(context.Background(), token) }
 
-// ID names the session of a token, and does not lead back to it.
+// ID returns the ID of a token's session; it does not reveal the token.
 func ID(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

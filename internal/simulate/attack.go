@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// A raid is an attack that goes on.
 type raid struct {
 	Attack
 	*town
 	r     *rand.Rand
-	block int // its addresses begin here
+	block int // first address of its range
 	done  int
 	looks string
 }
@@ -30,14 +29,14 @@ func (t *town) raid(a Attack, number int, seed uint64) *raid {
 	return &raid{Attack: a, town: t, r: rand.New(rand.NewPCG(seed, 100+uint64(number))), block: number << 20, looks: looks}
 }
 
-// due is how many attempts are to have been made by a time since the start.
+// due returns how many attempts should have been made by a time since the start.
 func (r *raid) due(at time.Duration) int {
 	part := float64(at-r.From) / float64(r.For)
 	return int(min(max(part, 0), 1) * float64(r.Attempts))
 }
 
-// guess is the next attempt. Of Own, one in twenty is a login with an account of the
-// attacker's, which is no guess.
+// guess returns the next attempt. For Own, one in twenty is a login to the attacker's own account, which is not a
+// guess.
 func (r *raid) guess() (c client, own bool) {
 	i := r.done
 	r.done++
@@ -50,7 +49,7 @@ func (r *raid) guess() (c client, own bool) {
 		person = min(i/each, r.Accounts-1)
 		c.word = i % each
 		if c.word >= common {
-			c.word += 1 << 25 // beyond the common ones nobody's
+			c.word += 1 << 25 // beyond the common ones, no user has it
 		}
 	case Spray, Neighbour, Pool, Walk, Own:
 		c.word = i / r.Accounts % r.Passwords

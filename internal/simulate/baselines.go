@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// A clock is what a baseline knows of the time.
 type clock struct{ now time.Time }
 
 func (c *clock) advance(to time.Time) { c.now = to }
 
-// none looks at every password.
+// none checks every password.
 type none struct{}
 
 func (none) advance(time.Time) {}
@@ -18,13 +17,13 @@ func (none) mode() bool        { return false }
 
 func (none) try(c *client) (verdict, error) { return verdict{checked: true, in: c.right}, nil }
 
-// A window counts what came since it began, as most limiters do.
+// window is a fixed window, as in most limiters: it counts from its start.
 type window struct {
 	began time.Time
 	count int
 }
 
-// add counts one more in a window of this length.
+// add counts one more in a window of this length, and returns the count.
 func (w *window) add(now time.Time, length time.Duration) int {
 	if now.Sub(w.began) >= length {
 		*w = window{began: now}
@@ -33,7 +32,6 @@ func (w *window) add(now time.Time, length time.Duration) int {
 	return w.count
 }
 
-// has is how many there are in it.
 func (w *window) has(now time.Time, length time.Duration) int {
 	if w == nil || now.Sub(w.began) >= length {
 		return 0
@@ -41,7 +39,6 @@ func (w *window) has(now time.Time, length time.Duration) int {
 	return w.count
 }
 
-// of is the window of a key, made if there is none.
 func of[K comparable](all map[K]*window, key K) *window {
 	w := all[key]
 	if w == nil {
@@ -51,8 +48,7 @@ func of[K comparable](all map[K]*window, key K) *window {
 	return w
 }
 
-// windows bans an address for ten minutes after five failures within ten: fail2ban as it
-// comes.
+// windows bans an IP address for ten minutes after five failures within ten minutes: fail2ban's defaults.
 type windows struct {
 	clock
 	failed map[netip.Addr]*window
@@ -74,8 +70,8 @@ func (d *windows) try(c *client) (v verdict, err error) {
 	return v, nil
 }
 
-// lockout locks an account for fifteen minutes after five failures in a row within as
-// long: what most directories and frameworks offer.
+// lockout locks an account for fifteen minutes after five failures within fifteen minutes without a success, as most
+// directories and frameworks do.
 type lockout struct {
 	clock
 	failed map[string]*window
@@ -95,22 +91,21 @@ func (d *lockout) try(c *client) (v verdict, err error) {
 		delete(d.failed, c.account)
 	default:
 		if n = w.add(d.now, within); n >= most {
-			w.began = d.now // it is locked from now on
+			w.began = d.now // the lock starts now
 		}
 	}
 	return v, nil
 }
 
-// A mark is a browser that has logged in to an account.
+// mark is a browser that has logged in to an account.
 type mark struct {
 	account string
 	device  int
 }
 
-// deviceCookies is OWASP's protocol ("Slow Down Online Guessing Attacks with Device
-// Cookies"): browsers that have logged in have a limit of their own, all others share
-// one of the account; whoever exceeds it is locked out. N is 10 and T an hour, which the
-// text leaves open.
+// deviceCookies is OWASP's protocol ("Slow Down Online Guessing Attacks with Device Cookies"). Browsers that have
+// logged in have their own limit, all others share one limit of the account. A client that exceeds it is locked out.
+// OWASP leaves N and T open; here N is 10 and T an hour.
 type deviceCookies struct {
 	clock
 	known     map[mark]bool
@@ -144,8 +139,8 @@ func (d *deviceCookies) try(c *client) (v verdict, err error) {
 	return v, nil
 }
 
-// captcha is the site-wide switch as it was first proposed: a CAPTCHA for everybody
-// while more than a fixed number of logins a minute fail, and ten minutes longer.
+// captcha is the site-wide switch as first proposed: a CAPTCHA for all clients while more than a fixed number of logins
+// a minute fail, and ten minutes longer.
 type captcha struct {
 	clock
 	failed window
@@ -173,22 +168,21 @@ func (d *captcha) fail(most int, cool time.Duration) {
 	}
 }
 
-// A machine is an address, or a browser with a cookie, that an account was logged in
-// from.
+// machine is an IP address, or a browser with a cookie, that has logged in to an account.
 type machine struct {
 	account string
 	address netip.Addr
 	device  int
 }
 
-// pgrp is the Password Guessing Resistant Protocol (Alsaleh, Mannan and van Oorschot,
-// 2012): known machines have 30 failures, all others together three for an account in a
-// day; beyond that a challenge is to be solved. A machine is known for 30 days.
+// pgrp is the Password Guessing Resistant Protocol (Alsaleh, Mannan and van Oorschot, 2012). Known machines have 30
+// failures a day, all others together three per account and day; then a challenge is required. A machine is known for
+// 30 days.
 type pgrp struct {
 	clock
 	known map[machine]time.Time
 	at    map[machine]*window // failures of known machines
-	of    map[string]*window  // of strangers, by account
+	of    map[string]*window  // failures of unknown machines, by account
 }
 
 func (d *pgrp) mode() bool { return false }

@@ -10,33 +10,31 @@ import (
 	"authguard/internal/trial"
 )
 
-// A client is somebody who offers a password.
 type client struct {
 	account string
 	address netip.Addr
-	device  int // the browser that keeps its cookie; 0: one that keeps none
+	device  int // browser that keeps its cookie; 0: keeps none
 	browser string
-	target  int  // of a guess: the person whose account it is; -1: nobody's
+	target  int  // the user whose account is guessed; -1: none
 	word    int  // the password
-	right   bool // it is the account's
+	right   bool // it is the account's password
 	solves  bool
-	pass    bool // a one-time code came along
+	pass    bool // with a verification code
 }
 
-// A verdict is what became of it.
 type verdict struct {
-	checked    bool // the password was looked at
+	checked    bool // the password was checked
 	in         bool
 	challenged bool          // a challenge was shown
-	wait       time.Duration // told to come again then
-	pass       bool          // a one-time code would let them in
+	wait       time.Duration // delay before the next attempt
+	pass       bool          // a verification code would be accepted
 }
 
-// A defence is what a site does against guessing. It is not safe for concurrent use.
+// defence is what a site does against brute force. It is not safe for concurrent use.
 type defence interface {
 	advance(to time.Time)
 	try(c *client) (verdict, error)
-	// mode reports whether everybody is challenged.
+	// mode reports whether all clients are challenged.
 	mode() bool
 }
 
@@ -82,8 +80,7 @@ func (o *ours) try(c *client) (v verdict, err error) {
 	return v, nil
 }
 
-// Defences are what can be simulated beside authguard: what other sites do, as far as it
-// is written down.
+// Defences lists the defenses that can be simulated besides authguard: what other sites do, as far as it is documented.
 func Defences() []string {
 	return []string{"none", "windows", "lockout", "cookies", "captchamode", "pgrp"}
 }

@@ -6,20 +6,19 @@ import (
 	"authguard/internal/report"
 )
 
-// A Report is one scenario under several defences.
+// Report is one scenario under several defenses.
 type Report struct {
 	Scenario Scenario `json:"scenario"`
 	Results  []Result `json:"results"`
 }
 
-// A Result is what became of everybody under one defence. The two figures that count are
-// Let and Stopped, of attempts with the right password, as in StopGuessing (Schechter and
-// others, 2019): whatever a defence does to wrong ones is no harm to anybody.
+// Result is the result of one defense. Let and Stopped are the two figures that count, of attempts with the right
+// password, as in StopGuessing (Schechter and others, 2019): stopping wrong passwords harms no user.
 type Result struct {
 	Name string `json:"name"`
 
-	// Guesses are an attacker's; Checked were looked at, after Solved challenges. Right of
-	// them had the right password, Let were let in, to Lost different accounts.
+	// Guesses are the attackers'. Checked of them reached the password check, after Solved challenges. Right had the right
+	// password, Let signed in, to Lost different accounts.
 	Guesses int `json:"guesses"`
 	Checked int `json:"checked"`
 	Solved  int `json:"solved"`
@@ -27,12 +26,11 @@ type Result struct {
 	Let     int `json:"let_in"`
 	Lost    int `json:"accounts_compromised"`
 
-	// Logins are people's with the right password. Stopped were refused, WaysIn were asked
-	// for a one-time code as well, Delayed were told to wait, Challenges were shown to them,
-	// to People different ones that met any of these. Known* are those at a place, or with a
-	// browser, where the person had logged in before.
+	// Logins are users' with the right password. Stopped were blocked, WaysIn needed a verification code, Delayed had to
+	// wait, and Challenges were shown to them. People is the number of different users affected by any of these. Known*
+	// count logins of known clients.
 	Logins          int           `json:"logins"`
-	Slips           int           `json:"slips"` // people's wrong passwords, and their programs'
+	Slips           int           `json:"slips"` // wrong passwords of users and their programs
 	Challenges      int           `json:"challenges"`
 	Delayed         int           `json:"delayed"`
 	WaysIn          int           `json:"ways_in"`
@@ -46,20 +44,20 @@ type Result struct {
 	Series []Hour        `json:"series"`
 }
 
-// An Hour is one column of a plot.
+// Hour is one column of a plot.
 type Hour struct {
 	At      time.Time `json:"at"`
 	Guesses int       `json:"guesses"`
 	Checked int       `json:"checked"`
 	Let     int       `json:"let_in"`
 	Logins  int       `json:"logins"`
-	Met     int       `json:"met"` // of the logins
+	Met     int       `json:"met"` // affected logins
 	Mode    bool      `json:"mode"`
-	// Nearest is how near the pressure came to CAPTCHA mode's threshold; of authguard alone.
+	// Nearest is how near the failure rate came to the threshold of CAPTCHA mode; authguard only.
 	report.Nearest
 }
 
-// at is the hour of a time, which is not before the newest.
+// at returns the hour of a time, which must not be before the newest.
 func (r *Result) at(now time.Time) *Hour {
 	hour := now.Truncate(time.Hour)
 	for len(r.Series) == 0 || r.Series[len(r.Series)-1].At.Before(hour) {
@@ -88,7 +86,6 @@ func (h *Hour) login(met bool) {
 	}
 }
 
-// minute ends a minute.
 func (r *Result) minute(end time.Time, on bool, pressure report.Nearest) {
 	h := r.at(end.Add(-time.Nanosecond))
 	if h.Nearest = h.Nearest.Or(pressure); on {

@@ -15,8 +15,7 @@ import (
 	"authguard/internal/trial"
 )
 
-// Run lets a scenario happen once under each setup and once under each of the other
-// defences. tell is told of each that is done; nil: nobody is.
+// Run simulates a scenario once under each setup and each of the other defenses. tell reports progress; it may be nil.
 func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string,
 	tell func(done, of int)) (*Report, error) {
 	report := &Report{Scenario: s, Results: make([]Result, len(setups)+len(others))}
@@ -62,30 +61,28 @@ func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string,
 	return report, nil
 }
 
-// A step is something that is going to happen.
 type step struct {
 	at     time.Time
-	order  int // of two at the same time
-	person int // whose it is; -1: an attacker's
+	order  int // order of simultaneous steps
+	person int // the user; -1: an attacker
 	kind   stepKind
 	client client
-	first  time.Time // of the login that it belongs to
+	first  time.Time // start of its login
 	again  int
-	known  bool // a place or browser where this person has logged in
+	known  bool // from a known client
 }
 
 type stepKind uint8
 
 const (
-	wrongWord stepKind = iota // a person's wrong password
+	wrongWord stepKind = iota // a user's wrong password
 	rightWord
-	newWord // a person chooses a new password
+	newWord // a user chooses a new password
 	staleWord
 	guessed
 	ownWord
 )
 
-// A run is one scenario under one defence.
 type run struct {
 	Scenario
 	defence
@@ -94,13 +91,12 @@ type run struct {
 	queue  steps
 	order  int
 	result Result
-	seen   map[machine]bool // where people have logged in
+	seen   map[machine]bool // known clients of the users
 	out    map[int]time.Time
 	met    map[int]bool
 	lost   map[string]bool
 }
 
-// happen lets the scenario happen.
 func happen(ctx context.Context, s Scenario, d defence) (Result, error) {
 	t := newTown(s.People, s.Seed)
 	r := &run{Scenario: s, defence: d, town: t, now: start(), seen: map[machine]bool{}, out: map[int]time.Time{},
@@ -125,16 +121,16 @@ func happen(ctx context.Context, s Scenario, d defence) (Result, error) {
 		}
 	}
 	r.result.People, r.result.Lost = len(r.met), len(r.lost)
-	for _, since := range r.out { // who is still kept out
+	for _, since := range r.out { // users who are still kept out
 		r.result.LongestOut = max(r.result.LongestOut, r.now.Sub(since))
 	}
 	return r.result, ctx.Err()
 }
 
-// settle lets everybody have logged in once, before it begins.
+// settle lets every user log in once before the start, so that they have known clients.
 func (r *run) settle() error {
 	if r.Rush > 0 {
-		return nil // nobody has been there
+		return nil // all clients are unknown
 	}
 	for i, name := range r.names {
 		c := client{account: name, address: r.homes[i], device: r.device[i], word: r.words[i], right: true, solves: true}
@@ -146,7 +142,6 @@ func (r *run) settle() error {
 	return nil
 }
 
-// people adds the logins of a minute.
 func (r *run) people(minute time.Time, peak float64) {
 	if r.Rush > 0 && minute.Sub(start()) >= 9*time.Hour && minute.Sub(start()) < 9*time.Hour+r.Rush {
 		r.rush(minute)
@@ -165,21 +160,20 @@ func (r *run) people(minute time.Time, peak float64) {
 	}
 }
 
-// rush lets the people of a minute of the first day log in.
+// rush adds the logins of a minute of the first day.
 func (r *run) rush(minute time.Time) {
 	from := int(minute.Sub(start().Add(9*time.Hour)) / time.Minute)
 	all := int(r.Rush / time.Minute)
 	for person := r.Accounts * from / all; person < r.Accounts*(from+1)/all; person++ {
 		v := visit{person: person, client: client{account: r.names[person], address: r.crowd, device: r.device[person],
 			solves: true}}
-		if r.r.Float64() < 0.3 { // of new passwords three in ten are mistyped
+		if r.r.Float64() < 0.3 { // three in ten new passwords are mistyped
 			v.wrong = 1
 		}
 		r.add(minute.Add(time.Duration(r.r.Int64N(int64(time.Minute)))), v)
 	}
 }
 
-// add queues what a person types.
 func (r *run) add(at time.Time, v visit) {
 	for range v.wrong {
 		c := v.client
@@ -233,7 +227,6 @@ func (r *run) until(end time.Time) error {
 	return nil
 }
 
-// happens lets one thing happen.
 func (r *run) happens(t *step) error {
 	switch t.kind {
 	case newWord:
@@ -265,7 +258,7 @@ func (r *run) happens(t *step) error {
 	return nil
 }
 
-// isRight looks whether a guess is right by now: people choose new passwords.
+// isRight reports whether a guess is right now: users change passwords.
 func (r *run) isRight(c *client) bool { return c.target >= 0 && r.words[c.target] == c.word }
 
 func (r *run) guess(t *step, v *verdict) {
@@ -287,11 +280,8 @@ func (r *run) guess(t *step, v *verdict) {
 	g.at(t.at).guess(v)
 }
 
-// patience is how long people wait before they try again where they were refused, and
-// mailed how long a one-time code takes.
 const patience, mailed, mostAgain = 15 * time.Minute, time.Minute, 100
 
-// login is a person with the right password.
 func (r *run) login(t *step, v *verdict) {
 	g := &r.result
 	if t.again == 0 {
@@ -343,7 +333,7 @@ func (r *run) login(t *step, v *verdict) {
 	r.push(again)
 }
 
-// know and knows are where a person has logged in, by address and by browser.
+// know records a user's client, by IP address and by browser; knows looks it up.
 func (r *run) know(person int, c *client) {
 	r.seen[machine{c.account, c.address, 0}] = true
 	if c.device > 0 {
@@ -355,7 +345,6 @@ func (r *run) knows(person int, c *client) bool {
 	return r.seen[machine{c.account, c.address, 0}] || c.device > 0 && r.seen[machine{c.account, netip.Addr{}, c.device}]
 }
 
-// steps are in the order in which they happen.
 type steps []step
 
 func (q steps) Len() int { return len(q) }

@@ -1,6 +1,5 @@
-// Package simulate lets people and attackers log in to a site that is made up, for days
-// in seconds, and counts what became of them under authguard's policy and under what
-// other sites do. The same scenario and seed give the same figures.
+// Package simulate simulates days of logins of users and attackers in seconds. It counts the effects of authguard's
+// policy and of other sites' defenses. The same scenario and seed give the same figures.
 package simulate
 
 import (
@@ -16,11 +15,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// A Scenario is a site, its people and who attacks it. It is written in YAML; the ones
-// that come along are examples.
+// Scenario is a site with its users and attackers, in YAML. The built-in scenarios are examples.
 type Scenario struct {
 	Name  string `yaml:"name"`
-	About string `yaml:"about"` // a sentence
+	About string `yaml:"about"` // one sentence
 	Seed  uint64 `yaml:"seed"`
 	Days  int    `yaml:"days"`
 
@@ -28,76 +26,73 @@ type Scenario struct {
 	Attackers []Attack `yaml:"attackers"`
 }
 
-// People are who the site is for. A part is between 0 and 1.
+// People are the site's users. Shares are between 0 and 1.
 type People struct {
 	Accounts int `yaml:"accounts"`
-	// Logins are those of a person in a day, on average; by night it is Night times as
-	// busy as by day, and on Saturdays and Sundays Weekend times.
+	// Logins is the average per user and day. Night and Weekend are the activity at night and on Saturdays and Sundays,
+	// relative to the day's.
 	Logins  float64 `yaml:"logins"`
 	Night   float64 `yaml:"night"`
 	Weekend float64 `yaml:"weekend"`
-	// Typos is the part of all logins that begin with a wrong password, and Forgotten of
-	// those with three to six, and then a new one.
+	// Typos is the share of logins that start with a wrong password. Forgotten is the share with three to six, followed by
+	// a password reset.
 	Typos     float64 `yaml:"typos"`
 	Forgotten float64 `yaml:"forgotten"`
-	// Home is the part of logins from where a person always is; the others are from
-	// elsewhere. Cookies is the part of people whose browser keeps cookies.
+	// Home is the share of logins from the user's own IP address. Cookies is the share of users whose browser keeps
+	// cookies.
 	Home    float64 `yaml:"home"`
 	Cookies float64 `yaml:"cookies"`
-	// Shared is the part of people who are at home where others are, Sharers at one
-	// address. Pool is the part of logins from elsewhere that come out of a carrier's
-	// pool of as many addresses as Carrier.
+	// Shared is the share of users behind a shared address of up to Sharers users. Pool is the share of the other logins
+	// that come from a carrier's pool of Carrier IP addresses.
 	Shared  float64 `yaml:"shared"`
 	Sharers int     `yaml:"sharers"`
 	Pool    float64 `yaml:"pool"`
 	Carrier int     `yaml:"carrier"`
-	// Browsers is how many clients there are that can be told apart: the second is half as
-	// common as the first, the third a third, and so on.
+	// Browsers is the number of distinct client fingerprints: the second is half as common as the first, the third a
+	// third, and so on.
 	Browsers int `yaml:"browsers"`
-	// Common is the part of people with one of the hundred passwords that everybody
-	// guesses.
+	// Common is the share of users with one of the hundred most common passwords.
 	Common float64 `yaml:"common"`
-	// Stale programs go on trying an old password, Every so long, at home.
+	// Stale programs keep trying an old password at home, at this interval.
 	Stale int           `yaml:"stale"`
 	Every time.Duration `yaml:"every"`
-	// Rush lets everybody log in within this long from one address, on the first day at
-	// nine: the first day of term. None of them has been there before.
+	// Rush lets all users log in within this time from one IP address, on the first day at nine, like a first day of term.
+	// All are unknown clients.
 	Rush time.Duration `yaml:"rush"`
 }
 
-// An Attack goes on evenly from From for For.
+// Attack runs at a constant rate from From for For.
 type Attack struct {
 	Kind      Kind          `yaml:"kind"`
 	From      time.Duration `yaml:"from"`
 	For       time.Duration `yaml:"for"`
 	Attempts  int           `yaml:"attempts"`
 	Addresses int           `yaml:"addresses"`
-	// Accounts is how many are tried; none: all.
+	// Accounts is the number of targets; 0: all.
 	Accounts int `yaml:"accounts"`
-	// Passwords is how many of the common ones are tried; none: a hundred.
+	// Passwords is the number of common passwords; 0: a hundred.
 	Passwords int `yaml:"passwords"`
-	// Right is, of stuffing, the part of the pairs that is right.
+	// Right is the share of right pairs in credential stuffing.
 	Right float64 `yaml:"right"`
-	// Solves: challenges are solved, by a farm of people.
+	// Solves: a CAPTCHA farm solves the challenges.
 	Solves bool `yaml:"solves"`
-	// Browser is which of the people's clients the attacker's looks like, from 1; none: one
-	// that nobody has.
+	// Browser is which users' fingerprint the attacker copies, from 1; 0: a fingerprint that no user has.
 	Browser int `yaml:"browser"`
 }
 
-// A Kind is what an attacker does.
+// Kind is a type of attack.
 type Kind string
 
-// The kinds of attacks.
+// The types of attacks.
 const (
-	Hammer    Kind = "hammer"    // one account after the other, each with many passwords
-	Walk      Kind = "walk"      // few addresses through all accounts
-	Spray     Kind = "spray"     // one password at all accounts, then the next one
-	Stuff     Kind = "stuff"     // pairs of names and passwords that leaked elsewhere
-	Own       Kind = "own"       // as Walk, and between the guesses a login with an account of the attacker's
-	Neighbour Kind = "neighbour" // from the address where people are at home together
-	Pool      Kind = "pool"      // out of the carrier's pool that people come from
-	Invent    Kind = "invent"    // names that nobody has
+	Hammer    Kind = "hammer"    // brute force: many passwords on one account after the other
+	Walk      Kind = "walk"      // few IP addresses, all accounts
+	Spray     Kind = "spray"     // password spraying
+	Stuff     Kind = "stuff"     // credential stuffing
+	Own       Kind = "own"       // like Walk, with logins to the attacker's own account in between
+	Neighbour Kind = "neighbour" // from a shared address of users
+	Pool      Kind = "pool"      // from the carrier's pool that users share
+	Invent    Kind = "invent"    // accounts that do not exist
 )
 
 func kinds() []Kind { return []Kind{Hammer, Walk, Spray, Stuff, Own, Neighbour, Pool, Invent} }
@@ -105,7 +100,7 @@ func kinds() []Kind { return []Kind{Hammer, Walk, Spray, Stuff, Own, Neighbour, 
 //go:embed scenarios/*.yaml
 var files embed.FS
 
-// Scenarios are those that come along, by name.
+// Scenarios returns the built-in scenarios, by name.
 func Scenarios() (all []Scenario, err error) {
 	paths, err := fs.Glob(files, "scenarios/*.yaml")
 	if err != nil {
@@ -125,7 +120,7 @@ func Scenarios() (all []Scenario, err error) {
 	return all, nil
 }
 
-// Source is the text of a scenario that comes along.
+// Source returns the text of a built-in scenario.
 func Source(name string) ([]byte, error) {
 	text, err := files.ReadFile("scenarios/" + name + ".yaml")
 	if err != nil {
@@ -134,7 +129,7 @@ func Source(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Load is a scenario that comes along, by its name, or of a file.
+// Load returns a built-in scenario by name, or reads a file.
 func Load(name string) (Scenario, error) {
 	all, err := Scenarios()
 	if err != nil {
@@ -161,9 +156,8 @@ func Load(name string) (Scenario, error) {
 	return s, nil
 }
 
-// ordinary are people of whom nothing else was said: after the simulator of StopGuessing
-// (Schechter and others, 2019), which has 2 % of typos, cookies kept by 90 % and addresses
-// by 85 %, and one address in ten shared.
+// ordinary are the defaults, after the simulator of StopGuessing (Schechter and others, 2019): 2 % typos, cookies kept
+// by 90 %, and 85 % of logins from the usual IP address. One in ten users is behind a shared address.
 func ordinary() People {
 	return People{
 		Accounts: 5000, Logins: 4, Night: 0.1, Weekend: 0.5, Typos: 0.02, Forgotten: 0.002, Home: 0.85, Cookies: 0.9,
@@ -171,7 +165,7 @@ func ordinary() People {
 	}
 }
 
-// Parse reads a scenario.
+// Parse parses and validates a scenario.
 func Parse(text []byte) (Scenario, error) {
 	s := Scenario{Seed: 1, Days: 7, People: ordinary()}
 	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {

@@ -14,7 +14,7 @@ const foot = `Columns: one for each defense.
 Known clients are IP addresses and browsers from which that user has signed in before. For authguard an IP
 address of more than fifty users is a shared address and never a known client.`
 
-// Sheet is the report for people.
+// Sheet returns the report as a sheet.
 func (r *Report) Sheet() *report.Sheet {
 	s := &report.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.lead(), Notes: r.Scenario.notes(),
 		Foot: foot}
@@ -26,7 +26,7 @@ func (r *Report) Sheet() *report.Sheet {
 	return s
 }
 
-// Overall is one sheet for several scenarios under the same defences.
+// Overall returns one sheet for several scenarios under the same defenses.
 func Overall(all []*Report) *report.Sheet {
 	s := &report.Sheet{Title: "Simulated", Lead: fmt.Sprintf("%d scenarios.", len(all)), Foot: foot}
 	for _, result := range all[0].Results {
@@ -51,7 +51,6 @@ func Overall(all []*Report) *report.Sheet {
 	return s
 }
 
-// together adds up what counts, over all scenarios.
 func together(s *report.Sheet, all []*Report) {
 	s.Add("all together", make([]string, len(s.Names))...)
 	for _, row := range []struct {
@@ -75,8 +74,7 @@ func together(s *report.Sheet, all []*Report) {
 	}
 }
 
-// outdone says where another defence than the first lets fewer right guesses in, or stops
-// fewer people.
+// outdone notes where another defense lets in fewer right guesses than the first, or stops fewer users.
 func outdone(all []*Report) (notes []string) {
 	for _, r := range all {
 		first := &r.Results[0]

@@ -10,14 +10,12 @@ import (
 	"time"
 )
 
-// common is how many passwords everybody guesses; those of people who have another one
-// are numbered from there.
+// common is the number of common passwords; other users' passwords are numbered from there.
 const common = 100
 
-// start is when every simulation begins: on a Monday.
+// start is the start of every simulation, a Monday.
 func start() time.Time { return time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) }
 
-// A town is the people of a scenario.
 type town struct {
 	People
 	r      *rand.Rand
@@ -25,14 +23,14 @@ type town struct {
 	homes  []netip.Addr
 	device []int // 0: keeps no cookies
 	words  []int
-	// browsers are what people's clients look like.
+	// browsers are the users' client fingerprints.
 	browsers []string
 	next     int        // the newest password
-	shared   netip.Addr // where most people are at home
-	crowd    netip.Addr // where the first day of term is
+	shared   netip.Addr // the address with the most users
+	crowd    netip.Addr // the address of Rush
 }
 
-// The addresses of who is who: each has a /8 of its own.
+// The first bytes of the groups' IP addresses: each has its own /8.
 const homes, groups, elsewhere, carrier, campus, attackers = 10, 11, 12, 13, 14, 20
 
 func address(block byte, n int) netip.Addr {
@@ -49,11 +47,11 @@ func newTown(p People, seed uint64) *town {
 		device: make([]int, p.Accounts), words: make([]int, p.Accounts), next: common + p.Accounts, crowd: address(campus, 1),
 	}
 	zipf := rand.NewZipf(t.r, 1.1, 1, common-1)
-	room, group := 0, 0 // at an address where several are at home
+	room, group := 0, 0 // left, and number, of the current shared address
 	for i := range p.Accounts {
 		t.names[i], t.homes[i], t.words[i] = fmt.Sprint("person", i), address(homes, i), common+i
 		if t.r.Float64() < p.Shared {
-			if room == 0 { // as many addresses of few people as of many
+			if room == 0 { // as many small shared addresses as large ones
 				room, group = 1+int(math.Exp(t.r.Float64()*math.Log(float64(p.Sharers)))), group+1
 			}
 			t.homes[i] = address(groups, group)
@@ -72,8 +70,7 @@ func newTown(p People, seed uint64) *town {
 
 func browser(n int) string { return fmt.Sprint("browser ", n) }
 
-// browsersOf gives people their clients, by a draw of its own: whether anybody looks at
-// clients changes nothing else.
+// browsersOf draws the fingerprints from a separate source, so that they do not change anything else.
 func browsersOf(p People, seed uint64) []string {
 	r, all, sum := rand.New(rand.NewPCG(seed, 2)), make([]string, p.Accounts), 0.0
 	upTo := make([]float64, p.Browsers)
@@ -90,7 +87,7 @@ func browsersOf(p People, seed uint64) []string {
 
 func (t *town) mostShared() (most netip.Addr) {
 	n := map[netip.Addr]int{}
-	for _, home := range t.homes { // in order, so that the first of equals is it
+	for _, home := range t.homes { // in order, so that the first of equals wins
 		if n[home]++; n[home] > n[most] {
 			most = home
 		}
@@ -98,10 +95,10 @@ func (t *town) mostShared() (most netip.Addr) {
 	return most
 }
 
-// busy is how busy the site is in an hour, beside the busiest.
+// busy returns the activity at a time, relative to the busiest.
 func (t *town) busy(at time.Time) float64 {
 	hour := float64(at.Hour()) + float64(at.Minute())/60
-	day := (1 - math.Cos((hour-3)/24*2*math.Pi)) / 2 // least at three at night, most at three in the afternoon
+	day := (1 - math.Cos((hour-3)/24*2*math.Pi)) / 2 // minimum at three at night, maximum at three in the afternoon
 	part := t.Night + (1-t.Night)*day
 	if d := at.Weekday(); d == time.Saturday || d == time.Sunday {
 		part *= t.Weekend
@@ -109,7 +106,7 @@ func (t *town) busy(at time.Time) float64 {
 	return part
 }
 
-// perMinute is how many people log in in a minute that is as busy as can be.
+// perMinute returns the number of logins in the busiest minute.
 func (t *town) perMinute() float64 {
 	sum := 0.0
 	for m := range 7 * 24 {
@@ -118,7 +115,7 @@ func (t *town) perMinute() float64 {
 	return float64(t.Accounts) * t.Logins * 7 / 60 / sum
 }
 
-// poisson draws how many things happen of which there are so many on average.
+// poisson draws a number of events with this average.
 func poisson(r *rand.Rand, mean float64) (n int) {
 	if mean > 30 {
 		return max(0, int(math.Round(mean+math.Sqrt(mean)*r.NormFloat64())))
@@ -129,16 +126,15 @@ func poisson(r *rand.Rand, mean float64) (n int) {
 	return n
 }
 
-// A visit is a login of a person, with what goes wrong before it.
+// visit is a user's login with its preceding mistakes.
 type visit struct {
 	person int
 	client client
-	wrong  int // passwords before the right one
+	wrong  int // wrong passwords before the right one
 	home   bool
-	reset  bool // the password is forgotten, and a new one is chosen before the right one
+	reset  bool // forgotten: a new password is chosen first
 }
 
-// visit draws one.
 func (t *town) visit() (v visit) {
 	v.person = t.r.IntN(t.Accounts)
 	v.client = client{account: t.names[v.person], address: t.homes[v.person], device: t.device[v.person],
@@ -148,7 +144,7 @@ func (t *town) visit() (v visit) {
 		if t.r.Float64() < t.Pool {
 			v.client.address = address(carrier, t.r.IntN(t.Carrier))
 		}
-		v.client.device *= t.r.IntN(2) // with the laptop, or at somebody else's
+		v.client.device *= t.r.IntN(2) // with their own device, or another one
 	}
 	switch x := t.r.Float64(); {
 	case x < t.Forgotten:
@@ -159,5 +155,5 @@ func (t *town) visit() (v visit) {
 	return v
 }
 
-// typo is a password that nobody has.
+// typo returns a password that no user has.
 func (t *town) typo() int { return 1<<24 + t.r.IntN(1<<24) }

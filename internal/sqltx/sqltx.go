@@ -1,5 +1,5 @@
-// Package sqltx runs transactions and statements on either database, and hides
-// where the two report the same error differently. It links neither driver.
+// Package sqltx runs transactions and statements on either database and unifies their error codes. It links neither
+// driver.
 package sqltx
 
 import (
@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-// tries is how often a transaction is begun that others get in the way of.
+// tries is the maximum number of attempts at a conflicting transaction.
 const tries = 5
 
-// A Beginner is an *sql.DB or *sql.Conn.
+// Beginner is an *sql.DB or *sql.Conn.
 type Beginner interface {
 	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
 }
 
-// Run runs do in a transaction and commits it, unless do fails. If PostgreSQL
-// gives up the transaction in favour of another (a deadlock, say), do is run
-// again, up to five times: it must have no effect beyond the transaction.
+// Run runs do in a transaction, and commits it unless do fails. If PostgreSQL aborts the transaction because of a
+// conflict (a deadlock, say), do runs again, up to five times in all. It must have no effects outside the transaction.
 func Run(ctx context.Context, db Beginner, do func(*sql.Tx) error) (err error) {
 	for n := range tries {
 		if err = once(ctx, db, do); !conflict(err) || !pause(ctx, n) {
@@ -31,7 +30,7 @@ func Run(ctx context.Context, db Beginner, do func(*sql.Tx) error) (err error) {
 	return err
 }
 
-// pause separates transactions that would run into each other again and again.
+// pause waits a random time, so that conflicting transactions do not collide again.
 func pause(ctx context.Context, n int) bool {
 	select {
 	case <-ctx.Done():
@@ -46,20 +45,20 @@ func once(ctx context.Context, db Beginner, do func(*sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	defer func() { _ = tx.Rollback() }() // has no effect after the commit
 	if err := do(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// A Runner is an *sql.DB, *sql.Conn or *sql.Tx.
+// Runner is an *sql.DB, *sql.Conn or *sql.Tx.
 type Runner interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
 	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
 }
 
-// Exec runs one statement and returns how many rows it changed.
+// Exec runs one statement and returns the number of changed rows.
 func Exec(ctx context.Context, db Runner, statement string, args ...any) (int64, error) {
 	result, err := db.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -83,13 +82,12 @@ func Each(ctx context.Context, db Runner, row func(*sql.Rows) error, query strin
 	return rows.Err()
 }
 
-// conflict reports a serialization_failure or deadlock_detected: nothing was done.
 func conflict(err error) bool {
 	state := stateOf(err)
 	return state == "40001" || state == "40P01"
 }
 
-// Taken reports whether an error means that there already is a row with this key.
+// Taken reports whether an error means that a row with this key exists.
 func Taken(err error) bool {
 	const unique, primaryKey = 2067, 1555 // extended codes of SQLite
 	var lite interface{ Code() int }
@@ -99,7 +97,6 @@ func Taken(err error) bool {
 	return stateOf(err) == "23505"
 }
 
-// stateOf is the SQLSTATE of an error of PostgreSQL, or "".
 func stateOf(err error) string {
 	var failed interface{ SQLState() string }
 	if errors.As(err, &failed) {
@@ -108,11 +105,10 @@ func stateOf(err error) string {
 	return ""
 }
 
-// Holds reports whether both databases can hold a text: PostgreSQL takes no zero
-// byte and nothing but UTF-8.
+// Holds reports whether both databases can store a text: PostgreSQL rejects zero bytes and invalid UTF-8.
 func Holds(text string) bool { return Clean(text) == text }
 
-// Clean replaces by U+FFFD whatever one of the databases could not hold.
+// Clean replaces everything that one of the databases cannot store by U+FFFD.
 func Clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

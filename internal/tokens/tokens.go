@@ -1,10 +1,8 @@
-// Package tokens keeps bearer tokens in the SQL database: those of the decision API, of
-// whose digests package web holds a copy in memory, and those of the administration's
-// API, which have scopes. Neither is good for the other's.
+// Package tokens stores bearer tokens in the SQL database: those of the decision API, whose digests package web also
+// holds in memory, and those of the admin API, which have scopes. Neither kind is valid for the other API.
 //
-// A token is 130 random bits, so its plain SHA-256 is kept: a leaked database lets
-// nobody ask. Its beginning is always the same, so that a scanner for secrets finds one
-// that was committed: authguard_(admin_)?[A-Z2-7]{26}.
+// A token is 130 random bits, so its plain SHA-256 is enough: a leaked database gives no access. The fixed prefix lets
+// secret scanners find committed tokens: authguard_(admin_)?[A-Z2-7]{26}.
 package tokens
 
 import (
@@ -26,103 +24,101 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// Prefix is how every token begins, and AdminPrefix how one with scopes does.
+// Prefix starts every token, AdminPrefix every token with scopes.
 const (
 	Prefix      = "authguard_"
 	AdminPrefix = Prefix + "admin_"
 )
 
-// A Scope is what a token of the administration's API may do. The set is closed.
+// Scope is a permission of an admin API token. The set is closed.
 type Scope string
 
-// The scopes. None contains another, but for Admin: who may do as administrators do could
-// give themselves the others. Groups adds to Accounts alone.
+// The scopes. Only Admin includes others, because it could grant them to itself. Groups extends Accounts.
 const (
-	Read     Scope = "read"     // see everything but tokens and how administrators sign in
-	Unlock   Scope = "unlock"   // unlock, and forget places
-	Lists    Scope = "lists"    // change the allow and block lists
-	Accounts Scope = "accounts" // add and change accounts that are no administrators' and in no group
-	Groups   Scope = "groups"   // with Accounts: those in groups too, and who is in which
+	Read     Scope = "read"     // see everything except tokens and administrators' MFA
+	Unlock   Scope = "unlock"   // reset counters, remove known clients
+	Lists    Scope = "lists"    // change the allowlist and the blocklist
+	Accounts Scope = "accounts" // add and change users without groups
+	Groups   Scope = "groups"   // with Accounts: also users in groups, and their groups
 	Mode     Scope = "mode"     // switch CAPTCHA mode
 	Alerts   Scope = "alerts"   // change and test alerts
-	Policy   Scope = "policy"   // switch limits between monitor and enforce
-	Admin    Scope = "admin"    // everything, administrators and tokens too
+	Policy   Scope = "policy"   // monitor and enforce limits
+	Admin    Scope = "admin"    // everything, including administrators and tokens
 )
 
-// Scopes are all of them.
+// Scopes returns all scopes.
 func Scopes() []Scope {
 	return []Scope{Read, Unlock, Lists, Accounts, Groups, Mode, Alerts, Policy, Admin}
 }
 
-// OverAll are the scopes for what is of all realms, which no token of one realm has.
+// OverAll returns the scopes that apply to all realms; no token of one realm has them.
 func OverAll() []Scope { return []Scope{Lists, Alerts, Admin} }
 
 const (
-	// MaxLife is how long a token with scopes may be good, and Life how long it is if
-	// nothing is said. One of the decision API is good until it is revoked.
+	// MaxLife and Life are the maximum and default validity of tokens with scopes. Tokens of the decision API are valid
+	// until revoked.
 	MaxLife = 366 * 24 * time.Hour
 	Life    = 90 * 24 * time.Hour
 )
 
-// Most is how many there may be, of all realms: each request is compared with all.
+// Most is the maximum number of tokens in all realms: each request is compared with all.
 const Most = 1000
 
 var (
-	// ErrName says that a text is no name for a token.
+	// ErrName means that a text is not a valid token name.
 	ErrName = errors.New("tokens: a name is 1 to 64 letters, digits, dots, dashes or underscores, and begins with a " +
 		"letter or digit")
-	// ErrTaken says that the realm has a token of this name.
+	// ErrTaken means that the realm already has a token of this name.
 	ErrTaken = errors.New("tokens: the name is already in use")
-	// ErrScope says that a text is no scope.
+	// ErrScope means that a text is not a scope.
 	ErrScope = errors.New("tokens: a scope must be read, unlock, lists, accounts, groups, mode, alerts, policy or admin")
-	// ErrOverAll says that a token of one realm is to do what is of all realms.
+	// ErrOverAll means that a token of one realm would get a scope of all realms.
 	ErrOverAll = errors.New("tokens: the scopes lists, alerts and admin apply to all realms: a token of one realm " +
 		"cannot have them")
-	// ErrLife says that a token is to be good for too long, or for no time.
+	// ErrLife means that a validity is out of range.
 	ErrLife = errors.New("tokens: a token with scopes must be valid for a minute to 366 days")
-	// ErrUnknown says that the realm has no token of this name.
+	// ErrUnknown means that the realm has no token of this name.
 	ErrUnknown = errors.New("tokens: no such token")
-	// ErrMost says that there are as many as there may be.
+	// ErrMost means that Most tokens exist.
 	ErrMost = fmt.Errorf("tokens: at most %d tokens: revoke one first", Most)
 )
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// A Token is all that is kept of one.
+// Token is a stored token.
 type Token struct {
 	Realm     string            `json:"realm"`
 	Name      string            `json:"name"`
 	CreatedBy string            `json:"by"`
 	CreatedAt time.Time         `json:"created"`
-	Scopes    []Scope           `json:"scopes,omitempty"`   // none: of the decision API
+	Scopes    []Scope           `json:"scopes,omitempty"`   // none: decision API
 	ExpiresAt time.Time         `json:"expires,omitzero"`   // zero: never
-	UsedAt    time.Time         `json:"last_used,omitzero"` // of one with scopes; zero: never
+	UsedAt    time.Time         `json:"last_used,omitzero"` // with scopes only; zero: never
 	Sum       [sha256.Size]byte `json:"-"`
-	// Confined says that one with scopes is good for its realm alone; otherwise it is for
-	// all. Those of the decision API are always their realm's.
+	// Confined restricts a token with scopes to its realm; otherwise it is valid for all. Tokens of the decision API
+	// always belong to their realm.
 	Confined bool `json:"confined,omitempty"`
-	// Maker is the administrator by whom one with scopes was made: it is good for as long
-	// as that is one. Empty for a command on the server.
+	// Maker is the administrator who created a token with scopes: it is valid while they are an administrator. Empty for a
+	// command on the server.
 	Maker string `json:"-"`
 }
 
-// Asked is what a new token is to be. Realm and Name are required. By is who asks.
+// Asked describes a new token. Realm and Name are required. By is the requester.
 type Asked struct {
 	Realm, Name, By, Maker string
 	Scopes                 []Scope
-	For                    time.Duration // of one with scopes; 0 is Life
-	Confined               bool          // to Realm; of one with scopes
+	For                    time.Duration // with scopes only; 0: Life
+	Confined               bool          // to Realm; with scopes only
 }
 
-// Table is the api_tokens table. It is safe for concurrent use, also by several
-// processes.
+// Table is the table api_tokens. It is safe for concurrent use, even by several processes.
 type Table struct{ db *sql.DB }
 
-// New takes a migrated database.
+// New returns the Table of a migrated database.
 func New(db *sql.DB) *Table { return &Table{db} }
 
-// Add makes a token of a realm. The text is kept nowhere: show it once. Errors are ErrName,
-// ErrScope, ErrOverAll, ErrLife, ErrTaken and ErrMost.
+// Add creates a token of a realm. Only its hash is stored: show it once. Errors are ErrName, ErrScope, ErrOverAll,
+// ErrLife, ErrTaken and ErrMost.
 func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, made Token, err error) {
 	if err := a.check(); err != nil {
 		return "", Token{}, err
@@ -170,12 +166,12 @@ func (a *Asked) check() error {
 	return nil
 }
 
-// usedEvery is how exactly it is known when a token was used last.
+// usedEvery is the resolution of UsedAt.
 const usedEvery = time.Minute
 
-// Find is a token with scopes by its text, and notes that it is used. It is false for one
-// that is unknown or expired, for those of the decision API, and once its maker is no
-// administrator any more or was disabled: a token may never do more than its maker.
+// Find returns a token with scopes by its text, and updates UsedAt. It returns false for unknown or expired tokens, for
+// those of the decision API, and if the maker is disabled or no longer an administrator: a token may never do more than
+// its maker.
 func (t *Table) Find(ctx context.Context, text string, now time.Time) (found Token, ok bool, err error) {
 	if !strings.HasPrefix(text, AdminPrefix) || len(text) > 2*len(AdminPrefix)+26 {
 		return Token{}, false, nil
@@ -201,13 +197,12 @@ func (t *Token) May(scope Scope) bool {
 	return slices.Contains(t.Scopes, scope) || slices.Contains(t.Scopes, Admin)
 }
 
-// Revoke ends a token. The error is ErrUnknown if there is none.
+// Revoke deletes a token, or returns ErrUnknown.
 func (t *Table) Revoke(ctx context.Context, realm, name string) error {
 	return t.change(ctx, ErrUnknown, `DELETE FROM api_tokens WHERE realm = $1 AND name = $2`, realm, sqltx.Clean(name))
 }
 
-// RevokeOf ends all tokens that an administrator has made: somebody else may have made
-// them.
+// RevokeOf deletes all tokens that an administrator created: an attacker may have created them.
 func (t *Table) RevokeOf(ctx context.Context, maker string) error {
 	none := errors.New("tokens: invalid token")
 	if err := t.change(ctx, none, `DELETE FROM api_tokens WHERE maker = $1`, sqltx.Clean(maker)); !errors.Is(err, none) {
@@ -216,7 +211,7 @@ func (t *Table) RevokeOf(ctx context.Context, maker string) error {
 	return nil
 }
 
-// change runs one statement and tells all nodes, or is none if that changed nothing.
+// change runs one statement and notifies all nodes, or returns none if it changed nothing.
 func (t *Table) change(ctx context.Context, none error, statement string, args ...any) error {
 	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		if rows, err := sqltx.Exec(ctx, tx, statement, args...); err != nil {
@@ -232,7 +227,7 @@ func (t *Table) change(ctx context.Context, none error, statement string, args .
 	return err
 }
 
-// All is every token, by realm and name.
+// All returns every token, by realm and name.
 func (t *Table) All(ctx context.Context) (all []Token, err error) {
 	err = t.each(ctx, func(one Token) { all = append(all, one) }, `ORDER BY realm, name`)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"authguard/internal/loginlog"
 )
 
-// A batch is attempts that all sites read; the last one gives it back.
+// batch is attempts that all sites read; the last reader returns it to the pool.
 type batch struct {
 	attempts []loginlog.Attempt
 	users    atomic.Int32
@@ -24,7 +24,6 @@ func (b *batch) done(pool *sync.Pool) {
 	}
 }
 
-// read reads the log to its end, a batch after the other.
 func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f *facts,
 	each func(*batch) error) error {
 	for more := true; more && ctx.Err() == nil; {
@@ -54,7 +53,6 @@ func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f
 	return nil
 }
 
-// facts are what the log says, whatever the policy.
 type facts struct{ accounts, addresses distinct }
 
 func newFacts() *facts { return &facts{newDistinct(), newDistinct()} }
@@ -69,12 +67,12 @@ func (f *facts) add(a *loginlog.Attempt) {
 	}
 }
 
-// A distinct counts distinct names to within about 1 %, the same in each run.
+// distinct counts distinct names within about 1 %, deterministically.
 type distinct struct{ sketch *hyperloglog.Sketch }
 
 func newDistinct() distinct { return distinct{hyperloglog.New()} }
 
 func (d distinct) add(name []byte) { d.sketch.InsertHash(siphash.Hash(1, 2, name)) }
 
-// Count is how many different names came, about.
+// Count returns the approximate number of distinct names.
 func (d distinct) Count() int { return int(d.sketch.Estimate()) }

@@ -10,83 +10,80 @@ import (
 	"authguard/internal/tops"
 )
 
-// A Report is what policies would have done, side by side.
+// Report compares what several policies would have done.
 type Report struct {
 	Log loginlog.Stats `json:"log"`
-	// Accounts and Addresses are how many different ones there are, to within 1 %.
+	// Accounts and Addresses are the numbers of distinct ones, within 1 %.
 	Accounts  int      `json:"accounts"`
 	Addresses int      `json:"addresses"`
 	Policies  []Result `json:"policies"`
 }
 
-// A Result is what one policy would have done.
+// Result is what one policy would have done.
 type Result struct {
 	Name    string  `json:"name"`
 	Guesses Guesses `json:"guesses"`
 	Logins  Logins  `json:"logins"`
-	// Mode is when CAPTCHA mode would have been on, and ModeOn how long in all.
+	// Mode lists the times with CAPTCHA mode on; ModeOn is their total.
 	Mode   []Span        `json:"mode"`
 	ModeOn time.Duration `json:"mode_on"`
-	// Reasons are the first reason for each attempt that was stopped for good.
+	// Reasons counts attempts by the first reason that stopped them.
 	Reasons map[string]int64 `json:"reasons,omitempty"`
-	// Through are those with most wrong passwords looked at, Hindered the people that
-	// met most.
+	// Through are the accounts and addresses with the most checked guesses, Hindered the most affected users.
 	Through  []Through `json:"through"`
 	Hindered []Case    `json:"hindered"`
 	Series   []Bucket  `json:"series"`
-	// Bounded: there were more pairs at once than are kept, so that some people were
-	// taken for attackers.
+	// Bounded: more account and IP pairs were active than are kept, so some users count as attackers.
 	Bounded bool `json:"bounded,omitempty"`
 }
 
-// Guesses are the wrong passwords of the log, and those that nobody looked at then.
+// Guesses counts the log's wrong passwords, including those that were not checked.
 type Guesses struct {
 	All     int64 `json:"all"`
 	Checked int64 `json:"checked"`
-	// Slips of the Checked are of people: the same account logged in from the same
-	// address within a day.
+	// Slips are the Checked ones that are corrected typos: the same account logged in from the same IP address within a
+	// day.
 	Slips int64 `json:"slips"`
-	// Stopped are those that were not looked at: challenged, told to wait, refused.
+	// Stopped counts guesses that were challenged, delayed or blocked.
 	Stopped [3]int64 `json:"stopped"`
 }
 
-// Logins are the right passwords of the log.
+// Logins counts the log's right passwords.
 type Logins struct {
 	All int64 `json:"all"`
-	// Known came from a known place.
+	// Known came from a known client.
 	Known int64 `json:"known"`
-	// Met are those that were challenged, told to wait or refused, themselves or before
-	// with a wrong password; one can be in several. Hindered are in one at least.
+	// Met counts logins that were challenged, delayed or blocked, themselves or with a wrong password before. One login
+	// may be in several; Hindered counts it once.
 	Met      [3]int64 `json:"met"`
 	Hindered int64    `json:"hindered"`
-	// People of the Hindered are different pairs of account and address, counted up to
-	// a million.
+	// People is the number of distinct account and IP pairs among Hindered, up to a million.
 	People int64 `json:"people"`
-	// KeptOut got in only later, or not.
+	// KeptOut got in later or not at all.
 	KeptOut     int64         `json:"kept_out"`
 	LongestWait time.Duration `json:"longest_wait"`
 }
 
-// A Span is a time in CAPTCHA mode.
+// Span is a time in CAPTCHA mode.
 type Span struct {
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to,omitzero"`  // zero: until the end of the log
-	Pressure int       `json:"failure_rate"` // that switched it
+	Pressure int       `json:"failure_rate"` // failure rate that turned it on
 }
 
-// A Through is whose wrong passwords were looked at.
+// Through is an account or address with checked guesses.
 type Through struct {
 	Kind    string `json:"kind"` // "account" or "address"
 	Name    string `json:"name"`
-	Checked int64  `json:"checked"` // at least
+	Checked int64  `json:"checked"` // lower bound
 }
 
-// A Case is somebody with the right password who met something.
+// Case is an affected user with the right password.
 type Case struct {
 	Account    string        `json:"account,omitempty"`
 	Address    string        `json:"address"`
 	At         time.Time     `json:"at"`
-	Since      time.Time     `json:"since"` // their first try
+	Since      time.Time     `json:"since"` // the first attempt
 	Challenged int           `json:"challenged"`
 	Delayed    int           `json:"delayed"`
 	Refused    int           `json:"blocked"`
@@ -95,9 +92,9 @@ type Case struct {
 	Reasons    []string      `json:"reasons,omitempty"`
 }
 
-// result is what the run comes to, after the last attempt.
+// result completes the run after the last attempt.
 func (r *run) result(name string) Result {
-	for len(r.again) > 0 { // who still waits when the log ends
+	for len(r.again) > 0 { // users who still wait when the log ends
 		if err := r.until(r.again[0].At); err != nil {
 			break
 		}

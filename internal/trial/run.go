@@ -7,33 +7,32 @@ import (
 	"authguard/internal/loginlog"
 )
 
-// batchSize is how many attempts go from the reader to the sites at once.
 const batchSize = 2048
 
-// Options say how attempts of a log are tried.
+// Options configure a trial.
 type Options struct {
-	// Solving is who solves the challenges that the log knows nothing of.
+	// Solving is who solves challenges that the log does not contain.
 	Solving Solving
-	// Cases is how many of the worst cases are kept; default 10.
+	// Cases is the number of worst cases to keep; default 10.
 	Cases int
-	// Skip is how many attempts at the beginning are left out.
+	// Skip is the number of attempts to skip at the start.
 	Skip int64
 }
 
-// Solving is who solves a challenge. The zero Solving is that of people.
+// Solving is who solves challenges. The zero value is People.
 type Solving uint8
 
 const (
-	// People solve: whoever the log says was let in.
+	// People: clients whose login succeeded in the log solve them.
 	People Solving = iota
-	// Nobody solves: people are kept out by a challenge too.
+	// Nobody solves them: challenges also keep users out.
 	Nobody
-	// Everybody solves: an attacker who pays for it, too.
+	// Everybody solves them, including an attacker who pays for it.
 	Everybody
 )
 
-// Run takes every attempt of a log through a site of each setup, and reports what would
-// have happened. The sites run side by side, each reading the same attempts.
+// Run runs every attempt of a log through a site per setup and reports what would have happened. The sites run in
+// parallel on the same attempts.
 func Run(ctx context.Context, log *loginlog.Log, setups []Setup, o Options) (*Report, error) {
 	if o.Cases == 0 {
 		o.Cases = 10
@@ -44,7 +43,7 @@ func Run(ctx context.Context, log *loginlog.Log, setups []Setup, o Options) (*Re
 	pool := sync.Pool{New: func() any { return new(batch) }}
 	inputs, runs := make([]chan *batch, len(setups)), make([]*run, len(setups))
 	report := &Report{Policies: make([]Result, len(setups))}
-	named := true // the first attempt tells
+	named := true // the first attempt decides
 	start := func(first *loginlog.Attempt) error {
 		named = first.Named
 		for i, setup := range setups {
@@ -94,7 +93,7 @@ func Run(ctx context.Context, log *loginlog.Log, setups []Setup, o Options) (*Re
 	report.Log, report.Accounts, report.Addresses = log.Stats(), facts.accounts.Count(), facts.addresses.Count()
 	for i, r := range runs {
 		report.Policies[i].Name = setups[i].Name
-		if r != nil { // there was an attempt
+		if r != nil { // the log has attempts
 			report.Policies[i] = r.result(setups[i].Name)
 		}
 	}

@@ -6,19 +6,19 @@ import (
 	"authguard/internal/report"
 )
 
-// A Bucket is one column of a plot.
+// Bucket is one column of a plot.
 type Bucket struct {
-	At       time.Time `json:"at"` // its beginning
+	At       time.Time `json:"at"` // its start
 	Guesses  int64     `json:"guesses"`
 	Checked  int64     `json:"checked"` // of the guesses
 	Logins   int64     `json:"logins"`
 	Hindered int64     `json:"hindered"` // of the logins
-	Mode     bool      `json:"mode"`     // CAPTCHA mode was on in a part of it
-	// Nearest is how near the pressure came to CAPTCHA mode's threshold.
+	Mode     bool      `json:"mode"`     // CAPTCHA mode was on for part of it
+	// Nearest is how near the failure rate came to the threshold of CAPTCHA mode.
 	report.Nearest
 }
 
-// A series is buckets of one width, which doubles when there are too many.
+// series is buckets of equal width, which doubles when there are too many.
 type series struct {
 	start time.Time
 	width time.Duration
@@ -32,7 +32,7 @@ func newSeries(start time.Time) series {
 	return series{start: start.Truncate(time.Minute), width: time.Minute}
 }
 
-// at is the bucket of a moment, which is not before the newest one.
+// at returns the bucket of a time, or the newest if that is later.
 func (s *series) at(now time.Time) *Bucket {
 	for int(now.Sub(s.start)/s.width) >= mostBuckets {
 		s.halve()
@@ -78,7 +78,7 @@ func (s *series) level(at time.Time, on bool) {
 	b.Mode, s.on = b.Mode || on, on
 }
 
-// pressure notes how near it is. A moment before the newest bucket counts in that.
+// pressure records the nearest approach to the threshold. A time before the newest bucket counts there.
 func (s *series) pressure(at time.Time, now report.Nearest) {
 	b := s.at(at)
 	b.Nearest = b.Nearest.Or(now)

@@ -1,6 +1,5 @@
-// Package trial tries policies on login attempts that were recorded, or made up: each
-// through the real guard, on a clock of its own, in memory. It answers what limits
-// would have done to people and to attackers, before anybody is refused.
+// Package trial tests policies on recorded or simulated login attempts. Each runs through the real guard, with its own
+// clock, in memory. It shows the effect of limits on users and attackers before they block anyone.
 package trial
 
 import (
@@ -19,18 +18,16 @@ import (
 	"authguard/trusted"
 )
 
-// A Setup is what is tried.
+// Setup is what to test.
 type Setup struct {
 	Name   string
 	Policy guard.Policy
 	Mode   captchamode.Config
-	// Lists are the named lists' ranges; entries of the allow and block lists too. Nil:
-	// there are none.
+	// Lists are the allowlist, the blocklist and the IP lists; nil: none.
 	Lists *guard.Lists
 }
 
-// A Site is one policy in force, with its own clock, counters and known places. It is
-// not safe for concurrent use.
+// Site is one policy in force, with its own clock, counters and known clients. It is not safe for concurrent use.
 type Site struct {
 	setup    Setup
 	guard    *guard.Guard
@@ -38,17 +35,17 @@ type Site struct {
 	counters *failures.Memory
 	now      time.Time
 	swept    time.Time
-	switches []captchamode.Switch // since they were taken
+	switches []captchamode.Switch // since the last note
 }
 
-// counterBytes bounds the counters of a Site, and knownAccounts the accounts whose places
-// it knows.
+// counterBytes is the memory of a Site's counters. knownAccounts is the number of accounts whose known clients it
+// keeps.
 const counterBytes, knownAccounts = 128 << 20, 1 << 20
 
-// secret keys the digests. It is no secret: the same input gives the same report.
+// secret keys the digests. It is public, so that the same input gives the same report.
 var secret = []byte("every trial counts under the same key")
 
-// NewSite makes a site at a moment. Nothing has happened on it yet.
+// NewSite returns an empty site with its clock at start.
 func NewSite(setup Setup, start time.Time) (*Site, error) {
 	s := &Site{setup: setup, now: start, swept: start}
 	clock := func() time.Time { return s.now }
@@ -82,8 +79,8 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	return s, err
 }
 
-// Advance lets time pass: minutes are learned from, cool-downs run out. Where nothing is
-// going on, it looks three times a minute, and beyond a week less often.
+// Advance moves the clock: CAPTCHA mode learns from minutes, and cool-downs end. In calm periods it ticks three times a
+// minute, and less often over spans of more than a week.
 func (s *Site) Advance(to time.Time) {
 	const settles = 2 * time.Minute
 	asked := s.now
@@ -109,46 +106,46 @@ func (s *Site) Advance(to time.Time) {
 // ModeOn reports whether CAPTCHA mode is on.
 func (s *Site) ModeOn() bool { return s.mode.On() }
 
-// Pressure is how near the pressure is to CAPTCHA mode's threshold.
+// Pressure returns the failure rate and the threshold of CAPTCHA mode.
 func (s *Site) Pressure() report.Nearest {
 	state := s.mode.State()
 	return report.Nearest{Pressure: state.Pressure.Total(), Threshold: state.Threshold}
 }
 
-// Fingerprint recognises a password that is offered again.
+// Fingerprint returns the tag of a password, to recognize a repeated one.
 func (s *Site) Fingerprint(password string) uint64 { return s.guard.Fingerprint(password) }
 
-// An Ask is somebody who offers a password.
+// Ask is one attempt.
 type Ask struct {
 	Account string
 	Address netip.Addr
-	// Keeps: it is a browser that keeps cookies. Device is the one that it has.
+	// Keeps: the browser keeps cookies. Device is its device cookie.
 	Keeps  bool
 	Device string
-	// Client is what the client looks like; empty: unknown.
+	// Client is the client fingerprint; empty: unknown.
 	Client string
-	// Password recognises a password that is offered again; 0: unknown.
+	// Password is the password tag; 0: unknown.
 	Password uint64
-	Right    bool // it is the right one
-	Solves   bool // whoever asks solves the challenge
-	Passes   bool // whoever asks shows a good one-time code
+	Right    bool // it is the right password
+	Solves   bool // the client solves a challenge
+	Passes   bool // the client has a valid verification code
 }
 
-// An Answer is what became of it.
+// Answer is the result of an attempt.
 type Answer struct {
-	// Decision is the last one that was made.
+	// Decision is the last decision.
 	guard.Decision
-	// Challenged: a challenge came first, and was solved if the decision is another one.
+	// Challenged: a challenge came first. It was solved if Decision is another one.
 	Challenged bool
-	// Checked: the password was looked at.
+	// Checked: the password was checked.
 	Checked bool
-	// In: let in.
+	// In: the login succeeded.
 	In bool
-	// Device is the cookie for who was let in and keeps it.
+	// Device is the new device cookie of a client that keeps cookies.
 	Device string
 }
 
-// Try takes an attempt from beginning to end, now.
+// Try runs one attempt from start to settlement, now.
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
 	attempt := guard.Attempt{Account: a.Account, Address: a.Address, PasswordTag: a.Password,
@@ -185,7 +182,7 @@ func (s *Site) Try(a Ask) (answer Answer, err error) {
 	return answer, err
 }
 
-// solve answers the challenge, and asks once more.
+// solve solves the challenge and repeats the attempt.
 func (s *Site) solve(ctx context.Context, a *guard.Attempt, answer *Answer) error {
 	c, err := s.guard.Issue(ctx, *a, answer.Decision)
 	if err != nil {
@@ -196,7 +193,7 @@ func (s *Site) solve(ctx context.Context, a *guard.Attempt, answer *Answer) erro
 	return err
 }
 
-// A picture is a challenge that whoever solves any solves.
+// picture is a challenge with a constant solution.
 type picture struct{}
 
 const solved = "solved"
@@ -215,7 +212,7 @@ func (picture) Render(io.Writer, challenge.Seed, string) error {
 	return errors.New("trial: not checked")
 }
 
-// codes are one-time codes: whoever shows one has had it from the owner's mailbox.
+// codes accepts the constant verification code: a client with it has received it from the owner's mailbox.
 type codes struct{}
 
 const good = "good"

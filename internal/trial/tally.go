@@ -16,37 +16,36 @@ import (
 	"authguard/internal/tops"
 )
 
-// A run is one policy's way through the log. It is not safe for concurrent use.
+// run is one policy's run through the log. It is not safe for concurrent use.
 type run struct {
 	*Site
 	options Options
 	sum     Result
-	again   retries // of people who were told to wait
+	again   retries // of delayed users
 	open    [2]map[uint64]trouble
-	turned  time.Time // when the maps of open were turned last
+	turned  time.Time // last rotation of open
 	people  map[uint64]struct{}
-	guessed [2]*tops.Top[int64] // wrong passwords looked at, by account and by address
+	guessed [2]*tops.Top[int64] // checked guesses, by account and by address
 	series  series
-	devices *lru.Cache[string, string] // the cookie that each has
-	pair    []byte                     // to write one into
+	devices *lru.Cache[string, string] // device cookie by client ID
+	pair    []byte                     // reused buffer
 }
 
-// mendWithin is how soon somebody logs in whose wrong passwords were their own: it
-// tells people from attackers, as far as a log can.
+// mendWithin is how soon a login must follow wrong passwords to make them corrected typos. It distinguishes users from
+// attackers as far as a log can.
 const mendWithin = 24 * time.Hour
 
-// mostOpen pairs of a day, mostPeople and mostDevices are kept. What pairs come beyond is
-// not seen, and Result.Bounded says so.
+// mostOpen pairs of a day, mostPeople and mostDevices are kept. Further pairs are ignored, and Result.Bounded reports
+// it.
 const mostOpen, mostPeople, mostDevices = 500_000, 1_000_000, 100_000
 
-// A trouble is what a pair of account and address met that has not logged in.
+// trouble is what happened to an account and IP pair before its login.
 type trouble struct {
 	first, last int64 // unix seconds
 	checked     uint32
 	met         [3]uint32 // by hindrance
 }
 
-// A hindrance is what stands between somebody and the login.
 type hindrance int
 
 const (
@@ -55,7 +54,7 @@ const (
 	refused
 )
 
-// hindranceOf is what an answer met. Of a solved challenge, that.
+// hindranceOf returns the effect of an answer. A solved challenge counts.
 func hindranceOf(a *Answer) (h hindrance, met bool) {
 	switch a.Action {
 	case guard.Delay:
@@ -68,7 +67,6 @@ func hindranceOf(a *Answer) (h hindrance, met bool) {
 	return refused, true
 }
 
-// A retry is somebody who waits as they were told to.
 type retry struct {
 	loginlog.Attempt
 	since  time.Time
@@ -76,7 +74,7 @@ type retry struct {
 }
 
 func newRun(setup Setup, start time.Time, named bool, o Options) (*run, error) {
-	if !named { // an account stands for an address then, which has a ladder of its own
+	if !named { // each IP address counts as an account then, and has its own limits
 		setup.Policy.Account = nil
 	}
 	site, err := NewSite(setup, start)
@@ -108,7 +106,6 @@ func (r *run) all(attempts []loginlog.Attempt) error {
 	return nil
 }
 
-// until lets those try again who were told to wait until then.
 func (r *run) until(at time.Time) error {
 	for len(r.again) > 0 && !r.again[0].At.After(at) {
 		next := heap.Pop(&r.again).(retry)
@@ -129,7 +126,7 @@ func (r *run) attempt(a retry) error {
 	}
 	account := a.Account
 	if !a.Named {
-		account = "at:" + a.Address.String() // which is a name as it stands
+		account = "at:" + a.Address.String() // already a canonical name
 	}
 	right := a.Outcome == loginlog.Succeeded
 	device, _ := r.devices.Get(a.Device)
@@ -153,7 +150,6 @@ func (r *run) attempt(a retry) error {
 	return nil
 }
 
-// guess counts a wrong password, or one that nobody looked at.
 func (r *run) guess(a *retry, answer *Answer, key uint64) {
 	g := &r.sum.Guesses
 	h, met := hindranceOf(answer)
@@ -176,7 +172,7 @@ func (r *run) guess(a *retry, answer *Answer, key uint64) {
 	})
 }
 
-// through counts a wrong password that was looked at, for whom and from where.
+// through counts a checked guess for its account and IP address.
 func (r *run) through(a *retry) {
 	names := []string{a.Account, addressText(a.Address)}
 	for i, top := range r.guessed {
@@ -198,7 +194,7 @@ func (r *run) because(answer *Answer) {
 	}
 }
 
-// login counts somebody who had the right password.
+// login counts an attempt with the right password.
 func (r *run) login(a *retry, answer *Answer, key uint64) {
 	h, met := hindranceOf(answer)
 	if met && h == delayed && a.number < mostRetries {
@@ -240,10 +236,8 @@ func (r *run) login(a *retry, answer *Answer, key uint64) {
 	r.worst(a, answer, before, waited)
 }
 
-// mostRetries is how often somebody waits as they were told to.
 const mostRetries = 20
 
-// worst keeps the logins that met most: of one pair the worst one.
 func (r *run) worst(a *retry, answer *Answer, before trouble, waited time.Duration) {
 	c := Case{
 		Account: a.Account, Address: addressText(a.Address), At: a.At, Since: time.Unix(before.first, 0).UTC(),
@@ -265,7 +259,7 @@ func (r *run) worst(a *retry, answer *Answer, before trouble, waited time.Durati
 	*worst = (*worst)[:min(len(*worst), r.options.Cases)]
 }
 
-// worse compares two cases: the worse one is the smaller.
+// worse compares two cases; the worse one is smaller.
 func (c Case) worse(o Case) int {
 	kept := func(c Case) int {
 		if c.KeptOut {
@@ -277,7 +271,6 @@ func (c Case) worse(o Case) int {
 		cmp.Compare(c.Delayed, o.Delayed), cmp.Compare(c.Challenged, o.Challenged), o.At.Compare(c.At))
 }
 
-// trouble changes what a pair met.
 func (r *run) trouble(key uint64, at time.Time, change func(*trouble)) {
 	r.turn(at)
 	t, known := r.open[0][key]
@@ -298,7 +291,7 @@ func (r *run) trouble(key uint64, at time.Time, change func(*trouble)) {
 	r.open[0][key] = t
 }
 
-// mended is what a pair met that logs in now, and forgets it.
+// mended returns and removes what happened to a pair that logs in now.
 func (r *run) mended(key uint64, at time.Time) (t trouble) {
 	r.turn(at)
 	for _, open := range r.open {
@@ -312,10 +305,9 @@ func (r *run) mended(key uint64, at time.Time) (t trouble) {
 	return t
 }
 
-// turn forgets what is older than a day.
 func (r *run) turn(at time.Time) {
 	for at.Sub(r.turned) >= mendWithin {
-		clear(r.open[1]) // whose room is used again
+		clear(r.open[1]) // reuse its memory
 		r.open[0], r.open[1] = r.open[1], r.open[0]
 		r.turned = r.turned.Add(mendWithin)
 		if at.Sub(r.turned) >= 2*mendWithin {
@@ -325,7 +317,6 @@ func (r *run) turn(at time.Time) {
 	}
 }
 
-// note keeps what the mode does.
 func (r *run) note() {
 	for _, s := range r.switches {
 		r.series.level(s.At, s.On)
@@ -339,14 +330,13 @@ func (r *run) note() {
 	r.switches = r.switches[:0]
 }
 
-// pairOf stands for an account from an address; of IPv6 from its /64.
+// pairOf returns the key of an account and IP pair; IPv6 addresses count as their /64.
 func (r *run) pairOf(account string, address netip.Addr) uint64 {
 	one := guard.OneAddress(address).Addr().As16()
 	r.pair = append(append(r.pair[:0], one[:]...), account...)
 	return siphash.Hash(3, 4, r.pair)
 }
 
-// retries are in the order in which they are due.
 type retries []retry
 
 func (r retries) Len() int           { return len(r) }

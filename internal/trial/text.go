@@ -11,7 +11,7 @@ import (
 	"authguard/internal/report"
 )
 
-// Sheet is the report for people.
+// Sheet returns the report as a sheet.
 func (r *Report) Sheet() *report.Sheet {
 	s := &report.Sheet{Title: "What these limits would have done", Lead: r.summary(), Notes: r.notes(), Foot: foot}
 	for i := range r.Policies {
@@ -65,7 +65,6 @@ func (r *Report) figures(s *report.Sheet) {
 	})
 }
 
-// summary says in a sentence what the log is.
 func (r *Report) summary() string {
 	l := r.Log
 	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords",
@@ -80,7 +79,6 @@ func (r *Report) summary() string {
 	return text + fmt.Sprintf(", %s IP addresses.", about(r.Addresses))
 }
 
-// notes are what to know before believing it.
 func (r *Report) notes() (notes []string) {
 	l := r.Log
 	notes = append(notes, fmt.Sprintf("%s lines: %s unrelated, %s unreadable.", report.Comma(l.Lines),
@@ -110,10 +108,9 @@ func (r *Report) notes() (notes []string) {
 	return notes
 }
 
-// mostSpans is how many times in CAPTCHA mode are told; all are in the JSON.
+// mostSpans is the number of CAPTCHA mode periods shown; the JSON has all.
 const mostSpans = 10
 
-// section is what stands behind the figures of a policy.
 func (r *Result) section() report.Section {
 	s := report.Section{Name: r.Name, Plot: r.plot()}
 	for _, m := range r.Mode[:min(len(r.Mode), mostSpans)] {
@@ -155,7 +152,6 @@ func (r *Result) plot() report.Plot {
 			report.Comma(r.Logins.All)))
 }
 
-// met says what somebody met.
 func (c Case) met() string {
 	var parts []string
 	for _, m := range []struct {
@@ -179,7 +175,7 @@ func (c Case) met() string {
 	return text
 }
 
-// String says when it was.
+// String says when CAPTCHA mode was on.
 func (s Span) String() string {
 	to := "the end of the log"
 	if !s.To.IsZero() {

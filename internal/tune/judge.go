@@ -8,12 +8,11 @@ import (
 	"authguard/internal/trial"
 )
 
-// mostAttempts of a log are judged by: its newest. mostAtOnce setups are tried side by
-// side, each with its own counters.
+// mostAttempts is how many of a log's newest attempts are used. mostAtOnce setups are tested in parallel, each with its
+// own counters.
 const mostAttempts, mostAtOnce = 1_000_000, 6
 
-// OfLogs judges by the attempts of logs: by wrong passwords that were looked at and were
-// nobody's slip.
+// OfLogs scores by logs: wrong passwords that were checked and were not corrected typos.
 func OfLogs(paths []string, how loginlog.Config) Judge {
 	skip := int64(-1)
 	return func(ctx context.Context, setups []trial.Setup) (all []Score, err error) {
@@ -45,7 +44,6 @@ func OfLogs(paths []string, how loginlog.Config) Judge {
 	}
 }
 
-// attempts is how many there are in logs.
 func attempts(paths []string, how loginlog.Config) (n int64, err error) {
 	log, err := loginlog.Open(paths, how)
 	if err != nil {
@@ -65,8 +63,7 @@ func attempts(paths []string, how loginlog.Config) (n int64, err error) {
 	}
 }
 
-// OfScenarios judges by scenarios: by right guesses that were let in and, where they are
-// as many, by guesses that were looked at.
+// OfScenarios scores by scenarios: right guesses that got in and, among equals, checked guesses.
 func OfScenarios(scenarios []simulate.Scenario) Judge {
 	return func(ctx context.Context, setups []trial.Setup) ([]Score, error) {
 		all := make([]Score, len(setups))

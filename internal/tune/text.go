@@ -8,7 +8,7 @@ import (
 	"authguard/internal/report"
 )
 
-// Sheet is what was found, for people.
+// Sheet returns the result as a sheet.
 func (f *Found) Sheet() *report.Sheet {
 	s := &report.Sheet{
 		Title: "Suggested limits", Names: []string{f.Base.Name, "suggested"}, Lead: f.lead(),
@@ -63,7 +63,6 @@ func (f *Found) dots() report.Dots {
 		"The fewer logins are affected, the more guesses get through.")
 }
 
-// table is the frontier in numbers.
 func (f *Found) table() report.Table {
 	t := report.Table{Name: "the best tested limits", Heads: []string{"guesses that got through", "affected logins", ""}}
 	for _, l := range f.Frontier {

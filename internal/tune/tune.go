@@ -1,5 +1,5 @@
-// Package tune looks for the limits that let the fewest guesses through while people
-// meet them no more often than somebody is ready to bear.
+// Package tune searches for the limits that let the fewest guesses through, with at most a given share of affected
+// logins.
 package tune
 
 import (
@@ -14,8 +14,8 @@ import (
 	"authguard/internal/trial"
 )
 
-// A Score is how good limits are. Through counts what got through, Met the logins of
-// people that met something, of so many Logins; KeptOut of them did not get in.
+// Score rates limits. Through counts guesses that got through, Met the affected ones of users' Logins, and KeptOut
+// those that did not get in.
 type Score struct {
 	Through float64 `json:"through"`
 	Met     int64   `json:"met"`
@@ -23,7 +23,7 @@ type Score struct {
 	Logins  int64   `json:"logins"`
 }
 
-// Friction is the part of logins that met something.
+// Friction returns the share of affected logins.
 func (s Score) Friction() float64 {
 	if s.Logins == 0 {
 		return 0
@@ -31,40 +31,36 @@ func (s Score) Friction() float64 {
 	return float64(s.Met) / float64(s.Logins)
 }
 
-// A Judge says how good limits are, in the order of the setups. The same setups have the
-// same scores each time.
+// Judge scores setups, in their order. It must be deterministic.
 type Judge func(ctx context.Context, setups []trial.Setup) ([]Score, error)
 
-// Limits are limits that were tried.
+// Limits are tested limits.
 type Limits struct {
 	trial.Setup `json:"-"`
 	Score       `json:"score"`
-	Text        string `json:"limits"` // as the configuration has them
+	Text        string `json:"limits"` // as in the configuration
 }
 
-// A Found is what a search comes to.
+// Found is the result of a search.
 type Found struct {
-	Base Limits `json:"base"` // what it began with
+	Base Limits `json:"base"` // the starting point
 	Best Limits `json:"best"`
-	// Frontier are the limits of all that were tried than which none is better in both
-	// ways, the least friction first.
+	// Frontier are the Pareto-optimal limits of all tested ones, by increasing friction.
 	Frontier []Limits `json:"frontier"`
 	Tried    int      `json:"tried"`
-	// Friction is what was allowed.
+	// Friction is the allowed friction.
 	Friction float64 `json:"friction"`
 }
 
-// rounds are how often each limit is looked at: the second time the others have moved.
+// rounds is how often each limit is varied: in the second round, the others have changed.
 const rounds = 2
 
-// leastFriction is what is allowed at least where nobody says what may be.
+// leastFriction is the minimum default of the allowed friction.
 const leastFriction = 0.001
 
-// Search begins with limits and changes one after the other, as long as that lets less
-// through without more friction than allowed, or without keeping out more people than the
-// limits that it began with. It looks at what there is: a ladder without rungs stays so.
-// Nil allows the friction of those limits, or one login in a thousand if that is more:
-// what is found is then never worse than they are.
+// Search starts with base and varies one number after the other. It keeps a change that lets fewer guesses through with
+// at most the allowed friction, and keeps out no more users than base. It does not add limits. A nil friction allows
+// base's own, or one login in a thousand if that is more, so the result is never worse than base.
 func Search(ctx context.Context, base trial.Setup, friction *float64, judge Judge,
 	tell func(done, of int)) (*Found, error) {
 	s := &search{judge: judge, tried: map[string]Limits{}}
@@ -100,7 +96,6 @@ func Search(ctx context.Context, base trial.Setup, friction *float64, judge Judg
 	return &Found{Base: first[0], Best: best, Frontier: s.frontier(), Tried: len(s.tried), Friction: s.friction}, nil
 }
 
-// A search is one way through the limits.
 type search struct {
 	judge    Judge
 	friction float64
@@ -108,7 +103,6 @@ type search struct {
 	tried    map[string]Limits
 }
 
-// try judges setups, but for those that were already.
 func (s *search) try(ctx context.Context, setups []trial.Setup) (all []Limits, err error) {
 	var fresh []trial.Setup
 	for _, setup := range setups {
@@ -134,7 +128,6 @@ func (s *search) try(ctx context.Context, setups []trial.Setup) (all []Limits, e
 	return all, nil
 }
 
-// better reports whether limits are better than others.
 func (s *search) better(a, b Limits) bool {
 	fits := func(l Limits) int {
 		if l.Friction() <= s.friction && l.KeptOut <= s.keptOut {
@@ -142,7 +135,7 @@ func (s *search) better(a, b Limits) bool {
 		}
 		return 1
 	}
-	if fits(a) == 1 && fits(b) == 1 { // the way to those that fit
+	if fits(a) == 1 && fits(b) == 1 { // move toward limits that fit
 		return cmp.Or(cmp.Compare(a.KeptOut, b.KeptOut), cmp.Compare(a.Met, b.Met), cmp.Compare(a.Through, b.Through)) < 0
 	}
 	return cmp.Or(cmp.Compare(fits(a), fits(b)), cmp.Compare(a.Through, b.Through), cmp.Compare(a.Met, b.Met)) < 0
@@ -166,17 +159,14 @@ func (s *search) frontier() (all []Limits) {
 	return all
 }
 
-// A knob is one number that is turned.
 type knob struct {
 	set func(s *trial.Setup, value int)
 	was int
 }
 
-// factors are what a number is multiplied with.
 func factors() []float64 { return []float64{0.25, 0.5, 2, 4} }
 
-// turned are the setups with the knob at each of its values, as far as they make sense
-// (R8).
+// turned returns the setups with each value of the knob, as far as they are valid (R8).
 func (k knob) turned(from trial.Setup) (all []trial.Setup) {
 	for _, f := range append(factors(), 1) {
 		s := from
@@ -190,7 +180,7 @@ func (k knob) turned(from trial.Setup) (all []trial.Setup) {
 	return all
 }
 
-// knobs are the numbers of a setup that are turned.
+// knobs returns the numbers of a setup to vary.
 func knobs(base trial.Setup) (all []knob) {
 	ladder := func(rungs []guard.Limit, of func(*guard.Policy) []guard.Limit) {
 		for i, rung := range rungs {
@@ -210,7 +200,7 @@ func knobs(base trial.Setup) (all []knob) {
 	)
 }
 
-// Text is the limits that are turned as the configuration has them.
+// Text returns the varied limits as in the configuration.
 func Text(s trial.Setup) string {
 	var b strings.Builder
 	b.WriteString("limits:\n")
@@ -235,7 +225,7 @@ func Text(s trial.Setup) string {
 	return b.String()
 }
 
-// short is a duration as people write it: 24h, not 24h0m0s.
+// short formats a duration as in the configuration: 24h, not 24h0m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	text = strings.TrimSuffix(text, "0s")

@@ -1,5 +1,4 @@
-// Package databasetest runs tests over both databases, each migrated and empty.
-// A package that uses it needs
+// Package databasetest runs tests over both databases, each migrated and empty. A package that uses it needs
 //
 //	func TestMain(m *testing.M) { databasetest.Main(m) }
 package databasetest
@@ -15,10 +14,10 @@ import (
 	"authguard/internal/postgrestest"
 )
 
-// Main runs a package's tests, and ends the PostgreSQL that they share.
+// Main runs a package's tests and stops the PostgreSQL server that they share.
 func Main(m *testing.M) { postgrestest.Main(m) }
 
-// An Open makes a migrated, empty database, which is closed with its test.
+// Open creates a migrated, empty database that is closed with its test.
 type Open func(testing.TB) *sql.DB
 
 // Each runs a test twice, in parallel, with a database of each kind.
@@ -38,14 +37,13 @@ func EachKind(t *testing.T, run func(t *testing.T, open Open)) {
 	}
 }
 
-// SQLite is a new file.
+// SQLite creates a new file.
 func SQLite(t testing.TB) *sql.DB {
 	t.Helper()
 	return migrated(t, filepath.Join(t.TempDir(), "x.db"))
 }
 
-// template is a migrated database on the shared server, copied for each test:
-// a copy takes a tenth of the time of the migrations.
+// template is a migrated database on the shared server. Copying it takes a tenth of the time of the migrations.
 var template struct {
 	once sync.Once
 	err  error
@@ -53,17 +51,16 @@ var template struct {
 
 const templateName = "migrated"
 
-// Postgres is a new database of the shared server.
+// Postgres creates a new database on the shared server.
 func Postgres(t testing.TB) *sql.DB {
 	t.Helper()
 	return opened(t, PostgresURL(t)+patient)
 }
 
-// patient is for tests that are not about timeouts: an hour for a connection and
-// for a statement, which is longer than any suite runs.
+// patient is for tests that are not about timeouts: one hour is longer than any suite runs.
 const patient = "&connect_timeout=3600&statement_timeout=3600000"
 
-// PostgresURL is how to connect to a new, migrated database.
+// PostgresURL returns the DSN of a new, migrated database.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
 	server := postgrestest.Shared(t)
@@ -96,8 +93,7 @@ func migrated(t testing.TB, dsn string) *sql.DB {
 	return db
 }
 
-// opened closes the database before the folder or the database is removed:
-// what is cleaned up is so in reverse order.
+// opened closes the database before its folder or database is removed: cleanup runs in reverse order.
 func opened(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := database.Open(t.Context(), dsn)
