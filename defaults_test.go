@@ -100,7 +100,7 @@ func TestTwoThousandStudentsBehindOneAddressAreNotRefused(t *testing.T) {
 func botnet(t *testing.T, places int) (challenged int) {
 	t.Helper()
 	p := guard.DefaultPolicy()
-	p.KnownClients.Places = places
+	p.KnownClients.MaxClients = places
 	dice := rand.New(rand.NewPCG(1000, 1))
 	w := world.New(t, world.Options{Policy: &p})
 	type person struct {
@@ -141,7 +141,7 @@ func botnet(t *testing.T, places int) (challenged int) {
 
 func TestTenPlacesAreEnoughForPeopleWhoAreKnown(t *testing.T) {
 	t.Parallel()
-	five, ten := botnet(t, 5), botnet(t, guard.DefaultPolicy().KnownClients.Places)
+	five, ten := botnet(t, 5), botnet(t, guard.DefaultPolicy().KnownClients.MaxClients)
 	t.Logf("of 4,000 logins in an attack, at places that people had logged in from: %d challenged with five places, %d with ten", five, ten)
 	if five == 0 {
 		t.Error("the simulation does not show what the number is for")

@@ -190,14 +190,14 @@ func TestR17AnEventThatIsChallengedTakesOneSolve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Solve = challenge.Solve{ID: issued.ID, Answer: world.Answer}
+		s.Solution = challenge.Solution{ID: issued.ID, Answer: world.Answer}
 		elsewhere := s
 		elsewhere.Address = netip.MustParseAddr(home)
 		count(t, w, "sign-up", guard.Subjects{Address: elsewhere.Address})
 		if d := count(t, w, "sign-up", elsewhere); d.Action != guard.Challenge {
 			t.Errorf("a solve from another address: %v", d.Action)
 		}
-		if d, err = w.Exceeded(t.Context(), "sign-up", s); err != nil || d.Action != guard.Proceed || !d.Solve.Solved {
+		if d, err = w.Exceeded(t.Context(), "sign-up", s); err != nil || d.Action != guard.Proceed || !d.Verdict.Solved {
 			t.Errorf("solved: %v, %v", d.Action, err)
 		}
 		if d := count(t, w, "sign-up", s); d.Action != guard.Challenge || !d.Reasons.Has(guard.ChallengeFailed) {

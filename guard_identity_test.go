@@ -92,7 +92,7 @@ func TestR13AndR14TheIdentitysLimitAsksStrangersWithThatClientAndNobodyElse(t *t
 		if d, ok := w.Try(t, a, world.Right); !ok || !d.Reasons.Has(guard.ChallengeSolved) {
 			t.Errorf("a solved challenge does not let in: %v %v", d.Action, d.Reasons.Codes())
 		}
-		if d, ok := w.Try(t, a, world.Right); ok && !d.Privileged { // the place is known now
+		if d, ok := w.Try(t, a, world.Right); ok && !d.Known { // the place is known now
 			t.Error("a challenge was spent twice")
 		}
 		w.Clock.Advance(30*time.Minute + time.Millisecond) // since the first wrong one: 60

@@ -124,11 +124,11 @@ func TestR14NewClientsOfOneHourEvictNoneOfLongStanding(t *testing.T) {
 			w.Clock.Advance(time.Minute)
 		}
 		for i := range 30 {
-			if w.Status(t, "alice", address(i)) == trusted.Privileged {
+			if w.Status(t, "alice", address(i)) == trusted.Known {
 				known++
 			}
 		}
-		if known != 9 || cookies != 9 || w.Status(t, "alice", home) != trusted.Privileged {
+		if known != 9 || cookies != 9 || w.Status(t, "alice", home) != trusted.Known {
 			t.Errorf("%d addresses became known with %d cookies, and home is %v; want 9, 9 and known",
 				known, cookies, w.Status(t, "alice", home))
 		}
@@ -136,11 +136,11 @@ func TestR14NewClientsOfOneHourEvictNoneOfLongStanding(t *testing.T) {
 		add(100)
 		w.Clock.Advance(time.Minute)
 		add(101)
-		if at := func(i int) trusted.Status { return w.Status(t, "alice", address(i)) }; at(100) != trusted.Privileged ||
-			at(101) != trusted.Stranger || at(0) != trusted.Stranger || at(1) != trusted.Privileged {
+		if at := func(i int) trusted.Status { return w.Status(t, "alice", address(i)) }; at(100) != trusted.Known ||
+			at(101) != trusted.Unknown || at(0) != trusted.Unknown || at(1) != trusted.Known {
 			t.Errorf("an hour later: %v %v, and those before %v %v", at(100), at(101), at(0), at(1))
 		}
-		if w.Status(t, "alice", home) != trusted.Privileged {
+		if w.Status(t, "alice", home) != trusted.Known {
 			t.Error("the client of long standing was evicted before one of the last hours")
 		}
 		if _, ok := w.Try(t, w.Solved(t, "alice", address(102)), world.Right); !ok {

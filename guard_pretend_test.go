@@ -172,7 +172,7 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 		removed := world.From("alice", address(600))
 		removed.Devices = []string{w.Device(t, "alice", home)}
 		w.Clock.Advance(time.Minute)
-		if err := w.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+		if err := w.RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		w.Clock.Advance(time.Minute)
@@ -184,14 +184,14 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 			w.Wrong(t, "alice", address(i))
 		}
 		// The device cookie of a client that was removed is no exemption under the separate keys either.
-		if d, ok := w.Try(t, removed, world.Right); ok || d.Action != guard.FakeFailure || d.Privileged {
-			t.Errorf("with a removed device: %v, privileged %v, in %v", d.Action, d.Privileged, ok)
+		if d, ok := w.Try(t, removed, world.Right); ok || d.Action != guard.FakeFailure || d.Known {
+			t.Errorf("with a removed device: %v, privileged %v, in %v", d.Action, d.Known, ok)
 		}
 		before := w.Checked("alice")
 		w.Clock.Advance(time.Hour)
 		for i := range 50 { // knocking, with the right password too
 			d, ok := w.Try(t, world.From("alice", address(100+i)), []string{"wrong", world.Right}[i%2])
-			if ok || d.Action != guard.FakeFailure || d.RetryAfter != 0 || d.Privileged || !slices.Contains(d.Reasons.Codes(), "limit:account") {
+			if ok || d.Action != guard.FakeFailure || d.RetryAfter != 0 || d.Known || !slices.Contains(d.Reasons.Codes(), "limit:account") {
 				t.Fatalf("%v %v %v", d.Action, d.Reasons.Codes(), ok)
 			}
 			w.Clock.Advance(time.Minute)
@@ -315,7 +315,7 @@ func TestR20PretendingIsPressure(t *testing.T) {
 	for i := range 9 { // the password that was wrong before, too: it was not checked
 		w.Offer(t, "alice", address(i), fmt.Sprint("guess ", i%5))
 	}
-	if got := w.Mode.State().Pressure.Total(); got != 9 {
+	if got := w.Mode.State().FailureRate.Total(); got != 9 {
 		t.Errorf("the pressure is %d, want 9", got)
 	}
 }

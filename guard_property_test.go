@@ -52,7 +52,7 @@ func TestR2EveryLadderHoldsInEveryWindow(t *testing.T) {
 			}
 			d, ok := w.Try(t, a, password)
 			pair := account + " " + from
-			switch one := (check{w.Clock.Now(), account, from, d.Privileged}); {
+			switch one := (check{w.Clock.Now(), account, from, d.Known}); {
 			case d.Action != guard.Proceed:
 			case ok:
 				delete(fresh, pair)
@@ -60,7 +60,7 @@ func TestR2EveryLadderHoldsInEveryWindow(t *testing.T) {
 				delayed(rt, pair, fresh[pair], one.at)
 				fresh[pair] = append(fresh[pair], one)
 				pairs[pair] = append(pairs[pair], one)
-				if !d.Solve.Solved {
+				if !d.Verdict.Solved {
 					wrong = append(wrong, one)
 					budget(rt, pair, pairs[pair])
 				}

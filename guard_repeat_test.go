@@ -41,7 +41,7 @@ func wantUsed(t *testing.T, w *world.World, account, address string, n int) {
 	}
 }
 
-func pressure(w *world.World) int { return w.Mode.State().Pressure[captchamode.Failure] }
+func pressure(w *world.World) int { return w.Mode.State().FailureRate[captchamode.Failure] }
 
 func TestR28TheSameWrongPasswordCountsOnce(t *testing.T) {
 	t.Parallel()
@@ -90,14 +90,14 @@ func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
 			tries++
 			if tries%(int(4*time.Hour/every)) == 0 {
 				logins++
-				if d, ok := w.Offer(t, "alice", address, world.Right); !ok || known && !d.Privileged {
+				if d, ok := w.Offer(t, "alice", address, world.Right); !ok || known && !d.Known {
 					t.Fatalf("after %v the owner is answered %v, %v", at, d.Action, d.Reasons)
 				}
 				known = true
 			}
 			w.Clock.Advance(every)
 		}
-		if logins != 12 || w.Status(t, "alice", address) != trusted.Privileged {
+		if logins != 12 || w.Status(t, "alice", address) != trusted.Known {
 			t.Errorf("%d of 12 logins, and the place is %v", logins, w.Status(t, "alice", address))
 		}
 	}
@@ -377,7 +377,7 @@ func TestR28AStrangerDoesNotLearnWhatTheOwnerMistypes(t *testing.T) {
 		wantUsed(t, w, "alice", nowhere, 1)
 		w.Offer(t, "alice", nowhere, "guess")
 		w.Offer(t, "alice", home, "guess")
-		if got := used(t, w, "alice", home, guard.OnPrivilegedPair); got != 2 {
+		if got := used(t, w, "alice", home, guard.OnKnownClient); got != 2 {
 			t.Errorf("the place has %d failures, want 2", got)
 		}
 	})
@@ -398,7 +398,7 @@ func TestR28APasswordThatHasBecomeRightGetsInAndIsForgotten(t *testing.T) {
 		}
 		try(false)
 		try(true)
-		if err := w.ForgetPlaces(context.Background(), "alice", netip.Addr{}); err != nil {
+		if err := w.RemoveKnownClients(context.Background(), "alice", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		try(false)

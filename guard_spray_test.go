@@ -101,8 +101,8 @@ func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
 			t.Errorf("a stranger is answered %v, %v, insufficient %v", d.Action, ok, d.Insufficient)
 		}
 		events := w.Events()
-		if last := events[len(events)-2]; last.Outcome != guard.Insufficient || last.NewPlace {
-			t.Errorf("the event says %v, new place %v", last.Outcome, last.NewPlace)
+		if last := events[len(events)-2]; last.Outcome != guard.Insufficient || last.NewClient {
+			t.Errorf("the event says %v, new place %v", last.Outcome, last.NewClient)
 		}
 		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 2 {
 			t.Errorf("the account has %d failures, want 2", got)
@@ -249,19 +249,19 @@ func TestR28ACodeLetsAStrangerInWithASprayedPassword(t *testing.T) {
 			if d, ok := offer(try[0], try[1], try[2]); d.Action != guard.Proceed || ok || d.Insufficient != (try[0] != "alice's") {
 				t.Errorf("%s: %v, in %v, insufficient %v", name, d.Action, ok, d.Insufficient)
 			}
-			if st := w.Status(t, "alice", try[1]); st != trusted.Stranger || c.used["alice's"] {
+			if st := w.Status(t, "alice", try[1]); st != trusted.Unknown || c.used["alice's"] {
 				t.Errorf("%s: the place is %v, the code used %v", name, st, c.used["alice's"])
 			}
 		}
-		if d, ok := offer("alice's", nowhere, world.Right); !ok || d.Insufficient || !d.Passed {
+		if d, ok := offer("alice's", nowhere, world.Right); !ok || d.Insufficient || !d.CodeValid {
 			t.Fatalf("the code and the password: %v, in %v, insufficient %v", d.Action, ok, d.Insufficient)
 		}
-		if !c.used["alice's"] || w.Status(t, "alice", nowhere) != trusted.Privileged {
+		if !c.used["alice's"] || w.Status(t, "alice", nowhere) != trusted.Known {
 			t.Errorf("the code is used: %v; the place is %v", c.used["alice's"], w.Status(t, "alice", nowhere))
 		}
 		events := w.Events()
-		if last := events[len(events)-1]; last.Outcome != guard.Succeeded || !last.NewPlace || !last.Sprayed {
-			t.Errorf("the event says %v, new place %v, sprayed %v", last.Outcome, last.NewPlace, last.Sprayed)
+		if last := events[len(events)-1]; last.Outcome != guard.Succeeded || !last.NewClient || !last.Sprayed {
+			t.Errorf("the event says %v, new place %v, sprayed %v", last.Outcome, last.NewClient, last.Sprayed)
 		}
 		if d, ok := offer("", nowhere, world.Right); !ok || d.Insufficient {
 			t.Error("the place is not let in without the code afterwards")
@@ -383,9 +383,9 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Solution = challenge.Solve{ID: cheap.ID, Answer: world.Answer, Work: world.Done}
-		if d, ok := w.Try(t, a, world.Right); ok || d.Action != guard.Challenge || d.Solve.Reason != challenge.TooLittle {
-			t.Errorf("a cheap challenge: %v, in %v, %v", d.Action, ok, d.Solve.Reason)
+		a.Solution = challenge.Solution{ID: cheap.ID, Answer: world.Answer, Work: world.Done}
+		if d, ok := w.Try(t, a, world.Right); ok || d.Action != guard.Challenge || d.Verdict.Reason != challenge.TooLittle {
+			t.Errorf("a cheap challenge: %v, in %v, %v", d.Action, ok, d.Verdict.Reason)
 		}
 		in, asked := 0, 0
 		for hour := range 24 {
@@ -403,7 +403,7 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 			}
 			w.Clock.Advance(time.Hour + time.Second)
 		}
-		if st := w.Status(t, "person0-1", address(101)); st != trusted.Privileged {
+		if st := w.Status(t, "person0-1", address(101)); st != trusted.Known {
 			t.Errorf("the place of a login that was admitted is %v", st)
 		}
 	})
@@ -416,7 +416,7 @@ func TestR28ACodeTakesThePlaceOfTheHardestChallenge(t *testing.T) {
 	sprayedSite(t, w)
 	a := showing("alice's", nowhere)
 	a.PasswordTag = w.Fingerprint(world.Right)
-	if d, ok := w.Try(t, a, world.Right); !ok || !d.Passed || d.Insufficient || d.Reasons.Has(guard.SprayedAsks) {
+	if d, ok := w.Try(t, a, world.Right); !ok || !d.CodeValid || d.Insufficient || d.Reasons.Has(guard.SprayedAsks) {
 		t.Errorf("%v, in %v, %v", d.Action, ok, d.Reasons.Codes())
 	}
 }

@@ -154,7 +154,7 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
 		defer hangUp()
 		_, _ = w.Begin(ctx, world.From("alice", nowhere))
-		if got := w.Mode.State().Pressure; w.HungUp() != 1 || got != (captchamode.Counts{captchamode.Shed: 1}) {
+		if got := w.Mode.State().FailureRate; w.HungUp() != 1 || got != (captchamode.Counts{captchamode.Overload: 1}) {
 			t.Errorf("a client that disconnects: %d, %v", w.HungUp(), got)
 		}
 		began := time.Now()
@@ -201,7 +201,7 @@ func TestR4ATicketThatHasTravelledTakesBackItsOwnChargeOnly(t *testing.T) {
 		w.Clock.Advance(time.Hour)
 		w.Wrong(t, "bob", home)
 		d, err := w.Begin(t.Context(), world.From("alice", home))
-		if err != nil || !d.Privileged {
+		if err != nil || !d.Known {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		ticket, err := w.Open(w.Seal(&d.Ticket))
@@ -424,7 +424,7 @@ func TestR14BudgetOfAPrivilegedPlace(t *testing.T) {
 		checked(time.Minute, 8*60)
 		w.Clock.Advance(time.Hour)
 		d := w.Wrong(t, "alice", home)
-		if d.Privileged {
+		if d.Known {
 			t.Errorf("still privileged after %d wrong passwords in a day", 100)
 		}
 		if st := w.Status(t, "alice", home); st != trusted.Spent {
@@ -447,8 +447,8 @@ func TestAPlaceThatIsAboutToBeForgottenIsExplained(t *testing.T) {
 		if err != nil || !strings.Contains(e.Summary(), "like an unknown client's") {
 			t.Errorf("%q, %v", e.Summary(), err)
 		}
-		if d := w.Wrong(t, "alice", home); d.Action != guard.Proceed || d.Privileged {
-			t.Errorf("%v, privileged %v", d.Action, d.Privileged)
+		if d := w.Wrong(t, "alice", home); d.Action != guard.Proceed || d.Known {
+			t.Errorf("%v, privileged %v", d.Action, d.Known)
 		}
 	})
 }
@@ -471,7 +471,7 @@ func TestR14SpentPlaceIsChallengedNeverRefusedByItsAddress(t *testing.T) {
 		if _, ok := w.Try(t, w.Solved(t, "alice", home), world.Right); !ok {
 			t.Error("alice solved the challenge and was kept out")
 		}
-		if st := w.Status(t, "alice", home); st != trusted.Privileged {
+		if st := w.Status(t, "alice", home); st != trusted.Known {
 			t.Errorf("after logging in again the place is %v", st)
 		}
 	})
@@ -495,7 +495,7 @@ func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 			t.Errorf("alice's device got %v for bob's account", d.Action)
 		}
 		w.Clock.Advance(time.Second)
-		if err := w.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+		if err := w.RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		a.Account, a.Address = "alice", netip.MustParseAddr(address(51))
@@ -514,13 +514,13 @@ func TestR14ADeviceThatHasSpentItsBudgetVouchesNoMore(t *testing.T) {
 		a.Devices = []string{w.Device(t, "alice", home)}
 		w.Force(t)
 		for range 2 {
-			if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || !d.Privileged {
-				t.Errorf("within its budget: %v, privileged %v", d.Action, d.Privileged)
+			if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || !d.Known {
+				t.Errorf("within its budget: %v, privileged %v", d.Action, d.Known)
 			}
 		}
 		for range 2 {
-			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Privileged {
-				t.Errorf("beyond its budget: %v, privileged %v", d.Action, d.Privileged)
+			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Known {
+				t.Errorf("beyond its budget: %v, privileged %v", d.Action, d.Known)
 			}
 		}
 	})
@@ -556,7 +556,7 @@ func TestR30TheOwnersLoginRefillsNoBudget(t *testing.T) {
 			for range 4 { // as quick as the delay lets them
 				w.Clock.Advance(15 * time.Second)
 				d := w.Wrong(t, "alice", home)
-				if d.Action == guard.Proceed && d.Privileged {
+				if d.Action == guard.Proceed && d.Known {
 					guesses = append(guesses, w.Clock.Now())
 				} else if d.Action == guard.Proceed {
 					strangers++
@@ -605,7 +605,7 @@ func TestR30ASuccessEndsTheDelayAndNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range e.Lines {
-			if line.Subject == guard.OnPrivilegedPair && line.Used != 9 || line.Delay && line.Full {
+			if line.Subject == guard.OnKnownClient && line.Used != 9 || line.Delay && line.Full {
 				t.Errorf("%+v; want 9 failures and no delay", line)
 			}
 		}
@@ -862,7 +862,7 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 		w.Force(t)
 		from := 0
 		for name, change := range map[string]func(*guard.Attempt){
-			"absent":     func(a *guard.Attempt) { a.Solution = challenge.Solve{} },
+			"absent":     func(a *guard.Attempt) { a.Solution = challenge.Solution{} },
 			"empty":      func(a *guard.Attempt) { a.Solution.Answer = " " },
 			"wrong":      func(a *guard.Attempt) { a.Solution.Answer = "41" },
 			"unknown":    func(a *guard.Attempt) { a.Solution.ID = other(a.Solution.ID[:1]) + a.Solution.ID[1:] },
@@ -873,7 +873,7 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 			"oversized":  func(a *guard.Attempt) { a.Solution.Answer = string(make([]byte, 1<<16)) },
 			"no id":      func(a *guard.Attempt) { a.Solution.ID = "" },
 			"cut":        func(a *guard.Attempt) { a.Solution.ID = a.Solution.ID[:10] },
-			"other name": func(a *guard.Attempt) { a.Solution = challenge.Solve{ID: "off", Answer: "true"} },
+			"other name": func(a *guard.Attempt) { a.Solution = challenge.Solution{ID: "off", Answer: "true"} },
 		} {
 			from++ // elsewhere: many unsolved challenges of one IP address have to wait
 			a := w.Solved(t, "alice", address(from))
@@ -947,8 +947,8 @@ func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 		} {
 			a := carol
 			other.change(&a)
-			if d, _ := other.at.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Elsewhere {
-				t.Errorf("another %s: %v, its solve %v", name, d.Action, d.Solve.Reason)
+			if d, _ := other.at.Try(t, a, world.Right); d.Action != guard.Challenge || d.Verdict.Reason != challenge.Elsewhere {
+				t.Errorf("another %s: %v, its solve %v", name, d.Action, d.Verdict.Reason)
 			}
 		}
 		if w.AllChecked()+administration.AllChecked() != 10 {
@@ -957,7 +957,7 @@ func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 		// It was not burnt on the way, and CAROL is carol.
 		carol.Account = " CAROL"
 		if d, ok := w.Try(t, carol, world.Right); !ok {
-			t.Errorf("carol's own solve: %v, %v", d.Action, d.Solve.Reason)
+			t.Errorf("carol's own solve: %v, %v", d.Action, d.Verdict.Reason)
 		}
 	})
 }
@@ -976,13 +976,13 @@ func TestR17AChallengeWithoutAnAccountIsNotGoodForAnAccountsRung(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Solution = challenge.Solve{ID: c.ID, Answer: world.Answer}
-		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Elsewhere {
-			t.Errorf("for an account under attack: %v, its solve %v", d.Action, d.Solve.Reason)
+		a.Solution = challenge.Solution{ID: c.ID, Answer: world.Answer}
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Verdict.Reason != challenge.Elsewhere {
+			t.Errorf("for an account under attack: %v, its solve %v", d.Action, d.Verdict.Reason)
 		}
 		a.Account = "bob"
 		if d, ok := w.Try(t, a, world.Right); !ok {
-			t.Errorf("for an account that nobody attacks: %v, its solve %v", d.Action, d.Solve.Reason)
+			t.Errorf("for an account that nobody attacks: %v, its solve %v", d.Action, d.Verdict.Reason)
 		}
 		a.Account = "carol"
 		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
@@ -1040,7 +1040,7 @@ func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 			d = w.Wrong(t, "alice", home)
 		}
 		c, err := w.Issue(t.Context(), world.From("alice", home), d)
-		if err != nil || d.Action != guard.Challenge || !d.Privileged || c.PoW.Work != 100 {
+		if err != nil || d.Action != guard.Challenge || !d.Known || c.PoW.Work != 100 {
 			t.Errorf("at a known client: %v, work %+v, %v", d.Action, c.PoW, err)
 		}
 	})
@@ -1056,7 +1056,7 @@ func charge(t *testing.T, w *world.World, account, from string) {
 		d, err = w.Begin(t.Context(), a)
 	}
 	if err != nil || d.Action != guard.Proceed {
-		t.Fatalf("%v, its solve %v; %v", d.Action, d.Solve.Reason, err)
+		t.Fatalf("%v, its solve %v; %v", d.Action, d.Verdict.Reason, err)
 	}
 	if err := w.Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
 		t.Fatal(err)
@@ -1079,14 +1079,14 @@ func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cheap[i].Solution = challenge.Solve{ID: c.ID, Answer: world.Answer}
+			cheap[i].Solution = challenge.Solution{ID: c.ID, Answer: world.Answer}
 		}
 		guesses(t, w, "alice", 1)
 		before := w.Checked("alice")
 		for i, a := range cheap {
 			d, _ := w.Try(t, a, world.Right)
-			if d.Action != guard.Challenge || d.Solve.Reason != challenge.TooLittle {
-				t.Errorf("cheap challenge %d: %v, %v", i, d.Action, d.Solve.Reason)
+			if d.Action != guard.Challenge || d.Verdict.Reason != challenge.TooLittle {
+				t.Errorf("cheap challenge %d: %v, %v", i, d.Action, d.Verdict.Reason)
 			}
 			// What comes instead is good now.
 			c, err := w.Issue(t.Context(), a, d)
@@ -1099,7 +1099,7 @@ func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
 			t.Error("a password was checked for less work than is asked for now")
 		}
 		if d, ok := w.Try(t, cheap[0], world.Right); !ok {
-			t.Errorf("the challenge that came instead: %v, %v", d.Action, d.Solve.Reason)
+			t.Errorf("the challenge that came instead: %v, %v", d.Action, d.Verdict.Reason)
 		}
 	})
 }
@@ -1205,7 +1205,7 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 			t.Errorf("another account: %v, %v", d.Action, d.Reasons.Codes())
 		}
 		forget := func() {
-			if err := w.ForgetPlaces(t.Context(), "bob", netip.Addr{}); err != nil {
+			if err := w.RemoveKnownClients(t.Context(), "bob", netip.Addr{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -1254,8 +1254,8 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 		for range guard.UnsolvedPerPair {
 			a := w.Asked(t, "carol", nowhere)
 			a.Solution.Answer = world.Uncheckable
-			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Unchecked {
-				t.Errorf("an answer that cannot be checked: %v, %v", d.Action, d.Solve.Reason)
+			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Verdict.Reason != challenge.Unchecked {
+				t.Errorf("an answer that cannot be checked: %v, %v", d.Action, d.Verdict.Reason)
 			}
 		}
 		// A wrong answer costs as much as none.
@@ -1263,8 +1263,8 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 			a := w.Asked(t, "alice", nowhere)
 			a.Solution.Answer = "41"
 			d, _ := w.Try(t, a, "wrong")
-			if d.Solve.Reason != challenge.Wrong {
-				t.Errorf("a wrong answer: %v", d.Solve.Reason)
+			if d.Verdict.Reason != challenge.Wrong {
+				t.Errorf("a wrong answer: %v", d.Verdict.Reason)
 			}
 		}
 		if issued, waits, _ := ask(alice, 5); issued != 0 || waits != 5 {
@@ -1277,7 +1277,7 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := world.From("alice", nowhere)
-		a.Solution = challenge.Solve{ID: unnamed.ID, Answer: world.Answer}
+		a.Solution = challenge.Solution{ID: unnamed.ID, Answer: world.Answer}
 		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
 			t.Errorf("without a name: %v, %v", d.Action, d.Reasons.Codes())
 		}
@@ -1322,7 +1322,7 @@ func TestR26UnsolvedChallengesAreCountedOverTwoNodes(t *testing.T) {
 		if d, ok := nodes[(i+1)%2].Try(t, a, world.Right); !ok {
 			t.Fatalf("solved at the other node: %v, %v", d.Action, d.Reasons.Codes())
 		}
-		if err := first.ForgetPlaces(t.Context(), "bob", netip.Addr{}); err != nil {
+		if err := first.RemoveKnownClients(t.Context(), "bob", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -1456,8 +1456,8 @@ func TestR17ASolveIsNotBurntWhereNoneIsNeeded(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		a := w.Solved(t, "alice", nowhere)
-		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Solve.Reason != challenge.Unchecked {
-			t.Fatalf("got %v, solve %v", d.Action, d.Solve.Reason)
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Verdict.Reason != challenge.Unchecked {
+			t.Fatalf("got %v, solve %v", d.Action, d.Verdict.Reason)
 		}
 		w.Force(t)
 		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
@@ -1584,7 +1584,7 @@ func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
 		for i := range 12 {
 			through(fmt.Sprintf("user%d", i), world.Right)
 		}
-		if got := w.ForgottenProxies(); len(got) != 1 || got[0].Address.String() != proxy || !got[0].Forwarded || !got[0].Softened {
+		if got := w.UnconfiguredProxies(); len(got) != 1 || got[0].Address.String() != proxy || !got[0].Forwarded || !got[0].MostLogins {
 			t.Fatalf("noticed %+v", got)
 		}
 		for i := range 1100 {
@@ -1605,31 +1605,31 @@ func TestR9SeveralAccountsThroughAPrivateAddressAreAtNobodysPlace(t *testing.T) 
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		const peer = "127.0.0.1"
 		w.Right(t, "alice", peer)
-		if got := w.Status(t, "alice", peer); got != trusted.Privileged {
+		if got := w.Status(t, "alice", peer); got != trusted.Known {
 			t.Errorf("somebody alone on their own machine is a %v there", got)
 		}
 		cookie := w.Device(t, "alice", peer)
 		w.Right(t, "bob", peer)
 		w.Right(t, "carol", peer)
 		for _, name := range []string{"alice", "bob", "carol"} {
-			if got := w.Status(t, name, peer); got != trusted.Stranger {
+			if got := w.Status(t, name, peer); got != trusted.Unknown {
 				t.Errorf("%s is a %v at an address that three accounts use", name, got)
 			}
 		}
-		if got := w.ForgottenProxies(); len(got) != 1 || got[0].Address.String() != peer || got[0].Forwarded || got[0].Softened {
+		if got := w.UnconfiguredProxies(); len(got) != 1 || got[0].Address.String() != peer || got[0].Forwarded || got[0].MostLogins {
 			t.Errorf("noticed %+v", got)
 		}
 		a := world.From("alice", peer)
 		a.Devices = []string{cookie}
-		if d, ok := w.Try(t, a, world.Right); !ok || !d.Privileged {
-			t.Errorf("with her cookie: %v, %v", ok, d.Privileged)
+		if d, ok := w.Try(t, a, world.Right); !ok || !d.Known {
+			t.Errorf("with her cookie: %v, %v", ok, d.Known)
 		}
 		w.Direct([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
-		if got := w.Status(t, "alice", peer); got != trusted.Privileged || len(w.ForgottenProxies()) > 0 {
-			t.Errorf("where people really log in she is a %v, noticed %v", got, w.ForgottenProxies())
+		if got := w.Status(t, "alice", peer); got != trusted.Known || len(w.UnconfiguredProxies()) > 0 {
+			t.Errorf("where people really log in she is a %v, noticed %v", got, w.UnconfiguredProxies())
 		}
 		w.Right(t, "dave", peer)
-		if got := w.Status(t, "dave", peer); got != trusted.Privileged {
+		if got := w.Status(t, "dave", peer); got != trusted.Known {
 			t.Errorf("dave is a %v", got)
 		}
 	})
@@ -1646,7 +1646,7 @@ func TestR9StrangersCannotMakeTheirAddressAProxy(t *testing.T) {
 			a.Forwarded = true
 			w.Try(t, a, world.Right)
 		}
-		if got := w.ForgottenProxies(); len(got) > 0 {
+		if got := w.UnconfiguredProxies(); len(got) > 0 {
 			t.Errorf("%v was taken for a proxy", got)
 		}
 	})
@@ -1673,24 +1673,24 @@ func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
 						try(fmt.Sprintf("%d user%d", len(of), i), proxy)
 						try(fmt.Sprintf("%d other%d", len(of), i), "198.51.100.1") // not the proxy
 					}
-					if len(w.ForgottenProxies()) > 0 && of != nil && password == "wrong" {
-						t.Errorf("%d failing accounts: %+v", enough-1, w.ForgottenProxies())
+					if len(w.UnconfiguredProxies()) > 0 && of != nil && password == "wrong" {
+						t.Errorf("%d failing accounts: %+v", enough-1, w.UnconfiguredProxies())
 					}
 					try(fmt.Sprintf("%d user", len(of)), proxy)
-					got := w.ForgottenProxies()
+					got := w.UnconfiguredProxies()
 					noticed := of != nil || password == world.Right && proxy == "10.0.0.1"
-					if (len(got) == 1) != noticed || noticed && (got[0].Address.String() != proxy || got[0].Configured != (of != nil) || got[0].Door != "login") {
+					if (len(got) == 1) != noticed || noticed && (got[0].Address.String() != proxy || got[0].Configured != (of != nil) || got[0].Integration != "login") {
 						t.Errorf("%s %s, %v: noticed %+v", proxy, password, of, got)
 					}
 				}
-				if got := w.Status(t, "3 user", proxy); got != trusted.Stranger {
+				if got := w.Status(t, "3 user", proxy); got != trusted.Unknown {
 					t.Errorf("an account is a %v at the proxy", got)
 				}
 				w.Direct([]netip.Prefix{netip.MustParsePrefix(proxy + map[bool]string{true: "/128", false: "/32"}[strings.Contains(proxy, ":")])})
 				for i := range 12 {
 					try(fmt.Sprint("clerk", i), proxy)
 				}
-				if got := w.ForgottenProxies(); len(got) > 0 {
+				if got := w.UnconfiguredProxies(); len(got) > 0 {
 					t.Errorf("where people really log in: %+v", got)
 				}
 			})
@@ -1711,7 +1711,7 @@ func TestR27AnOutageIsChargedToNobody(t *testing.T) {
 					t.Fatalf("right password %d: %v, in: %v, %v", i, d.Action, ok, err)
 				}
 			}
-			if got := w.Mode.State().Pressure[captchamode.Shed]; got == 0 {
+			if got := w.Mode.State().FailureRate[captchamode.Overload]; got == 0 {
 				t.Error("what was abandoned is no pressure")
 			}
 			w.Clock.Advance(2 * time.Minute)
@@ -1791,7 +1791,7 @@ func TestSettlingTwiceChangesNothing(t *testing.T) {
 		if err := w.Settle(t.Context(), d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
 			t.Fatalf("the second time: %v", err)
 		}
-		if st := w.Status(t, "alice", nowhere); st != trusted.Stranger {
+		if st := w.Status(t, "alice", nowhere); st != trusted.Unknown {
 			t.Error("settling a failure again made the place privileged")
 		}
 	})
@@ -1822,12 +1822,12 @@ func TestSiteSlowingDelaysStrangersOnly(t *testing.T) {
 		for i := range 12 { // above a third of 30
 			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
 		}
-		if !w.Mode.Slowing() || w.Mode.On() {
-			t.Fatalf("slowing %v, on %v", w.Mode.Slowing(), w.Mode.On())
+		if !w.Mode.Throttling() || w.Mode.On() {
+			t.Fatalf("slowing %v, on %v", w.Mode.Throttling(), w.Mode.On())
 		}
 		w.Wrong(t, "bob", nowhere)
 		d := w.Wrong(t, "carol", nowhere)
-		if d.Action != guard.Delay || !d.Reasons.Has(guard.SiteSlowed) {
+		if d.Action != guard.Delay || !d.Reasons.Has(guard.SiteThrottled) {
 			t.Errorf("a stranger got %v %v", d.Action, d.Reasons.Codes())
 		}
 		for range 3 {
@@ -1842,7 +1842,7 @@ func TestZeroDecisionRefuses(t *testing.T) {
 	t.Parallel()
 	var d guard.Decision
 	var o guard.Outcome
-	if d.Action != guard.Block || o != guard.Failed || d.Solve.Solved {
+	if d.Action != guard.Block || o != guard.Failed || d.Verdict.Solved {
 		t.Error("a zero value does not fail closed")
 	}
 }
@@ -1863,7 +1863,7 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 		for i := range 200 {
 			all.Go(func() {
 				a := world.From("alice", address(100+i))
-				a.Solution = challenge.Solve{ID: "made-up", Answer: "42"}
+				a.Solution = challenge.Solution{ID: "made-up", Answer: "42"}
 				w.Try(t, a, "wrong")
 			})
 		}
@@ -1891,7 +1891,7 @@ func TestR14AClientIsKnownToItsGuardOnly(t *testing.T) {
 		if d, _ := administration.Try(t, a, "wrong"); d.Action != guard.Challenge {
 			t.Errorf("as the administrator of the same name: %v, want a challenge", d.Action)
 		}
-		if err := w.ForgetPlaces(t.Context(), "admin", netip.Addr{}); err != nil {
+		if err := w.RemoveKnownClients(t.Context(), "admin", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
@@ -1940,17 +1940,17 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 		for i := range 30 {
 			w.Mode.Observe(captchamode.Unsolved, [16]byte{2, byte(i)})
 		}
-		before := w.Mode.State().Pressure.Total()
+		before := w.Mode.State().FailureRate.Total()
 		w.Force(t)
 		for i, one := range open {
 			a := world.From(fmt.Sprintf("user%d", i), nowhere)
-			a.Solution = challenge.Solve{ID: one.ID, Answer: world.Answer}
-			if d, ok := w.Try(t, a, world.Right); !ok || !d.Solve.Solved {
-				t.Fatalf("user%d: %v, %v", i, d.Action, d.Solve.Reason)
+			a.Solution = challenge.Solution{ID: one.ID, Answer: world.Answer}
+			if d, ok := w.Try(t, a, world.Right); !ok || !d.Verdict.Solved {
+				t.Fatalf("user%d: %v, %v", i, d.Action, d.Verdict.Reason)
 			}
 		}
 		share := int(c.AddressShare * 100)
-		if got := w.Mode.State().Pressure[captchamode.Unsolved]; before != share+30 || got != 30 {
+		if got := w.Mode.State().FailureRate[captchamode.Unsolved]; before != share+30 || got != 30 {
 			t.Errorf("%d were counted, and after 40 solutions from one address %d are left, want the 30 of others", before, got)
 		}
 	})
@@ -2004,28 +2004,28 @@ func newCodes() *codes {
 	}
 }
 
-func (c *codes) Show(_ context.Context, p guard.Pass) (bool, error) {
+func (c *codes) Show(_ context.Context, p guard.Code) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
 	if c.down {
 		return false, errors.New("down")
 	}
-	bound, taken := c.at[p.Code]
-	if c.of[p.Code] != p.Account || c.used[p.Code] || c.tries[p.Code] == 5 || taken && bound != p.Place {
+	bound, taken := c.at[p.Text]
+	if c.of[p.Text] != p.Account || c.used[p.Text] || c.tries[p.Text] == 5 || taken && bound != p.Address {
 		return false, nil
 	}
-	c.at[p.Code] = p.Place
-	c.tries[p.Code]++
+	c.at[p.Text] = p.Address
+	c.tries[p.Text]++
 	return true, nil
 }
 
-func (c *codes) Settle(_ context.Context, p guard.Pass, o guard.Outcome) error {
+func (c *codes) Settle(_ context.Context, p guard.Code, o guard.Outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for code, place := range c.at {
 		switch {
-		case place != p.Place || c.of[code] != p.Account:
+		case place != p.Address || c.of[code] != p.Account:
 		case o == guard.Succeeded:
 			c.used[code] = true
 		default:
@@ -2075,12 +2075,12 @@ func TestR29ACodeAndThePasswordLetOnePlaceIntoAClosedAccount(t *testing.T) {
 	t.Parallel()
 	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
 		closeToStrangers(t, w)
-		if d, _ := w.Try(t, showing("a guess", nowhere), world.Right); d.Action != guard.Block || d.RetryAfter <= 0 || !d.Reasons.Has(guard.PassFailed) {
+		if d, _ := w.Try(t, showing("a guess", nowhere), world.Right); d.Action != guard.Block || d.RetryAfter <= 0 || !d.Reasons.Has(guard.CodeFailed) {
 			t.Errorf("a made-up code: %v %v %v", d.Action, d.RetryAfter, d.Reasons.Codes())
 		}
 		checked := w.Checked("alice")
 		d, ok := w.Try(t, showing("alice's", nowhere), "wrong")
-		if d.Action != guard.Proceed || !d.Passed || ok || w.Checked("alice") != checked+1 {
+		if d.Action != guard.Proceed || !d.CodeValid || ok || w.Checked("alice") != checked+1 {
 			t.Errorf("the code and a wrong password: %v, in %v", d.Action, ok)
 		}
 		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Block {
@@ -2089,7 +2089,7 @@ func TestR29ACodeAndThePasswordLetOnePlaceIntoAClosedAccount(t *testing.T) {
 		if _, ok := w.Try(t, showing("alice's", nowhere), world.Right); !ok {
 			t.Error("the code and the right password did not get in")
 		}
-		if !c.used["alice's"] || w.Status(t, "alice", nowhere) != trusted.Privileged {
+		if !c.used["alice's"] || w.Status(t, "alice", nowhere) != trusted.Known {
 			t.Errorf("used %v, the place is %v", c.used["alice's"], w.Status(t, "alice", nowhere))
 		}
 		if !w.Right(t, "alice", nowhere) {
@@ -2164,7 +2164,7 @@ func TestR29ACodeStandsForTheSolveOfTheModeButLiftsNoBlock(t *testing.T) {
 	t.Parallel()
 	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
 		w.Force(t)
-		if d, _ := w.Try(t, showing("a guess", address(9)), world.Right); d.Action != guard.Challenge || !d.Reasons.Has(guard.PassFailed) {
+		if d, _ := w.Try(t, showing("a guess", address(9)), world.Right); d.Action != guard.Challenge || !d.Reasons.Has(guard.CodeFailed) {
 			t.Errorf("a made-up code in CAPTCHA mode: %v", d.Action)
 		}
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(home + "/32"), Verdict: guard.Blocked}})
@@ -2222,7 +2222,7 @@ func TestR29ATicketThatTravelsKeepsItsCode(t *testing.T) {
 
 func mustPass(t *testing.T, w *world.World, a guard.Attempt) bool {
 	d, ok := w.Try(t, a, world.Right)
-	return ok && d.Privileged
+	return ok && d.Known
 }
 
 func TestR30AnOfficeKeepsItsPlacesAndACrowdHasNone(t *testing.T) {
@@ -2233,23 +2233,23 @@ func TestR30AnOfficeKeepsItsPlacesAndACrowdHasNone(t *testing.T) {
 			w.Right(t, fmt.Sprintf("person%d", i), office)
 		}
 		for i := range 50 {
-			if got := w.Status(t, fmt.Sprintf("person%d", i), office); got != trusted.Privileged {
+			if got := w.Status(t, fmt.Sprintf("person%d", i), office); got != trusted.Known {
 				t.Fatalf("person %d of fifty is a %v at the office", i, got)
 			}
 		}
 		w.Right(t, "one more", office)
 		for _, name := range []string{"person0", "person49", "one more"} {
-			if got := w.Status(t, name, office); got != trusted.Stranger {
+			if got := w.Status(t, name, office); got != trusted.Unknown {
 				t.Errorf("%s is a %v where 51 accounts log in", name, got)
 			}
 		}
 		w.Clock.Advance(trusted.DefaultTTL - time.Hour)
-		if got := w.Status(t, "person0", office); got != trusted.Stranger {
+		if got := w.Status(t, "person0", office); got != trusted.Unknown {
 			t.Errorf("a %v before that has expired", got)
 		}
 		w.Clock.Advance(time.Hour)
 		w.Right(t, "person0", office)
-		if got := w.Status(t, "person0", office); got != trusted.Privileged {
+		if got := w.Status(t, "person0", office); got != trusted.Known {
 			t.Errorf("a %v once it has expired", got)
 		}
 	})

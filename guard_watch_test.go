@@ -77,7 +77,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 			}
 		}
 		says(w.Wrong(t, "bob", "203.0.113.66"), "blocklist:bad")
-		if on, _ := w.Mode.Watched(); w.Mode.On() || w.Mode.Slowing() || !on || w.NeedsChallenge(netip.MustParseAddr("192.0.2.1")) {
+		if on, _ := w.Mode.Monitored(); w.Mode.On() || w.Mode.Throttling() || !on || w.NeedsChallenge(netip.MustParseAddr("192.0.2.1")) {
 			t.Error("the mode that only watches is on")
 		}
 		says(w.Wrong(t, "carol", "198.51.100.7"), "list:tor", "captcha-mode")
@@ -89,7 +89,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 		for range 4 {
 			w.Wrong(t, "alice", "192.0.2.1")
 		}
-		if w.Status(t, "alice", "192.0.2.1") != trusted.Privileged {
+		if w.Status(t, "alice", "192.0.2.1") != trusted.Known {
 			t.Error("a budget that is only watched forgot the place")
 		}
 		for range 3 {

@@ -14,7 +14,7 @@ func TestR25KnownPlacesAndWhatIsMadeGoodAreNoPressure(t *testing.T) {
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		pressure := func(what string, want int) {
 			t.Helper()
-			if got := w.Mode.State().Pressure[captchamode.Failure]; got != want {
+			if got := w.Mode.State().FailureRate[captchamode.Failure]; got != want {
 				t.Errorf("%s: the pressure is %d, want %d", what, got, want)
 			}
 		}

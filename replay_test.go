@@ -117,7 +117,7 @@ func report(t *testing.T, all []replayed) {
 		}
 	}
 	t.Logf("longest burst: %d guesses at %q from %s from %v to %v, privileged at first: %v; %d checked",
-		len(burst), burst[0].account, burst[0].address, burst[0].at, burst[len(burst)-1].at, burst[0].decision.Privileged, checked)
+		len(burst), burst[0].account, burst[0].address, burst[0].at, burst[len(burst)-1].at, burst[0].decision.Known, checked)
 	for _, r := range all {
 		if r.accepted && !r.in {
 			t.Logf("accepted and not let in: %v %s from %s: %v %v", r.at, r.account, r.address, r.decision.Action, r.decision.Reasons.Codes())
@@ -152,9 +152,9 @@ func TestRecordedLog(t *testing.T) {
 			checked++
 		}
 	}
-	if !burst[0].decision.Privileged || len(burst) < 100 || checked != 20 {
+	if !burst[0].decision.Known || len(burst) < 100 || checked != 20 {
 		t.Errorf("a burst of %d guesses from a privileged place (%v): %d were checked, want its budget of 20",
-			len(burst), burst[0].decision.Privileged, checked)
+			len(burst), burst[0].decision.Known, checked)
 	}
 	end := burst[len(burst)-1]
 	i := slices.IndexFunc(all, func(r replayed) bool {

@@ -296,10 +296,10 @@ const (
 	// Unsolved is an attempt that was asked for a challenge: an attack that
 	// runs into the CAPTCHA still counts.
 	Unsolved
-	// Shed is an attempt whose password could not be checked, for overload or
+	// Overload is an attempt whose password could not be checked, for overload or
 	// because the check broke: where checking passwords is the bottleneck, an
 	// attack shows there first.
-	Shed
+	Overload
 	// Login is an account that logged in, three times in half an hour at most. It is
 	// no pressure: it says how busy the site is (R25).
 	Login
@@ -312,20 +312,20 @@ type Counts [signs]int
 // MarshalJSON names the numbers.
 func (c Counts) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`,
-		c[Failure], c[Unsolved], c[Shed], c[Login]), nil
+		c[Failure], c[Unsolved], c[Overload], c[Login]), nil
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (c *Counts) UnmarshalJSON(text []byte) error {
 	var n struct{ Failures, Unsolved, Shed, Logins int }
 	err := json.Unmarshal(text, &n)
-	c[Failure], c[Unsolved], c[Shed], c[Login] = n.Failures, n.Unsolved, n.Shed, n.Logins
+	c[Failure], c[Unsolved], c[Overload], c[Login] = n.Failures, n.Unsolved, n.Shed, n.Logins
 	return err
 }
 
 // Total is the pressure: all signs but logins. A sign that was taken back more
 // often than it was counted counts as none.
-func (c Counts) Total() int { return max(0, c[Failure]) + max(0, c[Unsolved]) + max(0, c[Shed]) }
+func (c Counts) Total() int { return max(0, c[Failure]) + max(0, c[Unsolved]) + max(0, c[Overload]) }
 
 func (c Counts) plus(d Counts) Counts {
 	for s := range signs {
@@ -349,15 +349,15 @@ const windowSeconds = 60
 // A Report is what one node has counted, or the sum over all nodes. It is whole
 // each time: one that gets lost or arrives twice does no harm.
 type Report struct {
-	// Pressure is what was counted in the last minute, less what was taken back
+	// FailureRate is what was counted in the last minute, less what was taken back
 	// in it. Another node may have counted that, so numbers may be negative.
-	Pressure Counts
-	Minute   time.Time // when the running minute began
-	Running  Counts    // in the running minute, also what was taken back
-	Last     Counts    // in the minute before
-	// Mended are pairs that logged in here in the last seconds. The failures
+	FailureRate Counts
+	Minute      time.Time // when the running minute began
+	Running     Counts    // in the running minute, also what was taken back
+	Last        Counts    // in the minute before
+	// Corrected are pairs that logged in here in the last seconds. The failures
 	// before that are no pressure, on whichever node they were counted.
-	Mended []Mend
+	Corrected []CorrectedTypo
 	// Cleared is when a person cleared the pressure last, as far as this node
 	// knows. Only reports that agree on it are added up.
 	Cleared time.Time
@@ -395,11 +395,11 @@ func (w *window) at(unix int64) *Counts { return &w.seconds[uint64(unix)%uint64(
 func (w *window) advance(now time.Time) {
 	unix := now.Unix()
 	if unix-w.now > windowSeconds || w.now-unix > windowSeconds {
-		w.seconds, w.Pressure, w.now = [windowSeconds + 1]Counts{}, Counts{}, unix
+		w.seconds, w.FailureRate, w.now = [windowSeconds + 1]Counts{}, Counts{}, unix
 	}
 	for w.now < unix {
 		w.now++
-		w.Pressure = w.Pressure.plus(w.at(w.now).times(-1))
+		w.FailureRate = w.FailureRate.plus(w.at(w.now).times(-1))
 		*w.at(w.now) = Counts{}
 	}
 	if minute := now.Truncate(time.Minute); !minute.Equal(w.Minute) {
@@ -409,7 +409,7 @@ func (w *window) advance(now time.Time) {
 
 func (w *window) add(s Sign) {
 	w.at(w.now)[s]++
-	w.Pressure[s]++
+	w.FailureRate[s]++
 	w.Running[s]++
 }
 
@@ -419,7 +419,7 @@ func (w *window) takeBack(s Sign) { w.takeBackOf(s, w.now) }
 // makes no room for anything that came later.
 func (w *window) takeBackOf(s Sign, unix int64) {
 	w.at(unix)[s]--
-	w.Pressure[s]--
+	w.FailureRate[s]--
 }
 
 // clear takes all pressure back. Logins stay, and what the plot shows.
@@ -427,7 +427,7 @@ func (w *window) clear() {
 	for i := range w.seconds {
 		w.seconds[i] = Counts{Login: w.seconds[i][Login]}
 	}
-	w.Pressure = Counts{Login: w.Pressure[Login]}
+	w.FailureRate = Counts{Login: w.FailureRate[Login]}
 }
 
 // shares holds how much each address has contributed in this minute and the

@@ -29,11 +29,11 @@ func (w *town) hold(h holder, attempts int) {
 			switch {
 			case s.On:
 				if off = w.now; !cools {
-					n = h.keep - s.Pressure.Total()
+					n = h.keep - s.FailureRate.Total()
 				}
 			case h.paced && made+h.burst > attempts*minute/(24*60):
 			case w.now.Sub(off) >= h.pause:
-				n = h.burst - s.Pressure.Total()
+				n = h.burst - s.FailureRate.Total()
 			}
 			n = min(left, max(0, n))
 			made += n

@@ -8,7 +8,7 @@ type Minute struct {
 	Start     time.Time `json:"start"`
 	Failures  int       `json:"failures"`
 	Unsolved  int       `json:"unsolved"`
-	Shed      int       `json:"shed"`
+	Overload  int       `json:"shed"`
 	Threshold float64   `json:"threshold"`
 	SlowAt    float64   `json:"throttle_at"`
 	LeaveAt   float64   `json:"end_below"`
@@ -35,7 +35,7 @@ func (m *minutes) advance(now time.Time) minutes {
 	from := n - 1
 	for last := (*m)[n-1]; last.Start.Before(start); {
 		last.Start = last.Start.Add(time.Minute)
-		last.Failures, last.Unsolved, last.Shed = 0, 0, 0
+		last.Failures, last.Unsolved, last.Overload = 0, 0, 0
 		*m = append(*m, last)
 	}
 	if extra := len(*m) - keepMinutes; extra > 0 {
@@ -58,16 +58,16 @@ func (m minutes) running() time.Time {
 // ended the detector weighs the pressure at its end, and learns from it if there is
 // a lesson in it. Nothing happened in those of which nobody was told.
 func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
-	open, last := m.advance(now), r.Pressure
+	open, last := m.advance(now), r.FailureRate
 	for i := range open {
 		one, counts := &open[i], r.in(open[i].Start)
 		if one.Threshold == 0 || i > 0 || d.Usual == 0 {
 			d.expect(c, one.Start)
 		}
-		on := d.threshold(c, r.Pressure[Login])
+		on := d.threshold(c, r.FailureRate[Login])
 		one.Failures = max(one.Failures, counts[Failure])
 		one.Unsolved = max(one.Unsolved, counts[Unsolved])
-		one.Shed = max(one.Shed, counts[Shed])
+		one.Overload = max(one.Overload, counts[Overload])
 		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.ThrottleAt, on*c.OffBelow, d.Level
 		if i == len(open)-1 {
 			return

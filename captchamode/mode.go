@@ -31,35 +31,35 @@ type Mode struct {
 	now      func() time.Time
 	onSwitch func(Switch)
 
-	mu       sync.Mutex
-	config   Config
-	detector Detector
-	window   window
-	shares   shares
-	owed     owed
-	people   people
-	minutes  minutes
-	override Override
-	switches []Switch
-	last     Switch // the newest that onSwitch was called with
-	steady   bool   // onSwitch was told of steady pressure
-	fleet    fleet
+	mu                sync.Mutex
+	config            Config
+	detector          Detector
+	window            window
+	shares            shares
+	unsentCorrections corrections
+	people            people
+	minutes           minutes
+	override          Override
+	switches          []Switch
+	last              Switch // the newest that onSwitch was called with
+	steady            bool   // onSwitch was told of steady pressure
+	fleet             fleet
 }
 
 // A State is what the switch knows at one moment.
 type State struct {
-	On        bool              `json:"on"`
-	Level     Level             `json:"level"`
-	Override  Override          `json:"force"`
-	Pressure  Counts            `json:"failure_rate"` // in the last minute
-	Threshold float64           `json:"threshold"`
-	SlowAt    float64           `json:"throttle_at"`
-	LeaveAt   float64           `json:"end_below"`
-	Normal    float64           `json:"normal"`             // accounts that log in, a minute: the average of a day
-	Usual     float64           `json:"usual"`              // at this minute of the week; Normal before a week was seen
-	Low       time.Time         `json:"low_since,omitzero"` // the cool-down began, less its pauses
-	CoolDown  duration.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
-	Steady    bool              `json:"steady,omitzero"`    // for many hours just below the threshold
+	On          bool              `json:"on"`
+	Level       Level             `json:"level"`
+	Override    Override          `json:"force"`
+	FailureRate Counts            `json:"failure_rate"` // in the last minute
+	Threshold   float64           `json:"threshold"`
+	SlowAt      float64           `json:"throttle_at"`
+	LeaveAt     float64           `json:"end_below"`
+	Normal      float64           `json:"normal"`             // accounts that log in, a minute: the average of a day
+	Usual       float64           `json:"usual"`              // at this minute of the week; Normal before a week was seen
+	Low         time.Time         `json:"low_since,omitzero"` // the cool-down began, less its pauses
+	CoolDown    duration.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
+	Steady      bool              `json:"steady,omitzero"`    // for many hours just below the threshold
 	// Monitor: the pressure is only watched. WouldBeOn: and the mode would be on by it.
 	Monitor   bool `json:"monitor,omitzero"`
 	WouldBeOn bool `json:"would_be_on,omitzero"`
@@ -90,12 +90,12 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 // challenge.
 func (m *Mode) On() bool { return m.on.Load() }
 
-// Slowing reports whether strangers are to be slowed.
-func (m *Mode) Slowing() bool { return m.slow.Load() }
+// Throttling reports whether strangers are to be slowed.
+func (m *Mode) Throttling() bool { return m.slow.Load() }
 
-// Watched reports what On and Slowing would be if the pressure were not only watched
+// Monitored reports what On and Slowing would be if the pressure were not only watched
 // (Config.Monitor); both are false if it is not.
-func (m *Mode) Watched() (on, slowing bool) { return m.wouldOn.Load(), m.wouldSlow.Load() }
+func (m *Mode) Monitored() (on, slowing bool) { return m.wouldOn.Load(), m.wouldSlow.Load() }
 
 // Observe counts one sign from an address, and reports whether it did: an
 // address contributes no more than its share. The switch goes on before Observe
@@ -119,7 +119,7 @@ func (m *Mode) Failed(pair, address [16]byte, at time.Time) (counted bool) {
 	defer m.mu.Unlock()
 	now := m.advanceTo(at)
 	if counted = m.observe(Failure, &address, now); counted {
-		m.owed.note(pairOf(&pair), m.window.now)
+		m.unsentCorrections.note(pairOf(&pair), m.window.now)
 	}
 	return counted
 }
@@ -148,10 +148,10 @@ func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
 	if !stranger {
 		return
 	}
-	one := Mend{pairOf(&pair), m.window.now}
-	m.owed.mend(&m.window, one)
+	one := CorrectedTypo{pairOf(&pair), m.window.now}
+	m.unsentCorrections.add(&m.window, one)
 	if m.fleet.nodes > 1 {
-		m.window.Mended = tell(m.window.Mended, one)
+		m.window.Corrected = tell(m.window.Corrected, one)
 	}
 }
 
@@ -176,7 +176,7 @@ func (m *Mode) Clear(who, why string) {
 // empty forgets the pressure, here and what is known of other nodes.
 func (m *Mode) empty() {
 	m.window.clear()
-	m.owed = owed{}
+	m.unsentCorrections = corrections{}
 	m.fleet.mine, m.fleet.others = Counts{}, Counts{Login: m.fleet.others[Login]}
 }
 
@@ -187,7 +187,7 @@ func (m *Mode) TakeBack(s Sign) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance()
-	if m.pressure()[s] > 0 {
+	if m.failureRate()[s] > 0 {
 		m.window.takeBack(s)
 	}
 }
@@ -229,7 +229,7 @@ func (m *Mode) State() State {
 		low = low.Add(-m.fleet.ahead)
 	}
 	return State{
-		On: m.on.Load(), Level: m.detector.Level, Override: m.override, Pressure: m.pressure(),
+		On: m.on.Load(), Level: m.detector.Level, Override: m.override, FailureRate: m.failureRate(),
 		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * m.config.OffBelow,
 		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low,
 		CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
@@ -344,7 +344,7 @@ func (m *Mode) follow(adopted bool, now time.Time) {
 	case level < m.last.Level:
 		m.switchTo(m.override, ByCoolDown, adopted, now)
 	case level > m.last.Level:
-		m.switchTo(m.override, ByPressure, adopted, now)
+		m.switchTo(m.override, ByFailureRate, adopted, now)
 	}
 	if m.steady != m.detector.Steady {
 		if m.steady = m.detector.Steady; m.steady {
@@ -399,8 +399,8 @@ func (m *Mode) siteThreshold() float64 {
 	return m.detector.threshold(&m.config, m.sum()[Login])
 }
 
-// pressure is the last minute's, of the whole site as far as this node knows.
-func (m *Mode) pressure() Counts {
+// failureRate is the last minute's, of the whole site as far as this node knows.
+func (m *Mode) failureRate() Counts {
 	p := m.sum()
 	for s := range p {
 		p[s] = max(0, p[s])
@@ -411,7 +411,7 @@ func (m *Mode) pressure() Counts {
 // sum is the pressure less all that was taken back: it may be below zero.
 func (m *Mode) sum() Counts {
 	if m.fleet.together {
-		return m.window.Pressure.plus(m.fleet.others)
+		return m.window.FailureRate.plus(m.fleet.others)
 	}
-	return m.window.Pressure
+	return m.window.FailureRate
 }

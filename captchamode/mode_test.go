@@ -26,7 +26,7 @@ func TestManyMayObserveFromTheFirstMomentOn(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := m.State().Pressure.Total(); got != 40 {
+		if got := m.State().FailureRate.Total(); got != 40 {
 			t.Fatalf("the pressure is %d, want 40", got)
 		}
 	}
@@ -89,7 +89,7 @@ func TestTakingBackWhatIsOverHidesNothing(t *testing.T) {
 		m.Observe(captchamode.Unsolved, [16]byte{2, byte(i)})
 	}
 	m.TakeBack(captchamode.Unsolved)
-	if got := m.State().Pressure[captchamode.Unsolved]; got != 2 {
+	if got := m.State().FailureRate[captchamode.Unsolved]; got != 2 {
 		t.Errorf("the pressure is %d, want 2", got)
 	}
 }
@@ -103,7 +103,7 @@ func TestR25ClearingEmptiesPressureAndCoolDown(t *testing.T) {
 	}
 	w.Clear("ann", "it was our own load test")
 	s := w.State()
-	if s.On || s.Level != captchamode.Calm || s.Pressure.Total() != 0 || !s.Low.IsZero() {
+	if s.On || s.Level != captchamode.Calm || s.FailureRate.Total() != 0 || !s.Low.IsZero() {
 		t.Errorf("after clearing: %+v", s)
 	}
 	last := w.switches[len(w.switches)-1]
@@ -142,14 +142,14 @@ func TestClearingLeavesTheLoginsTheirMinute(t *testing.T) {
 		w.LoggedIn(key(i), key(i), true, w.now)
 	}
 	w.Clear("ann", "x")
-	if got := w.State().Pressure[captchamode.Login]; got != 50 {
+	if got := w.State().FailureRate[captchamode.Login]; got != 50 {
 		t.Errorf("%d logins after clearing, want 50", got)
 	}
 	for range 2 {
 		w.now = w.now.Add(31 * time.Second)
 		w.Tick()
 	}
-	if got := w.State().Pressure[captchamode.Login]; got != 0 {
+	if got := w.State().FailureRate[captchamode.Login]; got != 0 {
 		t.Errorf("%d logins a minute later, want none", got)
 	}
 }
@@ -167,12 +167,12 @@ func TestClearingForgetsWhoOwedWhatAndWhatOthersCounted(t *testing.T) {
 	w.expect(t, "after a login of before", 5)
 
 	m, now, _ := joined(t, true)
-	m.Merge(captchamode.Answer{Now: *now, Nodes: 3, All: captchamode.Report{Pressure: captchamode.Counts{captchamode.Failure: 25}}})
-	if got := m.State().Pressure.Total(); got != 25 {
+	m.Merge(captchamode.Answer{Now: *now, Nodes: 3, All: captchamode.Report{FailureRate: captchamode.Counts{captchamode.Failure: 25}}})
+	if got := m.State().FailureRate.Total(); got != 25 {
 		t.Fatalf("the others' pressure is %d, want 25", got)
 	}
 	m.Clear("ann", "x")
-	if got := m.State().Pressure.Total(); got != 0 {
+	if got := m.State().FailureRate.Total(); got != 0 {
 		t.Errorf("after clearing the others' pressure is %d", got)
 	}
 }

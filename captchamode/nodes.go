@@ -112,7 +112,7 @@ func (m *Mode) Report() Report {
 	defer m.mu.Unlock()
 	m.advance()
 	r := m.window.Report
-	r.Mended = slices.DeleteFunc(slices.Clone(r.Mended), func(one Mend) bool { return m.window.now-one.At > mendedFor })
+	r.Corrected = slices.DeleteFunc(slices.Clone(r.Corrected), func(one CorrectedTypo) bool { return m.window.now-one.At > correctedWithin })
 	r.Cleared = m.detector.Cleared
 	return r
 }
@@ -136,10 +136,10 @@ func (m *Mode) Merge(n Answer) *Agreed {
 		f.cleared = true
 		m.empty()
 		m.detector.clear(said.Cleared)
-		n.To.Pressure, n.All.Pressure = m.window.Pressure, m.window.Pressure
+		n.To.FailureRate, n.All.FailureRate = m.window.FailureRate, m.window.FailureRate
 	}
-	for _, one := range n.All.Mended {
-		m.owed.mend(&m.window, one)
+	for _, one := range n.All.Corrected {
+		m.unsentCorrections.add(&m.window, one)
 	}
 	f.judged = m.detector.Level
 	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
@@ -149,11 +149,11 @@ func (m *Mode) Merge(n Answer) *Agreed {
 		next.Minutes, next.Number = said.Minutes, number
 	}
 	f.at, f.nodes = now, max(1, n.Nodes)
-	f.mine, f.others = n.To.Pressure, n.All.Pressure.plus(n.To.Pressure.times(-1))
+	f.mine, f.others = n.To.FailureRate, n.All.FailureRate.plus(n.To.FailureRate.times(-1))
 
-	d, passed, all := &next.Detector, minutes(slices.Clone(next.Minutes)), float64(n.All.Pressure.Total())
+	d, passed, all := &next.Detector, minutes(slices.Clone(next.Minutes)), float64(n.All.FailureRate.Total())
 	passed.pass(&m.config, d, true, &n.All, now.Add(-lateReports))
-	d.see(&m.config, d.threshold(&m.config, n.All.Pressure[Login]), all, all, now)
+	d.see(&m.config, d.threshold(&m.config, n.All.FailureRate[Login]), all, all, now)
 	next.Minutes = passed
 	was := &f.agreed
 	if said != nil {
@@ -233,8 +233,8 @@ const lateReports = 2 * time.Second
 // short silence is no attack.
 func (m *Mode) lookAlone(now time.Time) {
 	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
-	own := float64(m.window.Pressure.Total())
+	own := float64(m.window.FailureRate.Total())
 	since := own - float64(f.mine.times(left).Total())
-	whole := float64(m.window.Pressure.plus(f.others.times(left)).Total())
+	whole := float64(m.window.FailureRate.plus(f.others.times(left)).Total())
 	m.detector.see(&m.config, m.threshold(), max(since, whole/float64(f.nodes)), own, now)
 }

@@ -111,14 +111,14 @@ func TestReportIsWholeEachTime(t *testing.T) {
 	observe(m, 5)
 	m.TakeBack(captchamode.Failure)
 	for range 2 {
-		if r := m.Report(); r.Pressure[captchamode.Failure] != 4 || r.Running[captchamode.Failure] != 5 || !r.Minute.Equal(*now) {
+		if r := m.Report(); r.FailureRate[captchamode.Failure] != 4 || r.Running[captchamode.Failure] != 5 || !r.Minute.Equal(*now) {
 			t.Errorf("the report is %+v", r)
 		}
 	}
 	*now = now.Add(time.Minute)
 	m.Observe(captchamode.Failure, from(100, 9))
 	m.Observe(captchamode.Failure, from(101, 9))
-	if r := m.Report(); r.Pressure[captchamode.Failure] != 6 || r.Running[captchamode.Failure] != 2 || r.Last[captchamode.Failure] != 5 {
+	if r := m.Report(); r.FailureRate[captchamode.Failure] != 6 || r.Running[captchamode.Failure] != 2 || r.Last[captchamode.Failure] != 5 {
 		t.Errorf("the report is %+v", r)
 	}
 }

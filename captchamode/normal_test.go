@@ -224,7 +224,7 @@ func TestR25FiveHundredAttemptsADayHoldTheModeForFourHoursAtMost(t *testing.T) {
 				for minute := range 24 * 60 {
 					w.minute(func(step int) {
 						s := w.State()
-						c := chance{on: s.On, pressure: s.Pressure.Total(), left: left, day: day, hour: minute / 60}
+						c := chance{on: s.On, pressure: s.FailureRate.Total(), left: left, day: day, hour: minute / 60}
 						if !s.Low.IsZero() {
 							c.coolsUntil = s.Low.Add(time.Duration(s.CoolDown)).Sub(w.now)
 						}
@@ -316,7 +316,7 @@ func TestR25SteadyPressureIsMostOfHalfADayWhateverThePauses(t *testing.T) {
 	began, told := w.now, []captchamode.Switch(nil)
 	for minute := range 30 * 60 {
 		w.minute(func(int) {
-			if room := 28 - w.State().Pressure.Total(); room > 0 && minute%10 < 7 {
+			if room := 28 - w.State().FailureRate.Total(); room > 0 && minute%10 < 7 {
 				w.fail(room)
 			}
 		})
@@ -332,7 +332,7 @@ func TestR25SteadyPressureIsMostOfHalfADayWhateverThePauses(t *testing.T) {
 	for pressure, steady := range map[int]bool{14: false, 15: true, 30: true} {
 		w := newTown(t, captchamode.DefaultConfig())
 		for minute := range 24 * 60 {
-			w.minute(func(int) { w.fail(max(0, pressure-w.State().Pressure.Total())) })
+			w.minute(func(int) { w.fail(max(0, pressure-w.State().FailureRate.Total())) })
 			if minute < 12*60-1 && w.State().Steady {
 				t.Fatalf("%d a minute are steady after %d minutes", pressure, minute)
 			}
@@ -350,7 +350,7 @@ func TestR20BetweenTheThresholdsTheModeStays(t *testing.T) {
 		w := newTown(t, captchamode.DefaultConfig())
 		w.fail(31)
 		for range 6 * 60 {
-			w.minute(func(int) { w.fail(max(0, pressure-w.State().Pressure.Total())) })
+			w.minute(func(int) { w.fail(max(0, pressure-w.State().FailureRate.Total())) })
 		}
 		if w.On() != on {
 			t.Errorf("six hours at %d a minute: on is %v, want %v", pressure, w.On(), on)
@@ -394,7 +394,7 @@ func hug(w *town, accounts int) (told []captchamode.Switch) {
 			for i := range due(accounts, step) {
 				w.LoggedIn(key(w.minutes*accounts+step*accounts/steps+i), key(1), true, w.now)
 			}
-			if room := int(0.95*w.State().Threshold) - w.State().Pressure.Total(); room > 0 {
+			if room := int(0.95*w.State().Threshold) - w.State().FailureRate.Total(); room > 0 {
 				w.fail(room)
 			}
 		})
@@ -457,7 +457,7 @@ func TestR25NobodyLaundersOthersFailures(t *testing.T) {
 			}
 			d := time.Duration(dice.IntN(8)) * time.Second
 			w.now, other.now = w.now.Add(d), other.now.Add(d)
-			if got, want := w.State().Pressure.Total(), other.State().Pressure.Total(); got < want {
+			if got, want := w.State().FailureRate.Total(), other.State().FailureRate.Total(); got < want {
 				t.Fatalf("seed %d: the pressure is %d, and %d without the attacker's own accounts", seed, got, want)
 			}
 		}

@@ -9,37 +9,37 @@ import (
 // from one place) that logs in shortly after are taken back, and how many
 // accounts log in says how many failures are normal.
 
-// A Mend says that a pair has logged in, at a second of the site's time.
-type Mend struct {
+// A CorrectedTypo says that a pair has logged in, at a second of the site's time.
+type CorrectedTypo struct {
 	Pair uint64
 	At   int64
 }
 
 const (
-	// maxOwed is how many failures of one pair can be taken back: more than its
+	// maxCorrections is how many failures of one pair can be taken back: more than its
 	// delay lets through in a minute.
-	maxOwed = 8
-	// maxMended is how many mends a report holds, and mendedFor how many seconds
+	maxCorrections = 8
+	// maxCorrected is how many mends a report holds, and correctedWithin how many seconds
 	// each stays in it, so that a report that gets lost does no harm.
-	maxMended = 64
-	mendedFor = 5
+	maxCorrected    = 64
+	correctedWithin = 5
 )
 
-// owed remembers which failures of the last minute which pair caused. Its size is
+// corrections remembers which failures of the last minute which pair caused. Its size is
 // fixed. The newer of two pairs that fall together stays; what is forgotten is not
 // taken back, which is the strict side. Nobody can aim at it, or at another pair:
 // pairs are keyed digests.
-type owed [1 << 12]debt
+type corrections [1 << 12]debt
 
 type debt struct {
 	pair    uint64
-	seconds [maxOwed]uint32 // in Unix time; 0 is none
+	seconds [maxCorrections]uint32 // in Unix time; 0 is none
 }
 
-func (o *owed) of(pair uint64) *debt { return &o[pair%uint64(len(o))] }
+func (o *corrections) of(pair uint64) *debt { return &o[pair%uint64(len(o))] }
 
 // note notes a failure that was counted in a second.
-func (o *owed) note(pair uint64, unix int64) {
+func (o *corrections) note(pair uint64, unix int64) {
 	one := o.of(pair)
 	if one.pair != pair {
 		*one = debt{pair: pair}
@@ -50,13 +50,13 @@ func (o *owed) note(pair uint64, unix int64) {
 			oldest = &one.seconds[i]
 		}
 	}
-	if unix-int64(*oldest) > windowSeconds { // else there are maxOwed: this one is not taken back
+	if unix-int64(*oldest) > windowSeconds { // else there are maxCorrections: this one is not taken back
 		*oldest = uint32(unix)
 	}
 }
 
-// mend takes back from w what the pair owed at a moment.
-func (o *owed) mend(w *window, m Mend) {
+// add takes back from w what the pair owed at a moment.
+func (o *corrections) add(w *window, m CorrectedTypo) {
 	one := o.of(m.Pair)
 	if one.pair != m.Pair {
 		return
@@ -102,9 +102,9 @@ func (p *people) counts(account *[16]byte, unix int64) bool {
 func pairOf(pair *[16]byte) uint64 { return binary.LittleEndian.Uint64(pair[:]) }
 
 // tell adds a mend to what is reported, and forgets the old ones.
-func tell(all []Mend, one Mend) []Mend {
-	all = slices.DeleteFunc(all, func(m Mend) bool { return one.At-m.At > mendedFor })
-	if len(all) < maxMended {
+func tell(all []CorrectedTypo, one CorrectedTypo) []CorrectedTypo {
+	all = slices.DeleteFunc(all, func(m CorrectedTypo) bool { return one.At-m.At > correctedWithin })
+	if len(all) < maxCorrected {
 		all = append(all, one)
 	}
 	return all

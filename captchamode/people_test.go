@@ -9,7 +9,7 @@ import (
 
 func (w *town) expect(t *testing.T, what string, pressure int) {
 	t.Helper()
-	if got := w.State().Pressure.Total(); got != pressure {
+	if got := w.State().FailureRate.Total(); got != pressure {
 		t.Errorf("%s: the pressure is %d, want %d", what, got, pressure)
 	}
 }
@@ -24,7 +24,7 @@ func TestR25AFailureThatIsMadeGoodIsNoPressure(t *testing.T) {
 	w.Failed(mine, address, w.now)
 	want := func(n int) {
 		t.Helper()
-		if got := w.State().Pressure.Total(); got != n {
+		if got := w.State().FailureRate.Total(); got != n {
 			t.Errorf("the pressure is %d, want %d", got, n)
 		}
 	}
@@ -68,15 +68,15 @@ func TestR25WhatNobodyRemembersIsNotTakenBack(t *testing.T) {
 		w.Failed(mine, address, w.now)
 	}
 	w.LoggedIn(key(1), mine, true, w.now)
-	if got := w.State().Pressure.Total(); got != 12 {
+	if got := w.State().FailureRate.Total(); got != 12 {
 		t.Errorf("of 20 failures of a pair %d are left, want 12: eight are remembered", got)
 	}
 	mine, address = w.stranger()
 	w.Failed(mine, address, w.now)
 	w.fail(1 << 18)
-	before := w.State().Pressure.Total()
+	before := w.State().FailureRate.Total()
 	w.LoggedIn(key(1), mine, true, w.now)
-	if got := w.State().Pressure.Total(); got != before {
+	if got := w.State().FailureRate.Total(); got != before {
 		t.Errorf("a failure that a flood pushed out was taken back: %d of %d", got, before)
 	}
 }
@@ -100,7 +100,7 @@ func TestR25AMendThatComesTwiceMendsOnce(t *testing.T) {
 	hear := func() {
 		r := m.Report()
 		next := m.Merge(captchamode.Answer{To: r, Now: *now, Nodes: 3, All: captchamode.Report{
-			Pressure: r.Pressure, Mended: []captchamode.Mend{{Pair: first8(pair), At: now.Unix()}},
+			FailureRate: r.FailureRate, Corrected: []captchamode.CorrectedTypo{{Pair: first8(pair), At: now.Unix()}},
 		}})
 		if next != nil {
 			m.Apply(*next)
@@ -111,16 +111,16 @@ func TestR25AMendThatComesTwiceMendsOnce(t *testing.T) {
 	for range 3 {
 		hear()
 	}
-	if got := m.State().Pressure.Total(); got != 2 {
+	if got := m.State().FailureRate.Total(); got != 2 {
 		t.Errorf("heard three times: the pressure is %d, want 2", got)
 	}
 	*now = now.Add(3 * time.Second)
 	m.Failed(pair, key(7), *now)
 	r := m.Report()
 	m.Merge(captchamode.Answer{To: r, Now: *now, Nodes: 3, All: captchamode.Report{
-		Pressure: r.Pressure, Mended: []captchamode.Mend{{Pair: first8(pair), At: now.Unix() - 3}},
+		FailureRate: r.FailureRate, Corrected: []captchamode.CorrectedTypo{{Pair: first8(pair), At: now.Unix() - 3}},
 	}})
-	if got := m.Report().Pressure.Total(); got != 3 {
+	if got := m.Report().FailureRate.Total(); got != 3 {
 		t.Errorf("a failure after the login: the pressure is %d, want 3", got)
 	}
 }
@@ -139,15 +139,15 @@ func TestAReportNamesFewMends(t *testing.T) {
 	for i := range 1000 {
 		m.LoggedIn(key(i), key(i), true, *now)
 	}
-	if n := len(m.Report().Mended); n != 64 {
+	if n := len(m.Report().Corrected); n != 64 {
 		t.Errorf("1000 logins: the report names %d, want 64", n)
 	}
 	*now = now.Add(6 * time.Second)
-	if n := len(m.Report().Mended); n != 0 {
+	if n := len(m.Report().Corrected); n != 0 {
 		t.Errorf("six seconds later it names %d, want none", n)
 	}
 	m.LoggedIn(key(1), key(1), true, *now)
-	if n := len(m.Report().Mended); n != 1 {
+	if n := len(m.Report().Corrected); n != 1 {
 		t.Errorf("the old ones leave room for %d new ones, want 1", n)
 	}
 }

@@ -38,15 +38,15 @@ func TestR20EverySpreadOfSignsSwitchesAtTheThreshold(t *testing.T) {
 		kinds, places := 1+r.IntN(3), 1+r.Uint64N(20)
 		for n := 1; n <= onAt+20; n++ {
 			m.Observe(captchamode.Sign(r.IntN(kinds)), from(n, r.Uint64N(places)))
-			if m.Slowing() != (n > slowAt) || m.On() != (n > onAt) {
+			if m.Throttling() != (n > slowAt) || m.On() != (n > onAt) {
 				t.Fatalf("seed %d: after %d signs slowing is %v, above %d, and the mode on %v, above %d",
-					seed, n, m.Slowing(), slowAt, m.On(), onAt)
+					seed, n, m.Throttling(), slowAt, m.On(), onAt)
 			}
 			if r.IntN(10) == 0 {
 				m.State() // looking changes nothing
 			}
 		}
-		if total := m.State().Pressure.Total(); total != onAt+20 {
+		if total := m.State().FailureRate.Total(); total != onAt+20 {
 			t.Fatalf("seed %d: %d signs were counted of %d", seed, total, onAt+20)
 		}
 	}
@@ -88,7 +88,7 @@ func TestManySignsInASecondAreCounted(t *testing.T) {
 	for n := range many {
 		m.Observe(captchamode.Failure, from(n, 0))
 	}
-	if p := m.State().Pressure; p[captchamode.Failure] != many || p.Total() != many {
+	if p := m.State().FailureRate; p[captchamode.Failure] != many || p.Total() != many {
 		t.Errorf("%v of %d failures", p, many)
 	}
 }

@@ -30,19 +30,19 @@ type Week struct {
 
 // An Hour is what is usual in one.
 type Hour struct {
-	Logins   float64 `json:"logins"`       // accounts that log in, a minute
-	Pressure float64 `json:"failure_rate"` // the average minute's, without attacks
-	Weeks    int     `json:"weeks"`        // that Logins are learned from
-	Calm     int     `json:"calm"`         // that Pressure is learned from
+	Logins      float64 `json:"logins"`       // accounts that log in, a minute
+	FailureRate float64 `json:"failure_rate"` // the average minute's, without attacks
+	Weeks       int     `json:"weeks"`        // that Logins are learned from
+	Calm        int     `json:"calm"`         // that Pressure is learned from
 }
 
 // Running is an hour that is being learned from: sums over its minutes.
 type Running struct {
-	Start    time.Time `json:"start"`
-	Minutes  int       `json:"minutes"`
-	Logins   float64   `json:"logins"`
-	Calm     int       `json:"calm"` // minutes without an attack
-	Pressure float64   `json:"failure_rate"`
+	Start       time.Time `json:"start"`
+	Minutes     int       `json:"minutes"`
+	Logins      float64   `json:"logins"`
+	Calm        int       `json:"calm"` // minutes without an attack
+	FailureRate float64   `json:"failure_rate"`
 }
 
 const (
@@ -81,8 +81,8 @@ func (w *Week) near(hour int, of func(*Hour) (float64, bool)) (high float64, kno
 	return high, true
 }
 
-func loginsOf(h *Hour) (float64, bool)   { return h.Logins, h.Weeks > 0 }
-func pressureOf(h *Hour) (float64, bool) { return h.Pressure, h.Calm > 0 }
+func loginsOf(h *Hour) (float64, bool)      { return h.Logins, h.Weeks > 0 }
+func failureRateOf(h *Hour) (float64, bool) { return h.FailureRate, h.Calm > 0 }
 
 // between is near at a moment: from the middle of an hour it goes straight to the
 // middle of the next one.
@@ -103,7 +103,7 @@ func (w *Week) usual(at time.Time, normal, slack float64) float64 {
 		return normal
 	}
 	usual, known := w.between(at, loginsOf)
-	pressure, calm := w.between(at, pressureOf)
+	pressure, calm := w.between(at, failureRateOf)
 	if !known || !calm || normal > trustedUpTo*w.Foreseen {
 		return max(normal, usual)
 	}
@@ -130,7 +130,7 @@ func (w *Week) learn(start time.Time, logins, pressure float64, attacked bool, l
 	r.Logins += logins
 	if !attacked {
 		r.Calm++
-		r.Pressure += pressure
+		r.FailureRate += pressure
 	}
 }
 
@@ -146,7 +146,7 @@ func (w *Week) close(least [2]float64) {
 	h := &w.Hours[hourOf(r.Start)]
 	h.Logins, h.Weeks = drift(h.Logins, r.Logins/float64(r.Minutes), least[0], h.Weeks)
 	if r.Calm >= enoughMinutes {
-		h.Pressure, h.Calm = drift(h.Pressure, r.Pressure/float64(r.Calm), least[1], h.Calm)
+		h.FailureRate, h.Calm = drift(h.FailureRate, r.FailureRate/float64(r.Calm), least[1], h.Calm)
 	}
 }
 
@@ -172,10 +172,10 @@ func (w *Week) foresee(start time.Time) {
 func (w *Week) valid() bool {
 	ok := len(w.Hours) == 0 || len(w.Hours) == weekHours
 	for _, h := range w.Hours {
-		ok = ok && counts(h.Logins) && counts(h.Pressure) && h.Weeks >= 0 && h.Calm >= 0
+		ok = ok && counts(h.Logins) && counts(h.FailureRate) && h.Weeks >= 0 && h.Calm >= 0
 	}
 	r := &w.Running
-	return ok && counts(w.Foreseen) && counts(r.Logins) && counts(r.Pressure) && r.Minutes >= 0 && r.Calm >= 0
+	return ok && counts(w.Foreseen) && counts(r.Logins) && counts(r.FailureRate) && r.Minutes >= 0 && r.Calm >= 0
 }
 
 // known is how many hours were seen, each as often as counts.

@@ -109,7 +109,7 @@ func (l *life) pass(d time.Duration, attack func() float64) {
 			}
 			l.fail(l.drawn((rate*l.fails(l.now) + l.stale + guesses) / steps))
 		})
-		if l.Slowing() && !l.On() {
+		if l.Throttling() && !l.On() {
 			l.slow++
 		}
 	}
@@ -248,7 +248,7 @@ func TestR25AMonthOfPoisonDoesNotDoubleTheThreshold(t *testing.T) {
 	hugger.Restore(kept)
 	for range 30 * 24 * 60 {
 		hugger.minute(func(int) {
-			if room := int(.95*hugger.State().Threshold) - hugger.State().Pressure.Total(); room > 0 {
+			if room := int(.95*hugger.State().Threshold) - hugger.State().FailureRate.Total(); room > 0 {
 				hugger.fail(room)
 			}
 			for range 2 {

@@ -87,7 +87,7 @@ func TestR25WhateverTheWeekTheThresholdStaysInItsBounds(t *testing.T) {
 		for range 168 {
 			weeks := rapid.IntRange(0, 4)
 			d.Week.Hours = append(d.Week.Hours, captchamode.Hour{
-				Logins: number.Draw(t, "logins"), Pressure: number.Draw(t, "pressure"), Weeks: weeks.Draw(t, "weeks"), Calm: weeks.Draw(t, "calm"),
+				Logins: number.Draw(t, "logins"), FailureRate: number.Draw(t, "pressure"), Weeks: weeks.Draw(t, "weeks"), Calm: weeks.Draw(t, "calm"),
 			})
 		}
 		hour := rapid.IntRange(0, 167).Draw(t, "hour")
@@ -117,8 +117,8 @@ func TestR25WhateverTheWeekTheThresholdStaysInItsBounds(t *testing.T) {
 		trusted = trusted && near(hour)
 		for beside := -1; beside <= 1; beside++ { // a clock that is changed
 			one := d.Week.Hours[(hour+beside+168)%168]
-			if s.Threshold < min(flat, bounded(one.Pressure+3)) && one.Calm > 0 {
-				t.Fatalf("%d: usually %.1f failures, and the threshold is %.1f of %.1f", hour+beside, one.Pressure, s.Threshold, flat)
+			if s.Threshold < min(flat, bounded(one.FailureRate+3)) && one.Calm > 0 {
+				t.Fatalf("%d: usually %.1f failures, and the threshold is %.1f of %.1f", hour+beside, one.FailureRate, s.Threshold, flat)
 			}
 			if trusted && s.Threshold < bounded(one.Logins) {
 				t.Fatalf("%d: usually %.1f logins, and the threshold is %.1f", hour+beside, one.Logins, s.Threshold)
@@ -148,10 +148,10 @@ func TestR25AnHourMovesByAnEighthInAWeek(t *testing.T) {
 		was := rapid.Float64Range(0, 100).Draw(t, "was")
 		d := captchamode.Detector{Learned: 1 << 20, Most: 1e9}
 		d.Week.Hours = make([]captchamode.Hour, 168)
-		d.Week.Hours[3] = captchamode.Hour{Logins: was, Pressure: was, Weeks: 4, Calm: 4}
+		d.Week.Hours[3] = captchamode.Hour{Logins: was, FailureRate: was, Weeks: 4, Calm: 4}
 		for week := range 5 {
 			d.Week.Running = captchamode.Running{Start: at, Minutes: 59, Calm: 59,
-				Logins: rapid.Float64Range(0, 1e6).Draw(t, "logins"), Pressure: rapid.Float64Range(0, 1e6).Draw(t, "pressure")}
+				Logins: rapid.Float64Range(0, 1e6).Draw(t, "logins"), FailureRate: rapid.Float64Range(0, 1e6).Draw(t, "pressure")}
 			m.Restore(captchamode.Snapshot{Detector: d, Minutes: []captchamode.Minute{{Start: at.Add(59 * time.Minute)}}})
 			at = at.Add(61 * time.Minute)
 			m.Tick()
@@ -164,7 +164,7 @@ func TestR25AnHourMovesByAnEighthInAWeek(t *testing.T) {
 			for range week + 1 {
 				most *= 1.125
 			}
-			if h.Logins > max(most, 6)+.01 || h.Pressure > max(most, 3)+.01 || week == 0 && (h.Logins < was*.875-.01 || h.Pressure < was*.875-.01) || h.Weeks != 4 {
+			if h.Logins > max(most, 6)+.01 || h.FailureRate > max(most, 3)+.01 || week == 0 && (h.Logins < was*.875-.01 || h.FailureRate < was*.875-.01) || h.Weeks != 4 {
 				t.Fatalf("week %d: %.3f has become %+v", week, was, h)
 			}
 			at = at.Add(7*24*time.Hour - 63*time.Minute)
@@ -195,7 +195,7 @@ func TestR25AnAttackAtTheSameHourTeachesNothing(t *testing.T) {
 		w.quick(20*time.Hour, office)
 	}
 	after := w.Week()
-	if nights != 10 || after[3].Logins != before[3].Logins || after[3].Pressure != before[3].Pressure {
+	if nights != 10 || after[3].Logins != before[3].Logins || after[3].FailureRate != before[3].FailureRate {
 		t.Errorf("seen in %d nights of 10; Monday at three was %+v and is %+v", nights, before[3], after[3])
 	}
 }
@@ -256,8 +256,8 @@ func TestR25NodesLearnTheSameWeek(t *testing.T) {
 		for _, m := range nodes {
 			r := m.Report()
 			all.Minute = r.Minute
-			for s := range r.Pressure {
-				all.Pressure[s], all.Running[s], all.Last[s] = all.Pressure[s]+r.Pressure[s], all.Running[s]+r.Running[s], all.Last[s]+r.Last[s]
+			for s := range r.FailureRate {
+				all.FailureRate[s], all.Running[s], all.Last[s] = all.FailureRate[s]+r.FailureRate[s], all.Running[s]+r.Running[s], all.Last[s]+r.Last[s]
 			}
 		}
 		for _, m := range nodes {

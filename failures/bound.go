@@ -39,14 +39,14 @@ func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 		return m.unshare(sh, s, shared, at)
 	}
 	if m.room(sh, at) {
-		return sh.insert(&s.Key, s.Ladder.size)
+		return sh.insert(&s.Key, s.Limits.size)
 	}
 	return sh.share(s)
 }
 
 // share is the slot that a subject shares from now on; nil if there is none.
 func (sh *shard) share(s *Subject) *slot {
-	key := keyShared(&s.Key, s.Ladder.size)
+	key := keyShared(&s.Key, s.Limits.size)
 	if found := sh.find(&key); found != nil {
 		return found
 	}
@@ -54,7 +54,7 @@ func (sh *shard) share(s *Subject) *slot {
 		return nil
 	}
 	sh.shared++
-	return sh.insert(&key, s.Ladder.size)
+	return sh.insert(&key, s.Limits.size)
 }
 
 // unshare gives a subject a slot of its own with a copy of what it shared.
@@ -63,9 +63,9 @@ func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	if !m.room(sh, at) {
 		return sh.share(s)
 	}
-	own := sh.insert(&s.Key, s.Ladder.size)
+	own := sh.insert(&s.Key, s.Limits.size)
 	for _, then := range before {
-		if !sh.push(own, then, s.Ladder.keep, m.retain.Load(), m.reserve) {
+		if !sh.push(own, then, s.Limits.keep, m.retain.Load(), m.reserve) {
 			sh.drop(own)
 			return sh.share(s)
 		}

@@ -19,8 +19,8 @@ import (
 // boundSubject is one of three kinds of subjects, whose limits differ in size.
 func boundSubject(n uint64) failures.Subject {
 	s := nameSubject(n)
-	thousand := failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 1000, Window: failurestest.Retain})
-	s.Ladder = []*failures.Ladder{nameLadder, wideLadder, thousand}[n%3]
+	thousand := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 1000, Window: failurestest.Retain})
+	s.Limits = []*failures.Limits{nameLadder, wideLadder, thousand}[n%3]
 	return s
 }
 

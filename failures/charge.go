@@ -200,15 +200,15 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 		slot = sh.lookUp(s)
 	}
 	if slot == nil && sh.used*100 < len(sh.slots)*fullPercent {
-		slot = sh.insert(&s.Key, s.Ladder.size)
+		slot = sh.insert(&s.Key, s.Limits.size)
 	} else if slot == nil || keyIsShared(&slot.key) {
 		slot = m.admit(sh, s, slot, at)
 	}
 	if slot == nil {
 		return false
 	}
-	slot.resized(s.Ladder.size)
-	if !sh.pushInline(slot, at) && !sh.push(slot, at, s.Ladder.keep, m.retain.Load(), m.reserve) {
+	slot.resized(s.Limits.size)
+	if !sh.pushInline(slot, at) && !sh.push(slot, at, s.Limits.keep, m.retain.Load(), m.reserve) {
 		if slot.count() == 0 {
 			sh.drop(slot)
 		}
@@ -337,7 +337,7 @@ type Subject struct {
 	// together: behind one lock here, in one hash slot of a cluster.
 	Shard  Key
 	Key    Key
-	Ladder *Ladder
+	Limits *Limits
 	// Bind is the set of rungs that must have room for the charge to be made.
 	// The others are reported and do not stop it.
 	Bind Mask
@@ -350,7 +350,7 @@ type Mask uint16
 const BackoffBit Mask = 1 << 15
 
 // Every is the set of all rungs and the backoff.
-const Every Mask = 1<<MaxRungs - 1 | BackoffBit
+const Every Mask = 1<<MaxLimits - 1 | BackoffBit
 
 // Has reports whether rung i is in the set.
 func (m Mask) Has(i int) bool { return m&(1<<i) != 0 }
@@ -377,11 +377,11 @@ type Usage struct {
 }
 
 // Used is what each rung by itself says, and after them the backoff.
-type Used [MaxRungs + 1]RungUse
+type Used [MaxLimits + 1]LimitUse
 
-// A RungUse is how many charges lie in a rung's window, at most as many as the
+// A LimitUse is how many charges lie in a rung's window, at most as many as the
 // largest rung asks for, and how long it stays full; zero if it is not.
-type RungUse struct {
+type LimitUse struct {
 	Charges int
 	FreeIn  time.Duration
 }

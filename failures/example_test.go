@@ -16,9 +16,9 @@ func ExampleMemory_Charge() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ladder := failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 2, Window: time.Minute})
+	ladder := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 2, Window: time.Minute})
 	alice := failures.Key{1} // in earnest a keyed digest
-	subjects := []failures.Subject{{Shard: alice, Key: alice, Ladder: ladder, Bind: failures.Every}}
+	subjects := []failures.Subject{{Shard: alice, Key: alice, Limits: ladder, Bind: failures.Every}}
 	usage := make([]failures.Usage, 1)
 	for range 3 {
 		id, err := m.Charge(context.Background(), subjects, usage)
@@ -39,8 +39,8 @@ func ExampleMemory_TakeBack() {
 		log.Fatal(err)
 	}
 	ctx, usage := context.Background(), make([]failures.Usage, 1)
-	ladder := failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 2, Window: time.Minute})
-	subjects := []failures.Subject{{Shard: failures.Key{1}, Key: failures.Key{1}, Ladder: ladder, Bind: failures.Every}}
+	ladder := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 2, Window: time.Minute})
+	subjects := []failures.Subject{{Shard: failures.Key{1}, Key: failures.Key{1}, Limits: ladder, Bind: failures.Every}}
 	id, _ := m.Charge(ctx, subjects, usage)
 	if err := m.TakeBack(ctx, id, subjects); err != nil {
 		log.Fatal(err)
@@ -50,8 +50,8 @@ func ExampleMemory_TakeBack() {
 	// Output: 0 <nil>
 }
 
-func ExampleNewLadder() {
-	_, err := failures.NewLadder(failures.Backoff{}, failures.Rung{Failures: 0, Window: time.Minute})
+func ExampleNewLimits() {
+	_, err := failures.NewLimits(failures.Backoff{}, failures.Limit{Failures: 0, Window: time.Minute})
 	fmt.Println(err)
 	// Output: failures: limit 0: failures must be from 1 to 4000, not 0
 }

@@ -102,11 +102,11 @@ func TestR7WhatIsTakenBackAndClearedStaysSoAfterAKill(t *testing.T) {
 
 func nameSubject(n uint64) failures.Subject {
 	k := nameKey(n)
-	return failures.Subject{Shard: k, Key: k, Ladder: wideLadder, Bind: 0}
+	return failures.Subject{Shard: k, Key: k, Limits: wideLadder, Bind: 0}
 }
 
 // wideLadder counts further than the tests do.
-var wideLadder = failures.MustLadder(failures.Backoff{After: 1, First: time.Second, Max: time.Minute, Window: time.Hour}, failures.Rung{Failures: 100, Window: failurestest.Retain})
+var wideLadder = failures.MustLimits(failures.Backoff{After: 1, First: time.Second, Max: time.Minute, Window: time.Hour}, failures.Limit{Failures: 100, Window: failurestest.Retain})
 
 // While it is charged it is saved, again and again; then it is killed. Nothing may be
 // missing, and nothing may be there twice.

@@ -9,8 +9,8 @@ import (
 
 // Limits of what a ladder may ask for. They bound the memory of one key.
 const (
-	// MaxRungs is the largest number of rungs on one ladder.
-	MaxRungs = 8
+	// MaxLimits is the largest number of rungs on one ladder.
+	MaxLimits = 8
 	// MaxFailures is the largest number of failures that one rung may count:
 	// a key keeps the moments of that many.
 	MaxFailures = 4000
@@ -19,9 +19,9 @@ const (
 	MaxWindow = 14 * 24 * time.Hour
 )
 
-// A Rung allows at most Failures charges in any closed interval of length
+// A Limit allows at most Failures charges in any closed interval of length
 // Window.
-type Rung struct {
+type Limit struct {
 	Failures int           // at least 1, at most MaxFailures
 	Window   time.Duration // at least 1 ms, at most MaxWindow; whole milliseconds
 	// Strict says that nothing else matters while the rung is full: see
@@ -51,35 +51,35 @@ func (p Backoff) Delay(n int) time.Duration {
 	return min(d, p.Max)
 }
 
-// A Ladder is every rule on one kind of subject: rungs, short and high first,
+// A Limits is every rule on one kind of subject: rungs, short and high first,
 // then longer and lower in rate, and a backoff. It is immutable and safe for
 // concurrent use.
-type Ladder struct {
-	rungs   []Rung
+type Limits struct {
+	limits  []Limit
 	backoff Backoff
-	keep    int              // the newest moments that are enough for every rung
-	size    uint8            // see sizeOf
-	quiet   int              // with fewer charges than that no rung is full, and no backoff asks for time
-	longest uint32           // Longest, in milliseconds
-	slowest uint32           // the backoff's Max, in milliseconds; 0 if there is none
-	windows [MaxRungs]uint32 // of the rungs, in milliseconds
+	keep    int               // the newest moments that are enough for every rung
+	size    uint8             // see sizeOf
+	quiet   int               // with fewer charges than that no rung is full, and no backoff asks for time
+	longest uint32            // Longest, in milliseconds
+	slowest uint32            // the backoff's Max, in milliseconds; 0 if there is none
+	windows [MaxLimits]uint32 // of the rungs, in milliseconds
 }
 
-// NewLadder checks the rungs and the backoff by themselves. Whether a rung can
+// NewLimits checks the rungs and the backoff by themselves. Whether a rung can
 // ever be reached depends on what a full rung does, which is not known here.
-func NewLadder(backoff Backoff, rungs ...Rung) (*Ladder, error) {
+func NewLimits(backoff Backoff, rungs ...Limit) (*Limits, error) {
 	var errs []error
-	if len(rungs) > MaxRungs {
-		errs = append(errs, fmt.Errorf("failures: at most %d limits, not %d", MaxRungs, len(rungs)))
+	if len(rungs) > MaxLimits {
+		errs = append(errs, fmt.Errorf("failures: at most %d limits, not %d", MaxLimits, len(rungs)))
 	}
-	l := &Ladder{rungs: rungs, backoff: backoff, keep: backoff.keep(), quiet: backoff.quiet()}
+	l := &Limits{limits: rungs, backoff: backoff, keep: backoff.keep(), quiet: backoff.quiet()}
 	for i, r := range rungs {
 		if err := r.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("failures: limit %d: %w", i, err))
 		}
 		l.keep = max(l.keep, r.Failures)
 		l.quiet = min(l.quiet, r.Failures)
-		if i < MaxRungs {
+		if i < MaxLimits {
 			l.windows[i] = millis(r.Window)
 		}
 	}
@@ -90,32 +90,32 @@ func NewLadder(backoff Backoff, rungs ...Rung) (*Ladder, error) {
 	return l, errors.Join(errs...)
 }
 
-// MustLadder is NewLadder for ladders written in code; it panics where
-// NewLadder returns an error.
-func MustLadder(backoff Backoff, rungs ...Rung) *Ladder {
-	l, err := NewLadder(backoff, rungs...)
+// MustLimits is NewLimits for ladders written in code; it panics where
+// NewLimits returns an error.
+func MustLimits(backoff Backoff, rungs ...Limit) *Limits {
+	l, err := NewLimits(backoff, rungs...)
 	if err != nil {
 		panic(err)
 	}
 	return l
 }
 
-// Rungs returns the ladder's rungs in order. The caller must not change them.
-func (l *Ladder) Rungs() []Rung { return l.rungs }
+// List returns the ladder's rungs in order. The caller must not change them.
+func (l *Limits) List() []Limit { return l.limits }
 
 // Backoff returns the ladder's backoff; the zero Backoff if it has none.
-func (l *Ladder) Backoff() Backoff { return l.backoff }
+func (l *Limits) Backoff() Backoff { return l.backoff }
 
 // Longest is the longest window on the ladder, the backoff's included.
-func (l *Ladder) Longest() time.Duration {
+func (l *Limits) Longest() time.Duration {
 	longest := l.backoff.Window
-	for _, r := range l.rungs {
+	for _, r := range l.limits {
 		longest = max(longest, r.Window)
 	}
 	return longest
 }
 
-func (r Rung) validate() error {
+func (r Limit) validate() error {
 	var errs []error
 	if r.Failures < 1 || r.Failures > MaxFailures {
 		errs = append(errs, fmt.Errorf("failures must be from 1 to %d, not %d", MaxFailures, r.Failures))

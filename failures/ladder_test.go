@@ -10,11 +10,11 @@ import (
 
 func TestLadderNamesEveryProblemAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := failures.NewLadder(
+	_, err := failures.NewLimits(
 		failures.Backoff{After: 0, First: time.Second, Max: time.Millisecond, Window: time.Hour},
-		failures.Rung{Failures: 0, Window: time.Minute},
-		failures.Rung{Failures: failures.MaxFailures + 1, Window: 15 * 24 * time.Hour},
-		failures.Rung{Failures: 1, Window: time.Microsecond},
+		failures.Limit{Failures: 0, Window: time.Minute},
+		failures.Limit{Failures: failures.MaxFailures + 1, Window: 15 * 24 * time.Hour},
+		failures.Limit{Failures: 1, Window: time.Microsecond},
 	)
 	if err == nil {
 		t.Fatal("no error")

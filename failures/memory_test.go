@@ -45,8 +45,8 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 
 // victim is a key one failure below its limit; flood invents other names.
 var (
-	nameLadder = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 5, Window: failurestest.Retain})
-	victim     = failures.Subject{Shard: nameKey(1 << 60), Key: nameKey(1 << 60), Ladder: nameLadder, Bind: failures.Every}
+	nameLadder = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 5, Window: failurestest.Retain})
+	victim     = failures.Subject{Shard: nameKey(1 << 60), Key: nameKey(1 << 60), Limits: nameLadder, Bind: failures.Every}
 )
 
 // nameKey is spread like a keyed digest.
@@ -78,7 +78,7 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counters")
 	for n := range uint64(5000) {
 		k := nameKey(n % 1300)
-		fail(t, m, failures.Subject{Shard: k, Key: k, Ladder: nameLadder, Bind: 0})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLadder, Bind: 0})
 		c.Advance(time.Second)
 	}
 	if err := m.Save(path); err != nil {
@@ -94,7 +94,7 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	}
 	for n := range uint64(1300) {
 		k := nameKey(n)
-		s := []failures.Subject{{Shard: k, Key: k, Ladder: nameLadder, Bind: failures.Every}}
+		s := []failures.Subject{{Shard: k, Key: k, Limits: nameLadder, Bind: failures.Every}}
 		var before, after [1]failures.Usage
 		if err := errors.Join(m.Read(t.Context(), s, before[:], nil), again.Read(t.Context(), s, after[:], nil)); err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func TestLargestLadderNeverLosesCount(t *testing.T) {
 	c := newClock()
 	m := newMemory(t, c, 0)
 	s := victim
-	s.Ladder = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: failures.MaxFailures, Window: failurestest.Retain})
+	s.Limits = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: failures.MaxFailures, Window: failurestest.Retain})
 	s.Bind = 0
 	for range 9000 {
 		fail(t, m, s)

@@ -93,7 +93,7 @@ func (sh *shard) lookUp(s *Subject) *slot {
 	if own := sh.find(&s.Key); own != nil || sh.shared == 0 {
 		return own
 	}
-	key := keyShared(&s.Key, s.Ladder.size)
+	key := keyShared(&s.Key, s.Limits.size)
 	return sh.find(&key)
 }
 
@@ -110,7 +110,7 @@ func keyCleared(k *Key) Key {
 // it asks for no time now, and so the mark need not be looked up.
 func (sh *shard) fresh(s *Subject, slot *slot, now uint32) int {
 	n := slot.count()
-	if n < s.Ladder.quiet || now-sh.newest(slot) >= s.Ladder.slowest {
+	if n < s.Limits.quiet || now-sh.newest(slot) >= s.Limits.slowest {
 		return 0
 	}
 	key := keyCleared(&slot.key)

@@ -14,8 +14,8 @@ type Tag struct {
 	// that differ in a bit of TagScope are kept apart: neither kind pushes out
 	// the other.
 	Value uint32
-	// Place is a piece of the digest of the client.
-	Place uint16
+	// Client is a piece of the digest of the client.
+	Client uint16
 }
 
 const (
@@ -52,7 +52,7 @@ type note struct {
 	account   uint64
 	value     uint32 // 0: there is none
 	at        uint32 // when it was charged
-	place     uint16
+	client    uint16
 	confirmed bool // another attempt relies on the charge
 }
 
@@ -134,7 +134,7 @@ func (m *Memory) TagsFrom(t Tag, within time.Duration) (values []uint32) {
 	now := uint32(m.clock())
 	for i := range set {
 		one := &set[i]
-		if one.beside(&t) && one.place == t.Place && one.value != t.Value && one.age(now) <= uint32(within.Milliseconds()) {
+		if one.beside(&t) && one.client == t.Client && one.value != t.Value && one.age(now) <= uint32(within.Milliseconds()) {
 			values = append(values, one.value)
 		}
 	}
@@ -175,7 +175,7 @@ func find(set *[tagWays]note, t *Tag, now uint32) *note {
 
 func add(set *[tagWays]note, t *Tag, at, now uint32) {
 	if room := room(set, t, now); room != nil {
-		*room = note{account: noted(&t.Account), value: t.Value, at: at, place: t.Place}
+		*room = note{account: noted(&t.Account), value: t.Value, at: at, client: t.Client}
 	}
 }
 

@@ -126,13 +126,13 @@ func TestR28AWrongPasswordIsKnownForADayAtItsAccount(t *testing.T) {
 func TestR28WhatALoginMakesGoodIsItsOwn(t *testing.T) {
 	t.Parallel()
 	m, pass := newTags(t)
-	mine := func(value uint32) Tag { return Tag{Account: account(1), Value: value, Place: 1} }
+	mine := func(value uint32) Tag { return Tag{Account: account(1), Value: value, Client: 1} }
 	m.offered(mine(1))
 	pass(15*time.Minute + time.Millisecond)
 	m.offered(mine(2))
 	m.offered(mine(3 | TagScope))
-	m.offered(Tag{Account: account(1), Value: 4, Place: 2})
-	m.offered(Tag{Account: Key{0: account(1)[0], 9: account(1)[9], 10: account(1)[10]}, Value: 5, Place: 1})
+	m.offered(Tag{Account: account(1), Value: 4, Client: 2})
+	m.offered(Tag{Account: Key{0: account(1)[0], 9: account(1)[9], 10: account(1)[10]}, Value: 5, Client: 1})
 	if got := m.TagsFrom(mine(6), 15*time.Minute); len(got) != 1 || got[0] != 2 {
 		t.Errorf("made good are %v, want 2 alone", got)
 	}

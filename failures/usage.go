@@ -63,16 +63,16 @@ func (m moments) backedOff(p Backoff, now uint32, fresh, skip int) uint32 {
 // the milliseconds until every binding rung has room; the caller knows what
 // time it is.
 func (m moments) usage(s *Subject, now uint32, fresh, pending int, pendingFor uint32, out *Usage) (free uint32) {
-	*out = Usage{Count: int32(min(m.within(now, s.Ladder.longest), s.Ladder.keep))}
-	if len(m) < s.Ladder.quiet {
+	*out = Usage{Count: int32(min(m.within(now, s.Limits.longest), s.Limits.keep))}
+	if len(m) < s.Limits.quiet {
 		return 0
 	}
 	undecided, strict := 0, uint32(0)
 	if pending > 0 {
 		undecided = min(pending, m.within(now, pendingFor))
 	}
-	for i, r := range s.Ladder.rungs {
-		window := s.Ladder.windows[i]
+	for i, r := range s.Limits.limits {
+		window := s.Limits.windows[i]
 		in, full := m.full(now, r.Failures, window)
 		if !full {
 			continue
@@ -90,9 +90,9 @@ func (m moments) usage(s *Subject, now uint32, fresh, pending int, pendingFor ui
 			}
 		}
 	}
-	if in := m.backedOff(s.Ladder.backoff, now, fresh, 0); in > 0 {
+	if in := m.backedOff(s.Limits.backoff, now, fresh, 0); in > 0 {
 		out.Over |= BackoffBit
-		if undecided == 0 || m.backedOff(s.Ladder.backoff, now, fresh, undecided) > 0 {
+		if undecided == 0 || m.backedOff(s.Limits.backoff, now, fresh, undecided) > 0 {
 			out.Failed |= BackoffBit
 		}
 		if s.Bind&BackoffBit != 0 {
@@ -112,7 +112,7 @@ func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 
 // Keep is how many of a key's newest charges are enough for every rung and the
 // backoff.
-func (l *Ladder) Keep() int { return l.keep }
+func (l *Limits) Keep() int { return l.keep }
 
 // Since is how many of the charges are later than the one at which the backoff was
 // let begin anew.
@@ -143,12 +143,12 @@ func (s *Subject) Fills(charges []uint32, now uint32, fresh int, over Mask) bool
 // Tally writes into out what each rung by itself says of the charges.
 func (s *Subject) Tally(charges []uint32, now uint32, fresh int, out *Used) {
 	m := moments(charges)
-	for i, r := range s.Ladder.rungs {
-		out[i] = RungUse{Charges: m.within(now, s.Ladder.windows[i])}
-		if in, full := m.full(now, r.Failures, s.Ladder.windows[i]); full {
+	for i, r := range s.Limits.limits {
+		out[i] = LimitUse{Charges: m.within(now, s.Limits.windows[i])}
+		if in, full := m.full(now, r.Failures, s.Limits.windows[i]); full {
 			out[i].FreeIn = time.Duration(in) * time.Millisecond
 		}
 	}
-	due := m.backedOff(s.Ladder.backoff, now, fresh, 0)
-	out[MaxRungs].FreeIn = time.Duration(due) * time.Millisecond
+	due := m.backedOff(s.Limits.backoff, now, fresh, 0)
+	out[MaxLimits].FreeIn = time.Duration(due) * time.Millisecond
 }

@@ -14,8 +14,8 @@ import (
 )
 
 func (g *Guard) modeState() (m modeState) {
-	m.on, m.throttles = g.config.Mode.On(), g.config.Mode.Slowing()
-	m.wouldBeOn, m.wouldThrottle = g.config.Mode.Watched()
+	m.on, m.throttles = g.config.Mode.On(), g.config.Mode.Throttling()
+	m.wouldBeOn, m.wouldThrottle = g.config.Mode.Monitored()
 	return m
 }
 
@@ -24,7 +24,7 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	g.lookAround(a, v)
 	v.hardest = !a.SendsCode && g.config.Challenges != nil
-	if g.peers.softened(v.from.address) {
+	if g.peers.carriesMost(v.from.address) {
 		v.in |= unconfiguredProxy
 	}
 	if v.badName = g.name(v, a) != nil; !v.badName {
@@ -283,7 +283,7 @@ func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
 	if g.config.SharedAddresses.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
 		return true
 	}
-	return g.peers.suspects(a) && g.config.SharedAddresses.Several(address, now)
+	return g.peers.mayBeProxy(a) && g.config.SharedAddresses.Several(address, now)
 }
 
 // charged is what the attempt is charged.
@@ -325,8 +325,8 @@ func (g *Guard) wake(c *Charge) {
 	g.waiting.wake(all.list())
 }
 
-// tell tells the observer, if there is one.
-func (g *Guard) tell(e Event) {
+// observe tells the observer, if there is one.
+func (g *Guard) observe(e Event) {
 	if g.config.Observer != nil {
 		g.config.Observer.Observe(e)
 	}
@@ -358,7 +358,7 @@ func (v *view) only(kind SubjectKind) {
 // subject is a subject with these limits. Subjects of one shard are kept together.
 func (r *rule) subject(kind SubjectKind, key, shard digest, clients Clients, in exemption) Subject {
 	s := Subject{Kind: kind, For: clients, Ends: r.ends, rule: r}
-	s.Shard, s.Key, s.Ladder = failures.Key(shard), failures.Key(key), r.ladder
+	s.Shard, s.Key, s.Limits = failures.Key(shard), failures.Key(key), r.windows
 	for status := range s.Binds {
 		s.Binds[status] = r.stops(trusted.Status(status), in)
 	}

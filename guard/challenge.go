@@ -44,7 +44,7 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 			return challenge.Challenge{}, ErrChallenges
 		}
 	}
-	bond := g.bond(&a, g.digests.addressKey(a.Address), d.Account, d.level)
+	bond := g.binding(&a, g.digests.addressKey(a.Address), d.Account, d.level)
 	bond.Charge = d.open
 	return g.config.Challenges.Issue(ctx, bond, d.Counted)
 }
@@ -64,10 +64,10 @@ func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 	return v.level(), nil
 }
 
-// bond is what a challenge for an account is good for; for a door, if the account
+// binding is what a challenge for an account is good for; for a door, if the account
 // is empty.
-func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) challenge.Bond {
-	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Integration, account), Level: level}
+func (g *Guard) binding(a *Attempt, address digest, account string, level uint8) challenge.Binding {
+	return challenge.Binding{Address: address, Purpose: g.digests.ofPurpose(a.Integration, account), Level: level}
 }
 
 // NeedsChallenge reports whether the site asks everybody at this address for a
@@ -103,15 +103,15 @@ func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decis
 	if !needed {
 		return nil
 	}
-	bonds := []challenge.Bond{g.bond(a, v.from.address, v.name, v.level())}
+	bonds := []challenge.Binding{g.binding(a, v.from.address, v.name, v.level())}
 	if !ofAccount {
-		bonds = append(bonds, g.bond(a, v.from.address, "", 0))
+		bonds = append(bonds, g.binding(a, v.from.address, "", 0))
 	}
 	stopped, err := g.answered(ctx, a, v, d, bonds)
 	switch {
 	case err != nil:
 		return errors.Join(err, g.withdraw(ctx, v.charged()))
-	case d.Solve.Solved:
+	case d.Verdict.Solved:
 		d.Reasons.add(Reason{Cause: ChallengeSolved})
 		if err := g.admitSprayed(ctx, v); err != nil {
 			return errors.Join(err, g.withdraw(ctx, v.charged()))
@@ -127,7 +127,7 @@ func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decis
 		why.Action = Challenge
 		why.Reasons.add(Reason{Cause: ChallengeFailed})
 	}
-	why.Solve, why.Privileged = d.Solve, d.Privileged
+	why.Verdict, why.Known = d.Verdict, d.Known
 	*d = why
 	return g.withdraw(ctx, v.charged())
 }
@@ -135,7 +135,7 @@ func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decis
 // answered looks at a challenge's answer, or says what stops it: it is a picture where work is
 // needed. The challenge was charged as unsolved when it was issued (R1).
 func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
-	bonds []challenge.Bond) (stopped Reason, err error) {
+	bonds []challenge.Binding) (stopped Reason, err error) {
 	if g.config.Challenges == nil {
 		return stopped, nil
 	}
@@ -147,16 +147,16 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
 			return Reason{Cause: TooManyPictures, Subject: OnAddress, Wait: wait}, err
 		}
 	}
-	d.Solve, err = g.config.Challenges.Check(ctx, a.Solution, bonds...)
+	d.Verdict, err = g.config.Challenges.Check(ctx, a.Solution, bonds...)
 	if err != nil {
-		d.Solve.Solved = false
+		d.Verdict.Solved = false
 		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))
 	}
-	if d.Solve.Solved && d.Solve.Counted {
+	if d.Verdict.Solved && d.Verdict.Counted {
 		g.config.Mode.TakeBack(captchamode.Unsolved)
 	}
-	if d.Solve.Reason == challenge.Right || err != nil { // any other is no better than an unsolved one
-		if err := g.solved(ctx, v, d.Solve.Charge); err != nil {
+	if d.Verdict.Reason == challenge.Right || err != nil { // any other is no better than an unsolved one
+		if err := g.solved(ctx, v, d.Verdict.Charge); err != nil {
 			return stopped, err
 		}
 	}
@@ -270,29 +270,29 @@ func (g *Guard) admitSprayed(ctx context.Context, v *view) error {
 	return nil
 }
 
-// TakesPasses reports whether there are any: a page asks for a code only then.
-func (g *Guard) TakesPasses() bool { return g.config.Codes != nil }
+// TakesCodes reports whether there are any: a page asks for a code only then.
+func (g *Guard) TakesCodes() bool { return g.config.Codes != nil }
 
-// PassFor is a pass without a code, for whoever makes codes: the account that a
+// CodeFor is a pass without a code, for whoever makes codes: the account that a
 // name as it was typed stands for, and the place. The error is ErrAccountName.
-func (g *Guard) PassFor(account string, address netip.Addr) (Pass, error) {
+func (g *Guard) CodeFor(account string, address netip.Addr) (Code, error) {
 	var v view
 	if err := g.name(&v, &Attempt{Account: account}); err != nil {
-		return Pass{}, err
+		return Code{}, err
 	}
-	return Pass{Account: v.name, Place: g.digests.addressKey(address), Now: g.config.Now()}, nil
+	return Code{Account: v.name, Address: g.digests.addressKey(address), Now: g.config.Now()}, nil
 }
 
-func (v *view) pass(a *Attempt) Pass {
-	return Pass{Account: v.name, Place: v.from.address, Code: a.VerificationCode, Now: v.Now}
+func (v *view) verificationCode(a *Attempt) Code {
+	return Code{Account: v.name, Address: v.from.address, Text: a.VerificationCode, Now: v.Now}
 }
 
-// checkPass finds out whether the verification code is valid; v.code says so. If it is not,
+// checkCode finds out whether the verification code is valid; v.code says so. If it is not,
 // nothing stays charged to the account, so that made-up codes do not block it; but a guessed code
 // is a guess, and the IP address is charged for it. The attempt is then to be decided as if it had
 // brought none.
-func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
-	valid, err := g.config.Codes.Show(ctx, v.pass(a))
+func (g *Guard) checkCode(ctx context.Context, a *Attempt, v *view) error {
+	valid, err := g.config.Codes.Show(ctx, v.verificationCode(a))
 	if err != nil {
 		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, &v.Charge))
 	}
@@ -309,7 +309,7 @@ func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
 		}
 	}
 	v.code, v.in = codeInvalid, v.in&^withCode
-	v.Status, v.AtDevice = trusted.Stranger, false
+	v.Status, v.AtDevice = trusted.Unknown, false
 	g.subjects(a.Fingerprint, v)
 	g.config.Mode.Observe(captchamode.Failure, v.from.address)
 	if err := g.config.Store.Settle(afterwards(ctx), guessed, Failed); err != nil {

@@ -37,7 +37,7 @@ func TestAChallengeThatCannotBeSpentIsTold(t *testing.T) {
 	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)
 	}
-	try := func(solve challenge.Solve) guard.Decision {
+	try := func(solve challenge.Solution) guard.Decision {
 		d, err := g.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr("192.0.2.1"), Solution: solve})
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestAChallengeThatCannotBeSpentIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := try(challenge.Solve{ID: c.ID, Answer: world.Answer}); d.Action != guard.Challenge {
+	if d := try(challenge.Solution{ID: c.ID, Answer: world.Answer}); d.Action != guard.Challenge {
 		t.Errorf("%v", d.Action)
 	}
 	if len(told) != 1 || !errors.Is(told[0], errDown) {

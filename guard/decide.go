@@ -10,8 +10,8 @@ import (
 	"authguard/trusted"
 )
 
-// askers adds why every unknown client has to solve a challenge.
-func (v *view) askers(d *Decision) {
+// whyAsked adds why every unknown client has to solve a challenge.
+func (v *view) whyAsked(d *Decision) {
 	if v.modeAsks() {
 		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
 	}
@@ -24,7 +24,7 @@ func (v *view) askers(d *Decision) {
 // of it and nothing else, into a zero decision. While the attempt is patient it
 // may have to wait for undecided ones ahead of it; wait then reports so.
 func decide(v *view, patient bool, d *Decision) (wait bool) {
-	d.Privileged = v.Known()
+	d.Known = v.Known()
 	switch {
 	case v.listed.verdict == Blocked:
 		d.refuse(Reason{Cause: BlockedByAdmin, List: v.listed.name()}, v.listed.left)
@@ -33,7 +33,7 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 		v.explain(d)
 	case v.challengesAll():
 		d.Action = Challenge
-		v.askers(d)
+		v.whyAsked(d)
 	default:
 		if _, failed := v.full(); patient && !failed { // only undecided attempts take the room (R3)
 			return true
@@ -80,7 +80,7 @@ func (v *view) stopAt(d *Decision, s *Subject, action Action, over failures.Mask
 	if action == Delay && over&failures.BackoffBit != 0 && !faked {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
 		if r.kind == OnAddress {
-			cause = Reason{Cause: SiteSlowed, Subject: OnSite, Wait: free}
+			cause = Reason{Cause: SiteThrottled, Subject: OnSite, Wait: free}
 		}
 		d.stop(action, cause)
 	}
@@ -172,7 +172,7 @@ func (v *view) monitorAt(s *Subject, note func(Reason)) {
 	case s.Kind == OnPair && over&failures.BackoffBit != 0:
 		note(Reason{Cause: PairDelayed, Subject: OnPair})
 	case s.Kind == OnAddress && v.mode.wouldThrottle && v.listed.verdict != Allowed && !v.Known():
-		note(Reason{Cause: SiteSlowed, Subject: OnSite})
+		note(Reason{Cause: SiteThrottled, Subject: OnSite})
 	}
 }
 
@@ -181,7 +181,7 @@ func (v *view) monitorAt(s *Subject, note func(Reason)) {
 func (v *view) needsSolution(d *Decision) (needed, ofAccount bool) {
 	needed, ofAccount = v.asks(), v.asksSprayed()
 	needed = needed || ofAccount
-	v.askers(d)
+	v.whyAsked(d)
 	if ofAccount {
 		d.Reasons.add(Reason{Cause: SprayedAsks})
 	}
@@ -207,7 +207,7 @@ func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == Fak
 // passwords, is monitored and not enforced.
 func (d *Decision) Monitored() bool {
 	t := d.Ticket.pending
-	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Privileged && !d.Passed {
+	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Known && !d.CodeValid {
 		return true
 	}
 	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {

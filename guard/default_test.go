@@ -64,7 +64,7 @@ func TestR1TheDefaultGuardHoldsInParallel(t *testing.T) {
 	if d := try(t, g, at("203.0.113.9"), true); d.Action != guard.Challenge {
 		t.Errorf("a stranger: %v", d.Action)
 	}
-	if d := try(t, g, at("192.0.2.7"), true); !d.Privileged || d.Action != guard.Proceed {
+	if d := try(t, g, at("192.0.2.7"), true); !d.Known || d.Action != guard.Proceed {
 		t.Errorf("at home: %v", d.Action)
 	}
 }
@@ -127,8 +127,8 @@ func TestR14ADeviceIsKnownToEveryDefaultGuardOfTheSecret(t *testing.T) {
 	} {
 		a := at("203.0.113.9")
 		a.Devices = []string{cookie}
-		if d := try(t, one.g, a, true); d.Privileged != one.want {
-			t.Errorf("%s: known %v", name, d.Privileged)
+		if d := try(t, one.g, a, true); d.Known != one.want {
+			t.Errorf("%s: known %v", name, d.Known)
 		}
 	}
 }

@@ -26,19 +26,19 @@ type Event struct {
 	Realm string // for who observes several: the guard leaves it empty
 	// Limited is the event whose limit was met, for what is no login: see Edge. Empty for
 	// an attempt.
-	Limited string
-	Edge    Edge
-	Subject string // of an edge: a piece of its keyed digest, where a limit counts by text
-	Count   int    // of an edge: how many came beyond the limit so far
-	Door    string
-	Account string // normalised; as it was typed where that was not possible
-	Address netip.Addr
-	Action  Action
-	Settled bool
-	Outcome Outcome // if settled
-	Reasons Reasons
-	// Privileged: the place was privileged when the attempt began.
-	Privileged bool
+	Limited     string
+	Edge        Edge
+	Subject     string // of an edge: a piece of its keyed digest, where a limit counts by text
+	Count       int    // of an edge: how many came beyond the limit so far
+	Integration string
+	Account     string // normalised; as it was typed where that was not possible
+	Address     netip.Addr
+	Action      Action
+	Settled     bool
+	Outcome     Outcome // if settled
+	Reasons     Reasons
+	// Known: the place was privileged when the attempt began.
+	Known bool
 	// AtDevice: it was privileged by a device cookie, and not by its address.
 	AtDevice bool
 	// Repeat: the password is one of the account's last wrong ones, and so the
@@ -53,8 +53,8 @@ type Event struct {
 	Guess uint32
 	// Identity is the client's (Attempt.Identity); 0: it is not known.
 	Identity uint32
-	// NewPlace: the attempt succeeded from a place that was not privileged.
-	NewPlace bool
+	// NewClient: the attempt succeeded from a place that was not privileged.
+	NewClient bool
 	// Note is what the door, or whoever checked the password, has to say about it
 	// (Ticket.Note).
 	Note string

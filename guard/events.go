@@ -29,8 +29,8 @@ type Subjects struct {
 	// Subject is any text: a card, a phone number, a session. Texts that differ in
 	// a byte are two. Its keyed digest is counted; the text is kept nowhere.
 	Subject string
-	// Solve is the answer to a challenge, if one came along.
-	Solve challenge.Solve
+	// Solution is the answer to a challenge, if one came along.
+	Solution challenge.Solution
 }
 
 // Exceeded counts one event and says what becomes of it, by the policy's limits for
@@ -57,8 +57,8 @@ func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decis
 		d.Account = o.name
 	}
 	if slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Cause == LimitReached }) {
-		g.tell(Event{
-			At: o.Now, Door: "event", Limited: event, Edge: Met, Action: d.Action, Reasons: d.Reasons,
+		g.observe(Event{
+			At: o.Now, Integration: "event", Limited: event, Edge: Met, Action: d.Action, Reasons: d.Reasons,
 			Account: d.Account, Address: s.Address, Count: 1,
 		})
 	}
@@ -75,7 +75,7 @@ func (g *Guard) IssueFor(ctx context.Context, event string, s Subjects, d Decisi
 
 // attempt is what a challenge is bound to.
 func (s *Subjects) attempt(event string) Attempt {
-	return Attempt{Account: s.Account, Address: s.Address, Solution: s.Solve, Integration: "event " + event}
+	return Attempt{Account: s.Account, Address: s.Address, Solution: s.Solution, Integration: "event " + event}
 }
 
 // An occurrence is one event while it is decided.
@@ -192,12 +192,12 @@ func (g *Guard) checkEventSolution(ctx context.Context, o *occurrence, d *Decisi
 	if len(why.Reasons) == 0 {
 		return nil
 	}
-	bond := g.bond(&o.attempt, o.from.address, o.name, 0)
-	stopped, err := g.answered(ctx, &o.attempt, &o.view, d, []challenge.Bond{bond})
+	bond := g.binding(&o.attempt, o.from.address, o.name, 0)
+	stopped, err := g.answered(ctx, &o.attempt, &o.view, d, []challenge.Binding{bond})
 	switch {
 	case err != nil:
 		return err
-	case d.Solve.Solved:
+	case d.Verdict.Solved:
 		d.Reasons.add(Reason{Cause: ChallengeSolved})
 		return nil
 	case stopped.Wait > 0:
@@ -210,7 +210,7 @@ func (g *Guard) checkEventSolution(ctx context.Context, o *occurrence, d *Decisi
 		}
 		why.Reasons.add(stopped)
 	}
-	why.Solve = d.Solve
+	why.Verdict = d.Verdict
 	*d = why
 	return nil
 }
@@ -321,7 +321,7 @@ func (e *edges) over(g *Guard, o *occurrence, of *Subject, limit int, l *Limit) 
 	e.known[key] = s
 	event := s.event
 	e.mu.Unlock()
-	g.tell(event)
+	g.observe(event)
 	time.AfterFunc(l.Window, func() { e.quiet(g, key) })
 }
 
@@ -337,13 +337,13 @@ func (e *edges) quiet(g *Guard, key edgeOf) {
 	delete(e.known, key)
 	e.mu.Unlock()
 	s.event.At, s.event.Edge = now, Over
-	g.tell(s.event)
+	g.observe(s.event)
 }
 
 // edge is what is told of a limit that was reached: of the subject itself, and of the
 // other ones only where nobody counts by them.
 func (o *occurrence) edge(by SubjectKind, l *Limit, subject digest) Event {
-	e := Event{At: o.Now, Door: "event", Limited: o.event, Edge: Reached, Action: l.Action, Count: 1}
+	e := Event{At: o.Now, Integration: "event", Limited: o.event, Edge: Reached, Action: l.Action, Count: 1}
 	e.Reasons.add(Reason{Cause: LimitReached, Subject: by, Limit: l, Event: o.event, Monitored: l.Monitor})
 	switch {
 	case subject == digest{}:

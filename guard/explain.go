@@ -38,7 +38,7 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 	}
 	e.Listed, e.List, e.Status = v.listed.verdict, v.listed.name(), v.Status
 	e.Lines = v.lines(&used)
-	e.Decision = v.foretell()
+	e.Decision = v.forecast()
 	return e, nil
 }
 
@@ -50,7 +50,7 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok bool, err error) {
 	now := g.config.Now()
 	e, err := g.Explain(ctx, "", address)
-	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.suspects(address) {
+	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.mayBeProxy(address) {
 		return l, false, err
 	}
 	if used, err := g.config.SharedAddresses.Used(ctx, g.digests.addressKey(address), now); err != nil || used {
@@ -93,10 +93,10 @@ func (v *view) lines(used *Used) (lines []Line) {
 			continue
 		}
 		r, use := s.rule, s.Usage
-		if r.ladder.Backoff().First > 0 && s.Kind == OnPair {
+		if r.windows.Backoff().First > 0 && s.Kind == OnPair {
 			lines = append(lines, Line{
 				Subject: OnPair, Delay: true, Used: int(use.Count), Full: use.Over&failures.BackoffBit != 0,
-				FreeIn: used[i][failures.MaxRungs].FreeIn,
+				FreeIn: used[i][failures.MaxLimits].FreeIn,
 			})
 		}
 		for j, l := range r.limits {
@@ -111,9 +111,9 @@ func (v *view) lines(used *Used) (lines []Line) {
 	return lines
 }
 
-// foretell is what would be decided if there is no room, and Proceed
+// forecast is what would be decided if there is no room, and Proceed
 // otherwise.
-func (v *view) foretell() (d Decision) {
+func (v *view) forecast() (d Decision) {
 	if full, _ := v.full(); full == nil && !v.challengesAll() && v.listed.verdict != Blocked {
 		v.ID = failures.ChargeID{At: 1}
 	}
@@ -164,9 +164,9 @@ func (g *Guard) clear(ctx context.Context, a Attempt, kinds ...SubjectKind) erro
 	return nil
 }
 
-// ForgetPlaces ends the privilege of an address for an account or, without
+// RemoveKnownClients ends the privilege of an address for an account or, without
 // one, of all the account's places and devices, as a new password must.
-func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.Addr) error {
+func (g *Guard) RemoveKnownClients(ctx context.Context, account string, address netip.Addr) error {
 	var v view
 	if g.name(&v, &Attempt{Account: account}) != nil {
 		return ErrAccountName
@@ -181,10 +181,10 @@ func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.
 	return nil
 }
 
-// Remembered is what is known of the places and devices of an account.
-type Remembered struct {
-	// Places are the addresses that are or were privileged, last used first.
-	Places []Place
+// KnownClients is what is known of the places and devices of an account.
+type KnownClients struct {
+	// List are the addresses that are or were privileged, last used first.
+	List []RememberedClient
 	// Reset is when all were last forgotten: a device cookie that was issued at or before
 	// it vouches for nothing. Zero: never.
 	Reset time.Time
@@ -193,7 +193,7 @@ type Remembered struct {
 }
 
 // A Place is one from which somebody has logged in.
-type Place struct {
+type RememberedClient struct {
 	Address netip.Addr     // the zero Addr: it is none of those that were asked about
 	Status  trusted.Status // Privileged or Spent
 	// Shared says that the address is nobody's own, and no place while that is so.
@@ -201,11 +201,11 @@ type Place struct {
 	First, Last time.Time // logins; of a spent place Last is when it was spent
 }
 
-// Places tells what is remembered of an account, of Attempt's Account and Directory, and
+// KnownClients tells what is remembered of an account, of Attempt's Account and Directory, and
 // whether one of its Devices vouches. Places are kept as keyed digests (R23), so an
 // address has a name only if it is among those given. It changes nothing. Without
 // Config.Places nothing is known.
-func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (known Remembered, err error) {
+func (g *Guard) KnownClients(ctx context.Context, a Attempt, addresses []netip.Addr) (known KnownClients, err error) {
 	v := new(view)
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	if g.name(v, &a) != nil {
@@ -225,12 +225,12 @@ func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (
 		record.Status(v.Device) != trusted.Spent {
 		known.Device = v.Issued
 	}
-	known.Places = g.named(record, addresses, v.Now)
+	known.List = g.named(record, addresses, v.Now)
 	return known, nil
 }
 
 // named are the places of a record, with the addresses that they are digests of.
-func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time) (all []Place) {
+func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time) (all []RememberedClient) {
 	names := map[digest]netip.Addr{}
 	for _, address := range addresses {
 		if key := g.digests.addressKey(address); !names[key].IsValid() {
@@ -238,11 +238,11 @@ func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Ti
 		}
 	}
 	for _, e := range record.Entries {
-		p := Place{Address: names[e.Place], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
-		p.Shared = p.Address.IsValid() && g.shared(p.Address, e.Place, now)
+		p := RememberedClient{Address: names[e.Client], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
+		p.Shared = p.Address.IsValid() && g.shared(p.Address, e.Client, now)
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b Place) int { return b.Last.Compare(a.Last) })
+	slices.SortFunc(all, func(a, b RememberedClient) int { return b.Last.Compare(a.Last) })
 	return all
 }
 
@@ -309,9 +309,9 @@ func (e *Explanation) Why() (words []string) {
 	}
 	if e.Account != "" && e.Address.IsValid() {
 		words = append(words, map[trusted.Status]string{
-			trusted.Privileged: "the address is a known client of this account",
-			trusted.Spent:      "the address was a known client of this account until too many wrong passwords came from it",
-			trusted.Stranger:   "the address is an unknown client for this account",
+			trusted.Known:   "the address is a known client of this account",
+			trusted.Spent:   "the address was a known client of this account until too many wrong passwords came from it",
+			trusted.Unknown: "the address is an unknown client for this account",
 		}[e.Status])
 	}
 	if e.List != "" && !slices.ContainsFunc(e.Decision.Reasons, func(r Reason) bool { return r.List != "" }) {
@@ -425,8 +425,8 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Reasons: []reason{}, Limits: append([]Line{}, e.Lines...), Words: e.Text(),
 	}
 	if e.Account != "" && e.Address.IsValid() {
-		wire.Place = map[trusted.Status]string{trusted.Privileged: "known", trusted.Spent: "spent",
-			trusted.Stranger: "unknown"}[e.Status]
+		wire.Place = map[trusted.Status]string{trusted.Known: "known", trusted.Spent: "spent",
+			trusted.Unknown: "unknown"}[e.Status]
 	}
 	for _, r := range e.Decision.Reasons {
 		wire.Reasons = append(wire.Reasons, reason{r.Code(), r.String()})

@@ -38,9 +38,9 @@ type Config struct {
 	// Mode is the site-wide switch.
 	Mode *captchamode.Mode
 	// Challenges are issued and checked; nil: nobody can solve one.
-	Challenges *challenge.Desk
-	// Passes know one-time codes; nil: there are none.
-	Codes Passes
+	Challenges *challenge.Issuer
+	// Codes know one-time codes; nil: there are none.
+	Codes Codes
 	// Lists are the allow and block lists; nil: nothing is listed.
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
@@ -60,11 +60,11 @@ type Config struct {
 	// Shared reports whether another guard's accounts share an address (Guard.Shared): it is
 	// no known client here either. Nil: there is no other guard.
 	Shared func(address netip.Addr) bool
-	// Forgotten reports a proxy that is missing from the configuration, and OnShared an IP
+	// OnUnconfiguredProxy reports a proxy that is missing from the configuration, and OnShared an IP
 	// address that became a shared one with so many accounts: once each. They must not block.
 	// May be nil.
-	Forgotten func(Forgotten)
-	OnShared  func(address netip.Addr, accounts int)
+	OnUnconfiguredProxy func(UnconfiguredProxy)
+	OnShared            func(address netip.Addr, accounts int)
 	// Failed is told of a store's failure that made a decision stricter and
 	// not wrong, such as a place that could not be asked for. It must not
 	// block. Nil: nobody is told.
@@ -180,17 +180,17 @@ type Decision struct {
 	// Reasons say why, strongest first; also what a monitored limit would have
 	// done. Proceed may have reasons too.
 	Reasons Reasons
-	// Solve is what became of the challenge's answer that came along.
-	Solve challenge.Verdict
-	// Privileged says that the attempt came from a privileged place.
-	Privileged bool
+	// Verdict is what became of the challenge's answer that came along.
+	Verdict challenge.Verdict
+	// Known says that the attempt came from a privileged place.
+	Known bool
 	// Insufficient says, of Proceed, that even the right password is not enough,
 	// since strangers try it on many accounts and the owner can get a verification
 	// code, or no further login is admitted without one (SprayedPerHour): it is to be checked and then answered
 	// like a wrong one. Settle refuses a success.
 	Insufficient bool
-	// Passed says that a good one-time code came along.
-	Passed bool
+	// CodeValid says that a good one-time code came along.
+	CodeValid bool
 	// Counted says that a Challenge is pressure on the site until it is solved.
 	Counted bool
 	// level is how often the work of the challenge is doubled; counted says that
@@ -217,7 +217,7 @@ type Attempt struct {
 	// MaxDevices are checked.
 	Devices []string
 	// Solution is the solution of a challenge, if there is one.
-	Solution challenge.Solve
+	Solution challenge.Solution
 	// VerificationCode is a verification code, if there is one (R29). From a known client it is
 	// not checked.
 	VerificationCode string
@@ -318,7 +318,7 @@ type pending struct {
 	began time.Time // zero if the ticket was sealed
 
 	account digest
-	place   digest // the IP address, or the device that is known
+	client  digest // the IP address, or the device that is known
 	from    origin
 
 	tag, spray, fingerprint uint32
@@ -341,7 +341,7 @@ type ticketFlags uint8
 const (
 	flagKnown ticketFlags = 1 << iota
 	flagForwarded
-	flagPassed // a verification code was valid
+	flagCodeValid // a verification code was valid
 	flagRepeat
 	flagInsufficient
 	flagSprayed
@@ -360,7 +360,7 @@ type edges struct {
 type edgeOf struct {
 	event   string
 	by      SubjectKind
-	rung    int
+	limit   int
 	subject digest // zero: of all those that there was no room to name
 }
 
@@ -371,28 +371,28 @@ type stretch struct {
 	wait  time.Duration
 }
 
-// Passes know the one-time codes that let a stranger's place in (R29). A good
+// Codes know the one-time codes that let a stranger's place in (R29). A good
 // one lifts what stops strangers: the account's rungs, whatever asks for a
 // challenge, and the rule on passwords that somebody sprays. The delay of the
 // pair, the refusal of an address that guesses and an administrator's block
 // stay, and the password is needed all the same. Both methods are safe for
 // concurrent use; with several nodes, what they change is changed for all.
-type Passes interface {
+type Codes interface {
 	// Show reports whether a code is good for the account at the place, and
 	// counts one of the code's few tries. The first place that shows a code is
 	// the only one that it lets in. An error means that the store failed.
-	Show(ctx context.Context, p Pass) (good bool, err error)
+	Show(ctx context.Context, p Code) (good bool, err error)
 	// Settle says how an attempt ended that Show found good: Succeeded uses the
 	// place's codes up, Abandoned and Withdrawn give the try back, since no
 	// password was looked at. The Pass has no code then.
-	Settle(ctx context.Context, p Pass, o Outcome) error
+	Settle(ctx context.Context, p Code, o Outcome) error
 }
 
-// A Pass is a one-time code on its way from the attempt to Passes.
-type Pass struct {
+// A Code is a one-time code on its way from the attempt to Passes.
+type Code struct {
 	Account string      // normalised and canonical
-	Place   trusted.Key // the digest of the address
-	Code    string      // as it was typed
+	Address trusted.Key // the digest of the address
+	Text    string      // as it was typed
 	Now     time.Time   // the guard's clock
 }
 
@@ -420,13 +420,13 @@ func (g *Guard) Direct(networks []netip.Prefix) { g.peers.set(&g.peers.direct, n
 // the proxy does not say who the client is. Like Direct it forgets what was noticed before.
 func (g *Guard) Proxies(networks []netip.Prefix) { g.peers.set(&g.peers.proxies, networks) }
 
-// ForgottenProxies are the proxies that were noticed, longest known first.
-func (g *Guard) ForgottenProxies() []Forgotten {
+// UnconfiguredProxies are the proxies that were noticed, longest known first.
+func (g *Guard) UnconfiguredProxies() []UnconfiguredProxy {
 	found := g.peers.found.Load()
 	if found == nil {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(*found), func(a, b Forgotten) int { return a.Since.Compare(b.Since) })
+	return slices.SortedFunc(maps.Values(*found), func(a, b UnconfiguredProxy) int { return a.Since.Compare(b.Since) })
 }
 
 // Shared reports whether so many accounts use an address that it is no known client (R30).

@@ -80,13 +80,13 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
 	if d.Checks() && v.badName {
-		d, err = g.nameless(ctx, &v)
+		d, err = g.withoutName(ctx, &v)
 	}
 	if !v.badName {
 		d.Account = v.name
 	}
-	if d.Passed = v.code == codeValid; v.code == codeInvalid {
-		d.Reasons.first(Reason{Cause: PassFailed})
+	if d.CodeValid = v.code == codeValid; v.code == codeInvalid {
+		d.Reasons.first(Reason{Cause: CodeFailed})
 	}
 	if d.Action == Proceed && v.fake != nil {
 		d.Action, d.Reasons = FakeFailure, v.fake
@@ -100,9 +100,9 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		}
 	}
 	err = g.stopped(ctx, &v, &d, err)
-	g.tell(Event{
-		At: v.Now, Door: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
-		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray,
+	g.observe(Event{
+		At: v.Now, Integration: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
+		Known: d.Known, AtDevice: v.AtDevice && d.Known, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray,
 		AccountFailures: v.ownFailures(), Identity: a.Fingerprint,
 	})
 	return d, err
@@ -121,7 +121,7 @@ func (g *Guard) stopped(ctx context.Context, v *view, d *Decision, err error) er
 	switch {
 	case v.gone || err != nil && ctx.Err() != nil:
 		g.HangUp()
-		g.config.Mode.Observe(captchamode.Shed, v.from.address)
+		g.config.Mode.Observe(captchamode.Overload, v.from.address)
 	case d.Action == Challenge && !v.Repeat && !d.Reasons.Has(SprayedAsks):
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.from.address)
 	}
@@ -131,9 +131,9 @@ func (g *Guard) stopped(ctx context.Context, v *view, d *Decision, err error) er
 	return err
 }
 
-// nameless refuses an attempt without a usable name. It has been charged to
+// withoutName refuses an attempt without a usable name. It has been charged to
 // its address and stays so.
-func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
+func (g *Guard) withoutName(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
 	g.config.Mode.Observe(captchamode.Failure, v.from.address)
 	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
@@ -167,14 +167,14 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 		case d.Action == FakeFailure && !v.badName:
 			g.answerAsFailure(a, v, d)
 			continue
-		case d.Action == Proceed && v.in&withCode != 0 && !d.Privileged:
-			if err := g.checkPass(ctx, a, v); err != nil {
+		case d.Action == Proceed && v.in&withCode != 0 && !d.Known:
+			if err := g.checkCode(ctx, a, v); err != nil {
 				return err
 			}
 			if v.code != codeValid {
 				continue
 			}
-			d.Reasons.add(Reason{Cause: PassShown})
+			d.Reasons.add(Reason{Cause: CodeAccepted})
 		case d.Action == Proceed && v.in&withSolution != 0:
 			return g.checkSolution(ctx, a, v, d)
 		case d.Action == Proceed && v.asksSprayed():
@@ -287,13 +287,13 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 			c.Device = g.deviceOf(&t)
 		}
 	case Abandoned:
-		g.press(&t, captchamode.Shed, c.Now)
+		g.press(&t, captchamode.Overload, c.Now)
 	case Withdrawn:
 	default:
 		g.press(&t, captchamode.Failure, c.Now)
 		g.missed(&t, c.Now)
 	}
-	g.settlePass(ctx, &t, o)
+	g.settleCode(ctx, &t, o)
 	stored := o
 	if insufficient {
 		stored = Failed
@@ -303,7 +303,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	case errors.Is(err, trusted.ErrFull):
 		t.ended.Store(settledFull)
 		err = nil
-	case errors.Is(err, ErrPlace):
+	case errors.Is(err, ErrKnownClient):
 		g.config.Failed(err)
 		err = nil
 	}
@@ -312,7 +312,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	}
 	g.wake(&c)
 	if !t.flags.has(flagFake) { // Begin reported it
-		g.tell(t.event(c.Now, o))
+		g.observe(t.event(c.Now, o))
 	}
 	if insufficient && err == nil {
 		return ErrInsufficient
@@ -375,7 +375,7 @@ var ErrStopped = errors.New("guard: the attempt has to solve a challenge first")
 // error is ErrStopped: the password must not be checked. Another error means that, besides,
 // a charge could not be taken back.
 func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
-	if d.Action != Proceed && d.Action != FakeFailure || d.Privileged || d.Solve.Solved || d.Passed {
+	if d.Action != Proceed && d.Action != FakeFailure || d.Known || d.Verdict.Solved || d.CodeValid {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
@@ -397,7 +397,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	err := errors.Join(g.withdraw(ctx, &c), g.open(ctx, &v, d))
 	e := t.event(now, Withdrawn)
 	e.Action, e.Settled, e.Reasons = d.Action, false, d.Reasons
-	g.tell(e)
+	g.observe(e)
 	return cmp.Or(err, ErrStopped)
 }
 
@@ -413,14 +413,14 @@ func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.KnownClients.TTL
 }
 
-// settlePass says how the attempt of a valid code ended. The login does not wait
+// settleCode says how the attempt of a valid code ended. The login does not wait
 // for a code that cannot be used up: it is good for this client only, which is
 // known from now on, and not for long.
-func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
-	if !t.flags.has(flagPassed) || g.config.Codes == nil || o == Failed {
+func (g *Guard) settleCode(ctx context.Context, t *Ticket, o Outcome) {
+	if !t.flags.has(flagCodeValid) || g.config.Codes == nil || o == Failed {
 		return
 	}
-	p := Pass{Account: t.login.name, Place: t.from.address, Now: g.config.Now()}
+	p := Code{Account: t.login.name, Address: t.from.address, Now: g.config.Now()}
 	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
 		g.config.Failed(fmt.Errorf("guard: settling a verification code: %w", err))
 	}
@@ -431,8 +431,8 @@ func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
 // cookies, at an app that answers wrong passwords like right ones, gets one budget for
 // all of them.
 func (g *Guard) deviceOf(t *Ticket) digest {
-	if t.place != t.from.address {
-		return t.place
+	if t.client != t.from.address {
+		return t.client
 	}
 	return g.digests.ofQuota("device", t.pair())
 }
@@ -457,7 +457,7 @@ func (g *Guard) arrived(ctx context.Context, t *Ticket, now time.Time) {
 		g.config.OnShared(t.login.address, accounts)
 	}
 	g.peers.note(&g.peers.successes, settled{t.account, t.from.address, now})
-	if g.peers.suspects(t.login.address) && g.config.SharedAddresses.Several(t.from.address, now) {
+	if g.peers.mayBeProxy(t.login.address) && g.config.SharedAddresses.Several(t.from.address, now) {
 		through, around := g.peers.count(&g.peers.successes, t.from.address, now)
 		g.notice(t, through >= proxyAccounts && through > 4*around, now)
 	}
@@ -465,7 +465,7 @@ func (g *Guard) arrived(ctx context.Context, t *Ticket, now time.Time) {
 
 // missed counts a failure at a configured proxy's own address.
 func (g *Guard) missed(t *Ticket, now time.Time) {
-	if !g.peers.configured(t.login.address) || !g.peers.suspects(t.login.address) {
+	if !g.peers.configured(t.login.address) || !g.peers.mayBeProxy(t.login.address) {
 		return
 	}
 	g.peers.note(&g.peers.failures, settled{t.account, t.from.address, now})
@@ -476,11 +476,11 @@ func (g *Guard) missed(t *Ticket, now time.Time) {
 
 // notice notes a proxy, and reports it once.
 func (g *Guard) notice(t *Ticket, softened bool, now time.Time) {
-	is, first := g.peers.notice(Forgotten{
-		Address: t.login.address, Since: now, Forwarded: t.flags.has(flagForwarded), Softened: softened,
-		Configured: g.peers.configured(t.login.address), Door: t.login.integration,
+	is, first := g.peers.notice(UnconfiguredProxy{
+		Address: t.login.address, Since: now, Forwarded: t.flags.has(flagForwarded), MostLogins: softened,
+		Configured: g.peers.configured(t.login.address), Integration: t.login.integration,
 	}, t.from.address)
-	if first && g.config.Forgotten != nil {
-		g.config.Forgotten(is)
+	if first && g.config.OnUnconfiguredProxy != nil {
+		g.config.OnUnconfiguredProxy(is)
 	}
 }

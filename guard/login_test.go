@@ -155,8 +155,8 @@ func TestAPlaceThatCannotBeAskedForIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := g.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr("192.0.2.1")})
-	if err != nil || d.Action != guard.Proceed || d.Privileged || !errors.Is(told, errUnasked) {
-		t.Errorf("%v, privileged %v, %v; told %v", d.Action, d.Privileged, err, told)
+	if err != nil || d.Action != guard.Proceed || d.Known || !errors.Is(told, errUnasked) {
+		t.Errorf("%v, privileged %v, %v; told %v", d.Action, d.Known, err, told)
 	}
 }
 

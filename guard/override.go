@@ -14,18 +14,18 @@ const (
 	Enforced
 )
 
-// Ladders are the names of all that Overridden asks for: those of the policy that limit
+// LimitSets are the names of all that Overridden asks for: those of the policy that limit
 // anything, in the order in which people read them, and the mode.
-func (p Policy) Ladders() (all []string) {
+func (p Policy) LimitSets() (all []string) {
 	for _, one := range []struct {
 		name string
 		is   bool
 	}{
-		{PairDelayLadder, p.PairDelay.First > 0}, {"pair", len(p.Pair) > 0}, {"account", len(p.Account) > 0},
+		{PairDelayLimits, p.PairDelay.First > 0}, {"pair", len(p.Pair) > 0}, {"account", len(p.Account) > 0},
 		{"address", len(p.Address) > 0},
 		{"network", len(p.Network) > 0}, {"known-client", len(p.KnownClient) > 0}, {"fingerprint", len(p.Fingerprint) > 0},
 		{"site", len(p.Site) > 0},
-		{SprayLadder, p.Spray.Accounts > 0}, {ModeLadder, true},
+		{SprayLimits, p.Spray.Accounts > 0}, {ModeLimits, true},
 	} {
 		if one.is {
 			all = append(all, one.name)
@@ -45,8 +45,8 @@ func (p Policy) Ladders() (all []string) {
 // Overridden is the policy with an override of each ladder, asked for by its name.
 // Limits that only alert stop nothing, and stay as they are.
 func (p Policy) Overridden(say func(ladder string) Override) Policy {
-	p.PairDelay.Monitor = say(PairDelayLadder).On(p.PairDelay.Monitor)
-	p.Spray.Monitor = say(SprayLadder).On(p.Spray.Monitor)
+	p.PairDelay.Monitor = say(PairDelayLimits).On(p.PairDelay.Monitor)
+	p.Spray.Monitor = say(SprayLimits).On(p.Spray.Monitor)
 	for name, limits := range map[string]*[]Limit{
 		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "known-client": &p.KnownClient,
 		"fingerprint": &p.Fingerprint, "site": &p.Site,

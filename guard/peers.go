@@ -10,22 +10,22 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// A Forgotten is a private address that several accounts log in from: probably
+// A UnconfiguredProxy is a private address that several accounts log in from: probably
 // a proxy that is not configured, or one that does not say for whom it speaks
 // (R9). Until Direct says that it is a client it is nobody's own: after one login
 // of Alice's everybody behind that proxy would be at her place.
-type Forgotten struct {
+type UnconfiguredProxy struct {
 	Address netip.Addr
 	Since   time.Time
 	// Forwarded says that it sends forwarding headers, which nobody reads.
 	Forwarded bool
 	// Configured says that Guard.Proxies names it: it does not say who its clients are.
 	Configured bool
-	// Door is the integration by which it was noticed.
-	Door string
-	// Softened says that it carries most of the site's logins: where it would be
+	// Integration is the integration by which it was noticed.
+	Integration string
+	// MostLogins says that it carries most of the site's logins: where it would be
 	// refused it is challenged, or the site would be closed to all.
-	Softened bool
+	MostLogins bool
 }
 
 const (
@@ -40,8 +40,8 @@ const (
 // client's: there failures count as well.
 type peers struct {
 	direct  atomic.Pointer[bart.Lite]
-	proxies atomic.Pointer[bart.Lite]            // configured
-	found   atomic.Pointer[map[digest]Forgotten] // replaced, never changed
+	proxies atomic.Pointer[bart.Lite]                    // configured
+	found   atomic.Pointer[map[digest]UnconfiguredProxy] // replaced, never changed
 
 	mu        sync.Mutex
 	successes newest
@@ -72,9 +72,9 @@ func (p *peers) set(to *atomic.Pointer[bart.Lite], networks []netip.Prefix) {
 	p.successes, p.failures = newest{}, newest{}
 }
 
-// suspects reports whether an address may be a proxy: private or configured as one, and not
+// mayBeProxy reports whether an address may be a proxy: private or configured as one, and not
 // said to be a client.
-func (p *peers) suspects(a netip.Addr) bool {
+func (p *peers) mayBeProxy(a netip.Addr) bool {
 	a = a.Unmap()
 	if !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !p.configured(a) {
 		return false
@@ -90,27 +90,27 @@ func holds(networks *atomic.Pointer[bart.Lite], a netip.Addr) bool {
 	return all != nil && all.Contains(a.WithZone(""))
 }
 
-// softened reports whether an address carries most of the site's logins.
-func (p *peers) softened(address digest) bool {
+// carriesMost reports whether an address carries most of the site's logins.
+func (p *peers) carriesMost(address digest) bool {
 	found := p.found.Load()
-	return found != nil && (*found)[address].Softened
+	return found != nil && (*found)[address].MostLogins
 }
 
 // notice notes a proxy, and reports whether it is new.
-func (p *peers) notice(is Forgotten, address digest) (Forgotten, bool) {
+func (p *peers) notice(is UnconfiguredProxy, address digest) (UnconfiguredProxy, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := map[digest]Forgotten{}
+	before := map[digest]UnconfiguredProxy{}
 	if all := p.found.Load(); all != nil {
 		before = *all
 	}
 	was, known := before[address]
-	if !known && len(before) >= mostForgotten {
+	if !known && len(before) >= maxUnconfigured {
 		return is, false
 	}
 	if known {
-		is.Since, is.Door = was.Since, was.Door
-		is.Forwarded, is.Softened = was.Forwarded || is.Forwarded, was.Softened || is.Softened
+		is.Since, is.Integration = was.Since, was.Integration
+		is.Forwarded, is.MostLogins = was.Forwarded || is.Forwarded, was.MostLogins || is.MostLogins
 	}
 	if is != was {
 		all := maps.Clone(before)
@@ -120,9 +120,9 @@ func (p *peers) notice(is Forgotten, address digest) (Forgotten, bool) {
 	return is, !known
 }
 
-// mostForgotten bounds the list that people read. Addresses beyond it are
+// maxUnconfigured bounds the list that people read. Addresses beyond it are
 // nobody's own all the same.
-const mostForgotten = 100
+const maxUnconfigured = 100
 
 // note keeps a login among the newest.
 func (p *peers) note(among *newest, one settled) {

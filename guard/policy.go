@@ -125,7 +125,7 @@ func DefaultPolicy() Policy {
 		Spray:         Spray{Accounts: 10},
 		ThrottleDelay: 2 * time.Second,
 		CheckTimeout:  5 * time.Second,
-		KnownClients: trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL,
+		KnownClients: trusted.Limits{MaxClients: trusted.DefaultLimits, TTL: trusted.DefaultTTL,
 			Sharers: trusted.DefaultSharers},
 		Devices: true,
 	}
@@ -177,7 +177,7 @@ const (
 	OnAddress
 	OnNetwork
 	OnAccount
-	OnPrivilegedPair
+	OnKnownClient
 	OnSite
 	OnSubject // of an event: any text
 	OnIdentity
@@ -185,7 +185,7 @@ const (
 
 var subjectNames = [...]string{
 	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
-	OnAccount: "account", OnPrivilegedPair: "known client", OnSite: "site", OnSubject: "subject",
+	OnAccount: "account", OnKnownClient: "known client", OnSite: "site", OnSubject: "subject",
 	OnIdentity: "fingerprint",
 }
 
@@ -270,11 +270,11 @@ func (l EventLimit) limit() Limit {
 // ("known-client"); a named list's and an event's limits are "list:NAME" and
 // "event:NAME".
 const (
-	PairDelayLadder = "pair-delay"
-	SprayLadder     = "spray"
-	// ModeLadder is CAPTCHA mode and the slowing before it, which the policy does not hold:
+	PairDelayLimits = "pair-delay"
+	SprayLimits     = "spray"
+	// ModeLimits is CAPTCHA mode and the slowing before it, which the policy does not hold:
 	// see captchamode.Config.
-	ModeLadder = "mode"
+	ModeLimits = "mode"
 
 	ofList  = "list:"
 	ofEvent = "event:"

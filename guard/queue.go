@@ -26,14 +26,14 @@ type waitQueue struct {
 
 // A waiter is one attempt that waits.
 type waiter struct {
-	in         *waitQueue
-	address    digest
-	privileged bool // not under the caps: strangers cannot crowd it out
-	admitted   bool
-	refused    bool
-	queue      failures.Key
-	woken      chan struct{}
-	until      time.Time
+	in       *waitQueue
+	address  digest
+	known    bool // not under the caps: strangers cannot crowd it out
+	admitted bool
+	refused  bool
+	queue    failures.Key
+	woken    chan struct{}
+	until    time.Time
 }
 
 func newWaitQueue(most, mostPer int) *waitQueue {
@@ -48,7 +48,7 @@ func (s *waitQueue) waiter(w *waiter, address digest, known bool) *waiter {
 	if w != nil {
 		return w
 	}
-	return &waiter{in: s, address: address, privileged: known}
+	return &waiter{in: s, address: address, known: known}
 }
 
 // wait waits in the queue of a key for something to change, and reports
@@ -103,11 +103,11 @@ func (w *waiter) enter() bool {
 	s := w.in
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !w.privileged && (s.held >= s.most || s.perAddress[w.address] >= s.mostPer) {
+	if !w.known && (s.held >= s.most || s.perAddress[w.address] >= s.mostPer) {
 		w.refused = true
 		return false
 	}
-	if !w.privileged {
+	if !w.known {
 		s.held++
 		s.perAddress[w.address]++
 	}
@@ -125,7 +125,7 @@ func (w *waiter) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quit(w)
-	if !w.privileged {
+	if !w.known {
 		s.held--
 		if s.perAddress[w.address]--; s.perAddress[w.address] == 0 {
 			delete(s.perAddress, w.address)

@@ -15,7 +15,7 @@ const (
 	NoCause         Cause = iota
 	LimitReached          // a rung of a subject is full
 	PairDelayed           // the pair's next attempt is not due yet
-	SiteSlowed            // the site is slowing strangers
+	SiteThrottled         // the site is slowing strangers
 	ModeOn                // CAPTCHA mode is on and the place is not privileged
 	BlockedByAdmin        // an administrator's block
 	AllowedByAdmin        // an administrator's allowance lifted a limit
@@ -25,8 +25,8 @@ const (
 	BudgetSpent           // the place used up its budget and is forgotten
 	BadAccountName        // empty, too long or not text
 	StoreFailed           // the counters could not be read
-	PassShown             // a one-time code let a stranger's place in
-	PassFailed            // the one-time code that came along was none
+	CodeAccepted          // a one-time code let a stranger's place in
+	CodeFailed            // the one-time code that came along was none
 	WorkNeeded            // a picture alone does not do for this account
 	TooManyPictures       // too many pictures were answered without the work
 	TooManyUnsolved       // too many challenges of the address are unsolved
@@ -40,7 +40,7 @@ var causes = [...]struct{ code, words string }{
 	LimitReached: {"limit", ""}, // says which: see Reason.words
 	PairDelayed: {"pair-delay",
 		"recent wrong passwords for this account came from this address, so the next attempt is delayed"},
-	SiteSlowed:      {"throttled", "the site's failure rate is unusually high, so unknown clients are throttled"},
+	SiteThrottled:   {"throttled", "the site's failure rate is unusually high, so unknown clients are throttled"},
 	ModeOn:          {"captcha-mode", "CAPTCHA mode is on and the client is unknown for this account"},
 	BlockedByAdmin:  {"blocklist", "an administrator blocked this address"},
 	AllowedByAdmin:  {"allowlist", "an administrator put this address on the allowlist"},
@@ -51,9 +51,9 @@ var causes = [...]struct{ code, words string }{
 		"too many wrong passwords came from this known client, so it is treated as unknown"},
 	BadAccountName: {"bad-account-name",
 		"the account name is empty, too long, or has invalid, invisible or ambiguous characters"},
-	StoreFailed: {"store-failed", "the counters could not be read"},
-	PassShown:   {"verification-code", "the client sent a valid verification code for this account"},
-	PassFailed: {"verification-code-failed",
+	StoreFailed:  {"store-failed", "the counters could not be read"},
+	CodeAccepted: {"verification-code", "the client sent a valid verification code for this account"},
+	CodeFailed: {"verification-code-failed",
 		"the verification code is wrong, used, expired or bound to another client"},
 	WorkNeeded: {"proof-of-work",
 		"the account is under attack, so the image CAPTCHA also needs a proof of work, which requires JavaScript"},
@@ -102,9 +102,9 @@ func (r Reason) Code() string {
 	return code
 }
 
-// Ladder names what of the policy the reason is about, as Policy.Ladders does; empty if
+// LimitSet names what of the policy the reason is about, as Policy.Ladders does; empty if
 // it is nothing that can be switched, such as an administrator's block.
-func (r Reason) Ladder() string {
+func (r Reason) LimitSet() string {
 	switch {
 	case r.Event != "":
 		return ofEvent + r.Event
@@ -115,11 +115,11 @@ func (r Reason) Ladder() string {
 	case LimitReached:
 		return strings.ReplaceAll(r.Subject.String(), " ", "-")
 	case PairDelayed:
-		return PairDelayLadder
-	case SiteSlowed, ModeOn:
-		return ModeLadder
+		return PairDelayLimits
+	case SiteThrottled, ModeOn:
+		return ModeLimits
 	case PasswordSprayed, SprayedAsks:
-		return SprayLadder
+		return SprayLimits
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ type addressRules struct{ usual, throttled *rule }
 type rule struct {
 	kind    SubjectKind
 	limits  []Limit
-	ladder  *failures.Ladder
+	windows *failures.Limits
 	enforce failures.Mask // all that is not monitored and not only an alert, BackoffBit included
 	then    [Proceed + 1]failures.Mask
 	// unknown are the limits of a pair that do not apply to a known client.
@@ -81,7 +81,7 @@ func newAddressRules(p Policy, list string, limits []Limit) (r addressRules) {
 // newPairRule is for the limits of known clients, and then those of the pair of unknown ones. They
 // share a ladder, since they share a count: a client becomes known and unknown again.
 func newPairRule(p Policy) *rule {
-	r := newRule(OnPrivilegedPair, slices.Concat(p.KnownClient, p.Pair), p.PairDelay.backoff())
+	r := newRule(OnKnownClient, slices.Concat(p.KnownClient, p.Pair), p.PairDelay.backoff())
 	for i := range p.Pair {
 		r.unknown |= 1 << (len(p.KnownClient) + i)
 	}
@@ -94,15 +94,15 @@ func newPairRule(p Policy) *rule {
 
 func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
 	r := &rule{kind: kind, limits: limits, enforce: failures.BackoffBit}
-	rungs := make([]failures.Rung, len(limits))
+	rungs := make([]failures.Limit, len(limits))
 	for i, l := range limits {
-		rungs[i] = failures.Rung{Failures: l.Failures, Window: l.Window, Strict: l.Action == Block}
+		rungs[i] = failures.Limit{Failures: l.Failures, Window: l.Window, Strict: l.Action == Block}
 		r.then[l.Action] |= 1 << i
 		if !l.Monitor && l.Action != Alert {
 			r.enforce |= 1 << i
 		}
 	}
-	r.ladder = failures.MustLadder(backoff, rungs...) // the policy was validated
+	r.windows = failures.MustLimits(backoff, rungs...) // the policy was validated
 	return r
 }
 
@@ -180,9 +180,9 @@ func (r *rule) without(limits failures.Mask, status trusted.Status, in exemption
 // of are the limits that apply to a client of this status.
 func (r *rule) of(status trusted.Status) failures.Mask {
 	switch {
-	case r.kind != OnPrivilegedPair:
+	case r.kind != OnKnownClient:
 		return failures.Every
-	case status == trusted.Privileged:
+	case status == trusted.Known:
 		return failures.Every &^ r.unknown
 	}
 	return r.unknown | failures.BackoffBit

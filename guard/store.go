@@ -27,7 +27,7 @@ type Store interface {
 	// Settle records how a charged attempt ended. Failed leaves the charges, unless the password
 	// was noted before by an attempt whose charge stands: then the attempt's own are taken back
 	// (R28). Succeeded takes back the attempt's own charges and no other (R4), resets the pair's
-	// delay (R30) and makes the client known, or returns ErrPlace if only that is impossible, with
+	// delay (R30) and makes the client known, or returns ErrKnownClient if only that is impossible, with
 	// trusted.ErrFull if there is no room for it. Abandoned and Withdrawn take back all charges,
 	// unless another attempt failed with the same password meanwhile and relies on them.
 	Settle(ctx context.Context, c Charge, o Outcome) error
@@ -40,8 +40,8 @@ type Store interface {
 	Forget(ctx context.Context, account, client trusted.Key, now time.Time) error
 }
 
-// ErrPlace means that the login was counted, but its client could not be saved as known.
-var ErrPlace = errors.New("guard: the known client could not be saved")
+// ErrKnownClient means that the login was counted, but its client could not be saved as known.
+var ErrKnownClient = errors.New("guard: the known client could not be saved")
 
 // MaxSubjects is the largest number of subjects of one charge.
 const MaxSubjects = failures.MaxSubjects
@@ -96,13 +96,13 @@ type Client struct {
 // Find sets what the client is by what is remembered of its account: the device before the IP
 // address, because others behind the address can use up its budget, but not the device's.
 func (c *Client) Find(record *trusted.Record) {
-	c.AtDevice, c.Status = false, trusted.Stranger
+	c.AtDevice, c.Status = false, trusted.Unknown
 	if c.Device != (digest{}) {
 		c.Status = record.Status(c.Device)
-		if c.Status == trusted.Stranger && c.Issued.UnixMilli() > record.Reset {
-			c.Status = trusted.Privileged
+		if c.Status == trusted.Unknown && c.Issued.UnixMilli() > record.Reset {
+			c.Status = trusted.Known
 		}
-		c.AtDevice = c.Status == trusted.Privileged
+		c.AtDevice = c.Status == trusted.Known
 	}
 	if !c.AtDevice && c.Address != (digest{}) {
 		c.Status = record.Status(c.Address)
@@ -153,7 +153,7 @@ func (c *Charge) Add(s Subject) {
 func (c *Charge) Subjects() []Subject { return c.list[:c.n] }
 
 // Known reports whether the client is a known client.
-func (c *Charge) Known() bool { return c.Status == trusted.Privileged }
+func (c *Charge) Known() bool { return c.Status == trusted.Known }
 
 // Kind is the kind of the client, from what Begin found.
 func (c *Charge) Kind() Clients {
@@ -182,9 +182,9 @@ func (c *Charge) Subject(kind SubjectKind) *Subject {
 	return nil
 }
 
-// Place is the digest that stands for the client: of its device if that is known, else of its IP
+// ClientKey is the digest that stands for the client: of its device if that is known, else of its IP
 // address.
-func (c *Charge) Place() digest {
+func (c *Charge) ClientKey() digest {
 	if c.AtDevice {
 		return c.Device
 	}
@@ -212,7 +212,7 @@ type Used [MaxSubjects]failures.Used
 // other status, at unknown clients. The two are kept apart: an unknown client that is charged
 // nothing for an owner's typo would learn that the typo is close to the password.
 func (p *Password) TagAt(client digest, status trusted.Status) uint32 {
-	if p.Tag == 0 || status != trusted.Privileged {
+	if p.Tag == 0 || status != trusted.Known {
 		return p.Tag
 	}
 	return p.Tag ^ binary.LittleEndian.Uint32(client[:])&tagMask | failures.TagScope
@@ -231,8 +231,8 @@ func (c *Charge) Miss(spray uint32) failures.Miss {
 // account.
 func (c *Charge) SprayOf(tag uint32) uint32 { return tag ^ c.Tag ^ c.Spray }
 
-// TagPlace is the part of a client's digest that is noted with a tag.
-func TagPlace(client digest) uint16 { return binary.LittleEndian.Uint16(client[4:]) }
+// TagClient is the part of a client's digest that is noted with a tag.
+func TagClient(client digest) uint16 { return binary.LittleEndian.Uint16(client[4:]) }
 
 // An Outcome is how an attempt ended. The zero Outcome is Failed.
 type Outcome uint8
@@ -327,7 +327,7 @@ func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
 	if err != nil || !c.Exceeded() {
 		return c, err
 	}
-	if err = l.clients.Spend(ctx, c.Account, c.Place(), c.Now); err != nil {
+	if err = l.clients.Spend(ctx, c.Account, c.ClientKey(), c.Now); err != nil {
 		c.ClientErr = fmt.Errorf("removing a known client over its limit: %w", err)
 		c.AtDevice, c.Status = false, trusted.Spent
 	} else {
@@ -350,13 +350,13 @@ func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
 
 // tag is what the counters in memory know a password by.
 func (c *Charge) tag() failures.Tag {
-	client := c.Place()
-	return failures.Tag{Account: failures.Key(c.Account), Value: c.TagAt(client, c.Status), Place: TagPlace(client)}
+	client := c.ClientKey()
+	return failures.Tag{Account: failures.Key(c.Account), Value: c.TagAt(client, c.Status), Client: TagClient(client)}
 }
 
 // find looks the client up.
 func (l *Local) find(ctx context.Context, c *Charge) {
-	c.AtDevice, c.Status, c.ClientErr = false, trusted.Stranger, nil
+	c.AtDevice, c.Status, c.ClientErr = false, trusted.Unknown, nil
 	if c.Account != (digest{}) {
 		var record trusted.Record
 		if record, c.ClientErr = l.clients.Record(ctx, c.Account, c.Now); c.ClientErr == nil {
@@ -414,7 +414,7 @@ func (l *Local) resetDelay(ctx context.Context, c *Charge) error {
 }
 
 // Remember makes the client of an attempt that succeeded a known client. The error is
-// ErrPlace, with trusted.ErrFull if there is no room for it.
+// ErrKnownClient, with trusted.ErrFull if there is no room for it.
 func (l *Local) Remember(ctx context.Context, c *Charge) (err error) {
 	if c.Account == (digest{}) {
 		return nil
@@ -430,7 +430,7 @@ func (l *Local) Remember(ctx context.Context, c *Charge) (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrPlace, err)
+		return fmt.Errorf("%w: %w", ErrKnownClient, err)
 	}
 	return nil
 }
@@ -489,7 +489,7 @@ func (c *Charge) pairAlone() Charge {
 	alone := Charge{Now: c.Now, ID: c.ID}
 	if pair := c.Subject(OnPair); pair != nil {
 		one := *pair
-		one.Binds[trusted.Stranger], one.For, one.Ends = c.Bound(pair), EveryClient, 0
+		one.Binds[trusted.Unknown], one.For, one.Ends = c.Bound(pair), EveryClient, 0
 		alone.Add(one)
 	}
 	return alone

@@ -16,13 +16,13 @@ import (
 // ticket is that of an attempt that proceeds.
 func (v *view) ticket(a *Attempt, d *Decision) Ticket {
 	p := &pending{
-		rules: v.rules, id: v.ID, began: v.Now, account: v.Account, place: v.Place(), from: v.from,
+		rules: v.rules, id: v.ID, began: v.Now, account: v.Account, client: v.ClientKey(), from: v.from,
 		tag: v.tag, spray: v.Spray, fingerprint: a.Fingerprint, admitted: v.admitted,
 		login: login{v.name, a.Integration, a.Address, d.Reasons, int32(v.ownFailures())},
 	}
 	p.set(flagKnown, v.Known())
 	p.set(flagForwarded, a.Forwarded)
-	p.set(flagPassed, v.code == codeValid)
+	p.set(flagCodeValid, v.code == codeValid)
 	p.set(flagRepeat, v.Repeat)
 	p.set(flagInsufficient, d.Insufficient)
 	p.set(flagSprayed, v.Sprayed)
@@ -41,11 +41,11 @@ func (g *Guard) charged(p *pending) Charge {
 	v := view{rules: p.rules, from: p.from, name: p.login.name, tag: p.tag}
 	v.Account, v.From, v.Address, v.Network = p.account, p.from.address, p.from.address, p.from.part()
 	v.Spray, v.SprayAccounts, v.Repeat = p.spray, p.rules.policy.Spray.Accounts, p.flags.has(flagRepeat)
-	if p.place != p.from.address {
-		v.Device, v.AtDevice = p.place, true
+	if p.client != p.from.address {
+		v.Device, v.AtDevice = p.client, true
 	}
 	if p.flags.has(flagKnown) {
-		v.Status = trusted.Privileged
+		v.Status = trusted.Known
 	}
 	g.subjects(p.fingerprint, &v)
 	if v.ID = p.id; p.flags.has(flagFake) {
@@ -54,10 +54,10 @@ func (g *Guard) charged(p *pending) Charge {
 	return v.Charge
 }
 
-// Asker identifies the client to whatever is shared out by account and IP address (R26): the pair
+// Client identifies the client to whatever is shared out by account and IP address (R26): the pair
 // and the IP address, as keyed digests, and the IP address itself.
-func (t *Ticket) Asker() (pair, address [16]byte, from netip.Addr) {
-	return ofPair(t.account, t.place), t.from.address, t.login.address
+func (t *Ticket) Client() (pair, address [16]byte, from netip.Addr) {
+	return ofPair(t.account, t.client), t.from.address, t.login.address
 }
 
 // end settles the ticket, once.
@@ -78,13 +78,13 @@ func (t *Ticket) succeeded() bool { return t.pending != nil && t.ended.Load() ==
 
 func (t *Ticket) event(now time.Time, o Outcome) Event {
 	known, reasons := t.flags.has(flagKnown), t.login.reasons
-	if o == Succeeded && t.flags.has(flagSprayed) && !known && !t.flags.has(flagPassed) && t.rules.policy.Spray.Monitor {
+	if o == Succeeded && t.flags.has(flagSprayed) && !known && !t.flags.has(flagCodeValid) && t.rules.policy.Spray.Monitor {
 		reasons = append(slices.Clip(reasons), Reason{Cause: PasswordSprayed, Monitored: true})
 	}
 	return Event{
-		At: now, Door: t.login.integration, Account: t.login.name, Address: t.login.address, Action: Proceed,
-		Settled: true, Outcome: o, Reasons: reasons, Privileged: known, AtDevice: known && t.place != t.from.address,
-		NewPlace: o == Succeeded && !known, Identity: t.fingerprint, Repeat: t.flags.has(flagRepeat),
+		At: now, Integration: t.login.integration, Account: t.login.name, Address: t.login.address, Action: Proceed,
+		Settled: true, Outcome: o, Reasons: reasons, Known: known, AtDevice: known && t.client != t.from.address,
+		NewClient: o == Succeeded && !known, Identity: t.fingerprint, Repeat: t.flags.has(flagRepeat),
 		Sprayed: t.flags.has(flagSprayed), Guess: t.spray, AccountFailures: int(t.login.failures),
 		Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
 	}
@@ -107,11 +107,11 @@ const (
 
 // A sealed ticket is this, big endian, then the reasons and the name.
 type sealed struct {
-	Version, Flags               uint8
-	Failures                     int32
-	Tag, Spray, Fingerprint      uint32
-	Charge, Admitted             failures.ChargeID
-	Epoch, Nonce, Place, Address [16]byte
+	Version, Flags                uint8
+	Failures                      int32
+	Tag, Spray, Fingerprint       uint32
+	Charge, Admitted              failures.ChargeID
+	Epoch, Nonce, Client, Address [16]byte
 }
 
 // ID identifies the text that Seal made last, or that was opened; zero for none.
@@ -130,7 +130,7 @@ func (g *Guard) Seal(t *Ticket) string {
 	fixed := sealed{
 		Version: ticketVersion, Flags: uint8(t.flags), Failures: t.login.failures,
 		Tag: t.tag, Spray: t.spray, Fingerprint: t.fingerprint, Charge: t.id,
-		Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.login.address.As16(),
+		Epoch: g.config.Epoch, Nonce: t.nonce, Client: t.client, Address: t.login.address.As16(),
 	}
 	if t.admitted != nil {
 		fixed.Admitted = t.admitted.ID
@@ -164,7 +164,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 		return Ticket{}, ErrTicketExpired
 	}
 	p := &pending{
-		rules: g.rules.Load(), flags: ticketFlags(fixed.Flags), id: fixed.Charge, place: fixed.Place,
+		rules: g.rules.Load(), flags: ticketFlags(fixed.Flags), id: fixed.Charge, client: fixed.Client,
 		tag: fixed.Tag, spray: fixed.Spray, fingerprint: fixed.Fingerprint,
 	}
 	reasons, name := unpackReasons(b[n:])

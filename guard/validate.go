@@ -34,15 +34,15 @@ func (p Policy) Validate() error {
 // Problems is everything that is wrong with the policy.
 func (p Policy) Problems() []Problem {
 	var c checker
-	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Block, FakeFailure)
-	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Block, FakeFailure)
-	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Block, FakeFailure)
-	c.ladder("limits.pair", p.Pair, p.PairDelay.backoff(), Challenge, Block, FakeFailure)
-	c.check(len(p.Pair) == 0 || len(p.Pair)+len(p.KnownClient) <= failures.MaxRungs, "limits.pair",
-		"at most %d limits together with limits.known_client, not %d", failures.MaxRungs, len(p.Pair)+len(p.KnownClient))
-	c.ladder("limits.site", p.Site, failures.Backoff{}, Block, FakeFailure)
-	c.ladder("limits.fingerprint", p.Fingerprint, failures.Backoff{}, Challenge, Alert)
-	c.ladder("limits.known_client", p.KnownClient, p.PairDelay.backoff(), Challenge, Forget)
+	c.limits("limits.address", p.Address, failures.Backoff{}, Challenge, Block, FakeFailure)
+	c.limits("limits.network", p.Network, failures.Backoff{}, Challenge, Block, FakeFailure)
+	c.limits("limits.account", p.Account, failures.Backoff{}, Challenge, Block, FakeFailure)
+	c.limits("limits.pair", p.Pair, p.PairDelay.backoff(), Challenge, Block, FakeFailure)
+	c.check(len(p.Pair) == 0 || len(p.Pair)+len(p.KnownClient) <= failures.MaxLimits, "limits.pair",
+		"at most %d limits together with limits.known_client, not %d", failures.MaxLimits, len(p.Pair)+len(p.KnownClient))
+	c.limits("limits.site", p.Site, failures.Backoff{}, Block, FakeFailure)
+	c.limits("limits.fingerprint", p.Fingerprint, failures.Backoff{}, Challenge, Alert)
+	c.limits("limits.known_client", p.KnownClient, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
 	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts,
 		"limits.spray.accounts",
@@ -51,8 +51,8 @@ func (p Policy) Problems() []Problem {
 		"captcha_mode.throttle_delay", "must be from 0 to 1m in whole milliseconds, not %v", p.ThrottleDelay)
 	c.check(p.CheckTimeout >= 100*time.Millisecond && p.CheckTimeout <= time.Minute && whole(p.CheckTimeout),
 		"limits.check_timeout", "must be from 100ms to 1m in whole milliseconds, not %v", p.CheckTimeout)
-	c.check(p.KnownClients.Places >= 1 && p.KnownClients.Places <= 100, "known_clients.max_per_account",
-		"must be from 1 to 100, not %d", p.KnownClients.Places)
+	c.check(p.KnownClients.MaxClients >= 1 && p.KnownClients.MaxClients <= 100, "known_clients.max_per_account",
+		"must be from 1 to 100, not %d", p.KnownClients.MaxClients)
 	c.check(p.KnownClients.TTL >= time.Minute, "known_clients.ttl", "must be at least 1m, not %v", p.KnownClients.TTL)
 	c.events(p.Events)
 	c.lists(p.Lists, p.Address)
@@ -73,8 +73,8 @@ var whyNot = map[string]string{
 	"limits.fingerprint": ": thousands of users may share one fingerprint, and an attacker could block them all",
 }
 
-func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, allowed ...Action) {
-	c.check(len(limits) <= failures.MaxRungs, path, "at most %d limits, not %d", failures.MaxRungs, len(limits))
+func (c *checker) limits(path string, limits []Limit, backoff failures.Backoff, allowed ...Action) {
+	c.check(len(limits) <= failures.MaxLimits, path, "at most %d limits, not %d", failures.MaxLimits, len(limits))
 	for i, l := range limits {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		ok := c.check(l.Failures >= 1 && l.Failures <= failures.MaxFailures, at+".failures",
@@ -227,13 +227,13 @@ func (c *checker) events(all map[string][]EventLimit) {
 				"must be block, challenge, delay or alert, not %s", l.Action)
 		}
 		for _, by := range eventKinds {
-			c.eventLadder(path, by, all[name])
+			c.eventLimits(path, by, all[name])
 		}
 	}
 }
 
-// eventLadder checks those of an event's limits that count for one kind of subject.
-func (c *checker) eventLadder(path string, by SubjectKind, limits []EventLimit) {
+// eventLimits checks those of an event's limits that count for one kind of subject.
+func (c *checker) eventLimits(path string, by SubjectKind, limits []EventLimit) {
 	ladder, rungs := make([]Limit, len(limits)), 0
 	for i, l := range limits {
 		if ladder[i].Monitor = true; l.By == by { // what is watched only stops nothing
@@ -241,7 +241,7 @@ func (c *checker) eventLadder(path string, by SubjectKind, limits []EventLimit) 
 			rungs++
 		}
 	}
-	c.check(rungs <= failures.MaxRungs, path, "at most %d limits by %s, not %d", failures.MaxRungs, by, rungs)
+	c.check(rungs <= failures.MaxLimits, path, "at most %d limits by %s, not %d", failures.MaxLimits, by, rungs)
 	for i, l := range ladder {
 		if limits[i].By != by {
 			continue
@@ -281,8 +281,8 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 				"of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set "+
 					"action: block", one.Action)
 		}
-		c.check(len(rungs)+len(address) <= failures.MaxRungs, path+".limits",
-			"at most %d limits together with limits.address, not %d", failures.MaxRungs, len(rungs)+len(address))
+		c.check(len(rungs)+len(address) <= failures.MaxLimits, path+".limits",
+			"at most %d limits together with limits.address, not %d", failures.MaxLimits, len(rungs)+len(address))
 		asked := len(askers) > 0 && !askers[0].Monitor
 		ladder := slices.Clone(l.Limits)
 		for j, r := range l.Limits {
@@ -299,7 +299,7 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 				}
 			}
 		}
-		c.ladder(path+".limits", ladder, failures.Backoff{}, Challenge, Block, FakeFailure)
+		c.limits(path+".limits", ladder, failures.Backoff{}, Challenge, Block, FakeFailure)
 	}
 }
 

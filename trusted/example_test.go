@@ -23,7 +23,7 @@ func ExampleMemory() {
 	}
 	hers, _ := places.Record(ctx, alice, now)
 	his, _ := places.Record(ctx, bob, now)
-	fmt.Println(hers.Status(home) == trusted.Privileged, his.Status(home) == trusted.Privileged)
+	fmt.Println(hers.Status(home) == trusted.Known, his.Status(home) == trusted.Known)
 	// Output: true false
 }
 

@@ -43,7 +43,7 @@ func TestMemoryHoldsNoMoreAccountsThanItMay(t *testing.T) {
 		}
 	}
 	for n := range 4096 {
-		if status(t, m, trusted.Key{byte(n), byte(n >> 8), 1}, place) == trusted.Privileged {
+		if status(t, m, trusted.Key{byte(n), byte(n >> 8), 1}, place) == trusted.Known {
 			held++
 		}
 	}
@@ -63,7 +63,7 @@ func TestADroppedAccountsSpentDeviceDoesNotComeBack(t *testing.T) {
 	if err := m.Remember(t.Context(), second, trusted.Key{2}, noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if s := status(t, m, first, trusted.Key{1}); s != trusted.Stranger {
+	if s := status(t, m, first, trusted.Key{1}); s != trusted.Unknown {
 		t.Fatalf("the first account was not dropped: %d", s)
 	}
 	if r, _ := m.Record(t.Context(), first, noon); r.Reset != noon.UnixMilli() {
@@ -74,7 +74,7 @@ func TestADroppedAccountsSpentDeviceDoesNotComeBack(t *testing.T) {
 func TestImpossibleLimitsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, config := range []trusted.MemoryConfig{
-		{Accounts: -1}, {Limits: trusted.Limits{Places: -1}}, {Limits: trusted.Limits{TTL: -1}},
+		{Accounts: -1}, {Limits: trusted.Limits{MaxClients: -1}}, {Limits: trusted.Limits{TTL: -1}},
 	} {
 		if _, err := trusted.NewMemory(config); err == nil {
 			t.Errorf("%+v was taken", config)

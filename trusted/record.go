@@ -28,7 +28,7 @@ const MaxSpent = 32
 // An Entry is one place of an account. Times are milliseconds since the Unix
 // epoch.
 type Entry struct {
-	Place  Key
+	Client Key
 	Status Status // Privileged or Spent
 	First  int64  // first login from there, or the first since it was spent
 	Last   int64  // last login from there; of a spent place, when it was spent
@@ -47,8 +47,8 @@ type Record struct {
 
 // WithDefaults fills in what is zero.
 func (l Limits) WithDefaults() Limits {
-	if l.Places == 0 {
-		l.Places = DefaultPlaces
+	if l.MaxClients == 0 {
+		l.MaxClients = DefaultLimits
 	}
 	if l.TTL == 0 {
 		l.TTL = DefaultTTL
@@ -62,7 +62,7 @@ func (l Limits) WithDefaults() Limits {
 // Validate names what is wrong with the limits.
 func (l Limits) Validate() error {
 	var problems []error
-	if l.Places < 0 {
+	if l.MaxClients < 0 {
 		problems = append(problems, errors.New("places: must be at least 1"))
 	}
 	if l.TTL < 0 {
@@ -79,7 +79,7 @@ func (r *Record) Status(client Key) Status {
 	if i := r.find(client); i >= 0 {
 		return r.Entries[i].Status
 	}
-	return Stranger
+	return Unknown
 }
 
 // Remember makes a place privileged. Where limits.Places are, one of them is evicted
@@ -90,13 +90,13 @@ func (r *Record) Remember(place Key, now time.Time, limits Limits) error {
 		return nil
 	}
 	r.Expire(now, limits)
-	if i := r.find(place); (i < 0 || r.Entries[i].Status != Privileged) && r.count(Privileged) >= limits.Places {
+	if i := r.find(place); (i < 0 || r.Entries[i].Status != Known) && r.count(Known) >= limits.MaxClients {
 		if r.hasNew(now) {
 			return ErrFull
 		}
 		r.drop(r.leastUsed(place))
 	}
-	r.put(place, Privileged, now, limits)
+	r.put(place, Known, now, limits)
 	return nil
 }
 
@@ -161,18 +161,18 @@ func (r *Record) put(place Key, status Status, now time.Time, limits Limits) {
 	at := now.UnixMilli()
 	i := r.find(place)
 	if i < 0 {
-		r.Entries = append(r.Entries, Entry{Place: place, Status: status, First: at, Last: at})
+		r.Entries = append(r.Entries, Entry{Client: place, Status: status, First: at, Last: at})
 		return
 	}
 	e := &r.Entries[i]
-	if status == Privileged && e.Status == Spent {
+	if status == Known && e.Status == Spent {
 		e.First = at // as new as any other that takes room
 	}
 	e.Status, e.Last = status, max(e.Last, at)
 }
 
 func (r *Record) find(place Key) int {
-	return slices.IndexFunc(r.Entries, func(e Entry) bool { return e.Place == place })
+	return slices.IndexFunc(r.Entries, func(e Entry) bool { return e.Client == place })
 }
 
 func (r *Record) drop(i int) { r.Entries = slices.Delete(r.Entries, i, i+1) }
@@ -189,18 +189,18 @@ func (r *Record) count(status Status) (n int) {
 // leastUsed is the privileged place to evict: the least recently used one, and none of
 // long standing while there are others.
 func (r *Record) leastUsed(keep Key) int {
-	brief := r.oldest(Privileged, keep, func(e *Entry) bool { return e.Last-e.First < LongStanding.Milliseconds() })
+	brief := r.oldest(Known, keep, func(e *Entry) bool { return e.Last-e.First < LongStanding.Milliseconds() })
 	if brief >= 0 {
 		return brief
 	}
-	return r.oldest(Privileged, keep, func(*Entry) bool { return true })
+	return r.oldest(Known, keep, func(*Entry) bool { return true })
 }
 
 // hasNew reports whether a privileged place was added within the hour.
 func (r *Record) hasNew(now time.Time) bool {
 	return slices.ContainsFunc(r.Entries, func(e Entry) bool {
 		age := now.UnixMilli() - e.First // below 0 if the clock was set back
-		return e.Status == Privileged && max(age, -age) < NewFor.Milliseconds()
+		return e.Status == Known && max(age, -age) < NewFor.Milliseconds()
 	})
 }
 
@@ -210,7 +210,7 @@ func (r *Record) oldest(status Status, keep Key, among func(*Entry) bool) int {
 	found := -1
 	for i := range r.Entries {
 		e := &r.Entries[i]
-		if e.Status == status && e.Place != keep && among(e) && (found < 0 || e.Last < r.Entries[found].Last) {
+		if e.Status == status && e.Client != keep && among(e) && (found < 0 || e.Last < r.Entries[found].Last) {
 			found = i
 		}
 	}

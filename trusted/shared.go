@@ -32,7 +32,9 @@ type AddressStore interface {
 
 // OfAddress are the limits of what an AddressStore remembers: one account more than make an
 // address shared.
-func (l Limits) OfAddress() Limits { return Limits{Places: l.WithDefaults().Sharers + 1, TTL: l.TTL} }
+func (l Limits) OfAddress() Limits {
+	return Limits{MaxClients: l.WithDefaults().Sharers + 1, TTL: l.TTL}
+}
 
 // SharedAddresses knows the IP addresses from which more than Limits.Sharers accounts have logged in
 // within Limits.TTL (a carrier's NAT, a campus). They are never known clients: an attacker there

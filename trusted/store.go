@@ -12,11 +12,11 @@ type Key [16]byte
 type Status uint8
 
 const (
-	// Stranger: nobody has logged in to the account from there, or it was too
+	// Unknown: nobody has logged in to the account from there, or it was too
 	// long ago.
-	Stranger Status = iota
-	// Privileged: somebody has.
-	Privileged
+	Unknown Status = iota
+	// Known: somebody has.
+	Known
 	// Spent: it was privileged and used up its budget of wrong passwords. It
 	// is treated like a stranger, except that its address's limits never
 	// refuse it: a neighbour behind the same router must not lock the owner
@@ -26,14 +26,14 @@ const (
 
 // Defaults of a store's Limits.
 const (
-	DefaultPlaces = 10
+	DefaultLimits = 10
 	DefaultTTL    = 90 * 24 * time.Hour
 )
 
 // Limits bound what is remembered of one account.
 type Limits struct {
-	Places int           // default DefaultPlaces
-	TTL    time.Duration // since the last login from there; default DefaultTTL
+	MaxClients int           // default DefaultLimits
+	TTL        time.Duration // since the last login from there; default DefaultTTL
 	// Sharers is how many accounts an IP address may be a known client of; default
 	// DefaultSharers. See SharedAddresses.
 	Sharers int

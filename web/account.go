@@ -33,7 +33,7 @@ func (l *Login) accountRoutes(e *echo.Echo) {
 	e.POST("/account/password", l.signedIn(l.ownPassword(l.ChangePassword)))
 	if l.Notices != nil {
 		e.GET("/login/not-me/:token", l.letterPage)
-		e.POST("/login/not-me/:token", l.letter)
+		e.POST("/login/not-me/:token", l.message)
 	}
 }
 
@@ -111,7 +111,7 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 		Here:     from.Address.Unmap(),
 		Password: l.replaces(), Administrator: s.Account.Role == accounts.Admin, Done: c.QueryParam("done"),
 	}
-	v.Own, err = l.Control.Own(c.Request().Context(), l.Sessions.Door, l.Directory, guard.Attempt{
+	v.Own, err = l.Control.Own(c.Request().Context(), l.Sessions.Integration, l.Directory, guard.Attempt{
 		Account: s.Account.Account, Address: from.Address, Devices: client.Devices(c.Request()),
 	})
 	if err != nil {
@@ -149,7 +149,7 @@ func (l *Login) endOthers(c echo.Context, s *Session) error {
 	if _, err := l.ownForm(c, s); err != nil {
 		return err
 	}
-	_, err := l.Control.EndSessionsAt(c.Request().Context(), l.who(s), s.Account.Account, l.Sessions.Door, s.ID, "")
+	_, err := l.Control.EndSessionsAt(c.Request().Context(), l.who(s), s.Account.Account, l.Sessions.Integration, s.ID, "")
 	return l.done(c, "others", err)
 }
 
@@ -167,7 +167,7 @@ func (l *Login) forget(c echo.Context, s *Session) error {
 		}
 		done = "place"
 	}
-	return l.done(c, done, l.Control.ForgetOwn(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address))
+	return l.done(c, done, l.Control.RemoveOwnClients(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address))
 }
 
 // notMePage is GET /account/not-me?login=ID: it explains the effect before the user confirms.
@@ -245,9 +245,9 @@ func (l *Login) showDone(c echo.Context, account string) error {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// ofLetter returns the login that an email's link is about. The token is in the path, since few mail programs send
+// ofMessage returns the login that an email's link is about. The token is in the path, since few mail programs send
 // forms. It grants no access and works once. The referrer policy keeps it from other pages.
-func (l *Login) ofLetter(c echo.Context) (told notices.Login, err error) {
+func (l *Login) ofMessage(c echo.Context) (told notices.Login, err error) {
 	c.Response().Header().Set("Referrer-Policy", "no-referrer")
 	told, err = l.Notices.Of(c.Request().Context(), c.Param("token"))
 	if errors.Is(err, notices.ErrUnknown) {
@@ -258,7 +258,7 @@ func (l *Login) ofLetter(c echo.Context) (told notices.Login, err error) {
 
 // letterPage is GET /login/not-me/TOKEN. It changes nothing: mail scanners open the links of an email.
 func (l *Login) letterPage(c echo.Context) error {
-	told, err := l.ofLetter(c)
+	told, err := l.ofMessage(c)
 	if err != nil {
 		return err
 	}
@@ -268,9 +268,9 @@ func (l *Login) letterPage(c echo.Context) error {
 	return WritePage(c, http.StatusOK, page, err)
 }
 
-// letter is POST /login/not-me/TOKEN. The token also protects the form against CSRF.
-func (l *Login) letter(c echo.Context) error {
-	if _, err := l.ofLetter(c); err != nil {
+// message is POST /login/not-me/TOKEN. The token also protects the form against CSRF.
+func (l *Login) message(c echo.Context) error {
+	if _, err := l.ofMessage(c); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.Request().Context())

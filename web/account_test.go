@@ -77,7 +77,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	must(err)
 	codes := passes.New(db, nil)
 	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Passes: codes}), db: db, passes: codes}
-	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
+	gate, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
 	must(err)
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)
@@ -95,16 +95,16 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
 	h.inside = h.Second(t, func(c *guard.Config) { c.Codes, c.Observer = codes.Of("administration"), h.World })
 	steered := control.Config{
-		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Passes: codes, Tokens: tokens.New(db),
+		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db),
 		Factors: second, DirectoryOf: nobodys, Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Overrides: policy.NewTable(db), Ledger: policy.NewLedger(db, h.Clock.Now, quiet), Tops: new(control.Tops), Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)
 	h.control, err = control.New(steered)
 	must(err)
 	h.door = &web.Login{
-		Guard: h.Guard, Edge: new(web.Edge), Door: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control, Access: new(atomic.Pointer[access.Rules]),
+		Guard: h.Guard, Edge: new(web.Edge), Integration: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control, Access: new(atomic.Pointer[access.Rules]),
 		Passwords: &web.Passwords{Source: h.accounts, Gate: gate, Checker: checker, Log: quiet},
-		Sessions:  web.NewSessions(web.SessionConfig{Store: running, Source: h.accounts, Door: "login", Lifetime: 24 * time.Hour, Now: h.Clock.Now}),
+		Sessions:  web.NewSessions(web.SessionConfig{Store: running, Source: h.accounts, Integration: "login", Lifetime: 24 * time.Hour, Now: h.Clock.Now}),
 	}
 	h.serve()
 	_, err = h.accounts.Add(t.Context(), accounts.Addition{Username: "alice", Email: "alice@example.org", Password: right})
@@ -114,7 +114,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 
 // serve makes the door's handler anew.
 func (h *home) serve() {
-	h.Handler = (&web.Public{Login: h.door, API: h.api, Challenges: h.Desk, Look: h.look, Log: quiet}).Handler()
+	h.Handler = (&web.Public{Login: h.door, API: h.api, Challenges: h.Challenges, Look: h.look, Log: quiet}).Handler()
 }
 
 // mustChange makes a password of alice's that is good for choosing another one only.
@@ -183,7 +183,7 @@ func TestAOneTimePasswordOfAUserIsGoodForChoosingAnotherOneOnly(t *testing.T) {
 	if status, _ := opens("/auth/verify"); status != http.StatusOK {
 		t.Errorf("the app stays closed: %d", status)
 	}
-	if h.Status(t, "alice", b.from) != trusted.Privileged {
+	if h.Status(t, "alice", b.from) != trusted.Known {
 		t.Error("the place is not known")
 	}
 	if w := h.browser(page).login("alice", oneTime); w.Code != http.StatusUnauthorized {
@@ -292,14 +292,14 @@ func TestALoginOnItsWayDoesNotOpenADoubtedAccount(t *testing.T) {
 		t.Fatal(w.Code)
 	}
 	d, err := h.Begin(t.Context(), world.From("alice", thief.from))
-	if err != nil || d.Action != guard.Proceed || !d.Privileged {
+	if err != nil || d.Action != guard.Proceed || !d.Known {
 		t.Fatalf("%+v %v", d, err)
 	}
 	if err := h.control.AskNewPassword(t.Context(), "admin:eve", "alice", "seen in a leak"); err != nil {
 		t.Fatal(err)
 	}
 	h.Clock.Advance(time.Second)
-	if err := h.Settle(t.Context(), d.Ticket, guard.Succeeded); err != nil || h.Status(t, "alice", thief.from) != trusted.Privileged {
+	if err := h.Settle(t.Context(), d.Ticket, guard.Succeeded); err != nil || h.Status(t, "alice", thief.from) != trusted.Known {
 		t.Fatalf("the place is not known again: %v", err)
 	}
 	if w := thief.login("alice", right); w.Code != http.StatusUnauthorized {
@@ -344,7 +344,7 @@ func TestAHalfSentRequestDoesNotOutliveItsSession(t *testing.T) {
 			if account, err := h.accounts.Get(t.Context(), "alice"); err != nil || !account.NeedsCode || !account.MustChange {
 				t.Errorf("the account is open again: %+v %v", account, err)
 			}
-			if h.Status(t, "alice", thief.from) == trusted.Privileged {
+			if h.Status(t, "alice", thief.from) == trusted.Known {
 				t.Error("the place is known")
 			}
 		})
@@ -418,9 +418,9 @@ func (h *home) tells(t *testing.T) func() (path, text string) {
 		DB: h.db, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
 		Write: func(l notices.Login, token string) (string, string) {
-			return h.look.Letter("en", l, "https://login.example.org/login/not-me/"+token)
+			return h.look.Message("en", l, "https://login.example.org/login/not-me/"+token)
 		},
-		Send: func(_ context.Context, l mail.Letter) error { text = l.Text; return nil },
+		Send: func(_ context.Context, l mail.Message) error { text = l.Text; return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -477,10 +477,10 @@ func TestAnAccountShowsItsOwnerWhereItIsSignedInAndKnown(t *testing.T) {
 			t.Errorf("%s without the session's token: %d", path, w.Code)
 		}
 	}
-	if _, to, _ := b.form(t, "/account", "/account/forget", "address", "198.51.100.7"); to != "/account?done=place" || h.Status(t, "alice", "198.51.100.7") != trusted.Stranger || h.Status(t, "alice", b.from) != trusted.Privileged {
+	if _, to, _ := b.form(t, "/account", "/account/forget", "address", "198.51.100.7"); to != "/account?done=place" || h.Status(t, "alice", "198.51.100.7") != trusted.Unknown || h.Status(t, "alice", b.from) != trusted.Known {
 		t.Errorf("forgetting one: to %s", to)
 	}
-	if _, to, _ := b.form(t, "/account", "/account/forget"); to != "/account?done=places" || h.Status(t, "alice", b.from) != trusted.Stranger {
+	if _, to, _ := b.form(t, "/account", "/account/forget"); to != "/account?done=places" || h.Status(t, "alice", b.from) != trusted.Unknown {
 		t.Errorf("forgetting all: to %s", to)
 	}
 	if status, _, _ := b.form(t, "/account", "/account/forget", "address", "none"); status != http.StatusBadRequest {
@@ -538,7 +538,7 @@ func TestThatWasNotMeByALetter(t *testing.T) {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
 	for name, b := range map[string]*browser{"owner": owner, "thief": thief} {
-		if b.get("/auth/verify").Code != http.StatusUnauthorized || h.Status(t, "alice", b.from) != trusted.Stranger {
+		if b.get("/auth/verify").Code != http.StatusUnauthorized || h.Status(t, "alice", b.from) != trusted.Unknown {
 			t.Errorf("the %s is still in, or known", name)
 		}
 	}
@@ -590,7 +590,7 @@ func TestThatWasNotMeAsksAStolenSessionForThePassword(t *testing.T) {
 			t.Errorf("%d\n%s", status, body)
 		}
 	}
-	if w := owner.get("/auth/verify"); w.Code != http.StatusOK || h.Status(t, "alice", owner.from) != trusted.Privileged {
+	if w := owner.get("/auth/verify"); w.Code != http.StatusOK || h.Status(t, "alice", owner.from) != trusted.Known {
 		t.Errorf("the owner is thrown out: %d", w.Code)
 	}
 	if w := stolen.get("/account/not-me?login=1"); w.Header().Get("Location") != "/account" {
@@ -621,12 +621,12 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := &web.Login{
-		Guard: h.inside.Guard, Edge: new(web.Edge), Door: "admin", Directory: "administration", Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control,
+		Guard: h.inside.Guard, Edge: new(web.Edge), Integration: "admin", Directory: "administration", Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control,
 		Access: new(atomic.Pointer[access.Rules]), Passwords: h.door.Passwords,
-		Sessions: web.NewSessions(web.SessionConfig{Store: h.running, Source: h.accounts, Door: "admin", Lifetime: time.Hour, Now: h.Clock.Now}),
+		Sessions: web.NewSessions(web.SessionConfig{Store: h.running, Source: h.accounts, Integration: "admin", Lifetime: time.Hour, Now: h.Clock.Now}),
 	}
 	h.door.Passwords = &web.Passwords{Source: site, Gate: h.gate, Checker: h.checker, Log: quiet}
-	h.door.Sessions = web.NewSessions(web.SessionConfig{Store: h.running, Source: site, Door: "login", Lifetime: time.Hour, Now: h.Clock.Now})
+	h.door.Sessions = web.NewSessions(web.SessionConfig{Store: h.running, Source: site, Integration: "login", Lifetime: time.Hour, Now: h.Clock.Now})
 	letter := h.tells(t)
 	admin := h.browser(page)
 	admin.to, admin.from = (&web.Public{Login: inside, API: h.api, Look: h.look, Log: quiet}).Handler(), "198.51.100.7"
@@ -652,8 +652,8 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		if err != nil || len(running) != 1 || admin.get("/auth/verify").Code != http.StatusOK {
 			t.Errorf("%s the administrator's session has ended: %v %v", after, running, err)
 		}
-		places, err := h.inside.Places(t.Context(), guard.Attempt{Account: "root"}, nil)
-		if live, failed := h.passes.Live(t.Context(), "root"); err != nil || len(places.Places) != 1 || !places.Reset.IsZero() || !live || failed != nil {
+		places, err := h.inside.KnownClients(t.Context(), guard.Attempt{Account: "root"}, nil)
+		if live, failed := h.passes.Live(t.Context(), "root"); err != nil || len(places.List) != 1 || !places.Reset.IsZero() || !live || failed != nil {
 			t.Errorf("%s the administrator's places and codes: %+v %v, %v %v", after, places, err, live, failed)
 		}
 	}
@@ -670,7 +670,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 	if _, to, _ := b.form(t, "/account", "/account/not-me", "login", strconv.FormatInt(rows[0].ID, 10)); to != "/account" {
 		t.Errorf("the administrator's login is the user's to deny: to %s", to)
 	}
-	if _, to, _ := b.form(t, "/account", "/account/forget"); to != "/account?done=places" || h.Status(t, "root", b.from) != trusted.Stranger {
+	if _, to, _ := b.form(t, "/account", "/account/forget"); to != "/account?done=places" || h.Status(t, "root", b.from) != trusted.Unknown {
 		t.Errorf("forgetting: to %s", to)
 	}
 	untouched("forgetting:")
@@ -689,7 +689,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		t.Errorf("the letter: %d\n%s", w.Code, w.Body)
 	}
 	untouched("the letter:")
-	if good, err := h.passes.Of("administration").Show(t.Context(), guard.Pass{Account: "root", Code: code, Now: h.Clock.Now()}); err != nil || !good {
+	if good, err := h.passes.Of("administration").Show(t.Context(), guard.Code{Account: "root", Text: code, Now: h.Clock.Now()}); err != nil || !good {
 		t.Errorf("the administrator's code: %v %v", good, err)
 	}
 }
@@ -703,14 +703,14 @@ func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for _, agent := range []string{"x\r\nBcc: all@example.org\r\n\r\nhello", "https://evil.example/ www.evil.example", "evil.example", "evil.example Firefox/1", strings.Repeat("a", 1<<20), "\u202egpj"} {
-		subject, text := h.look.Letter("en", notices.Login{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "https://login.example.org/x")
+		subject, text := h.look.Message("en", notices.Login{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "https://login.example.org/x")
 		lines := strings.Split(text, "\n")
 		if strings.ContainsAny(subject+text, "\r\u202e") || len(lines) < 13 || len(lines) > 14 || len(text) > 2000 || strings.Contains(text, "evil") || strings.Count(text, "://") != 1 {
 			t.Errorf("%d lines:\n%.1000s", len(lines), text)
 		}
 	}
 	for tag, want := range map[string]string{"de": "Neue Anmeldung bei Ihrem Konto", "fr": "Nouvelle connexion à votre compte", "xx": "New sign-in to your account"} {
-		if subject, text := h.look.Letter(tag, notices.Login{}, ""); subject != want || strings.Contains(text, "{") || keyOfLetter.MatchString(text) {
+		if subject, text := h.look.Message(tag, notices.Login{}, ""); subject != want || strings.Contains(text, "{") || keyOfLetter.MatchString(text) {
 			t.Errorf("%s: %s\n%s", tag, subject, text)
 		}
 	}

@@ -188,7 +188,7 @@ func (l *Login) stopped(t *try) error {
 // challenge. Delay and block look the same to the client.
 func Stopped(d *guard.Decision) (Problem, pages.Message) {
 	switch {
-	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Solve.Reason == challenge.Unchecked:
+	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Verdict.Reason == challenge.Unchecked:
 		return Overloaded(time.Second) // the solution may have been correct
 	case d.Action == guard.Challenge:
 		m := pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(d)}
@@ -226,7 +226,7 @@ func later(p Problem, kind pages.MessageKind, after time.Duration) (Problem, pag
 
 func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"],
-		Address: t.client.Address, Integration: l.Door}, t.decision)
+		Address: t.client.Address, Integration: l.Integration}, t.decision)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
 	switch {
 	case d.Reasons.Has(guard.WorkNeeded):
 		return pages.WhyWork
-	case d.Solve.Reason == challenge.Elsewhere || d.Solve.Reason == challenge.TooLittle:
+	case d.Verdict.Reason == challenge.Elsewhere || d.Verdict.Reason == challenge.TooLittle:
 		return pages.WhyElsewhere
 	}
 	for _, r := range d.Reasons {
@@ -290,7 +290,7 @@ func (l *Login) invalid(t *try, p Problem) error {
 }
 
 func (l *Login) answer(t *try, p Problem, m pages.Message) error {
-	if m.CodeFailed = t.decision.Reasons.Has(guard.PassFailed); m.CodeFailed {
+	if m.CodeFailed = t.decision.Reasons.Has(guard.CodeFailed); m.CodeFailed {
 		p.Detail = strings.TrimSpace(p.Detail + " " + texts.English().Say("message.code-failed"))
 	}
 	return answer(t, p, func() ([]byte, error) {
@@ -344,7 +344,7 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 			return nil, nil
 		}
 	}
-	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Address: from.Address, Integration: l.Door}, guard.Decision{})
+	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Address: from.Address, Integration: l.Integration}, guard.Decision{})
 	if errors.Is(err, guard.ErrChallenges) {
 		return nil, nil // the form does no harm: the attempt is stopped
 	}

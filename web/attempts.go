@@ -126,7 +126,7 @@ func (a *API) begin(c echo.Context) error {
 		Fingerprint: a.identity(&in),
 	}
 	if in.Challenge != nil {
-		attempt.Solution = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
+		attempt.Solution = challenge.Solution{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
 	}
 	d, err := a.Guard.Begin(ctx, attempt)
 	if err != nil {

@@ -49,7 +49,7 @@ func newBackEndOf(t *testing.T, o world.Options) *backEnd {
 	b := &backEnd{World: world.New(t, o), echo: web.NewEcho("", nil, quiet)}
 	b.doors = apitest.Handler(t, b.echo)
 	api := &web.API{
-		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)}, Tokens: oneToken(), Media: b.Desk.Media,
+		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)}, Tokens: oneToken(), Media: b.Challenges.Media,
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },
 	}
 	api.Routes(b.echo)
@@ -134,7 +134,7 @@ func TestR20ATicketThatNobodySettlesIsPressure(t *testing.T) {
 			if c.after != "" {
 				b.settle(t, ticket, c.after)
 			}
-			if got := b.Mode.State().Pressure; got[captchamode.Failure] != c.pressure || got[captchamode.Shed] != c.shed {
+			if got := b.Mode.State().FailureRate; got[captchamode.Failure] != c.pressure || got[captchamode.Overload] != c.shed {
 				t.Errorf("the pressure is %v, not %d failures and %d shed", got, c.pressure, c.shed)
 			}
 			if c.before != "abandoned" {
@@ -169,7 +169,7 @@ func TestACutOffSettleIsSettled(t *testing.T) {
 		t.Errorf("answered %d: %s", w.Code, w.Body)
 	}
 	b.pass()
-	if got := b.Mode.State().Pressure[captchamode.Failure]; got != 0 {
+	if got := b.Mode.State().FailureRate[captchamode.Failure]; got != 0 {
 		t.Errorf("the success counts as %d failures", got)
 	}
 }
@@ -239,9 +239,9 @@ func TestEveryErrorOfTheDecisionAPIIsAProblem(t *testing.T) {
 // A codebook knows one code.
 type codebook struct{ used int }
 
-func (*codebook) Show(_ context.Context, p guard.Pass) (bool, error) { return p.Code == "good", nil }
+func (*codebook) Show(_ context.Context, p guard.Code) (bool, error) { return p.Text == "good", nil }
 
-func (c *codebook) Settle(_ context.Context, _ guard.Pass, o guard.Outcome) error {
+func (c *codebook) Settle(_ context.Context, _ guard.Code, o guard.Outcome) error {
 	if o == guard.Succeeded {
 		c.used++
 	}

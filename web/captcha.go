@@ -14,7 +14,7 @@ import (
 )
 
 // Media adds GET and HEAD /captcha/{id}.png and .wav, which serve a challenge until it is spent.
-func Media(e *echo.Echo, challenges *challenge.Desk) {
+func Media(e *echo.Echo, challenges *challenge.Issuer) {
 	file(e, "/captcha/:file", func(c echo.Context) error {
 		name := c.Param("file")
 		ext := path.Ext(name)

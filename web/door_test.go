@@ -39,14 +39,14 @@ const (
 type house struct {
 	*world.World
 	http.Handler
-	gate     *passwords.Gate
+	gate     *passwords.Queue
 	checker  *passwords.Checker
 	api      *web.API
 	people   *people
 	sessions *memory
 	storage  *storage
 	look     *web.Look
-	ask      func(guard.Pass)
+	ask      func(guard.Code)
 }
 
 func newHouse(t *testing.T) *house {
@@ -64,23 +64,23 @@ func newHouseWith(t *testing.T, o world.Options) *house {
 	}
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)
-	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 1, Queue: 1})
+	gate, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 1, Queue: 1})
 	must(err)
 	hash, err := checker.Hash(right)
 	must(err)
 	h := &house{World: world.New(t, o), gate: gate, checker: checker, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}, storage: new(storage), look: web.NewLook()}
 	if o.Mail {
-		h.ask = func(guard.Pass) {}
+		h.ask = func(guard.Code) {}
 	}
 	h.people = &people{all: map[string]accounts.Login{
 		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
 		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
 	}}
 	h.api = &web.API{
-		Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Tokens: oneToken(), Media: h.Desk.Media, Later: func(time.Duration, func()) {},
+		Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Tokens: oneToken(), Media: h.Challenges.Media, Later: func(time.Duration, func()) {},
 	}
 	h.dress(t, pages.Brand{})
-	h.Handler = apitest.Handler(t, (&web.Public{Login: h.login("login", gate, checker), API: h.api, Challenges: h.Desk, Look: h.look, Log: quiet}).Handler())
+	h.Handler = apitest.Handler(t, (&web.Public{Login: h.login("login", gate, checker), API: h.api, Challenges: h.Challenges, Look: h.look, Log: quiet}).Handler())
 	return h
 }
 
@@ -98,11 +98,11 @@ func (h *house) dress(t *testing.T, b pages.Brand) {
 	h.look.Set(look)
 }
 
-func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Checker) *web.Login {
+func (h *house) login(door string, gate *passwords.Queue, checker *passwords.Checker) *web.Login {
 	return &web.Login{
-		Guard: h.Guard, Edge: new(web.Edge), Door: door, Log: quiet, Hold: new(atomic.Int64),
+		Guard: h.Guard, Edge: new(web.Edge), Integration: door, Log: quiet, Hold: new(atomic.Int64),
 		Passwords: &web.Passwords{Source: h.people, Gate: gate, Checker: checker, Log: quiet},
-		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Door: door, Lifetime: time.Hour}),
+		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Integration: door, Lifetime: time.Hour}),
 		Storage:   h.storage,
 		Look:      h.look,
 		AskCode:   h.ask,

@@ -91,7 +91,7 @@ func readEvent(c echo.Context) (s guard.Subjects, inline []string, err error) {
 	}
 	s.Account, s.Subject = in.Account, in.Subject
 	if in.Challenge != nil {
-		s.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
+		s.Solution = challenge.Solution{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
 	}
 	return s, in.Inline, nil
 }

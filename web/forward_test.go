@@ -36,7 +36,7 @@ func newGateway(t *testing.T, origin, domain string, rules ...access.Rule) *gate
 		t.Fatal(err)
 	}
 	g.access.Store(&all)
-	g.Handler = (&web.Public{Login: g.login, API: g.api, Challenges: g.Desk, Look: g.look, Origin: origin, Log: quiet}).Handler()
+	g.Handler = (&web.Public{Login: g.login, API: g.api, Challenges: g.Challenges, Look: g.look, Origin: origin, Log: quiet}).Handler()
 	g.people.change(func() {
 		alice := g.people.all["alice"]
 		alice.Email, alice.Groups = "alice@example.org", []string{"editors", "staff"}
@@ -153,7 +153,7 @@ func TestBrowsersComeBackToTheWholeAddress(t *testing.T) {
 
 func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, "", "", access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}}, access.Rule{Paths: []string{"/old/*"}, Allow: access.Nobody})
+	g := newGateway(t, "", "", access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}}, access.Rule{Paths: []string{"/old/*"}, Allow: access.NoUsers})
 	in, _ := g.signIn(t, "/login", "")
 	for _, one := range []struct {
 		what, path, uri string

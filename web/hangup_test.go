@@ -51,12 +51,12 @@ func TestR26HangingUpIsPressureAndNoError(t *testing.T) {
 			login.Hold.Store(int64(time.Minute))
 			h.Handler = (&web.Public{Login: login, API: new(web.API), Log: log}).Handler()
 
-			leave, err := h.gate.Enter(t.Context(), passwords.Asker{})
+			leave, err := h.gate.Enter(t.Context(), passwords.Request{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, address := range []string{"203.0.113.1", "203.0.113.2", "203.0.113.3"} {
-				h.hangUp(t, address, "alice", func() bool { s := h.gate.State(); return s.Strangers+s.Administrators == 1 })
+				h.hangUp(t, address, "alice", func() bool { s := h.gate.State(); return s.Unknown+s.Administrators == 1 })
 			}
 			leave()
 			for range 3 {
@@ -67,7 +67,7 @@ func TestR26HangingUpIsPressureAndNoError(t *testing.T) {
 				t.Errorf("errors: %s", &out)
 			}
 			// Bob's address has had its share of the pressure with its failures.
-			if got := h.Mode.State().Pressure[captchamode.Shed]; got != 3 {
+			if got := h.Mode.State().FailureRate[captchamode.Overload]; got != 3 {
 				t.Errorf("pressure of %d, want 3", got)
 			}
 			if got := h.HungUp(); got != 4 {
@@ -108,7 +108,7 @@ func TestR26ABackEndThatHangsUpIsPressureAndNoError(t *testing.T) {
 	}
 	goAway()
 	<-answered
-	if got := h.Mode.State().Pressure[captchamode.Shed]; got != 1 || h.HungUp() != 1 || strings.Contains(out.String(), "level=ERROR") {
+	if got := h.Mode.State().FailureRate[captchamode.Overload]; got != 1 || h.HungUp() != 1 || strings.Contains(out.String(), "level=ERROR") {
 		t.Errorf("pressure of %d, %d counted, log: %s", got, h.HungUp(), &out)
 	}
 }

@@ -27,22 +27,22 @@ import (
 
 // Login is a login endpoint: page, form target and logout. One exists for users and one for administrators.
 type Login struct {
-	Guard     *guard.Guard
-	Edge      *Edge
-	Passwords *Passwords
-	Sessions  *Sessions
-	Door      string                        // the integration's name in events and metrics
-	Directory string                        // where the accounts are kept; empty: the site's directory
-	Hold      *atomic.Int64                 // longest wait of an early attempt on a timer (R15), in nanoseconds
-	Secure    CookieSecurity                // of device cookies
-	Storage   Storage                       // nil: sessions can always be written
-	Origin    string                        // the public origin of the login page; empty: the request's host
-	Access    *atomic.Pointer[access.Rules] // rules of forward auth; nil: none
-	Control   *control.Control              // for the pages at /account; nil: there are none
-	Notices   *notices.Mailer               // emails about logins from unknown clients; nil: none
+	Guard       *guard.Guard
+	Edge        *Edge
+	Passwords   *Passwords
+	Sessions    *Sessions
+	Integration string                        // the integration's name in events and metrics
+	Directory   string                        // where the accounts are kept; empty: the site's directory
+	Hold        *atomic.Int64                 // longest wait of an early attempt on a timer (R15), in nanoseconds
+	Secure      CookieSecurity                // of device cookies
+	Storage     Storage                       // nil: sessions can always be written
+	Origin      string                        // the public origin of the login page; empty: the request's host
+	Access      *atomic.Pointer[access.Rules] // rules of forward auth; nil: none
+	Control     *control.Control              // for the pages at /account; nil: there are none
+	Notices     *notices.Mailer               // emails about logins from unknown clients; nil: none
 	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
 	// not configured.
-	AskCode  func(guard.Pass)
+	AskCode  func(guard.Code)
 	Remote   *remote.Provider // external CAPTCHA provider; nil: none
 	Identity *client.Identity // client fingerprints; nil: none
 	Admin    bool             // only administrators may sign in here
@@ -99,7 +99,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 func (l *Login) take(t *try, p proof) (err error) {
 	var login accounts.Login
 	ask := l.asks(t, t.client, t.form["username"])
-	ask.Solution = challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"],
+	ask.Solution = challenge.Solution{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"],
 		Work: t.form["captcha_work"]}
 	ask.VerificationCode, ask.SendsCode = t.form["code"], l.AskCode != nil
 	ask.PasswordTag, ask.Hold = p.tag, time.Duration(l.Hold.Load())
@@ -120,7 +120,7 @@ func (l *Login) take(t *try, p proof) (err error) {
 		l.Passwords.Hold(t.Request().Context(), login)
 		return p.wrong(t)
 	case !p.second:
-		l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
+		l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Request(&t.decision))
 	}
 	return l.welcome(t, login)
 }
@@ -140,7 +140,7 @@ func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(contex
 func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt {
 	return guard.Attempt{
 		Account: account, Address: from.Address, Devices: client.Devices(c.Request()), Fingerprint: l.identity(c),
-		Forwarded: from.Forwarded, Integration: l.Door,
+		Forwarded: from.Forwarded, Integration: l.Integration,
 	}
 }
 
@@ -200,14 +200,14 @@ func noPassword(password string) string {
 // password checks the password of an attempt, or a decoy.
 func (l *Login) password(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error) {
 	again := func() error { return l.Guard.Recheck(ctx, d) }
-	return l.Passwords.Check(ctx, d.Account, d.Offered(t.form["password"]), l.Asker(d), again)
+	return l.Passwords.Check(ctx, d.Account, d.Offered(t.form["password"]), l.Request(d), again)
 }
 
 // suffices reports whether the correct password is enough. An account with a possibly compromised password also needs a
 // verification code. Without one, the password looks wrong, as a sprayed one does (R28). Known clients do not help
 // here: they were all removed, and a new one may be the attacker's.
 func (l *Login) suffices(d *guard.Decision, login accounts.Login) bool {
-	return !login.NeedsCode || d.Passed
+	return !login.NeedsCode || d.CodeValid
 }
 
 // Unchecked logs why an attempt was not decided or checked, and returns the delay before the next try.
@@ -269,9 +269,9 @@ func (l *Login) monitored(d *guard.Decision, login accounts.Login) bool {
 }
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
-	if l.Notices != nil && !t.decision.Privileged {
+	if l.Notices != nil && !t.decision.Known {
 		agent := t.Request().UserAgent()
-		l.Notices.Tell(notices.Login{
+		l.Notices.Notify(notices.Login{
 			Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(),
 			Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now(),
 		})
@@ -293,10 +293,10 @@ func (l *Login) Remember(c echo.Context, from Client, ticket guard.Ticket) {
 	client.SetDevice(c.Response().Header(), c.Request(), tag, device, ttl, l.Secure.Of(from))
 }
 
-// Asker describes an attempt to the password check queue.
-func (l *Login) Asker(d *guard.Decision) passwords.Asker {
-	a := passwords.Asker{Known: d.Privileged, Admin: l.Admin, Fake: d.Action == guard.FakeFailure, Account: d.Account}
-	a.Pair, a.Address, a.From = d.Ticket.Asker()
+// Request describes an attempt to the password check queue.
+func (l *Login) Request(d *guard.Decision) passwords.Request {
+	a := passwords.Request{Known: d.Known, Admin: l.Admin, Fake: d.Action == guard.FakeFailure, Account: d.Account}
+	a.Pair, a.Address, a.From = d.Ticket.Client()
 	return a
 }
 
@@ -341,7 +341,7 @@ func (l *Login) next(next string) string {
 // (R12).
 type Passwords struct {
 	Source  accounts.Source
-	Gate    *passwords.Gate
+	Gate    *passwords.Queue
 	Checker *passwords.Checker
 	// Away, if set, returns why the source is unavailable, as far as known, or nil.
 	Away func() error
@@ -358,7 +358,7 @@ type Upgrader interface {
 // Check reports whether the password is the account's. For an unknown or disabled account it does the same work and
 // reports false; see Hold. After the wait in the queue it calls still, unless nil, and returns that error. Other errors
 // come from passwords.Possible, ctx, the source, or are a *passwords.Overload.
-func (p *Passwords) Check(ctx context.Context, name, password string, who passwords.Asker,
+func (p *Passwords) Check(ctx context.Context, name, password string, who passwords.Request,
 	still func() error) (accounts.Login, bool, error) {
 	if err := passwords.Possible(password); err != nil {
 		return accounts.Login{}, false, err
@@ -413,7 +413,7 @@ const upgradeWithin = 5 * time.Second
 // Upgrade rehashes the password of an account that has just logged in, if its hash is of another kind than new ones, or
 // cheaper. The source must be an Upgrader. It waits in the queue like a check. Errors are logged, and the next login
 // tries again. Call it for correct passwords only: its duration reveals that the password was correct.
-func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password string, who passwords.Asker) {
+func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password string, who passwords.Request) {
 	ours, ok := p.Source.(Upgrader)
 	if !ok || !p.Checker.Outdated(&login.Password) || passwords.PossibleNew(password) != nil {
 		return
@@ -426,7 +426,7 @@ func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password 
 }
 
 func (p *Passwords) upgrade(ctx context.Context, ours Upgrader, login accounts.Login, password string,
-	who passwords.Asker) error {
+	who passwords.Request) error {
 	leave, err := p.Gate.Enter(ctx, who)
 	if err != nil {
 		return err

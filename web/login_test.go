@@ -150,7 +150,7 @@ func TestAChallengeIsAskedForShownAndSolvedOnce(t *testing.T) {
 		t.Fatalf("no challenge in %+v", p)
 	}
 	want(t, b.login("alice", right, "captcha_id", p.Challenge.ID, "captcha_answer", world.Answer), http.StatusSeeOther)
-	if got := h.Status(t, "alice", "192.0.2.1"); got != trusted.Privileged {
+	if got := h.Status(t, "alice", "192.0.2.1"); got != trusted.Known {
 		t.Errorf("the place is %v", got)
 	}
 	other := h.browser(page)
@@ -206,13 +206,13 @@ func TestABlockedVisitorIsToldOfTheBlock(t *testing.T) {
 func TestR19OverloadIs503AndNobodysFailure(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	leave, err := h.gate.Enter(t.Context(), passwords.Asker{Known: true})
+	leave, err := h.gate.Enter(t.Context(), passwords.Request{Known: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	waiting, done := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { _, _ = h.gate.Enter(waiting, passwords.Asker{Known: true}); close(ended) }()
+	go func() { _, _ = h.gate.Enter(waiting, passwords.Request{Known: true}); close(ended) }()
 	for h.gate.State().Known == 0 {
 		runtime.Gosched()
 	}
@@ -279,13 +279,13 @@ func TestR1OnlyAPasswordThatWasCheckedCounts(t *testing.T) {
 			}
 			doors := (&web.Public{Login: h.login("login", h.gate, checker), API: new(web.API), Log: quiet}).Handler()
 			if !c.checking {
-				leave, err := h.gate.Enter(t.Context(), passwords.Asker{Known: true})
+				leave, err := h.gate.Enter(t.Context(), passwords.Request{Known: true})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer leave()
 				go func() {
-					for h.gate.State().Strangers == 0 {
+					for h.gate.State().Unknown == 0 {
 						runtime.Gosched()
 					}
 					hangUp()
@@ -295,7 +295,7 @@ func TestR1OnlyAPasswordThatWasCheckedCounts(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(form)).WithContext(ctx)
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			doors.ServeHTTP(httptest.NewRecorder(), r)
-			pressure := h.Mode.State().Pressure
+			pressure := h.Mode.State().FailureRate
 			if pressure[captchamode.Failure] != c.failures || pressure.Total() != 1 || h.charged(t, "alice") > 0 != c.checking {
 				t.Errorf("%d charges, pressure %v", h.charged(t, "alice"), pressure)
 			}
@@ -439,7 +439,7 @@ func TestWatchingOpensNoAdministratorsAccountToGuesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	watch(policy.Override{Ladder: policy.Whole})
+	watch(policy.Override{LimitSet: policy.Whole})
 	if w := h.browser(page).login("root", right); w.Code != http.StatusSeeOther {
 		t.Fatalf("nothing has happened, and an administrator is kept out: %d", w.Code)
 	}

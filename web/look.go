@@ -52,9 +52,9 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	return page
 }
 
-// Letter returns the email about a login from an unknown client, in the language with this tag. link reports the login
+// Message returns the email about a login from an unknown client, in the language with this tag. link reports the login
 // as not the user's own. The attacker controls the User-Agent: it is reduced to one short line (R23).
-func (l *Look) Letter(language string, told notices.Login, link string) (subject, text string) {
+func (l *Look) Message(language string, told notices.Login, link string) (subject, text string) {
 	page := pages.Page{}
 	if now := l.now.Load(); now != nil {
 		page = now.For(language)

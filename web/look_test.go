@@ -152,7 +152,7 @@ func TestThePageAboutCodesTakesNoPathOfAnApps(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	login := h.login("login", h.gate, h.checker)
-	login.Look, login.AskCode = h.look.Below("/.authguard"), func(guard.Pass) {}
+	login.Look, login.AskCode = h.look.Below("/.authguard"), func(guard.Code) {}
 	e := web.NewEcho("", login.Look, quiet)
 	login.CodeRoutes(e)
 	b := h.browser(page)

@@ -63,7 +63,7 @@ func TestTheDocumentHasEveryReason(t *testing.T) {
 	for c := guard.NoCause + 1; c <= guard.SprayedAsks; c++ {
 		subjects := []guard.SubjectKind{guard.NoSubject}
 		if c == guard.LimitReached {
-			subjects = []guard.SubjectKind{guard.OnPair, guard.OnAddress, guard.OnNetwork, guard.OnAccount, guard.OnPrivilegedPair, guard.OnSite, guard.OnSubject, guard.OnIdentity}
+			subjects = []guard.SubjectKind{guard.OnPair, guard.OnAddress, guard.OnNetwork, guard.OnAccount, guard.OnKnownClient, guard.OnSite, guard.OnSubject, guard.OnIdentity}
 		}
 		for _, on := range subjects {
 			for _, monitored := range []bool{false, true} {
@@ -318,7 +318,7 @@ func TestAChallengeComesInlineForThoseWhoCannotPassItOn(t *testing.T) {
 			t.Errorf("%s: %.40s, %.40s", inline, c.Image, c.Audio)
 		}
 		if encoded, ok := strings.CutPrefix(out.Challenge.Image, "data:image/png;base64,"); ok {
-			m, err := b.Desk.Media(t.Context(), out.Challenge.ID, "png")
+			m, err := b.Challenges.Media(t.Context(), out.Challenge.ID, "png")
 			if got, _ := base64.StdEncoding.DecodeString(encoded); err != nil || !bytes.Equal(got, m.Body) {
 				t.Errorf("the picture is another one than %s has (%v)", out.Challenge.ID, err)
 			}

@@ -83,7 +83,7 @@ func (l *Login) askCode(c echo.Context) error {
 	if l.AskCode == nil {
 		return refusal(http.StatusNotFound, "problem.no-code")
 	}
-	asked, err := l.Guard.PassFor(form["username"], l.Edge.Client(c.Request()).Address)
+	asked, err := l.Guard.CodeFor(form["username"], l.Edge.Client(c.Request()).Address)
 	if err != nil {
 		p := Unusable(http.StatusBadRequest, "problem.no-name")
 		return answer(c, p, func() ([]byte, error) {

@@ -152,7 +152,7 @@ type changed struct {
 func (l *Login) another(c echo.Context, session *Session, password string,
 	replace func(context.Context) error) (done changed, err error) {
 	check := func(ctx context.Context, d *guard.Decision) (right bool, err error) {
-		_, same, err := l.Passwords.Check(ctx, session.Account.Account, password, l.Asker(d), nil)
+		_, same, err := l.Passwords.Check(ctx, session.Account.Account, password, l.Request(d), nil)
 		if err != nil {
 			l.settle(ctx, d, guard.Abandoned)
 			return false, l.busyWithPasswords(c, err)
@@ -184,7 +184,7 @@ func (l *Login) current(c echo.Context, session *Session, password string,
 	name, ask := session.Account.Account, l.asks(c, l.Edge.Client(c.Request()), session.Account.Account)
 	ask.PasswordTag = l.Guard.Fingerprint(password)
 	d, ok, err := l.enter(c.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (bool, error) {
-		login, right, err := l.Passwords.Check(ctx, name, d.Offered(password), l.Asker(d), nil)
+		login, right, err := l.Passwords.Check(ctx, name, d.Offered(password), l.Request(d), nil)
 		if err != nil {
 			l.settle(ctx, d, guard.Abandoned)
 			return false, l.busyWithPasswords(c, err)

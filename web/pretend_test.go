@@ -68,7 +68,7 @@ func TestR19APretendedAttemptTakesATurn(t *testing.T) {
 	h := newHouseWith(t, hole())
 	b := h.browser("application/json")
 	b.login("alice", "wrong")
-	leave, err := h.gate.Enter(t.Context(), passwords.Asker{Account: "bob"})
+	leave, err := h.gate.Enter(t.Context(), passwords.Request{Account: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}

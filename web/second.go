@@ -29,8 +29,8 @@ type Second struct {
 	Factors *factors.Table
 	// Waiting holds the sessions of users who have yet to pass MFA. They grant no access.
 	Waiting *Sessions
-	// Tell records an MFA event of an account.
-	Tell func(ctx context.Context, account, what string)
+	// Notify records an MFA event of an account.
+	Notify func(ctx context.Context, account, what string)
 }
 
 // Events for Tell.
@@ -103,7 +103,7 @@ func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 }
 
 func (l *Login) askSecond(t *try, login accounts.Login) error {
-	l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
+	l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Request(&t.decision))
 	l.Log.Info("the password was correct; MFA is required", "account", login.Account, "address", t.client.Address)
 	next := l.next(t.form["next"])
 	switch {
@@ -112,7 +112,7 @@ func (l *Login) askSecond(t *try, login accounts.Login) error {
 			Type: "mfa-required", Title: "MFA required", Status: http.StatusUnauthorized,
 			Detail: "send the code as otp to /login/second, with the cookies of this response",
 		}.Write(t.Response())
-	case t.decision.Passed: // the page carries the verification code, which is needed again
+	case t.decision.CodeValid: // the page carries the verification code, which is needed again
 		page, err := l.drawSecond(t, l.view(t, next))
 		return WritePage(t, http.StatusOK, page, err)
 	case next != "/":
@@ -194,7 +194,7 @@ func (l *Login) second(c echo.Context) (err error) {
 		}
 		ok, recovery, err := l.Second.Factors.Check(ctx, who.ID, strings.TrimSpace(t.form["otp"]))
 		if ok && recovery {
-			l.Second.Tell(ctx, who.Name, RecoveryUsed)
+			l.Second.Notify(ctx, who.Name, RecoveryUsed)
 		}
 		return ok, err
 	})
@@ -230,7 +230,7 @@ func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) 
 	ctx := t.Request().Context()
 	err := l.Second.Factors.CheckPasskey(ctx, at.Site, who, askedOf, t.form["state"], []byte(t.form["assertion"]))
 	if errors.Is(err, factors.ErrCloned) {
-		l.Second.Tell(ctx, who.Name, PasskeyCopied)
+		l.Second.Notify(ctx, who.Name, PasskeyCopied)
 	}
 	if errors.Is(err, factors.ErrPasskey) || errors.Is(err, factors.ErrCloned) {
 		return false, nil

@@ -20,7 +20,7 @@ import (
 type Public struct {
 	Login      *Login
 	API        *API
-	Challenges *challenge.Desk
+	Challenges *challenge.Issuer
 	Probes     *control.Probes // of doctor; nil: none
 	Origin     string          // the public origin; empty: the request's host
 	Look       *Look

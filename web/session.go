@@ -26,10 +26,10 @@ type Sessions struct {
 
 // SessionConfig configures NewSessions.
 type SessionConfig struct {
-	Store    scs.CtxStore
-	Source   accounts.Source
-	Door     string        // the login endpoint; part of the cookie's name
-	Lifetime time.Duration // the longest duration of a session, used or not
+	Store       scs.CtxStore
+	Source      accounts.Source
+	Integration string        // the login endpoint; part of the cookie's name
+	Lifetime    time.Duration // the longest duration of a session, used or not
 	// Idle ends an unused session; 0: never. Unless 0, Used is called for each use.
 	Idle time.Duration
 	Used func(ctx context.Context, token string) error
@@ -69,12 +69,12 @@ func NewSessions(c SessionConfig) *Sessions {
 // an attacker plants over a plain connection.
 func (s *Sessions) cookie(secure bool) string {
 	if secure && s.Domain != "" {
-		return client.SecureOnly + "authguard_" + s.Door
+		return client.SecureOnly + "authguard_" + s.Integration
 	}
 	if secure {
-		return client.HostOnly + "authguard_" + s.Door
+		return client.HostOnly + "authguard_" + s.Integration
 	}
-	return "authguard_" + s.Door
+	return "authguard_" + s.Integration
 }
 
 // token returns the request's cookie, if any, and whether it is the Secure one.
@@ -118,7 +118,7 @@ func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, se
 	}
 	agent := c.Request().UserAgent()
 	for key, value := range map[string]any{
-		sessions.AccountKey: login.Account, sessions.DoorKey: s.Door, sessions.AddressKey: client.Address.String(),
+		sessions.AccountKey: login.Account, sessions.IntegrationKey: s.Integration, sessions.AddressKey: client.Address.String(),
 		sessions.AgentKey: agent[:min(len(agent), maxAgent)], sessions.IdleKey: s.Idle.Milliseconds(),
 		provedKey: s.Now().UnixMilli(), secondKey: second,
 	} {
@@ -182,7 +182,7 @@ func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 		return nil, err
 	}
 	name := s.manager.GetString(ctx, sessions.AccountKey)
-	if name == "" || s.manager.GetString(ctx, sessions.DoorKey) != s.Door {
+	if name == "" || s.manager.GetString(ctx, sessions.IntegrationKey) != s.Integration {
 		return nil, nil
 	}
 	if s.manager.GetBool(ctx, "host") && !secure {

@@ -87,8 +87,8 @@ func TestR28ASuccessAfterManyFailuresIsAnEventAndAnAlertAtEveryDoor(t *testing.T
 			}
 			events := h.Events()
 			last := events[len(events)-1]
-			if !last.NewPlace || last.AccountFailures != 5 || last.Door != door {
-				t.Errorf("the event says %d failures, new place %v, door %q; want 5, true, %q", last.AccountFailures, last.NewPlace, last.Door, door)
+			if !last.NewClient || last.AccountFailures != 5 || last.Integration != door {
+				t.Errorf("the event says %d failures, new place %v, door %q; want 5, true, %q", last.AccountFailures, last.NewClient, last.Integration, door)
 			}
 			var log strings.Builder
 			told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{}, slog.New(slog.NewTextHandler(&log, nil)))
@@ -120,11 +120,11 @@ func TestR9AConfiguredProxyWithoutAHeaderIsNoticedAtEveryDoor(t *testing.T) {
 			for i := range 10 {
 				enter(fmt.Sprint("victim", i), proxy, "wrong")
 			}
-			got := h.ForgottenProxies()
-			if len(got) != 1 || !got[0].Configured || got[0].Door != door {
+			got := h.UnconfiguredProxies()
+			if len(got) != 1 || !got[0].Configured || got[0].Integration != door {
 				t.Fatalf("noticed %+v", got)
 			}
-			text := control.ForgottenProxy(got[0]).Text
+			text := control.UnconfiguredProxy(got[0]).Text
 			if !strings.Contains(text, "proxy_set_header X-Forwarded-For $remote_addr;") {
 				t.Errorf("no line to add in: %s", text)
 			}
@@ -181,7 +181,7 @@ func TestR28ASprayedRightPasswordIsAnsweredLikeAWrongOne(t *testing.T) {
 					t.Errorf("try %d: cookies %v", i, got.Header())
 				}
 			}
-			if all, _ := hers.sessions.All(); len(all) > 0 || hers.Status(t, account, "192.0.2.1") != trusted.Stranger {
+			if all, _ := hers.sessions.All(); len(all) > 0 || hers.Status(t, account, "192.0.2.1") != trusted.Unknown {
 				t.Errorf("%d sessions, the place is %v", len(all), hers.Status(t, account, "192.0.2.1"))
 			}
 			if a, b := hers.charged(t, account), others.charged(t, account); a != b {
@@ -193,7 +193,7 @@ func TestR28ASprayedRightPasswordIsAnsweredLikeAWrongOne(t *testing.T) {
 			}
 			hers.Clock.Advance(time.Minute)
 			in := she.login(account, right, "code", "good")
-			if in.Code != http.StatusOK && in.Code != http.StatusSeeOther || hers.Status(t, account, "192.0.2.1") != trusted.Privileged {
+			if in.Code != http.StatusOK && in.Code != http.StatusSeeOther || hers.Status(t, account, "192.0.2.1") != trusted.Known {
 				t.Errorf("with a code: %d %s, the place is %v", in.Code, in.Body, hers.Status(t, account, "192.0.2.1"))
 			}
 			if n := len(in.Result().Cookies()); n != 2 { // session and device

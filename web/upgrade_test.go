@@ -58,7 +58,7 @@ func TestTheFirstLoginUpgradesTheHashAndNoOther(t *testing.T) {
 func TestLoginsAtTheSameTimeUpgradeOnce(t *testing.T) {
 	t.Parallel()
 	h := imported(t)
-	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 1, Queue: 100})
+	gate, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 1, Queue: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestLoginsAtTheSameTimeUpgradeOnce(t *testing.T) {
 	before := h.people.all["alice"]
 	var all sync.WaitGroup
 	for range 20 {
-		all.Go(func() { p.Upgrade(t.Context(), before, right, passwords.Asker{}) })
+		all.Go(func() { p.Upgrade(t.Context(), before, right, passwords.Request{}) })
 	}
 	all.Wait()
 	if h.people.upgrades != 1 {
@@ -109,7 +109,7 @@ func TestR12AHashThatCannotBeCheckedLooksLikeAWrongPassword(t *testing.T) {
 	var told []string
 	l.Passwords.Unusable = func(account string, why error) { told = append(told, account+": "+why.Error()) }
 	for _, name := range []string{"alice", "nobody"} {
-		if login, ok, err := l.Passwords.Check(t.Context(), name, right, passwords.Asker{}, nil); ok || err != nil {
+		if login, ok, err := l.Passwords.Check(t.Context(), name, right, passwords.Request{}, nil); ok || err != nil {
 			t.Errorf("%s: %+v, %v, %v", name, login, ok, err)
 		}
 	}

@@ -68,7 +68,7 @@ func TestAProviderThatCannotCheckIsNoPass(t *testing.T) {
 	d := newDesk(t, preferPoW)
 	c := d.issue(t)
 	d.pow.breaks.Store(true)
-	v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: c.PoW.Salt}, here)
+	v, err := d.Check(t.Context(), challenge.Solution{ID: c.ID, Answer: c.PoW.Salt}, here)
 	if v.Solved || v.Reason != challenge.Unchecked || !errors.Is(err, errBroken) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
@@ -91,7 +91,7 @@ func TestAStoreThatFailsIsNoPass(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, func(c *challenge.Config) { c.Spent = noSpent{} })
 	c := d.issue(t)
-	v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: c.PoW.Salt}, here)
+	v, err := d.Check(t.Context(), challenge.Solution{ID: c.ID, Answer: c.PoW.Salt}, here)
 	if v != (challenge.Verdict{}) || !errors.Is(err, errBroken) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
@@ -105,7 +105,7 @@ func TestAFullStoreIsNoPass(t *testing.T) {
 	d := newDesk(t, func(c *challenge.Config) { c.Spent = challenge.NewMemorySpent(1, c.Now) })
 	first, second := d.issue(t), d.issue(t)
 	expectReason(t, d.check(t, here, first.ID, first.PoW.Salt), challenge.Right)
-	v, err := d.Check(t.Context(), challenge.Solve{ID: second.ID, Answer: second.PoW.Salt}, here)
+	v, err := d.Check(t.Context(), challenge.Solution{ID: second.ID, Answer: second.PoW.Salt}, here)
 	if v.Solved || !errors.Is(err, challenge.ErrSpentFull) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
@@ -165,7 +165,7 @@ func TestR18AProviderThatHangsOverAnAnswerIsNoPass(t *testing.T) {
 		}, preferPoW)
 		c := d.issue(t)
 		began := time.Now()
-		v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: "anything"}, here)
+		v, err := d.Check(t.Context(), challenge.Solution{ID: c.ID, Answer: "anything"}, here)
 		if took := time.Since(began); v.Solved || err == nil || took > 2*time.Second {
 			t.Errorf("%+v, %v after %v", v, err, took)
 		}

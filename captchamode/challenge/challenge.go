@@ -64,10 +64,10 @@ type PoW struct {
 	Work int64 `json:"work"`
 }
 
-// A Bond is what a challenge is issued for, and all that it is good for: a solve
+// A Binding is what a challenge is issued for, and all that it is good for: a solve
 // for one account, door or address is worth nothing for another. Both are keyed
 // digests.
-type Bond struct {
+type Binding struct {
 	Address [16]byte // who may solve it
 	Purpose [16]byte // what they may use it for
 	// Level is how often the work is doubled. One that was issued for a lower
@@ -81,8 +81,8 @@ type Bond struct {
 // A Charge is the caller's own; the zero Charge is none.
 type Charge [18]byte
 
-// A Solve is what came back: input from a stranger.
-type Solve struct {
+// A Solution is what came back: input from a stranger.
+type Solution struct {
 	ID     string
 	Answer string // the digits, or what a provider's own widget made
 	Work   string // of a challenge with a PoW

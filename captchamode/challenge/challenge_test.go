@@ -96,7 +96,7 @@ func TestWorkAndPictureCountAsWasSealed(t *testing.T) {
 				t.Fatal(err, c)
 			}
 			digits := strings.TrimPrefix(string(media.Body), "png")
-			solve := challenge.Solve{ID: c.ID}
+			solve := challenge.Solution{ID: c.ID}
 			if try.digits {
 				solve.Answer = digits
 			}

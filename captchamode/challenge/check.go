@@ -54,7 +54,7 @@ type Verdict struct {
 // at an answer (absent, malformed, expired, for none of the bonds) spends nothing.
 // An error means that the answer could not be checked; the verdict is then not
 // solved.
-func (d *Desk) Check(ctx context.Context, solve Solve, bonds ...Bond) (Verdict, error) {
+func (d *Issuer) Check(ctx context.Context, solve Solution, bonds ...Binding) (Verdict, error) {
 	s, reason := d.admit(solve, bonds)
 	if reason != Unchecked {
 		return Verdict{Reason: reason}, nil
@@ -68,17 +68,17 @@ func (d *Desk) Check(ctx context.Context, solve Solve, bonds ...Bond) (Verdict, 
 	}
 	right, err := d.compare(ctx, s, solve)
 	if err != nil {
-		return Verdict{Counted: s.counted, Charge: s.bond.Charge}, err
+		return Verdict{Counted: s.counted, Charge: s.binding.Charge}, err
 	}
 	if !right {
-		return Verdict{Reason: Wrong, Counted: s.counted, Charge: s.bond.Charge}, nil
+		return Verdict{Reason: Wrong, Counted: s.counted, Charge: s.binding.Charge}, nil
 	}
-	return Verdict{Solved: true, Reason: Right, Counted: s.counted, Charge: s.bond.Charge}, nil
+	return Verdict{Solved: true, Reason: Right, Counted: s.counted, Charge: s.binding.Charge}, nil
 }
 
 // admit returns what is wrong with a try before its answer is compared; Unchecked
 // if nothing.
-func (d *Desk) admit(solve Solve, bonds []Bond) (sealed, Reason) {
+func (d *Issuer) admit(solve Solution, bonds []Binding) (sealed, Reason) {
 	if !solve.Claimed() {
 		return sealed{}, Absent
 	}
@@ -90,8 +90,8 @@ func (d *Desk) admit(solve Solve, bonds []Bond) (sealed, Reason) {
 		return s, reason
 	}
 	for _, b := range bonds {
-		if b.Address == s.bond.Address && b.Purpose == s.bond.Purpose {
-			if s.bond.Level < b.Level {
+		if b.Address == s.binding.Address && b.Purpose == s.binding.Purpose {
+			if s.binding.Level < b.Level {
 				return sealed{}, TooLittle
 			}
 			return s, Unchecked
@@ -101,12 +101,12 @@ func (d *Desk) admit(solve Solve, bonds []Bond) (sealed, Reason) {
 }
 
 // Claimed reports whether it is a try at all.
-func (s Solve) Claimed() bool {
+func (s Solution) Claimed() bool {
 	return s.ID != "" && (strings.TrimSpace(s.Answer) != "" || s.Work != "")
 }
 
 // find opens an ID that can still be solved.
-func (d *Desk) find(id string) (sealed, Reason) {
+func (d *Issuer) find(id string) (sealed, Reason) {
 	s, reason := d.sealer.open(id)
 	if reason != Unchecked {
 		return sealed{}, reason
@@ -123,7 +123,7 @@ func (d *Desk) find(id string) (sealed, Reason) {
 // compare asks the provider of the sealed kind and, as sealed, the built-in one
 // as well or in its stead. Nothing that the client sends decides who is asked,
 // but that the picture's digits alone never count as work.
-func (d *Desk) compare(ctx context.Context, s sealed, solve Solve) (bool, error) {
+func (d *Issuer) compare(ctx context.Context, s sealed, solve Solution) (bool, error) {
 	own := solve.Answer
 	if s.work > 0 {
 		own = solve.Work
@@ -155,7 +155,7 @@ func (d *Desk) compare(ctx context.Context, s sealed, solve Solve) (bool, error)
 	return false, nil
 }
 
-func (d *Desk) compareAs(ctx context.Context, s sealed, kind, answer string) (bool, error) {
+func (d *Issuer) compareAs(ctx context.Context, s sealed, kind, answer string) (bool, error) {
 	by := d.makers.Load().byKind[kind]
 	if by == nil {
 		return false, nil

@@ -34,7 +34,7 @@ func TestOfParallelTriesOneIsLookedAt(t *testing.T) {
 	var group sync.WaitGroup
 	for range 200 {
 		group.Go(func() {
-			v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: c.PoW.Salt}, here)
+			v, err := d.Check(t.Context(), challenge.Solution{ID: c.ID, Answer: c.PoW.Salt}, here)
 			if err == nil && v.Solved {
 				solved.Add(1)
 			}
@@ -52,7 +52,7 @@ func TestWhatIsNoTryFailsAndBurnsNothing(t *testing.T) {
 	c := d.issue(t)
 	last := c.ID[:len(c.ID)-1]
 	for name, try := range map[string]struct {
-		bond       challenge.Bond
+		bond       challenge.Binding
 		id, answer string
 		want       challenge.Reason
 	}{
@@ -67,8 +67,8 @@ func TestWhatIsNoTryFailsAndBurnsNothing(t *testing.T) {
 		"line break":      {here, last + "\n", c.PoW.Salt, challenge.Malformed},
 		"made-up ID":      {here, strings.Repeat("A", challenge.IDLen), c.PoW.Salt, challenge.Unknown},
 		"another's ID":    {elsewhere, c.ID, c.PoW.Salt, challenge.Elsewhere},
-		"another purpose": {challenge.Bond{Address: here.Address, Purpose: [16]byte{2}}, c.ID, c.PoW.Salt, challenge.Elsewhere},
-		"the zero bond":   {challenge.Bond{}, c.ID, c.PoW.Salt, challenge.Elsewhere},
+		"another purpose": {challenge.Binding{Address: here.Address, Purpose: [16]byte{2}}, c.ID, c.PoW.Salt, challenge.Elsewhere},
+		"the zero bond":   {challenge.Binding{}, c.ID, c.PoW.Salt, challenge.Elsewhere},
 	} {
 		v := d.check(t, try.bond, try.id, try.answer)
 		if v != (challenge.Verdict{Reason: try.want}) {
@@ -95,7 +95,7 @@ func TestWorkThatIsTooLongIsNoTry(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, preferPoW)
 	c := d.issue(t)
-	v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Work: strings.Repeat("1", challenge.MaxAnswer+1)}, here)
+	v, err := d.Check(t.Context(), challenge.Solution{ID: c.ID, Work: strings.Repeat("1", challenge.MaxAnswer+1)}, here)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A Desk issues challenges, and checks each at most once (R17). It stores nothing
+// A Issuer issues challenges, and checks each at most once (R17). It stores nothing
 // of a challenge until it is spent, so a flood of issued ones costs no memory and
 // pushes out nobody's. Safe for concurrent use; nothing to close.
-type Desk struct {
+type Issuer struct {
 	sealer     *sealer
 	spent      Spent
 	makers     atomic.Pointer[makers]
@@ -39,7 +39,7 @@ type policy struct {
 const providerWait = 2 * time.Second
 
 // New returns a desk, or every problem with the config.
-func New(config Config) (*Desk, error) {
+func New(config Config) (*Issuer, error) {
 	config.setDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func New(config Config) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Desk{
+	d := &Issuer{
 		sealer: sealer, spent: config.Spent, onFallback: config.OnFallback, now: config.Now,
 		galleries: map[string]*gallery{},
 	}
@@ -70,7 +70,7 @@ func New(config Config) (*Desk, error) {
 // Illustrate gives a desk that has no pictures a provider of them, which takes the
 // built-in one's place: whoever can show a picture calls it before the first
 // challenge. A desk that has pictures stays as it is.
-func (d *Desk) Illustrate(picture Illustrated) {
+func (d *Issuer) Illustrate(picture Illustrated) {
 	was := d.makers.Load()
 	if was.picture != nil || was.byKind[picture.Kind()] != nil {
 		return
@@ -83,7 +83,7 @@ func (d *Desk) Illustrate(picture Illustrated) {
 // Set changes the preferred kind and the lifetime of challenges issued from now
 // on. Those issued before keep what was sealed in them. An error changes
 // nothing.
-func (d *Desk) Set(preferred string, ttl time.Duration) error {
+func (d *Issuer) Set(preferred string, ttl time.Duration) error {
 	if d.makers.Load().byKind[preferred] == nil {
 		return fmt.Errorf("challenge: preferred kind: there is no provider of kind %q", preferred)
 	}
@@ -103,10 +103,10 @@ const slowestKey = 16 * time.Millisecond
 // and returned by [Desk.Check]: whether the caller has charged the challenge to
 // anything. A broken provider is replaced by the built-in one (R18); an error
 // means that this one failed too.
-func (d *Desk) Issue(ctx context.Context, bond Bond, counted bool) (Challenge, error) {
+func (d *Issuer) Issue(ctx context.Context, bond Binding, counted bool) (Challenge, error) {
 	policy := d.policy.Load()
 	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()
-	s := sealed{kind: policy.preferred, expires: expires, bond: bond, counted: counted}
+	s := sealed{kind: policy.preferred, expires: expires, binding: bond, counted: counted}
 	rand.Read(s.nonce[:]) // never fails: it ends the program instead
 	puzzle, err := d.pose(ctx, &s)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *Desk) Issue(ctx context.Context, bond Bond, counted bool) (Challenge, e
 
 // pose asks the preferred provider, then the built-in one, and notes in s which
 // of them answered. What needs a picture is not asked where nobody draws one.
-func (d *Desk) pose(ctx context.Context, s *sealed) (Puzzle, error) {
+func (d *Issuer) pose(ctx context.Context, s *sealed) (Puzzle, error) {
 	m := d.makers.Load()
 	puzzle, err := m.poseAs(ctx, d.sealer, *s)
 	if err == nil && (!puzzle.AndImage || m.picture != nil) {
@@ -149,7 +149,7 @@ func (m *makers) poseAs(ctx context.Context, with *sealer, s sealed) (Puzzle, er
 	return m.byKind[s.kind].Issue(ctx, with.task(s, s.kind))
 }
 
-func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
+func (d *Issuer) present(s sealed, puzzle Puzzle) Challenge {
 	challenge := Challenge{ID: d.sealer.seal(s), Kind: s.kind, Expires: s.expires, PoW: puzzle.PoW, Remote: puzzle.Remote}
 	if d.illustrated(s) {
 		challenge.Image = "/captcha/" + challenge.ID + ".png"
@@ -161,13 +161,13 @@ func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
 // PictureAlone reports whether a solve has an answer to the picture of a
 // challenge that asked for work, and no work. Whoever checks it should bound how
 // often that will do.
-func (d *Desk) PictureAlone(solve Solve) bool {
+func (d *Issuer) PictureAlone(solve Solution) bool {
 	s, reason := d.find(solve.ID)
 	return reason == Unchecked && s.work > 0 && solve.Work == ""
 }
 
 // illustrated reports whether a picture solves this challenge.
-func (d *Desk) illustrated(s sealed) bool {
+func (d *Issuer) illustrated(s sealed) bool {
 	picture := d.makers.Load().picture
 	return picture != nil && (s.orImage || s.kind == picture.Kind())
 }

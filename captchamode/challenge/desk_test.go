@@ -13,8 +13,8 @@ import (
 
 var (
 	challengeSecret = []byte("0123456789abcdef0123456789abcdef")
-	here            = challenge.Bond{Address: [16]byte{1}, Purpose: [16]byte{1}}
-	elsewhere       = challenge.Bond{Address: [16]byte{2}, Purpose: [16]byte{1}}
+	here            = challenge.Binding{Address: [16]byte{1}, Purpose: [16]byte{1}}
+	elsewhere       = challenge.Binding{Address: [16]byte{2}, Purpose: [16]byte{1}}
 )
 
 // plainKind is a provider whose answer is its kind and the seed. It breaks
@@ -64,7 +64,7 @@ func (p *plainKind) Render(w io.Writer, seed challenge.Seed, ext string) error {
 
 // desk is a set of challenges with its providers and its clock.
 type desk struct {
-	*challenge.Desk
+	*challenge.Issuer
 	image, pow *plainKind
 	clock      *clocktest.Clock
 	spent      challenge.Spent
@@ -87,7 +87,7 @@ func newDesk(t testing.TB, change ...func(*challenge.Config)) *desk {
 		f(&config)
 	}
 	var err error
-	if d.Desk, err = challenge.New(config); err != nil {
+	if d.Issuer, err = challenge.New(config); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -102,9 +102,9 @@ func (d *desk) issue(t testing.TB) challenge.Challenge {
 	return c
 }
 
-func (d *desk) check(t testing.TB, bond challenge.Bond, id, answer string) challenge.Verdict {
+func (d *desk) check(t testing.TB, bond challenge.Binding, id, answer string) challenge.Verdict {
 	t.Helper()
-	v, err := d.Check(t.Context(), challenge.Solve{ID: id, Answer: answer}, bond)
+	v, err := d.Check(t.Context(), challenge.Solution{ID: id, Answer: answer}, bond)
 	if err != nil {
 		t.Fatal(err)
 	}

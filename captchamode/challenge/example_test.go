@@ -10,7 +10,7 @@ import (
 
 // A challenge is issued to an address for a purpose, and can be solved once, from
 // there and for that.
-func ExampleDesk() {
+func ExampleIssuer() {
 	pictures, err := image.New(image.Config{})
 	if err != nil {
 		panic(err)
@@ -22,14 +22,14 @@ func ExampleDesk() {
 		panic(err)
 	}
 	ctx := context.Background()
-	bond := challenge.Bond{Address: [16]byte{1}, Purpose: [16]byte{2}} // keyed digests
+	bond := challenge.Binding{Address: [16]byte{1}, Purpose: [16]byte{2}} // keyed digests
 	one, err := desk.Issue(ctx, bond, false)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(one.Kind, one.Image == "/captcha/"+one.ID+".png")
 	for _, answer := range []string{"", "not the digits", "another try"} {
-		verdict, err := desk.Check(ctx, challenge.Solve{ID: one.ID, Answer: answer}, bond)
+		verdict, err := desk.Check(ctx, challenge.Solution{ID: one.ID, Answer: answer}, bond)
 		fmt.Println(verdict.Solved, verdict.Reason, err)
 	}
 	// Output:

@@ -84,9 +84,9 @@ func (g *gallery) ask(s *sealed, render func() ([]byte, error)) (*picture, error
 	defer g.mu.Unlock()
 	p := g.shown[s.nonce]
 	if p == nil {
-		of := g.lines[s.bond.Address]
+		of := g.lines[s.binding.Address]
 		if of == nil {
-			of = &line{address: s.bond.Address}
+			of = &line{address: s.binding.Address}
 			g.lines[of.address] = of
 		}
 		if len(of.waiting) >= maxWaiting {

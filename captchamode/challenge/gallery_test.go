@@ -14,9 +14,11 @@ import (
 )
 
 // at is a bond of the nth address.
-func at(n int) challenge.Bond { return challenge.Bond{Address: [16]byte{9, byte(n >> 8), byte(n)}} }
+func at(n int) challenge.Binding {
+	return challenge.Binding{Address: [16]byte{9, byte(n >> 8), byte(n)}}
+}
 
-func (d *desk) issueTo(t testing.TB, bond challenge.Bond) string {
+func (d *desk) issueTo(t testing.TB, bond challenge.Binding) string {
 	t.Helper()
 	c, err := d.Issue(t.Context(), bond, false)
 	if err != nil {

@@ -39,7 +39,7 @@ type sealed struct {
 	nonce             [nonceLen]byte // the challenge's name: what is spent
 	kind              string
 	expires           time.Time // whole milliseconds
-	bond              Bond
+	binding           Binding
 	counted           bool
 	work              uint32
 	orImage, andImage bool
@@ -65,7 +65,7 @@ func (s *sealer) task(c sealed, kind string) Task {
 	mac := hmac.New(sha256.New, s.seedKey)
 	mac.Write(c.nonce[:])
 	mac.Write([]byte(kind))
-	return Task{Seed(mac.Sum(nil)), c.expires, c.bond.Level, c.work}
+	return Task{Seed(mac.Sum(nil)), c.expires, c.binding.Level, c.work}
 }
 
 // aead seals one ID under a key of its own. A flood draws billions of nonces, too
@@ -126,10 +126,10 @@ func (c sealed) plain() []byte {
 	plain := append(make([]byte, 0, plainLen), idVersion, flags)
 	plain = append(plain, kind[:]...)
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.UnixMilli()))
-	plain = append(plain, c.bond.Address[:]...)
-	plain = append(plain, c.bond.Purpose[:]...)
-	plain = binary.BigEndian.AppendUint32(append(plain, c.bond.Level), c.work)
-	return append(plain, c.bond.Charge[:]...)
+	plain = append(plain, c.binding.Address[:]...)
+	plain = append(plain, c.binding.Purpose[:]...)
+	plain = binary.BigEndian.AppendUint32(append(plain, c.binding.Level), c.work)
+	return append(plain, c.binding.Charge[:]...)
 }
 
 func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
@@ -138,7 +138,7 @@ func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
 		nonce:    nonce,
 		kind:     strings.TrimRight(string(rest[:kindLen]), "\x00"),
 		expires:  time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
-		bond:     Bond{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:]), rest[kindLen+40], Charge(rest[kindLen+45:])},
+		binding:  Binding{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:]), rest[kindLen+40], Charge(rest[kindLen+45:])},
 		work:     binary.BigEndian.Uint32(rest[kindLen+41:]),
 		andImage: flags&flagAndImage != 0,
 		counted:  flags&flagCounted != 0,

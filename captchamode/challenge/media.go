@@ -27,7 +27,7 @@ var mediaTypes = map[string]string{"png": "image/png", "wav": "audio/wav"}
 // Media renders a challenge that can still be solved, as "png" or "wav". It is
 // rendered once, kept, and whole before any of it is sent, so a slow reader holds
 // up nobody. The error is [ErrGone], [ErrBusy], the context's, or the store's.
-func (d *Desk) Media(ctx context.Context, id, ext string) (Media, error) {
+func (d *Issuer) Media(ctx context.Context, id, ext string) (Media, error) {
 	s, reason := d.find(id)
 	if reason != Unchecked || mediaTypes[ext] == "" || !d.illustrated(s) {
 		return Media{}, ErrGone
@@ -43,7 +43,7 @@ func (d *Desk) Media(ctx context.Context, id, ext string) (Media, error) {
 	return Media{Type: mediaTypes[ext], Body: body}, err
 }
 
-func (d *Desk) render(s *sealed, ext string) ([]byte, error) {
+func (d *Issuer) render(s *sealed, ext string) ([]byte, error) {
 	var body bytes.Buffer
 	picture := d.makers.Load().picture // there is one: the challenge is illustrated
 	if err := picture.Render(&body, d.sealer.task(*s, picture.Kind()).Seed, ext); err != nil {

@@ -13,13 +13,13 @@ import (
 // known is what a history knows of a challenge it issued.
 type known struct {
 	challenge.Challenge
-	bond   challenge.Bond
+	bond   challenge.Binding
 	spent  bool
 	solved int
 }
 
 // expected is what one try must find: R17 as a table.
-func (k *known) expected(now time.Time, bond challenge.Bond, answer string) challenge.Reason {
+func (k *known) expected(now time.Time, bond challenge.Binding, answer string) challenge.Reason {
 	switch {
 	case !now.Before(k.Expires):
 		return challenge.Expired
@@ -52,8 +52,8 @@ func TestAnyHistorySolvesAChallengeAtMostOnce(t *testing.T) {
 		d := newDesk(t)
 		var issued []*known
 		of := rapid.Custom(func(rt *rapid.T) [16]byte { return [16]byte{rapid.ByteRange(1, 2).Draw(rt, "digest")} })
-		bond := rapid.Custom(func(rt *rapid.T) challenge.Bond {
-			return challenge.Bond{Address: of.Draw(rt, "address"), Purpose: of.Draw(rt, "purpose")}
+		bond := rapid.Custom(func(rt *rapid.T) challenge.Binding {
+			return challenge.Binding{Address: of.Draw(rt, "address"), Purpose: of.Draw(rt, "purpose")}
 		})
 		pick := func(rt *rapid.T) *known {
 			if len(issued) == 0 {

@@ -78,5 +78,5 @@ func (r *realm) administrationSwitched(s captchamode.Switch) {
 	r.log.Warn("CAPTCHA mode of the administration's sign-in switched", "state", state)
 	r.raise(kind, "CAPTCHA mode of the administration's sign-in is "+state,
 		fmt.Sprintf("Failure rate there: %d a minute. "+
-			"The public login has a CAPTCHA mode of its own.", s.Pressure))
+			"The public login has a CAPTCHA mode of its own.", s.FailureRate))
 }

@@ -86,7 +86,7 @@ func printMode(out io.Writer, m captchamode.State) error {
 		fmt.Fprintf(w, "turns off\tat %s, if the failure rate stays low\n", off.Local().Format(time.RFC1123))
 	}
 	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d rejected for overload\n",
-		m.Pressure[captchamode.Failure], m.Pressure[captchamode.Unsolved], m.Pressure[captchamode.Shed])
+		m.FailureRate[captchamode.Failure], m.FailureRate[captchamode.Unsolved], m.FailureRate[captchamode.Overload])
 	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, unknown clients throttled above %.0f, off after staying below "+
 		"%.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
 	fmt.Fprintf(w, "baseline\t%.1f logins a minute; %.1f at this hour\n", m.Normal, m.Usual)

@@ -20,8 +20,8 @@ import (
 	webclient "authguard/web/client"
 )
 
-// doors are the listeners and their handlers: the public listener, the admin console, and the socket for commands.
-type doors struct {
+// listeners are the listeners and their handlers: the public listener, the admin console, and the socket for commands.
+type listeners struct {
 	site   *site
 	at     *config.Loaded // as started: listeners and cookies change at a restart only
 	front  wire.Listener  // the public listener
@@ -36,13 +36,13 @@ type doors struct {
 	secondRequired atomic.Bool
 }
 
-func openDoors(s *site) *doors {
-	d := &doors{site: s, at: s.loaded}
+func openListeners(s *site) *listeners {
+	d := &listeners{site: s, at: s.loaded}
 	d.reload(s.loaded)
 	return d
 }
 
-func (d *doors) reload(loaded *config.Loaded) {
+func (d *listeners) reload(loaded *config.Loaded) {
 	header := webclient.XForwardedFor
 	if loaded.Forwarded == config.Forwarded {
 		header = webclient.Forwarded
@@ -63,7 +63,7 @@ type listener struct {
 }
 
 // listen opens all listeners or none.
-func (d *doors) listen(ctx context.Context) (all []listener, err error) {
+func (d *listeners) listen(ctx context.Context) (all []listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, l := range all {
@@ -92,7 +92,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	}
 	wire.AllowHTTP2(all[0].server)
 	if d.at.Admin.Listen != "" {
-		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Door,
+		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Integration,
 			d.inside.Believes, d.administration())); err != nil {
 			return all, err
 		}
@@ -121,11 +121,11 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-func (d *doors) public() http.Handler {
+func (d *listeners) public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.realms.Load()).ServeHTTP(w, r) })
 }
 
-func (r *realm) public(d *doors) http.Handler {
+func (r *realm) public(d *listeners) http.Handler {
 	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
 	login.Look = r.look
 	public := &web.Public{
@@ -136,20 +136,20 @@ func (r *realm) public(d *doors) http.Handler {
 	return r.before(public.Handler())
 }
 
-func (d *doors) commands() *admin.API {
+func (d *listeners) commands() *admin.API {
 	return &admin.API{Control: d.site.main().control, Realms: d.site.controls, Audit: d.site.watch.audit,
 		Probes: &d.probes, Log: d.site.log}
 }
 
 // administration returns the admin listener's handler. Its login is guarded like the public one. Only administrators in
 // authguard's own table can sign in, and sessions of the public login are not valid.
-func (d *doors) administration() http.Handler {
+func (d *listeners) administration() http.Handler {
 	r := d.site.main()
-	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
+	login := r.login(d, admin.Integration, &d.inside, d.at.Admin.Session, r.people.accounts)
 	login.Guard, login.Admin = r.administration.guard, true
 	login.Second = d.second(r)
 	e := web.NewEcho("", nil, d.site.log)
-	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Door)), d.inside.Local)
+	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Integration)), d.inside.Local)
 	web.Media(e, r.mode.challenges)
 	pages := admin.Site{
 		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready, Streams: &d.live,
@@ -160,14 +160,14 @@ func (d *doors) administration() http.Handler {
 }
 
 // second returns the MFA step of the administrators' login.
-func (d *doors) second(r *realm) *web.Second {
+func (d *listeners) second(r *realm) *web.Second {
 	return &web.Second{
 		Factors: d.site.factors,
 		Waiting: web.NewSessions(web.SessionConfig{
-			Store: r.people.sessions, Source: r.people.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime,
+			Store: r.people.sessions, Source: r.people.accounts, Integration: admin.Integration + "_second", Lifetime: web.SecondLifetime,
 			Secure: r.secure(d),
 		}),
-		Tell: func(ctx context.Context, account, what string) {
+		Notify: func(ctx context.Context, account, what string) {
 			if err := r.control.FactorUsed(ctx, account, what); err != nil {
 				r.log.Error("an MFA operation is not in the audit log", "account", account, "what", what, "error", err)
 			}
@@ -175,12 +175,12 @@ func (d *doors) second(r *realm) *web.Second {
 	}
 }
 
-func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
+func (r *realm) login(d *listeners, door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
 	p, entrance := r.people, door
 	if r.name != guard.DefaultRealm {
 		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies
 	}
-	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session,
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Integration: entrance, Lifetime: session,
 		Secure: r.secure(d), Now: r.site.storage.clock.Now}
 	var away func() error // for authguard's own table, Storage reports this
 	checker := p.checker
@@ -188,19 +188,19 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 		sessions.Changed, away, checker = p.forget, p.away, p.sourceChecker
 	}
 	origin := ""
-	if door == admin.Door {
+	if door == admin.Integration {
 		sessions.Idle, sessions.Used = d.at.Admin.Idle, p.sessions.Touch
 	} else {
 		sessions.Domain, origin = r.config.Session.Domain, r.config.Origin
 	}
-	directory := map[bool]string{true: admin.Directory}[door == admin.Door]
-	var ask func(guard.Pass)
-	if p.mailer != nil && (door == admin.Door || p.source == accounts.Source(p.accounts)) {
-		ask = func(asked guard.Pass) { p.mailer.Ask(directory, asked) }
+	directory := map[bool]string{true: admin.Directory}[door == admin.Integration]
+	var ask func(guard.Code)
+	if p.mailer != nil && (door == admin.Integration || p.source == accounts.Source(p.accounts)) {
+		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
 	}
 	return &web.Login{
 		Guard: r.guard, Directory: directory, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote,
-		Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
+		Edge: edge, Integration: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable,
 			Log: r.log},
 		Sessions: web.NewSessions(sessions),
@@ -211,7 +211,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 }
 
 // secure returns Secure cookies if browsers reach the realm over TLS.
-func (r *realm) secure(d *doors) web.CookieSecurity {
+func (r *realm) secure(d *listeners) web.CookieSecurity {
 	switch {
 	case d.at.SecureCookies == config.SecureNever:
 		return web.SecureNever

@@ -29,7 +29,7 @@ type mode struct {
 	bus        *events.Bus
 	work       [2]*pow.Provider // without and with an image CAPTCHA
 	remote     *remote.Provider // provider on the web, if configured
-	challenges *challenge.Desk
+	challenges *challenge.Issuer
 }
 
 func openMode(ctx context.Context, r *realm) (m *mode, err error) {
@@ -133,7 +133,7 @@ func (m *mode) switched(one captchamode.Switch) {
 		Attacked: one.Level != captchamode.Calm,
 		Resumed:  one.Resumed,
 		Cause:    string(one.Cause), Who: one.Override.Who, Why: one.Override.Why,
-		Pressure: float64(one.Pressure), Threshold: one.Threshold, Until: one.Override.Until,
+		FailureRate: float64(one.FailureRate), Threshold: one.Threshold, Until: one.Override.Until,
 	})
 }
 

@@ -32,7 +32,7 @@ type people struct {
 	source        accounts.Source    // accounts of the public login
 	checker       *passwords.Checker // for accounts
 	sourceChecker *passwords.Checker // for source, if it is not accounts
-	gate          *passwords.Gate
+	gate          *passwords.Queue
 	sessions      *sessions.Store
 	passes        *passes.Table // verification codes
 	// forget handles an account whose password changed elsewhere; nil: not possible.
@@ -54,8 +54,8 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 		p.normalise = guard.NormaliseExact
 	}
 	checks := r.config.Passwords
-	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.MaxConcurrent, Queue: checks.MaxQueued,
-		MaxWait: checks.QueueTimeout, Hogged: r.hogged, Timed: s.watch.metrics.Checked})
+	p.gate, err = passwords.NewQueue(passwords.QueueConfig{AtOnce: checks.MaxConcurrent, Queue: checks.MaxQueued,
+		MaxWait: checks.QueueTimeout, Hogged: r.queueCrowded, Timed: s.watch.metrics.Checked})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *site) newSessions(realm string) (*sessions.Store, error) {
 // checksCrowded is an alert about the account or address that fills the password check queue.
 const checksCrowded alerts.Kind = "password-queue-crowded"
 
-func (r *realm) hogged(h passwords.Hog) {
+func (r *realm) queueCrowded(h passwords.Heavy) {
 	who := "many accounts from the IP address " + events.AddressText(h.Address)
 	if h.Account != "" {
 		who = fmt.Sprintf("the account %s, last from %s", alerts.Name(h.Account), events.AddressText(h.Address))
@@ -217,7 +217,7 @@ func (r *realm) openMailer() error {
 	p.mailer = passes.NewMailer(passes.MailerConfig{
 		Codes: p.passes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
-			if err := r.control.PassIssued(ctx, "mail", account, expires, ""); err != nil {
+			if err := r.control.CodeIssued(ctx, "mail", account, expires, ""); err != nil {
 				r.log.Error("a verification code was sent but is not in the audit log", "error", err)
 			}
 		},
@@ -237,7 +237,7 @@ func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
 		DB: r.site.storage.db, Realm: r.name, Secret: r.site.storage.keys.Counters, Now: r.site.storage.clock.Now,
 		Find: r.people.ownerOf, Send: server.Send, Log: r.log,
 		Write: func(l notices.Login, token string) (string, string) {
-			return r.look.Letter(r.config.Mail.Language, l, r.config.Origin+"/login/not-me/"+token)
+			return r.look.Message(r.config.Mail.Language, l, r.config.Origin+"/login/not-me/"+token)
 		},
 		Failed: func(err error) {
 			r.raise(noticesFailed, "Sign-in notifications cannot be sent",
@@ -343,7 +343,7 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 // the same name keeps theirs.
 func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
-		if err := errors.Join(g.ForgetPlaces(ctx, account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {
+		if err := errors.Join(g.RemoveKnownClients(ctx, account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {
 			log.Error("known clients of an account with a new password could not be removed", "error", err)
 		}
 	}

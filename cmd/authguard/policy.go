@@ -99,7 +99,7 @@ func printPolicy(out io.Writer, p control.Policy) error {
 		if !w.Until.IsZero() {
 			until = "until " + w.Until.Local().Format(time.RFC1123)
 		}
-		fmt.Fprintf(out, "%s %s: set by %q, %s. Reason: %q\n", w.Ladder, does, w.Who, until, w.Why)
+		fmt.Fprintf(out, "%s %s: set by %q, %s. Reason: %q\n", w.LimitSet, does, w.Who, until, w.Why)
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)

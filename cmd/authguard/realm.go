@@ -54,7 +54,7 @@ type realm struct {
 	said           atomic.Pointer[[]policy.Override]
 	hold           atomic.Int64       // nanoseconds for which an attempt may be held
 	clients        webclient.Identity // headers of the client fingerprint
-	door           http.Handler       // on the public listener
+	handler        http.Handler       // on the public listener
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
@@ -98,7 +98,7 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	if err = r.openMailer(); err != nil {
 		return nil, err
 	}
-	r.door = r.public(s.doors)
+	r.handler = r.public(s.listeners)
 	return r, nil
 }
 
@@ -110,7 +110,7 @@ func (r *realm) openControl() (err error) {
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Administration: r.administration.ofSignIn(), Others: r.others, Mode: r.mode.Mode,
 		Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors,
+		Sessions: r.people.sessions, Codes: r.people.passes, Tokens: s.issued, Factors: s.factors,
 		DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts,
 		Tops: s.watch.tops, Overrides: s.overrides, Ledger: s.watch.ledger,
 		Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes,
@@ -145,7 +145,7 @@ func (r *realm) newGuard(
 		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
 		Timed:  r.site.watch.metrics.Decided,
 		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
-		SharedAddresses: counting.known.SharedAddresses(), Forgotten: r.forgotten, OnShared: func(address netip.Addr,
+		SharedAddresses: counting.known.SharedAddresses(), OnUnconfiguredProxy: r.unconfiguredProxy, OnShared: func(address netip.Addr,
 			accounts int) {
 			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address,
 				"accounts", accounts)
@@ -184,9 +184,9 @@ func (r *realm) raise(kind alerts.Kind, title, body string) {
 	r.site.watch.alerts.RaiseIn(r.name, kind, title, body)
 }
 
-// forgotten alerts about an unconfigured proxy, or one that does not forward the client's IP address (R9).
-func (r *realm) forgotten(f guard.Forgotten) {
-	w := control.ForgottenProxy(f)
+// unconfiguredProxy alerts about an unconfigured proxy, or one that does not forward the client's IP address (R9).
+func (r *realm) unconfiguredProxy(f guard.UnconfiguredProxy) {
+	w := control.UnconfiguredProxy(f)
 	r.raise(alerts.Kind(w.Code), w.Title, strings.TrimSpace(strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting))
 }
 

@@ -142,12 +142,12 @@ func (s *site) leave(r *realm) {
 // dispatch routes requests to the realms. A realm that failed to open keeps its hosts, paths and tokens, so no other
 // realm gets its requests.
 func (s *site) dispatch(loaded *config.Loaded) {
-	t := &web.Realms{Edge: &s.doors.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm,
-		Handler: s.main().door}}
+	t := &web.Realms{Edge: &s.listeners.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm,
+		Handler: s.main().handler}}
 	tokens := tokensOf(guard.DefaultRealm, loaded.Config)
 	for _, r := range s.leaving {
 		tokens = append(tokens, tokensOf(r.name, r.config)...)
-		t.Claims = append(t.Claims, web.Claim{Realm: r.name, Handler: r.door, Leaving: true})
+		t.Claims = append(t.Claims, web.Claim{Realm: r.name, Handler: r.handler, Leaving: true})
 	}
 	for _, c := range loaded.Realms {
 		written := c.Paths
@@ -158,13 +158,13 @@ func (s *site) dispatch(loaded *config.Loaded) {
 		tokens = append(tokens, tokensOf(c.Name, loaded.In(c))...)
 		claim := web.Claim{Realm: c.Name, Hosts: c.Hosts, Paths: paths, Handler: http.HandlerFunc(unopened)}
 		if r := s.realm(c.Name); r != nil {
-			claim.Handler = r.door
+			claim.Handler = r.handler
 		}
 		t.Claims = append(t.Claims, claim)
 	}
 	s.tokens.SetConfigured(tokens)
 	h := t.Handler()
-	s.doors.realms.Store(&h)
+	s.listeners.realms.Store(&h)
 }
 
 // readTokens puts tokens created by command in force.

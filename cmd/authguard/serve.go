@@ -142,7 +142,7 @@ func lockData(folder string) (unlock func(), err error) {
 
 // listen opens the listeners, prints their URLs, and serves until ctx ends or a listener fails.
 func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside func(context.Context)) error {
-	listeners, err := s.doors.listen(ctx)
+	listeners, err := s.listeners.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		s.linger(time.Duration(s.doors.delay.Load()), failed)
+		s.linger(time.Duration(s.listeners.delay.Load()), failed)
 		s.log.Info("stopping")
 	}
 	return errors.Join(err, s.end(context.WithoutCancel(ctx), listeners))
@@ -170,9 +170,9 @@ func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside
 // end stops accepting, answers the requests in progress, and aborts those that exceed shutdown.timeout. It closes idle
 // connections.
 func (s *site) end(ctx context.Context, listeners []listener) (err error) {
-	stopping, cancel := context.WithTimeout(ctx, time.Duration(s.doors.within.Load()))
+	stopping, cancel := context.WithTimeout(ctx, time.Duration(s.listeners.within.Load()))
 	defer cancel()
-	s.doors.live.End()
+	s.listeners.live.End()
 	for _, l := range listeners {
 		ended := l.server.Shutdown(stopping)
 		if errors.Is(ended, context.DeadlineExceeded) {
@@ -183,7 +183,7 @@ func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 	}
 	ending, cancel := context.WithTimeout(ctx, closingWithin)
 	defer cancel()
-	s.doors.front.End(ending)
+	s.listeners.front.End(ending)
 	return err
 }
 

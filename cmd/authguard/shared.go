@@ -64,10 +64,10 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	policy := loaded.Policy()
 	_, pendingFor := longestOf(loaded.Config)
 	s.store, err = nodes.New(nodes.Config{
-		Client: s.client, Counters: c.tables[public].Memory, Places: c.known, Nodes: s.nodes,
+		Client: s.client, Counters: c.tables[public].Memory, KnownClients: c.known, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
 		Redis: redisstore.Options{
-			Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.KnownClients, OnSpray: watch.alerts.Spray,
+			Prefix: r.Prefix, PendingFor: pendingFor, KnownClients: policy.KnownClients, OnSpray: watch.alerts.Spray,
 			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
 			Refused: func() error { return elsewhere(loaded, on.claim.Refused()) },
 		},
@@ -237,7 +237,7 @@ func (s *shared) gauges() *control.RedisGauges {
 		return nil
 	}
 	return &control.RedisGauges{
-		Up: s.store.Up, Failures: s.store.Failures, Unheard: s.store.Unheard, Nodes: s.nodes, Closed: s.store.Redis().Closed,
+		Up: s.store.Up, Failures: s.store.Failures, Unsent: s.store.Unsent, Nodes: s.nodes, Closed: s.store.Redis().Closed,
 	}
 }
 

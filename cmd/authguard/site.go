@@ -51,7 +51,7 @@ type site struct {
 	factors   *factors.Table           // MFA of administrators
 	realms    atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving   []*realm                 // removed
-	doors     *doors
+	listeners *listeners
 }
 
 // opening configures how a site is opened. The zero value is the normal way.
@@ -108,7 +108,7 @@ func (s *site) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.storage.changes.On(changes.Tokens, s.readTokens)
-	s.doors = openDoors(s)
+	s.listeners = openListeners(s)
 	if err := s.openRealms(ctx); err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (s *site) open(ctx context.Context) (err error) {
 		Realms: s.gauges, Size: s.counting.tables[public].Size, Dropped: s.watch.bus.Dropped,
 		Channels: s.watch.channels, Redis: s.counting.shared.gauges(),
 		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: runs(),
-		Refused:      func() uint64 { return s.doors.front.Refused() },
-		Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
+		Refused:      func() uint64 { return s.listeners.front.Refused() },
+		Unintroduced: func() uint64 { return s.listeners.front.Unintroduced() },
 	})
 	return nil
 }
@@ -200,7 +200,7 @@ func (s *site) reload(loaded *config.Loaded) error {
 	s.named.Configure(loaded.Sources())
 	s.trust(loaded)
 	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))
-	s.doors.reload(loaded)
+	s.listeners.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())
 	if !slices.Equal(s.loaded.TrustedProxies, loaded.TrustedProxies) || !slices.Equal(s.loaded.ProxyProtocolFrom,
 		loaded.ProxyProtocolFrom) || !slices.Equal(s.loaded.DirectClients, loaded.DirectClients) {

@@ -16,7 +16,7 @@ import (
 )
 
 func (r *realm) openProxy(ctx context.Context) (err error) {
-	d := r.site.doors
+	d := r.site.listeners
 	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
 	base := proxy.Base
 	if r.name != guard.DefaultRealm {
@@ -131,7 +131,7 @@ func (r *realm) before(doors http.Handler) http.Handler {
 		switch app := r.app.Load(); {
 		case app == nil, r.api.Owns(req.URL.Path) && r.api.On():
 			doors.ServeHTTP(w, req)
-		case r.site.doors.edge.Probed(&r.site.doors.probes, req):
+		case r.site.listeners.edge.Probed(&r.site.listeners.probes, req):
 			w.WriteHeader(http.StatusNoContent)
 		default:
 			app.ServeHTTP(w, req)

@@ -14,7 +14,7 @@ import (
 // A history is what a store ought to know of one key, written down plainly:
 // every charge that still stands, and whether it is decided.
 type history struct {
-	ladder  *failures.Ladder
+	ladder  *failures.Limits
 	charges []entry
 	cleared time.Duration // the newest charge for which the backoff forgives; -1: none
 }
@@ -27,7 +27,7 @@ type entry struct {
 
 // room is whether the plain reading of the rules has room for one more charge.
 func (h *history) room(now time.Duration) bool {
-	for _, r := range h.ladder.Rungs() {
+	for _, r := range h.ladder.List() {
 		if h.within(now, r.Window) >= r.Failures {
 			return false
 		}
@@ -53,7 +53,7 @@ func (h *history) within(now, window time.Duration) (n int) {
 // crowded names the first rung that some closed window of its length holds
 // more charges of than it allows.
 func (h *history) crowded() string {
-	for _, r := range h.ladder.Rungs() {
+	for _, r := range h.ladder.List() {
 		for i := range h.charges {
 			if j := i + r.Failures; j < len(h.charges) && h.charges[j].at-h.charges[i].at <= r.Window {
 				return fmt.Sprintf("%d charges within %v", r.Failures+1, h.charges[j].at-h.charges[i].at)
@@ -64,19 +64,19 @@ func (h *history) crowded() string {
 }
 
 // ladders are small enough for random histories to climb.
-func ladders(t *rapid.T) []*failures.Ladder {
+func ladders(t *rapid.T) []*failures.Limits {
 	window := rapid.IntRange(1, 40_000)
-	rung := func(label string) failures.Rung {
-		return failures.Rung{
+	rung := func(label string) failures.Limit {
+		return failures.Limit{
 			Failures: rapid.IntRange(1, 12).Draw(t, label),
 			Window:   time.Duration(window.Draw(t, label)) * time.Millisecond,
 		}
 	}
 	backedOff := failures.Backoff{After: rapid.IntRange(1, 4).Draw(t, "after"), First: 300 * time.Millisecond, Max: 3 * time.Second, Window: 30 * time.Second}
-	return []*failures.Ladder{
-		failures.MustLadder(failures.Backoff{}, rung("a0"), rung("a1"), rung("a2")),
-		failures.MustLadder(failures.Backoff{}, rung("b0"), rung("b1")),
-		failures.MustLadder(backedOff, rung("c0")),
+	return []*failures.Limits{
+		failures.MustLimits(failures.Backoff{}, rung("a0"), rung("a1"), rung("a2")),
+		failures.MustLimits(failures.Backoff{}, rung("b0"), rung("b1")),
+		failures.MustLimits(backedOff, rung("c0")),
 	}
 }
 

@@ -57,15 +57,15 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 	}
 }
 
-var plain = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 3, Window: time.Minute})
+var plain = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 3, Window: time.Minute})
 
-var wide = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 1000, Window: time.Minute})
+var wide = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 1000, Window: time.Minute})
 
 func key(n byte) failures.Key { return failures.Key{n, 1, 2, 3, 4, 5, 6, 7, n, 8} }
 
 // subject is key n at its own place on a ladder, all of it binding.
-func subject(n byte, l *failures.Ladder) failures.Subject {
-	return failures.Subject{Shard: key(n), Key: key(n), Ladder: l, Bind: failures.Every}
+func subject(n byte, l *failures.Limits) failures.Subject {
+	return failures.Subject{Shard: key(n), Key: key(n), Limits: l, Bind: failures.Every}
 }
 
 // charge charges the subjects and returns when and what stood before.
@@ -167,14 +167,14 @@ func atMostN(t *testing.T, f Fixture) {
 }
 
 func burst(t *testing.T, f Fixture) {
-	limit := failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 10, Window: time.Minute})
+	limit := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 10, Window: time.Minute})
 	want(t, "charged of 500", inParallel(t, f, 500, func(int) []failures.Subject {
 		return []failures.Subject{subject(1, limit), subject(2, wide)}
 	}), 10)
 }
 
 func paceBurst(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Backoff{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
+	l := failures.MustLimits(failures.Backoff{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
 	want(t, "charged of 200 at one moment", inParallel(t, f, 200, func(int) []failures.Subject {
 		return []failures.Subject{subject(1, l)}
 	}), 3)
@@ -201,8 +201,8 @@ func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.
 }
 
 func ladder(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Backoff{},
-		failures.Rung{Failures: 2, Window: time.Minute}, failures.Rung{Failures: 3, Window: time.Hour})
+	l := failures.MustLimits(failures.Backoff{},
+		failures.Limit{Failures: 2, Window: time.Minute}, failures.Limit{Failures: 3, Window: time.Hour})
 	s := subject(1, l)
 	f.fail(t, s)
 	f.fail(t, s)
@@ -221,8 +221,8 @@ func ladder(t *testing.T, f Fixture) {
 // strict: whoever meets a full strict rung is told when that opens, whatever else is
 // full for longer.
 func strict(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Backoff{},
-		failures.Rung{Failures: 2, Window: time.Hour}, failures.Rung{Failures: 4, Window: time.Hour, Strict: true})
+	l := failures.MustLimits(failures.Backoff{},
+		failures.Limit{Failures: 2, Window: time.Hour}, failures.Limit{Failures: 4, Window: time.Hour, Strict: true})
 	s := subject(1, l)
 	s.Bind = 2
 	for range 4 {
@@ -324,7 +324,7 @@ func failedSooner(t *testing.T, f Fixture) {
 }
 
 func backoff(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Backoff{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
+	l := failures.MustLimits(failures.Backoff{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
 	s := subject(1, l)
 	for range 3 {
 		want(t, "free of delay", f.fail(t, s), true)
@@ -342,8 +342,8 @@ func backoff(t *testing.T, f Fixture) {
 
 // anew: the backoff forgets what the rungs go on counting, and counts from there.
 func anew(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Backoff{After: 2, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
-		failures.Rung{Failures: 6, Window: time.Hour})
+	l := failures.MustLimits(failures.Backoff{After: 2, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
+		failures.Limit{Failures: 6, Window: time.Hour})
 	s := subject(1, l)
 	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit)) // of nothing
 	for round := range 3 {
@@ -356,7 +356,7 @@ func anew(t *testing.T, f Fixture) {
 			mask |= 1
 		}
 		want(t, "not due", f.read(t, s).Over, mask)
-		want(t, "due in", f.used(t, s)[failures.MaxRungs].FreeIn, time.Second-time.Millisecond)
+		want(t, "due in", f.used(t, s)[failures.MaxLimits].FreeIn, time.Second-time.Millisecond)
 		must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit))
 		want(t, "count", f.read(t, s).Count, int32(2*round+2))
 	}

@@ -116,9 +116,9 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 		return err
 	}
 	store, err := nodes.New(nodes.Config{
-		Client: client, Counters: counters, Places: places, Nodes: seen, Budget: c.Timeout,
+		Client: client, Counters: counters, KnownClients: places, Nodes: seen, Budget: c.Timeout,
 		Log: c.Log, OnChange: c.OnChange,
-		Redis: redisstore.Options{Prefix: c.Prefix, PendingFor: d.Policy.CheckTimeout, Places: d.Policy.KnownClients},
+		Redis: redisstore.Options{Prefix: c.Prefix, PendingFor: d.Policy.CheckTimeout, KnownClients: d.Policy.KnownClients},
 	})
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func TestProcessesOnOneRedisAreOneGuard(t *testing.T) {
 	if d := try(t, all[1], attempt("alice", "203.0.113.9"), true); d.Action != guard.Challenge {
 		t.Errorf("a stranger at another process: %v", d.Action)
 	}
-	if d := try(t, all[2], attempt("alice", "192.0.2.7"), true); !d.Privileged {
+	if d := try(t, all[2], attempt("alice", "192.0.2.7"), true); !d.Known {
 		t.Errorf("at home, at another process: %v", d.Action)
 	}
 }
@@ -93,7 +93,7 @@ func TestR17OneSolveOneAttemptOverProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Solution = challenge.Solve{ID: issued.ID, Answer: world.Answer} // the picture alone
+	a.Solution = challenge.Solution{ID: issued.ID, Answer: world.Answer} // the picture alone
 	var right atomic.Int64
 	var both sync.WaitGroup
 	for i := range 10 {
@@ -111,7 +111,7 @@ func TestR17OneSolveOneAttemptOverProcesses(t *testing.T) {
 	if issued, err = all[0].Issue(t.Context(), b, try(t, all[0], b, false)); err != nil {
 		t.Fatal(err)
 	}
-	b.Solution = challenge.Solve{ID: issued.ID, Answer: world.Answer}
+	b.Solution = challenge.Solution{ID: issued.ID, Answer: world.Answer}
 	if d, err := all[1].Begin(t.Context(), b); err != nil || d.Action != guard.Proceed {
 		t.Errorf("what one process has asked, solved at the other: %v %v (%v)", d.Action, d.Reasons, err)
 	}
@@ -133,7 +133,7 @@ func TestR22AProcessGoesOnWithoutRedis(t *testing.T) {
 	if looked != 2 { // half of the limit
 		t.Errorf("without Redis %d guesses were looked at, want 2", looked)
 	}
-	if d := try(t, g, home, true); !d.Privileged {
+	if d := try(t, g, home, true); !d.Known {
 		t.Errorf("at home, without Redis: %v", d.Action)
 	}
 	late := join(t, server.Addr, 0) // one that starts now

@@ -32,9 +32,9 @@ type Rule struct {
 
 // The values of Rule.Allow.
 const (
-	Anyone = "anyone"
-	Login  = "login"
-	Nobody = "none"
+	Anyone  = "anyone"
+	Login   = "login"
+	NoUsers = "none"
 )
 
 // Rules are valid rules, in their order. They are immutable and safe for concurrent use. Nil has no rules.
@@ -82,7 +82,7 @@ func (w Rule) compile() (one compiled, problems []error) {
 		check(strings.TrimSpace(g) == g && g != "" && !strings.ContainsAny(g, ",\r\n"),
 			"groups: must be names of groups, not %.60q", g)
 	}
-	check(slices.Contains([]string{"", Anyone, Login, Nobody}, w.Allow), "allow: must be anyone, login or none, not %.60q",
+	check(slices.Contains([]string{"", Anyone, Login, NoUsers}, w.Allow), "allow: must be anyone, login or none, not %.60q",
 		w.Allow)
 	check(len(w.Groups) == 0 || w.Allow == "" || w.Allow == Login, "groups: go with login only: leave allow out")
 	check(len(w.Groups) > 0 || w.Allow != "", "allow: must be anyone, login or none, unless groups are named")
@@ -115,7 +115,7 @@ func (all Rules) Of(r Request) (n Need) {
 		if !perhaps {
 			continue
 		}
-		n.never = n.never || one.Allow == Nobody
+		n.never = n.never || one.Allow == NoUsers
 		if len(one.Groups) > 0 {
 			n.groups = append(n.groups, one.Groups)
 		}

@@ -25,7 +25,7 @@ func sites(t testing.TB) access.Rules {
 		access.Rule{Paths: []string{"/api/*"}, Methods: []string{"GET", "OPTIONS"}, Allow: access.Anyone},
 		access.Rule{Paths: []string{"/admin/help"}, Allow: access.Login},
 		access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins", "Domain Admins"}},
-		access.Rule{Paths: []string{"/old/*"}, Allow: access.Nobody},
+		access.Rule{Paths: []string{"/old/*"}, Allow: access.NoUsers},
 		access.Rule{Hosts: []string{"files.example.org", "*.files.example.org"}, Groups: []string{"staff"}},
 		access.Rule{Hosts: []string{"app.example.org", "xfiles.example.org"}, Allow: access.Login},
 	)
@@ -149,7 +149,7 @@ func TestAMethodInOtherLettersIsClosedAndOpensNothing(t *testing.T) {
 	if got := rules.Of(access.Request{Host: "a", Method: "PUT", Path: "/api/x", Overridden: true}).Meets(true, nil); got != access.Refused {
 		t.Errorf("a PUT that may be a POST: %v", got)
 	}
-	never := compile(t, access.Rule{Paths: []string{"/old/*"}, Allow: access.Nobody}, access.Rule{Paths: []string{"/x/*"}, Groups: []string{"staff"}})
+	never := compile(t, access.Rule{Paths: []string{"/old/*"}, Allow: access.NoUsers}, access.Rule{Paths: []string{"/x/*"}, Groups: []string{"staff"}})
 	if got := never.Of(access.Request{Host: "a", Method: "GET"}).Meets(true, []string{"staff"}); got != access.Refused {
 		t.Errorf("what may be for nobody, and may be for staff: %v", got)
 	}

@@ -21,11 +21,11 @@ type HtpasswdSource struct {
 	normalise func(string) (string, error)
 	log       *slog.Logger
 
-	mu      sync.Mutex
-	changed func(names []string)
-	seen    stamp // set for an invalid file, too
-	people  map[string]string
-	broken  error
+	mu       sync.Mutex
+	changed  func(names []string)
+	seen     stamp // set for an invalid file, too
+	accounts map[string]string
+	broken   error
 }
 
 var _ Source = (*HtpasswdSource)(nil)
@@ -52,7 +52,7 @@ func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bo
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refresh()
-	hash, found := h.people[name]
+	hash, found := h.accounts[name]
 	if !found {
 		return Login{}, false, nil
 	}
@@ -71,12 +71,12 @@ func (h *HtpasswdSource) OnChange(changed func(names []string)) {
 func (h *HtpasswdSource) Hashes() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Collect(maps.Values(h.people))
+	return slices.Collect(maps.Values(h.accounts))
 }
 
-func (h *HtpasswdSource) tell(now map[string]string) {
+func (h *HtpasswdSource) report(now map[string]string) {
 	var names []string
-	for name, hash := range h.people {
+	for name, hash := range h.accounts {
 		if now[name] != hash {
 			names = append(names, name)
 		}
@@ -102,13 +102,13 @@ func (h *HtpasswdSource) refresh() {
 		h.fail(now, err)
 		return
 	}
-	h.tell(people)
-	h.seen, h.people, h.broken = now, people, nil
+	h.report(people)
+	h.seen, h.accounts, h.broken = now, people, nil
 }
 
 func (h *HtpasswdSource) fail(now stamp, err error) {
 	// At start there is no valid content, and NewHtpasswdSource returns the error.
-	if h.people != nil && (h.broken == nil || now != h.seen) {
+	if h.accounts != nil && (h.broken == nil || now != h.seen) {
 		h.log.Error("htpasswd file cannot be read; its last valid content is used", "path", h.path, "err", err)
 	}
 	h.seen, h.broken = now, fmt.Errorf("accounts: htpasswd: %s: %w", h.path, err)

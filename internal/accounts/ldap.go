@@ -148,7 +148,7 @@ func (l *LDAP) Verify(ctx context.Context, name, password string) (Login, bool, 
 		return Login{}, false, err
 	}
 	if e == nil {
-		return Login{}, false, l.pretend(ctx, password)
+		return Login{}, false, l.dummyBind(ctx, password)
 	}
 	began := l.config.Now()
 	ok, err := l.bind(ctx, e.dn, password)
@@ -171,9 +171,9 @@ func (l *LDAP) bind(ctx context.Context, dn, password string) (ok bool, err erro
 	return false, fmt.Errorf("accounts: ldap: bind: %w", err)
 }
 
-// pretend binds as a DN that does not exist. A directory answers that without computing a hash, so pretend takes as
+// dummyBind binds as a DN that does not exist. A directory answers that without computing a hash, so pretend takes as
 // long as a recent bind of an existing entry (R12).
-func (l *LDAP) pretend(ctx context.Context, password string) error {
+func (l *LDAP) dummyBind(ctx context.Context, password string) error {
 	timer := time.NewTimer(l.sample())
 	defer timer.Stop()
 	if _, err := l.bind(ctx, "cn="+rand.Text()+","+cmp.Or(l.config.Base, "dc=invalid"), password); err != nil {

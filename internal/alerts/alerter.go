@@ -314,12 +314,12 @@ func (a *Alerter) Spray(s failures.Spray) {
 
 // raise sends an alert to all channels; the caller holds the lock.
 func (a *Alerter) raise(at time.Time, realm string, kind Kind, title, body string) {
-	a.tell(nil, Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind,
+	a.send(nil, Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind,
 		Title: titleText(title), Body: bodyText(InRealm(cmp.Or(realm, guard.DefaultRealm), body))})
 }
 
-// tell logs an alert and sends it to all channels except one; the caller holds the lock.
-func (a *Alerter) tell(except *channel, one Alert) {
+// send logs an alert and sends it to all channels except one; the caller holds the lock.
+func (a *Alerter) send(except *channel, one Alert) {
 	var salt [3]byte
 	_, _ = rand.Read(salt[:])
 	// IDs ascend on this node and rarely collide with another node's, as in the audit log.
@@ -349,7 +349,7 @@ func (a *Alerter) channelChanged(of *channel, dead string) {
 		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is retried: %s", of.name(), deadAfter,
 			bodyText(dead))
 	}
-	a.tell(of, one)
+	a.send(of, one)
 }
 
 // Channels returns all channels in configured order, as this node knows them.

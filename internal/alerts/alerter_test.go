@@ -90,7 +90,7 @@ func waiting(a *Alerter) (n int) {
 
 // modeOn is an attack that switches CAPTCHA mode on.
 func modeOn() events.ModeSwitch {
-	return events.ModeSwitch{At: time.Now(), From: events.ModeOff, To: events.ModeOn, Attacked: true, Cause: "failure-rate", Pressure: 70, Threshold: 60}
+	return events.ModeSwitch{At: time.Now(), From: events.ModeOff, To: events.ModeOn, Attacked: true, Cause: "failure-rate", FailureRate: 70, Threshold: 60}
 }
 
 func modeOff() events.ModeSwitch {
@@ -124,8 +124,8 @@ func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
 			on.Realm, off.Realm = "shop", "shop"
 			a.HandleSwitch(on)
 			a.HandleSwitch(off)
-			a.Raise(PolicyWatched, "The policy is not enforced", "only watched from now on: site")
-			a.Raise(PolicyWatched, "The policy is not enforced", "only watched from now on: pair")
+			a.Raise(PolicyMonitored, "The policy is not enforced", "only watched from now on: site")
+			a.Raise(PolicyMonitored, "The policy is not enforced", "only watched from now on: pair")
 			stop()
 			text := ""
 			for _, m := range p.got() {

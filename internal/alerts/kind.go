@@ -24,14 +24,14 @@ const (
 	FewerFailures     Kind = "failure-ratio-normal"
 	ChannelDead       Kind = "alert-channel-failed"
 	ChannelBack       Kind = "alert-channel-recovered"
-	SteadyPressure    Kind = "failure-rate-steady"
+	SteadyFailureRate Kind = "failure-rate-steady"
 	EventLimit        Kind = "event-limit"
 	EventQuiet        Kind = "event-limit-cleared"
-	ModeWatched       Kind = "captcha-mode-monitored"
-	AddressWatched    Kind = "address-monitored"
+	ModeMonitored     Kind = "captcha-mode-monitored"
+	AddressMonitored  Kind = "address-monitored"
 	// Raised by changes of the policy.
-	PolicyWatched  Kind = "limits-monitored"
-	PolicyEnforced Kind = "limits-enforced"
+	PolicyMonitored Kind = "limits-monitored"
+	PolicyEnforced  Kind = "limits-enforced"
 )
 
 // The kinds that package control raises: new or easier access to the admin console.
@@ -60,14 +60,14 @@ var titles = map[Kind]string{
 	FewerFailures:       "Login failure ratio back to normal",
 	EventLimit:          "Event limit reached",
 	EventQuiet:          "Event limit no longer exceeded",
-	ModeWatched:         "CAPTCHA mode would be on (monitored)",
-	AddressWatched:      "IP address would be blocked (monitored)",
+	ModeMonitored:       "CAPTCHA mode would be on (monitored)",
+	AddressMonitored:    "IP address would be blocked (monitored)",
 	AdministratorAdded:  "Administrator added",
 	SecondFactorRemoved: "An administrator's MFA was removed",
 	RecoveryCodeUsed:    "Administrator signed in with a recovery code",
 	PasskeyCopied:       "An administrator's passkey was cloned",
 	TokenAdded:          "API token created",
-	SteadyPressure:      "Failure rate stays just below the CAPTCHA mode threshold",
+	SteadyFailureRate:   "Failure rate stays just below the CAPTCHA mode threshold",
 }
 
 // atOnce reports whether the kind is never grouped.
@@ -81,7 +81,7 @@ func (k Kind) important() bool {
 // wakes reports whether the kind ignores quiet hours: attacks, new access, and failures that block all logins.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
-		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved,
+		SuspiciousSuccess, SprayedRight, ChannelDead, ModeMonitored, PolicyMonitored, AdministratorAdded, SecondFactorRemoved,
 		RecoveryCodeUsed, PasskeyCopied, TokenAdded, "database-failed", "database-recovered", "accounts-unavailable",
 		"accounts-recovered", "redis-lost", "redis-recovered", "redis-emptied",
 		"counters-lost", "counters-failed", "counters-recovered",
@@ -97,7 +97,7 @@ func (k Kind) page() string {
 		return "/accounts?sort=failures"
 	case EventLimit, EventQuiet:
 		return "/audit?kind=event"
-	case PolicyWatched, PolicyEnforced:
+	case PolicyMonitored, PolicyEnforced:
 		return "/policy"
 	case AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded:
 		return "/administrators"

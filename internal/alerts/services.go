@@ -108,10 +108,10 @@ func smtp(t target) (func(*httpClient) sender, error) {
 	if mail.CheckFrom(from) != nil || mail.CheckFrom(to) != nil {
 		return nil, errors.New("from= and to= must be email addresses")
 	}
-	return func(*httpClient) sender { return letters{server, to, domainOf(from)} }, nil
+	return func(*httpClient) sender { return emails{server, to, domainOf(from)} }, nil
 }
 
-type letters struct {
+type emails struct {
 	server     *mail.Server
 	to, domain string
 }
@@ -121,8 +121,8 @@ func domainOf(address string) string {
 	return strings.Trim(domain, "> ")
 }
 
-func (l letters) send(ctx context.Context, m message) error {
-	return l.server.Send(ctx, mail.Letter{To: l.to, Subject: m.title, Text: m.body, ID: m.id + "@" + l.domain})
+func (l emails) send(ctx context.Context, m message) error {
+	return l.server.Send(ctx, mail.Message{To: l.to, Subject: m.title, Text: m.body, ID: m.id + "@" + l.domain})
 }
 
 var slackToken = regexp.MustCompile(`^(?:hook:)?([A-Z0-9]{9,})[-/,]([A-Z0-9]{9,})[-/,]([A-Za-z0-9]{24,})$`)

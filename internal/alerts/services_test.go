@@ -241,7 +241,7 @@ func TestMailArrivesOverSTARTTLSAndNobodyAddsAHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letter := letters{to, "ops@example.org", "example.org"}
+	letter := emails{to, "ops@example.org", "example.org"}
 	if err := letter.send(t.Context(), hostile()); err == nil {
 		t.Fatal("a certificate that nobody vouches for was trusted")
 	}
@@ -256,7 +256,7 @@ func TestMailArrivesOverSTARTTLSAndNobodyAddsAHeader(t *testing.T) {
 	if err := letter.send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	got := <-server.Letters
+	got := <-server.Messages
 	if !got.Encrypted || got.User != "alerts" || got.To != "ops@example.org" || got.Header.Get("Message-Id") != "<msg_1@example.org>" ||
 		got.Header.Get("Auto-Submitted") != "auto-generated" || got.Header.Get("Bcc") != "" || len(got.Header["Subject"]) != 1 {
 		t.Errorf("%+v", got)
@@ -267,7 +267,7 @@ func TestMailArrivesOverSTARTTLSAndNobodyAddsAHeader(t *testing.T) {
 	wrong, _ := mail.New("smtp://alerts:hunter22hunter22@"+server.Address, "guard@example.org")
 	wrong.Trust(&tls.Config{RootCAs: server.Roots, MinVersion: tls.VersionTLS12})
 	bad, _ := targets([]string{"smtp://alerts:hunter22hunter22@" + server.Address + "/?from=guard@example.org&to=ops@example.org"})
-	if err := (redacting{bad[0], letters{wrong, "ops@example.org", "example.org"}}).send(t.Context(), hostile()); err == nil || strings.Contains(err.Error(), "hunter22") {
+	if err := (redacting{bad[0], emails{wrong, "ops@example.org", "example.org"}}).send(t.Context(), hostile()); err == nil || strings.Contains(err.Error(), "hunter22") {
 		t.Error(err)
 	}
 }
@@ -309,7 +309,7 @@ func TestR24AMailServerThatIsDeadForTenMinutesLosesNothingAndSlowsNothing(t *tes
 			t.Fatal(s.Why)
 		}
 	}
-	text := (<-server.Letters).Text + (<-server.Letters).Text
+	text := (<-server.Messages).Text + (<-server.Messages).Text
 	for i := range raisedAt {
 		if want := "account =22" + string(rune('a'+i)); strings.Count(text, want) != 1 && strings.Count(text, `account "`+string(rune('a'+i))+`"`) != 1 {
 			t.Errorf("not once: %s in\n%s", want, text)
@@ -317,7 +317,7 @@ func TestR24AMailServerThatIsDeadForTenMinutesLosesNothingAndSlowsNothing(t *tes
 	}
 }
 
-func letterTo(t *testing.T, address string, trusted *mailtest.Server) letters {
+func letterTo(t *testing.T, address string, trusted *mailtest.Server) emails {
 	t.Helper()
 	to, err := mail.New("smtp://alerts:"+mailtest.Password+"@"+address, "guard@example.org")
 	if err != nil {
@@ -326,7 +326,7 @@ func letterTo(t *testing.T, address string, trusted *mailtest.Server) letters {
 	if trusted != nil {
 		to.Trust(&tls.Config{RootCAs: trusted.Roots, MinVersion: tls.VersionTLS12})
 	}
-	return letters{to, "ops@example.org", "example.org"}
+	return emails{to, "ops@example.org", "example.org"}
 }
 
 func TestAFailureRatioIsToldAboveWhatIsUsualAndOnce(t *testing.T) {
@@ -338,7 +338,7 @@ func TestAFailureRatioIsToldAboveWhatIsUsualAndOnce(t *testing.T) {
 		for i := range failed + succeeded {
 			e := success("a", 0)
 			if e.At = at; i < failed {
-				e.Outcome, e.NewPlace = guard.Failed, false
+				e.Outcome, e.NewClient = guard.Failed, false
 			}
 			at = at.Add(ratioWindow / time.Duration(failed+succeeded))
 			w.event(e)

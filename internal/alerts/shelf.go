@@ -29,13 +29,13 @@ type shelf struct {
 	Holder    string    `json:"holder,omitempty"` // the node that delivers Open
 	HeldUntil time.Time `json:"held_until,omitzero"`
 
-	Failing int           `json:"failing,omitempty"` // tries in a row
-	Since   time.Time     `json:"since,omitzero"`    // the first of them
-	Why     string        `json:"why,omitempty"`     // without secrets
-	Backoff time.Duration `json:"backoff,omitempty"`
-	RetryAt time.Time     `json:"retry_at,omitzero"`
-	Told    bool          `json:"notified,omitempty"`   // the other channels were notified of the failure
-	ToldAt  time.Time     `json:"notified_at,omitzero"` // when they were last notified of it
+	Failing    int           `json:"failing,omitempty"` // tries in a row
+	Since      time.Time     `json:"since,omitzero"`    // the first of them
+	Why        string        `json:"why,omitempty"`     // without secrets
+	Backoff    time.Duration `json:"backoff,omitempty"`
+	RetryAt    time.Time     `json:"retry_at,omitzero"`
+	Notified   bool          `json:"notified,omitempty"`   // the other channels were notified of the failure
+	NotifiedAt time.Time     `json:"notified_at,omitzero"` // when they were last notified of it
 
 	Last      time.Time `json:"last,omitzero"` // the last delivery
 	LastTitle string    `json:"last_title,omitempty"`
@@ -183,10 +183,10 @@ func (s *shelf) settle(r rules, now time.Time, err error) (tell bool) {
 		s.Why = err.Error()
 		s.Backoff = min(max(2*s.Backoff, firstRetry), longestRetry)
 		s.RetryAt = now.Add(s.Backoff)
-		if s.Told || s.Failing < deadAfter || !s.ToldAt.IsZero() && now.Sub(s.ToldAt) < deadQuiet {
+		if s.Notified || s.Failing < deadAfter || !s.NotifiedAt.IsZero() && now.Sub(s.NotifiedAt) < deadQuiet {
 			return false
 		}
-		s.Told, s.ToldAt = true, now
+		s.Notified, s.NotifiedAt = true, now
 		return true
 	}
 	s.Last, s.LastTitle = now, s.Open.message().title
@@ -194,7 +194,7 @@ func (s *shelf) settle(r rules, now time.Time, err error) (tell bool) {
 	s.Open, s.Backoff, s.RetryAt = nil, 0, time.Time{}
 	s.Sent = append(s.Sent, now)
 	s.Sent = slices.Delete(s.Sent, 0, max(0, len(s.Sent)-max(r.perHour, 1)))
-	tell, s.Told, s.Failing, s.Why = s.Told, false, 0, ""
+	tell, s.Notified, s.Failing, s.Why = s.Notified, false, 0, ""
 	return tell
 }
 

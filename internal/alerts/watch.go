@@ -67,16 +67,16 @@ func (w *watcher) event(e *guard.Event) {
 	if e.Settled && e.Outcome == guard.Insufficient && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
 		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered as wrong. Reset the account's "+
 			"password",
-			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door)))
+			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Integration)))
 	}
-	if ending == events.Succeeded && e.NewPlace && (e.Sprayed || e.AccountFailures >= failuresBefore) {
+	if ending == events.Succeeded && e.NewClient && (e.Sprayed || e.AccountFailures >= failuresBefore) {
 		with := ""
 		if e.Sprayed {
 			with = ", with a password used for password spraying"
 		}
 		w.raise(e.At, SuspiciousSuccess,
 			fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from unknown clients%s",
-				Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures, with))
+				Name(e.Account), events.AddressText(e.Address), events.Escape(e.Integration), e.AccountFailures, with))
 	}
 }
 
@@ -103,7 +103,7 @@ func (w *watcher) limit(e *guard.Event) {
 // underAttack reports whether an unknown client exceeded a limit of the account by the account's own failures. At the
 // memory bound, accounts share a counter.
 func underAttack(e *guard.Event) bool {
-	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
+	return !e.Known && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
 		return r.Cause == guard.LimitReached && r.Subject == guard.OnAccount &&
 			(r.Limit == nil || e.AccountFailures >= r.Limit.Failures)
 	})
@@ -113,13 +113,13 @@ func underAttack(e *guard.Event) bool {
 func (w *watcher) account(e *guard.Event) {
 	name := events.Escape(e.Account)
 	switch {
-	case w.told(name, e.At):
+	case w.notified(name, e.At):
 	case w.room(e.At):
 		w.attacked[name] = e.At
 		w.raise(e.At, AccountAttacked,
 			fmt.Sprintf("account %s: %d wrong passwords from unknown clients; the last attempt from %s",
 				Name(e.Account), e.AccountFailures, events.AddressText(e.Address)))
-	case !w.told(tooMany, e.At):
+	case !w.notified(tooMany, e.At):
 		w.attacked[tooMany] = e.At
 		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; further ones are not listed",
 			maxAccounts))
@@ -131,7 +131,7 @@ func (w *watcher) clients(e *guard.Event) {
 	i := slices.IndexFunc(e.Reasons, func(r guard.Reason) bool {
 		return r.Cause == guard.LimitReached && r.Subject == guard.OnIdentity
 	})
-	if i < 0 || e.Privileged || e.Reasons[i].Limit == nil {
+	if i < 0 || e.Known || e.Reasons[i].Limit == nil {
 		return
 	}
 	if client := fmt.Sprintf("%08x", e.Identity); w.first("client\n"+client, e.At) {
@@ -144,7 +144,7 @@ func (w *watcher) clients(e *guard.Event) {
 
 // refused reports whether a limit of the IP address or network blocked the event or, with watched, would have.
 func refused(e *guard.Event, watched bool) bool {
-	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
+	return !e.Known && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
 		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) &&
 			r.Limit != nil && r.Limit.Action == guard.Block && r.Monitored == watched
 	})
@@ -154,18 +154,18 @@ func refused(e *guard.Event, watched bool) bool {
 func (w *watcher) address(e *guard.Event) {
 	name, many := "address\n"+events.AddressText(e.Address), "address\n"
 	switch {
-	case w.told(name, e.At):
+	case w.notified(name, e.At):
 	case w.room(e.At) && e.Action != guard.Block:
 		w.attacked[name] = e.At
-		w.raise(e.At, AddressWatched, fmt.Sprintf("address %s (%s), which last tried the account %s",
-			events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
+		w.raise(e.At, AddressMonitored, fmt.Sprintf("address %s (%s), which last tried the account %s",
+			events.AddressText(e.Address), events.Escape(e.Integration), Name(e.Account)))
 	case w.room(e.At):
 		w.attacked[name] = e.At
 		w.raise(e.At, AddressRefused, fmt.Sprintf("address %s (%s), which last tried the account %s. It is blocked until "+
 			"its failures leave the window, except for known clients. "+
 			"For legitimate users: authguard unlock --address IP, or raise limits.address", events.AddressText(e.Address),
-			events.Escape(e.Door), Name(e.Account)))
-	case !w.told(many, e.At):
+			events.Escape(e.Integration), Name(e.Account)))
+	case !w.notified(many, e.At):
 		w.attacked[many] = e.At
 		w.raise(e.At, AddressRefused, "many addresses within a day; further ones are not listed")
 	}
@@ -189,7 +189,7 @@ func (w *watcher) failures(e *guard.Event, ending events.Ending) {
 // first reports whether the alert was not raised within a day. Without room to remember it, it is raised again:
 // invented names must not suppress alerts.
 func (w *watcher) first(name string, at time.Time) bool {
-	if w.told(name, at) {
+	if w.notified(name, at) {
 		return false
 	}
 	if w.room(at) {
@@ -198,7 +198,7 @@ func (w *watcher) first(name string, at time.Time) bool {
 	return true
 }
 
-func (w *watcher) told(name string, at time.Time) bool {
+func (w *watcher) notified(name string, at time.Time) bool {
 	last, ok := w.attacked[name]
 	return ok && at.Sub(last) < accountQuiet
 }
@@ -217,10 +217,10 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	// An attack and the mode that it causes go out in one message: the second alert sends it.
 	w.attackEdge(s)
 	if s.Cause == events.CauseSteady {
-		w.raise(s.At, SteadyPressure, fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the "+
+		w.raise(s.At, SteadyFailureRate, fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the "+
 			"threshold "+
 			"for most of the last day, while few accounts log in. "+
-			"If this is normal, set captcha_mode.baseline; otherwise run authguard captcha enable.", events.Rate(s.Pressure),
+			"If this is normal, set captcha_mode.baseline; otherwise run authguard captcha enable.", events.Rate(s.FailureRate),
 			events.Rate(s.Threshold)))
 		return
 	}
@@ -229,7 +229,7 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 		if silent {
 			return
 		}
-		w.raise(s.At, ModeWatched, modeText(s)+
+		w.raise(s.At, ModeMonitored, modeText(s)+
 			"\nNo challenge is required, because CAPTCHA mode is monitored (authguard limit list)")
 		return
 	}
@@ -263,7 +263,7 @@ func (w *watcher) attackEdge(s events.ModeSwitch) {
 			w.raise(s.At, AttackEnded, w.attack.summary(s.At)+w.kept())
 		}
 		w.attack = nil
-	case w.attack != nil && w.attack.silent && s.Cause == events.CausePressure && !s.Resumed:
+	case w.attack != nil && w.attack.silent && s.Cause == events.CauseFailureRate && !s.Resumed:
 		w.speak(s.At)
 	}
 }
@@ -276,7 +276,7 @@ func (w *watcher) began(at time.Time) {
 	}
 	w.resumed = 0
 	w.raise(at, AttackBegan, fmt.Sprintf("failure rate %s a minute; CAPTCHA mode turns on above %s%s",
-		events.Rate(of.Pressure), events.Rate(of.Threshold), again))
+		events.Rate(of.FailureRate), events.Rate(of.Threshold), again))
 }
 
 // speak raises the postponed alerts of a resumed attack.
@@ -290,7 +290,7 @@ func (w *watcher) speak(at time.Time) {
 
 func modeText(s events.ModeSwitch) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cause: %s; failure rate %s a minute, threshold %s", s.Cause, events.Rate(s.Pressure),
+	fmt.Fprintf(&b, "cause: %s; failure rate %s a minute, threshold %s", s.Cause, events.Rate(s.FailureRate),
 		events.Rate(s.Threshold))
 	if s.Who != "" {
 		fmt.Fprintf(&b, "\nby %s: %s", Name(s.Who), Name(s.Why))
@@ -302,23 +302,23 @@ func modeText(s events.ModeSwitch) string {
 }
 
 const (
-	topSlots         = 64
-	topShown         = 5
-	maxStrangersKept = 20
+	topSlots       = 64
+	topShown       = 5
+	maxUnknownKept = 20
 )
 
 // An attack collects the numbers for its summary, in bounded memory.
 type attack struct {
-	began     time.Time
-	start     events.ModeSwitch
-	silent    bool // small, and resumes an attack that had its alert
-	attempts  int  // failed or stopped; from alertFrom on it is not small
-	alertFrom int
-	counts    map[events.Ending]int
-	addresses crowd
-	accounts  crowd
-	newPlaces int      // logins from unknown clients
-	strangers []string // the first of them; the attacker may be among them
+	began          time.Time
+	start          events.ModeSwitch
+	silent         bool // small, and resumes an attack that had its alert
+	attempts       int  // failed or stopped; from alertFrom on it is not small
+	alertFrom      int
+	counts         map[events.Ending]int
+	addresses      crowd
+	accounts       crowd
+	newClients     int      // logins from unknown clients
+	unknownClients []string // the first of them; the attacker may be among them
 }
 
 func newAttack(s events.ModeSwitch) *attack {
@@ -341,11 +341,11 @@ func (a *attack) add(e *guard.Event, ending events.Ending) {
 }
 
 func (a *attack) addSuccess(e *guard.Event) {
-	if !e.NewPlace {
+	if !e.NewClient {
 		return
 	}
-	if a.newPlaces++; a.newPlaces <= maxStrangersKept {
-		a.strangers = append(a.strangers, fmt.Sprintf("%s from %s", Name(e.Account), events.AddressText(e.Address)))
+	if a.newClients++; a.newClients <= maxUnknownKept {
+		a.unknownClients = append(a.unknownClients, fmt.Sprintf("%s from %s", Name(e.Account), events.AddressText(e.Address)))
 	}
 }
 
@@ -359,16 +359,16 @@ func (a *attack) summary(end time.Time) string {
 	line("About %d IP addresses and %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
 	line("Top IP addresses (attempts, at least): %s.", a.addresses.first(func(s string) string { return s }))
 	line("Most attacked accounts (attempts, at least): %s.", a.accounts.first(Name))
-	line("Logins from unknown clients meanwhile: %d.%s", a.newPlaces, a.successes())
+	line("Logins from unknown clients meanwhile: %d.%s", a.newClients, a.successes())
 	return b.String()
 }
 
 func (a *attack) successes() string {
-	if len(a.strangers) == 0 {
+	if len(a.unknownClients) == 0 {
 		return ""
 	}
-	text := " Check them: " + strings.Join(a.strangers, "; ")
-	if more := a.newPlaces - len(a.strangers); more > 0 {
+	text := " Check them: " + strings.Join(a.unknownClients, "; ")
+	if more := a.newClients - len(a.unknownClients); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text + "."

@@ -38,8 +38,8 @@ func fullAccount(name string, at time.Time) *guard.Event {
 
 func success(name string, failures int) *guard.Event {
 	return &guard.Event{
-		At: noon, Door: "login", Account: name, Address: client, Action: guard.Proceed, Settled: true,
-		Outcome: guard.Succeeded, NewPlace: true, AccountFailures: failures,
+		At: noon, Integration: "login", Account: name, Address: client, Action: guard.Proceed, Settled: true,
+		Outcome: guard.Succeeded, NewClient: true, AccountFailures: failures,
 	}
 }
 
@@ -58,7 +58,7 @@ func TestAPrivilegedPlaceIsNoAttackOnItsAccount(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
 	e := fullAccount("alice", noon)
-	e.Privileged = true
+	e.Known = true
 	w.event(e)
 	if len(*list) != 0 {
 		t.Fatal(*list)
@@ -81,7 +81,7 @@ func TestASuccessAfterManyFailuresIsToldOnlyFromANewPlace(t *testing.T) {
 	w, list := watching()
 	w.event(success("few failures", failuresBefore-1))
 	known := success("known place", 50)
-	known.NewPlace = false
+	known.NewClient = false
 	w.event(known)
 	failed := success("not in", 50)
 	failed.Outcome = guard.Failed
@@ -124,8 +124,8 @@ func TestR24ModeAlertsAreEdges(t *testing.T) {
 func TestR25SteadyPressureIsOneAlertOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true, Cause: "failure-rate", Pressure: 11, Threshold: 30})
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "throttling", Attacked: true, Cause: events.CauseSteady, Pressure: 28, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true, Cause: "failure-rate", FailureRate: 11, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "throttling", Attacked: true, Cause: events.CauseSteady, FailureRate: 28, Threshold: 30})
 	w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "off", Cause: "cool-down"})
 	const want = "[attack-started failure-rate-steady attack-ended]"
 	if got := fmt.Sprint(kinds(*list)); got != want || !strings.HasPrefix((*list)[1].body, "failure rate 28 a minute, threshold 30.") {
@@ -208,7 +208,7 @@ func TestAModeAlertSaysWhoWhyAndUntilWhen(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
 	w.modeSwitch(events.ModeSwitch{
-		At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill\nBcc: x", Pressure: 3, Threshold: 30, Until: noon.Add(2 * time.Hour),
+		At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill\nBcc: x", FailureRate: 3, Threshold: 30, Until: noon.Add(2 * time.Hour),
 	})
 	const want = "cause: forced; failure rate 3 a minute, threshold 30\n" + `by "root": "drill\nBcc: x"` + "\nuntil 2026-11-21 14:00:00 UTC"
 	if (*list)[0].body != want {
@@ -270,7 +270,7 @@ func TestR28AlertsOfASprayedPassword(t *testing.T) {
 	w, list := watching()
 	try := func(o guard.Outcome, sprayed bool) {
 		e := success("alice", 1)
-		e.Outcome, e.NewPlace, e.Sprayed = o, o == guard.Succeeded, sprayed
+		e.Outcome, e.NewClient, e.Sprayed = o, o == guard.Succeeded, sprayed
 		w.event(e)
 	}
 	try(guard.Failed, true)
@@ -297,7 +297,7 @@ func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 	}
 	before := len(*list)
 	e := success("alice", 1)
-	e.Outcome, e.NewPlace = guard.Insufficient, false
+	e.Outcome, e.NewClient = guard.Insufficient, false
 	w.event(e)
 	if all := kinds(*list); len(all) != before+1 || all[before] != SprayedRight {
 		t.Errorf("%v after the flood", all[before:])
@@ -314,12 +314,12 @@ func TestWhatOnlyWatchesIsToldAsSuch(t *testing.T) {
 	}
 	w.event(&e)
 	w.event(&e)
-	w.modeSwitch(events.ModeSwitch{At: noon, From: events.ModeOff, To: events.ModeOff, Would: events.ModeOn, Attacked: true, Cause: "failure-rate", Pressure: 31, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: events.ModeOff, To: events.ModeOff, Would: events.ModeOn, Attacked: true, Cause: "failure-rate", FailureRate: 31, Threshold: 30})
 	var kinds []Kind
 	for _, one := range *list {
 		kinds = append(kinds, one.kind)
 	}
-	if want := []Kind{AddressWatched, AttackBegan, ModeWatched}; !slices.Equal(kinds, want) {
+	if want := []Kind{AddressMonitored, AttackBegan, ModeMonitored}; !slices.Equal(kinds, want) {
 		t.Errorf("told %v, want %v", kinds, want)
 	}
 }

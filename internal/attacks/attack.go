@@ -139,9 +139,9 @@ const (
 
 // A Login is a login from an unknown client.
 type Login struct {
-	Account string `json:"account"`
-	Address string `json:"address"`
-	Door    string `json:"integration,omitempty"`
+	Account     string `json:"account"`
+	Address     string `json:"address"`
+	Integration string `json:"integration,omitempty"`
 	// Why are the reasons; empty if only the client was unknown.
 	Why []string `json:"why"`
 	// Failures are the account's failures from unknown clients before the login.
@@ -152,13 +152,13 @@ type Login struct {
 
 // The operations that secure an account.
 const (
-	Sessions = "sessions"      // end all sessions
-	Places   = "known-clients" // remove all known clients and device cookies
-	Password = "password"      // force a password change
+	Sessions     = "sessions"      // end all sessions
+	KnownClients = "known-clients" // remove all known clients and device cookies
+	Password     = "password"      // force a password change
 )
 
 // Resets returns all operations in the order in which they run.
-func Resets() []string { return []string{Sessions, Places, Password} }
+func Resets() []string { return []string{Sessions, KnownClients, Password} }
 
 // A Reset is the last operation of one kind on an account.
 type Reset struct {

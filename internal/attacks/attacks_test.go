@@ -43,7 +43,7 @@ func (s *scene) node(db *sql.DB) *Recorder {
 
 // on has a node see an attempt.
 func (s *scene) on(r *Recorder, account, address string, change ...func(*guard.Event)) {
-	e := guard.Event{At: s.now, Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: guard.Failed, Door: "login"}
+	e := guard.Event{At: s.now, Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: guard.Failed, Integration: "login"}
 	for _, c := range change {
 		c(&e)
 	}
@@ -54,7 +54,7 @@ func (s *scene) fails(account, address string, change ...func(*guard.Event)) {
 	s.on(s.Recorder, account, address, change...)
 }
 
-func right(e *guard.Event) { e.Outcome, e.NewPlace = guard.Succeeded, true }
+func right(e *guard.Event) { e.Outcome, e.NewClient = guard.Succeeded, true }
 func challenged(e *guard.Event) {
 	e.Settled, e.Action = false, guard.Challenge
 }
@@ -143,7 +143,7 @@ func TestAnAttackOnTheSiteIsKeptWithWhoWasLost(t *testing.T) {
 		s.fails("dora", "198.51.100.5", right) // a right guess, and then the address guesses on
 		s.fails("emil", "198.51.100.5")
 		s.fails("fred", "198.51.100.6", right, func(e *guard.Event) { e.AccountFailures = 5 })
-		s.fails("gina", "198.51.100.7", right, func(e *guard.Event) { e.NewPlace = false })
+		s.fails("gina", "198.51.100.7", right, func(e *guard.Event) { e.NewClient = false })
 		s.now = s.now.Add(time.Hour)
 		s.turns(s.Recorder, false)
 		s.flush()
@@ -297,8 +297,8 @@ func TestAttacksThatAreNotOnTheWholeSite(t *testing.T) {
 	for i := range accountAfter - 1 {
 		s.fails("bob", fmt.Sprintf("198.51.100.%d", i))
 		for range 3 {
-			s.fails("cron", "192.0.2.1", func(e *guard.Event) { e.Repeat = true })     // an old password in a script
-			s.fails("home", "192.0.2.2", func(e *guard.Event) { e.Privileged = true }) // somebody at home
+			s.fails("cron", "192.0.2.1", func(e *guard.Event) { e.Repeat = true }) // an old password in a script
+			s.fails("home", "192.0.2.2", func(e *guard.Event) { e.Known = true })  // somebody at home
 		}
 		s.now = s.now.Add(time.Minute)
 	}
@@ -479,7 +479,7 @@ func TestWhoFailedIsRememberedForAnHour(t *testing.T) {
 		m.failed(failureOf("else", "192.0.2.1", noon.Add(c.first)))
 		m.failed(failureOf("ann", "203.0.113.9", noon.Add(c.failed)))
 		m.failed(failureOf("else", "192.0.2.2", noon.Add(c.login)))
-		got := m.why(stranger{account: "ann", address: "198.51.100.7", at: noon.Add(c.login)})
+		got := m.why(unknownClient{account: "ann", address: "198.51.100.7", at: noon.Add(c.login)})
 		if slices.Contains(got, AfterFailures) != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}

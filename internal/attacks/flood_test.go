@@ -59,7 +59,7 @@ func TestACrowdedMemorySuspectsMore(t *testing.T) {
 		for range 2 { // the same person, who mistypes
 			m.failed(failureOf("ann", "203.0.113.9", noon))
 		}
-		return m.why(stranger{account: "ann", address: "203.0.113.9", at: noon})
+		return m.why(unknownClient{account: "ann", address: "203.0.113.9", at: noon})
 	}
 	if why := own(crowded / 2); len(why) != 0 {
 		t.Errorf("in time of peace: %q", why)

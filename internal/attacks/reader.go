@@ -112,7 +112,7 @@ func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim,
 		var l Login
 		var why string
 		var first, last int64
-		err := rows.Scan(&l.Account, &l.Address, &l.Door, &why, &l.Failures, &first, &last)
+		err := rows.Scan(&l.Account, &l.Address, &l.Integration, &why, &l.Failures, &first, &last)
 		l.Why, l.First, l.Last = []string{}, time.UnixMilli(first), time.UnixMilli(last)
 		if why != "" {
 			l.Why = strings.Split(why, ",")

@@ -86,7 +86,7 @@ type realm struct {
 	all     *Recorder
 	back    []backMinute // the last minutes, oldest first
 	memory  memory
-	early   []stranger
+	early   []unknownClient
 	runs    map[string]*tops.Top[run] // by kind
 	rotated time.Time
 	running map[subject]*running
@@ -128,7 +128,7 @@ type running struct {
 // A kept is a recorded login.
 type kept struct {
 	Login
-	stranger
+	unknownClient
 	fresh bool // not yet written
 }
 
@@ -225,8 +225,8 @@ func btoi(b bool) int {
 
 func (of *realm) event(e *guard.Event, ending events.Ending) {
 	if ending == events.Succeeded {
-		if e.NewPlace {
-			of.stranger(strangerOf(e))
+		if e.NewClient {
+			of.unknownClient(unknownClientOf(e))
 		}
 		of.good(e)
 		if site := of.running[subject{kind: Site}]; site != nil {
@@ -283,7 +283,7 @@ func (of *realm) lookBack(e *guard.Event, ending events.Ending) {
 
 // suspectRun counts an attempt towards attacks, unless it repeats a password or is from a known client.
 func (of *realm) suspectRun(e *guard.Event) {
-	if e.Repeat || e.Privileged || e.Reasons.Has(guard.BadAccountName) {
+	if e.Repeat || e.Known || e.Reasons.Has(guard.BadAccountName) {
 		return
 	}
 	for _, s := range subjectsOf(e) {
@@ -403,12 +403,12 @@ func (of *realm) end(one *running, at time.Time, partOf string) {
 	of.all.over = append(of.all.over, one)
 }
 
-// stranger records a login from an unknown client for the running attacks and for those detected later. If there is no
+// unknownClient records a login from an unknown client for the running attacks and for those detected later. If there is no
 // room, logins without a reason go first.
-func (of *realm) stranger(s stranger) {
-	of.early = slices.DeleteFunc(of.early, func(e stranger) bool { return s.at.Sub(e.at) > lookBack })
+func (of *realm) unknownClient(s unknownClient) {
+	of.early = slices.DeleteFunc(of.early, func(e unknownClient) bool { return s.at.Sub(e.at) > lookBack })
 	if len(of.early) >= mostEarly {
-		drop := max(0, slices.IndexFunc(of.early, func(e stranger) bool { return len(of.memory.why(e)) == 0 }))
+		drop := max(0, slices.IndexFunc(of.early, func(e unknownClient) bool { return len(of.memory.why(e)) == 0 }))
 		of.early = slices.Delete(of.early, drop, drop+1)
 	}
 	of.early = append(of.early, s)
@@ -418,7 +418,7 @@ func (of *realm) stranger(s stranger) {
 }
 
 // concerns reports whether a login belongs to an attack.
-func (one *running) concerns(s stranger, why []string) bool {
+func (one *running) concerns(s unknownClient, why []string) bool {
 	switch one.subject.kind {
 	case Account:
 		return events.Escape(s.account) == one.subject.name
@@ -431,7 +431,7 @@ func (one *running) concerns(s stranger, why []string) bool {
 }
 
 // keep records a login of an attack.
-func (of *realm) keep(one *running, s stranger) {
+func (of *realm) keep(one *running, s unknownClient) {
 	why := of.memory.why(s)
 	if one.subject.kind == Address && s.address == one.subject.name && !slices.Contains(why, FromGuesser) {
 		why = append(why, FromGuesser) // as another node has seen
@@ -449,8 +449,8 @@ func (of *realm) keep(one *running, s stranger) {
 		strange >= mostStrange {
 		return
 	}
-	l := &kept{Login: Login{Account: key[0], Address: s.shown, Door: events.Escape(s.door), Failures: s.failures,
-		First: s.at, Last: s.at}, stranger: s, fresh: true}
+	l := &kept{Login: Login{Account: key[0], Address: s.shown, Integration: events.Escape(s.integration), Failures: s.failures,
+		First: s.at, Last: s.at}, unknownClient: s, fresh: true}
 	one.logins[key] = l
 	one.suspect(l, why)
 }
@@ -470,7 +470,7 @@ func (one *running) suspect(l *kept, why []string) {
 func (of *realm) rejudge(one *running) {
 	for _, l := range one.logins {
 		if len(l.Why) == 0 {
-			one.suspect(l, slices.DeleteFunc(of.memory.why(l.stranger), func(w string) bool { return w == AfterFailures }))
+			one.suspect(l, slices.DeleteFunc(of.memory.why(l.unknownClient), func(w string) bool { return w == AfterFailures }))
 		}
 	}
 }

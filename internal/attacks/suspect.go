@@ -84,23 +84,23 @@ func (m *memory) keys(account, address string) (a, b, pair uint64) {
 	return m.hash("a" + account), m.hash("b" + address), m.hash("p" + address + " " + account)
 }
 
-// A stranger is a success from an unknown client that may become suspicious.
-type stranger struct {
-	account, address, door string // as typed; address is what the guard counts as one
-	shown                  string // the IP address itself
-	guess                  uint32
-	sprayed                bool
-	failures               int
-	at                     time.Time
+// A unknownClient is a success from an unknown client that may become suspicious.
+type unknownClient struct {
+	account, address, integration string // as typed; address is what the guard counts as one
+	shown                         string // the IP address itself
+	guess                         uint32
+	sprayed                       bool
+	failures                      int
+	at                            time.Time
 }
 
-func strangerOf(e *guard.Event) stranger {
-	return stranger{e.Account, addressOf(e.Address), e.Door, events.AddressText(e.Address), e.Guess, e.Sprayed,
+func unknownClientOf(e *guard.Event) unknownClient {
+	return unknownClient{e.Account, addressOf(e.Address), e.Integration, events.AddressText(e.Address), e.Guess, e.Sprayed,
 		e.AccountFailures, e.At}
 }
 
 // why returns the reasons against a login from an unknown client; none after a few typos of its own.
-func (m *memory) why(s stranger) (why []string) {
+func (m *memory) why(s unknownClient) (why []string) {
 	account, address, pair := m.keys(s.account, s.address)
 	here, elsewhere, guesses := false, false, false
 	for _, g := range [...]*generation{&m.now, &m.before} {

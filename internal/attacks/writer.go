@@ -197,7 +197,7 @@ func writeLogin(ctx context.Context, tx *sql.Tx, id string, l Login) error {
 		failures = CASE WHEN excluded.failures > attack_logins.failures THEN excluded.failures ELSE attack_logins.failures
 		END,
 		last_at = CASE WHEN excluded.last_at > attack_logins.last_at THEN excluded.last_at ELSE attack_logins.last_at END`,
-		id, sqltx.Clean(l.Account), l.Address, sqltx.Clean(l.Door), strings.Join(l.Why, ","), l.Failures, l.First.UnixMilli(),
+		id, sqltx.Clean(l.Account), l.Address, sqltx.Clean(l.Integration), strings.Join(l.Why, ","), l.Failures, l.First.UnixMilli(),
 		l.Last.UnixMilli())
 	return err
 }

@@ -37,7 +37,7 @@ func openLog(t *testing.T, open databasetest.Open, cfg Config) *Log {
 }
 
 func refusal(account string) guard.Event {
-	return guard.Event{At: noon, Door: "login", Account: account, Address: client}
+	return guard.Event{At: noon, Integration: "login", Account: account, Address: client}
 }
 
 func success(account string) guard.Event {
@@ -98,7 +98,7 @@ func TestEventsThatDifferDoNotShareARow(t *testing.T) {
 		list[3].Action = guard.Challenge
 		list[4].Settled = true
 		list[5].Reasons = guard.Reasons{guard.Reason{Cause: guard.ModeOn}}
-		list[6].Privileged = true
+		list[6].Known = true
 		l.Handle(list)
 		if rows := written(t, l, Filter{}); len(rows) != len(list) {
 			t.Fatalf("%d rows, want %d", len(rows), len(list))
@@ -113,7 +113,7 @@ func TestAnAttemptIsWrittenWhenItIsSettledAndNotBefore(t *testing.T) {
 		begun := refusal("alice")
 		begun.Action = guard.Proceed
 		settled := begun
-		settled.Settled, settled.Outcome, settled.NewPlace = true, guard.Succeeded, true
+		settled.Settled, settled.Outcome, settled.NewClient = true, guard.Succeeded, true
 		l.Handle([]guard.Event{begun, settled})
 		rows := written(t, l, Filter{})
 		if len(rows) != 1 || rows[0].Decision != "succeeded" || rows[0].Detail != "login, unknown client" {
@@ -271,7 +271,7 @@ func TestAModeSwitchIsOnRecord(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{})
-		l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill", Pressure: 3, Threshold: 1e6})
+		l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill", FailureRate: 3, Threshold: 1e6})
 		rows := written(t, l, Filter{Kind: KindMode})
 		if len(rows) != 1 || rows[0].Decision != "on" || rows[0].Who != "root" ||
 			rows[0].Detail != "from off; failure rate 3 a minute, threshold 1,000,000; drill" {

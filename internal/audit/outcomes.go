@@ -112,8 +112,8 @@ func (l *Log) Successes(ctx context.Context, realm, account string) ([]Row, erro
 	return l.rows(ctx, succeededOf, realmOf(realm), events.Escape(account), MostSuccesses)
 }
 
-// Door returns the integration of a row's attempts.
-func (r Row) Door() string {
+// Integration returns the integration of a row's attempts.
+func (r Row) Integration() string {
 	door, _, _ := strings.Cut(r.Detail, ", ")
 	return door
 }

@@ -26,7 +26,7 @@ func TestOutcomesAreThoseOfOneAccount(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{})
 		device := success("alice")
-		device.At, device.Privileged, device.AtDevice = noon.Add(-time.Hour), true, true
+		device.At, device.Known, device.AtDevice = noon.Add(-time.Hour), true, true
 		elsewhere := failure("alice", noon.Add(time.Hour))
 		elsewhere.Realm = "shop"
 		l.Handle([]guard.Event{

@@ -39,25 +39,25 @@ type Row struct {
 
 // A likeness is what events in one row have in common.
 type likeness struct {
-	realm   string
-	ending  events.Ending
-	account string
-	address netip.Addr
-	door    string
-	reasons string
-	known   bool
-	device  bool
-	novel   bool
-	sprayed bool
-	limited string // of an event limit: its name and subject
-	client  uint32 // client fingerprint, if known
+	realm       string
+	ending      events.Ending
+	account     string
+	address     netip.Addr
+	integration string
+	reasons     string
+	known       bool
+	device      bool
+	novel       bool
+	sprayed     bool
+	limited     string // of an event limit: its name and subject
+	client      uint32 // client fingerprint, if known
 }
 
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
 	return likeness{
 		realm: realmOf(e.Realm), ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""),
-		door:    events.Escape(e.Door),
-		reasons: events.Codes(e.Reasons), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed &&
+		integration: events.Escape(e.Integration),
+		reasons:     events.Codes(e.Reasons), known: e.Known, device: e.AtDevice, novel: e.NewClient, sprayed: e.Sprayed &&
 			ending == events.Failed, client: e.Identity,
 	}
 }
@@ -72,7 +72,7 @@ func (l likeness) row(at time.Time) Row {
 // limitOf returns the likeness of an event limit.
 func limitOf(e *guard.Event) likeness {
 	l := likenessOf(e, events.Refused)
-	l.door, l.limited = "event "+e.Limited, "event "+e.Limited+": "+events.LimitText(e)
+	l.integration, l.limited = "event "+e.Limited, "event "+e.Limited+": "+events.LimitText(e)
 	if e.Subject != "" {
 		l.limited += ", subject " + e.Subject
 	}
@@ -97,7 +97,7 @@ func limitRow(e *guard.Event, l likeness) Row {
 // The suffixes of Detail for a known client: by device cookie, or by IP address.
 const (
 	knownDevice = ", known device"
-	knownPlace  = ", known client"
+	knownClient = ", known client"
 	// sprayedPassword marks a sprayed password, wrong or right but rejected (R28), without revealing which.
 	sprayedPassword = ", sprayed password"
 	// ofClient precedes the client fingerprint in eight hexadecimal digits.
@@ -107,7 +107,7 @@ const (
 )
 
 func (l likeness) detail() string {
-	at := l.door
+	at := l.integration
 	if l.client != 0 {
 		at += fmt.Sprintf("%s%08x", ofClient, l.client)
 	}
@@ -117,7 +117,7 @@ func (l likeness) detail() string {
 	case l.device:
 		return at + knownDevice
 	case l.known:
-		return at + knownPlace
+		return at + knownClient
 	case l.novel:
 		return at + ", unknown client"
 	case l.sprayed:
@@ -137,7 +137,7 @@ func (r Row) Identity() string {
 }
 
 func switchRow(s events.ModeSwitch) Row {
-	detail := fmt.Sprintf("from %s; failure rate %s a minute, threshold %s", s.From, events.Rate(s.Pressure),
+	detail := fmt.Sprintf("from %s; failure rate %s a minute, threshold %s", s.From, events.Rate(s.FailureRate),
 		events.Rate(s.Threshold))
 	if s.Would != "" {
 		detail += "; would be " + s.Would + " (monitored)"
@@ -205,16 +205,16 @@ type sums struct {
 }
 
 type sumKey struct {
-	realm   string
-	ending  events.Ending
-	door    string
-	network netip.Prefix
+	realm       string
+	ending      events.Ending
+	integration string
+	network     netip.Prefix
 }
 
 func newSums() sums { return sums{index: make(map[sumKey]int)} }
 
 func (s *sums) add(like likeness, at time.Time) {
-	key := sumKey{like.realm, like.ending, like.door, networkOf(like.address)}
+	key := sumKey{like.realm, like.ending, like.integration, networkOf(like.address)}
 	i, ok := s.index[key]
 	if !ok && len(s.rows) >= mostSums {
 		key.network = netip.Prefix{}
@@ -223,7 +223,7 @@ func (s *sums) add(like likeness, at time.Time) {
 	if !ok {
 		i, s.index[key] = len(s.rows), len(s.rows)
 		s.rows = append(s.rows, like.row(at))
-		s.rows[i].Count, s.rows[i].Detail = 0, like.door+summedUp
+		s.rows[i].Count, s.rows[i].Detail = 0, like.integration+summedUp
 	}
 	one, row := &s.rows[i], like.row(at)
 	one.again(at)

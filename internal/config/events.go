@@ -47,7 +47,7 @@ var (
 		"fake-failure": guard.FakeFailure}
 	identityActions = map[string]guard.Action{"challenge": guard.Challenge, "alert": guard.Alert}
 	siteActions     = map[string]guard.Action{"block": guard.Block, "fake-failure": guard.FakeFailure}
-	placeActions    = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
+	clientActions   = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
 	eventActions    = map[string]guard.Action{"block": guard.Block, "challenge": guard.Challenge, "delay": guard.Delay,
 		"alert": guard.Alert}
 	eventSubjects = map[string]guard.SubjectKind{
@@ -132,7 +132,7 @@ func actionsAt(path string) map[string]guard.Action {
 	case strings.Contains(path, "limits.site["):
 		return siteActions
 	case strings.Contains(path, "limits.known_client["):
-		return placeActions
+		return clientActions
 	}
 	return actions
 }

@@ -146,7 +146,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 				continue
 			}
 			_, set := l.loaded.origins[part.path]
-			if part.key() == "action" && !set && s.at.Type() == rungType {
+			if part.key() == "action" && !set && s.at.Type() == limitType {
 				l.text(from, part, guard.Challenge.String())
 			} else if !set {
 				l.problem(from, part.path, "must be set")

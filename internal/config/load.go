@@ -131,7 +131,7 @@ func (l *loader) text(from Origin, s setting, text string) {
 		l.eventLimit(from, s, text)
 		return
 	}
-	if s.at.Type() != rungType {
+	if s.at.Type() != limitType {
 		if err := s.set(text); err != nil {
 			l.problem(from, s.path, "%s", err)
 		}
@@ -142,7 +142,7 @@ func (l *loader) text(from Origin, s setting, text string) {
 		s.at.FieldByName("Monitor").SetBool(m[2] != "")
 		return
 	}
-	m := rungPattern.FindStringSubmatch(text)
+	m := limitSyntax.FindStringSubmatch(text)
 	if m == nil {
 		l.problem(from, s.path, "must be like 10/1m challenge, not %.60q", text)
 		return

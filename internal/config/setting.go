@@ -30,8 +30,8 @@ var (
 	hump        = regexp.MustCompile(`([a-z])([A-Z])`)
 	isPath      = regexp.MustCompile(`(^|\.)(data|database|file|htpasswd|keys_file|logo|texts|tls_(ca|cert|key))$`)
 	networkType = reflect.TypeFor[netip.Prefix]()
-	rungType    = reflect.TypeFor[guard.Limit]()
-	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+monitor)?\s*$`)
+	limitType   = reflect.TypeFor[guard.Limit]()
+	limitSyntax = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+monitor)?\s*$`)
 	// alwaysPattern is a list's limit that applies without failures: "0 challenge".
 	alwaysPattern = regexp.MustCompile(`^\s*0\s+(\S+)(\s+monitor)?\s*$`)
 )
@@ -68,7 +68,7 @@ func (s setting) section() bool {
 }
 
 // limit reports whether the setting is a limit, which may be written as one text.
-func (s setting) limit() bool { return s.at.Type() == rungType || s.at.Type() == eventLimitType }
+func (s setting) limit() bool { return s.at.Type() == limitType || s.at.Type() == eventLimitType }
 
 // part reports whether the setting is a ratio, which may be written as 33%.
 func (s setting) part() bool { return s.tag.Get("unit") == "part" }

@@ -165,12 +165,12 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 		return l, err
 	}
 	l.Sessions = len(running)
-	known, err := c.config.Guard.Places(ctx, guard.Attempt{Account: a.Username}, nil)
+	known, err := c.config.Guard.KnownClients(ctx, guard.Attempt{Account: a.Username}, nil)
 	if err != nil {
 		return l, err
 	}
-	l.Places = len(known.Places)
-	if l.Code, err = c.config.Passes.Live(ctx, a.Username); err != nil || a.Role != accounts.Admin {
+	l.Places = len(known.List)
+	if l.Code, err = c.config.Codes.Live(ctx, a.Username); err != nil || a.Role != accounts.Admin {
 		return l, err
 	}
 	has, err := c.config.Factors.Of(ctx, a.ID)

@@ -106,7 +106,7 @@ func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
 		if a := one(); a.Failures != 1 || a.LastFailure.IsZero() || a.LastLogin.IsZero() || a.Places != 2 || a.State != control.Active || a.Code {
 			t.Errorf("%+v", a)
 		}
-		if _, err := d.IssuePass(t.Context(), "admin:eve", "ann", 0, ""); err != nil || !one().Code {
+		if _, err := d.IssueCode(t.Context(), "admin:eve", "ann", 0, ""); err != nil || !one().Code {
 			t.Errorf("%+v %v", one(), err)
 		}
 		password, err := d.OneTimePassword(t.Context(), "admin:eve", "ann", "", "forgotten")

@@ -91,7 +91,7 @@ func TestRemovingKnownClientsActsOnBothGuards(t *testing.T) {
 		d, inside := withAdministration(t, db)
 		d.user(t, "root", "")
 		for name, remove := range map[string]func() error{
-			"removed":        func() error { return d.ForgetPlaces(t.Context(), "admin:eve", "root", netip.Addr{}, "") },
+			"removed":        func() error { return d.RemoveKnownClients(t.Context(), "admin:eve", "root", netip.Addr{}, "") },
 			"a new password": func() error { return d.SetPassword(t.Context(), "admin:eve", "root", "another long one", false, "") },
 		} {
 			if !d.w.Right(t, "root", "192.0.2.7") || !inside.Right(t, "root", "192.0.2.7") {
@@ -100,7 +100,7 @@ func TestRemovingKnownClientsActsOnBothGuards(t *testing.T) {
 			if err := remove(); err != nil {
 				t.Fatal(err)
 			}
-			if a, b := d.w.Status(t, "root", "192.0.2.7"), inside.Status(t, "root", "192.0.2.7"); a != trusted.Stranger || b != trusted.Stranger {
+			if a, b := d.w.Status(t, "root", "192.0.2.7"), inside.Status(t, "root", "192.0.2.7"); a != trusted.Unknown || b != trusted.Unknown {
 				t.Errorf("%s: public %v, administration %v", name, a, b)
 			}
 		}

@@ -24,8 +24,8 @@ type Administrator struct {
 	Sessions  int                `json:"sessions"`            // the number of Running
 }
 
-// adminDoor is web/admin.Door, the integration of the admin console's sessions.
-const adminDoor = "admin"
+// adminIntegration is web/admin.Door, the integration of the admin console's sessions.
+const adminIntegration = "admin"
 
 // adminDirectory is web/admin.Directory, the directory of accounts at Config.Administration.
 const adminDirectory = "administration"
@@ -41,7 +41,7 @@ func (c *Control) Administrators(ctx context.Context) (all []Administrator, err 
 		if one.Kept, err = c.config.Factors.Of(ctx, account.ID); err != nil {
 			return nil, err
 		}
-		if one.Running, err = c.config.Sessions.Of(ctx, account.Username, adminDoor); err != nil {
+		if one.Running, err = c.config.Sessions.Of(ctx, account.Username, adminIntegration); err != nil {
 			return nil, err
 		}
 		one.Sessions = len(one.Running)
@@ -178,13 +178,13 @@ func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (remo
 	if removed, err = c.config.Factors.RemoveAll(ctx, account.ID); err != nil {
 		return 0, err
 	}
-	_, ended := c.config.Sessions.EndOthers(ctx, account.Username, adminDoor, "")
+	_, ended := c.config.Sessions.EndOthers(ctx, account.Username, adminIntegration, "")
 	return removed, errors.Join(ended, c.signIn(ctx, who, "mfa-reset", account.Username, why))
 }
 
 // SessionsOf returns an administrator's sessions, newest first.
 func (c *Control) SessionsOf(ctx context.Context, name string) ([]sessions.Session, error) {
-	return c.config.Sessions.Of(ctx, c.nameOf(name), adminDoor)
+	return c.config.Sessions.Of(ctx, c.nameOf(name), adminIntegration)
 }
 
 // EndSession ends one session of an account; why may be empty. The error is sessions.ErrUnknown if there is none.
@@ -202,7 +202,7 @@ func (c *Control) EndSession(ctx context.Context, who, name, id, why string) err
 
 // EndSessions ends all sessions of an administrator except but, and returns their number; but and why may be empty.
 func (c *Control) EndSessions(ctx context.Context, who, name, but, why string) (int64, error) {
-	return c.EndSessionsAt(ctx, who, name, adminDoor, but, why)
+	return c.EndSessionsAt(ctx, who, name, adminIntegration, but, why)
 }
 
 // EndSessionsAt is EndSessions for the sessions of any account at an integration.

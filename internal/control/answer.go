@@ -78,7 +78,7 @@ func (l *LookUp) stopped() {
 	case guard.Delay:
 		l.say("There is a short delay after wrong passwords. Try again in %s.",
 			"Nothing to do. Ask them to wait and to type carefully.", guard.Spell(d.RetryAfter))
-		if d.Reasons.Has(guard.SiteSlowed) {
+		if d.Reasons.Has(guard.SiteThrottled) {
 			l.Said = fmt.Sprintf("The site has more failed logins than usual, so sign-ins on new devices are throttled. Try "+
 				"again in %s.", guard.Spell(d.RetryAfter))
 		}
@@ -100,7 +100,7 @@ func (l *LookUp) stopped() {
 
 // knownElsewhere reports whether the account has a known client other than this one.
 func (l *LookUp) knownElsewhere() bool {
-	return l.Explanation.Account != "" && l.Explanation.Status != trusted.Privileged && len(l.Places)+l.Unnamed+
+	return l.Explanation.Account != "" && l.Explanation.Status != trusted.Known && len(l.Places)+l.Unnamed+
 		len(l.Devices) > 0
 }
 
@@ -129,7 +129,7 @@ func (l *LookUp) whose() string {
 		return "from your network"
 	case guard.OnAccount:
 		return "for your account, not necessarily by you"
-	case guard.OnPair, guard.OnPrivilegedPair:
+	case guard.OnPair, guard.OnKnownClient:
 		return "for your account from your IP address"
 	}
 	return "on the whole site"

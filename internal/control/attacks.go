@@ -69,7 +69,7 @@ func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err er
 		r.NoPassword = notOurs(kept)
 		r.Open = 0
 		for _, v := range r.Victims {
-			if v.Lost && (v.Reset(attacks.Sessions) == nil || v.Reset(attacks.Places) == nil) {
+			if v.Lost && (v.Reset(attacks.Sessions) == nil || v.Reset(attacks.KnownClients) == nil) {
 				r.Open++
 			}
 		}
@@ -182,7 +182,7 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 // only if the attack had a sign-in at the admin console.
 func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) error {
 	account, directory := v.Account, ""
-	if slices.ContainsFunc(v.Logins, func(l attacks.Login) bool { return ofAdministration(l.Door) }) {
+	if slices.ContainsFunc(v.Logins, func(l attacks.Login) bool { return ofAdministration(l.Integration) }) {
 		directory = adminDirectory
 	}
 	switch apart := c.config.Elsewhere != ""; {
@@ -191,9 +191,9 @@ func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) erro
 	case what == attacks.Sessions:
 		_, err := c.config.Sessions.EndOthers(ctx, account, "", "")
 		return err
-	case what == attacks.Places && apart:
+	case what == attacks.KnownClients && apart:
 		return c.forgetIn(ctx, directory, account, netip.Addr{})
-	case what == attacks.Places:
+	case what == attacks.KnownClients:
 		return c.forget(ctx, account, netip.Addr{})
 	}
 	standing, err := c.Standing(ctx, account)
@@ -203,7 +203,7 @@ func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) erro
 	if standing.Kept != ours {
 		return fmt.Errorf("%w: %s", ErrAsked, notOurs(standing.Kept))
 	}
-	err = errors.Join(c.config.Accounts.AskNewPassword(ctx, account), c.config.Passes.Revoke(ctx, account))
+	err = errors.Join(c.config.Accounts.AskNewPassword(ctx, account), c.config.Codes.Revoke(ctx, account))
 	if errors.Is(err, accounts.ErrUnknown) {
 		return fmt.Errorf("%w: no such account", ErrAsked)
 	}

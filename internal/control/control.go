@@ -53,7 +53,7 @@ type Config struct {
 	Listings *lists.Table
 	Accounts *accounts.Table
 	Sessions *sessions.Store
-	Passes   *passes.Table
+	Codes    *passes.Table
 	Tokens   *tokens.Table
 	// Factors are the administrators' MFA methods.
 	Factors *factors.Table
@@ -135,7 +135,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil,
 		"Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Codes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil,
 		"DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil,
 		"Tops": c.Tops == nil, "Changes": c.Changes == nil,
 		"Overrides": c.Overrides == nil, "Ledger": c.Ledger == nil,

@@ -58,11 +58,11 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 			},
 			"user-disable": func() error { return d.Disable(t.Context(), "cli:root", "Ann@example.org") },
 		} {
-			if !d.w.Right(t, "ann", home.String()) || d.w.Status(t, "ann", home.String()) != trusted.Privileged {
+			if !d.w.Right(t, "ann", home.String()) || d.w.Status(t, "ann", home.String()) != trusted.Known {
 				t.Fatal("the place is not known")
 			}
 			d.openSession(t, "ann", what)
-			code, err := d.IssuePass(t.Context(), "cli:root", "Ann@Example.org", 0, "")
+			code, err := d.IssueCode(t.Context(), "cli:root", "Ann@Example.org", 0, "")
 			if row := d.recorded(t); err != nil || row.Decision != "user-create-code" || row.Account != "ann" || strings.Contains(row.Detail, code.Code) {
 				t.Errorf("%v, on record: %+v", err, row)
 			}
@@ -77,10 +77,10 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 			}
 			with := world.From("ann", home.String())
 			with.VerificationCode = code.Code
-			if tried, _ := d.w.Try(t, with, "wrong"); tried.Passed {
+			if tried, _ := d.w.Try(t, with, "wrong"); tried.CodeValid {
 				t.Errorf("%s: a one-time code is still good", what)
 			}
-			if got := d.w.Status(t, "ann", home.String()); got != trusted.Stranger {
+			if got := d.w.Status(t, "ann", home.String()); got != trusted.Unknown {
 				t.Errorf("%s: the place is %v", what, got)
 			}
 			if row := d.recorded(t); row.Decision != what || row.Who != "cli:root" || row.Account != "ann" {
@@ -96,10 +96,10 @@ func TestForgettingOnePlaceLeavesTheOthers(t *testing.T) {
 		d := newDesk(t, db)
 		d.w.Right(t, "ann", home.String())
 		d.w.Right(t, "ann", "192.0.2.8")
-		if err := d.ForgetPlaces(t.Context(), "admin:eve", "Ann", home, ""); err != nil {
+		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "Ann", home, ""); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := d.w.Status(t, "ann", home.String()), d.w.Status(t, "ann", "192.0.2.8"); a != trusted.Stranger || b != trusted.Privileged {
+		if a, b := d.w.Status(t, "ann", home.String()), d.w.Status(t, "ann", "192.0.2.8"); a != trusted.Unknown || b != trusted.Known {
 			t.Errorf("%v and %v", a, b)
 		}
 		if row := d.recorded(t); row.Account != "ann" || row.Detail != "at 192.0.2.7" {
@@ -140,7 +140,7 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 			"negative":    d.Force(ctx, "x", captchamode.ForcedOn, -1, "y"),
 			"long reason": d.Release(ctx, "x", strings.Repeat("y", 501)),
 			"unlock":      d.Unlock(ctx, "x", "", none, ""),
-			"forget":      d.ForgetPlaces(ctx, "x", "", home, ""),
+			"forget":      d.RemoveKnownClients(ctx, "x", "", home, ""),
 			"unlist":      d.Unlist(ctx, "x", netip.Prefix{}, ""),
 			"allow":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Allow, Prefix: every, Force: true})),
 			"block":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Block, Prefix: every})),

@@ -30,8 +30,8 @@ type LookUp struct {
 	audit.Outcome
 	// Places are the account's known clients with an IP address. Unnamed counts the others: only digests are stored (R23),
 	// and the audit log no longer has their IP addresses.
-	Places  []KnownPlace `json:"known_clients"`
-	Unnamed int          `json:"unnamed_known_clients"`
+	Places  []KnownClient `json:"known_clients"`
+	Unnamed int           `json:"unnamed_known_clients"`
 	// Devices are the IP addresses of sign-ins with a device cookie, newest first. Only browsers have the cookies.
 	Devices []Use `json:"devices"`
 	// Forgotten is when the known clients were last removed; older device cookies are void.
@@ -42,8 +42,8 @@ type LookUp struct {
 	Attacks []attacks.Brief `json:"attacks"`
 }
 
-// A KnownPlace is an IP address from which an account has signed in.
-type KnownPlace struct {
+// A KnownClient is an IP address from which an account has signed in.
+type KnownClient struct {
 	Address netip.Addr `json:"address"`
 	// Spent: too many wrong passwords came from there. Shared: many accounts use it. Neither is a known client.
 	Spent  bool      `json:"spent,omitempty"`
@@ -80,7 +80,7 @@ func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr
 	if err != nil {
 		return nil, err
 	}
-	l := &LookUp{Now: c.config.Now(), Explanation: e, Places: []KnownPlace{}, Devices: []Use{}, Recent: []Event{}}
+	l := &LookUp{Now: c.config.Now(), Explanation: e, Places: []KnownClient{}, Devices: []Use{}, Recent: []Event{}}
 	if e.Account != "" {
 		if err := c.lookUpAccount(ctx, directory, l); err != nil {
 			return nil, err
@@ -221,7 +221,7 @@ func (c *Control) lookUpAccount(ctx context.Context, directory string, l *LookUp
 
 // Known is the known clients of an account.
 type Known struct {
-	Places    []KnownPlace
+	Places    []KnownClient
 	Unnamed   int
 	Devices   []Use
 	Forgotten time.Time
@@ -248,17 +248,17 @@ func (c *Control) Known(ctx context.Context, directory string, a guard.Attempt) 
 			devices = append(devices, Use{row.Address, later(row.At, row.Last)})
 		}
 	}
-	known, err := c.guardOf(directory).Places(ctx, a, addresses)
+	known, err := c.guardOf(directory).KnownClients(ctx, a, addresses)
 	if err != nil {
 		return k, err
 	}
-	k = Known{Places: []KnownPlace{}, Forgotten: known.Reset, Here: known.Device}
-	for _, p := range known.Places {
+	k = Known{Places: []KnownClient{}, Forgotten: known.Reset, Here: known.Device}
+	for _, p := range known.List {
 		if !p.Address.IsValid() {
 			k.Unnamed++
 			continue
 		}
-		k.Places = append(k.Places, KnownPlace{p.Address, p.Status == trusted.Spent, p.Shared, p.First, p.Last})
+		k.Places = append(k.Places, KnownClient{p.Address, p.Status == trusted.Spent, p.Shared, p.First, p.Last})
 	}
 	expired := c.config.Now().Add(-c.config.Guard.Policy().KnownClients.WithDefaults().TTL)
 	k.Devices = slices.DeleteFunc(devices, func(u Use) bool {

@@ -133,13 +133,13 @@ func TestR23PlacesAreNamedByTheAuditLog(t *testing.T) {
 		if l := d.lookUp(t, "ann", "192.0.2.9"); l.Unnamed != 0 || len(l.Places) != 3 {
 			t.Errorf("the address that is asked about has a name: %+v, %d", l.Places, l.Unnamed)
 		}
-		if err := d.ForgetPlaces(t.Context(), "admin:eve", "ann", netip.MustParseAddr("2001:db8::7"), ""); err != nil {
+		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "ann", netip.MustParseAddr("2001:db8::7"), ""); err != nil {
 			t.Fatal(err)
 		}
 		if l := d.lookUp(t, "ann", ""); len(l.Places) != 1 || l.Unnamed != 1 {
 			t.Errorf("one was forgotten: %+v, %d", l.Places, l.Unnamed)
 		}
-		if err := d.ForgetPlaces(t.Context(), "admin:eve", "ann", netip.Addr{}, ""); err != nil {
+		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "ann", netip.Addr{}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if l := d.lookUp(t, "ann", ""); len(l.Places)+l.Unnamed != 0 || l.Forgotten.IsZero() {

@@ -62,9 +62,9 @@ type ChannelGauges struct {
 type RealmGauges struct {
 	Realm  string
 	Mode   *captchamode.Mode
-	Held   func() int                 // guard.Guard.Held
-	HungUp func() uint64              // guard.Guard.HungUp
-	Checks func() passwords.GateState // passwords.Gate.State
+	Held   func() int                  // guard.Guard.Held
+	HungUp func() uint64               // guard.Guard.HungUp
+	Checks func() passwords.QueueState // passwords.Gate.State
 	// Events is guard.Guard.Tallied: limited events by name and decision.
 	Events func() map[string]map[string]uint64
 	// Enforced is Control.Enforced: whether the policy as a whole is enforced.
@@ -77,7 +77,7 @@ type RealmGauges struct {
 type RedisGauges struct {
 	Up       func() bool
 	Failures func() int64 // requests, since the start
-	Unheard  func() int   // local changes not yet in Redis
+	Unsent   func() int   // local changes not yet in Redis
 	Closed   func() uint64
 	Nodes    func() int
 }
@@ -135,7 +135,7 @@ func (m *Metrics) Watch(g Gauges) {
 		gauge("authguard_nodes", "Number of nodes last seen, including this one.",
 			func() float64 { return float64(r.Nodes()) })
 		gauge("authguard_redis_pending_updates", "Local changes not yet written to Redis.",
-			func() float64 { return float64(r.Unheard()) })
+			func() float64 { return float64(r.Unsent()) })
 		counter("authguard_redis_failures_total", "Failed requests to Redis.",
 			func() float64 { return float64(r.Failures()) })
 		counter("authguard_redis_trips_avoided_total",
@@ -175,16 +175,16 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		send(gauge, "authguard_captcha_mode", "1 while CAPTCHA mode is on.", truth(r.Mode.On()))
 		send(gauge, "authguard_enforced", "0 while all limits are monitored only.", truth(r.Enforced()))
 		send(gauge, "authguard_throttling", "1 while unknown clients are throttled or CAPTCHA mode is due.",
-			truth(r.Mode.Slowing()))
+			truth(r.Mode.Throttling()))
 		send(gauge, "authguard_failure_rate",
 			"Failure rate: failed logins, unsolved challenges and attempts rejected for overload in the last minute.",
-			float64(state.Pressure.Total()))
+			float64(state.FailureRate.Total()))
 		send(gauge, "authguard_threshold", "The failure rate above which CAPTCHA mode turns on.", state.Threshold)
 		send(gauge, "authguard_delayed_attempts", "Delayed attempts waiting on this node.", float64(r.Held()))
 		send(counter, "authguard_hung_up_total", "Clients that disconnected before the password check.", float64(r.HungUp()))
 		send(gauge, "authguard_checks_running", "Running password checks.", float64(checks.Running))
 		send(gauge, "authguard_checks_waiting_unknown_clients", "Unknown clients in the password check queue.",
-			float64(checks.Strangers))
+			float64(checks.Unknown))
 		send(gauge, "authguard_checks_waiting_known_clients", "Known clients in the password check queue.",
 			float64(checks.Known))
 		send(gauge, "authguard_checks_waiting_administrators", "Administrators' logins in the password check queue.",
@@ -242,12 +242,12 @@ func (m *Metrics) Handle(batch []guard.Event) {
 	for i := range batch {
 		if ending := events.EndingOf(&batch[i]); ending != events.Undecided {
 			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(),
-				reasonOf(&batch[i]).Cause.String(), strconv.FormatBool(watched(&batch[i]))).Inc()
+				reasonOf(&batch[i]).Cause.String(), strconv.FormatBool(monitored(&batch[i]))).Inc()
 		}
 	}
 }
 
-func watched(e *guard.Event) bool {
+func monitored(e *guard.Event) bool {
 	return slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool { return r.Monitored })
 }
 

@@ -32,8 +32,8 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
 		m := control.NewMetrics()
-		checks := func() passwords.GateState {
-			return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
+		checks := func() passwords.QueueState {
+			return passwords.QueueState{Running: 2, Unknown: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
 		}
 		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 3 }}}
 		m.Watch(control.Gauges{
@@ -44,7 +44,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
 			Database: db, DatabaseUp: func() bool { return true }, Build: control.Build{Version: "v1.2.3", Commit: "abc", Go: "go1"},
 			Redis: &control.RedisGauges{
-				Up: func() bool { return true }, Failures: func() int64 { return 0 }, Unheard: func() int { return 0 },
+				Up: func() bool { return true }, Failures: func() int64 { return 0 }, Unsent: func() int { return 0 },
 				Closed: func() uint64 { return 0 }, Nodes: func() int { return 3 },
 			},
 		})

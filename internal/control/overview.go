@@ -154,9 +154,9 @@ func lastOf(p netip.Prefix) netip.Addr {
 
 func (c *Control) warnings(now time.Time) []Warning {
 	all := []Warning{}
-	for _, one := range c.config.Guard.ForgottenProxies() {
+	for _, one := range c.config.Guard.UnconfiguredProxies() {
 		if len(all) < proxiesShown {
-			all = append(all, ForgottenProxy(one))
+			all = append(all, UnconfiguredProxy(one))
 		}
 	}
 	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
@@ -179,10 +179,10 @@ const proxiesShown = 5
 // SilentProxy is the warning code and alert kind for a configured proxy that does not forward the client's IP address.
 const SilentProxy = "proxy-names-no-client"
 
-// ForgottenProxy returns the warning about an unconfigured or misconfigured proxy.
-func ForgottenProxy(f guard.Forgotten) Warning {
+// UnconfiguredProxy returns the warning about an unconfigured or misconfigured proxy.
+func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 	limit := ""
-	if f.Softened {
+	if f.MostLogins {
 		limit = " It carries most logins, so it gets CAPTCHAs instead of blocks."
 	}
 	since := f.Since.UTC().Format(time.RFC3339)
@@ -195,7 +195,7 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 			" (docs/proxies.md has the line for others), and reload it. "+
 			"Check the result with authguard doctor --through URL. "+
 			"If users really sign in from there, add it to direct_clients.", since, f.Address, limit)
-		if f.Door == "api" {
+		if f.Integration == "api" {
 			text += " These attempts came in at the decision API. The back end must send the client's IP address as address."
 		}
 		return Warning{Code: SilentProxy, Title: "Proxy does not forward client IP addresses", Text: text}

@@ -53,7 +53,7 @@ func (c *Control) OwnLogin(ctx context.Context, directory, account string, id in
 func (c *Control) successes(ctx context.Context, directory, account string) ([]audit.Row, error) {
 	all, err := c.config.Audit.Successes(ctx, c.config.Realm, account)
 	if c.config.Elsewhere != "" {
-		all = slices.DeleteFunc(all, func(r audit.Row) bool { return ofAdministration(r.Door()) != (directory != "") })
+		all = slices.DeleteFunc(all, func(r audit.Row) bool { return ofAdministration(r.Integration()) != (directory != "") })
 	}
 	return all, err
 }
@@ -64,11 +64,11 @@ func (c *Control) apart(directory string) bool { return c.config.Elsewhere != ""
 
 // ofAdministration reports whether an integration, of a session or an attempt, is the admin console.
 func ofAdministration(door string) bool {
-	return door == adminDoor || strings.HasPrefix(door, adminDoor+"_")
+	return door == adminIntegration || strings.HasPrefix(door, adminIntegration+"_")
 }
 
-// ForgetOwn is ForgetPlaces for the account's owner, by canonical name and directory.
-func (c *Control) ForgetOwn(ctx context.Context, who, directory, account string, address netip.Addr) error {
+// RemoveOwnClients is RemoveKnownClients for the account's owner, by canonical name and directory.
+func (c *Control) RemoveOwnClients(ctx context.Context, who, directory, account string, address netip.Addr) error {
 	if err := c.forgetIn(ctx, directory, account, address); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c *Control) ForgetOwn(ctx context.Context, who, directory, account string,
 }
 
 func (c *Control) forgetIn(ctx context.Context, directory, account string, address netip.Addr) error {
-	return each(c.guardsOf(directory), func(g *guard.Guard) error { return g.ForgetPlaces(ctx, account, address) })
+	return each(c.guardsOf(directory), func(g *guard.Guard) error { return g.RemoveKnownClients(ctx, account, address) })
 }
 
 // endApart is end with another account source. An administrator and a user can have the same name there; the other
@@ -84,13 +84,13 @@ func (c *Control) forgetIn(ctx context.Context, directory, account string, addre
 func (c *Control) endApart(ctx context.Context, directory, name string) error {
 	ctx = context.WithoutCancel(ctx)
 	return unended(c.endSessionsApart(ctx, directory, name), c.forgetIn(ctx, directory, name, netip.Addr{}),
-		c.config.Passes.RevokeIn(ctx, directory, name))
+		c.config.Codes.RevokeIn(ctx, directory, name))
 }
 
 func (c *Control) endSessionsApart(ctx context.Context, directory, name string) error {
 	running, ended := c.config.Sessions.Of(ctx, name, "")
 	for _, one := range running {
-		if ofAdministration(one.Door) != (directory != "") {
+		if ofAdministration(one.Integration) != (directory != "") {
 			continue
 		}
 		if err := c.config.Sessions.End(ctx, name, one.ID); err != nil && !errors.Is(err, sessions.ErrUnknown) {

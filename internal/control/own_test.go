@@ -43,7 +43,7 @@ func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 			if err := d.NotMe(t.Context(), denial); err != nil {
 				t.Fatal(err)
 			}
-			if d.w.Status(t, one.name, "192.0.2.1") != trusted.Stranger {
+			if d.w.Status(t, one.name, "192.0.2.1") != trusted.Unknown {
 				t.Errorf("%s: the place is known", one.name)
 			}
 			if row := d.recorded(t); row.Decision != "not-me" || row.Account != one.name || row.Detail != "the login of noon" {
@@ -103,7 +103,7 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, one := range all {
-				doors = append(doors, one.Door)
+				doors = append(doors, one.Integration)
 			}
 			slices.Sort(doors)
 			return doors
@@ -123,13 +123,13 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 			if doors := left(); !slices.Contains(doors, "login") || !slices.Contains(doors, "proxy") || (what != "enabling") == slices.Contains(doors, "admin") {
 				t.Errorf("after %s of the administrator: %v", what, doors)
 			}
-			if d.w.Status(t, "ann", "192.0.2.1") != trusted.Privileged {
+			if d.w.Status(t, "ann", "192.0.2.1") != trusted.Known {
 				t.Errorf("%s of the administrator forgot the user's place", what)
 			}
 		}
 		open()
 		see := func(address string, outcome guard.Outcome) {
-			d.attacks.Handle([]guard.Event{{At: d.w.Clock.Now(), Door: "login", Account: "ann", Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewPlace: outcome == guard.Succeeded}})
+			d.attacks.Handle([]guard.Event{{At: d.w.Clock.Now(), Integration: "login", Account: "ann", Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewClient: outcome == guard.Succeeded}})
 		}
 		d.attacks.HandleSwitch(events.ModeSwitch{At: d.w.Clock.Now(), Attacked: true})
 		see("198.51.100.1", guard.Failed)
@@ -141,10 +141,10 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 		if err != nil || len(all.Attacks) != 1 {
 			t.Fatal(all, err)
 		}
-		if _, _, err := d.ResetAttack(t.Context(), "admin:eve", all.Attacks[0].ID, control.AttackReset{What: []string{attacks.Sessions, attacks.Places}, Why: "lost"}); err != nil {
+		if _, _, err := d.ResetAttack(t.Context(), "admin:eve", all.Attacks[0].ID, control.AttackReset{What: []string{attacks.Sessions, attacks.KnownClients}, Why: "lost"}); err != nil {
 			t.Fatal(err)
 		}
-		if doors := left(); !slices.Equal(doors, []string{"admin", "admin_session"}) || d.w.Status(t, "ann", "192.0.2.1") == trusted.Privileged {
+		if doors := left(); !slices.Equal(doors, []string{"admin", "admin_session"}) || d.w.Status(t, "ann", "192.0.2.1") == trusted.Known {
 			t.Errorf("after the reset of the user: %v", doors)
 		}
 	})

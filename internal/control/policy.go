@@ -66,7 +66,7 @@ type Ladder struct {
 	Rungs    []Rung           `json:"limits"`
 }
 
-// A Rung is one limit and its effect in the last day.
+// A Limit is one limit and its effect in the last day.
 type Rung struct {
 	Limit    string `json:"limit"` // as written in the configuration; in words if it is no count
 	Failures int    `json:"failures,omitempty"`
@@ -100,9 +100,9 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 			overrides...), Watched: []string{},
 		Mode: c.config.Mode.State(), Numbers: ModeNumbers{mode.ThresholdMultiplier, mode.ThresholdMin, mode.ThresholdMax},
 	}
-	for _, name := range in.Ladders() {
-		l := Ladder{Name: name, Rungs: rungsOf(in, mode, name)}
-		if i := slices.IndexFunc(overrides, func(w policy.Override) bool { return w.Ladder == name }); i >= 0 {
+	for _, name := range in.LimitSets() {
+		l := Ladder{Name: name, Rungs: limitsOf(in, mode, name)}
+		if i := slices.IndexFunc(overrides, func(w policy.Override) bool { return w.LimitSet == name }); i >= 0 {
 			l.Override = &overrides[i]
 		}
 		for i := range l.Rungs {
@@ -121,11 +121,11 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 func (c *Control) Enforced() bool { return c.config.Written().Enforced(c.overrides()) }
 
 // take moves the limit's counts from the day to the limit.
-func (r *Rung) take(day map[policy.Rung]policy.Met, ladder string) {
-	key := policy.Rung{Ladder: ladder, Text: r.key()}
+func (r *Rung) take(day map[policy.Limit]policy.Met, ladder string) {
+	key := policy.Limit{LimitSet: ladder, Text: r.key()}
 	r.Stopped = day[key]
 	delete(day, key)
-	key.Watched = true
+	key.Monitored = true
 	r.Would = day[key]
 	delete(day, key)
 }
@@ -138,21 +138,21 @@ func (r *Rung) key() string {
 }
 
 // former adds the counts of removed limits and of those that a route configures.
-func (p *Policy) former(day map[policy.Rung]policy.Met) {
-	byName := func(a, b policy.Rung) int {
-		return cmp.Or(strings.Compare(a.Ladder, b.Ladder), strings.Compare(a.Text, b.Text))
+func (p *Policy) former(day map[policy.Limit]policy.Met) {
+	byName := func(a, b policy.Limit) int {
+		return cmp.Or(strings.Compare(a.LimitSet, b.LimitSet), strings.Compare(a.Text, b.Text))
 	}
 	for _, key := range slices.SortedFunc(keysOf(day), byName) {
-		i := slices.IndexFunc(p.Ladders, func(l Ladder) bool { return l.Name == key.Ladder })
+		i := slices.IndexFunc(p.Ladders, func(l Ladder) bool { return l.Name == key.LimitSet })
 		if i < 0 {
-			i, p.Ladders = len(p.Ladders), append(p.Ladders, Ladder{Name: key.Ladder})
+			i, p.Ladders = len(p.Ladders), append(p.Ladders, Ladder{Name: key.LimitSet})
 		}
 		l := &p.Ladders[i]
 		j := slices.IndexFunc(l.Rungs, func(r Rung) bool { return r.Gone && r.Limit == key.Text })
 		if j < 0 {
-			j, l.Rungs = len(l.Rungs), append(l.Rungs, Rung{Limit: key.Text, Gone: true, Code: codeOf(key.Ladder, key.Text)})
+			j, l.Rungs = len(l.Rungs), append(l.Rungs, Rung{Limit: key.Text, Gone: true, Code: codeOf(key.LimitSet, key.Text)})
 		}
-		if key.Watched {
+		if key.Monitored {
 			l.Rungs[j].Would = day[key]
 		} else {
 			l.Rungs[j].Stopped = day[key]
@@ -170,17 +170,17 @@ func keysOf[K comparable, V any](m map[K]V) func(func(K) bool) {
 	}
 }
 
-// rungsOf returns the limits of a subject.
-func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung) {
+// limitsOf returns the limits of a subject.
+func limitsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung) {
 	switch ladder {
-	case guard.PairDelayLadder:
+	case guard.PairDelayLimits:
 		d := p.PairDelay
 		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window),
 			duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Watched: d.Monitor}}
-	case guard.SprayLadder:
+	case guard.SprayLimits:
 		return []Rung{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts), Then: "insufficient",
 			Watched: p.Spray.Monitor}}
-	case guard.ModeLadder:
+	case guard.ModeLimits:
 		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {
 			all = append(all, Rung{Limit: policy.TextSlow, Then: guard.Delay.String(), Watched: mode.Monitor, Code: "throttled"})
@@ -243,7 +243,7 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	}
 	ladder = cmp.Or(ladder, policy.Whole)
 	written, before := c.config.Written(), c.overrides()
-	if ladders := written.Policy.Ladders(); ladder != policy.Whole && !slices.Contains(ladders, ladder) {
+	if ladders := written.Policy.LimitSets(); ladder != policy.Whole && !slices.Contains(ladders, ladder) {
 		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, ladder,
 			strings.Join(ladders, ", "))
 	}
@@ -257,7 +257,7 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 			duration.Format(MaxPolicyOverride))
 	}
 	now := c.config.Now()
-	override := policy.Override{Ladder: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
+	override := policy.Override{LimitSet: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
 	if hold > 0 {
 		override.Until = now.Add(hold)
 	}
@@ -271,7 +271,7 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	if hold > 0 && to != ToFile {
 		detail = fmt.Sprintf("%s for %s: %s", ladder, duration.Format(hold), why)
 	}
-	c.tellPolicy(written, before, override)
+	c.notifyPolicy(written, before, override)
 	return c.record(ctx, audit.Action{Who: who, What: "policy-" + to, Detail: detail})
 }
 
@@ -279,24 +279,24 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 func (c *Control) say(ctx context.Context, written policy.Written, before []policy.Override, override policy.Override,
 	back bool) error {
 	if back {
-		was, err := c.config.Overrides.Remove(ctx, c.config.Realm, override.Ladder)
+		was, err := c.config.Overrides.Remove(ctx, c.config.Realm, override.LimitSet)
 		if err == nil && !was {
 			err = fmt.Errorf("%w: the configured value already applies", ErrAsked)
 		}
 		return err
 	}
 	after := append(slices.DeleteFunc(slices.Clone(before),
-		func(w policy.Override) bool { return w.Ladder == override.Ladder }), override)
+		func(w policy.Override) bool { return w.LimitSet == override.LimitSet }), override)
 	if _, _, err := written.With(after); err != nil {
 		return fmt.Errorf("%w: %w", ErrAsked, err)
 	}
 	return c.config.Overrides.Set(ctx, c.config.Realm, override)
 }
 
-// tellPolicy raises an alert for limits that are now monitored or enforced again. With an administrator's session, an
+// notifyPolicy raises an alert for limits that are now monitored or enforced again. With an administrator's session, an
 // attacker would first switch to monitoring.
-func (c *Control) tellPolicy(written policy.Written, before []policy.Override, override policy.Override) {
-	were, are := watchedOf(written, before), watchedOf(written, c.overrides())
+func (c *Control) notifyPolicy(written policy.Written, before []policy.Override, override policy.Override) {
+	were, are := monitoredOf(written, before), monitoredOf(written, c.overrides())
 	less := slices.DeleteFunc(slices.Clone(are), func(l string) bool { return slices.Contains(were, l) })
 	more := slices.DeleteFunc(slices.Clone(were), func(l string) bool { return slices.Contains(are, l) })
 	by := fmt.Sprintf("by %s: %s", alerts.Name(override.Who), alerts.Name(override.Why))
@@ -304,7 +304,7 @@ func (c *Control) tellPolicy(written policy.Written, before []policy.Override, o
 		if !override.Until.IsZero() {
 			by += "\nuntil " + override.Until.UTC().Format(time.RFC3339)
 		}
-		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyWatched, "Limits are in monitoring mode",
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyMonitored, "Limits are in monitoring mode",
 			"monitoring mode from now on: "+strings.Join(less, ", ")+"\n"+by)
 	}
 	if len(more) > 0 {
@@ -313,11 +313,11 @@ func (c *Control) tellPolicy(written policy.Written, before []policy.Override, o
 	}
 }
 
-// watchedOf names the subjects whose limits are all monitored.
-func watchedOf(written policy.Written, overrides []policy.Override) (all []string) {
+// monitoredOf names the subjects whose limits are all monitored.
+func monitoredOf(written policy.Written, overrides []policy.Override) (all []string) {
 	p, mode, _ := written.With(written.Enforceable(overrides))
-	for _, name := range p.Ladders() {
-		if (Ladder{Rungs: rungsOf(p, mode, name)}).Watches() {
+	for _, name := range p.LimitSets() {
+		if (Ladder{Rungs: limitsOf(p, mode, name)}).Watches() {
 			all = append(all, name)
 		}
 	}
@@ -398,9 +398,9 @@ func (c *Control) EndOverrides(ctx context.Context) error {
 		before := append(c.overrides(), w)
 		first, err := c.config.Overrides.End(ctx, c.config.Realm, w)
 		if err == nil && first {
-			c.tellPolicy(c.config.Written(), before, policy.Override{Who: "authguard", Why: "the duration set by " + w.Who +
+			c.notifyPolicy(c.config.Written(), before, policy.Override{Who: "authguard", Why: "the duration set by " + w.Who +
 				" has ended"})
-			err = c.record(ctx, audit.Action{Who: "authguard", What: "policy-ended", Detail: w.Ladder + ": " + w.Why})
+			err = c.record(ctx, audit.Action{Who: "authguard", What: "policy-ended", Detail: w.LimitSet + ": " + w.Why})
 		}
 		if err == nil {
 			err = c.ReadPolicy(ctx)
@@ -413,13 +413,13 @@ func (c *Control) EndOverrides(ctx context.Context) error {
 // policyWarning warns about monitored limits.
 func (c *Control) policyWarning() []Warning {
 	written, overrides := c.config.Written(), c.overrides()
-	watched := watchedOf(written, overrides)
+	watched := monitoredOf(written, overrides)
 	switch {
 	case len(watched) == 0:
 		return nil
 	case !written.Enforced(overrides):
 		text := "All limits log and alert, but do not block"
-		if n := len(written.Policy.Ladders()) - len(watched); n > 0 {
+		if n := len(written.Policy.LimitSets()) - len(watched); n > 0 {
 			text = fmt.Sprintf("In monitoring mode: %s", strings.Join(watched, ", "))
 		}
 		return []Warning{{Code: "limits-monitored", Title: "All limits are in monitoring mode", Text: text +

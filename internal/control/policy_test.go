@@ -65,7 +65,7 @@ func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
 		d.observe()
 		got := d.rung(t, "account", "5/24h challenge")
 		// bob's 6th and 7th; eve's 6th to 8th and the right one.
-		want := policy.Met{Attempts: 2 + 4, Accounts: 2, Addresses: 4, Later: 1, People: []policy.Person{{Account: "eve", Address: "192.0.0.1"}}}
+		want := policy.Met{Attempts: 2 + 4, Accounts: 2, Addresses: 4, Later: 1, KnownClients: []policy.Person{{Account: "eve", Address: "192.0.0.1"}}}
 		if fmt.Sprint(got.Would) != fmt.Sprint(want) || got.Stopped.Attempts != 0 || !got.Watched || got.Code != "limit:account:5/24h" {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
@@ -84,7 +84,7 @@ func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
 		}
 		// They log in here, from where they were stopped there.
 		in := event
-		in.Outcome, in.NewPlace, in.Reasons, in.At = guard.Succeeded, true, nil, in.At.Add(time.Second)
+		in.Outcome, in.NewClient, in.Reasons, in.At = guard.Succeeded, true, nil, in.At.Add(time.Second)
 		d.ledger.Handle([]guard.Event{in})
 		in.Account = "gina"
 		d.ledger.Handle([]guard.Event{in})
@@ -117,11 +117,11 @@ func TestAFloodFillsNoTableAndHidesNobodyWhoLogsIn(t *testing.T) {
 			d.ledger.Handle([]guard.Event{event(i)})
 		}
 		person := event(4999)
-		person.Action, person.Settled, person.Outcome, person.NewPlace = guard.Proceed, true, guard.Succeeded, true
+		person.Action, person.Settled, person.Outcome, person.NewClient = guard.Proceed, true, guard.Succeeded, true
 		person.Reasons = guard.Reasons{{Cause: guard.ChallengeSolved}}
 		d.ledger.Handle([]guard.Event{person})
 		met := d.rung(t, "address", "10/1m challenge").Stopped
-		if met.Attempts != 5000 || met.Accounts != 101 || met.Later != 1 || !met.More || len(met.People) != 1 || met.People[0].Account != "made-up-4999" {
+		if met.Attempts != 5000 || met.Accounts != 101 || met.Later != 1 || !met.More || len(met.KnownClients) != 1 || met.KnownClients[0].Account != "made-up-4999" {
 			t.Errorf("%+v", met)
 		}
 	})

@@ -36,7 +36,7 @@ func countsOf(e *guard.Event, ending events.Ending) Counts {
 	if e.Reasons.Has(guard.ChallengeSolved) {
 		c.Solved = 1
 	}
-	if e.Settled && e.Privileged {
+	if e.Settled && e.Known {
 		c.Known = 1
 	}
 	return c
@@ -143,7 +143,7 @@ const (
 
 type series struct {
 	seconds, minutes ring[Counts]
-	pressure         ring[captchamode.Minute]
+	failureRate      ring[captchamode.Minute]
 }
 
 func newSeries() series {
@@ -161,13 +161,13 @@ func none() Counts { return Counts{} }
 // note stores the mode's minutes, which the mode keeps only for an hour.
 func (s *series) note(minutes []captchamode.Minute) {
 	for _, m := range minutes {
-		*s.pressure.at(m.Start, func() captchamode.Minute { return m }) = m
+		*s.failureRate.at(m.Start, func() captchamode.Minute { return m }) = m
 	}
 }
 
 // day returns the failure rate of the last day, from the first known minute.
 func (s *series) day(now time.Time) (all []captchamode.Minute) {
-	s.pressure.newest(now, dayMinutes, func(_ time.Time, m *captchamode.Minute) {
+	s.failureRate.newest(now, dayMinutes, func(_ time.Time, m *captchamode.Minute) {
 		if m != nil {
 			all = append(all, *m)
 		}

@@ -23,7 +23,7 @@ func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
 		}
 		stopped := func(at time.Time, a guard.Action) guard.Event { return guard.Event{At: at, Account: "ann", Action: a} }
 		known, solved := settled(now, guard.Succeeded), settled(now, guard.Failed)
-		known.Privileged = true
+		known.Known = true
 		solved.Reasons = guard.Reasons{{Cause: guard.ChallengeSolved}}
 		d.tops.Handle([]guard.Event{
 			stopped(now.Add(-25*time.Hour), guard.Challenge), stopped(now.Add(-23*time.Hour), guard.Challenge), stopped(now.Add(-59*time.Minute), guard.Challenge),

@@ -131,7 +131,7 @@ func (s *StatsD) send(to statsd.Statter) {
 	for _, r := range s.Realms() {
 		state, at := r.Mode.State(), of(r.Realm)
 		for name, value := range map[string]float64{
-			"captcha_mode": truth(r.Mode.On()), "failure_rate": float64(state.Pressure.Total()), "threshold": state.Threshold,
+			"captcha_mode": truth(r.Mode.On()), "failure_rate": float64(state.FailureRate.Total()), "threshold": state.Threshold,
 			"delayed_attempts": float64(r.Held()), "checks_waiting": float64(r.Checks().Waiting()),
 		} {
 			_ = to.Gauge(at+name, int64(value), 1)

@@ -31,7 +31,7 @@ func TestStatsDHearsEachCountOnceAndNothingThatWasTyped(t *testing.T) {
 	realm := func(name string) control.RealmGauges {
 		return control.RealmGauges{
 			Realm: name, Mode: mode, Held: func() int { return 4 },
-			Checks: func() passwords.GateState { return passwords.GateState{Strangers: 1, Known: 2} },
+			Checks: func() passwords.QueueState { return passwords.QueueState{Unknown: 1, Known: 2} },
 		}
 	}
 	s := &control.StatsD{

@@ -62,7 +62,7 @@ func worse(e, than *guard.Explanation) bool {
 }
 
 func known(e *guard.Explanation) bool {
-	return e.Status != trusted.Stranger || slices.ContainsFunc(e.Lines, func(l guard.Line) bool {
+	return e.Status != trusted.Unknown || slices.ContainsFunc(e.Lines, func(l guard.Line) bool {
 		return l.Used > 0 && (l.Subject == guard.OnAccount || l.Subject == guard.OnPair)
 	})
 }
@@ -74,7 +74,7 @@ func beside(e *guard.Explanation, at string) (notes []string) {
 			notes = append(notes, at+": "+l.String())
 		}
 	}
-	if len(notes) > 0 || e.Status != trusted.Stranger {
+	if len(notes) > 0 || e.Status != trusted.Unknown {
 		notes = slices.Insert(notes, 0, at+": "+lowerFirst(strings.TrimSuffix(e.Summary(), ".")))
 	}
 	return notes
@@ -133,9 +133,9 @@ func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.P
 	return c.record(ctx, audit.Action{Who: who, What: "unlock", Subject: network.String(), Why: why})
 }
 
-// ForgetPlaces removes an IP address from an account's known clients or, without one, all known clients and device
+// RemoveKnownClients removes an IP address from an account's known clients or, without one, all known clients and device
 // cookies (R14). why may be empty.
-func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address netip.Addr, why string) error {
+func (c *Control) RemoveKnownClients(ctx context.Context, who, account string, address netip.Addr, why string) error {
 	if account == "" {
 		return fmt.Errorf("%w: enter the account whose known clients to remove", ErrAsked)
 	}
@@ -153,7 +153,7 @@ func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address
 }
 
 func (c *Control) forget(ctx context.Context, account string, address netip.Addr) error {
-	return c.atAll(func(g *guard.Guard) error { return g.ForgetPlaces(ctx, account, address) })
+	return c.atAll(func(g *guard.Guard) error { return g.RemoveKnownClients(ctx, account, address) })
 }
 
 func (c *Control) atAll(do func(*guard.Guard) error) error { return each(c.guards(), do) }

@@ -55,7 +55,7 @@ func (t *Timings) Decided(ctx context.Context, took, waited time.Duration) {
 	}
 }
 
-// Checked is for passwords.GateConfig.Timed.
+// Checked is for passwords.QueueConfig.Timed.
 func (t *Timings) Checked(ctx context.Context, waited, took time.Duration) {
 	if t.Traces != nil {
 		step(ctx, "check the password", took)

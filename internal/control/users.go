@@ -90,7 +90,7 @@ func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (e
 	}
 	running, err := c.config.Sessions.Of(ctx, name, "")
 	for _, one := range running {
-		if ofAdministration(one.Door) {
+		if ofAdministration(one.Integration) {
 			continue
 		}
 		switch failed := c.config.Sessions.End(ctx, name, one.ID); {
@@ -213,7 +213,7 @@ func (c *Control) end(ctx context.Context, name string) error {
 	ctx = context.WithoutCancel(ctx)
 	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
 	forgotten := c.forget(ctx, name, netip.Addr{})
-	revoked := c.config.Passes.Revoke(ctx, name)
+	revoked := c.config.Codes.Revoke(ctx, name)
 	return unended(ended, forgotten, revoked)
 }
 
@@ -242,10 +242,10 @@ type Code struct {
 	Expires time.Time `json:"expires"`
 }
 
-// IssuePass creates a verification code that admits one unknown client together with the password (R29). life 0 is
+// IssueCode creates a verification code that admits one unknown client together with the password (R29). life 0 is
 // passes.DefaultLife; why may be empty. Errors are accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for an
 // invalid life.
-func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Duration, why string) (Code, error) {
+func (c *Control) IssueCode(ctx context.Context, who, name string, life time.Duration, why string) (Code, error) {
 	why, err := reason(why)
 	if err != nil {
 		return Code{}, err
@@ -260,20 +260,20 @@ func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Dur
 	if err != nil {
 		return Code{}, err
 	}
-	p, err := c.guardOf(directory).PassFor(name, netip.Addr{})
+	p, err := c.guardOf(directory).CodeFor(name, netip.Addr{})
 	if err != nil {
 		return Code{}, err
 	}
-	code, expires, err := c.config.Passes.Issue(ctx, passes.Grant{Directory: directory, Account: p.Account, For: life})
+	code, expires, err := c.config.Codes.Issue(ctx, passes.Grant{Directory: directory, Account: p.Account, For: life})
 	if err != nil {
 		return Code{}, err
 	}
-	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.PassIssued(ctx, who, p.Account,
+	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.CodeIssued(ctx, who, p.Account,
 		expires, why)
 }
 
-// PassIssued records a new verification code.
-func (c *Control) PassIssued(ctx context.Context, who, account string, expires time.Time, why string) error {
+// CodeIssued records a new verification code.
+func (c *Control) CodeIssued(ctx context.Context, who, account string, expires time.Time, why string) error {
 	return c.record(ctx, audit.Action{Who: who, What: "user-create-code", Subject: account, Detail: "good until " +
 		expires.UTC().Format(time.RFC3339), Why: why})
 }

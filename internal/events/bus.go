@@ -56,10 +56,10 @@ const (
 // Causes of a ModeSwitch. The last one changes no state: the failure rate has been just below the threshold for many
 // hours.
 const (
-	CausePressure = "failure-rate"
-	CauseForced   = "forced"
-	CauseCleared  = "cleared"
-	CauseSteady   = "steady"
+	CauseFailureRate = "failure-rate"
+	CauseForced      = "forced"
+	CauseCleared     = "cleared"
+	CauseSteady      = "steady"
 )
 
 // ModeSwitch is one change of CAPTCHA mode, of the detector's state, or of an administrator's override.
@@ -76,8 +76,8 @@ type ModeSwitch struct {
 	Cause string
 	// Who and Why are those of the administrator who set or ended the override.
 	Who, Why string
-	// Pressure is the failure rate. Both are in failures per minute, at that time.
-	Pressure, Threshold float64
+	// FailureRate is the failure rate. Both are in failures per minute, at that time.
+	FailureRate, Threshold float64
 	// Until is when an override ends; zero if it does not.
 	Until time.Time
 }

@@ -22,7 +22,7 @@ func TestTheDocsQueriesOfTheLogAnswer(t *testing.T) {
 	}
 	log := NewLog(slog.New(slog.NewJSONHandler(file, nil)))
 	guess, stopped, success := failure("alice"), refusal("alice"), failure("alice")
-	guess.Outcome, success.Outcome, success.AccountFailures, success.NewPlace = guard.Failed, guard.Succeeded, 5, true
+	guess.Outcome, success.Outcome, success.AccountFailures, success.NewClient = guard.Failed, guard.Succeeded, 5, true
 	stopped.Reasons = guard.Reasons{guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn}}
 	log.Handle([]guard.Event{guess, guess, stopped, success})
 	if err := file.Close(); err != nil {

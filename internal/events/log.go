@@ -65,7 +65,7 @@ func (l *Log) HandleSwitch(s ModeSwitch) {
 		slog.String("from", s.From), slog.String("to", s.To), slog.Bool("attacked", s.Attacked),
 		slog.String("cause", s.Cause),
 		slog.String("who", Escape(s.Who)), slog.String("why", Escape(s.Why)),
-		slog.Float64("failure_rate", s.Pressure), slog.Float64("threshold", s.Threshold),
+		slog.Float64("failure_rate", s.FailureRate), slog.Float64("threshold", s.Threshold),
 	}
 	if !s.Until.IsZero() {
 		attrs = append(attrs, slog.Time("until", s.Until))
@@ -109,12 +109,12 @@ func ceiling(e Ending) int {
 func (l *Log) write(e *guard.Event, ending Ending) {
 	attrs := append([]slog.Attr{
 		slog.String("address", AddressText(e.Address)),
-		slog.String("integration", Escape(e.Door)),
+		slog.String("integration", Escape(e.Integration)),
 	}, realmAttr(e.Realm)...)
 	attrs = append(attrs,
 		slog.String("account", Escape(e.Account)),
 		slog.String("reasons", Codes(e.Reasons)),
-		slog.Bool("known_client", e.Privileged),
+		slog.Bool("known_client", e.Known),
 		slog.Int("account_failures", e.AccountFailures),
 	)
 	if e.Repeat {
@@ -127,7 +127,7 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 		attrs = append(attrs, slog.Bool("insufficient", true))
 	}
 	if ending == Succeeded {
-		attrs = append(attrs, slog.Bool("new_client", e.NewPlace))
+		attrs = append(attrs, slog.Bool("new_client", e.NewClient))
 	}
 	l.record(e.At, slog.LevelInfo, messages[ending], attrs...)
 }

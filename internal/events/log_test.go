@@ -22,11 +22,11 @@ var (
 func textLog(w io.Writer) *Log { return NewLog(slog.New(slog.NewTextHandler(w, nil))) }
 
 func failure(account string) guard.Event {
-	return guard.Event{At: noon, Door: "login", Account: account, Address: client, Action: guard.Proceed, Settled: true}
+	return guard.Event{At: noon, Integration: "login", Account: account, Address: client, Action: guard.Proceed, Settled: true}
 }
 
 func refusal(account string) guard.Event {
-	return guard.Event{At: noon, Door: "login", Account: account, Address: client}
+	return guard.Event{At: noon, Integration: "login", Account: account, Address: client}
 }
 
 func TestEachEndingHasItsConstantMessage(t *testing.T) {
@@ -146,7 +146,7 @@ func TestAModeSwitchIsWrittenWithWhoAndWhyEscaped(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	textLog(&out).HandleSwitch(ModeSwitch{
-		At: noon, From: ModeOff, To: ModeOn, Cause: "forced", Who: "root", Why: "see\nticket", Pressure: 12, Threshold: 30, Until: noon.Add(time.Hour),
+		At: noon, From: ModeOff, To: ModeOn, Cause: "forced", Who: "root", Why: "see\nticket", FailureRate: 12, Threshold: 30, Until: noon.Add(time.Hour),
 	})
 	const want = `time=2026-11-21T12:00:00.000Z level=WARN msg="captcha mode switched" from=off to=on attacked=false cause=forced ` +
 		`who=root why=see\nticket failure_rate=12 threshold=30 until=2026-11-21T13:00:00.000Z` + "\n"

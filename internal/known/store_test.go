@@ -78,7 +78,7 @@ func TestKnownClientsSurviveARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = mustStore(t, db, still)
-		want(t, s, account(1), client(1), noon, trusted.Privileged)
+		want(t, s, account(1), client(1), noon, trusted.Known)
 		want(t, s, account(1), client(2), noon, trusted.Spent)
 		if got, err := s.Record(t.Context(), account(2), noon); err != nil || got.Reset != noon.UnixMilli() {
 			t.Errorf("reset at %v (%v), want %v", got.Reset, err, noon)
@@ -98,11 +98,11 @@ func TestInventedNamesCostNoQuery(t *testing.T) {
 		s = mustStore(t, db, still)
 		db.Close()
 		for n := 100; n < 10_000; n++ {
-			want(t, s, account(n), client(1), noon, trusted.Stranger)
+			want(t, s, account(n), client(1), noon, trusted.Unknown)
 		}
 		for n := range 100 {
 			record, err := s.Record(t.Context(), account(n), noon)
-			if err == nil || record.Status(client(1)) != trusted.Stranger {
+			if err == nil || record.Status(client(1)) != trusted.Unknown {
 				t.Errorf("account %d is known without a query: %v", n, err)
 			}
 		}
@@ -166,19 +166,19 @@ func TestAnotherProcessSeesEveryChange(t *testing.T) {
 		if err := there.Forget(t.Context(), account(1), client(1), noon); err != nil {
 			t.Fatal(err)
 		}
-		want(t, here, account(1), client(1), noon, trusted.Stranger)
-		want(t, here, account(1), client(2), noon, trusted.Privileged)
+		want(t, here, account(1), client(1), noon, trusted.Unknown)
+		want(t, here, account(1), client(2), noon, trusted.Known)
 		remember(t, there, account(1), client(3), noon)
-		want(t, here, account(1), client(3), noon, trusted.Privileged)
+		want(t, here, account(1), client(3), noon, trusted.Known)
 		if err := there.Forget(t.Context(), account(1), trusted.Key{}, at(time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		want(t, here, account(1), client(2), at(time.Second), trusted.Stranger)
+		want(t, here, account(1), client(2), at(time.Second), trusted.Unknown)
 		remember(t, there, account(2), client(1), at(-50*time.Second))
 		if err := here.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want(t, here, account(2), client(1), noon, trusted.Privileged)
+		want(t, here, account(2), client(1), noon, trusted.Known)
 	})
 }
 
@@ -198,8 +198,8 @@ func TestPurgeDeletesOnlyWhatExpired(t *testing.T) {
 		if err != nil || rows != 2 {
 			t.Errorf("%d rows deleted (%v), want 2", rows, err)
 		}
-		want(t, s, account(1), client(1), now, trusted.Stranger)
-		want(t, s, account(1), client(2), now, trusted.Privileged)
+		want(t, s, account(1), client(1), now, trusted.Unknown)
+		want(t, s, account(1), client(2), now, trusted.Known)
 		if got, _ := s.Record(t.Context(), account(2), now); got.Reset != 0 {
 			t.Errorf("a purged reset is kept: %v", got.Reset)
 		}
@@ -213,7 +213,7 @@ func TestParallelChangesOfTwoNodesAreAllKept(t *testing.T) {
 		db := open(t)
 		nodes := []*known.Store{mustStore(t, db, still), mustStore(t, db, still)}
 		var all sync.WaitGroup
-		for n := range trusted.DefaultPlaces {
+		for n := range trusted.DefaultLimits {
 			all.Go(func() {
 				for a := range 8 {
 					if err := nodes[n%2].Remember(context.Background(), account(a), client(n), noon); err != nil {
@@ -224,8 +224,8 @@ func TestParallelChangesOfTwoNodesAreAllKept(t *testing.T) {
 		}
 		all.Wait()
 		for a := range 8 {
-			for n := range trusted.DefaultPlaces {
-				want(t, nodes[a%2], account(a), client(n), noon, trusted.Privileged)
+			for n := range trusted.DefaultLimits {
+				want(t, nodes[a%2], account(a), client(n), noon, trusted.Known)
 			}
 			if err := nodes[a%2].Remember(t.Context(), account(a), client(99), noon); err == nil {
 				t.Error("an eleventh client within the hour")
@@ -262,7 +262,7 @@ func TestASharedAddressIsSoOnEveryNode(t *testing.T) {
 			if used, err := shared.Used(t.Context(), home, noon); err != nil || !used {
 				t.Errorf("node %d: the home is used: %v, %v", i, used, err)
 			}
-			want(t, s, account(1), pool, noon, trusted.Stranger) // no client is known by that
+			want(t, s, account(1), pool, noon, trusted.Unknown) // no client is known by that
 		}
 	})
 }

@@ -34,8 +34,8 @@ type Server struct {
 	options []mail.Option
 }
 
-// Letter is one message to one recipient.
-type Letter struct {
+// Message is one message to one recipient.
+type Message struct {
 	To, Subject, Text string
 	// ID is the same for every try of one message, so that mailboxes recognize duplicates; empty: a new one.
 	ID string
@@ -119,7 +119,7 @@ var ErrAddress = errors.New("mail: this address takes no mail")
 
 // Send sends a message. An invalid address is an error, so user input cannot add recipients or headers (R23). If the
 // server hangs up after it accepted the message, Send succeeds.
-func (s *Server) Send(ctx context.Context, l Letter) error {
+func (s *Server) Send(ctx context.Context, l Message) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
 	m := mail.NewMsg()

@@ -57,7 +57,7 @@ func TestAnUnusableAddressIsNoFailureOfTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Send(t.Context(), mail.Letter{To: c.to, Subject: "s", Text: "t"}); err == nil || errors.Is(err, mail.ErrAddress) != c.unusable {
+		if err := s.Send(t.Context(), mail.Message{To: c.to, Subject: "s", Text: "t"}); err == nil || errors.Is(err, mail.ErrAddress) != c.unusable {
 			t.Errorf("%s, %s: %v", c.to, c.answer, err)
 		}
 	}

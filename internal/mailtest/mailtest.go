@@ -25,8 +25,8 @@ import (
 // Password is that of every user.
 const Password = "letmein-letmein"
 
-// A Letter is what has arrived.
-type Letter struct {
+// A Message is what has arrived.
+type Message struct {
 	From, To  string
 	User      string // who was let in; empty: nobody
 	Encrypted bool
@@ -39,8 +39,8 @@ type Server struct {
 	// Address is host:port, Roots what its certificate is checked by.
 	Address string
 	Roots   *x509.CertPool
-	// Letters has each that arrives.
-	Letters chan Letter
+	// Messages has each that arrives.
+	Messages chan Message
 
 	server *smtp.Server
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ type Server struct {
 func Open(t testing.TB) *Server {
 	t.Helper()
 	certificate, roots := selfSigned(t)
-	s := &Server{Letters: make(chan Letter, 1000), Roots: roots}
+	s := &Server{Messages: make(chan Message, 1000), Roots: roots}
 	s.server = smtp.NewServer(s)
 	s.server.Domain, s.server.TLSConfig = "localhost", &tls.Config{Certificates: []tls.Certificate{certificate}}
 	s.server.ErrorLog = quiet{}
@@ -83,9 +83,9 @@ func (s *Server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 }
 
 type session struct {
-	server *Server
-	conn   *smtp.Conn
-	letter Letter
+	server  *Server
+	conn    *smtp.Conn
+	message Message
 }
 
 var _ smtp.AuthSession = (*session)(nil)
@@ -97,24 +97,24 @@ func (s *session) Auth(string) (sasl.Server, error) {
 		if password != Password {
 			return smtp.ErrAuthFailed
 		}
-		s.letter.User = user
+		s.message.User = user
 		return nil
 	}), nil
 }
 
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {
-	if s.letter.User == "" {
+	if s.message.User == "" {
 		return smtp.ErrAuthRequired
 	}
-	s.letter.From = from
+	s.message.From = from
 	return nil
 }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if s.letter.To != "" {
+	if s.message.To != "" {
 		return errors.New("one recipient is enough")
 	}
-	s.letter.To = to
+	s.message.To = to
 	return nil
 }
 
@@ -123,17 +123,17 @@ func (s *session) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	l := s.letter
+	l := s.message
 	_, l.Encrypted = s.conn.TLSConnectionState()
 	if l.Message, err = mail.ReadMessage(strings.NewReader(string(all))); err != nil {
 		return err
 	}
 	_, l.Text, _ = strings.Cut(string(all), "\r\n\r\n")
-	s.server.Letters <- l
+	s.server.Messages <- l
 	return nil
 }
 
-func (s *session) Reset()        { s.letter = Letter{User: s.letter.User} }
+func (s *session) Reset()        { s.message = Message{User: s.message.User} }
 func (s *session) Logout() error { return nil }
 
 type quiet struct{}

@@ -204,7 +204,7 @@ func (s *Store) write(ctx context.Context, e entry) error {
 			pressure, threshold)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 			e.id, s.config.Realm, e.At.UnixMilli(), e.Was(), e.Now(), string(e.Cause),
-			sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), float64(e.Pressure), e.Threshold)
+			sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), float64(e.FailureRate), e.Threshold)
 		return err
 	})
 	if e.tried && sqltx.Taken(err) {

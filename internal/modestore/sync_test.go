@@ -208,7 +208,7 @@ func TestAnAdoptedSwitchIsNotOnRecordAndChangesNoWord(t *testing.T) {
 		a, b := newNode(t, db), newNode(t, db)
 		override := a.force(t, captchamode.ForcedOn, "ann", time.Hour)
 		a.flush(t)
-		b.store.Switched(captchamode.Switch{At: b.now, On: true, Cause: captchamode.ByPressure, Adopted: true})
+		b.store.Switched(captchamode.Switch{At: b.now, On: true, Cause: captchamode.ByFailureRate, Adopted: true})
 		b.poll(t)
 		b.wants(t, true, override)
 		a.poll(t)

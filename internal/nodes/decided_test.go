@@ -124,7 +124,7 @@ func TestR3ADelayIsDecidedAtEveryNode(t *testing.T) {
 	charge := func() guard.Charge {
 		c := r.charge(1, 1000)
 		account, pair := &c.Subjects()[0], &c.Subjects()[1]
-		account.Binds, pair.Ladder = [3]failures.Mask{}, delayed
+		account.Binds, pair.Limits = [3]failures.Mask{}, delayed
 		pair.Binds = [3]failures.Mask{failures.BackoffBit, failures.BackoffBit, failures.BackoffBit}
 		return c
 	}
@@ -136,9 +136,9 @@ func TestR3ADelayIsDecidedAtEveryNode(t *testing.T) {
 		r.settle(t, 0, c, guard.Failed)
 	}
 	c, err := r.nodes[1].Begin(t.Context(), charge())
-	if err != nil || c.ID.Charged() || c.Subjects()[1].Usage.Failed != failures.BackoffBit || c.Status != trusted.Stranger {
+	if err != nil || c.ID.Charged() || c.Subjects()[1].Usage.Failed != failures.BackoffBit || c.Status != trusted.Unknown {
 		t.Errorf("charged %v, failed %v, %v", c.ID.Charged(), c.Subjects()[1].Usage.Failed, err)
 	}
 }
 
-var delayed = failures.MustLadder(failures.Backoff{After: 3, First: time.Second, Max: time.Minute, Window: window})
+var delayed = failures.MustLimits(failures.Backoff{After: 3, First: time.Second, Max: time.Minute, Window: window})

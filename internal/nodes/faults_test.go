@@ -168,8 +168,8 @@ func (s *site) atHome(t *testing.T, when string) {
 	t.Helper()
 	for i, n := range s.nodes {
 		d, ok, err := n.try("alice", home, world.Right)
-		if err != nil || !ok || !d.Privileged {
-			t.Errorf("%s: alice at home at node %d: in %v, privileged %v, %v", when, i, ok, d.Privileged, err)
+		if err != nil || !ok || !d.Known {
+			t.Errorf("%s: alice at home at node %d: in %v, privileged %v, %v", when, i, ok, d.Known, err)
 		}
 	}
 }
@@ -349,15 +349,15 @@ func TestR14AResetOutlivesRedissMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		cookie, _, _ := s.nodes[0].Device(d.Ticket)
-		if err := s.nodes[0].ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+		if err := s.nodes[0].RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		s.flush(t)
 		restarted := s.join(t, 2)
 		for i, n := range []*node{s.nodes[0], restarted} {
 			d, err := n.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home), Devices: []string{cookie}})
-			if err != nil || d.Privileged {
-				t.Errorf("node %d: privileged %v, %v", i, d.Privileged, err)
+			if err != nil || d.Known {
+				t.Errorf("node %d: privileged %v, %v", i, d.Known, err)
 			}
 		}
 	})
@@ -387,12 +387,12 @@ func TestLoginsAndRemovalsOfAnOutageReachRedis(t *testing.T) {
 	if !s.login(t, 0, "alice", holiday) {
 		t.Fatal("alice cannot log in without Redis")
 	}
-	if err := s.nodes[0].ForgetPlaces(t.Context(), "bob", netip.Addr{}); err != nil {
+	if err := s.nodes[0].RemoveKnownClients(t.Context(), "bob", netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	s.resume(t, server)
 	s.up(t, true)
-	for account, want := range map[string]trusted.Status{"alice": trusted.Privileged, "bob": trusted.Stranger} {
+	for account, want := range map[string]trusted.Status{"alice": trusted.Known, "bob": trusted.Unknown} {
 		where := map[string]string{"alice": holiday, "bob": home}[account]
 		e, err := s.nodes[1].Explain(t.Context(), account, netip.MustParseAddr(where))
 		if err != nil || e.Status != want {
@@ -411,16 +411,16 @@ func TestR14ARemovalReachesRedisBeforeItDecides(t *testing.T) {
 	n.leave()
 	s.stop(t, server)
 	s.guess(t, 0, "nobody", address(1)) // it finds Redis gone
-	if err := n.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+	if err := n.RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	s.resume(t, server)
 	redistest.Until(t, "Redis to be found", func() bool { n.store.Probe(t.Context()); return n.store.Up() })
-	if n.store.Unheard() == 0 {
+	if n.store.Unsent() == 0 {
 		t.Fatal("Redis has all changes already")
 	}
 	d, err := n.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home), Integration: "test"})
-	if err != nil || d.Privileged {
+	if err != nil || d.Known {
 		t.Errorf("a client that was removed during the outage is a known client: %v", err)
 	}
 }
@@ -459,8 +459,8 @@ func TestR22AKnownPlaceKeepsItsBudget(t *testing.T) {
 	server.Kill()
 	for range 2 { // the first may still ask Redis
 		d, err := s.nodes[0].Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home)})
-		if err != nil || !d.Privileged || d.Action != guard.Proceed {
-			t.Fatalf("%v, privileged %v, %v", d.Action, d.Privileged, err)
+		if err != nil || !d.Known || d.Action != guard.Proceed {
+			t.Fatalf("%v, privileged %v, %v", d.Action, d.Known, err)
 		}
 		if err := s.nodes[0].Settle(t.Context(), d.Ticket, guard.Abandoned); err != nil {
 			t.Fatal(err)
@@ -486,7 +486,7 @@ func TestR14ALoginToldLateIsNotLaterThanAReset(t *testing.T) {
 	}
 	for told := time.Now().UnixMilli(); time.Now().UnixMilli() == told; { // the next millisecond
 	}
-	if err := s.nodes[1].ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+	if err := s.nodes[1].RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	server.Start(t)
@@ -494,11 +494,11 @@ func TestR14ALoginToldLateIsNotLaterThanAReset(t *testing.T) {
 		n := s.nodes[i]
 		var again background.Group
 		again.Start(n.store.Run)
-		redistest.Until(t, "Redis to be told", func() bool { return n.store.Up() && n.store.Unheard() == 0 })
+		redistest.Until(t, "Redis to be told", func() bool { return n.store.Up() && n.store.Unsent() == 0 })
 		again.Stop()
 	}
 	for i, n := range s.nodes {
-		if e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(there)); err != nil || e.Status != trusted.Stranger {
+		if e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(there)); err != nil || e.Status != trusted.Unknown {
 			t.Errorf("node %d: %v, %v", i, e.Status, err)
 		}
 	}
@@ -563,7 +563,7 @@ func TestR14FailuresPushNoResetOut(t *testing.T) {
 	s.stop(t, server)
 	s.guess(t, 0, "nobody", address(1))
 	n := s.nodes[0]
-	if err := n.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+	if err := n.RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 25_000 { // each from a network of its own
@@ -577,8 +577,8 @@ func TestR14FailuresPushNoResetOut(t *testing.T) {
 		}
 	}
 	s.resume(t, server)
-	redistest.Until(t, "Redis to be told", func() bool { return n.store.Up() && n.store.Unheard() == 0 })
-	if e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(home)); err != nil || e.Status != trusted.Stranger {
+	redistest.Until(t, "Redis to be told", func() bool { return n.store.Up() && n.store.Unsent() == 0 })
+	if e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(home)); err != nil || e.Status != trusted.Unknown {
 		t.Errorf("%v, %v", e.Status, err)
 	}
 }
@@ -634,7 +634,7 @@ func TestATicketIsSettledAtAnotherNode(t *testing.T) {
 			}
 		}
 		e, err := s.nodes[1].Explain(t.Context(), "alice", netip.MustParseAddr(home))
-		if err != nil || e.Status != trusted.Privileged {
+		if err != nil || e.Status != trusted.Known {
 			t.Errorf("%v, %v", e.Status, err)
 		}
 	})

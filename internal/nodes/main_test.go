@@ -87,8 +87,8 @@ func (s *site) join(t *testing.T, n int) *node {
 	made.places, err = known.New(t.Context(), known.Config{DB: s.db, Limits: s.policy.KnownClients})
 	must(err)
 	made.store, err = nodes.New(nodes.Config{
-		Client: client, Redis: redisstore.Options{PendingFor: s.policy.CheckTimeout, Places: s.policy.KnownClients, OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
-		Counters: own, Places: made.places, Nodes: func() int { return n }, Budget: s.budget,
+		Client: client, Redis: redisstore.Options{PendingFor: s.policy.CheckTimeout, KnownClients: s.policy.KnownClients, OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
+		Counters: own, KnownClients: made.places, Nodes: func() int { return n }, Budget: s.budget,
 		OnChange: func(_ bool, why error) { s.reasons.Store(fmt.Sprint(why), true) },
 		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
@@ -212,7 +212,7 @@ func (s *site) up(t *testing.T, up bool) {
 	t.Helper()
 	redistest.Until(t, fmt.Sprintf("every node's Redis to be up=%v, and told everything", up), func() bool {
 		for _, n := range s.nodes {
-			if n.store.Up() != up || up && n.store.Unheard() > 0 {
+			if n.store.Up() != up || up && n.store.Unsent() > 0 {
 				return false
 			}
 		}

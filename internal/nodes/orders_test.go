@@ -376,7 +376,7 @@ func newReplayed(t *testing.T, server *redistest.Server, prefix string, pendingF
 		client := redisstore.Connect(at, patient)
 		t.Cleanup(func() { _ = client.Close() })
 		r.nodes[n], err = nodes.New(nodes.Config{
-			Client: client, Redis: options, Counters: r.counts[n], Places: places, Budget: patient,
+			Client: client, Redis: options, Counters: r.counts[n], KnownClients: places, Budget: patient,
 			Nodes: func() int { return 2 }, Log: slog.New(slog.DiscardHandler),
 		})
 		must(err)
@@ -405,7 +405,7 @@ func chargeOf(now time.Time, i, limit int) (c guard.Charge) {
 func subject(kind guard.SubjectKind, key [16]byte, limit int, clients guard.Clients, binds [3]failures.Mask) guard.Subject {
 	s := guard.Subject{Kind: kind, For: clients, Binds: binds}
 	s.Shard, s.Key = failures.Key{1}, key
-	s.Ladder = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: limit, Window: window})
+	s.Limits = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: limit, Window: window})
 	return s
 }
 
@@ -436,7 +436,7 @@ func (r *replayed) do(t *testing.T, m *model, e event) (charged bool) {
 	case "rejoin":
 		redistest.Until(t, "the node to find Redis again", func() bool {
 			r.nodes[e.n].Look(ctx)
-			return r.nodes[e.n].Up() && r.nodes[e.n].Unheard() == 0
+			return r.nodes[e.n].Up() && r.nodes[e.n].Unsent() == 0
 		})
 	default:
 		return r.doAt(t, r.nodes[m.tries[e.n].node], e)

@@ -41,8 +41,8 @@ type Config struct {
 	Redis redisstore.Options
 	// Counters are this node's own. Nobody else may charge them.
 	Counters *failures.Memory
-	// Places are the known clients in SQL.
-	Places trusted.Store
+	// KnownClients are the known clients in SQL.
+	KnownClients trusted.Store
 	// Nodes is how many were last seen, this one included.
 	Nodes func() int
 	// Budget is how long one trip to Redis may take; default DefaultBudget.
@@ -68,11 +68,11 @@ var _ guard.Store = (*Store)(nil)
 
 // New makes the store and the client's breaker. Nothing is sent to Redis yet.
 func New(c Config) (*Store, error) {
-	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Nodes == nil {
+	if c.Client == nil || c.Counters == nil || c.KnownClients == nil || c.Nodes == nil {
 		return nil, errors.New("nodes: Client, Counters, Places and Nodes must be set")
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
-	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.Places), node: rand.Uint64() | 1, unsent: new(unsent)}
+	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.KnownClients), node: rand.Uint64() | 1, unsent: new(unsent)}
 	s.local.Sprays = failures.NewSprays(s.sprayed)
 	c.Redis.Sprays = s.local.Sprays
 	c.Redis.Elsewhere, c.Redis.Spent = s.remembered, s.spent
@@ -88,7 +88,7 @@ func New(c Config) (*Store, error) {
 // counters of its own. Run serves both.
 func (s *Store) Beside(counters *failures.Memory) *Store {
 	other := &Store{Breaker: s.Breaker, config: s.config, redis: s.redis, node: s.node, unsent: s.unsent}
-	other.config.Counters, other.local = counters, guard.NewLocal(counters, s.config.Places)
+	other.config.Counters, other.local = counters, guard.NewLocal(counters, s.config.KnownClients)
 	other.local.Sprays = s.local.Sprays
 	return other
 }
@@ -96,8 +96,8 @@ func (s *Store) Beside(counters *failures.Memory) *Store {
 // Redis is the store in Redis.
 func (s *Store) Redis() *redisstore.Store { return s.redis }
 
-// Unheard is the number of changes that were not written to Redis yet.
-func (s *Store) Unheard() int { return s.unsent.len() }
+// Unsent is the number of changes that were not written to Redis yet.
+func (s *Store) Unsent() int { return s.unsent.len() }
 
 // sprayed is told of what this node has found by itself. With Redis all nodes find
 // it together.
@@ -157,14 +157,14 @@ func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error)
 	whole := c
 	for i := range c.Subjects() {
 		if one := &c.Subjects()[i]; one.Kind != guard.OnPair {
-			one.Ladder = divide(one.Ladder, s.config.Nodes())
+			one.Limits = divide(one.Limits, s.config.Nodes())
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the known clients
 	defer cancel()
 	c, err := s.local.Begin(ctx, c)
 	for i := range c.Subjects() {
-		c.Subjects()[i].Ladder = whole.Subjects()[i].Ladder
+		c.Subjects()[i].Limits = whole.Subjects()[i].Limits
 	}
 	if c.ID.Charged() {
 		c.ID.Node = s.node
@@ -174,16 +174,16 @@ func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error)
 
 // divide is the part of a ladder that one of several nodes has while each is
 // alone: together half of every rung, or one each. Delays stay whole.
-func divide(l *failures.Ladder, nodes int) *failures.Ladder {
-	if len(l.Rungs()) == 0 {
+func divide(l *failures.Limits, nodes int) *failures.Limits {
+	if len(l.List()) == 0 {
 		return l
 	}
-	var rungs []failures.Rung
-	for _, r := range l.Rungs() {
+	var rungs []failures.Limit
+	for _, r := range l.List() {
 		r.Failures = max(1, r.Failures/(2*nodes))
 		rungs = append(rungs, r)
 	}
-	return failures.MustLadder(l.Backoff(), rungs...) // valid, as the whole one is
+	return failures.MustLimits(l.Backoff(), rungs...) // valid, as the whole one is
 }
 
 // Settle implements guard.Store. A charge in the local store of another node stands.
@@ -208,7 +208,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	case o == guard.Failed:
 		return s.redis.Settle(ctx, c, o) // usually writes nothing
 	}
-	err := s.tell(ctx, mostSettled, func(ctx context.Context) error { return s.redis.Settle(ctx, c, o) })
+	err := s.onBoth(ctx, mostSettled, func(ctx context.Context) error { return s.redis.Settle(ctx, c, o) })
 	if err == nil && full {
 		return local
 	}
@@ -228,28 +228,28 @@ func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.U
 // Clear implements guard.Store.
 func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
 	return errors.Join(s.local.Clear(ctx, subjects),
-		s.tell(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Clear(ctx, subjects) }))
+		s.onBoth(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Clear(ctx, subjects) }))
 }
 
 // Forget implements guard.Store.
 func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
 	return errors.Join(s.local.Forget(ctx, account, place, now),
-		s.tell(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Forget(ctx, account, place, now) }))
+		s.onBoth(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Forget(ctx, account, place, now) }))
 }
 
 // spent is told of a place that Redis has ended.
 func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.Time) {
-	_ = s.config.Places.Spend(ctx, account, place, now) // missing only while Redis is gone
+	_ = s.config.KnownClients.Spend(ctx, account, place, now) // missing only while Redis is gone
 }
 
 // remembered is what the database knows of an account of which Redis knows nothing.
 func (s *Store) remembered(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
-	record, err := s.config.Places.Record(ctx, c.Account, c.Now)
+	record, err := s.config.KnownClients.Record(ctx, c.Account, c.Now)
 	return record, err == nil && (len(record.Entries) > 0 || record.Reset > 0)
 }
 
-// tell changes Redis now or, if it is unavailable, later: unless most changes wait already.
-func (s *Store) tell(ctx context.Context, most int, do func(context.Context) error) error {
+// onBoth changes Redis now or, if it is unavailable, later: unless most changes wait already.
+func (s *Store) onBoth(ctx context.Context, most int, do func(context.Context) error) error {
 	if s.together() {
 		if err := do(ctx); err == nil || s.Up() {
 			return err

@@ -62,7 +62,7 @@ type Config struct {
 	// Write returns the email about a login; token is for its link.
 	Write func(login Login, token string) (subject, text string)
 	// Send sends an email; mail.Server.Send.
-	Send func(ctx context.Context, l mail.Letter) error
+	Send func(ctx context.Context, l mail.Message) error
 	// Failed is called when sending starts to fail.
 	Failed func(error)
 	Log    *slog.Logger
@@ -89,8 +89,8 @@ func New(c Config) (*Mailer, error) {
 	return &Mailer{Config: c, key: key, logins: make(chan Login, mostWaiting), wake: make(chan struct{}, 1)}, nil
 }
 
-// Tell notifies the owner of a login. It never blocks; if there are too many, it drops the login and logs it.
-func (m *Mailer) Tell(l Login) {
+// Notify notifies the owner of a login. It never blocks; if there are too many, it drops the login and logs it.
+func (m *Mailer) Notify(l Login) {
 	select {
 	case m.logins <- l:
 	default:
@@ -182,7 +182,7 @@ func (m *Mailer) SendDue(ctx context.Context) {
 		if err != nil || id == "" {
 			return
 		}
-		m.told(m.send(ctx, id, l, tries))
+		m.notified(m.send(ctx, id, l, tries))
 	}
 }
 
@@ -221,7 +221,7 @@ func (m *Mailer) send(ctx context.Context, id string, l Login, tries int) error 
 	if err == nil && email != "" {
 		subject, text := m.Write(l, m.token(id))
 		sum := sha256.Sum256([]byte(id))
-		err = m.Send(ctx, mail.Letter{To: email, Subject: subject, Text: text, ID: encode(sum[:16]) + "@authguard"})
+		err = m.Send(ctx, mail.Message{To: email, Subject: subject, Text: text, ID: encode(sum[:16]) + "@authguard"})
 	}
 	next := int64(0)
 	if err != nil {
@@ -232,7 +232,7 @@ func (m *Mailer) send(ctx context.Context, id string, l Login, tries int) error 
 	return errors.Join(err, noted)
 }
 
-func (m *Mailer) told(err error) {
+func (m *Mailer) notified(err error) {
 	if err == nil {
 		m.failing.Store(false)
 		return

@@ -24,7 +24,7 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 type post struct {
 	*Mailer
 	clock  *clocktest.Clock
-	sent   []mail.Letter
+	sent   []mail.Message
 	broken error // the mail server
 }
 
@@ -41,7 +41,7 @@ func newPost(t *testing.T, db *sql.DB, realm string) *post {
 			return account + "@example.org", nil
 		},
 		Write: func(l Login, token string) (string, string) { return "A login", l.Address + " " + token },
-		Send: func(_ context.Context, l mail.Letter) error {
+		Send: func(_ context.Context, l mail.Message) error {
 			if p.broken == nil {
 				p.sent = append(p.sent, l)
 			}
@@ -164,7 +164,7 @@ func TestALetterWaitsForTheMailServer(t *testing.T) {
 		failed, tries := 0, 0
 		p.Failed = func(error) { failed++ }
 		send := p.Send
-		p.Send = func(ctx context.Context, l mail.Letter) error { tries++; return send(ctx, l) }
+		p.Send = func(ctx context.Context, l mail.Message) error { tries++; return send(ctx, l) }
 		p.broken = errors.New("the mail server is down")
 		p.login(t, "alice", "203.0.113.9")
 		for range 600 {
@@ -217,7 +217,7 @@ func TestTellNeverWaits(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		p := newPost(t, db, "default")
 		for range 2 * mostWaiting { // nobody runs
-			p.Tell(Login{Account: "alice", Address: "203.0.113.9", At: noon})
+			p.Notify(Login{Account: "alice", Address: "203.0.113.9", At: noon})
 		}
 		if len(p.logins) != mostWaiting {
 			t.Errorf("%d wait", len(p.logins))

@@ -28,7 +28,7 @@ type MailerConfig struct {
 	// Find returns the account of a name and its owner's email address; without an address, no email is sent.
 	Find func(ctx context.Context, directory, name string) (account, email string, err error)
 	// Send sends an email; mail.Server.Send.
-	Send func(ctx context.Context, l mail.Letter) error
+	Send func(ctx context.Context, l mail.Message) error
 	// Origin is the login page's origin, for the link; empty: no link. It must not come from a request, or owners would
 	// get a link to an attacker's page.
 	Origin string
@@ -52,7 +52,7 @@ type Mailer struct {
 
 type ask struct {
 	directory string
-	guard.Pass
+	guard.Code
 }
 
 // NewMailer returns a Mailer that sends nothing before Run.
@@ -61,15 +61,15 @@ func NewMailer(c MailerConfig) *Mailer {
 }
 
 // Ask requests a code for an account of a directory. It never waits; it drops excess requests.
-func (m *Mailer) Ask(directory string, p guard.Pass) {
+func (m *Mailer) Ask(directory string, p guard.Code) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.from[p.Place] >= mostPerFrom {
+	if m.from[p.Address] >= mostPerFrom {
 		return
 	}
 	select {
 	case m.asks <- ask{directory, p}:
-		m.from[p.Place]++
+		m.from[p.Address]++
 	default:
 		m.config.Log.Warn("too many requests for verification codes: one was dropped")
 	}
@@ -92,19 +92,19 @@ func (m *Mailer) work(ctx context.Context) {
 			return
 		case p := <-m.asks:
 			m.mu.Lock()
-			if m.from[p.Place]--; m.from[p.Place] == 0 {
-				delete(m.from, p.Place)
+			if m.from[p.Address]--; m.from[p.Address] == 0 {
+				delete(m.from, p.Address)
 			}
 			m.mu.Unlock()
-			m.told(m.send(ctx, p))
+			m.sent(m.send(ctx, p))
 		}
 	}
 }
 
-// told logs the result of a request, and reports when sending starts to fail.
-func (m *Mailer) told(err error) {
+// sent logs the result of a request, and reports when sending starts to fail.
+func (m *Mailer) sent(err error) {
 	switch {
-	case errors.Is(err, errNobody), errors.Is(err, ErrEnough):
+	case errors.Is(err, errUnknownAccount), errors.Is(err, ErrEnough):
 	case err == nil:
 		m.failing.Store(false)
 	case errors.Is(err, mail.ErrAddress): // an unknown client that requests codes must not raise an alert
@@ -117,21 +117,21 @@ func (m *Mailer) told(err error) {
 	}
 }
 
-var errNobody = errors.New("passes: no recipient for the code")
+var errUnknownAccount = errors.New("passes: no recipient for the code")
 
 func (m *Mailer) send(ctx context.Context, p ask) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
 	account, email, err := m.config.Find(ctx, p.directory, p.Account)
 	if err != nil || email == "" {
-		return cmp.Or(err, errNobody)
+		return cmp.Or(err, errUnknownAccount)
 	}
 	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: p.directory, Account: account, For: DefaultLife,
-		From: p.Place})
+		From: p.Address})
 	if err != nil {
 		return err
 	}
-	if err := m.config.Send(ctx, mail.Letter{To: email, Subject: "Your verification code", Text: m.letter(account, code,
+	if err := m.config.Send(ctx, mail.Message{To: email, Subject: "Your verification code", Text: m.message(account, code,
 		expires)}); err != nil {
 		// The code reached no one, so it must not count against the next one.
 		return errors.Join(err, m.config.Codes.Forget(context.WithoutCancel(ctx), code))
@@ -140,7 +140,7 @@ func (m *Mailer) send(ctx context.Context, p ask) error {
 	return nil
 }
 
-func (m *Mailer) letter(account, code string, expires time.Time) string {
+func (m *Mailer) message(account, code string, expires time.Time) string {
 	at := "the sign-in page"
 	if m.config.Origin != "" {
 		at = m.config.Origin + "/login"

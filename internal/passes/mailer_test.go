@@ -16,13 +16,13 @@ func TestAnUnusableAddressRaisesNoAlert(t *testing.T) {
 	alerts := 0
 	m := &Mailer{config: MailerConfig{Log: slog.New(slog.DiscardHandler), Failed: func(error) { alerts++ }}}
 	for range 3 {
-		m.told(fmt.Errorf("to alice: %w", mail.ErrAddress))
+		m.sent(fmt.Errorf("to alice: %w", mail.ErrAddress))
 	}
 	if alerts != 0 {
 		t.Errorf("%d alerts", alerts)
 	}
 	for range 2 {
-		m.told(errors.New("the server is gone"))
+		m.sent(errors.New("the server is gone"))
 	}
 	if alerts != 1 {
 		t.Errorf("%d alerts of a server that is gone, want 1", alerts)

@@ -46,7 +46,7 @@ type Table struct {
 	realm, directory string
 }
 
-var _ guard.Passes = (*Table)(nil)
+var _ guard.Codes = (*Table)(nil)
 
 // New returns a Table for the codes of guard.DefaultRealm in a migrated database. A nil clock is time.Now.
 func New(db *sql.DB, now func() time.Time) *Table {
@@ -122,8 +122,8 @@ func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code strin
 }
 
 // Show implements guard.Passes.
-func (t *Table) Show(ctx context.Context, p guard.Pass) (good bool, err error) {
-	code, ok := normalise(p.Code)
+func (t *Table) Show(ctx context.Context, p guard.Code) (good bool, err error) {
+	code, ok := normalise(p.Text)
 	if !ok || !sqltx.Holds(p.Account) {
 		return false, nil
 	}
@@ -138,12 +138,12 @@ func (t *Table) Show(ctx context.Context, p guard.Pass) (good bool, err error) {
 	n, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET place = $4, tries = tries + 1 WHERE code_hash = $1
 		AND directory = $2 AND account = $3
 		AND (place = '' OR place = $4) AND tries < $5 AND used_at = 0 AND expires_at > $6 AND realm = $7`,
-		hash(code), t.directory, p.Account, text(p.Place), Tries, p.Now.UnixMilli(), t.realm)
+		hash(code), t.directory, p.Account, text(p.Address), Tries, p.Now.UnixMilli(), t.realm)
 	return n > 0, wrap("show", err)
 }
 
 // Settle implements guard.Passes.
-func (t *Table) Settle(ctx context.Context, p guard.Pass, o guard.Outcome) error {
+func (t *Table) Settle(ctx context.Context, p guard.Code, o guard.Outcome) error {
 	set, now := "used_at = $4", p.Now.UnixMilli()
 	switch o {
 	case guard.Succeeded:
@@ -156,7 +156,7 @@ func (t *Table) Settle(ctx context.Context, p guard.Pass, o guard.Outcome) error
 	defer cancel()
 	_, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3
 		AND used_at = 0 AND tries > 0 AND realm = $5`,
-		t.directory, p.Account, text(p.Place), now, t.realm)
+		t.directory, p.Account, text(p.Address), now, t.realm)
 	return wrap("settle", err)
 }
 

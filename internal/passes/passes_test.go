@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { databasetest.Main(m) }
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // at shows a code for alice from the nth place.
-func at(code string, n byte, now time.Time) guard.Pass {
-	return guard.Pass{Account: "alice", Place: trusted.Key{n}, Code: code, Now: now}
+func at(code string, n byte, now time.Time) guard.Code {
+	return guard.Code{Account: "alice", Address: trusted.Key{n}, Text: code, Now: now}
 }
 
 // issued is a table with a code for alice, and its clock.
@@ -36,7 +36,7 @@ func issued(t *testing.T, db *sql.DB) (table *Table, code string, clock *clockte
 	return table, code, clock
 }
 
-func show(t *testing.T, table *Table, p guard.Pass) bool {
+func show(t *testing.T, table *Table, p guard.Code) bool {
 	t.Helper()
 	good, err := table.Show(t.Context(), p)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestR29ACodeIsGoodAtTheFirstPlaceOnlyAndOnce(t *testing.T) {
 		table, code, clock := issued(t, db)
 		other := at(code, 1, clock.Now())
 		other.Account = "bob"
-		for name, p := range map[string]guard.Pass{
+		for name, p := range map[string]guard.Code{
 			"another account": other, "too short": at(code[1:], 1, clock.Now()),
 			"made up": at("AAAABBBBCCCCDDDD", 1, clock.Now()), "empty": at("", 1, clock.Now()), "too old": at(code, 1, noon.Add(time.Hour)),
 			"not UTF-8": at("\xff"+code[1:], 1, clock.Now()), "very long": at(strings.Repeat("-", 1<<20)+code, 1, clock.Now()),
@@ -166,19 +166,19 @@ func TestR29ALoginUsesUpTheCodesOfItsPlaceOnly(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		table, code, clock := issued(t, db)
 		for name, directory := range map[string]string{"another place": "", "another directory": "administration"} {
-			theirs, other := table.Of(directory), guard.Pass{Account: "alice", Place: trusted.Key{2}}
+			theirs, other := table.Of(directory), guard.Code{Account: "alice", Address: trusted.Key{2}}
 			if directory != "" {
-				other.Place = trusted.Key{1}
+				other.Address = trusted.Key{1}
 			}
 			other.Now = clock.Now()
 			var err error
-			if other.Code, _, err = table.Issue(t.Context(), Grant{Directory: directory, Account: "alice", For: DefaultLife}); err != nil {
+			if other.Text, _, err = table.Issue(t.Context(), Grant{Directory: directory, Account: "alice", For: DefaultLife}); err != nil {
 				t.Fatal(err)
 			}
 			if !show(t, table, at(code, 1, clock.Now())) || !show(t, theirs, other) {
 				t.Fatal("not good to begin with")
 			}
-			if err := theirs.Settle(t.Context(), guard.Pass{Account: "alice", Place: other.Place, Now: clock.Now()}, guard.Succeeded); err != nil {
+			if err := theirs.Settle(t.Context(), guard.Code{Account: "alice", Address: other.Address, Now: clock.Now()}, guard.Succeeded); err != nil {
 				t.Fatal(err)
 			}
 			if !show(t, table, at(code, 1, clock.Now())) || show(t, theirs, other) {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Defaults of a GateConfig.
+// Defaults of a QueueConfig.
 const (
 	DefaultQueue   = 1000
 	DefaultMaxWait = 5 * time.Second
 )
 
-// A GateConfig configures a Gate. The zero GateConfig is the default.
-type GateConfig struct {
+// A QueueConfig configures a Gate. The zero QueueConfig is the default.
+type QueueConfig struct {
 	AtOnce  int              // checks that run at the same time; default one per CPU
 	Queue   int              // how many may wait; default DefaultQueue
 	MaxWait time.Duration    // how long; default DefaultMaxWait
@@ -29,10 +29,10 @@ type GateConfig struct {
 	Timed func(ctx context.Context, waited, took time.Duration)
 	// Hogged is told once when one account or address begins to fill the
 	// queue, and must not block. Nil: nobody is told.
-	Hogged func(Hog)
+	Hogged func(Heavy)
 }
 
-// A Gate lets in so many at once and shares the turns out among those who wait
+// A Queue lets in so many at once and shares the turns out among those who wait
 // (R26). Nobody is slowed while there is a free turn. Otherwise
 //
 //   - whoever has asked least in the last minute or two goes first: the thirtieth
@@ -46,8 +46,8 @@ type GateConfig struct {
 //     asked most.
 //
 // It is safe for concurrent use and has no goroutine of its own.
-type Gate struct {
-	config GateConfig
+type Queue struct {
+	config QueueConfig
 
 	mu      sync.Mutex
 	running int
@@ -69,8 +69,8 @@ const (
 	classes
 )
 
-// An Asker is who wants a password checked.
-type Asker struct {
+// An Request is who wants a password checked.
+type Request struct {
 	// Known: at a privileged place of the account.
 	Known bool
 	// Admin: at the administration's door, which the public must not close.
@@ -85,7 +85,7 @@ type Asker struct {
 	From    netip.Addr
 }
 
-func (a *Asker) class() int {
+func (a *Request) class() int {
 	switch {
 	case a.Fake:
 		return fakes
@@ -100,7 +100,7 @@ func (a *Asker) class() int {
 // A waiter stands in a line. ready gets nil when it may go in, or why not; it is
 // out of the line then.
 type waiter struct {
-	Asker
+	Request
 	rank   int // how often it has asked lately: lower goes first
 	came   time.Time
 	inLine bool
@@ -110,8 +110,8 @@ type waiter struct {
 // ErrOverloaded says that there was no room for a check. An *Overload wraps it.
 var ErrOverloaded = errors.New("passwords: too many concurrent password checks")
 
-// NewGate makes an open Gate.
-func NewGate(config GateConfig) (*Gate, error) {
+// NewQueue makes an open Gate.
+func NewQueue(config QueueConfig) (*Queue, error) {
 	var problems []error
 	if config.AtOnce < 0 {
 		problems = append(problems, errors.New("max_concurrent: must be at least 1"))
@@ -125,10 +125,10 @@ func NewGate(config GateConfig) (*Gate, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	return &Gate{config: config.withDefaults(), typical: 250 * time.Millisecond, present: make(map[string]*presence)}, nil
+	return &Queue{config: config.withDefaults(), typical: 250 * time.Millisecond, present: make(map[string]*presence)}, nil
 }
 
-func (c GateConfig) withDefaults() GateConfig {
+func (c QueueConfig) withDefaults() QueueConfig {
 	if c.AtOnce == 0 {
 		c.AtOnce = runtime.GOMAXPROCS(0)
 	}
@@ -147,11 +147,11 @@ func (c GateConfig) withDefaults() GateConfig {
 // Enter waits for its turn. Without an error the caller checks one password and
 // then calls leave, once or more. The error is an *Overload if there is no room
 // or no turn in time, and ctx's if that ends first.
-func (g *Gate) Enter(ctx context.Context, a Asker) (leave func(), err error) {
+func (g *Queue) Enter(ctx context.Context, a Request) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	w := &waiter{Asker: a, came: g.config.Now(), ready: make(chan error, 1)}
+	w := &waiter{Request: a, came: g.config.Now(), ready: make(chan error, 1)}
 	g.tell(g.queue(w))
 	if err := g.wait(ctx, w); err != nil {
 		return nil, err
@@ -160,10 +160,10 @@ func (g *Gate) Enter(ctx context.Context, a Asker) (leave func(), err error) {
 }
 
 // queue lets w in at once if there is room, which means that nobody waits.
-func (g *Gate) queue(w *waiter) *Hog {
+func (g *Queue) queue(w *waiter) *Heavy {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	w.rank = g.rank(&w.Asker)
+	w.rank = g.rank(&w.Request)
 	g.count(w, 1)
 	if g.running < g.config.AtOnce {
 		g.running++
@@ -184,11 +184,11 @@ func (g *Gate) queue(w *waiter) *Hog {
 // A presence is how many checks of one account, pair or address run or wait.
 type presence struct {
 	n    int
-	last Asker
+	last Request
 }
 
 // count keeps who is present.
-func (g *Gate) count(w *waiter, n int) {
+func (g *Queue) count(w *waiter, n int) {
 	for _, key := range w.keys() {
 		p := g.present[key]
 		if p == nil {
@@ -198,14 +198,14 @@ func (g *Gate) count(w *waiter, n int) {
 		if p.n += n; p.n == 0 {
 			delete(g.present, key)
 		}
-		p.last = w.Asker
+		p.last = w.Request
 	}
 }
 
 const accountKey = "account "
 
 // keys are those of the account, of the pair and of the address.
-func (a *Asker) keys() [3]string {
+func (a *Request) keys() [3]string {
 	return [3]string{accountKey + a.Account, "pair " + string(a.Pair[:]), "address " + string(a.Address[:])}
 }
 
@@ -214,17 +214,17 @@ func (a *Asker) keys() [3]string {
 const fewOfPair = 32
 
 // tooMany reports whether w's pair or address has its fill of the queue.
-func (g *Gate) tooMany(w *waiter) bool {
+func (g *Queue) tooMany(w *waiter) bool {
 	keys, turns := w.keys(), g.config.AtOnce
 	return g.present[keys[1]].n > turns+fewOfPair || g.present[keys[2]].n > turns+max(2*fewOfPair, g.config.Queue/4)
 }
 
-func (g *Gate) turnAway(w *waiter) {
+func (g *Queue) turnAway(w *waiter) {
 	g.shed++
 	g.answer(w, g.overload())
 }
 
-func (g *Gate) wait(ctx context.Context, w *waiter) error {
+func (g *Queue) wait(ctx context.Context, w *waiter) error {
 	timer := time.NewTimer(g.config.MaxWait)
 	defer timer.Stop()
 	select {
@@ -239,7 +239,7 @@ func (g *Gate) wait(ctx context.Context, w *waiter) error {
 
 // giveUp takes w out of its line. If its turn has come in the meantime, it goes
 // to the next one. A nil reason is the overload.
-func (g *Gate) giveUp(w *waiter, reason error) error {
+func (g *Queue) giveUp(w *waiter, reason error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -257,7 +257,7 @@ func (g *Gate) giveUp(w *waiter, reason error) error {
 }
 
 // leave gives the caller's turn back, once.
-func (g *Gate) leave(ctx context.Context, w *waiter) func() {
+func (g *Queue) leave(ctx context.Context, w *waiter) func() {
 	entered := g.config.Now()
 	return sync.OnceFunc(func() {
 		took := g.config.Now().Sub(entered)
@@ -275,7 +275,7 @@ func (g *Gate) leave(ctx context.Context, w *waiter) func() {
 }
 
 // next hands a free turn on, or keeps it for whoever comes.
-func (g *Gate) next() {
+func (g *Queue) next() {
 	if w := g.first(); w != nil {
 		g.answer(w, nil)
 		return
@@ -284,7 +284,7 @@ func (g *Gate) next() {
 }
 
 // answer takes w out of its line.
-func (g *Gate) answer(w *waiter, err error) {
+func (g *Queue) answer(w *waiter, err error) {
 	line := &g.lines[w.class()]
 	at := slices.Index(*line, w)
 	*line = slices.Delete(*line, at, at+1)
@@ -298,7 +298,7 @@ func (g *Gate) answer(w *waiter, err error) {
 // first is whose turn it is; nil if nobody waits. Each class has every fourth
 // turn; the one that remains, and those that a class does not need, go to whoever
 // has asked least. Fake failures have no share.
-func (g *Gate) first() (best *waiter) {
+func (g *Queue) first() (best *waiter) {
 	g.turn++
 	if class := g.turn % (fakes + 1); class < fakes && len(g.lines[class]) > 0 {
 		return g.ahead(g.lines[class])
@@ -318,7 +318,7 @@ func (g *Gate) first() (best *waiter) {
 // the one who came first, while the line is a second's work at most. In a longer
 // one it is the one who came last: if not everybody can be served in time, the
 // oldest have the least to gain, and nobody new would ever be served in time.
-func (g *Gate) ahead(line []*waiter) (best *waiter) {
+func (g *Queue) ahead(line []*waiter) (best *waiter) {
 	newest := len(line) > g.soon()
 	for _, w := range line {
 		if best == nil || w.rank < best.rank || w.rank == best.rank && (w.Known && !best.Known || newest &&
@@ -332,7 +332,7 @@ func (g *Gate) ahead(line []*waiter) (best *waiter) {
 // last is who has to go when the queue is full: of the fake failures or, without any, in
 // the longest line, so that none pushes out another; there whoever has asked most and of
 // equals waited longest.
-func (g *Gate) last() (worst *waiter) {
+func (g *Queue) last() (worst *waiter) {
 	longest := g.lines[fakes]
 	if len(longest) == 0 {
 		longest = slices.MaxFunc(g.lines[:], func(a, b []*waiter) int { return len(a) - len(b) })
@@ -346,11 +346,11 @@ func (g *Gate) last() (worst *waiter) {
 }
 
 // soon is how many can be served within a second.
-func (g *Gate) soon() int {
+func (g *Queue) soon() int {
 	return max(1, int(time.Duration(g.config.AtOnce)*time.Second/max(g.typical, time.Millisecond)))
 }
 
-func (g *Gate) queued() (n int) {
+func (g *Queue) queued() (n int) {
 	for _, line := range g.lines {
 		n += len(line)
 	}
@@ -358,7 +358,7 @@ func (g *Gate) queued() (n int) {
 }
 
 // overload is for somebody who is still in line.
-func (g *Gate) overload() error {
+func (g *Queue) overload() error {
 	drained := g.typical * time.Duration(g.queued()) / time.Duration(g.config.AtOnce)
 	whole := (drained + time.Second - 1).Truncate(time.Second)
 	return &Overload{RetryAfter: min(max(whole, time.Second), time.Minute)}
@@ -367,7 +367,7 @@ func (g *Gate) overload() error {
 // rank counts one more of the asker and says how often it has asked before. An
 // address where people are known may be a whole school's: there eight of others
 // weigh as much as one of one's own.
-func (g *Gate) rank(a *Asker) int {
+func (g *Queue) rank(a *Request) int {
 	if g.asked == nil {
 		g.asked = new([2]lately)
 	}
@@ -405,10 +405,10 @@ func (l *lately) add(who [16]byte, minute uint32) int {
 	return already
 }
 
-// A Hog is one account or address that fills the queue: for some seconds it has
+// A Heavy is one account or address that fills the queue: for some seconds it has
 // had a quarter of all who are there, or more, while others had to wait for more
 // than a second.
-type Hog struct {
+type Heavy struct {
 	Account string     // empty: many accounts of one address
 	Address netip.Addr // it asked last from there
 	Present int        // of its checks that run or wait
@@ -428,7 +428,7 @@ type hogging struct {
 }
 
 // hogged is the hog that there is, if somebody has to be told now.
-func (g *Gate) hogged() *Hog {
+func (g *Queue) hogged() *Heavy {
 	h, now := &g.hog, g.config.Now()
 	if now.Sub(h.looked) < hogLook {
 		return nil
@@ -452,7 +452,7 @@ func (g *Gate) hogged() *Hog {
 }
 
 // largest is the account or address with most checks.
-func (g *Gate) largest() (most Hog) {
+func (g *Queue) largest() (most Heavy) {
 	most.All = g.running + g.queued()
 	for key, p := range g.present {
 		account := strings.HasPrefix(key, accountKey)
@@ -468,29 +468,29 @@ func (g *Gate) largest() (most Hog) {
 }
 
 // tell tells of a hog, if there is one. The caller does not hold the lock.
-func (g *Gate) tell(h *Hog) {
+func (g *Queue) tell(h *Heavy) {
 	if h != nil && g.config.Hogged != nil {
 		g.config.Hogged(*h)
 	}
 }
 
-// A GateState is what a Gate is doing.
-type GateState struct {
-	Running                          int
-	Strangers, Known, Administrators int    // who wait
-	Shed                             uint64 // turned away for overload, since the start
-	Hogged                           bool   // one account or address has filled the queue in the last seconds
+// A QueueState is what a Gate is doing.
+type QueueState struct {
+	Running                        int
+	Unknown, Known, Administrators int    // who wait
+	Shed                           uint64 // turned away for overload, since the start
+	Hogged                         bool   // one account or address has filled the queue in the last seconds
 }
 
 // Waiting is how many wait for their turn.
-func (s GateState) Waiting() int { return s.Strangers + s.Known + s.Administrators }
+func (s QueueState) Waiting() int { return s.Unknown + s.Known + s.Administrators }
 
 // State is for the metrics.
-func (g *Gate) State() GateState {
+func (g *Queue) State() QueueState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return GateState{
-		Running: g.running, Strangers: len(g.lines[strangers]) + len(g.lines[fakes]), Known: len(g.lines[known]),
+	return QueueState{
+		Running: g.running, Unknown: len(g.lines[strangers]) + len(g.lines[fakes]), Known: len(g.lines[known]),
 		Administrators: len(g.lines[administrators]),
 		Shed:           g.shed, Hogged: g.hog.told && g.config.Now().Sub(g.hog.last) <= hogsFor,
 	}

@@ -15,7 +15,7 @@ import (
 // A crowd enters a gate one by one and writes down who came in, in order.
 type crowd struct {
 	t    *testing.T
-	gate *Gate
+	gate *Queue
 
 	mu   sync.Mutex
 	came []string
@@ -31,7 +31,7 @@ func (c *crowd) arrive(ctx context.Context, name string) {
 	c.arriveAs(ctx, name, a)
 }
 
-func (c *crowd) arriveAs(ctx context.Context, name string, a Asker) {
+func (c *crowd) arriveAs(ctx context.Context, name string, a Request) {
 	go func() {
 		leave, err := c.gate.Enter(ctx, a)
 		c.mu.Lock()
@@ -58,7 +58,7 @@ func (c *crowd) want(came, shed string) {
 // full is a gate for one, and he is in.
 func full(t *testing.T, queue int) (c *crowd, leave func()) {
 	t.Helper()
-	gate, err := NewGate(GateConfig{AtOnce: 1, Queue: queue, MaxWait: 10 * time.Second})
+	gate, err := NewQueue(QueueConfig{AtOnce: 1, Queue: queue, MaxWait: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,11 +198,11 @@ func TestR26OfEqualAdministratorsTheKnownOneGoesFirst(t *testing.T) {
 func TestR26WhatCountsIsWhatWasAskedLately(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 9, 0, 50, 0, time.UTC)
-	gate, err := NewGate(GateConfig{Now: func() time.Time { return now }})
+	gate, err := NewQueue(QueueConfig{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rank := func(a Asker) int { return gate.rank(&a) }
+	rank := func(a Request) int { return gate.rank(&a) }
 	for range 5 {
 		rank(asker(false, "mallory", "den"))
 	}
@@ -225,12 +225,12 @@ func TestR26WhatCountsIsWhatWasAskedLately(t *testing.T) {
 func TestR26FewWaitForOnePairAndForOneAddress(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		of   func(i int) Asker
+		of   func(i int) Request
 		wait int
 	}{
-		"pair":    {func(int) Asker { return asker(true, "alice", "home") }, 32},
-		"address": {func(i int) Asker { return asker(false, fmt.Sprint(i), "bot") }, 80},
-		"all":     {func(i int) Asker { return asker(false, fmt.Sprint(i), fmt.Sprint(i)) }, 320},
+		"pair":    {func(int) Request { return asker(true, "alice", "home") }, 32},
+		"address": {func(i int) Request { return asker(false, fmt.Sprint(i), "bot") }, 80},
+		"all":     {func(i int) Request { return asker(false, fmt.Sprint(i), fmt.Sprint(i)) }, 320},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -260,7 +260,7 @@ func TestR3TwentyOfOneAccountAtOnceAllGetTheirTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{}
-		s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second})
+		s.gate, _ = NewQueue(QueueConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second})
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
@@ -341,7 +341,7 @@ func TestLeavingTwiceLetsInOne(t *testing.T) {
 // Goroutines race for the gate and hang up at random.
 func TestR19NeverMoreThanTheLimitAtOnce(t *testing.T) {
 	t.Parallel()
-	gate, err := NewGate(GateConfig{AtOnce: 3, Queue: 20})
+	gate, err := NewQueue(QueueConfig{AtOnce: 3, Queue: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestR19NeverMoreThanTheLimitAtOnce(t *testing.T) {
 
 func TestImpossibleGatesAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := NewGate(GateConfig{AtOnce: -1, Queue: -1, MaxWait: -1})
+	_, err := NewQueue(QueueConfig{AtOnce: -1, Queue: -1, MaxWait: -1})
 	if err == nil || !slices.Contains([]byte(err.Error()), '\n') {
 		t.Errorf("not all problems are told: %v", err)
 	}

@@ -14,21 +14,21 @@ import (
 func TestAHogIsToldOfOnceWhenItBegins(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		of   func(i int) Asker
+		of   func(i int) Request
 		want string
 	}{
-		"an account":               {func(int) Asker { return asker(true, "mallory", "den") }, "5s mallory"},
-		"two accounts":             {func(i int) Asker { return asker(true, fmt.Sprint("mallory", i%2), fmt.Sprint("den", i%2)) }, "5s mallory"},
-		"an address":               {func(i int) Asker { return asker(false, fmt.Sprint("victim", i), "den") }, "5s "},
-		"an account's many places": {func(i int) Asker { return asker(false, "victim", fmt.Sprint("bot", i)) }, "5s victim"},
-		"nobody in particular":     {func(i int) Asker { return asker(false, fmt.Sprint("person", i), fmt.Sprint("home", i)) }, ""},
+		"an account":               {func(int) Request { return asker(true, "mallory", "den") }, "5s mallory"},
+		"two accounts":             {func(i int) Request { return asker(true, fmt.Sprint("mallory", i%2), fmt.Sprint("den", i%2)) }, "5s mallory"},
+		"an address":               {func(i int) Request { return asker(false, fmt.Sprint("victim", i), "den") }, "5s "},
+		"an account's many places": {func(i int) Request { return asker(false, "victim", fmt.Sprint("bot", i)) }, "5s victim"},
+		"nobody in particular":     {func(i int) Request { return asker(false, fmt.Sprint("person", i), fmt.Sprint("home", i)) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began, told := time.Now(), ""
 				s := &site{}
-				s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second, Hogged: func(c Hog) {
+				s.gate, _ = NewQueue(QueueConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second, Hogged: func(c Heavy) {
 					if told += fmt.Sprint(time.Since(began).Truncate(time.Second), " ", strings.TrimRight(c.Account, "01")); 4*c.Present < c.All {
 						t.Errorf("%+v", c)
 					}
@@ -78,7 +78,7 @@ func TestAHogThatNobodyWaitsForIsNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		gate, err := NewGate(GateConfig{AtOnce: 2, Queue: 256, Hogged: func(Hog) { told++ }})
+		gate, err := NewQueue(QueueConfig{AtOnce: 2, Queue: 256, Hogged: func(Heavy) { told++ }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,16 +13,16 @@ import (
 )
 
 // asker is somebody by account and place.
-func asker(known bool, account, place string) Asker {
+func asker(known bool, account, place string) Request {
 	of := func(text string) (d [16]byte) {
 		sum := sha256.Sum256([]byte(text))
 		return [16]byte(sum[:16])
 	}
-	return Asker{Known: known, Pair: of(account + " at " + place), Address: of(place), Account: account}
+	return Request{Known: known, Pair: of(account + " at " + place), Address: of(place), Account: account}
 }
 
 // wantEmpty wants nothing left behind.
-func (g *Gate) wantEmpty(t *testing.T) {
+func (g *Queue) wantEmpty(t *testing.T) {
 	t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -34,14 +34,14 @@ func (g *Gate) wantEmpty(t *testing.T) {
 // A site checks passwords on two processors, a quarter of a second each. Nothing
 // else takes time: the clock is synctest's.
 type site struct {
-	gate   *Gate
+	gate   *Queue
 	checks atomic.Int64
 }
 
 const oneCheck = 250 * time.Millisecond
 
 // login is one login from its beginning to its end, and how long it took.
-func (s *site) login(ctx context.Context, a Asker) (took time.Duration, ok bool) {
+func (s *site) login(ctx context.Context, a Request) (took time.Duration, ok bool) {
 	began := time.Now()
 	leave, err := s.gate.Enter(ctx, a)
 	if err != nil {
@@ -84,27 +84,27 @@ func TestR26NobodyStarvesTheOthers(t *testing.T) {
 	t.Parallel()
 	for name, attack := range map[string]struct {
 		parallel int
-		of       func(i, round int) Asker
+		of       func(i, round int) Request
 	}{
-		"30 right logins of one account from its known place": {30, func(int, int) Asker { return asker(true, "mallory", "den") }},
-		"two accounts, 60 in parallel":                        {60, func(i, _ int) Asker { return asker(true, fmt.Sprint("mallory", i%2), "den") }},
-		"30 of a stranger's address, each time another account": {30, func(i, round int) Asker {
+		"30 right logins of one account from its known place": {30, func(int, int) Request { return asker(true, "mallory", "den") }},
+		"two accounts, 60 in parallel":                        {60, func(i, _ int) Request { return asker(true, fmt.Sprint("mallory", i%2), "den") }},
+		"30 of a stranger's address, each time another account": {30, func(i, round int) Request {
 			return asker(false, fmt.Sprint("victim", i, "-", round), "den")
 		}},
-		"200 strangers' addresses, one account": {200, func(i, _ int) Asker { return asker(false, "victim", fmt.Sprint("bot", i)) }},
-		"200 strangers' addresses, each time another account": {200, func(i, round int) Asker {
+		"200 strangers' addresses, one account": {200, func(i, _ int) Request { return asker(false, "victim", fmt.Sprint("bot", i)) }},
+		"200 strangers' addresses, each time another account": {200, func(i, round int) Request {
 			return asker(false, fmt.Sprint("victim", i, "-", round), fmt.Sprint("bot", i))
 		}},
-		"200 addresses, each with an account of its own that is known there": {200, func(i, _ int) Asker {
+		"200 addresses, each with an account of its own that is known there": {200, func(i, _ int) Request {
 			return asker(true, fmt.Sprint("sock", i), fmt.Sprint("bot", i))
 		}},
-		"1,500 connections of one address and account": {1500, func(int, int) Asker { return asker(false, "victim", "den") }},
+		"1,500 connections of one address and account": {1500, func(int, int) Request { return asker(false, "victim", "den") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &site{}
-				s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second})
+				s.gate, _ = NewQueue(QueueConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second})
 				ctx, stop := context.WithCancel(t.Context())
 				var attackers sync.WaitGroup
 				for i := range attack.parallel {

@@ -40,15 +40,15 @@ const (
 	Day = 24 * time.Hour
 )
 
-// A Rung is a configured limit (or an action without a count), identified by the subject that it is on (Ladder).
-type Rung struct {
-	Ladder string
-	Text   string // "5/24h challenge"; the action, for the only limit of a subject
-	// Watched is set for what a monitored limit would have done.
-	Watched bool
+// A Limit is a configured limit (or an action without a count), identified by the subject that it is on (Ladder).
+type Limit struct {
+	LimitSet string
+	Text     string // "5/24h challenge"; the action, for the only limit of a subject
+	// Monitored is set for what a monitored limit would have done.
+	Monitored bool
 }
 
-// Rung.Text of actions without a count.
+// Limit.Text of actions without a count.
 const (
 	TextCAPTCHA = "challenge"
 	TextSlow    = "delay"
@@ -63,8 +63,8 @@ type Met struct {
 	// Later is how many of the accounts logged in afterwards from the same IP address: likely false positives.
 	Later int64 `json:"logged_in_later"`
 	More  bool  `json:"at_least,omitempty"` // the numbers are lower bounds
-	// People are the newest of the accounts that logged in later.
-	People []Person `json:"people,omitempty"`
+	// KnownClients are the newest of the accounts that logged in later.
+	KnownClients []Person `json:"people,omitempty"`
 }
 
 // A Person is an account and IP pair.
@@ -81,7 +81,7 @@ type person struct {
 type rowKey struct {
 	realm string
 	hour  int64
-	Rung
+	Limit
 	Person
 }
 
@@ -104,15 +104,15 @@ type Ledger struct {
 	open   map[rowKey]*row // not yet in the database
 	hour   int64           // of known and pairs
 	known  map[rowKey]bool // rows with a name
-	pairs  map[rungOf]int
-	later  map[rungOf]int
-	recent *lru.Cache[person, []Rung]
+	pairs  map[limitOf]int
+	later  map[limitOf]int
+	recent *lru.Cache[person, []Limit]
 	logins map[person]time.Time // their rows may be other nodes'
 }
 
-type rungOf struct {
+type limitOf struct {
 	realm string
-	Rung
+	Limit
 }
 
 var _ events.Sink = (*Ledger)(nil)
@@ -120,14 +120,14 @@ var _ events.Sink = (*Ledger)(nil)
 // NewLedger returns a ledger over a migrated database.
 func NewLedger(db *sql.DB, now func() time.Time, log *slog.Logger) *Ledger {
 	l := &Ledger{db: db, log: log, now: now, open: map[rowKey]*row{}, logins: map[person]time.Time{}}
-	l.recent, _ = lru.New[person, []Rung](mostRecent) // fails only for a size below 1
+	l.recent, _ = lru.New[person, []Limit](mostRecent) // fails only for a size below 1
 	l.begin(0)
 	return l
 }
 
 // begin starts an hour; the caller holds the lock.
 func (l *Ledger) begin(hour int64) {
-	l.hour, l.known, l.pairs, l.later = hour, map[rowKey]bool{}, map[rungOf]int{}, map[rungOf]int{}
+	l.hour, l.known, l.pairs, l.later = hour, map[rowKey]bool{}, map[limitOf]int{}, map[limitOf]int{}
 }
 
 // Handle counts events.
@@ -141,7 +141,7 @@ func (l *Ledger) Handle(batch []guard.Event) {
 			continue
 		}
 		who := person{cmp.Or(e.Realm, guard.DefaultRealm), personOf(e)}
-		met := rungsOf(e)
+		met := limitsOf(e)
 		for _, one := range met {
 			l.met(who, one, e.At)
 		}
@@ -169,22 +169,22 @@ func personOf(e *guard.Event) Person {
 	return p
 }
 
-// rungsOf returns the limits that stopped the event, or would have, without duplicates.
-func rungsOf(e *guard.Event) (all []Rung) {
+// limitsOf returns the limits that stopped the event, or would have, without duplicates.
+func limitsOf(e *guard.Event) (all []Limit) {
 	for _, r := range e.Reasons {
-		one := Rung{r.Ladder(), TextOf(r), r.Monitored || r.Limit != nil && r.Limit.Action == guard.Alert}
-		if one.Ladder == "" || e.Settled && !r.Monitored || slices.Contains(all, one) {
+		one := Limit{r.LimitSet(), TextOf(r), r.Monitored || r.Limit != nil && r.Limit.Action == guard.Alert}
+		if one.LimitSet == "" || e.Settled && !r.Monitored || slices.Contains(all, one) {
 			continue
 		}
 		all = append(all, one)
 	}
 	if e.Settled && e.Outcome == guard.Insufficient {
-		all = append(all, Rung{Ladder: guard.SprayLadder})
+		all = append(all, Limit{LimitSet: guard.SprayLimits})
 	}
 	return all
 }
 
-// TextOf returns Rung.Text for a reason's limit.
+// TextOf returns Limit.Text for a reason's limit.
 func TextOf(r guard.Reason) string {
 	switch {
 	case r.Limit != nil && r.Event != "":
@@ -193,7 +193,7 @@ func TextOf(r guard.Reason) string {
 		return LimitText(*r.Limit)
 	case r.Cause == guard.ModeOn:
 		return TextCAPTCHA
-	case r.Cause == guard.SiteSlowed:
+	case r.Cause == guard.SiteThrottled:
 		return TextSlow
 	case r.Cause == guard.BlockedByAdmin:
 		return TextBlock
@@ -210,12 +210,12 @@ func LimitText(l guard.Limit) string {
 }
 
 // met counts one; the caller holds the lock.
-func (l *Ledger) met(who person, one Rung, at time.Time) {
+func (l *Ledger) met(who person, one Limit, at time.Time) {
 	hour := at.Truncate(time.Hour).UnixMilli()
 	if hour > l.hour {
 		l.begin(hour)
 	}
-	key, of := rowKey{who.realm, hour, one, who.Person}, rungOf{who.realm, one}
+	key, of := rowKey{who.realm, hour, one, who.Person}, limitOf{who.realm, one}
 	if !l.known[key] {
 		if l.pairs[of] >= mostPairs {
 			key.Person = Person{}
@@ -243,12 +243,12 @@ func (l *Ledger) row(key rowKey, at time.Time) *row {
 // database, and only for an unknown client, since limits stop no others.
 func (l *Ledger) loggedIn(who person, e *guard.Event) {
 	rungs, met := l.recent.Get(who)
-	if !met && e.NewPlace && len(l.logins) < mostRecent {
+	if !met && e.NewClient && len(l.logins) < mostRecent {
 		l.logins[who] = e.At
 	}
 	hour := e.At.Truncate(time.Hour).UnixMilli()
 	for _, one := range rungs {
-		key, of := rowKey{who.realm, hour, one, who.Person}, rungOf{who.realm, one}
+		key, of := rowKey{who.realm, hour, one, who.Person}, limitOf{who.realm, one}
 		if !l.known[key] {
 			if l.later[of] >= mostLater {
 				continue
@@ -323,7 +323,7 @@ func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[per
 		defer insert.Close()
 		for _, key := range slices.SortedFunc(maps.Keys(open), rowKey.compare) {
 			r := open[key]
-			if _, err := insert.ExecContext(ctx, key.realm, key.hour, key.Ladder, key.Text, flag(key.Watched), key.Account,
+			if _, err := insert.ExecContext(ctx, key.realm, key.hour, key.LimitSet, key.Text, flag(key.Monitored), key.Account,
 				key.Address, r.first, r.count, flag(r.later)); err != nil {
 				return err
 			}
@@ -345,9 +345,9 @@ func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[per
 }
 
 func (k rowKey) compare(o rowKey) int {
-	return cmp.Or(strings.Compare(k.realm, o.realm), cmp.Compare(k.hour, o.hour), strings.Compare(k.Ladder, o.Ladder),
+	return cmp.Or(strings.Compare(k.realm, o.realm), cmp.Compare(k.hour, o.hour), strings.Compare(k.LimitSet, o.LimitSet),
 		strings.Compare(k.Text, o.Text),
-		cmp.Compare(flag(k.Watched), flag(o.Watched)), strings.Compare(k.Account, o.Account), strings.Compare(k.Address,
+		cmp.Compare(flag(k.Monitored), flag(o.Monitored)), strings.Compare(k.Account, o.Account), strings.Compare(k.Address,
 			o.Address))
 }
 
@@ -362,17 +362,17 @@ func flag(is bool) int {
 const morePeople = 5
 
 // LastDay returns a realm's counts of the last 24 hours, to the hour. Other nodes' counts lag by some seconds.
-func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error) {
+func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Limit]Met, error) {
 	if err := l.Flush(ctx); err != nil {
 		return nil, err
 	}
-	all, since := map[Rung]Met{}, l.now().Add(-Day).Truncate(time.Hour).UnixMilli()
+	all, since := map[Limit]Met{}, l.now().Add(-Day).Truncate(time.Hour).UnixMilli()
 	err := sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
-		var one Rung
+		var one Limit
 		var watched, more int64
 		var m Met
-		err := rows.Scan(&one.Ladder, &one.Text, &watched, &m.Attempts, &m.Accounts, &m.Addresses, &m.Later, &more)
-		one.Watched, m.More = watched != 0, more != 0
+		err := rows.Scan(&one.LimitSet, &one.Text, &watched, &m.Attempts, &m.Accounts, &m.Addresses, &m.Later, &more)
+		one.Monitored, m.More = watched != 0, more != 0
 		all[one] = m
 		return err
 	}, `SELECT ladder, rung, watched, SUM(count), COUNT(DISTINCT CASE WHEN account <> '' THEN account END), COUNT(DISTINCT
@@ -381,13 +381,13 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error
 		FROM policy_met WHERE realm = $1 AND hour > $2 GROUP BY ladder, rung, watched`, realm, since)
 	if err == nil {
 		err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
-			var one Rung
+			var one Limit
 			var watched int64
 			var p Person
-			err := rows.Scan(&one.Ladder, &one.Text, &watched, &p.Account, &p.Address)
-			one.Watched = watched != 0
-			if m := all[one]; len(m.People) < morePeople {
-				m.People = append(m.People, p)
+			err := rows.Scan(&one.LimitSet, &one.Text, &watched, &p.Account, &p.Address)
+			one.Monitored = watched != 0
+			if m := all[one]; len(m.KnownClients) < morePeople {
+				m.KnownClients = append(m.KnownClients, p)
 				all[one] = m
 			}
 			return err

@@ -23,12 +23,12 @@ const Whole = "all"
 
 // An Override is an administrator's decision about the limits of a subject.
 type Override struct {
-	Ladder  string    `json:"limit"` // one of guard.Policy.Ladders, or Whole
-	Enforce bool      `json:"enforce"`
-	Who     string    `json:"who"`
-	Why     string    `json:"why"`
-	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until,omitzero"` // zero: until it is removed
+	LimitSet string    `json:"limit"` // one of guard.Policy.Ladders, or Whole
+	Enforce  bool      `json:"enforce"`
+	Who      string    `json:"who"`
+	Why      string    `json:"why"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until,omitzero"` // zero: until it is removed
 }
 
 // A Written is the configured policy.
@@ -41,7 +41,7 @@ type Written struct {
 // Enforced reports whether the policy as a whole is enforced. Overrides of a subject can differ.
 func (w Written) Enforced(overrides []Override) bool {
 	for _, one := range overrides {
-		if one.Ladder == Whole {
+		if one.LimitSet == Whole {
 			return one.Enforce
 		}
 	}
@@ -55,9 +55,9 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 		whole = guard.Monitored
 	}
 	for _, one := range overrides {
-		said[one.Ladder] = guard.Monitored
+		said[one.LimitSet] = guard.Monitored
 		if one.Enforce {
-			said[one.Ladder] = guard.Enforced
+			said[one.LimitSet] = guard.Enforced
 		}
 	}
 	delete(said, Whole)
@@ -68,7 +68,7 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 		return whole
 	}
 	p, mode := w.Policy.Overridden(say), w.Mode
-	mode.Monitor = say(guard.ModeLadder).On(mode.Monitor)
+	mode.Monitor = say(guard.ModeLimits).On(mode.Monitor)
 	return p, mode, p.Validate()
 }
 
@@ -77,7 +77,7 @@ func (w Written) Enforceable(overrides []Override) []Override {
 	if _, _, err := w.With(overrides); err == nil {
 		return overrides
 	}
-	return slices.DeleteFunc(slices.Clone(overrides), func(w Override) bool { return w.Enforce && w.Ladder != Whole })
+	return slices.DeleteFunc(slices.Clone(overrides), func(w Override) bool { return w.Enforce && w.LimitSet != Whole })
 }
 
 // A Table stores the overrides of all realms. It is safe for concurrent use.
@@ -91,7 +91,7 @@ func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, er
 	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var w Override
 		var enforce, since, until int64
-		err := rows.Scan(&w.Ladder, &enforce, &w.Who, &w.Why, &since, &until)
+		err := rows.Scan(&w.LimitSet, &enforce, &w.Who, &w.Why, &since, &until)
 		w.Enforce, w.Since = enforce != 0, time.UnixMilli(since)
 		if until != 0 {
 			w.Until = time.UnixMilli(until)
@@ -119,7 +119,7 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 		ON CONFLICT (realm, ladder) DO UPDATE
 			SET enforce = excluded.enforce, who = excluded.who, why = excluded.why, since = excluded.since, until =
 				excluded.until`,
-		realm, w.Ladder, enforce, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(), until)
+		realm, w.LimitSet, enforce, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(), until)
 	return err
 }
 
@@ -137,7 +137,7 @@ func (t *Table) Remove(ctx context.Context, realm, ladder string) (was bool, err
 func (t *Table) End(ctx context.Context, realm string, w Override) (first bool, err error) {
 	rows, err := t.change(ctx, realm, `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2 AND since = $3
 		AND until = $4`,
-		realm, w.Ladder, w.Since.UnixMilli(), w.Until.UnixMilli())
+		realm, w.LimitSet, w.Since.UnixMilli(), w.Until.UnixMilli())
 	return rows > 0, err
 }
 

@@ -21,8 +21,8 @@ func (a Addresses) Record(ctx context.Context, address trusted.Key, now time.Tim
 
 // Remember implements trusted.AddressStore.
 func (a Addresses) Remember(ctx context.Context, address, account trusted.Key, now time.Time) error {
-	login := change{what: remember, place: account, at: now.UnixMilli()}
-	c := a.changing(a.sharersKey(address), a.limits.OfAddress().Places, now, login)
+	login := change{what: remember, client: account, at: now.UnixMilli()}
+	c := a.changing(a.sharersKey(address), a.limits.OfAddress().MaxClients, now, login)
 	if err := run(ctx, a.batcher.enqueue, c); err != nil {
 		return fmt.Errorf("redisstore: counting the accounts of an IP address: %w", err)
 	}

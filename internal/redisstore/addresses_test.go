@@ -54,7 +54,7 @@ func r30SharedAddressIsSoOnEveryNode(t *testing.T, on redisOf) {
 func r30NobodysAddressIsNoPlace(t *testing.T, on redisOf) {
 	s := on.node(t, redisstore.Options{})
 	end(t, s, attempt(1, 1), guard.Succeeded)
-	want(t, "status at home", begin(t, s, attempt(1, 1)).Status, trusted.Privileged)
+	want(t, "status at home", begin(t, s, attempt(1, 1)).Status, trusted.Known)
 	nobodys := func(device int) *guard.Charge {
 		c := attempt(1, 1)
 		if c.Address = (trusted.Key{}); device > 0 {
@@ -62,12 +62,12 @@ func r30NobodysAddressIsNoPlace(t *testing.T, on redisOf) {
 		}
 		return c
 	}
-	want(t, "status once it is nobody's", begin(t, s, nobodys(0)).Status, trusted.Stranger)
+	want(t, "status once it is nobody's", begin(t, s, nobodys(0)).Status, trusted.Unknown)
 	c := begin(t, s, nobodys(1))
-	want(t, "status of a device there", c.Status, trusted.Privileged)
+	want(t, "status of a device there", c.Status, trusted.Known)
 	want(t, "the device counts", c.AtDevice, true)
 	other := attempt(1, 2)
 	other.Address = trusted.Key{}
 	end(t, s, other, guard.Succeeded)
-	want(t, "status after a login at nobody's place", begin(t, s, attempt(1, 2)).Status, trusted.Stranger)
+	want(t, "status after a login at nobody's place", begin(t, s, attempt(1, 2)).Status, trusted.Unknown)
 }

@@ -19,8 +19,8 @@ import (
 	"authguard/trusted"
 )
 
-func ladder(failed int, window time.Duration) *failures.Ladder {
-	return failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: failed, Window: window})
+func ladder(failed int, window time.Duration) *failures.Limits {
+	return failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: failed, Window: window})
 }
 
 // The tests' limits: ten failures of strangers on an account, three at a
@@ -48,13 +48,13 @@ func attempt(account, address int) *guard.Charge {
 }
 
 // limited is an attempt with limits of its address and network, its account, and its pair.
-func limited(account, address int, around, of, ofPair *failures.Ladder) *guard.Charge {
+func limited(account, address int, around, of, ofPair *failures.Limits) *guard.Charge {
 	c := &guard.Charge{Now: time.Now()}
 	c.Account, c.Address, c.From = digest('a', account), digest('i', address), digest('i', address)
 	network, every := digest('n', address/5), [3]failures.Mask{failures.Every, failures.Every, failures.Every}
-	add := func(kind guard.SubjectKind, shard, key [16]byte, ladder *failures.Ladder, clients guard.Clients, binds [3]failures.Mask) {
+	add := func(kind guard.SubjectKind, shard, key [16]byte, ladder *failures.Limits, clients guard.Clients, binds [3]failures.Mask) {
 		s := guard.Subject{Kind: kind, For: clients, Binds: binds}
-		s.Shard, s.Key, s.Ladder = shard, key, ladder
+		s.Shard, s.Key, s.Limits = shard, key, ladder
 		if kind == guard.OnPair {
 			s.Ends = 1
 		}
@@ -63,7 +63,7 @@ func limited(account, address int, around, of, ofPair *failures.Ladder) *guard.C
 	add(guard.OnAddress, network, c.Address, around, guard.UnknownClient, every)
 	add(guard.OnNetwork, network, network, around, guard.UnknownClient, every)
 	add(guard.OnAccount, c.Account, c.Account, of, guard.UnknownClient, every)
-	known := [3]failures.Mask{trusted.Privileged: failures.Every}
+	known := [3]failures.Mask{trusted.Known: failures.Every}
 	add(guard.OnPair, c.Account, pairOf(c.Account, c.From), ofPair, guard.UnknownClient|guard.KnownAddress, known)
 	return c
 }
@@ -220,7 +220,7 @@ func knownPlaceHasABudget(t *testing.T, on redisOf) {
 	end(t, s, attempt(1, 1), guard.Succeeded)
 	for range 3 {
 		c := end(t, s, attempt(1, 1), guard.Failed)
-		want(t, "status", c.Status, trusted.Privileged)
+		want(t, "status", c.Status, trusted.Known)
 	}
 	want(t, "counts", counts(t, s, attempt(1, 1)), [4]int{0, 0, 0, 3})
 	c := end(t, s, attempt(1, 1), guard.Failed)
@@ -239,14 +239,14 @@ func deviceVouchesUntilAReset(t *testing.T, on redisOf) {
 		return by(attempt(1, address), digest('d', 1), issued)
 	}
 	issued := time.Now().Add(-time.Minute)
-	want(t, "place", begin(t, s, at(1, issued)).Place(), trusted.Key(digest('d', 1)))
+	want(t, "place", begin(t, s, at(1, issued)).ClientKey(), trusted.Key(digest('d', 1)))
 	must(t, s.Forget(t.Context(), digest('a', 1), trusted.Key{}, time.Now().Add(-time.Second)))
 	c := begin(t, s, at(2, issued))
-	want(t, "status after a reset", c.Status, trusted.Stranger)
-	want(t, "place after a reset", c.Place(), trusted.Key(digest('i', 2)))
-	want(t, "status of a newer cookie", begin(t, s, at(3, time.Now())).Status, trusted.Privileged)
+	want(t, "status after a reset", c.Status, trusted.Unknown)
+	want(t, "place after a reset", c.ClientKey(), trusted.Key(digest('i', 2)))
+	want(t, "status of a newer cookie", begin(t, s, at(3, time.Now())).Status, trusted.Known)
 	must(t, redisstore.Places{Store: s}.Spend(t.Context(), digest('a', 1), digest('d', 1), time.Now()))
-	want(t, "status of a spent device", begin(t, s, at(4, time.Now())).Status, trusted.Stranger)
+	want(t, "status of a spent device", begin(t, s, at(4, time.Now())).Status, trusted.Unknown)
 }
 
 // What a node knows spares it work, and makes nobody privileged.
@@ -255,7 +255,7 @@ func forgottenPlaceIsAStrangerEverywhere(t *testing.T, on redisOf) {
 	end(t, here, attempt(1, 1), guard.Succeeded)
 	must(t, there.Forget(t.Context(), digest('a', 1), digest('i', 1), time.Now()))
 	c := begin(t, here, attempt(1, 1))
-	want(t, "status at once at the other node", c.Status, trusted.Stranger)
+	want(t, "status at once at the other node", c.Status, trusted.Unknown)
 	want(t, "counts", counts(t, here, attempt(1, 1)), [4]int{1, 1, 1, 1})
 	want(t, "the account's key is still there", on.open(t).Exists(t.Context(), on.placesOf(t, 1)).Val(), 1)
 }
@@ -267,7 +267,7 @@ func forgottenSpentPlaceIsToldHowLong(t *testing.T, on redisOf) {
 	here, there := on.node(t, redisstore.Options{Clock: clock.Now}), on.node(t, redisstore.Options{Clock: clock.Now})
 	at := func(address int) *guard.Charge {
 		c := attempt(1, address)
-		c.Now, of(c, guard.OnAddress).Ladder = clock.Now(), ladder(1, time.Hour)
+		c.Now, of(c, guard.OnAddress).Limits = clock.Now(), ladder(1, time.Hour)
 		of(c, guard.OnAddress).Binds[trusted.Spent] = 0
 		return c
 	}
@@ -281,12 +281,12 @@ func forgottenSpentPlaceIsToldHowLong(t *testing.T, on redisOf) {
 	c := at(1)
 	of(c, guard.OnAccount).Binds = [3]failures.Mask{} // a challenge was solved
 	begin(t, here, c)
-	want(t, "status", c.Status, trusted.Stranger)
+	want(t, "status", c.Status, trusted.Unknown)
 	want(t, "refused", c.ID.Charged(), false)
 	want(t, "told how long", of(c, guard.OnAddress).Usage.FreeIn > 0, true)
 }
 
-// placesOf is the name of an account's places.
+// clientsOf is the name of an account's places.
 func (on redisOf) placesOf(t testing.TB, account int) string {
 	t.Helper()
 	for _, name := range on.names(t, on.open(t)) {
@@ -302,14 +302,14 @@ func (on redisOf) placesOf(t testing.TB, account int) string {
 func knownOnlyChargesNoStranger(t *testing.T, on redisOf) {
 	s := on.node(t, redisstore.Options{})
 	end(t, s, attempt(1, 1), guard.Succeeded)
-	for address, status := range map[int]trusted.Status{1: trusted.Privileged, 2: trusted.Stranger} {
+	for address, status := range map[int]trusted.Status{1: trusted.Known, 2: trusted.Unknown} {
 		c := attempt(1, address)
 		for i := range c.Subjects() {
 			c.Subjects()[i].For &^= guard.UnknownClient
 		}
 		begin(t, s, c)
 		want(t, "status", c.Status, status)
-		want(t, "charged", c.ID.Charged(), status == trusted.Privileged)
+		want(t, "charged", c.ID.Charged(), status == trusted.Known)
 		n := counts(t, s, attempt(1, address))
 		want(t, "counts of the address and its network", n[0]+n[1], 0)
 	}
@@ -366,15 +366,15 @@ func closedAccountOpensInTime(t *testing.T, on redisOf) {
 func lostPlacesAreRestored(t *testing.T, on redisOf) {
 	asked := 0
 	record := trusted.Record{Reset: time.Now().Add(-time.Hour).UnixMilli(), Entries: []trusted.Entry{
-		{Place: digest('i', 1), Status: trusted.Privileged, Last: time.Now().UnixMilli()},
-		{Place: digest('i', 2), Status: trusted.Spent, Last: time.Now().UnixMilli()},
-		{Place: digest('i', 3), Status: trusted.Privileged, Last: time.Now().Add(-2 * time.Hour).UnixMilli()},
+		{Client: digest('i', 1), Status: trusted.Known, Last: time.Now().UnixMilli()},
+		{Client: digest('i', 2), Status: trusted.Spent, Last: time.Now().UnixMilli()},
+		{Client: digest('i', 3), Status: trusted.Known, Last: time.Now().Add(-2 * time.Hour).UnixMilli()},
 	}}
 	s := on.node(t, redisstore.Options{Elsewhere: func(context.Context, *guard.Charge) (trusted.Record, bool) {
 		asked++
 		return record, true
 	}})
-	for place, status := range []trusted.Status{trusted.Stranger, trusted.Privileged, trusted.Spent, trusted.Stranger} {
+	for place, status := range []trusted.Status{trusted.Unknown, trusted.Known, trusted.Spent, trusted.Unknown} {
 		want(t, fmt.Sprint("place ", place), begin(t, s, attempt(1, place)).Status, status)
 	}
 	want(t, "asked", asked, 1)
@@ -585,7 +585,7 @@ func TestMemoryOfAnAccountAndAnAddress(t *testing.T) {
 		on.expire(t, client)
 		c := attempt(1, 1)
 		for i := range c.Subjects() {
-			c.Subjects()[i].Ladder = wide
+			c.Subjects()[i].Limits = wide
 		}
 		for range failed {
 			end(t, s, c, guard.Failed)

@@ -36,7 +36,7 @@ type part struct {
 	refused bool
 	full    uint8 // subjects of which the charge fills a limit, as bits; see failures.ChargeID
 	status  trusted.Status
-	place   int
+	client  int
 	known   bool // Redis knows something of the account
 	told    []any
 }
@@ -72,12 +72,12 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 			s.sprayed(&c)
 			return c, nil
 		}
-		if err := s.changePlaces(ctx, c.Account, c.Now, change{what: spend, place: c.Place(),
+		if err := s.changeKnownClients(ctx, c.Account, c.Now, change{what: spend, client: c.ClientKey(),
 			at: c.Now.UnixMilli()}); err != nil {
 			return c, err
 		}
 		if s.options.Spent != nil {
-			s.options.Spent(ctx, c.Account, c.Place(), c.Now)
+			s.options.Spent(ctx, c.Account, c.ClientKey(), c.Now)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 // the account and this node does, it tells Redis and does so again.
 func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	t.sent = s.now()
-	t.AtDevice, t.Status, t.account = false, trusted.Stranger, nil // whatever was remembered
+	t.AtDevice, t.Status, t.account = false, trusted.Unknown, nil // whatever was remembered
 	if t.Account != (trusted.Key{}) {
 		t.account = s.accountPart(t)
 	}
@@ -126,7 +126,7 @@ func (s *Store) correct(ctx context.Context, t *trip) {
 	wrong := func(p *part) bool {
 		return slices.ContainsFunc(p.at, func(i uint8) bool {
 			one := &t.Subjects()[i]
-			return !t.Counts(one) || t.Bound(one) != one.Binds[trusted.Stranger]
+			return !t.Counts(one) || t.Bound(one) != one.Binds[trusted.Unknown]
 		})
 	}
 	if slices.ContainsFunc(t.others, wrong) {
@@ -237,7 +237,7 @@ func (s *Store) otherParts(t *trip) (parts []*part) {
 
 // accountPart is what an account is charged, whatever its client turns out to be.
 func (s *Store) accountPart(t *trip) *part {
-	places := placesOf(t.Charge)
+	places := clientsOf(t.Charge)
 	p := s.newPart(t)
 	only := 1
 	for i := range t.Subjects() {
@@ -262,7 +262,7 @@ func (s *Store) accountPart(t *trip) *part {
 	if t.Tag != 0 {
 		p.password, p.keys = true, append(p.keys, s.tagsKey(t.Account))
 	}
-	p.keys = append(p.keys, s.placesKey(t.Account))
+	p.keys = append(p.keys, s.knownClientsKey(t.Account))
 	p.args = append(p.args, only, s.since(t.Now))
 	for i := range places {
 		p.args = append(p.args, places[i].asked[:], places[i].issued)
@@ -270,9 +270,9 @@ func (s *Store) accountPart(t *trip) *part {
 	if t.Tag != 0 {
 		p.args = append(p.args, tagBytes(t.Tag))
 		for i := range places {
-			p.args = append(p.args, tagBytes(t.TagAt(places[i].key, trusted.Privileged)))
+			p.args = append(p.args, tagBytes(t.TagAt(places[i].key, trusted.Known)))
 		}
-		p.args = append(p.args, placeBytes(places[len(places)-1].key))
+		p.args = append(p.args, clientBytes(places[len(places)-1].key))
 	}
 	s.end(p, n)
 	return p
@@ -281,30 +281,30 @@ func (s *Store) accountPart(t *trip) *part {
 // tagBytes are a tag as the scripts have it.
 func tagBytes(tag uint32) []byte { return binary.LittleEndian.AppendUint32(nil, tag) }
 
-// placeBytes are the part of a client's digest that is noted with a tag.
-func placeBytes(client trusted.Key) []byte {
-	return binary.LittleEndian.AppendUint16(nil, guard.TagPlace(client))
+// clientBytes are the part of a client's digest that is noted with a tag.
+func clientBytes(client trusted.Key) []byte {
+	return binary.LittleEndian.AppendUint16(nil, guard.TagClient(client))
 }
 
-// A place is a device or an address.
-type place struct {
+// A clientAt is a device or an address.
+type clientAt struct {
 	key    trusted.Key
 	asked  trusted.Key // what its status is looked up by; zero for an address that is never a known client
 	issued int64       // when a device's cookie was; 0 for an address
 }
 
-// placesOf are the places that the attempt has, the device first.
-func placesOf(c *guard.Charge) []place {
-	address := place{key: c.From, asked: c.Address}
+// clientsOf are the places that the attempt has, the device first.
+func clientsOf(c *guard.Charge) []clientAt {
+	address := clientAt{key: c.From, asked: c.Address}
 	if c.Device == (trusted.Key{}) {
-		return []place{address}
+		return []clientAt{address}
 	}
-	return []place{{c.Device, c.Device, c.Issued.UnixMilli()}, address}
+	return []clientAt{{c.Device, c.Device, c.Issued.UnixMilli()}, address}
 }
 
 // found notes what the account's part says of the client, and which subjects it has charged.
 func (p *part) found(c *guard.Charge) {
-	c.AtDevice, c.Status, c.Repeat = p.place < len(placesOf(c)), p.status, p.repeats
+	c.AtDevice, c.Status, c.Repeat = p.client < len(clientsOf(c)), p.status, p.repeats
 	for i := range c.Subjects() {
 		if one := &c.Subjects()[i]; one.Shard == failures.Key(c.Account) && c.Counts(one) {
 			p.at = append(p.at, uint8(i))
@@ -320,7 +320,7 @@ func (s *Store) newPart(t *trip) *part {
 }
 
 func (s *Store) add(p *part, of *guard.Subject, binds ...failures.Mask) {
-	l := s.known.ladder(of.Ladder, binds)
+	l := s.known.limits(of.Limits, binds)
 	p.keys = append(p.keys, s.subjectKey(of.Shard, of.Key))
 	p.args = append(p.args, l.lives, l.text)
 }
@@ -359,7 +359,7 @@ func (p *part) read() {
 	p.time = max(head[0], -head[0])
 	p.refused = head[0] < 0
 	p.repeats, p.made = head[4] == 1, head[0] > 0 && p.what == charging
-	p.status, p.place, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
+	p.status, p.client, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
 }
 
 // fill writes what a part's answer means to its subjects.
@@ -377,7 +377,7 @@ func (s *Store) fill(t *trip, p *part) {
 			if count < 0 {
 				count, p.full = -1-count, p.full|1<<i
 			}
-			*out = failures.Usage{Count: int32(min(int(count), subject.Ladder.Keep()))}
+			*out = failures.Usage{Count: int32(min(int(count), subject.Limits.Keep()))}
 			continue
 		}
 		charges, cleared := chargesOf(text)

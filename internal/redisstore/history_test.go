@@ -62,7 +62,7 @@ func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
 	for place := range 2 {
 		itself := failures.Key(digest('x', place))
 		for n := range rapid.IntRange(1, 4).Draw(rt, "subjects") {
-			s := failures.Subject{Shard: itself, Key: itself, Ladder: drawLadder(rt, short), Bind: failures.Every}
+			s := failures.Subject{Shard: itself, Key: itself, Limits: drawLadder(rt, short), Bind: failures.Every}
 			if n > 0 {
 				s.Key = digest('y', 10*place+n)
 			}
@@ -75,7 +75,7 @@ func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
 	return all
 }
 
-func drawLadder(rt *rapid.T, short bool) *failures.Ladder {
+func drawLadder(rt *rapid.T, short bool) *failures.Limits {
 	backoff := failures.Backoff{}
 	if rapid.Bool().Draw(rt, "paced") {
 		backoff = failures.Backoff{After: rapid.IntRange(1, 3).Draw(rt, "after"), First: 300 * time.Millisecond, Max: 2 * time.Second, Window: 20 * time.Second}
@@ -84,14 +84,14 @@ func drawLadder(rt *rapid.T, short bool) *failures.Ladder {
 	if short {
 		shortest = 1
 	}
-	var rungs []failures.Rung
+	var rungs []failures.Limit
 	for range rapid.IntRange(1, 3).Draw(rt, "rungs") {
-		rungs = append(rungs, failures.Rung{
+		rungs = append(rungs, failures.Limit{
 			Failures: rapid.IntRange(1, 20).Draw(rt, "failures"),
 			Window:   time.Duration(rapid.IntRange(shortest, 60_000).Draw(rt, "window")) * time.Millisecond,
 		})
 	}
-	return failures.MustLadder(backoff, rungs...)
+	return failures.MustLimits(backoff, rungs...)
 }
 
 func (p *pair) step() {

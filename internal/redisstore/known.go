@@ -40,8 +40,8 @@ type known struct {
 	closed   *lru.Cache[failures.Key, shut]
 	accounts *lru.Cache[trusted.Key, placesAt]
 	answered atomic.Uint64
-	// ladders are as charge.lua wants them.
-	ladders *lru.Cache[bound, ladderArgs]
+	// encoded are as charge.lua wants them.
+	encoded *lru.Cache[bound, limitArgs]
 
 	mu sync.Mutex // for failed
 	// failed are young charges that are known to have failed (R3).
@@ -52,7 +52,7 @@ type placeOf struct{ account, place trusted.Key }
 
 // A shut key has no room for charges by these rules.
 type shut struct {
-	ladder *failures.Ladder
+	ladder *failures.Limits
 	bind   failures.Mask
 	usage  failures.Usage
 	read   time.Time
@@ -68,7 +68,7 @@ type placesAt struct {
 func newKnown() *known {
 	return &known{
 		privileged: cache[placeOf, struct{}](), closed: cache[failures.Key, shut](),
-		accounts: cache[trusted.Key, placesAt](), ladders: cache[bound, ladderArgs](),
+		accounts: cache[trusted.Key, placesAt](), encoded: cache[bound, limitArgs](),
 		failed: cache[failures.Key, decided](),
 	}
 }
@@ -80,13 +80,13 @@ func cache[K comparable, V any]() *lru.Cache[K, V] {
 
 // expects reports whether the attempt's place was privileged before.
 func (k *known) expects(c *guard.Charge) bool {
-	return k.privileged.Contains(placeOf{c.Account, placesOf(c)[0].asked})
+	return k.privileged.Contains(placeOf{c.Account, clientsOf(c)[0].asked})
 }
 
 // learn notes what an answer says of the attempt's place and, if there was no
 // room, of all of the account's.
 func (k *known) learn(c *guard.Charge, account *part, sent time.Time) {
-	if place := (placeOf{c.Account, c.Place()}); c.Status == trusted.Privileged {
+	if place := (placeOf{c.Account, c.ClientKey()}); c.Status == trusted.Known {
 		k.privileged.Add(place, struct{}{})
 	} else {
 		k.privileged.Remove(place)
@@ -99,7 +99,7 @@ func (k *known) learn(c *guard.Charge, account *part, sent time.Time) {
 // refuses answers for a key that is known to be closed, if it is known what the
 // attempt's place is.
 func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) bool {
-	c.AtDevice, c.Status = false, trusted.Stranger
+	c.AtDevice, c.Status = false, trusted.Unknown
 	if c.Account != (trusted.Key{}) {
 		account, ok := k.accounts.Get(c.Account)
 		if !ok || now.Sub(account.read) >= believeFor {
@@ -111,7 +111,7 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 	refused := false
 	for i := range c.Subjects() {
 		if one := &c.Subjects()[i]; c.Counts(one) {
-			refused = k.shut(one, c.Bound(one), now) || refused
+			refused = k.isClosed(one, c.Bound(one), now) || refused
 		}
 	}
 	if refused {
@@ -120,10 +120,10 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 	return refused
 }
 
-// shut writes what is known of a closed key into the subject's usage.
-func (k *known) shut(subject *guard.Subject, bound failures.Mask, now time.Time) bool {
+// isClosed writes what is known of a closed key into the subject's usage.
+func (k *known) isClosed(subject *guard.Subject, bound failures.Mask, now time.Time) bool {
 	known, ok := k.closed.Get(subject.Key)
-	if !ok || known.ladder != subject.Ladder || known.bind != bound || !now.Before(known.until) {
+	if !ok || known.ladder != subject.Limits || known.bind != bound || !now.Before(known.until) {
 		return false
 	}
 	subject.Usage = known.usage
@@ -134,7 +134,7 @@ func (k *known) shut(subject *guard.Subject, bound failures.Mask, now time.Time)
 // close notes that a key is full of charges that nobody will take back, until
 // the first of its full rungs opens.
 func (k *known) close(subject *failures.Subject, certain []uint32, cleared clearedAt, at uint32, sent time.Time) {
-	one := shut{ladder: subject.Ladder, bind: subject.Bind, read: sent, until: sent.Add(believeFor)}
+	one := shut{ladder: subject.Limits, bind: subject.Bind, read: sent, until: sent.Add(believeFor)}
 	fresh := cleared.fresh(certain)
 	subject.Use(certain, at, fresh, 0, &one.usage)
 	alone := *subject
@@ -193,18 +193,18 @@ func (k *known) certain(key failures.Key, charges []uint32, now, pendingFor uint
 
 // A bound ladder is one with the rungs that bind, for each status or for any.
 type bound struct {
-	ladder *failures.Ladder
+	limits *failures.Limits
 	binds  [3]failures.Mask
 	n      int
 }
 
-// ladderArgs are what charge.lua wants to know of one.
-type ladderArgs struct{ lives, text any }
+// limitArgs are what charge.lua wants to know of one.
+type limitArgs struct{ lives, text any }
 
-func (k *known) ladder(l *failures.Ladder, binds []failures.Mask) ladderArgs {
-	key := bound{ladder: l, n: len(binds)}
+func (k *known) limits(l *failures.Limits, binds []failures.Mask) limitArgs {
+	key := bound{limits: l, n: len(binds)}
 	copy(key.binds[:], binds)
-	if made, ok := k.ladders.Get(key); ok {
+	if made, ok := k.encoded.Get(key); ok {
 		return made
 	}
 	least := math.MaxInt32
@@ -212,7 +212,7 @@ func (k *known) ladder(l *failures.Ladder, binds []failures.Mask) ladderArgs {
 	for _, mask := range binds {
 		fmt.Fprintf(&masks, "%d ", mask)
 	}
-	for _, r := range l.Rungs() {
+	for _, r := range l.List() {
 		least = min(least, r.Failures)
 		fmt.Fprintf(&rungs, "%d %d ", r.Failures, r.Window.Milliseconds())
 	}
@@ -220,9 +220,9 @@ func (k *known) ladder(l *failures.Ladder, binds []failures.Mask) ladderArgs {
 		least = min(least, b.After)
 		fmt.Fprintf(&backoff, "%d %d %d %d", b.After, b.First.Milliseconds(), b.Max.Milliseconds(), b.Window.Milliseconds())
 	}
-	made := ladderArgs{l.Longest().Milliseconds() + slack, fmt.Sprintf("%d %d / %s/ %s/ %s", least, l.Keep(), &masks,
+	made := limitArgs{l.Longest().Milliseconds() + slack, fmt.Sprintf("%d %d / %s/ %s/ %s", least, l.Keep(), &masks,
 		&rungs, &backoff)}
-	k.ladders.Add(key, made)
+	k.encoded.Add(key, made)
 	return made
 }
 
@@ -283,7 +283,7 @@ func (s *Store) subjectKey(shard, subject [16]byte) string {
 	return string(b)
 }
 
-func (s *Store) placesKey(account [16]byte) string {
+func (s *Store) knownClientsKey(account [16]byte) string {
 	return string(append(s.shardKey(account), 'p'))
 }
 

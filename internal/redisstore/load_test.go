@@ -10,7 +10,7 @@ import (
 // Load makes the scripts known to the server, or to every master of a Cluster.
 // Without it the first run of each takes a second trip.
 func (s *Store) Load(ctx context.Context) error {
-	return load(ctx, s.client, chargeScript, takeBackScript, placesScript, spendScript)
+	return load(ctx, s.client, chargeScript, takeBackScript, knownClientsScript, spendScript)
 }
 
 // load makes scripts known to the server, or to every master of a Cluster. It

@@ -190,8 +190,8 @@ func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 
 // report sends a report and reads the answer.
 func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Answer, error) {
-	mended := make([]string, len(r.Mended))
-	for i, one := range r.Mended {
+	mended := make([]string, len(r.Corrected))
+	for i, one := range r.Corrected {
 		mended[i] = fmt.Sprintf("%x:%x", one.Pair, one.At)
 	}
 	cleared := int64(0)
@@ -199,7 +199,7 @@ func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.An
 		cleared = r.Cleared.UnixMilli()
 	}
 	args := []any{m.options.Node, m.version, strings.Join(mended, " "), cleared, r.Minute.Unix() / 60}
-	for _, counts := range []captchamode.Counts{r.Pressure, r.Running, r.Last} {
+	for _, counts := range []captchamode.Counts{r.FailureRate, r.Running, r.Last} {
 		for _, n := range counts {
 			args = append(args, n)
 		}
@@ -246,17 +246,17 @@ func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
 	return captchamode.Answer{
 		Now: now, Nodes: n[1], Agreed: m.agreed,
 		All: captchamode.Report{
-			Pressure: counts(0), Minute: now.Truncate(time.Minute), Running: counts(1), Last: counts(2),
-			Mended: mends(list[len(n)+2]),
+			FailureRate: counts(0), Minute: now.Truncate(time.Minute), Running: counts(1), Last: counts(2),
+			Corrected: correctedTypos(list[len(n)+2]),
 		},
 	}, nil
 }
 
-// mends reads what all nodes report as mended; what makes no sense is left out.
-func mends(reply any) (all []captchamode.Mend) {
+// correctedTypos reads what all nodes report as mended; what makes no sense is left out.
+func correctedTypos(reply any) (all []captchamode.CorrectedTypo) {
 	text, _ := reply.(string)
 	for _, word := range strings.Fields(text) {
-		var one captchamode.Mend
+		var one captchamode.CorrectedTypo
 		if n, err := fmt.Sscanf(word, "%x:%x", &one.Pair, &one.At); err == nil && n == 2 {
 			all = append(all, one)
 		}

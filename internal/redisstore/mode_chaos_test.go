@@ -35,7 +35,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 		s.round(t)
 		attackedUntil := time.Time{} // at least, if any node was on
 		note := func(n *node) {      // what n has told, or goes by alone
-			if n.mode.On() && n.mode.State().Pressure.Total() > 30 { // the cool-down begins anew
+			if n.mode.On() && n.mode.State().FailureRate.Total() > 30 { // the cool-down begins anew
 				attackedUntil = s.Now().Add(s.config.CoolDown)
 			}
 		}
@@ -78,7 +78,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 				want := s.nodes[0].mode.State()
 				for i, n := range s.nodes {
 					got := n.mode.State()
-					if got.Level != want.Level || got.Pressure != want.Pressure || got.Normal != want.Normal || !got.Low.Equal(want.Low) {
+					if got.Level != want.Level || got.FailureRate != want.FailureRate || got.Normal != want.Normal || !got.Low.Equal(want.Low) {
 						rt.Fatalf("node %d is at %+v, node 0 at %+v", i, got, want)
 					}
 				}

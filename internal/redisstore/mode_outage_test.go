@@ -247,7 +247,7 @@ func newNodeSpeaksFirst(t *testing.T, open opener) {
 func toldAgain(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	s.nodes[0].fail(7)
-	s.nodes[0].mode.Observe(captchamode.Shed, address())
+	s.nodes[0].mode.Observe(captchamode.Overload, address())
 	s.nodes[0].mode.TakeBack(captchamode.Failure)
 	s.nodes[1].fail(4)
 	s.round(t)

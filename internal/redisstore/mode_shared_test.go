@@ -124,7 +124,7 @@ func switchesAtOnce(t *testing.T, open opener) {
 	s.round(t)
 	s.want(t, true)
 	s.wantRecorded(t, 1, 0, 3)
-	if one := s.nodes[0].switches[len(s.nodes[0].switches)-1]; one.Adopted || one.Cause != captchamode.ByPressure {
+	if one := s.nodes[0].switches[len(s.nodes[0].switches)-1]; one.Adopted || one.Cause != captchamode.ByFailureRate {
 		t.Errorf("%+v is not the record of the node that saw it", one)
 	}
 }
@@ -172,14 +172,14 @@ func oneAddressIsOne(t *testing.T, open opener) {
 	for _, n := range s.nodes {
 		n.wantPressure(t, 3) // a tenth of 30
 	}
-	if slow := s.nodes[0].mode.Slowing(); slow {
+	if slow := s.nodes[0].mode.Throttling(); slow {
 		t.Error("one address slows everybody")
 	}
 	s.pass(t, 61*time.Second, 61*time.Second)
 	s.round(t)
 	for i := range 10 { // ten addresses, two nodes each, which have a third of their share
 		for range 9 {
-			s.nodes[i%3].mode.Observe(captchamode.Shed, [16]byte{7, byte(8 + i)})
+			s.nodes[i%3].mode.Observe(captchamode.Overload, [16]byte{7, byte(8 + i)})
 			s.nodes[(i+1)%3].mode.Observe(captchamode.Unsolved, [16]byte{7, byte(8 + i)})
 		}
 	}
@@ -197,7 +197,7 @@ func oneAddressOverMinutes(t *testing.T, open opener) {
 		}
 		s.pass(t, 4*time.Second, 4*time.Second)
 		s.round(t)
-		if got := s.nodes[0].mode.State().Pressure.Total(); got > 3 {
+		if got := s.nodes[0].mode.State().FailureRate.Total(); got > 3 {
 			t.Fatalf("one address contributes %d, want at most 3", got)
 		}
 	}
@@ -278,7 +278,7 @@ func newNodeForgets(t *testing.T, open opener) {
 func newNodeTellsTheWeek(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	week := captchamode.Week{Hours: make([]captchamode.Hour, 168)}
-	week.Hours[7] = captchamode.Hour{Logins: 12.345, Pressure: 0.5, Weeks: 3, Calm: 2}
+	week.Hours[7] = captchamode.Hour{Logins: 12.345, FailureRate: 0.5, Weeks: 3, Calm: 2}
 	s.addWith(t, s.Now, func(m *captchamode.Mode) {
 		m.Restore(captchamode.Snapshot{Detector: captchamode.Detector{Week: week}})
 	}).flush(t)
@@ -451,7 +451,7 @@ func takenBackElsewhere(t *testing.T, open opener) {
 	s.round(t)
 	s.round(t)
 	for _, n := range s.nodes {
-		if got, want := n.mode.State().Pressure, (captchamode.Counts{captchamode.Unsolved: 1}); got != want {
+		if got, want := n.mode.State().FailureRate, (captchamode.Counts{captchamode.Unsolved: 1}); got != want {
 			t.Errorf("the pressure is %v, want %v", got, want)
 		}
 	}

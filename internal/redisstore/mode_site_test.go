@@ -153,7 +153,7 @@ func (s *site) want(t testing.TB, on bool) {
 
 func (n *node) wantPressure(t testing.TB, want int) {
 	t.Helper()
-	if got := n.mode.State().Pressure.Total(); got != want {
+	if got := n.mode.State().FailureRate.Total(); got != want {
 		t.Errorf("the pressure is %d, want %d", got, want)
 	}
 }

@@ -96,7 +96,7 @@ func (s *Store) Share(ctx context.Context) error {
 			return fmt.Errorf("redisstore: sharing what is sprayed: %w", err)
 		}
 		if answer, _ := count.reply.([]any); len(answer) == 2 {
-			s.tell(answer[0])
+			s.report(answer[0])
 			s.options.Sprays.Adopt(sprays(answer[1]))
 		}
 		if len(waiting) < missesAtOnce {
@@ -105,8 +105,8 @@ func (s *Store) Share(ctx context.Context) error {
 	}
 }
 
-// tell tells of what spray.lua has found to tell.
-func (s *Store) tell(told any) {
+// report tells of what spray.lua has found to tell.
+func (s *Store) report(told any) {
 	all, _ := told.([]any)
 	for _, one := range all {
 		list, _ := one.([]any)
@@ -150,5 +150,5 @@ func (s *Store) minute() any {
 
 // sprayed says whether an attempt's password is sprayed.
 func (s *Store) sprayed(c *guard.Charge) {
-	c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
+	c.Sprayed = c.Spray != 0 && c.Status != trusted.Known && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
 }

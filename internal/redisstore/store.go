@@ -44,8 +44,8 @@ type Options struct {
 	// PendingFor is the longest that a password check takes: an older charge
 	// is a failure. Default DefaultPendingFor.
 	PendingFor time.Duration
-	// Places bound what is remembered of one account.
-	Places trusted.Limits
+	// KnownClients bound what is remembered of one account.
+	KnownClients trusted.Limits
 	// Elsewhere is asked for an account that Redis does not know: it may have
 	// lost its memory. What it says is written to Redis before the attempt is
 	// decided. Nil: nobody is asked.
@@ -99,7 +99,7 @@ var (
 	//go:embed takeback.lua
 	takeBackLua string
 	//go:embed places.lua
-	placesLua string
+	knownClientsLua string
 	//go:embed spend.lua
 	spendLua string
 	//go:embed spray.lua
@@ -107,12 +107,12 @@ var (
 	//go:embed ask.lua
 	askLua string
 
-	chargeScript   = newScript(chargeLua)
-	takeBackScript = newScript(takeBackLua)
-	placesScript   = newScript(placesLua)
-	spendScript    = newScript(spendLua)
-	sprayScript    = newScript(sprayLua)
-	askScript      = newScript(askLua)
+	chargeScript       = newScript(chargeLua)
+	takeBackScript     = newScript(takeBackLua)
+	knownClientsScript = newScript(knownClientsLua)
+	spendScript        = newScript(spendLua)
+	sprayScript        = newScript(sprayLua)
+	askScript          = newScript(askLua)
 )
 
 // New returns the store of a realm. Nothing is sent to Redis yet.
@@ -129,12 +129,12 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	if strings.ContainsAny(o.Prefix, "{}") {
 		problems = append(problems, errors.New("prefix must not hold a brace"))
 	}
-	s := &Store{client: client, prefix: o.Prefix, limits: o.Places.WithDefaults(), options: o, known: newKnown(),
+	s := &Store{client: client, prefix: o.Prefix, limits: o.KnownClients.WithDefaults(), options: o, known: newKnown(),
 		node: rand.Text(), now: time.Now}
 	if o.Clock != nil {
 		s.now = o.Clock
 	}
-	problems = append(problems, o.Places.Validate(), s.Configure(o.PendingFor))
+	problems = append(problems, o.KnownClients.Validate(), s.Configure(o.PendingFor))
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
@@ -245,12 +245,12 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge) error {
 func (s *Store) remembering(c *guard.Charge) (places *call, changes bool) {
 	var known []change
 	if c.Account != (trusted.Key{}) && c.Address != (trusted.Key{}) {
-		known = append(known, change{what: remember, place: c.Address, at: c.Now.UnixMilli()})
+		known = append(known, change{what: remember, client: c.Address, at: c.Now.UnixMilli()})
 	}
 	if c.Account != (trusted.Key{}) && c.Device != (trusted.Key{}) && !c.AtDevice {
-		known = append(known, change{what: forget, place: c.Device})
+		known = append(known, change{what: forget, client: c.Device})
 	}
-	return s.changing(s.placesKey(c.Account), s.limits.Places, c.Now, known...), len(known) > 0
+	return s.changing(s.knownClientsKey(c.Account), s.limits.MaxClients, c.Now, known...), len(known) > 0
 }
 
 // full reports whether places.lua found no room to remember a place.
@@ -270,7 +270,7 @@ func (s *Store) noting(one *call, c *guard.Charge, what string) {
 		one.args = append(one.args, "") // no backoff begins anew
 	}
 	one.keys = append(one.keys, s.tagsKey(c.Account))
-	one.args = append(one.args, tagBytes(c.TagAt(c.Place(), c.Status)), what, placeBytes(c.Place()), s.clock())
+	one.args = append(one.args, tagBytes(c.TagAt(c.ClientKey(), c.Status)), what, clientBytes(c.ClientKey()), s.clock())
 }
 
 // withdraw takes back an attempt's charge, unless the script for the account says
@@ -332,7 +332,7 @@ func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time
 	if place == (trusted.Key{}) {
 		what = reset
 	}
-	return s.changePlaces(ctx, account, now, change{what: what, place: place, at: now.UnixMilli()})
+	return s.changeKnownClients(ctx, account, now, change{what: what, client: place, at: now.UnixMilli()})
 }
 
 // takeBack removes a charge from some of its subjects.
@@ -379,17 +379,17 @@ const (
 	spend       = "spend"
 	forget      = "forget"
 	reset       = "reset"
-	mergePlace  = "merge"
+	mergeClient = "merge"
 	mergeSpent  = "merge-spent"
 	mergeResets = "merge-reset"
 )
 
 // A change of an account's places, at a time in milliseconds.
 type change struct {
-	what  string
-	place trusted.Key
-	at    int64
-	first int64 // when the place was first used; 0: at that time
+	what   string
+	client trusted.Key
+	at     int64
+	first  int64 // when the place was first used; 0: at that time
 }
 
 // recordOf reads what charge.lua says of all places.
@@ -399,8 +399,8 @@ func recordOf(told any) (r trusted.Record) {
 		member, _ := list[i].(string)
 		score, _ := list[i+1].(string)
 		at, _ := strconv.ParseInt(score, 10, 64)
-		e := trusted.Entry{Status: trusted.Privileged, First: at, Last: at}
-		switch kind := member[copy(e.Place[:], member):]; {
+		e := trusted.Entry{Status: trusted.Known, First: at, Last: at}
+		switch kind := member[copy(e.Client[:], member):]; {
 		case member == "r":
 			r.Reset = at
 			continue
@@ -420,23 +420,23 @@ func (s *Store) merge(ctx context.Context, account trusted.Key, record *trusted.
 	entries := slices.Clone(record.Entries)
 	slices.SortFunc(entries, func(a, b trusted.Entry) int { return int(a.Last - b.Last) })
 	for _, e := range entries {
-		what := mergePlace
+		what := mergeClient
 		if e.Status == trusted.Spent {
 			what = mergeSpent
 		}
-		changes = append(changes, change{what, e.Place, e.Last, e.First})
+		changes = append(changes, change{what, e.Client, e.Last, e.First})
 	}
-	return s.changePlaces(ctx, account, now, changes...)
+	return s.changeKnownClients(ctx, account, now, changes...)
 }
 
-func (s *Store) changePlaces(ctx context.Context, account trusted.Key, now time.Time, changes ...change) error {
+func (s *Store) changeKnownClients(ctx context.Context, account trusted.Key, now time.Time, changes ...change) error {
 	for _, one := range changes {
 		needs := one.what != reset && one.what != mergeResets
-		if account == (trusted.Key{}) || needs && one.place == (trusted.Key{}) {
+		if account == (trusted.Key{}) || needs && one.client == (trusted.Key{}) {
 			return trusted.ErrNoKey
 		}
 	}
-	places := s.changing(s.placesKey(account), s.limits.Places, now, changes...)
+	places := s.changing(s.knownClientsKey(account), s.limits.MaxClients, now, changes...)
 	if err := run(ctx, s.batcher.enqueue, places); err != nil {
 		return fmt.Errorf("redisstore: changing known clients: %w", err)
 	}
@@ -448,12 +448,12 @@ func (s *Store) changePlaces(ctx context.Context, account trusted.Key, now time.
 }
 
 func (s *Store) changing(key string, most int, now time.Time, changes ...change) *call {
-	c := &call{script: placesScript, keys: []any{key}}
+	c := &call{script: knownClientsScript, keys: []any{key}}
 	c.args = append(c.args, s.since(now), s.limits.TTL.Milliseconds(), most, trusted.MaxSpent,
 		trusted.NewFor.Milliseconds(), trusted.LongStanding.Milliseconds())
 	for i := range changes {
 		one := &changes[i]
-		c.args = append(c.args, one.what, one.place[:], one.at, cmp.Or(one.first, one.at))
+		c.args = append(c.args, one.what, one.client[:], one.at, cmp.Or(one.first, one.at))
 	}
 	return c
 }

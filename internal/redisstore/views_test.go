@@ -148,15 +148,15 @@ var _ trusted.Store = Places{}
 
 // Record implements trusted.Store.
 func (p Places) Record(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error) {
-	return p.record(ctx, p.placesKey(account), now)
+	return p.record(ctx, p.knownClientsKey(account), now)
 }
 
 // Remember implements trusted.Store.
 func (p Places) Remember(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changePlaces(ctx, account, now, change{what: remember, place: place, at: now.UnixMilli()})
+	return p.changeKnownClients(ctx, account, now, change{what: remember, client: place, at: now.UnixMilli()})
 }
 
 // Spend implements trusted.Store.
 func (p Places) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changePlaces(ctx, account, now, change{what: spend, place: place, at: now.UnixMilli()})
+	return p.changeKnownClients(ctx, account, now, change{what: spend, client: place, at: now.UnixMilli()})
 }

@@ -27,11 +27,11 @@ import (
 // The session values with their own table columns: strings, except IdleKey, the idle timeout as int64 milliseconds (0:
 // none).
 const (
-	AccountKey = "account"
-	DoorKey    = "door"
-	AddressKey = "address"
-	AgentKey   = "agent" // User-Agent
-	IdleKey    = "idle"
+	AccountKey     = "account"
+	IntegrationKey = "door"
+	AddressKey     = "address"
+	AgentKey       = "agent" // User-Agent
+	IdleKey        = "idle"
 )
 
 // ErrUnknown means that an account has no such session.
@@ -126,7 +126,7 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
 		ON CONFLICT (token_hash) DO UPDATE
 			SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at WHERE sessions.ended_at = 0`,
-		ID(token), s.config.Realm, base64.StdEncoding.EncodeToString(data), text(AccountKey), text(DoorKey), text(AddressKey),
+		ID(token), s.config.Realm, base64.StdEncoding.EncodeToString(data), text(AccountKey), text(IntegrationKey), text(AddressKey),
 		text(AgentKey), idle,
 		s.config.Now().UnixMilli(), expiry.Add(s.config.Ahead()).UnixMilli())
 	if err != nil {
@@ -158,13 +158,13 @@ func (s *Store) Touch(ctx context.Context, token string) error {
 // Session is a session as the account's owner sees it.
 type Session struct {
 	// ID identifies the session and is useless for login.
-	ID      string    `json:"id"`
-	Door    string    `json:"integration"`
-	Address string    `json:"address"`
-	Agent   string    `json:"agent"` // User-Agent
-	Started time.Time `json:"started"`
-	Seen    time.Time `json:"seen"`
-	Ends    time.Time `json:"ends"` // absolute end, even if used
+	ID          string    `json:"id"`
+	Integration string    `json:"integration"`
+	Address     string    `json:"address"`
+	Agent       string    `json:"agent"` // User-Agent
+	Started     time.Time `json:"started"`
+	Seen        time.Time `json:"seen"`
+	Ends        time.Time `json:"ends"` // absolute end, even if used
 }
 
 // Of returns the valid sessions of an account of the realm at an integration (door), the newest first; at all
@@ -173,7 +173,7 @@ func (s *Store) Of(ctx context.Context, account, door string) (all []Session, er
 	err = sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
 		var one Session
 		var started, seen, ends int64
-		err := rows.Scan(&one.ID, &one.Door, &one.Address, &one.Agent, &started, &seen, &ends)
+		err := rows.Scan(&one.ID, &one.Integration, &one.Address, &one.Agent, &started, &seen, &ends)
 		one.Started, one.Seen, one.Ends = time.UnixMilli(started), time.UnixMilli(seen), time.UnixMilli(ends)
 		all = append(all, one)
 		return err

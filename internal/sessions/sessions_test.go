@@ -225,13 +225,13 @@ func TestAnAccountsSessionsAreListedAndEndedOneByOne(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		f := setUp(t, db)
 		ann := func(token, door string) {
-			f.commit(t, token, map[string]any{sessions.AccountKey: "ann", sessions.DoorKey: door, sessions.AddressKey: "192.0.2.7", sessions.AgentKey: "Brow\x00ser"})
+			f.commit(t, token, map[string]any{sessions.AccountKey: "ann", sessions.IntegrationKey: door, sessions.AddressKey: "192.0.2.7", sessions.AgentKey: "Brow\x00ser"})
 			f.now = f.now.Add(time.Second)
 		}
 		ann("first", "admin")
 		ann("second", "admin")
 		ann("elsewhere", "login")
-		f.commit(t, "bob's", map[string]any{sessions.AccountKey: "bob", sessions.DoorKey: "admin"})
+		f.commit(t, "bob's", map[string]any{sessions.AccountKey: "bob", sessions.IntegrationKey: "admin"})
 		list := func() (all []string) {
 			t.Helper()
 			of, err := f.store.Of(t.Context(), "ann", "admin")
@@ -245,7 +245,7 @@ func TestAnAccountsSessionsAreListedAndEndedOneByOne(t *testing.T) {
 		}
 		of, err := f.store.Of(t.Context(), "ann", "admin")
 		want := sessions.Session{
-			ID: sessions.ID("second"), Door: "admin", Address: "192.0.2.7", Agent: "Brow\uFFFDser",
+			ID: sessions.ID("second"), Integration: "admin", Address: "192.0.2.7", Agent: "Brow\uFFFDser",
 			Started: begin.Add(time.Second), Seen: begin.Add(time.Second), Ends: begin.Add(time.Hour),
 		}
 		if err != nil || len(of) != 2 || of[0] != want {

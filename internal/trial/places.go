@@ -22,7 +22,7 @@ type places struct {
 
 var _ trusted.Store = (*places)(nil)
 
-// newPlaces remembers at least most/2 accounts.
+// newClients remembers at least most/2 accounts.
 func newPlaces(limits trusted.Limits, most int) *places {
 	return &places{
 		limits: limits.WithDefaults(), most: max(1, most/2), recent: map[trusted.Key]trusted.Record{},

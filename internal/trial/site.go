@@ -86,7 +86,7 @@ func (s *Site) Advance(to time.Time) {
 	asked := s.now
 	step := to.Sub(asked) / (7 * 24 * 3600)
 	for next := asked.Truncate(time.Second); ; {
-		calm := !s.mode.On() && !s.mode.Slowing() && next.Sub(asked) > settles
+		calm := !s.mode.On() && !s.mode.Throttling() && next.Sub(asked) > settles
 		if next = next.Add(max(step, time.Second)); calm {
 			next = next.Add(19 * time.Second)
 		}
@@ -109,7 +109,7 @@ func (s *Site) ModeOn() bool { return s.mode.On() }
 // Pressure returns the failure rate and the threshold of CAPTCHA mode.
 func (s *Site) Pressure() report.Nearest {
 	state := s.mode.State()
-	return report.Nearest{Pressure: state.Pressure.Total(), Threshold: state.Threshold}
+	return report.Nearest{Pressure: state.FailureRate.Total(), Threshold: state.Threshold}
 }
 
 // Fingerprint returns the tag of a password, to recognize a repeated one.
@@ -188,7 +188,7 @@ func (s *Site) solve(ctx context.Context, a *guard.Attempt, answer *Answer) erro
 	if err != nil {
 		return fmt.Errorf("trial: issuing a challenge: %w", err)
 	}
-	a.Solution = challenge.Solve{ID: c.ID, Answer: solved}
+	a.Solution = challenge.Solution{ID: c.ID, Answer: solved}
 	answer.Decision, err = s.guard.Begin(ctx, *a)
 	return err
 }
@@ -217,5 +217,5 @@ type codes struct{}
 
 const good = "good"
 
-func (codes) Show(_ context.Context, p guard.Pass) (bool, error)      { return p.Code == good, nil }
-func (codes) Settle(context.Context, guard.Pass, guard.Outcome) error { return nil }
+func (codes) Show(_ context.Context, p guard.Code) (bool, error)      { return p.Text == good, nil }
+func (codes) Settle(context.Context, guard.Code, guard.Outcome) error { return nil }

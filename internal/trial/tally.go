@@ -212,7 +212,7 @@ func (r *run) login(a *retry, answer *Answer, key uint64) {
 	l.All++
 	r.sum.Guesses.Slips += int64(before.checked)
 	waited := a.At.Sub(a.since)
-	if l.LongestWait = max(l.LongestWait, waited); answer.Privileged {
+	if l.LongestWait = max(l.LongestWait, waited); answer.Known {
 		l.Known++
 	}
 	hindered := before.met != [3]uint32{}
@@ -322,7 +322,7 @@ func (r *run) note() {
 		r.series.level(s.At, s.On)
 		switch {
 		case s.On && !s.WasOn:
-			r.sum.Mode = append(r.sum.Mode, Span{From: s.At, Pressure: s.Pressure})
+			r.sum.Mode = append(r.sum.Mode, Span{From: s.At, Pressure: s.FailureRate})
 		case s.WasOn && !s.On:
 			r.sum.Mode[len(r.sum.Mode)-1].To = s.At
 		}

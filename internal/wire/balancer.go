@@ -79,7 +79,7 @@ func clientOf(r *bufio.Reader) (net.Addr, error) {
 func (l *Listener) unintroducedBy(peer net.Addr, why error) {
 	l.unintroduced.Add(1)
 	now := time.Now().Unix()
-	if last := l.told.Load(); now-last >= 60 && l.told.CompareAndSwap(last, now) {
+	if last := l.logged.Load(); now-last >= 60 && l.logged.CompareAndSwap(last, now) {
 		l.Log.Warn("connection closed: a peer in proxy_protocol_from sent no valid PROXY header", "peer", peer, "error", why)
 	}
 }

@@ -31,7 +31,7 @@ type Listener struct {
 	balancers    atomic.Pointer[bart.Lite]
 	refused      atomic.Uint64
 	unintroduced atomic.Uint64
-	told         atomic.Int64 // when unintroduced was last logged, in Unix seconds
+	logged       atomic.Int64 // when unintroduced was last logged, in Unix seconds
 }
 
 // Accept implements net.Listener.

@@ -28,12 +28,12 @@ import (
 // A World is one site. Right is every account's password.
 type World struct {
 	*guard.Guard
-	Clock  *clocktest.Clock
-	Mode   *captchamode.Mode
-	Counts *failures.Memory
-	Cookie *trusted.Cookies
-	Lists  *guard.Lists
-	Desk   *challenge.Desk
+	Clock      *clocktest.Clock
+	Mode       *captchamode.Mode
+	Counts     *failures.Memory
+	Cookie     *trusted.Cookies
+	Lists      *guard.Lists
+	Challenges *challenge.Issuer
 	// CheckTakes is how long a password check takes, in the world's time: a
 	// sleep, to be used within testing/synctest.
 	CheckTakes time.Duration
@@ -76,7 +76,7 @@ type Options struct {
 	Canonical func(name string) string
 	Held      int
 	// Passes are the guard's.
-	Passes guard.Passes
+	Passes guard.Codes
 	// Mail: every integration can send verification codes.
 	Mail bool
 	// Work makes challenges ask for a little work beside the picture.
@@ -133,7 +133,7 @@ func New(t testing.TB, o Options) *World {
 		shared, err := redisstore.New(w.redis, redisstore.Options{
 			OnSpray:    w.sprayed,
 			Prefix:     w.realm,
-			PendingFor: policy.CheckTimeout, Places: policy.KnownClients, Clock: w.Clock.Now,
+			PendingFor: policy.CheckTimeout, KnownClients: policy.KnownClients, Clock: w.Clock.Now,
 		})
 		must(err)
 		store, w.share = shared, shared.Share
@@ -151,11 +151,11 @@ func New(t testing.TB, o Options) *World {
 	if o.Work {
 		desk.Others, desk.Preferred = []challenge.Provider{Labour{}}, challenge.KindBoth
 	}
-	w.Desk, err = challenge.New(desk)
+	w.Challenges, err = challenge.New(desk)
 	must(err)
 	w.config = guard.Config{
 		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store, KnownClients: remembered,
-		Cookies: w.Cookie, Mode: w.Mode, Challenges: w.Desk, Lists: w.Lists, Canonical: o.Canonical,
+		Cookies: w.Cookie, Mode: w.Mode, Challenges: w.Challenges, Lists: w.Lists, Canonical: o.Canonical,
 		Observer: w, Held: o.Held, Codes: o.Passes, Now: w.Clock.Now,
 	}
 	w.Guard, err = guard.New(w.config)
@@ -168,7 +168,7 @@ func New(t testing.TB, o Options) *World {
 func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
 	t.Helper()
 	s := &World{
-		Clock: w.Clock, Counts: w.Counts, Cookie: w.Cookie, Lists: w.Lists, Desk: w.Desk,
+		Clock: w.Clock, Counts: w.Counts, Cookie: w.Cookie, Lists: w.Lists, Challenges: w.Challenges,
 		mail: w.mail, checked: map[string]int{}, config: w.config,
 	}
 	var err error
@@ -258,7 +258,7 @@ func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
 }
 
 // Solve is a solved challenge, issued for an attempt.
-func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solve {
+func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solution {
 	t.Helper()
 	name, err := w.Normalise(a.Account)
 	if err != nil {
@@ -268,7 +268,7 @@ func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solve {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return challenge.Solve{ID: c.ID, Answer: Answer}
+	return challenge.Solution{ID: c.ID, Answer: Answer}
 }
 
 // Asked is an attempt with the solution of the challenge that the guard asks for.
@@ -284,13 +284,13 @@ func (w *World) Asked(t testing.TB, account, address string) guard.Attempt {
 }
 
 // Works is a challenge solved as a decision asks for it, the work too.
-func (w *World) Works(t testing.TB, a guard.Attempt, d guard.Decision) challenge.Solve {
+func (w *World) Works(t testing.TB, a guard.Attempt, d guard.Decision) challenge.Solution {
 	t.Helper()
 	c, err := w.Issue(context.Background(), a, d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	solve := challenge.Solve{ID: c.ID, Answer: Answer}
+	solve := challenge.Solution{ID: c.ID, Answer: Answer}
 	if c.PoW != nil {
 		solve.Work = Done
 	}

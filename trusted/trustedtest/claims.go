@@ -9,9 +9,9 @@ import (
 	"authguard/trusted"
 )
 
-func strangers(t *testing.T, s subject) {
-	s.want(t, account(1), place(1), start, trusted.Stranger)
-	s.want(t, account(1), trusted.Key{}, start, trusted.Stranger)
+func unknownClients(t *testing.T, s subject) {
+	s.want(t, account(1), place(1), start, trusted.Unknown)
+	s.want(t, account(1), trusted.Key{}, start, trusted.Unknown)
 	if got := s.resetAt(t, account(1)); !got.IsZero() {
 		t.Errorf("an account that never was reset was reset at %v", got)
 	}
@@ -19,53 +19,53 @@ func strangers(t *testing.T, s subject) {
 
 func remembered(t *testing.T, s subject) {
 	s.remember(t, account(1), place(1), start)
-	s.want(t, account(1), place(1), start, trusted.Privileged)
-	s.want(t, account(2), place(1), start, trusted.Stranger)
-	s.want(t, account(1), place(2), start, trusted.Stranger)
+	s.want(t, account(1), place(1), start, trusted.Known)
+	s.want(t, account(2), place(1), start, trusted.Unknown)
+	s.want(t, account(1), place(2), start, trusted.Unknown)
 }
 
 func expires(t *testing.T, s subject) {
 	s.remember(t, account(1), place(1), start)
 	s.remember(t, account(1), place(1), at(50*day))
-	s.want(t, account(1), place(1), at(140*day-time.Millisecond), trusted.Privileged)
-	s.want(t, account(1), place(1), at(140*day), trusted.Stranger)
+	s.want(t, account(1), place(1), at(140*day-time.Millisecond), trusted.Known)
+	s.want(t, account(1), place(1), at(140*day), trusted.Unknown)
 }
 
 func leastRecentlyUsed(t *testing.T, s subject) {
-	for n := range trusted.DefaultPlaces {
+	for n := range trusted.DefaultLimits {
 		s.remember(t, account(1), place(n), at(time.Duration(n)*time.Minute))
 	}
 	s.remember(t, account(1), place(0), at(time.Hour))
 	s.remember(t, account(1), place(100), at(2*time.Hour))
-	for n := range trusted.DefaultPlaces {
-		want := trusted.Privileged
+	for n := range trusted.DefaultLimits {
+		want := trusted.Known
 		if n == 1 {
-			want = trusted.Stranger
+			want = trusted.Unknown
 		}
 		s.want(t, account(1), place(n), at(2*time.Hour), want)
 	}
-	s.want(t, account(1), place(100), at(2*time.Hour), trusted.Privileged)
+	s.want(t, account(1), place(100), at(2*time.Hour), trusted.Known)
 }
 
 func oneAnHour(t *testing.T, s subject) {
-	for n := range trusted.DefaultPlaces {
+	for n := range trusted.DefaultLimits {
 		s.remember(t, account(1), place(n), at(time.Duration(n)*time.Second))
 	}
 	minute := at(time.Minute)
 	s.full(t, account(1), place(100), minute)
-	s.want(t, account(1), place(100), minute, trusted.Stranger)
+	s.want(t, account(1), place(100), minute, trusted.Unknown)
 	s.remember(t, account(1), place(3), minute) // known ones go on
 	s.full(t, account(1), place(100), at(trusted.NewFor+9*time.Second-time.Millisecond))
 	s.remember(t, account(1), place(100), at(trusted.NewFor+9*time.Second))
 	s.full(t, account(1), place(101), at(trusted.NewFor+time.Minute))
-	for n := range trusted.DefaultPlaces {
-		want := trusted.Privileged
+	for n := range trusted.DefaultLimits {
+		want := trusted.Known
 		if n == 0 {
-			want = trusted.Stranger
+			want = trusted.Unknown
 		}
 		s.want(t, account(1), place(n), at(2*time.Hour), want)
 	}
-	s.want(t, account(1), place(100), at(2*time.Hour), trusted.Privileged)
+	s.want(t, account(1), place(100), at(2*time.Hour), trusted.Known)
 }
 
 func longStanding(t *testing.T, s subject) {
@@ -73,13 +73,13 @@ func longStanding(t *testing.T, s subject) {
 	s.remember(t, account(1), place(0), at(trusted.LongStanding))
 	s.remember(t, account(1), place(1), start)
 	s.remember(t, account(1), place(1), at(trusted.LongStanding-time.Millisecond))
-	for n := 2; n < trusted.DefaultPlaces; n++ {
+	for n := 2; n < trusted.DefaultLimits; n++ {
 		s.remember(t, account(1), place(n), at(2*day))
 	}
 	s.remember(t, account(1), place(100), at(3*day))
-	s.want(t, account(1), place(1), at(3*day), trusted.Stranger)
+	s.want(t, account(1), place(1), at(3*day), trusted.Unknown)
 	s.remember(t, account(1), place(101), at(4*day))
-	s.want(t, account(1), place(0), at(4*day), trusted.Privileged)
+	s.want(t, account(1), place(0), at(4*day), trusted.Known)
 	// All of long standing: the least recently used.
 	for n := range 9 {
 		for _, d := range []time.Duration{30, 40} {
@@ -89,18 +89,18 @@ func longStanding(t *testing.T, s subject) {
 	s.remember(t, account(2), place(9), at(30*day))
 	s.remember(t, account(2), place(9), at(39*day))
 	s.remember(t, account(2), place(100), at(41*day))
-	s.want(t, account(2), place(9), at(41*day), trusted.Stranger)
+	s.want(t, account(2), place(9), at(41*day), trusted.Unknown)
 }
 
 func spentIsNew(t *testing.T, s subject) {
 	s.remember(t, account(1), place(0), start)
 	s.spend(t, account(1), place(0), at(day))
-	for n := 1; n < trusted.DefaultPlaces; n++ {
+	for n := 1; n < trusted.DefaultLimits; n++ {
 		s.remember(t, account(1), place(n), at(day))
 	}
 	s.remember(t, account(1), place(0), at(2*day))
 	s.full(t, account(1), place(100), at(2*day+time.Minute))
-	s.want(t, account(1), place(0), at(2*day), trusted.Privileged)
+	s.want(t, account(1), place(0), at(2*day), trusted.Known)
 	s.spend(t, account(1), place(1), at(3*day))
 	s.remember(t, account(1), place(101), at(3*day))
 	s.full(t, account(1), place(1), at(3*day+time.Minute))
@@ -110,10 +110,10 @@ func spentIsNew(t *testing.T, s subject) {
 func backwards(t *testing.T, s subject) {
 	s.remember(t, account(1), place(0), at(10*day))
 	s.remember(t, account(1), place(0), start)
-	s.want(t, account(1), place(0), at(99*day), trusted.Privileged)
-	for n := 1; n <= trusted.DefaultPlaces; n++ {
+	s.want(t, account(1), place(0), at(99*day), trusted.Known)
+	for n := 1; n <= trusted.DefaultLimits; n++ {
 		s.remember(t, account(1), place(n), at(time.Duration(-n)*time.Hour))
-		s.want(t, account(1), place(n), start, trusted.Privileged)
+		s.want(t, account(1), place(n), start, trusted.Known)
 	}
 }
 
@@ -121,20 +121,20 @@ func spent(t *testing.T, s subject) {
 	s.remember(t, account(1), place(1), start)
 	s.spend(t, account(1), place(1), at(day))
 	s.want(t, account(1), place(1), at(91*day-time.Millisecond), trusted.Spent)
-	s.want(t, account(1), place(1), at(91*day), trusted.Stranger)
+	s.want(t, account(1), place(1), at(91*day), trusted.Unknown)
 	s.remember(t, account(1), place(1), at(2*day))
-	s.want(t, account(1), place(1), at(2*day), trusted.Privileged)
+	s.want(t, account(1), place(1), at(2*day), trusted.Known)
 	s.spend(t, account(1), place(7), at(2*day)) // a device, never heard of
 	s.want(t, account(1), place(7), at(2*day), trusted.Spent)
 }
 
 func spentTakesNoRoom(t *testing.T, s subject) {
-	for n := range trusted.DefaultPlaces {
+	for n := range trusted.DefaultLimits {
 		s.remember(t, account(1), place(n), start)
 		s.spend(t, account(1), place(100+n), start)
 	}
-	for n := range trusted.DefaultPlaces {
-		s.want(t, account(1), place(n), start, trusted.Privileged)
+	for n := range trusted.DefaultLimits {
+		s.want(t, account(1), place(n), start, trusted.Known)
 		s.want(t, account(1), place(100+n), start, trusted.Spent)
 	}
 }
@@ -155,7 +155,7 @@ func spentIsBounded(t *testing.T, s subject) {
 		}
 	}
 	s.want(t, account(1), place(many-1), moment(many), trusted.Spent)
-	s.want(t, account(1), place(many+1), moment(many), trusted.Privileged)
+	s.want(t, account(1), place(many+1), moment(many), trusted.Known)
 }
 
 func forgetOne(t *testing.T, s subject) {
@@ -165,9 +165,9 @@ func forgetOne(t *testing.T, s subject) {
 	s.forget(t, account(1), place(1), at(time.Second))
 	s.forget(t, account(1), place(3), at(time.Second))
 	s.forget(t, account(1), place(4), at(time.Second))
-	s.want(t, account(1), place(1), at(time.Second), trusted.Stranger)
-	s.want(t, account(1), place(2), at(time.Second), trusted.Privileged)
-	s.want(t, account(1), place(3), at(time.Second), trusted.Stranger)
+	s.want(t, account(1), place(1), at(time.Second), trusted.Unknown)
+	s.want(t, account(1), place(2), at(time.Second), trusted.Known)
+	s.want(t, account(1), place(3), at(time.Second), trusted.Unknown)
 	if got := s.resetAt(t, account(1)); !got.IsZero() {
 		t.Errorf("forgetting one place is no reset, yet ResetAt is %v", got)
 	}
@@ -178,14 +178,14 @@ func reset(t *testing.T, s subject) {
 	s.spend(t, account(1), place(2), start)
 	s.remember(t, account(2), place(1), start)
 	s.forget(t, account(1), trusted.Key{}, at(day))
-	s.want(t, account(1), place(1), at(day), trusted.Stranger)
-	s.want(t, account(1), place(2), at(day), trusted.Stranger)
-	s.want(t, account(2), place(1), at(day), trusted.Privileged)
+	s.want(t, account(1), place(1), at(day), trusted.Unknown)
+	s.want(t, account(1), place(2), at(day), trusted.Unknown)
+	s.want(t, account(2), place(1), at(day), trusted.Known)
 	if got := s.resetAt(t, account(1)); !got.Equal(at(day)) {
 		t.Errorf("reset at %v, want %v", got, at(day))
 	}
 	s.remember(t, account(1), place(1), at(day)) // the login that follows at once
-	s.want(t, account(1), place(1), at(day), trusted.Privileged)
+	s.want(t, account(1), place(1), at(day), trusted.Known)
 }
 
 func olderReset(t *testing.T, s subject) {
@@ -199,7 +199,7 @@ func olderReset(t *testing.T, s subject) {
 func toldLate(t *testing.T, s subject) {
 	s.forget(t, account(1), trusted.Key{}, at(day))
 	s.remember(t, account(1), place(1), at(day-time.Millisecond))
-	s.want(t, account(1), place(1), at(day), trusted.Stranger)
+	s.want(t, account(1), place(1), at(day), trusted.Unknown)
 }
 
 func zeroKey(t *testing.T, s subject) {
@@ -215,24 +215,24 @@ func zeroKey(t *testing.T, s subject) {
 			t.Errorf("%s: %v, want ErrNoKey", name, err)
 		}
 	}
-	s.want(t, none, none, start, trusted.Stranger)
+	s.want(t, none, none, start, trusted.Unknown)
 }
 
 func parallel(t *testing.T, s subject) {
 	var all sync.WaitGroup
 	for n := range 8 {
 		all.Go(func() {
-			for p := range trusted.DefaultPlaces {
+			for p := range trusted.DefaultLimits {
 				s.remember(t, account(n/2), place(p), start)
-				s.want(t, account(n/2), place(p), start, trusted.Privileged)
+				s.want(t, account(n/2), place(p), start, trusted.Known)
 			}
 			s.spend(t, account(n/2), place(50+n), start)
 		})
 	}
 	all.Wait()
 	for n := range 8 {
-		for p := range trusted.DefaultPlaces {
-			s.want(t, account(n/2), place(p), start, trusted.Privileged)
+		for p := range trusted.DefaultLimits {
+			s.want(t, account(n/2), place(p), start, trusted.Known)
 		}
 		s.want(t, account(n/2), place(50+n), start, trusted.Spent)
 	}

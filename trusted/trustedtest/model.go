@@ -51,7 +51,7 @@ func (m *model) room(now time.Time) bool {
 		}
 	}
 	switch {
-	case known < trusted.DefaultPlaces:
+	case known < trusted.DefaultLimits:
 		return true
 	case slices.ContainsFunc(m.used, func(u use) bool { return !u.spent && now.Sub(u.first) < trusted.NewFor }):
 		return false
@@ -80,10 +80,10 @@ func (m *model) status(place trusted.Key, now time.Time) trusted.Status {
 		case u.spent:
 			return trusted.Spent
 		default:
-			return trusted.Privileged
+			return trusted.Known
 		}
 	}
-	return trusted.Stranger
+	return trusted.Unknown
 }
 
 // histories gives every run an account of its own, so that one store serves all.
@@ -95,15 +95,15 @@ func histories(t *testing.T, s subject) {
 	})
 }
 
-// modelPlaces are more than an account may have.
-const modelPlaces = 14
+// modelClients are more than an account may have.
+const modelClients = 14
 
 func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {
 	var m model
 	now := start
 	for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 		now = now.Add(time.Duration(rapid.SampledFrom([]int64{1, 60_000, 3_700_000, 3_700_000, 86_400_000, 40 * 86_400_000}).Draw(rt, "passes")) * time.Millisecond)
-		where := place(rapid.IntRange(1, modelPlaces).Draw(rt, "place"))
+		where := place(rapid.IntRange(1, modelClients).Draw(rt, "place"))
 		switch rapid.SampledFrom([]string{"remember", "remember", "remember", "spend", "forget", "reset"}).Draw(rt, "does") {
 		case "remember":
 			if m.touch(where, false, now) {
@@ -129,7 +129,7 @@ func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {
 }
 
 func agree(t *testing.T, rt *rapid.T, s subject, who trusted.Key, m *model, now time.Time) {
-	for n := 1; n <= modelPlaces; n++ {
+	for n := 1; n <= modelClients; n++ {
 		if got, want := s.status(t, who, place(n), now), m.status(place(n), now); got != want {
 			rt.Fatalf("place %d has status %d, the model says %d", n, got, want)
 		}

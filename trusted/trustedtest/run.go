@@ -19,7 +19,7 @@ func Run(t *testing.T, open func(t *testing.T) trusted.Store) {
 		name string
 		run  func(t *testing.T, s subject)
 	}{
-		{"a place nobody logged in from is a stranger's", strangers},
+		{"a place nobody logged in from is a stranger's", unknownClients},
 		{"a remembered place is privileged, for its account only", remembered},
 		{"a place expires after its last use, not its first", expires},
 		{"the least recently used place goes first", leastRecentlyUsed},

@@ -92,7 +92,7 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 	before := c.account(t, "bob")
 	c.Right(t, "bob", "192.0.2.1")
 	status, body := ask("POST", "/api/administrators", `{"username":"Bob@example.org","reason":"on call"}`)
-	if at := c.Status(t, "bob", "192.0.2.1"); at == trusted.Privileged {
+	if at := c.Status(t, "bob", "192.0.2.1"); at == trusted.Known {
 		t.Error("the user's place is the administrator's")
 	}
 	after := c.account(t, "bob")

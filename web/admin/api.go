@@ -67,7 +67,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodPost, "/users/ask-password", asking(a.askPassword))
 	add(http.MethodPost, "/users/groups", asking(a.setGroups))
 	add(http.MethodPost, "/users/disable", asking(a.disableUser))
-	add(http.MethodPost, "/users/create-code", asking(a.issuePass))
+	add(http.MethodPost, "/users/create-code", asking(a.issueCode))
 	add(http.MethodDelete, "/users/sessions", a.endUserSessions)
 	add(http.MethodPost, "/users/import", a.importUsers)
 	add(http.MethodGet, "/tokens", a.tokens)

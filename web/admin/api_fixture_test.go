@@ -123,7 +123,7 @@ func newOffice(t *testing.T) *office {
 	o.inside = o.Second(t, nil)
 	o.config = control.Config{
 		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Overrides: policy.NewTable(o.db), Ledger: o.ledger, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Codes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Overrides: policy.NewTable(o.db), Ledger: o.ledger, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)
 	must(err)

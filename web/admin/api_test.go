@@ -319,11 +319,11 @@ func TestANewPasswordForgetsThePlaces(t *testing.T) {
 		{"/api/unlock", `{"account":"ann","known_clients":true}`},
 		{"/api/forget", `{"account":"ann","address":"192.0.2.7"}`},
 	} {
-		if !o.Right(t, "ann", "192.0.2.7") || o.Status(t, "ann", "192.0.2.7") != trusted.Privileged {
+		if !o.Right(t, "ann", "192.0.2.7") || o.Status(t, "ann", "192.0.2.7") != trusted.Known {
 			t.Fatal("the place is not known")
 		}
 		o.mustAsk(t, "POST", one.path, one.question, nil)
-		if got := o.Status(t, "ann", "192.0.2.7"); got != trusted.Stranger {
+		if got := o.Status(t, "ann", "192.0.2.7"); got != trusted.Unknown {
 			t.Errorf("after %s the place is %v", one.path, got)
 		}
 		o.Clock.Advance(time.Minute)

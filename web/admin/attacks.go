@@ -192,7 +192,7 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 	switch {
 	case done == 1 && len(a.Accounts) == 1:
 		n.Text, n.Subject = map[string]string{
-			attacks.Sessions: "All sessions ended:", attacks.Places: "All known clients removed:",
+			attacks.Sessions: "All sessions ended:", attacks.KnownClients: "All known clients removed:",
 			attacks.Password: "Password change forced:",
 		}[a.Accounts[0].Done[0]], a.Accounts[0].Account
 		if len(a.Accounts[0].Done) > 1 {
@@ -251,7 +251,7 @@ func victimCells(v attacks.Victim) (rows [][]string) {
 		done = append(done, text)
 	}
 	for _, l := range v.Logins {
-		row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Door, strings.Join(l.Why, ";"),
+		row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Integration, strings.Join(l.Why, ";"),
 			strconv.Itoa(l.Failures), stamp(l.First), stamp(l.Last)}
 		rows = append(rows, append(row, done...))
 	}

@@ -34,7 +34,7 @@ func (o *office) keeps(t *testing.T, id string, lost ...string) {
 func (o *office) lostAccounts(t *testing.T) (id string) {
 	t.Helper()
 	see := func(account, address string, outcome guard.Outcome) {
-		o.attacks.Handle([]guard.Event{{At: o.Clock.Now(), Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewPlace: outcome == guard.Succeeded}})
+		o.attacks.Handle([]guard.Event{{At: o.Clock.Now(), Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewClient: outcome == guard.Succeeded}})
 	}
 	o.attacks.HandleSwitch(events.ModeSwitch{At: o.Clock.Now(), Attacked: true})
 	for _, name := range []string{"bob", "carl", "=cmd()"} {
@@ -82,7 +82,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	one := reset(`{"account":"bob","what":["known-clients"],"reason":"he called"}`).Accounts[0]
-	if !slices.Equal(one.Done, []string{"known-clients"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == trusted.Privileged {
+	if !slices.Equal(one.Done, []string{"known-clients"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == trusted.Known {
 		t.Errorf("%+v", one)
 	}
 	if what, _, subject := o.recorded(t); what != "attack-reset" || subject != "bob" {

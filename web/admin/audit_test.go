@@ -30,7 +30,7 @@ func (o *office) attacked(t *testing.T) {
 	t.Helper()
 	now := o.Clock.Now()
 	for i, name := range hostileNames {
-		e := guard.Event{At: now.Add(-time.Duration(i) * time.Second), Door: "login", Account: name, Address: netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
+		e := guard.Event{At: now.Add(-time.Duration(i) * time.Second), Integration: "login", Account: name, Address: netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
 		o.api.Audit.Handle([]guard.Event{e})
 		if err := o.api.Audit.Record(t.Context(), audit.Action{Who: "admin:" + name, What: "unlock", Subject: name, Detail: name}); err != nil {
 			t.Fatal(err)

@@ -104,8 +104,8 @@ func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who
 	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + ":", Subject: f["account"]}, err
 }
 
-// passForm is POST /pass. The response itself shows the verification code, which must not be stored.
-func (s *Site) passForm(c echo.Context, session *web.Session) error {
+// codeForm is POST /pass. The response itself shows the verification code, which must not be stored.
+func (s *Site) codeForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "account", "address", "for", "reason")
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *Site) passForm(c echo.Context, session *web.Session) error {
 		err = s.mayLetIn(c, session, f["account"])
 	}
 	if err == nil {
-		code, err = s.of(c).IssuePass(c.Request().Context(), who(session), f["account"], life, f["reason"])
+		code, err = s.of(c).IssueCode(c.Request().Context(), who(session), f["account"], life, f["reason"])
 	}
 	view := pages.LookUpView{Admin: s.around(c, session, "/lookup"), Pass: code}
 	view.Back = s.back(c, f)

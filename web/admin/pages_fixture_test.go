@@ -30,7 +30,7 @@ import (
 // follows no redirect.
 type counter struct {
 	*office
-	gate     *passwords.Gate
+	gate     *passwords.Queue
 	check    *web.Passwords
 	base     string
 	browser  *http.Client
@@ -49,7 +49,7 @@ func newCounter(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
+	gate, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +58,13 @@ func newCounter(t *testing.T) *counter {
 		t.Fatal(err)
 	}
 	check := &web.Passwords{Source: c.accounts, Gate: gate, Checker: checker, Log: quiet}
-	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: web.SecureNever, Now: c.Clock.Now})
+	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Integration: admin.Integration, Lifetime: time.Hour, Secure: web.SecureNever, Now: c.Clock.Now})
 	login := &web.Login{
-		Guard: c.inside.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Directory: admin.Directory, Secure: web.SecureNever, Admin: true, Log: quiet,
+		Guard: c.inside.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Integration: admin.Integration, Directory: admin.Directory, Secure: web.SecureNever, Admin: true, Log: quiet,
 		Hold: new(atomic.Int64), Control: c.control,
 	}
-	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
-	login.Second = &web.Second{Factors: c.factors, Waiting: waiting, Tell: func(ctx context.Context, account, what string) {
+	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Integration: admin.Integration + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
+	login.Second = &web.Second{Factors: c.factors, Waiting: waiting, Notify: func(ctx context.Context, account, what string) {
 		if err := c.control.FactorUsed(ctx, account, what); err != nil {
 			t.Error(err)
 		}

@@ -116,7 +116,7 @@ func TestR25ThePressureIsClearedByAForm(t *testing.T) {
 		t.Errorf("without the session's token: %d", status)
 	}
 	page := c.submit(t, "/mode", url.Values{"mode": {"clear"}})
-	if s := c.Mode.State(); s.On || s.Pressure.Total() != 0 {
+	if s := c.Mode.State(); s.On || s.FailureRate.Total() != 0 {
 		t.Errorf("after clearing: %+v", s)
 	}
 	for _, part := range []string{"CAPTCHA mode was reset.", "<b>CAPTCHA mode reset</b> by", "admin:ann"} {
@@ -264,11 +264,11 @@ func TestForgettingPlacesByForm(t *testing.T) {
 		t.Error("the places are not offered to be forgotten")
 	}
 	c.submit(t, "/forget", url.Values{"account": {"vic"}, "address": {"192.0.2.1"}})
-	if a, b := c.Status(t, "vic", "192.0.2.1"), c.Status(t, "vic", "192.0.2.2"); a != trusted.Stranger || b != trusted.Privileged {
+	if a, b := c.Status(t, "vic", "192.0.2.1"), c.Status(t, "vic", "192.0.2.2"); a != trusted.Unknown || b != trusted.Known {
 		t.Errorf("one: %v and %v", a, b)
 	}
 	c.submit(t, "/forget", url.Values{"account": {"vic"}})
-	if got := c.Status(t, "vic", "192.0.2.2"); got != trusted.Stranger {
+	if got := c.Status(t, "vic", "192.0.2.2"); got != trusted.Unknown {
 		t.Errorf("all: %v", got)
 	}
 }

@@ -72,7 +72,7 @@ func TestANewPasswordEndsTheOtherSessionsAndKeepsOnlyThisPlace(t *testing.T) {
 		t.Errorf("the other session goes on: %d", status)
 	}
 	here, there := c.inside.Status(t, "ann", "127.0.0.1"), c.inside.Status(t, "ann", "192.0.2.99")
-	if here != trusted.Privileged || there != trusted.Stranger {
+	if here != trusted.Known || there != trusted.Unknown {
 		t.Errorf("here %v, elsewhere %v", here, there)
 	}
 	if what, who, subject := c.recorded(t); what != "user-set-password" || who != "admin:ann" || subject != "ann" {
@@ -189,7 +189,7 @@ func TestTheFormForANewPasswordPretendsToo(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	if err := c.inside.ForgetPlaces(t.Context(), "ann", netip.Addr{}); err != nil {
+	if err := c.inside.RemoveKnownClients(t.Context(), "ann", netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	p := guard.DefaultPolicy()
@@ -227,7 +227,7 @@ func TestR26WhoHangsUpWhileTheCurrentPasswordWaitsIsCounted(t *testing.T) {
 		"csrf": {c.csrf(t, "/password")}, "current_password": {rightPassword}, "new_password": {newPassword}, "repeat_password": {newPassword},
 	}
 	for range 4 {
-		leave, err := c.gate.Enter(t.Context(), passwords.Asker{})
+		leave, err := c.gate.Enter(t.Context(), passwords.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestR26WhoHangsUpWhileTheCurrentPasswordWaitsIsCounted(t *testing.T) {
 	for c.inside.HungUp() == 0 { // the server hears of it a moment later
 		runtime.Gosched()
 	}
-	if got := c.inside.Mode.State().Pressure[captchamode.Shed]; got != 1 || c.inside.HungUp() != 1 {
+	if got := c.inside.Mode.State().FailureRate[captchamode.Overload]; got != 1 || c.inside.HungUp() != 1 {
 		t.Errorf("pressure of %d, %d counted", got, c.inside.HungUp())
 	}
 }

@@ -59,7 +59,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 		Mode any `json:"mode"`
 	}
 	c.mustAsk(t, "GET", "/api/policy", "", &p)
-	if len(p.Overrides) != 1 || p.Overrides[0].Ladder != "account" || p.Overrides[0].Until.IsZero() {
+	if len(p.Overrides) != 1 || p.Overrides[0].LimitSet != "account" || p.Overrides[0].Until.IsZero() {
 		t.Errorf("%+v", p.Overrides)
 	}
 	c.mustAsk(t, "PUT", "/api/policy", `{"limit":"all","to":"reset","reason":"enough"}`, &p)

@@ -215,7 +215,7 @@ func (o *office) shop(t *testing.T) *control.Control {
 	held, err := sessions.New(sessions.Config{DB: o.db, Realm: "shop", Now: o.Clock.Now})
 	must(err)
 	other := o.config
-	other.Realm, other.Administration, other.Guard, other.Mode, other.Accounts, other.Sessions, other.Passes = "shop", nil, w.Guard, w.Mode, table, held, passes.New(o.db, o.Clock.Now).In("shop")
+	other.Realm, other.Administration, other.Guard, other.Mode, other.Accounts, other.Sessions, other.Codes = "shop", nil, w.Guard, w.Mode, table, held, passes.New(o.db, o.Clock.Now).In("shop")
 	shop, err := o.control.Beside(other)
 	must(err)
 	t.Cleanup(shop.Close)

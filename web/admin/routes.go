@@ -14,8 +14,8 @@ import (
 	"authguard/web"
 )
 
-// Door is the integration name of the admin console's login in events, and of its sessions.
-const Door = "admin"
+// Integration is the integration name of the admin console's login in events, and of its sessions.
+const Integration = "admin"
 
 // Directory is where administrators' accounts are counted, separate from other integrations. Otherwise a user with an
 // administrator's name could make their own client a known client of the administrator.
@@ -60,7 +60,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.POST("/alerts/test", s.form(s.testAlertsForm))
 	e.GET("/lookup", s.page(s.lookUpPage))
-	e.POST("/pass", s.page(s.passForm))
+	e.POST("/pass", s.page(s.codeForm))
 	e.POST("/lookup/list", s.listForm)
 	e.POST("/lookup/allow", s.form(s.allowForm, "cidr", "reason"))
 	e.POST("/lookup/sessions", s.form(s.endUserSessionsForm, "account", "reason"))

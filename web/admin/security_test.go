@@ -135,7 +135,7 @@ func TestR1NoMoreCodesAreLookedAtThanPasswords(t *testing.T) {
 		browsers[i] = &counter{office: c.office, base: c.base, browser: c.browser}
 	}
 	c.Clock.Advance(48 * time.Hour) // ann's own logins count nowhere, nor does the place
-	c.must(t, c.inside.ForgetPlaces(t.Context(), "ann", netip.Addr{}))
+	c.must(t, c.inside.RemoveKnownClients(t.Context(), "ann", netip.Addr{}))
 	right := shows()
 	before := len(c.inside.Events())
 	var looked, stopped atomic.Int32
@@ -199,17 +199,17 @@ func TestAPasswordWithoutItsCodeVouchesForNoPlace(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	shows, _ := c.enrolled(t)
-	c.must(t, c.inside.ForgetPlaces(t.Context(), "ann", netip.Addr{}))
+	c.must(t, c.inside.RemoveKnownClients(t.Context(), "ann", netip.Addr{}))
 	for range 30 {
 		c.password(t)
 	}
-	if at := c.inside.Status(t, "ann", "127.0.0.1"); at == trusted.Privileged {
+	if at := c.inside.Status(t, "ann", "127.0.0.1"); at == trusted.Known {
 		t.Error("a known place, after the password alone")
 	}
 	if status, _, body := c.code(t, shows()); status != http.StatusSeeOther {
 		t.Fatalf("after thirty right passwords: %d\n%s", status, body)
 	}
-	if at := c.inside.Status(t, "ann", "127.0.0.1"); at != trusted.Privileged {
+	if at := c.inside.Status(t, "ann", "127.0.0.1"); at != trusted.Known {
 		t.Errorf("after the code: %v", at)
 	}
 }

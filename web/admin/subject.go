@@ -74,7 +74,7 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return nil, err
 	}
 	if q.Place {
-		if err := a.of(c).ForgetPlaces(ctx, sender(c), q.Account, from, q.Reason); err != nil {
+		if err := a.of(c).RemoveKnownClients(ctx, sender(c), q.Account, from, q.Reason); err != nil {
 			return nil, err
 		}
 	}
@@ -107,7 +107,7 @@ func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	if err := a.mayUnlock(c, q.Account); err != nil {
 		return nil, err
 	}
-	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from, q.Reason)
+	return done, a.of(c).RemoveKnownClients(c.Request().Context(), sender(c), q.Account, from, q.Reason)
 }
 
 func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string,
@@ -146,7 +146,7 @@ func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string,
 	if from.IsValid() {
 		n.Text = "Known IP address " + from.String() + " removed:"
 	}
-	return n, to.ForgetPlaces(ctx, who, account, from, f["reason"])
+	return n, to.RemoveKnownClients(ctx, who, account, from, f["reason"])
 }
 
 func subjectOf(f web.Form) (account string, from netip.Addr, err error) {

@@ -137,14 +137,14 @@ func (a *API) endUserSessions(c echo.Context) (any, error) {
 	return map[string]int64{"ended": n}, err
 }
 
-type passQuestion struct {
+type codeQuestion struct {
 	Username string `json:"username"`
 	For      string `json:"for"`
 	because
 }
 
-// issuePass is POST /api/users/create-code. Only this response has the code; "for" is one hour by default.
-func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
+// issueCode is POST /api/users/create-code. Only this response has the code; "for" is one hour by default.
+func (a *API) issueCode(c echo.Context, q codeQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err
 	}
@@ -152,5 +152,5 @@ func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.of(c).IssuePass(c.Request().Context(), sender(c), q.Username, life, q.Reason)
+	return a.of(c).IssueCode(c.Request().Context(), sender(c), q.Username, life, q.Reason)
 }

@@ -17,12 +17,12 @@ import (
 )
 
 type attempt struct {
-	*door
+	*endpoint
 	client   client.Client
 	request  *http.Request
-	sent     route.Form      // the client's form
-	sealed   bool            // the form came back with our page
-	solve    challenge.Solve // sent with the form
+	sent     route.Form         // the client's form
+	sealed   bool               // the form came back with our page
+	solution challenge.Solution // sent with the form
 	code     string
 	account  string
 	decision guard.Decision
@@ -34,11 +34,11 @@ type attempt struct {
 	sentAt int               // the status of the response; 0: none yet
 }
 
-func (d *door) serve(w http.ResponseWriter, r *http.Request, login http.Handler) {
+func (d *endpoint) serve(w http.ResponseWriter, r *http.Request, login http.Handler) {
 	if d.media(w, r) {
 		return
 	}
-	a := &attempt{door: d, client: d.client(r), request: r}
+	a := &attempt{endpoint: d, client: d.client(r), request: r}
 	if err := d.sameSite.Check(r); err != nil {
 		a.answer(w, invalid(http.StatusForbidden, "The form was sent from another site."))
 		return
@@ -75,7 +75,7 @@ func (a *attempt) read(w http.ResponseWriter, r *http.Request) (offer route.Offe
 	if !a.sealed {
 		h := r.Header
 		a.code = h.Get("Authguard-Code")
-		a.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
+		a.solution = challenge.Solution{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
 			Work: h.Get("Authguard-Captcha-Work")}
 	}
 	_, offer, err = a.routes.Find(r, a.sent.Body)
@@ -108,7 +108,7 @@ func (a *attempt) unseal(r *http.Request) error {
 			Text: "The form has expired. Go back, fill it in again and send it."}
 	}
 	a.sealed, a.code = true, strings.TrimSpace(fields.Get(codeField))
-	a.solve = challenge.Solve{ID: fields.Get(idField), Answer: fields.Get(answerField), Work: fields.Get(workField)}
+	a.solution = challenge.Solution{ID: fields.Get(idField), Answer: fields.Get(answerField), Work: fields.Get(workField)}
 	r.Header.Set("Content-Type", a.sent.Type)
 	return nil
 }
@@ -118,7 +118,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 	one := offer.Credentials[0]
 	a.account = one.Account
 	ask := a.asks()
-	ask.Solution, ask.VerificationCode = a.solve, a.code
+	ask.Solution, ask.VerificationCode = a.solution, a.code
 	if one.Password != "" {
 		ask.PasswordTag = a.guard.Fingerprint(one.Password)
 	}
@@ -178,8 +178,8 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 	}
 }
 
-// told is the default judge of a response when the handler reports no outcome.
-func told(status int, _ http.Header) guard.Outcome {
+// notified is the default judge of a response when the handler reports no outcome.
+func notified(status int, _ http.Header) guard.Outcome {
 	switch status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return guard.Abandoned
@@ -298,7 +298,7 @@ func Decision(r *http.Request) (d guard.Decision, ok bool) {
 	return a.decision, true
 }
 
-func (d *door) media(w http.ResponseWriter, r *http.Request) bool {
+func (d *endpoint) media(w http.ResponseWriter, r *http.Request) bool {
 	name, ext, ok := strings.Cut(r.URL.Query().Get(mediaField), ".")
 	if !ok {
 		return false

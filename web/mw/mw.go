@@ -48,10 +48,10 @@ import (
 const MaxBody = 16 << 10
 
 // An Option changes the defaults of Protect.
-type Option func(*door) error
+type Option func(*endpoint) error
 
-// A door is one protected handler.
-type door struct {
+// A endpoint is one protected handler.
+type endpoint struct {
 	guard     *guard.Guard
 	name      string // of the integration, in events
 	account   string
@@ -81,7 +81,7 @@ func Protect(g *guard.Guard, login http.Handler, options ...Option) http.Handler
 //
 //	e.POST("/login", login, echo.WrapMiddleware(mw.Middleware(g)))
 func Middleware(g *guard.Guard, options ...Option) func(http.Handler) http.Handler {
-	d, err := newDoor(g, options)
+	d, err := newEndpoint(g, options)
 	if err != nil {
 		panic(fmt.Errorf("mw: %w", err))
 	}
@@ -90,11 +90,11 @@ func Middleware(g *guard.Guard, options ...Option) func(http.Handler) http.Handl
 	}
 }
 
-func newDoor(g *guard.Guard, options []Option) (*door, error) {
-	d := &door{
+func newEndpoint(g *guard.Guard, options []Option) (*endpoint, error) {
+	d := &endpoint{
 		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client,
 		identity: new(client.Identity).Of,
-		body:     MaxBody, judge: told, refuse: func(w http.ResponseWriter, r *http.Request, f *Refusal) { f.Write(w, r) },
+		body:     MaxBody, judge: notified, refuse: func(w http.ResponseWriter, r *http.Request, f *Refusal) { f.Write(w, r) },
 		sameSite: http.NewCrossOriginProtection(), languages: texts.Standard(), log: slog.Default(),
 	}
 	if g == nil {
@@ -123,7 +123,7 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 }
 
 // findFields compiles the routes. A plain name applies to form fields and to members of a JSON object.
-func (d *door) findFields() error {
+func (d *endpoint) findFields() error {
 	add := func(account, password string) error {
 		one, err := route.Compile(route.Spec{Name: "login", Path: "/", Account: account, Password: password,
 			Success: []string{"never"}})
@@ -146,25 +146,25 @@ func (d *door) findFields() error {
 // Account sets the field of the account name in forms and JSON objects; default "username". "json:/user/name" is a JSON
 // pointer (RFC 6901), and "form:name" a form field only. Password then needs the same syntax.
 func Account(field string) Option {
-	return func(d *door) error { d.account = field; return nonempty("Account", field) }
+	return func(d *endpoint) error { d.account = field; return nonempty("Account", field) }
 }
 
 // Password sets the field of the password; default "password".
 func Password(field string) Option {
-	return func(d *door) error { d.password = field; return nonempty("Password", field) }
+	return func(d *endpoint) error { d.password = field; return nonempty("Password", field) }
 }
 
 // Basic reads both from the Authorization header, for all methods. Requests without the header pass.
 func Basic() Option {
-	return func(d *door) error { d.account = "basic"; return nil }
+	return func(d *endpoint) error { d.account = "basic"; return nil }
 }
 
 // Proxies sets the IP addresses and networks of reverse proxies, such as "127.0.0.1" or "10.0.0.0/8". Their
 // X-Forwarded-For and X-Forwarded-Proto headers are trusted, and no others (R9). The default is none: the client's
-// address is the TCP peer. [guard.Guard.ForgottenProxies] reports unconfigured proxies. Handlers that share a guard
+// address is the TCP peer. [guard.Guard.UnconfiguredProxies] reports unconfigured proxies. Handlers that share a guard
 // share the last list.
 func Proxies(networks ...string) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		var all []netip.Prefix
 		for _, n := range networks {
 			prefix, err := netip.ParsePrefix(n)
@@ -187,7 +187,7 @@ func Proxies(networks ...string) Option {
 // Client sets a function that identifies the sender of a request, for other headers than those of Proxies (see
 // [client.Finder]). It must not trust headers that any client can send. All invalid addresses count as one address.
 func Client(find func(*http.Request) client.Client) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.client = find; find == nil {
 			return errors.New("Client: must be a function")
 		}
@@ -199,7 +199,7 @@ func Client(find func(*http.Request) client.Client) Option {
 // share a count, whatever their IP addresses. The guard keys the text and keeps 32 bits; an empty text does not count.
 // [client.Identity.Of] builds it from headers. The default is none.
 func Identity(of func(*http.Request) string) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.identity = of; of == nil {
 			return errors.New("Identity: must be a function")
 		}
@@ -210,7 +210,7 @@ func Identity(of func(*http.Request) string) Option {
 // Origins adds origins, such as "https://app.example.org", whose pages may send logins. The default is the site's own
 // origin: a page elsewhere could make its visitors guess (login CSRF).
 func Origins(origins ...string) Option {
-	return func(d *door) (err error) {
+	return func(d *endpoint) (err error) {
 		for _, o := range origins {
 			err = errors.Join(err, d.sameSite.AddTrustedOrigin(o))
 		}
@@ -221,7 +221,7 @@ func Origins(origins ...string) Option {
 // Hold sets how long an early attempt may wait on a timer, at most 1 minute (R15). Default 0: the client is asked to
 // wait.
 func Hold(most time.Duration) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.hold = most; most < 0 || most > time.Minute {
 			return fmt.Errorf("Hold: must be from 0 to 1m, not %v", most)
 		}
@@ -232,12 +232,12 @@ func Hold(most time.Duration) Option {
 // Integration sets the integration's name in events; default "library". A challenge that was solved at one integration
 // is invalid at another.
 func Integration(name string) Option {
-	return func(d *door) error { d.name = name; return nonempty("Integration", name) }
+	return func(d *endpoint) error { d.name = name; return nonempty("Integration", name) }
 }
 
 // Body sets the largest login request, in bytes, at most 10 MiB; default [MaxBody].
 func Body(most int64) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.body = most; most < 1 || most > 10<<20 {
 			return fmt.Errorf("Body: must be from 1 to %d, not %d", 10<<20, most)
 		}
@@ -249,7 +249,7 @@ func Body(most int64) Option {
 // and 504 mean that the password was not checked, and all others that it was wrong. The judge gets status and headers
 // before they are sent.
 func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.judge, d.judges = judge, true; judge == nil {
 			return errors.New("Outcome: must be a function")
 		}
@@ -262,7 +262,7 @@ func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 // that is a success, for every account that an attacker names. ByStatus and Outcome need this option; a handler that
 // calls [Succeeded] does not.
 func SignedIn(is func(*http.Request) bool) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.signedIn = is; is == nil {
 			return errors.New("SignedIn: must be a function")
 		}
@@ -278,14 +278,14 @@ func ByStatus() Option {
 		if status >= 200 && status < 400 {
 			return guard.Succeeded
 		}
-		return told(status, h)
+		return notified(status, h)
 	})
 }
 
 // OnRefusal sets the response to requests that do not reach the handler; default f.Write. It must not depend on whether
 // the account exists (R12).
 func OnRefusal(answer func(w http.ResponseWriter, r *http.Request, f *Refusal)) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.refuse = answer; answer == nil {
 			return errors.New("OnRefusal: must be a function")
 		}
@@ -295,7 +295,7 @@ func OnRefusal(answer func(w http.ResponseWriter, r *http.Request, f *Refusal)) 
 
 // Log sets the logger for errors; default slog.Default().
 func Log(log *slog.Logger) Option {
-	return func(d *door) error {
+	return func(d *endpoint) error {
 		if d.log = log; log == nil {
 			return errors.New("Log: must be a logger")
 		}

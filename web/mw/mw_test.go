@@ -541,7 +541,7 @@ func TestAProxyThatWasForgottenIsNoticed(t *testing.T) {
 	for i := range 20 {
 		s.try("203.0.113.9", fmt.Sprintf("person%d", i), right)
 	}
-	if got := s.guard.ForgottenProxies(); len(got) != 1 || !got[0].Forwarded {
+	if got := s.guard.UnconfiguredProxies(); len(got) != 1 || !got[0].Forwarded {
 		t.Errorf("noticed %+v, want 127.0.0.1, which forwards", got)
 	}
 }
@@ -554,12 +554,12 @@ func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
 		s := &site{t: t}
 		s.protect(s.login, func(*guard.Defaults) {}, mw.Proxies("127.0.0.1"))
 		for i := range enough {
-			if got := s.guard.ForgottenProxies(); len(got) > 0 {
+			if got := s.guard.UnconfiguredProxies(); len(got) > 0 {
 				t.Errorf("%s: noticed %+v after %d", password, got, i)
 			}
 			s.try("", fmt.Sprintf("person%d", i), password)
 		}
-		if got := s.guard.ForgottenProxies(); len(got) != 1 || !got[0].Configured || got[0].Door != "library" {
+		if got := s.guard.UnconfiguredProxies(); len(got) != 1 || !got[0].Configured || got[0].Integration != "library" {
 			t.Errorf("%s: noticed %+v", password, got)
 		}
 	}
@@ -568,11 +568,11 @@ func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
 // passes know one code of alice's.
 type passes struct{ settled chan guard.Outcome }
 
-func (passes) Show(_ context.Context, p guard.Pass) (bool, error) {
-	return p.Account == "alice" && p.Code == "abcd-efgh", nil
+func (passes) Show(_ context.Context, p guard.Code) (bool, error) {
+	return p.Account == "alice" && p.Text == "abcd-efgh", nil
 }
 
-func (p passes) Settle(_ context.Context, _ guard.Pass, o guard.Outcome) error {
+func (p passes) Settle(_ context.Context, _ guard.Code, o guard.Outcome) error {
 	p.settled <- o
 	return nil
 }

@@ -42,7 +42,7 @@ type view struct {
 
 func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) {
 	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS),
-		Code: f.Form != "" && f.of.guard.TakesPasses()}
+		Code: f.Form != "" && f.of.guard.TakesCodes()}
 	if f.Challenge != nil {
 		v.Picture = f.picture(r.Context())
 		if f.Challenge.PoW != nil {
@@ -91,7 +91,7 @@ func (v view) Lines() (lines []string) {
 	case "required":
 		lines = append(lines, v.Say(v.why()))
 	}
-	if v.Decision.Reasons.Has(guard.PassFailed) {
+	if v.Decision.Reasons.Has(guard.CodeFailed) {
 		lines = append(lines, v.Say("message.code-failed"))
 	}
 	return append(lines, v.Say("gate."+v.says))
@@ -101,7 +101,7 @@ func (v view) why() string {
 	switch d := v.Decision; {
 	case d.Reasons.Has(guard.WorkNeeded):
 		return "why.work"
-	case d.Solve.Reason == challenge.Elsewhere || d.Solve.Reason == challenge.TooLittle:
+	case d.Verdict.Reason == challenge.Elsewhere || d.Verdict.Reason == challenge.TooLittle:
 		return "why.elsewhere"
 	}
 	for _, r := range v.Decision.Reasons {

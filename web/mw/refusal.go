@@ -93,7 +93,7 @@ func (a *attempt) stopped(w http.ResponseWriter) {
 	switch {
 	case d.Reasons.Has(guard.BadAccountName):
 		a.answer(w, invalid(http.StatusBadRequest, "The account name is missing, too long, or contains invalid characters."))
-	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Solve.Reason == challenge.Unchecked:
+	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Verdict.Reason == challenge.Unchecked:
 		a.answer(w, overloaded()) // the solution may have been correct
 	case d.Action == guard.Challenge:
 		a.challenge(w)
@@ -121,7 +121,7 @@ func (a *attempt) challenge(w http.ResponseWriter) {
 		}
 	}
 	f := problem("challenge-required", "Solve the challenge and try again", http.StatusForbidden, "required")
-	switch reason := a.decision.Solve.Reason; {
+	switch reason := a.decision.Verdict.Reason; {
 	case reason == challenge.Elsewhere, reason == challenge.TooLittle, a.decision.Reasons.Has(guard.WorkNeeded):
 	case a.decision.Reasons.Has(guard.ChallengeFailed):
 		f.says = "failed"

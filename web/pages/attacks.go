@@ -290,7 +290,7 @@ type resetView struct {
 // Resets returns the buttons of an account.
 func (v victimView) Resets() (all []resetView) {
 	for _, one := range []resetView{
-		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.Places,
+		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.KnownClients,
 			Button: "Remove known clients", Text: "Known clients removed"},
 		{What: attacks.Password, Button: "Force password change", Text: "Password change forced"},
 	} {

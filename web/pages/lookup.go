@@ -113,7 +113,7 @@ func (l LookUp) Open() bool {
 }
 
 // Known reports whether the IP address is a known client of the account.
-func (l LookUp) Known() bool { return l.Result.Explanation.Status == trusted.Privileged }
+func (l LookUp) Known() bool { return l.Result.Explanation.Status == trusted.Known }
 
 // State returns the account's state in words.
 func (l LookUp) State() string { return stateWords(*l.Result.Account) }

@@ -345,11 +345,11 @@ func (s status) Verdict() verdict {
 
 // Part returns the position of a rate on the gauge of the failure rate.
 func (s status) Part(rate float64) string {
-	top := max(finite(s.Threshold)*1.25, float64(s.Pressure.Total()), 1)
+	top := max(finite(s.Threshold)*1.25, float64(s.FailureRate.Total()), 1)
 	return percent(finite(rate) / top)
 }
 
 // Now returns the position of the current failure rate.
-func (s status) Now() string { return s.Part(float64(s.Pressure.Total())) }
+func (s status) Now() string { return s.Part(float64(s.FailureRate.Total())) }
 
 func percent(part float64) string { return coord(100*min(part, 1)) + "%" }

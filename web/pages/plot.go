@@ -119,7 +119,7 @@ func (c canvas) stack(m captchamode.Minute) []Bar {
 	for _, part := range []struct {
 		class string
 		n     int
-	}{{"failures", m.Failures}, {"unsolved", m.Unsolved}, {"shed", m.Shed}} {
+	}{{"failures", m.Failures}, {"unsolved", m.Unsolved}, {"shed", m.Overload}} {
 		if part.n <= 0 {
 			continue
 		}
@@ -134,7 +134,7 @@ func (c canvas) hit(now time.Time, m captchamode.Minute) Hit {
 	x, w := c.column(m.Start)
 	text := fmt.Sprintf("%s: %s, %s unsolved, %s rejected · CAPTCHA above %s · %s",
 		newMoment(now, m.Start).Text, countWords(m.Failures, "failure"),
-		comma(m.Unsolved), comma(m.Shed), rateWords(m.Threshold), modeWords(m))
+		comma(m.Unsolved), comma(m.Overload), rateWords(m.Threshold), modeWords(m))
 	return Hit{coord(x), coord(w), text}
 }
 
@@ -155,7 +155,9 @@ func modeWords(m captchamode.Minute) string {
 }
 
 // total is the failure rate of a minute.
-func total(m captchamode.Minute) int { return max(m.Failures, 0) + max(m.Unsolved, 0) + max(m.Shed, 0) }
+func total(m captchamode.Minute) int {
+	return max(m.Failures, 0) + max(m.Unsolved, 0) + max(m.Overload, 0)
+}
 
 // describe puts the plot into words for screen readers.
 func describe(c canvas, points []captchamode.Minute) string {
@@ -165,7 +167,7 @@ func describe(c canvas, points []captchamode.Minute) string {
 	var failures, unsolved, shed, on int
 	peak := points[0]
 	for _, m := range points {
-		failures, unsolved, shed = failures+m.Failures, unsolved+m.Unsolved, shed+m.Shed
+		failures, unsolved, shed = failures+m.Failures, unsolved+m.Unsolved, shed+m.Overload
 		if total(m) > total(peak) {
 			peak = m
 		}

@@ -23,7 +23,7 @@ func number(t testing.TB, s string) float64 {
 
 func TestBarsStackToTheTotal(t *testing.T) {
 	t.Parallel()
-	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Shed: 20}
+	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Overload: 20}
 	c := newCanvas("wide", noon, control.LastHour, 100)
 	bars := c.stack(m)
 	if len(bars) != 3 || bars[0].Class != "failures" || bars[1].Class != "unsolved" || bars[2].Class != "shed" {
@@ -211,7 +211,7 @@ func anyMinutes(rt *rapid.T) []captchamode.Minute {
 	for i := range points {
 		points[i] = captchamode.Minute{
 			Start:    noon.Truncate(time.Minute).Add(time.Duration(i-n) * time.Minute),
-			Failures: count.Draw(rt, "failures"), Unsolved: count.Draw(rt, "unsolved"), Shed: count.Draw(rt, "shed"),
+			Failures: count.Draw(rt, "failures"), Unsolved: count.Draw(rt, "unsolved"), Overload: count.Draw(rt, "shed"),
 			Threshold: limit.Draw(rt, "threshold"), SlowAt: limit.Draw(rt, "slow"), LeaveAt: limit.Draw(rt, "leave"),
 			On: rapid.Bool().Draw(rt, "on"), Level: captchamode.Level(rapid.IntRange(0, 3).Draw(rt, "level")),
 		}

@@ -271,7 +271,7 @@ type stopped struct{ Account, Address, URL string }
 // Cell returns who exceeded a limit.
 func (l ladder) Cell(m policy.Met) cell {
 	c := cell{Text: l.view.Met(m), Later: l.view.Later(m)}
-	for _, p := range m.People {
+	for _, p := range m.KnownClients {
 		c.People = append(c.People, stopped{p.Account, p.Address, l.view.LookUpOf(p.Account, strings.TrimSuffix(p.Address,
 			"/64"))})
 	}

@@ -212,7 +212,7 @@ func ownAccount() AccountView {
 		{ID: "1", Address: "192.0.2.1", Agent: hostile, Started: noon, Seen: noon.Add(time.Hour)}, {ID: "2", Address: "198.51.100.7", Started: noon, Seen: noon},
 	}
 	v.Own.Logins = []audit.Row{{ID: 7, Address: "192.0.2.1", At: noon}, {ID: 8, Address: "unknown", At: noon}}
-	v.Own.Places = []control.KnownPlace{{Address: here, First: noon, Last: noon}, {Address: netip.MustParseAddr("198.51.100.7"), First: noon, Last: noon}}
+	v.Own.Places = []control.KnownClient{{Address: here, First: noon, Last: noon}, {Address: netip.MustParseAddr("198.51.100.7"), First: noon, Last: noon}}
 	v.Own.Unnamed, v.Own.Devices = 2, []control.Use{{Address: "198.51.100.7", Last: noon}}
 	return v
 }
@@ -248,7 +248,7 @@ func attacked() NowView {
 			Now: noon, Botnet: true, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2, ByAddress: control.Spread{Scattered: true, Names: 800, Loud: 1, Left: 600}}, Nodes: true,
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "trusted_proxies: [10.0.0.1]"}},
 			State: captchamode.State{
-				Level: captchamode.Attack, On: true, Override: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
+				Level: captchamode.Attack, On: true, Override: forced, FailureRate: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
 			},
 			Attacks:   []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon.Add(-10 * time.Minute)}},
 			Addresses: subjects, Accounts: subjects,
@@ -295,11 +295,11 @@ func locked() LookUpView {
 		LookUp: LookUp{Account: hostile, Address: hostile, Result: &control.LookUp{Attacks: []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon}},
 			Now: noon, Said: "You are blocked.", Next: "Unblock them.", Account: &control.Standing{State: control.Active, Kept: "authguard"}, Unnamed: 2, Forgotten: noon,
 			Entry:   &lists.Entry{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: lists.Block, Note: hostile, CreatedBy: hostile},
-			Places:  []control.KnownPlace{{Address: netip.MustParseAddr("192.0.2.1"), Last: noon}, {Address: netip.MustParseAddr("192.0.2.2"), Spent: true, Shared: true, Last: noon}},
+			Places:  []control.KnownClient{{Address: netip.MustParseAddr("192.0.2.1"), Last: noon}, {Address: netip.MustParseAddr("192.0.2.2"), Spent: true, Shared: true, Last: noon}},
 			Devices: []control.Use{{Address: "192.0.2.3", Last: noon}}, Sessions: 2,
 			Recent: slices.Repeat([]control.Event{{Row: audit.Row{At: noon, Account: hostile, Address: hostile, Count: 3}, What: "refused", Why: []string{"a limit", "another"}}, {Row: audit.Row{At: noon, Who: hostile}, What: "unlocked"}}, 6),
 			Explanation: guard.Explanation{
-				Account: hostile, Status: trusted.Privileged, Decision: guard.Decision{Action: guard.Challenge},
+				Account: hostile, Status: trusted.Known, Decision: guard.Decision{Action: guard.Challenge},
 				Lines: []guard.Line{{Subject: guard.OnAccount, Used: 5, Full: true, FreeIn: time.Hour, Limit: guard.Limit{
 					Failures: 5, Window: 24 * time.Hour, Action: guard.Challenge, Monitor: true,
 				}}},
@@ -330,7 +330,7 @@ func hour(attack int) []captchamode.Minute {
 		points[i] = captchamode.Minute{Start: noon.Truncate(time.Minute).Add(time.Duration(i-59) * time.Minute),
 			Failures: 2 + i%3, Threshold: 60, SlowAt: 20, LeaveAt: 30}
 		if i >= 40 {
-			points[i].Unsolved, points[i].Shed, points[i].On, points[i].Level = attack, attack/4, true, captchamode.Attack
+			points[i].Unsolved, points[i].Overload, points[i].On, points[i].Level = attack, attack/4, true, captchamode.Attack
 		}
 	}
 	return points
@@ -417,8 +417,8 @@ var notANumber = math.NaN()
 // watchedPolicy is a policy of which a part only watches, and somebody is about to say so
 // of all.
 func watchedPolicy() PolicyView {
-	override := policy.Override{Ladder: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
-	met := policy.Met{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1, More: true, People: []policy.Person{{Account: hostile, Address: "2001:db8::/64"}}}
+	override := policy.Override{LimitSet: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
+	met := policy.Met{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1, More: true, KnownClients: []policy.Person{{Account: hostile, Address: "2001:db8::/64"}}}
 	return PolicyView{Admin: around("/policy"), Switch: "all", To: "monitor", Policy: control.Policy{
 		Now: noon, Enforce: true, Written: true, Overrides: []policy.Override{override}, Watched: []string{"account", "list:tor"},
 		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: control.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},

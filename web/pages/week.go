@@ -28,7 +28,7 @@ const weekHours = 7 * 24
 func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
 	high := 0.
 	for _, h := range hours {
-		high = max(high, finite(h.Threshold), finite(h.Pressure))
+		high = max(high, finite(h.Threshold), finite(h.FailureRate))
 	}
 	c := newCanvas(id, now, "", high)
 	c.Right, c.Top, c.Bottom, c.Height, c.each = c.Width-4, 18, 138, 164, time.Hour
@@ -66,7 +66,7 @@ func weekOf(from time.Time, hours []captchamode.Expected) (all []captchamode.Min
 		const monday = 3 // 1 January 1970 was a Thursday
 		h := hours[(start.Unix()/3600+monday*24)%weekHours]
 		all = append(all, captchamode.Minute{Start: start, Threshold: h.Threshold,
-			Failures: int(math.Round(finite(h.Pressure)))})
+			Failures: int(math.Round(finite(h.FailureRate)))})
 	}
 	return all
 }

@@ -12,9 +12,9 @@ import (
 // office is a week in which people work from eight to six, UTC.
 func office() (hours []captchamode.Expected) {
 	for i := range weekHours {
-		h := captchamode.Expected{Threshold: 30, Hour: captchamode.Hour{Logins: 2, Pressure: 1, Weeks: 3, Calm: 3}}
+		h := captchamode.Expected{Threshold: 30, Hour: captchamode.Hour{Logins: 2, FailureRate: 1, Weeks: 3, Calm: 3}}
 		if hour, day := i%24, i/24; hour >= 8 && hour < 18 && day < 5 {
-			h.Threshold, h.Logins, h.Pressure = 200, 40, 6
+			h.Threshold, h.Logins, h.FailureRate = 200, 40, 6
 		}
 		hours = append(hours, h)
 	}

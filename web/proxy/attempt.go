@@ -30,8 +30,8 @@ type visit struct {
 	routes   route.Table   // at the path
 	route    *route.Route
 	guard    *guard.Guard
-	sent     form            // the client's form
-	solve    challenge.Solve // sent with the form
+	sent     form               // the client's form
+	solution challenge.Solution // sent with the form
 	code     string
 	next     string // the page that the user of our page had requested
 	attempts []guard.Decision
@@ -63,7 +63,7 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		return true
 	}
 	if v.sent.ours && !v.sent.sealed {
-		v.keepSolve(w, r)
+		v.keepSolution(w, r)
 		return true
 	}
 	one, offer, err := routes.Find(r, v.sent.Body)
@@ -141,7 +141,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 	if at == 0 {
 		v.in = r
 		v.presented(r)
-		a.Solution, a.VerificationCode = v.solve, v.code // one solution, one attempt (R17)
+		a.Solution, a.VerificationCode = v.solution, v.code // one solution, one attempt (R17)
 	}
 	d, _, err := v.guard.Login(r.Context(), a, func(_ context.Context, d *guard.Decision) (bool, error) {
 		v.attempts = append(v.attempts, *d)
@@ -168,14 +168,14 @@ func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offe
 		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text())
 		v.sent.restore(r)
 	}
-	v.pass(w, r)
+	v.send(w, r)
 }
 
 func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	a := guard.Attempt{
 		Account: c.Account, Address: v.client.Address, Devices: client.Devices(r), Forwarded: v.client.Forwarded,
 		Fingerprint: v.guard.Identity(v.proxy.Identity.Of(r)),
-		Hold:        time.Duration(v.proxy.Hold.Load()), Integration: v.door(),
+		Hold:        time.Duration(v.proxy.Hold.Load()), Integration: v.integration(),
 	}
 	if c.Password != "" {
 		a.PasswordTag = v.guard.Fingerprint(c.Password)
@@ -183,12 +183,12 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	return a
 }
 
-// door returns the route's name as an integration, for events and metrics.
-func (v *visit) door() string { return "proxy/" + v.route.Name }
+// integration returns the route's name as an integration, for events and metrics.
+func (v *visit) integration() string { return "proxy/" + v.route.Name }
 
-// pass forwards the request and judges the response. A client that hangs up has still guessed, so the proxy waits for
+// send forwards the request and judges the response. A client that hangs up has still guessed, so the proxy waits for
 // the app's response, up to the time limit.
-func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
+func (v *visit) send(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	late := time.AfterFunc(v.app.Timeout, func() { cancel(context.DeadlineExceeded) })
@@ -240,7 +240,7 @@ func answered(answer *http.Response) error {
 			client.SetDevice(answer.Header, v.in, tag, device, ttl, v.proxy.Secure.Of(v.client))
 		}
 	}
-	if v.solve.Claimed() {
+	if v.solution.Claimed() {
 		answer.Header.Add("Set-Cookie", v.solveCookie("", -1).String())
 	}
 	return nil
@@ -315,10 +315,10 @@ func (v *visit) presented(r *http.Request) {
 	}
 	h := r.Header
 	v.code = h.Get("Authguard-Code")
-	v.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
+	v.solution = challenge.Solution{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
 		Work: h.Get("Authguard-Captcha-Work")}
-	if v.solve.Claimed() {
+	if v.solution.Claimed() {
 		return
 	}
-	v.solve = solveOf(r)
+	v.solution = solveOf(r)
 }

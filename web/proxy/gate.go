@@ -45,7 +45,7 @@ func (v *visit) unseal(r *http.Request) error {
 	if answer == "" {
 		answer = fields.Get("captcha_answer")
 	}
-	v.solve = challenge.Solve{ID: fields.Get("captcha_id"), Answer: answer, Work: fields.Get("captcha_work")}
+	v.solution = challenge.Solution{ID: fields.Get("captcha_id"), Answer: answer, Work: fields.Get("captcha_work")}
 	v.code, v.next = strings.TrimSpace(fields.Get("code")), fields.Get(nextField)
 	v.sent = form{ours: true}
 	text := fields.Get(sealedField)
@@ -70,12 +70,12 @@ func (v *visit) solveCookie(value string, age int) *http.Cookie {
 		SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
 }
 
-// keepSolve handles the page before the app's form: it stores the solution in a cookie and redirects to the requested
+// keepSolution handles the page before the app's form: it stores the solution in a cookie and redirects to the requested
 // page. The attempt checks the solution, since a check spends it (R17).
-func (v *visit) keepSolve(w http.ResponseWriter, r *http.Request) {
+func (v *visit) keepSolution(w http.ResponseWriter, r *http.Request) {
 	value := skipped
-	if v.solve.Answer != "" || v.solve.Work != "" {
-		if text, err := json.Marshal(v.solve); err == nil && len(text) < 2500 {
+	if v.solution.Answer != "" || v.solution.Work != "" {
+		if text, err := json.Marshal(v.solution); err == nil && len(text) < 2500 {
 			value = base64.RawURLEncoding.EncodeToString(text)
 		}
 	}
@@ -88,14 +88,14 @@ func (v *visit) keepSolve(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-func solveOf(r *http.Request) (s challenge.Solve) {
+func solveOf(r *http.Request) (s challenge.Solution) {
 	cookie, err := r.Cookie(solveCookie)
 	if err != nil {
 		return s
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
 	if err != nil || json.Unmarshal(text, &s) != nil {
-		return challenge.Solve{}
+		return challenge.Solution{}
 	}
 	return s
 }
@@ -117,7 +117,7 @@ func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table
 		}
 	}
 	v.route, v.guard = page, g
-	issued, err := g.Issue(r.Context(), guard.Attempt{Address: v.client.Address, Integration: v.door()}, guard.Decision{})
+	issued, err := g.Issue(r.Context(), guard.Attempt{Address: v.client.Address, Integration: v.integration()}, guard.Decision{})
 	if err != nil {
 		return false // the form does no harm: the attempt is stopped
 	}
@@ -148,7 +148,7 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 	switch p.Type {
 	case web.ChallengeRequired:
 		issued, err := v.guard.Issue(r.Context(), guard.Attempt{Account: c.Account, Address: v.client.Address,
-			Integration: v.door()}, d)
+			Integration: v.integration()}, d)
 		if err != nil {
 			p, m = web.Overloaded(time.Second)
 			break
@@ -160,7 +160,7 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 		p.Detail = "The password was not checked. On a new device you may need a verification code: send it in the header " +
 			"Authguard-Code. See " + v.proxy.Base + "/login/code."
 	}
-	m.CodeFailed = d.Reasons.Has(guard.PassFailed)
+	m.CodeFailed = d.Reasons.Has(guard.CodeFailed)
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
 }
 

@@ -51,7 +51,7 @@ func (v *visit) proves(answer *http.Response) bool {
 
 // unknown reports whether the client is unknown to one of the accounts.
 func (v *visit) unknown() bool {
-	return slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return !d.Privileged })
+	return slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return !d.Known })
 }
 
 // onlyReplaced keeps the cookies that the response replaces. Any other may be the new session, which a wrong password

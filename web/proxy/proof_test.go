@@ -119,7 +119,7 @@ func TestWhatAMadeUpPasswordGetsProvesNoPassword(t *testing.T) {
 				if device(answer) || (answer.StatusCode == http.StatusForbidden) != (i >= 5) {
 					t.Fatalf("guess %d: %d %v", i, answer.StatusCode, answer.Header)
 				}
-				if got := d.Status(t, "alice", from); got != trusted.Stranger {
+				if got := d.Status(t, "alice", from); got != trusted.Unknown {
 					t.Fatalf("guess %d: the client is %v", i, got)
 				}
 			}
@@ -165,7 +165,7 @@ func TestAProofIsOneRequestMore(t *testing.T) {
 		}
 	}
 	broken.Store(true)
-	if answer := sign("198.18.2.9"); device(answer) || answer.StatusCode != http.StatusFound || d.Status(t, "alice", "198.18.2.9") != trusted.Stranger {
+	if answer := sign("198.18.2.9"); device(answer) || answer.StatusCode != http.StatusFound || d.Status(t, "alice", "198.18.2.9") != trusted.Unknown {
 		t.Errorf("%d %v", answer.StatusCode, answer.Header)
 	}
 }
@@ -229,7 +229,7 @@ func TestASignInAtTheSameTimeProvesNoPassword(t *testing.T) {
 		<-asked
 		d.send(t, "198.18.2.11", form(url.Values{"username": {"mallory"}, "password": {right}}.Encode()), "Cookie", spelled)
 		answer := <-answers
-		if answer.StatusCode != http.StatusFound || device(answer) || d.Status(t, "alice", "198.18.1.11") != trusted.Stranger {
+		if answer.StatusCode != http.StatusFound || device(answer) || d.Status(t, "alice", "198.18.1.11") != trusted.Unknown {
 			t.Errorf("%s: %d %v", spelled, answer.StatusCode, answer.Header)
 		}
 		if slices.Contains(app.checked, "guess") {

@@ -42,7 +42,7 @@ type Config struct {
 	Edge       *web.Edge
 	Guard      func(name string) *guard.Guard // with a route's counters, by the route's name
 	Login      *web.Login                     // for the verification code page; its own form is not served
-	Challenges *challenge.Desk
+	Challenges *challenge.Issuer
 	Remote     *remote.Provider   // external CAPTCHA provider; nil: none
 	Hold       *atomic.Int64      // longest wait of an early attempt on a timer (R15), in nanoseconds
 	Secure     web.CookieSecurity // of cookies

@@ -825,7 +825,7 @@ func TestWhatWasNotReadIsNoSuccess(t *testing.T) {
 	} {
 		d := newDoor(t, answer, nil, "text")
 		d.send(t, "203.0.113.9", form("username=alice&password=guess"))
-		if got := d.Status(t, "alice", "203.0.113.9"); got != trusted.Stranger {
+		if got := d.Status(t, "alice", "203.0.113.9"); got != trusted.Unknown {
 			t.Errorf("%s: the place is %v", name, got)
 		}
 	}
@@ -992,7 +992,7 @@ func TestTheAnswerToWhoHangsUpCounts(t *testing.T) {
 	<-d.gone
 	close(d.app.hangs)
 	d.Close() // when all requests have ended
-	if got := d.Status(t, "alice", "203.0.113.9"); got != trusted.Privileged {
+	if got := d.Status(t, "alice", "203.0.113.9"); got != trusted.Known {
 		t.Errorf("the place is %v", got)
 	}
 }
@@ -1037,10 +1037,10 @@ func TestR20AbandonedLoginsArePressure(t *testing.T) {
 	if n := d.app.passwords(); n != 20 {
 		t.Errorf("the app was asked %d times", n)
 	}
-	if d.Mode.State().Pressure == (captchamode.Counts{}) {
+	if d.Mode.State().FailureRate == (captchamode.Counts{}) {
 		t.Error("no pressure")
 	}
-	if got := d.Status(t, "alice", "198.18.19.1"); got != trusted.Stranger { // the newest
+	if got := d.Status(t, "alice", "198.18.19.1"); got != trusted.Unknown { // the newest
 		t.Errorf("a place where nobody logged in is %v", got)
 	}
 }

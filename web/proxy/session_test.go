@@ -171,7 +171,7 @@ func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
 				if device(answer) || answer.StatusCode != http.StatusConflict {
 					t.Fatalf("guess %d: %d, %v", i, answer.StatusCode, answer.Header)
 				}
-				if got := d.Status(t, "alice", fmt.Sprintf("198.18.%d.1", i)); got != trusted.Stranger {
+				if got := d.Status(t, "alice", fmt.Sprintf("198.18.%d.1", i)); got != trusted.Unknown {
 					t.Fatalf("guess %d: the client is %v", i, got)
 				}
 			}
@@ -398,7 +398,7 @@ func TestAPageThatIsOpenAnywayProvesNoPassword(t *testing.T) {
 				t.Fatalf("guess %d: %d %v %s", i, answer.StatusCode, answer.Header, body)
 			}
 		}
-		if got := d.Status(t, "alice", from); got != trusted.Stranger {
+		if got := d.Status(t, "alice", from); got != trusted.Unknown {
 			t.Fatalf("guess %d: the client is %v", i, got)
 		}
 	}

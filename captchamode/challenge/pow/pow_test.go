@@ -161,7 +161,7 @@ func TestAChallengeLivesLongerThanASlowCoreNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for level := range uint8(9) {
-		c, err := desk.Issue(t.Context(), challenge.Bond{Level: level}, false)
+		c, err := desk.Issue(t.Context(), challenge.Binding{Level: level}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

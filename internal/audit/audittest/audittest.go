@@ -29,7 +29,7 @@ func Patterns() map[string]Pattern { return patterns }
 const each = 100
 
 func failed(at time.Time, account string, address netip.Addr) guard.Event {
-	return guard.Event{At: at, Door: "login", Account: account, Address: address, Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
+	return guard.Event{At: at, Integration: "login", Account: account, Address: address, Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
 }
 
 // hammering is brute force from five IP addresses against 100 accounts.
@@ -70,7 +70,7 @@ func mixed(r *rand.Rand, at time.Time) (all []guard.Event) {
 	if r.IntN(4) == 0 {
 		who := r.IntN(5000)
 		e := failed(at, person(who), home(who))
-		e.Outcome, e.Privileged = guard.Succeeded, true
+		e.Outcome, e.Known = guard.Succeeded, true
 		all = append(all, e)
 	}
 	return all
