@@ -95,16 +95,14 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
 	h.inside = h.Second(t, func(c *guard.Config) { c.Codes, c.Observer = codes.Of("administration"), h.World })
 	steered := control.Config{
-		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db),
-		Factors: second, DirectoryOf: nobodys, Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Overrides: policy.NewTable(db), Ledger: policy.NewLedger(db, h.Clock.Now, quiet), Tops: new(control.Tops), Changes: watcher, Now: h.Clock.Now, Log: quiet,
+		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Lists: h.Lists, Listings: lists.New(db)}, Tables: control.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), Factors: second},
+		Users: control.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Ledger: policy.NewLedger(db, h.Clock.Now, quiet), Tops: new(control.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)
 	h.control, err = control.New(steered)
 	must(err)
 	h.door = &web.Login{
-		Guard: h.Guard, Edge: new(web.Edge), Integration: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control, Access: new(atomic.Pointer[access.Rules]),
-		Passwords: &web.Passwords{Source: h.accounts, Gate: gate, Checker: checker, Log: quiet},
-		Sessions:  web.NewSessions(web.SessionConfig{Store: running, Source: h.accounts, Integration: "login", Lifetime: 24 * time.Hour, Now: h.Clock.Now}),
+		Guard: h.Guard, Edge: new(web.Edge), Integration: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, LoginUsers: web.LoginUsers{Control: h.control, Passwords: &web.Passwords{Source: h.accounts, Gate: gate, Checker: checker, Log: quiet}, Sessions: web.NewSessions(web.SessionConfig{Store: running, Source: h.accounts, Integration: "login", Lifetime: 24 * time.Hour, Now: h.Clock.Now})}, Access: new(atomic.Pointer[access.Rules]),
 	}
 	h.serve()
 	_, err = h.accounts.Add(t.Context(), accounts.Addition{Username: "alice", Email: "alice@example.org", Password: right})
@@ -621,9 +619,8 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := &web.Login{
-		Guard: h.inside.Guard, Edge: new(web.Edge), Integration: "admin", Directory: "administration", Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control,
-		Access: new(atomic.Pointer[access.Rules]), Passwords: h.door.Passwords,
-		Sessions: web.NewSessions(web.SessionConfig{Store: h.running, Source: h.accounts, Integration: "admin", Lifetime: time.Hour, Now: h.Clock.Now}),
+		Guard: h.inside.Guard, Edge: new(web.Edge), Integration: "admin", LoginUsers: web.LoginUsers{Directory: "administration", Control: h.control, Passwords: h.door.Passwords, Sessions: web.NewSessions(web.SessionConfig{Store: h.running, Source: h.accounts, Integration: "admin", Lifetime: time.Hour, Now: h.Clock.Now})}, Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look,
+		Access: new(atomic.Pointer[access.Rules]),
 	}
 	h.door.Passwords = &web.Passwords{Source: site, Gate: h.gate, Checker: h.checker, Log: quiet}
 	h.door.Sessions = web.NewSessions(web.SessionConfig{Store: h.running, Source: site, Integration: "login", Lifetime: time.Hour, Now: h.Clock.Now})

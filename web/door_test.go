@@ -101,11 +101,9 @@ func (h *house) dress(t *testing.T, b pages.Brand) {
 func (h *house) login(door string, gate *passwords.Queue, checker *passwords.Checker) *web.Login {
 	return &web.Login{
 		Guard: h.Guard, Edge: new(web.Edge), Integration: door, Log: quiet, Hold: new(atomic.Int64),
-		Passwords: &web.Passwords{Source: h.people, Gate: gate, Checker: checker, Log: quiet},
-		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Integration: door, Lifetime: time.Hour}),
-		Storage:   h.storage,
-		Look:      h.look,
-		AskCode:   h.ask,
+		LoginUsers:  web.LoginUsers{Passwords: &web.Passwords{Source: h.people, Gate: gate, Checker: checker, Log: quiet}, Sessions: web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Integration: door, Lifetime: time.Hour}), Storage: h.storage},
+		Look:        h.look,
+		LoginEmails: web.LoginEmails{AskCode: h.ask},
 	}
 }
 

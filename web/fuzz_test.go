@@ -67,7 +67,7 @@ func FuzzNextStaysOnTheSitesHosts(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	l := &Login{Origin: "https://login.example.org", Sessions: NewSessions(SessionConfig{Domain: "example.org"})}
+	l := &Login{Origin: "https://login.example.org", LoginUsers: LoginUsers{Sessions: NewSessions(SessionConfig{Domain: "example.org"})}}
 	f.Fuzz(func(t *testing.T, next string) {
 		got := l.next(next)
 		scheme, host := asABrowser(got, "https", "login.example.org")
@@ -77,7 +77,7 @@ func FuzzNextStaysOnTheSitesHosts(f *testing.F) {
 		if strings.ContainsFunc(host, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-.", r) }) {
 			t.Fatalf("%q leads to the host %q", next, host)
 		}
-		alone := (&Login{Sessions: NewSessions(SessionConfig{})}).next(next)
+		alone := (&Login{LoginUsers: LoginUsers{Sessions: NewSessions(SessionConfig{})}}).next(next)
 		if _, host := asABrowser(alone, "https", "here"); host != "here" || !strings.HasPrefix(alone, "/") {
 			t.Fatalf("without an origin %q leads to %q", next, alone)
 		}

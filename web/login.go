@@ -27,30 +27,40 @@ import (
 
 // Login is a login endpoint: page, form target and logout. One exists for users and one for administrators.
 type Login struct {
-	Guard       *guard.Guard
+	Guard *guard.Guard
+	LoginUsers
+	LoginEmails
 	Edge        *Edge
-	Passwords   *Passwords
-	Sessions    *Sessions
 	Integration string                        // the integration's name in events and metrics
-	Directory   string                        // where the accounts are kept; empty: the site's directory
 	Hold        *atomic.Int64                 // longest wait of an early attempt on a timer (R15), in nanoseconds
 	Secure      CookieSecurity                // of device cookies
-	Storage     Storage                       // nil: sessions can always be written
 	Origin      string                        // the public origin of the login page; empty: the request's host
 	Access      *atomic.Pointer[access.Rules] // rules of forward auth; nil: none
-	Control     *control.Control              // for the pages at /account; nil: there are none
-	Notices     *notices.Mailer               // emails about logins from unknown clients; nil: none
-	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
-	// not configured.
-	AskCode  func(guard.Code)
-	Remote   *remote.Provider // external CAPTCHA provider; nil: none
-	Identity *client.Identity // client fingerprints; nil: none
-	Admin    bool             // only administrators may sign in here
-	Second   *Second          // MFA; nil: none
-	Look     *Look            // of the pages; nil: that of the admin console
-	Log      *slog.Logger
+	Remote      *remote.Provider              // external CAPTCHA provider; nil: none
+	Identity    *client.Identity              // client fingerprints; nil: none
+	Admin       bool                          // only administrators may sign in here
+	Look        *Look                         // of the pages; nil: that of the admin console
+	Log         *slog.Logger
 
 	pages pages.LoginPages
+}
+
+// LoginUsers are the accounts that sign in, and their sessions.
+type LoginUsers struct {
+	Passwords *Passwords
+	Sessions  *Sessions
+	Directory string           // where the accounts are kept; empty: the site's directory
+	Storage   Storage          // nil: sessions can always be written
+	Control   *control.Control // for the pages at /account; nil: there are none
+	Second    *Second          // MFA; nil: none
+}
+
+// LoginEmails are sent to account owners.
+type LoginEmails struct {
+	Notices *notices.Mailer // emails about logins from unknown clients; nil: none
+	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
+	// not configured.
+	AskCode func(guard.Code)
 }
 
 // Storage reports whether a login can be written (R27). Only a correct password writes a session: without Storage, a

@@ -199,14 +199,14 @@ func (r *realm) login(d *listeners, door string, edge *web.Edge, session time.Du
 		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
 	}
 	return &web.Login{
-		Guard: r.guard, Directory: directory, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote,
-		Edge: edge, Integration: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
-		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable,
-			Log: r.log},
-		Sessions: web.NewSessions(sessions),
-		Hold:     &r.hold,
-		Storage:  r.site.health,
-		Secure:   sessions.Secure,
+		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Remote: r.mode.remote,
+		Identity: &r.clients, Hold: &r.hold, Secure: sessions.Secure, Log: r.log,
+		LoginUsers: web.LoginUsers{
+			Directory: directory, Control: r.control, Sessions: web.NewSessions(sessions), Storage: r.site.health,
+			Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable,
+				Log: r.log},
+		},
+		LoginEmails: web.LoginEmails{AskCode: ask, Notices: p.notices},
 	}
 }
 

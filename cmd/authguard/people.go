@@ -25,6 +25,13 @@ import (
 	"authguard/web/admin"
 )
 
+// emails are sent to account owners.
+type emails struct {
+	mailer *passes.Mailer // verification codes; nil without a mail server
+	// notices reports logins from unknown clients; nil: off.
+	notices *notices.Mailer
+}
+
 type people struct {
 	kept          config.Accounts // the settings
 	normalise     func(string) (string, error)
@@ -38,9 +45,7 @@ type people struct {
 	// forget handles an account whose password changed elsewhere; nil: not possible.
 	forget func(context.Context, string)
 	health *database.Health // of the source; nil for authguard's own table and files
-	mailer *passes.Mailer   // sends verification codes; nil without a mail server
-	// notices emails owners about logins from unknown clients; nil: off.
-	notices *notices.Mailer
+	emails
 	// unusable counts unsupported hashes; told is the time of the last alert about them, in nanoseconds.
 	unusable atomic.Uint64
 	told     atomic.Int64

@@ -43,22 +43,27 @@ type realm struct {
 	guard  *guard.Guard
 	// administration is the guard of the administrators' login; nil except in the default realm.
 	administration *administration
-	proxy          *proxy.Proxy
-	app            atomic.Pointer[proxy.Proxy]             // proxy while an app is configured, else nil
-	routes         atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes with their own counters
 	control        *control.Control
-	api            web.API
-	look           *web.Look
-	access         atomic.Pointer[access.Rules] // of forward auth
-	written        atomic.Pointer[written]      // the configured policy
+	written        atomic.Pointer[written] // the configured policy
 	said           atomic.Pointer[[]policy.Override]
-	hold           atomic.Int64       // nanoseconds for which an attempt may be held
-	clients        webclient.Identity // headers of the client fingerprint
-	handler        http.Handler       // on the public listener
+	publicPart
+}
+
+// publicPart is what a realm serves on the public listener.
+type publicPart struct {
+	handler http.Handler
+	api     web.API
+	look    *web.Look
+	access  atomic.Pointer[access.Rules] // of forward auth
+	hold    atomic.Int64                 // nanoseconds for which an attempt may be held
+	clients webclient.Identity           // headers of the client fingerprint
+	proxy   *proxy.Proxy
+	app     atomic.Pointer[proxy.Proxy]             // proxy while an app is configured, else nil
+	routes  atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes with their own counters
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
-	r = &realm{name: name, site: s, config: c, log: s.log, look: web.NewLook()}
+	r = &realm{name: name, site: s, config: c, log: s.log, publicPart: publicPart{look: web.NewLook()}}
 	if name != guard.DefaultRealm {
 		r.log = s.log.With("realm", name)
 	}
@@ -109,15 +114,27 @@ func (r *realm) openControl() (err error) {
 	}
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Administration: r.administration.ofSignIn(), Others: r.others, Mode: r.mode.Mode,
-		Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Codes: r.people.passes, Tokens: s.issued, Factors: s.factors,
-		DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts,
-		Tops: s.watch.tops, Overrides: s.overrides, Ledger: s.watch.ledger,
-		Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes,
-		Nodes: s.counting.shared != nil,
-		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings,
-		Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
-		Source: r.people.source, App: r.inApp,
+		IPLists: control.IPLists{
+			Lists: s.lists, Listings: s.listings, Named: s.named,
+			Direct: func() []netip.Prefix { return *s.proxies.Load() },
+		},
+		Tables: control.Tables{
+			Accounts: r.people.accounts, Sessions: r.people.sessions, Codes: r.people.passes, Tokens: s.issued,
+			Factors: s.factors,
+		},
+		Users: control.Users{
+			DirectoryOf: r.directoryOf, Elsewhere: r.people.elsewhere(), Source: r.people.source, App: r.inApp,
+		},
+		Sinks: control.Sinks{
+			Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops,
+			Ledger: s.watch.ledger,
+		},
+		Policies: control.Policies{
+			Overrides: s.overrides, Enact: r.enact,
+			Written: func() policy.Written { return r.written.Load().Written },
+		},
+		Changes: s.storage.changes, Nodes: s.counting.shared != nil, Warn: s.warnings, Now: s.storage.clock.Now,
+		Log: r.log,
 	})
 	return err
 }

@@ -28,30 +28,45 @@ import (
 // site is everything that one process serves: the realms and what they share. openSite creates its parts bottom up,
 // start starts them in the same order, and stop ends them in reverse.
 type site struct {
-	loaded  *config.Loaded // in force; only reload changes it
-	started config.Config  // as opened; settings that need a restart keep these values
-	how     opening
+	settings
 	log     *slog.Logger
 	level   *slog.LevelVar
 	running background.Group
 	// stopping: the signal has arrived; serving for shutdown.delay.
 	stopping atomic.Bool
 
-	storage   *storage
-	watch     *watch
-	counting  *counting
-	health    *database.Health // whether sessions can be written
-	lists     *guard.Lists
-	listings  *lists.Table
+	storage  *storage
+	watch    *watch
+	counting *counting
+	health   *database.Health // whether sessions can be written
+	ipLists
 	overrides *policy.Table
-	named     *lists.Files
-	proxies   atomic.Pointer[[]netip.Prefix] // all configured
-	tokens    web.Tokens                     // of the decision API
-	issued    *tokens.Table
-	factors   *factors.Table           // MFA of administrators
+	credentials
 	realms    atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving   []*realm                 // removed
 	listeners *listeners
+}
+
+// settings are the configuration and how the site was opened.
+type settings struct {
+	loaded  *config.Loaded // in force; only reload changes it
+	started config.Config  // as opened; settings that need a restart keep these values
+	how     opening
+}
+
+// ipLists are the allowlists and blocklists of all realms.
+type ipLists struct {
+	lists    *guard.Lists
+	listings *lists.Table
+	named    *lists.Files
+	proxies  atomic.Pointer[[]netip.Prefix] // all configured
+}
+
+// credentials of programs and administrators.
+type credentials struct {
+	tokens  web.Tokens // of the decision API
+	issued  *tokens.Table
+	factors *factors.Table // MFA of administrators
 }
 
 // opening configures how a site is opened. The zero value is the normal way.
@@ -67,7 +82,8 @@ func (o opening) environment() []string { return append(os.Environ(), o.flags...
 // openSite opens a site for a data folder that this process has locked.
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger,
 	how opening) (*site, error) {
-	s := &site{loaded: loaded, started: loaded.Config, how: how, log: log, level: level, lists: new(guard.Lists)}
+	s := &site{settings: settings{loaded, loaded.Config, how}, log: log, level: level,
+		ipLists: ipLists{lists: new(guard.Lists)}}
 	var err error
 	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {
 		return nil, err

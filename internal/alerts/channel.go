@@ -44,6 +44,11 @@ type channel struct {
 	running bool      // guarded by the Alerter's lock
 	made    time.Time // when this process created it
 
+	delivery
+}
+
+// A delivery is what a channel has to deliver and where.
+type delivery struct {
 	mu      sync.Mutex
 	label   string // replaces the address in logs
 	kinds   []Kind // to deliver; empty: all

@@ -49,6 +49,13 @@ type Attack struct {
 	Counts
 	Attempts int64 `json:"attempts"` // failed and stopped
 	Peak     Peak  `json:"peak"`
+	Sources
+	Minutes Minutes `json:"minutes"`
+	Compromised
+}
+
+// Sources are where an attack's attempts came from, and what they tried.
+type Sources struct {
 	// Addresses, Networks, Accounts (existing or not) and Passwords are distinct counts within about 1 %.
 	Addresses int64 `json:"addresses"`
 	Networks  int64 `json:"networks"`
@@ -58,10 +65,13 @@ type Attack struct {
 	TopAddresses []Named `json:"top_addresses"`
 	TopNetworks  []Named `json:"top_networks"`
 	TopAccounts  []Named `json:"top_accounts"`
-	Minutes      Minutes `json:"minutes"`
-	// Lost counts accounts with a login from an unknown client after failures, Open those of them not fully secured.
-	// Strange counts accounts with only a login from an unknown client.
-	Lost    int `json:"compromised"`
+}
+
+// Compromised are numbers of accounts.
+type Compromised struct {
+	// Lost had a login from an unknown client after failures. Open of them are not fully secured.
+	Lost int `json:"compromised"`
+	// Strange had only a login from an unknown client.
 	Strange int `json:"new_clients"`
 	Open    int `json:"open"`
 }

@@ -107,8 +107,7 @@ type run struct {
 
 // A running is this process's view of a running attack.
 type running struct {
-	id      string
-	part    string // key of this process's part; new after each start
+	saved
 	realm   string
 	subject subject
 	began   time.Time
@@ -119,10 +118,16 @@ type running struct {
 	lost    int
 	ended   time.Time
 	partOf  string
-	saved   bool      // in the database
-	written int64     // attempts and successes in the stored part
 	seen    time.Time // the last attempt on any node
 	calm    time.Time // since when this node sees no attack
+}
+
+// saved identifies the attack's record in the database, and says what of it is stored.
+type saved struct {
+	id      string
+	part    string // key of this process's part; new after each start
+	exists  bool
+	written int64 // attempts and successes in the stored part
 }
 
 // A kept is a recorded login.
@@ -376,7 +381,7 @@ func (of *realm) ledTo(at time.Time) (began time.Time, parts []part) {
 
 func (of *realm) begin(s subject, began, at time.Time) *running {
 	one := &running{
-		id: idOf(began), part: rand.Text(), realm: of.name, subject: s, began: began, seen: at,
+		saved: saved{id: idOf(began), part: rand.Text()}, realm: of.name, subject: s, began: began, seen: at,
 		tally: newTally(of.all.hash), logins: map[[2]string]*kept{},
 	}
 	of.running[s] = one
@@ -401,78 +406,6 @@ func (of *realm) end(one *running, at time.Time, partOf string) {
 		of.back = nil // the next attack must not count these attempts
 	}
 	of.all.over = append(of.all.over, one)
-}
-
-// unknownClient records a login from an unknown client for the running attacks and for those detected later. If there is no
-// room, logins without a reason go first.
-func (of *realm) unknownClient(s unknownClient) {
-	of.early = slices.DeleteFunc(of.early, func(e unknownClient) bool { return s.at.Sub(e.at) > lookBack })
-	if len(of.early) >= mostEarly {
-		drop := max(0, slices.IndexFunc(of.early, func(e unknownClient) bool { return len(of.memory.why(e)) == 0 }))
-		of.early = slices.Delete(of.early, drop, drop+1)
-	}
-	of.early = append(of.early, s)
-	for _, one := range of.running {
-		of.keep(one, s)
-	}
-}
-
-// concerns reports whether a login belongs to an attack.
-func (one *running) concerns(s unknownClient, why []string) bool {
-	switch one.subject.kind {
-	case Account:
-		return events.Escape(s.account) == one.subject.name
-	case Address:
-		return s.address == one.subject.name
-	case Spray:
-		return slices.Contains(why, WithSprayed) || slices.Contains(why, FromGuesser)
-	}
-	return true
-}
-
-// keep records a login of an attack.
-func (of *realm) keep(one *running, s unknownClient) {
-	why := of.memory.why(s)
-	if one.subject.kind == Address && s.address == one.subject.name && !slices.Contains(why, FromGuesser) {
-		why = append(why, FromGuesser) // as another node has seen
-	}
-	if !one.concerns(s, why) {
-		return
-	}
-	key := [2]string{events.Escape(s.account), s.shown}
-	if l := one.logins[key]; l != nil {
-		l.Last, l.Failures, l.fresh = later(l.Last, s.at), max(l.Failures, s.failures), true
-		one.suspect(l, why)
-		return
-	}
-	if strange := len(one.logins) - one.lost; len(why) > 0 && one.lost >= mostLost || len(why) == 0 &&
-		strange >= mostStrange {
-		return
-	}
-	l := &kept{Login: Login{Account: key[0], Address: s.shown, Integration: events.Escape(s.integration), Failures: s.failures,
-		First: s.at, Last: s.at}, unknownClient: s, fresh: true}
-	one.logins[key] = l
-	one.suspect(l, why)
-}
-
-func (one *running) suspect(l *kept, why []string) {
-	for _, w := range why {
-		if !slices.Contains(l.Why, w) {
-			if len(l.Why) == 0 {
-				one.lost++
-			}
-			l.Why, l.fresh = append(l.Why, w), true
-		}
-	}
-}
-
-// rejudge checks again the logins without a reason: an IP address may have guessed right at first and gone on guessing.
-func (of *realm) rejudge(one *running) {
-	for _, l := range one.logins {
-		if len(l.Why) == 0 {
-			one.suspect(l, slices.DeleteFunc(of.memory.why(l.unknownClient), func(w string) bool { return w == AfterFailures }))
-		}
-	}
 }
 
 const (

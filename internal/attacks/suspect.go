@@ -120,3 +120,75 @@ func (m *memory) why(s unknownClient) (why []string) {
 	}
 	return why
 }
+
+// unknownClient records a login from an unknown client for the running attacks and for those detected later. If there is no
+// room, logins without a reason go first.
+func (of *realm) unknownClient(s unknownClient) {
+	of.early = slices.DeleteFunc(of.early, func(e unknownClient) bool { return s.at.Sub(e.at) > lookBack })
+	if len(of.early) >= mostEarly {
+		drop := max(0, slices.IndexFunc(of.early, func(e unknownClient) bool { return len(of.memory.why(e)) == 0 }))
+		of.early = slices.Delete(of.early, drop, drop+1)
+	}
+	of.early = append(of.early, s)
+	for _, one := range of.running {
+		of.keep(one, s)
+	}
+}
+
+// concerns reports whether a login belongs to an attack.
+func (one *running) concerns(s unknownClient, why []string) bool {
+	switch one.subject.kind {
+	case Account:
+		return events.Escape(s.account) == one.subject.name
+	case Address:
+		return s.address == one.subject.name
+	case Spray:
+		return slices.Contains(why, WithSprayed) || slices.Contains(why, FromGuesser)
+	}
+	return true
+}
+
+// keep records a login of an attack.
+func (of *realm) keep(one *running, s unknownClient) {
+	why := of.memory.why(s)
+	if one.subject.kind == Address && s.address == one.subject.name && !slices.Contains(why, FromGuesser) {
+		why = append(why, FromGuesser) // as another node has seen
+	}
+	if !one.concerns(s, why) {
+		return
+	}
+	key := [2]string{events.Escape(s.account), s.shown}
+	if l := one.logins[key]; l != nil {
+		l.Last, l.Failures, l.fresh = later(l.Last, s.at), max(l.Failures, s.failures), true
+		one.suspect(l, why)
+		return
+	}
+	if strange := len(one.logins) - one.lost; len(why) > 0 && one.lost >= mostLost || len(why) == 0 &&
+		strange >= mostStrange {
+		return
+	}
+	l := &kept{Login: Login{Account: key[0], Address: s.shown, Integration: events.Escape(s.integration), Failures: s.failures,
+		First: s.at, Last: s.at}, unknownClient: s, fresh: true}
+	one.logins[key] = l
+	one.suspect(l, why)
+}
+
+func (one *running) suspect(l *kept, why []string) {
+	for _, w := range why {
+		if !slices.Contains(l.Why, w) {
+			if len(l.Why) == 0 {
+				one.lost++
+			}
+			l.Why, l.fresh = append(l.Why, w), true
+		}
+	}
+}
+
+// rejudge checks again the logins without a reason: an IP address may have guessed right at first and gone on guessing.
+func (of *realm) rejudge(one *running) {
+	for _, l := range one.logins {
+		if len(l.Why) == 0 {
+			one.suspect(l, slices.DeleteFunc(of.memory.why(l.unknownClient), func(w string) bool { return w == AfterFailures }))
+		}
+	}
+}

@@ -69,8 +69,8 @@ func (r *Recorder) jobs() (jobs []job) {
 		r.over = slices.Delete(r.over, 0, n)
 	}
 	for _, one := range r.all() {
-		j := job{of: one, id: one.id, saved: one.saved, seen: one.seen, ended: one.ended, partOf: one.partOf}
-		if j.sum = one.sum(); j.sum != one.written || !one.saved {
+		j := job{of: one, id: one.id, saved: one.exists, seen: one.seen, ended: one.ended, partOf: one.partOf}
+		if j.sum = one.sum(); j.sum != one.written || !one.exists {
 			p := merge(append(slices.Clone(one.base), one.tally.part())...)
 			j.part = &p
 		}
@@ -102,7 +102,7 @@ func (r *Recorder) write(ctx context.Context, j job) error {
 		}
 		return err
 	}
-	j.of.id, j.of.began, j.of.saved, j.of.written = id, began, true, j.sum
+	j.of.id, j.of.began, j.of.exists, j.of.written = id, began, true, j.sum
 	if !j.ended.IsZero() {
 		r.over = slices.DeleteFunc(r.over, func(one *running) bool { return one == j.of })
 	}
@@ -224,7 +224,7 @@ func (r *Recorder) follow(ctx context.Context) error {
 	for _, of := range r.realms {
 		for _, one := range of.running {
 			there, ok := found[one.id]
-			if one.saved && !ok {
+			if one.exists && !ok {
 				of.end(one, r.config.Now(), "") // another node ended it and wrote the end
 			}
 			one.seen = later(one.seen, time.UnixMilli(there.last))
@@ -244,7 +244,7 @@ func (r *Recorder) follow(ctx context.Context) error {
 // join joins an attack that another node or an earlier process detected.
 func (of *realm) join(id string, s subject, began, last time.Time) {
 	one := of.begin(s, began, last)
-	one.id, one.saved = id, true
+	one.id, one.exists = id, true
 	if of.runs[s.kind] != nil {
 		of.count(one, of.takeRun(s).events)
 	}

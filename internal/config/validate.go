@@ -130,10 +130,7 @@ func (l *loader) validate() {
 	l.check("challenge.verify_url", c.Challenge.VerifyURL, remote.CheckVerify)
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
-	l.unless(utf8.RuneCountInString(c.Pages.Name) <= 60, "pages.name", "", "must have at most 60 characters")
-	l.unless(c.Pages.Color == "" || colorPattern.MatchString(c.Pages.Color), "pages.color", "",
-		`must be a color such as "#0f665e", in quotation marks`)
-	l.check("pages.help_url", c.Pages.HelpURL, helpURL)
+	l.pages()
 	l.check("mail.from", c.Mail.From, mail.CheckFrom)
 	_, err = language.Parse(c.Mail.Language)
 	l.unless(err == nil, "mail.language", "", `must be the tag of a language such as "de" or "pt-BR"`)
@@ -141,7 +138,19 @@ func (l *loader) validate() {
 		_, err := mail.New(c.Mail.Server.Reveal(), c.Mail.From)
 		l.unless(err == nil, "mail.server", "", "%v", err)
 	}
-	for i, t := range c.API.Tokens {
+	l.tokens()
+}
+
+func (l *loader) pages() {
+	c := &l.loaded.Config
+	l.unless(utf8.RuneCountInString(c.Pages.Name) <= 60, "pages.name", "", "must have at most 60 characters")
+	l.unless(c.Pages.Color == "" || colorPattern.MatchString(c.Pages.Color), "pages.color", "",
+		`must be a color such as "#0f665e", in quotation marks`)
+	l.check("pages.help_url", c.Pages.HelpURL, helpURL)
+}
+
+func (l *loader) tokens() {
+	for i, t := range l.loaded.Config.API.Tokens {
 		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
 			"must be at least 32 letters, digits and -._~+/: make one with openssl rand -hex 32")
 		l.unless(!strings.HasPrefix(strings.ToLower(t.Reveal()), "replace-this"), fmt.Sprintf("api.tokens[%d]", i), "",

@@ -48,20 +48,32 @@ type Config struct {
 	// Others returns further guards of the realm with their own counters; resets apply to them too. It may be nil.
 	Others func() []*guard.Guard
 	Mode   *captchamode.Mode
-	// Lists are the allowlist and blocklist in memory, Listings those in the database.
-	Lists    *guard.Lists
-	Listings *lists.Table
-	Accounts *accounts.Table
-	Sessions *sessions.Store
-	Codes    *passes.Table
-	Tokens   *tokens.Table
-	// Factors are the administrators' MFA methods.
-	Factors *factors.Table
-	Audit   *audit.Log
-	// Attacks is also a sink of the event bus. The caller runs it.
-	Attacks *attacks.Recorder
-	// Alerts is also a sink of the event bus.
-	Alerts *alerts.Alerter
+	IPLists
+	Tables
+	Sinks
+	Policies
+	Users
+	// Nodes is set if other nodes serve the same site.
+	Nodes bool
+	// Changes reloads lists, account names and tokens after a change by another node. The caller starts and stops it.
+	Changes *changes.Watcher
+	// Warn, if set, adds warnings to the overview.
+	Warn func() []Warning
+	Now  func() time.Time // default time.Now
+	Log  *slog.Logger     // default slog.Default()
+}
+
+// IPLists are the allowlist, the blocklist and IP lists.
+type IPLists struct {
+	Lists    *guard.Lists // in memory
+	Listings *lists.Table // in the database
+	Named    *lists.Files // from files, of all realms; nil for none
+	// Direct, if set, returns the configured proxies: blocking one blocks all clients behind it.
+	Direct func() []netip.Prefix
+}
+
+// Users say where the users' accounts are.
+type Users struct {
 	// DirectoryOf returns the directory in which a canonical name signs in: the Administration's, or empty. The error is
 	// accounts.ErrUnknown if there is none.
 	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
@@ -71,26 +83,32 @@ type Config struct {
 	Source accounts.Source
 	// App reports whether an app behind the proxy or decision API manages the accounts; nil if none does.
 	App func(ctx context.Context) (bool, error)
-	// Tops is also a sink of the event bus.
-	Tops *Tops
-	// Overrides are those of the policy. Ledger, also a sink of the event bus, counts its effects. Both: all realms.
-	Overrides *policy.Table
-	Ledger    *policy.Ledger
+}
+
+// Tables are in the database.
+type Tables struct {
+	Accounts *accounts.Table
+	Sessions *sessions.Store
+	Codes    *passes.Table
+	Tokens   *tokens.Table
+	Factors  *factors.Table // the administrators' MFA methods
+}
+
+// Sinks get every event from the event bus. The caller runs them.
+type Sinks struct {
+	Audit   *audit.Log
+	Attacks *attacks.Recorder
+	Alerts  *alerts.Alerter
+	Tops    *Tops
+	Ledger  *policy.Ledger // counts the effects of limits, of all realms
+}
+
+// Policies say which limits apply.
+type Policies struct {
+	Overrides *policy.Table // of all realms
 	// Written returns the configured policy, Enact applies it with overrides. Nil: those of Guard and Mode.
 	Written func() policy.Written
 	Enact   func(overrides []policy.Override) error
-	// Nodes is set if other nodes serve the same site.
-	Nodes bool
-	// Changes reloads lists, account names and tokens after a change by another node. The caller starts and stops it.
-	Changes *changes.Watcher
-	// Named are the IP lists from files, of all realms; nil for none. Direct, if set, returns the configured proxies:
-	// blocking one blocks all clients behind it.
-	Named  *lists.Files
-	Direct func() []netip.Prefix
-	// Warn, if set, adds warnings to the overview.
-	Warn func() []Warning
-	Now  func() time.Time // default time.Now
-	Log  *slog.Logger     // default slog.Default()
 }
 
 // A Control manages one realm of a running server. It is safe for concurrent use.

@@ -86,10 +86,9 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	must(err)
 	d.attacks = attacks.New(attacks.Config{DB: d.db, Secret: []byte("secret"), Now: d.w.Clock.Now, Log: quiet})
 	d.config = control.Config{
-		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Codes: d.passes, Tokens: tokens.New(d.db), Factors: second, DirectoryOf: d.directoryOf, Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Overrides: policy.NewTable(d.db), Ledger: d.ledger, Changes: d.changes,
-		Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} },
-		Now:    d.w.Clock.Now, Log: quiet,
+		Guard: d.w.Guard, Mode: d.w.Mode, IPLists: control.IPLists{Lists: d.w.Lists, Listings: d.listings, Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} }}, Tables: control.Tables{Accounts: d.accounts, Sessions: d.sessions, Codes: d.passes, Tokens: tokens.New(d.db), Factors: second},
+		Users: control.Users{DirectoryOf: d.directoryOf}, Sinks: control.Sinks{Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Ledger: d.ledger}, Policies: control.Policies{Overrides: policy.NewTable(d.db)}, Changes: d.changes,
+		Now: d.w.Clock.Now, Log: quiet,
 	}
 	change(&d.config)
 	d.Control, err = control.New(d.config)

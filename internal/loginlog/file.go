@@ -19,12 +19,7 @@ import (
 const mostLine, mostOpen = 1 << 20, 1 << 18
 
 type file struct {
-	path   string
-	size   int64 // size on disk
-	read   atomic.Int64
-	close  func()
-	format *format
-	parse  parser
+	source
 
 	lines, others, bad int64
 	year               int // assumed for the first line
@@ -37,6 +32,16 @@ type file struct {
 	spare  *row    // one to reuse
 	newest time.Time
 	ended  bool
+}
+
+// A source is a file's bytes and format.
+type source struct {
+	path   string
+	size   int64 // size on disk
+	read   atomic.Int64
+	close  func()
+	format *format
+	parse  parser
 }
 
 type row struct {
@@ -55,7 +60,7 @@ type parser interface {
 }
 
 func openFile(path string, c Config) (f *file, err error) {
-	f = &file{path: path, posts: posts{}}
+	f = &file{source: source{path: path}, posts: posts{}}
 	disk := os.Stdin
 	if path != "-" {
 		if disk, err = os.Open(path); err != nil {

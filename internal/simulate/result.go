@@ -17,14 +17,7 @@ type Report struct {
 type Result struct {
 	Name string `json:"name"`
 
-	// Guesses are the attackers'. Checked of them reached the password check, after Solved challenges. Right had the right
-	// password, Let signed in, to Lost different accounts.
-	Guesses int `json:"guesses"`
-	Checked int `json:"checked"`
-	Solved  int `json:"solved"`
-	Right   int `json:"right"`
-	Let     int `json:"let_in"`
-	Lost    int `json:"accounts_compromised"`
+	Attackers
 
 	// Logins are users' with the right password. Stopped were blocked, WaysIn needed a verification code, Delayed had to
 	// wait, and Challenges were shown to them. People is the number of different users affected by any of these. Known*
@@ -42,6 +35,17 @@ type Result struct {
 
 	ModeOn time.Duration `json:"mode_on"`
 	Series []Hour        `json:"series"`
+}
+
+// Attackers are counts of attackers' guesses. Checked of the Guesses reached the password check, after Solved challenges. Right had the right
+// password, Let signed in, to Lost different accounts.
+type Attackers struct {
+	Guesses int `json:"guesses"`
+	Checked int `json:"checked"`
+	Solved  int `json:"solved"`
+	Right   int `json:"right"`
+	Let     int `json:"let_in"`
+	Lost    int `json:"accounts_compromised"`
 }
 
 // Hour is one column of a plot.

@@ -44,10 +44,7 @@ type People struct {
 	Cookies float64 `yaml:"cookies"`
 	// Shared is the share of users behind a shared address of up to Sharers users. Pool is the share of the other logins
 	// that come from a carrier's pool of Carrier IP addresses.
-	Shared  float64 `yaml:"shared"`
-	Sharers int     `yaml:"sharers"`
-	Pool    float64 `yaml:"pool"`
-	Carrier int     `yaml:"carrier"`
+	Sharing `yaml:",inline"`
 	// Browsers is the number of distinct client fingerprints: the second is half as common as the first, the third a
 	// third, and so on.
 	Browsers int `yaml:"browsers"`
@@ -59,6 +56,14 @@ type People struct {
 	// Rush lets all users log in within this time from one IP address, on the first day at nine, like a first day of term.
 	// All are unknown clients.
 	Rush time.Duration `yaml:"rush"`
+}
+
+// Sharing is how users share IP addresses.
+type Sharing struct {
+	Shared  float64 `yaml:"shared"`
+	Sharers int     `yaml:"sharers"`
+	Pool    float64 `yaml:"pool"`
+	Carrier int     `yaml:"carrier"`
 }
 
 // Attack runs at a constant rate from From for For.
@@ -161,7 +166,7 @@ func Load(name string) (Scenario, error) {
 func ordinary() People {
 	return People{
 		Accounts: 5000, Logins: 4, Night: 0.1, Weekend: 0.5, Typos: 0.02, Forgotten: 0.002, Home: 0.85, Cookies: 0.9,
-		Shared: 0.1, Sharers: 100, Pool: 0.3, Carrier: 500, Browsers: 200, Common: 0.05, Every: time.Minute,
+		Sharing: Sharing{Shared: 0.1, Sharers: 100, Pool: 0.3, Carrier: 500}, Browsers: 200, Common: 0.05, Every: time.Minute,
 	}
 }
 

@@ -38,17 +38,27 @@ type World struct {
 	// sleep, to be used within testing/synctest.
 	CheckTakes time.Duration
 
-	mu       sync.Mutex
-	mail     bool
+	mu   sync.Mutex
+	mail bool
+	recorded
+	shared
+	config guard.Config
+}
+
+// recorded is what happened so far.
+type recorded struct {
 	checked  map[string]int
 	events   []guard.Event
 	switches []captchamode.Switch
 	sprays   []failures.Spray
-	share    func(context.Context) error // over nodes; nil in memory
-	redis    redis.UniversalClient
-	realm    string
-	spent    challenge.Spent
-	config   guard.Config
+}
+
+// shared is what the worlds of one site share.
+type shared struct {
+	share func(context.Context) error // over nodes; nil in memory
+	redis redis.UniversalClient
+	realm string
+	spent challenge.Spent
 }
 
 func (w *World) sprayed(s failures.Spray) {
@@ -102,7 +112,8 @@ func New(t testing.TB, o Options) *World {
 	if o.Start.IsZero() {
 		o.Start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	}
-	w := &World{Clock: clocktest.At(o.Start), Lists: new(guard.Lists), mail: o.Mail, checked: map[string]int{}}
+	w := &World{Clock: clocktest.At(o.Start), Lists: new(guard.Lists), mail: o.Mail,
+		recorded: recorded{checked: map[string]int{}}}
 	if o.Running {
 		w.Clock = clocktest.Running()
 	}
@@ -110,34 +121,14 @@ func New(t testing.TB, o Options) *World {
 	if first := o.Beside; first != nil {
 		w.Clock, w.redis, w.realm, w.spent = first.Clock, first.redis, first.realm, first.spent
 	}
-	var err error
 	must := func(e error) {
 		t.Helper()
 		if e != nil {
 			t.Fatal(e)
 		}
 	}
-	var store guard.Store
-	var remembered func(context.Context, trusted.Key, time.Time) (trusted.Record, error)
-	if w.redis == nil {
-		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.CheckTimeout,
-			Now: w.Clock.Now})
-		must(err)
-		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.KnownClients})
-		must(err)
-		local := guard.NewLocal(w.Counts, places)
-		local.Sprays = failures.NewSprays(w.sprayed)
-		store = local
-		remembered = places.Record
-	} else {
-		shared, err := redisstore.New(w.redis, redisstore.Options{
-			OnSpray:    w.sprayed,
-			Prefix:     w.realm,
-			PendingFor: policy.CheckTimeout, KnownClients: policy.KnownClients, Clock: w.Clock.Now,
-		})
-		must(err)
-		store, w.share = shared, shared.Share
-	}
+	store, remembered, err := w.openStore(policy)
+	must(err)
 	w.Cookie, err = trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
 	must(err)
 	w.Mode, err = captchamode.NewMode(mode, w.Clock.Now, w.switched)
@@ -163,13 +154,42 @@ func New(t testing.TB, o Options) *World {
 	return w
 }
 
+// openStore makes a store in memory or Redis. remembered reads the known clients, and is nil in Redis.
+func (w *World) openStore(policy guard.Policy) (
+	store guard.Store, remembered func(context.Context, trusted.Key, time.Time) (trusted.Record, error), err error,
+) {
+	if w.redis != nil {
+		shared, err := redisstore.New(w.redis, redisstore.Options{
+			OnSpray: w.sprayed, Prefix: w.realm, PendingFor: policy.CheckTimeout, KnownClients: policy.KnownClients,
+			Clock: w.Clock.Now,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		w.share = shared.Share
+		return shared, nil, nil
+	}
+	w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.CheckTimeout,
+		Now: w.Clock.Now})
+	if err != nil {
+		return nil, nil, err
+	}
+	clients, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.KnownClients})
+	if err != nil {
+		return nil, nil, err
+	}
+	local := guard.NewLocal(w.Counts, clients)
+	local.Sprays = failures.NewSprays(w.sprayed)
+	return local, clients.Record, nil
+}
+
 // Second is a second guard of the site: its own realm, CAPTCHA mode and events, over the
 // same stores unless change replaces them.
 func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
 	t.Helper()
 	s := &World{
 		Clock: w.Clock, Counts: w.Counts, Cookie: w.Cookie, Lists: w.Lists, Challenges: w.Challenges,
-		mail: w.mail, checked: map[string]int{}, config: w.config,
+		mail: w.mail, recorded: recorded{checked: map[string]int{}}, config: w.config,
 	}
 	var err error
 	if s.Mode, err = captchamode.NewMode(captchamode.DefaultConfig(), w.Clock.Now, s.switched); err != nil {

@@ -122,8 +122,8 @@ func newOffice(t *testing.T) *office {
 	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})
 	o.inside = o.Second(t, nil)
 	o.config = control.Config{
-		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Codes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Overrides: policy.NewTable(o.db), Ledger: o.ledger, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Lists: o.Lists, Listings: o.listings}, Tables: control.Tables{Accounts: o.accounts, Sessions: store, Codes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors},
+		Users: control.Users{DirectoryOf: o.directoryOf}, Sinks: control.Sinks{Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Ledger: o.ledger}, Policies: control.Policies{Overrides: policy.NewTable(o.db)}, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)
 	must(err)

@@ -60,8 +60,8 @@ func newCounter(t *testing.T) *counter {
 	check := &web.Passwords{Source: c.accounts, Gate: gate, Checker: checker, Log: quiet}
 	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Integration: admin.Integration, Lifetime: time.Hour, Secure: web.SecureNever, Now: c.Clock.Now})
 	login := &web.Login{
-		Guard: c.inside.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Integration: admin.Integration, Directory: admin.Directory, Secure: web.SecureNever, Admin: true, Log: quiet,
-		Hold: new(atomic.Int64), Control: c.control,
+		Guard: c.inside.Guard, Edge: new(web.Edge), LoginUsers: web.LoginUsers{Passwords: check, Sessions: held, Directory: admin.Directory, Control: c.control}, Integration: admin.Integration, Secure: web.SecureNever, Admin: true, Log: quiet,
+		Hold: new(atomic.Int64),
 	}
 	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Integration: admin.Integration + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
 	login.Second = &web.Second{Factors: c.factors, Waiting: waiting, Notify: func(ctx context.Context, account, what string) {

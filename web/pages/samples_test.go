@@ -487,8 +487,8 @@ func secured() SecurityView {
 func attackOf(ended time.Time, lost, open int) attacks.Attack {
 	top := []attacks.Named{{Name: hostile, Attempts: 1234}, {Name: "198.51.100.7", Attempts: 1}}
 	a := attacks.Attack{ID: "20260314-1150-abcd", Realm: "shop", Kind: attacks.Account, Subject: hostile, Began: noon.Add(-time.Hour), Last: noon, Ended: ended,
-		Shapes: []string{attacks.OneAccount, attacks.Spraying, attacks.Botnet}, Attempts: 12345, Peak: attacks.Peak{At: noon, Attempts: 600}, Addresses: 800, Networks: 20, Accounts: 700, Passwords: 3,
-		TopAddresses: top, TopNetworks: top, TopAccounts: top, Minutes: attacks.Minutes{Each: 1, Counts: map[int64]int64{}}, Lost: lost, Open: open, Strange: 1}
+		Shapes: []string{attacks.OneAccount, attacks.Spraying, attacks.Botnet}, Attempts: 12345, Peak: attacks.Peak{At: noon, Attempts: 600}, Sources: attacks.Sources{Addresses: 800, Networks: 20, Accounts: 700, Passwords: 3, TopAddresses: top, TopNetworks: top, TopAccounts: top},
+		Minutes: attacks.Minutes{Each: 1, Counts: map[int64]int64{}}, Compromised: attacks.Compromised{Lost: lost, Open: open, Strange: 1}}
 	a.Counts = attacks.Counts{Failed: 12000, Challenged: 300, Waited: 40, Refused: 5, Known: 12000, Repeated: 9, Sprayed: 11000}
 	for i := range int64(40) {
 		a.Minutes.Counts[noon.Unix()/60-i] = i * i
