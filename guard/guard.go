@@ -433,5 +433,3 @@ func (g *Guard) UnconfiguredProxies() []UnconfiguredProxy {
 func (g *Guard) Shared(address netip.Addr) bool {
 	return g.config.SharedAddresses.Shared(g.digests.addressKey(address), g.config.Now())
 }
-
-func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }

@@ -231,3 +231,5 @@ func unpackReasons(b []byte) (all Reasons, rest []byte) {
 	}
 	return all, b
 }
+
+func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }

@@ -298,11 +298,29 @@ func TestThePathOfALogin(t *testing.T) {
 			s.login(t, client, "correct horse battery", http.StatusSeeOther)
 			known := s.login(t, client, "correct horse battery", http.StatusSeeOther)
 			known.within(t, "known client", one.known)
+			if listed := listedPath(t); one.name == "memory" && !slices.Equal(known.files(), listed) {
+				t.Errorf("CONTRIBUTING.md lists other files, or another order:\n%s", strings.Join(listed, "\n"))
+			}
 			from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 			unknown := s.login(t, &http.Client{Transport: &http.Transport{DialContext: from.DialContext}}, "wrong", http.StatusUnauthorized)
 			unknown.within(t, "unknown client, wrong password", one.unknown)
 		})
 	}
+}
+
+// listedPath is CONTRIBUTING.md's list.
+func listedPath(t *testing.T) (files []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(doctest.Root(t), "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "`make path`")
+	table, _, _ = strings.Cut(table, "Other attempts")
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		files = append(files, row[1])
+	}
+	return files
 }
 
 func (p path) within(t *testing.T, name string, most int) {
