@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"authguard/bench/integrations"
 	"authguard/bench/shared"
@@ -98,9 +99,9 @@ func (s *summary) addRedis(r *shared.Results) {
 		case one.Name == shared.DeviceLogin:
 			t = atLeast(0.8)
 		}
-		what := "Redis, " + one.Name
+		what := "Redis, " + strings.TrimPrefix(one.Name, "authguard: a ")
 		if one.Times > 0 {
-			what += fmt.Sprintf(", attempts per key: %d", one.Times)
+			what += fmt.Sprintf(", %d per key", one.Times)
 		}
 		s.add(what, "rate", "script of three INCRs", one.Rate/r.Floor(max(one.Times, 1)), t)
 	}
