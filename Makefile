@@ -35,6 +35,7 @@ need: ## Install, or name, what the tests need
 RACE = -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt golang.org/x/crypto/blowfish,-gcflags=$(others)=-race=false)
 
 test: need ## Every test, with the race detector
+	cd bench && go vet ./... # a module of its own, which ./... does not include
 	go test $(RACE) -vet=all -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
 	FLOOD_NAMES=10000000 ./.ci/alone
 
@@ -57,12 +58,13 @@ long: need ## The long form: simulated weeks, random histories and every fuzz ta
 faults: need ## Break Redis and nodes under load, and print what that cost
 	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -tags apps -v -count=1 -timeout 20m -run 'TestAppsFaultsUnderLoad|TestR26EverybodyElseGetsIn' ./cmd/authguard
 
-bench: ## One table of speeds beside rivals and a floor (needs wrk and nginx)
+bench: ## Speed and memory beside other limiters, summed up in one table (needs wrk, nginx, Redis)
 	cd bench && go run .
 
 lint: ## gofmt, vet and golangci-lint if it is installed
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
+	cd bench && go vet ./...
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: gofmt and vet only"; fi
 
 path: need ## The files that one login enters, in order: memory and Redis, known and unknown client

@@ -6,27 +6,27 @@ import (
 	"testing"
 	"time"
 
-	"authguard/bench/doors"
+	"authguard/bench/integrations"
 	"authguard/bench/proxy"
 	"authguard/bench/wrk"
 )
 
-// Every scene is measured, in short.
-func TestEveryDoorIsMeasured(t *testing.T) {
+// Every scene of the integrations can be measured.
+func TestEveryIntegrationIsMeasured(t *testing.T) {
 	p := wrk.Plan{Rounds: 1, Takes: time.Second}
 	measured := func(what string, figures ...wrk.Figures) {
 		t.Logf("%s: %.1f", what, figures)
 		for _, f := range figures {
-			if f.Rate <= 0 || f.Part <= 0 || f.CPU <= 0 {
+			if f.Rate <= 0 || f.Share <= 0 || f.CPU <= 0 {
 				t.Errorf("%s: %+v", what, f)
 			}
 		}
 	}
-	login, err := doors.Login(t.Context(), p)
+	login, err := integrations.Login(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := doors.API(t.Context(), p)
+	api, err := integrations.API(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,8 @@ func TestEveryDoorIsMeasured(t *testing.T) {
 	}
 }
 
-// BenchmarkAttempt is the table's first part one by one, for profiles: -bench
-// '/authguard/1000$'.
+// BenchmarkAttempt runs the contenders in memory one by one, for profiles: -bench
+// 'Attempt/authguard/1000$'.
 func BenchmarkAttempt(b *testing.B) {
 	for _, c := range contenders() {
 		for _, size := range whole.sizes {

@@ -1,36 +1,40 @@
 package main
 
-// A contender is something that counts failed attempts, at a size.
+// A contender counts failed attempts.
 type contender struct {
 	name string
-	// keysPerAttempt is how many keys one attempt touches.
+	// keysPerAttempt is the number of keys that one attempt changes.
 	keysPerAttempt int
-	// open makes an empty store for attempts 0 to attempts-1, none of which
-	// shares a key with another.
+	// open returns an empty store for attempts 0 to attempts-1. No two of them share a key.
 	open func(attempts int) (store, error)
 }
 
-// A store counts. Attempt is safe for concurrent use.
+// A store counts attempts. Attempt is safe for concurrent use.
 type store interface {
 	// Attempt counts the i-th attempt as failed.
 	Attempt(i int)
-	// Size is how many keys the store holds and how many bytes it says that
-	// they take; zero if it does not say.
+	// Size is the number of keys in the store and their bytes by the store's own count; zero if
+	// the store does not count them.
 	Size() (keys int, bytes int64)
 }
 
-// contenders are all of them, the floor first.
+const (
+	lowest  = "floor"
+	product = "authguard"
+)
+
+// contenders are all contenders, the floor first.
 func contenders() []contender {
 	return []contender{
-		{"floor", 4, openFloor},
-		{"authguard", 4, openGuard},
+		{lowest, 4, openFloor},
+		{product, 4, openGuard},
 		{"sethvargo/go-limiter", 3, openGoLimiter},
 		{"throttled/throttled", 3, openThrottled},
 		{"ulule/limiter", 3, openUlule},
 	}
 }
 
-// full opens a contender and makes every attempt once.
+// full opens a contender and counts every attempt once.
 func (c contender) full(keys int) (s store, attempts int, err error) {
 	attempts = keys / c.keysPerAttempt
 	if s, err = c.open(attempts); err != nil {

@@ -1,9 +1,6 @@
-// Command bench measures what a failed attempt costs in authguard's guard,
-// beside three public rate limiters and beside the floor, what refusing a login early
-// costs beside a bare handler, and what the reverse proxy costs beside a bare one and
-// nginx. docs/benchmarks.md says how to read
-// the numbers.
+// Command bench measures authguard beside other rate limiters and lower bounds: attempts in memory and
+// in Redis, the login endpoint and the decision API beside a bare handler, and the reverse proxy
+// beside a bare one and nginx. docs/benchmarks.md explains the tables.
 //
-// It is a module of its own, so that the rivals never become dependencies of
-// authguard.
+// It is a separate module, so the other rate limiters do not become dependencies of authguard.
 package main

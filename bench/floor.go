@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// The floor is the least that counting an attempt can cost with Go's own
-// means: four keys, each read, changed and written in a map behind a lock. It
-// decides nothing, forgets nothing and is not bounded.
+// A floor is the lower bound for counting an attempt in Go maps: it reads, changes and writes four
+// keys, each behind a lock. It makes no decision, expires no key and has no memory limit.
 type floor struct {
 	shards [256]floorShard
 	keys   [][4][16]byte

@@ -14,8 +14,8 @@ import (
 	"authguard/trusted"
 )
 
-// ours is the whole guard: names normalised, keys digested, lists, places and
-// mode looked at, every ladder counted, and the attempt settled.
+// An ours is a whole guard: it normalizes the name, hashes the keys, looks up IP lists, known clients
+// and CAPTCHA mode, counts in all limits, and settles the attempt.
 type ours struct {
 	guard    *guard.Guard
 	failures *failures.Memory
@@ -23,24 +23,23 @@ type ours struct {
 	days     *calendar
 }
 
-// A calendar is a clock on which a day passes every time that all attempts were
-// made once. Without it every counter would soon hold hundreds of failures,
-// which no enforced limit lets it come to.
+// A calendar is a clock that advances by a day while all attempts are counted once. Without it, each
+// counter would soon contain hundreds of failures, which no enforced limit allows.
 type calendar struct {
 	start   time.Time
 	skipped atomic.Int64 // nanoseconds
 	step    int64
 }
 
-// seldom is how many attempts share one step, so that stepping costs nothing.
-const seldom = 16
+// stepEvery is the number of attempts for each step of a calendar, which hides the cost of a step.
+const stepEvery = 16
 
 func newCalendar(attempts int) *calendar {
-	return &calendar{start: time.Now(), step: int64(24*time.Hour) * seldom / int64(attempts)}
+	return &calendar{start: time.Now(), step: int64(24*time.Hour) * stepEvery / int64(attempts)}
 }
 
 func (c *calendar) pass(attempt int) {
-	if attempt%seldom == 0 {
+	if attempt%stepEvery == 0 {
 		c.skipped.Add(c.step)
 	}
 }
@@ -53,12 +52,12 @@ func openGuard(attempts int) (store, error) {
 	policy := monitored()
 	days := newCalendar(attempts)
 	counters, err := failures.NewMemory(failures.Config{
-		MaxBytes: 8 << 30, Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: days.now,
+		MaxBytes: 8 << 30, Retain: policy.Retain(), PendingFor: policy.CheckTimeout, Now: days.now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	places, err := trusted.NewMemory(trusted.MemoryConfig{})
+	clients, err := trusted.NewMemory(trusted.MemoryConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -68,19 +67,19 @@ func openGuard(attempts int) (store, error) {
 	}
 	g, err := guard.New(guard.Config{
 		Policy: policy, Secret: []byte("a secret of the benchmark"),
-		Store: guard.NewLocal(counters, places), Mode: mode,
+		Store: guard.NewLocal(counters, clients), Mode: mode,
 	})
 	return &ours{guard: g, failures: counters, inputs: made(attempts), days: days}, err
 }
 
-// An input is what a door has read of an attempt.
+// An input is what an integration has read of an attempt.
 type input struct {
 	name    string
 	address netip.Addr
 }
 
-// made are all inputs, as the others' keys are made: beforehand, and small, so
-// that they cost few cache lines to read.
+// made are all inputs. They are made in advance and are short, like the keys of the other contenders,
+// so that reading them costs few cache lines.
 func made(attempts int) []input {
 	var names strings.Builder
 	for i := range attempts {
@@ -93,13 +92,12 @@ func made(attempts int) []input {
 	return all
 }
 
-// monitored is the default policy with everything decided and nothing
-// enforced.
+// monitored is the default policy with all limits in monitoring mode.
 func monitored() guard.Policy {
 	p := guard.DefaultPolicy()
-	for _, ladder := range [][]guard.Limit{p.Address, p.Network, p.Account, p.PrivilegedPair} {
-		for i := range ladder {
-			ladder[i].Monitor = true
+	for _, limits := range [][]guard.Limit{p.Address, p.Network, p.Account, p.KnownClient} {
+		for i := range limits {
+			limits[i].Monitor = true
 		}
 	}
 	p.PairDelay.Monitor = true
@@ -108,14 +106,14 @@ func monitored() guard.Policy {
 
 func neverOn() (*captchamode.Mode, error) {
 	c := captchamode.DefaultConfig()
-	c.Floor, c.Ceiling = 1e9, 1e9
+	c.ThresholdMin, c.ThresholdMax = 1e9, 1e9
 	return captchamode.NewMode(c, nil, nil)
 }
 
 func (o *ours) Attempt(i int) {
 	o.days.pass(i)
 	ctx, in := context.Background(), &o.inputs[i]
-	d, err := o.guard.Begin(ctx, guard.Attempt{Account: in.name, Address: in.address, Door: "bench"})
+	d, err := o.guard.Begin(ctx, guard.Attempt{Account: in.name, Address: in.address, Integration: "bench"})
 	if err != nil || d.Action != guard.Proceed {
 		panic(fmt.Sprint("the attempt was stopped: ", d.Action, d.Reasons, err))
 	}

@@ -4,14 +4,13 @@ import (
 	"runtime"
 )
 
-// A footprint is the memory of one key that failed once.
+// A footprint is the memory for one key with one failure.
 type footprint struct {
-	heap float64 // bytes that the heap grew by
-	said float64 // bytes by the store's own account; 0 if it gives none
+	heap float64 // bytes by which the heap grew
+	said float64 // bytes by the store's own count; 0 if it does not count them
 }
 
-// weigh fills a store and sees how much the heap grew. Its inputs are made
-// before: they are not the store's.
+// weigh fills a store and measures the growth of the heap, without the inputs.
 func (c contender) weigh(keys int) (footprint, error) {
 	attempts := keys / c.keysPerAttempt
 	s, err := c.open(attempts)

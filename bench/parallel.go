@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// workers is how many goroutines share the work: the table is of two cores.
+// workers is the number of goroutines that share the work.
 const workers = 2
 
-// workersFor is how many share the attempts at so many keys. At a thousand two
-// would measure who gets a lock, of the floor above all (1.2 and 3.7 × the floor
-// in two runs of one hour), so there is one.
+// workersFor is the number of goroutines for a number of keys. At 1,000 keys, two goroutines would
+// measure lock contention, mostly that of the floor: 1.2 and 3.7 × the floor in two runs.
 func workersFor(keys int) int {
 	if keys <= 1000 {
 		return 1
@@ -19,7 +18,7 @@ func workersFor(keys int) int {
 	return workers
 }
 
-// inParallel calls do with 0 to n-1, each worker with a part of its own.
+// inParallel calls do with 0 to n-1. Each worker has a part of the range.
 func inParallel(n int, do func(worker, i int)) {
 	var wait sync.WaitGroup
 	for w := range workers {
@@ -32,7 +31,7 @@ func inParallel(n int, do func(worker, i int)) {
 	wait.Wait()
 }
 
-// A round is what one turn of one contender cost, per attempt.
+// A round is the cost of an attempt in one turn of a contender.
 type round struct {
 	ns     float64
 	allocs float64

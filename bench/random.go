@@ -1,7 +1,6 @@
 package main
 
-// random is splitmix64 (Steele, Lea and Flood, 2014): cheap enough not to be
-// measured.
+// random is splitmix64 (Steele, Lea and Flood, 2014), whose cost is negligible here.
 type random uint64
 
 func (r *random) next() uint64 {

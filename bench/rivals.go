@@ -14,9 +14,8 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 )
 
-// A rival is a rate limiter with its own store in memory, which is asked once
-// for the address, once for the account and once for the pair, at a rate that
-// nobody reaches. Nothing is swept while it is measured.
+// A rival is a rate limiter with its own store in memory. An attempt calls it three times, for the
+// address, the account and the pair. No limit is reached, and no key is swept during a measurement.
 type rival struct {
 	keys  [][3]string
 	take  func(key string) error
@@ -33,14 +32,14 @@ func (r *rival) Attempt(i int) {
 
 func (*rival) Size() (keys int, bytes int64) { return 0, 0 }
 
-// Close ends what the rival does in the background.
+// Close ends the rival's background work.
 func (r *rival) Close() { r.close() }
 
-// plenty is a number of attempts in a day that is never reached.
+// plenty is a number of attempts that is never reached within a day.
 const plenty = 1 << 30
 
-// rivalKeys are the keys as a program would write them: those of one attempt
-// lie together, so that they cost few cache lines to read.
+// rivalKeys are keys as a program would write them. The keys of one attempt are adjacent, so that
+// reading them costs few cache lines.
 func rivalKeys(attempts int) [][3]string {
 	for i := len(madeKeys); i < attempts; i++ {
 		address, name := fmt.Sprintf("%d.%d.%d.1", byte(i>>16), byte(i>>8), byte(i)), fmt.Sprintf("person-%08d", i)
@@ -51,7 +50,7 @@ func rivalKeys(attempts int) [][3]string {
 	return madeKeys[:attempts]
 }
 
-// madeKeys are made once for all rivals.
+// madeKeys are shared by all rivals.
 var madeKeys [][3]string
 
 func openGoLimiter(attempts int) (store, error) {
@@ -85,7 +84,7 @@ func openThrottled(attempts int) (store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Two of its attempts on one key may meet; it then gives up after ten.
+	// Two attempts may meet at one key; by default, throttled gives up after ten collisions.
 	gcra.SetMaxCASAttemptsLimit(1000)
 	take := func(key string) error {
 		limited, _, err := gcra.RateLimitCtx(context.Background(), key, 1)
@@ -110,5 +109,5 @@ func openUlule(attempts int) (store, error) {
 	return &rival{keys: rivalKeys(attempts), take: take, close: func() {}}, nil
 }
 
-// errRefused means that the rate was not high enough.
+// errRefused means that a limit was reached.
 var errRefused = errors.New("an attempt was blocked, so there is no measurement")

@@ -7,13 +7,13 @@ import (
 	"runtime"
 	"text/tabwriter"
 
-	"authguard/bench/doors"
+	"authguard/bench/integrations"
 	"authguard/bench/proxy"
 	"authguard/bench/replay"
 	"authguard/bench/shared"
 )
 
-// A table is the results in Markdown, aligned for reading in a terminal.
+// A table is a table in Markdown with aligned columns.
 type table struct{ w *tabwriter.Writer }
 
 func newRows(to io.Writer) *table {
@@ -22,7 +22,8 @@ func newRows(to io.Writer) *table {
 
 func newTable(to io.Writer) *table {
 	t := newRows(to)
-	t.row("keys", "contender", "keys/attempt", "ns/attempt", "× floor", "allocs/attempt", "bytes/key", "by its own count")
+	t.row("keys", "contender", "keys/attempt", "ns/attempt", "× floor", "allocs/attempt", "bytes/key",
+		"bytes/key by its own count")
 	t.row("---:", "---", "---:", "---:", "---:", "---:", "---:", "---:")
 	return t
 }
@@ -34,7 +35,7 @@ func (t *table) row(cells ...string) {
 	fmt.Fprintln(t.w, "|")
 }
 
-// add writes the results of one size, the floor first.
+// add writes the results of one size.
 func (t *table) add(size int, results []round, weights map[string]footprint) {
 	for i, c := range contenders() {
 		weight := weights[c.name]
@@ -50,57 +51,61 @@ func (t *table) add(size int, results []round, weights map[string]footprint) {
 
 func (t *table) flush() error { return t.w.Flush() }
 
-// printDoors writes how fast the login door refuses beside a bare handler.
-func printDoors(to io.Writer, results []doors.Result) error {
+// printLogin writes the rates of the login endpoint beside a bare handler.
+func printLogin(to io.Writer, results []integrations.Result) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
-	t.row("POST /login, rejected early", "authguard/s", "bare echo/s", "part of bare")
+	t.row("POST /login, stopped early", "authguard/s", "bare echo/s", "share of a bare handler")
 	t.row("---", "---:", "---:", "---:")
 	for _, r := range results {
-		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Part))
+		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Share))
 	}
 	return t.flush()
 }
 
-// printAPI writes how fast the decision API answers beside a bare handler.
-func printAPI(to io.Writer, results []doors.Result) error {
+// printAPI writes the rates of the decision API beside a bare handler.
+func printAPI(to io.Writer, results []integrations.Result) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
-	t.row("decision API, in memory", "authguard/s", "bare echo/s", "part of bare", "authguard CPU µs", "bare CPU µs", "part by CPU")
+	t.row("decision API, in memory", "authguard/s", "bare echo/s", "share of a bare handler", "authguard CPU µs",
+		"bare CPU µs", "share by CPU time")
 	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, r := range results {
-		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Part),
-			fmt.Sprintf("%.1f", r.Ours.CPU), fmt.Sprintf("%.1f", r.Bare.CPU), fmt.Sprintf("%.2f", r.Bare.CPU/r.Ours.CPU))
+		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Share),
+			fmt.Sprintf("%.1f", r.Ours.CPU), fmt.Sprintf("%.1f", r.Bare.CPU),
+			fmt.Sprintf("%.2f", r.Bare.CPU/r.Ours.CPU))
 	}
 	return t.flush()
 }
 
-// printReplay writes how fast logs are replayed, by the processor time of one core.
+// printReplay writes how fast logs are replayed per second of CPU time.
 func printReplay(to io.Writer, rows []replay.Row) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
-	t.row("a second of a core", "MB", "lines", "attempts", "lines read", "lines replayed", "attempts replayed", "lines, GoAccess", "peak MiB, replay", "GoAccess")
+	t.row("per second and core", "MB", "lines", "attempts", "lines read", "lines replayed", "attempts replayed",
+		"lines, GoAccess", "peak MiB, replay", "peak MiB, GoAccess")
 	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, r := range rows {
 		rate := func(n int64, c replay.Cost) string {
-			if c.Processor == 0 {
+			if c.CPU == 0 {
 				return "–"
 			}
-			return thousands(int(float64(n) / c.Processor.Seconds()))
+			return thousands(int(float64(n) / c.CPU.Seconds()))
 		}
 		peak := func(c replay.Cost) string { return fmt.Sprint(c.Peak >> 20) }
-		t.row(r.Name, thousands(int(r.Bytes/1e6)), thousands(int(r.Lines)), thousands(int(r.Attempts)), rate(r.Lines, r.Floor),
-			rate(r.Lines, r.Replay), rate(r.Attempts, r.Replay), rate(r.Lines, r.GoAccess), peak(r.Replay), peak(r.GoAccess))
+		t.row(r.Name, thousands(int(r.Bytes/1e6)), thousands(int(r.Lines)), thousands(int(r.Attempts)),
+			rate(r.Lines, r.Floor), rate(r.Lines, r.Replay), rate(r.Attempts, r.Replay), rate(r.Lines, r.GoAccess),
+			peak(r.Replay), peak(r.GoAccess))
 	}
 	return t.flush()
 }
 
-// printProxy writes what is left of the rate before an app, and how much processor time
-// a request takes.
+// printProxy writes the rates of the proxies before an app, and their CPU time per request.
 func printProxy(to io.Writer, rows []proxy.Row) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
-	t.row("requests/s", "no proxy", "nginx", "flushing", "ReverseProxy", "authguard", "part of nginx", "of flushing", "of ReverseProxy")
+	t.row("requests/s", "no proxy", "nginx", "flushing", "ReverseProxy", "authguard", "share of nginx",
+		"share of flushing", "share of ReverseProxy")
 	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, r := range rows {
 		cells := []string{r.Scene}
@@ -108,7 +113,7 @@ func printProxy(to io.Writer, rows []proxy.Row) error {
 			cells = append(cells, thousands(int(way.Rate)))
 		}
 		for _, way := range r.Ways[1 : len(r.Ways)-1] {
-			cells = append(cells, fmt.Sprintf("%.2f", way.Part))
+			cells = append(cells, fmt.Sprintf("%.2f", way.Share))
 		}
 		t.row(cells...)
 	}
@@ -129,11 +134,12 @@ func printProxy(to io.Writer, rows []proxy.Row) error {
 	return t.flush()
 }
 
-// printShared writes what counting in Redis costs.
+// printShared writes the cost of counting in Redis.
 func printShared(to io.Writer, r *shared.Results) error {
 	fmt.Fprintf(to, "\nredis-server %s\n\n", r.Redis)
 	t := newRows(to)
-	t.row("in Redis", "attempts/key", "attempts/s", "of three INCRs", "× redis_rate", "trips", "bytes in", "bytes out", "µs of a node", "µs of Redis", "a Redis core carries")
+	t.row("in Redis", "attempts/key", "attempts/s", "share of three INCRs", "× redis_rate", "trips", "bytes in",
+		"bytes out", "µs of a node", "µs of Redis", "attempts/s per Redis core")
 	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	for i := range r.Rows {
 		t.addShared(r, &r.Rows[i])
@@ -141,39 +147,43 @@ func printShared(to io.Writer, r *shared.Results) error {
 	if err := errors.Join(t.flush(), printWeights(to, r.Weights)); err != nil {
 		return err
 	}
-	closed := r.Closed()
-	fmt.Fprintf(to, "\nAt %[1]s attempts a second on full limits, Redis ran %[2].0f scripts a second. The node's heartbeat takes %[3].0f round trips a second.\n",
-		thousands(int(closed.Rate)), closed.Scripts*closed.Rate, closed.Trips*closed.Rate)
+	full := r.Full()
+	fmt.Fprintf(to, "\nAt %s attempts a second on full limits, Redis ran %.0f scripts a second. The node's heartbeat "+
+		"takes %.0f round trips a second.\n",
+		thousands(int(full.Rate)), full.Scripts*full.Rate, full.Trips*full.Rate)
 	one, two := &r.Nodes.One, &r.Nodes.Two
-	_, err := fmt.Fprintf(to, "\nOne node with one core: %s attempts/s, with Redis %.0f %% busy. Two nodes: %s attempts/s (%.2f times as many), with Redis %.0f %% busy. The machine has %d cores.\n",
-		thousands(int(one.Rate)), 100*one.Share(), thousands(int(two.Rate)), two.Rate/one.Rate, 100*two.Share(), runtime.NumCPU())
+	_, err := fmt.Fprintf(to, "\nOne node with one core: %s attempts/s, with Redis %.0f %% busy. Two nodes: "+
+		"%s attempts/s (%.2f times as many), with Redis %.0f %% busy. The machine has %d cores.\n",
+		thousands(int(one.Rate)), 100*one.Share(), thousands(int(two.Rate)), two.Rate/one.Rate, 100*two.Share(),
+		runtime.NumCPU())
 	return err
 }
 
 func printWeights(to io.Writer, weights []shared.Weight) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
-	t.row("memory in Redis", "failures", "of addresses", "bytes", "more keys", "bytes of the largest")
+	t.row("memory in Redis", "failures", "IP addresses", "bytes", "other keys", "bytes of the largest")
 	t.row("---", "---:", "---:", "---:", "---:", "---:")
 	for _, w := range weights {
-		t.row(w.What, fmt.Sprint(w.Failures), fmt.Sprint(w.Of), fmt.Sprint(w.Bytes), fmt.Sprint(w.Others), fmt.Sprint(w.Largest))
+		t.row(w.What, fmt.Sprint(w.Failures), fmt.Sprint(w.Of), fmt.Sprint(w.Bytes), fmt.Sprint(w.Others),
+			fmt.Sprint(w.Largest))
 	}
 	return t.flush()
 }
 
-// addShared writes a row beside the floor and redis_rate at the same keys, or
-// at new ones.
+// addShared writes a row beside the floor and redis_rate with as many attempts per key, or with one.
 func (t *table) addShared(all *shared.Results, r *shared.Row) {
 	times, of := fmt.Sprint(r.Times), max(r.Times, 1)
 	if r.Times == 0 {
 		times = "–"
 	}
-	carries := "no limit"
-	if r.Scripts > 0 || r.Trips > 0.01 {
-		carries = thousands(int(1e6 / r.CPU))
+	perCore := thousands(int(1e6 / r.CPU))
+	if r.Name == shared.FullLimit {
+		perCore = "–" // the node decides without Redis
 	}
-	t.row(r.Name, times, thousands(int(r.Rate)), fmt.Sprintf("%.2f", r.Rate/all.Floor(of)), fmt.Sprintf("%.2f", r.Rate/all.RedisRate(of)),
-		fmt.Sprintf("%.2f", r.Trips), fmt.Sprintf("%.0f", r.In), fmt.Sprintf("%.0f", r.Out), fmt.Sprintf("%.1f", r.Own), fmt.Sprintf("%.1f", r.CPU), carries)
+	t.row(r.Name, times, thousands(int(r.Rate)), fmt.Sprintf("%.2f", r.Rate/all.Floor(of)),
+		fmt.Sprintf("%.2f", r.Rate/all.RedisRate(of)), fmt.Sprintf("%.2f", r.Trips), fmt.Sprintf("%.0f", r.In),
+		fmt.Sprintf("%.0f", r.Out), fmt.Sprintf("%.1f", r.Own), fmt.Sprintf("%.1f", r.CPU), perCore)
 }
 
 func thousands(n int) string {

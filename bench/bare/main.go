@@ -1,6 +1,5 @@
-// Command bare is the least that a login page and the decision API can be: it binds the
-// form and says no, and reads and writes the API's JSON and decides nothing. It is what
-// both are measured against.
+// Command bare is the reference for the login endpoint and the decision API: it reads the same form or
+// JSON, makes no decision and writes a constant response.
 package main
 
 import (
@@ -37,7 +36,7 @@ type settlement struct {
 	Outcome string `json:"outcome"`
 }
 
-// ticket is as long as one of authguard's.
+// ticket is as long as a ticket of authguard.
 var ticket, yes = strings.Repeat("t", 214), true
 
 func main() {
@@ -75,10 +74,16 @@ func begin(c echo.Context) error {
 		return err
 	}
 	if a.Account == "no-such-user" {
-		return c.JSON(http.StatusOK, decision{Decision: "delay", Reasons: []string{"pair-delay"}, RetryAfter: 3600, Words: []string{
-			"this account was tried with wrong passwords from this address just now, so the next try has to wait (for another 1 hour)"}})
+		return c.JSON(http.StatusOK, stopped("delay", "pair-delay", "this account was tried with wrong passwords from this "+
+			"address just now, so the next try has to wait (for another 1 hour)"))
 	}
-	return c.JSON(http.StatusOK, decision{Decision: "proceed", Reasons: []string{}, Words: []string{}, Suffices: &yes, Ticket: ticket})
+	return c.JSON(http.StatusOK, decision{
+		Decision: "proceed", Reasons: []string{}, Words: []string{}, Suffices: &yes, Ticket: ticket,
+	})
+}
+
+func stopped(action, reason, words string) decision {
+	return decision{Decision: action, Reasons: []string{reason}, RetryAfter: 3600, Words: []string{words}}
 }
 
 func event(c echo.Context) error {
@@ -87,8 +92,8 @@ func event(c echo.Context) error {
 		return err
 	}
 	if a.Account == "no-such-user" {
-		return c.JSON(http.StatusOK, decision{Decision: "block", Reasons: []string{"limit:account"}, RetryAfter: 3600, Words: []string{
-			"the account had 5 of password-reset within 1 hour, which is its limit (for another 1 hour)"}})
+		return c.JSON(http.StatusOK, stopped("block", "limit:account",
+			"the account had 5 of password-reset within 1 hour, which is its limit (for another 1 hour)"))
 	}
 	return c.JSON(http.StatusOK, decision{Decision: "proceed", Reasons: []string{}, Words: []string{}})
 }

@@ -1,4 +1,3 @@
-// Package proxy measures what authguard costs in front of an app, beside the least
-// that a reverse proxy in Go can be, beside nginx, and beside nothing. All are
-// programs of their own and are driven by wrk.
+// Package proxy measures authguard's reverse proxy in front of an app, beside a bare reverse proxy in
+// Go, nginx, and no proxy. wrk sends the requests to separate programs.
 package proxy

@@ -11,7 +11,7 @@ import (
 	"authguard/bench/wrk"
 )
 
-// A Row is what one kind of request costs each way.
+// A Row is one kind of request with the figures of each path to the app.
 type Row struct {
 	Scene string
 	Ways  []wrk.Figures // no proxy, nginx, ReverseProxy flushing, ReverseProxy, authguard
@@ -47,9 +47,10 @@ func Run(ctx context.Context, p wrk.Plan) (rows []Row, err error) {
 	return rows, nil
 }
 
-// start starts the app and every way to it, in the order of a Row.
+// start starts the app and every path to it, in the order of a Row.
 func start(ctx context.Context, folder string) (all []*wrk.Server, err error) {
-	for what, module := range map[string]string{"./cmd/authguard": "..", "./proxy/app": ".", "./proxy/bare": "."} {
+	modules := map[string]string{"./cmd/authguard": "..", "./proxy/app": ".", "./proxy/bare": "."}
+	for what, module := range modules {
 		if err := wrk.Build(ctx, module, folder+what[strings.LastIndex(what, "/"):], what); err != nil {
 			return nil, err
 		}
@@ -79,14 +80,15 @@ func start(ctx context.Context, folder string) (all []*wrk.Server, err error) {
 	return all, add(wrk.Start(ctx, []string{"AUTHGUARD_CONFIG=" + path}, folder+"/authguard", "serve"))
 }
 
-// startNginx starts nginx at a free port. It does not say where it is.
+// startNginx starts nginx on a free port. nginx does not print its URL.
 func startNginx(ctx context.Context, folder, app string) (*wrk.Server, error) {
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	at, path := socket.Addr().String(), folder+"/nginx.conf"
-	if err := errors.Join(socket.Close(), os.WriteFile(path, fmt.Appendf(nil, nginx, folder, app, at), 0o600)); err != nil {
+	err = errors.Join(socket.Close(), os.WriteFile(path, fmt.Appendf(nil, nginx, folder, app, at), 0o600))
+	if err != nil {
 		return nil, err
 	}
 	return wrk.StartAt(ctx, "http://"+at+"/", "nginx", "-e", folder+"/error.log", "-p", folder, "-c", path)

@@ -1,4 +1,3 @@
-// Package replay measures how fast `authguard limit replay` reads logs and tries policies on
-// them, beside GoAccess's parsing of the same files and beside reading lines and nothing
-// else. Processor time is what counts: it says the same on a busy machine.
+// Package replay measures how fast `authguard limit replay` evaluates a policy on logs, beside reading
+// their lines and beside GoAccess's parser. It measures CPU time, which hardly depends on other load.
 package replay

@@ -10,22 +10,24 @@ import (
 	"time"
 )
 
-// A Kind is what is in a generated log.
+// A Kind is the content of a generated log.
 type Kind struct {
 	Name string
-	// Logins is the part of the lines that are login attempts.
+	// Logins is the share of login attempts among the lines.
 	Logins float64
-	// SSH: as OpenSSH writes it, with accounts; otherwise an access log.
+	// SSH is a log of OpenSSH with account names; otherwise it is an access log.
 	SSH bool
 }
 
-// Kinds are the logs that are measured.
+// Kinds are the logs of the measurement.
 func Kinds() []Kind {
-	return []Kind{{"access log, 2 % logins", 0.02, false}, {"access log, logins alone", 1, false}, {"auth.log, logins alone", 1, true}}
+	return []Kind{
+		{"access log, 2 % logins", 0.02, false}, {"access log, only logins", 1, false}, {"auth.log, only logins", 1, true},
+	}
 }
 
-// A town is who writes the lines: people at home, and on the third day, which has half of
-// the week's lines, a botnet with most of its logins.
+// A town makes the lines: users from their known clients, and on the third day, which has half of the
+// week's lines, mostly a botnet.
 type town struct {
 	r      *rand.Rand
 	people int
@@ -34,7 +36,7 @@ type town struct {
 
 func begins() time.Time { return time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) }
 
-// when is the time of a line, of which there were so many before it.
+// when is the time of a line, by the share of the lines before it.
 func when(part float64) time.Time {
 	const day = float64(24 * time.Hour)
 	switch {
@@ -48,8 +50,8 @@ func when(part float64) time.Time {
 
 func attacked(at time.Time) bool { return at.Sub(begins())/(24*time.Hour) == 2 }
 
-// Write writes a log of so many bytes, the same each time, and says how many lines and
-// logins are in it.
+// Write writes a log of a number of bytes, the same each time, and returns the numbers of its lines and
+// logins.
 func Write(path string, k Kind, bytes int64) (lines, logins int64, err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -82,7 +84,7 @@ func Write(path string, k Kind, bytes int64) (lines, logins int64, err error) {
 }
 
 func (t *town) line(to []byte, at time.Time, k Kind, login bool) []byte {
-	person := min(t.r.IntN(t.people), t.r.IntN(t.people)) // some come more often
+	person := min(t.r.IntN(t.people), t.r.IntN(t.people)) // some log in more often
 	from, account, right := address(80, person), person, t.r.Float64() < 0.9
 	if login && attacked(at) && t.r.Float64() < 0.85 {
 		from, account, right = address(20, t.r.IntN(t.bots)), t.r.IntN(t.people), false
@@ -97,7 +99,10 @@ func (t *town) line(to []byte, at time.Time, k Kind, login bool) []byte {
 		}
 		return accessLine(to, at, from, "POST /login", status)
 	}
-	paths := [...]string{"GET /static/app.js", "GET /static/style.css", "GET /images/logo.png?v=3", "GET /", "GET /articles/a-long-title-of-an-article-4711", "POST /api/beacon"}
+	paths := [...]string{
+		"GET /static/app.js", "GET /static/style.css", "GET /images/logo.png?v=3", "GET /",
+		"GET /articles/a-long-title-of-an-article-4711", "POST /api/beacon",
+	}
 	return accessLine(to, at, from, paths[t.r.IntN(len(paths))], " 200 18211 ")
 }
 
@@ -107,7 +112,8 @@ func accessLine(to []byte, at time.Time, from netip.Addr, request, status string
 	to = at.AppendFormat(to, "02/Jan/2006:15:04:05 -0700")
 	to = append(append(append(to, `] "`...), request...), ` HTTP/1.1"`...)
 	to = append(to, status...)
-	return append(to, `"https://www.example.org/" "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"`+"\n"...)
+	to = append(to, `"https://www.example.org/" "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) `...)
+	return append(to, `Gecko/20100101 Firefox/140.0"`+"\n"...)
 }
 
 func sshLine(to []byte, at time.Time, from netip.Addr, account int, right bool) []byte {

@@ -15,26 +15,23 @@ import (
 	"authguard/bench/wrk"
 )
 
-// A Cost is what one program took for one log.
+// A Cost is the cost of one program for one log.
 type Cost struct {
-	Processor time.Duration // of all its threads, the kernel's part too
-	Took      time.Duration
-	Peak      int64 // bytes of memory at most
+	CPU  time.Duration // of all threads and the kernel
+	Peak int64         // the most memory, in bytes
 }
 
-// A Row is one log and what each program took for it. GoAccess reads the first kind, and
-// takes as long for the second: zero.
+// A Row is one log with the cost of each program. GoAccess reads only the first kind of log.
 type Row struct {
 	Kind
 	Bytes, Lines, Attempts  int64
 	Floor, Replay, GoAccess Cost
 }
 
-// LinesCommand is the word after which the program's own binary reads the lines of a
-// file, and nothing else.
+// LinesCommand is the first argument with which the program reads the lines of a file.
 const LinesCommand = "read-lines"
 
-// LinesMain reads lines.
+// LinesMain reads the lines of a file.
 func LinesMain(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -50,9 +47,11 @@ func LinesMain(path string) error {
 	}
 }
 
-// Run writes a log of each kind into the folder, of so many bytes, and removes it once
-// it is measured. tell is told what is going on.
-func Run(ctx context.Context, folder string, bytes int64, tell func(format string, args ...any)) (rows []Row, err error) {
+// A Report reports progress.
+type Report func(format string, args ...any)
+
+// Run writes a log of each kind and size into the folder, and removes it after the measurement.
+func Run(ctx context.Context, folder string, bytes int64, report Report) (rows []Row, err error) {
 	if folder, err = os.MkdirTemp(folder, "authguard-replay"); err != nil {
 		return nil, err
 	}
@@ -61,8 +60,8 @@ func Run(ctx context.Context, folder string, bytes int64, tell func(format strin
 		return nil, err
 	}
 	for _, k := range Kinds() {
-		tell("%s: writing", k.Name)
-		row, err := measure(ctx, folder, Row{Kind: k, Bytes: bytes}, tell)
+		report("%s: writing", k.Name)
+		row, err := measure(ctx, folder, Row{Kind: k, Bytes: bytes}, report)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.Name, err)
 		}
@@ -71,7 +70,7 @@ func Run(ctx context.Context, folder string, bytes int64, tell func(format strin
 	return rows, nil
 }
 
-func measure(ctx context.Context, folder string, r Row, tell func(format string, args ...any)) (_ Row, err error) {
+func measure(ctx context.Context, folder string, r Row, report Report) (_ Row, err error) {
 	path := folder + "/log"
 	defer os.Remove(path)
 	if r.Lines, r.Attempts, err = Write(path, r.Kind, r.Bytes); err != nil {
@@ -85,18 +84,21 @@ func measure(ctx context.Context, folder string, r Row, tell func(format string,
 		return r, err
 	}
 	var out []byte
-	if r.Replay, out, err = run(ctx, folder+"/authguard", "replay", path, "--json", "--year", "2026"); err != nil {
+	r.Replay, out, err = run(ctx, folder+"/authguard", "limit", "replay", path, "--json", "--year", "2026")
+	if err != nil {
 		return r, err
 	}
 	var said struct {
 		Log struct{ Lines, Attempts int64 }
 	}
 	if err := json.Unmarshal(out, &said); err != nil || said.Log.Lines != r.Lines || said.Log.Attempts != r.Attempts {
-		return r, fmt.Errorf("replay saw %d lines and %d attempts of %d and %d: %w", said.Log.Lines, said.Log.Attempts, r.Lines, r.Attempts, err)
+		return r, fmt.Errorf("replay read %d lines and %d attempts of %d and %d: %w",
+			said.Log.Lines, said.Log.Attempts, r.Lines, r.Attempts, err)
 	}
-	tell("%s: %d lines, read in %v and replayed in %v of a core", r.Name, r.Lines, r.Floor.Processor, r.Replay.Processor)
+	report("%s: %d lines, %v of CPU time to read and %v to replay", r.Name, r.Lines, r.Floor.CPU, r.Replay.CPU)
 	if r.Logins < 1 {
-		r.GoAccess, _, err = run(ctx, "goaccess", path, "--log-format=COMBINED", "--no-global-config", "--no-progress", "-o", folder+"/out.json")
+		r.GoAccess, _, err = run(ctx, "goaccess", path, "--log-format=COMBINED", "--no-global-config", "--no-progress",
+			"-o", folder+"/out.json")
 	}
 	return r, err
 }
@@ -105,12 +107,11 @@ func measure(ctx context.Context, folder string, r Row, tell func(format string,
 func run(ctx context.Context, program string, args ...string) (c Cost, out []byte, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	began := time.Now()
 	if out, err = cmd.Output(); err != nil {
 		return c, out, fmt.Errorf("%s: %w", program, err)
 	}
 	state := cmd.ProcessState
-	c = Cost{Processor: state.UserTime() + state.SystemTime(), Took: time.Since(began)}
+	c = Cost{CPU: state.UserTime() + state.SystemTime()}
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		c.Peak = usage.Maxrss * 1024
 	}

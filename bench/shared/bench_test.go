@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkAttempt is the table's rows one by one, for profiles.
+// BenchmarkAttempt runs the table's rows one by one, for profiles.
 func BenchmarkAttempt(b *testing.B) {
 	for _, c := range contenders() {
 		b.Run(fmt.Sprintf("%s/%d", c.name, c.times), func(b *testing.B) { c.benchmark(b) })

@@ -1,7 +1,6 @@
-// Package shared measures what a failed attempt costs where nodes count
-// together in Redis: the whole guard over the stores that authguard serve uses,
-// beside three public rate limiters, the rolling window of sorted sets, and the
-// floors, which are what a trip and three counters cost at least.
+// Package shared measures attempts that several nodes count together in Redis: the whole guard with the
+// stores of authguard serve, beside three public rate limiters, sliding windows in sorted sets, and
+// lower bounds for a round trip and for three counters.
 //
-// It starts a redis-server of its own, without persistence, and ends it.
+// It starts a redis-server without persistence, and stops it afterwards.
 package shared

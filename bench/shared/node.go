@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"authguard/captchamode"
 	"authguard/failures"
 	"authguard/guard"
@@ -18,8 +20,7 @@ import (
 	"authguard/trusted"
 )
 
-// A node is an authguard without its doors: the guard and the store that
-// authguard serve gives it.
+// A node is an authguard without integrations: the guard and the store of authguard serve.
 type node struct {
 	guard *guard.Guard
 	trips trips
@@ -27,17 +28,20 @@ type node struct {
 	stop  []func()
 }
 
-// how a node counts.
+// how configures a node.
 type how struct {
-	// prefix begins the names of its keys; nodes with the same one count
-	// together.
+	// prefix begins the names of its keys. Nodes with the same prefix count together.
 	prefix string
 	policy guard.Policy
+	// devices remembers devices by their cookies.
+	devices bool
 }
 
-// budget is longer than a node's own, so that a busy machine cannot make it
-// count alone.
+// budget is longer than that of authguard serve, so that a node on a busy machine does not leave Redis.
 const budget = 30 * time.Second
+
+// secret is the secret of every node.
+var secret = []byte("a secret of the benchmark, of 32 bytes or more")
 
 func newNode(addr string, h how) (n *node, err error) {
 	client := redisstore.Connect(redisstore.Server{Addresses: []string{addr}}, budget)
@@ -48,24 +52,11 @@ func newNode(addr string, h how) (n *node, err error) {
 		}
 	}()
 	client.AddHook(&n.trips)
-	retain, pendingFor := h.policy.Retain(), h.policy.PendingFor
-	own, err := failures.NewMemory(failures.Config{Retain: retain, PendingFor: pendingFor, MaxBytes: 1 << 30})
-	if err != nil {
-		return n, err
-	}
-	places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: h.policy.Places})
-	if err != nil {
-		return n, err
-	}
-	n.store, err = nodes.New(nodes.Config{
-		Client: client, Redis: redisstore.Options{Prefix: h.prefix, PendingFor: pendingFor, Places: h.policy.Places},
-		Counters: own, Places: places, Peek: nothing, Nodes: func() int { return 1 }, Budget: budget, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
+	if n.store, err = h.store(client); err != nil {
 		return n, err
 	}
 	config := captchamode.DefaultConfig()
-	config.Floor, config.Ceiling = 1e9, 1e9 // never on
+	config.ThresholdMin, config.ThresholdMax = 1e9, 1e9 // never on
 	mode, err := captchamode.NewMode(config, nil, nil)
 	if err != nil {
 		return n, err
@@ -73,27 +64,47 @@ func newNode(addr string, h how) (n *node, err error) {
 	group := new(background.Group)
 	group.Start(n.store.Run)
 	n.stop = append(n.stop, group.Stop)
-	n.guard, err = guard.New(guard.Config{
-		Policy: h.policy, Secret: []byte("a secret of the benchmark"), Store: n.store, Mode: mode,
-	})
+	c := guard.Config{Policy: h.policy, Secret: secret, Store: n.store, Mode: mode}
+	if h.devices {
+		if c.Cookies, err = trusted.NewCookies(secret); err != nil {
+			return n, err
+		}
+	}
+	n.guard, err = guard.New(c)
 	return n, err
 }
 
-// nothing is what a Peek without SQL finds.
-func nothing(trusted.Key) (trusted.Record, bool) { return trusted.Record{}, false }
+// store is the store in Redis, with empty local stores for an outage.
+func (h how) store(client redis.UniversalClient) (*nodes.Store, error) {
+	timeout := h.policy.CheckTimeout
+	counters, err := failures.NewMemory(failures.Config{
+		Retain: h.policy.Retain(), PendingFor: timeout, MaxBytes: 1 << 30,
+	})
+	if err != nil {
+		return nil, err
+	}
+	clients, err := trusted.NewMemory(trusted.MemoryConfig{Limits: h.policy.KnownClients})
+	if err != nil {
+		return nil, err
+	}
+	return nodes.New(nodes.Config{
+		Client: client, Counters: counters, Places: clients, Nodes: func() int { return 1 }, Budget: budget,
+		Redis: redisstore.Options{Prefix: h.prefix, PendingFor: timeout, Places: h.policy.KnownClients},
+		Log:   slog.New(slog.DiscardHandler),
+	})
+}
 
-// Close ends the node, the last thing first.
+// Close ends the node.
 func (n *node) Close() {
 	for i := len(n.stop) - 1; i >= 0; i-- {
 		n.stop[i]()
 	}
 }
 
-// errLost means that a node counted alone for a while, as it does when a look
-// at Redis takes a busy machine too long.
+// errLost means that a node left Redis for a while, as it does if a round trip takes too long.
 var errLost = errors.New("a node lost Redis")
 
-// whole has do repeated until the node did not lose Redis meanwhile.
+// whole repeats do until the node has not lost Redis meanwhile.
 func (n *node) whole(do func() error) error {
 	for range 10 {
 		for !n.store.Up() {
@@ -109,35 +120,52 @@ func (n *node) whole(do func() error) error {
 
 func accountOf(i int) string { return "person-" + strconv.Itoa(i) }
 
-// addressOf is an address in a network of its own.
+// addressOf is an IP address in a separate network.
 func addressOf(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1})
 }
 
-// attempt offers a password for an account from an address, and says how that
-// ended.
-func (n *node) attempt(ctx context.Context, account, address int, o guard.Outcome) error {
-	d, err := n.begin(ctx, account, address)
+// An attempt is one attempt at a node.
+type attempt struct {
+	account, address int
+	password         string // empty: the guard gets no password tag
+	cookie           string // empty: there is no device cookie
+}
+
+// attempt makes an attempt that ends with the outcome. It returns the device cookie that a login
+// issues.
+func (n *node) attempt(ctx context.Context, a attempt, o guard.Outcome) (cookie string, err error) {
+	d, err := n.begin(ctx, a)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if d.Action != guard.Proceed {
-		return fmt.Errorf("an attempt was stopped: %v, %v", d.Action, d.Reasons)
+		return "", fmt.Errorf("an attempt was stopped: %v, %v", d.Action, d.Reasons)
 	}
-	return n.guard.Settle(ctx, d.Ticket, o)
+	if err := n.guard.Settle(ctx, d.Ticket, o); err != nil {
+		return "", err
+	}
+	cookie, _, _ = n.guard.Device(d.Ticket)
+	return cookie, nil
 }
 
-func (n *node) begin(ctx context.Context, account, address int) (guard.Decision, error) {
-	return n.guard.Begin(ctx, guard.Attempt{Account: accountOf(account), Address: addressOf(address), Door: "bench"})
+func (n *node) begin(ctx context.Context, a attempt) (guard.Decision, error) {
+	one := guard.Attempt{Account: accountOf(a.account), Address: addressOf(a.address), Integration: "bench"}
+	if a.password != "" {
+		one.PasswordTag = n.guard.Fingerprint(a.password)
+	}
+	if a.cookie != "" {
+		one.Devices = []string{a.cookie}
+	}
+	return n.guard.Begin(ctx, one)
 }
 
-// monitored is the default policy with everything decided and nothing
-// enforced.
+// monitored is the default policy with all limits in monitoring mode.
 func monitored() guard.Policy {
 	p := guard.DefaultPolicy()
-	for _, ladder := range [][]guard.Limit{p.Address, p.Network, p.Account, p.PrivilegedPair} {
-		for i := range ladder {
-			ladder[i].Monitor = true
+	for _, limits := range [][]guard.Limit{p.Address, p.Network, p.Account, p.KnownClient} {
+		for i := range limits {
+			limits[i].Monitor = true
 		}
 	}
 	p.PairDelay.Monitor = true

@@ -15,32 +15,31 @@ import (
 	ululestore "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// window is how long everybody counts, and plenty a limit that nobody reaches
-// in it.
+// window is the window of every limiter, and plenty a limit that is never reached in it.
 const (
 	window = 24 * time.Hour
 	plenty = 1000
 )
 
-// errRefused means that the limit was not high enough.
+// errRefused means that a limit was reached.
 var errRefused = errors.New("an attempt was blocked, so there is no measurement")
 
-// connect is a client with the connections and the counted trips of a
-// contender.
+// connect returns a contender's client, and a counter that counts its round trips.
 func connect(s *server) (*redis.Client, counter) {
-	client, t := redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: connections, MaxRetries: -1}), new(trips)
+	t := new(trips)
+	client := redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: connections, MaxRetries: -1})
 	client.AddHook(t)
 	return client, counter{trips: t, close: func() { _ = client.Close() }}
 }
 
-// keysOf are the three that a program would write for an attempt.
+// keysOf are the three keys of an attempt, as a program would write them.
 func keysOf(name string, key int) [3]string {
 	account, address := accountOf(key), addressOf(key).String()
 	return [3]string{name + "ip:" + address, name + "user:" + account, name + "pair:" + address + "|" + account}
 }
 
-// each asks for each of an attempt's three keys in turn.
-func each(name string, times int, ask func(ctx context.Context, key string) (ok bool, err error)) func(context.Context, int) error {
+// each counts an attempt's three keys one after another.
+func each(name string, times int, ask func(context.Context, string) (ok bool, err error)) attemptFunc {
 	name += strconv.Itoa(times) + ":"
 	return func(ctx context.Context, i int) error {
 		for _, key := range keysOf(name, i) {
@@ -87,7 +86,8 @@ func openThrottled(_ context.Context, s *server, times int) (counter, error) {
 	if err != nil {
 		return c, err
 	}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerDay(plenty), MaxBurst: plenty})
+	quota := throttled.RateQuota{MaxRate: throttled.PerDay(plenty), MaxBurst: plenty}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
 	if err != nil {
 		return c, err
 	}
@@ -99,8 +99,7 @@ func openThrottled(_ context.Context, s *server, times int) (counter, error) {
 	return c, nil
 }
 
-// openSortedSets is the rolling window of many articles: a member for every
-// attempt, the old ones removed, the rest counted.
+// openSortedSets is the sliding window of many articles: a sorted set with a member for each attempt.
 func openSortedSets(_ context.Context, s *server, times int) (counter, error) {
 	client, c := connect(s)
 	name := fmt.Sprintf("window:%d:", times)
@@ -122,7 +121,7 @@ func openSortedSets(_ context.Context, s *server, times int) (counter, error) {
 	return c, nil
 }
 
-// roll adds an attempt to a sorted set and counts those before it.
+// roll adds an attempt to a sorted set, and counts the earlier ones in the window.
 func roll(ctx context.Context, to redis.Pipeliner, key string, now time.Time) *redis.IntCmd {
 	to.ZRemRangeByScore(ctx, key, "0", strconv.FormatInt(now.Add(-window).UnixMilli(), 10))
 	count := to.ZCard(ctx, key)

@@ -16,7 +16,7 @@ type Plan struct {
 	Takes  time.Duration // one round
 }
 
-// Results are everything that was measured.
+// Results are all measurements.
 type Results struct {
 	Redis   string // its version
 	Rows    []Row
@@ -27,29 +27,39 @@ type Results struct {
 // A Row is one contender's median round.
 type Row struct {
 	Name  string
-	Times int // attempts at every key; 0: it has keys of its own
+	Times int  // attempts per key; 0: other keys
+	own   bool // authguard's
 	Figures
 }
 
-// Figures are of one round; all but the first are for one attempt.
+// Figures are those of one round. All but Rate are per attempt.
 type Figures struct {
-	Rate    float64 // attempts in a second
-	Trips   float64 // to Redis; a heartbeat of the nodes is among them
-	Scripts float64 // that Redis ran
-	In, Out float64 // bytes that Redis got and gave
-	CPU     float64 // microseconds of Redis's one core
-	Own     float64 // microseconds of this process's cores
+	Rate    float64 // attempts per second
+	Trips   float64 // round trips, including the nodes' heartbeat
+	Scripts float64 // scripts in Redis
+	In, Out float64 // bytes that Redis received and sent
+	CPU     float64 // CPU time of Redis in microseconds
+	Own     float64 // CPU time of this process in microseconds
 }
 
-// Floor is the rate of three INCRs in one script, with so many attempts at
-// every key.
+// Floor is the rate of the script of three INCRs with a number of attempts per key.
 func (r *Results) Floor(times int) float64 { return r.row(threeINCR, times).Rate }
 
-// RedisRate is the rate of redis_rate.
+// RedisRate is the rate of redis_rate with a number of attempts per key.
 func (r *Results) RedisRate(times int) float64 { return r.row(redisRate, times).Rate }
 
-// Closed is the row of attempts at a key that is known to be closed.
-func (r *Results) Closed() *Row { return r.row(closedKey, 0) }
+// Full is the row of attempts at a limit that the node knows to be full.
+func (r *Results) Full() *Row { return r.row(FullLimit, 0) }
+
+// Compared are authguard's rows that are compared with the floor.
+func (r *Results) Compared() (rows []Row) {
+	for _, row := range r.Rows {
+		if row.own && row.Name != FullLimit {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
 
 func (r *Results) row(name string, times int) *Row {
 	for i := range r.Rows {
@@ -68,7 +78,7 @@ func Run(ctx context.Context, p Plan, say func(string, ...any)) (r Results, err 
 	}
 	defer s.stop()
 	r.Redis = s.version(ctx)
-	say("Redis: weighing")
+	say("Redis: bytes per failure")
 	if r.Weights, err = weigh(ctx, s); err != nil {
 		return r, err
 	}
@@ -80,7 +90,7 @@ func Run(ctx context.Context, p Plan, say func(string, ...any)) (r Results, err 
 	return r, err
 }
 
-// race opens all contenders and lets them take turns.
+// race opens all contenders and runs their rounds in turn.
 func race(ctx context.Context, s *server, p Plan, say func(string, ...any)) (rows []Row, err error) {
 	var runners []*runner
 	defer func() {
@@ -111,12 +121,12 @@ func race(ctx context.Context, s *server, p Plan, say func(string, ...any)) (row
 		}
 	}
 	for _, r := range runners {
-		rows = append(rows, Row{r.name, r.times, middle(r.rounds)})
+		rows = append(rows, Row{r.name, r.times, r.own, middle(r.rounds)})
 	}
 	return rows, nil
 }
 
-// A runner is a contender at its turns.
+// A runner is an open contender with its rounds.
 type runner struct {
 	contender
 	counter
@@ -124,7 +134,7 @@ type runner struct {
 	rounds []Figures
 }
 
-// turn is one round that counts.
+// turn is one valid round.
 func (r *runner) turn(ctx context.Context, s *server, takes time.Duration) (f Figures, err error) {
 	if r.whole == nil {
 		return r.round(ctx, s, takes)
@@ -136,14 +146,15 @@ func (r *runner) turn(ctx context.Context, s *server, takes time.Duration) (f Fi
 	return f, err
 }
 
-// round attempts as fast as it goes for as long as a round takes.
+// round makes attempts as fast as possible for the duration of a round.
 func (r *runner) round(ctx context.Context, s *server, takes time.Duration) (f Figures, err error) {
 	before, err := s.read(ctx)
 	if err != nil {
 		return f, err
 	}
 	first, trips, own, begun := r.next.Load(), r.trips.n.Load(), used(), time.Now()
-	if err := inParallel(takes, func() error { return r.attempt(ctx, r.key(int(r.next.Add(1)-1))) }); err != nil {
+	err = inParallel(takes, func() error { return r.attempt(ctx, r.key(int(r.next.Add(1)-1))) })
+	if err != nil {
 		return f, err
 	}
 	took, made, mine := time.Since(begun).Seconds(), float64(r.next.Load()-first), used()-own
@@ -155,14 +166,14 @@ func (r *runner) round(ctx context.Context, s *server, takes time.Duration) (f F
 	}, err
 }
 
-// used is how many seconds this process's code and the kernel's for it ran.
+// used is the CPU time of this process in seconds, including the kernel's.
 func used() float64 {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for oneself
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for this process
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// inParallel calls do from all connections for a time, or until it fails.
+// inParallel calls do from as many goroutines as there are connections, for a time or until it fails.
 func inParallel(takes time.Duration, do func() error) error {
 	var over atomic.Bool
 	defer time.AfterFunc(takes, func() { over.Store(true) }).Stop()

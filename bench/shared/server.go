@@ -17,16 +17,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// connections is how many goroutines attempt at once, each over a connection of
-// its own.
+// connections is the number of goroutines that make attempts in parallel, each over its own connection.
 const connections = 50
 
-// A server is a redis-server that keeps nothing on disk.
+// A server is a redis-server without persistence.
 type server struct {
 	addr   string
 	folder string
 	cmd    *exec.Cmd
-	// asking is a connection for questions about the server itself.
+	// asking is a connection for INFO and other commands outside of the attempts.
 	asking *redis.Client
 }
 
@@ -91,7 +90,7 @@ func (s *server) version(ctx context.Context) string {
 	return infoOf(text)["redis_version"]
 }
 
-// A meter is what the server had done at one moment.
+// A meter is the server's totals at one time.
 type meter struct {
 	in, out float64 // bytes over the network
 	cpu     float64 // seconds of the server's process, in its code and the kernel's
@@ -101,7 +100,7 @@ type meter struct {
 func (s *server) read(ctx context.Context) (m meter, err error) {
 	text, err := s.asking.Do(ctx, "INFO", "stats", "cpu", "commandstats").Text()
 	if err != nil {
-		return m, fmt.Errorf("asking Redis what it did: %w", err)
+		return m, fmt.Errorf("reading the statistics of Redis: %w", err)
 	}
 	info := infoOf(text)
 	number := func(name string) float64 { n, _ := strconv.ParseFloat(info[name], 64); return n }

@@ -16,17 +16,15 @@ import (
 	"authguard/guard"
 )
 
-// Nodes are failed attempts at new keys by one node of one core, and by two
-// together.
+// Nodes are failed attempts with new keys by one node with one core, and by two such nodes.
 type Nodes struct {
 	One, Two Figures
 }
 
-// Share is how busy Redis's core was, from 0 to 1.
+// Share is the load of Redis's core, from 0 to 1.
 func (f *Figures) Share() float64 { return f.Rate * f.CPU / 1e6 }
 
-// measureNodes runs nodes as processes of their own with a core each, one
-// alone and two together in turn.
+// measureNodes runs nodes as separate processes with a core each: one, then two, in turn.
 func measureNodes(ctx context.Context, s *server, p Plan) (n Nodes, err error) {
 	first, err := launch(ctx, s, 0)
 	if err != nil {
@@ -56,7 +54,7 @@ func measureNodes(ctx context.Context, s *server, p Plan) (n Nodes, err error) {
 	return Nodes{middle(ones), middle(twos)}, nil
 }
 
-// together has nodes attempt at the same time.
+// together has nodes make attempts at the same time.
 func together(ctx context.Context, s *server, takes time.Duration, nodes ...*process) (f Figures, err error) {
 	before, err := s.read(ctx)
 	if err != nil {
@@ -82,16 +80,14 @@ func together(ctx context.Context, s *server, takes time.Duration, nodes ...*pro
 	}, err
 }
 
-// A process is a node that attempts when it is told for how long, and says how
-// many attempts it made.
+// A process is a node that reads durations, makes attempts for so long, and writes their numbers.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Scanner
 }
 
-// NodeCommand is the first argument by which the program is one of its own
-// nodes; NodeMain gets those that follow.
+// NodeCommand is the first argument with which the program is a node. NodeMain gets the others.
 const NodeCommand = "node"
 
 func launch(ctx context.Context, s *server, number int) (*process, error) {
@@ -124,7 +120,7 @@ func (p *process) end() {
 	_ = p.cmd.Wait()
 }
 
-// NodeMain is such a node: it reads milliseconds from in until that ends.
+// NodeMain is a node. It reads milliseconds from in until in ends.
 func NodeMain(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	number, err := strconv.Atoi(strings.Join(args[1:], ""))
 	if err != nil {
@@ -136,7 +132,7 @@ func NodeMain(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 	}
 	defer n.Close()
 	next := new(atomic.Int64)
-	next.Store(int64(number) << 23) // half of the networks that addressOf has
+	next.Store(int64(number) << 23) // half of the networks of addressOf
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		ms, err := strconv.Atoi(lines.Text())
 		if err != nil {
@@ -147,7 +143,8 @@ func NodeMain(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 			first := next.Load()
 			err := inParallel(time.Duration(ms)*time.Millisecond, func() error {
 				i := int(next.Add(1))
-				return n.attempt(ctx, i, i, guard.Failed)
+				_, err := n.attempt(ctx, attempt{account: i, address: i}, guard.Failed)
+				return err
 			})
 			made = next.Load() - first
 			return err

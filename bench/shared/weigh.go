@@ -14,18 +14,17 @@ import (
 	"authguard/trusted"
 )
 
-// A Weight is how much memory Redis takes for failures (MEMORY USAGE).
+// A Weight is Redis's memory for failures (MEMORY USAGE).
 type Weight struct {
 	What     string
 	Failures int
-	Of       int   // failures are of so many addresses, in turn
-	Bytes    int64 // of the account's or the network's own key
-	Others   int   // keys of pairs, or addresses
-	Largest  int64 // bytes of one of them
+	Of       int   // IP addresses, which fail in turn
+	Bytes    int64 // of the key of the account or network
+	Others   int   // keys of pairs or IP addresses
+	Largest  int64 // bytes of the largest of these
 }
 
-// weigh makes failures of an account and a network, and the same in a sorted
-// set.
+// weigh measures failures of an account and a network, and as many in a sorted set.
 func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 	client := s.asking
 	store, err := redisstore.New(client, redisstore.Options{Prefix: "w:"})
@@ -40,11 +39,12 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 			}
 		}
 		for _, of := range []struct {
-			what  string
-			place failures.Key
-		}{{"an account with its pairs", failures.Key(account)}, {"a network with its addresses", failures.Key(network)}} {
+			what string
+			key  trusted.Key
+		}{{"an account with its pairs", account}, {"a network with its IP addresses", network}} {
 			w := Weight{What: of.what, Failures: c.failures, Of: c.of}
-			if err := w.weigh(ctx, client, "w:{"+base64.RawURLEncoding.EncodeToString(of.place[:12])+"}"); err != nil {
+			name := "w:{" + base64.RawURLEncoding.EncodeToString(of.key[:12]) + "}"
+			if err := w.weigh(ctx, client, name); err != nil {
 				return nil, err
 			}
 			all = append(all, w)
@@ -60,33 +60,51 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 	return all, nil
 }
 
-// fail charges what a stranger's failed attempt is charged to.
+// fail charges an unknown client's failed attempt to the four subjects of the default policy. No
+// limit stops it.
 func fail(ctx context.Context, store *redisstore.Store, account, network, address trusted.Key) error {
 	p := guard.DefaultPolicy()
-	delay := failures.Backoff{After: p.PairDelay.After, First: p.PairDelay.First, Max: p.PairDelay.Max, Window: p.PairDelay.Window}
-	c, err := store.Begin(ctx, guard.Charge{
-		Now: time.Now(), Account: account, Address: address, Network: network, Last: 4,
-		Ladders: &guard.Ladders{
-			ladder(failures.Backoff{}, p.Address), ladder(failures.Backoff{}, p.Network),
-			ladder(failures.Backoff{}, p.Account), ladder(delay, p.PrivilegedPair),
-		},
-		Binds: new(guard.Binds), // nothing binds
-	})
-	if err == nil && !c.ID.Charged() {
+	delay := failures.Backoff{
+		After: p.PairDelay.After, First: p.PairDelay.First, Max: p.PairDelay.Max, Window: p.PairDelay.Window,
+	}
+	c := guard.Charge{Now: time.Now(), Client: guard.Client{Account: account, Address: address}}
+	c.From = address
+	pair := account
+	for i := range pair {
+		pair[i] ^= address[len(address)-1-i]
+	}
+	for _, one := range []struct {
+		kind       guard.SubjectKind
+		shard, key trusted.Key
+		ladder     *failures.Ladder
+	}{
+		{guard.OnAddress, network, address, ladder(failures.Backoff{}, p.Address)},
+		{guard.OnNetwork, network, network, ladder(failures.Backoff{}, p.Network)},
+		{guard.OnAccount, account, account, ladder(failures.Backoff{}, p.Account)},
+		{guard.OnPair, account, pair, ladder(delay, p.KnownClient)},
+	} {
+		c.Add(guard.Subject{
+			Subject: failures.Subject{Shard: failures.Key(one.shard), Key: failures.Key(one.key), Ladder: one.ladder},
+			Kind:    one.kind, For: guard.EveryClient,
+		})
+	}
+	charged, err := store.Begin(ctx, c)
+	if err == nil && !charged.ID.Charged() {
 		err = errRefused
 	}
 	return err
 }
 
-func ladder(pace failures.Backoff, limits []guard.Limit) *failures.Ladder {
-	var rungs []failures.Rung
+// ladder has the failures and windows of limits.
+func ladder(delay failures.Backoff, limits []guard.Limit) *failures.Ladder {
+	var all []failures.Rung
 	for _, l := range limits {
-		rungs = append(rungs, failures.Rung{Failures: l.Failures, Window: l.Window})
+		all = append(all, failures.Rung{Failures: l.Failures, Window: l.Window})
 	}
-	return failures.MustLadder(pace, rungs...)
+	return failures.MustLadder(delay, all...)
 }
 
-// digest is like a keyed digest: all of it differs from one to the next.
+// digest is like a keyed digest: each is completely different from the next.
 func digest(kind byte, of, n int) (k trusted.Key) {
 	x := uint64(kind)<<48 | uint64(of)<<24 | uint64(n)
 	for i := range k {
@@ -96,7 +114,7 @@ func digest(kind byte, of, n int) (k trusted.Key) {
 	return k
 }
 
-// weigh weighs a key and those whose names begin with its.
+// weigh measures a key, and those whose names begin with its name.
 func (w *Weight) weigh(ctx context.Context, client *redis.Client, name string) error {
 	found, err := client.Keys(ctx, name+"*").Result()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A Server is a program that listens and said where.
+// A Server is a running program that listens at a URL.
 type Server struct {
 	URL string // such as http://127.0.0.1:8080/
 	cmd *exec.Cmd
@@ -34,8 +34,8 @@ func Build(ctx context.Context, module, program, what string) error {
 	return nil
 }
 
-// Start runs a program until Stop, and waits until it has said where its login page,
-// or the app behind it, is.
+// Start runs a program until Stop, and waits until it prints the URL of its login page or of the app
+// behind it.
 func Start(ctx context.Context, env []string, program string, args ...string) (*Server, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), env...)
@@ -58,7 +58,7 @@ func Start(ctx context.Context, env []string, program string, args ...string) (*
 	return nil, fmt.Errorf("%s did not start: %w\n%s", program, cmd.Wait(), log)
 }
 
-// StartAt is Start for a program that does not say where it is.
+// StartAt is Start for a program that does not print its URL.
 func StartAt(ctx context.Context, url, program string, args ...string) (*Server, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	if err := cmd.Start(); err != nil {
@@ -82,13 +82,12 @@ func (s *Server) Stop() error {
 	}
 	err := s.cmd.Wait()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		return nil // bare dies of the signal
+		return nil // bare does not handle the signal
 	}
 	return err
 }
 
-// Spent is the processor time that the program and those that it started have taken.
-// Linux knows; elsewhere it is 0.
+// Spent is the CPU time of the program and its child processes. It is 0 on other systems than Linux.
 func (s *Server) Spent() time.Duration { return spent(s.cmd.Process.Pid) }
 
 func spent(pid int) (all time.Duration) {

@@ -9,19 +9,19 @@ import (
 
 // A Plan is how much is measured.
 type Plan struct {
-	Rounds int           // of each server in turn
-	Takes  time.Duration // one round
+	Rounds int           // of each server, alternating
+	Takes  time.Duration // the duration of a round
 }
 
 // Figures are one server's medians.
 type Figures struct {
-	Rate float64 // requests a second
-	Part float64 // of this rate that the last server reached in the same round
-	CPU  float64 // microseconds of processor time that the server spent on a request
+	Rate  float64 // requests per second
+	Share float64 // the last server's rate in the same round, divided by this one
+	CPU   float64 // CPU time per request, in microseconds
 }
 
-// Turns drives all servers in turn, so that a slow moment of the machine hits them
-// alike, after a round that is not counted: it opens connections and fills caches.
+// Turns sends requests to all servers in turn, so that a slow moment of the machine affects all alike.
+// The first round opens connections and fills caches, and is not counted.
 func (d *Driver) Turns(ctx context.Context, servers []*Server, r Request) ([]Figures, error) {
 	rounds := make([][]Figures, len(servers))
 	for round := range d.plan.Rounds + 1 {
@@ -35,7 +35,7 @@ func (d *Driver) Turns(ctx context.Context, servers []*Server, r Request) ([]Fig
 			now[i] = Figures{Rate: rate, CPU: float64((to.Spent() - before).Microseconds()) / rate / d.plan.Takes.Seconds()}
 		}
 		for i := range now {
-			now[i].Part = now[len(now)-1].Rate / now[i].Rate
+			now[i].Share = now[len(now)-1].Rate / now[i].Rate
 			if round > 0 {
 				rounds[i] = append(rounds[i], now[i])
 			}
@@ -44,9 +44,9 @@ func (d *Driver) Turns(ctx context.Context, servers []*Server, r Request) ([]Fig
 	medians := make([]Figures, len(servers))
 	for i, all := range rounds {
 		medians[i] = Figures{
-			Rate: median(all, func(f Figures) float64 { return f.Rate }),
-			Part: median(all, func(f Figures) float64 { return f.Part }),
-			CPU:  median(all, func(f Figures) float64 { return f.CPU }),
+			Rate:  median(all, func(f Figures) float64 { return f.Rate }),
+			Share: median(all, func(f Figures) float64 { return f.Share }),
+			CPU:   median(all, func(f Figures) float64 { return f.CPU }),
 		}
 	}
 	return medians, nil

@@ -1,4 +1,4 @@
-// Package wrk runs servers and drives them with wrk.
+// Package wrk runs servers and sends them requests with wrk.
 package wrk
 
 import (
@@ -17,17 +17,20 @@ import (
 //go:embed request.lua
 var script []byte
 
-var errNoWrk = errors.New("wrk is missing; install it (Debian and Ubuntu: apt-get install wrk; " +
-	"others: https://github.com/wg/wrk) or run with -login=false")
+// Networks is the number of networks from which a list of bodies is sent: 198.18.0.0/24 and so on.
+const Networks = 16
 
-// A Driver is wrk with its script.
+var errNoWrk = errors.New("wrk is missing; install it (Debian and Ubuntu: apt-get install wrk; " +
+	"others: https://github.com/wg/wrk) or run with -memory -redis")
+
+// A Driver runs wrk with a script.
 type Driver struct {
 	wrk    string
 	folder string
 	plan   Plan
 }
 
-// NewDriver keeps its files in a folder.
+// NewDriver returns a driver that writes its files to a folder.
 func NewDriver(folder string, p Plan) (*Driver, error) {
 	wrk, err := exec.LookPath("wrk")
 	if err != nil {
@@ -38,17 +41,16 @@ func NewDriver(folder string, p Plan) (*Driver, error) {
 
 // A Request is what wrk sends.
 type Request struct {
-	Path    string // below the server's URL, without a slash before it
+	Path    string // relative to the server's URL
 	Method  string
 	Headers []string // such as "Accept: text/html"
-	// Bodies are sent in turn, each as from an address of its own; with one, or none,
-	// all requests are the same.
+	// Bodies are sent in turn, from 4,000 IP addresses in Networks networks. With one or none, all
+	// requests are the same.
 	Bodies []string
-	// Script is another one than the usual, with its environment; the fields above are
-	// nothing to it.
+	// Script and its environment replace the default script, which uses the fields above.
 	Script string
 	Env    []string
-	// Refused: answers of 400 and more are what is measured.
+	// Refused measures responses with a status of 400 and more.
 	Refused bool
 }
 
@@ -58,14 +60,16 @@ var (
 	others = regexp.MustCompile(`Non-2xx or 3xx responses:.*`)
 )
 
-// Drive is how many of these requests a second a server answers.
+// Drive measures how many of these requests a server answers per second.
 func (d *Driver) Drive(ctx context.Context, url string, r Request) (float64, error) {
 	bodies := d.folder + "/bodies"
 	if err := os.WriteFile(bodies, []byte(strings.Join(r.Bodies, "\n")), 0o600); err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, d.wrk, "-t2", "-c32", "-d"+d.plan.Takes.String(), "-s", cmp.Or(r.Script, d.folder+"/request.lua"), url)
-	cmd.Env = append(os.Environ(), "BENCH_METHOD="+r.Method, "BENCH_HEADERS="+strings.Join(r.Headers, "\n"), "BENCH_BODIES="+bodies)
+	script := cmp.Or(r.Script, d.folder+"/request.lua")
+	cmd := exec.CommandContext(ctx, d.wrk, "-t2", "-c32", "-d"+d.plan.Takes.String(), "-s", script, url)
+	cmd.Env = append(os.Environ(), "BENCH_METHOD="+r.Method, "BENCH_BODIES="+bodies,
+		"BENCH_HEADERS="+strings.Join(r.Headers, "\n"))
 	cmd.Env = append(cmd.Env, r.Env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

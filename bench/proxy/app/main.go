@@ -1,5 +1,5 @@
-// Command app is what stands behind the proxies: a page of 2 KiB, a file of 256 KiB,
-// a path that takes whatever is sent, and a login with its page.
+// Command app is the app behind the proxies: a page of 2 KiB, a file of 256 KiB, an upload, and a login
+// with its page.
 package main
 
 import (

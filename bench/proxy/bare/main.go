@@ -1,6 +1,6 @@
-// Command bare is the least that a reverse proxy in Go can be: httputil.ReverseProxy,
-// with room for as many idle connections as ours. It is told where the app is and,
-// after that, flush: to hand on each piece of an answer at once.
+// Command bare is a bare reverse proxy in Go: httputil.ReverseProxy with as many idle connections as
+// authguard's. Its arguments are the app's URL and, optionally, flush: to send each part of a response
+// immediately.
 package main
 
 import (

@@ -1,4 +1,4 @@
-package doors
+package integrations
 
 import (
 	"context"
@@ -17,19 +17,21 @@ const token = "a-token-of-the-benchmark-of-32-characters"
 
 const tokens = "api: {tokens: [" + token + "]}\n"
 
-// events are limited as in the README.
+// events are the limits of an event, as in the README.
 const events = `events: {password-reset: [5/1h block by account, 20/1d block by address]}
 `
 
-// api are the decision API's scenes. A login that succeeds is written to the database,
-// with the place that it makes known; the others are counted in memory.
+// api are the decision API's scenes. A login that succeeds writes the known client and an audit row to
+// the database. The other attempts are counted in memory.
 func api(folder string) []scene {
 	asked := func(name, key, config string, ready func(context.Context, *wrk.Server) error) scene {
-		return scene{name, tokens + config, wrk.Request{Script: folder + "/api.lua", Env: []string{"BENCH_SCENE=" + key, "BENCH_TOKEN=" + token}}, ready}
+		env := []string{"BENCH_SCENE=" + key, "BENCH_TOKEN=" + token}
+		request := wrk.Request{Script: folder + "/api.lua", Env: env}
+		return scene{name: name, config: tokens + config, request: request, ready: ready}
 	}
 	return []scene{
 		asked("begin: proceed", "begin", "", nil),
-		asked("begin: delay", "stopped", slowDown, fail),
+		asked("begin: delay", "stopped", delayed, fail),
 		asked("an event: proceed", "event", events, nil),
 		asked("an event: block", "exceeded", events, nil),
 		asked("begin, settle failed", "guess", "", nil),
@@ -37,9 +39,10 @@ func api(folder string) []scene {
 	}
 }
 
-// fail begins one attempt that nobody settles.
+// fail begins one attempt and does not settle it.
 func fail(ctx context.Context, ours *wrk.Server) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ours.URL+"v1/attempts", strings.NewReader(`{"account":"no-such-user","address":"198.18.0.1"}`))
+	body := strings.NewReader(`{"account":"no-such-user","address":"198.18.0.1"}`)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ours.URL+"v1/attempts", body)
 	if err != nil {
 		return err
 	}
@@ -49,6 +52,6 @@ func fail(ctx context.Context, ours *wrk.Server) error {
 	if err == nil {
 		err = answer.Body.Close()
 	}
-	time.Sleep(6 * time.Second) // until it is no longer undecided, and nobody waits for it
+	time.Sleep(6 * time.Second) // until it counts as failed and no attempt waits for it
 	return err
 }

@@ -1,8 +1,7 @@
-// Package doors measures two of authguard's doors beside a bare echo handler that binds
-// the same input and decides nothing: the login page, refusing early, before any password
-// is looked at, and the decision API in memory. Each is a server of its own, driven by
-// wrk.
-package doors
+// Package integrations measures two of authguard's integrations beside a bare echo handler, which binds
+// the same input and makes no decision: the login endpoint, when it stops attempts before the password
+// check, and the decision API with counters in memory. wrk sends the requests to separate servers.
+package integrations
 
 import (
 	"context"
@@ -13,35 +12,36 @@ import (
 	"authguard/bench/wrk"
 )
 
-// A Result is one scene: authguard and the bare handler.
+// A Result is one scene with authguard and the bare handler.
 type Result struct {
 	Scene      string
 	Ours, Bare wrk.Figures
 }
 
-// A scene is one kind of request to a server that is configured for it.
+// A scene is one kind of request, and the configuration of the server for it.
 type scene struct {
-	name, config string // on top of common
+	name, config string // in addition to common
 	request      wrk.Request
-	// ready brings a server that has just started to where every further request is
-	// answered alike; nil: it is there.
+	// ready prepares a server so that it answers all further requests alike; may be nil.
 	ready func(ctx context.Context, ours *wrk.Server) error
+	// done checks that the server still answers so; may be nil.
+	done func(ctx context.Context, ours *wrk.Server) error
 }
 
-// common keeps the site's mode off.
+// common keeps CAPTCHA mode off.
 const common = `listen: 127.0.0.1:0
 admin: {listen: ""}
 passwords: {cost: 10}
-captcha_mode: {threshold_min: 1000000, threshold_max: 1000000}
+captcha_mode: {threshold_min: 1000000000, threshold_max: 1000000000}
 `
 
-// slowDown stops an account's second attempt from the same address.
-const slowDown = `limits:
+// delayed delays an account's second attempt from the same IP address.
+const delayed = `limits:
   pair_delay: {first: 1h, max: 1h, window: 2h, after: 1}
   known_client: [] # it could never be reached, which is an error
 `
 
-// Login measures the login page. The working folder is the bench module's.
+// Login measures the login endpoint. The working folder is the bench module's.
 func Login(ctx context.Context, p wrk.Plan) ([]Result, error) { return run(ctx, p, login) }
 
 // API measures the decision API. The working folder is the bench module's.
@@ -54,8 +54,8 @@ func run(ctx context.Context, p wrk.Plan, scenes func(folder string) []scene) (r
 	}
 	defer os.RemoveAll(folder)
 	d, err := wrk.NewDriver(folder, p)
-	if err := errors.Join(err, wrk.Build(ctx, "..", folder+"/authguard", "./cmd/authguard"), wrk.Build(ctx, ".", folder+"/bare", "./bare"),
-		os.WriteFile(folder+"/api.lua", script, 0o600)); err != nil {
+	if err := errors.Join(err, wrk.Build(ctx, "..", folder+"/authguard", "./cmd/authguard"),
+		wrk.Build(ctx, ".", folder+"/bare", "./bare"), os.WriteFile(folder+"/api.lua", script, 0o600)); err != nil {
 		return nil, err
 	}
 	for i, s := range scenes(folder) {
@@ -68,7 +68,7 @@ func run(ctx context.Context, p wrk.Plan, scenes func(folder string) []scene) (r
 	return results, nil
 }
 
-// measure starts both servers and drives them in turn.
+// measure starts both servers and sends them requests in turn.
 func (s scene) measure(ctx context.Context, d *wrk.Driver, programs, data string) (r Result, err error) {
 	if err := os.WriteFile(data+".yaml", []byte(common+"data: "+data+"\n"+s.config), 0o600); err != nil {
 		return r, err
@@ -92,5 +92,8 @@ func (s scene) measure(ctx context.Context, d *wrk.Driver, programs, data string
 	if err != nil {
 		return r, err
 	}
-	return Result{s.name, figures[1], figures[0]}, nil
+	if s.done != nil {
+		err = s.done(ctx, ours)
+	}
+	return Result{s.name, figures[1], figures[0]}, err
 }
