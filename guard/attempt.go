@@ -36,7 +36,6 @@ func (g *Guard) look(a *Attempt, v *view) {
 	g.subjects(a.Fingerprint, v)
 }
 
-// lookAround fills in what is known of the site and the IP address.
 func (g *Guard) lookAround(a *Attempt, v *view) {
 	v.mode = g.modeState()
 	if a.Solution.ID != "" && a.Solution.Claimed() {
@@ -62,8 +61,7 @@ func (g *Guard) client(a *Attempt, v *view) {
 	}
 }
 
-// subjects lists what the attempt is charged to, and which limits stop it. A new subject is one
-// more entry here.
+// subjects lists what the attempt is charged to, and which limits stop it.
 func (g *Guard) subjects(fingerprint uint32, v *view) {
 	unknown := UnknownClient
 	if v.challengesAll() {
@@ -100,7 +98,6 @@ func (g *Guard) subjects(fingerprint uint32, v *view) {
 	}
 }
 
-// addressRules are the limits of the attempt's IP address.
 func (v *view) addressRules() *addressRules {
 	if v.listed.on != nil {
 		return &v.listed.on.address
@@ -108,32 +105,27 @@ func (v *view) addressRules() *addressRules {
 	return &v.rules.address
 }
 
-// insufficient reports whether even the right password is not enough: it gets a fake failure; or
-// it is used for password spraying, and an unknown client sent it without a verification code and
-// was not admitted without one.
+// insufficient reports whether even the right password is not enough: the attempt gets a fake failure, or its password
+// is sprayed. A known client, a valid verification code and an admitted login are exempt from the latter.
 func (v *view) insufficient() bool {
 	return v.fake != nil || v.Sprayed && !v.Known() && v.code != codeValid && !v.rules.policy.Spray.Monitor &&
 		v.admitted == nil
 }
 
-// asksSprayed reports whether an attempt with a sprayed password solves the most expensive
-// challenge, right or wrong: its owner can get no verification code.
+// asksSprayed reports whether a sprayed password gets the most expensive challenge: its owner can get no code.
 func (v *view) asksSprayed() bool {
 	return v.hardest && v.Sprayed && !v.Known() && v.in&withCode == 0 && !v.rules.policy.Spray.Monitor
 }
 
-// modeAsks reports whether CAPTCHA mode asks for a challenge.
 func (v *view) modeAsks() bool { return v.mode.on && !v.Known() && v.listed.verdict != Allowed }
 
 // asks reports whether every unknown client at this address has to solve a challenge.
 func (v *view) asks() bool { return v.modeAsks() || v.listed.asks() && !v.Known() }
 
-// challengesAll reports whether the attempt is stopped unless its client is known: it brings
-// neither a solution nor a verification code.
+// challengesAll reports whether only a known client passes: the attempt has neither a solution nor a verification code.
 func (v *view) challengesAll() bool { return v.asks() && v.in&(withSolution|withCode) == 0 }
 
-// accountFailures is how many failures of unknown clients the account had; 0 if the client is
-// known.
+// accountFailures is how many failures of unknown clients the account had; 0 for a known client.
 func (v *view) accountFailures() int {
 	if s := v.Subject(OnAccount); s != nil {
 		return int(s.Usage.Count)
@@ -141,7 +133,7 @@ func (v *view) accountFailures() int {
 	return 0
 }
 
-// ownFailures is accountFailures, and 0 where these may be other accounts' (R6).
+// ownFailures is accountFailures, or 0 if these may be other accounts' (R6).
 func (v *view) ownFailures() int {
 	if s := v.Subject(OnAccount); s != nil && s.Usage.Shared {
 		return 0
@@ -149,8 +141,7 @@ func (v *view) ownFailures() int {
 	return v.accountFailures()
 }
 
-// full reports whether a subject that stops the attempt is full, and whether it stays full
-// although every undecided attempt succeeds.
+// full returns a full subject that stops the attempt. failed: one stays full even if every undecided attempt succeeds.
 func (v *view) full() (full *Subject, failed bool) {
 	for i := range v.Subjects() {
 		s := &v.Subjects()[i]
@@ -165,11 +156,9 @@ func (v *view) full() (full *Subject, failed bool) {
 	return full, failed
 }
 
-// Identity is what an Attempt wants to recognise its client by, made of whatever the door
-// knows it by: 32 bits of a digest that is keyed by the guard's secret and realm, so that
-// what it was made from stays with the door, and nobody aims at another's. Never 0, but
-// for the empty text. Of 65,000 clients two share theirs by chance: they are counted as
-// one.
+// Identity returns the client fingerprint for Attempt.Fingerprint, from any text by which the integration recognizes a
+// client. It is keyed by secret and realm, so an attacker cannot aim at another client's, and 0 only for the empty
+// text. It has 32 bits: among 65,000 clients two share theirs by chance, and count as one.
 func (g *Guard) Identity(client string) uint32 {
 	if client == "" {
 		return 0
@@ -177,15 +166,13 @@ func (g *Guard) Identity(client string) uint32 {
 	return max(1, uint32(siphash.Hash(g.digests.identity[0], g.digests.identity[1], []byte(client))))
 }
 
-// Fingerprint is what an Attempt wants to recognise its password by: keyed by
-// the guard's secret, so that nobody else can find out what it was made from,
-// and never 0. The guard keeps 24 bits of what it makes of it, for a day.
+// Fingerprint returns the password tag for Attempt.PasswordTag, keyed by secret and realm. It is never 0. The guard
+// keeps 24 bits derived from it, for a day.
 func (g *Guard) Fingerprint(password string) uint64 {
 	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
 }
 
-// name normalises a name, the one time that this is done (R11), and sets the
-// account.
+// name sets the account. This is the only normalization of the name (R11).
 func (g *Guard) name(v *view, a *Attempt) error {
 	name, err := g.config.Normalise(a.Account)
 	if err != nil {
@@ -197,9 +184,7 @@ func (g *Guard) name(v *view, a *Attempt) error {
 	return nil
 }
 
-// device looks for the cookie of a device that was issued for this account and
-// is not older than a privilege may be. Whether it was reset or spent since is
-// for the store to say.
+// device finds a genuine, unexpired device cookie of this account. The store decides whether its device is still known.
 func (g *Guard) device(v *view, cookies []string) {
 	if g.config.Cookies == nil || !v.rules.policy.Devices {
 		return
@@ -220,17 +205,16 @@ func (g *Guard) device(v *view, cookies []string) {
 	}
 }
 
-// Normalise gives a typed name the form under which it is counted and looked
-// up. The error is ErrAccountName.
+// Normalise returns the form of a name that is counted and looked up. The error is ErrAccountName.
 func (g *Guard) Normalise(typed string) (string, error) { return g.config.Normalise(typed) }
 
-// Listed tells what the allow and block lists say of an address now.
+// Listed returns what the allowlist and the blocklist say about an address now.
 func (g *Guard) Listed(address netip.Addr) Verdict {
 	return g.config.Lists.Look(address, g.config.Now())
 }
 
-// RecognisesDevice reports whether a device cookie was issued here and is not
-// too old. For which account, and whether it still vouches, is for Begin.
+// RecognisesDevice reports whether a device cookie is genuine and not expired. Begin decides whether its device is
+// known.
 func (g *Guard) RecognisesDevice(cookie string) bool {
 	if g.config.Cookies == nil {
 		return false
@@ -239,8 +223,7 @@ func (g *Guard) RecognisesDevice(cookie string) bool {
 	return err == nil && g.config.Now().Sub(issued) < g.rules.Load().policy.KnownClients.TTL
 }
 
-// listed is what the lists say of an address: the administrators' entries and, where
-// they say nothing, the first named list that has it.
+// listed asks the administrators' entries first, then the IP lists in the policy's order.
 func (g *Guard) listed(r *rules, a netip.Addr, now time.Time) listing {
 	if v := g.config.Lists.Look(a, now); v == Blocked {
 		return listing{verdict: v, left: g.config.Lists.blockedFor(a, now)}
@@ -254,14 +237,13 @@ func (g *Guard) listed(r *rules, a netip.Addr, now time.Time) listing {
 			return listing{verdict: l.verdict, on: l}
 		case l.monitored:
 			return listing{on: l}
-		default: // a named list has no end
+		default: // an IP list does not expire
 			return listing{verdict: Blocked, on: l, left: mostBlocked}
 		}
 	}
 	return listing{}
 }
 
-// name is the name of the named list that the address is on.
 func (l *listing) name() string {
 	if l.on == nil {
 		return ""
@@ -269,16 +251,14 @@ func (l *listing) name() string {
 	return l.on.name
 }
 
-// asks reports whether a named list challenges every unknown client.
+// asks reports whether an IP list challenges every unknown client.
 func (l *listing) asks() bool { return l.on != nil && l.on.asks != nil && !l.on.asks.Monitor }
 
-// challenge is why the list does, or would.
 func (l *listing) challenge() Reason {
 	return Reason{Cause: LimitReached, Subject: OnAddress, Limit: l.on.asks, List: l.on.name, Monitored: l.on.asks.Monitor}
 }
 
-// shared reports whether an address is never a known client: too many accounts use it, or it may
-// be an unconfigured proxy.
+// shared reports whether an address is never a known client: a shared address, or perhaps an unconfigured proxy.
 func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
 	if g.config.SharedAddresses.Shared(address, now) || g.config.Shared != nil && g.config.Shared(a) {
 		return true
@@ -286,7 +266,6 @@ func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
 	return g.peers.mayBeProxy(a) && g.config.SharedAddresses.Several(address, now)
 }
 
-// charged is what the attempt is charged.
 func (v *view) charged() *Charge {
 	if v.fake != nil {
 		alone := v.pairAlone()
@@ -305,9 +284,8 @@ func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
 	return nil
 }
 
-// afterwards is a context for what must be written although the client may have
-// hung up: a client that hangs up has still guessed. How long that may take is
-// the store's business.
+// afterwards is for writes that must not be canceled: a client that hangs up has still guessed. The store bounds the
+// time.
 func afterwards(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx
@@ -315,7 +293,7 @@ func afterwards(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// wake lets attempts that wait for the same subjects look again.
+// wake wakes the attempts that wait for the same subjects.
 func (g *Guard) wake(c *Charge) {
 	if g.waiting.waiting.Load() == 0 {
 		return
@@ -325,7 +303,6 @@ func (g *Guard) wake(c *Charge) {
 	g.waiting.wake(all.list())
 }
 
-// observe tells the observer, if there is one.
 func (g *Guard) observe(e Event) {
 	if g.config.Observer != nil {
 		g.config.Observer.Observe(e)
@@ -338,7 +315,6 @@ func (v *view) forgetUsage() {
 	}
 }
 
-// fullKey is the key of the first subject without room.
 func (v *view) fullKey() (key failures.Key) {
 	if full, _ := v.full(); full != nil {
 		key = full.Key
@@ -346,7 +322,7 @@ func (v *view) fullKey() (key failures.Key) {
 	return key
 }
 
-// only leaves one kind of subject in the charge. What was counted of the others stays known.
+// only leaves one kind of subject in the charge. The counts of the others stay known.
 func (v *view) only(kind SubjectKind) {
 	for i := range v.Subjects() {
 		if s := &v.Subjects()[i]; s.Kind != kind {
@@ -355,7 +331,7 @@ func (v *view) only(kind SubjectKind) {
 	}
 }
 
-// subject is a subject with these limits. Subjects of one shard are kept together.
+// subject is a subject with these limits. The store keeps the subjects of one shard together.
 func (r *rule) subject(kind SubjectKind, key, shard digest, clients Clients, in exemption) Subject {
 	s := Subject{Kind: kind, For: clients, Ends: r.ends, rule: r}
 	s.Shard, s.Key, s.Limits = failures.Key(shard), failures.Key(key), r.windows
@@ -365,7 +341,6 @@ func (r *rule) subject(kind SubjectKind, key, shard digest, clients Clients, in 
 	return s
 }
 
-// sprayedCharge is what a login with a sprayed password is charged to.
 func (g *Guard) sprayedCharge(r *rules, spray uint32, now time.Time) Charge {
 	c := Charge{Now: now}
 	key := g.digests.ofQuota("sprayed logins", g.digests.ofIdentity(spray))
@@ -373,5 +348,4 @@ func (g *Guard) sprayedCharge(r *rules, spray uint32, now time.Time) Charge {
 	return c
 }
 
-// part is enough of the network's digest to tell networks apart.
 func (o *origin) part() uint16 { return binary.LittleEndian.Uint16(o.network[:]) }

@@ -17,13 +17,12 @@ import (
 // ErrChallenges means that too many challenges of an IP address are unsolved.
 var ErrChallenges = errors.New("guard: too many challenges of this IP address are unsolved")
 
-// Issue makes the challenge that a decision asked for. It is good for that
-// account, at that door and from that address only; solving it takes back the
-// pressure that it was counted as. With the zero Decision no account has been
-// named yet: the challenge is good for one attempt at any, but not for what an
-// account itself asks for, or whoever collects such challenges could spend them
-// all on one. Such a challenge is charged here, and the error is ErrChallenges if too many are
-// unsolved; a decision's was charged by Begin.
+// Issue returns the challenge that a decision asks for. It is valid for this account, integration and IP address only;
+// its solution takes it back from the failure rate.
+//
+// With the zero Decision, no account is named yet. The challenge is then valid for one attempt at any account, unless
+// the account itself asks for one. Otherwise an attacker could collect such challenges and spend them all on one
+// account. Issue charges it, and returns ErrChallenges if too many are unsolved. Begin has charged a decision's.
 func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Challenge, error) {
 	if g.config.Challenges == nil {
 		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
@@ -49,8 +48,7 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 	return g.config.Challenges.Issue(ctx, bond, d.Counted)
 }
 
-// levelOf reads what is counted against an account that CAPTCHA mode has stopped
-// before that was looked at.
+// levelOf reads the level of an account that CAPTCHA mode stopped before its failures were read.
 func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 	v := new(view)
 	g.look(&Attempt{Account: a.Account}, v)
@@ -64,24 +62,19 @@ func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 	return v.level(), nil
 }
 
-// binding is what a challenge for an account is good for; for a door, if the account
-// is empty.
+// binding binds a challenge to an account or, if that is empty, to the integration.
 func (g *Guard) binding(a *Attempt, address digest, account string, level uint8) challenge.Binding {
 	return challenge.Binding{Address: address, Purpose: g.digests.ofPurpose(a.Integration, account), Level: level}
 }
 
-// NeedsChallenge reports whether the site asks everybody at this address for a
-// challenge before an account is even named: CAPTCHA mode is on and the
-// address is not allowed, or a named list asks for one. An attempt from a privileged
-// place needs none after all.
+// NeedsChallenge reports whether unknown clients at this address need a challenge before an account is named. CAPTCHA
+// mode (unless the address is allowed) or an IP list asks for it. A known client needs none.
 func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 	v := view{mode: g.modeState(), listed: g.listed(g.rules.Load(), address, g.config.Now())}
 	return v.asks()
 }
 
-// level is how much work a challenge for the account has to ask for, by what is
-// counted against it now: challenges that were issued while that was less cannot
-// be collected and spent later.
+// level is the WorkLevel of a challenge for the account now: cheap challenges cannot be collected and spent later.
 func (v *view) level() uint8 { return v.levelAt(v.accountFailures()) }
 
 func (v *view) levelAt(failures int) uint8 {
@@ -94,9 +87,7 @@ func (v *view) levelAt(failures int) uint8 {
 	return WorkLevel(failures)
 }
 
-// checkSolution uses up the challenge's answer if the attempt needs one at all.
-// It is the last thing before proceeding: nobody burns a solved challenge only
-// to be told to wait.
+// checkSolution uses up a solution that is needed. It comes last, so that a delay does not cost the user a solution.
 func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var why Decision
 	needed, ofAccount := v.needsSolution(&why)
@@ -132,8 +123,8 @@ func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decis
 	return g.withdraw(ctx, v.charged())
 }
 
-// answered looks at a challenge's answer, or says what stops it: it is a picture where work is
-// needed. The challenge was charged as unsolved when it was issued (R1).
+// answered checks a solution, or returns what stops it: an image CAPTCHA where proof of work is needed, or too many of
+// them. The challenge was charged as unsolved when it was issued (R1).
 func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
 	bonds []challenge.Binding) (stopped Reason, err error) {
 	if g.config.Challenges == nil {
@@ -155,7 +146,7 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
 	if d.Verdict.Solved && d.Verdict.Counted {
 		g.config.Mode.TakeBack(captchamode.Unsolved)
 	}
-	if d.Verdict.Reason == challenge.Right || err != nil { // any other is no better than an unsolved one
+	if d.Verdict.Reason == challenge.Right || err != nil { // a wrong solution counts like an unsolved challenge
 		if err := g.solved(ctx, v, d.Verdict.Charge); err != nil {
 			return stopped, err
 		}
@@ -163,8 +154,7 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
 	return stopped, nil
 }
 
-// take charges subjects that are no login's. Without room nothing is charged, and wait is how long
-// until there is.
+// take charges subjects that are no login's. Without room it charges nothing, and wait is how long until there is.
 func (g *Guard) take(ctx context.Context, c *Charge) (wait time.Duration, err error) {
 	charged, err := g.config.Store.Begin(ctx, *c)
 	if err != nil {
@@ -180,8 +170,7 @@ func (g *Guard) take(ctx context.Context, c *Charge) (wait time.Duration, err er
 	return wait, nil
 }
 
-// unsolved is what the attempt's challenge is charged to: the IP address and, if one is named, the
-// account from there.
+// unsolved is the charge for a challenge: the IP address and, if one is named, the account from there.
 func (g *Guard) unsolved(v *view, pair bool) (c Charge) {
 	c.Now = v.Now
 	address := g.digests.ofQuota("unsolved challenges", v.from.address)
@@ -193,7 +182,7 @@ func (g *Guard) unsolved(v *view, pair bool) (c Charge) {
 	return c
 }
 
-// open charges the challenge that a decision asks for. Without room the decision is to wait.
+// open charges a challenge. Without room the decision becomes Delay.
 func (g *Guard) open(ctx context.Context, v *view, d *Decision) error {
 	if g.config.Challenges == nil {
 		return nil
@@ -216,14 +205,13 @@ func (g *Guard) open(ctx context.Context, v *view, d *Decision) error {
 	return err
 }
 
-// openCharge is a challenge's charge as it is sealed: its ID, whose subjects lie in one shard.
+// openCharge is a challenge's charge as sealed: its ID, whose subjects lie in one shard.
 type openCharge struct {
 	At   int64
 	Node uint64
 	Pair bool
 }
 
-// solved takes back what a challenge was charged.
 func (g *Guard) solved(ctx context.Context, v *view, sealed challenge.Charge) error {
 	var of openCharge
 	if _, err := binary.Decode(sealed[:], binary.LittleEndian, &of); err != nil || of.At == 0 {
@@ -253,8 +241,8 @@ func (g *Guard) takeImage(ctx context.Context, v *view) (wait time.Duration, err
 	return wait, nil
 }
 
-// admitSprayed charges the login that a sprayed password may become, as if it had
-// succeeded (R1). Without room the right password is not enough.
+// admitSprayed charges a login with a sprayed password as a success (R1). Without room the right password is not
+// enough.
 func (g *Guard) admitSprayed(ctx context.Context, v *view) error {
 	if !v.asksSprayed() {
 		return nil
@@ -270,11 +258,10 @@ func (g *Guard) admitSprayed(ctx context.Context, v *view) error {
 	return nil
 }
 
-// TakesCodes reports whether there are any: a page asks for a code only then.
+// TakesCodes reports whether Config.Codes is set, and so whether a page asks for a code.
 func (g *Guard) TakesCodes() bool { return g.config.Codes != nil }
 
-// CodeFor is a pass without a code, for whoever makes codes: the account that a
-// name as it was typed stands for, and the place. The error is ErrAccountName.
+// CodeFor returns a Code without text, for issuing one to the account of a typed name. The error is ErrAccountName.
 func (g *Guard) CodeFor(account string, address netip.Addr) (Code, error) {
 	var v view
 	if err := g.name(&v, &Attempt{Account: account}); err != nil {
@@ -287,10 +274,8 @@ func (v *view) verificationCode(a *Attempt) Code {
 	return Code{Account: v.name, Address: v.from.address, Text: a.VerificationCode, Now: v.Now}
 }
 
-// checkCode finds out whether the verification code is valid; v.code says so. If it is not,
-// nothing stays charged to the account, so that made-up codes do not block it; but a guessed code
-// is a guess, and the IP address is charged for it. The attempt is then to be decided as if it had
-// brought none.
+// checkCode sets v.code. An invalid code leaves nothing charged to the account, so that made-up codes do not block it.
+// But it is a guess, and the IP address is charged for it. The attempt is then decided as if it had no code.
 func (g *Guard) checkCode(ctx context.Context, a *Attempt, v *view) error {
 	valid, err := g.config.Codes.Show(ctx, v.verificationCode(a))
 	if err != nil {

@@ -20,9 +20,8 @@ func (v *view) whyAsked(d *Decision) {
 	}
 }
 
-// decide is the policy: it writes what becomes of an attempt, from what is known
-// of it and nothing else, into a zero decision. While the attempt is patient it
-// may have to wait for undecided ones ahead of it; wait then reports so.
+// decide writes the decision into a zero Decision, from the view alone. wait: a patient attempt waits for undecided
+// ones.
 func decide(v *view, patient bool, d *Decision) (wait bool) {
 	d.Known = v.Known()
 	switch {
@@ -48,8 +47,8 @@ func (d *Decision) refuse(why Reason, retry time.Duration) {
 	d.Reasons.add(why)
 }
 
-// stop says what stops an attempt that found no room, strongest first. While
-// it may be patient, what only undecided attempts fill does not count.
+// stop adds what stops an attempt without room, strongest first; for a patient one, without what undecided attempts
+// fill.
 func (v *view) stop(d *Decision, patient bool) {
 	d.Action = Proceed
 	for _, action := range [...]Action{Block, Forget, Challenge, Delay, FakeFailure} {
@@ -70,7 +69,6 @@ func (v *view) stop(d *Decision, patient bool) {
 	}
 }
 
-// stopAt adds the reasons of one subject for one action.
 func (v *view) stopAt(d *Decision, s *Subject, action Action, over failures.Mask) {
 	r, free := s.rule, s.Usage.FreeIn
 	if action != Block && over&r.then[Block] != 0 {
@@ -114,8 +112,7 @@ func (v *view) action(r *rule, limit int) Action {
 	return r.limits[limit].Action
 }
 
-// explain adds what a monitored limit would have done, and what would have
-// stopped the attempt had its client not been known or its challenge solved.
+// explain adds what monitored limits would have done, and what exempted the attempt.
 func (v *view) explain(d *Decision) {
 	v.monitor(d)
 	switch {
@@ -126,8 +123,7 @@ func (v *view) explain(d *Decision) {
 	}
 }
 
-// monitor adds what of the policy would have stopped the attempt, were it enforced, and what
-// only alerts.
+// monitor adds what would have stopped the attempt if it were enforced, and what only alerts.
 func (v *view) monitor(d *Decision) {
 	note := d.monitored
 	on, unknown := v.listed.on, !v.Known()
@@ -144,13 +140,11 @@ func (v *view) monitor(d *Decision) {
 	v.monitorAll(d)
 }
 
-// monitored adds a reason that is only recorded.
 func (d *Decision) monitored(why Reason) {
 	why.Monitored = true
 	d.Reasons.add(why)
 }
 
-// monitorAll adds what of every subject would have stopped the attempt.
 func (v *view) monitorAll(d *Decision) {
 	for i := range v.Subjects() {
 		if s := &v.Subjects()[i]; v.Counts(s) {
@@ -159,7 +153,6 @@ func (v *view) monitorAll(d *Decision) {
 	}
 }
 
-// monitorAt notes what of one subject would have stopped the attempt.
 func (v *view) monitorAt(s *Subject, note func(Reason)) {
 	over := s.Usage.Over & s.rule.would(v.Status, v.in)
 	for j := range s.rule.limits {
@@ -176,8 +169,7 @@ func (v *view) monitorAt(s *Subject, note func(Reason)) {
 	}
 }
 
-// needsSolution reports whether an attempt that was charged because it brings a solution really
-// needs one, and adds why. ofAccount says that the account, or its pair, is among those that ask.
+// needsSolution reports whether an attempt with a solution needs it, and adds why. ofAccount: for its account or pair.
 func (v *view) needsSolution(d *Decision) (needed, ofAccount bool) {
 	needed, ofAccount = v.asks(), v.asksSprayed()
 	needed = needed || ofAccount
@@ -187,7 +179,7 @@ func (v *view) needsSolution(d *Decision) (needed, ofAccount bool) {
 	}
 	for i := range v.Subjects() {
 		s := &v.Subjects()[i]
-		// What stops the attempt without a solution, and not with it.
+		// What stops the attempt only without a solution.
 		over := s.Usage.Over & s.rule.stops(v.Status, v.in&^(withSolution|withCode)) & s.rule.challenges(v.Status, v.in)
 		for j := range s.rule.limits {
 			if over.Has(j) {
@@ -199,12 +191,10 @@ func (v *view) needsSolution(d *Decision) (needed, ofAccount bool) {
 	return needed, ofAccount
 }
 
-// Checks reports whether a password check is to be made for the attempt: of the
-// password or, for a fake failure, of a Decoy.
+// Checks reports whether to check a password: the attempt's or, for a fake failure, a Decoy.
 func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
 
-// Monitored reports whether the attempt only goes on because a limit, or the rule on sprayed
-// passwords, is monitored and not enforced.
+// Monitored reports whether the attempt only proceeds because a limit, or the rule on sprayed passwords, is monitored.
 func (d *Decision) Monitored() bool {
 	t := d.Ticket.pending
 	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Known && !d.CodeValid {
@@ -215,8 +205,7 @@ func (d *Decision) Monitored() bool {
 	})
 }
 
-// Offered is what to check in the password's place: the password itself where that may
-// be checked, and else a Decoy.
+// Offered returns what to check: the password if the decision is Proceed, else a Decoy.
 func (d *Decision) Offered(password string) string {
 	if d.Action == Proceed {
 		return password
@@ -224,9 +213,8 @@ func (d *Decision) Offered(password string) string {
 	return Decoy(password)
 }
 
-// Decoy is a text that cannot be the password, to be checked in the password's place
-// where the decision is FakeFailure: the check takes as long, whatever the hash, and says
-// nothing about the password. It is as long as the password, at least 26 characters.
+// Decoy returns a random text to check for a FakeFailure in place of the password. The check takes as long, whatever
+// the hash, and reveals nothing. The text is as long as the password, at least 26 bytes.
 func Decoy(password string) string {
 	text := rand.Text()
 	for len(text) < len(password) {
@@ -235,15 +223,13 @@ func Decoy(password string) string {
 	return text[:max(26, min(len(text), len(password)))]
 }
 
-// A ListTally is how many attempts came from the addresses of a named list, and how many
-// of them it stopped: challenged, blocked or answered with a fake failure.
+// A ListTally counts an IP list's attempts, and those that it stopped: challenged, blocked or given a fake failure.
 type ListTally struct {
 	Met, Stopped uint64
 }
 
 type listTally struct{ met, stopped atomic.Uint64 }
 
-// tallyList counts an attempt for the named list that its address is on.
 func (g *Guard) tallyList(v *view, d *Decision) {
 	on := v.listed.on
 	if on == nil {
@@ -251,7 +237,7 @@ func (g *Guard) tallyList(v *view, d *Decision) {
 	}
 	t, ok := g.listTallies.Load(on.name)
 	if !ok {
-		t, _ = g.listTallies.LoadOrStore(on.name, new(listTally)) // only the policy's: bounded
+		t, _ = g.listTallies.LoadOrStore(on.name, new(listTally)) // bounded by the policy
 	}
 	t.(*listTally).met.Add(1)
 	if d.Action == Proceed {
@@ -265,8 +251,7 @@ func (g *Guard) tallyList(v *view, d *Decision) {
 	}
 }
 
-// TalliedLists is what each of the policy's named lists has done since the start, on
-// this node.
+// TalliedLists returns the tally of each IP list in the policy since the start, on this node.
 func (g *Guard) TalliedLists() map[string]ListTally {
 	all := map[string]ListTally{}
 	for _, l := range g.rules.Load().lists {
@@ -284,7 +269,7 @@ func (r *Reasons) add(one Reason) {
 	}
 }
 
-// first puts a reason in front, and drops the last of too many.
+// first adds a reason in front, and drops the last of too many.
 func (r *Reasons) first(one Reason) {
 	*r = append(Reasons{one}, (*r)[:min(len(*r), maxReasons-1)]...)
 }

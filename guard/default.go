@@ -19,35 +19,28 @@ import (
 	"authguard/trusted"
 )
 
-// Defaults is what Default makes a guard of. A part that is set stays; one that is
-// nil is made. Only what Default has made runs in the background and is Close's to
-// end.
+// Defaults configures Default, which creates the parts that are nil. Only those run in the background until Close.
 type Defaults struct {
 	Config
-	// Folder is where counters outlive the process (R7): they are read from there,
-	// written to a journal before a password is looked at, and saved. It is made if
-	// it is not there, and belongs to one process. Empty: a restart forgets who has
-	// failed. Known places are not in it: device cookies are good over restarts.
+	// Folder keeps the counters over restarts (R7): they are read from it, written to a journal before a password is
+	// checked, and saved. It is created if it is missing, and belongs to one process. Empty: a restart resets the
+	// counters. Device cookies stay valid without it.
 	Folder string
-	// Background is what else runs until Close, which waits for it: it has to return
-	// when its context ends.
+	// Background runs until Close, which waits for it: a function must return when its context ends.
 	Background []func(context.Context)
-	// Spent remembers for the challenges that Default makes which were used up; nil:
-	// this process does. See package redisguard for several.
+	// Spent remembers used challenges, if Default creates Challenges; nil: in memory. See redisguard for several
+	// processes.
 	Spent challenge.Spent
 
 	failed error
 }
 
-// Fail has Default make nothing and return this error, among others: for a change that
-// cannot be made. Nil is none.
+// Fail makes Default return this error, among others, for a change that cannot be made. Nil is ignored.
 func (d *Defaults) Fail(err error) { d.failed = errors.Join(d.failed, err) }
 
-// Default returns a guard with everything made: DefaultPolicy, counters and places
-// in memory (at most 256 MiB and 100,000 accounts), CAPTCHA mode, device cookies,
-// and challenges that a browser solves by working, to which a door that can show
-// pictures adds those ([Guard.Illustrate]). The secret is at least 16 random
-// bytes, and the same after a restart: every key is derived from it.
+// Default returns a guard with all parts: DefaultPolicy, counters and known clients in memory (at most 256 MiB and
+// 100,000 accounts), CAPTCHA mode, device cookies, and proof-of-work challenges. An integration can add image CAPTCHAs
+// ([Guard.Illustrate]). The secret is at least 16 random bytes, the same after a restart: all keys are derived from it.
 //
 //	g, err := guard.Default(secret)
 //
@@ -55,8 +48,7 @@ func (d *Defaults) Fail(err error) { d.failed = errors.Join(d.failed, err) }
 //
 //	g, err := guard.Default(secret, func(d *guard.Defaults) { d.Folder = "/var/lib/app" })
 //
-// The error is everything that is wrong. The guard works in the background until
-// Close.
+// The error has every problem. The guard works in the background until Close.
 func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 	d := &Defaults{Config: Config{Policy: DefaultPolicy(), Secret: secret}}
 	for _, f := range change {
@@ -81,7 +73,7 @@ func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 	return g, nil
 }
 
-// count makes what attempts are counted in.
+// count creates Store.
 func (d *Defaults) count(made *background) (err error) {
 	if d.Store != nil {
 		if d.Folder != "" {
@@ -102,10 +94,10 @@ func (d *Defaults) count(made *background) (err error) {
 	return d.keep(counters, made)
 }
 
-// savedEvery is how often the counters are saved. What is newer is in the journal.
+// savedEvery is how often the counters are saved. The journal has what is newer.
 const savedEvery = 30 * time.Second
 
-// keep has the counters outlive the process.
+// keep makes the counters outlive the process.
 func (d *Defaults) keep(counters *failures.Memory, made *background) error {
 	if d.Folder == "" {
 		return nil
@@ -134,7 +126,7 @@ func (d *Defaults) keep(counters *failures.Memory, made *background) error {
 	return nil
 }
 
-// judge makes CAPTCHA mode.
+// judge creates Mode.
 func (d *Defaults) judge(made *background) (err error) {
 	if d.Mode != nil {
 		return nil
@@ -145,7 +137,7 @@ func (d *Defaults) judge(made *background) (err error) {
 	return err
 }
 
-// ask makes challenges and what signs device cookies.
+// ask creates Challenges and Cookies.
 func (d *Defaults) ask() error {
 	if d.Cookies == nil {
 		key, err := derive(d.Secret, "device cookies", d.Realm)
@@ -181,7 +173,6 @@ func (d *Defaults) ask() error {
 	return err
 }
 
-// derive is a key of 32 bytes for a purpose.
 func derive(secret []byte, purpose, realm string) ([]byte, error) {
 	key, err := hkdf.Key(sha256.New, secret, nil, "authguard library "+purpose+" "+realm, 32)
 	if err != nil {
@@ -190,23 +181,21 @@ func derive(secret []byte, purpose, realm string) ([]byte, error) {
 	return key, nil
 }
 
-// Key is a key of 32 bytes for something beside the guard that all nodes have to
-// agree on, such as what a door seals for itself. Keys of different purposes tell
-// nothing about each other.
+// Key returns a key of 32 bytes, the same on all nodes, for an integration's own use. Keys of two purposes are
+// independent.
 func (g *Guard) Key(purpose string) ([]byte, error) {
 	return derive(g.config.Secret, "for "+purpose, g.config.Realm)
 }
 
-// Illustrate has challenges shown as a picture, too, where none is drawn so far: for
-// doors that can show one, before the first attempt. See package mw.
+// Illustrate adds image CAPTCHAs, unless the challenges have them. Call it before the first attempt. See package mw.
 func (g *Guard) Illustrate(picture challenge.Illustrated) {
 	if g.config.Challenges != nil {
 		g.config.Challenges.Illustrate(picture)
 	}
 }
 
-// Picture is the picture ("png") or the sound ("wav") of a challenge that can still
-// be solved. The errors are those of challenge.Desk.Media.
+// Picture returns the image ("png") or audio ("wav") of a usable challenge. The errors are those of
+// challenge.Issuer.Media.
 func (g *Guard) Picture(ctx context.Context, id, ext string) (challenge.Media, error) {
 	if g.config.Challenges == nil {
 		return challenge.Media{}, challenge.ErrGone
@@ -214,15 +203,13 @@ func (g *Guard) Picture(ctx context.Context, id, ext string) (challenge.Media, e
 	return g.config.Challenges.Media(ctx, id, ext)
 }
 
-// Close ends what Default has started, and saves. It may be called twice, and does
-// nothing for a guard that New has made. Attempts that are under way go on.
+// Close ends what Default has started and saves the counters. It may be called twice. After New it does nothing.
 func (g *Guard) Close() {
 	if g.stop != nil {
 		g.stop()
 	}
 }
 
-// background is what runs beside a guard.
 type background struct{ run []func(context.Context) }
 
 func (b *background) start() (stop func()) {

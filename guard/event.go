@@ -5,66 +5,58 @@ import (
 	"time"
 )
 
-// An Edge says which end of a stretch of time an Event about a limit on events is.
+// An Edge says whether an Event begins or ends the time in which events exceed a limit.
 type Edge uint8
 
 const (
 	NoEdge Edge = iota
-	// Reached: one of the event came beyond a limit that had room until then.
+	// Reached: an event exceeds a limit that had room until then.
 	Reached
-	// Over: none has for as long as the limit's window.
+	// Over: no event has exceeded the limit for the length of its window.
 	Over
-	// Met: one came beyond a limit: no edge, and told each time.
+	// Met: an event exceeds a limit. Reported each time.
 	Met
 )
 
-// An Event tells how one attempt ended: that it was stopped, or how it was
-// settled. One that proceeds and is never settled is not told of. Or it tells that a
-// limit on events was reached, or is quiet again: see Limited.
+// An Event reports that an attempt was stopped, or how it was settled. An attempt that proceeds and is never settled
+// has none. With Limited it reports a limit on events instead.
 type Event struct {
 	At    time.Time
-	Realm string // for who observes several: the guard leaves it empty
-	// Limited is the event whose limit was met, for what is no login: see Edge. Empty for
-	// an attempt.
+	Realm string // for an observer of several guards; a guard leaves it empty
+	// Limited is the name of the event whose limit was exceeded: see Edge. Empty for a login attempt.
 	Limited     string
 	Edge        Edge
-	Subject     string // of an edge: a piece of its keyed digest, where a limit counts by text
-	Count       int    // of an edge: how many came beyond the limit so far
+	Subject     string // of an edge: a part of its keyed digest, if the limit counts by text
+	Count       int    // of an edge: how many exceeded the limit so far
 	Integration string
-	Account     string // normalised; as it was typed where that was not possible
+	Account     string // normalized; as typed if it is invalid
 	Address     netip.Addr
 	Action      Action
 	Settled     bool
 	Outcome     Outcome // if settled
 	Reasons     Reasons
-	// Known: the place was privileged when the attempt began.
+	// Known: the client was known when the attempt began.
 	Known bool
-	// AtDevice: it was privileged by a device cookie, and not by its address.
+	// AtDevice: it was known by its device cookie, not by its address.
 	AtDevice bool
-	// Repeat: the password is one of the account's last wrong ones, and so the
-	// attempt counts nowhere (R28).
+	// Repeat: a repeated password, so the attempt does not count (R28).
 	Repeat bool
-	// Sprayed: strangers try the password on many accounts, and this was a
-	// stranger's place (R28).
+	// Sprayed: the password is used for password spraying, and the client is unknown (R28).
 	Sprayed bool
-	// Guess stands for the password at every account alike: 24 bits of a keyed digest,
-	// or 0 if the door had none to show. It is for counting different ones in memory,
-	// and is never written down (R23).
+	// Guess identifies the password for all accounts: 24 bits of a keyed digest; 0: unknown. It is for counting different
+	// passwords in memory, and must not be stored (R23).
 	Guess uint32
-	// Identity is the client's (Attempt.Identity); 0: it is not known.
+	// Identity is Attempt.Fingerprint; 0: unknown.
 	Identity uint32
-	// NewClient: the attempt succeeded from a place that was not privileged.
+	// NewClient: the attempt succeeded from an unknown client.
 	NewClient bool
-	// Note is what the door, or whoever checked the password, has to say about it
-	// (Ticket.Note).
+	// Note is what the integration or the password check adds (Ticket.Note).
 	Note string
-	// AccountFailures is how many failures of strangers the account had, as
-	// far as its ladder looks, when the attempt began.
-	AccountFailures int // 0 where they may be other accounts', at the memory bound
+	// AccountFailures is how many failures of unknown clients the account had in its longest window before the attempt.
+	AccountFailures int // 0 if they may be other accounts', at the memory bound
 }
 
-// An Observer is told of every event. Observe is called on the hot path from
-// many goroutines and must not block.
+// An Observer gets every event. Observe is called on the hot path from many goroutines and must not block.
 type Observer interface {
 	Observe(Event)
 }

@@ -13,34 +13,29 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// ErrNoEvent means that the policy limits no event of that name.
+// ErrNoEvent means that the policy has no event with this name.
 var ErrNoEvent = errors.New("guard: the policy limits no event of this name")
 
-// ErrSubjectMissing means that an event is limited by something that did not come
-// along: nothing was counted. Whoever forgets a field must not lift a limit by it.
+// ErrSubjectMissing means that a limit's subject is missing. Nothing was counted: a missing field must not bypass it.
 var ErrSubjectMissing = errors.New("guard: the event's subject is missing")
 
-// Subjects are what one event is counted for. What the event's limits do not count
-// by may be left out.
+// Subjects are what one event is counted for. A subject that no limit of the event counts by may be left out.
 type Subjects struct {
-	// Account is the name as it was typed; it is normalised as a login's (R11).
+	// Account is the name as typed; it is normalized like a login's (R11).
 	Account string
-	Address netip.Addr // the client's, decided by the door (R9, R10)
-	// Subject is any text: a card, a phone number, a session. Texts that differ in
-	// a byte are two. Its keyed digest is counted; the text is kept nowhere.
+	Address netip.Addr // the client's, decided by the integration (R9, R10)
+	// Subject is any text, such as a card or phone number, compared byte by byte. Only its keyed digest is stored.
 	Subject string
-	// Solution is the answer to a challenge, if one came along.
+	// Solution is the solution of a challenge, if there is one.
 	Solution challenge.Solution
 }
 
-// Exceeded counts one event and says what becomes of it, by the policy's limits for
-// its name: Proceed, or Block, Challenge or Delay, with RetryAfter. It is charged
-// first (R1), on exact windows (R2), for every subject or for none: one that is
-// stopped counts nowhere (R5). A full limit with Alert, or in monitoring mode, stops
-// nothing and is among the reasons. The error is ErrNoEvent, ErrSubjectMissing, or the
-// store's; the decision refuses then.
+// Exceeded counts an event and decides it by the policy's limits for its name: Proceed, or Block, Challenge or Delay
+// with RetryAfter. It charges first (R1), on exact windows (R2), every subject or none: a stopped event counts nowhere
+// (R5). A full limit that is monitored or only alerts stops nothing, and is among the reasons.
 //
-// Unlike a login's charge, an event's is final: nothing settles it.
+// Unlike a login's, an event's charge is final, without Settle. The error is ErrNoEvent, ErrSubjectMissing or the
+// store's; the decision then blocks.
 func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decision, err error) {
 	o := occurrence{event: event, attempt: s.attempt(event)}
 	if err := g.lookAtEvent(&o, &s); err != nil {
@@ -67,8 +62,7 @@ func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decis
 	return d, err
 }
 
-// IssueFor makes the challenge that Exceeded asked for. It is good for that event, its
-// account and its address only.
+// IssueFor returns the challenge that Exceeded asked for. It is valid for that event, account and IP address only.
 func (g *Guard) IssueFor(ctx context.Context, event string, s Subjects, d Decision) (challenge.Challenge, error) {
 	return g.Issue(ctx, s.attempt(event), d)
 }
@@ -78,14 +72,12 @@ func (s *Subjects) attempt(event string) Attempt {
 	return Attempt{Account: s.Account, Address: s.Address, Solution: s.Solution, Integration: "event " + event}
 }
 
-// An occurrence is one event while it is decided.
 type occurrence struct {
 	view
 	event   string
 	attempt Attempt
 }
 
-// lookAtEvent finds out what the event is counted for.
 func (g *Guard) lookAtEvent(o *occurrence, s *Subjects) error {
 	o.rules, o.Now = g.rules.Load(), g.config.Now()
 	limits := o.rules.events[o.event]
@@ -123,14 +115,12 @@ func (g *Guard) lookAtEvent(o *occurrence, s *Subjects) error {
 	return missing
 }
 
-// eventKey is a subject under the event's name: what is counted here is nothing to a login,
-// and nothing to another event.
+// eventKey is a subject's key for one event, whose count no login and no other event shares.
 func (d *digester) eventKey(event string, by SubjectKind, of []byte) (key digest) {
 	sum(&d.purpose, append([]byte("counted\x00"+event+"\x00"+by.String()+"\x00"), of...), &key)
 	return key
 }
 
-// decideEvent charges the event, or says what stops it.
 func (g *Guard) decideEvent(ctx context.Context, o *occurrence, d *Decision) (err error) {
 	if o.listed.verdict == Blocked {
 		d.refuse(Reason{Cause: BlockedByAdmin, List: o.listed.name()}, o.listed.left)
@@ -164,7 +154,7 @@ func (g *Guard) decideEvent(ctx context.Context, o *occurrence, d *Decision) (er
 	return nil
 }
 
-// noteEdges notes which limits are full now; of an event that is stopped, those that stop it.
+// noteEdges notes which limits are full now; of a stopped event, those that stop it.
 func (g *Guard) noteEdges(o *occurrence) {
 	for i := range o.Subjects() {
 		s := &o.Subjects()[i]
@@ -177,7 +167,6 @@ func (g *Guard) noteEdges(o *occurrence) {
 	}
 }
 
-// checkEventSolution uses the challenge's solution up if a limit needs one.
 func (g *Guard) checkEventSolution(ctx context.Context, o *occurrence, d *Decision) error {
 	var why Decision
 	for i := range o.Subjects() {
@@ -215,19 +204,18 @@ func (g *Guard) checkEventSolution(ctx context.Context, o *occurrence, d *Decisi
 	return nil
 }
 
-// An eventTally is how many of an event were decided in which way, by action.
+// An eventTally counts an event's decisions, by action.
 type eventTally [Proceed + 1]atomic.Uint64
 
 func (g *Guard) eventTally(event string) *eventTally {
 	if t, ok := g.tallies.Load(event); ok {
 		return t.(*eventTally)
 	}
-	t, _ := g.tallies.LoadOrStore(event, new(eventTally)) // only the policy's: bounded
+	t, _ := g.tallies.LoadOrStore(event, new(eventTally)) // bounded by the policy
 	return t.(*eventTally)
 }
 
-// Tallied is how many of the policy's events were decided in which way since the
-// start, on this node: by event and by the action's name.
+// Tallied returns how often this node gave each decision since the start, by the policy's event and the action's name.
 func (g *Guard) Tallied() map[string]map[string]uint64 {
 	all := map[string]map[string]uint64{}
 	for name := range g.rules.Load().policy.Events {
@@ -240,8 +228,7 @@ func (g *Guard) Tallied() map[string]map[string]uint64 {
 	return all
 }
 
-// ExplainEvent reads the limits of an event for the subjects that came along, and for the site. It
-// changes nothing.
+// ExplainEvent reads the limits of an event for the given subjects and the site. It changes nothing.
 func (g *Guard) ExplainEvent(ctx context.Context, event string, s Subjects) (lines []Line, err error) {
 	o, err := g.readEvent(event, &s)
 	if err != nil {
@@ -264,8 +251,7 @@ func (g *Guard) ExplainEvent(ctx context.Context, event string, s Subjects) (lin
 	return lines, nil
 }
 
-// UnlockEvent removes what was counted of an event for the subjects that came along, but not for
-// the network and the site, which more than one person uses.
+// UnlockEvent removes an event's counts for the given subjects, except network and site, which several users share.
 func (g *Guard) UnlockEvent(ctx context.Context, event string, s Subjects) error {
 	o, err := g.readEvent(event, &s)
 	if err != nil {
@@ -280,7 +266,6 @@ func (g *Guard) UnlockEvent(ctx context.Context, event string, s Subjects) error
 	return nil
 }
 
-// readEvent lists the subjects of an event that came along.
 func (g *Guard) readEvent(event string, s *Subjects) (o occurrence, err error) {
 	o = occurrence{event: event, attempt: s.attempt(event)}
 	if err := g.lookAtEvent(&o, s); err != nil && !errors.Is(err, ErrSubjectMissing) {
@@ -291,11 +276,10 @@ func (g *Guard) readEvent(event string, s *Subjects) (o occurrence, err error) {
 	return o, nil
 }
 
-// maxEdges is how many limits may be reached at once and be told of one by one. Those
-// of all further subjects of a limit are told of as one without a name (R24, R31).
+// maxEdges bounds the limits that are reported one by one. Further subjects share a report without a name (R24, R31).
 const maxEdges = 1000
 
-// over notes that an event came beyond a limit, and tells of the first.
+// over notes that an event exceeded a limit, and reports the first.
 func (e *edges) over(g *Guard, o *occurrence, of *Subject, limit int, l *Limit) {
 	if g.config.Observer == nil {
 		return
@@ -325,7 +309,7 @@ func (e *edges) over(g *Guard, o *occurrence, of *Subject, limit int, l *Limit) 
 	time.AfterFunc(l.Window, func() { e.quiet(g, key) })
 }
 
-// quiet ends a stretch, or waits on for as long as it has not been quiet.
+// quiet ends a stretch after one window without an event beyond the limit.
 func (e *edges) quiet(g *Guard, key edgeOf) {
 	e.mu.Lock()
 	s, now := e.known[key], g.config.Now()
@@ -340,8 +324,7 @@ func (e *edges) quiet(g *Guard, key edgeOf) {
 	g.observe(s.event)
 }
 
-// edge is what is told of a limit that was reached: of the subject itself, and of the
-// other ones only where nobody counts by them.
+// edge is the report of a limit that was reached. It names only the subject that the limit counts.
 func (o *occurrence) edge(by SubjectKind, l *Limit, subject digest) Event {
 	e := Event{At: o.Now, Integration: "event", Limited: o.event, Edge: Reached, Action: l.Action, Count: 1}
 	e.Reasons.add(Reason{Cause: LimitReached, Subject: by, Limit: l, Event: o.event, Monitored: l.Monitor})
@@ -351,7 +334,7 @@ func (o *occurrence) edge(by SubjectKind, l *Limit, subject digest) Event {
 		e.Account = o.name
 	case by == OnAddress || by == OnNetwork:
 		e.Address = o.attempt.Address
-	case by == OnSubject: // enough to tell two apart, and of no use to find either
+	case by == OnSubject: // enough to tell subjects apart, too little to find one
 		e.Subject = hex.EncodeToString(subject[:4])
 	}
 	return e

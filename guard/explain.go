@@ -15,8 +15,8 @@ import (
 	"authguard/trusted"
 )
 
-// Explain reads what stands against an account, an address or the pair. It
-// changes nothing. An invalid account name is an error.
+// Explain reads what limits an account, an IP address or their pair, and changes nothing. The error may be
+// ErrAccountName.
 func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (Explanation, error) {
 	e := Explanation{Address: address, Mode: g.config.Mode.On()}
 	if account == "" && !address.IsValid() {
@@ -42,11 +42,10 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 	return e, nil
 }
 
-// Refusing is the range that counts as this one address, if every stranger is refused
-// there now for what came from it: from which address a whole firewall may as well
-// keep everybody out. It is not ok where somebody has logged in from (R14: known
-// places pass), where a proxy may have been forgotten (R9), and where the lists or
-// something else than the address's own limits and its network's decide.
+// Refusing returns the range that counts as this IP address, for a firewall to block. ok means that the limits of
+// address or network block every unknown client there now. ok is false if any account has logged in from there, since
+// known clients pass (R14). It is also false for a possible unconfigured proxy (R9), or if a list or another limit
+// decides.
 func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok bool, err error) {
 	now := g.config.Now()
 	e, err := g.Explain(ctx, "", address)
@@ -66,8 +65,7 @@ func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok
 	return Listing{Prefix: oneAddress(address), Verdict: Blocked, Until: now.Add(left)}, ok, nil
 }
 
-// about narrows what is counted to what was asked about: an account, an address with its network,
-// or all. It counts whatever CAPTCHA mode asks for.
+// about leaves the subjects that were asked about, whatever CAPTCHA mode asks for.
 func (v *view) about(account string, address netip.Addr) {
 	for i := range v.Subjects() {
 		s := &v.Subjects()[i]
@@ -111,8 +109,6 @@ func (v *view) lines(used *Used) (lines []Line) {
 	return lines
 }
 
-// forecast is what would be decided if there is no room, and Proceed
-// otherwise.
 func (v *view) forecast() (d Decision) {
 	if full, _ := v.full(); full == nil && !v.challengesAll() && v.listed.verdict != Blocked {
 		v.ID = failures.ChargeID{At: 1}
@@ -121,8 +117,7 @@ func (v *view) forecast() (d Decision) {
 	return d
 }
 
-// Unlock removes the failures of an account, an address or, with both, also of
-// the pair. The network's count stays: it is not one person's (UnlockNetwork).
+// Unlock removes the failures of an account, an IP address or, with both, also of the pair. See also UnlockNetwork.
 func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) error {
 	if account == "" && !address.IsValid() {
 		return errors.New("guard: unlock needs an account, an address or both")
@@ -140,8 +135,7 @@ func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) 
 	return g.clear(ctx, Attempt{Account: account, Address: address}, kinds...)
 }
 
-// UnlockNetwork removes the failures of the network around an address: the IPv4 /24 or the
-// IPv6 /48. Those of the addresses in it stay.
+// UnlockNetwork removes the failures of an address's network (IPv4 /24, IPv6 /48), but not of the addresses in it.
 func (g *Guard) UnlockNetwork(ctx context.Context, address netip.Addr) error {
 	if !address.IsValid() {
 		return errors.New("guard: unlocking a network needs an address in it")
@@ -149,7 +143,6 @@ func (g *Guard) UnlockNetwork(ctx context.Context, address netip.Addr) error {
 	return g.clear(ctx, Attempt{Address: address}, OnNetwork)
 }
 
-// clear removes the failures of some of the subjects of an attempt.
 func (g *Guard) clear(ctx context.Context, a Attempt, kinds ...SubjectKind) error {
 	v := new(view)
 	if g.look(&a, v); a.Account != "" && v.badName {
@@ -164,8 +157,8 @@ func (g *Guard) clear(ctx context.Context, a Attempt, kinds ...SubjectKind) erro
 	return nil
 }
 
-// RemoveKnownClients ends the privilege of an address for an account or, without
-// one, of all the account's places and devices, as a new password must.
+// RemoveKnownClients makes an IP address unknown to an account or, without an address, all its known clients. The
+// latter is required after a password change.
 func (g *Guard) RemoveKnownClients(ctx context.Context, account string, address netip.Addr) error {
 	var v view
 	if g.name(&v, &Attempt{Account: account}) != nil {
@@ -181,30 +174,28 @@ func (g *Guard) RemoveKnownClients(ctx context.Context, account string, address 
 	return nil
 }
 
-// KnownClients is what is known of the places and devices of an account.
+// KnownClients has the known clients of an account.
 type KnownClients struct {
-	// List are the addresses that are or were privileged, last used first.
+	// List has the clients that are or were known, last used first.
 	List []RememberedClient
-	// Reset is when all were last forgotten: a device cookie that was issued at or before
-	// it vouches for nothing. Zero: never.
+	// Reset is when all were last removed: device cookies issued until then are invalid. Zero: never.
 	Reset time.Time
-	// Device is when the cookie was issued that vouches for the browser; zero: none does.
+	// Device is when the browser's valid device cookie was issued; zero: it has none.
 	Device time.Time
 }
 
-// A Place is one from which somebody has logged in.
+// A RememberedClient is a client from which a user has signed in.
 type RememberedClient struct {
-	Address netip.Addr     // the zero Addr: it is none of those that were asked about
-	Status  trusted.Status // Privileged or Spent
-	// Shared says that the address is nobody's own, and no place while that is so.
+	Address netip.Addr     // zero: none of those that were asked about
+	Status  trusted.Status // Known or Spent
+	// Shared: it is a shared address now, and so not a known client.
 	Shared      bool
-	First, Last time.Time // logins; of a spent place Last is when it was spent
+	First, Last time.Time // logins; for Spent, Last is when it exceeded its limit
 }
 
-// KnownClients tells what is remembered of an account, of Attempt's Account and Directory, and
-// whether one of its Devices vouches. Places are kept as keyed digests (R23), so an
-// address has a name only if it is among those given. It changes nothing. Without
-// Config.Places nothing is known.
+// KnownClients returns the known clients of Attempt.Account, and whether one of Attempt.Devices is known. Only the
+// given addresses are named: clients are stored as keyed digests (R23). Without Config.KnownClients the result is
+// empty.
 func (g *Guard) KnownClients(ctx context.Context, a Attempt, addresses []netip.Addr) (known KnownClients, err error) {
 	v := new(view)
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
@@ -229,7 +220,6 @@ func (g *Guard) KnownClients(ctx context.Context, a Attempt, addresses []netip.A
 	return known, nil
 }
 
-// named are the places of a record, with the addresses that they are digests of.
 func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Time) (all []RememberedClient) {
 	names := map[digest]netip.Addr{}
 	for _, address := range addresses {
@@ -246,39 +236,37 @@ func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Ti
 	return all
 }
 
-// An Explanation is what the guard knows of an account, an address or both.
+// An Explanation is what limits an account, an IP address or both.
 type Explanation struct {
-	Account string // normalised and canonical; empty if none was asked for
+	Account string // normalized and canonical; empty if not asked for
 	Address netip.Addr
 	Listed  Verdict
-	List    string         // the named list that the address is on; empty: none
-	Status  trusted.Status // of the address to the account, if both are known
+	List    string         // the IP list that the address is on; empty: none
+	Status  trusted.Status // of the address for the account, if both are given
 	Mode    bool           // CAPTCHA mode is on
 	Lines   []Line
-	// Decision is what an attempt would get now, with nothing charged: Proceed
-	// if there is room.
+	// Decision is what an attempt would get now, without a charge.
 	Decision Decision
-	// Notes are what the caller of Explain knows beside it, a sentence each
-	// without its full stop.
+	// Notes are further sentences from the caller of Explain, without full stops.
 	Notes []string
 }
 
-// A Line is one limit as it stands for a subject.
+// A Line is the state of one limit for a subject.
 type Line struct {
 	Subject SubjectKind
 	Limit   Limit
-	Event   string // whose limit it is; empty: the logins'
-	List    string // the named list whose limit it is; empty: none
+	Event   string // whose limit it is; empty: a login's
+	List    string // the IP list whose limit it is; empty: none
 	Delay   bool   // the pair's delay, not a limit
-	Used    int    // charges in the limit's window; at most the ladder's largest limit
+	Used    int    // charges in the limit's window, at most the largest limit's number
 	Full    bool
 	FreeIn  time.Duration // if full
 }
 
-// Open reports whether the next attempt would be let through to its password.
+// Open reports whether the next attempt would proceed to its password check.
 func (e *Explanation) Open() bool { return e.Decision.Action == Proceed }
 
-// Summary is what would happen to the next attempt, in one sentence or two.
+// Summary returns what would happen to the next attempt, in one or two sentences.
 func (e *Explanation) Summary() string {
 	switch d := &e.Decision; d.Action {
 	case Proceed:
@@ -302,7 +290,7 @@ func (e *Explanation) Summary() string {
 	return refused + " It ends in " + Spell(e.Decision.RetryAfter) + "."
 }
 
-// Why is what leads to the summary, a sentence each without its full stop.
+// Why returns the reasons for the summary, as sentences without full stops.
 func (e *Explanation) Why() (words []string) {
 	for _, r := range e.Decision.Reasons {
 		words = append(words, r.String())
@@ -320,7 +308,7 @@ func (e *Explanation) Why() (words []string) {
 	return append(words, e.Notes...)
 }
 
-// Text is everything in words, line by line.
+// Text returns summary, reasons and limits, line by line.
 func (e *Explanation) Text() []string {
 	lines := []string{e.Summary()}
 	for _, why := range e.Why() {
@@ -332,8 +320,7 @@ func (e *Explanation) Text() []string {
 	return lines
 }
 
-// Whose is the account, address or network that a limit counts; empty for a
-// pair.
+// Whose returns the account, address or network that a limit counts; empty for other subjects.
 func (e *Explanation) Whose(kind SubjectKind) string {
 	switch kind {
 	case OnAccount:
@@ -351,7 +338,7 @@ func (e *Explanation) Whose(kind SubjectKind) string {
 	return ""
 }
 
-// String is how the limit stands, on one line.
+// String returns the state of the limit on one line.
 func (l Line) String() string {
 	switch {
 	case l.Delay && l.Full:
@@ -375,7 +362,7 @@ func (l Line) String() string {
 	return text
 }
 
-// Window is the words after "any": "minute", "24 hours".
+// Window returns the words after "any": "minute", "24 hours".
 func (l Line) Window() string {
 	switch l.Limit.Window {
 	case time.Second:
@@ -388,7 +375,7 @@ func (l Line) Window() string {
 	return Spell(l.Limit.Window)
 }
 
-// Then is what the limit asks for when it is full.
+// Then returns the action of the limit.
 func (l Line) Then() Action {
 	if l.Delay {
 		return Delay
@@ -396,8 +383,7 @@ func (l Line) Then() Action {
 	return l.Limit.Action
 }
 
-// MarshalJSON is what programs read, from the administration's API and from
-// `authguard explain --json`. Seconds are whole, rounded up.
+// MarshalJSON is for the administration API and `authguard explain --json`. Seconds are whole, rounded up.
 func (e Explanation) MarshalJSON() ([]byte, error) {
 	type reason struct {
 		Code string `json:"code"`
@@ -434,8 +420,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wire)
 }
 
-// MarshalJSON is a limit as programs read it; limit and window are left out for
-// the pair's delay.
+// MarshalJSON leaves out limit and window for the pair's delay. Seconds are whole, rounded up.
 func (l Line) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Subject string `json:"subject"`

@@ -18,63 +18,50 @@ import (
 	"authguard/trusted"
 )
 
-// Config is what a Guard is made of.
+// Config configures a Guard.
 type Config struct {
-	// Policy is every number; see DefaultPolicy.
+	// Policy has every number; see DefaultPolicy.
 	Policy Policy
-	// Secret keys all digests: at least 16 bytes, the same for as long as the
-	// counters live and on every node that shares them.
+	// Secret keys all digests: at least 16 bytes, the same while the counters live and on every node that shares them.
 	Secret []byte
-	// Realm separates sites that share stores: nothing that is counted, known,
-	// issued or remembered in one is anything in another. It may be empty.
+	// Realm separates sites that share stores: they have no counts, known clients or challenges in common. May be empty.
 	Realm string
-	// Store counts, and remembers where accounts were logged in to; see NewLocal.
+	// Store counts attempts and remembers known clients; see NewLocal.
 	Store Store
-	// KnownClients reads what Store remembers of an account, for Guard.Places alone; nil: it is
-	// not read.
+	// KnownClients reads an account's record from Store, for Guard.KnownClients only; nil: it is not read.
 	KnownClients func(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error)
-	// Cookies sign device cookies; nil: devices are not remembered.
+	// Cookies sign device cookies; nil: there are none.
 	Cookies *trusted.Cookies
-	// Mode is the site-wide switch.
+	// Mode is CAPTCHA mode.
 	Mode *captchamode.Mode
-	// Challenges are issued and checked; nil: nobody can solve one.
+	// Challenges issues and checks challenges; nil: none can be solved.
 	Challenges *challenge.Issuer
-	// Codes know one-time codes; nil: there are none.
+	// Codes are the verification codes; nil: there are none.
 	Codes Codes
-	// Lists are the allow and block lists; nil: nothing is listed.
+	// Lists are the allowlist and the blocklist; nil: empty.
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
-	// Canonical makes one name of an account's several, such as email address and user name;
-	// it gets a normalized name. Nil: every name is its own.
+	// Canonical maps an account's normalized names, such as email address and user name, to one. Nil: names stay as they
+	// are.
 	Canonical func(name string) string
-	// Epoch is sealed into tickets that travel; tickets of another epoch have
-	// expired. It comes from the store that remembers which tickets were settled
-	// (challenge.Spent).
+	// Epoch is sealed into tickets, which expire with it. It comes from the store of settled tickets (challenge.Spent).
 	Epoch [16]byte
-	// Observer is told of every event; nil: nobody is.
+	// Observer gets every event; may be nil.
 	Observer Observer
-	// SharedAddresses knows the addresses that many accounts use; nil: in memory, by
-	// Policy.KnownClients.
+	// SharedAddresses detects shared addresses; nil: in memory, by Policy.KnownClients.
 	SharedAddresses *trusted.SharedAddresses
-	// Shared reports whether another guard's accounts share an address (Guard.Shared): it is
-	// no known client here either. Nil: there is no other guard.
+	// Shared reports whether an address is shared in another guard (Guard.Shared), and so no known client here. May be
+	// nil.
 	Shared func(address netip.Addr) bool
-	// OnUnconfiguredProxy reports a proxy that is missing from the configuration, and OnShared an IP
-	// address that became a shared one with so many accounts: once each. They must not block.
-	// May be nil.
+	// OnUnconfiguredProxy reports a new UnconfiguredProxy, OnShared a new shared address. They must not block. May be nil.
 	OnUnconfiguredProxy func(UnconfiguredProxy)
 	OnShared            func(address netip.Addr, accounts int)
-	// Failed is told of a store's failure that made a decision stricter and
-	// not wrong, such as a place that could not be asked for. It must not
-	// block. Nil: nobody is told.
+	// Failed gets a store's error that made a decision stricter but not wrong. It must not block. May be nil.
 	Failed func(error)
-	// Timed is told of each Begin, when it ends, how long it took and how much of that the
-	// attempt waited for its turn or until it was due. It must not block. Nil: nobody is
-	// told.
+	// Timed gets each Begin's duration, and how much of it was waiting. It must not block. May be nil.
 	Timed func(ctx context.Context, took, waited time.Duration)
-	// Held and HeldPerAddress bound the attempts that wait for their turn or
-	// for a delay, in all and from one address; default 20,000 and 100.
+	// Held and HeldPerAddress bound the waiting attempts of unknown clients; default 20,000, and 100 per IP address.
 	Held           int
 	HeldPerAddress int
 	// Now is the clock of everything but timers; default time.Now.
@@ -93,9 +80,9 @@ type Guard struct {
 	peers       peers
 	tickets     cipher.AEAD
 	hungUp      atomic.Uint64 // clients
-	stop        func()        // of what Default has started
+	stop        func()        // ends what Default has started
 	tallies     sync.Map      // of events, by name
-	listTallies sync.Map      // of named lists, by name
+	listTallies sync.Map      // of IP lists, by name
 	edges       edges
 }
 
@@ -145,11 +132,11 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Policy is what is in force.
+// Policy returns the policy in force.
 func (g *Guard) Policy() Policy { return g.rules.Load().policy }
 
-// SetPolicy changes what is in force for attempts that begin from now on. The
-// store of failures must have been made for windows as long as the new ones.
+// SetPolicy changes the policy for attempts that begin from now on. The store of failures must retain charges for the
+// new Policy.Retain.
 func (g *Guard) SetPolicy(p Policy) error {
 	compiled, err := compile(p)
 	if err != nil {
@@ -159,96 +146,81 @@ func (g *Guard) SetPolicy(p Policy) error {
 	return nil
 }
 
-// HangUp counts a client that went away before its password was looked at. It is
-// pressure, as an attempt that is settled as abandoned. Begin counts those that go
-// away while it holds them.
+// HangUp counts a client that disconnected before its password was checked. The attempt must be settled all the same.
+// Begin counts those that disconnect while it holds them.
 func (g *Guard) HangUp() { g.hungUp.Add(1) }
 
-// HungUp is how many clients went away so since the start.
+// HungUp returns how many clients disconnected so since the start.
 func (g *Guard) HungUp() uint64 { return g.hungUp.Load() }
 
-// A Decision is the answer to an attempt. The zero Decision refuses.
+// A Decision is the answer to an attempt. The zero Decision blocks.
 type Decision struct {
-	// Action is Proceed, Wait, Challenge or Refuse; or Pretend: whoever asked is to be
-	// answered as for a wrong password, after as long a check, by a text that is no
-	// password (Decoy), and the ticket settled. Only who has made a limit with that
-	// action meets it.
+	// Action is Proceed, Delay, Challenge, Block or, only if a limit has it, FakeFailure. For the latter, check a Decoy,
+	// settle the ticket and answer as for a wrong password.
 	Action Action
-	// RetryAfter is how long to wait before the next try: for Wait until the
-	// attempt is due, for Refuse until there may be room again.
+	// RetryAfter is how long to wait: for Delay until the attempt is due, for Block until there may be room again.
 	RetryAfter time.Duration
-	// Reasons say why, strongest first; also what a monitored limit would have
-	// done. Proceed may have reasons too.
+	// Reasons say why, strongest first, and what monitored limits would have done. Proceed may have reasons, too.
 	Reasons Reasons
-	// Verdict is what became of the challenge's answer that came along.
+	// Verdict is the result for the attempt's solution.
 	Verdict challenge.Verdict
-	// Known says that the attempt came from a privileged place.
+	// Known: the client is a known client of the account.
 	Known bool
-	// Insufficient says, of Proceed, that even the right password is not enough,
-	// since strangers try it on many accounts and the owner can get a verification
-	// code, or no further login is admitted without one (SprayedPerHour): it is to be checked and then answered
-	// like a wrong one. Settle refuses a success.
+	// Insufficient, for Proceed: even the right password is not enough, because it is used for password spraying and the
+	// client is unknown. The owner can get a verification code, or logins without one have reached SprayedPerHour. Check
+	// the password and answer as for a wrong one; Settle does not accept Succeeded.
 	Insufficient bool
-	// CodeValid says that a good one-time code came along.
+	// CodeValid: the attempt has a valid verification code.
 	CodeValid bool
-	// Counted says that a Challenge is pressure on the site until it is solved.
+	// Counted: the challenge counts toward the failure rate until it is solved.
 	Counted bool
-	// level is how often the work of the challenge is doubled; counted says that
-	// the account's failures were looked at for it.
+	// level is the WorkLevel of the challenge; counted: the account's failures are in it.
 	level   uint8
 	counted bool
-	// open is what the challenge was charged, as one that is not solved.
+	// open is the charge for an unsolved challenge.
 	open challenge.Charge
-	// Account is the name, normalised and canonical; empty if it was unusable.
+	// Account is the normalized canonical name; empty if the name is invalid.
 	Account string
-	// Ticket is what Settle wants; it is of use only for Proceed and
-	// Pretend.
+	// Ticket is for Settle; only Proceed and FakeFailure have one.
 	Ticket Ticket
 }
 
 // An Attempt is one try to log in to an account from an IP address. It never holds the password.
 type Attempt struct {
-	// Account is the name as it was typed.
+	// Account is the name as typed.
 	Account string
-	// Address is the client's, decided by the integration. All invalid addresses count as one, so
-	// that what cannot be parsed is never unlimited.
+	// Address is the client's, decided by the integration. All invalid addresses count as one, so none is unlimited.
 	Address netip.Addr
-	// Devices are the device cookies of the request, of any account; of the account's own at most
-	// MaxDevices are checked.
+	// Devices are the request's device cookies. At most MaxDevices of the account's own are checked.
 	Devices []string
 	// Solution is the solution of a challenge, if there is one.
 	Solution challenge.Solution
-	// VerificationCode is a verification code, if there is one (R29). From a known client it is
-	// not checked.
+	// VerificationCode is a verification code, if there is one (R29). A known client's is not checked.
 	VerificationCode string
-	// SendsCode says that the integration can send a verification code to the account's owner.
-	// Where it cannot, an unknown client with a sprayed password solves the most expensive
-	// challenge instead (R28).
+	// SendsCode: the integration can send a verification code to the account's owner. If not, an unknown client with a
+	// sprayed password gets the most expensive challenge instead (R28).
 	SendsCode bool
-	// PasswordTag recognizes a repeated password (R28): keyed, from Guard.Fingerprint, which must
-	// not be one of another site's. 0: unknown, so that every try counts.
+	// PasswordTag recognizes a repeated password (R28): from this site's Guard.Fingerprint. 0: unknown, so every try
+	// counts.
 	PasswordTag uint64
-	// Fingerprint recognizes the client, whatever its address: keyed, from Guard.Identity, which
-	// must not be one of another site's. 0: unknown, and not counted.
+	// Fingerprint recognizes the client at any address: from this site's Guard.Identity. 0: unknown, not counted.
 	Fingerprint uint32
-	// Forwarded says that the TCP peer is no configured proxy and yet sent a forwarding header
-	// (R9).
+	// Forwarded: the TCP peer is no configured proxy, but sent a forwarding header (R9).
 	Forwarded bool
-	// Hold is how long the integration lets an attempt wait on a timer until it is due; zero: the
-	// client is asked to wait (R15).
+	// Hold is how long an attempt may wait on a timer until it is due; zero: the client is asked to wait (R15).
 	Hold time.Duration
-	// Integration names where the attempt came in: "login", "admin", "api", "library".
+	// Integration is the name of the integration: "login", "admin", "api", "library".
 	Integration string
 }
 
-// MaxDevices is how many device cookies of one account an attempt may bring.
+// MaxDevices is how many device cookies of one account are checked per attempt.
 const MaxDevices = 8
 
 // A view is what is known of one attempt until it is decided.
 type view struct {
 	Charge
 	rules   *rules
-	name    string // the account, normalized and canonical; as it was typed if badName
+	name    string // normalized and canonical; as typed if badName
 	badName bool
 	from    origin
 	listed  listing
@@ -259,13 +231,12 @@ type view struct {
 	hardest bool   // no verification code can be sent, and there are challenges
 	gone    bool   // the client has hung up while it waited
 	waited  time.Duration
-	// admitted is what a login with a sprayed password was charged; nil: it was not.
+	// admitted is the charge for a login with a sprayed password; nil: not admitted.
 	admitted *Charge
-	// fake are the reasons to answer with a fake failure; nil: there are none.
+	// fake are the reasons for a fake failure; nil: none.
 	fake Reasons
 }
 
-// A codeState is what is known of a verification code.
 type codeState uint8
 
 const (
@@ -274,42 +245,36 @@ const (
 	codeInvalid
 )
 
-// An origin is where an attempt comes from: the digests of its IP address and network.
+// origin has the digests of the attempt's IP address and network.
 type origin struct{ address, network digest }
 
-// A listing is what the IP lists say of an address.
 type listing struct {
 	verdict Verdict
-	on      *listRule // the named list; nil: none
+	on      *listRule // the IP list; nil: none
 	left    time.Duration
 }
 
 // A modeState is what CAPTCHA mode asks for, and what it would if it were not monitored.
 type modeState struct{ on, throttles, wouldBeOn, wouldThrottle bool }
 
-// Errors of tickets.
 var (
 	// ErrSettled means that the ticket was settled before.
 	ErrSettled = errors.New("guard: this attempt is already settled")
-	// ErrTicketExpired means that the ticket is older than TicketTTL; the
-	// attempt counts as failed.
+	// ErrTicketExpired means that the ticket is older than TicketTTL or of another Epoch; the attempt counts as failed.
 	ErrTicketExpired = errors.New("guard: the ticket has expired, so the attempt counts as failed")
-	// ErrTicket means that the text is no ticket of this guard.
+	// ErrTicket means that the text is not a ticket of this guard, or that a zero Ticket is settled.
 	ErrTicket = errors.New("guard: not a ticket")
 )
 
-// A Ticket stands for one attempt that may proceed, until it is settled. Its
-// copies stand for the same attempt: only one of them can be settled. The zero
-// Ticket stands for none. A Ticket is safe for concurrent use, except for Seal.
+// A Ticket identifies an attempt that may proceed, until it is settled. Its copies share the attempt: only one can be
+// settled. The zero Ticket has none. A Ticket is safe for concurrent use, except for Seal.
 type Ticket struct {
 	*pending
-	// Note goes with the event of how the attempt ended: at most MaxNote bytes, cut
-	// there. It belongs to the copy that is settled, and is not sealed.
+	// Note is added to the Event of the copy that is settled, cut to MaxNote bytes. It is not sealed.
 	Note  string
-	nonce [16]byte // of the text that it was turned into
+	nonce [16]byte // of the sealed text
 }
 
-// A pending is what the copies of a ticket share.
 type pending struct {
 	ended atomic.Int32 // 0, 1 plus the outcome, or settledFull
 	rules *rules
@@ -326,7 +291,7 @@ type pending struct {
 	login                   login
 }
 
-// A login is what the events of an attempt say.
+// A login is what the events of an attempt report.
 type login struct {
 	name        string
 	integration string
@@ -335,7 +300,6 @@ type login struct {
 	failures    int32 // of unknown clients at the account, before
 }
 
-// ticketFlags are what is known of an attempt, as they are sealed.
 type ticketFlags uint8
 
 const (
@@ -348,79 +312,71 @@ const (
 	flagFake
 )
 
-// edges know which limits are reached, so that each stretch is told of twice and not
-// once for every event in it. The zero edges know none. What a node tells of is what
-// came to it.
+// edges has the limits that events exceed now. Each is reported when it is reached and when it is over, not for every
+// event. It knows this node's events only. The zero edges are empty.
 type edges struct {
 	mu    sync.Mutex
 	known map[edgeOf]*stretch
 }
 
-// An edgeOf is one rung of one subject.
+// An edgeOf is one limit of one subject.
 type edgeOf struct {
 	event   string
 	by      SubjectKind
 	limit   int
-	subject digest // zero: of all those that there was no room to name
+	subject digest // zero: all subjects beyond maxEdges
 }
 
-// A stretch is from when a limit was reached until it has been quiet for its window.
+// A stretch lasts from when a limit is reached until no event has exceeded it for its window.
 type stretch struct {
 	event Event
-	last  time.Time // one came beyond the limit
+	last  time.Time // the last event beyond the limit
 	wait  time.Duration
 }
 
-// Codes know the one-time codes that let a stranger's place in (R29). A good
-// one lifts what stops strangers: the account's rungs, whatever asks for a
-// challenge, and the rule on passwords that somebody sprays. The delay of the
-// pair, the refusal of an address that guesses and an administrator's block
-// stay, and the password is needed all the same. Both methods are safe for
-// concurrent use; with several nodes, what they change is changed for all.
+// Codes are verification codes for unknown clients (R29). A valid one exempts from the limits of account, site and
+// fingerprint, from challenges, and from the rule on sprayed passwords. The pair's delay and limits, blocks of the IP
+// address or network, and the blocklist still apply; the password must be right. Both methods are safe for concurrent
+// use; their changes apply to all nodes.
 type Codes interface {
-	// Show reports whether a code is good for the account at the place, and
-	// counts one of the code's few tries. The first place that shows a code is
-	// the only one that it lets in. An error means that the store failed.
+	// Show reports whether a code is valid for the account and IP address, and counts one of the code's few tries. The
+	// code is bound to the first address that shows it. An error means that the store failed.
 	Show(ctx context.Context, p Code) (good bool, err error)
-	// Settle says how an attempt ended that Show found good: Succeeded uses the
-	// place's codes up, Abandoned and Withdrawn give the try back, since no
-	// password was looked at. The Pass has no code then.
+	// Settle records how an attempt with a valid code ended; Code.Text is empty. Succeeded uses up the client's codes.
+	// Abandoned and Withdrawn give the try back, since no password was checked.
 	Settle(ctx context.Context, p Code, o Outcome) error
 }
 
-// A Code is a one-time code on its way from the attempt to Passes.
+// A Code is a verification code from an attempt.
 type Code struct {
-	Account string      // normalised and canonical
-	Address trusted.Key // the digest of the address
-	Text    string      // as it was typed
-	Now     time.Time   // the guard's clock
+	Account string      // normalized and canonical
+	Address trusted.Key // the digest of the IP address
+	Text    string      // as typed
+	Now     time.Time   // by the guard's clock
 }
 
-// SetHeld changes how many attempts may wait, in all and from one address; see
-// Config. Those that wait go on waiting.
+// SetHeld changes Config.Held and Config.HeldPerAddress. Attempts that wait continue to wait.
 func (g *Guard) SetHeld(most, perAddress int) {
 	g.waiting.mu.Lock()
 	defer g.waiting.mu.Unlock()
 	g.waiting.most, g.waiting.mostPer = most, perAddress
 }
 
-// Held is how many attempts wait now: for their turn, or until they are due.
+// Held returns how many attempts of unknown clients wait now.
 func (g *Guard) Held() int {
 	g.waiting.mu.Lock()
 	defer g.waiting.mu.Unlock()
 	return g.waiting.held
 }
 
-// Direct says which private addresses are really clients, such as the machines
-// of an office on the site's own network. It forgets what was noticed before:
-// the configuration was mended.
+// Direct sets the private networks whose addresses are clients, such as an office. It resets UnconfiguredProxies.
 func (g *Guard) Direct(networks []netip.Prefix) { g.peers.set(&g.peers.direct, networks) }
 
-// Proxies says which addresses are configured proxies. A client has one of these only if
-// the proxy does not say who the client is. Like Direct it forgets what was noticed before.
+// Proxies sets the configured proxies. An address of theirs is a client's only if the proxy names no client. It resets
+// UnconfiguredProxies.
 func (g *Guard) Proxies(networks []netip.Prefix) { g.peers.set(&g.peers.proxies, networks) }
 
-// UnconfiguredProxies are the proxies that were noticed, longest known first.
+// UnconfiguredProxies returns the detected proxies, oldest first.
 func (g *Guard) UnconfiguredProxies() []UnconfiguredProxy {
 	found := g.peers.found.Load()
 	if found == nil {
@@ -429,7 +385,7 @@ func (g *Guard) UnconfiguredProxies() []UnconfiguredProxy {
 	return slices.SortedFunc(maps.Values(*found), func(a, b UnconfiguredProxy) int { return a.Since.Compare(b.Since) })
 }
 
-// Shared reports whether so many accounts use an address that it is no known client (R30).
+// Shared reports whether the address is a shared address, which is never a known client (R30).
 func (g *Guard) Shared(address netip.Addr) bool {
 	return g.config.SharedAddresses.Shared(g.digests.addressKey(address), g.config.Now())
 }

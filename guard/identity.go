@@ -21,19 +21,16 @@ import (
 	"authguard/trusted"
 )
 
-// A digest is the keyed 128-bit SipHash (Aumasson and Bernstein, 2012) of
-// something typed or dialled. Keys of all stores are digests: of one size, and
-// of no use to anybody without the secret.
+// A digest is the keyed 128-bit SipHash (Aumasson and Bernstein, 2012) of a name, an address or another text. The keys
+// in all stores are digests: of one size, and useless to an attacker without the secret.
 type digest = trusted.Key
 
-// A digester makes digests: one SipHash key for every kind, so that an account
-// called "10.0.0.1" is not the address.
+// A digester makes digests with one SipHash key per kind: an account "10.0.0.1" is not the IP address.
 type digester struct {
 	account, address, network, purpose, password, guess, identity [2]uint64
 }
 
-// newDigester derives the keys from the secret, at least 16 bytes, and the
-// realm.
+// newDigester derives the keys from the realm and a secret of at least 16 bytes.
 func newDigester(secret []byte, realm string) (digester, error) {
 	var d digester
 	if len(secret) < 16 {
@@ -52,8 +49,8 @@ func newDigester(secret []byte, realm string) (digester, error) {
 	return d, nil
 }
 
-// sum writes the digest where it is wanted: one that is returned and copied at
-// once is read in other pieces than it was written in, which CPUs are slow at.
+// sum writes the digest to d: a copy right after a return would read it in other pieces than written, which CPUs are
+// slow at.
 func sum(key *[2]uint64, b []byte, d *digest) {
 	lo, hi := siphash.Hash128(key[0], key[1], b)
 	binary.LittleEndian.PutUint64(d[:8], lo)
@@ -64,36 +61,32 @@ func (d *digester) ofAccount(name string, account *digest) {
 	sum(&d.account, []byte(name), account)
 }
 
-// ofPurpose is what a challenge is issued for: an account at a door. Without an
-// account it is the door alone.
+// ofPurpose is what a challenge is issued for: an account at an integration or, without an account, the integration.
 func (d *digester) ofPurpose(integration, account string) (purpose digest) {
 	sum(&d.purpose, []byte(integration+"\x00"+account), &purpose)
 	return purpose
 }
 
-// ofQuota is an address under another name, to be charged something else.
+// ofQuota is the key of an address for another count, by the count's name.
 func (d *digester) ofQuota(name string, address digest) (key digest) {
 	sum(&d.purpose, append([]byte(name), address[:]...), &key)
 	return key
 }
 
-// ofIdentity is an identity, to be charged.
+// ofIdentity is the key of a client fingerprint.
 func (d *digester) ofIdentity(identity uint32) (key digest) {
 	sum(&d.identity, binary.LittleEndian.AppendUint32(nil, identity), &key)
 	return key
 }
 
-// tagMask is as much of a password's digest as is kept (R23): 24 bits. Whoever
-// steals the key and a store finds sixty words in a dictionary of a thousand
-// million that may have been typed. A new guess is taken for one of an account's
-// eight once in two million times.
+// tagMask keeps 24 bits of a password's digest (R23). An attacker with the key and a store finds 60 candidates in a
+// dictionary of 10⁹ words. A new password equals one of an account's eight tags by chance once in two million times.
 const tagMask = 1<<24 - 1
 
-// tagKnown is set in everything that stands for a password, so that none is 0.
+// tagKnown is set in every password tag, so that none is 0.
 const tagKnown = 1 << 24
 
-// ofTag stands for a password at an account, and for the same password at every
-// account alike. Without the key nobody makes the one out of the other.
+// ofTag returns the password's tag at an account (guess) and at all (spray). Without the key neither yields the other.
 func (d *digester) ofTag(fingerprint uint64, account *digest) (guess, spray uint32) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], fingerprint)
@@ -102,8 +95,8 @@ func (d *digester) ofTag(fingerprint uint64, account *digest) (guess, spray uint
 	return spray ^ own | tagKnown, spray | tagKnown
 }
 
-// ofPair mixes two digests into one. Nobody without the secret knows either, so
-// nobody can aim at a collision; by chance two pairs meet once in 2¹²⁸.
+// ofPair mixes two digests. An attacker without the secret knows neither and cannot aim at a collision; by chance two
+// pairs collide once in 2¹²⁸.
 func ofPair(account, place digest) (pair digest) {
 	for i := range 2 {
 		a, p := binary.LittleEndian.Uint64(account[8*i:]), binary.LittleEndian.Uint64(place[8*(1-i):])
@@ -112,11 +105,9 @@ func ofPair(account, place digest) (pair digest) {
 	return pair
 }
 
-// ofAddress are the digests of what counts as one address and of the network
-// around it: the IPv4 address and its /24, or the IPv6 /64 and its /48 (R10),
-// with the family in front. Addresses behind the well-known NAT64 prefixes (RFC
-// 6052, RFC 8215) are the IPv4 addresses in them: all of the IPv4 internet
-// would share one /64 otherwise.
+// ofAddress sets the digests of an IP address and its network, with the family in front (R10). These are the IPv4
+// address and its /24, or the IPv6 /64 and its /48. An address behind the well-known NAT64 prefixes (RFC 6052, RFC
+// 8215) counts as the IPv4 address in it. Otherwise all of IPv4 would share one /64.
 func (d *digester) ofAddress(a netip.Addr, address, network *digest) {
 	var b [9]byte
 	of, around := 0, 0
@@ -134,23 +125,20 @@ func (d *digester) ofAddress(a netip.Addr, address, network *digest) {
 	sum(&d.network, b[:around], network)
 }
 
-// OneAddress is the range of all addresses that count as this one: the IPv4 address, or
-// the IPv6 /64 around it (R10).
+// OneAddress returns the range that counts as one IP address: the IPv4 address, or the IPv6 /64 around it (R10). A
+// NAT64 address is a range by itself. The zero Addr has the zero Prefix.
 func OneAddress(a netip.Addr) netip.Prefix { return oneAddress(a) }
 
-// oneAddress is the range of all that have the digest of this address and can be told
-// from others by it.
 func oneAddress(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
 	if _, four := asIPv4(a); !four {
 		bits = 64
 	}
-	p, _ := a.Prefix(bits) // of the zero address it is none
+	p, _ := a.Prefix(bits)
 	return p
 }
 
-// addressKey is the digest of an address alone.
 func (d *digester) addressKey(a netip.Addr) (address digest) {
 	var network digest
 	d.ofAddress(a, &address, &network)
@@ -173,22 +161,17 @@ func asIPv4(a netip.Addr) (four [4]byte, ok bool) {
 	return [4]byte(six[12:]), wellKnown || local
 }
 
-// MaxAccount is the longest account name looked at, in bytes as typed.
+// MaxAccount is the largest length of an account name as typed, in bytes.
 const MaxAccount = 256
 
-// ErrAccountName means that a name is empty, too long, not UTF-8, or has a
-// character in it that cannot be seen or stands for another one.
+// ErrAccountName means that a name is empty, too long, not UTF-8, or has an invisible or ambiguous character.
 var ErrAccountName = errors.New("guard: not an account name")
 
-// NormaliseAccount is the one normaliser (R11): for the counters, the
-// privileged places and the account look-up alike. Case, full and half width,
-// surrounding space and Unicode form (NFC) do not tell names apart; nothing else
-// is merged. It is idempotent.
+// NormaliseAccount is the one normalizer (R11) for counters, known clients and account look-ups. It ignores case, full
+// and half width, surrounding space and Unicode form (NFC), and merges nothing else. It is idempotent.
 //
-// What some back ends take for another letter and others do not is no name at
-// all: merged, a success as the one would make places known for the other; kept
-// apart, one account would have several counts. docs/configuration.md has the
-// table.
+// A character that only some back ends treat as another letter is invalid. Merged, a success for one account could make
+// a client known for another; kept apart, one account would have several counts. docs/configuration.md has the table.
 func NormaliseAccount(typed string) (string, error) {
 	if plainASCII(typed) {
 		return typed, nil
@@ -196,9 +179,8 @@ func NormaliseAccount(typed string) (string, error) {
 	return normalise(typed, strings.ToLower)
 }
 
-// NormaliseExact is the normaliser for back ends that compare names byte by byte,
-// to which Alice and alice are two accounts. Only surrounding space goes; a name
-// that is not in NFC, or has letters of another width, is none.
+// NormaliseExact is for back ends that compare names byte by byte, where Alice and alice are two accounts. It only
+// trims space. A name that is not in NFC, or has letters of another width, gets ErrAccountName.
 func NormaliseExact(typed string) (string, error) {
 	name, err := normalise(typed, func(s string) string { return s })
 	if err != nil || name != strings.TrimSpace(typed) {
@@ -207,8 +189,7 @@ func NormaliseExact(typed string) (string, error) {
 	return name, nil
 }
 
-// plainASCII is the common case, which needs no work: lower-case letters,
-// digits and what addresses are made of.
+// plainASCII reports whether a name needs no normalization, as most do.
 func plainASCII(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -224,13 +205,11 @@ func normalise(typed string, fold func(string) string) (string, error) {
 		return "", ErrAccountName
 	}
 	name := strings.TrimSpace(typed)
-	// Lower case may compose differently, and folding width may uncover a
-	// capital or a space; a few rounds reach what no longer changes.
+	// Lowercase may compose differently, and folding width may yield a capital or a space: repeat until nothing changes.
 	for range 4 {
 		wide := width.Fold.String(name)
 		next := norm.NFC.String(wide)
-		// Before and after: NFC makes a K of the Kelvin sign, and of an I and a
-		// dot above it one letter, which is an i in lower case.
+		// Before and after: NFC turns the Kelvin sign into K, and I with a dot above into one letter, i in lowercase.
 		if !legible(wide, fold) || !legible(next, fold) {
 			return "", ErrAccountName
 		}
@@ -250,8 +229,7 @@ func wellFormed(name string) (string, error) {
 	return name, nil
 }
 
-// legible reports whether every character of a name can be seen and is itself to
-// every back end.
+// legible reports whether every character is visible, and is the same character to every back end.
 func legible(name string, fold func(string) string) bool {
 	for _, r := range name {
 		if unicode.In(r, unseen...) || !unicode.In(r, assigned...) || strings.ContainsRune(blank, r) ||
@@ -262,25 +240,22 @@ func legible(name string, fold func(string) string) bool {
 	return true
 }
 
-// unseen are control characters, format characters (direction, joiners, tags),
-// line separators and what is ignored where it cannot be shown: with any of these
-// one name has more spellings than there are guesses.
+// unseen are control, format (direction, joiners, tags) and ignorable characters, and line separators. With them one
+// name has more spellings than an attacker needs guesses.
 var unseen = []*unicode.RangeTable{
 	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 }
 
-// assigned are the characters that Unicode has given a meaning. Databases and filters drop
-// the others: those of private use, and those of no use yet.
+// assigned are the characters with a meaning in Unicode. Databases and filters drop private-use and unassigned ones.
 var assigned = []*unicode.RangeTable{unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z,
 	unicode.Cc, unicode.Cf}
 
-// blank are symbols without a picture: the Ogham space, the empty Braille pattern, the
-// object replacement character, and the null note of music.
+// blank are symbols without a glyph: Ogham space, empty Braille pattern, both replacement characters, musical null
+// note.
 const blank = "\u1680\u2800\ufffc\ufffd\U0001d159"
 
-// ambiguous reports whether Unicode's own forms replace a character by another:
-// the Kelvin sign by K (NFC), a mathematical k by k (NFKC, which Django applies
-// to names and LOWER() does not). RFC 8264 disallows them in identifiers, too.
+// ambiguous reports whether NFC replaces a character by another (the Kelvin sign by K), or NFKC (a mathematical k by
+// k). Django applies NFKC to names, LOWER() does not. RFC 8264 disallows both characters in identifiers.
 func ambiguous(r rune) bool {
 	one := string(r)
 	composed := norm.NFC.String(one)
@@ -290,21 +265,20 @@ func ambiguous(r rune) bool {
 	return norm.NFKC.String(one) != composed && !strings.ContainsRune(everyday, r)
 }
 
-// everyday are letters that have a compatibility form and are in everyday use:
-// Armenian ew, Thai and Lao am, the Lao digraphs, Tibetan vowels and tsheg.
+// everyday are letters in everyday use that have a compatibility form: Armenian ew, Thai and Lao am, the Lao digraphs,
+// Tibetan vowels and tsheg.
 const everyday = "\u0587\u0e33\u0eb3\u0edc\u0edd\u0f0c\u0f77\u0f79"
 
-// returns reports whether a letter's lower case leads back to it. That of İ, the
-// Turkish I with a dot, is i, whose capital is I.
+// returns reports whether a letter survives lowercase and back. The Turkish İ becomes i, whose capital is I.
 func returns(letter string, fold func(string) string) bool {
 	low := fold(letter)
 	return low == letter || strings.ToUpper(low) == letter
 }
 
-// newSealer makes what seals tickets that pass through a client.
+// newSealer returns the cipher for tickets that pass through a client.
 func newSealer(secret []byte, realm string) (cipher.AEAD, error) {
 	if len(secret) < 16 {
-		return nil, nil // newDigester says so
+		return nil, nil // newDigester returns the error
 	}
 	key, err := hkdf.Key(sha256.New, secret, nil, "authguard ticket "+realm, 32)
 	if err != nil {

@@ -8,23 +8,21 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// A Listing is one entry of the allow and block lists.
+// A Listing is one entry of the allowlist or the blocklist.
 type Listing struct {
 	Prefix  netip.Prefix
 	Verdict Verdict
-	Until   time.Time // zero: for good
+	Until   time.Time // zero: no expiry
 }
 
-// Lists are the allow and block lists in memory, and what is on the named lists. The
-// zero Lists are empty. Safe for concurrent use; a look-up takes no lock. The most
-// specific entry that has not run out decides; of two that are equally specific, the
-// block. The named lists are for the guard to ask, whose policy says what they mean.
+// Lists are the allowlist, the blocklist and the ranges of the IP lists, in memory; empty if zero. Safe for concurrent
+// use; a look-up takes no lock. The most specific valid entry decides; of two equally specific ones, the block.
 type Lists struct {
 	table atomic.Pointer[bart.Table[[]Listing]]
 	named atomic.Pointer[map[string]*Ranges]
 }
 
-// Set replaces all entries.
+// Set replaces all entries. It skips invalid prefixes.
 func (l *Lists) Set(entries []Listing) {
 	table := new(bart.Table[[]Listing])
 	for _, e := range entries {
@@ -38,17 +36,15 @@ func (l *Lists) Set(entries []Listing) {
 	l.table.Store(table)
 }
 
-// SetNamed replaces what is on the named lists, of all policies; the map must not be
-// changed any more. A list that a policy names and nobody has set is empty.
+// SetNamed replaces the ranges of all IP lists; the map must not change afterwards. A list that is not set is empty.
 func (l *Lists) SetNamed(all map[string]*Ranges) { l.named.Store(&all) }
 
-// Look tells what the lists say of an address at a time.
+// Look returns what the allowlist and the blocklist say about an address at a time. It does not ask the IP lists.
 func (l *Lists) Look(a netip.Addr, now time.Time) Verdict {
 	v, _ := l.look(a, now)
 	return v
 }
 
-// look is Look, and the entries that say so.
 func (l *Lists) look(a netip.Addr, now time.Time) (Verdict, []Listing) {
 	table := l.table.Load()
 	if table == nil || table.Size() == 0 || !a.IsValid() {
@@ -63,11 +59,10 @@ func (l *Lists) look(a netip.Addr, now time.Time) (Verdict, []Listing) {
 	return NotListed, nil
 }
 
-// mostBlocked is how long whoever is blocked is told to wait at most: a block may be
-// lifted at any time.
+// mostBlocked is the longest RetryAfter for a blocked address: an administrator may remove the block at any time.
 const mostBlocked = 24 * time.Hour
 
-// blockedFor is how long a blocked address stays so, at most mostBlocked.
+// blockedFor is how long an address is still blocked, at most mostBlocked.
 func (l *Lists) blockedFor(a netip.Addr, now time.Time) (left time.Duration) {
 	_, entries := l.look(a, now)
 	for _, e := range entries {
@@ -92,14 +87,13 @@ func strongest(entries []Listing, now time.Time) Verdict {
 	return v
 }
 
-// Ranges are a set of address ranges that does not change. The nil Ranges are empty.
+// Ranges are an immutable set of address ranges. The nil Ranges are empty.
 type Ranges struct {
 	table bart.Lite
 	size  int
 }
 
-// NewRanges makes a set of valid ranges; host bits do not count, and IPv4-mapped
-// ranges are the IPv4 ranges.
+// NewRanges returns the set of the valid ranges. Host bits are ignored; IPv4-mapped ranges are the IPv4 ranges.
 func NewRanges(all []netip.Prefix) *Ranges {
 	r := new(Ranges)
 	for _, p := range all {
@@ -111,7 +105,7 @@ func NewRanges(all []netip.Prefix) *Ranges {
 	return r
 }
 
-// Len is how many ranges there are, each counted once.
+// Len returns the number of different ranges.
 func (r *Ranges) Len() int {
 	if r == nil {
 		return 0
@@ -124,7 +118,7 @@ func (r *Ranges) Has(a netip.Addr) bool {
 	return r != nil && r.size > 0 && a.IsValid() && r.table.Contains(a.Unmap().WithZone(""))
 }
 
-// Named is what is on a named list.
+// Named returns the ranges of an IP list; nil if they are not set.
 func (l *Lists) Named(name string) *Ranges {
 	if all := l.named.Load(); all != nil {
 		return (*all)[name]

@@ -13,16 +13,14 @@ import (
 	"authguard/trusted"
 )
 
-// Login takes one attempt from beginning to end: it begins it, calls verify if a password
-// may be checked (Decision.Checks), and settles it. verify checks d.Offered(password) and
-// reports whether that is the account's password. ok reports whether the client may sign in:
-// after a fake failure, and if d.Insufficient is set, a right password is not enough.
+// Login begins an attempt, calls verify if a password may be checked (Decision.Checks), and settles it. verify checks
+// d.Offered(password) and reports whether that is the account's password. ok reports whether the client may sign in.
+// After a fake failure, and if d.Insufficient is set, a right password is not enough.
 //
-// verify may settle d.Ticket itself, before it returns: as Abandoned if the password was not
-// checked after all, or early if its answer to the client begins. Otherwise an error or a
-// panic of verify abandons the attempt; the error is returned, the panic goes on. If ctx was
-// canceled by then, the attempt has failed: it is unknown how far the check had come. An error
-// with ok means that the attempt could not be settled.
+// verify may settle d.Ticket itself: as Abandoned if the password was not checked, or early if it starts to answer the
+// client. Otherwise an error or a panic of verify abandons the attempt; the error is returned, the panic continues. If
+// ctx was canceled by then, the attempt has failed: the check may have been made. An error with ok means that the
+// attempt could not be settled.
 func (g *Guard) Login(ctx context.Context, a Attempt,
 	verify func(ctx context.Context, d *Decision) (bool, error)) (d Decision, ok bool, err error) {
 	if d, err = g.Begin(ctx, a); err != nil || !d.Checks() {
@@ -54,20 +52,18 @@ func (g *Guard) Login(ctx context.Context, a Attempt,
 	return d, right && !d.Insufficient, nil
 }
 
-// Unreadable counts a request that names no account, since it cannot be read, against its IP
-// address (R11). It reports whether the decision, and not the request, is what to answer with.
+// Unreadable counts an unreadable request, which names no account, against its IP address (R11). stopped: answer with
+// the decision, not with the request's error.
 func (g *Guard) Unreadable(ctx context.Context, a Attempt) (d Decision, stopped bool) {
 	a.Account = ""
 	d, err := g.Begin(ctx, a)
 	return d, err == nil && !d.Reasons.Has(BadAccountName)
 }
 
-// Begin decides an attempt. Only if the decision is Proceed may the password
-// be checked, and Settle must then be told how that ended. An error means
-// that the counters failed; the decision then refuses.
+// Begin decides an attempt. If Decision.Checks reports true, check a password and report the outcome with Settle. An
+// error means that the counters failed; the decision then blocks.
 //
-// An attempt that finds the room taken only by undecided ones waits for its
-// turn, at most twice Policy.CheckTimeout, unless ctx ends before (R3).
+// An attempt waits if only undecided ones take its room, at most twice Policy.CheckTimeout, until ctx ends (R3).
 func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	var v view
 	g.look(&a, &v)
@@ -75,7 +71,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		defer g.timed(ctx, &v, v.Now)
 	}
 	if err = g.decide(ctx, &a, &v, &d); err != nil {
-		v.forgetUsage() // whatever it was before
+		v.forgetUsage()
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
@@ -112,8 +108,7 @@ func (g *Guard) timed(ctx context.Context, v *view, began time.Time) {
 	g.config.Timed(ctx, g.config.Now().Sub(began), v.waited)
 }
 
-// stopped counts an attempt that may not proceed in the failure rate, and charges the challenge
-// that it needs.
+// stopped counts an attempt that may not proceed toward the failure rate, and charges the challenge that it needs.
 func (g *Guard) stopped(ctx context.Context, v *view, d *Decision, err error) error {
 	if d.Action == Challenge {
 		d.level, d.counted = v.level(), !v.challengesAll() || v.Known() || v.asksSprayed()
@@ -131,8 +126,7 @@ func (g *Guard) stopped(ctx context.Context, v *view, d *Decision, err error) er
 	return err
 }
 
-// withoutName refuses an attempt without a usable name. It has been charged to
-// its address and stays so.
+// withoutName blocks an attempt with an invalid name. It stays charged to its IP address.
 func (g *Guard) withoutName(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
 	g.config.Mode.Observe(captchamode.Failure, v.from.address)
@@ -142,8 +136,7 @@ func (g *Guard) withoutName(ctx context.Context, v *view) (d Decision, err error
 	return d, nil
 }
 
-// decide charges the attempt and, if there is no room, waits for its turn as
-// long as that is of use.
+// decide charges the attempt and, without room, waits as long as that is useful.
 func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var waiting *waiter
 	var since time.Time
@@ -194,7 +187,6 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 	}
 }
 
-// again is for an attempt that has waited since then.
 func (g *Guard) again(v *view, since time.Time) {
 	v.Now = g.config.Now()
 	v.waited += v.Now.Sub(since)
@@ -223,11 +215,10 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 	return nil
 }
 
-// answerAsFailure has the attempt answered with a fake failure, unless its pair's delay or a
-// challenge comes first. Only its pair is charged: the delay grows as after a wrong password, and
-// the full limit has room again when it would without the attempt (R5). Its password is not known
-// to be wrong, so it is neither repeated nor sprayed. A verification code does not exempt the
-// attempt from the limit and is not used up.
+// answerAsFailure has the attempt answered with a fake failure, unless its pair's delay or a challenge comes first.
+// Only the pair is charged: its delay grows as after a wrong password, but the full limit lasts no longer (R5). The
+// password may be right, so it is neither repeated nor sprayed. A verification code does not exempt, and is not used
+// up.
 func (g *Guard) answerAsFailure(a *Attempt, v *view, d *Decision) {
 	if v.in&withCode != 0 {
 		v.code, v.in = codeInvalid, v.in&^withCode
@@ -254,18 +245,16 @@ func (g *Guard) chargePair(ctx context.Context, v *view) (err error) {
 	return nil
 }
 
-// ErrInsufficient means that the password was right and is not enough, since
-// strangers try it on many accounts (R28). The attempt was settled as one with a
-// wrong password, and is to be answered like one.
+// ErrInsufficient means that the password was right but is not enough, because it is used for password spraying (R28).
+// The attempt was settled as failed; answer it so.
 var ErrInsufficient = errors.New("guard: the password is right but not sufficient: it is used for password spraying")
 
-// Settle says how an attempt ended. If that is ErrInsufficient, nobody may be let
-// in: see Decision.Insufficient. It does its work although ctx may be
-// cancelled. A ticket is settled once, whatever copies there are of it; the
-// second time is ErrSettled and changes nothing. A place that cannot be remembered
-// is told to Config.Failed and is no error: a back end would pass it on, and only a
-// right password has a place to remember (R27). Another error means that the
-// store failed: the attempt then counts as failed.
+// Settle records how an attempt ended, even if ctx is canceled. After ErrInsufficient the client must not be let in:
+// see Decision.Insufficient. The copies of a ticket are settled once; then the error is ErrSettled and nothing changes.
+//
+// A client that cannot be saved as known is no error, but goes to Config.Failed. A back end would pass the error on,
+// and it would reveal the right password (R27). Another error means that the store failed: the attempt then counts as
+// failed.
 func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	insufficient := o == Succeeded && t.pending != nil && t.flags.has(flagInsufficient)
 	if insufficient {
@@ -320,7 +309,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	return err
 }
 
-// settleAdmitted settles what a login with a sprayed password was charged: it counts logins.
+// settleAdmitted keeps the charge of a login with a sprayed password only if the login succeeded.
 func (g *Guard) settleAdmitted(ctx context.Context, p *pending, o Outcome) error {
 	if p.admitted == nil {
 		return nil
@@ -332,10 +321,9 @@ func (g *Guard) settleAdmitted(ctx context.Context, p *pending, o Outcome) error
 	return g.config.Store.Settle(afterwards(ctx), *p.admitted, end)
 }
 
-// Unsettled is what the door that sealed a ticket does, at most once, if nobody has
-// settled it for Policy.PendingFor; nil for nothing. It counts as failed from then on,
-// and so it is pressure (R20). If it is settled as failed later, that is no further
-// pressure. It holds on to the ticket's address alone: a busy door keeps 100,000.
+// Unsettled returns what an integration with a sealed ticket calls, at most once, if the ticket is not settled within
+// Policy.CheckTimeout; nil: nothing. The attempt then counts toward the failure rate (R20), and a later failure does
+// not count again. The function keeps the address only: a busy integration has 100,000 tickets.
 func (g *Guard) Unsettled(t *Ticket) func() {
 	if t.flags.has(flagRepeat) || t.flags.has(flagKnown) {
 		return nil
@@ -344,10 +332,8 @@ func (g *Guard) Unsettled(t *Ticket) func() {
 	return func() { g.config.Mode.Observe(captchamode.Failure, address) }
 }
 
-// press is pressure on the site, unless Unsettled was called for the ticket. A
-// failure is taken back if its pair logs in soon; one from a known place is no
-// pressure, since the place has a budget of its own (R25). A password that was
-// wrong before is none either, but it is work all the same.
+// press counts the outcome toward the failure rate, unless Unsettled did. A failure is taken back if its pair logs in
+// soon. A known client has limits of its own and does not count (R25). A repeated password counts only as overload.
 func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 	if t.flags.has(flagRepeat) && sign == captchamode.Failure {
 		return
@@ -366,14 +352,12 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 	}
 }
 
-// ErrStopped is what Recheck returns for an attempt that may not proceed after all.
+// ErrStopped means that Recheck stopped an attempt: it has to solve a challenge first.
 var ErrStopped = errors.New("guard: the attempt has to solve a challenge first")
 
-// Recheck looks again at a decision to proceed whose password had to wait for
-// its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
-// would be challenged now, nothing of it stays charged, d becomes that challenge, and the
-// error is ErrStopped: the password must not be checked. Another error means that, besides,
-// a charge could not be taken back.
+// Recheck decides again for a password that had to wait for its check, since CAPTCHA mode may be on now. If the attempt
+// is challenged now, its charge is taken back, d becomes that challenge, and the error is ErrStopped. The password must
+// not be checked then, nor after any other error, such as a charge that could not be taken back.
 func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	if d.Action != Proceed && d.Action != FakeFailure || d.Known || d.Verdict.Solved || d.CodeValid {
 		return nil
@@ -401,10 +385,9 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	return cmp.Or(err, ErrStopped)
 }
 
-// Device issues a device cookie for the account of a ticket that was settled
-// as succeeded; empty if devices are not remembered, or the account has no room for
-// another known client. The tag tells the cookies of accounts apart in one browser: 8
-// characters, the same for all names of an account. The cookie is good for ttl.
+// Device issues a device cookie for a ticket that was settled as succeeded. It is empty if devices are off or the
+// account has no room for another known client. The tag tells accounts' cookies apart in one browser: 8 characters, the
+// same for all names of an account. The cookie is valid for ttl.
 func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
 		return "", "", 0
@@ -413,9 +396,8 @@ func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.KnownClients.TTL
 }
 
-// settleCode says how the attempt of a valid code ended. The login does not wait
-// for a code that cannot be used up: it is good for this client only, which is
-// known from now on, and not for long.
+// settleCode settles a valid code. An error is only reported: the code is bound to this client, now known, and expires
+// soon.
 func (g *Guard) settleCode(ctx context.Context, t *Ticket, o Outcome) {
 	if !t.flags.has(flagCodeValid) || g.config.Codes == nil || o == Failed {
 		return
@@ -426,10 +408,8 @@ func (g *Guard) settleCode(ctx context.Context, t *Ticket, o Outcome) {
 	}
 }
 
-// deviceOf is the device that gets the ticket's device cookie: the one whose cookie came
-// along, or all that sign in to the account from this address. An attacker who mints
-// cookies, at an app that answers wrong passwords like right ones, gets one budget for
-// all of them.
+// deviceOf is the device of the device cookie, else one for all that sign in to the account from this IP address. An
+// attacker who mints cookies, at an app that answers wrong passwords like right ones, gets one budget for all.
 func (g *Guard) deviceOf(t *Ticket) digest {
 	if t.client != t.from.address {
 		return t.client
@@ -437,9 +417,8 @@ func (g *Guard) deviceOf(t *Ticket) digest {
 	return g.digests.ofQuota("device", t.pair())
 }
 
-// settledAt is when an attempt ends. A failure of which nobody is told, and whose
-// password is not remembered, goes by when it began: reading the clock once more is
-// a tenth of such an attempt.
+// settledAt is when an attempt ends. Without observer and tag a failure uses its start: a second clock reading costs a
+// tenth.
 func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
 	if o == Failed && g.config.Observer == nil && t.spray == 0 && !t.began.IsZero() {
 		return t.began
@@ -447,7 +426,7 @@ func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
 	return g.config.Now()
 }
 
-// arrived counts a success at its address.
+// arrived counts a success toward shared addresses and unconfigured proxies.
 func (g *Guard) arrived(ctx context.Context, t *Ticket, now time.Time) {
 	accounts, err := g.config.SharedAddresses.Add(afterwards(ctx), t.account, t.from.address, now)
 	if err != nil {
@@ -474,7 +453,6 @@ func (g *Guard) missed(t *Ticket, now time.Time) {
 	}
 }
 
-// notice notes a proxy, and reports it once.
 func (g *Guard) notice(t *Ticket, softened bool, now time.Time) {
 	is, first := g.peers.notice(UnconfiguredProxy{
 		Address: t.login.address, Since: now, Forwarded: t.flags.has(flagForwarded), MostLogins: softened,

@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// An Override says whether limits are enforced, instead of their own Monitor.
+// An Override decides whether limits are enforced, instead of their own Monitor.
 type Override uint8
 
 const (
-	AsWritten Override = iota // each limit's own Monitor holds
-	Monitored                 // only monitored
+	AsWritten Override = iota // each limit's own Monitor applies
+	Monitored
 	Enforced
 )
 
-// LimitSets are the names of all that Overridden asks for: those of the policy that limit
-// anything, in the order in which people read them, and the mode.
+// LimitSets returns the names for Overridden: those of the policy's limits in reading order, and ModeLimits.
 func (p Policy) LimitSets() (all []string) {
 	for _, one := range []struct {
 		name string
@@ -42,8 +41,7 @@ func (p Policy) LimitSets() (all []string) {
 	return all
 }
 
-// Overridden is the policy with an override of each ladder, asked for by its name.
-// Limits that only alert stop nothing, and stay as they are.
+// Overridden returns the policy with an override of each set of limits, by name. Limits that only alert do not change.
 func (p Policy) Overridden(say func(ladder string) Override) Policy {
 	p.PairDelay.Monitor = say(PairDelayLimits).On(p.PairDelay.Monitor)
 	p.Spray.Monitor = say(SprayLimits).On(p.Spray.Monitor)
@@ -82,7 +80,7 @@ func overridden(limits []Limit, override Override) []Limit {
 	return limits
 }
 
-// On is Monitor by the override.
+// On returns the effective Monitor.
 func (w Override) On(monitor bool) bool {
 	switch w {
 	case Monitored:

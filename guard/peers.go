@@ -10,34 +10,31 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// A UnconfiguredProxy is a private address that several accounts log in from: probably
-// a proxy that is not configured, or one that does not say for whom it speaks
-// (R9). Until Direct says that it is a client it is nobody's own: after one login
-// of Alice's everybody behind that proxy would be at her place.
+// An UnconfiguredProxy is a private address that several accounts log in from. It is probably a reverse proxy that is
+// not configured, or one that does not name its clients (R9). Unless Guard.Direct names it, it is a shared address.
+// Otherwise one login would make all clients behind the proxy known.
 type UnconfiguredProxy struct {
 	Address netip.Addr
 	Since   time.Time
-	// Forwarded says that it sends forwarding headers, which nobody reads.
+	// Forwarded: it sends forwarding headers, which are ignored.
 	Forwarded bool
-	// Configured says that Guard.Proxies names it: it does not say who its clients are.
+	// Configured: Guard.Proxies names it, but it does not name its clients.
 	Configured bool
-	// Integration is the integration by which it was noticed.
+	// Integration is where it was detected.
 	Integration string
-	// MostLogins says that it carries most of the site's logins: where it would be
-	// refused it is challenged, or the site would be closed to all.
+	// MostLogins: it carries most logins. It is challenged instead of blocked: a block would close the site to all users.
 	MostLogins bool
 }
 
 const (
-	proxyRecent   = 64 // settled logins that are looked at
-	proxyAccounts = 10 // of so many different accounts, at least: it carries most, or fails often
+	proxyRecent   = 64 // settled logins to look at
+	proxyAccounts = 10 // different accounts there, at least: it carries most logins, or fails often
 	proxyWithin   = 24 * time.Hour
 )
 
-// peers notices proxies that were forgotten in the configuration, and configured ones
-// that do not say who the client is. Of the former only successful logins count, so an
-// attacker would need accounts to fake one. A configured proxy's own address is no
-// client's: there failures count as well.
+// peers detects unconfigured proxies, and configured ones that do not name their clients. At the former only successes
+// count, so an attacker needs accounts to fake one. A configured proxy's own address is no client's: failures count
+// there.
 type peers struct {
 	direct  atomic.Pointer[bart.Lite]
 	proxies atomic.Pointer[bart.Lite]                    // configured
@@ -48,7 +45,6 @@ type peers struct {
 	failures  newest // at configured proxies' own addresses
 }
 
-// newest are the newest settled logins.
 type newest struct {
 	logins [proxyRecent]settled
 	next   int
@@ -72,8 +68,7 @@ func (p *peers) set(to *atomic.Pointer[bart.Lite], networks []netip.Prefix) {
 	p.successes, p.failures = newest{}, newest{}
 }
 
-// mayBeProxy reports whether an address may be a proxy: private or configured as one, and not
-// said to be a client.
+// mayBeProxy reports whether an address may be a proxy: private or configured as one, and not in Guard.Direct.
 func (p *peers) mayBeProxy(a netip.Addr) bool {
 	a = a.Unmap()
 	if !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !p.configured(a) {
@@ -82,7 +77,6 @@ func (p *peers) mayBeProxy(a netip.Addr) bool {
 	return !holds(&p.direct, a)
 }
 
-// configured reports whether an address is a configured proxy's.
 func (p *peers) configured(a netip.Addr) bool { return holds(&p.proxies, a.Unmap()) }
 
 func holds(networks *atomic.Pointer[bart.Lite], a netip.Addr) bool {
@@ -90,13 +84,12 @@ func holds(networks *atomic.Pointer[bart.Lite], a netip.Addr) bool {
 	return all != nil && all.Contains(a.WithZone(""))
 }
 
-// carriesMost reports whether an address carries most of the site's logins.
 func (p *peers) carriesMost(address digest) bool {
 	found := p.found.Load()
 	return found != nil && (*found)[address].MostLogins
 }
 
-// notice notes a proxy, and reports whether it is new.
+// notice records a proxy, and reports whether it is new.
 func (p *peers) notice(is UnconfiguredProxy, address digest) (UnconfiguredProxy, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,11 +113,9 @@ func (p *peers) notice(is UnconfiguredProxy, address digest) (UnconfiguredProxy,
 	return is, !known
 }
 
-// maxUnconfigured bounds the list that people read. Addresses beyond it are
-// nobody's own all the same.
+// maxUnconfigured bounds the list for administrators. Addresses beyond it are shared addresses, too.
 const maxUnconfigured = 100
 
-// note keeps a login among the newest.
 func (p *peers) note(among *newest, one settled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +123,7 @@ func (p *peers) note(among *newest, one settled) {
 	among.next++
 }
 
-// count says how many accounts the newest logins have at an address, and elsewhere.
+// count returns how many accounts the newest logins have at an address, and elsewhere.
 func (p *peers) count(among *newest, address digest, now time.Time) (through, around int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

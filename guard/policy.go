@@ -9,38 +9,33 @@ import (
 	"authguard/trusted"
 )
 
-// An Action is what becomes of an attempt, strictest first. A full rung asks for
-// Refuse, Forget or Challenge; Wait comes of delays, and of limits on events. The
-// zero Action refuses.
+// An Action is the answer to an attempt, or what a full limit does, strictest first. The zero Action blocks.
 type Action uint8
 
 const (
 	Block Action = iota
-	// Forget ends the privilege of the place (privileged pairs only); the
-	// attempt is then decided like any other.
+	// Forget makes a known client unknown; the attempt is then decided like any other. Only KnownClient limits have it.
 	Forget
 	Challenge
 	Delay
 	// FakeFailure answers as for a wrong password, without checking it.
 	FakeFailure
-	// Alert stops nothing (limits on events and identities only): somebody is told.
+	// Alert stops nothing: it only alerts. Only limits of events and fingerprints have it.
 	Alert
 	Proceed
 )
 
-// A Limit is one rung of a policy's ladder: at most Failures in any closed
-// interval of length Window, and what happens beyond.
+// A Limit allows at most Failures in any closed interval of length Window (a sliding window). Action applies beyond.
 type Limit struct {
 	Failures int
 	Window   time.Duration
 	Action   Action
-	// Monitor: decided, recorded and shown, not enforced.
+	// Monitor: recorded and shown, not enforced.
 	Monitor bool
 }
 
-// A Delay makes the next attempt of a pair due some time after its last
-// failure: First after After failures in the last Window, doubling up to Max.
-// The zero Delay delays nothing.
+// A PairDelay delays the next attempt of an account and IP pair after wrong passwords. After After failures within
+// Window, the pair waits First since its last failure, doubling up to Max. The zero PairDelay delays nothing.
 type PairDelay struct {
 	After   int
 	First   time.Duration
@@ -49,57 +44,47 @@ type PairDelay struct {
 	Monitor bool
 }
 
-// Spray says at how many accounts a password must be wrong within a day to be
-// taken for one that is sprayed (R28). The zero Spray recognises none.
+// Spray configures the detection of password spraying (R28): one password is wrong at Accounts accounts within a day.
+// Zero: no detection.
 type Spray struct {
 	Accounts int // at most failures.MaxSprayAccounts
 	Monitor  bool
 }
 
-// A Policy is every number that a decision depends on. Start from
-// [DefaultPolicy]; the zero Policy limits nothing and does not validate.
+// A Policy has every number that a decision depends on. Start from [DefaultPolicy]: the zero Policy is invalid.
 type Policy struct {
 	PairDelay PairDelay
 	Address   []Limit
 	Network   []Limit
-	// Account binds strangers only.
+	// Account applies to unknown clients only.
 	Account []Limit
-	// Site binds strangers only, on the failures of all of them together: a rung of it
-	// blocks, or answers with a fake failure, every stranger without a one-time code. Empty: the site
-	// refuses nobody.
+	// Site applies to the failures of all unknown clients together. A verification code or the allowlist exempts. May be
+	// empty.
 	Site []Limit
-	// Identity binds strangers only, on the failures of all of them whose client looks the
-	// same (Attempt.Identity). A rung asks for a challenge, or alerts and stops nothing: a
-	// client is never refused for what others do with the same browser. Empty: nobody
-	// looks at clients.
+	// Fingerprint applies to unknown clients that look the same (Attempt.Fingerprint), and only challenges or alerts: a
+	// block would stop users with the same browser. Empty: fingerprints are not counted.
 	Fingerprint []Limit
-	// Pair binds strangers only: an account from one address. The delay comes first.
+	// Pair applies to unknown clients: one account from one IP address, beside PairDelay.
 	Pair []Limit
-	// PrivilegedPair is the budget of an account at a privileged place.
+	// KnownClient applies to a known client of an account.
 	KnownClient []Limit
-	// Spray is when a password that strangers try on many accounts no longer
-	// suffices for them.
+	// Spray is when the right password is no longer enough for an unknown client.
 	Spray Spray
-	// SiteSlow makes a stranger's address wait this long between two attempts
-	// while the site's failures are above a third of the threshold. Zero: no
-	// slowing.
+	// ThrottleDelay is between two attempts of unknown clients from one IP address while CAPTCHA mode throttles. Zero:
+	// none.
 	ThrottleDelay time.Duration
-	// PendingFor is the longest that a password check may take: a charge
-	// younger than that may still be taken back (R3).
+	// CheckTimeout is the longest duration of a password check: a younger charge may still be taken back (R3).
 	CheckTimeout time.Duration
 	KnownClients trusted.Limits
-	// Devices remembers devices by a signed cookie, where the guard has keys
-	// for one.
+	// Devices enables device cookies, if Config.Cookies is set.
 	Devices bool
-	// Lists are lists of addresses that somebody else keeps, and what becomes of logins
-	// from there, in the order in which they are asked: at most MaxNamedLists.
+	// Lists are the IP lists, in the order in which they are asked: at most MaxNamedLists.
 	Lists []NamedList
-	// Events are limits of one's own on what is no login, by the event's name; see
-	// Guard.Exceeded.
+	// Events are limits on anything but logins, by the event's name; see Guard.Exceeded.
 	Events map[string][]EventLimit
 }
 
-// DefaultPolicy is the policy out of the box (docs/configuration.md).
+// DefaultPolicy returns the default policy (docs/configuration.md).
 func DefaultPolicy() Policy {
 	const day = 24 * time.Hour
 	return Policy{
@@ -131,16 +116,14 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// The work of a challenge doubles with the account's failures: first at WorkFrom,
-// then every WorkEvery. So closing an account to strangers is dear, and a few
-// wrong passwords of a neighbour are not (R29).
+// The proof of work doubles with the account's failures: first at WorkFrom, then every WorkEvery. So it is expensive to
+// block an account for unknown clients, but a neighbor's few wrong passwords cost little (R29).
 const (
 	WorkFrom  = 20
 	WorkEvery = 10
 )
 
-// WorkLevel is how often the work is doubled for an account with so many failures
-// of strangers.
+// WorkLevel returns how often the proof of work is doubled for so many failures of unknown clients at the account.
 func WorkLevel(failures int) uint8 {
 	if failures < WorkFrom {
 		return 0
@@ -148,19 +131,19 @@ func WorkLevel(failures int) uint8 {
 	return uint8(min((failures-WorkFrom)/WorkEvery+1, 255))
 }
 
-// SprayedPerHour and SprayedPerDay are how many logins of unknown clients one
-// sprayed password admits where no verification code can be sent.
+// SprayedPerHour and SprayedPerDay bound the logins of unknown clients with one sprayed password, if no code can be
+// sent.
 const (
 	SprayedPerHour = 3
 	SprayedPerDay  = 10
-	// hardest is the level of the challenge before each of them.
+	// hardest is the WorkLevel of the challenge before each of these logins.
 	hardest = 20
 )
 
 var actionNames = [...]string{Block: "block", Forget: "forget", Challenge: "challenge", Delay: "delay",
 	FakeFailure: "fake-failure", Alert: "alert", Proceed: "proceed"}
 
-// String is the action's stable name.
+// String returns the action's stable name.
 func (a Action) String() string {
 	if int(a) < len(actionNames) {
 		return actionNames[a]
@@ -168,7 +151,7 @@ func (a Action) String() string {
 	return actionNames[Block]
 }
 
-// A SubjectKind is what a limit is on: a closed set.
+// A SubjectKind is the kind of subject that a limit counts.
 type SubjectKind uint8
 
 const (
@@ -189,48 +172,42 @@ var subjectNames = [...]string{
 	OnIdentity: "fingerprint",
 }
 
-// String is the subject's name.
+// String returns the subject's name.
 func (s SubjectKind) String() string { return subjectNames[s] }
 
-// A Verdict is what an administrator said of an address.
+// A Verdict is what the allowlist and the blocklist say about an IP address.
 type Verdict uint8
 
 const (
-	// NotListed: nothing was said.
+	// NotListed: the address is on neither list.
 	NotListed Verdict = iota
-	// Allowed: the limits of address and network and CAPTCHA mode do not
-	// apply. The limits of account and pair do: nobody is allowed to guess.
+	// Allowed exempts from CAPTCHA mode and the limits of address, network, site and fingerprint. The limits of account
+	// and pair apply: an allowed address may still guess.
 	Allowed
-	// Blocked: every attempt is refused, from privileged places too.
+	// Blocked blocks every attempt, even of known clients.
 	Blocked
 )
 
-// A NamedList is what becomes of logins from the addresses of a list that somebody else
-// keeps, such as the ranges of datacenters. What is on it is in Lists, under its name.
-// Administrators' own entries come first; then the first list of the policy that has
-// the address decides, and no other is asked.
+// A NamedList is the policy for an IP list, such as the ranges of datacenters; Lists has its ranges by name.
+// Administrators' entries take precedence. Then the first list of the policy that has the address decides.
 type NamedList struct {
 	Name string
-	// Verdict is for all on the list: Allowed or Blocked, as if an administrator had
-	// listed them. NotListed: they meet Limits.
+	// Verdict is for every address on the list, as if an administrator had listed it. NotListed: Limits apply.
 	Verdict Verdict
-	// Limits bind each address on the list beside Policy.Address, with which it shares
-	// its count: they are the same failures. One of 0 failures without a window asks
-	// for a challenge at every attempt of a stranger.
+	// Limits apply to each address on the list beside Policy.Address, and share its count. A limit of 0 failures without a
+	// window challenges every attempt of an unknown client.
 	Limits []Limit
-	// Monitor: that an address is Blocked is recorded and shown, not enforced. Each of
-	// Limits has its own.
+	// Monitor: a block is recorded and shown, not enforced. Limits have their own Monitor.
 	Monitor bool
 }
 
-// MaxNamedLists is how many lists a policy may name: each is asked for every address
-// that none before it has.
+// MaxNamedLists is the largest number of IP lists in a policy: each costs a look-up per address.
 const MaxNamedLists = 16
 
-// always reports whether the limit is one that is full from the start.
+// always reports whether the limit is full from the start.
 func (l *Limit) always() bool { return l.Failures == 0 && l.Window == 0 }
 
-// split tells the limits that count from those that are full from the start.
+// split separates the limits that count from those that are full from the start.
 func (l *NamedList) split() (rungs, askers []Limit) {
 	for _, one := range l.Limits {
 		if one.always() {
@@ -242,45 +219,38 @@ func (l *NamedList) split() (rungs, askers []Limit) {
 	return rungs, askers
 }
 
-// An EventLimit is one rung on something that is no login: at most Count of the
-// event in any closed interval of length Window for one subject, and what happens
-// beyond.
+// An EventLimit allows at most Count events for one subject in any closed interval of length Window.
 type EventLimit struct {
 	Count  int
 	Window time.Duration
-	Action Action // Refuse, Challenge, Wait or Alert
-	// By is what it counts for: OnAccount, OnAddress, OnNetwork, OnSubject or OnSite.
+	Action Action // Block, Challenge, Delay or Alert
+	// By is the subject: OnAccount, OnAddress, OnNetwork, OnSubject or OnSite.
 	By SubjectKind
-	// Monitor: decided, recorded and shown, not enforced.
+	// Monitor: recorded and shown, not enforced.
 	Monitor bool
 }
 
-// MaxEvents is how many events a policy may limit: each has metrics of its own.
+// MaxEvents is the largest number of events in a policy: each has its own metrics.
 const MaxEvents = 100
 
-// eventKinds are what an event can be counted for, as problems list them.
 var eventKinds = []SubjectKind{OnAccount, OnAddress, OnNetwork, OnSubject, OnSite}
 
 func (l EventLimit) limit() Limit {
 	return Limit{Failures: l.Count, Window: l.Window, Action: l.Action, Monitor: l.Monitor}
 }
 
-// The names of what a policy can be switched by. The ladders of a pair, an address, a
-// network, an account, a privileged pair, an identity and the site are named by their subject
-// ("known-client"); a named list's and an event's limits are "list:NAME" and
-// "event:NAME".
+// Names of limits in Policy.LimitSets. Others are a subject's ("known-client"), "list:NAME" and "event:NAME".
 const (
 	PairDelayLimits = "pair-delay"
 	SprayLimits     = "spray"
-	// ModeLimits is CAPTCHA mode and the slowing before it, which the policy does not hold:
-	// see captchamode.Config.
+	// ModeLimits is CAPTCHA mode with its throttling, which captchamode.Config has.
 	ModeLimits = "mode"
 
 	ofList  = "list:"
 	ofEvent = "event:"
 )
 
-// Retain is how long a charge can matter under the policy: what the store of failures must know.
+// Retain returns how long the store of failures must keep a charge under the policy.
 func (p Policy) Retain() time.Duration {
 	longest := max(p.PairDelay.Window, p.ThrottleDelay, time.Hour) // of unsolved challenges
 	all := slices.Concat(p.Address, p.Network, p.Account, p.KnownClient, p.Pair, p.Site, p.Fingerprint)
@@ -298,7 +268,7 @@ func (p Policy) Retain() time.Duration {
 	return longest
 }
 
-// EventNames are the names of the events that the policy limits, sorted.
+// EventNames returns the names of the limited events, sorted.
 func (p Policy) EventNames() []string { return slices.Sorted(maps.Keys(p.Events)) }
 
 func whole(d time.Duration) bool { return d%time.Millisecond == 0 }

@@ -10,10 +10,8 @@ import (
 	"authguard/failures"
 )
 
-// A waitQueue holds the attempts that wait: for undecided ones ahead of them (R3),
-// or until they are due (R15). A held attempt is a timer and an entry here; no
-// worker sleeps for it. The first in a queue looks again now and then, since
-// another node may have settled; the others are woken by the one before.
+// A waitQueue holds the attempts that wait: for undecided ones ahead of them (R3), or until they are due (R15). Each
+// costs a timer and an entry here, not a worker. The first in a queue polls, since another node may settle.
 type waitQueue struct {
 	mu         sync.Mutex
 	queues     map[failures.Key][]*waiter
@@ -24,11 +22,10 @@ type waitQueue struct {
 	waiting    atomic.Int64 // in queues; read without the lock by wake
 }
 
-// A waiter is one attempt that waits.
 type waiter struct {
 	in       *waitQueue
 	address  digest
-	known    bool // not under the caps: strangers cannot crowd it out
+	known    bool // exempt from the caps, so unknown clients cannot displace it
 	admitted bool
 	refused  bool
 	queue    failures.Key
@@ -40,10 +37,10 @@ func newWaitQueue(most, mostPer int) *waitQueue {
 	return &waitQueue{queues: map[failures.Key][]*waiter{}, perAddress: map[digest]int{}, most: most, mostPer: mostPer}
 }
 
-// headLooksEvery is how often the first in a queue looks again by itself.
+// headLooksEvery is how often the first in a queue polls.
 const headLooksEvery = 50 * time.Millisecond
 
-// waiter is w, or a new one if there is none yet: few attempts wait.
+// waiter returns w, or a new one if w is nil: few attempts wait.
 func (s *waitQueue) waiter(w *waiter, address digest, known bool) *waiter {
 	if w != nil {
 		return w
@@ -51,9 +48,7 @@ func (s *waitQueue) waiter(w *waiter, address digest, known bool) *waiter {
 	return &waiter{in: s, address: address, known: known}
 }
 
-// wait waits in the queue of a key for something to change, and reports
-// whether it is of use to wait once more after that. The first wait sets the
-// end, after most.
+// wait waits for a change in the queue of a key, and reports whether to try again. The first wait sets the deadline.
 func (w *waiter) wait(ctx context.Context, key failures.Key, most time.Duration) bool {
 	if !w.enter() {
 		return false
@@ -78,7 +73,7 @@ func (w *waiter) hold(ctx context.Context, due time.Duration) bool {
 	}
 	w.in.mu.Lock()
 	w.in.quit(w)
-	w.woken = nil // nobody wakes it: it is not in a queue
+	w.woken = nil // in no queue, so nothing wakes it
 	w.in.mu.Unlock()
 	return w.sleep(ctx, due)
 }
@@ -95,7 +90,7 @@ func (w *waiter) sleep(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// enter takes a place under the caps, once.
+// enter counts the waiter toward the caps, once.
 func (w *waiter) enter() bool {
 	if w.admitted || w.refused {
 		return w.admitted
@@ -115,8 +110,7 @@ func (w *waiter) enter() bool {
 	return true
 }
 
-// leave gives back what enter and join took, and lets the next in the queue
-// look.
+// leave undoes enter and join, and wakes the next in the queue.
 func (w *waiter) leave() {
 	if !w.admitted {
 		return
@@ -133,8 +127,7 @@ func (w *waiter) leave() {
 	}
 }
 
-// join puts a waiter at the end of a key's queue, or leaves it where it stands.
-// It reports whether it is the first.
+// join appends a waiter to a key's queue, unless it is in it. It reports whether it is the first.
 func (s *waitQueue) join(w *waiter, key failures.Key) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +140,7 @@ func (s *waitQueue) join(w *waiter, key failures.Key) (first bool) {
 	return s.queues[key][0] == w
 }
 
-// quit takes a waiter out of its queue and wakes the first that remains.
+// quit removes a waiter from its queue and wakes the first that remains.
 func (s *waitQueue) quit(w *waiter) {
 	queue := s.queues[w.queue]
 	i := slices.Index(queue, w)
@@ -163,8 +156,7 @@ func (s *waitQueue) quit(w *waiter) {
 	queue[0].wake()
 }
 
-// wake lets the first in each subject's queue look again: something about the
-// subject was settled.
+// wake wakes the first in each subject's queue, after a settlement.
 func (s *waitQueue) wake(subjects []failures.Subject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,6 +170,6 @@ func (s *waitQueue) wake(subjects []failures.Subject) {
 func (w *waiter) wake() {
 	select {
 	case w.woken <- struct{}{}:
-	default: // it is about to look anyway
+	default: // a wake is pending
 	}
 }

@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// A Cause is the kind of a reason: a closed set, fit for metric labels.
+// A Cause is the kind of a reason: a closed set for metric labels.
 type Cause uint8
 
 const (
 	NoCause         Cause = iota
-	LimitReached          // a rung of a subject is full
+	LimitReached          // a limit of the subject is full
 	PairDelayed           // the pair's next attempt is not due yet
-	SiteThrottled         // the site is slowing strangers
-	ModeOn                // CAPTCHA mode is on and the place is not privileged
-	BlockedByAdmin        // an administrator's block
-	AllowedByAdmin        // an administrator's allowance lifted a limit
-	KnownClient           // the place's privilege lifted a limit
-	ChallengeSolved       // a solved challenge lifted a limit
-	ChallengeFailed       // the answer that came along was no solve
-	BudgetSpent           // the place used up its budget and is forgotten
+	SiteThrottled         // CAPTCHA mode throttles unknown clients
+	ModeOn                // CAPTCHA mode is on and the client is unknown
+	BlockedByAdmin        // on the blocklist
+	AllowedByAdmin        // on the allowlist, which exempts from limits
+	KnownClient           // a known client, which is exempt from limits
+	ChallengeSolved       // a solved challenge exempts from a limit
+	ChallengeFailed       // the solution is wrong, expired or used
+	BudgetSpent           // the client exceeded its limit and is no longer known
 	BadAccountName        // empty, too long or not text
 	StoreFailed           // the counters could not be read
-	CodeAccepted          // a one-time code let a stranger's place in
-	CodeFailed            // the one-time code that came along was none
-	WorkNeeded            // a picture alone does not do for this account
-	TooManyPictures       // too many pictures were answered without the work
+	CodeAccepted          // the verification code is valid
+	CodeFailed            // the verification code is invalid
+	WorkNeeded            // an image CAPTCHA alone is not enough for this account
+	TooManyPictures       // too many image CAPTCHAs were solved without a proof of work
 	TooManyUnsolved       // too many challenges of the address are unsolved
-	PasswordSprayed       // the right password is tried on many accounts, and would not do
-	SprayedAsks           // the password is tried on many accounts, and no verification code can be sent
+	PasswordSprayed       // the right password is used for password spraying
+	SprayedAsks           // the password is sprayed, and no verification code can be sent
 )
 
-// causes are the code of each, and its words for a support person.
+// causes are each cause's stable code, and its words for support staff.
 var causes = [...]struct{ code, words string }{
 	NoCause:      {"none", "no reason was recorded"},
-	LimitReached: {"limit", ""}, // says which: see Reason.words
+	LimitReached: {"limit", ""}, // see Reason.words
 	PairDelayed: {"pair-delay",
 		"recent wrong passwords for this account came from this address, so the next attempt is delayed"},
 	SiteThrottled:   {"throttled", "the site's failure rate is unusually high, so unknown clients are throttled"},
@@ -68,24 +68,23 @@ var causes = [...]struct{ code, words string }{
 		"too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},
 }
 
-// String is the cause's stable code.
+// String returns the cause's stable code.
 func (c Cause) String() string { return causes[c].code }
 
 // A Reason is one cause of a decision.
 type Reason struct {
 	Cause   Cause
 	Subject SubjectKind
-	// Monitored: this would have happened, and was only recorded.
+	// Monitored: recorded only, not enforced.
 	Monitored bool
-	Limit     *Limit        // for LimitReached: a rung of the policy, not to be changed
-	Wait      time.Duration // until it no longer holds, where that is known
-	Event     string        // whose limit it is; empty: the logins'
-	List      string        // the named list that says so; empty: none
+	Limit     *Limit        // for LimitReached: a limit of the policy, read-only
+	Wait      time.Duration // until the reason ends; 0: unknown
+	Event     string        // whose limit it is; empty: a login's
+	List      string        // the IP list behind the reason; empty: none
 }
 
-// Code is the reason in one stable word for logs and programs, such as
-// "limit:account" or "captcha-mode". A named list's are "list:NAME" for its limits,
-// "blocklist:NAME" and "allowlist:NAME".
+// Code returns the reason as one stable word for logs and programs, such as "limit:account" or "captcha-mode". For an
+// IP list it is "list:NAME" (limits), "blocklist:NAME" or "allowlist:NAME". A monitored reason ends with ":monitored".
 func (r Reason) Code() string {
 	code := r.Cause.String()
 	if r.List != "" {
@@ -102,8 +101,7 @@ func (r Reason) Code() string {
 	return code
 }
 
-// LimitSet names what of the policy the reason is about, as Policy.Ladders does; empty if
-// it is nothing that can be switched, such as an administrator's block.
+// LimitSet returns the reason's name in Policy.LimitSets. Empty if it cannot be monitored, such as a blocklist entry.
 func (r Reason) LimitSet() string {
 	switch {
 	case r.Event != "":
@@ -124,7 +122,7 @@ func (r Reason) LimitSet() string {
 	return ""
 }
 
-// String is the reason in words that a support person understands.
+// String explains the reason to support staff.
 func (r Reason) String() string {
 	s := r.words()
 	if r.Wait > 0 {
@@ -158,8 +156,8 @@ func (r Reason) words() string {
 	return causes[r.Cause].words
 }
 
-// CodeWords are the words for a reason of which only the code was kept, with or without
-// the limit behind it ("limit:account:5/24h"); the code itself if it is none of ours.
+// CodeWords explains a reason of which only the code was kept, with or without the limit behind it
+// ("limit:account:5/24h"). It returns an unknown code as it is.
 func CodeWords(code string) string {
 	what, monitored := strings.CutSuffix(code, ":monitored")
 	name, subject, _ := strings.Cut(what, ":")
@@ -191,7 +189,6 @@ func CodeWords(code string) string {
 	return words
 }
 
-// ofList is what a named list says.
 func (r Reason) ofList() string {
 	switch {
 	case r.Cause == BlockedByAdmin:
@@ -205,16 +202,15 @@ func (r Reason) ofList() string {
 		r.List, r.Limit.Failures, Spell(r.Limit.Window))
 }
 
-// A Part of a length of time: so many of "day", "hour", "minute" or "second".
+// A Part is a part of a duration: N times "day", "hour", "minute" or "second".
 type Part struct {
 	N    int
 	Unit string
 }
 
-// Parts is a length of time as people say it, in at most two units and the larger
-// first: seconds up to 90, minutes up to an hour, hours and minutes up to two days,
-// days and hours. It is rounded up: after waiting for so long, one has waited long
-// enough, to the second. Zero and less has no parts.
+// Parts splits a duration for people into at most two units, the larger first. It uses seconds up to 90, minutes up to
+// an hour, hours and minutes up to two days, then days and hours. It rounds up, so that a user does not retry too
+// early. A duration of zero or less has no parts.
 func Parts(d time.Duration) []Part {
 	seconds := int((d + time.Second - 1) / time.Second)
 	if seconds <= 90 && seconds != 60 {
@@ -231,7 +227,7 @@ func Parts(d time.Duration) []Part {
 	return parts((minutes+59)/60, 24, "day", "hour")
 }
 
-// parts is n of the smallest unit, per of which make a large one.
+// parts splits n small units, of which per make a large one.
 func parts(n, per int, large, small string) (all []Part) {
 	if n >= per {
 		all = append(all, Part{n / per, large})
@@ -242,7 +238,7 @@ func parts(n, per int, large, small string) (all []Part) {
 	return all
 }
 
-// Spell says Parts in English; none are "a moment".
+// Spell returns Parts in English, or "a moment" if there are none.
 func Spell(d time.Duration) string {
 	var words []string
 	for _, p := range Parts(d) {
@@ -264,8 +260,7 @@ func plural(n int, noun string) string {
 // Reasons are at most maxReasons reasons, strongest first.
 type Reasons []Reason
 
-// maxReasons is how many reasons a decision has room for: one for every limit of an
-// attempt in a policy of the usual size.
+// maxReasons has room for every limit of an attempt in a policy of the usual size.
 const maxReasons = 16
 
 // Codes returns the code of every reason.

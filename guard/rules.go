@@ -8,7 +8,7 @@ import (
 	"authguard/trusted"
 )
 
-// rules are a policy made ready. A rule that is nil is switched off.
+// rules are a compiled policy. A nil rule is off.
 type rules struct {
 	policy      Policy
 	address     addressRules
@@ -78,8 +78,8 @@ func newAddressRules(p Policy, list string, limits []Limit) (r addressRules) {
 	return r
 }
 
-// newPairRule is for the limits of known clients, and then those of the pair of unknown ones. They
-// share a ladder, since they share a count: a client becomes known and unknown again.
+// newPairRule has the limits of known clients and of unknown ones' pairs. They share a count: a client can be both in
+// turn.
 func newPairRule(p Policy) *rule {
 	r := newRule(OnKnownClient, slices.Concat(p.KnownClient, p.Pair), p.PairDelay.backoff())
 	for i := range p.Pair {
@@ -106,7 +106,6 @@ func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
 	return r
 }
 
-// reason is that a limit is full.
 func (r *rule) reason(limit int) Reason {
 	why := Reason{Cause: LimitReached, Subject: r.on(limit), Limit: &r.limits[limit], Event: r.event}
 	if limit < r.listed {
@@ -115,7 +114,6 @@ func (r *rule) reason(limit int) Reason {
 	return why
 }
 
-// on is the kind of subject that a limit is on.
 func (r *rule) on(limit int) SubjectKind {
 	if r.unknown.Has(limit) {
 		return OnPair
@@ -123,7 +121,6 @@ func (r *rule) on(limit int) SubjectKind {
 	return r.kind
 }
 
-// ofAddress reports whether the rule is on IP addresses or networks.
 func (r *rule) ofAddress() bool { return r.kind == OnAddress || r.kind == OnNetwork }
 
 // An exemption is a set of circumstances that exempt an attempt from limits.
@@ -138,8 +135,7 @@ const (
 	fakeFailure                             // the attempt gets a fake failure
 )
 
-// stops are the limits that stop the attempt of a client in these circumstances, if enforced; and
-// would are those that would, if they were.
+// stops are the limits that stop an attempt of such a client in these circumstances; would are the monitored ones.
 func (r *rule) stops(status trusted.Status, in exemption) failures.Mask {
 	return r.without(r.enforce, status, in)
 }
@@ -148,7 +144,6 @@ func (r *rule) would(status trusted.Status, in exemption) failures.Mask {
 	return r.without(failures.Every&^r.enforce, status, in)
 }
 
-// without takes from limits those from which the circumstances exempt the attempt.
 func (r *rule) without(limits failures.Mask, status trusted.Status, in exemption) failures.Mask {
 	limits &= r.of(status)
 	if in == 0 {
@@ -198,11 +193,11 @@ func (r *rule) challenges(status trusted.Status, in exemption) failures.Mask {
 	return m
 }
 
-// A listRule is a named list made ready.
+// A listRule is a compiled IP list.
 type listRule struct {
 	name      string
 	verdict   Verdict
-	monitored bool   // a block is only recorded
+	monitored bool
 	asks      *Limit // at every attempt of an unknown client; nil: not so
 	address   addressRules
 }
@@ -236,7 +231,7 @@ func compileEvents(all map[string][]EventLimit) map[string][]*rule {
 				compiled[name] = append(compiled[name], r)
 			}
 		}
-		// The smallest limit is charged first: nothing else is charged for nothing then.
+		// The smallest limit comes first: if it is full, no other subject has to be charged and refunded.
 		slices.SortStableFunc(compiled[name], func(a, b *rule) int { return a.least() - b.least() })
 	}
 	return compiled
@@ -253,17 +248,14 @@ func (r *rule) least() int {
 	return n
 }
 
-// ofChallenges makes the rules for what is no login: unsolved challenges, image CAPTCHAs without
-// proof of work, and logins with sprayed passwords. They are charged like an attempt, in the same
-// store: first, exactly, and over all nodes.
+// ofChallenges makes the rules for unsolved challenges, image CAPTCHAs without proof of work, and logins with sprayed
+// passwords. All are charged like an attempt: first, exactly, and over all nodes.
 //
-// Unsolved challenges are abandoned, answered wrongly, or not answered yet. A reader of images that
-// answers only those it is sure of pays for the others as for wrong answers. One account from one
-// IP address has ten, enough for two tabs, some reloads and mistakes, and then one after 5 s up to
-// 15 s. An IP address has 1,000, and then one after 1 s up to 12 s: an office or a carrier's NAT
-// solves most of its challenges, and a solved one counts no more. An account has no limit of its
-// own, or an attacker could use up its owner's challenges. The waits are short since a neighbor's
-// challenges delay the owner, too.
+// A challenge counts until it is solved, so a program gains nothing by skipping images that it is unsure of. One
+// account from one IP address has ten: enough for two tabs, some reloads and mistakes; then one after 5 s up to 15 s.
+// An IP address has 1,000, then one after 1 s up to 12 s: an office or a carrier's NAT solves most of its challenges.
+// An account has no limit of its own, or an attacker could use up its owner's challenges. The waits are short, because
+// a neighbor's challenges delay the owner, too.
 func (r *rules) ofChallenges() {
 	r.unsolvedAddress = newRule(OnAddress, nil, failures.Backoff{
 		After: UnsolvedPerAddress, First: time.Second, Max: 12 * time.Second, Window: time.Hour,
@@ -279,14 +271,13 @@ func (r *rules) ofChallenges() {
 }
 
 const (
-	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account
-	// from one, may leave unsolved within an hour before each next one has to wait.
+	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account from there, may leave
+	// unsolved within an hour. Each further one has to wait.
 	UnsolvedPerAddress = 1000
 	UnsolvedPerPair    = 10
 
-	// PicturesPerHour is how many image CAPTCHAs may be solved from one IP address without the
-	// proof of work that was asked for, and PicturesPerMinute on the whole site during an attack:
-	// enough for browsers without JavaScript, and little for a program that reads images.
+	// PicturesPerHour is how many image CAPTCHAs one IP address may solve without the required proof of work, and
+	// PicturesPerMinute the whole site during an attack. Browsers without JavaScript need a few; programs gain little.
 	PicturesPerHour   = 10
 	PicturesPerMinute = 30
 )

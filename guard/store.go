@@ -11,32 +11,29 @@ import (
 	"authguard/trusted"
 )
 
-// A Store counts attempts and remembers known clients. [Local] keeps both in this process; the
-// nodes of a site share one in Redis. All methods are safe for concurrent use. An error means
-// that the store failed: the operation may or may not have happened.
-//
-// A Charge is passed and returned by value, so that an attempt in memory allocates nothing here.
+// A Store counts attempts and remembers known clients: [Local] in this process, for several nodes one in Redis. All
+// methods are safe for concurrent use. After an error the operation may or may not have happened. A Charge is passed by
+// value, so that an attempt in memory allocates nothing here.
 type Store interface {
-	// Begin finds out whether the client is known and charges the attempt as if it had failed
-	// (R1): every subject that counts for such a client, or none if an enforced limit of one has
-	// no room. Check and charge are one step. A known client beyond Subject.Ends becomes unknown
-	// on the way, and the attempt is charged as an unknown client's (R14). It returns the charge
-	// with ID and the results in Client, Password and each Subject.Usage, which is that before
-	// the charge. The password's tag is noted with the charge.
+	// Begin finds out whether the client is known, and charges the attempt as if it had failed (R1), in one step. It
+	// charges every subject that counts for such a client, or none if an enforced limit has no room. A known client beyond
+	// Subject.Ends becomes unknown, and the attempt is charged as an unknown client's (R14). The password's tag is noted
+	// with the charge. Begin returns the charge with ID, Client, Password and, from before the charge, each Subject.Usage.
 	Begin(ctx context.Context, c Charge) (Charge, error)
-	// Settle records how a charged attempt ended. Failed leaves the charges, unless the password
-	// was noted before by an attempt whose charge stands: then the attempt's own are taken back
-	// (R28). Succeeded takes back the attempt's own charges and no other (R4), resets the pair's
-	// delay (R30) and makes the client known, or returns ErrKnownClient if only that is impossible, with
-	// trusted.ErrFull if there is no room for it. Abandoned and Withdrawn take back all charges,
-	// unless another attempt failed with the same password meanwhile and relies on them.
+	// Settle records how a charged attempt ended:
+	//
+	//   - Failed keeps the charges. A repeated password whose first charge stands takes the attempt's own back (R28).
+	//   - Succeeded takes back its own charges only (R4), resets the pair's delay (R30) and makes the client known.
+	//   - Abandoned and Withdrawn take back all charges, unless another attempt failed with this password and relies on
+	//     them.
+	//
+	// The error is ErrKnownClient if only saving the client failed, with trusted.ErrFull if there is no room for it.
 	Settle(ctx context.Context, c Charge, o Outcome) error
-	// Read returns what Begin would, and the use of each limit, and changes nothing.
+	// Read returns what Begin would, and the use of each limit. It changes nothing.
 	Read(ctx context.Context, c Charge) (Charge, Used, error)
 	// Clear removes every charge of the subjects.
 	Clear(ctx context.Context, subjects []Subject) error
-	// Forget removes a known client of the account or, with the zero client, all of them; their
-	// device cookies are then invalid.
+	// Forget removes a known client of the account and its device cookie or, with the zero client, all of them.
 	Forget(ctx context.Context, account, client trusted.Key, now time.Time) error
 }
 
@@ -57,8 +54,7 @@ const (
 	EveryClient   = UnknownClient | KnownAddress | KnownDevice
 )
 
-// A Subject is what an attempt is charged to: an IP address, a network, an account, a pair.
-// Shard, Key and Ladder are those of package failures; the store sets Bind.
+// A Subject is what an attempt is charged to: an IP address, a network, an account, a pair. The store sets Bind.
 type Subject struct {
 	failures.Subject
 	Kind SubjectKind
@@ -68,8 +64,7 @@ type Subject struct {
 	Binds [3]failures.Mask
 	// Ends are the limits beyond which a known client becomes unknown.
 	Ends failures.Mask
-	// Usage is the subject's usage before the charge. Zero if the subject does not count; if
-	// another subject refused the charge, it may be zero, too.
+	// Usage is from before the charge. It is zero if the subject does not count, and may be if another one had no room.
 	Usage failures.Usage
 	rule  *rule
 }
@@ -78,23 +73,22 @@ type Subject struct {
 type Client struct {
 	// Account is the account's digest; zero: no client is known.
 	Account digest
-	// Device is the device of a genuine cookie of this account, issued at Issued; zero: there is
-	// none. It is known unless it was removed, or all known clients were, since then.
+	// Device is the device of a genuine cookie of this account, issued at Issued; zero: none. It is known unless it, or
+	// every known client, was removed since then.
 	Device digest
 	Issued time.Time
-	// Address is the digest of the IP address if that may be a known client; zero for a shared
-	// address and an unconfigured proxy.
+	// Address is the digest of the IP address; zero if that is shared or an unconfigured proxy and so never known.
 	Address digest
 
-	// Status is set by Begin, and AtDevice if the device has it and not the IP address.
+	// Status is set by Begin. AtDevice: the device has it, not the IP address.
 	Status   trusted.Status
 	AtDevice bool
 	// ClientErr is why known clients could not be read; the client then counts as unknown.
 	ClientErr error
 }
 
-// Find sets what the client is by what is remembered of its account: the device before the IP
-// address, because others behind the address can use up its budget, but not the device's.
+// Find sets Status and AtDevice from the account's record. The device comes before the IP address: others behind the
+// address can use up its budget, but not the device's.
 func (c *Client) Find(record *trusted.Record) {
 	c.AtDevice, c.Status = false, trusted.Unknown
 	if c.Device != (digest{}) {
@@ -109,29 +103,25 @@ func (c *Client) Find(record *trusted.Record) {
 	}
 }
 
-// A Password identifies the password of an attempt to a Store (R28). All of it is keyed and
-// truncated.
+// A Password identifies the password of an attempt (R28). All of it is keyed and truncated.
 type Password struct {
 	// Tag identifies the password among the account's last ones. Zero: unknown.
 	Tag uint32
-	// Spray identifies the password for all accounts alike. If unknown clients fail with it at
-	// SprayAccounts accounts within a day, it is used for password spraying.
+	// Spray identifies the password for all accounts; 0: unknown. If unknown clients fail with it at SprayAccounts
+	// accounts within a day, it is used for password spraying.
 	Spray         uint32
 	SprayAccounts int
-	// From is the IP address of the attempt, and Network a part of its network.
+	// From is the digest of the IP address, and Network a part of its network's.
 	From    digest
 	Network uint16
 
-	// Repeat is set by Begin if the password was noted before: it is one of the account's last
-	// wrong ones, or is being checked for another attempt.
+	// Repeat is set by Begin for a repeated password: one of the account's last wrong ones, or one that is being checked.
 	Repeat bool
-	// Sprayed is set by Begin if the password is used for password spraying and the client is
-	// unknown.
+	// Sprayed is set by Begin if the password is used for password spraying and the client is unknown.
 	Sprayed bool
 }
 
-// A Charge is one attempt as a Store sees it: its client, its password and the subjects to which
-// it is charged. The zero Charge is charged to nothing.
+// A Charge is one attempt for a Store: its client, password and subjects. The zero Charge is charged to nothing.
 type Charge struct {
 	// Now is the guard's clock, for the age of known clients. Windows go by the store's clock.
 	Now time.Time
@@ -149,13 +139,13 @@ func (c *Charge) Add(s Subject) {
 	c.n++
 }
 
-// Subjects are all subjects of the charge, counted or not. They may be changed.
+// Subjects returns all subjects of the charge, counted or not. They may be changed.
 func (c *Charge) Subjects() []Subject { return c.list[:c.n] }
 
 // Known reports whether the client is a known client.
 func (c *Charge) Known() bool { return c.Status == trusted.Known }
 
-// Kind is the kind of the client, from what Begin found.
+// Kind returns the kind of the client that Begin found.
 func (c *Charge) Kind() Clients {
 	switch {
 	case !c.Known():
@@ -169,10 +159,10 @@ func (c *Charge) Kind() Clients {
 // Counts reports whether the subject counts for the client.
 func (c *Charge) Counts(s *Subject) bool { return s.For&c.Kind() != 0 }
 
-// Bound are the limits of the subject that stop the attempt.
+// Bound returns the limits of the subject that stop the attempt.
 func (c *Charge) Bound(s *Subject) failures.Mask { return s.Binds[c.Status] }
 
-// Subject is the counted subject of a kind; nil if there is none.
+// Subject returns the counted subject of a kind, or nil.
 func (c *Charge) Subject(kind SubjectKind) *Subject {
 	for i := range c.Subjects() {
 		if s := &c.list[i]; s.Kind == kind && c.Counts(s) {
@@ -182,8 +172,7 @@ func (c *Charge) Subject(kind SubjectKind) *Subject {
 	return nil
 }
 
-// ClientKey is the digest that stands for the client: of its device if that is known, else of its IP
-// address.
+// ClientKey returns the client's digest: of its device if that is known, else of its IP address.
 func (c *Charge) ClientKey() digest {
 	if c.AtDevice {
 		return c.Device
@@ -191,8 +180,7 @@ func (c *Charge) ClientKey() digest {
 	return c.From
 }
 
-// Exceeded reports whether a known client was stopped beyond Subject.Ends. The store makes it
-// unknown and charges again.
+// Exceeded reports whether Subject.Ends stopped a known client. The store then makes it unknown and charges again.
 func (c *Charge) Exceeded() bool {
 	if !c.Known() || c.ID.Charged() {
 		return false
@@ -208,9 +196,8 @@ func (c *Charge) Exceeded() bool {
 // Used is the use of each limit, by subject.
 type Used [MaxSubjects]failures.Used
 
-// TagAt identifies the password among those that were wrong at a known client or, with any
-// other status, at unknown clients. The two are kept apart: an unknown client that is charged
-// nothing for an owner's typo would learn that the typo is close to the password.
+// TagAt is the password's tag at a known client or, with any other status, at unknown clients. The two differ: an
+// unknown client that is not charged for an owner's typo would learn that the typo is close to the password.
 func (p *Password) TagAt(client digest, status trusted.Status) uint32 {
 	if p.Tag == 0 || status != trusted.Known {
 		return p.Tag
@@ -218,47 +205,41 @@ func (p *Password) TagAt(client digest, status trusted.Status) uint32 {
 	return p.Tag ^ binary.LittleEndian.Uint32(client[:])&tagMask | failures.TagScope
 }
 
-// Sprayable reports whether a wrong password counts toward password spraying. At a known client
-// it is a typo.
+// Sprayable reports whether a wrong password counts toward password spraying. At a known client it is a typo.
 func (c *Charge) Sprayable() bool { return c.Spray != 0 && c.SprayAccounts > 0 && !c.Known() }
 
-// Miss is the attempt's wrong password, or another one by what identifies it.
+// Miss returns the record of a wrong password, by its spray tag.
 func (c *Charge) Miss(spray uint32) failures.Miss {
 	return failures.Miss{Value: spray, Account: binary.LittleEndian.Uint32(c.Account[:]), Network: c.Network}
 }
 
-// SprayOf turns what identifies a password at this account into what identifies it at every
-// account.
+// SprayOf turns another tag of this account into its spray tag.
 func (c *Charge) SprayOf(tag uint32) uint32 { return tag ^ c.Tag ^ c.Spray }
 
-// TagClient is the part of a client's digest that is noted with a tag.
+// TagClient returns the part of a client's digest that is noted with a tag.
 func TagClient(client digest) uint16 { return binary.LittleEndian.Uint16(client[4:]) }
 
 // An Outcome is how an attempt ended. The zero Outcome is Failed.
 type Outcome uint8
 
 const (
-	// Failed: the password was wrong, or nobody said otherwise.
+	// Failed: the password was wrong, or the attempt was not settled.
 	Failed Outcome = iota
-	// Succeeded: the password was right and the person is let in.
+	// Succeeded: the password was right and the client is let in.
 	Succeeded
-	// Abandoned: the password was not checked, because the check broke or there
-	// was no room for one (R19). That is nobody's failure and keeps no charge; it
-	// is pressure on the site (R20). A check that was made has an outcome, also if
-	// its client has gone.
+	// Abandoned: the password was not checked, because the check broke or had no room (R19). It keeps no charge, but
+	// counts toward the failure rate (R20). A check that was made has an outcome, even if its client has gone.
 	Abandoned
-	// Withdrawn: the attempt was stopped after all, before its password was
-	// looked at. The guard says so itself; nobody else needs to.
+	// Withdrawn: the guard stopped the attempt before its password was checked. Only the guard uses it.
 	Withdrawn
-	// Insufficient: the password was right, is tried on many accounts, and did not
-	// suffice. The guard makes it of Succeeded; nobody else needs to.
+	// Insufficient: the right password is not enough (Decision.Insufficient). Only the guard uses it, for Succeeded.
 	Insufficient
 )
 
 var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn",
 	Insufficient: "insufficient"}
 
-// String is the outcome's stable name.
+// String returns the outcome's stable name.
 func (o Outcome) String() string {
 	if int(o) < len(outcomeNames) {
 		return outcomeNames[o]
@@ -266,7 +247,7 @@ func (o Outcome) String() string {
 	return outcomeNames[Failed]
 }
 
-// OutcomeOf is Succeeded for true and Failed for false.
+// OutcomeOf returns Succeeded for true and Failed for false.
 func OutcomeOf(ok bool) Outcome {
 	if ok {
 		return Succeeded
@@ -274,10 +255,9 @@ func OutcomeOf(ok bool) Outcome {
 	return Failed
 }
 
-// Local is a Store in this process: counters in memory, and known clients in memory or in SQL.
-// It is safe for concurrent use.
+// Local is a Store in this process: counters in memory, known clients in memory or in SQL. Safe for concurrent use.
 type Local struct {
-	// Sprays recognize password spraying; to be replaced, if at all, before the first attempt.
+	// Sprays detect password spraying. Replace them only before the first attempt.
 	Sprays   *failures.Sprays
 	counters *failures.Memory
 	clients  trusted.Store
@@ -285,14 +265,13 @@ type Local struct {
 
 var _ Store = (*Local)(nil)
 
-// NewLocal returns a store of counters and known clients, which remain the caller's to run. The
-// counters must retain charges for Policy.Retain and call them undecided for Policy.CheckTimeout.
+// NewLocal returns a store of counters and known clients, which the caller runs. The counters must retain charges for
+// Policy.Retain, and keep them undecided for Policy.CheckTimeout.
 func NewLocal(counters *failures.Memory, clients trusted.Store) *Local {
 	return &Local{Sprays: failures.NewSprays(nil), counters: counters, clients: clients}
 }
 
-// counted are the subjects of a charge that count for its client, as package failures wants
-// them.
+// counted are the subjects of a charge that count for its client.
 type counted struct {
 	subjects [MaxSubjects]failures.Subject
 	usages   [MaxSubjects]failures.Usage
@@ -313,7 +292,6 @@ func (l *counted) of(c *Charge) {
 
 func (l *counted) list() []failures.Subject { return l.subjects[:l.n] }
 
-// fill writes the usages into the charge.
 func (l *counted) fill(c *Charge) {
 	for i := range l.n {
 		c.list[l.at[i]].Usage = l.usages[i]
@@ -348,13 +326,11 @@ func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
 	return err
 }
 
-// tag is what the counters in memory know a password by.
 func (c *Charge) tag() failures.Tag {
 	client := c.ClientKey()
 	return failures.Tag{Account: failures.Key(c.Account), Value: c.TagAt(client, c.Status), Client: TagClient(client)}
 }
 
-// find looks the client up.
 func (l *Local) find(ctx context.Context, c *Charge) {
 	c.AtDevice, c.Status, c.ClientErr = false, trusted.Unknown, nil
 	if c.Account != (digest{}) {
@@ -388,8 +364,7 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	return remembered
 }
 
-// takesBack reports whether an attempt that ended so takes its charge back, and notes what became
-// of the password.
+// takesBack reports whether the outcome takes the charge back, and notes the password's outcome.
 func (l *Local) takesBack(c *Charge, o Outcome) bool {
 	switch {
 	case c.Tag == 0:
@@ -403,7 +378,6 @@ func (l *Local) takesBack(c *Charge, o Outcome) bool {
 	return o != Failed
 }
 
-// resetDelay lets the pair's delay begin anew.
 func (l *Local) resetDelay(ctx context.Context, c *Charge) error {
 	pair := c.Subject(OnPair)
 	if pair == nil {
@@ -413,8 +387,7 @@ func (l *Local) resetDelay(ctx context.Context, c *Charge) error {
 	return l.counters.Clear(ctx, one[:], failures.BackoffBit)
 }
 
-// Remember makes the client of an attempt that succeeded a known client. The error is
-// ErrKnownClient, with trusted.ErrFull if there is no room for it.
+// Remember makes the client of a successful attempt known. The error is ErrKnownClient, with trusted.ErrFull if full.
 func (l *Local) Remember(ctx context.Context, c *Charge) (err error) {
 	if c.Account == (digest{}) {
 		return nil
@@ -435,12 +408,10 @@ func (l *Local) Remember(ctx context.Context, c *Charge) (err error) {
 	return nil
 }
 
-// typoWithin is how long before a login a wrong password of its pair was a typo and is no part of
-// password spraying.
+// typoWithin is how long before a login a wrong password of its pair counts as a typo, not as password spraying.
 const typoWithin = 15 * time.Minute
 
-// spray counts an unknown client's wrong password, or takes back the same person's typos before
-// a login.
+// spray counts an unknown client's wrong password, or takes back the same person's typos at a login.
 func (l *Local) spray(c *Charge, o Outcome) {
 	switch {
 	case !c.Sprayable():
@@ -484,7 +455,7 @@ func (l *Local) Forget(ctx context.Context, account, client trusted.Key, now tim
 	return l.clients.Forget(ctx, account, client, now)
 }
 
-// pairAlone is the charge of the pair and no other subject, for which no client is looked up.
+// pairAlone is the charge of the pair alone, without a known client.
 func (c *Charge) pairAlone() Charge {
 	alone := Charge{Now: c.Now, ID: c.ID}
 	if pair := c.Subject(OnPair); pair != nil {

@@ -13,7 +13,6 @@ import (
 	"authguard/trusted"
 )
 
-// ticket is that of an attempt that proceeds.
 func (v *view) ticket(a *Attempt, d *Decision) Ticket {
 	p := &pending{
 		rules: v.rules, id: v.ID, began: v.Now, account: v.Account, client: v.ClientKey(), from: v.from,
@@ -36,7 +35,7 @@ func (p *pending) set(flag ticketFlags, is bool) {
 	}
 }
 
-// charge is what the attempt was charged.
+// charged rebuilds the attempt's charge from its ticket.
 func (g *Guard) charged(p *pending) Charge {
 	v := view{rules: p.rules, from: p.from, name: p.login.name, tag: p.tag}
 	v.Account, v.From, v.Address, v.Network = p.account, p.from.address, p.from.address, p.from.part()
@@ -54,8 +53,7 @@ func (g *Guard) charged(p *pending) Charge {
 	return v.Charge
 }
 
-// Client identifies the client to whatever is shared out by account and IP address (R26): the pair
-// and the IP address, as keyed digests, and the IP address itself.
+// Client identifies the client for fair sharing (R26): pair and address are keyed digests, from is the IP address.
 func (t *Ticket) Client() (pair, address [16]byte, from netip.Addr) {
 	return ofPair(t.account, t.client), t.from.address, t.login.address
 }
@@ -71,7 +69,7 @@ func (t *Ticket) end(o Outcome) error {
 	return nil
 }
 
-// settledFull ends a ticket that succeeded and made no client known: ErrFull.
+// settledFull ends a ticket that succeeded, but whose client found no room (trusted.ErrFull).
 const settledFull = -1
 
 func (t *Ticket) succeeded() bool { return t.pending != nil && t.ended.Load() == 1+int32(Succeeded) }
@@ -90,7 +88,7 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 	}
 }
 
-// MaxNote is how long a note may be, in bytes.
+// MaxNote is the largest length of Ticket.Note, in bytes.
 const MaxNote = 200
 
 // pair is the account from this IP address, for the failure rate.
@@ -99,7 +97,7 @@ func (p *pending) pair() digest { return ofPair(p.account, p.from.address) }
 const (
 	// TicketTTL is how long a sealed ticket can be settled.
 	TicketTTL = 5 * time.Minute
-	// MaxTicket is the longest ticket as text, in bytes.
+	// MaxTicket is the largest length of a sealed ticket, in bytes.
 	MaxTicket = 1024
 
 	ticketVersion = 11
@@ -114,14 +112,13 @@ type sealed struct {
 	Epoch, Nonce, Client, Address [16]byte
 }
 
-// ID identifies the text that Seal made last, or that was opened; zero for none.
+// ID identifies the text that Seal made last, or that Open read; zero: none.
 func (t *Ticket) ID() [16]byte { return t.nonce }
 
-// Expires is when a sealed ticket can no longer be settled.
+// Expires returns when a sealed ticket can no longer be settled.
 func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
 
-// Seal turns a ticket into text that only guards with the same secret can read and
-// change. A ticket that was settled gives no text.
+// Seal turns a ticket into text that only guards with its secret and realm can read or change; empty if it was settled.
 func (g *Guard) Seal(t *Ticket) string {
 	if t.pending == nil || t.ended.Load() != 0 {
 		return ""
@@ -141,8 +138,7 @@ func (g *Guard) Seal(t *Ticket) string {
 	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(make([]byte, 0, len(b)+g.tickets.Overhead()), nil, b, nil))
 }
 
-// Open reads a ticket that Seal made. The caller remembers whether it was settled
-// before, by the ticket's ID.
+// Open reads a sealed ticket, or returns ErrTicket or ErrTicketExpired. The caller remembers which IDs were settled.
 func (g *Guard) Open(text string) (t Ticket, err error) {
 	if len(text) > MaxTicket {
 		return Ticket{}, ErrTicket
@@ -184,9 +180,7 @@ const (
 	packedMost      = 4 + 2*binary.MaxVarintLen64 + 1 // bytes, without the list's name
 )
 
-// pack appends the reasons of a ticket that travels: how its attempt ends is told with
-// them. The waits, which are over by then, are left out, and the last of those for which
-// there is no room.
+// pack appends the reasons, for a sealed ticket's Event. It omits waits, which are over by then, and what has no room.
 func (r Reasons) pack(b []byte, room int) []byte {
 	count, end := len(b), len(b)+room
 	b = append(b, 0)
@@ -212,8 +206,7 @@ func (r Reasons) pack(b []byte, room int) []byte {
 	return b
 }
 
-// unpackReasons reads what pack appended, and returns what stands behind it. The text was
-// sealed: nobody else can have written it.
+// unpackReasons reads what pack appended, and returns the rest. It checks no lengths: only a guard can have sealed it.
 func unpackReasons(b []byte) (all Reasons, rest []byte) {
 	n := int(b[0])
 	for b = b[1:]; n > 0; n-- {

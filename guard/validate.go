@@ -12,17 +12,16 @@ import (
 	"authguard/failures"
 )
 
-// A Problem is one thing that is wrong with a policy, by the path of the
-// setting, such as "limits.account[1].failures".
+// A Problem is one error in a policy, with the path of the setting, such as "limits.account[1].failures".
 type Problem struct {
 	Path string
 	Text string
 }
 
-// Error is the problem on one line.
+// Error returns the problem on one line.
 func (p Problem) Error() string { return p.Path + ": " + p.Text }
 
-// Validate is all Problems as one error, or nil.
+// Validate returns all Problems as one error, or nil.
 func (p Policy) Validate() error {
 	var errs []error
 	for _, problem := range p.Problems() {
@@ -31,7 +30,7 @@ func (p Policy) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Problems is everything that is wrong with the policy.
+// Problems returns everything that is wrong with the policy.
 func (p Policy) Problems() []Problem {
 	var c checker
 	c.limits("limits.address", p.Address, failures.Backoff{}, Challenge, Block, FakeFailure)
@@ -68,7 +67,7 @@ func (c *checker) check(ok bool, path, text string, args ...any) bool {
 	return ok
 }
 
-// whyNot says why a ladder allows no more, where somebody would want it to.
+// whyNot explains why a limit does not allow an action that an administrator may want.
 var whyNot = map[string]string{
 	"limits.fingerprint": ": thousands of users may share one fingerprint, and an attacker could block them all",
 }
@@ -90,8 +89,7 @@ func (c *checker) limits(path string, limits []Limit, backoff failures.Backoff, 
 	}
 }
 
-// Notes is what is not wrong with the policy and yet worth knowing: limits that only
-// solved challenges reach, since another asks for one long before.
+// Notes returns warnings about a valid policy: limits that only solved challenges reach, because another asks for them.
 func (p Policy) Notes() []Problem {
 	var c checker
 	for _, one := range []struct {
@@ -107,8 +105,7 @@ func (p Policy) Notes() []Problem {
 	return c.problems
 }
 
-// solved notes the limit of those that ask for a challenge that lets the fewest
-// come without.
+// solved notes the challenge limit that lets the fewest attempts without a solution reach this limit.
 func (c *checker) solved(at string, limits []Limit, l Limit) {
 	fewest, text := int64(l.Failures), ""
 	for i, e := range limits {
@@ -126,8 +123,7 @@ func (c *checker) solved(at string, limits []Limit, l Limit) {
 	c.check(text == "", at, "%s", text)
 }
 
-// reachable says so if another limit that stops at least as much lets through
-// too few for this one to ever be full (R8).
+// reachable adds a problem if another limit that stops at least as much lets too few through to fill this one (R8).
 func (c *checker) reachable(at, what string, limits []Limit, this int) {
 	for i, e := range limits {
 		if i != this {
@@ -136,12 +132,12 @@ func (c *checker) reachable(at, what string, limits []Limit, this int) {
 	}
 }
 
-// beside is the path of limit i among those of the limit at a path.
+// beside returns the path of limit i in the same list.
 func beside(at string, i int) string {
 	return fmt.Sprintf("%s[%d]", at[:strings.LastIndexByte(at, '[')], i)
 }
 
-// reachableBeside says so if one other limit, by its name, is what stops it.
+// reachableBeside is reachable for one other limit, by its name.
 func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
 	if e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || !e.Action.bars(l.Action) {
 		return
@@ -153,10 +149,8 @@ func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
 		name, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window), l.Failures)
 }
 
-// bars reports whether nothing gets by a full rung of this action that could fill
-// one of the other: a solved challenge gets by one that asks for it, and is stopped
-// by all others; nothing by Delay and FakeFailure, which charge it nothing, and everything by
-// Alert.
+// bars reports whether a full limit of action a stops every attempt that could fill one of the other action. A solution
+// passes a Challenge limit and no other. Delay and FakeFailure charge the other limit nothing; Alert never stops.
 func (a Action) bars(other Action) bool {
 	switch a {
 	case Challenge:
@@ -167,7 +161,7 @@ func (a Action) bars(other Action) bool {
 	return a <= other && a != Alert
 }
 
-// oneOf lists actions as a sentence does.
+// oneOf returns "a, b or c".
 func oneOf(all []Action) (text string) {
 	for i, a := range all {
 		switch {
@@ -181,8 +175,7 @@ func oneOf(all []Action) (text string) {
 	return text
 }
 
-// reachableAtPace says so if the delays between two tries are too long for the
-// limit to ever be full.
+// reachableAtPace adds a problem if PairDelay is too slow for the limit to ever be full.
 func (c *checker) reachableAtPace(at string, p failures.Backoff, l Limit) {
 	if p.First <= 0 || p.Max < p.First || l.Window > p.Window {
 		return
@@ -212,7 +205,6 @@ func (c *checker) delay(path string, d PairDelay) {
 
 var eventName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
-// events checks each event's limits, ladder by ladder: those that count for the same.
 func (c *checker) events(all map[string][]EventLimit) {
 	c.check(len(all) <= MaxEvents, "events", "must be at most %d, not %d", MaxEvents, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -232,11 +224,11 @@ func (c *checker) events(all map[string][]EventLimit) {
 	}
 }
 
-// eventLimits checks those of an event's limits that count for one kind of subject.
+// eventLimits checks an event's limits on one kind of subject.
 func (c *checker) eventLimits(path string, by SubjectKind, limits []EventLimit) {
 	ladder, rungs := make([]Limit, len(limits)), 0
 	for i, l := range limits {
-		if ladder[i].Monitor = true; l.By == by { // what is watched only stops nothing
+		if ladder[i].Monitor = true; l.By == by { // for the other kinds: a monitored limit stops nothing
 			ladder[i] = l.limit()
 			rungs++
 		}
@@ -259,8 +251,7 @@ func (c *checker) eventLimits(path string, by SubjectKind, limits []EventLimit) 
 
 var listName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
-// lists checks the named lists: each ladder by itself, and that it fits on the
-// address's, which is meant to be looser.
+// lists checks the IP lists: their limits by themselves, and beside those of the address, which must be looser.
 func (c *checker) lists(all []NamedList, address []Limit) {
 	c.check(len(all) <= MaxNamedLists, "lists", "must be at most %d, not %d", MaxNamedLists, len(all))
 	seen := map[string]bool{}
@@ -288,7 +279,7 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 		for j, r := range l.Limits {
 			at := fmt.Sprintf("%s.limits[%d]", path, j)
 			if r.always() {
-				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Action: Challenge, Monitor: true} // stops nothing
+				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Action: Challenge, Monitor: true}
 				continue
 			}
 			c.check(!asked || r.Action != Challenge, at,

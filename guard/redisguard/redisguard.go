@@ -1,15 +1,13 @@
-// Package redisguard has the processes of a Go site, on however many machines, act as
-// one in a Redis: the same limits to the last guess, the same known places and CAPTCHA
-// mode, each challenge solved once.
+// Package redisguard connects the processes of a Go site through Redis, on one or more machines. They share exact
+// limits, known clients and CAPTCHA mode, and each challenge is solved once.
 //
-//	g, err := redisguard.Default(secret, redisguard.Config{Server: redisguard.Server{Addresses:
+//	g, err := redisguard.Default(secret, redisguard.Config{
+//		Server: redisguard.Server{Addresses: []string{"redis.internal:6379"}},
+//	})
 //
-// []string{"redis.internal:6379"}}})
-//
-// Losing Redis is a degradation (R22): within Config.Timeout each process goes on by
-// itself with its part of the limits, and they count together again when Redis is
-// back. docs/operations.md says what each loss costs, and which rights a user in Redis
-// needs. A program that imports this links go-redis; package guard alone does not.
+// Without Redis the site degrades (R22): within Config.Timeout each process continues alone with its part of the
+// limits. When Redis is back they count together again. docs/operations.md has the price of each loss, and the rights
+// that a Redis user needs. A program that imports this package links go-redis; package guard alone does not.
 package redisguard
 
 import (
@@ -34,38 +32,32 @@ import (
 	"authguard/trusted"
 )
 
-// A Server says where Redis is: Addresses, and for a Cluster, Sentinels, TLS or a
-// password the other fields.
+// Server is how to reach Redis: Addresses, and the other fields for a Cluster, Sentinels, TLS or a password.
 type Server = redisstore.Server
 
-// Config is what Default needs. All but Server may be left out.
+// Config configures Default. Only Server is required.
 type Config struct {
 	Server
-	// Prefix begins the name of every key; default "ag:". Sites that share a Redis
-	// have one each. It must not hold a brace.
+	// Prefix begins the name of every key; default "ag:". Sites that share a Redis need different ones, without braces.
 	Prefix string
-	// Timeout is how long one trip to Redis may take before this process goes on
-	// alone; default 250 ms.
+	// Timeout is how long one trip to Redis may take before this process continues alone; default 250 ms.
 	Timeout time.Duration
-	// Nodes is how many processes there are, for one that starts while Redis is away;
-	// default 2. Otherwise they are counted.
+	// Nodes is how many processes there are, for a start without Redis; default 2. Otherwise they are counted.
 	Nodes int
-	// Log is told when Redis is lost and back; default slog.Default().
+	// Log gets the loss and the return of Redis; default slog.Default().
 	Log *slog.Logger
-	// OnChange is told, too, and must not block. Nil: nobody is.
+	// OnChange gets them, too. It must not block. May be nil.
 	OnChange func(up bool, why error)
 }
 
-// ErrSecret means that other processes use this Redis, with this prefix, with another
-// secret: each would count by itself.
+// ErrSecret means that other processes use this Redis and Prefix with another secret: their counts would be separate.
 var ErrSecret = errors.New("redisguard: other processes use this Redis with another secret: use the same secret, or " +
 	"another Prefix")
 
-// Default is guard.Default for one of several processes that have the same secret and
-// the same policy. A Redis that is away is no error: the process begins alone. The
-// clocks of the machines must be right to a second or so. Close the guard to leave the
-// others; Folder is not for it, since Redis keeps what is counted. A change that makes
-// challenges of its own finds Defaults.Spent set: it is to be theirs.
+// Default is guard.Default for one of several processes with the same secret and policy. If Redis is down, the process
+// starts alone, without an error. The machines' clocks must agree to a second or so. Close the guard to leave the
+// others. Store and Folder must not be set: Redis has the counters. A change that sets Challenges has to use
+// Defaults.Spent.
 func Default(secret []byte, c Config, change ...func(*guard.Defaults)) (*guard.Guard, error) {
 	if len(c.Addresses) == 0 {
 		return nil, errors.New(`redisguard: Addresses: must name a server, such as "127.0.0.1:6379"`)
@@ -83,13 +75,13 @@ func Default(secret []byte, c Config, change ...func(*guard.Defaults)) (*guard.G
 	return g, nil
 }
 
-// join has the parts of a guard share what they know with the other nodes'.
+// join connects the parts of a guard with the other nodes.
 func (c Config) join(d *guard.Defaults, client redis.UniversalClient) error {
 	switch {
 	case d.Store != nil || d.Folder != "":
 		return errors.New("redisguard: Store and Folder: must not be set, because Redis has the counters")
 	case len(d.Secret) < 16 || d.Policy.Validate() != nil:
-		return nil // which guard.Default says
+		return nil // guard.Default returns the error
 	}
 	return c.share(d, client)
 }
@@ -147,8 +139,7 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 	return nil
 }
 
-// joinMode makes the mode one of the site's, with what the other nodes know. seen is
-// how many nodes there are.
+// joinMode connects CAPTCHA mode with the other nodes'. seen returns the number of nodes.
 func (c Config) joinMode(client redis.UniversalClient,
 	d *guard.Defaults) (mode *redisstore.Mode, seen func() int, err error) {
 	prefix := c.Prefix
@@ -175,11 +166,10 @@ func (c Config) joinMode(client redis.UniversalClient,
 	}, nil
 }
 
-// secretLives is how long the mark of a secret stays after the last process has begun.
+// secretLives is how long the digest of a secret stays after the last start of a process.
 const secretLives = 90 * 24 * time.Hour
 
-// agree compares the secret with that of the other processes, by a digest of it. A
-// Redis that is away says nothing.
+// agree compares a digest of the secret with the other processes'. Without Redis it is no error.
 func (c Config) agree(client redis.UniversalClient, secret []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
