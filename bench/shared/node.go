@@ -88,8 +88,8 @@ func (h how) store(client redis.UniversalClient) (*nodes.Store, error) {
 		return nil, err
 	}
 	return nodes.New(nodes.Config{
-		Client: client, Counters: counters, Places: clients, Nodes: func() int { return 1 }, Budget: budget,
-		Redis: redisstore.Options{Prefix: h.prefix, PendingFor: timeout, Places: h.policy.KnownClients},
+		Client: client, Counters: counters, KnownClients: clients, Nodes: func() int { return 1 }, Budget: budget,
+		Redis: redisstore.Options{Prefix: h.prefix, PendingFor: timeout, KnownClients: h.policy.KnownClients},
 		Log:   slog.New(slog.DiscardHandler),
 	})
 }

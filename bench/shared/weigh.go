@@ -76,7 +76,7 @@ func fail(ctx context.Context, store *redisstore.Store, account, network, addres
 	for _, one := range []struct {
 		kind       guard.SubjectKind
 		shard, key trusted.Key
-		ladder     *failures.Ladder
+		ladder     *failures.Limits
 	}{
 		{guard.OnAddress, network, address, ladder(failures.Backoff{}, p.Address)},
 		{guard.OnNetwork, network, network, ladder(failures.Backoff{}, p.Network)},
@@ -84,7 +84,7 @@ func fail(ctx context.Context, store *redisstore.Store, account, network, addres
 		{guard.OnPair, account, pair, ladder(delay, p.KnownClient)},
 	} {
 		c.Add(guard.Subject{
-			Subject: failures.Subject{Shard: failures.Key(one.shard), Key: failures.Key(one.key), Ladder: one.ladder},
+			Subject: failures.Subject{Shard: failures.Key(one.shard), Key: failures.Key(one.key), Limits: one.ladder},
 			Kind:    one.kind, For: guard.EveryClient,
 		})
 	}
@@ -96,12 +96,12 @@ func fail(ctx context.Context, store *redisstore.Store, account, network, addres
 }
 
 // ladder has the failures and windows of limits.
-func ladder(delay failures.Backoff, limits []guard.Limit) *failures.Ladder {
-	var all []failures.Rung
+func ladder(delay failures.Backoff, limits []guard.Limit) *failures.Limits {
+	var all []failures.Limit
 	for _, l := range limits {
-		all = append(all, failures.Rung{Failures: l.Failures, Window: l.Window})
+		all = append(all, failures.Limit{Failures: l.Failures, Window: l.Window})
 	}
-	return failures.MustLadder(delay, all...)
+	return failures.MustLimits(delay, all...)
 }
 
 // digest is like a keyed digest: each is completely different from the next.
