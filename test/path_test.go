@@ -88,17 +88,21 @@ func (p path) files() (all []string) {
 	return all
 }
 
-// String is the files, each with its functions, in order of their first call.
+// String is the files, each with its functions in order of their first call, and how often each is called.
 func (p path) String() string {
-	functions := map[string][]string{}
+	functions, calls := map[string][]string{}, map[string]int{}
 	for _, c := range p {
-		if !slices.Contains(functions[c.file], c.function) {
+		if calls[c.file+" "+c.function]++; calls[c.file+" "+c.function] == 1 {
 			functions[c.file] = append(functions[c.file], c.function)
 		}
 	}
 	var out strings.Builder
 	for _, file := range p.files() {
-		fmt.Fprintf(&out, "%s\t%s\n", file, strings.Join(functions[file], " "))
+		out.WriteString(file)
+		for _, f := range functions[file] {
+			fmt.Fprintf(&out, " %s×%d", f, calls[file+" "+f])
+		}
+		out.WriteString("\n")
 	}
 	return out.String()
 }

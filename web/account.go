@@ -105,7 +105,7 @@ func (l *Login) replaces() bool {
 }
 
 func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
-	from := l.Edge.Client(c.Request())
+	from := l.client(c)
 	v := pages.AccountView{
 		Page: l.Look.Page(c.Response().Header(), c.Request()), CSRF: s.CSRF, Username: s.Account.Account, This: s.ID,
 		Here:     from.Address.Unmap(),

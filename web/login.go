@@ -90,7 +90,7 @@ type proof struct {
 }
 
 func (l *Login) attempt(c echo.Context) (err error) {
-	t := &try{Context: c, client: l.Edge.Client(c.Request())}
+	t := &try{Context: c, client: l.client(c)}
 	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next",
 		l.token())
 	if err != nil {

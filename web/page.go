@@ -42,7 +42,7 @@ func (l *Login) page(c echo.Context) error {
 		view.SignedInAs = session.Account.Account
 		return l.show(c, view)
 	}
-	ahead, err := l.ahead(c.Request(), l.Edge.Client(c.Request()))
+	ahead, err := l.ahead(c.Request(), l.client(c))
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (l *Login) askCode(c echo.Context) error {
 	if l.AskCode == nil {
 		return refusal(http.StatusNotFound, "problem.no-code")
 	}
-	asked, err := l.Guard.CodeFor(form["username"], l.Edge.Client(c.Request()).Address)
+	asked, err := l.Guard.CodeFor(form["username"], l.client(c).Address)
 	if err != nil {
 		p := Unusable(http.StatusBadRequest, "problem.no-name")
 		return answer(c, p, func() ([]byte, error) {
@@ -105,7 +105,7 @@ func (l *Login) show(c echo.Context, view pages.LoginView) error {
 }
 
 func (l *Login) leave(c echo.Context) error {
-	if err := l.Sessions.End(c, l.Edge.Client(c.Request())); err != nil {
+	if err := l.Sessions.End(c, l.client(c)); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/login?signed-out=1")

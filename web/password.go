@@ -168,7 +168,7 @@ func (l *Login) another(c echo.Context, session *Session, password string,
 		}
 		return true, l.replaced(ctx, replace)
 	}
-	d, _, err := l.enter(c.Request().Context(), l.asks(c, l.Edge.Client(c.Request()), session.Account.Account), check)
+	d, _, err := l.enter(c.Request().Context(), l.asks(c, l.client(c), session.Account.Account), check)
 	if done.ticket = d.Ticket; err == nil && !d.Checks() {
 		_, err = check(c.Request().Context(), &d)
 	}
@@ -181,7 +181,7 @@ func (l *Login) current(c echo.Context, session *Session, password string,
 	if password == "" || passwords.Possible(password) != nil {
 		return changed{problem: pages.CurrentWrong}, nil
 	}
-	name, ask := session.Account.Account, l.asks(c, l.Edge.Client(c.Request()), session.Account.Account)
+	name, ask := session.Account.Account, l.asks(c, l.client(c), session.Account.Account)
 	ask.PasswordTag = l.Guard.Fingerprint(password)
 	d, ok, err := l.enter(c.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (bool, error) {
 		login, right, err := l.Passwords.Check(ctx, name, d.Offered(password), l.Request(d), nil)
@@ -239,7 +239,7 @@ func (l *Login) signInAgain(c echo.Context, session *Session, ticket guard.Ticke
 	if !found {
 		return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/login")
 	}
-	from := l.Edge.Client(c.Request())
+	from := l.client(c)
 	if _, err := l.Sessions.start(c, from, login, session.Second); err != nil {
 		return err
 	}

@@ -239,11 +239,24 @@ func WantsJSON(r *http.Request) bool {
 	return client.WantsJSON(r)
 }
 
+// clientKey is where a request's context keeps its Client.
+const clientKey = "client"
+
+// client finds the request's client once.
+func (l *Login) client(c echo.Context) Client {
+	if found, ok := c.Get(clientKey).(Client); ok {
+		return found
+	}
+	found := l.Edge.Client(c.Request())
+	c.Set(clientKey, found)
+	return found
+}
+
 // strictTransport sets HSTS (RFC 6797) for TLS clients, for this host and half a year. Otherwise an attacker on the
 // network reads and redirects the first plain request.
 func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.Of(client) {
+		if client := l.client(c); client.Secure && l.Secure.Of(client) {
 			c.Response().Header().Set("Strict-Transport-Security", "max-age=15768000")
 		}
 		return next(c)

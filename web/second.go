@@ -122,7 +122,7 @@ func (l *Login) askSecond(t *try, login accounts.Login) error {
 }
 
 func (l *Login) secondPage(c echo.Context) (err error) {
-	t := &try{Context: c, client: l.Edge.Client(c.Request()), form: Form{}}
+	t := &try{Context: c, client: l.client(c), form: Form{}}
 	if t.waiting, err = l.Second.Waiting.Get(c); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
 
 // second is POST /login/second: a TOTP code, a recovery code or a passkey's assertion.
 func (l *Login) second(c echo.Context) (err error) {
-	t := &try{Context: c, client: l.Edge.Client(c.Request())}
+	t := &try{Context: c, client: l.client(c)}
 	if t.waiting, err = l.Second.Waiting.Get(c); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (l *Login) second(c echo.Context) (err error) {
 
 // passkey is POST /login/passkey: a passkey instead of name and password.
 func (l *Login) passkey(c echo.Context) (err error) {
-	t := &try{Context: c, client: l.Edge.Client(c.Request())}
+	t := &try{Context: c, client: l.client(c)}
 	if t.form, err = ReadForm(c, "assertion", "state", "captcha_id", "captcha_answer", "captcha_work", "code",
 		"next"); err != nil {
 		return l.malformed(t, err)

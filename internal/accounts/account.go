@@ -73,8 +73,8 @@ type Login struct {
 	Version int64
 }
 
-// Source looks up an account by any of its names. An unknown name returns false and no error; an error means that the
-// lookup failed.
+// Source looks up an account by any of its names, which the caller has normalized. An unknown name returns false and no
+// error; an error means that the lookup failed.
 type Source interface {
 	FindForLogin(ctx context.Context, name string) (Login, bool, error)
 }

@@ -66,17 +66,13 @@ func New(ctx context.Context, config Config) (*Table, error) {
 
 // FindForLogin implements Source: by user name or email address. An invalid name is unknown.
 func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
-	name, err := t.config.Normalise(name)
-	if err != nil {
-		return Login{}, false, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	var l Login
 	var hash string
 	var disabled bool
 	var groups string
-	err = t.config.DB.QueryRowContext(ctx, `SELECT id, username, COALESCE(email, ''), member_of, password_hash, disabled,
+	err := t.config.DB.QueryRowContext(ctx, `SELECT id, username, COALESCE(email, ''), member_of, password_hash, disabled,
 		role, must_change, needs_code, version
 		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
 		Scan(&l.ID, &l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.NeedsCode, &l.Version)
