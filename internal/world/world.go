@@ -1,5 +1,5 @@
-// Package world is a small site for tests: a guard over memory stores with its
-// clock in the test's hand, passwords, and everything that was observed.
+// Package world is a small site for tests: a guard over memory stores with a test clock, passwords, and a record of
+// all events.
 package world
 
 import (
@@ -25,7 +25,7 @@ import (
 	"authguard/trusted"
 )
 
-// A World is one site. Right is every account's password.
+// A World is one site. Every account has the password Right.
 type World struct {
 	*guard.Guard
 	Clock      *clocktest.Clock
@@ -34,8 +34,7 @@ type World struct {
 	Cookie     *trusted.Cookies
 	Lists      *guard.Lists
 	Challenges *challenge.Issuer
-	// CheckTakes is how long a password check takes, in the world's time: a
-	// sleep, to be used within testing/synctest.
+	// CheckTakes is the duration of a password check: a sleep, for testing/synctest.
 	CheckTakes time.Duration
 
 	mu       sync.Mutex
@@ -44,7 +43,7 @@ type World struct {
 	events   []guard.Event
 	switches []captchamode.Switch
 	sprays   []failures.Spray
-	share    func(context.Context) error // over nodes; nil in memory
+	share    func(context.Context) error // between nodes; nil in memory
 	redis    redis.UniversalClient
 	realm    string
 	spent    challenge.Spent
@@ -57,39 +56,37 @@ func (w *World) sprayed(s failures.Spray) {
 	w.sprays = append(w.sprays, s)
 }
 
-// Sprays are the passwords that were found to be sprayed.
+// Sprays returns all detected password sprays.
 func (w *World) Sprays() []failures.Spray {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]failures.Spray(nil), w.sprays...)
 }
 
-// Right is the password that is right for every account.
+// Right is the correct password of every account.
 const Right = "right"
 
-// Options change what New makes; each field's zero value leaves the default.
+// Options configure New; zero fields have defaults.
 type Options struct {
 	Policy    *guard.Policy
 	Mode      *captchamode.Config
 	Start     time.Time
-	Running   bool // the clock is time.Now: for testing/synctest
+	Running   bool // the clock is time.Now, for testing/synctest
 	Canonical func(name string) string
 	Held      int
-	// Passes are the guard's.
+	// Passes are the guard's verification codes.
 	Passes guard.Codes
 	// Mail: every integration can send verification codes.
 	Mail bool
-	// Work makes challenges ask for a little work beside the picture.
+	// Work: challenges require a small proof of work and the image.
 	Work bool
-	// Redis is where failures and places are, if not in memory. Counts is nil
-	// then.
+	// Redis stores failures and known clients instead of memory. World.Counts is then nil.
 	Redis redis.UniversalClient
-	// Beside is the first node of the site: its clock, its Redis and the challenges that are
-	// spent there are this node's, too.
+	// Beside is the site's first node. Its clock, Redis and spent challenges are shared.
 	Beside *World
 }
 
-// New makes a site with the default policy.
+// New returns a site with the default policy.
 func New(t testing.TB, o Options) *World {
 	t.Helper()
 	policy, mode := guard.DefaultPolicy(), captchamode.DefaultConfig()
@@ -163,8 +160,8 @@ func New(t testing.TB, o Options) *World {
 	return w
 }
 
-// Second is a second guard of the site: its own realm, CAPTCHA mode and events, over the
-// same stores unless change replaces them.
+// Second returns a second guard of the site: its own realm, CAPTCHA mode and events, with the same stores unless
+// change replaces them.
 func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
 	t.Helper()
 	s := &World{
@@ -185,7 +182,7 @@ func (w *World) Second(t testing.TB, change func(*guard.Config)) *World {
 	return s
 }
 
-// Login is the guard's, at an integration that sends codes if the world does.
+// Login calls the guard's, for an integration that can send codes if Mail is set.
 func (w *World) Login(ctx context.Context, a guard.Attempt,
 	verify func(context.Context) (bool, error)) (guard.Decision, bool, error) {
 	a.SendsCode = w.mail
@@ -197,13 +194,13 @@ func (w *World) Login(ctx context.Context, a guard.Attempt,
 	})
 }
 
-// Begin is the guard's, too.
+// Begin calls the guard's, like Login.
 func (w *World) Begin(ctx context.Context, a guard.Attempt) (guard.Decision, error) {
 	a.SendsCode = w.mail
 	return w.Guard.Begin(ctx, a)
 }
 
-// Try is one attempt from beginning to end. ok reports whether it got in.
+// Try makes one complete attempt. ok reports whether it succeeded.
 func (w *World) Try(t testing.TB, a guard.Attempt, password string) (d guard.Decision, ok bool) {
 	t.Helper()
 	d, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) {
@@ -221,7 +218,7 @@ func (w *World) Try(t testing.TB, a guard.Attempt, password string) (d guard.Dec
 	return d, ok
 }
 
-// Offer is Try with a password that the guard can recognise.
+// Offer is Try with a password tag.
 func (w *World) Offer(t testing.TB, account, address, password string) (d guard.Decision, ok bool) {
 	t.Helper()
 	a := From(account, address)
@@ -235,21 +232,21 @@ func (w *World) Offer(t testing.TB, account, address, password string) (d guard.
 	return d, ok
 }
 
-// Wrong offers a wrong password and returns what was decided.
+// Wrong tries a wrong password and returns the decision.
 func (w *World) Wrong(t testing.TB, account, address string) guard.Decision {
 	t.Helper()
 	d, _ := w.Try(t, From(account, address), "wrong")
 	return d
 }
 
-// Right offers the right password and reports whether it got in.
+// Right tries the correct password and reports whether it succeeded.
 func (w *World) Right(t testing.TB, account, address string) bool {
 	t.Helper()
 	_, ok := w.Try(t, From(account, address), Right)
 	return ok
 }
 
-// Solved is an attempt with a solved challenge.
+// Solved returns an attempt with a solution.
 func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
 	t.Helper()
 	a := From(account, address)
@@ -257,7 +254,7 @@ func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
 	return a
 }
 
-// Solve is a solved challenge, issued for an attempt.
+// Solve issues a challenge for an attempt and returns its solution.
 func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solution {
 	t.Helper()
 	name, err := w.Normalise(a.Account)
@@ -271,7 +268,7 @@ func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solution {
 	return challenge.Solution{ID: c.ID, Answer: Answer}
 }
 
-// Asked is an attempt with the solution of the challenge that the guard asks for.
+// Asked returns an attempt with the solution of the challenge that the guard requires.
 func (w *World) Asked(t testing.TB, account, address string) guard.Attempt {
 	t.Helper()
 	a := From(account, address)
@@ -283,7 +280,7 @@ func (w *World) Asked(t testing.TB, account, address string) guard.Attempt {
 	return a
 }
 
-// Works is a challenge solved as a decision asks for it, the work too.
+// Works returns the solution of the challenge that a decision requires, including its proof of work.
 func (w *World) Works(t testing.TB, a guard.Attempt, d guard.Decision) challenge.Solution {
 	t.Helper()
 	c, err := w.Issue(context.Background(), a, d)
@@ -297,19 +294,19 @@ func (w *World) Works(t testing.TB, a guard.Attempt, d guard.Decision) challenge
 	return solve
 }
 
-// From is an attempt for an account from an address.
+// From returns an attempt for an account from an IP address.
 func From(account, address string) guard.Attempt {
 	return guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Integration: "test"}
 }
 
-// Checked is how many passwords were checked for an account.
+// Checked returns the number of password checks for an account.
 func (w *World) Checked(account string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.checked[account]
 }
 
-// AllChecked is how many passwords were checked in all.
+// AllChecked returns the number of all password checks.
 func (w *World) AllChecked() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -326,14 +323,14 @@ func (w *World) Observe(e guard.Event) {
 	w.events = append(w.events, e)
 }
 
-// Events are all events so far.
+// Events returns all events so far.
 func (w *World) Events() []guard.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]guard.Event(nil), w.events...)
 }
 
-// ForgetEvents begins anew what Events returns.
+// ForgetEvents removes the events that Events returns.
 func (w *World) ForgetEvents() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,7 +343,7 @@ func (w *World) switched(s captchamode.Switch) {
 	w.switches = append(w.switches, s)
 }
 
-// Switched counts how often CAPTCHA mode went on and off.
+// Switched returns how often CAPTCHA mode turned on and off.
 func (w *World) Switched() (on, off int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -361,10 +358,10 @@ func (w *World) Switched() (on, off int) {
 	return on, off
 }
 
-// Answer solves every Riddle.
+// Answer is the answer to every Riddle.
 const Answer = "42"
 
-// Uncheckable is an answer that no Riddle can check, as if a provider were down.
+// Uncheckable is an answer for which every Riddle returns an error, as if its provider were down.
 const Uncheckable = "0"
 
 // A Riddle is a challenge with a known answer.
@@ -388,10 +385,10 @@ func (Riddle) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	return err
 }
 
-// Done is the work of every Labour.
+// Done is the proof of work of every Labour.
 const Done = "done"
 
-// A Labour is work beside the picture that nobody really does.
+// A Labour is a fake proof of work with an image.
 type Labour struct{}
 
 func (Labour) Kind() string { return challenge.KindBoth }
@@ -405,7 +402,7 @@ func (Labour) Check(_ context.Context, _ challenge.Task, answer string) (bool, e
 	return answer == Done, nil
 }
 
-// Force switches CAPTCHA mode on.
+// Force turns CAPTCHA mode on.
 func (w *World) Force(t testing.TB) {
 	t.Helper()
 	err := w.Mode.Force(captchamode.Override{
@@ -416,7 +413,7 @@ func (w *World) Force(t testing.TB) {
 	}
 }
 
-// Status is what an address is to an account.
+// Status returns the status of an IP address for an account.
 func (w *World) Status(t testing.TB, account, address string) trusted.Status {
 	t.Helper()
 	e, err := w.Explain(context.Background(), account, netip.MustParseAddr(address))
@@ -426,7 +423,7 @@ func (w *World) Status(t testing.TB, account, address string) trusted.Status {
 	return e.Status
 }
 
-// Spend uses up the budget of a privileged place.
+// Spend uses up the budget of a known client.
 func (w *World) Spend(t testing.TB, account, address string) {
 	t.Helper()
 	for range 300 {
@@ -439,7 +436,7 @@ func (w *World) Spend(t testing.TB, account, address string) {
 	t.Fatal("the place is never spent")
 }
 
-// Device logs in and returns the device cookie.
+// Device signs in and returns the device cookie.
 func (w *World) Device(t testing.TB, account, address string) string {
 	t.Helper()
 	d, err := w.Begin(context.Background(), From(account, address))
