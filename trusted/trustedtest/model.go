@@ -11,7 +11,7 @@ import (
 )
 
 // A model is the expected state of one account: a list in order of use. Its times only increase, and it stays below
-// MaxSpent, where stores may differ.
+// trusted.MaxSpent, where stores may differ.
 type model struct {
 	used  []use // least recently used first
 	reset time.Time
