@@ -23,9 +23,9 @@ type Config struct {
 	// is shorter than CoolDownMin, it applies to every attack.
 	CoolDown    time.Duration
 	CoolDownMin time.Duration
-	// AddressShare is the part of the threshold that one IP address can contribute in a minute, above 0 and at most 1;
-	// always at least one failure. At 1, a single address can turn the mode on. With several nodes, each counts its part
-	// of the share, and at least one failure.
+	// AddressShare is the part of the threshold that one IP address can contribute in a minute: above 0, at most 1. One
+	// failure always counts. At 1, a single address can turn the mode on. With several nodes, each counts its part of
+	// the share, and at least one failure.
 	AddressShare float64 `unit:"part"`
 	// Monitor disables the effects of the failure rate; it is still learned from, reported and alerted on. An
 	// administrator's override still applies.

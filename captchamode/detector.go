@@ -62,8 +62,7 @@ const (
 	coolDownFor = 15 * time.Second
 	// sameFor is how long after its end a resumed attack is the same attack. It gets no second CoolDownMin: otherwise 64
 	// bursts of 31 guesses a day would keep the mode on all day.
-	sameFor = 24 * time.Hour
-	// slowCoolDown is how long the failure rate must be low before throttling ends.
+	sameFor      = 24 * time.Hour
 	slowCoolDown = 5 * time.Minute
 	// steadyAfter is the surplus of minutes between OffBelow and the whole threshold after which the failure rate is
 	// steady.
@@ -79,8 +78,8 @@ type Detector struct {
 	Normal  float64 `json:"normal"`          // accounts that sign in per minute, average of a day
 	Recent  float64 `json:"recent"`          // average of the last half-hour
 	Usual   float64 `json:"usual,omitempty"` // for this minute of the week; Normal before the first week
-	Most    float64 `json:"most"`            // maximum for what a minute counts
-	Learned int     `json:"learned"`         // number of minutes
+	Most    float64 `json:"most"`            // maximum logins per minute that count
+	Learned int     `json:"learned"`         // number of minutes learned from
 	Week    Week    `json:"week,omitzero"`
 	Level   Level   `json:"level"`
 	// Low is when the cool-down began, minus earlier parts of it; zero while the failure rate is not below the level's
@@ -102,7 +101,6 @@ type Detector struct {
 	Cleared time.Time `json:"cleared,omitzero"`
 }
 
-// valid reports whether all numbers are in range.
 func (d *Detector) valid() bool {
 	ok := d.Level <= Attack && d.Learned >= 0 && d.Quiet >= 0 && d.Least >= 0 && d.Hugging >= 0
 	for _, n := range []float64{d.Normal, d.Recent, d.Usual, d.Most, d.Weight} {
@@ -134,9 +132,9 @@ func (d *Detector) threshold(c *Config, logins int) float64 {
 	}
 }
 
-// see changes the level (R20); on is the threshold. The level rises at once, and falls after the failure rate was
-// below a lower threshold for the whole cool-down. rising is the part of the failure rate that may raise the level.
-// To lower it, all must be low.
+// see changes the level (R20); on is the threshold. The level rises at once. It falls after the failure rate was
+// below a lower threshold for the whole cool-down. Only the part rising of the failure rate may raise the level. To
+// lower it, all must be low.
 func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
 	case rising > on:
@@ -179,7 +177,6 @@ func (d *Detector) resumes(to Level, now time.Time) bool {
 	return ended.After(d.Cleared) && now.Sub(ended) < sameFor
 }
 
-// calm ends throttling or an attack.
 func (d *Detector) calm() {
 	d.Level, d.Low, d.Quiet, d.Weight, d.Least = Calm, time.Time{}, 0, 0, 0
 }
@@ -211,13 +208,12 @@ func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	}
 }
 
-// expect sets Usual for a moment.
 func (d *Detector) expect(c *Config, at time.Time) {
 	d.Usual = d.Week.usual(at, d.Normal, float64(c.ThresholdMin)/c.ThresholdMultiplier/2)
 }
 
-// learn adds one whole minute: the accounts that signed in, and the failure rate at its end. told is false if no
-// count of the minute is known.
+// learn adds one whole minute: the accounts that signed in, and the failure rate at its end. If nothing is known of
+// the minute, told is false.
 func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float64, told bool) {
 	rate, least := d.average(c, logins), float64(c.ThresholdMin)/c.ThresholdMultiplier
 	d.Week.foresee(start)

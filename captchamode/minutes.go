@@ -15,7 +15,6 @@ type Minute struct {
 	Level     Level     `json:"level"`
 }
 
-// keepMinutes is one hour and the running minute.
 const keepMinutes = 61
 
 // minutes are the newest ones, oldest first; the last one is running.
@@ -43,7 +42,6 @@ func (m *minutes) advance(now time.Time) minutes {
 	return (*m)[from:]
 }
 
-// running returns when the running minute began; zero if there is none.
 func (m minutes) running() time.Time {
 	if len(m) == 0 {
 		return time.Time{}

@@ -2,8 +2,8 @@
 // rate exceeds the threshold, and off after the cool-down (R20). An administrator can override it for a limited time
 // (R21). The challenges are in captchamode/challenge.
 //
-// Several nodes can be one site if a shared store carries their reports and agreements (nodes.go). Without it, each
-// Mode decides alone (R22).
+// On a site of several nodes, a shared store carries their reports and agreements (nodes.go). Without it, each Mode
+// decides alone (R22).
 package captchamode
 
 import (
@@ -104,8 +104,7 @@ func (m *Mode) ObserveAt(s Sign, address [16]byte, at time.Time) (counted bool) 
 	return m.observe(s, &address, m.advanceTo(at))
 }
 
-// Failed is ObserveAt for a failure that is taken back if its pair signs in within the minute. pair is a keyed digest
-// of the account and IP address.
+// Failed is ObserveAt for a failure that is taken back if its pair signs in within the minute.
 func (m *Mode) Failed(pair, address [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +162,6 @@ func (m *Mode) Clear(who, why string) {
 	}
 }
 
-// empty clears the failure rate, including that of other nodes.
 func (m *Mode) empty() {
 	m.window.clear()
 	m.unsentCorrections = corrections{}
@@ -370,7 +368,6 @@ func (m *Mode) look(on float64, now time.Time) {
 	}
 }
 
-// threshold returns the threshold for this node.
 func (m *Mode) threshold() float64 {
 	on := m.siteThreshold()
 	if m.fleet.alone() {

@@ -29,7 +29,6 @@ type Answer struct {
 	Agreed *Agreed // nil if missing or invalid
 }
 
-// fleet is a Mode's information about the other nodes.
 type fleet struct {
 	node     string
 	hurry    func()
@@ -91,9 +90,9 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Join makes the Mode a node of a site. node is unique to this process. hurry requests a report soon; it is called
-// with the lock held and must not block. Call Join once, before the Mode observes anything. Until the first answer,
-// the Mode decides alone.
+// Join makes the Mode a node of a site. The name node is unique to this process. hurry requests a report soon; it
+// runs with the lock held and must not block. Call Join once, before the Mode observes anything. Until the first
+// answer, the Mode decides alone.
 func (m *Mode) Join(node string, hurry func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +191,6 @@ func (m *Mode) GoAlone() {
 	m.see(m.advance())
 }
 
-// knows returns this node's view of the site.
 func (m *Mode) knows() Agreed {
 	own := m.fleet.agreed
 	own.Detector, own.Minutes = m.detector, m.minutes
@@ -220,7 +218,7 @@ const lateReports = 2 * time.Second
 
 // lookAlone checks the failure rate without the other nodes. Counts since the last answer are compared with this
 // node's share of the threshold. The site's earlier failure rate fades within a minute and is compared with the whole
-// threshold, so that a short outage is not taken for an attack.
+// threshold. A short outage is therefore not taken for an attack.
 func (m *Mode) lookAlone(now time.Time) {
 	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
 	own := float64(m.window.FailureRate.Total())

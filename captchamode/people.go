@@ -35,7 +35,6 @@ type debt struct {
 
 func (o *corrections) of(pair uint64) *debt { return &o[pair%uint64(len(o))] }
 
-// note stores a counted failure.
 func (o *corrections) note(pair uint64, unix int64) {
 	one := o.of(pair)
 	if one.pair != pair {
@@ -79,7 +78,6 @@ const (
 	mostLogins = 3
 )
 
-// counts reports whether the account's login counts in this half-hour.
 func (p *people) counts(account *[16]byte, unix int64) bool {
 	const halves = 1<<16/mostLogins - 1
 	slot, half := &p[binary.LittleEndian.Uint16(account[:])], uint16(unix/loginEvery%halves+1)*mostLogins

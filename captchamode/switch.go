@@ -38,7 +38,6 @@ type Switch struct {
 	Resumed bool `json:"resumed,omitzero"`
 }
 
-// keepSwitches is the number of switches stored in memory.
 const keepSwitches = 200
 
 // Was returns the mode before the switch: "on", "throttling" or "off".
@@ -65,7 +64,6 @@ func stateName(on bool, level Level, watched bool) string {
 	return "off"
 }
 
-// switchTo applies f, records the switch and calls onSwitch.
 func (m *Mode) switchTo(f Override, cause Cause, adopted bool, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,

@@ -49,8 +49,8 @@ const (
 	// therefore rises by at most an eighth per week, and a holiday lowers it by an eighth.
 	weeksCount          = 4
 	mostHour, leastHour = 3. / 2, 1. / 2
-	// otherDays is the fraction of the busiest day's same hour below which an hour does not lower the threshold, for
-	// example when people work on a Saturday.
+	// otherDays is the fraction of the busiest day's same hour below which an hour does not lower the threshold:
+	// sometimes people work on a Saturday.
 	otherDays = 1. / 2
 	// trustedUpTo is how many times busier than predicted the last day may be. Above that, the site has changed, and no
 	// hour lowers the threshold.
@@ -110,8 +110,8 @@ func (w *Week) usual(at time.Time, normal, slack float64) float64 {
 	return max(usual, min(normal, least))
 }
 
-// learn adds one minute: the accounts that signed in, and the failure rate at its end. least are the numbers of
-// logins and failures that change nothing.
+// learn adds one minute: the accounts that signed in, and the failure rate at its end. Numbers up to least change
+// nothing.
 func (w *Week) learn(start time.Time, logins, pressure float64, attacked bool, least [2]float64) {
 	if hour := start.Truncate(time.Hour); !hour.Equal(w.Running.Start) {
 		w.close(least)
@@ -126,7 +126,6 @@ func (w *Week) learn(start time.Time, logins, pressure float64, attacked bool, l
 	}
 }
 
-// close learns from the completed hour.
 func (w *Week) close(least [2]float64) {
 	r := w.Running
 	if r.Minutes < enoughMinutes {
@@ -160,7 +159,6 @@ func (w *Week) foresee(start time.Time) {
 	}
 }
 
-// valid reports whether all numbers are in range.
 func (w *Week) valid() bool {
 	ok := len(w.Hours) == 0 || len(w.Hours) == weekHours
 	for _, h := range w.Hours {

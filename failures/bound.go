@@ -4,7 +4,7 @@ package failures
 // names evicted all counters.
 //
 // At the bound, new keys share a few counters, whose count is never lower than that of each key. When there is room
-// again, a key gets a slot of its own with a copy of the shared charges, so it loses none of them.
+// again, a key gets its own slot with a copy of the shared charges.
 
 // keyShared returns the shared key for a key. Limits of another size use other shared keys, so that a flood of names
 // does not fill the counters of IP addresses. Each slot stores the size, because a snapshot does not contain the
@@ -29,8 +29,7 @@ func kept(size uint8) int {
 	return min(2*capacity(uint32(size-1)), countMask)
 }
 
-// admit returns a new slot for a subject: its own with a copy of the shared charges, or the shared slot if the bound
-// leaves no room.
+// admit returns a new slot with a copy of the shared charges, or the shared slot if the bound leaves no room.
 func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	if shared != nil {
 		return m.unshare(sh, s, shared, at)
@@ -41,7 +40,6 @@ func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	return sh.share(s)
 }
 
-// share returns the slot that a subject shares from now on; nil if there is no room.
 func (sh *shard) share(s *Subject) *slot {
 	key := keyShared(&s.Key, s.Limits.size)
 	if found := sh.find(&key); found != nil {
@@ -74,7 +72,6 @@ func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	return own
 }
 
-// drop removes a slot that may have no charges yet.
 func (sh *shard) drop(s *slot) {
 	if s.count() == 0 {
 		s.set(1, 0, s.class()) // remove expects a charge

@@ -119,7 +119,6 @@ func (m *Memory) Clear(_ context.Context, subjects []Subject, what Mask) error {
 	})
 }
 
-// mark sets the time in the slot of a backoff reset. It returns false if there is no room.
 func (m *Memory) mark(sh *shard, key *Key, at uint32) bool {
 	old := sh.find(key)
 	switch {
@@ -151,7 +150,6 @@ func (m *Memory) each(subjects []Subject, do func(uint8, *shard, *slot)) error {
 	return nil
 }
 
-// pull takes a charge back and adds it to the journal.
 func (m *Memory) pull(number uint8, sh *shard, s *slot, at uint32) {
 	key, size := s.key, s.size()
 	if sh.pull(s, at) {
@@ -214,7 +212,6 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	return true
 }
 
-// reserve takes bytes from the rest of the memory bound, or returns false.
 func (m *Memory) reserve(bytes int64) bool {
 	if m.bytes.Add(bytes) > m.max {
 		m.bytes.Add(-bytes)
@@ -276,7 +273,6 @@ func (l *lockSet) add(shard uint8) {
 	l.n++
 }
 
-// refund takes a charge back from these subjects.
 func (l *lockSet) refund(m *Memory, subjects []Subject, at uint32) {
 	for i := range subjects {
 		if s := l.shards[i].lookUp(&subjects[i]); s != nil {
@@ -352,7 +348,7 @@ type Usage struct {
 	// Failed is the part of Over that would remain if every undecided charge were taken back. If Over has limits that
 	// Failed lacks, waiting may help (R3).
 	Failed Mask
-	// Count is the number of charges in the longest window, at most Failures of the largest limit.
+	// Count is the number of charges in the longest window, at most Limits.Keep.
 	Count int32
 	// Shared means that the count includes charges of other keys, because of the memory bound.
 	Shared bool

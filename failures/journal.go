@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 )
 
-// A journal holds the changes since its snapshot, so that a repeatedly killed process loses no charge (R7): each one
+// A journal holds the changes since its snapshot, so that a repeatedly killed process loses no charge (R7). Each charge
 // is written before the password check. After write(2) returns, the kernel keeps the data even if the process dies.
 // There is no fsync, so a power failure loses the changes since the last snapshot.
 //
@@ -77,7 +77,6 @@ func (m *Memory) Unwritten() error {
 	return nil
 }
 
-// first returns the number of the first unwritten record.
 func (j *journal) first() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -87,7 +86,6 @@ func (j *journal) first() uint64 {
 	return j.last + 1
 }
 
-// numberOf returns the number of the first record in rows.
 func numberOf(rows []byte) uint64 { return binary.LittleEndian.Uint64(rows[8:]) }
 
 // begin switches to a new file, whose first record has this number. The caller holds j.out.
@@ -107,13 +105,11 @@ func (j *journal) begin(first uint64) error {
 	return nil
 }
 
-// writeHead stores the number of the newest record in a journal's head.
 func writeHead(file *os.File, last uint64) error {
 	_, err := file.WriteAt(appendRow(nil, rowHead, 0, 0, last, new(Key), 0), 0)
 	return err
 }
 
-// journalInfix separates the snapshot's name from the number of the journal's first record.
 const journalInfix = ".journal-"
 
 // note adds a record if there is a journal. The caller holds the shard's lock.
@@ -193,8 +189,8 @@ func (j *journal) write(rows []byte) (err error) {
 	return fmt.Errorf("failures: journal: %w", err)
 }
 
-// turn starts a new journal for changes that the next snapshot may lack. drop deletes the older journals; call it
-// after the snapshot is on the disk.
+// turn starts a new journal for changes that the next snapshot may lack. Call drop after the snapshot is on the disk:
+// it deletes the older journals.
 func (m *Memory) turn() (drop func(), err error) {
 	if !m.journaled {
 		return func() {}, nil
@@ -219,7 +215,6 @@ func (m *Memory) turn() (drop func(), err error) {
 	}, nil
 }
 
-// journals returns the journals of a snapshot, oldest first.
 func journals(path string) []string {
 	names, _ := filepath.Glob(escaped(path) + journalInfix + "*")
 	slices.Sort(names)

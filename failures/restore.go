@@ -188,7 +188,6 @@ func records(from io.Reader, do func(*record) error) error {
 	}
 }
 
-// put loads one record.
 func (r *restoring) put(one *record) error {
 	sh := &r.shards[one.shard]
 	sh.mu.Lock()
@@ -221,7 +220,6 @@ func (r *restoring) begins(sh *shard, one *record) {
 	sh.resize(int(slots))
 }
 
-// restore adds one key with those of its charges that still count.
 func (r *restoring) restore(sh *shard, one *record) {
 	r.merging = r.merging[:0]
 	for raw := one.moments; len(raw) > 0; raw = raw[wordsInBytes:] {
@@ -387,7 +385,6 @@ func kindOf(rows []byte) uint8 {
 	return rows[4]
 }
 
-// lacks counts the missing records before this number.
 func (r *restoring) lacks(number uint64) {
 	if r.next > 0 && number > r.next {
 		r.Lost += number - r.next
@@ -395,7 +392,6 @@ func (r *restoring) lacks(number uint64) {
 	r.next = max(r.next, number)
 }
 
-// redo applies one record.
 func (r *restoring) redo(row []byte, number uint64) {
 	sh, size, key, at := &r.shards[row[5]], row[6], Key(row[16:]), binary.LittleEndian.Uint32(row[16+len(Key{}):])
 	sh.mu.Lock()
@@ -427,7 +423,6 @@ func (r *restoring) redo(row []byte, number uint64) {
 	}
 }
 
-// charged adds a charge to a key.
 func (r *restoring) charged(sh *shard, key *Key, size uint8, at uint32) {
 	s := r.readmit(sh, key, size)
 	if s == nil {

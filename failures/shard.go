@@ -66,7 +66,6 @@ func (k *Key) home(slots int) int {
 	return int(hi)
 }
 
-// find returns the key's slot, or nil.
 func (sh *shard) find(key *Key) *slot {
 	n := len(sh.slots)
 	if n == 0 {
@@ -126,12 +125,10 @@ func (sh *shard) moments(s *slot) moments {
 	return sh.elsewhere(s)
 }
 
-// elsewhere returns the charges of a slot that has a block.
 func (sh *shard) elsewhere(s *slot) moments {
 	return sh.slab.block(s.class(), s.body[0])[:s.count()]
 }
 
-// newest returns the time of the slot's last charge.
 func (sh *shard) newest(s *slot) uint32 {
 	if s.class() == 0 {
 		return s.body[s.count()-1]
@@ -182,7 +179,6 @@ func (sh *shard) remove(s *slot) {
 	sh.used--
 }
 
-// index returns a slot's current index.
 func (sh *shard) index(s *slot) int {
 	i := s.key.home(len(sh.slots))
 	for &sh.slots[i] != s {
@@ -193,7 +189,6 @@ func (sh *shard) index(s *slot) int {
 	return i
 }
 
-// resize moves every key to a table with this many slots.
 func (sh *shard) resize(slots int) {
 	old := sh.slots
 	sh.slots, sh.used = make([]slot, slots), 0
@@ -216,10 +211,10 @@ func (sh *shard) pushInline(s *slot, at uint32) bool {
 	return true
 }
 
-// push adds a charge to a slot. If the slot is full, push first drops charges older than retain, then the oldest
-// beyond keep; dropping on each charge would move all the others each time. Undecided charges are stored in addition
-// to keep, since taking them back must not leave too few. push returns false, and drops no charge that counts, if the
-// memory bound forbids the block that it needs.
+// push adds a charge to a slot. A full slot first loses charges older than retain, then the oldest beyond keep:
+// losing one per charge would move all the others each time. It keeps undecided charges in addition, since taking
+// them back must not leave too few. If the memory bound forbids the larger block, push returns false and drops no
+// charge that counts.
 func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(int64) bool) bool {
 	if sh.pushInline(s, at) {
 		return true
@@ -246,7 +241,6 @@ func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(
 	return true
 }
 
-// enlarge moves a slot's charges to a block of the next class.
 func (sh *shard) enlarge(s *slot, m moments, reserve func(int64) bool) bool {
 	class := s.class() + 1
 	number, ok := sh.slab.take(class, reserve)
@@ -260,7 +254,6 @@ func (sh *shard) enlarge(s *slot, m moments, reserve func(int64) bool) bool {
 	return true
 }
 
-// shrink frees a slot's block when its charges fit in the slot.
 func (sh *shard) shrink(s *slot, m moments) {
 	class, number := s.class(), s.body[0]
 	if class == 0 {
@@ -272,7 +265,7 @@ func (sh *shard) shrink(s *slot, m moments) {
 }
 
 // pull removes one charge and reports whether it was there. With the last one it also removes the mark of the
-// backoff's reset: otherwise a new charge in the same millisecond would not count.
+// backoff's reset: otherwise the backoff would ignore a new charge in the same millisecond.
 func (sh *shard) pull(s *slot, at uint32) bool {
 	m := sh.moments(s)
 	for i := len(m) - 1; i >= 0; i-- {

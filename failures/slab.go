@@ -21,7 +21,6 @@ const (
 	wordsInBytes = 4
 )
 
-// capacity returns how many charges a block of a class holds.
 func capacity(class uint32) int {
 	if class == 0 {
 		return inline
@@ -29,7 +28,6 @@ func capacity(class uint32) int {
 	return 4 << class
 }
 
-// classFor returns the smallest class that holds this many charges.
 func classFor(moments int) (class uint32) {
 	for capacity(class) < moments {
 		class++

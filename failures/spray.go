@@ -17,7 +17,6 @@ type Miss struct {
 	Of uint32
 }
 
-// ofNetwork marks the Value of a password within one network.
 const ofNetwork = 1 << 25
 
 // Counted returns the two misses of an attempt. The site-wide one counts at most SprayShare accounts per network; the
@@ -72,8 +71,8 @@ type miss struct {
 	minute  uint16
 }
 
-// NewSprays returns an empty sketch. It calls told when a spray is detected and each time the number of its accounts
-// has grown tenfold. told must not block, and may be nil.
+// NewSprays returns an empty sketch. It calls told for each detected spray, and again when its accounts have grown
+// tenfold. told must not block, and may be nil.
 func NewSprays(told func(Spray)) *Sprays {
 	return &Sprays{found: map[uint32]*Spray{}, told: told}
 }
@@ -154,7 +153,6 @@ func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
 	return nil
 }
 
-// find adds a detected password. At the bound, it replaces the one that ends first.
 func (s *Sprays) find(value uint32, now time.Time) *Spray {
 	if len(s.found) >= MaxSprays {
 		var first *Spray
@@ -185,8 +183,8 @@ func tenfold(n, accounts int) bool {
 	return n == accounts
 }
 
-// TakeBack removes a miss after the same user has signed in. A detected spray is not ended: otherwise an attacker
-// could push out its misses with a few of their own accounts, sign in there, and end it.
+// TakeBack removes a miss after the same user has signed in. It does not end a detected spray. Otherwise an attacker
+// could replace its misses with those of their own accounts, sign in there, and end it.
 func (s *Sprays) TakeBack(m Miss) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

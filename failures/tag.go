@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Tag is the password tag of a wrong password for an account, and recognizes a repeated password (R28).
+// A Tag is the password tag of a login attempt, to recognize repeated passwords (R28).
 type Tag struct {
 	Account Key
 	// Value is a keyed, truncated digest of the password; never 0. Values with different TagScope bits are separate:
@@ -141,7 +141,6 @@ func (m *Memory) tagsOf(account Key) (set *[tagWays]note, mu *sync.Mutex) {
 // noted returns the part of the digest that distinguishes the accounts of a set.
 func noted(account *Key) uint64 { return binary.LittleEndian.Uint64(account[:8]) }
 
-// beside reports whether a note has the same account and scope.
 func (n *note) beside(t *Tag) bool {
 	return n.value != 0 && (n.value^t.Value)&TagScope == 0 && n.account == noted(&t.Account)
 }

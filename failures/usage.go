@@ -33,7 +33,6 @@ func (m moments) full(now uint32, n int, window uint32) (in uint32, full bool) {
 	return window - age + 1, age <= window
 }
 
-// since returns the number of charges later than then.
 func (m moments) since(then uint32) (n int) {
 	for n < len(m) && int32(m[len(m)-1-n]-then) > 0 {
 		n++
@@ -113,8 +112,8 @@ func (l *Limits) Keep() int { return l.keep }
 func Since(charges []uint32, cleared uint32) int { return moments(charges).since(cleared) }
 
 // Use evaluates a key's charges into out. charges are oldest first, each the low 32 bits of its Unix milliseconds,
-// and so is now. The newest fresh charges count for the backoff (see Since). undecided is the number of charges that
-// are neither failed nor older than the longest password check.
+// and so is now. The newest fresh charges count for the backoff (see Since). undecided charges are neither failed nor
+// older than the longest password check.
 func (s *Subject) Use(charges []uint32, now uint32, fresh, undecided int, out *Usage) {
 	m := moments(charges)
 	free := m.usage(s, now, fresh, undecided, millis(MaxWindow), out)

@@ -95,7 +95,7 @@ func (r *Record) Remember(place Key, now time.Time, limits Limits) error {
 }
 
 // Spend marks a client as Spent. Beyond MaxSpent, it drops the oldest spent clients and invalidates all device
-// cookies as old as they are: otherwise a dropped device would be known again by its cookie.
+// cookies as old as they are. Otherwise a dropped device's cookie would be valid again.
 func (r *Record) Spend(place Key, now time.Time, limits Limits) {
 	r.put(place, Spent, now, limits)
 	for r.count(Spent) > MaxSpent {

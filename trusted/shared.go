@@ -49,8 +49,8 @@ type SharedAddresses struct {
 // An arrival is a login of an account from an IP address.
 type arrival struct{ account, address Key }
 
-// A use is when an IP address last had Several accounts, and enough to be shared, in Unix milliseconds; 0: fewer
-// accounts.
+// A use contains the login times of an IP address's third and (Sharers+1)-th most recent accounts, in Unix
+// milliseconds; 0: fewer accounts.
 type use struct{ several, shared int64 }
 
 // NewSharedAddresses uses the store; nil means memory, for at most 65,536 addresses besides those with Several

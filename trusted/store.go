@@ -17,7 +17,8 @@ const (
 	// Known: the account has signed in from this client.
 	Known
 	// Spent: the client was known and used up its budget of wrong passwords. It is treated as unknown, except that its
-	// IP address's limits never block it: otherwise an attacker behind the same router could lock the user out.
+	// IP address's limits challenge it instead of blocking. Otherwise an attacker behind the same router could lock the
+	// user out.
 	Spent
 )
 

@@ -46,9 +46,9 @@ type Remote struct {
 	Data    string `json:"cdata,omitempty"`
 }
 
-// PoW is a proof of work: for each part p, counted from 0, find a number n such that the first 32 bits of PBKDF2 are
-// less than Below. The password is Salt, p and n, joined by colons; the salt is Salt. The solution is all numbers,
-// joined by dots.
+// PoW is a proof of work. For each part p from 0, find a number n such that the first 32 bits of PBKDF2 are less than
+// Below. The password is Salt, p and n, joined by colons; the salt is Salt. The solution is all numbers, joined by
+// dots.
 type PoW struct {
 	Algorithm  string `json:"algorithm"` // PBKDF2-SHA-256
 	Iterations int    `json:"iterations"`

@@ -75,7 +75,6 @@ func (c *Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// byKind returns the providers by kind.
 func (c *Config) byKind() (map[string]Provider, error) {
 	providers := map[string]Provider{}
 	for _, p := range append([]Provider{c.BuiltIn}, c.Others...) {

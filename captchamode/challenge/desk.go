@@ -90,13 +90,13 @@ func (d *Issuer) Set(preferred string, ttl time.Duration) error {
 	return nil
 }
 
-// slowestKey is how long a slow core takes per key of a proof of work in the slowest one of twenty cases: 1/106 s
-// times 1.6. A challenge lives at least that long per key, or slow clients could never solve it.
+// slowestKey is the time per key on a slow core with 106 keys a second, times 1.6 for the unluckiest of twenty
+// clients. A challenge lives that long for each key, or such a client could never solve it.
 const slowestKey = 16 * time.Millisecond
 
-// Issue creates a challenge that is valid for this binding only. counted, whether the caller has charged the
-// challenge, is sealed in it and returned by [Issuer.Check]. If a provider fails, the built-in one replaces it (R18);
-// an error means that it failed too.
+// Issue creates a challenge that is valid for this binding only. Whether the caller has charged it (counted) is
+// sealed in it, and returned by [Issuer.Check]. If a provider fails, the built-in one replaces it (R18); an error
+// means that it failed too.
 func (d *Issuer) Issue(ctx context.Context, bond Binding, counted bool) (Challenge, error) {
 	policy := d.policy.Load()
 	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()
@@ -113,8 +113,8 @@ func (d *Issuer) Issue(ctx context.Context, bond Binding, counted bool) (Challen
 	return d.present(s, puzzle), nil
 }
 
-// pose asks the preferred provider, then the built-in one, and sets s.kind. It skips a provider that needs an image
-// if there are none.
+// pose asks the preferred provider and sets s.kind. The built-in one replaces it if it fails, or needs an image and
+// there are none.
 func (d *Issuer) pose(ctx context.Context, s *sealed) (Puzzle, error) {
 	m := d.makers.Load()
 	puzzle, err := m.poseAs(ctx, d.sealer, *s)

@@ -9,7 +9,6 @@ import (
 )
 
 const (
-	// renderWait is how long a request waits for an image or audio.
 	renderWait = 2 * time.Second
 	// maxFetches is how often one challenge's image can be fetched, and its audio: players fetch audio in parts.
 	maxFetches = 100
@@ -56,7 +55,6 @@ func newGallery(renders, room int) *gallery {
 	return &gallery{free: renders, room: room, shown: map[[nonceLen]byte]*picture{}, lines: map[[16]byte]*line{}}
 }
 
-// get returns a challenge's image, and calls render if it is not cached.
 func (g *gallery) get(ctx context.Context, s *sealed, render func() ([]byte, error)) ([]byte, error) {
 	p, err := g.ask(s, render)
 	if err != nil {
@@ -164,7 +162,6 @@ func (g *gallery) keep(p *picture) {
 	}
 }
 
-// drop evicts a line's oldest image.
 func (g *gallery) drop(of *line) {
 	p := g.kept.Remove(of.kept[0]).(*picture)
 	of.kept = of.kept[1:]
@@ -173,7 +170,6 @@ func (g *gallery) drop(of *line) {
 	g.tidy(of)
 }
 
-// tidy removes an empty line.
 func (g *gallery) tidy(of *line) {
 	if !of.busy && !of.queued && len(of.waiting) == 0 && len(of.kept) == 0 {
 		delete(g.lines, of.address)

@@ -34,7 +34,6 @@ const (
 	flagAndImage = 4
 )
 
-// sealed is the content of an ID.
 type sealed struct {
 	nonce             [nonceLen]byte // identifies the challenge when it is spent
 	kind              string

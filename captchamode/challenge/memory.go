@@ -101,7 +101,6 @@ func (m *MemorySpent) has(digest uint64) bool {
 // spent.
 func (m *MemorySpent) digest(id [16]byte) uint64 { return maphash.Comparable(m.hash, id) }
 
-// sweep removes expired minutes.
 func (m *MemorySpent) sweep(now int64) {
 	for minute, ids := range m.minutes {
 		if minute < now {

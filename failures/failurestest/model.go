@@ -24,7 +24,6 @@ type entry struct {
 	moment  failures.ChargeID
 }
 
-// room reports whether the rules leave room for one more charge.
 func (h *history) room(now time.Duration) bool {
 	for _, r := range h.ladder.List() {
 		if h.within(now, r.Window) >= r.Failures {
@@ -61,7 +60,6 @@ func (h *history) crowded() string {
 	return ""
 }
 
-// ladders returns limits that random histories can reach.
 func ladders(t *rapid.T) []*failures.Limits {
 	window := rapid.IntRange(1, 40_000)
 	rung := func(label string) failures.Limit {
@@ -113,7 +111,6 @@ func model(t *testing.T, f Fixture) {
 	})
 }
 
-// offer charges a random selection of the keys.
 func offer(t *testing.T, rt *rapid.T, f Fixture, keys []history, subjects []failures.Subject, now time.Duration) {
 	chosen := slices.Clone(subjects[rapid.IntRange(0, len(subjects)-1).Draw(rt, "from"):])
 	first := len(subjects) - len(chosen)

@@ -42,7 +42,6 @@ func (s Spraying) miss(account, network int) {
 	s.Count(failures.Miss{Value: sprayed, Account: uint32(account), Network: uint16(network)}, false)
 }
 
-// in reports whether the password is sprayed in a network.
 func (s Spraying) in(network int) bool {
 	return s.Has(failures.Miss{Value: sprayed, Network: uint16(network)})
 }

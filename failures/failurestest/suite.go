@@ -86,7 +86,6 @@ func (f Fixture) read(t *testing.T, s failures.Subject) failures.Usage {
 	return out[0]
 }
 
-// used returns the use of each limit.
 func (f Fixture) used(t *testing.T, s failures.Subject) failures.Used {
 	t.Helper()
 	var usage [1]failures.Usage

@@ -251,7 +251,6 @@ func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
 
 func text(key trusted.Key) string { return hex.EncodeToString(key[:]) }
 
-// encode encodes an account's clients for one column.
 func encode(entries []trusted.Entry) string {
 	raw, _ := binary.Append(nil, binary.BigEndian, entries) // of a fixed size, so it cannot fail
 	return base64.StdEncoding.EncodeToString(raw)

@@ -151,7 +151,6 @@ func (g *Queue) Enter(ctx context.Context, a Request) (leave func(), err error) 
 	return g.leave(ctx, w), nil
 }
 
-// queue gives w a free slot, or adds it to its line.
 func (g *Queue) queue(w *waiter) *Heavy {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -179,7 +178,6 @@ type presence struct {
 	last Request
 }
 
-// count updates the presences of w by n.
 func (g *Queue) count(w *waiter, n int) {
 	for _, key := range w.keys() {
 		p := g.present[key]
@@ -196,7 +194,6 @@ func (g *Queue) count(w *waiter, n int) {
 
 const accountKey = "account "
 
-// keys returns the keys of the account, pair and address in present.
 func (a *Request) keys() [3]string {
 	return [3]string{accountKey + a.Account, "pair " + string(a.Pair[:]), "address " + string(a.Address[:])}
 }
@@ -266,7 +263,6 @@ func (g *Queue) leave(ctx context.Context, w *waiter) func() {
 	})
 }
 
-// next gives a free slot to the next waiter, if there is one.
 func (g *Queue) next() {
 	if w := g.first(); w != nil {
 		g.answer(w, nil)
@@ -275,7 +271,6 @@ func (g *Queue) next() {
 	g.running--
 }
 
-// answer removes w from its line.
 func (g *Queue) answer(w *waiter, err error) {
 	line := &g.lines[w.class()]
 	at := slices.Index(*line, w)
@@ -334,7 +329,6 @@ func (g *Queue) last() (worst *waiter) {
 	return worst
 }
 
-// soon returns how many checks complete within a second.
 func (g *Queue) soon() int {
 	return max(1, int(time.Duration(g.config.AtOnce)*time.Second/max(g.typical, time.Millisecond)))
 }
@@ -374,7 +368,6 @@ type lately [1 << 14]struct {
 	before, now uint16
 }
 
-// add counts a request, and returns the number of earlier ones.
 func (l *lately) add(who [16]byte, minute uint32) int {
 	one := &l[binary.LittleEndian.Uint16(who[:])%uint16(len(l))]
 	switch minute - one.minute {
@@ -392,7 +385,7 @@ func (l *lately) add(who [16]byte, minute uint32) int {
 	return already
 }
 
-// A Heavy is an account or IP address that fills the queue: for hogsFor, it has had at least a quarter of all checks,
+// A Heavy is an account or IP address that fills the queue. For hogsFor, it has had at least a quarter of all checks,
 // while others waited for more than a second.
 type Heavy struct {
 	Account string     // empty: many accounts of one address
@@ -437,7 +430,6 @@ func (g *Queue) hogged() *Heavy {
 	return &hog
 }
 
-// largest returns the account or address with the most checks.
 func (g *Queue) largest() (most Heavy) {
 	most.All = g.running + g.queued()
 	for key, p := range g.present {

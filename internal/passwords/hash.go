@@ -54,7 +54,6 @@ var (
 // one in 256 wrong passwords would match.
 const shortestKey = 16
 
-// longestHash is the maximum length of a hash, in bytes.
 const longestHash = 1 << 10
 
 // Parse parses a hash of a supported kind. The error wraps ErrHash, and names the kind and the problem, but contains
@@ -216,7 +215,7 @@ func bound(sense, affordable bool) error {
 func bcryptBounds(n [3]int) error { return bound(n[0] >= bcrypt.MinCost, n[0] <= MaxCost) }
 
 // bcryptKey returns the key if the password matches, because the library compares and does not derive. bcrypt reads
-// 72 bytes; a longer password never matches, after the same work.
+// 72 bytes. A longer password never matches, after the same work.
 func bcryptKey(h *Hash, password []byte) []byte {
 	text := fmt.Appendf(nil, "$2a$%02d$%s%s", h.numbers[0], h.salt, h.key)
 	if bcrypt.CompareHashAndPassword(text, password) != nil || len(password) > MaxNew {

@@ -20,8 +20,7 @@ type kind struct {
 	form *regexp.Regexp
 	// salt and key decode the two; nil: no encoding.
 	salt, key func(string) ([]byte, error)
-	// number parses a number; nil: decimal.
-	number func(string) (int, error)
+	number    func(string) (int, error)
 	// bounds returns errCost, or errForm for invalid numbers (R19); nil: there are no numbers.
 	bounds func(n [3]int) error
 	// derive returns the key of a password with this salt and these numbers.
@@ -135,7 +134,6 @@ func raw64(text string) ([]byte, error) {
 // dotted64 decodes passlib's base64, which has a dot instead of the plus.
 func dotted64(text string) ([]byte, error) { return raw64(strings.ReplaceAll(text, ".", "+")) }
 
-// cryptDigit returns the value of a digit of crypt(5)'s base64.
 func cryptDigit(text string) (int, error) { return strings.Index(cryptDigits, text), nil }
 
 const cryptDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -36,8 +36,8 @@ const (
 var (
 	// ErrTooLong means that a password exceeds MaxBytes, or a new one MaxNew. It reveals nothing about the account.
 	ErrTooLong = errors.New("passwords: too long")
-	// ErrNUL means that a password contains NUL. bcrypt's key is the password and a NUL, repeated up to 72 bytes, so
-	// "p", NUL, "p" would equal "p". PBKDF2 and scrypt pad keys with NULs, so "p", NUL would equal "p".
+	// ErrNUL means that a password contains NUL. bcrypt repeats the password and a NUL up to 72 bytes, so "p", NUL, "p"
+	// would equal "p". PBKDF2 and scrypt pad keys with NULs, so "p", NUL would equal "p".
 	ErrNUL = errors.New("passwords: NUL characters are not allowed")
 	// ErrHash means that a stored hash cannot be checked: it is of an unknown kind, damaged, or too expensive. The check
 	// took as long as any other. Answer as for a wrong password, and log it for the administrator.
@@ -77,7 +77,6 @@ type Stored struct {
 	size   int       // of the checked password; see sizeOf
 }
 
-// parse parses Hash once.
 func (s *Stored) parse() (err error) {
 	if s.parsed.keySize == 0 || s.of != s.Hash {
 		s.parsed, err = Parse(s.Hash)

@@ -24,7 +24,6 @@ type use struct {
 	last  time.Time
 }
 
-// touch reports whether there was room.
 func (m *model) touch(place trusted.Key, spent bool, now time.Time) bool {
 	one := use{place, spent, now, now}
 	if i := m.find(place, now); i >= 0 && !spent && !m.used[i].spent {
@@ -94,7 +93,6 @@ func histories(t *testing.T, s subject) {
 	})
 }
 
-// modelClients is more than the limit of one account.
 const modelClients = 14
 
 func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {

@@ -5,10 +5,8 @@ import (
 	"unicode"
 )
 
-// maxAnswer is the maximum length of an answer, in bytes.
 const maxAnswer = 64
 
-// matches reports whether the answer consists of these digits.
 func matches(digits []byte, answer string) bool {
 	if len(answer) > maxAnswer {
 		return false

@@ -18,7 +18,6 @@ func random(seed challenge.Seed, what string) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(append(seed[:], what...))))
 }
 
-// between returns a number from low to high.
 func between(r *rand.Rand, low, high float64) float64 { return low + (high-low)*r.Float64() }
 
 // A swing is a sine wave of amplitude high and period long, with the phase begun.

@@ -116,7 +116,6 @@ func (p *Provider) Check(_ context.Context, task challenge.Task, answer string) 
 	return true, nil
 }
 
-// derive returns the number derived from a part's nth password.
 func derive(salt string, part int, n uint64) (uint32, error) {
 	key, err := pbkdf2.Key(sha256.New, fmt.Sprintf("%s:%d:%d", salt, part, n), []byte(salt), iterations, 4)
 	if err != nil {

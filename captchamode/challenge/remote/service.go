@@ -27,7 +27,6 @@ type Service struct {
 	nameless bool
 }
 
-// services are all supported services.
 var services = [...]Service{{
 	Name: "turnstile", Verify: "https://challenges.cloudflare.com/turnstile/v0/siteverify",
 	Script: "https://challenges.cloudflare.com/turnstile/v0/api.js", Class: "cf-turnstile", Field: "cf-turnstile-response",

@@ -46,7 +46,6 @@ func each(m *image.Gray, value func(x, y int) uint8) {
 	}
 }
 
-// threshold turns pixels of at least this brightness white and all others black.
 func threshold(m *image.Gray, level uint8) *image.Gray {
 	out := image.NewGray(m.Bounds())
 	each(out, func(x, y int) uint8 {

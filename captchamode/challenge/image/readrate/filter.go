@@ -15,7 +15,6 @@ import (
 	"strings"
 )
 
-// filterReads recognizes audio with a matched filter.
 func filterReads(s setting, n int) (right int, how string, err error) {
 	voices, err := recordings()
 	if err != nil {
@@ -111,7 +110,6 @@ func (f *filter) read(wav []byte, digits int) string {
 	return peaks(fit, said, digits)
 }
 
-// peaks returns the highest matches, in the order of time.
 func peaks(fit []float64, said []byte, count int) string {
 	var found []int
 	for range count {

@@ -1,6 +1,6 @@
-// Command readrate measures how often programs solve the built-in challenge: the image by tesseract and by a small
-// network that it trains itself, the audio by a matched filter on the library's published recordings and by such a
-// network. Each is measured on the library's output and on what is served.
+// Command readrate measures how often programs solve the built-in challenge. It reads the image with tesseract and a
+// small network, and the audio with a matched filter and such a network. Each is measured on the library's output and
+// on what is served.
 //
 //	go run ./captchamode/challenge/image/readrate [-only tesseract,network,filter,listener] [-n 200]
 //

@@ -74,7 +74,6 @@ func (n *network) learn(in []float32, digit byte, rate float64) {
 	}
 }
 
-// weights are trained parameters and their gradients.
 type weights struct {
 	value, change, mean, square []float32
 }
@@ -214,7 +213,6 @@ func (c *convolution) of(all []float32, out int) []float32 {
 	return all[out*n:][:n]
 }
 
-// each calls its argument for every weight, with its input and position.
 func (c *convolution) each(do func(in, y, x, at int)) {
 	at := 0
 	for i := range c.ins {

@@ -5,7 +5,6 @@ import "image"
 // picturesShown is the number of training images: a few minutes of one core.
 const picturesShown = 4000
 
-// networkReads trains a network on images, and tests it on others.
 func networkReads(s setting, n int) (right int, how string, err error) {
 	net, err := train(picturesShown, func() (strip, error) {
 		samples, err := draw(s, 1)
@@ -53,7 +52,6 @@ func lookAt(one sample) strip {
 	return s
 }
 
-// mostInk returns where the part of this width with the most ink begins.
 func mostInk(black *image.Gray, width int) (begin int) {
 	b := black.Bounds()
 	most := -1

@@ -55,7 +55,6 @@ func draw(s setting, n int) ([]sample, error) {
 	return samples, nil
 }
 
-// text returns digits as a user types them.
 func text(digits []byte) string {
 	var said strings.Builder
 	for _, d := range digits {
@@ -82,7 +81,6 @@ func drawOurs(s setting) (sample, error) {
 	return sample{picture, digits}, err
 }
 
-// speak renders audio.
 func speak(s setting) (wav []byte, digits string, err error) {
 	if s.drawn != "library" {
 		return serve(s, "wav")
@@ -93,7 +91,6 @@ func speak(s setting) (wav []byte, digits string, err error) {
 	return out.Bytes(), text(said), err
 }
 
-// serve renders what is served.
 func serve(s setting, ext string) (made []byte, digits string, err error) {
 	provider, err := ours.New(ours.Config{Digits: s.digits, Width: s.width, Height: s.height})
 	if err != nil {

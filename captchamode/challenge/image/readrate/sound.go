@@ -124,7 +124,6 @@ const (
 	soundsHeard     = 400
 )
 
-// listenerReads trains a network on sounds, and tests it on others.
 func listenerReads(s setting, n int) (right int, how string, err error) {
 	voices, err := recordings()
 	if err != nil {
