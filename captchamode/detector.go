@@ -212,8 +212,8 @@ func (d *Detector) expect(c *Config, at time.Time) {
 	d.Usual = d.Week.usual(at, d.Normal, float64(c.ThresholdMin)/c.ThresholdMultiplier/2)
 }
 
-// learn adds one whole minute: the accounts that signed in, and the failure rate at its end. If nothing is known of
-// the minute, told is false.
+// learn adds one whole minute: the accounts that signed in, the failure rate at its end, and whether anything is
+// known of it.
 func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float64, told bool) {
 	rate, least := d.average(c, logins), float64(c.ThresholdMin)/c.ThresholdMultiplier
 	d.Week.foresee(start)

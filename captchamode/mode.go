@@ -126,8 +126,8 @@ func (m *Mode) observe(s Sign, address *[16]byte, now time.Time) (counted bool) 
 	return true
 }
 
-// LoggedIn counts an account's login. If the client was unknown (stranger), it also takes back the pair's earlier
-// failures on all nodes (R25). It changes no limit. at is as for ObserveAt.
+// LoggedIn counts an account's login. If the client was unknown, it also takes back the pair's earlier failures on
+// all nodes (R25). It changes no limit. at is as for ObserveAt.
 func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -71,8 +71,8 @@ type miss struct {
 	minute  uint16
 }
 
-// NewSprays returns an empty sketch. It calls told for each detected spray, and again when its accounts have grown
-// tenfold. told must not block, and may be nil.
+// NewSprays returns an empty sketch. The callback receives each detected spray, and again when its accounts have
+// grown tenfold. It must not block, and may be nil.
 func NewSprays(told func(Spray)) *Sprays {
 	return &Sprays{found: map[uint32]*Spray{}, told: told}
 }
