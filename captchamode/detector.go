@@ -12,7 +12,7 @@ import (
 type Level uint8
 
 const (
-	// Calm: no attack.
+	// Calm: neither throttling nor an attack.
 	Calm Level = iota
 	// Slow: above Config.ThrottleAt of the threshold. Unknown clients are throttled.
 	Slow

@@ -301,8 +301,8 @@ func (g *Queue) first() (best *waiter) {
 }
 
 // ahead returns the next request of a line: the one with the fewest earlier ones. Of equal ones, it is the oldest
-// while the line takes at most a second. In a longer line it is the newest: the oldest would soon time out, and new
-// ones would never be served in time.
+// while the line takes at most a second. In a longer line it is the newest, since the oldest are about to time out.
+// Oldest first would serve no new request in time.
 func (g *Queue) ahead(line []*waiter) (best *waiter) {
 	newest := len(line) > g.soon()
 	for _, w := range line {
