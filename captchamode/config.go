@@ -6,37 +6,33 @@ import (
 	"time"
 )
 
-// Config holds the numbers of the switch. Start from [DefaultConfig].
+// Config configures a Mode. Start from [DefaultConfig].
 type Config struct {
-	// Factor times the learned normal is the threshold, but never less than Floor
-	// nor more than Ceiling. The normal is how many accounts log in a minute.
+	// The threshold is ThresholdMultiplier times the baseline (accounts that sign in per minute), at least ThresholdMin
+	// and at most ThresholdMax.
 	ThresholdMultiplier float64
 	ThresholdMin        int
 	ThresholdMax        int
-	// Normal is what to start from before anything was learned. Zero: what the
-	// first minutes show.
+	// Baseline is the initial baseline. Zero: learn it from the first minutes.
 	Baseline float64
-	// SlowPart of the threshold slows strangers and alerts; LeavePart of it is
-	// the lower threshold, below which the pressure must stay for the whole
-	// cool-down before the mode goes off. Both are above 0 and below 1.
+	// Above ThrottleAt of the threshold, unknown clients are throttled and an alert is raised. OffBelow of the threshold
+	// is the lower threshold: below it, the cool-down runs. Both are above 0 and below 1.
 	ThrottleAt float64 `unit:"part"`
 	OffBelow   float64 `unit:"part"`
-	// CoolDown is the longest cool-down and CoolDownAtLeast the shortest; between
-	// them it is as long as the attack deserves. If CoolDown is the shorter one, it
-	// is the cool-down of every attack.
+	// CoolDown is the longest and CoolDownMin the shortest cool-down; it grows with the size of the attack. If CoolDown
+	// is shorter than CoolDownMin, it applies to every attack.
 	CoolDown    time.Duration
 	CoolDownMin time.Duration
-	// AddressShare is the part of the threshold that one address can
-	// contribute in a minute, above 0 and at most 1; always at least one
-	// failure. At 1 a single address can switch the mode by itself. Of several
-	// nodes each counts its part of the share, and at least one failure.
+	// AddressShare is the part of the threshold that one IP address can contribute in a minute: above 0, at most 1. One
+	// failure always counts. At 1, a single address can turn the mode on. With several nodes, each counts its part of
+	// the share, and at least one failure.
 	AddressShare float64 `unit:"part"`
-	// Monitor only watches: what the pressure would do is known, told and learned from,
-	// and nobody is slowed or asked for anything. An administrator's override holds still.
+	// Monitor disables the effects of the failure rate; it is still learned from, reported and alerted on. An
+	// administrator's override still applies.
 	Monitor bool
 }
 
-// DefaultConfig is the switch out of the box (docs/configuration.md).
+// DefaultConfig returns the default configuration (docs/configuration.md).
 func DefaultConfig() Config {
 	return Config{
 		ThresholdMultiplier: 5, ThresholdMin: 30, ThresholdMax: 500,
@@ -45,8 +41,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns everything that is wrong with the numbers, each with its
-// path below captcha_mode.
+// Validate returns all problems, each with its path below captcha_mode.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, path, text string, args ...any) {

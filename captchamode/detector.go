@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A Level is what the detector makes of the pressure.
+// A Level is the detector's assessment of the failure rate.
 type Level uint8
 
 const (
-	// Calm: nothing out of the ordinary.
+	// Calm: neither throttling nor an attack.
 	Calm Level = iota
-	// Slow: above SlowPart of the threshold. Strangers are slowed.
+	// Slow: above Config.ThrottleAt of the threshold. Unknown clients are throttled.
 	Slow
-	// Attack: above the threshold, and not yet quiet for the whole cool-down.
+	// Attack: above the threshold, until the cool-down is over.
 	Attack
 )
 
 var levelNames = [...]string{"calm", "throttling", "attack"}
 
-// String is the level's stable name.
+// String returns the level's stable name.
 func (l Level) String() string {
 	if int(l) < len(levelNames) {
 		return levelNames[l]
@@ -30,10 +30,10 @@ func (l Level) String() string {
 	return levelNames[Attack]
 }
 
-// MarshalText writes the level's name.
+// MarshalText returns the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText reads a level's name.
+// UnmarshalText parses a level's name.
 func (l *Level) UnmarshalText(name []byte) error {
 	for i, known := range levelNames {
 		if known == string(name) {
@@ -45,69 +45,62 @@ func (l *Level) UnmarshalText(name []byte) error {
 }
 
 const (
-	// normalOver is how many minutes the normal is averaged over, and recentOver
-	// those of the rate that follows a busy hour.
+	// normalOver is the number of minutes in the average of Normal, and recentOver that of Recent, which follows a busy
+	// hour.
 	normalOver = 24 * 60
 	recentOver = 30
-	// In the firstMinutes all that is known is who has logged in so far.
+	// In the firstMinutes there is no average yet, so the current minute's logins count.
 	firstMinutes = 5
-	// firstDay is how many minutes a fresh site may take any rate of logins for
-	// normal. From then on the most that it may take at most doubles in a week,
-	// so that somebody with many accounts of his own needs weeks; it halves in a
-	// quarter, so that a summer's holidays forget little.
+	// firstDay is how many minutes a new site learns any rate of logins. After that, the maximum at most doubles in a
+	// week, so an attacker with many accounts needs weeks to raise it. It halves in a quarter, so holidays lower it
+	// little.
 	firstDay = 24 * 60
 	aWeek    = 7 * 24 * 60
 	aQuarter = 13 * aWeek
-	// coolDownFor is the cool-down that an attack has earned with each threshold's
-	// worth of pressure: two hours with eight hours at the threshold, or with
-	// forty-eight minutes at ten times it.
+	// coolDownFor is the cool-down per minute of attack at the threshold. Two hours result from eight hours at the
+	// threshold, or from 48 minutes at ten times it.
 	coolDownFor = 15 * time.Second
-	// sameFor is how long after its end an attack that starts again is the same. It gets no
-	// second CoolDownAtLeast, or 64 bursts of 31 guesses a day hold the mode on all day.
-	sameFor = 24 * time.Hour
-	// slowCoolDown is how long the pressure must stay low before strangers are
-	// no longer slowed.
+	// sameFor is how long after its end a resumed attack is the same attack. It gets no second CoolDownMin: otherwise 64
+	// bursts of 31 guesses a day would keep the mode on all day.
+	sameFor      = 24 * time.Hour
 	slowCoolDown = 5 * time.Minute
-	// steadyAfter is how many minutes more than not the pressure has to be between
-	// LeavePart of the threshold and the threshold to be steady.
+	// steadyAfter is the surplus of minutes between OffBelow and the whole threshold after which the failure rate is
+	// steady.
 	steadyAfter = 12 * 60
 )
 
-// A Detector turns pressure into a level, and learns what is normal. It is a
-// value: no clock, no lock. The zero Detector is calm and has learned nothing.
+// A Detector derives a level from the failure rate, and learns the baseline. It is a value without clock or lock. The
+// zero Detector is calm and has learned nothing.
 //
-// What is normal follows the accounts that log in, not the failures: real sites
-// see 1.3 to 2.2 failures for each login, and an attacker makes as many as he
-// likes (R25, docs/decisions/0013).
+// The baseline follows the accounts that sign in, not the failures. Real sites have 1.3 to 2.2 failures per login,
+// and an attacker can make any number (R25, docs/decisions/0013).
 type Detector struct {
-	Normal  float64 `json:"normal"`          // accounts that log in, a minute: the average of a day
-	Recent  float64 `json:"recent"`          // in the last half-hour
-	Usual   float64 `json:"usual,omitempty"` // at this minute of the week; Normal before a week was seen
-	Most    float64 `json:"most"`            // the most of them that counts
-	Learned int     `json:"learned"`         // from how many minutes
+	Normal  float64 `json:"normal"`          // accounts that sign in per minute, average of a day
+	Recent  float64 `json:"recent"`          // average of the last half-hour
+	Usual   float64 `json:"usual,omitempty"` // for this minute of the week; Normal before the first week
+	Most    float64 `json:"most"`            // maximum logins per minute that count
+	Learned int     `json:"learned"`         // number of minutes learned from
 	Week    Week    `json:"week,omitzero"`
 	Level   Level   `json:"level"`
-	// Low is when the cool-down began, less what has passed of it before; zero
-	// while the pressure is not below the level's lower threshold. Quiet is what
-	// has passed by then.
+	// Low is when the cool-down began, minus earlier parts of it; zero while the failure rate is not below the level's
+	// lower threshold. Quiet is the part that has passed by then.
 	Low   time.Time     `json:"low,omitzero"`
 	Quiet time.Duration `json:"quiet,omitzero"`
-	// Weight is how large the attack is, in thresholds times minutes, without what cool-downs
-	// have paid for. Least is what is left of CoolDownAtLeast.
+	// Weight is the size of the attack in thresholds times minutes, minus past cool-downs. Least is the rest of
+	// CoolDownMin.
 	Weight float64       `json:"weight,omitzero"`
 	Least  time.Duration `json:"least,omitzero"`
-	// Ended is when the newest attack ended, and Calmed when the level last became Calm.
+	// Ended is when the last attack ended; Calmed is when the level last became Calm.
 	Ended  time.Time `json:"ended,omitzero"`
 	Calmed time.Time `json:"calmed,omitzero"`
-	// Hugging counts minutes of pressure just below the threshold; Steady says
-	// that there have been many, until there are none left.
+	// Hugging counts minutes with a failure rate just below the threshold. Steady is set when there are many, until
+	// Hugging is 0.
 	Hugging int  `json:"hugging,omitzero"`
 	Steady  bool `json:"steady,omitzero"`
-	// Cleared is when a person last cleared the pressure.
+	// Cleared is when an administrator last cleared the failure rate.
 	Cleared time.Time `json:"cleared,omitzero"`
 }
 
-// valid reports whether the numbers make sense.
 func (d *Detector) valid() bool {
 	ok := d.Level <= Attack && d.Learned >= 0 && d.Quiet >= 0 && d.Least >= 0 && d.Hugging >= 0
 	for _, n := range []float64{d.Normal, d.Recent, d.Usual, d.Most, d.Weight} {
@@ -116,12 +109,11 @@ func (d *Detector) valid() bool {
 	return ok && d.Week.valid()
 }
 
-// counts reports whether a number may be one of something.
+// counts reports whether n is a valid count or rate.
 func counts(n float64) bool { return n >= 0 && !math.IsInf(n, 0) }
 
-// threshold is the one of a minute in which so many accounts have logged in. Each
-// wrong password asks for it, so it compares by hand: min and max of floats mind NaN,
-// and took 20 of an attempt's 700 ns.
+// threshold returns the threshold for a minute with this many logins. Every wrong password calls it. It compares by
+// hand, because min and max of floats handle NaN, which took 20 of an attempt's 700 ns.
 func (d *Detector) threshold(c *Config, logins int) float64 {
 	usual := d.Usual
 	if d.Recent > usual {
@@ -140,10 +132,9 @@ func (d *Detector) threshold(c *Config, logins int) float64 {
 	}
 }
 
-// see moves to the level that the pressure asks for; on is the threshold (R20): up
-// at once, down only after the pressure has been below a lower threshold for a
-// whole cool-down. rising is the part of the pressure that may raise the level; all
-// of it has to be low to lower it.
+// see changes the level (R20); on is the threshold. The level rises at once. It falls after the failure rate was
+// below a lower threshold for the whole cool-down. Only the part rising of the failure rate may raise the level. To
+// lower it, all must be low.
 func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
 	case rising > on:
@@ -157,7 +148,7 @@ func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	}
 }
 
-// rise moves up to a level, or stays there: what has passed of the cool-down stays paid for.
+// rise raises the level or keeps it. The cool-down that has already passed is deducted.
 func (d *Detector) rise(c *Config, to Level, now time.Time) {
 	switch {
 	case to != Attack:
@@ -177,7 +168,7 @@ func (d *Detector) rise(c *Config, to Level, now time.Time) {
 	d.Level, d.Low, d.Quiet = to, time.Time{}, 0
 }
 
-// resumes reports whether a rise to the level continues what ended less than a day ago.
+// resumes reports whether a rise to this level continues an attack that ended less than a day ago.
 func (d *Detector) resumes(to Level, now time.Time) bool {
 	ended := d.Calmed
 	if to == Attack {
@@ -186,13 +177,12 @@ func (d *Detector) resumes(to Level, now time.Time) bool {
 	return ended.After(d.Cleared) && now.Sub(ended) < sameFor
 }
 
-// calm ends whatever there is.
 func (d *Detector) calm() {
 	d.Level, d.Low, d.Quiet, d.Weight, d.Least = Calm, time.Time{}, 0, 0, 0
 }
 
-// coolDown is how long the pressure must be low to leave the level: of an attack
-// as long as it deserves.
+// coolDown returns how long the failure rate must be low before the level ends. For an attack, it grows with the
+// attack's size.
 func (d *Detector) coolDown(c *Config) time.Duration {
 	if d.Level != Attack {
 		return min(slowCoolDown, c.CoolDown)
@@ -201,9 +191,8 @@ func (d *Detector) coolDown(c *Config) time.Duration {
 	return min(max(deserved, d.Least), c.CoolDown)
 }
 
-// settle leaves the level once the pressure has been low for its cool-down. While
-// it is not low, and not above the threshold either, the cool-down stands still:
-// to begin anew would let a few failures an hour hold the mode for ever.
+// settle ends the level after its cool-down. The cool-down pauses while the failure rate is neither low nor above the
+// threshold. If it restarted instead, a few failures an hour would keep the mode on forever.
 func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	switch {
 	case !low && !d.Low.IsZero():
@@ -219,13 +208,12 @@ func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	}
 }
 
-// expect goes by what is usual at a moment.
 func (d *Detector) expect(c *Config, at time.Time) {
 	d.Usual = d.Week.usual(at, d.Normal, float64(c.ThresholdMin)/c.ThresholdMultiplier/2)
 }
 
-// learn takes in one whole minute: how many accounts logged in, and how large the
-// pressure was at its end. told is whether anybody counted in it.
+// learn adds one whole minute: the accounts that signed in, the failure rate at its end, and whether anything is
+// known of it.
 func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float64, told bool) {
 	rate, least := d.average(c, logins), float64(c.ThresholdMin)/c.ThresholdMultiplier
 	d.Week.foresee(start)
@@ -234,11 +222,11 @@ func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float6
 	}
 }
 
-// average takes in how many accounts logged in in a minute, and returns how many of
-// them count. It never takes in pressure, so no attack becomes the normal.
+// average adds one minute's logins to the averages, and returns how many of them count. It ignores failures, so no
+// attack becomes the baseline.
 func (d *Detector) average(c *Config, logins int) (rate float64) {
 	rate, least := float64(logins), max(c.Baseline, float64(c.ThresholdMin)/c.ThresholdMultiplier)
-	if d.Most == 0 && d.Learned > 0 { // saved by a version that did not know it
+	if d.Most == 0 && d.Learned > 0 { // saved by a version without Most
 		least = max(least, d.Normal)
 	}
 	d.Learned++
@@ -252,7 +240,7 @@ func (d *Detector) average(c *Config, logins int) (rate float64) {
 		rate = min(rate, d.Most)
 	}
 	over := min(float64(d.Learned), normalOver)
-	if c.Baseline > 0 { // somebody knows the site
+	if c.Baseline > 0 { // the administrator knows the site
 		over = normalOver
 	}
 	d.Normal += (rate - d.Normal) / over
@@ -263,9 +251,8 @@ func (d *Detector) average(c *Config, logins int) (rate float64) {
 	return rate
 }
 
-// weigh takes in a minute: how large an attack has become, or how long there has been
-// pressure just below the threshold. The attack is weighed by what was counted in the
-// minute: that is the same whenever a node looks, the pressure at its end is not.
+// weigh adds one minute to the attack's size, or to the minutes just below the threshold. An attack is weighed by the
+// minute's count: unlike the failure rate at its end, that does not depend on when a node looks.
 func (d *Detector) weigh(c *Config, on, counted, pressure float64) {
 	hugged := false
 	if d.Level == Attack {
@@ -281,27 +268,25 @@ func (d *Detector) weigh(c *Config, on, counted, pressure float64) {
 	d.Steady = d.Hugging == steadyAfter || d.Steady && d.Hugging > 0
 }
 
-// clear ends whatever there is, as if nothing had been counted.
+// clear ends throttling or an attack, and the count of minutes below the threshold.
 func (d *Detector) clear(now time.Time) {
 	d.calm()
 	d.Hugging, d.Steady, d.Cleared = 0, false, now
 }
 
-// A Sign is one thing that adds to the pressure on a site.
+// A Sign is a kind of event that the detector counts.
 type Sign uint8
 
 const (
 	// Failure is a wrong password.
 	Failure Sign = iota
-	// Unsolved is an attempt that was asked for a challenge: an attack that
-	// runs into the CAPTCHA still counts.
+	// Unsolved is an attempt that was asked for a challenge. An attack that meets the CAPTCHA still counts.
 	Unsolved
-	// Overload is an attempt whose password could not be checked, for overload or
-	// because the check broke: where checking passwords is the bottleneck, an
-	// attack shows there first.
+	// Overload is an attempt whose password was not checked, because of overload or an error. Where password checks are
+	// the bottleneck, an attack appears here first.
 	Overload
-	// Login is an account that logged in, three times in half an hour at most. It is
-	// no pressure: it says how busy the site is (R25).
+	// Login is an account that signed in, at most three times in half an hour. It does not count toward the failure
+	// rate, but shows how busy the site is (R25).
 	Login
 	signs
 )
@@ -309,13 +294,13 @@ const (
 // Counts are numbers by Sign.
 type Counts [signs]int
 
-// MarshalJSON names the numbers.
+// MarshalJSON implements json.Marshaler.
 func (c Counts) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`,
 		c[Failure], c[Unsolved], c[Overload], c[Login]), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON implements json.Unmarshaler.
 func (c *Counts) UnmarshalJSON(text []byte) error {
 	var n struct{ Failures, Unsolved, Shed, Logins int }
 	err := json.Unmarshal(text, &n)
@@ -323,8 +308,7 @@ func (c *Counts) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Total is the pressure: all signs but logins. A sign that was taken back more
-// often than it was counted counts as none.
+// Total returns the failure rate: all signs except Login. A negative count is 0.
 func (c Counts) Total() int { return max(0, c[Failure]) + max(0, c[Unsolved]) + max(0, c[Overload]) }
 
 func (c Counts) plus(d Counts) Counts {
@@ -334,7 +318,7 @@ func (c Counts) plus(d Counts) Counts {
 	return c
 }
 
-// times is c times a part of it, rounded towards zero.
+// times returns c multiplied by part, rounded toward zero.
 func (c Counts) times(part float64) Counts {
 	for s := range signs {
 		c[s] = int(float64(c[s]) * part)
@@ -342,29 +326,27 @@ func (c Counts) times(part float64) Counts {
 	return c
 }
 
-// windowSeconds is how many whole seconds the pressure covers, beside the running
-// one. It is a statistic, not a limit: a grain of one second will do.
+// windowSeconds is the number of whole seconds in the failure rate, besides the running one. It is a statistic, not a
+// limit, so whole seconds suffice.
 const windowSeconds = 60
 
-// A Report is what one node has counted, or the sum over all nodes. It is whole
-// each time: one that gets lost or arrives twice does no harm.
+// A Report is what one node has counted, or the sum over all nodes. Each report is complete, so a lost or duplicate
+// one does no harm.
 type Report struct {
-	// FailureRate is what was counted in the last minute, less what was taken back
-	// in it. Another node may have counted that, so numbers may be negative.
+	// FailureRate is the count of the last minute, minus what was taken back. Another node may have counted that, so
+	// numbers may be negative.
 	FailureRate Counts
-	Minute      time.Time // when the running minute began
-	Running     Counts    // in the running minute, also what was taken back
+	Minute      time.Time // start of the running minute
+	Running     Counts    // in the running minute, including what was taken back
 	Last        Counts    // in the minute before
-	// Corrected are pairs that logged in here in the last seconds. The failures
-	// before that are no pressure, on whichever node they were counted.
+	// Corrected are pairs that signed in on this node in the last seconds. All nodes take back their earlier failures.
 	Corrected []CorrectedTypo
-	// Cleared is when a person cleared the pressure last, as far as this node
-	// knows. Only reports that agree on it are added up.
+	// Cleared is when an administrator last cleared the failure rate, as far as this node knows. Only reports with the
+	// same value are added.
 	Cleared time.Time
 }
 
-// in is what was counted in the minute that began at start, if that is one of
-// the two.
+// in returns the count of the minute that began at start; zero if it is neither of the two.
 func (r *Report) in(start time.Time) Counts {
 	switch r.Minute.Sub(start) {
 	case 0:
@@ -375,13 +357,13 @@ func (r *Report) in(start time.Time) Counts {
 	return Counts{}
 }
 
-// tells reports whether anything is known of the minute that began at start.
+// tells reports whether the report includes the minute that began at start.
 func (r *Report) tells(start time.Time) bool {
 	past := r.Minute.Sub(start)
 	return past == 0 || past == time.Minute
 }
 
-// A window is what was counted in the last seconds.
+// A window counts the last seconds.
 type window struct {
 	Report
 	now     int64 // the running second, in Unix time
@@ -390,8 +372,8 @@ type window struct {
 
 func (w *window) at(unix int64) *Counts { return &w.seconds[uint64(unix)%uint64(len(w.seconds))] }
 
-// advance lets what is too old fall out. A clock that is set back by less than
-// the window goes on in the running second.
+// advance removes expired seconds. If the clock is set back by less than the window, counting continues in the
+// running second.
 func (w *window) advance(now time.Time) {
 	unix := now.Unix()
 	if unix-w.now > windowSeconds || w.now-unix > windowSeconds {
@@ -415,14 +397,13 @@ func (w *window) add(s Sign) {
 
 func (w *window) takeBack(s Sign) { w.takeBackOf(s, w.now) }
 
-// takeBackOf takes back what was counted in one of the last seconds, so that it
-// makes no room for anything that came later.
+// takeBackOf takes back what was counted in an earlier second, so that it frees no room for later counts.
 func (w *window) takeBackOf(s Sign, unix int64) {
 	w.at(unix)[s]--
 	w.FailureRate[s]--
 }
 
-// clear takes all pressure back. Logins stay, and what the plot shows.
+// clear removes all failures. Logins stay, and so do the numbers of the plot.
 func (w *window) clear() {
 	for i := range w.seconds {
 		w.seconds[i] = Counts{Login: w.seconds[i][Login]}
@@ -430,10 +411,9 @@ func (w *window) clear() {
 	w.FailureRate = Counts{Login: w.FailureRate[Login]}
 }
 
-// shares holds how much each address has contributed in this minute and the
-// one before. Its size is fixed; addresses that fall together have one share
-// together. That can only make the pressure smaller, and nobody can aim at it:
-// the addresses are keyed digests.
+// shares store how much each IP address contributed in this minute and the one before. The size is fixed, and
+// colliding addresses have one share. That only lowers the failure rate, and attackers cannot cause it: addresses are
+// keyed digests.
 type shares [1 << 14]share
 
 type share struct {
@@ -441,8 +421,8 @@ type share struct {
 	before, now uint16
 }
 
-// take reports whether the address may contribute once more: in any
-// minute no more often than most, and never more than 65,535 times.
+// take reports whether the address may contribute once more: at most `most` times in any minute, and never more than
+// 65,535 times.
 func (s *shares) take(address *[16]byte, most float64, minute uint32) bool {
 	one := &s[binary.LittleEndian.Uint16(address[:])%uint16(len(s))]
 	switch minute - one.minute {

@@ -2,8 +2,7 @@ package captchamode
 
 import "time"
 
-// A Minute is one point of the plot: what happened in a minute, and what the
-// switch made of it at its end.
+// A Minute is one point of the plot: the counts of a minute, and the mode at its end.
 type Minute struct {
 	Start     time.Time `json:"start"`
 	Failures  int       `json:"failures"`
@@ -16,15 +15,13 @@ type Minute struct {
 	Level     Level     `json:"level"`
 }
 
-// keepMinutes is one hour and the running minute.
 const keepMinutes = 61
 
-// minutes are the newest, oldest first; the last is still running.
+// minutes are the newest ones, oldest first; the last one is running.
 type minutes []Minute
 
-// advance adds the minutes up to now, also those in which nothing happened. It
-// returns those that may still change: the one that was running and all after
-// it.
+// advance adds all minutes up to now, even empty ones. It returns those that may still change: the previously running
+// one and all later ones.
 func (m *minutes) advance(now time.Time) minutes {
 	start := now.Truncate(time.Minute)
 	n := len(*m)
@@ -45,7 +42,6 @@ func (m *minutes) advance(now time.Time) minutes {
 	return (*m)[from:]
 }
 
-// running is when the running minute began; zero if there is none.
 func (m minutes) running() time.Time {
 	if len(m) == 0 {
 		return time.Time{}
@@ -53,10 +49,9 @@ func (m minutes) running() time.Time {
 	return m[len(m)-1].Start
 }
 
-// pass moves the minutes on to now. r is what was counted; a minute never becomes
-// less, not even if the count begins anew after a restart. Of each minute that has
-// ended the detector weighs the pressure at its end, and learns from it if there is
-// a lesson in it. Nothing happened in those of which nobody was told.
+// pass advances the minutes to now with the counts in r. A minute's count never decreases, even if counting restarts
+// after a restart. The detector weighs each completed minute, and learns from it if lesson is set. Minutes without a
+// report count as empty.
 func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
 	open, last := m.advance(now), r.FailureRate
 	for i := range open {

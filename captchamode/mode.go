@@ -1,12 +1,9 @@
-// Package captchamode is the site-wide switch: it watches the pressure on a
-// site, turns the pre-login CAPTCHA on when the pressure says "attack" and off
-// when it has been quiet for the whole cool-down (rule R20), and lets a person
-// overrule it for a time (R21). What people are asked to solve is in
-// captchamode/challenge.
+// Package captchamode is CAPTCHA mode, the site-wide switch. It turns the CAPTCHA before login on when the failure
+// rate exceeds the threshold, and off after the cool-down (R20). An administrator can override it for a limited time
+// (R21). The challenges are in captchamode/challenge.
 //
-// Several nodes can be one site, if something that all of them reach carries
-// reports and agreements between them (nodes.go). Without it each Mode goes on by
-// itself (R22).
+// On a site of several nodes, a shared store carries their reports and agreements (nodes.go). Without it, each Mode
+// decides alone (R22).
 package captchamode
 
 import (
@@ -19,12 +16,11 @@ import (
 	"authguard/internal/duration"
 )
 
-// A Mode is the site-wide switch. All methods are safe for concurrent use; On
-// and Slowing are one atomic read.
+// A Mode is the site-wide switch. All methods are safe for concurrent use; On and Throttling are one atomic read.
 type Mode struct {
 	on   atomic.Bool
 	slow atomic.Bool
-	// What on and slow would be, while the pressure is only watched.
+	// What on and slow would be without monitoring.
 	wouldOn   atomic.Bool
 	wouldSlow atomic.Bool
 
@@ -41,12 +37,12 @@ type Mode struct {
 	minutes           minutes
 	override          Override
 	switches          []Switch
-	last              Switch // the newest that onSwitch was called with
-	steady            bool   // onSwitch was told of steady pressure
+	last              Switch // the newest one passed to onSwitch
+	steady            bool   // onSwitch was called with BySteadiness
 	fleet             fleet
 }
 
-// A State is what the switch knows at one moment.
+// A State is the state of a Mode at one moment.
 type State struct {
 	On          bool              `json:"on"`
 	Level       Level             `json:"level"`
@@ -55,20 +51,19 @@ type State struct {
 	Threshold   float64           `json:"threshold"`
 	SlowAt      float64           `json:"throttle_at"`
 	LeaveAt     float64           `json:"end_below"`
-	Normal      float64           `json:"normal"`             // accounts that log in, a minute: the average of a day
-	Usual       float64           `json:"usual"`              // at this minute of the week; Normal before a week was seen
-	Low         time.Time         `json:"low_since,omitzero"` // the cool-down began, less its pauses
-	CoolDown    duration.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
-	Steady      bool              `json:"steady,omitzero"`    // for many hours just below the threshold
-	// Monitor: the pressure is only watched. WouldBeOn: and the mode would be on by it.
+	Normal      float64           `json:"normal"`             // accounts that sign in per minute, average of a day
+	Usual       float64           `json:"usual"`              // for this minute of the week; Normal before the first week
+	Low         time.Time         `json:"low_since,omitzero"` // start of the cool-down, without its pauses
+	CoolDown    duration.Duration `json:"cool_down"`          // of this attack so far; without an attack, the longest
+	Steady      bool              `json:"steady,omitzero"`    // just below the threshold for many hours
+	// Monitor: the failure rate is only monitored. WouldBeOn: it would turn the mode on.
 	Monitor   bool `json:"monitor,omitzero"`
 	WouldBeOn bool `json:"would_be_on,omitzero"`
 }
 
-// NewMode returns a switch that is off. onSwitch is called after each switch,
-// one at a time and in order; it must not block and must not call the Mode. It
-// may be nil, as may now, for time.Now. Every node of a site calls it for a
-// switch of the site; on exactly one of them the switch is not Adopted.
+// NewMode returns a switch that is off. It calls onSwitch after each switch, sequentially and in order; onSwitch must
+// not block or call the Mode, and may be nil. A nil now is time.Now. On a site of several nodes, every node calls
+// onSwitch; on exactly one of them the switch is not Adopted.
 func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -81,39 +76,35 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	}
 	m := &Mode{config: c, detector: Detector{Normal: c.Baseline, Usual: c.Baseline}, now: now,
 		onSwitch: onSwitch, fleet: fleet{nodes: 1}}
-	m.pass(m.now()) // the first minute begins
+	m.pass(m.now()) // starts the first minute
 	m.advance()
 	return m, nil
 }
 
-// On reports whether every attempt that is not privileged needs a solved
-// challenge.
+// On reports whether every attempt of an unknown client needs a solved challenge.
 func (m *Mode) On() bool { return m.on.Load() }
 
-// Throttling reports whether strangers are to be slowed.
+// Throttling reports whether unknown clients are throttled.
 func (m *Mode) Throttling() bool { return m.slow.Load() }
 
-// Monitored reports what On and Slowing would be if the pressure were not only watched
-// (Config.Monitor); both are false if it is not.
+// Monitored reports what On and Throttling would be without monitoring (Config.Monitor); both are false if it is off.
 func (m *Mode) Monitored() (on, slowing bool) { return m.wouldOn.Load(), m.wouldSlow.Load() }
 
-// Observe counts one sign from an address, and reports whether it did: an
-// address contributes no more than its share. The switch goes on before Observe
-// returns if that crossed the threshold.
+// Observe counts one sign from an IP address, and reports whether it counted: each address contributes at most its
+// share. If that crosses the threshold, the mode is on before Observe returns.
 func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
 	return m.ObserveAt(s, address, m.now())
 }
 
-// ObserveAt is Observe for a caller that has read the clock, at most some
-// seconds ago. A sign that is older than the running second counts in it.
+// ObserveAt is Observe for a caller that has read the clock a few seconds ago at most. An older sign counts in the
+// running second.
 func (m *Mode) ObserveAt(s Sign, address [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.observe(s, &address, m.advanceTo(at))
 }
 
-// Failed is ObserveAt for a failure of a pair that is taken back if the pair logs
-// in within the minute. A pair is an account from one place, by its keyed digest.
+// Failed is ObserveAt for a failure that is taken back if its pair signs in within the minute.
 func (m *Mode) Failed(pair, address [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,9 +126,8 @@ func (m *Mode) observe(s Sign, address *[16]byte, now time.Time) (counted bool) 
 	return true
 }
 
-// LoggedIn says that an account has logged in, at a time as in ObserveAt: the site
-// is that busy, and what a stranger's pair failed before is no pressure any more,
-// on whichever node (R25). It lowers no limit.
+// LoggedIn counts an account's login. If the client was unknown, it also takes back the pair's earlier failures on
+// all nodes (R25). It changes no limit. at is as for ObserveAt.
 func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,9 +145,8 @@ func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
 	}
 }
 
-// Clear empties the pressure, ends the attack without a cool-down, and keeps an
-// override as it is. Who and why are kept with the switch. Over several nodes
-// it clears all. An attack that goes on is noticed anew.
+// Clear clears the failure rate on all nodes, and ends an attack without a cool-down. It keeps an override. The
+// switch records who and why. A continuing attack is detected again.
 func (m *Mode) Clear(who, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,16 +162,14 @@ func (m *Mode) Clear(who, why string) {
 	}
 }
 
-// empty forgets the pressure, here and what is known of other nodes.
 func (m *Mode) empty() {
 	m.window.clear()
 	m.unsentCorrections = corrections{}
 	m.fleet.mine, m.fleet.others = Counts{}, Counts{Login: m.fleet.others[Login]}
 }
 
-// TakeBack removes one sign that was counted, here or on another node, and has
-// turned out to be none: a challenge that was counted as unsolved and then
-// solved. If no such sign is left in the last minute there is nothing to remove.
+// TakeBack removes one sign that was counted on any node, such as an unsolved challenge that was then solved. It does
+// nothing if the last minute has no such sign.
 func (m *Mode) TakeBack(s Sign) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,8 +179,8 @@ func (m *Mode) TakeBack(s Sign) {
 	}
 }
 
-// Tick lets time pass: minutes are learned from, cool-downs and forces run
-// out. Run calls it four times a second.
+// Tick advances the time: it learns from minutes, and ends cool-downs and overrides. Run calls it four times a
+// second.
 func (m *Mode) Tick() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,7 +189,7 @@ func (m *Mode) Tick() {
 
 const tickEvery = 250 * time.Millisecond
 
-// Run ticks until ctx ends.
+// Run calls Tick until ctx ends.
 func (m *Mode) Run(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
@@ -216,7 +203,7 @@ func (m *Mode) Run(ctx context.Context) {
 	}
 }
 
-// State tells everything at once.
+// State returns the current state.
 func (m *Mode) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -237,7 +224,7 @@ func (m *Mode) State() State {
 	}
 }
 
-// Minutes are the last hour, oldest first, the running minute last.
+// Minutes returns the last hour, oldest first; the last minute is running.
 func (m *Mode) Minutes() []Minute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,9 +232,8 @@ func (m *Mode) Minutes() []Minute {
 	return slices.Clone(m.minutes)
 }
 
-// Week is what the threshold would be now if it were each hour of the week, from Monday
-// at midnight UTC on: of its middle, and without what the last half-hour adds. It is nil
-// before an hour was seen.
+// Week returns the thresholds of all hours of the week from Monday 00:00 UTC: for the middle of each, without the
+// last half-hour's logins. It is nil before the first complete hour.
 func (m *Mode) Week() (all []Expected) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,29 +247,28 @@ func (m *Mode) Week() (all []Expected) {
 	return all
 }
 
-// Expected is an hour of the week and its threshold.
+// Expected is an hour of the week with its threshold.
 type Expected struct {
 	Threshold float64 `json:"threshold"`
 	Hour
 }
 
-// Switches are the newest changes, oldest first.
+// Switches returns the newest switches, oldest first.
 func (m *Mode) Switches() []Switch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.switches)
 }
 
-// Config is the numbers that are in force.
+// Config returns the current configuration.
 func (m *Mode) Config() Config {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.config
 }
 
-// SetConfig changes the numbers of a running switch; what was learned stays. Where
-// Monitor is another, what the pressure asks for begins or ends at once: that is a
-// switch by policy, which is Adopted, since whoever changed the policy tells of it.
+// SetConfig changes the configuration at run time; the baseline stays. Changing Monitor takes effect at once: a
+// switch ByPolicy. It is Adopted, because the policy change itself is recorded.
 func (m *Mode) SetConfig(c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -299,22 +284,20 @@ func (m *Mode) SetConfig(c Config) error {
 	return nil
 }
 
-// advance lets what is too old fall out, once a second, and returns the site's
-// time.
+// advance removes expired seconds, once a second, and returns the time by the site's clock.
 func (m *Mode) advance() (now time.Time) { return m.advanceTo(m.now()) }
 
-// advanceTo goes no further back than the running second, unless the clock was
-// set back.
+// advanceTo does not go back before the running second, unless the clock was set back.
 func (m *Mode) advanceTo(at time.Time) (now time.Time) {
 	now = at.Add(m.fleet.ahead)
 	if late := m.window.now - now.Unix(); late != 0 && (late < 0 || late > windowSeconds) {
-		m.pass(now.Add(-lateReports)) // as nodes do, so that one that sees everything comes to the same
+		m.pass(now.Add(-lateReports)) // with the same lag as the nodes, so that a single node computes the same
 		m.window.advance(now)
 	}
 	return now
 }
 
-// pass moves the minutes on. A node among several does not learn by itself.
+// pass advances the minutes. A node among several does not learn by itself.
 func (m *Mode) pass(now time.Time) {
 	if !m.fleet.together {
 		m.minutes.pass(&m.config, &m.detector, !m.fleet.alone(), &m.window.Report, now)
@@ -323,14 +306,14 @@ func (m *Mode) pass(now time.Time) {
 
 func (m *Mode) see(now time.Time) { m.seeAt(m.siteThreshold(), now) }
 
-// seeAt asks the detector, at the site's threshold, and carries out what follows.
+// seeAt updates the level by the site's threshold, and switches if necessary.
 func (m *Mode) seeAt(site float64, now time.Time) {
 	m.look(site, now)
 	switch {
 	case m.override.State != Automatic && !m.now().Before(m.override.Until):
 		m.switchTo(Override{}, ByExpiry, false, now)
 	case m.detector.Level == m.last.Level && m.detector.Steady == m.steady:
-	case m.fleet.together: // Apply tells of the switch: it knows whose it is
+	case m.fleet.together: // Apply makes the switch: it knows which node decided
 		m.show()
 		m.fleet.hurry()
 	default:
@@ -338,7 +321,7 @@ func (m *Mode) seeAt(site float64, now time.Time) {
 	}
 }
 
-// follow tells of whatever the detector thinks other than before.
+// follow makes a switch for each change of the level or of Steady.
 func (m *Mode) follow(adopted bool, now time.Time) {
 	switch level := m.detector.Level; {
 	case level < m.last.Level:
@@ -353,7 +336,7 @@ func (m *Mode) follow(adopted bool, now time.Time) {
 	}
 }
 
-// show does what a person or else the level says.
+// show applies the override, else the level.
 func (m *Mode) show() (on bool) {
 	attacked, watched := m.override.State == Automatic && m.detector.Level == Attack, m.config.Monitor
 	on = m.override.State == ForcedOn || attacked && !watched
@@ -367,8 +350,8 @@ func (m *Mode) show() (on bool) {
 	return on
 }
 
-// look has the detector look at the pressure. Among other nodes that can only
-// raise the level: what they agree on lowers it.
+// look updates the level from the failure rate. Among several nodes it only raises the level: the agreed state lowers
+// it.
 func (m *Mode) look(on float64, now time.Time) {
 	if m.fleet.alone() {
 		m.lookAlone(now)
@@ -385,7 +368,6 @@ func (m *Mode) look(on float64, now time.Time) {
 	}
 }
 
-// threshold is the one that this node goes by.
 func (m *Mode) threshold() float64 {
 	on := m.siteThreshold()
 	if m.fleet.alone() {
@@ -394,12 +376,12 @@ func (m *Mode) threshold() float64 {
 	return on
 }
 
-// siteThreshold is the one of all nodes together.
+// siteThreshold returns the threshold for all nodes together.
 func (m *Mode) siteThreshold() float64 {
 	return m.detector.threshold(&m.config, m.sum()[Login])
 }
 
-// failureRate is the last minute's, of the whole site as far as this node knows.
+// failureRate returns the site's failure rate of the last minute, as far as this node knows.
 func (m *Mode) failureRate() Counts {
 	p := m.sum()
 	for s := range p {
@@ -408,7 +390,7 @@ func (m *Mode) failureRate() Counts {
 	return p
 }
 
-// sum is the pressure less all that was taken back: it may be below zero.
+// sum returns all counts minus what was taken back; it may be negative.
 func (m *Mode) sum() Counts {
 	if m.fleet.together {
 		return m.window.FailureRate.plus(m.fleet.others)

@@ -6,65 +6,60 @@ import (
 	"time"
 )
 
-// Several nodes are one site. Several times a second each reports what it has
-// counted, and gets the sum of all reports and what the nodes have agreed on. The
-// first node to find that the level has to change proposes it; once that is
-// written, the others apply what they read. So there is no leader, and each switch
-// has one author. All times are the site's: those of whatever carries the reports.
+// Several nodes are one site. Several times a second, each reports its counts, and receives the sum of all reports
+// and the agreed state. The first node to detect a change of the level proposes it, and the others apply it once it
+// is written. There is no leader, and each switch has one author. All times are by the clock of the shared store.
 
-// Agreed is what the nodes of a site have agreed on. The zero Agreed is nothing.
+// Agreed is the state that all nodes of a site share. The zero Agreed is no state.
 type Agreed struct {
-	Version string `json:"-"` // another one each time that they agree on something
+	Version string `json:"-"` // changes with every write
 	Detector
-	// Number counts the changes of the level. By made the last one: that node
-	// records it and raises the alarm.
+	// Number counts the changes of the level. By is the node that made the last one, records it and raises the alert.
 	Number  int64    `json:"number"`
 	By      string   `json:"by,omitzero"`
 	Minutes []Minute `json:"minutes"`
 }
 
-// An Answer is what a node gets for its report.
+// An Answer is the response to a node's report.
 type Answer struct {
 	To     Report // that report
 	Now    time.Time
-	Nodes  int     // that have reported in the last seconds, this one among them
-	All    Report  // the sum over all nodes; of the pressure those that agree on Cleared
-	Agreed *Agreed // nil if there is nothing, or nothing that makes sense
+	Nodes  int     // nodes that reported in the last seconds, including this one
+	All    Report  // sum over all nodes; failure rates only of those with the same Cleared
+	Agreed *Agreed // nil if missing or invalid
 }
 
-// fleet is what a Mode knows of the other nodes.
 type fleet struct {
 	node     string
 	hurry    func()
 	together bool          // the last report was answered
-	agreed   Agreed        // what this node goes by; no Version before the first answer
-	ahead    time.Duration // the site's clock less this node's
+	agreed   Agreed        // applied by this node; no Version before the first answer
+	ahead    time.Duration // the site's clock minus this node's
 	judged   Level         // this node's level at its last Merge
-	clearing bool          // a person has cleared the pressure here, and the others may not know
-	cleared  bool          // or on another node, and this one has not told of it yet
+	clearing bool          // the failure rate was cleared here, and other nodes may not know
+	cleared  bool          // cleared by another node; no switch made here yet
 
-	// As of the last answer: when it came, how many nodes there were, and the
-	// pressure on this one and on all others.
+	// As of the last answer: its time, the number of nodes, and the failure rate on this node and on all others.
 	at           time.Time
 	nodes        int
 	mine, others Counts
 }
 
-// alone reports whether the node was one of several and gets no answer any more.
+// alone reports whether a node of several receives no answers.
 func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
 
-// Merge decides between what the nodes have agreed on and what one of them would
-// say. apart means that its own level came about without the others.
+// Merge combines the agreed state with a node's own state. apart means that the node's level arose without the
+// others.
 func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	switch {
-	case agreed == nil: // lost, or never there
+	case agreed == nil: // lost, or never written
 		return own
-	case agreed.Version == own.Version: // nobody has spoken since
+	case agreed.Version == own.Version: // not changed since
 		own.Minutes = agreed.Minutes
 		return own
 	}
 	m := *agreed
-	if own.Week.known() > m.Week.known() { // a version that did not know it wrote last, or one that began anew
+	if own.Week.known() > m.Week.known() { // written by an older version, or by a node with empty state
 		m.Week = own.Week
 	}
 	if own.Version == "" || !apart && agreed.follows(&own) {
@@ -95,18 +90,16 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Join makes the Mode one of the nodes of a site. node names this process and
-// no other; hurry asks for a report soon. It is called with the lock held and must
-// not block. Call Join once, before anything is observed. Until the first answer
-// the Mode goes by itself.
+// Join makes the Mode a node of a site. The name node is unique to this process. hurry requests a report soon; it
+// runs with the lock held and must not block. Call Join once, before the Mode observes anything. Until the first
+// answer, the Mode decides alone.
 func (m *Mode) Join(node string, hurry func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fleet.node, m.fleet.hurry = node, hurry
 }
 
-// Report returns what this node has counted. Call Merge with the answer, or
-// GoAlone if there is none, before the next Report.
+// Report returns this node's counts. Before the next Report, call Merge with the answer, or GoAlone if there is none.
 func (m *Mode) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,9 +110,8 @@ func (m *Mode) Report() Report {
 	return r
 }
 
-// Merge takes in the answer to a report. It returns what the nodes should agree on
-// now, which is to replace what was read and then to be given to Apply; nil if there
-// is nothing to write.
+// Merge processes the answer to a report. It returns the new shared state, to be written in place of the one read and
+// then passed to Apply; nil if nothing changed.
 func (m *Mode) Merge(n Answer) *Agreed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +135,7 @@ func (m *Mode) Merge(n Answer) *Agreed {
 	}
 	f.judged = m.detector.Level
 	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
-	if f.clearing && said != nil { // whatever it says was before that
+	if f.clearing && said != nil { // it was written before that
 		number := max(said.Number, next.Number)
 		next = m.knows()
 		next.Minutes, next.Number = said.Minutes, number
@@ -168,7 +160,7 @@ func (m *Mode) Merge(n Answer) *Agreed {
 	return &next
 }
 
-// Apply makes what the nodes have agreed on the level of this one.
+// Apply makes the shared state the state of this node.
 func (m *Mode) Apply(a Agreed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +172,7 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	f.together, f.agreed, f.clearing, f.cleared = true, a, false, false
 	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
 	switch {
-	case own > f.judged && own > a.Level: // risen since Merge: the next report tells
+	case own > f.judged && own > a.Level: // risen since Merge: the next report includes it
 		m.detector.rise(&m.config, own, now)
 	case cleared && m.detector.Level < m.last.Level:
 		m.switchTo(m.override, ByClearing, true, now)
@@ -190,8 +182,8 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	m.show()
 }
 
-// GoAlone notes that a report was not answered. The level stays; from now on this
-// node goes by its own pressure, against its part of the threshold.
+// GoAlone records that a report was not answered. The level stays; then this node compares its own failure rate with
+// its share of the threshold (R22).
 func (m *Mode) GoAlone() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +191,6 @@ func (m *Mode) GoAlone() {
 	m.see(m.advance())
 }
 
-// knows is what this node would say of the site.
 func (m *Mode) knows() Agreed {
 	own := m.fleet.agreed
 	own.Detector, own.Minutes = m.detector, m.minutes
@@ -210,27 +201,24 @@ func (a *Agreed) valid() bool {
 	return a.Version != "" && a.Detector.valid() && len(a.Minutes) <= keepMinutes
 }
 
-// follows reports whether a was made from b. It was not if two nodes have written
-// to a server that had lost something.
+// follows reports whether a was derived from b. It was not if two nodes wrote to a server that had lost data.
 func (a *Agreed) follows(b *Agreed) bool {
 	return a.Learned >= b.Learned && (a.Number > b.Number || a.Number == b.Number && a.By == b.By)
 }
 
-// same reports whether a and b say the same, so that nothing has to be written.
+// same reports whether a and b are equal, so that nothing has to be written.
 func (a *Agreed) same(b *Agreed) bool {
 	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned &&
 		a.Normal == b.Normal && a.Steady == b.Steady && a.Week.known() == b.Week.known() &&
 		a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
 }
 
-// lateReports is how long nodes may take to report what they counted in a minute
-// that is over.
+// lateReports is how long nodes may take to report the counts of a past minute.
 const lateReports = 2 * time.Second
 
-// lookAlone is look without the others. What has come since the last answer counts
-// against this node's part of the threshold. What was known of the whole site then
-// fades within a minute and still counts against the whole threshold, so that a
-// short silence is no attack.
+// lookAlone checks the failure rate without the other nodes. Counts since the last answer are compared with this
+// node's share of the threshold. The site's earlier failure rate fades within a minute and is compared with the whole
+// threshold. A short outage is therefore not taken for an attack.
 func (m *Mode) lookAlone(now time.Time) {
 	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
 	own := float64(m.window.FailureRate.Total())

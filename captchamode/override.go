@@ -9,11 +9,10 @@ import (
 // MaxOverride is the longest duration of an override.
 const MaxOverride = 7 * 24 * time.Hour
 
-// ErrOverride means that an override lacks who, why or a valid end.
+// ErrOverride means that an override lacks its administrator, reason or a valid end.
 var ErrOverride = errors.New("captchamode: cannot force the mode")
 
-// An Override is an administrator's decision about the mode (R21). The zero Override leaves
-// it to the detector.
+// An Override is an administrator's decision about the mode (R21). The zero Override leaves the mode to the detector.
 type Override struct {
 	State Forced    `json:"word"`
 	Who   string    `json:"who"`
@@ -22,17 +21,17 @@ type Override struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Forced is the state that an override forces.
+// Forced is the state that an override sets.
 type Forced string
 
-// Automatic: there is no override, and the failure rate decides.
+// Automatic means that there is no override, and the failure rate decides.
 const (
 	Automatic Forced = ""
 	ForcedOn  Forced = "on"
 	ForcedOff Forced = "off"
 )
 
-// Force puts an override in force until it ends (R21).
+// Force applies an override until it ends (R21).
 func (m *Mode) Force(f Override) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +47,7 @@ func (m *Mode) Force(f Override) error {
 	return nil
 }
 
-// Release returns the mode to automatic. Who and why are kept with the switch.
+// Release ends the override. The switch records who and why.
 func (m *Mode) Release(who, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,12 +58,11 @@ func (m *Mode) Release(who, why string) {
 	}
 }
 
-// AdoptOverride puts another node's override in force here too: on, off, or automatic
-// again. It reports whether that changed anything.
-// The switch that it makes is marked Adopted.
+// AdoptOverride applies another node's override, including its end, and reports whether that changed anything. The
+// switch is marked Adopted.
 //
-// The other node has checked it by its own clock. An override that has ended by this
-// node's clock is a return to automatic, and none lasts longer than MaxOverride.
+// The other node validated it by its own clock. If it has ended by this node's clock, the mode becomes automatic. No
+// override lasts longer than MaxOverride.
 func (m *Mode) AdoptOverride(f Override) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,8 +81,8 @@ func (m *Mode) AdoptOverride(f Override) (changed bool) {
 	return true
 }
 
-// same reports whether two are one override. Its beginning is compared to the
-// millisecond, which is what a database keeps; its end may have been shortened.
+// same reports whether f and g are one override. Since is compared in milliseconds, the precision of the databases;
+// Until may have been shortened.
 func (f Override) same(g Override) bool {
 	return f.State == g.State && (f.State == Automatic ||
 		f.Who == g.Who && f.Why == g.Why && f.Since.UnixMilli() == g.Since.UnixMilli())

@@ -5,40 +5,36 @@ import (
 	"slices"
 )
 
-// What people make good is no attack (R25): the failures of a pair (an account
-// from one place) that logs in shortly after are taken back, and how many
-// accounts log in says how many failures are normal.
+// Corrected typos are no attack (R25): if an account and IP pair signs in shortly after its failures, these are taken
+// back. The number of accounts that sign in determines how many failures are usual.
 
-// A CorrectedTypo says that a pair has logged in, at a second of the site's time.
+// A CorrectedTypo is a pair that signed in, with the second by the site's clock.
 type CorrectedTypo struct {
 	Pair uint64
 	At   int64
 }
 
 const (
-	// maxCorrections is how many failures of one pair can be taken back: more than its
-	// delay lets through in a minute.
+	// maxCorrections is how many failures of one pair can be taken back: more than its delay admits in a minute.
 	maxCorrections = 8
-	// maxCorrected is how many mends a report holds, and correctedWithin how many seconds
-	// each stays in it, so that a report that gets lost does no harm.
+	// maxCorrected is how many pairs a report holds. Each stays in it for correctedWithin seconds, so a lost report does
+	// no harm.
 	maxCorrected    = 64
 	correctedWithin = 5
 )
 
-// corrections remembers which failures of the last minute which pair caused. Its size is
-// fixed. The newer of two pairs that fall together stays; what is forgotten is not
-// taken back, which is the strict side. Nobody can aim at it, or at another pair:
-// pairs are keyed digests.
+// corrections stores the last minute's failures by pair. The size is fixed, and a colliding pair replaces the older
+// one. A forgotten failure is not taken back, which is the strict side. Attackers cannot target a pair, because pairs
+// are keyed digests.
 type corrections [1 << 12]debt
 
 type debt struct {
 	pair    uint64
-	seconds [maxCorrections]uint32 // in Unix time; 0 is none
+	seconds [maxCorrections]uint32 // in Unix time; 0: none
 }
 
 func (o *corrections) of(pair uint64) *debt { return &o[pair%uint64(len(o))] }
 
-// note notes a failure that was counted in a second.
 func (o *corrections) note(pair uint64, unix int64) {
 	one := o.of(pair)
 	if one.pair != pair {
@@ -55,7 +51,7 @@ func (o *corrections) note(pair uint64, unix int64) {
 	}
 }
 
-// add takes back from w what the pair owed at a moment.
+// add takes back from w the pair's failures up to m.At.
 func (o *corrections) add(w *window, m CorrectedTypo) {
 	one := o.of(m.Pair)
 	if one.pair != m.Pair {
@@ -71,20 +67,17 @@ func (o *corrections) add(w *window, m CorrectedTypo) {
 	}
 }
 
-// people remembers how often each account has logged in within half an hour, up to mostLogins: a
-// user whose sessions are short logs in and fails several times, and an attacker's account says
-// little. Its size is fixed; two accounts that fall together are one, which is the strict side:
-// fewer logins, a lower threshold.
+// people counts each account's logins within half an hour, up to mostLogins. A user with short sessions logs in and
+// fails several times, while an attacker's account says little. The size is fixed. Colliding accounts count as one,
+// which is the strict side: fewer logins, a lower threshold.
 type people [1 << 16]uint16
 
 const (
-	// loginEvery is how often one account's logins say something, in seconds, and mostLogins how
-	// many of them do.
+	// loginEvery is the period in seconds in which mostLogins logins of an account count.
 	loginEvery = 30 * 60
 	mostLogins = 3
 )
 
-// counts reports whether the account's login says something in this half-hour.
 func (p *people) counts(account *[16]byte, unix int64) bool {
 	const halves = 1<<16/mostLogins - 1
 	slot, half := &p[binary.LittleEndian.Uint16(account[:])], uint16(unix/loginEvery%halves+1)*mostLogins
@@ -101,7 +94,7 @@ func (p *people) counts(account *[16]byte, unix int64) bool {
 
 func pairOf(pair *[16]byte) uint64 { return binary.LittleEndian.Uint64(pair[:]) }
 
-// tell adds a mend to what is reported, and forgets the old ones.
+// tell adds a pair to the report, and removes the old ones.
 func tell(all []CorrectedTypo, one CorrectedTypo) []CorrectedTypo {
 	all = slices.DeleteFunc(all, func(m CorrectedTypo) bool { return one.At-m.At > correctedWithin })
 	if len(all) < maxCorrected {

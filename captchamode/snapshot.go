@@ -2,8 +2,8 @@ package captchamode
 
 import "slices"
 
-// A Snapshot is the part of a Mode that outlives the process: what was learned,
-// and that the site is under attack (R7).
+// A Snapshot is the part of a Mode that survives a restart: the baseline, the level, the override and the history
+// (R7).
 type Snapshot struct {
 	Detector
 	Override Override `json:"force,omitzero"`
@@ -11,7 +11,7 @@ type Snapshot struct {
 	Switches []Switch `json:"switches"`
 }
 
-// Save returns what is to be kept.
+// Save returns the state to store.
 func (m *Mode) Save() Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -19,8 +19,7 @@ func (m *Mode) Save() Snapshot {
 	return Snapshot{m.detector, m.override, slices.Clone(m.minutes), slices.Clone(m.switches)}
 }
 
-// Restore puts back what Save returned. Call it before the Mode observes
-// anything. A level or a number that makes no sense is taken as nothing.
+// Restore loads what Save returned. Call it before the Mode observes anything. It ignores invalid data.
 func (m *Mode) Restore(from Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

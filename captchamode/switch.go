@@ -9,18 +9,17 @@ import (
 type Cause string
 
 const (
-	ByFailureRate Cause = "failure-rate" // the threshold was crossed
-	ByCoolDown    Cause = "cool-down"    // it was quiet for the whole cool-down
-	ByPerson      Cause = "forced"       // somebody said so
+	ByFailureRate Cause = "failure-rate" // crossed the threshold
+	ByCoolDown    Cause = "cool-down"    // low for the whole cool-down
+	ByPerson      Cause = "forced"       // an administrator's override
 	ByExpiry      Cause = "expired"      // an override ended
-	ByClearing    Cause = "cleared"      // somebody cleared the pressure
-	ByPolicy      Cause = "policy"       // the policy enforces the mode again, or only watches from now on
-	BySteadiness  Cause = "steady"       // for many hours just below the threshold: nothing switched
+	ByClearing    Cause = "cleared"      // an administrator cleared the failure rate
+	ByPolicy      Cause = "policy"       // monitoring mode was turned on or off
+	BySteadiness  Cause = "steady"       // just below the threshold for many hours; no switch
 )
 
-// A Switch is one change of what the site does (of the mode, of the level, or of
-// who decides), or something to know about it that changes nothing: ByClearing of
-// a calm site, BySteadiness.
+// A Switch is a change of the mode, of the level, or of the override. It may also be an event without a change:
+// ByClearing while the site is calm, or BySteadiness.
 type Switch struct {
 	At          time.Time `json:"at"`
 	On          bool      `json:"on"`     // CAPTCHA mode, after
@@ -28,31 +27,26 @@ type Switch struct {
 	Level       Level     `json:"level"`
 	WasLevel    Level     `json:"was_level"`
 	Cause       Cause     `json:"cause"`
-	Override    Override  `json:"force"` // in force after; who and why are those of whoever released or cleared it
+	Override    Override  `json:"force"` // after the switch; who and why are those of the release or clearing
 	FailureRate int       `json:"failure_rate"`
 	Threshold   float64   `json:"threshold"`
-	// Adopted means that another node of the site switched, keeps the record
-	// and raises the alarm; this one follows.
+	// Adopted means that another node made the switch, records it and raises the alert.
 	Adopted bool `json:"adopted,omitzero"`
-	// Monitored means that the pressure is only watched (Config.Monitor): a Level above
-	// calm asks nobody for anything.
+	// Monitored means that the failure rate is only monitored (Config.Monitor): the Level has no effect.
 	Monitored bool `json:"monitored,omitzero"`
-	// Resumed means that a level like this one ended less than a day ago: the same attack
-	// goes on.
+	// Resumed means that such a level ended less than a day ago: the attack continues.
 	Resumed bool `json:"resumed,omitzero"`
 }
 
-// keepSwitches is how many switches are kept in memory.
 const keepSwitches = 200
 
-// Was is what the site did before the switch: "on", "throttling" or "off".
+// Was returns the mode before the switch: "on", "throttling" or "off".
 func (s Switch) Was() string { return stateName(s.WasOn, s.WasLevel, s.Monitored) }
 
-// Now is what the site does after the switch: "on", "throttling" or "off".
+// Now returns the mode after the switch: "on", "throttling" or "off".
 func (s Switch) Now() string { return stateName(s.On, s.Level, s.Monitored) }
 
-// Would is what the site would do after the switch, were it not only watching; empty if
-// it does that, or a person said otherwise.
+// Would returns the mode that monitoring prevents after the switch; "" without monitoring, or with an override.
 func (s Switch) Would() string {
 	if !s.Monitored || s.Override.State != Automatic {
 		return ""
@@ -70,7 +64,6 @@ func stateName(on bool, level Level, watched bool) string {
 	return "off"
 }
 
-// switchTo puts f in force, notes the change and tells of it.
 func (m *Mode) switchTo(f Override, cause Cause, adopted bool, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
@@ -78,9 +71,9 @@ func (m *Mode) switchTo(f Override, cause Cause, adopted bool, now time.Time) {
 	}
 	s.Resumed = s.Level > s.WasLevel && m.detector.resumes(s.Level, now)
 	switch {
-	case cause == ByClearing: // who cleared stands in the switch; an override stays whose it was
+	case cause == ByClearing: // the switch records who cleared; the override keeps its administrator
 	case f.State == Automatic:
-		m.override = Override{} // who released it stands in the switch
+		m.override = Override{} // the switch records who released it
 	default:
 		m.override = f
 	}

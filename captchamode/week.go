@@ -5,38 +5,34 @@ import (
 	"time"
 )
 
-// A site is as busy as its hour of the week, again and again. The average of a day is
-// too high for its nights, in which an attack could hide, and too low for Monday at
-// nine. So the detector learns how many accounts log in at each hour of the week (R25).
-// Every hour is bounded by itself: whoever comes at the same hour each week, with
-// accounts of his own or with failures, moves it by an eighth at most.
+// The detector learns how many accounts sign in at each hour of the week (R25). A day's average is too high for its
+// nights, in which an attack could hide, and too low for Monday at nine. Each hour is bounded individually: an
+// attacker who comes at the same hour each week changes it by at most an eighth per week.
 //
-// It only ever lowers the threshold as far as the site's other days and its usual
-// pressure at that hour allow, and where it does not fit the last day, not at all
-// (docs/decisions/0043).
+// An hour lowers the threshold only as far as the other days and its own usual failure rate allow. It does not lower
+// the threshold if the hours do not match the last day (docs/decisions/0043).
 
-// A Week is what is usual at each hour of the week. Hours are UTC: a site that changes
-// its clocks finds the hours beside its own counted too. The zero Week knows nothing.
+// A Week is the baseline for each hour of the week, in UTC. Daylight saving time shifts it by one hour, so the
+// neighboring hours count too. The zero Week is empty.
 type Week struct {
-	// Hours are 168 from Monday at midnight on, or none. They are replaced, never
-	// changed, so that a Week may be copied.
+	// Hours has 168 elements from Monday 00:00, or none. It is replaced and never modified, so a Week may be copied.
 	Hours []Hour `json:"hours,omitempty"`
-	// Foreseen is how many accounts the hours of the last day said would log in, a
-	// minute: the average of the same minutes as Detector.Normal.
+	// Foreseen is the number of accounts per minute that Hours predicted for the last day: the same average as
+	// Detector.Normal.
 	Foreseen float64 `json:"foreseen,omitempty"`
-	// Running is the hour that is not over.
+	// Running is the current hour.
 	Running Running `json:"running,omitzero"`
 }
 
-// An Hour is what is usual in one.
+// An Hour is the baseline of one hour of the week.
 type Hour struct {
-	Logins      float64 `json:"logins"`       // accounts that log in, a minute
-	FailureRate float64 `json:"failure_rate"` // the average minute's, without attacks
-	Weeks       int     `json:"weeks"`        // that Logins are learned from
-	Calm        int     `json:"calm"`         // that Pressure is learned from
+	Logins      float64 `json:"logins"`       // accounts that sign in per minute
+	FailureRate float64 `json:"failure_rate"` // average per minute, without attacks
+	Weeks       int     `json:"weeks"`        // weeks in Logins
+	Calm        int     `json:"calm"`         // weeks in FailureRate
 }
 
-// Running is an hour that is being learned from: sums over its minutes.
+// Running is the hour being learned: sums over its minutes.
 type Running struct {
 	Start       time.Time `json:"start"`
 	Minutes     int       `json:"minutes"`
@@ -47,29 +43,27 @@ type Running struct {
 
 const (
 	weekHours = 7 * 24
-	// enoughMinutes of an hour have to be known to learn from it: after an outage or in
-	// an attack there are fewer.
+	// enoughMinutes of an hour must be known to learn from it: after an outage or in an attack there are fewer.
 	enoughMinutes = 30
-	// weeksCount is how many weeks an hour is averaged over, and most and least how far
-	// from what is usual one week's hour counts. So an hour rises by an eighth in a week
-	// and a holiday takes an eighth away.
+	// weeksCount is the number of weeks in an hour's average. mostHour and leastHour bound one week's deviation. An hour
+	// therefore rises by at most an eighth per week, and a holiday lowers it by an eighth.
 	weeksCount          = 4
 	mostHour, leastHour = 3. / 2, 1. / 2
-	// otherDays is the part of the busiest day's same hour below which no hour lowers the
-	// threshold: some Saturday people work.
+	// otherDays is the fraction of the busiest day's same hour below which an hour does not lower the threshold:
+	// sometimes people work on a Saturday.
 	otherDays = 1. / 2
-	// trustedUpTo is how many times busier than its hours say the last day may have been
-	// for them to lower anything: else the site has changed.
+	// trustedUpTo is how many times busier than predicted the last day may be. Above that, the site has changed, and no
+	// hour lowers the threshold.
 	trustedUpTo = 2
 )
 
-// hourOf is the number of a moment's hour in the week, from Monday at midnight UTC on.
+// hourOf returns the hour of the week, from Monday 00:00 UTC.
 func hourOf(at time.Time) int {
 	const monday = 3 // 1 January 1970 was a Thursday
 	return int((at.Unix()/3600 + monday*24) % weekHours)
 }
 
-// near is the highest of some hours and those beside them; false if one is not known.
+// near returns the maximum of an hour and its neighbors; false if one of them is not known.
 func (w *Week) near(hour int, of func(*Hour) (float64, bool)) (high float64, known bool) {
 	for beside := -1; beside <= 1; beside++ {
 		one, known := of(&w.Hours[(hour+beside+weekHours)%weekHours])
@@ -84,8 +78,7 @@ func (w *Week) near(hour int, of func(*Hour) (float64, bool)) (high float64, kno
 func loginsOf(h *Hour) (float64, bool)      { return h.Logins, h.Weeks > 0 }
 func failureRateOf(h *Hour) (float64, bool) { return h.FailureRate, h.Calm > 0 }
 
-// between is near at a moment: from the middle of an hour it goes straight to the
-// middle of the next one.
+// between interpolates near linearly between the middles of two hours.
 func (w *Week) between(at time.Time, of func(*Hour) (float64, bool)) (float64, bool) {
 	from := at.Add(-30 * time.Minute)
 	before, known := w.near(hourOf(from), of)
@@ -94,10 +87,9 @@ func (w *Week) between(at time.Time, of func(*Hour) (float64, bool)) (float64, b
 	return before + (after-before)*part, known && also
 }
 
-// usual is how many accounts are usual at a moment for the threshold; normal is the
-// last day's average, which is all there is before a week was seen. The pressure that
-// is usual at that hour counts like logins, and slack more: who has failed there all
-// along is no attack.
+// usual returns the baseline for the threshold at a moment. normal is the last day's average, and is used alone
+// before the first week. The hour's usual failure rate and slack are a lower bound: users who always failed at that
+// hour are no attack.
 func (w *Week) usual(at time.Time, normal, slack float64) float64 {
 	if w.Hours == nil {
 		return normal
@@ -118,8 +110,8 @@ func (w *Week) usual(at time.Time, normal, slack float64) float64 {
 	return max(usual, min(normal, least))
 }
 
-// learn takes in one minute: how many accounts logged in, and how large the pressure
-// was at its end. least is what makes no difference, of logins and of pressure.
+// learn adds one minute: the accounts that signed in, and the failure rate at its end. Numbers up to least change
+// nothing.
 func (w *Week) learn(start time.Time, logins, pressure float64, attacked bool, least [2]float64) {
 	if hour := start.Truncate(time.Hour); !hour.Equal(w.Running.Start) {
 		w.close(least)
@@ -134,7 +126,6 @@ func (w *Week) learn(start time.Time, logins, pressure float64, attacked bool, l
 	}
 }
 
-// close learns from the hour that is over.
 func (w *Week) close(least [2]float64) {
 	r := w.Running
 	if r.Minutes < enoughMinutes {
@@ -150,8 +141,8 @@ func (w *Week) close(least [2]float64) {
 	}
 }
 
-// drift moves what is usual towards what one week's hour was, within bounds. Numbers
-// are kept to a thousandth, so that they are short where they are written.
+// drift moves the average toward one week's value, within bounds. Numbers are rounded to a thousandth, so that they
+// are short in the file.
 func drift(usual, was, least float64, weeks int) (float64, int) {
 	if weeks > 0 {
 		was = min(max(was, usual*leastHour), max(usual*mostHour, least))
@@ -161,14 +152,13 @@ func drift(usual, was, least float64, weeks int) (float64, int) {
 	return float64(int64(usual*1000+0.5)) / 1000, weeks
 }
 
-// foresee has the minute count in what the hours of the last day said.
+// foresee adds the predicted logins of a minute to the last day's average.
 func (w *Week) foresee(start time.Time) {
 	if w.Hours != nil {
 		w.Foreseen += (w.Hours[hourOf(start)].Logins - w.Foreseen) / normalOver
 	}
 }
 
-// valid reports whether the numbers make sense.
 func (w *Week) valid() bool {
 	ok := len(w.Hours) == 0 || len(w.Hours) == weekHours
 	for _, h := range w.Hours {
@@ -178,7 +168,7 @@ func (w *Week) valid() bool {
 	return ok && counts(w.Foreseen) && counts(r.Logins) && counts(r.FailureRate) && r.Minutes >= 0 && r.Calm >= 0
 }
 
-// known is how many hours were seen, each as often as counts.
+// known returns the number of learned hours over all weeks.
 func (w *Week) known() (n int) {
 	for _, h := range w.Hours {
 		n += h.Weeks

@@ -1,39 +1,35 @@
 package failures
 
-// What happens at the memory bound (R6; Argo CD CVE-2024-21662 dropped the
-// oldest counters there, so that a flood of made-up names reset everybody's).
+// The memory bound (R6). No key that still counts is ever dropped. In Argo CD (CVE-2024-21662), a flood of made-up
+// names evicted all counters.
 //
-// No key that still counts is ever dropped. New keys are folded into a few
-// shared ones, whose count is at least that of each of them. When there is
-// room again, a key that gets a slot of its own starts with a copy of what it
-// shared, so it is never forgotten on the way back either.
+// At the bound, new keys share a few counters, whose count is never lower than that of each key. When there is room
+// again, a key gets its own slot with a copy of the shared charges.
 
-// keyShared is the key that a key shares at the bound. Ladders of another size
-// share other keys, so that a flood of names does not fill the addresses' counts.
-// The size is kept with each key, since a snapshot knows no ladders.
+// keyShared returns the shared key for a key. Limits of another size use other shared keys, so that a flood of names
+// does not fill the counters of IP addresses. Each slot stores the size, because a snapshot does not contain the
+// limits.
 func keyShared(key *Key, size uint8) (k Key) {
 	copy(k[:8], sharedMark[:])
 	k[8], k[9] = key[0]%sharedSlots, size
 	return k
 }
 
-// Sizes of ladders: 1 + the class of the block for as many charges as the ladder
-// keeps, or one of these.
+// The size of limits is 1 + the class of the block for Limits.keep charges, or one of these.
 const (
-	sizeUnknown uint8 = 0  // of a snapshot that does not say it
+	sizeUnknown uint8 = 0  // from a snapshot without sizes
 	sizeMark    uint8 = 15 // see keyCleared
 )
 
 func sizeOf(keep int) uint8 { return 1 + uint8(classFor(keep)) }
 
-// kept is how many charges are enough for every ladder of a size, and as many to
-// spare for those that may yet be taken back.
+// kept returns how many charges are enough for all limits of a size, with a reserve for charges that may be taken
+// back.
 func kept(size uint8) int {
 	return min(2*capacity(uint32(size-1)), countMask)
 }
 
-// admit makes a slot for a subject that has none of its own: one with a copy
-// of what it shared, or the shared one if the bound leaves no room.
+// admit returns a new slot with a copy of the shared charges, or the shared slot if the bound leaves no room.
 func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	if shared != nil {
 		return m.unshare(sh, s, shared, at)
@@ -44,7 +40,6 @@ func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	return sh.share(s)
 }
 
-// share is the slot that a subject shares from now on; nil if there is none.
 func (sh *shard) share(s *Subject) *slot {
 	key := keyShared(&s.Key, s.Limits.size)
 	if found := sh.find(&key); found != nil {
@@ -57,7 +52,7 @@ func (sh *shard) share(s *Subject) *slot {
 	return sh.insert(&key, s.Limits.size)
 }
 
-// unshare gives a subject a slot of its own with a copy of what it shared.
+// unshare gives a subject its own slot with a copy of the shared charges.
 func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	before := append(moments(nil), sh.moments(shared)...)
 	if !m.room(sh, at) {
@@ -77,16 +72,14 @@ func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	return own
 }
 
-// drop empties a slot that may have no moments yet.
 func (sh *shard) drop(s *slot) {
 	if s.count() == 0 {
-		s.set(1, 0, s.class()) // remove moves full slots only
+		s.set(1, 0, s.class()) // remove expects a charge
 	}
 	sh.remove(s)
 }
 
-// room sees to it that a shard can take one more key of its own, if the bound
-// allows.
+// room reports whether a shard has room for one more key, after growing or sweeping it if necessary.
 func (m *Memory) room(sh *shard, now uint32) bool {
 	if sh.used*100 < len(sh.slots)*fullPercent {
 		return true
@@ -102,8 +95,7 @@ func (m *Memory) room(sh *shard, now uint32) bool {
 	return sh.used*100 < len(sh.slots)*fullPercent
 }
 
-// grow makes a shard's table larger. The last eighth of the bound is left for
-// keys that are there already and need room for more moments.
+// grow enlarges a shard's table. The last eighth of the bound is reserved for existing keys that need larger blocks.
 func (m *Memory) grow(sh *shard) bool {
 	slots := max(firstSlots, sh.used*100/nextPercent)
 	more := int64(slots-len(sh.slots)) * slotBytes

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Charge implements Store. With a journal it returns when the charge is in it. One that
-// cannot be written is taken back, and is an error (R27).
+// Charge implements Store. With a journal, it returns after the charge is written. If writing fails, the charge is
+// taken back and Charge returns the error (R27).
 func (m *Memory) Charge(ctx context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
 	if err := check(subjects, len(usages)); err != nil {
 		return ChargeID{}, err
@@ -29,7 +29,7 @@ func (m *Memory) Charge(ctx context.Context, subjects []Subject, usages []Usage)
 	return id, nil
 }
 
-// charge is when the charge was made, or 0 if there was no room.
+// charge returns the time of the charge, or 0 if a limit or the memory bound left no room.
 func (m *Memory) charge(subjects []Subject, usages []Usage) int64 {
 	var l lockSet
 	m.lock(&l, subjects)
@@ -42,7 +42,7 @@ func (m *Memory) charge(subjects []Subject, usages []Usage) int64 {
 	for i := range subjects {
 		own := l.slots[i]
 		if own != nil && keyIsShared(&own.key) {
-			own = nil // it may get a slot of its own now
+			own = nil // it may get its own slot now
 		}
 		if !m.chargeOne(l.shards[i], &subjects[i], own, uint32(at)) {
 			l.refund(m, subjects[:i], uint32(at))
@@ -51,7 +51,7 @@ func (m *Memory) charge(subjects []Subject, usages []Usage) int64 {
 			return 0
 		}
 		if own == nil {
-			l.slots = [MaxSubjects]*slot{} // they may have been moved
+			l.slots = [MaxSubjects]*slot{} // slots may have moved
 		}
 	}
 	return at
@@ -96,8 +96,7 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 	})
 }
 
-// Clear implements Store. A key that shares its count is not cleared: the
-// count is not its own.
+// Clear implements Store. It does not clear a shared slot, since other keys count there too.
 func (m *Memory) Clear(_ context.Context, subjects []Subject, what Mask) error {
 	return m.each(subjects, func(number uint8, sh *shard, s *slot) {
 		if keyIsShared(&s.key) {
@@ -120,8 +119,6 @@ func (m *Memory) Clear(_ context.Context, subjects []Subject, what Mask) error {
 	})
 }
 
-// mark gives a slot its only moment. It reports false if there is no room for the
-// slot.
 func (m *Memory) mark(sh *shard, key *Key, at uint32) bool {
 	old := sh.find(key)
 	switch {
@@ -135,9 +132,8 @@ func (m *Memory) mark(sh *shard, key *Key, at uint32) bool {
 	return true
 }
 
-// each calls do with the slot of every subject that has one, its shard and that
-// shard's number. It does not hand on the subjects, so that callers need not
-// allocate them.
+// each calls do with the slot, shard and shard number of every subject that has a slot. It passes no subjects to do,
+// so that callers need not allocate them.
 func (m *Memory) each(subjects []Subject, do func(uint8, *shard, *slot)) error {
 	if err := check(subjects, len(subjects)); err != nil {
 		return err
@@ -150,11 +146,10 @@ func (m *Memory) each(subjects []Subject, do func(uint8, *shard, *slot)) error {
 		}
 	}
 	l.unlock(m)
-	_ = m.written() // what cannot be written now is written later
+	_ = m.written() // the next flush writes it
 	return nil
 }
 
-// pull takes a moment back and notes that.
 func (m *Memory) pull(number uint8, sh *shard, s *slot, at uint32) {
 	key, size := s.key, s.size()
 	if sh.pull(s, at) {
@@ -162,9 +157,8 @@ func (m *Memory) pull(number uint8, sh *shard, s *slot, at uint32) {
 	}
 }
 
-// use fills the usages and returns the moment at which they hold: now, or that of
-// the newest charge if the clock went back or somebody who read it later was
-// quicker. A moment is never in the future.
+// use fills the usages and returns the time at which they hold: now, or the time of the newest charge if that is
+// later. Concurrent calls or a clock set back would otherwise yield charges in the future.
 func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, room bool) {
 	at = m.clock()
 	for i := range subjects {
@@ -193,8 +187,8 @@ func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, 
 	return at, room
 }
 
-// chargeOne adds a moment to a subject, whose own slot is known or nil. It
-// reports false if that took memory beyond the bound.
+// chargeOne adds a charge to a subject; slot is its own, or nil if not known. It returns false if the memory bound
+// leaves no room.
 func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	if slot == nil {
 		slot = sh.lookUp(s)
@@ -218,7 +212,6 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	return true
 }
 
-// reserve takes bytes from what the bound leaves, or nothing.
 func (m *Memory) reserve(bytes int64) bool {
 	if m.bytes.Add(bytes) > m.max {
 		m.bytes.Add(-bytes)
@@ -235,9 +228,8 @@ func check(subjects []Subject, usages int) error {
 	return nil
 }
 
-// A lockSet is what one call works on: the shards that it has locked, in
-// ascending order so that two calls never wait for each other, and for every
-// subject its shard and, once that was looked up, its slot.
+// A lockSet holds the shards that one call has locked, and each subject's shard and slot. Shards are locked in
+// ascending order, so that two calls cannot deadlock.
 type lockSet struct {
 	locked [MaxSubjects]uint8
 	n      uint8
@@ -266,7 +258,7 @@ func (m *Memory) lock(l *lockSet, subjects []Subject) {
 	}
 }
 
-// add inserts a shard where it belongs, once.
+// add inserts a shard's number in order, unless it is there.
 func (l *lockSet) add(shard uint8) {
 	for _, locked := range l.locked[:l.n] {
 		if locked == shard {
@@ -281,7 +273,6 @@ func (l *lockSet) add(shard uint8) {
 	l.n++
 }
 
-// refund takes a charge back from the first subjects.
 func (l *lockSet) refund(m *Memory, subjects []Subject, at uint32) {
 	for i := range subjects {
 		if s := l.shards[i].lookUp(&subjects[i]); s != nil {
@@ -290,125 +281,107 @@ func (l *lockSet) refund(m *Memory, subjects []Subject, at uint32) {
 	}
 }
 
-// clock is the store's own time in Unix milliseconds. It follows the monotonic
-// clock, so that a wall clock set back or forth opens no window.
+// clock returns the store's time in Unix milliseconds. It follows the monotonic clock, so that setting the wall clock
+// expires no charges.
 func (m *Memory) clock() int64 {
 	if m.now == nil {
-		return m.epoch + time.Since(m.started).Milliseconds() // half of a time.Now
+		return m.epoch + time.Since(m.started).Milliseconds() // half the cost of time.Now
 	}
 	return m.epoch + m.now().Sub(m.started).Milliseconds()
 }
 
-// shard is the number of the shard for keys with this Subject.Shard.
+// shard returns the number of the shard for this Subject.Shard.
 func (m *Memory) shard(key *Key) uint8 { return key[8] }
 
-// A ChargeID stands for one charge. What it says is for the stores that
-// made it; others keep it, compare it and seal it. It is of one size for
-// encoding/binary. The zero ChargeID stands for none.
+// A ChargeID identifies one charge. Only the store that made it interprets it; callers store, compare and seal it.
+// Its size is fixed for encoding/binary. The zero ChargeID means no charge.
 type ChargeID struct {
-	// At is when the charge was made, in milliseconds since the Unix epoch, by
-	// the store's clock.
+	// At is the time of the charge in Unix milliseconds, by the store's clock.
 	At int64
-	// Skews are by how many milliseconds other clocks have charged the attempt later: of a
-	// store whose shards have clocks of their own, in the order of the subjects.
+	// Skews are the milliseconds by which each subject's clock was ahead of At, for a store whose shards have their own
+	// clocks.
 	Skews [MaxSubjects]int32
-	// Node is the node whose local store has the charge; 0 if there are no nodes, or if it
-	// is in the store that they share.
+	// Node is the node whose local store has the charge; 0 if it is in the shared store, or if there is one node.
 	Node uint64
-	// Full are the subjects, as bits in the order of the charge, of which the charge
-	// filled a limit. A store of several nodes writes down where such a charge fails.
+	// Full is the set of subjects, as bits in the order of the charge, for which the charge filled a limit. A store of
+	// several nodes records the failure of such a charge.
 	Full uint8
 }
 
 // Charged reports whether anything was charged.
 func (id ChargeID) Charged() bool { return id.At != 0 }
 
-// Time is when the charge was made.
+// Time returns when the charge was made.
 func (id ChargeID) Time() time.Time { return time.UnixMilli(id.At) }
 
-// A Key is a keyed digest: every key has one size whatever was typed, and
-// nobody without the secret can aim for a collision or read a name out of a
-// dump. All zero means "no key".
+// A Key is a keyed digest of fixed size. Without the secret, an attacker cannot produce collisions or read names from
+// a dump. All zero means "no key".
 type Key [16]byte
 
-// A Subject is one thing that an attempt is charged to.
+// A Subject is one of the keys that an attempt is charged to.
 type Subject struct {
-	// Shard says where the key lives. Subjects of one place are kept
-	// together: behind one lock here, in one hash slot of a cluster.
+	// Shard groups subjects: those with the same Shard are behind one lock in memory, and in one hash slot of a cluster.
 	Shard  Key
 	Key    Key
 	Limits *Limits
-	// Bind is the set of rungs that must have room for the charge to be made.
-	// The others are reported and do not stop it.
+	// Bind is the set of limits that must have room for the charge. The others are only reported.
 	Bind Mask
 }
 
-// A Mask is a set of a ladder's rungs, bit i for rung i, and BackoffBit.
+// A Mask is a set of limits, bit i for limit i, and BackoffBit.
 type Mask uint16
 
-// BackoffBit stands for the ladder's backoff in a Mask.
+// BackoffBit is the backoff in a Mask.
 const BackoffBit Mask = 1 << 15
 
-// Every is the set of all rungs and the backoff.
+// Every is the set of all limits and the backoff.
 const Every Mask = 1<<MaxLimits - 1 | BackoffBit
 
-// Has reports whether rung i is in the set.
+// Has reports whether limit i is in the set.
 func (m Mask) Has(i int) bool { return m&(1<<i) != 0 }
 
-// A Usage is what a store knows of one subject, before the charge that
-// asked for it.
+// A Usage is the state of one subject before the charge.
 type Usage struct {
-	// Over is the set of rungs, binding or not, without room for one more
-	// charge; BackoffBit means that the next is not due yet.
+	// Over is the set of limits, binding or not, without room for one more charge. BackoffBit means that the next charge
+	// is not due yet.
 	Over Mask
-	// Failed is what of Over would still be without room if every undecided
-	// charge were taken back. Over without Failed is worth waiting for (R3).
+	// Failed is the part of Over that would remain if every undecided charge were taken back. If Over has limits that
+	// Failed lacks, waiting may help (R3).
 	Failed Mask
-	// Count is how many charges lie in the ladder's longest window, at most
-	// as many as the largest rung asks for.
+	// Count is the number of charges in the longest window, at most Limits.Keep.
 	Count int32
-	// Shared says that the charges may be other keys': at the memory bound new keys have a
-	// count in common.
+	// Shared means that the count includes charges of other keys, because of the memory bound.
 	Shared bool
-	// FreeIn is how long until the last of the binding rungs in Over has room
-	// again if nothing else happens; if strict ones are among them, the last of
-	// those. Zero if none of them is full.
+	// FreeIn is the time until all binding limits in Over have room. If strict limits are among them, only those count.
+	// Zero if no binding limit is full.
 	FreeIn time.Duration
 }
 
-// Used is what each rung by itself says, and after them the backoff.
+// Used is the state of each limit, and of the backoff as its last element.
 type Used [MaxLimits + 1]LimitUse
 
-// A LimitUse is how many charges lie in a rung's window, at most as many as the
-// largest rung asks for, and how long it stays full; zero if it is not.
+// A LimitUse is the number of stored charges in a limit's window, and how long the limit stays full; zero if it is
+// not full.
 type LimitUse struct {
 	Charges int
 	FreeIn  time.Duration
 }
 
-// A Store counts charges. All methods are safe for concurrent use. An error
-// means that the store could not do its work; what was asked for may or may
-// not have happened.
+// A Store counts charges. All methods are safe for concurrent use. After an error, the operation may or may not have
+// happened.
 type Store interface {
-	// Charge charges every subject, or none if one of them has a binding rung
-	// without room; the ID is zero in that case. It fills usages, which
-	// must be as long as subjects, with what was true before the charge. Check
-	// and change are one step.
+	// Charge charges every subject, or none and returns the zero ID if a binding limit has no room. It fills usages,
+	// which must be as long as subjects, with the state before the charge. The check and the charge are atomic.
 	Charge(ctx context.Context, subjects []Subject, usages []Usage) (ChargeID, error)
-	// Read fills usages and, unless that is nil, used; both must be as long as
-	// subjects. It changes nothing.
+	// Read fills usages and, unless it is nil, used. Both must be as long as subjects. It changes nothing.
 	Read(ctx context.Context, subjects []Subject, usages []Usage, used []Used) error
-	// TakeBack removes the charge from each subject. It is to be called at most
-	// once for a charge and subject; a charge that is gone already (expired,
-	// cleared) is no error.
+	// TakeBack removes the charge from each subject. Call it at most once per charge and subject. A charge that has
+	// expired or was cleared is no error.
 	TakeBack(ctx context.Context, id ChargeID, subjects []Subject) error
-	// Failed tells the store that the charge is decided: a failure. A store may
-	// make nothing of it, since a charge counts as a failure anyway once it is
-	// older than the longest password check; one that does spares the next attempt
-	// the wait.
+	// Failed marks the charge as a failure, so that the next attempt need not wait for its outcome. A store may ignore
+	// it: a charge older than the longest password check is a failure anyway.
 	Failed(ctx context.Context, id ChargeID, subjects []Subject) error
-	// Clear forgets every charge of the subjects; or, if what is BackoffBit and
-	// not Every, lets their backoff begin anew: the rungs count on, and for the
-	// backoff no charge counts that is as old as the newest one, or older.
+	// Clear removes all charges of the subjects. If what is BackoffBit, it only resets their backoff: the limits keep
+	// counting, and the backoff ignores all charges up to the newest one.
 	Clear(ctx context.Context, subjects []Subject, what Mask) error
 }

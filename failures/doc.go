@@ -1,15 +1,11 @@
-// Package failures counts failed logins on exact rolling windows.
+// Package failures counts failed logins in exact sliding windows.
 //
-// It promises that with a rung of N failures per window W no more than N
-// charges are ever held by one key in any closed interval of length W,
-// whatever the parallelism (rules R1 and R2). A charge is made before the
-// password is looked at and taken back if the password was right; a charge
-// that nobody takes back was a failure, so failing costs no second write.
+// With a limit of N failures in window W, no closed interval of length W ever holds more than N charges (R1, R2). A
+// charge is made before the password check and taken back if the password was correct. A charge that is not taken
+// back is a failure.
 //
-// The package knows keys, ladders and moments. What a key stands for, which
-// rungs bind and what follows from a full one is the business of package
-// guard.
+// The package knows keys, limits and times. Package guard decides what a key stands for, which limits bind, and what
+// a full limit does.
 //
-// [Memory] is the store of a single process. Every store passes the suite in
-// failures/failurestest.
+// [Memory] is the store of a single process. Every store passes the tests in failures/failurestest.
 package failures

@@ -16,38 +16,34 @@ import (
 	"sync/atomic"
 )
 
-// A journal holds what changed since the snapshot beside it, so that a process that
-// is killed again and again forgets nothing (R7): a charge is written before the
-// password is looked at. It is written with write(2), which the kernel keeps when the
-// process dies; it is not synced, so the loss of power costs what it did before: the
-// time since the last snapshot.
+// A journal holds the changes since its snapshot, so that a repeatedly killed process loses no charge (R7). Each charge
+// is written before the password check. After write(2) returns, the kernel keeps the data even if the process dies.
+// There is no fsync, so a power failure loses the changes since the last snapshot.
 //
-// It is a row of records. A process that is killed may leave the first bytes of a last
-// one; any other damage is counted and reported, and the records after it are good. The
-// first one is the head: the number of the last one, written after it, so that a journal
-// that was cut is no torn one:
+// A killed process may leave a partial last record. Any other damage is counted and reported, and later records are
+// used. The first record is the head: the number of the last record, written after it, to detect a truncated journal:
 //
-//	crc32 (Castagnoli) of the rest, what happened uint8, shard uint8, size of the ladder
+//	crc32 (Castagnoli) of the rest, kind uint8, shard uint8, size of the limits
 //	uint8, zero byte, number uint64, key [16]byte, moment uint32   (little endian)
 //
-// Numbers ascend by one over all journals of a folder, so a gap is what is missing. A
-// snapshot says up to which number each of its shards is, so a journal may be begun
-// before the snapshot that makes the ones before it superfluous.
+// Numbers increase by one over all journals of a directory, so a gap shows the missing records. A snapshot contains
+// the last number of each shard. A new journal can therefore start before the snapshot that makes the older ones
+// obsolete.
 type journal struct {
 	mu   sync.Mutex // taken under the lock of a shard, so that records keep its order
-	rows []byte     // not yet written
+	rows []byte     // not written yet
 	last uint64     // the newest record's number
 
-	out   sync.Mutex // held while writing; taken before mu
+	out   sync.Mutex // held while writing; locked before mu
 	path  string     // of the snapshot
 	file  *os.File
-	size  int64 // of the file, up to the last whole write
+	size  int64 // of the file, up to the last complete write
 	spare []byte
-	// failed is why the last write failed. What was to be written waits in rows.
+	// failed is the error of the last write. rows keeps what it did not write.
 	failed atomic.Pointer[error]
 }
 
-// What happened.
+// Kinds of records.
 const (
 	rowCharged uint8 = 1 + iota
 	rowTakenBack
@@ -58,10 +54,9 @@ const (
 
 const rowBytes int = crc32.Size + 1 + 1 + 2 + 8 + len(Key{}) + 4
 
-// Journal writes every change to a file beside the snapshot from now on, before the
-// call that makes it returns. Call it after Load, and once. While that fails, Charge
-// returns the error and charges nothing; what is taken back or cleared meanwhile is
-// written as soon as that is possible.
+// Journal writes every change to a file next to the snapshot before the call that makes it returns. Call it once,
+// after Load. While writing fails, Charge returns the error and charges nothing. Other changes are written as soon as
+// possible.
 func (m *Memory) Journal(path string) error {
 	m.journal.out.Lock()
 	defer m.journal.out.Unlock()
@@ -73,8 +68,8 @@ func (m *Memory) Journal(path string) error {
 	return nil
 }
 
-// Unwritten is why the journal could not be written when that was last tried; nil if it
-// could, and without a journal. It does not wait.
+// Unwritten returns the error of the journal's last write; nil if it succeeded, or without a journal. It does not
+// block.
 func (m *Memory) Unwritten() error {
 	if failed := m.journal.failed.Load(); failed != nil {
 		return *failed
@@ -82,7 +77,6 @@ func (m *Memory) Unwritten() error {
 	return nil
 }
 
-// first is the number of the first record that is not yet written.
 func (j *journal) first() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -92,11 +86,9 @@ func (j *journal) first() uint64 {
 	return j.last + 1
 }
 
-// numberOf is the number of the first of some records.
 func numberOf(rows []byte) uint64 { return binary.LittleEndian.Uint64(rows[8:]) }
 
-// begin changes to a new file, whose first record will have this number. The caller
-// holds j.out.
+// begin switches to a new file, whose first record has this number. The caller holds j.out.
 func (j *journal) begin(first uint64) error {
 	name := fmt.Sprintf("%s%s%020d", j.path, journalInfix, first)
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -113,13 +105,11 @@ func (j *journal) begin(first uint64) error {
 	return nil
 }
 
-// writeHead notes the number of the newest record in a journal.
 func writeHead(file *os.File, last uint64) error {
 	_, err := file.WriteAt(appendRow(nil, rowHead, 0, 0, last, new(Key), 0), 0)
 	return err
 }
 
-// journalInfix is between the name of a snapshot and the number of a journal's first record.
 const journalInfix = ".journal-"
 
 // note adds a record if there is a journal. The caller holds the shard's lock.
@@ -146,8 +136,7 @@ func appendRow(rows []byte, what, shard, size uint8, number uint64, key *Key, at
 	return rows
 }
 
-// written returns when everything that was noted is written, or why it is not. A call
-// during the write of another one finds that done for it, mostly.
+// written returns after all records are written, or with the error. Concurrent calls usually share one write.
 func (m *Memory) written() error {
 	if !m.journaled {
 		return nil
@@ -157,8 +146,7 @@ func (m *Memory) written() error {
 	return m.journal.flush()
 }
 
-// flush writes what was noted. What cannot be written waits for the next call. The caller
-// holds j.out.
+// flush writes the pending records, and keeps them if that fails. The caller holds j.out.
 func (j *journal) flush() error {
 	j.mu.Lock()
 	rows := j.rows
@@ -180,7 +168,7 @@ func (j *journal) flush() error {
 	return err
 }
 
-// write appends to the file, all or nothing.
+// write appends all rows to the file, or none.
 func (j *journal) write(rows []byte) (err error) {
 	if j.file == nil {
 		if err = j.begin(numberOf(rows)); err != nil {
@@ -194,15 +182,15 @@ func (j *journal) write(rows []byte) (err error) {
 		j.size += int64(len(rows))
 		return nil
 	}
-	if failed := j.file.Truncate(j.size); failed != nil { // the file may end with a part of them
+	if failed := j.file.Truncate(j.size); failed != nil { // the file may end with a partial record
 		_ = j.file.Close()
 		j.file = nil
 	}
 	return fmt.Errorf("failures: journal: %w", err)
 }
 
-// turn begins a new journal for what the snapshot that is about to be written may
-// lack. drop deletes those before it, once that snapshot is there.
+// turn starts a new journal for changes that the next snapshot may lack. Call drop after the snapshot is on the disk:
+// it deletes the older journals.
 func (m *Memory) turn() (drop func(), err error) {
 	if !m.journaled {
 		return func() {}, nil
@@ -215,7 +203,7 @@ func (m *Memory) turn() (drop func(), err error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if failed != nil {
-		_ = j.flush() // the next charge says so
+		_ = j.flush() // the next charge reports the error
 	}
 	current := j.file.Name()
 	return func() {
@@ -227,20 +215,19 @@ func (m *Memory) turn() (drop func(), err error) {
 	}, nil
 }
 
-// journals are those beside a snapshot, oldest first.
 func journals(path string) []string {
 	names, _ := filepath.Glob(escaped(path) + journalInfix + "*")
 	slices.Sort(names)
 	return slices.DeleteFunc(names, func(name string) bool { return firstOf(name) == 0 })
 }
 
-// firstOf is the number of a journal's first record by the file's name; 0 for another file.
+// firstOf returns the number of a journal's first record from its file name; 0 for other files.
 func firstOf(name string) uint64 {
 	first, _ := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
 	return first
 }
 
-// SetAside renames a snapshot and the journals beside it, so that no Load finds them.
+// SetAside renames a snapshot and its journals, so that Load no longer finds them.
 func SetAside(path, to string) (err error) {
 	for _, name := range append(journals(path), path) {
 		if failed := os.Rename(name, to+strings.TrimPrefix(name, path)); !errors.Is(failed, fs.ErrNotExist) {
@@ -250,9 +237,9 @@ func SetAside(path, to string) (err error) {
 	return err
 }
 
-// Copy copies a snapshot and its journals, which a running store may replace meanwhile, to a
-// path that has none. The journals come first: a snapshot that is newer than them lacks
-// nothing of theirs, while an older snapshot would miss those that it has outlived.
+// Copy copies a snapshot and its journals to an unused path. A running store may replace them meanwhile. Copy reads
+// the journals first: a newer snapshot includes all their records, while an older one would lack those of deleted
+// journals.
 func Copy(path, to string) error {
 	for _, name := range journals(path) {
 		if err := copyFile(name, to+strings.TrimPrefix(name, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -279,7 +266,7 @@ func copyFile(from, to string) error {
 	return nil
 }
 
-// escaped is a path in which Glob finds nothing to expand.
+// escaped quotes a path for Glob.
 func escaped(path string) string {
 	var b []byte
 	for i := range len(path) {

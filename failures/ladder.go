@@ -7,31 +7,26 @@ import (
 	"time"
 )
 
-// Limits of what a ladder may ask for. They bound the memory of one key.
+// These bounds limit the memory of one key.
 const (
-	// MaxLimits is the largest number of rungs on one ladder.
+	// MaxLimits is the largest number of limits for one kind of subject.
 	MaxLimits = 8
-	// MaxFailures is the largest number of failures that one rung may count:
-	// a key keeps the moments of that many.
+	// MaxFailures is the largest Failures of a Limit. A key stores the times of that many charges.
 	MaxFailures = 4000
-	// MaxWindow is the longest window. Moments are kept as 32-bit
-	// milliseconds, which turn over after 49 days.
+	// MaxWindow is the longest window. Times are stored as 32-bit milliseconds, which wrap around after 49 days.
 	MaxWindow = 14 * 24 * time.Hour
 )
 
-// A Limit allows at most Failures charges in any closed interval of length
-// Window.
+// A Limit allows at most Failures charges in any closed interval of length Window.
 type Limit struct {
 	Failures int           // at least 1, at most MaxFailures
 	Window   time.Duration // at least 1 ms, at most MaxWindow; whole milliseconds
-	// Strict says that nothing else matters while the rung is full: see
-	// Usage.FreeIn.
+	// Strict: while this limit is full, only strict limits determine Usage.FreeIn.
 	Strict bool
 }
 
-// A Backoff spreads charges out: once After of them lie in the last Window, the
-// next one is due First after the newest, then twice that, up to Max. The zero
-// Backoff asks for nothing.
+// A Backoff delays charges exponentially. If After charges lie in the last Window, the next one is due First after
+// the newest; the delay then doubles up to Max. The zero Backoff delays nothing.
 type Backoff struct {
 	After  int
 	First  time.Duration
@@ -39,7 +34,7 @@ type Backoff struct {
 	Window time.Duration
 }
 
-// Delay is how long after the newest of n charges the next one is due.
+// Delay returns the time that must pass between the newest of n charges and the next one.
 func (p Backoff) Delay(n int) time.Duration {
 	if p.First <= 0 || n < p.After {
 		return 0
@@ -51,22 +46,20 @@ func (p Backoff) Delay(n int) time.Duration {
 	return min(d, p.Max)
 }
 
-// A Limits is every rule on one kind of subject: rungs, short and high first,
-// then longer and lower in rate, and a backoff. It is immutable and safe for
-// concurrent use.
+// Limits are all limits and the backoff for one kind of subject. They are immutable and safe for concurrent use.
 type Limits struct {
 	limits  []Limit
 	backoff Backoff
-	keep    int               // the newest moments that are enough for every rung
+	keep    int               // the number of newest charges that all limits and the backoff need
 	size    uint8             // see sizeOf
-	quiet   int               // with fewer charges than that no rung is full, and no backoff asks for time
+	quiet   int               // with fewer charges, no limit is full and the backoff delays nothing
 	longest uint32            // Longest, in milliseconds
 	slowest uint32            // the backoff's Max, in milliseconds; 0 if there is none
-	windows [MaxLimits]uint32 // of the rungs, in milliseconds
+	windows [MaxLimits]uint32 // of the limits, in milliseconds
 }
 
-// NewLimits checks the rungs and the backoff by themselves. Whether a rung can
-// ever be reached depends on what a full rung does, which is not known here.
+// NewLimits validates each limit and the backoff individually. Only the caller knows whether a limit can be reached
+// (R8), because that depends on the limits' actions.
 func NewLimits(backoff Backoff, rungs ...Limit) (*Limits, error) {
 	var errs []error
 	if len(rungs) > MaxLimits {
@@ -90,8 +83,7 @@ func NewLimits(backoff Backoff, rungs ...Limit) (*Limits, error) {
 	return l, errors.Join(errs...)
 }
 
-// MustLimits is NewLimits for ladders written in code; it panics where
-// NewLimits returns an error.
+// MustLimits is like NewLimits, but panics on an error. It is for limits that are written in code.
 func MustLimits(backoff Backoff, rungs ...Limit) *Limits {
 	l, err := NewLimits(backoff, rungs...)
 	if err != nil {
@@ -100,13 +92,13 @@ func MustLimits(backoff Backoff, rungs ...Limit) *Limits {
 	return l
 }
 
-// List returns the ladder's rungs in order. The caller must not change them.
+// List returns the limits in the order of their Mask bits. The caller must not change the slice.
 func (l *Limits) List() []Limit { return l.limits }
 
-// Backoff returns the ladder's backoff; the zero Backoff if it has none.
+// Backoff returns the backoff; the zero Backoff if there is none.
 func (l *Limits) Backoff() Backoff { return l.backoff }
 
-// Longest is the longest window on the ladder, the backoff's included.
+// Longest returns the longest window, including the backoff's.
 func (l *Limits) Longest() time.Duration {
 	longest := l.backoff.Window
 	for _, r := range l.limits {
@@ -140,8 +132,8 @@ func (p Backoff) validate() error {
 	return errors.Join(append(errs, validWindow("window", p.Window))...)
 }
 
-// keep is how many moments the longest delay is computed from, and some to spare:
-// each charge that is taken back uncovers an older one, which must still be there.
+// keep returns how many charges the backoff needs. It includes a reserve: a charge that is taken back uncovers an
+// older one, which must still be stored.
 func (p Backoff) keep() int {
 	if p.First <= 0 {
 		return 0
@@ -153,7 +145,7 @@ func (p Backoff) keep() int {
 	return n + p.After + 8
 }
 
-// quiet is how many charges a backoff minds at least.
+// quiet returns the number of charges below which the backoff delays nothing.
 func (p Backoff) quiet() int {
 	if p.First <= 0 {
 		return math.MaxInt

@@ -8,43 +8,39 @@ import (
 	"time"
 )
 
-// Config says how much a Memory may keep.
+// Config configures a Memory.
 type Config struct {
-	// MaxBytes bounds the tables and blocks of all keys together; default
-	// DefaultMaxBytes, at least MinBytes. A key with up to three charges takes
-	// 32 bytes in a table that is between 60 and 80 percent full. While a
-	// table grows its old copy is there too, until the garbage collector comes.
+	// MaxBytes bounds the tables and blocks of all keys together; default DefaultMaxBytes, at least MinBytes. A key with
+	// up to three charges takes 32 bytes in a table that is 60 to 80 percent full. While a table grows, the old copy
+	// also exists until it is garbage-collected.
 	MaxBytes int64
-	// Retain is how long a charge may matter: the longest window of any ladder
-	// used with this store. Default 24 hours, at most MaxWindow.
+	// Retain is how long a charge is stored: the longest window of all limits used with this store. Default 24 hours, at
+	// most MaxWindow.
 	Retain time.Duration
-	// PendingFor is the longest that a password check takes: an older charge
-	// is a failure. Default 5 seconds.
+	// PendingFor is the longest duration of a password check; an older charge is a failure. Default 5 seconds.
 	PendingFor time.Duration
-	// Now is the clock; default time.Now, read the cheap way.
+	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Owner names the key that keys are digests under, and snapshots are marked
-	// with it; zero: they are not. A snapshot of another owner is ErrOtherOwner.
+	// Owner identifies the secret behind the keys, and is saved in snapshots; loading those of another owner returns
+	// ErrOtherOwner. Zero: it is neither saved nor checked.
 	Owner Key
 }
 
-// The bound of a Memory's tables: by default, and at least, in bytes.
+// Bounds for Config.MaxBytes, in bytes.
 const (
 	DefaultMaxBytes = 256 << 20
 	MinBytes        = 16 << 20
 )
 
-// shardCount is one for every value of a byte; snapshots name their shard in one.
+// shardCount is 256, because snapshots store the shard's number in one byte.
 const shardCount = 256
 
 // MaxSubjects is the largest number of subjects in one call.
 const MaxSubjects = 8
 
-// Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is
-// bounded (R6): a key is dropped when its last charge is older than Retain and
-// never before. At the bound, a key that is not in memory yet shares its count with
-// others, so it finds less room than it has, never more. Beside the charges it
-// notes the last passwords of accounts ([Tag]), in a table of fixed
+// Memory is a Store in this process's memory. [Memory.Run] removes expired keys. Memory is bounded (R6), and never
+// drops a key before its last charge is older than Retain. At the bound, new keys share counters: a shared count is
+// never lower than a key's own. Memory also stores the accounts' latest password tags ([Tag]), in a table of fixed
 // size that is not saved.
 type Memory struct {
 	shards  [shardCount]shard
@@ -87,9 +83,7 @@ func NewMemory(c Config) (*Memory, error) {
 	return m, nil
 }
 
-// Configure changes how long a charge may matter and how long a password check
-// may take, for what is charged from now on. What a shorter Retain has made
-// forget stays forgotten.
+// Configure changes Retain and PendingFor for future charges. Charges that a shorter Retain removed do not come back.
 func (m *Memory) Configure(retain, pendingFor time.Duration) error {
 	if err := (Config{MaxBytes: MinBytes, Retain: retain, PendingFor: pendingFor}).validate(); err != nil {
 		return err
@@ -112,7 +106,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Size is how many keys are kept and how many bytes their tables take.
+// Size returns the number of stored keys and the bytes of their tables.
 func (m *Memory) Size() (keys int, bytes int64) {
 	for i := range m.shards {
 		sh := &m.shards[i]

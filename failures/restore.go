@@ -12,27 +12,23 @@ import (
 	"slices"
 )
 
-// Loaded is what came of a Load.
+// Loaded is the result of Load.
 type Loaded struct {
 	Keys int // in the store
-	// Sharing is how many of the saved keys share a count, since MaxBytes has less room
-	// than they take: they find less room than they have, never more (R6).
+	// Sharing is the number of saved keys that share a counter, because MaxBytes leaves no room for their own (R6).
 	Sharing int
-	// Needs is how many bytes would have been enough for all of them.
+	// Needs is how many bytes all keys need.
 	Needs int64
-	// Lost is how many changes the journals lack: damaged records, or a file that is
-	// gone or cut. NoJournal says that one is gone, empty, or damaged where it says how
-	// many changes it holds.
+	// Lost is the number of changes missing from the journals: damaged records, or a missing or truncated file.
+	// NoJournal means that a journal is missing, empty, or has a damaged head.
 	Lost      uint64
 	NoJournal bool
 }
 
-// Load adds what a snapshot and the journals beside it hold to an empty store. All of
-// the snapshot is read first: from a damaged one nothing is taken, and the error is
-// ErrBadSnapshot. What was saved under a bound loads under it, and what was saved under
-// a larger one as far as there is room. Charges older than Retain are left out, and a
-// snapshot from the future (the wall clock was set back meanwhile) counts as saved just
-// now. Without a snapshot the error is fs.ErrNotExist, and the journals are loaded.
+// Load adds a snapshot and its journals to an empty store. It validates the whole snapshot first, loads nothing from
+// a damaged one, and returns ErrBadSnapshot. If MaxBytes is smaller than before, some keys share counters. Load omits
+// charges older than Retain. If the wall clock was set back, a snapshot from the future counts as saved now. Without
+// a snapshot, Load loads the journals and returns fs.ErrNotExist.
 func (m *Memory) Load(path string) (l Loaded, err error) {
 	r := restoring{Memory: m, now: m.clock(), whole: true}
 	err = r.load(path)
@@ -48,9 +44,8 @@ func (m *Memory) Load(path string) (l Loaded, err error) {
 	return r.Loaded, err
 }
 
-// Check is the error that Load would return for a snapshot, of a store with this owner, and
-// what Load would find missing in the journals. It reads the files and changes nothing; they
-// may be in use.
+// Check returns the error that Load would return for a store with this owner, and what the journals lack. It only
+// reads the files, which may be in use.
 func Check(path string, owner Key) (l Loaded, err error) {
 	for current := false; !current; {
 		if l, current, err = checkOnce(path, owner); err != nil && current {
@@ -60,8 +55,8 @@ func Check(path string, owner Key) (l Loaded, err error) {
 	return l, nil
 }
 
-// checkOnce reports too whether the snapshot is still the one that was read: the journals that
-// belong to it are deleted after it.
+// checkOnce also reports whether the file is still the same snapshot. If it was replaced, its journals may have been
+// deleted meanwhile.
 func checkOnce(path string, owner Key) (l Loaded, current bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -77,16 +72,16 @@ func checkOnce(path string, owner Key) (l Loaded, current bool, err error) {
 	return r.Loaded, failed != nil || gone != nil || os.SameFile(opened, now), err
 }
 
-// A restoring is a store that is being loaded. Without a Memory it only reads journals.
+// A restoring is a store that is being loaded. Without a Memory, it only checks the journals.
 type restoring struct {
 	*Memory
 	Loaded
 	now     int64
-	ahead   uint32 // of now, by the snapshot
-	whole   bool   // there is room for all that the snapshot holds
-	part    int64  // else: of 1024, which part of the tables there is room for
-	next    uint64 // of the journals' records, the number of the next one; 0: any
-	replays bool   // the journals; the snapshot is loaded
+	ahead   uint32 // of now, according to the snapshot
+	whole   bool   // the whole snapshot fits in MaxBytes
+	part    int64  // if not: the fraction of the tables that fits, in 1/1024
+	next    uint64 // number of the next journal record; 0: any
+	replays bool   // the snapshot is loaded, and the journals follow
 	merging []uint32
 }
 
@@ -99,7 +94,7 @@ func (r *restoring) load(path string) error {
 	if r.Needs, r.next, err = examine(f, r.owner); err != nil {
 		return err
 	}
-	// A quarter is left for keys that share.
+	// A quarter is reserved for shared keys.
 	r.whole, r.part = r.Needs <= r.max, r.max*3/4*1024/max(r.Needs, 1)
 	_, err = f.Seek(0, io.SeekStart)
 	if err == nil {
@@ -119,8 +114,8 @@ type record struct {
 func (r *record) count() int  { return int(r.what & countMask) }
 func (r *record) size() uint8 { return uint8(r.what >> countBits) }
 
-// examine reads all of a snapshot: whether it is whole, whose it is, how many bytes its
-// keys need, and the number of the first record that it lacks; 0 if it has no journal.
+// examine validates a snapshot and its owner. It returns how many bytes the keys need, and the number of the first
+// record that the snapshot lacks; 0 if there was no journal.
 func examine(f *os.File, owner Key) (needs int64, next uint64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -160,8 +155,7 @@ func examine(f *os.File, owner Key) (needs int64, next uint64, err error) {
 	return needs, next, nil
 }
 
-// records calls do with the header and then each record of a snapshot. What it is given
-// is overwritten by the next one.
+// records calls do with the header and then each record of a snapshot. The record is reused.
 func records(from io.Reader, do func(*record) error) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	var intro [headerBytes]byte
@@ -194,7 +188,6 @@ func records(from io.Reader, do func(*record) error) error {
 	}
 }
 
-// put puts one record back.
 func (r *restoring) put(one *record) error {
 	sh := &r.shards[one.shard]
 	sh.mu.Lock()
@@ -214,11 +207,10 @@ func (r *restoring) put(one *record) error {
 	return nil
 }
 
-// begins makes a shard's table: as large as it was or, if there is less room now, a part
-// of that.
+// begins allocates a shard's table in its saved size, or a fraction if there is less room now.
 func (r *restoring) begins(sh *shard, one *record) {
 	slots := int64(binary.LittleEndian.Uint32(one.key[8:]))
-	if slots == 0 { // none, or an older version did not say it
+	if slots == 0 { // an empty table, or a snapshot of an older version
 		return
 	}
 	if !r.whole {
@@ -228,7 +220,6 @@ func (r *restoring) begins(sh *shard, one *record) {
 	sh.resize(int(slots))
 }
 
-// restore puts one key back with those of its charges that still count.
 func (r *restoring) restore(sh *shard, one *record) {
 	r.merging = r.merging[:0]
 	for raw := one.moments; len(raw) > 0; raw = raw[wordsInBytes:] {
@@ -242,7 +233,7 @@ func (r *restoring) restore(sh *shard, one *record) {
 	}
 }
 
-// add has merge add a moment, if it still counts. A moment is never in the future.
+// add adds a charge to r.merging if it still counts. A charge in the future is set to now.
 func (r *restoring) add(at uint32) {
 	now := uint32(r.now)
 	if at -= uint32(max(0, int32(at-now))); now-at <= r.retain.Load() {
@@ -250,9 +241,8 @@ func (r *restoring) add(at uint32) {
 	}
 }
 
-// readmit is the key's slot, or makes one: its own or, where the bound leaves no room,
-// one that it shares. It is nil for a mark that finds no room: without it a backoff only
-// lasts longer.
+// readmit returns the key's slot or creates it: its own, or a shared one at the bound. It returns nil for a mark
+// without room; the backoff then only lasts longer.
 func (r *restoring) readmit(sh *shard, key *Key, size uint8) *slot {
 	s := sh.find(key)
 	switch {
@@ -272,8 +262,7 @@ func (r *restoring) readmit(sh *shard, key *Key, size uint8) *slot {
 	return r.share(sh, keyShared(key, size))
 }
 
-// free reports whether a shard has a slot for one more key of its own. A table that was
-// saved has one for each that was in it.
+// free reports whether a shard has a slot for one more key. A saved table has a slot for each of its keys.
 func (r *restoring) free(sh *shard) bool {
 	if r.replays {
 		return r.room(sh, uint32(r.now))
@@ -281,7 +270,7 @@ func (r *restoring) free(sh *shard) bool {
 	return sh.used*100 < len(sh.slots)*fullPercent || r.whole && sh.used < len(sh.slots)-1
 }
 
-// share is the slot that keys share. There are few of them, and there is always room.
+// share returns the shared slot. These are few, so there is always room.
 func (r *restoring) share(sh *shard, key Key) *slot {
 	s := sh.find(&key)
 	if s == nil {
@@ -292,7 +281,7 @@ func (r *restoring) share(sh *shard, key Key) *slot {
 	return s
 }
 
-// fit makes room for one more slot, whatever the bound says.
+// fit makes room for one more slot, even beyond the bound.
 func (r *restoring) fit(sh *shard) {
 	if sh.used < len(sh.slots)-1 {
 		return
@@ -302,14 +291,14 @@ func (r *restoring) fit(sh *shard) {
 	sh.resize(slots)
 }
 
-// grant takes bytes, whatever the bound leaves: what was saved fitted once.
+// grant takes bytes even beyond the bound, because the saved data fit before.
 func (r *restoring) grant(bytes int64) bool {
 	r.bytes.Add(bytes)
 	return true
 }
 
-// merge adds the moments in r.merging to those of a slot. None of them is undecided:
-// what was, when the process ended, has failed.
+// merge adds r.merging to a slot's charges. None is undecided: those that were so when the process ended are
+// failures.
 func (r *restoring) merge(sh *shard, s *slot) {
 	if s.count() > 0 {
 		r.merging = append(r.merging, sh.moments(s)...)
@@ -335,8 +324,7 @@ func (r *restoring) merge(sh *shard, s *slot) {
 	copy(sh.moments(s), all)
 }
 
-// replay does again what the journals say that the snapshot lacks, and counts what they
-// lack themselves.
+// replay applies the journal records that the snapshot lacks, and counts the missing ones.
 func (r *restoring) replay(path string) error {
 	r.replays = true
 	names := journals(path)
@@ -355,10 +343,9 @@ func (r *restoring) replay(path string) error {
 	return nil
 }
 
-// redoAll does again what the whole records of a journal say. Damaged ones are a gap in
-// the numbers, or lie at its end.
+// redoAll applies the intact records of a journal. Damaged ones appear as a gap in the numbers, or lie at the end.
 func (r *restoring) redoAll(text []byte) {
-	last, damaged := uint64(0), uint64(0) // since the last good one
+	last, damaged := uint64(0), uint64(0) // damaged ones since the last intact record
 	first := kindOf(text)
 	if first == rowHead {
 		last = numberOf(text)
@@ -378,7 +365,7 @@ func (r *restoring) redoAll(text []byte) {
 		r.lacks(number)
 		damaged = 0
 		if number < r.next {
-			continue // an older file had it, or the snapshot
+			continue // the snapshot or an older journal includes it
 		}
 		r.next = number + 1
 		if r.Memory != nil {
@@ -390,7 +377,7 @@ func (r *restoring) redoAll(text []byte) {
 	r.lacks(last + 1)
 }
 
-// kindOf is what the first record of some says that happened; 0 if it is damaged or cut.
+// kindOf returns the kind of the first record in rows; 0 if it is damaged or truncated.
 func kindOf(rows []byte) uint8 {
 	if len(rows) < rowBytes || binary.LittleEndian.Uint32(rows) != crc32.Checksum(rows[crc32.Size:rowBytes], castagnoli) {
 		return 0
@@ -398,7 +385,6 @@ func kindOf(rows []byte) uint8 {
 	return rows[4]
 }
 
-// lacks counts the records that should have come before this one.
 func (r *restoring) lacks(number uint64) {
 	if r.next > 0 && number > r.next {
 		r.Lost += number - r.next
@@ -406,7 +392,6 @@ func (r *restoring) lacks(number uint64) {
 	r.next = max(r.next, number)
 }
 
-// redo does again what one record says.
 func (r *restoring) redo(row []byte, number uint64) {
 	sh, size, key, at := &r.shards[row[5]], row[6], Key(row[16:]), binary.LittleEndian.Uint32(row[16+len(Key{}):])
 	sh.mu.Lock()
@@ -438,7 +423,6 @@ func (r *restoring) redo(row []byte, number uint64) {
 	}
 }
 
-// charged adds the moment in r.merging to a key.
 func (r *restoring) charged(sh *shard, key *Key, size uint8, at uint32) {
 	s := r.readmit(sh, key, size)
 	if s == nil {
@@ -449,5 +433,5 @@ func (r *restoring) charged(sh *shard, key *Key, size uint8, at uint32) {
 		return
 	}
 	sh.push(s, at, MaxFailures, r.retain.Load(), r.grant)
-	s.set(s.count(), 0, s.class()) // what was undecided has failed
+	s.set(s.count(), 0, s.class()) // undecided charges are failures
 }

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A slot is one key and what it was charged: 32 bytes, without pointers. A
-// slot without moments is empty.
+// A slot is a key with its charges: 32 bytes, without pointers. A slot without charges is empty.
 type slot struct {
 	key  Key
 	meta uint32 // moments: 12 bits; undecided: 12 bits; class of the block: 4 bits; size: 4 bits
@@ -24,13 +23,13 @@ const (
 	firstSlots  = 16
 	fullPercent = 80 // of the slots, then a table grows
 	nextPercent = 60 // of the slots of the grown table are in use
-	sharedSlots = 32 // keys that share are folded into this many, per size
+	sharedSlots = 32 // shared keys per shard and size
 )
 
 func (s *slot) count() int   { return int(s.meta & countMask) }
 func (s *slot) pending() int { return int(s.meta >> countBits & countMask) }
 
-// resized notes the size of the ladder that the key is charged on now.
+// resized stores the size of the limits that now apply to the key.
 func (s *slot) resized(size uint8) { s.meta = s.meta&(1<<sizeShift-1) | uint32(size)<<sizeShift }
 
 func (s *slot) class() uint32 { return s.meta >> classShift & classMask }
@@ -40,26 +39,26 @@ func (s *slot) set(count, pending int, class uint32) {
 	s.meta = s.meta>>sizeShift<<sizeShift | uint32(count) | uint32(min(pending, countMask))<<countBits | class<<classShift
 }
 
-// sharedMark begins the key of every shared slot. A keyed digest begins with
-// it once in 2⁶⁴; such a key would share, which is harmless.
+// sharedMark begins the key of every shared slot. A keyed digest begins with it once in 2⁶⁴; that key would only
+// share a count.
 var sharedMark = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 func keyIsShared(k *Key) bool { return [8]byte(k[:8]) == sharedMark }
 
-// A shard is a part of the keys behind a lock of its own: an open-addressed
-// table with linear probing and the blocks of its larger keys.
+// A shard is a part of the keys with its own lock: an open-addressed table with linear probing, and the blocks of its
+// larger keys.
 type shard struct {
 	mu    sync.Mutex
 	slots []slot
 	used  int
-	// shared is how many slots belong to no key alone, see keyShared.
+	// shared is the number of shared slots, see keyShared.
 	shared  int
 	changed bool   // since the last snapshot
-	swept   uint32 // when it was last swept in vain for room
-	// All of the above is one cache line, which is all that most calls touch.
+	swept   uint32 // time of the last sweep for lack of room
+	// The fields above fit in one cache line, which is all that most calls access.
 	slab  slab
-	saved uint64   // the number of the newest record that the loaded snapshot knows
-	_     [24]byte // a cache line away from the next one
+	saved uint64   // the number of the newest journal record that the loaded snapshot includes
+	_     [24]byte // pads the shard so that two shards share no cache line
 }
 
 func (k *Key) home(slots int) int {
@@ -67,7 +66,6 @@ func (k *Key) home(slots int) int {
 	return int(hi)
 }
 
-// find is the key's slot, or nil.
 func (sh *shard) find(key *Key) *slot {
 	n := len(sh.slots)
 	if n == 0 {
@@ -87,8 +85,7 @@ func (sh *shard) find(key *Key) *slot {
 	}
 }
 
-// lookUp is the slot that counts for a subject: its own or, if it has none,
-// the one that it shares; nil if it has never been charged.
+// lookUp returns the slot that counts for a subject: its own, else the shared one; nil if there is neither.
 func (sh *shard) lookUp(s *Subject) *slot {
 	if own := sh.find(&s.Key); own != nil || sh.shared == 0 {
 		return own
@@ -97,17 +94,17 @@ func (sh *shard) lookUp(s *Subject) *slot {
 	return sh.find(&key)
 }
 
-// keyCleared is the key of the slot that says when a key's backoff was let begin
-// anew: its only moment is that of the newest charge then. Few keys have one, so it
-// has no room in each slot; and being a slot it is bounded, swept and saved like any.
+// keyCleared returns the key of the slot that stores when a key's backoff was reset. Its only entry is the time of
+// the newest charge then. Few keys have one, so it takes no room in every slot; as a slot, it is bounded, swept and
+// saved like any other.
 func keyCleared(k *Key) Key {
 	mark := *k
 	mark[len(mark)-1] ^= 0xff
 	return mark
 }
 
-// fresh is how many of a slot's newest moments count for the backoff: none where
-// it asks for no time now, and so the mark need not be looked up.
+// fresh returns how many of a slot's newest charges count for the backoff: 0 if the backoff delays nothing now, which
+// avoids a lookup.
 func (sh *shard) fresh(s *Subject, slot *slot, now uint32) int {
 	n := slot.count()
 	if n < s.Limits.quiet || now-sh.newest(slot) >= s.Limits.slowest {
@@ -120,7 +117,7 @@ func (sh *shard) fresh(s *Subject, slot *slot, now uint32) int {
 	return n
 }
 
-// moments are the slot's, in place.
+// moments returns the slot's charges without copying them.
 func (sh *shard) moments(s *slot) moments {
 	if s.class() == 0 {
 		return s.body[:s.count()]
@@ -128,12 +125,10 @@ func (sh *shard) moments(s *slot) moments {
 	return sh.elsewhere(s)
 }
 
-// elsewhere are the moments of a slot that has a block.
 func (sh *shard) elsewhere(s *slot) moments {
 	return sh.slab.block(s.class(), s.body[0])[:s.count()]
 }
 
-// newest is the slot's last moment.
 func (sh *shard) newest(s *slot) uint32 {
 	if s.class() == 0 {
 		return s.body[s.count()-1]
@@ -142,8 +137,7 @@ func (sh *shard) newest(s *slot) uint32 {
 	return m[len(m)-1]
 }
 
-// insert takes an empty slot for a key that find did not find. The caller must
-// give it a moment before it lets go of the lock.
+// insert takes an empty slot for a key that has none. The caller must add a charge before releasing the lock.
 func (sh *shard) insert(key *Key, size uint8) *slot {
 	n := len(sh.slots)
 	i := key.home(n)
@@ -157,7 +151,7 @@ func (sh *shard) insert(key *Key, size uint8) *slot {
 	return &sh.slots[i]
 }
 
-// remove empties a slot and moves back what was probed past it.
+// remove empties a slot and moves back the slots that were probed past it.
 func (sh *shard) remove(s *slot) {
 	if s.class() != 0 {
 		sh.slab.give(s.class(), s.body[0])
@@ -185,8 +179,6 @@ func (sh *shard) remove(s *slot) {
 	sh.used--
 }
 
-// index finds a slot's place again by its key; slots are never moved between
-// the two under one lock.
 func (sh *shard) index(s *slot) int {
 	i := s.key.home(len(sh.slots))
 	for &sh.slots[i] != s {
@@ -197,7 +189,6 @@ func (sh *shard) index(s *slot) int {
 	return i
 }
 
-// resize moves every key to a table of another size.
 func (sh *shard) resize(slots int) {
 	old := sh.slots
 	sh.slots, sh.used = make([]slot, slots), 0
@@ -208,7 +199,7 @@ func (sh *shard) resize(slots int) {
 	}
 }
 
-// pushInline adds a moment to a slot that has room for it in itself.
+// pushInline adds a charge if the slot has room for it without a block.
 func (sh *shard) pushInline(s *slot, at uint32) bool {
 	n := s.count()
 	if n >= inline || s.class() != 0 {
@@ -220,13 +211,10 @@ func (sh *shard) pushInline(s *slot, at uint32) bool {
 	return true
 }
 
-// push adds a moment to a slot. Only if that takes more room, moments older than
-// retain are forgotten, and then the oldest beyond keep: dropping
-// one at a time would move all the others each time, and the largest block
-// holds more than a slot can count. Those that may yet be taken back are kept
-// beside keep: what they would push out would be missing afterwards. It reports
-// false, and changes nothing that counts, if the memory bound forbids the block
-// that it needs.
+// push adds a charge to a slot. A full slot first loses charges older than retain, then the oldest beyond keep:
+// losing one per charge would move all the others each time. It keeps undecided charges in addition, since taking
+// them back must not leave too few. If the memory bound forbids the larger block, push returns false and drops no
+// charge that counts.
 func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(int64) bool) bool {
 	if sh.pushInline(s, at) {
 		return true
@@ -253,7 +241,6 @@ func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(
 	return true
 }
 
-// enlarge moves a slot's moments to a block of the next class.
 func (sh *shard) enlarge(s *slot, m moments, reserve func(int64) bool) bool {
 	class := s.class() + 1
 	number, ok := sh.slab.take(class, reserve)
@@ -267,7 +254,6 @@ func (sh *shard) enlarge(s *slot, m moments, reserve func(int64) bool) bool {
 	return true
 }
 
-// shrink gives a slot's block back when what is left fits into the slot.
 func (sh *shard) shrink(s *slot, m moments) {
 	class, number := s.class(), s.body[0]
 	if class == 0 {
@@ -278,9 +264,8 @@ func (sh *shard) shrink(s *slot, m moments) {
 	sh.slab.give(class, number)
 }
 
-// pull removes one moment, and with the last one the slot and what says when its
-// backoff began anew: there is nothing left that it is about, and a charge of the same
-// millisecond would not count. It reports whether the moment was there.
+// pull removes one charge and reports whether it was there. With the last one it also removes the mark of the
+// backoff's reset: otherwise the backoff would ignore a new charge in the same millisecond.
 func (sh *shard) pull(s *slot, at uint32) bool {
 	m := sh.moments(s)
 	for i := len(m) - 1; i >= 0; i-- {

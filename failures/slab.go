@@ -1,29 +1,26 @@
 package failures
 
-// A slab keeps blocks of 8, 16, 32 … moments for keys with more of them than
-// their slot holds. It has no pointers for the garbage collector to follow,
-// and what is freed is used again.
+// A slab stores blocks of 8, 16, 32 … charges for keys whose slot is too small. It contains no pointers for the
+// garbage collector to follow, and reuses freed blocks.
 type slab struct {
 	classes [classes]arena
 }
 
-// An arena is all blocks of one size. The first word of a free block is the
-// number of the next free one; block 0 is never handed out, so that 0 ends the
-// list.
+// An arena is all blocks of one size. The first word of a free block is the number of the next free one. Block 0 is
+// never used, so 0 ends the list.
 type arena struct {
 	words []uint32
-	next  uint32 // first never used block
+	next  uint32 // the first block that was never used
 	free  uint32
 }
 
 const (
-	inline       = 3 // moments kept in the slot itself: class 0
+	inline       = 3 // charges in the slot itself: class 0
 	classes      = 11
 	firstArena   = 4 // blocks in an arena when it is first used
 	wordsInBytes = 4
 )
 
-// capacity is how many moments a block of a class holds.
 func capacity(class uint32) int {
 	if class == 0 {
 		return inline
@@ -31,7 +28,6 @@ func capacity(class uint32) int {
 	return 4 << class
 }
 
-// classFor is the smallest class for so many moments.
 func classFor(moments int) (class uint32) {
 	for capacity(class) < moments {
 		class++
@@ -44,8 +40,7 @@ func (s *slab) block(class, number uint32) []uint32 {
 	return s.classes[class-1].words[number*size : (number+1)*size]
 }
 
-// take hands out a block, or reports false if that needs more memory than
-// reserve grants.
+// take returns a free block, or false if that needs more memory than reserve grants.
 func (s *slab) take(class uint32, reserve func(bytes int64) bool) (number uint32, ok bool) {
 	a, size := &s.classes[class-1], uint32(capacity(class))
 	if a.free != 0 {

@@ -20,19 +20,16 @@ import (
 //	0, owner [16]byte, 0xfffe
 //	19 zero bytes, crc32 (Castagnoli) of all before
 //
-// number is that of the shard's newest record in a journal. The size of a key's ladder
-// (see sizeOf) is in the highest four bits of the count. slots is how large the shard's
-// table was: a store is loaded into tables as large as those that it lived in, since in
-// others what was saved at the bound would need more room than the bound leaves.
+// number is that of the shard's newest journal record. The highest four bits of the count are the size of the key's
+// limits (see sizeOf). slots is the size of the shard's table. Loading uses the same size: in smaller or larger
+// tables, keys saved at the bound would exceed it.
 //
-// Whether a charge is decided is not kept: what was undecided when the process
-// ended has failed.
+// Undecided charges are not marked: after the process ends, they count as failures.
 
 var (
-	// ErrBadSnapshot means that a file is no snapshot, or a damaged one.
+	// ErrBadSnapshot means that a file is not a snapshot, or is damaged.
 	ErrBadSnapshot = errors.New("failures: not a whole snapshot")
-	// ErrOtherOwner means that a snapshot was counted under another key: none of its
-	// counts would ever be found.
+	// ErrOtherOwner means that a snapshot was created with another secret, so none of its keys would ever match.
 	ErrOtherOwner = errors.New("failures: counted under another key")
 
 	snapshotMagic = [8]byte([]byte("AGFAIL01"))
@@ -41,15 +38,14 @@ var (
 
 const (
 	headerBytes = len(snapshotMagic) + 8
-	recordBytes = 1 + len(Key{}) + 2 // before the moments
+	recordBytes = 1 + len(Key{}) + 2 // before the charges
 
-	// Instead of a count.
+	// These values replace a count.
 	markShard = 0xffff
 	markOwner = 0xfffe
 )
 
-// Changed reports whether anything was charged or taken back since the last
-// successful Save.
+// Changed reports whether there were changes since the last successful Save.
 func (m *Memory) Changed() bool {
 	for i := range m.shards {
 		sh := &m.shards[i]
@@ -63,9 +59,8 @@ func (m *Memory) Changed() bool {
 	return false
 }
 
-// Save writes a snapshot to a file, whole or not at all: the file is replaced
-// when the new one is on the disk. Counting goes on meanwhile; each shard is
-// saved as of a moment of its own. A journal begins anew.
+// Save writes a snapshot and replaces the file atomically once the new one is on the disk. Counting continues
+// meanwhile, so each shard is saved at a different moment. Save also starts a new journal.
 func (m *Memory) Save(path string) (err error) {
 	drop, err := m.turn()
 	if err != nil {
@@ -121,7 +116,7 @@ func mark(to []byte, shard byte, key Key, what uint16) []byte {
 	return binary.LittleEndian.AppendUint16(append(append(to, shard), key[:]...), what)
 }
 
-// encode appends a shard's keys and notes that they are saved.
+// encode appends a shard's keys, and resets its changed flag.
 func (m *Memory) encode(number byte, to []byte) []byte {
 	sh := &m.shards[number]
 	sh.mu.Lock()

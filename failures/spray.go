@@ -7,51 +7,46 @@ import (
 	"time"
 )
 
-// A Miss is one password that was wrong at one account: what spraying is made of
-// (R28). All of it is pieces of keyed digests.
+// A Miss is one wrong password for one account, for the detection of password spraying (R28). All fields are parts of
+// keyed digests.
 type Miss struct {
-	Value   uint32 // stands for the password, at every account alike; never 0
+	Value   uint32 // identifies the password, equally for all accounts; never 0
 	Account uint32
 	Network uint16
-	// Of is the Value of which this Miss counts one network alone; 0: all of them.
+	// Of is set if this Miss counts in one network only: the Value of the site-wide Miss.
 	Of uint32
 }
 
-// ofNetwork marks a Value that stands for a password in one network.
 const ofNetwork = 1 << 25
 
-// Counted are the two misses that an attempt makes: one on the whole site, to which
-// a network contributes at most its share (SprayShare), and one in its network,
-// without a share. So a network that tries a password everywhere spoils it for itself.
+// Counted returns the two misses of an attempt. The site-wide one counts at most SprayShare accounts per network; the
+// one within the network counts all. A network that sprays a password alone therefore affects only its own clients.
 func (m Miss) Counted() [2]Miss {
-	// A piece of the account stands for the network: no share is ever used up.
+	// The account replaces the network here, so no share is ever used up.
 	within := Miss{Value: (m.Value^uint32(m.Network)<<8)&(1<<24-1) | ofNetwork, Account: m.Account,
 		Network: uint16(m.Account), Of: m.Value}
 	return [2]Miss{m, within}
 }
 
-// SprayShare is at how many accounts one network's failures count, of so many that
-// make a spray: three tenths.
+// SprayShare returns how many accounts one network contributes to a spray: three tenths of the required accounts.
 func SprayShare(accounts int) int { return max(1, accounts*3/10) }
 
-// A Spray is a password that strangers try on many accounts.
+// A Spray is a password that unknown clients try on many accounts.
 type Spray struct {
 	Value    uint32
-	Since    time.Time // the first of the misses that told
-	Until    time.Time // when so many accounts no longer lie in SprayWindow
-	Accounts int       // that it was wrong at, since then
-	Networks int       // that it came from, at most as many as accounts tell
+	Since    time.Time // the oldest miss that counted when the spray was detected
+	Until    time.Time // when too few of its accounts lie in SprayWindow
+	Accounts int       // accounts with this wrong password since then
+	Networks int       // their networks, as far as misses are still stored
 }
 
 const (
-	// SprayWindow is how long a miss counts, and so how long a password stays
-	// recognised after its last one.
+	// SprayWindow is how long a miss counts, and therefore how long a password stays recognized after its last miss.
 	SprayWindow = 24 * time.Hour
-	// MaxSprayAccounts bounds how many accounts may make a spray.
+	// MaxSprayAccounts bounds the number of accounts required for a spray.
 	MaxSprayAccounts = 16
-	// MaxSprays is how many passwords can be recognised at once. With one in four
-	// thousand of 2²⁴ values, one stranger in four thousand with another password
-	// would be taken for one of them.
+	// MaxSprays bounds the detected passwords. At this bound, one of 4,096 unknown clients with another password is a
+	// false positive, because values have 24 bits.
 	MaxSprays = 4096
 
 	sprayBuckets = 4096
@@ -59,14 +54,13 @@ const (
 	sprayMinutes = uint16(SprayWindow / time.Minute)
 )
 
-// Sprays find out which passwords are tried on many accounts, in a sketch of
-// fixed size. It is safe for concurrent use. A flood of different passwords
-// pushes out those that missed least, and of these the oldest.
+// Sprays detect passwords that are tried on many accounts, in a sketch of fixed size. Safe for concurrent use. A
+// flood of different passwords replaces those with the fewest accounts first, and of these the oldest misses.
 type Sprays struct {
 	mu      sync.RWMutex
 	buckets [sprayBuckets][sprayWays]miss
 	found   map[uint32]*Spray
-	adopted map[uint32]Spray // that all nodes have found together
+	adopted map[uint32]Spray // detected by all nodes together
 	told    func(Spray)
 }
 
@@ -77,14 +71,13 @@ type miss struct {
 	minute  uint16
 }
 
-// NewSprays returns an empty sketch. told is what to tell people of: that a
-// password is sprayed, and again when it was wrong at ten times as many accounts.
-// It must not block, and may be nil.
+// NewSprays returns an empty sketch. The callback receives each detected spray, and again when its accounts have
+// grown tenfold. It must not block, and may be nil.
 func NewSprays(told func(Spray)) *Sprays {
 	return &Sprays{found: map[uint32]*Spray{}, told: told}
 }
 
-// Adopt replaces what all nodes have found together.
+// Adopt replaces the sprays that all nodes have detected together.
 func (s *Sprays) Adopt(all []Spray) {
 	adopted := make(map[uint32]Spray, len(all))
 	for _, one := range all {
@@ -95,8 +88,7 @@ func (s *Sprays) Adopt(all []Spray) {
 	s.adopted = adopted
 }
 
-// Has reports whether the password of a miss is being sprayed, on the whole site or
-// from the network of the miss.
+// Has reports whether the password of a miss is sprayed, site-wide or in its network.
 func (s *Sprays) Has(m Miss, now time.Time) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -113,8 +105,7 @@ func (s *Sprays) has(value uint32, now time.Time) bool {
 	return one != nil && now.Before(one.Until) || now.Before(s.adopted[value].Until)
 }
 
-// Add counts a miss. If its password has been wrong at so many accounts within
-// SprayWindow, it is sprayed from then on.
+// Add counts a miss. Its password is a spray once it was wrong for this many accounts within SprayWindow.
 func (s *Sprays) Add(m Miss, accounts int, now time.Time) {
 	for _, counted := range m.Counted() {
 		if one := s.add(counted, accounts, now); one != nil && s.told != nil {
@@ -127,7 +118,7 @@ func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.has(m.Of, now) {
-		return nil // a spray everywhere needs no count by network
+		return nil // a site-wide spray needs no count per network
 	}
 	bucket, minute := s.bucket(m.Value), minuteOf(now)
 	fresh := bucket.note(m, accounts, minute)
@@ -162,8 +153,6 @@ func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
 	return nil
 }
 
-// find makes room for one more password. At the bound the one that ends first
-// goes.
 func (s *Sprays) find(value uint32, now time.Time) *Spray {
 	if len(s.found) >= MaxSprays {
 		var first *Spray
@@ -186,7 +175,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// tenfold reports whether n is ten, a hundred … times as many.
+// tenfold reports whether n is accounts times a power of ten.
 func tenfold(n, accounts int) bool {
 	for accounts < n {
 		accounts *= 10
@@ -194,10 +183,8 @@ func tenfold(n, accounts int) bool {
 	return n == accounts
 }
 
-// TakeBack removes a miss: the same person has logged in since. What has been
-// found stays found until its end: else who mistypes a sprayed password at
-// accounts of his own, where that pushes out what told, and then logs in, would
-// end the spray.
+// TakeBack removes a miss after the same user has signed in. It does not end a detected spray. Otherwise an attacker
+// could replace its misses with those of their own accounts, sign in there, and end it.
 func (s *Sprays) TakeBack(m Miss) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,13 +202,12 @@ type bucket [sprayWays]miss
 
 func (s *Sprays) bucket(value uint32) *bucket { return (*bucket)(&s.buckets[SprayBucket(value)]) }
 
-// SprayBucket is where a password's misses lie: one of 4,096 buckets.
+// SprayBucket returns the number of the bucket that holds a password's misses: 0 to 4,095.
 func SprayBucket(value uint32) uint32 { return bits.ReverseBytes32(value*0x9e3779b1) % sprayBuckets }
 
 func minuteOf(t time.Time) uint16 { return uint16(t.Unix() / 60) }
 
-// of adds a password's misses that count, oldest first, to all, which is empty and
-// has room.
+// of appends to all a password's misses that still count, oldest first. all must be empty.
 func (b *bucket) of(value uint32, minute uint16, all []miss) []miss {
 	for i := range b {
 		if b[i].value == value && minute-b[i].minute < sprayMinutes {
@@ -232,11 +218,10 @@ func (b *bucket) of(value uint32, minute uint16, all []miss) []miss {
 	return all
 }
 
-// note puts a miss into the bucket, and reports whether its account is new and its
-// network had a share left.
+// note stores a miss. It reports whether the account is new and the network's share is not used up.
 func (b *bucket) note(m Miss, most int, minute uint16) (fresh bool) {
 	noted := miss{m.Value, m.Account, m.Network, minute}
-	room, own, neighbour := -1, -1, -1 // neighbour is of the same network
+	room, own, neighbour := -1, -1, -1 // neighbour is the oldest of the same network
 	mine, share := 0, SprayShare(most)
 	older := func(i, than int) bool { return than < 0 || minute-b[i].minute > minute-b[than].minute }
 	for i := range b {
@@ -271,8 +256,7 @@ func (b *bucket) note(m Miss, most int, minute uint16) (fresh bool) {
 	return true
 }
 
-// least is the miss that is worth least: of the password that missed the fewest
-// accounts, and of these the oldest.
+// least returns the index of the miss to replace: of the password with the fewest accounts, and of these the oldest.
 func (b *bucket) least(minute uint16) (least int) {
 	fewest := len(b) + 1
 	for i := range b {

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	sweepAgainAfter = 1000 // ms between two sweeps of one shard for want of room
+	sweepAgainAfter = 1000 // ms between two sweeps of one shard for lack of room
 	sweepEvery      = 2 * time.Second
 	shrinkPercent   = 30 // of the slots: below, a table shrinks
 )
 
-// Run sweeps keys whose last charge is older than Retain, a shard at a time and
-// the whole store about once in ten minutes, until ctx ends.
+// Run removes keys whose last charge is older than Retain, until ctx ends. It visits one shard at a time, and all
+// within about ten minutes.
 func (m *Memory) Run(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -26,7 +26,7 @@ func (m *Memory) Run(ctx context.Context) {
 	}
 }
 
-// Sweep drops every dead key now.
+// Sweep removes all expired keys now.
 func (m *Memory) Sweep() {
 	for i := range m.shards {
 		m.sweepOne(&m.shards[i])
@@ -45,8 +45,8 @@ func (m *Memory) sweepOne(sh *shard) {
 	}
 }
 
-// sweep drops the dead keys of a shard whose lock is held. Removing moves
-// later slots back, so the same place is looked at again.
+// sweep removes a shard's expired keys; the caller holds its lock. Removing moves later slots back, so sweep checks
+// the same index again.
 func (m *Memory) sweep(sh *shard, now uint32) {
 	for i := 0; i < len(sh.slots); {
 		s := &sh.slots[i]

@@ -6,25 +6,23 @@ import (
 	"time"
 )
 
-// A Tag stands for a password that was offered for an account. It is enough to
-// recognize a repeated password (R28).
+// A Tag is the password tag of a login attempt, to recognize repeated passwords (R28).
 type Tag struct {
 	Account Key
-	// Value is a keyed and truncated digest of the password; never 0. Values
-	// that differ in a bit of TagScope are kept apart: neither kind pushes out
-	// the other.
+	// Value is a keyed, truncated digest of the password; never 0. Values with different TagScope bits are separate:
+	// neither kind replaces the other.
 	Value uint32
-	// Client is a piece of the digest of the client.
+	// Client is a part of the client's digest.
 	Client uint16
 }
 
 const (
-	// TagScope are the bits of a Tag's Value that part one scope from another.
+	// TagScope is the bit of Value that separates the two scopes.
 	TagScope = 1 << 25
-	// TagLife is how long a wrong password is recognized, from its first try
-	// on: as long as that counts in the longest window out of the box.
+	// TagLife is how long a wrong password is recognized after its first attempt: as long as that counts in the longest
+	// default window.
 	TagLife = 24 * time.Hour
-	// TagsKept is how many tags of one account are noted in each scope.
+	// TagsKept is the maximum number of tags per account and scope.
 	TagsKept = 8
 )
 
@@ -32,40 +30,35 @@ const (
 	tagShards = 64
 	tagSets   = 256 // in each shard: 16,384 in all
 	tagWays   = 16  // notes in each set: 262,144 in all, in 6 MB
-	// tagsProven is how many notes of a set may be there for good: confirmed
-	// ones. Only they outlive a flood of names.
+	// tagsProven is the number of confirmed notes in a set that a flood of names cannot replace.
 	tagsProven = 12
 )
 
-// tags are the notes of all accounts in a table of fixed size (R6). An account's
-// all lie in one set. A tag without room is not noted, and its password counts
-// each time.
+// tags is a table of fixed size (R6) with the tags of all accounts. An account's tags are in one set. A password
+// whose tag finds no room counts each time.
 type tags [tagShards]struct {
 	mu   sync.Mutex
 	sets [tagSets][tagWays]note
 }
 
-// A note is a tag with the charge of the attempt that offered it first. It stands
-// as long as that charge does: whoever fails with the same password later takes
-// the own charge back, and relies on this one.
+// A note is a tag and the time of the charge that it depends on. Later attempts with the same password take their own
+// charge back and rely on this one.
 type note struct {
 	account   uint64
-	value     uint32 // 0: there is none
-	at        uint32 // when it was charged
+	value     uint32 // 0: the note is empty
+	at        uint32 // time of the charge
 	client    uint16
 	confirmed bool // another attempt relies on the charge
 }
 
 const (
 	tagLife = uint32(TagLife / time.Millisecond)
-	// tagYoung is how long an attempt may take to be settled at the most. A note
-	// that is younger than that makes room for no other.
+	// tagYoung is the longest time that settling an attempt takes. A younger note is not replaced.
 	tagYoung = uint32(6 * time.Minute / time.Millisecond)
 )
 
-// Note notes a tag with its charge, and reports whether it was noted before: the
-// attempt repeats a password. The zero ChargeID is of an attempt that was not
-// charged, and notes nothing.
+// Note stores a tag with its charge. It reports whether the tag was there: the attempt repeats a password. With the
+// zero ChargeID it stores nothing.
 func (m *Memory) Note(t Tag, id ChargeID) (repeats bool) {
 	set, mu := m.tagsOf(t.Account)
 	defer mu.Unlock()
@@ -82,12 +75,11 @@ func (m *Memory) Note(t Tag, id ChargeID) (repeats bool) {
 	return false
 }
 
-// Repeated says that a password that Note found has failed, and reports whether
-// the attempt is to take its charge back: the charge of the note stands for it,
-// and from now on does so for good. If the note has gone meanwhile, the attempt's
-// own charge stands, and is noted.
+// Repeated confirms that a password that Note recognized has failed. It reports whether the attempt takes its charge
+// back, because the charge of the note counts instead; that one then stays. If the note is gone, the attempt's own
+// charge is stored with the tag.
 //
-// The caller may take the charge back later: nothing else depends on it.
+// The caller may take the charge back later.
 func (m *Memory) Repeated(t Tag, id ChargeID) (takeBack bool) {
 	set, mu := m.tagsOf(t.Account)
 	defer mu.Unlock()
@@ -100,7 +92,7 @@ func (m *Memory) Repeated(t Tag, id ChargeID) (takeBack bool) {
 	return false
 }
 
-// Right forgets a tag: its password was right.
+// Right removes the tag of a correct password.
 func (m *Memory) Right(t Tag) {
 	set, mu := m.tagsOf(t.Account)
 	defer mu.Unlock()
@@ -109,14 +101,13 @@ func (m *Memory) Right(t Tag) {
 	}
 }
 
-// Withdrawn says that a password was not checked that Note did not find, and reports
-// whether the attempt is to take its charge back: not if its note is confirmed.
-// Otherwise the tag is forgotten.
+// Withdrawn is for a password that Note did not recognize, and that was not checked. It reports whether the attempt
+// takes its charge back: not if another attempt confirmed the note. Otherwise Withdrawn removes the tag.
 func (m *Memory) Withdrawn(t Tag, id ChargeID) (takeBack bool) {
 	set, mu := m.tagsOf(t.Account)
 	defer mu.Unlock()
 	known := find(set, &t, uint32(m.clock()))
-	if known == nil || known.at != uint32(id.At) { // it found no room
+	if known == nil || known.at != uint32(id.At) { // the tag found no room
 		return true
 	}
 	if known.confirmed {
@@ -126,8 +117,7 @@ func (m *Memory) Withdrawn(t Tag, id ChargeID) (takeBack bool) {
 	return true
 }
 
-// TagsFrom are the values of an account's younger tags from a client, apart from
-// the attempt's own.
+// TagsFrom returns the values of the account's other tags from the same client, if not older than within.
 func (m *Memory) TagsFrom(t Tag, within time.Duration) (values []uint32) {
 	set, mu := m.tagsOf(t.Account)
 	defer mu.Unlock()
@@ -141,22 +131,21 @@ func (m *Memory) TagsFrom(t Tag, within time.Duration) (values []uint32) {
 	return values
 }
 
-// tagsOf is the account's set, and its lock, which is held.
+// tagsOf locks the account's set and returns it with its lock.
 func (m *Memory) tagsOf(account Key) (set *[tagWays]note, mu *sync.Mutex) {
 	shard := &m.tags[account[9]%tagShards]
 	shard.mu.Lock()
 	return &shard.sets[account[10]], &shard.mu
 }
 
-// noted tells the accounts of a set apart.
+// noted returns the part of the digest that distinguishes the accounts of a set.
 func noted(account *Key) uint64 { return binary.LittleEndian.Uint64(account[:8]) }
 
-// beside reports whether a note is of the same account and scope.
 func (n *note) beside(t *Tag) bool {
 	return n.value != 0 && (n.value^t.Value)&TagScope == 0 && n.account == noted(&t.Account)
 }
 
-// age is 0 for a note of an attempt that read the clock later.
+// age returns 0 for a note that is slightly newer than now, because another attempt read the clock later.
 func (n *note) age(now uint32) uint32 {
 	if n.at-now < tagYoung {
 		return 0
@@ -179,9 +168,8 @@ func add(set *[tagWays]note, t *Tag, at, now uint32) {
 	}
 }
 
-// room is where a new note goes; nil if there is no room. An account has a few
-// notes, so that attempts at one account cost no other. A flood of names is made of
-// notes that nothing confirms.
+// room returns the note to replace; nil if there is none. The number of notes per account is limited, so that attacks
+// on one account cost no other. A flood of names consists of unconfirmed notes, which are replaced first.
 func room(set *[tagWays]note, t *Tag, now uint32) *note {
 	var free, own, first *note
 	owned, confirmed := 0, 0
@@ -211,8 +199,7 @@ func room(set *[tagWays]note, t *Tag, now uint32) *note {
 	return first
 }
 
-// older is which of two notes makes room first: one that nothing confirms, then
-// the older; nil while both are young.
+// older returns the note to replace first: an unconfirmed one, then the older one; nil while both are young.
 func older(a, b *note, now uint32) *note {
 	switch {
 	case b.age(now) <= tagYoung:

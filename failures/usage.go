@@ -2,12 +2,11 @@ package failures
 
 import "time"
 
-// moments are the charges of one key, oldest first, as the low 32 bits of
-// their Unix milliseconds. Differences are taken modulo 2³², so nothing may
-// grow older than 49 days; the sweeper sees to that long before.
+// moments are the times of a key's charges, oldest first, as the low 32 bits of Unix milliseconds. Differences are
+// modulo 2³², so the sweeper removes charges long before they are 49 days old.
 type moments []uint32
 
-// within is how many of the moments lie in the closed window before now.
+// within returns the number of charges in the closed window before now.
 func (m moments) within(now, window uint32) int {
 	if len(m) == 0 || now-m[0] <= window {
 		return len(m)
@@ -24,8 +23,8 @@ func (m moments) within(now, window uint32) int {
 	return len(m) - low
 }
 
-// full reports whether n charges lie in the closed window before now, and if
-// so in how many milliseconds the oldest of them leaves it.
+// full reports whether n charges lie in the closed window before now, and in how many milliseconds the oldest leaves
+// it.
 func (m moments) full(now uint32, n int, window uint32) (in uint32, full bool) {
 	if n <= 0 || len(m) < n {
 		return 0, false
@@ -34,7 +33,6 @@ func (m moments) full(now uint32, n int, window uint32) (in uint32, full bool) {
 	return window - age + 1, age <= window
 }
 
-// since is how many of the moments are later than another one.
 func (m moments) since(then uint32) (n int) {
 	for n < len(m) && int32(m[len(m)-1-n]-then) > 0 {
 		n++
@@ -42,8 +40,8 @@ func (m moments) since(then uint32) (n int) {
 	return n
 }
 
-// backedOff is in how many milliseconds the next charge is due if the newest skip
-// ones had not been made; zero if it is due now. Only the newest fresh ones count.
+// backedOff returns the milliseconds until the next charge is due, without the newest skip charges; 0 if it is due
+// now. Only the newest fresh charges count.
 func (m moments) backedOff(p Backoff, now uint32, fresh, skip int) uint32 {
 	if p.First == 0 || min(len(m), fresh) <= skip {
 		return 0
@@ -57,11 +55,9 @@ func (m moments) backedOff(p Backoff, now uint32, fresh, skip int) uint32 {
 	return delay - age
 }
 
-// usage is what the moments mean on a ladder, given that the newest fresh ones
-// count for its backoff, that up to pending of them
-// are undecided and none undecided is older than pendingFor. It reports
-// the milliseconds until every binding rung has room; the caller knows what
-// time it is.
+// usage evaluates the limits and the backoff. fresh is the number of newest charges that count for the backoff. Up to
+// pending charges are undecided, and none is so for longer than pendingFor. usage returns the milliseconds until
+// every binding limit has room.
 func (m moments) usage(s *Subject, now uint32, fresh, pending int, pendingFor uint32, out *Usage) (free uint32) {
 	*out = Usage{Count: int32(min(m.within(now, s.Limits.longest), s.Limits.keep))}
 	if len(m) < s.Limits.quiet {
@@ -107,22 +103,17 @@ func (m moments) usage(s *Subject, now uint32, fresh, pending int, pendingFor ui
 
 func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 
-// What follows is for stores of other packages, so that every store reads its
-// charges by the same rules.
+// The functions below let stores in other packages evaluate their charges by the same rules.
 
-// Keep is how many of a key's newest charges are enough for every rung and the
-// backoff.
+// Keep returns how many of a key's newest charges the limits and the backoff need.
 func (l *Limits) Keep() int { return l.keep }
 
-// Since is how many of the charges are later than the one at which the backoff was
-// let begin anew.
+// Since returns how many charges are later than the reset of the backoff.
 func Since(charges []uint32, cleared uint32) int { return moments(charges).since(cleared) }
 
-// Use writes into out what a key's charges mean to the subject. charges are
-// oldest first, each the low 32 bits of its moment in milliseconds, and now is
-// the same of the time at which out shall hold. The newest fresh ones count for the
-// backoff (see Since). Undecided is how many of them are neither failed nor older than
-// the longest password check.
+// Use evaluates a key's charges into out. charges are oldest first, each the low 32 bits of its Unix milliseconds,
+// and so is now. The newest fresh charges count for the backoff (see Since). undecided charges are neither failed nor
+// older than the longest password check.
 func (s *Subject) Use(charges []uint32, now uint32, fresh, undecided int, out *Usage) {
 	m := moments(charges)
 	free := m.usage(s, now, fresh, undecided, millis(MaxWindow), out)
@@ -131,8 +122,7 @@ func (s *Subject) Use(charges []uint32, now uint32, fresh, undecided int, out *U
 	}
 }
 
-// Fills reports whether one more charge, at now, fills a rung or the backoff beside
-// those that are over already.
+// Fills reports whether one more charge at now fills a limit or the backoff that is not in over.
 func (s *Subject) Fills(charges []uint32, now uint32, fresh int, over Mask) bool {
 	var after Usage
 	m := append(moments(nil), charges...)
@@ -140,7 +130,7 @@ func (s *Subject) Fills(charges []uint32, now uint32, fresh int, over Mask) bool
 	return after.Over&^over != 0
 }
 
-// Tally writes into out what each rung by itself says of the charges.
+// Tally evaluates each limit and the backoff individually into out.
 func (s *Subject) Tally(charges []uint32, now uint32, fresh int, out *Used) {
 	m := moments(charges)
 	for i, r := range s.Limits.limits {

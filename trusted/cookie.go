@@ -12,18 +12,17 @@ import (
 	"time"
 )
 
-// ErrCookie says that a device cookie was not issued here, or is not whole. It
-// says nothing more on purpose.
+// ErrCookie means that a device cookie is not valid. It deliberately gives no reason.
 var ErrCookie = errors.New("trusted: not a device cookie of ours")
 
 // MinCookieKey is the shortest signing key, in bytes.
 const MinCookieKey = 32
 
-// A device cookie is, in base64url without padding,
+// The format of a device cookie, in base64url without padding, is
 //
 //	version (1) | account (16) | device (16) | issued, ms big-endian (8) | MAC (32)
 //
-// with HMAC-SHA256 over a label and everything before the MAC.
+// The MAC is HMAC-SHA256 over a label and everything before it.
 const (
 	cookieVersion = 1
 	cookieLabel   = "authguard device cookie\x00"
@@ -32,24 +31,22 @@ const (
 )
 
 var (
-	// Strict: of the spellings of one value only one parses.
+	// Strict: each value has only one accepted encoding.
 	cookieEncoding = base64.RawURLEncoding.Strict()
 	cookieLength   = cookieEncoding.EncodedLen(cookieSize)
 )
 
-// Cookies signs device cookies: a browser that carries one has logged in to the
-// account before, wherever it is now. It is safe for concurrent use.
+// Cookies issues and verifies device cookies: a browser with one has signed in to the account before, from any IP
+// address. Safe for concurrent use.
 //
-// A cookie that parses is genuine, no more. The caller still compares its
-// account, its age with Limits.TTL, its issue with the store's ResetAt, and
-// asks the store whether the device is Spent.
+// Parse only verifies the signature. The caller must also check the account, the age (Limits.TTL), the issue time
+// (Record.Reset), and whether the device is Spent.
 type Cookies struct {
 	keys [][]byte
 }
 
-// NewCookies takes the keys, each of MinCookieKey random bytes or more. The
-// first signs and all verify: to rotate, put the new one in front and remove
-// the old one after Limits.TTL.
+// NewCookies takes the keys, each of at least MinCookieKey random bytes. The first one signs, and all verify. To
+// rotate, prepend a new key and remove the old one after Limits.TTL.
 func NewCookies(keys ...[]byte) (*Cookies, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("trusted: device cookies need a signing key")
@@ -64,7 +61,7 @@ func NewCookies(keys ...[]byte) (*Cookies, error) {
 	return c, nil
 }
 
-// Issue makes a cookie for a device of an account.
+// Issue returns a cookie for a device of an account.
 func (c *Cookies) Issue(account, device Key, now time.Time) string {
 	body := make([]byte, 0, cookieSize)
 	body = append(body, cookieVersion)
@@ -74,16 +71,15 @@ func (c *Cookies) Issue(account, device Key, now time.Time) string {
 	return cookieEncoding.EncodeToString(append(body, sign(c.keys[0], body)...))
 }
 
-// NamesAccount reports whether a cookie says that it is of an account. It costs next to
-// nothing and checks nothing: that is for Parse.
+// NamesAccount reports whether an unverified cookie contains the account. It is cheap, and does not replace Parse.
 func NamesAccount(cookie string, account Key) bool {
-	const whole = 15 // as many bytes as fill characters
+	const whole = 15 // a number of bytes that base64 encodes without padding
 	head := append([]byte{cookieVersion}, account[:]...)
 	return strings.HasPrefix(cookie, cookieEncoding.EncodeToString(head[:whole]))
 }
 
-// Parse reads back what Issue made, to the millisecond. The error is ErrCookie
-// for everything else, and then the rest is zero.
+// Parse verifies a cookie and returns its content, in whole milliseconds. On an error, which is always ErrCookie, the
+// rest is zero.
 func (c *Cookies) Parse(cookie string) (account, device Key, issued time.Time, err error) {
 	if len(cookie) != cookieLength {
 		return account, device, issued, ErrCookie
@@ -98,7 +94,7 @@ func (c *Cookies) Parse(cookie string) (account, device Key, issued time.Time, e
 	return account, device, issued, nil
 }
 
-// signed tries every key, so the time tells nobody which one fits.
+// signed tries every key, so the time does not reveal which one matches.
 func (c *Cookies) signed(raw []byte) bool {
 	ok := false
 	for _, key := range c.keys {

@@ -10,26 +10,25 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// DefaultAccounts is how many accounts a Memory remembers.
+// DefaultAccounts is the default of MemoryConfig.Accounts.
 const DefaultAccounts = 100_000
 
 // A MemoryConfig configures a Memory. The zero MemoryConfig is the default.
 type MemoryConfig struct {
 	Limits Limits
-	// Accounts is how many are remembered; default DefaultAccounts. The account that was
-	// unchanged for longest is evicted first; then all its clients are unknown.
+	// Accounts is the maximum number of accounts; default DefaultAccounts. The account that was unchanged for longest is
+	// evicted first; then all its clients are unknown.
 	Accounts int
 }
 
-// Memory is a Store that forgets everything when the program ends: for tests
-// and for programs that can afford it. It is safe for concurrent use and needs
-// no closing.
+// Memory is a Store whose data is lost at a restart: for tests, and for programs that can afford it. It is safe for
+// concurrent use and need not be closed.
 type Memory struct {
 	limits Limits
 
 	mu       sync.RWMutex
 	accounts *simplelru.LRU[Key, Record] // last changed last
-	floor    int64                       // the latest reset of the records that were dropped
+	floor    int64                       // the latest reset of the evicted records
 }
 
 var _ Store = (*Memory)(nil)
@@ -51,9 +50,8 @@ func NewMemory(config MemoryConfig) (*Memory, error) {
 	return m, err
 }
 
-// Record implements Store. It never fails, and does not allocate unless a client has expired. Of an
-// account that was dropped to make room, Reset is the last reset of any that was: too late for its
-// own cookies, never too early.
+// Record implements Store. It never fails, and allocates only if a client has expired. For an evicted account, Reset
+// is the last reset of all evicted ones: never too early for its device cookies.
 func (m *Memory) Record(_ context.Context, account Key, now time.Time) (Record, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -84,7 +82,7 @@ func (m *Memory) Forget(_ context.Context, account, place Key, now time.Time) er
 	return m.change(account, func(r *Record) error { r.Forget(place, now); return nil })
 }
 
-// change applies a rule to an account's record, which becomes the newest.
+// change applies a change to an account's record, which becomes the newest.
 func (m *Memory) change(account Key, apply func(*Record) error) error {
 	if account == (Key{}) {
 		return ErrNoKey
@@ -95,7 +93,7 @@ func (m *Memory) change(account Key, apply func(*Record) error) error {
 	if !ok {
 		of.Reset = m.floor
 	}
-	of = of.Clone() // others may be reading it
+	of = of.Clone() // other goroutines may be reading it
 	err := apply(&of)
 	m.accounts.Add(account, of)
 	return err

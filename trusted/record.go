@@ -6,46 +6,41 @@ import (
 	"time"
 )
 
-// ErrNoKey says that a change named no account, or no place: the zero Key.
+// ErrNoKey means that an account or client was the zero Key.
 var ErrNoKey = errors.New("trusted: the zero key is invalid")
 
-// ErrFull says that a login changed nothing: its account has as many known clients as
-// it may, and one of them was added within the hour.
+// ErrFull means that a login changed nothing: the account has the maximum number of known clients, and one of them is
+// new.
 var ErrFull = errors.New("trusted: no room for another known client within the hour")
 
-// LongStanding is how long a known client is in use before newer ones no longer evict it
-// while there are others.
+// LongStanding is how long a known client must be in use before others are evicted first.
 const LongStanding = 24 * time.Hour
 
-// NewFor is how long a known client is new: meanwhile a full account gets no other, or
-// logins from many addresses would evict all others (a botnet at an app that answers
-// wrong passwords like right ones).
+// NewFor is how long a known client is new. Until then, a full account gets no other. Otherwise logins from many
+// addresses could evict all others (a botnet at an app that answers wrong passwords like correct ones).
 const NewFor = time.Hour
 
-// MaxSpent is how many spent places of one account are kept.
+// MaxSpent is the maximum number of spent clients per account.
 const MaxSpent = 32
 
-// An Entry is one place of an account. Times are milliseconds since the Unix
-// epoch.
+// An Entry is one client of an account. Times are in Unix milliseconds.
 type Entry struct {
 	Client Key
-	Status Status // Privileged or Spent
-	First  int64  // first login from there, or the first since it was spent
-	Last   int64  // last login from there; of a spent place, when it was spent
+	Status Status // Known or Spent
+	First  int64  // first login, or first since it was spent
+	Last   int64  // last login; of a spent client, when it was spent
 }
 
-// A Record is everything that is remembered of one account, and the rules of
-// changing it: pure, without a clock or a lock, so that every store has the
-// same. The zero Record remembers nothing. It is not safe for concurrent
-// changes.
+// A Record contains all clients of one account and the rules for changing them. It has no clock or lock, so all
+// stores share it. The zero Record is empty. It is not safe for concurrent changes.
 type Record struct {
 	Entries []Entry
-	// Reset is when everything was last forgotten, in milliseconds, or a little later where a
-	// bound was reached; 0: never. Device cookies issued at or before it are void.
+	// Reset is the time of the last reset in Unix milliseconds, or slightly later after an eviction; 0: never. Device
+	// cookies issued at or before it are invalid.
 	Reset int64
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults replaces zero fields with the defaults.
 func (l Limits) WithDefaults() Limits {
 	if l.MaxClients == 0 {
 		l.MaxClients = DefaultLimits
@@ -59,7 +54,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Validate names what is wrong with the limits.
+// Validate returns all problems with the limits.
 func (l Limits) Validate() error {
 	var problems []error
 	if l.MaxClients < 0 {
@@ -74,7 +69,7 @@ func (l Limits) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Status returns what a client is if nothing in the record has expired. It does not allocate.
+// Status returns the client's status, including expired ones. It does not allocate.
 func (r *Record) Status(client Key) Status {
 	if i := r.find(client); i >= 0 {
 		return r.Entries[i].Status
@@ -82,9 +77,8 @@ func (r *Record) Status(client Key) Status {
 	return Unknown
 }
 
-// Remember makes a place privileged. Where limits.Places are, one of them is evicted
-// ([Record.leastUsed]) or, if one was added within the hour, the error is ErrFull. A login
-// that ended before all places were forgotten, and is told late, changes nothing.
+// Remember makes a client known. At limits.MaxClients it evicts another one ([Record.leastUsed]), or returns ErrFull
+// if one is new. A login before the last reset changes nothing.
 func (r *Record) Remember(place Key, now time.Time, limits Limits) error {
 	if now.UnixMilli() < r.Reset {
 		return nil
@@ -100,9 +94,8 @@ func (r *Record) Remember(place Key, now time.Time, limits Limits) error {
 	return nil
 }
 
-// Spend ends a place's privilege. The oldest spent ones beyond MaxSpent go, and
-// take with them every device cookie as old as they are: a device that is no
-// longer known to be spent must not be privileged again by its cookie.
+// Spend marks a client as Spent. Beyond MaxSpent, it drops the oldest spent clients and invalidates all device
+// cookies as old as they are. Otherwise a dropped device's cookie would be valid again.
 func (r *Record) Spend(place Key, now time.Time, limits Limits) {
 	r.put(place, Spent, now, limits)
 	for r.count(Spent) > MaxSpent {
@@ -112,7 +105,7 @@ func (r *Record) Spend(place Key, now time.Time, limits Limits) {
 	}
 }
 
-// Forget drops one place; with the zero place all of them, and marks the time.
+// Forget removes a client; with the zero client, it removes all and sets Reset.
 func (r *Record) Forget(place Key, now time.Time) {
 	if place == (Key{}) {
 		r.Entries, r.Reset = nil, max(r.Reset, now.UnixMilli())
@@ -123,8 +116,7 @@ func (r *Record) Forget(place Key, now time.Time) {
 	}
 }
 
-// Live is the record without what has expired. It shares its entries with the record and must not
-// be changed.
+// Live returns the record without expired clients. It shares entries with r and must not be changed.
 func (r *Record) Live(now time.Time, limits Limits) Record {
 	if !slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.expired(now, limits) }) {
 		return *r
@@ -134,18 +126,18 @@ func (r *Record) Live(now time.Time, limits Limits) Record {
 	return live
 }
 
-// Expire drops clients that were not used for limits.TTL.
+// Expire removes clients that were not used for limits.TTL.
 func (r *Record) Expire(now time.Time, limits Limits) {
 	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.expired(now, limits) })
 }
 
-// Clone is a copy that shares nothing.
+// Clone returns a deep copy.
 func (r *Record) Clone() Record {
 	return Record{Entries: slices.Clone(r.Entries), Reset: r.Reset}
 }
 
-// Floor is the latest time at which something of the account was voided: a
-// store that must forget the whole record voids device cookies up to then.
+// Floor returns up to when device cookies must be invalid if a store evicts the record: the latest of Reset and all
+// spent clients.
 func (r *Record) Floor() int64 {
 	floor := r.Reset
 	for i := range r.Entries {
@@ -166,7 +158,7 @@ func (r *Record) put(place Key, status Status, now time.Time, limits Limits) {
 	}
 	e := &r.Entries[i]
 	if status == Known && e.Status == Spent {
-		e.First = at // as new as any other that takes room
+		e.First = at // as new as any other client that takes room
 	}
 	e.Status, e.Last = status, max(e.Last, at)
 }
@@ -186,8 +178,8 @@ func (r *Record) count(status Status) (n int) {
 	return n
 }
 
-// leastUsed is the privileged place to evict: the least recently used one, and none of
-// long standing while there are others.
+// leastUsed returns the known client to evict: the least recently used one, and none of long standing while there are
+// others.
 func (r *Record) leastUsed(keep Key) int {
 	brief := r.oldest(Known, keep, func(e *Entry) bool { return e.Last-e.First < LongStanding.Milliseconds() })
 	if brief >= 0 {
@@ -196,16 +188,16 @@ func (r *Record) leastUsed(keep Key) int {
 	return r.oldest(Known, keep, func(*Entry) bool { return true })
 }
 
-// hasNew reports whether a privileged place was added within the hour.
+// hasNew reports whether a known client is new.
 func (r *Record) hasNew(now time.Time) bool {
 	return slices.ContainsFunc(r.Entries, func(e Entry) bool {
-		age := now.UnixMilli() - e.First // below 0 if the clock was set back
+		age := now.UnixMilli() - e.First // negative if the clock was set back
 		return e.Status == Known && max(age, -age) < NewFor.Milliseconds()
 	})
 }
 
-// oldest is the least recently used of a status, but never keep: with a clock
-// that went backwards the newest word would otherwise go first. It is -1 if there is none.
+// oldest returns the least recently used client with this status; -1 if there is none. It skips keep: if the clock
+// was set back, the newest one would otherwise be evicted.
 func (r *Record) oldest(status Status, keep Key, among func(*Entry) bool) int {
 	found := -1
 	for i := range r.Entries {

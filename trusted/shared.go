@@ -11,53 +11,50 @@ import (
 )
 
 const (
-	// DefaultSharers is how many accounts an IP address may be a known client of: an office of
-	// thirty users, with some who come and go.
+	// DefaultSharers is for an office of thirty users, with some who come and go.
 	DefaultSharers = 50
-	// Several accounts that use a private address make it a shared one.
+	// Several accounts make a private IP address a shared one.
 	Several = 3
-	// countedFor is how long an account that logs in again from an address is not counted again.
+	// countedFor is how long another login of an account from an IP address is not counted again.
 	countedFor = 24 * time.Hour
-	// keptAddresses and keptLogins bound what is kept in memory; 10 MB each.
+	// keptAddresses and keptLogins bound the memory use; 10 MB each.
 	keptAddresses = 1 << 16
 	keptLogins    = 1 << 16
 )
 
-// AddressStore remembers the accounts that log in from an IP address: a Store in which the address
-// has the accounts as its clients, within Limits.OfAddress.
+// AddressStore stores the accounts that sign in from an IP address: a Store in which an address has accounts as its
+// clients, within Limits.OfAddress.
 type AddressStore interface {
 	Record(ctx context.Context, address Key, now time.Time) (Record, error)
 	Remember(ctx context.Context, address, account Key, now time.Time) error
 }
 
-// OfAddress are the limits of what an AddressStore remembers: one account more than make an
-// address shared.
+// OfAddress returns the limits for an AddressStore: one account more than Sharers.
 func (l Limits) OfAddress() Limits {
 	return Limits{MaxClients: l.WithDefaults().Sharers + 1, TTL: l.TTL}
 }
 
-// SharedAddresses knows the IP addresses from which more than Limits.Sharers accounts have logged in
-// within Limits.TTL (a carrier's NAT, a campus). They are never known clients: an attacker there
-// would have the budgets of all these accounts. Known clients that an account loses do not lower the
-// number. It is safe for concurrent use.
+// SharedAddresses contains the IP addresses from which more than Limits.Sharers accounts signed in within Limits.TTL
+// (a carrier's NAT, a campus). They are never known clients: an attacker there would have the budgets of all these
+// accounts. Removing an account's known clients does not lower the count. Safe for concurrent use.
 type SharedAddresses struct {
 	limits Limits
 	store  AddressStore
 
 	mu      sync.RWMutex
-	counted *simplelru.LRU[arrival, int64] // when, in milliseconds
-	several map[Key]use                    // addresses of at least Several accounts
+	counted *simplelru.LRU[arrival, int64] // in Unix milliseconds
+	several map[Key]use                    // addresses with at least Several accounts
 }
 
-// An arrival is a login of an account from an address.
+// An arrival is a login of an account from an IP address.
 type arrival struct{ account, address Key }
 
-// A use is since when an address was used by Several accounts, and by enough to be shared, in
-// milliseconds; 0: by fewer.
+// A use contains the login times of an IP address's third and (Sharers+1)-th most recent accounts, in Unix
+// milliseconds; 0: fewer accounts.
 type use struct{ several, shared int64 }
 
-// NewSharedAddresses returns those of a store; nil: in memory, of at most 65,536 addresses beside
-// those with several accounts.
+// NewSharedAddresses uses the store; nil means memory, for at most 65,536 addresses besides those with Several
+// accounts.
 func NewSharedAddresses(limits Limits, store AddressStore) (*SharedAddresses, error) {
 	if err := limits.Validate(); err != nil {
 		return nil, err
@@ -74,8 +71,8 @@ func NewSharedAddresses(limits Limits, store AddressStore) (*SharedAddresses, er
 	return &SharedAddresses{limits: limits, store: store, counted: counted, several: map[Key]use{}}, err
 }
 
-// Add notes that an account has logged in from an address. accounts is how many do if this login
-// made the address a shared one; otherwise 0.
+// Add records an account's login from an IP address. If this login makes the address a shared one, accounts is their
+// number; otherwise 0.
 func (s *SharedAddresses) Add(ctx context.Context, account, address Key, now time.Time) (accounts int, err error) {
 	login, at := arrival{account, address}, now.UnixMilli()
 	s.mu.Lock()
@@ -100,8 +97,8 @@ func (s *SharedAddresses) Add(ctx context.Context, account, address Key, now tim
 	return accounts, nil
 }
 
-// Learn takes in what the store has of an address, from this process or another. It reports whether
-// the address is a shared one.
+// Learn processes the record of an IP address, from this process or another. It reports whether the address is
+// shared.
 func (s *SharedAddresses) Learn(address Key, record *Record) bool {
 	times := make([]int64, len(record.Entries))
 	for i := range record.Entries {
@@ -123,21 +120,21 @@ func (s *SharedAddresses) Learn(address Key, record *Record) bool {
 	return one.shared != 0
 }
 
-// Shared reports whether an address is a shared one.
+// Shared reports whether an IP address is shared.
 func (s *SharedAddresses) Shared(address Key, now time.Time) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.lasts(s.several[address].shared, now)
 }
 
-// Several reports whether at least Several accounts have logged in from an address.
+// Several reports whether at least Several accounts have signed in from an IP address.
 func (s *SharedAddresses) Several(address Key, now time.Time) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.lasts(s.several[address].several, now)
 }
 
-// Used reports whether any account has logged in from an address. It asks the store.
+// Used reports whether any account has signed in from an IP address. It queries the store.
 func (s *SharedAddresses) Used(ctx context.Context, address Key, now time.Time) (bool, error) {
 	record, err := s.store.Record(ctx, address, now)
 	return len(record.Entries) > 0, err

@@ -1,10 +1,8 @@
-// Package challenge issues challenges, binds each to the address that asked for
-// it and to what it is for, and lets it be solved at most once (R17). Everything
-// needed to check one is sealed in its ID: nothing is stored until it is spent.
+// Package challenge issues challenges, binds each to an IP address and a purpose, and accepts at most one solution
+// for it (R17). Everything needed to check one is sealed in its ID, so nothing is stored before it is spent.
 //
-// A [Desk] issues and checks; a [Provider] makes one kind of challenge
-// (challenge/image, challenge/pow, challenge/remote); a [Spent] remembers which
-// were used up.
+// An [Issuer] issues and checks challenges. A [Provider] creates one kind (challenge/image, challenge/pow,
+// challenge/remote). A [Spent] stores which ones are spent.
 package challenge
 
 import (
@@ -15,21 +13,19 @@ import (
 
 // The kinds of challenges.
 const (
-	KindImage  = "image"  // the built-in one: digits in a picture, or spoken
-	KindPoW    = "pow"    // work, which the browser does by itself
-	KindBoth   = "both"   // the picture and the work
-	KindRemote = "remote" // the widget of a provider on the web
+	KindImage  = "image"  // built-in: an image CAPTCHA or audio CAPTCHA
+	KindPoW    = "pow"    // proof of work, which the browser computes
+	KindBoth   = "both"   // image CAPTCHA and proof of work
+	KindRemote = "remote" // the widget of an external provider
 )
 
-// A Challenge is what somebody is shown. The JSON form is the `challenge` of the
-// HTTP answers.
+// A Challenge is shown to the client. Its JSON form is `challenge` in HTTP responses.
 type Challenge struct {
-	// ID is opaque, of one length ([IDLen]) and safe in a path.
+	// ID is opaque, has the fixed length [IDLen], and is safe in a path.
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
 	Expires time.Time `json:"expires"`
-	// Image and Audio are paths below the site's root; empty if this
-	// challenge cannot be seen or heard.
+	// Image and Audio are absolute paths; empty if this challenge has none.
 	Image string `json:"image,omitempty"`
 	Audio string `json:"audio,omitempty"`
 	// PoW is set for KindPoW and KindBoth only.
@@ -38,9 +34,8 @@ type Challenge struct {
 	Remote *Remote `json:"remote,omitempty"`
 }
 
-// Remote is the widget of a provider on the web: Script draws it in an element of
-// Class, with SiteKey, Action and Data as its data attributes (Data is Turnstile's
-// cdata), and it puts its token into Field of the form around it.
+// Remote is the widget of an external provider. Script renders it in an element of Class with SiteKey, Action and
+// Data as data attributes (Data is Turnstile's cdata). The widget puts its token in Field of the surrounding form.
 type Remote struct {
 	Service string `json:"service"`
 	SiteKey string `json:"site_key"`
@@ -51,88 +46,85 @@ type Remote struct {
 	Data    string `json:"cdata,omitempty"`
 }
 
-// PoW is work: for each part p, counted from 0, find a number n such that the
-// first 32 bits of PBKDF2 are less than Below. Its password is Salt, p and n with
-// colons between, its salt Salt. The answer is the numbers with dots between.
+// PoW is a proof of work. For each part p from 0, find a number n such that the first 32 bits of PBKDF2 are less than
+// Below. The password is Salt, p and n, joined by colons; the salt is Salt. The solution is all numbers, joined by
+// dots.
 type PoW struct {
 	Algorithm  string `json:"algorithm"` // PBKDF2-SHA-256
 	Iterations int    `json:"iterations"`
 	Parts      int    `json:"parts"`
 	Below      uint32 `json:"below"`
 	Salt       string `json:"salt"`
-	// Work is how many derivations it takes on average.
+	// Work is the average number of derivations.
 	Work int64 `json:"work"`
 }
 
-// A Binding is what a challenge is issued for, and all that it is good for: a solve
-// for one account, door or address is worth nothing for another. Both are keyed
-// digests.
+// A Binding limits a challenge: its solution is not valid for another account, integration or IP address. Address and
+// Purpose are keyed digests.
 type Binding struct {
-	Address [16]byte // who may solve it
-	Purpose [16]byte // what they may use it for
-	// Level is how often the work is doubled. One that was issued for a lower
-	// level is not good for a higher: otherwise cheap ones could be collected.
+	Address [16]byte // client that may solve it
+	Purpose [16]byte // what the solution may be used for
+	// Level is how often the work is doubled. A challenge of a lower level is not valid at a higher one: otherwise
+	// attackers could collect cheap solutions.
 	Level uint8
-	// Charge is what the caller has charged the challenge to. It is sealed in the challenge and
-	// returned by [Desk.Check]; a solution needs none.
+	// Charge is what the caller has charged the challenge to. [Issuer.Check] returns it from the challenge; a solution
+	// needs none.
 	Charge Charge
 }
 
-// A Charge is the caller's own; the zero Charge is none.
+// A Charge is the caller's data; the zero Charge means none.
 type Charge [18]byte
 
-// A Solution is what came back: input from a stranger.
+// A Solution is the client's answer to a challenge: untrusted input.
 type Solution struct {
 	ID     string
-	Answer string // the digits, or what a provider's own widget made
-	Work   string // of a challenge with a PoW
+	Answer string // the digits, or the token of a provider's widget
+	Work   string // for a challenge with a PoW
 }
 
-// MaxAnswer is the longest answer looked at, in bytes.
+// MaxAnswer is the maximum length of an answer, in bytes.
 const MaxAnswer = 8 << 10
 
-// A Seed is what one challenge's answer is made from. It takes the secret to
-// derive it, and no two challenges or kinds have the same.
+// A Seed determines one challenge's answer. It is derived from the secret, and is different for every challenge and
+// kind.
 type Seed [32]byte
 
-// A Task is one challenge as its provider sees it.
+// A Task is the provider's view of a challenge.
 type Task struct {
 	Seed    Seed
 	Expires time.Time
-	Level   uint8  // see [Bond]
-	Work    uint32 // of the Puzzle; for Check only
+	Level   uint8  // see [Binding]
+	Work    uint32 // from the Puzzle; for Check only
 }
 
-// A Puzzle is a provider's part of a challenge. All but PoW and Remote is sealed in the
-// challenge's ID, so no client can ask for it.
+// A Puzzle is a provider's part of a challenge. Except PoW and Remote, it is sealed in the ID, so a client cannot
+// choose it.
 type Puzzle struct {
 	PoW    *PoW
 	Remote *Remote
-	// Work is what the PoW asks for.
+	// Work is the work that the PoW requires.
 	Work uint32
-	// OrImage offers the built-in image in its stead, and accepts its answer.
-	// AndImage asks for it as well.
+	// OrImage accepts the built-in image's digits instead. AndImage requires them as well.
 	OrImage, AndImage bool
 }
 
-// A Provider makes and checks one kind of challenge. It remembers nothing: all
-// of a challenge follows from its task. Methods are safe for concurrent use.
+// A Provider creates and checks one kind of challenge. It stores nothing: everything follows from the task. Methods
+// are safe for concurrent use.
 type Provider interface {
-	// Kind is the provider's name, 1 to 8 bytes. It never changes.
+	// Kind is the provider's constant name, 1 to 8 bytes.
 	Kind() string
-	// Issue makes the puzzle of a task. An error means that the provider is
-	// broken, and the built-in one takes its place (R18).
+	// Issue creates the puzzle of a task. An error means that the provider failed, and the built-in one replaces it
+	// (R18).
 	Issue(ctx context.Context, task Task) (Puzzle, error)
-	// Check reports whether the answer solves the task; of a puzzle with work it
-	// is the Solve's Work. A wrong or malformed answer is no error: an error
-	// means that the provider could not check it, and counts as not solved.
+	// Check reports whether the answer solves the task; for a puzzle with work, answer is Solution.Work. A wrong or
+	// malformed answer is no error. An error means that the provider could not check it; it counts as not solved.
 	Check(ctx context.Context, task Task, answer string) (bool, error)
 }
 
-// An Illustrated provider can be seen and heard: the built-in image.
+// An Illustrated provider has an image and audio, like the built-in one.
 type Illustrated interface {
 	Provider
-	// Render writes the challenge of the seed as "png" or "wav". In one process
-	// a seed always looks and sounds the same, so asking twice teaches nothing.
+	// Render writes the challenge of the seed as "png" or "wav". In one process the result for a seed is always the
+	// same, so repeated requests reveal nothing.
 	Render(w io.Writer, seed Seed, ext string) error
 }

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// A Reason is why a challenge counts as solved or not: a closed set, fit for a
-// metric's label. The zero Reason is not solved.
+// A Reason is why a challenge counts as solved or not: a closed set, suitable as a metric label. The zero Reason is
+// not solved.
 type Reason uint8
 
-// Only Wrong and Right mean that this try has used the challenge up.
-// AlreadySpent means that an earlier one had.
+// After Wrong and Right, this attempt has spent the challenge; after Unchecked, it may have. AlreadySpent means that
+// an earlier attempt did.
 const (
-	Unchecked Reason = iota // the check itself broke: see the error
+	Unchecked Reason = iota // the check failed: see the error
 	Absent                  // no ID, or no answer
-	Malformed               // not the form of an ID, or too long an answer
-	Unknown                 // not issued by us
+	Malformed               // not an ID, or too long an answer
+	Unknown                 // not issued by this site
 	Expired
-	Elsewhere // issued to another address, or for something else
-	TooLittle // issued for less work than is asked for now
+	Elsewhere // issued to another IP address, or for another purpose
+	TooLittle // issued for less work than is required now
 	AlreadySpent
 	Wrong
 	Right
@@ -29,7 +29,7 @@ var reasons = [...]string{
 	"unchecked", "absent", "malformed", "unknown", "expired", "elsewhere", "too-little", "spent", "wrong", "solved",
 }
 
-// String is the reason in one word.
+// String returns the reason as one word.
 func (r Reason) String() string {
 	if int(r) < len(reasons) {
 		return reasons[r]
@@ -37,23 +37,21 @@ func (r Reason) String() string {
 	return reasons[Unchecked]
 }
 
-// A Verdict says whether a challenge was solved. The zero Verdict says no.
+// A Verdict is the result of Check. The zero Verdict is not solved.
 type Verdict struct {
 	Solved bool
 	Reason Reason
-	// Counted is what [Desk.Issue] was told. It is set only for the one try that
-	// used the challenge up, right or wrong, so a charge is taken back once.
+	// Counted is the value passed to [Issuer.Issue]. It is set only for the attempt that spent the challenge, so that
+	// the caller takes a charge back once.
 	Counted bool
-	// Charge is the issued Bond's, and set like Counted.
+	// Charge is the Binding's, and set like Counted.
 	Charge Charge
 }
 
-// Check uses up a challenge and reports whether the answer solves it. The
-// challenge must have been issued for one of the bonds. It is spent before the
-// answer is compared, so of parallel tries only one is looked at. What is no try
-// at an answer (absent, malformed, expired, for none of the bonds) spends nothing.
-// An error means that the answer could not be checked; the verdict is then not
-// solved.
+// Check spends a challenge and reports whether the answer solves it. The challenge must have been issued for one of
+// the bindings. It is spent before the answer is compared, so only one of several concurrent attempts is checked. An
+// absent, malformed, expired or unbound attempt spends nothing. An error means that the answer could not be checked;
+// the verdict is then not solved.
 func (d *Issuer) Check(ctx context.Context, solve Solution, bonds ...Binding) (Verdict, error) {
 	s, reason := d.admit(solve, bonds)
 	if reason != Unchecked {
@@ -76,8 +74,7 @@ func (d *Issuer) Check(ctx context.Context, solve Solution, bonds ...Binding) (V
 	return Verdict{Solved: true, Reason: Right, Counted: s.counted, Charge: s.binding.Charge}, nil
 }
 
-// admit returns what is wrong with a try before its answer is compared; Unchecked
-// if nothing.
+// admit validates an attempt before its answer is compared; Unchecked if it is valid.
 func (d *Issuer) admit(solve Solution, bonds []Binding) (sealed, Reason) {
 	if !solve.Claimed() {
 		return sealed{}, Absent
@@ -100,12 +97,12 @@ func (d *Issuer) admit(solve Solution, bonds []Binding) (sealed, Reason) {
 	return sealed{}, Elsewhere
 }
 
-// Claimed reports whether it is a try at all.
+// Claimed reports whether the solution has an ID and an answer.
 func (s Solution) Claimed() bool {
 	return s.ID != "" && (strings.TrimSpace(s.Answer) != "" || s.Work != "")
 }
 
-// find opens an ID that can still be solved.
+// find opens an ID that has not expired.
 func (d *Issuer) find(id string) (sealed, Reason) {
 	s, reason := d.sealer.open(id)
 	if reason != Unchecked {
@@ -120,19 +117,18 @@ func (d *Issuer) find(id string) (sealed, Reason) {
 	return s, Unchecked
 }
 
-// compare asks the provider of the sealed kind and, as sealed, the built-in one
-// as well or in its stead. Nothing that the client sends decides who is asked,
-// but that the picture's digits alone never count as work.
+// compare asks the sealed provider and, as sealed, the built-in one additionally or instead. The client cannot choose
+// the provider, and the image's digits alone never count as work.
 func (d *Issuer) compare(ctx context.Context, s sealed, solve Solution) (bool, error) {
 	own := solve.Answer
 	if s.work > 0 {
 		own = solve.Work
 	}
-	image := "" // of which there is no kind
+	image := "" // matches no provider
 	if picture := d.makers.Load().picture; picture != nil {
 		image = picture.Kind()
 	}
-	if s.andImage && own != "" { // the picture first: it is cheaper
+	if s.andImage && own != "" { // the image first: it is cheaper
 		if drawn, err := d.compareAs(ctx, s, image, solve.Answer); !drawn || err != nil {
 			return false, err
 		}

@@ -8,38 +8,34 @@ import (
 	"time"
 )
 
-// How long a challenge can be solved: by default, at least and at most.
+// Default and bounds of a challenge's lifetime.
 const (
 	DefaultTTL = 5 * time.Minute
 	MinTTL     = 10 * time.Second
 	MaxTTL     = time.Hour
 )
 
-// Config is what [New] needs.
+// Config configures an [Issuer].
 type Config struct {
-	// Secret is at least 32 bytes, the same on every node. It solves every
-	// challenge.
+	// Secret is at least 32 bytes, the same on every node. With it, an attacker can solve every challenge.
 	Secret []byte
-	// Spent remembers which challenges were used up.
+	// Spent stores which challenges are spent.
 	Spent Spent
-	// BuiltIn is what every other provider falls back to. If it is [Illustrated], its
-	// pictures and sounds are those of other kinds, too; see [Desk.Illustrate].
+	// BuiltIn replaces every other provider that fails. If it is [Illustrated], other kinds also use its images and
+	// audio; see [Issuer.Illustrate].
 	BuiltIn Provider
-	// Others are further providers, no two of one kind.
+	// Others are further providers, each of a different kind.
 	Others []Provider
-	// Preferred is the kind to issue; default the built-in's.
+	// Preferred is the kind to issue; default BuiltIn's.
 	Preferred string
-	// TTL is how long a challenge can be solved, from [MinTTL] to
-	// [MaxTTL]; default [DefaultTTL].
+	// TTL is the lifetime of a challenge, from [MinTTL] to [MaxTTL]; default [DefaultTTL].
 	TTL time.Duration
-	// Renders is how many pictures, and how many sounds, are made at once;
-	// default 2. A sound takes some 10 ms of a core.
+	// Renders is the number of concurrent renders of images, and of audio; default 2. Audio takes about 10 ms of a core.
 	Renders int
-	// Kept is how many bytes of pictures, and of sounds, are kept once made;
-	// default 16 MiB.
+	// Kept is the cache size for images, and for audio, in bytes; default 16 MiB.
 	Kept int
-	// OnFallback is called when a provider could not issue a challenge, from
-	// the goroutine that asked; may be nil. It must not block.
+	// OnFallback is called when a provider could not issue a challenge, in the caller's goroutine. It must not block;
+	// may be nil.
 	OnFallback func(kind string, err error)
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -79,7 +75,6 @@ func (c *Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// byKind indexes the providers by the kind that is sealed in an ID.
 func (c *Config) byKind() (map[string]Provider, error) {
 	providers := map[string]Provider{}
 	for _, p := range append([]Provider{c.BuiltIn}, c.Others...) {

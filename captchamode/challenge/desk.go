@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// A Issuer issues challenges, and checks each at most once (R17). It stores nothing
-// of a challenge until it is spent, so a flood of issued ones costs no memory and
-// pushes out nobody's. Safe for concurrent use; nothing to close.
+// An Issuer issues challenges, and checks each at most once (R17). It stores nothing before a challenge is spent, so
+// a flood of issued challenges uses no memory and evicts none. Safe for concurrent use; it need not be closed.
 type Issuer struct {
 	sealer     *sealer
 	spent      Spent
@@ -19,13 +18,13 @@ type Issuer struct {
 	policy     atomic.Pointer[policy]
 	onFallback func(kind string, err error)
 	now        func() time.Time
-	galleries  map[string]*gallery // by extension
+	galleries  map[string]*gallery // by file extension
 }
 
-// makers are who makes challenges. They are replaced, never changed.
+// makers are the providers. They are replaced, never modified.
 type makers struct {
 	builtIn Provider
-	picture Illustrated // nil: nobody draws
+	picture Illustrated // nil: there are no images
 	byKind  map[string]Provider
 }
 
@@ -34,11 +33,11 @@ type policy struct {
 	ttl       time.Duration
 }
 
-// providerWait is how long a provider may take; then it counts as broken, and the
-// built-in one takes its place.
+// providerWait is the time limit of a provider. After that it counts as failed, and the built-in provider replaces
+// it.
 const providerWait = 2 * time.Second
 
-// New returns a desk, or every problem with the config.
+// New returns an Issuer, or all problems with the config.
 func New(config Config) (*Issuer, error) {
 	config.setDefaults()
 	if err := config.validate(); err != nil {
@@ -67,9 +66,8 @@ func New(config Config) (*Issuer, error) {
 	return d, nil
 }
 
-// Illustrate gives a desk that has no pictures a provider of them, which takes the
-// built-in one's place: whoever can show a picture calls it before the first
-// challenge. A desk that has pictures stays as it is.
+// Illustrate sets a provider of images as the built-in one, if the Issuer has none. Integrations that can show images
+// call it before the first challenge.
 func (d *Issuer) Illustrate(picture Illustrated) {
 	was := d.makers.Load()
 	if was.picture != nil || was.byKind[picture.Kind()] != nil {
@@ -77,12 +75,10 @@ func (d *Issuer) Illustrate(picture Illustrated) {
 	}
 	now := &makers{picture, picture, maps.Clone(was.byKind)}
 	now.byKind[picture.Kind()] = picture
-	d.makers.CompareAndSwap(was, now) // who came first has done the same
+	d.makers.CompareAndSwap(was, now) // a concurrent call has done the same
 }
 
-// Set changes the preferred kind and the lifetime of challenges issued from now
-// on. Those issued before keep what was sealed in them. An error changes
-// nothing.
+// Set changes the preferred kind and the lifetime of future challenges. On an error, it changes nothing.
 func (d *Issuer) Set(preferred string, ttl time.Duration) error {
 	if d.makers.Load().byKind[preferred] == nil {
 		return fmt.Errorf("challenge: preferred kind: there is no provider of kind %q", preferred)
@@ -94,15 +90,13 @@ func (d *Issuer) Set(preferred string, ttl time.Duration) error {
 	return nil
 }
 
-// slowestKey is how long a slow core takes for one key of a proof of work, with bad luck:
-// one that did 106 keys a second, times the 1.6 of the unluckiest one in twenty. A
-// challenge lives until that is done, or its owner could never solve it.
+// slowestKey is the time per key on a slow core with 106 keys a second, times 1.6 for the unluckiest of twenty
+// clients. A challenge lives that long for each key, or such a client could never solve it.
 const slowestKey = 16 * time.Millisecond
 
-// Issue makes a challenge that is good for its bond only. counted is sealed in it
-// and returned by [Desk.Check]: whether the caller has charged the challenge to
-// anything. A broken provider is replaced by the built-in one (R18); an error
-// means that this one failed too.
+// Issue creates a challenge that is valid for this binding only. Whether the caller has charged it (counted) is
+// sealed in it, and returned by [Issuer.Check]. If a provider fails, the built-in one replaces it (R18); an error
+// means that it failed too.
 func (d *Issuer) Issue(ctx context.Context, bond Binding, counted bool) (Challenge, error) {
 	policy := d.policy.Load()
 	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()
@@ -119,8 +113,8 @@ func (d *Issuer) Issue(ctx context.Context, bond Binding, counted bool) (Challen
 	return d.present(s, puzzle), nil
 }
 
-// pose asks the preferred provider, then the built-in one, and notes in s which
-// of them answered. What needs a picture is not asked where nobody draws one.
+// pose asks the preferred provider and sets s.kind. The built-in one replaces it if it fails, or needs an image and
+// there are none.
 func (d *Issuer) pose(ctx context.Context, s *sealed) (Puzzle, error) {
 	m := d.makers.Load()
 	puzzle, err := m.poseAs(ctx, d.sealer, *s)
@@ -141,7 +135,7 @@ func (d *Issuer) pose(ctx context.Context, s *sealed) (Puzzle, error) {
 }
 
 func (m *makers) poseAs(ctx context.Context, with *sealer, s sealed) (Puzzle, error) {
-	if s.kind != m.builtIn.Kind() { // that one asks nobody, so it cannot hang
+	if s.kind != m.builtIn.Kind() { // the built-in provider makes no requests
 		limited, cancel := context.WithTimeout(ctx, providerWait)
 		defer cancel()
 		ctx = limited
@@ -158,15 +152,14 @@ func (d *Issuer) present(s sealed, puzzle Puzzle) Challenge {
 	return challenge
 }
 
-// PictureAlone reports whether a solve has an answer to the picture of a
-// challenge that asked for work, and no work. Whoever checks it should bound how
-// often that will do.
+// PictureAlone reports whether a solution to a challenge with proof of work has only the image's digits. The caller
+// should limit how often that is accepted.
 func (d *Issuer) PictureAlone(solve Solution) bool {
 	s, reason := d.find(solve.ID)
 	return reason == Unchecked && s.work > 0 && solve.Work == ""
 }
 
-// illustrated reports whether a picture solves this challenge.
+// illustrated reports whether the image's digits solve this challenge.
 func (d *Issuer) illustrated(s sealed) bool {
 	picture := d.makers.Load().picture
 	return picture != nil && (s.orImage || s.kind == picture.Kind())

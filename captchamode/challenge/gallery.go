@@ -9,47 +9,44 @@ import (
 )
 
 const (
-	// renderWait is how long a picture or sound waits for its turn.
 	renderWait = 2 * time.Second
-	// maxFetches is how often the picture of one challenge is given out, and as
-	// often its sound: players fetch a sound in pieces.
+	// maxFetches is how often one challenge's image can be fetched, and its audio: players fetch audio in parts.
 	maxFetches = 100
-	// maxWaiting is how many pictures wait for one address, and maxKept how many
-	// are kept for it: a class behind one address gets all of its own at once.
+	// maxWaiting and maxKept are the waiting and cached images per IP address: a class of users behind one address gets
+	// all images at once.
 	maxWaiting, maxKept = 64, 64
 )
 
-// A gallery makes pictures, or sounds, and keeps them: each once, so many at a
-// time, the addresses in turn and one at a time for each. So whoever asks for
-// thousands waits for his own only (R26). The addresses are those that the
-// challenges were issued to: nobody can ask in another's name.
+// A gallery renders and caches images, or audio. It renders each once, a limited number concurrently, one per IP
+// address, and the addresses take turns. A client that requests thousands delays only itself (R26). The address is
+// the one in the challenge, so attackers cannot use another client's.
 type gallery struct {
 	mu    sync.Mutex
-	free  int // renders that may begin
-	room  int // bytes that may still be kept
+	free  int // available renders
+	room  int // bytes left in the cache
 	shown map[[nonceLen]byte]*picture
 	lines map[[16]byte]*line
-	turns []*line   // that wait for a render, the next first
+	turns []*line   // with images to render, the next one first
 	kept  list.List // of *picture, oldest first
 }
 
-// A line is what there is for one address.
+// A line is the queue and cache of one IP address.
 type line struct {
 	address [16]byte
-	busy    bool // one is being rendered
-	queued  bool // it is among the turns
+	busy    bool // an image is being rendered
+	queued  bool // in turns
 	waiting []*picture
 	kept    []*list.Element
 }
 
-// A picture is one challenge's: waiting, being made, or kept.
+// A picture is one challenge's image or audio: waiting, being rendered, or cached.
 type picture struct {
 	nonce   [nonceLen]byte
 	of      *line
 	render  func() ([]byte, error)
 	fetched int
-	asking  int           // how many wait for it
-	done    chan struct{} // closed once body and err are set
+	asking  int           // number of waiting requests
+	done    chan struct{} // closed after body and err are set
 	body    []byte
 	err     error
 }
@@ -58,7 +55,6 @@ func newGallery(renders, room int) *gallery {
 	return &gallery{free: renders, room: room, shown: map[[nonceLen]byte]*picture{}, lines: map[[16]byte]*line{}}
 }
 
-// get returns a challenge's picture, which render makes if it is not there.
 func (g *gallery) get(ctx context.Context, s *sealed, render func() ([]byte, error)) ([]byte, error) {
 	p, err := g.ask(s, render)
 	if err != nil {
@@ -78,7 +74,7 @@ func (g *gallery) get(ctx context.Context, s *sealed, render func() ([]byte, err
 	return nil, err
 }
 
-// ask finds the picture, or puts it in its address's line.
+// ask returns the image, or queues it for its IP address.
 func (g *gallery) ask(s *sealed, render func() ([]byte, error)) (*picture, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -105,8 +101,7 @@ func (g *gallery) ask(s *sealed, render func() ([]byte, error)) (*picture, error
 	return p, nil
 }
 
-// leave is for whoever waits no longer. A picture that nobody waits for is not
-// made.
+// leave ends a request's wait. An image without waiting requests is not rendered.
 func (g *gallery) leave(p *picture) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,8 +113,7 @@ func (g *gallery) leave(p *picture) {
 	}
 }
 
-// next puts a line that has something to be made among the turns, and begins
-// what may begin.
+// next queues a line that has images to render, and starts renders as available.
 func (g *gallery) next(of *line) {
 	if len(of.waiting) > 0 && !of.busy && !of.queued {
 		of.queued = true
@@ -128,7 +122,7 @@ func (g *gallery) next(of *line) {
 	for g.free > 0 && len(g.turns) > 0 {
 		first := g.turns[0]
 		g.turns, first.queued = g.turns[1:], false
-		if len(first.waiting) == 0 { // they have all left
+		if len(first.waiting) == 0 { // all requests have left
 			g.tidy(first)
 			continue
 		}
@@ -156,8 +150,7 @@ func (g *gallery) make(p *picture) {
 	g.tidy(p.of)
 }
 
-// keep keeps a picture. The oldest ones make room: of its own address if that
-// has its share, then of all.
+// keep caches an image. It evicts the oldest: first of the same IP address if that exceeds maxKept, then of all.
 func (g *gallery) keep(p *picture) {
 	p.of.kept = append(p.of.kept, g.kept.PushBack(p))
 	g.room -= len(p.body)
@@ -169,7 +162,6 @@ func (g *gallery) keep(p *picture) {
 	}
 }
 
-// drop forgets a line's oldest picture.
 func (g *gallery) drop(of *line) {
 	p := g.kept.Remove(of.kept[0]).(*picture)
 	of.kept = of.kept[1:]
@@ -178,7 +170,6 @@ func (g *gallery) drop(of *line) {
 	g.tidy(of)
 }
 
-// tidy forgets a line with nothing in it.
 func (g *gallery) tidy(of *line) {
 	if !of.busy && !of.queued && len(of.waiting) == 0 && len(of.kept) == 0 {
 		delete(g.lines, of.address)

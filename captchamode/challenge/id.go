@@ -18,7 +18,7 @@ import (
 //	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16 ·
 //	purpose 16 · level 1 · work 4 · charge 18) · tag 16
 //
-// 105 bytes: base64 without spare bits, which could be changed unnoticed.
+// These are 105 bytes, so that base64 has no unused bits, which could be changed unnoticed.
 const (
 	nonceLen  = 16
 	kindLen   = 8
@@ -34,9 +34,8 @@ const (
 	flagAndImage = 4
 )
 
-// sealed is the content of an ID.
 type sealed struct {
-	nonce             [nonceLen]byte // the challenge's name: what is spent
+	nonce             [nonceLen]byte // identifies the challenge when it is spent
 	kind              string
 	expires           time.Time // whole milliseconds
 	binding           Binding
@@ -45,7 +44,7 @@ type sealed struct {
 	orImage, andImage bool
 }
 
-// A sealer makes and opens IDs, and derives the seeds of the challenges.
+// A sealer seals and opens IDs, and derives the seeds of the challenges.
 type sealer struct{ idKey, seedKey []byte }
 
 func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
@@ -60,7 +59,7 @@ func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
 	return &sealer{idKey, seedKey}, nil
 }
 
-// task differs by kind, so a provider cannot work out another's answer.
+// task's seed depends on the kind, so a provider cannot derive another provider's answer.
 func (s *sealer) task(c sealed, kind string) Task {
 	mac := hmac.New(sha256.New, s.seedKey)
 	mac.Write(c.nonce[:])
@@ -68,9 +67,8 @@ func (s *sealer) task(c sealed, kind string) Task {
 	return Task{Seed(mac.Sum(nil)), c.expires, c.binding.Level, c.work}
 }
 
-// aead seals one ID under a key of its own. A flood draws billions of nonces, too
-// many for GCM's random 96 bits under one key. 128 bits into a derived key are
-// enough, and GCM's own nonce can then be zero.
+// aead uses a separate key for each ID. A flood draws billions of nonces, too many for GCM's random 96 bits under one
+// key. Deriving the key from a 128-bit nonce is safe, and GCM's own nonce can be zero.
 func (s *sealer) aead(nonce [nonceLen]byte) cipher.AEAD {
 	mac := hmac.New(sha256.New, s.idKey)
 	mac.Write(nonce[:])
@@ -93,7 +91,7 @@ func (s *sealer) seal(c sealed) string {
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
-// open reads an ID. The reason says what is wrong with it; Unchecked if nothing.
+// open decrypts an ID. The reason is Unchecked if it is valid.
 func (s *sealer) open(id string) (sealed, Reason) {
 	if len(id) != IDLen {
 		return sealed{}, Malformed

@@ -8,15 +8,14 @@ import (
 )
 
 var (
-	// ErrGone means that the challenge is spent, expired, or was never issued.
+	// ErrGone means that the challenge is spent, has expired, or was never issued.
 	ErrGone = errors.New("challenge: no such challenge")
-	// ErrBusy means that too many pictures or sounds are being made for this
-	// address, or that this one was fetched too often: try again, or ask for
-	// another challenge.
+	// ErrBusy means that too many images or audio files are being rendered for this IP address, or that this one was
+	// fetched too often.
 	ErrBusy = errors.New("challenge: too many challenges are being rendered")
 )
 
-// Media is a rendered picture or sound.
+// Media is a rendered image or audio.
 type Media struct {
 	Type string // the content type
 	Body []byte
@@ -24,9 +23,8 @@ type Media struct {
 
 var mediaTypes = map[string]string{"png": "image/png", "wav": "audio/wav"}
 
-// Media renders a challenge that can still be solved, as "png" or "wav". It is
-// rendered once, kept, and whole before any of it is sent, so a slow reader holds
-// up nobody. The error is [ErrGone], [ErrBusy], the context's, or the store's.
+// Media returns a challenge that can still be solved as "png" or "wav". It renders each once and completely before
+// sending it, so slow clients block no others. The error is [ErrGone], [ErrBusy], the context's, or the store's.
 func (d *Issuer) Media(ctx context.Context, id, ext string) (Media, error) {
 	s, reason := d.find(id)
 	if reason != Unchecked || mediaTypes[ext] == "" || !d.illustrated(s) {
@@ -45,7 +43,7 @@ func (d *Issuer) Media(ctx context.Context, id, ext string) (Media, error) {
 
 func (d *Issuer) render(s *sealed, ext string) ([]byte, error) {
 	var body bytes.Buffer
-	picture := d.makers.Load().picture // there is one: the challenge is illustrated
+	picture := d.makers.Load().picture // not nil: the challenge is illustrated
 	if err := picture.Render(&body, d.sealer.task(*s, picture.Kind()).Seed, ext); err != nil {
 		return nil, fmt.Errorf("challenge: rendering a challenge: %w", err)
 	}

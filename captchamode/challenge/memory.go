@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// DefaultSpentCap is how many spent challenges a [MemorySpent] holds by default.
-// That many in five minutes is 14,000 tries a second.
+// DefaultSpentCap is the default bound of a [MemorySpent]. Filling it within five minutes takes 14,000 attempts a
+// second.
 const DefaultSpentCap = 1 << 22
 
-// ErrSpentFull means that a MemorySpent holds as many as it may.
+// ErrSpentFull means that a MemorySpent has reached its bound.
 var ErrSpentFull = errors.New("challenge: too many challenges were spent at once")
 
 var _ Spent = (*MemorySpent)(nil)
 
-// MemorySpent is a [Spent] for one process. At its bound it returns
-// [ErrSpentFull], so no challenge is solved until there is room: stricter, never
-// forgetful (R6). It has no goroutine: each call clears away what has expired.
-// docs/challenges.md says how much memory it takes.
+// MemorySpent is a [Spent] for one process. At its bound it returns [ErrSpentFull], so no challenge can be solved
+// until there is room; it never forgets one (R6). It has no goroutine: calls remove expired challenges. For its
+// memory use, see docs/challenges.md.
 type MemorySpent struct {
 	now   func() time.Time
 	epoch [16]byte
@@ -33,8 +32,8 @@ type MemorySpent struct {
 	count   int
 }
 
-// NewMemorySpent returns an empty store of limit challenges; zero or less is
-// [DefaultSpentCap]. now is the clock; nil is time.Now.
+// NewMemorySpent returns an empty store for limit challenges; zero or less means [DefaultSpentCap]. A nil now is
+// time.Now.
 func NewMemorySpent(limit int, now func() time.Time) *MemorySpent {
 	if limit <= 0 {
 		limit = DefaultSpentCap
@@ -47,7 +46,7 @@ func NewMemorySpent(limit int, now func() time.Time) *MemorySpent {
 	return m
 }
 
-// Epoch implements [Spent]: this store forgets.
+// Epoch implements [Spent]. It is random, because the store does not survive a restart.
 func (m *MemorySpent) Epoch() [16]byte { return m.epoch }
 
 // Full implements [Spent].
@@ -88,7 +87,7 @@ func (m *MemorySpent) Seen(_ context.Context, id [16]byte, until time.Time) (boo
 	return m.has(m.digest(id)), nil
 }
 
-// has looks in every minute: 60 for challenges that live an hour.
+// has checks all minutes: 60 for challenges that live an hour.
 func (m *MemorySpent) has(digest uint64) bool {
 	for _, ids := range m.minutes {
 		if _, spent := ids[digest]; spent {
@@ -98,11 +97,10 @@ func (m *MemorySpent) has(digest uint64) bool {
 	return false
 }
 
-// digest reduces an ID to eight bytes. In a full store a new ID collides with one
-// of the others once in 2^42 tries, and is then refused.
+// digest reduces an ID to eight bytes. In a full store, a new ID collides once in 2^42 attempts, and then counts as
+// spent.
 func (m *MemorySpent) digest(id [16]byte) uint64 { return maphash.Comparable(m.hash, id) }
 
-// sweep drops the minutes that are over.
 func (m *MemorySpent) sweep(now int64) {
 	for minute, ids := range m.minutes {
 		if minute < now {

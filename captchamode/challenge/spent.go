@@ -5,26 +5,19 @@ import (
 	"time"
 )
 
-// Spent remembers which challenges were used up, until they would have expired
-// anyway. Methods are safe for concurrent use. Every implementation passes the
-// suite in challenge/challengetest.
+// Spent stores which challenges are spent, until they expire. Methods are safe for concurrent use. Every
+// implementation passes the tests in challenge/challengetest.
 type Spent interface {
-	// Spend uses up an ID and reports whether this call was the first to do so:
-	// of any number of calls, on any node, at most one returns true until the first
-	// one's until. until is when the ID expires; from then on no call returns
-	// true. After an error the ID may or may not be spent, and the
-	// caller must take it for no.
+	// Spend spends an ID and reports whether this call was the first. Of concurrent calls on all nodes, at most one
+	// returns true. The ID expires at until; from then on, no call returns true. After an error, the ID may or may not
+	// be spent, and the caller must treat it as not first.
 	Spend(ctx context.Context, id [16]byte, until time.Time) (first bool, err error)
-	// Seen reports whether an ID has been spent, and spends nothing. After
-	// until it may say either.
+	// Seen reports whether an ID is spent, without spending it. After until, the result is undefined.
 	Seen(ctx context.Context, id [16]byte, until time.Time) (bool, error)
-	// Epoch is zero for a store that outlives its process and that all nodes
-	// share. A store that forgets when its process ends draws one at random.
-	// Challenges are sealed with it, so what was issued before a restart, or on
-	// another node, is unknown after it and cannot be solved again.
+	// Epoch is zero for a persistent store that all nodes share. Other stores draw a random one. Challenges are sealed
+	// with it: after a restart, or on another node, they are unknown and cannot be solved again.
 	Epoch() [16]byte
-	// Full is how much of its room is taken, from 0 to 1. At 1 Spend fails, and
-	// nobody solves a challenge until room is free. A store whose room is its
-	// server's says 0.
+	// Full is the used part of the store, from 0 to 1. At 1, Spend fails and no challenge can be solved. It is 0 for a
+	// store whose size only its server limits.
 	Full() float64
 }

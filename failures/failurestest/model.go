@@ -11,12 +11,11 @@ import (
 	"authguard/failures"
 )
 
-// A history is what a store ought to know of one key, written down plainly:
-// every charge that still stands, and whether it is decided.
+// A history is the expected state of one key: all its charges, and whether each is decided.
 type history struct {
 	ladder  *failures.Limits
 	charges []entry
-	cleared time.Duration // the newest charge for which the backoff forgives; -1: none
+	cleared time.Duration // the newest charge that the backoff ignores; -1: none
 }
 
 type entry struct {
@@ -25,7 +24,6 @@ type entry struct {
 	moment  failures.ChargeID
 }
 
-// room is whether the plain reading of the rules has room for one more charge.
 func (h *history) room(now time.Duration) bool {
 	for _, r := range h.ladder.List() {
 		if h.within(now, r.Window) >= r.Failures {
@@ -50,8 +48,7 @@ func (h *history) within(now, window time.Duration) (n int) {
 	return n
 }
 
-// crowded names the first rung that some closed window of its length holds
-// more charges of than it allows.
+// crowded describes a closed window with more charges than its limit allows; "" if there is none.
 func (h *history) crowded() string {
 	for _, r := range h.ladder.List() {
 		for i := range h.charges {
@@ -63,7 +60,6 @@ func (h *history) crowded() string {
 	return ""
 }
 
-// ladders are small enough for random histories to climb.
 func ladders(t *rapid.T) []*failures.Limits {
 	window := rapid.IntRange(1, 40_000)
 	rung := func(label string) failures.Limit {
@@ -80,13 +76,12 @@ func ladders(t *rapid.T) []*failures.Limits {
 	}
 }
 
-// model runs random histories through the store and through the plain reading
-// of the rules, side by side.
+// model compares the store with a simple model on random histories.
 func model(t *testing.T, f Fixture) {
 	now := time.Duration(0)
 	run := byte(0)
 	rapid.Check(t, func(rt *rapid.T) {
-		f.Advance(Retain + time.Second) // what an earlier run left is gone
+		f.Advance(Retain + time.Second) // charges of earlier runs have expired
 		now += Retain + time.Second
 		run++
 		all := ladders(rt)
@@ -116,7 +111,6 @@ func model(t *testing.T, f Fixture) {
 	})
 }
 
-// offer charges a random choice of the keys.
 func offer(t *testing.T, rt *rapid.T, f Fixture, keys []history, subjects []failures.Subject, now time.Duration) {
 	chosen := slices.Clone(subjects[rapid.IntRange(0, len(subjects)-1).Draw(rt, "from"):])
 	first := len(subjects) - len(chosen)

@@ -7,23 +7,22 @@ import (
 	"authguard/failures"
 )
 
-// A Spraying is an empty counter of sprayed passwords and a hand on its clock, which
-// stands still unless it is advanced.
+// A Spraying is an empty spray counter with a clock that only Advance moves.
 type Spraying struct {
-	// Count counts a miss, or takes it back, for sprays of SprayAccounts.
+	// Count counts a miss, or takes it back; SprayAccounts accounts make a spray.
 	Count   func(m failures.Miss, back bool)
 	Has     func(m failures.Miss) bool
 	Advance func(time.Duration)
-	// Reported are the sprays that were reported so far.
+	// Reported returns all sprays reported so far.
 	Reported func() []failures.Spray
 }
 
-// SprayAccounts make a spray in the store under test.
+// SprayAccounts is the number of accounts that make a spray in the store under test.
 const SprayAccounts = 10
 
 const sprayed = 1<<24 | 4711
 
-// RunSprays runs the contract of sprays; fresh makes an empty counter each time.
+// RunSprays runs all spray tests; fresh returns an empty counter for each.
 func RunSprays(t *testing.T, fresh func(t *testing.T) Spraying) {
 	for name, test := range map[string]func(*testing.T, Spraying){
 		"OneNetworkSpraysForItselfAlone": oneNetwork,
@@ -43,7 +42,6 @@ func (s Spraying) miss(account, network int) {
 	s.Count(failures.Miss{Value: sprayed, Account: uint32(account), Network: uint16(network)}, false)
 }
 
-// in reports whether the password is sprayed from a network.
 func (s Spraying) in(network int) bool {
 	return s.Has(failures.Miss{Value: sprayed, Network: uint16(network)})
 }
@@ -84,7 +82,7 @@ func fourNetworks(t *testing.T, s Spraying) {
 		s.miss(account, account/failures.SprayShare(SprayAccounts))
 	}
 	want(t, "sprayed everywhere", s.in(99), true)
-	for account := range 20 { // is within one network no second spray
+	for account := range 20 { // a spray within a network is not reported again
 		s.miss(100+account, 7)
 	}
 	told := s.Reported()

@@ -1,5 +1,4 @@
-// Package failurestest is the contract of a failures.Store as tests. Every
-// store runs all of it, unchanged.
+// Package failurestest is the test suite for implementations of failures.Store.
 package failurestest
 
 import (
@@ -12,20 +11,19 @@ import (
 	"authguard/failures"
 )
 
-// Retain and PendingFor are what the store under test must be made with.
+// Retain and PendingFor are the required settings of the store under test.
 const (
 	Retain     = 24 * time.Hour
 	PendingFor = 5 * time.Second
 )
 
-// A Fixture is an empty store and a hand on its clock. The clock stands still
-// unless it is advanced.
+// A Fixture is an empty store with a clock that only Advance moves.
 type Fixture struct {
 	Store   failures.Store
 	Advance func(time.Duration)
 }
 
-// Run runs the whole contract; fresh makes an empty store each time.
+// Run runs all tests; fresh returns an empty store for each.
 func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"AllOrNothing":                   allOrNothing,
@@ -63,12 +61,12 @@ var wide = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 1000
 
 func key(n byte) failures.Key { return failures.Key{n, 1, 2, 3, 4, 5, 6, 7, n, 8} }
 
-// subject is key n at its own place on a ladder, all of it binding.
+// subject is key n in its own shard, with all limits binding.
 func subject(n byte, l *failures.Limits) failures.Subject {
 	return failures.Subject{Shard: key(n), Key: key(n), Limits: l, Bind: failures.Every}
 }
 
-// charge charges the subjects and returns when and what stood before.
+// charge charges the subjects, and returns the ID and the usages before it.
 func (f Fixture) charge(t *testing.T, subjects ...failures.Subject) (failures.ChargeID, []failures.Usage) {
 	t.Helper()
 	usages := make([]failures.Usage, len(subjects))
@@ -88,7 +86,6 @@ func (f Fixture) read(t *testing.T, s failures.Subject) failures.Usage {
 	return out[0]
 }
 
-// used is how much of each rung is.
 func (f Fixture) used(t *testing.T, s failures.Subject) failures.Used {
 	t.Helper()
 	var usage [1]failures.Usage
@@ -97,7 +94,7 @@ func (f Fixture) used(t *testing.T, s failures.Subject) failures.Used {
 	return used[0]
 }
 
-// fail charges and tells at once that it was a failure.
+// fail charges the subjects and settles the charge as a failure.
 func (f Fixture) fail(t *testing.T, subjects ...failures.Subject) bool {
 	t.Helper()
 	at, _ := f.charge(t, subjects...)
@@ -119,8 +116,8 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// pushedOut: charges that do not bind may be more than the ladder needs; when
-// they are taken back, those before them are still there.
+// pushedOut tests that taking back surplus charges restores the earlier ones. Charges that do not bind may exceed
+// what the limits need.
 func pushedOut(t *testing.T, f Fixture) {
 	s := subject(1, plain)
 	for range 3 {
@@ -159,7 +156,7 @@ func atMostN(t *testing.T, f Fixture) {
 		want(t, "room", f.fail(t, s), true)
 		f.Advance(10 * time.Second)
 	}
-	f.Advance(30 * time.Second) // the first is exactly one minute old
+	f.Advance(30 * time.Second) // the first charge is exactly one minute old
 	want(t, "room at both ends of a closed minute", f.fail(t, s), false)
 	f.Advance(time.Millisecond)
 	want(t, "room a millisecond later", f.fail(t, s), true)
@@ -180,7 +177,7 @@ func paceBurst(t *testing.T, f Fixture) {
 	}), 3)
 }
 
-// inParallel charges n times at once and counts what was charged.
+// inParallel makes n concurrent attempts and returns how many were charged.
 func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.Subject) int {
 	var charged atomic.Int64
 	var all sync.WaitGroup
@@ -218,8 +215,7 @@ func ladder(t *testing.T, f Fixture) {
 	want(t, "room when the first two have left the hour", f.fail(t, s), true)
 }
 
-// strict: whoever meets a full strict rung is told when that opens, whatever else is
-// full for longer.
+// strict tests that FreeIn of a full strict limit ignores other limits that are full for longer.
 func strict(t *testing.T, f Fixture) {
 	l := failures.MustLimits(failures.Backoff{},
 		failures.Limit{Failures: 2, Window: time.Hour}, failures.Limit{Failures: 4, Window: time.Hour, Strict: true})
@@ -311,8 +307,7 @@ func decidedByAge(t *testing.T, f Fixture) {
 	want(t, "full for good when old", f.read(t, s).Failed, failures.Mask(1))
 }
 
-// failedSooner allows a store to make nothing of Failed until the charges are
-// old, and to be right at once.
+// failedSooner accepts stores that ignore Failed until the charges are old.
 func failedSooner(t *testing.T, f Fixture) {
 	s := subject(1, plain)
 	for range 3 {
@@ -340,12 +335,12 @@ func backoff(t *testing.T, f Fixture) {
 	}
 }
 
-// anew: the backoff forgets what the rungs go on counting, and counts from there.
+// anew tests that resetting the backoff leaves the limits' counts unchanged.
 func anew(t *testing.T, f Fixture) {
 	l := failures.MustLimits(failures.Backoff{After: 2, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
 		failures.Limit{Failures: 6, Window: time.Hour})
 	s := subject(1, l)
-	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit)) // of nothing
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit)) // without any charge
 	for round := range 3 {
 		for i := range 2 {
 			want(t, fmt.Sprint("room for charge ", i, " of round ", round), f.fail(t, s), true)
@@ -371,7 +366,7 @@ func anew(t *testing.T, f Fixture) {
 	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit))
 	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
 	want(t, "taken back", f.read(t, s), failures.Usage{})
-	f.fail(t, s) // in the millisecond of the one that is gone
+	f.fail(t, s) // in the same millisecond as the removed charge
 	f.fail(t, s)
 	want(t, "not due after two at that moment", f.read(t, s).Over, failures.BackoffBit)
 }

@@ -24,7 +24,7 @@ type Administrator struct {
 	Sessions  int                `json:"sessions"`            // the number of Running
 }
 
-// adminIntegration is web/admin.Door, the integration of the admin console's sessions.
+// adminIntegration is web/admin.Integration, the integration of the admin console's sessions.
 const adminIntegration = "admin"
 
 // adminDirectory is web/admin.Directory, the directory of accounts at Config.Administration.

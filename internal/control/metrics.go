@@ -64,7 +64,7 @@ type RealmGauges struct {
 	Mode   *captchamode.Mode
 	Held   func() int                  // guard.Guard.Held
 	HungUp func() uint64               // guard.Guard.HungUp
-	Checks func() passwords.QueueState // passwords.Gate.State
+	Checks func() passwords.QueueState // passwords.Queue.State
 	// Events is guard.Guard.Tallied: limited events by name and decision.
 	Events func() map[string]map[string]uint64
 	// Enforced is Control.Enforced: whether the policy as a whole is enforced.

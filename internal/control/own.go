@@ -59,7 +59,7 @@ func (c *Control) successes(ctx context.Context, directory, account string) ([]a
 }
 
 // apart reports whether another program manages the accounts of a directory. An account of the same name in authguard's
-// own table then belongs to another person.
+// own table then belongs to another user.
 func (c *Control) apart(directory string) bool { return c.config.Elsewhere != "" && directory == "" }
 
 // ofAdministration reports whether an integration, of a session or an attempt, is the admin console.

@@ -59,14 +59,14 @@ type ModeNumbers struct {
 	Ceiling int     `json:"threshold_max"`
 }
 
-// A Ladder is the limits of one subject, one of guard.Policy.Ladders.
+// A Ladder contains all limits of one subject. Name is one of guard.Policy.LimitSets.
 type Ladder struct {
 	Name     string           `json:"name"`
 	Override *policy.Override `json:"word,omitempty"` // nil: the configured value applies
 	Rungs    []Rung           `json:"limits"`
 }
 
-// A Limit is one limit and its effect in the last day.
+// A Rung is one limit, with its effect in the last day.
 type Rung struct {
 	Limit    string `json:"limit"` // as written in the configuration; in words if it is no count
 	Failures int    `json:"failures,omitempty"`

@@ -1,8 +1,7 @@
-// Package known is the trusted.Store in the SQL database: one row for each account, which an
-// attempt reads with one SELECT and a login writes with one UPSERT. Nothing is cached, so that
-// all processes see a change at once.
+// Package known is the trusted.Store in the SQL database. Each account has one row. An attempt reads it with one
+// SELECT, and a login writes it with one UPSERT. There is no cache, so all processes see a change at once.
 //
-// An account without a row, such as one with an invented name, costs no query: see filter.
+// An account without a row, such as an invented name, costs no query: see filter.
 package known
 
 import (
@@ -23,17 +22,17 @@ import (
 )
 
 const (
-	// saveEvery is how old the last use in the table of the client that was used last may be: a
-	// client that is in use all day costs 24 writes.
+	// saveEvery is the maximum age of the last use in the database, for the most recently used client. A client in use
+	// all day therefore causes 24 writes.
 	saveEvery = time.Hour
-	// queryTime limits how long an attempt waits for a query, including for a connection.
+	// queryTime is the time limit of a query, including the wait for a connection.
 	queryTime = 3 * time.Second
-	// overlap is how far back Refresh looks again: a row gets its time from the clock of its node
-	// when the change begins, but becomes visible when it is committed.
+	// overlap is how far back Refresh reads again. A row has the time when the change began on its node, but becomes
+	// visible when it is committed.
 	overlap = time.Minute
 )
 
-// Config configures a Store. DB is required and has been migrated.
+// Config configures a Store. DB is required, with all migrations applied.
 type Config struct {
 	DB     *sql.DB
 	Limits trusted.Limits
@@ -44,18 +43,18 @@ type Config struct {
 type Store struct {
 	config    Config
 	filter    filter
-	seen      atomic.Int64 // when Refresh last looked, in milliseconds
+	seen      atomic.Int64 // time of the last Refresh, in Unix milliseconds
 	addresses *trusted.SharedAddresses
 }
 
 var _ trusted.Store = (*Store)(nil)
 
-// addresses are the accounts of IP addresses, in rows of the same table.
+// addresses stores the accounts of IP addresses, in rows of the same table.
 type addresses struct{ *Store }
 
 var _ trusted.AddressStore = addresses{}
 
-// New deletes what has expired, reads which accounts have known clients, and starts nothing.
+// New deletes expired rows, and reads which accounts have known clients. It starts no goroutine.
 func New(ctx context.Context, config Config) (*Store, error) {
 	if config.DB == nil {
 		return nil, errors.New("known: DB is missing")
@@ -78,7 +77,7 @@ func New(ctx context.Context, config Config) (*Store, error) {
 	return s, s.Refresh(ctx)
 }
 
-// SharedAddresses are the IP addresses that many accounts use. Refresh keeps them up to date.
+// SharedAddresses returns the shared addresses. Refresh keeps them up to date.
 func (s *Store) SharedAddresses() *trusted.SharedAddresses { return s.addresses }
 
 // Record implements trusted.Store.
@@ -101,7 +100,7 @@ func (s *Store) record(ctx context.Context, kind string, key trusted.Key, now ti
 	return record.Live(now, s.config.Limits), err
 }
 
-// Remember implements trusted.Store. If it cannot be written, the client is not known.
+// Remember implements trusted.Store. After an error, the client is not known.
 func (s *Store) Remember(ctx context.Context, account, client trusted.Key, now time.Time) error {
 	if client == (trusted.Key{}) {
 		return trusted.ErrNoKey
@@ -134,7 +133,7 @@ func (s *Store) Forget(ctx context.Context, account, client trusted.Key, now tim
 	return s.change(ctx, ofAccount, account, now, func(r *trusted.Record) error { r.Forget(client, now); return nil })
 }
 
-// change reads a row, applies a rule and writes the row, again if another change came between.
+// change reads a row, applies a change, and writes the row; it retries after a concurrent change.
 func (s *Store) change(
 	ctx context.Context, kind string, key trusted.Key, now time.Time, apply func(*trusted.Record) error,
 ) error {
@@ -170,8 +169,8 @@ const upsert = `INSERT INTO known_clients (account, clients, reset_at, version, 
 		version = excluded.version, changed_at = excluded.changed_at
 	WHERE known_clients.version = $6`
 
-// differs reports whether more has changed than the last use, within the hour, of the client that
-// was used last before, too.
+// differs reports whether a write is needed. It is not if only the last use of the most recently used client changed,
+// within saveEvery.
 func differs(before, after *trusted.Record) bool {
 	newest := int64(0)
 	for i := range before.Entries {
@@ -184,7 +183,7 @@ func differs(before, after *trusted.Record) bool {
 	})
 }
 
-// Rows are named by what they belong to.
+// Prefixes of row names.
 const (
 	ofAccount = ""
 	ofAddress = "@"
@@ -207,8 +206,8 @@ func (s *Store) read(ctx context.Context, name string) (record trusted.Record, v
 	return record, version, nil
 }
 
-// Refresh reads what other nodes have done since it last looked: which accounts have known clients,
-// and which addresses are shared. Call it every second if there are other nodes.
+// Refresh reads the changes of other nodes: which accounts have known clients, and which IP addresses are shared.
+// Call it every second if there are other nodes.
 func (s *Store) Refresh(ctx context.Context) error {
 	now := s.config.Now().UnixMilli()
 	since := min(s.seen.Load(), now) - overlap.Milliseconds()
@@ -239,8 +238,8 @@ func (s *Store) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Purge deletes accounts whose known clients have expired, with resets so old that no device cookie
-// is older. It returns how many rows it deleted. Call it now and then.
+// Purge deletes rows whose clients have expired, including resets older than any valid device cookie. It returns the
+// number of deleted rows. Call it regularly.
 func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
 	rows, err = sqltx.Exec(ctx, s.config.DB, `DELETE FROM known_clients WHERE changed_at <= $1`,
 		s.config.Now().Add(-s.config.Limits.TTL).UnixMilli())
@@ -252,9 +251,8 @@ func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
 
 func text(key trusted.Key) string { return hex.EncodeToString(key[:]) }
 
-// encode writes the clients of an account in one column.
 func encode(entries []trusted.Entry) string {
-	raw, _ := binary.Append(nil, binary.BigEndian, entries) // of a fixed size, so that it cannot fail
+	raw, _ := binary.Append(nil, binary.BigEndian, entries) // of a fixed size, so it cannot fail
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
@@ -268,14 +266,13 @@ func decode(text string) ([]trusted.Entry, error) {
 	return entries, err
 }
 
-// A filter is a Bloom filter of the accounts that have a row: what it does not have, no query
-// finds. It takes 16 MiB; with ten million accounts it asks for one in 250 others. Accounts are
-// keyed digests, so that their own bits are as good as any hash.
+// A filter is a Bloom filter of the accounts with a row, to avoid queries. It takes 16 MiB; with ten million
+// accounts, one in 250 others causes a query. Accounts are keyed digests, so their own bits replace hash functions.
 type filter []uint64
 
 func newFilter() filter { return make(filter, 1<<21) }
 
-// bits calls each of the account's four bits until one says no.
+// bits calls each for the account's four bits until it returns false.
 func (f filter) bits(account *trusted.Key, each func(word *uint64, bit uint64) bool) bool {
 	for i := 0; i < len(account); i += 4 {
 		n := binary.LittleEndian.Uint32(account[i:])

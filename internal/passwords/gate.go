@@ -18,32 +18,26 @@ const (
 	DefaultMaxWait = 5 * time.Second
 )
 
-// A QueueConfig configures a Gate. The zero QueueConfig is the default.
+// A QueueConfig configures a Queue. The zero QueueConfig is the default.
 type QueueConfig struct {
-	AtOnce  int              // checks that run at the same time; default one per CPU
-	Queue   int              // how many may wait; default DefaultQueue
-	MaxWait time.Duration    // how long; default DefaultMaxWait
-	Now     func() time.Time // the clock of everything but timers; default time.Now
-	// Timed is told of each check, when it ends, how long it waited for its turn and how
-	// long it took then. It must not block. Nil: nobody is told.
+	AtOnce  int              // concurrent checks; default one per CPU
+	Queue   int              // maximum number of waiting checks; default DefaultQueue
+	MaxWait time.Duration    // maximum wait; default DefaultMaxWait
+	Now     func() time.Time // the clock, except for timers; default time.Now
+	// Timed is called at the end of each check with the times that it waited and took. It must not block; may be nil.
 	Timed func(ctx context.Context, waited, took time.Duration)
-	// Hogged is told once when one account or address begins to fill the
-	// queue, and must not block. Nil: nobody is told.
+	// Hogged is called when one account or IP address starts to fill the queue. It must not block; may be nil.
 	Hogged func(Heavy)
 }
 
-// A Queue lets in so many at once and shares the turns out among those who wait
-// (R26). Nobody is slowed while there is a free turn. Otherwise
+// A Queue limits concurrent password checks (R26). Without a free slot, requests wait:
 //
-//   - whoever has asked least in the last minute or two goes first: the thirtieth
-//     login of one account and place stands behind everybody's first. Among
-//     equals, known people go before strangers;
-//   - strangers, known people and administrators each have a quarter of the turns,
-//     whatever the others ask for, and the last quarter goes to whoever asked least;
-//   - fake failures have the turns that nobody else waits for, and are the first to go
-//     when the queue is full;
-//   - when the queue is full, the longest of the three lines loses whoever has
-//     asked most.
+//   - The request whose pair and IP address made the fewest requests in the last one to two minutes goes first. Of
+//     equal ones, known clients go before unknown ones.
+//   - Unknown clients, known clients and administrators each have a quarter of the slots. The last quarter goes to the
+//     request with the fewest earlier ones.
+//   - Fake failures use only slots that no other request waits for, and a full queue drops them first.
+//   - A full queue then drops, from the longest of the three lines, the request with the most earlier ones.
 //
 // It is safe for concurrent use and has no goroutine of its own.
 type Queue struct {
@@ -51,16 +45,16 @@ type Queue struct {
 
 	mu      sync.Mutex
 	running int
-	turn    int // how many turns were handed on
+	turn    int // number of slots handed on
 	lines   [classes][]*waiter
-	present map[string]*presence // running and waiting, of each account, pair and address
-	asked   *[2]lately           // by pairs and by addresses: 256 KiB from the first that asks on
-	typical time.Duration        // a check takes
+	present map[string]*presence // running and waiting, by account, pair and address
+	asked   *[2]lately           // by pair and by address; 256 KiB, allocated at the first request
+	typical time.Duration        // duration of a check
 	hog     hogging
 	shed    uint64
 }
 
-// The classes, each with a line of its own.
+// The classes, each with its own line.
 const (
 	strangers = iota
 	known
@@ -69,18 +63,18 @@ const (
 	classes
 )
 
-// An Request is who wants a password checked.
+// A Request is a request to check a password.
 type Request struct {
-	// Known: at a privileged place of the account.
+	// Known: from a known client of the account.
 	Known bool
-	// Admin: at the administration's door, which the public must not close.
+	// Admin: to the admin console, whose share an attack on the public login cannot use up.
 	Admin bool
 	// Fake: a fake failure, whose check decides nothing.
 	Fake bool
-	// Pair and Address recognise the account at its place, and its address. They
-	// are keyed digests: nobody can choose with whom to share one.
+	// Pair and Address are keyed digests of the account and IP pair and of the IP address. An attacker cannot choose
+	// colliding ones.
 	Pair, Address [16]byte
-	// Account and From are for the operator's eyes.
+	// Account and From are for reports to administrators.
 	Account string
 	From    netip.Addr
 }
@@ -97,20 +91,19 @@ func (a *Request) class() int {
 	return strangers
 }
 
-// A waiter stands in a line. ready gets nil when it may go in, or why not; it is
-// out of the line then.
+// A waiter is a waiting request. When it leaves its line, ready receives nil for a slot, or the error.
 type waiter struct {
 	Request
-	rank   int // how often it has asked lately: lower goes first
+	rank   int // earlier requests: lower goes first
 	came   time.Time
 	inLine bool
 	ready  chan error
 }
 
-// ErrOverloaded says that there was no room for a check. An *Overload wraps it.
+// ErrOverloaded means that there was no room for a check. An *Overload wraps it.
 var ErrOverloaded = errors.New("passwords: too many concurrent password checks")
 
-// NewQueue makes an open Gate.
+// NewQueue returns an empty Queue, or all problems with the config.
 func NewQueue(config QueueConfig) (*Queue, error) {
 	var problems []error
 	if config.AtOnce < 0 {
@@ -144,9 +137,8 @@ func (c QueueConfig) withDefaults() QueueConfig {
 	return c
 }
 
-// Enter waits for its turn. Without an error the caller checks one password and
-// then calls leave, once or more. The error is an *Overload if there is no room
-// or no turn in time, and ctx's if that ends first.
+// Enter waits for a slot. Without an error, the caller checks one password and then calls leave at least once. The
+// error is an *Overload if the queue is full or the wait too long, or ctx's if that ends first.
 func (g *Queue) Enter(ctx context.Context, a Request) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -159,7 +151,6 @@ func (g *Queue) Enter(ctx context.Context, a Request) (leave func(), err error) 
 	return g.leave(ctx, w), nil
 }
 
-// queue lets w in at once if there is room, which means that nobody waits.
 func (g *Queue) queue(w *waiter) *Heavy {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -181,13 +172,12 @@ func (g *Queue) queue(w *waiter) *Heavy {
 	return g.hogged()
 }
 
-// A presence is how many checks of one account, pair or address run or wait.
+// A presence is the number of running and waiting checks of one account, pair or address.
 type presence struct {
 	n    int
 	last Request
 }
 
-// count keeps who is present.
 func (g *Queue) count(w *waiter, n int) {
 	for _, key := range w.keys() {
 		p := g.present[key]
@@ -204,16 +194,15 @@ func (g *Queue) count(w *waiter, n int) {
 
 const accountKey = "account "
 
-// keys are those of the account, of the pair and of the address.
 func (a *Request) keys() [3]string {
 	return [3]string{accountKey + a.Account, "pair " + string(a.Pair[:]), "address " + string(a.Address[:])}
 }
 
-// What may wait of one pair: twenty logins of one account at once are none too
-// many (R3). Of one address, which may be a school's, a quarter of the queue may.
+// fewOfPair is how many requests of one pair may wait: twenty concurrent logins of one account are legitimate (R3).
+// One IP address, which may be a school's, may have a quarter of the queue.
 const fewOfPair = 32
 
-// tooMany reports whether w's pair or address has its fill of the queue.
+// tooMany reports whether w's pair or address has used up its part of the queue.
 func (g *Queue) tooMany(w *waiter) bool {
 	keys, turns := w.keys(), g.config.AtOnce
 	return g.present[keys[1]].n > turns+fewOfPair || g.present[keys[2]].n > turns+max(2*fewOfPair, g.config.Queue/4)
@@ -237,8 +226,8 @@ func (g *Queue) wait(ctx context.Context, w *waiter) error {
 	}
 }
 
-// giveUp takes w out of its line. If its turn has come in the meantime, it goes
-// to the next one. A nil reason is the overload.
+// giveUp removes w from its line. If it received a slot meanwhile, the slot goes to the next waiter. A nil reason
+// means overload.
 func (g *Queue) giveUp(w *waiter, reason error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -249,14 +238,14 @@ func (g *Queue) giveUp(w *waiter, reason error) error {
 		g.answer(w, reason)
 	}
 	if err := <-w.ready; err != nil || reason == nil {
-		return err // a turn that came just in time is taken
+		return err // a slot that came just in time is used
 	}
 	g.count(w, -1)
 	g.next()
 	return reason
 }
 
-// leave gives the caller's turn back, once.
+// leave returns a function that frees the slot once.
 func (g *Queue) leave(ctx context.Context, w *waiter) func() {
 	entered := g.config.Now()
 	return sync.OnceFunc(func() {
@@ -274,7 +263,6 @@ func (g *Queue) leave(ctx context.Context, w *waiter) func() {
 	})
 }
 
-// next hands a free turn on, or keeps it for whoever comes.
 func (g *Queue) next() {
 	if w := g.first(); w != nil {
 		g.answer(w, nil)
@@ -283,7 +271,6 @@ func (g *Queue) next() {
 	g.running--
 }
 
-// answer takes w out of its line.
 func (g *Queue) answer(w *waiter, err error) {
 	line := &g.lines[w.class()]
 	at := slices.Index(*line, w)
@@ -295,9 +282,8 @@ func (g *Queue) answer(w *waiter, err error) {
 	w.ready <- err
 }
 
-// first is whose turn it is; nil if nobody waits. Each class has every fourth
-// turn; the one that remains, and those that a class does not need, go to whoever
-// has asked least. Fake failures have no share.
+// first returns the next waiter; nil if there is none. Each class has every fourth slot. The remaining one, and
+// unused ones, go to the request with the fewest earlier ones. Fake failures have no share.
 func (g *Queue) first() (best *waiter) {
 	g.turn++
 	if class := g.turn % (fakes + 1); class < fakes && len(g.lines[class]) > 0 {
@@ -314,10 +300,9 @@ func (g *Queue) first() (best *waiter) {
 	return best
 }
 
-// ahead is who goes first in a line: whoever has asked least. Of equals it is
-// the one who came first, while the line is a second's work at most. In a longer
-// one it is the one who came last: if not everybody can be served in time, the
-// oldest have the least to gain, and nobody new would ever be served in time.
+// ahead returns the next request of a line: the one with the fewest earlier ones. Of equal ones, it is the oldest
+// while the line takes at most a second. In a longer line it is the newest, since the oldest are about to time out.
+// Oldest first would serve no new request in time.
 func (g *Queue) ahead(line []*waiter) (best *waiter) {
 	newest := len(line) > g.soon()
 	for _, w := range line {
@@ -329,9 +314,8 @@ func (g *Queue) ahead(line []*waiter) (best *waiter) {
 	return best
 }
 
-// last is who has to go when the queue is full: of the fake failures or, without any, in
-// the longest line, so that none pushes out another; there whoever has asked most and of
-// equals waited longest.
+// last returns the waiter to drop from a full queue: a fake failure, else one from the longest line, so that no class
+// displaces another. Of that line, it is the one with the most earlier requests, and of equal ones the oldest.
 func (g *Queue) last() (worst *waiter) {
 	longest := g.lines[fakes]
 	if len(longest) == 0 {
@@ -345,7 +329,6 @@ func (g *Queue) last() (worst *waiter) {
 	return worst
 }
 
-// soon is how many can be served within a second.
 func (g *Queue) soon() int {
 	return max(1, int(time.Duration(g.config.AtOnce)*time.Second/max(g.typical, time.Millisecond)))
 }
@@ -357,16 +340,15 @@ func (g *Queue) queued() (n int) {
 	return n
 }
 
-// overload is for somebody who is still in line.
+// overload returns the error for a waiter that is still in line.
 func (g *Queue) overload() error {
 	drained := g.typical * time.Duration(g.queued()) / time.Duration(g.config.AtOnce)
 	whole := (drained + time.Second - 1).Truncate(time.Second)
 	return &Overload{RetryAfter: min(max(whole, time.Second), time.Minute)}
 }
 
-// rank counts one more of the asker and says how often it has asked before. An
-// address where people are known may be a whole school's: there eight of others
-// weigh as much as one of one's own.
+// rank counts a request and returns the number of earlier ones. An IP address with known clients may be a school's:
+// for these, eight requests of others count as one.
 func (g *Queue) rank(a *Request) int {
 	if g.asked == nil {
 		g.asked = new([2]lately)
@@ -379,15 +361,13 @@ func (g *Queue) rank(a *Request) int {
 	return pair + address
 }
 
-// lately counts in a table of fixed size: in the running minute and the one
-// before. Those that fall together are counted together, which puts them further
-// back and nobody else; the digests are keyed, so nobody can aim at it.
+// lately counts the running minute and the one before, in a table of fixed size. Colliding digests share a count,
+// which delays only them. Attackers cannot cause collisions, because the digests are keyed.
 type lately [1 << 14]struct {
 	minute      uint32
 	before, now uint16
 }
 
-// add counts one more, and returns how many there were.
 func (l *lately) add(who [16]byte, minute uint32) int {
 	one := &l[binary.LittleEndian.Uint16(who[:])%uint16(len(l))]
 	switch minute - one.minute {
@@ -405,29 +385,28 @@ func (l *lately) add(who [16]byte, minute uint32) int {
 	return already
 }
 
-// A Heavy is one account or address that fills the queue: for some seconds it has
-// had a quarter of all who are there, or more, while others had to wait for more
-// than a second.
+// A Heavy is an account or IP address that fills the queue. For hogsFor, it has had at least a quarter of all checks,
+// while others waited for more than a second.
 type Heavy struct {
 	Account string     // empty: many accounts of one address
-	Address netip.Addr // it asked last from there
-	Present int        // of its checks that run or wait
-	All     int        // checks that run or wait
+	Address netip.Addr // of the last request
+	Present int        // its running and waiting checks
+	All     int        // all running and waiting checks
 }
 
 const (
-	hogsFor  = 5 * time.Second  // so long before it is told of: bursts end by then
-	hogsAnew = 10 * time.Minute // after so long without, the next one is told of
-	hogLook  = time.Second / 4  // the queue is looked at no more often
+	hogsFor  = 5 * time.Second  // minimum duration before a report: bursts end sooner
+	hogsAnew = 10 * time.Minute // pause after which the next one is reported
+	hogLook  = time.Second / 4  // minimum time between two looks at the queue
 )
 
-// hogging is what is known of a hog.
+// hogging is the state of Heavy detection.
 type hogging struct {
 	looked, since, last time.Time
 	told                bool
 }
 
-// hogged is the hog that there is, if somebody has to be told now.
+// hogged returns a Heavy that must be reported now, or nil.
 func (g *Queue) hogged() *Heavy {
 	h, now := &g.hog, g.config.Now()
 	if now.Sub(h.looked) < hogLook {
@@ -451,7 +430,6 @@ func (g *Queue) hogged() *Heavy {
 	return &hog
 }
 
-// largest is the account or address with most checks.
 func (g *Queue) largest() (most Heavy) {
 	most.All = g.running + g.queued()
 	for key, p := range g.present {
@@ -467,25 +445,25 @@ func (g *Queue) largest() (most Heavy) {
 	return most
 }
 
-// tell tells of a hog, if there is one. The caller does not hold the lock.
+// tell reports a Heavy, if there is one. The caller does not hold the lock.
 func (g *Queue) tell(h *Heavy) {
 	if h != nil && g.config.Hogged != nil {
 		g.config.Hogged(*h)
 	}
 }
 
-// A QueueState is what a Gate is doing.
+// A QueueState is the current state of a Queue.
 type QueueState struct {
 	Running                        int
-	Unknown, Known, Administrators int    // who wait
-	Shed                           uint64 // turned away for overload, since the start
+	Unknown, Known, Administrators int    // waiting
+	Shed                           uint64 // rejected because of overload, since the start
 	Hogged                         bool   // one account or address has filled the queue in the last seconds
 }
 
-// Waiting is how many wait for their turn.
+// Waiting returns the number of waiting requests.
 func (s QueueState) Waiting() int { return s.Unknown + s.Known + s.Administrators }
 
-// State is for the metrics.
+// State returns the state for metrics.
 func (g *Queue) State() QueueState {
 	g.mu.Lock()
 	defer g.mu.Unlock()

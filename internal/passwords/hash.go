@@ -28,20 +28,19 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// A Hash is a password hash that can be checked. Parse makes it; the zero Hash
-// matches nothing.
+// A Hash is a parsed password hash. The zero Hash matches no password.
 type Hash struct {
 	recipe
 	salt, key []byte
 }
 
-// A recipe is all that the work of a check depends on. Its kind is a row of kinds.
+// A recipe contains everything that the cost of a check depends on.
 type recipe struct {
 	kind     int
-	numbers  [3]int // cost, memory and so on: what each means is up to the kind
+	numbers  [3]int // cost, memory and so on, depending on the kind
 	saltSize int    // bytes
 	keySize  int    // bytes
-	password int    // its size, while it is checked; see sizeOf
+	password int    // its size during a check; see sizeOf
 }
 
 var (
@@ -51,16 +50,14 @@ var (
 	errCost = errors.New("more expensive than a password check may be")
 )
 
-// shortestKey is in bytes what MD5 has; Argon2, scrypt and PBKDF2 of real programs
-// have 16 to 64. With one byte, one wrong password in 256 is right.
+// shortestKey is the length of MD5 in bytes; Argon2, scrypt and PBKDF2 of real programs have 16 to 64. With one byte,
+// one in 256 wrong passwords would match.
 const shortestKey = 16
 
-// longestHash bounds what is parsed at all.
 const longestHash = 1 << 10
 
-// Parse reads a hash of any kind that can be checked. The error is ErrHash; it names
-// the kind and what is wrong, and holds no part of the hash. A text that stands for
-// no password (see NoPassword) is an error, too.
+// Parse parses a hash of a supported kind. The error wraps ErrHash, and names the kind and the problem, but contains
+// no part of the hash. NoPassword texts are also an error.
 func Parse(text string) (Hash, error) {
 	err := errForm
 	for i, k := range kinds {
@@ -126,8 +123,7 @@ func read(how func(string) ([]byte, error), text string) ([]byte, error) {
 	return how(text)
 }
 
-// digits reads a number: 0 for one that is left out, an error for one with more
-// digits than any has.
+// digits parses a number: 0 if it is missing, an error if it has too many digits.
 func (k *kind) digits(text string) (int, error) {
 	switch {
 	case text == "":
@@ -139,13 +135,13 @@ func (k *kind) digits(text string) (int, error) {
 	return int(n), err
 }
 
-// Kind is what an operator would call it, of a closed set.
+// Kind returns the kind's name, of a closed set.
 func (h *Hash) Kind() string { return kinds[h.kind].name }
 
-// Weak reports whether whoever gets the hash finds most passwords in no time.
+// Weak reports whether an attacker with the hash recovers most passwords quickly.
 func (h *Hash) Weak() bool { return kinds[h.kind].weak }
 
-// matches does all the work, whatever the answer.
+// matches does the same work for every answer.
 func (h *Hash) matches(password string) bool {
 	k := kinds[h.kind]
 	right := k.matches(h, []byte(password))
@@ -159,28 +155,27 @@ func (k *kind) matches(h *Hash, password []byte) bool {
 	return subtle.ConstantTimeCompare(k.derive(h, password), h.key) == 1 && len(h.key) > 0
 }
 
-// quotes are what PHP put a backslash before.
+// quotes are the characters that PHP prefixed with a backslash.
 const quotes = `'"\`
 
-// slashed is the password as WordPress hashes it: PHP once put a backslash before
-// these in all that came from a form, and WordPress still does.
+// slashed returns the password as WordPress hashes it: PHP once prefixed these characters in all form fields with a
+// backslash, and WordPress still does.
 func slashed(password string) []byte {
 	return []byte(strings.NewReplacer(`'`, `\'`, `"`, `\"`, `\`, `\\`).Replace(password))
 }
 
-// decoy is a hash of the same recipe that no known password has.
+// decoy returns a hash of the same recipe that no known password matches.
 func (r recipe) decoy() Hash {
 	return Hash{recipe: r, salt: bytes.Repeat([]byte("."), r.saltSize), key: bytes.Repeat([]byte("."), r.keySize)}
 }
 
-// NoPassword reports whether a stored text stands for an account without a password:
-// it is empty, or begins with "!" (Django, shadow) or "*" (shadow, WordPress's table).
+// NoPassword reports whether a stored text means an account without a password: it is empty, or begins with "!"
+// (Django, shadow) or "*" (shadow, WordPress's table).
 func NoPassword(text string) bool {
 	return text == "" || strings.HasPrefix(text, "!") || strings.HasPrefix(text, "*")
 }
 
-// KindOf names the kind of a hash by how it begins, for people, and says whether
-// hashes of that kind are read.
+// KindOf returns the name of a hash's kind by its prefix, and whether Parse supports it.
 func KindOf(text string) (name string, read bool) {
 	var longest string
 	for _, k := range kinds {
@@ -197,8 +192,8 @@ func KindOf(text string) (name string, read bool) {
 	return "an unknown hash (plain text?)", false
 }
 
-// What one check may cost at most: about three seconds of one core, and memory for
-// which the number of checks at once is the only other bound (R19).
+// The maximum cost of one check: about three seconds of one core, and memory that only the number of concurrent
+// checks bounds further (R19).
 const (
 	maxMemory     = 256 << 20  // bytes
 	maxPasses     = 2 << 30    // bytes, over all passes, of Argon2 and scrypt
@@ -219,8 +214,8 @@ func bound(sense, affordable bool) error {
 
 func bcryptBounds(n [3]int) error { return bound(n[0] >= bcrypt.MinCost, n[0] <= MaxCost) }
 
-// bcryptKey is the key itself, if the password has it: the library compares and does
-// not derive. It reads 72 bytes; a longer password has no key, after the same work.
+// bcryptKey returns the key if the password matches, because the library compares and does not derive. bcrypt reads
+// 72 bytes. A longer password never matches, after the same work.
 func bcryptKey(h *Hash, password []byte) []byte {
 	text := fmt.Appendf(nil, "$2a$%02d$%s%s", h.numbers[0], h.salt, h.key)
 	if bcrypt.CompareHashAndPassword(text, password) != nil || len(password) > MaxNew {
@@ -229,7 +224,7 @@ func bcryptKey(h *Hash, password []byte) []byte {
 	return h.key
 }
 
-// bcryptOfSHA256 is Django's: of the digest in hexadecimal.
+// bcryptOfSHA256 is Django's: bcrypt of the hexadecimal digest.
 func bcryptOfSHA256(h *Hash, password []byte) []byte {
 	sum := sha256.Sum256(password)
 	return bcryptKey(h, hex.AppendEncode(nil, sum[:]))
@@ -242,7 +237,7 @@ func bcryptOfSHA384(h *Hash, password []byte) []byte {
 	return bcryptKey(h, base64.StdEncoding.AppendEncode(nil, sum.Sum(nil)))
 }
 
-// argon2Bounds: memory in KiB, passes, lanes.
+// argon2Bounds checks memory in KiB, passes and lanes.
 func argon2Bounds(n [3]int) error {
 	m, t, p := n[0], n[1], n[2]
 	sense := t >= 1 && p >= 1 && p <= 255 && m >= 8*p
@@ -268,7 +263,7 @@ func (h *Hash) argon2() (m, t, p uint32) {
 	return uint32(h.numbers[0]), uint32(h.numbers[1]), uint32(h.numbers[2])
 }
 
-// scryptBounds: N, r, p.
+// scryptBounds checks N, r and p.
 func scryptBounds(n [3]int) error {
 	N, r, p := n[0], n[1], n[2]
 	sense := N > 1 && bits.OnesCount(uint(N)) == 1 && r >= 1 && p >= 1
@@ -276,11 +271,11 @@ func scryptBounds(n [3]int) error {
 }
 
 func scryptKey(h *Hash, password []byte) []byte {
-	key, _ := scrypt.Key(password, h.salt, h.numbers[0], h.numbers[1], h.numbers[2], h.keySize) // nil if it fails
+	key, _ := scrypt.Key(password, h.salt, h.numbers[0], h.numbers[1], h.numbers[2], h.keySize) // nil on an error
 	return key
 }
 
-// ofLog has N for its logarithm.
+// ofLog converts log2 N to N.
 func ofLog(n [3]int) [3]int { return [3]int{1 << min(n[0], 31), n[1], n[2]} }
 
 func scryptLogBounds(n [3]int) error { return scryptBounds(ofLog(n)) }
@@ -293,8 +288,7 @@ func scryptLogKey(h *Hash, password []byte) []byte {
 
 func pbkdf2Bounds(n [3]int) error { return bound(n[0] >= 1, n[0] <= maxIterations) }
 
-// pbkdf2Key: a key longer than the digest would take the iterations again; no program
-// asks for one.
+// pbkdf2Key limits the key to the digest's size: a longer one would repeat the iterations, and no program uses one.
 func pbkdf2Key(of func() hash.Hash) func(h *Hash, password []byte) []byte {
 	return func(h *Hash, password []byte) []byte {
 		key, _ := pbkdf2.Key(of, string(password), h.salt, h.numbers[0], min(h.keySize, of().Size()))
@@ -302,7 +296,7 @@ func pbkdf2Key(of func() hash.Hash) func(h *Hash, password []byte) []byte {
 	}
 }
 
-// shaCryptBounds: rounds; crypt(3) raises fewer than 1000 to that.
+// shaCryptBounds checks the rounds; crypt(3) raises fewer than 1000 to 1000.
 func shaCryptBounds(n [3]int) error { return bound(true, n[0] <= maxRounds) }
 
 func shaCryptKey(of func() hash.Hash) func(h *Hash, password []byte) []byte {
@@ -315,7 +309,7 @@ func shaCryptKey(of func() hash.Hash) func(h *Hash, password []byte) []byte {
 	}
 }
 
-// yescryptBounds: N as its logarithm less one, and r less one, as crypt(5) has them.
+// yescryptBounds checks log2 N minus one and r minus one, as in crypt(5).
 func yescryptBounds(n [3]int) error {
 	N, r := 1<<min(n[0]+1, 31), n[1]+1
 	return bound(n[0]+1 >= 10, n[0]+1 <= 18 && r <= 32 && r <= maxMemory/128/N)
@@ -340,7 +334,7 @@ func phpassKey(h *Hash, password []byte) []byte {
 	return cryptBase64(sum[:])
 }
 
-// cryptBase64 writes bytes in crypt(5)'s digits, the lowest bits first.
+// cryptBase64 encodes in crypt(5)'s base64, lowest bits first.
 func cryptBase64(raw []byte) (text []byte) {
 	for len(raw) > 0 {
 		n := min(3, len(raw))
@@ -357,7 +351,7 @@ func cryptBase64(raw []byte) (text []byte) {
 	return text
 }
 
-// md5CryptKey is MD5 crypt, which Apache has with another magic text.
+// md5CryptKey is MD5 crypt; Apache's variant has another magic text.
 func md5CryptKey(magic string) func(h *Hash, password []byte) []byte {
 	return func(h *Hash, password []byte) []byte {
 		inner := md5.Sum([]byte(string(password) + string(h.salt) + string(password)))

@@ -13,26 +13,24 @@ import (
 
 // A kind is one form of password hash.
 type kind struct {
-	name   string // what an operator would call it
-	prefix string // every such hash begins so
-	// form reads one: a group for each of the numbers, in order, and the groups salt
-	// and key. Nil: this kind is only named.
+	name   string // for administrators
+	prefix string // of every such hash
+	// form parses a hash: a group for each number, in order, and the groups salt and key. Nil: such hashes are
+	// recognized, but cannot be checked.
 	form *regexp.Regexp
-	// salt and key say how the two are written; nil: as they are.
+	// salt and key decode the two; nil: no encoding.
 	salt, key func(string) ([]byte, error)
-	// number reads one; nil: decimal.
-	number func(string) (int, error)
-	// bounds is errCost, or errForm for numbers that make no sense (R19); nil: there
-	// are no numbers.
+	number    func(string) (int, error)
+	// bounds returns errCost, or errForm for invalid numbers (R19); nil: there are no numbers.
 	bounds func(n [3]int) error
-	// derive is the key that a password has with this salt and these numbers.
+	// derive returns the key of a password with this salt and these numbers.
 	derive func(h *Hash, password []byte) []byte
-	quoted bool // PHP may have hashed the password slashed
-	weak   bool // whoever gets the table finds most passwords in no time
+	quoted bool // PHP may have added backslashes to the password before hashing
+	weak   bool // an attacker with the table recovers most passwords quickly
 }
 
-// kinds are tried in order; what is only named comes last. The forms are those of
-// crypt(5), PHC, passlib, Django, Werkzeug (Flask), WordPress, phpass and Apache.
+// kinds are tried in order, with the unsupported ones last. The forms are those of crypt(5), PHC, passlib, Django,
+// Werkzeug (Flask), WordPress, phpass and Apache.
 var kinds = [...]kind{
 	{name: "bcrypt", prefix: "$2", form: form(`\$2[aby]\$#\$` + salt22 + key31), bounds: bcryptBounds, derive: bcryptKey},
 	{name: "bcrypt", prefix: "bcrypt$", form: form(`bcrypt\$\$2[aby]\$#\$` + salt22 + key31), bounds: bcryptBounds,
@@ -113,8 +111,7 @@ var kinds = [...]kind{
 	{name: "Argon2", prefix: "argon2$"},
 }
 
-// Parts of forms. In a form # is a decimal number, and ~ one that is a single digit of
-// crypt(5)'s base64.
+// Parts of forms. In a form, # is a decimal number, and ~ is a number as a single digit of crypt(5)'s base64.
 const (
 	salt22     = `(?<salt>[./0-9A-Za-z]{22})`
 	key31      = `(?<key>[./0-9A-Za-z]{31})`
@@ -129,15 +126,14 @@ func form(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + strings.NewReplacer("#", `(\d+)`, "~", `([./0-9A-Za-z])`).Replace(pattern) + `$`)
 }
 
-// raw64 reads base64, with or without padding.
+// raw64 decodes base64, with or without padding.
 func raw64(text string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 }
 
-// dotted64 reads passlib's base64, which has a dot for the plus.
+// dotted64 decodes passlib's base64, which has a dot instead of the plus.
 func dotted64(text string) ([]byte, error) { return raw64(strings.ReplaceAll(text, ".", "+")) }
 
-// cryptDigit is the value of a digit of crypt(5)'s base64.
 func cryptDigit(text string) (int, error) { return strings.Index(cryptDigits, text), nil }
 
 const cryptDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -1,13 +1,10 @@
-// Package passwords checks passwords so that the check itself gives nothing away
-// and cannot be used as a weapon.
+// Package passwords checks passwords without leaking information through response times, and without letting
+// attackers use the check to exhaust the CPU.
 //
-// A [Gate] lets only so many checks run at once (rule R19) and shares the turns
-// out, so that nobody starves the others (rule R26). [Parse] reads the hashes that
-// other programs made, and refuses those that would take too long. A
-// [Checker] compares a password with one, and does the same work for an account that
-// does not exist; [Checker.Hold] releases all wrong answers at one time, whatever kinds
-// of hash there are (rule R12). The package does not store hashes: that is left to others, such
-// as package accounts.
+// A [Queue] limits concurrent checks (R19), and no client can displace the others (R26). [Parse] parses the hashes of
+// other programs, and rejects too expensive ones. A [Checker] compares a password with a hash, and does the same work
+// for an unknown account. [Checker.Hold] delays all wrong answers to the same time, for all kinds of hash (R12).
+// Other packages, such as accounts, store the hashes.
 package passwords
 
 import (
@@ -23,36 +20,31 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Bounds of a password and of the work to check one.
+// Bounds of a password and of its check.
 const (
-	// MaxBytes is the longest password that is looked at: some kinds of hash take
-	// longer for a longer one.
+	// MaxBytes is the maximum length of a password: for some kinds of hash, longer ones take longer.
 	MaxBytes = 256
-	// MaxNew is the longest new password: bcrypt reads no further, so that a longer
-	// one would let in anybody who knows its beginning.
+	// MaxNew is the maximum length of a new password. bcrypt ignores further bytes, so an attacker would only need the
+	// beginning of a longer one.
 	MaxNew = 72
-	// DefaultCost is the cost of new hashes: about a fifth of a second.
+	// DefaultCost is the bcrypt cost of new hashes: about a fifth of a second.
 	DefaultCost = 12
-	// MaxCost bounds what a bcrypt hash can make a login cost: each step doubles it.
+	// MaxCost bounds the bcrypt cost of a stored hash. Each step doubles the time.
 	MaxCost = 16
 )
 
 var (
-	// ErrTooLong says that a password is longer than MaxBytes, or a new one than
-	// MaxNew. It says nothing about the account.
+	// ErrTooLong means that a password exceeds MaxBytes, or a new one MaxNew. It reveals nothing about the account.
 	ErrTooLong = errors.New("passwords: too long")
-	// ErrNUL says that a password has a NUL in it. bcrypt's key is the password
-	// and a NUL, repeated until it has 72 bytes: "p", NUL, "p" would be "p". To
-	// PBKDF2 and scrypt, whose keys are filled up with NULs, "p", NUL would be.
+	// ErrNUL means that a password contains NUL. bcrypt repeats the password and a NUL up to 72 bytes, so "p", NUL, "p"
+	// would equal "p". PBKDF2 and scrypt pad keys with NULs, so "p", NUL would equal "p".
 	ErrNUL = errors.New("passwords: NUL characters are not allowed")
-	// ErrHash says that a stored hash cannot be checked: of a kind that is not
-	// known, broken, or too dear. The check took as long as any other; answer like
-	// a wrong password and tell the operator.
+	// ErrHash means that a stored hash cannot be checked: it is of an unknown kind, damaged, or too expensive. The check
+	// took as long as any other. Answer as for a wrong password, and log it for the administrator.
 	ErrHash = errors.New("passwords: the stored hash cannot be checked")
 )
 
-// Possible says whether a text can be anybody's password: nil, ErrTooLong or
-// ErrNUL.
+// Possible validates the characters of a password: nil, ErrTooLong or ErrNUL.
 func Possible(password string) error {
 	switch {
 	case len(password) > MaxBytes:
@@ -63,7 +55,7 @@ func Possible(password string) error {
 	return nil
 }
 
-// PossibleNew says whether a text can become a password: nil, ErrTooLong or ErrNUL.
+// PossibleNew validates a new password: nil, ErrTooLong or ErrNUL.
 func PossibleNew(password string) error {
 	if len(password) > MaxNew {
 		return ErrTooLong
@@ -71,22 +63,20 @@ func PossibleNew(password string) error {
 	return Possible(password)
 }
 
-// A Stored is what is known of one account's password. The zero Stored is an
-// account that does not exist.
+// Stored is the stored state of one account's password. The zero Stored is an account that does not exist.
 type Stored struct {
-	// Hash is of any kind; empty if there is none.
+	// Hash is of any kind; "" if there is none.
 	Hash string
-	// Usable is false for a disabled account, and one without a password: the right
-	// password looks wrong.
+	// Usable is false for disabled accounts, and those without a password: the correct password is then answered as
+	// wrong.
 	Usable bool
 
 	parsed Hash
-	of     string    // the Hash that parsed is of
-	began  time.Time // the check of it
-	size   int       // of the password that was checked; see sizeOf
+	of     string    // the Hash that parsed is from
+	began  time.Time // start of the check
+	size   int       // of the checked password; see sizeOf
 }
 
-// parse reads Hash once.
 func (s *Stored) parse() (err error) {
 	if s.parsed.keySize == 0 || s.of != s.Hash {
 		s.parsed, err = Parse(s.Hash)
@@ -105,23 +95,22 @@ func sizeOf(password string) int {
 	return size
 }
 
-// A Compare reports whether a password has a hash. It does all the work whatever
-// the answer.
+// A Compare reports whether a password matches a hash. It does the same work for every answer.
 type Compare func(hash *Hash, password string) bool
 
-// Sample is of how many accounts a Checker remembers the kind of hash.
+// Sample is the number of accounts whose kind of hash a Checker stores.
 const Sample = 128
 
-// A Checker compares passwords of one source of accounts. It is safe for concurrent use.
-// How many checks run at once is up to the Gate.
+// A Checker checks the passwords of one source of accounts. It is safe for concurrent use. Limit concurrent checks
+// with a Queue.
 type Checker struct {
 	compare Compare
 	cost    int // of new hashes
 	hold    hold
 }
 
-// NewChecker makes a Checker whose new hashes are bcrypt of the given cost; 0 is
-// DefaultCost. A nil compare compares; tests pass one that counts.
+// NewChecker returns a Checker whose new hashes are bcrypt of this cost; 0 means DefaultCost. A nil compare is the
+// default; tests pass one that counts.
 func NewChecker(cost int, compare Compare) (*Checker, error) {
 	if cost == 0 {
 		cost = DefaultCost
@@ -138,8 +127,8 @@ func NewChecker(cost int, compare Compare) (*Checker, error) {
 	return c, nil
 }
 
-// Learn has unknown accounts checked like one with this hash. Call it at the start, for
-// Sample accounts; Check does the same for each account.
+// Learn adds a hash's kind to those used for unknown accounts. Call it at startup for Sample accounts; Check does the
+// same for each account.
 func (c *Checker) Learn(hash string) {
 	c.hold.mu.Lock()
 	defer c.hold.mu.Unlock()
@@ -148,9 +137,8 @@ func (c *Checker) Learn(hash string) {
 	}
 }
 
-// Check reports whether a password is the account's. Whether there is a hash, and
-// whether the account is usable, makes no difference to the work. Call Hold before
-// the answer to a wrong one. Errors are Possible's, at once, and ErrHash.
+// Check reports whether the password is correct. Its work is the same without a hash, or for an unusable account.
+// Call Hold before answering a wrong password. Errors are ErrHash, and at once those of Possible.
 func (c *Checker) Check(stored *Stored, password string) (right bool, err error) {
 	if err := Possible(password); err != nil {
 		return false, err
@@ -164,8 +152,7 @@ func (c *Checker) Check(stored *Stored, password string) (right bool, err error)
 	return right && stored.parsed.keySize > 0 && stored.Usable, err
 }
 
-// Hash makes a new hash, $2a$ at the configured cost. Errors are those of
-// PossibleNew.
+// Hash returns a new hash, $2a$ at the configured cost. Errors are those of PossibleNew.
 func (c *Checker) Hash(password string) (string, error) {
 	if err := PossibleNew(password); err != nil {
 		return "", err
@@ -177,23 +164,22 @@ func (c *Checker) Hash(password string) (string, error) {
 	return string(hash), nil
 }
 
-// Outdated reports whether a hash that was just matched is of another kind than new
-// ones, or of a lower cost. A more expensive one of the same kind stays as it is.
+// Outdated reports whether a matched hash is of another kind than new ones, or has a lower cost.
 func (c *Checker) Outdated(stored *Stored) bool {
 	err, h := stored.parse(), &stored.parsed
 	return err == nil && (h.Kind() != kinds[0].name || h.numbers[0] < c.cost)
 }
 
-// A hold releases every wrong answer at one time after its check began, whichever kind of hash that was (R12): a
-// quarter more than a check of the slowest kind in use takes under the present load. Load, which attackers can make,
-// raises it to four times that of an idle server, and to five seconds at most.
+// A hold releases every wrong answer at the same time after its check began, for all kinds of hash (R12). That time
+// is a quarter more than a check of the slowest kind in use takes under the current load. Load, which attackers can
+// cause, raises it to at most four times that of an idle server, and at most five seconds.
 type hold struct {
 	mu       sync.Mutex
-	quickest map[recipe]time.Duration // check, which load cannot raise
-	overrun  time.Duration            // of recent checks beyond their quickest; each check lowers it by 1/64
-	running  []time.Time              // when these checks began, the oldest first
-	recent   [Sample]recipe           // of accounts that were checked or sampled
-	learned  int                      // how many of them so far
+	quickest map[recipe]time.Duration // fastest check, which does not depend on the load
+	overrun  time.Duration            // of recent checks beyond the fastest; each check lowers it by 1/64
+	running  []time.Time              // start of each running check, oldest first
+	recent   [Sample]recipe           // of accounts that were checked or learned
+	learned  int                      // number of recipes so far
 }
 
 func (h *hold) learn(r recipe) {
@@ -201,7 +187,7 @@ func (h *hold) learn(r recipe) {
 	h.learned++
 }
 
-// run runs a check. In place of a hash that there is not, it is of a kind that a recent account has.
+// run runs a check. Without a hash, it uses a decoy of a kind that a recent account has.
 func (h *hold) run(s *Stored, check func(*Hash)) {
 	hash := s.parsed
 	h.mu.Lock()
@@ -227,7 +213,7 @@ func (h *hold) run(s *Stored, check func(*Hash)) {
 	h.overrun = max(took-h.quickest[hash.recipe], h.overrun-h.overrun/64)
 }
 
-// left is the time until an answer is released. A check that is late, and still runs, delays it, too.
+// left returns the time until an answer is released. A late check that is still running delays it further.
 func (h *hold) left(s *Stored) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,8 +230,8 @@ func (h *hold) left(s *Stored) time.Duration {
 	return time.Until(s.began.Add(min(common*5/4, 4*slowest, 5*time.Second)))
 }
 
-// Hold waits until the answer to a wrong password may be sent, or ctx ends. Right passwords that are answered as wrong
-// are held, too. Give the Gate's turn back first.
+// Hold waits until a wrong password may be answered, or ctx ends. Call it also for correct passwords that are
+// answered as wrong, and leave the Queue first.
 func (c *Checker) Hold(ctx context.Context, checked Stored) {
 	for left := c.hold.left(&checked); left > 0; left = c.hold.left(&checked) {
 		select {
@@ -256,9 +242,9 @@ func (c *Checker) Hold(ctx context.Context, checked Stored) {
 	}
 }
 
-// An Overload is the error of an attempt that was shed. Nothing was checked.
+// An Overload is the error of an attempt that was rejected because of overload. No password was checked.
 type Overload struct {
-	// RetryAfter is about how long the queue takes to drain, 1 s to 1 min.
+	// RetryAfter is about how long the queue takes to drain: 1 s to 1 min.
 	RetryAfter time.Duration
 }
 
@@ -267,5 +253,5 @@ func (o *Overload) Error() string {
 	return fmt.Sprintf("%v; try again in %v", ErrOverloaded, o.RetryAfter)
 }
 
-// Unwrap is ErrOverloaded.
+// Unwrap returns ErrOverloaded.
 func (o *Overload) Unwrap() error { return ErrOverloaded }

@@ -40,7 +40,7 @@ const (
 	Day = 24 * time.Hour
 )
 
-// A Limit is a configured limit (or an action without a count), identified by the subject that it is on (Ladder).
+// A Limit is a configured limit (or an action without a count), identified by its subject (LimitSet).
 type Limit struct {
 	LimitSet string
 	Text     string // "5/24h challenge"; the action, for the only limit of a subject
@@ -358,7 +358,7 @@ func flag(is bool) int {
 	return 0
 }
 
-// morePeople limits the named accounts of each limit that logged in later.
+// morePeople limits the accounts per limit that are named because they logged in later.
 const morePeople = 5
 
 // LastDay returns a realm's counts of the last 24 hours, to the hour. Other nodes' counts lag by some seconds.

@@ -1,8 +1,7 @@
 // Package policy stores administrators' overrides of a realm's policy, whether limits are enforced or only monitored,
 // and counts the clients that each limit affected.
 //
-// The configuration is the base. An override replaces it for all limits of a subject (a ladder); an override of the
-// whole replaces the setting enforce.
+// An override replaces the configuration for all limits of a subject, or the setting enforce for the whole policy.
 package policy
 
 import (
@@ -18,12 +17,12 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// Whole is the ladder of an override of the whole policy.
+// Whole is the LimitSet of an override for all limits.
 const Whole = "all"
 
 // An Override is an administrator's decision about the limits of a subject.
 type Override struct {
-	LimitSet string    `json:"limit"` // one of guard.Policy.Ladders, or Whole
+	LimitSet string    `json:"limit"` // one of guard.Policy.LimitSets, or Whole
 	Enforce  bool      `json:"enforce"`
 	Who      string    `json:"who"`
 	Why      string    `json:"why"`

@@ -388,8 +388,8 @@ func (t Table) missing(req *http.Request, body []byte, all *reading) *Route {
 	return nil
 }
 
-// lets reports whether the request is a form that all apps read alike, with a field from Spec.Passes, and without a
-// login's fields in any reading.
+// lets reports whether the request is a form that all apps read alike, with a field from Spec.Passes. In no reading
+// may it have a login's fields.
 func (t Table) lets(req *http.Request, body []byte, all *reading) bool {
 	fields, err := formFields(req, body)
 	kind, _ := formType(req)

@@ -181,9 +181,8 @@ func (p path) has(folded string) bool {
 	return false
 }
 
-// is compares the path and its page: Rails and Spring serve /login for /login.x, Sinatra also for /login.x.y, many
-// servers /login/index.php for
-// /login/ and /login.php for /login.
+// is compares the path and its page. Rails and Spring serve /login for /login.x, Sinatra also for /login.x.y. Many
+// servers serve /login/index.php for /login/, and /login.php for /login.
 func (p path) is(folded string) bool {
 	rest, ok := strings.CutPrefix(folded, p.folded)
 	return ok && (rest == "" || p.folder && rest[0] == '/') ||
@@ -210,11 +209,11 @@ var (
 	index     = regexp.MustCompile(`/(index|default)(\.(` + scripts + `|` + formats + `))?$`)
 )
 
-// read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or twice,
-// cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its wide form
-// as /, merge slashes or not, read //host/path as an absolute URL, resolve dots or not, and drop what is not visible
-// ASCII. Differences that no server uses are removed: case, a final
-// slash, dot or space, and a segment's parameters (;jsessionid=1).
+// read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or
+// twice, cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its
+// wide form as /, merge slashes or not, and resolve dots or not. They read //host/path as an absolute URL, and drop
+// characters other than visible ASCII. Differences that no server uses are removed: case, a final slash, dot or
+// space, and a segment's parameters (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
 	if usual(escaped) {
 		return strings.TrimRight(strings.ToLower(escaped), "/. "), nil

@@ -54,7 +54,7 @@ func oneAnHour(t *testing.T, s subject) {
 	minute := at(time.Minute)
 	s.full(t, account(1), place(100), minute)
 	s.want(t, account(1), place(100), minute, trusted.Unknown)
-	s.remember(t, account(1), place(3), minute) // known ones go on
+	s.remember(t, account(1), place(3), minute) // known clients stay known
 	s.full(t, account(1), place(100), at(trusted.NewFor+9*time.Second-time.Millisecond))
 	s.remember(t, account(1), place(100), at(trusted.NewFor+9*time.Second))
 	s.full(t, account(1), place(101), at(trusted.NewFor+time.Minute))
@@ -80,7 +80,7 @@ func longStanding(t *testing.T, s subject) {
 	s.want(t, account(1), place(1), at(3*day), trusted.Unknown)
 	s.remember(t, account(1), place(101), at(4*day))
 	s.want(t, account(1), place(0), at(4*day), trusted.Known)
-	// All of long standing: the least recently used.
+	// If all are of long standing, the least recently used is evicted.
 	for n := range 9 {
 		for _, d := range []time.Duration{30, 40} {
 			s.remember(t, account(2), place(n), at(d*day+time.Duration(n)))
@@ -124,7 +124,7 @@ func spent(t *testing.T, s subject) {
 	s.want(t, account(1), place(1), at(91*day), trusted.Unknown)
 	s.remember(t, account(1), place(1), at(2*day))
 	s.want(t, account(1), place(1), at(2*day), trusted.Known)
-	s.spend(t, account(1), place(7), at(2*day)) // a device, never heard of
+	s.spend(t, account(1), place(7), at(2*day)) // a device without a record
 	s.want(t, account(1), place(7), at(2*day), trusted.Spent)
 }
 
@@ -139,8 +139,8 @@ func spentTakesNoRoom(t *testing.T, s subject) {
 	}
 }
 
-// A store may keep fewer spent devices than there are, if it voids the cookies
-// of those it drops; and it never drops the newest.
+// spentIsBounded: a store may drop spent devices if it invalidates the cookies of those it drops. It never drops the
+// newest.
 func spentIsBounded(t *testing.T, s subject) {
 	const many = 200
 	moment := func(n int) time.Time { return at(time.Duration(n) * time.Second) }

@@ -10,9 +10,8 @@ import (
 	"authguard/trusted"
 )
 
-// A model is the contract for one account, written as plainly as it can be: a
-// list in order of use. Its times only grow, so order and time agree, and it
-// stays below the bound on spent places, where stores may differ.
+// A model is the expected state of one account: a list in order of use. Its times only increase, and it stays below
+// trusted.MaxSpent, where stores may differ.
 type model struct {
 	used  []use // least recently used first
 	reset time.Time
@@ -25,7 +24,6 @@ type use struct {
 	last  time.Time
 }
 
-// touch reports whether there was room.
 func (m *model) touch(place trusted.Key, spent bool, now time.Time) bool {
 	one := use{place, spent, now, now}
 	if i := m.find(place, now); i >= 0 && !spent && !m.used[i].spent {
@@ -38,7 +36,7 @@ func (m *model) touch(place trusted.Key, spent bool, now time.Time) bool {
 	return true
 }
 
-// room evicts a place where there are ten, unless one is new.
+// room evicts a client if there are ten and none of them is new.
 func (m *model) room(now time.Time) bool {
 	known, evict := 0, -1
 	for i, u := range m.used {
@@ -86,7 +84,7 @@ func (m *model) status(place trusted.Key, now time.Time) trusted.Status {
 	return trusted.Unknown
 }
 
-// histories gives every run an account of its own, so that one store serves all.
+// histories uses a different account for each run, so that all share one store.
 func histories(t *testing.T, s subject) {
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -95,7 +93,6 @@ func histories(t *testing.T, s subject) {
 	})
 }
 
-// modelClients are more than an account may have.
 const modelClients = 14
 
 func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {

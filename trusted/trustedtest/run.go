@@ -1,7 +1,4 @@
-// Package trustedtest is the contract of trusted.Store as tests. Every store
-// runs it, unchanged; a store that passes may stand in for any other.
-//
-// Time is passed in and never now, so nothing waits.
+// Package trustedtest is the test suite for implementations of trusted.Store. Times are arguments, so no test waits.
 package trustedtest
 
 import (
@@ -11,8 +8,8 @@ import (
 	"authguard/trusted"
 )
 
-// Run runs the contract. open gives an empty store with the default limits;
-// it is called once per subtest, and closes what it opens in t.Cleanup.
+// Run runs all tests. open returns an empty store with the default limits. It is called once per subtest, and closes
+// the store in t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) trusted.Store) {
 	t.Helper()
 	for _, c := range []struct {
@@ -45,15 +42,14 @@ func Run(t *testing.T, open func(t *testing.T) trusted.Store) {
 	}
 }
 
-// start has no sub-millisecond part: stores keep milliseconds.
+// start has no sub-millisecond part, because stores use milliseconds.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
-// key makes digests that differ in the first bytes as well as the last, as real
-// ones do.
+// key returns digests that differ in the first bytes and the last, like real ones.
 func key(kind byte, n int) trusted.Key {
 	k := trusted.Key{kind, byte(n), byte(n >> 8)}
 	k[15] = byte(n * 31)

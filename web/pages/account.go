@@ -73,7 +73,7 @@ func (v AccountView) Sessions() (all []use) {
 	return all
 }
 
-// Places returns the IP addresses that are known clients of the account; the client's own is marked.
+// Places returns the known IP addresses of the account. The current one is marked.
 func (v AccountView) Places() (all []use) {
 	for _, p := range v.Own.Places {
 		if !p.Spent && !p.Shared {

@@ -203,13 +203,13 @@ func (v AttackView) Victims() []victimView {
 // strangersShown limits the accounts that only had a sign-in from an unknown client.
 const strangersShown = 50
 
-// Strangers returns the accounts that only had a sign-in from an unknown client.
+// Strangers returns these accounts, up to strangersShown.
 func (v AttackView) Strangers() []victimView {
 	all := v.lost(false)
 	return all[:min(strangersShown, len(all))]
 }
 
-// MoreStrangers returns how many of them only the export has.
+// MoreStrangers returns how many more such accounts the export has.
 func (v AttackView) MoreStrangers() int { return max(0, v.Report.Strange-strangersShown) }
 
 func (v AttackView) lost(is bool) (all []victimView) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A colour is red, green and blue, each from 0 to 1.
+// A colour is a color: red, green and blue, each from 0 to 1.
 type colour [3]float64
 
 func newColour(text string) (c colour, err error) {

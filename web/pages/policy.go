@@ -65,7 +65,7 @@ var ladderTitles = map[string]string{
 	"site": "Site limits", "spray": "Password spraying", "mode": "CAPTCHA mode",
 }
 
-// LadderTitle returns the title of one of guard.Policy.Ladders (the limits of one subject), or of policy.Whole.
+// LadderTitle returns the title of one of guard.Policy.LimitSets, or of policy.Whole.
 func LadderTitle(name string) string {
 	if title := ladderTitles[name]; title != "" {
 		return title
@@ -74,7 +74,7 @@ func LadderTitle(name string) string {
 	return map[string]string{"list": "IP list ", "event": "Event "}[kind] + of
 }
 
-// A ladder is the limits of one subject as the page shows them.
+// A ladder contains the limits of one subject for the page.
 type ladder struct {
 	control.Ladder
 	view *PolicyView

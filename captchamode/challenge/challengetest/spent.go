@@ -1,5 +1,4 @@
-// Package challengetest is the contract of [challenge.Spent] as tests. Every
-// store runs it unchanged:
+// Package challengetest is the test suite for implementations of [challenge.Spent]:
 //
 //	challengetest.RunSpent(t, func(t *testing.T) challengetest.Fixture { … })
 package challengetest
@@ -14,20 +13,18 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// A Fixture is an empty store and its clock.
+// A Fixture is an empty store with its clock.
 type Fixture struct {
 	Store challenge.Spent
 	// Now is the store's clock; nil is time.Now.
 	Now func() time.Time
-	// Advance moves the clock; nil if it cannot be moved. Claims that depend on
-	// it are then left out.
+	// Advance moves the clock; nil if it cannot be moved, which skips tests that need it.
 	Advance func(time.Duration)
-	// Bounded opens an empty store with room for so many IDs, on the same
-	// clock; nil if its room is its server's.
+	// Bounded opens an empty store for this many IDs, on the same clock; nil if only its server limits it.
 	Bounded func(room int) challenge.Spent
 }
 
-// RunSpent runs the contract, each part over a store of its own.
+// RunSpent runs all tests, each with its own store.
 func RunSpent(t *testing.T, open func(t *testing.T) Fixture) {
 	for name, claim := range map[string]func(*testing.T, Fixture){
 		"OfParallelSpendsExactlyOneIsFirst":  parallelSpends,
@@ -114,7 +111,7 @@ func spentForGood(t *testing.T, f Fixture) {
 func independent(t *testing.T, f Fixture) {
 	until := f.Now().Add(time.Minute)
 	id := newID()
-	for i := range id { // differ in one byte each, and in the expiry
+	for i := range id { // each differs in one byte, and in the expiry
 		other := id
 		other[i] ^= 1
 		if !f.spend(t, other, until.Add(time.Duration(i)*time.Minute)) {

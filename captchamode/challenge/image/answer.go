@@ -5,10 +5,8 @@ import (
 	"unicode"
 )
 
-// maxAnswer is the longest answer looked at, in bytes.
 const maxAnswer = 64
 
-// matches compares what somebody typed with the digits.
 func matches(digits []byte, answer string) bool {
 	if len(answer) > maxAnswer {
 		return false
@@ -17,8 +15,8 @@ func matches(digits []byte, answer string) bool {
 	return ok && subtle.ConstantTimeCompare(typed, digits) == 1
 }
 
-// parse returns the value of each digit typed. Spaces are skipped, since people
-// type groups; keyboards of many languages have digits of their own.
+// parse returns the values of the digits. It skips spaces, since users type groups, and accepts other scripts, since
+// keyboards have their own digits.
 func parse(answer string) ([]byte, bool) {
 	var typed []byte
 	for _, r := range answer {
@@ -34,8 +32,8 @@ func parse(answer string) ([]byte, bool) {
 	return typed, len(typed) > 0
 }
 
-// digitValue reads a decimal digit of any script. Unicode keeps each script's ten
-// digits together and in order, and so do Go's tables; a test checks them.
+// digitValue returns the value of a decimal digit of any script. Unicode has each script's ten digits in order, and
+// so do Go's tables; a test checks them.
 func digitValue(r rune) (byte, bool) {
 	if r >= '0' && r <= '9' {
 		return byte(r - '0'), true

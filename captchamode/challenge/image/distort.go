@@ -10,20 +10,17 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// What the library makes has a form that programs rely on: digits at equal
-// distances, and recordings, which are public, each said at one speed. Both are
-// bent here, as far as people do not mind; docs/challenges.md has what that
-// changes for machines.
+// The library's output has regular features that programs rely on: digits at equal distances, and public recordings
+// played at one speed. This file varies both as far as users tolerate; docs/challenges.md has the effect on programs.
 
-// random is what a seed decides about one of its forms.
+// random returns the random numbers of a seed for one form.
 func random(seed challenge.Seed, what string) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(append(seed[:], what...))))
 }
 
-// between is a number from low to high.
 func between(r *rand.Rand, low, high float64) float64 { return low + (high-low)*r.Float64() }
 
-// A swing goes up and down: high, once in long, begun somewhere.
+// A swing is a sine wave of amplitude high and period long, with the phase begun.
 type swing struct{ high, long, begun float64 }
 
 func (s swing) at(x float64) float64 { return s.high * math.Sin(2*math.Pi*x/s.long+s.begun) }
@@ -32,8 +29,7 @@ func swinging(r *rand.Rand, high, long [2]float64) swing {
 	return swing{between(r, high[0], high[1]), between(r, long[0], long[1]), between(r, 0, 2*math.Pi)}
 }
 
-// bend makes digits wider here and narrower there, and lets the line they stand
-// on swing.
+// bend varies the width of the digits and the height of their baseline.
 func bend(flat *image.Paletted, r *rand.Rand) *image.Paletted {
 	height := float64(flat.Rect.Dy())
 	width := swinging(r, [2]float64{height / 24, height / 14}, [2]float64{height, 2 * height})
@@ -54,11 +50,10 @@ func bend(flat *image.Paletted, r *rand.Rand) *image.Paletted {
 
 const (
 	waveHeader = 44   // bytes of a WAVE file before its samples
-	sampleRate = 8000 // a second; a sample is a byte, silence 128
+	sampleRate = 8000 // per second; a sample is a byte, silence is 128
 )
 
-// waver says it faster here and slower there, and lets it echo. A recording then
-// fits nowhere as a whole, whatever its speed.
+// waver varies the speed and adds an echo, so that no recording matches as a whole at any speed.
 func waver(wave []byte, r *rand.Rand) []byte {
 	const second = sampleRate
 	quick := swinging(r, [2]float64{0.08, 0.12}, [2]float64{0.12 * second, 0.25 * second})

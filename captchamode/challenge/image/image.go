@@ -1,10 +1,8 @@
-// Package image is the built-in challenge: digits in a distorted picture, or
-// spoken over noise for those who cannot see it. It needs nothing but this
-// process, so every other challenge falls back to it (R18).
+// Package image is the built-in challenge: digits in a distorted image, or spoken over noise for users who cannot see
+// it. It needs no other service, so every other challenge falls back to it (R18).
 //
-// It draws and speaks with github.com/dchest/captcha, without that library's
-// store, handlers and globals. The digits follow from the seed, so nothing is
-// stored. docs/challenges.md has how well machines read it.
+// It renders with github.com/dchest/captcha, without that library's store, handlers and globals. The digits follow
+// from the seed, so nothing is stored. For machine recognition rates, see docs/challenges.md.
 package image
 
 import (
@@ -21,26 +19,25 @@ import (
 
 var _ challenge.Illustrated = (*Provider)(nil)
 
-// Config of a Provider. The zero value is the measured default.
+// Config configures a Provider. The zero value is the measured default.
 type Config struct {
-	// Digits in a challenge, 4 to 8; default 6.
+	// Digits in a challenge: 4 to 8; default 6.
 	Digits int
-	// Width and Height of the picture in pixels; default 240 by 80.
+	// Width and Height of the image in pixels; default 240 by 80.
 	Width, Height int
-	// Lang is the language of the spoken digits: en, ja, pt, ru or zh;
-	// default en.
+	// Lang is the language of the spoken digits: en, ja, pt, ru or zh; default en.
 	Lang string
 }
 
 var languages = []string{"en", "ja", "pt", "ru", "zh"}
 
-// A Provider draws, speaks and checks digits. Safe for concurrent use.
+// A Provider renders and checks digits. Safe for concurrent use.
 type Provider struct {
 	config Config
 	modulo uint64
 }
 
-// New returns a provider, or every problem with its config.
+// New returns a provider, or all problems with its config.
 func New(config Config) (*Provider, error) {
 	config.setDefaults()
 	if err := config.validate(); err != nil {
@@ -85,17 +82,17 @@ func (c *Config) validate() error {
 // Kind returns [challenge.KindImage].
 func (p *Provider) Kind() string { return challenge.KindImage }
 
-// Issue has nothing to add: the picture is fetched by the challenge's ID.
+// Issue implements [challenge.Provider]. The image is fetched by the challenge's ID.
 func (p *Provider) Issue(context.Context, challenge.Task) (challenge.Puzzle, error) {
 	return challenge.Puzzle{OrImage: true}, nil
 }
 
-// Check compares the digits. Spaces and any script's decimal digits are fine.
+// Check compares the digits. It accepts spaces, and the decimal digits of any script.
 func (p *Provider) Check(_ context.Context, task challenge.Task, answer string) (bool, error) {
 	return matches(p.digits(task.Seed), answer), nil
 }
 
-// Render writes the picture ("png") or the voice ("wav").
+// Render writes the image ("png") or audio ("wav").
 func (p *Provider) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	switch ext {
 	case "png":
@@ -107,8 +104,7 @@ func (p *Provider) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	}
 }
 
-// digits of a seed, each from 0 to 9. Reducing 64 bits modulo a million leaves a
-// bias of one in 10^13.
+// digits returns the digits of a seed, each from 0 to 9. 64 bits modulo a million have a bias of one in 10^13.
 func (p *Provider) digits(seed challenge.Seed) []byte {
 	rest := binary.BigEndian.Uint64(seed[:8]) % p.modulo
 	digits := make([]byte, p.config.Digits)
@@ -119,12 +115,11 @@ func (p *Provider) digits(seed challenge.Seed) []byte {
 	return digits
 }
 
-// noise names the distortion of a seed. The library mixes it with a key of its
-// own, drawn when the process starts: a picture is stable in one process and
-// differs in the next.
+// noise returns the name of a seed's distortion. The library mixes it with a random key of the process: an image is
+// stable in one process and different in the next.
 func noise(seed challenge.Seed) string { return hex.EncodeToString(seed[8:24]) }
 
-// Solution solves the challenge of a seed, for tests and measurements.
+// Solution returns the digits of a seed, for tests and measurements.
 func (p *Provider) Solution(seed challenge.Seed) string {
 	solution := p.digits(seed)
 	for i := range solution {

@@ -37,9 +37,8 @@ func (p *Provider) speak(w io.Writer, seed challenge.Seed) error {
 	return nil
 }
 
-// flatten leaves two colours. The library's background is transparent, which puts
-// dark digits on the black of a dark page; and it gives digits and dots colours
-// of their own, which hands a machine the digits without the dots.
+// flatten reduces the image to two colors. The library's background is transparent, which makes digits illegible on
+// dark pages. Its digits and dots have different colors, which lets a program separate them.
 func flatten(palette color.Palette) {
 	for i := range palette {
 		palette[i] = ink
@@ -49,8 +48,7 @@ func flatten(palette color.Palette) {
 
 var ink = color.RGBA{R: 0x20, G: 0x20, B: 0x50, A: 0xff}
 
-// tryDrawing finds out whether the digits fit: the library panics if they do not,
-// and that depends on the sizes alone.
+// tryDrawing reports whether the digits fit. The library panics if they do not, depending only on the sizes.
 func (p *Provider) tryDrawing() (err error) {
 	defer func() {
 		if recover() != nil {

@@ -1,14 +1,10 @@
-// Package remote lets people solve the challenge of a provider on the web:
-// Turnstile, hCaptcha, reCAPTCHA or Friendly Captcha. All four have one contract:
-// a script draws a widget, the widget puts a token into the form, and siteverify
-// says whether the token is good.
+// Package remote uses an external CAPTCHA provider: Turnstile, hCaptcha, reCAPTCHA or Friendly Captcha. All four work
+// alike: a script renders a widget, the widget puts a token in the form, and siteverify reports whether the token is
+// valid.
 //
-// The provider is believed as little as can be. A success counts only for our own
-// host, for a fresh token, once, and for Turnstile for this challenge alone. What
-// it does not say within the desk's time limit, or says in any other way, is a
-// failure of the provider: until it answers again, challenges are the built-in
-// ones (R18). The picture stands beside the widget for browsers without
-// JavaScript.
+// The provider is trusted as little as possible. A success counts only for this site's host, for a fresh token, once,
+// and with Turnstile only for this challenge. A late or unexpected answer is a failure of the provider: until it
+// recovers, challenges are the built-in ones (R18). The image next to the widget is for browsers without JavaScript.
 package remote
 
 import (
@@ -33,26 +29,26 @@ import (
 )
 
 const (
-	mostBody   = 64 << 10 // of an answer, in bytes
-	atOnce     = 64       // questions to the provider
-	leastToken = 20       // shorter than any token, longer than the picture's digits
+	mostBody   = 64 << 10 // of a response, in bytes
+	atOnce     = 64       // concurrent requests to the provider
+	leastToken = 20       // shorter than any token, longer than the image's digits
 	fresh      = 10 * time.Minute
-	tokenKept  = 25 * time.Hour // of which up to one is over
+	tokenKept  = 25 * time.Hour // up to one hour of it has already passed
 	probeEvery = 10 * time.Second
 	probeTime  = 5 * time.Second
 	action     = "login"
 )
 
-// Config is which service is used. The zero Config is none.
+// Config selects the service. The zero Config selects none.
 type Config struct {
 	Service string   // turnstile, hcaptcha, recaptcha or friendly
 	SiteKey string   // public
 	Secret  string   // never logged
-	Verify  string   // where siteverify is, if not where the service says
-	Hosts   []string // where the page is: the only ones that a token may be from
+	Verify  string   // URL of siteverify, if not the service's default
+	Hosts   []string // hosts of the page: tokens from others are rejected
 }
 
-// A Provider asks one service. It is safe for concurrent use.
+// A Provider uses one service. It is safe for concurrent use.
 type Provider struct {
 	spent    challenge.Spent
 	onChange func(up bool, why error)
@@ -70,21 +66,20 @@ type using struct {
 
 var _ challenge.Provider = (*Provider)(nil)
 
-// New returns a provider of no service; see Set. Tokens are used up in spent.
-// onChange is told when the service begins to fail and when it answers again; it
-// must not block. The clock may be nil.
+// New returns a provider without a service; see Set. It spends tokens in spent. It calls onChange when the service
+// starts to fail and when it recovers; onChange must not block. The clock may be nil.
 func New(spent challenge.Spent, onChange func(up bool, why error), now func() time.Time) *Provider {
 	if now == nil {
 		now = time.Now
 	}
 	p := &Provider{spent: spent, onChange: onChange, now: now, slots: make(chan struct{}, atOnce)}
-	// An answer elsewhere is none: the secret is sent to the address that was set.
+	// Following a redirect would send the secret to an address that was not configured.
 	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	p.using.Store(new(using))
 	return p
 }
 
-// Set changes the service for challenges from now on.
+// Set changes the service for future challenges.
 func (p *Provider) Set(c Config) error {
 	u := &using{Config: c}
 	if c.Service != "" {
@@ -99,7 +94,7 @@ func (p *Provider) Set(c Config) error {
 	return nil
 }
 
-// Service is the one in use; false for none.
+// Service returns the service in use; false for none.
 func (p *Provider) Service() (Service, bool) {
 	u := p.using.Load()
 	return u.service, u.Service != ""
@@ -110,7 +105,7 @@ func (p *Provider) Kind() string { return challenge.KindRemote }
 
 var errDown = errors.New("remote: the provider does not answer")
 
-// Issue says which widget is to be shown. It asks nobody.
+// Issue returns the widget. It makes no request.
 func (p *Provider) Issue(_ context.Context, task challenge.Task) (challenge.Puzzle, error) {
 	u := p.using.Load()
 	if u.Service == "" || p.down.Load() {
@@ -124,19 +119,19 @@ func (p *Provider) Issue(_ context.Context, task challenge.Task) (challenge.Puzz
 	return challenge.Puzzle{OrImage: true, Remote: widget}, nil
 }
 
-// bound is what the widget is to pass on: nobody can know it before the challenge
-// is issued, and no other challenge has it.
+// bound returns the data that the widget passes on. It is unpredictable before the challenge is issued, and unique to
+// it.
 func bound(seed challenge.Seed) string {
 	mac := hmac.New(sha256.New, seed[:])
 	mac.Write([]byte("cdata"))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// Check asks whether a token is good.
+// Check asks the service whether a token is valid.
 func (p *Provider) Check(ctx context.Context, task challenge.Task, token string) (bool, error) {
 	u := p.using.Load()
 	if u.Service == "" || len(token) < leastToken {
-		return false, nil // digits, for the picture
+		return false, nil // digits of the image
 	}
 	a, err := p.ask(ctx, u, token)
 	if err != nil {
@@ -149,8 +144,7 @@ func (p *Provider) Check(ctx context.Context, task challenge.Task, token string)
 	if age := p.now().Sub(at); !good || age > fresh || age < -fresh {
 		return false, nil
 	}
-	// The provider's promise that a token is good once is kept here too, for whichever
-	// time stamps it says.
+	// Also enforce that a token is valid once, independent of the provider's time stamps.
 	sum := sha256.Sum256([]byte("remote token\x00" + token))
 	first, err := p.spent.Spend(ctx, [16]byte(sum[:]), p.now().Truncate(time.Hour).Add(tokenKept))
 	if err != nil {
@@ -159,7 +153,7 @@ func (p *Provider) Check(ctx context.Context, task challenge.Task, token string)
 	return first, nil
 }
 
-// An answer is siteverify's. Friendly Captcha has its fields in Data and Error.
+// An answer is the response of siteverify. Friendly Captcha's fields are in Data and Error.
 type answer struct {
 	Success  *bool    `json:"success"`
 	Hostname string   `json:"hostname"`
@@ -178,7 +172,7 @@ type answer struct {
 	} `json:"error"`
 }
 
-// good reports whether a success is one for us, and when the token was made.
+// good reports whether a success is valid for this site, and when the token was created.
 func (a *answer) good(u *using, seed challenge.Seed) (at time.Time, ok bool) {
 	host := cmp.Or(a.Hostname, hostOf(a.Data.Challenge.Origin))
 	switch {
@@ -200,7 +194,7 @@ func (a *answer) good(u *using, seed challenge.Seed) (at time.Time, ok bool) {
 	return time.Unix(seconds, 0), true
 }
 
-// hostOf is the host of an origin, which may come without its scheme.
+// hostOf returns the host of an origin, with or without scheme.
 func hostOf(origin string) string {
 	_, rest, found := strings.Cut(origin, "://")
 	if !found {
@@ -221,8 +215,8 @@ var misconfigured = []string{
 
 var errBusy = errors.New("remote: too many tokens are being checked")
 
-// ask asks siteverify. An error says that the provider is broken, or set up
-// wrongly; it holds no secret and nothing that the provider chose.
+// ask calls siteverify. An error means that the provider failed or is misconfigured. It contains no secret, and no
+// text chosen by the provider.
 func (p *Provider) ask(ctx context.Context, u *using, token string) (a answer, err error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -283,8 +277,7 @@ func (p *Provider) broken(why error) {
 	}
 }
 
-// Run asks the service now and, while it does not answer, again and again, until
-// ctx ends.
+// Run probes the service once, and repeatedly while it fails, until ctx ends.
 func (p *Provider) Run(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -299,7 +292,7 @@ func (p *Provider) Run(ctx context.Context) {
 	}
 }
 
-// probe asks about a token that cannot be good.
+// probe checks a token that cannot be valid.
 func (p *Provider) probe(ctx context.Context, u *using) {
 	within, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()

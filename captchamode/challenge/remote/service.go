@@ -5,31 +5,28 @@ import (
 	"net/url"
 )
 
-// A Service is one provider on the web, as its documentation describes it.
+// A Service is an external provider, as documented by it.
 type Service struct {
 	// Name is its name in the configuration.
 	Name string
-	// Verify is where it says whether a token is good.
+	// Verify is the URL of siteverify.
 	Verify string
-	// Script draws the widget in every element of Class, and puts the token into
-	// Field of the form around it.
+	// Script renders the widget in every element of Class, and puts the token in Field of the surrounding form.
 	Script, Class, Field string
-	// Scripts, Frames, Styles and Connects are what a page's Content-Security-Policy
-	// has to let through for the widget.
+	// Scripts, Frames, Styles and Connects are what the page's Content-Security-Policy must allow for the widget.
 	Scripts, Frames, Styles, Connects []string
 
-	// binds: the widget passes a text on to the answer of siteverify, so that a
-	// token is good for one challenge. Others are bound by the form they come in.
+	// binds: siteverify returns data from the widget, so that a token is valid for one challenge. Tokens of other
+	// services are bound by their form only.
 	binds bool
-	// header has the secret; otherwise it is the field "secret".
+	// header carries the secret; if empty, the field "secret" does.
 	header string
-	// keyed: it checks the site key, too, if it is sent.
+	// keyed: siteverify also checks the site key.
 	keyed bool
-	// nameless: a success may come without the name of the host.
+	// nameless: a success may lack the host name.
 	nameless bool
 }
 
-// services are all that are known.
 var services = [...]Service{{
 	Name: "turnstile", Verify: "https://challenges.cloudflare.com/turnstile/v0/siteverify",
 	Script: "https://challenges.cloudflare.com/turnstile/v0/api.js", Class: "cf-turnstile", Field: "cf-turnstile-response",
@@ -66,14 +63,13 @@ func find(name string) (Service, error) {
 	return Service{}, fmt.Errorf("remote: there is no service %q", name)
 }
 
-// Known reports whether there is a service of this name.
+// Known reports whether there is a service with this name.
 func Known(name string) bool {
 	_, err := find(name)
 	return err == nil
 }
 
-// CheckVerify checks where siteverify is to be asked: over TLS, unless that is
-// this machine.
+// CheckVerify validates the URL of siteverify: https, unless it is on this machine.
 func CheckVerify(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" &&

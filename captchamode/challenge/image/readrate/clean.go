@@ -5,7 +5,7 @@ import (
 	"image/color"
 )
 
-// A cleaning is one thing to do to a picture before reading it.
+// A cleaning is one step of preparing an image for recognition.
 type cleaning struct {
 	name  string
 	apply func(image.Image) *image.Gray
@@ -46,7 +46,6 @@ func each(m *image.Gray, value func(x, y int) uint8) {
 	}
 }
 
-// threshold makes everything at least that bright white and the rest black.
 func threshold(m *image.Gray, level uint8) *image.Gray {
 	out := image.NewGray(m.Bounds())
 	each(out, func(x, y int) uint8 {
@@ -58,8 +57,7 @@ func threshold(m *image.Gray, level uint8) *image.Gray {
 	return out
 }
 
-// mainColour keeps the most frequent colour that is not white: in the
-// library's pictures that is the digits, without most of the dots.
+// mainColour keeps the most frequent color except white: the digits, without most dots of the library's images.
 func mainColour(m image.Image) *image.Gray {
 	seen := map[color.RGBA]int{}
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(m.At(x, y)).(color.RGBA) }
@@ -81,7 +79,7 @@ func mainColour(m image.Image) *image.Gray {
 	return out
 }
 
-// median takes out what is thinner than the square around a pixel's half.
+// median removes lines thinner than half the square around a pixel.
 func median(m *image.Gray, radius int) *image.Gray {
 	return window(m, radius, func(sum, count int) uint8 {
 		if sum*2 >= count*255 {
@@ -117,7 +115,7 @@ func enlarge(m *image.Gray, times int) *image.Gray {
 	return out
 }
 
-// pad gives tesseract the white margin it wants.
+// pad adds the white margin that tesseract needs.
 func pad(m *image.Gray) *image.Gray {
 	const margin = 20
 	b := m.Bounds()

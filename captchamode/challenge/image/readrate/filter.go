@@ -15,7 +15,6 @@ import (
 	"strings"
 )
 
-// filterReads reads sounds with a matched filter.
 func filterReads(s setting, n int) (right int, how string, err error) {
 	voices, err := recordings()
 	if err != nil {
@@ -34,8 +33,7 @@ func filterReads(s setting, n int) (right int, how string, err error) {
 	return right, "", nil
 }
 
-// recordings are the library's English voice, digit by digit, as published: it is
-// in the source.
+// recordings are the library's English voice, by digit, from its published source.
 func recordings() (digits [][]byte, err error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/dchest/captcha").Output()
 	if err != nil {
@@ -72,19 +70,17 @@ func pcm(list *ast.CompositeLit) []byte {
 	return out
 }
 
-// A filter is the recordings to look for.
+// A filter contains the recordings to search for.
 type filter struct{ voices [][]byte }
 
-// The library says a digit at 0.9 to 1.2 times its length; one percent further
-// the waves no longer fit.
+// The library plays a digit at 0.9 to 1.2 times its length; one percent more, and the waves no longer match.
 const (
 	slowest  = 1.2
 	fastest  = 0.9
 	fineness = 0.01
 )
 
-// read returns the digits of the so many moments, at least 0.9 s apart, where a
-// recording fits best.
+// read returns the digits at this many best matches, at least 0.9 s apart.
 func (f *filter) read(wav []byte, digits int) string {
 	sound := wav[44:]
 	size := 1
@@ -114,7 +110,6 @@ func (f *filter) read(wav []byte, digits int) string {
 	return peaks(fit, said, digits)
 }
 
-// peaks are the highest, in the order of time.
 func peaks(fit []float64, said []byte, count int) string {
 	var found []int
 	for range count {
@@ -138,8 +133,7 @@ func peaks(fit []float64, said []byte, count int) string {
 	return text
 }
 
-// stretch says a recording more slowly, as the library does: by saying some
-// samples twice.
+// stretch slows a recording down as the library does: it repeats some samples.
 func stretch(voice []byte, speed float64) []byte {
 	out := make([]byte, int(float64(len(voice))*speed))
 	for i := range out {
@@ -156,7 +150,7 @@ func wave(pcm []byte, size int) []complex128 {
 	return out
 }
 
-// fourier transforms in place (Cooley and Tukey, 1965), back without dividing.
+// fourier transforms in place (Cooley and Tukey, 1965); the inverse does not divide.
 func fourier(v []complex128, back bool) []complex128 {
 	shift := 64 - bits.Len(uint(len(v)-1))
 	for i := range v {

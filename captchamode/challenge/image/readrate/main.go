@@ -1,12 +1,10 @@
-// Command readrate measures how often machines read the built-in challenge: the
-// picture by tesseract and by a small network that it trains itself, the sound by
-// a matched filter on the library's published recordings and by such a network.
-// Each reads what the library makes and what is served.
+// Command readrate measures how often programs solve the built-in challenge. It reads the image with tesseract and a
+// small network, and the audio with a matched filter and such a network. Each is measured on the library's output and
+// on what is served.
 //
 //	go run ./captchamode/challenge/image/readrate [-only tesseract,network,filter,listener] [-n 200]
 //
-// It is no part of the tests. Tesseract has to be installed for its rows only.
-// docs/challenges.md has what it printed.
+// It is not part of the tests. Only the tesseract rows need tesseract. For its results, see docs/challenges.md.
 package main
 
 import (
@@ -17,8 +15,7 @@ import (
 	"time"
 )
 
-// A reader reads n challenges of a setting and says how many it read wholly right,
-// and how.
+// A reader tries n challenges of a setting. It returns how many it read completely, and by which method.
 type reader struct {
 	name string
 	read func(s setting, n int) (right int, how string, err error)
@@ -32,7 +29,7 @@ var readers = []reader{
 	{"listener", listenerReads, usual},
 }
 
-// usual says that only the default size and number of digits are measured.
+// usual means that only the default size and number of digits are measured.
 func usual(s setting) bool { return s.digits == 6 && s.width == 240 }
 
 func main() {

@@ -5,19 +5,18 @@ import (
 	"math/rand/v2"
 )
 
-// The network is as small as one that works: two layers of convolution, each
-// halved by the maximum, one dense layer and the ten digits. It looks at a map
-// of rows × cols and is trained with Adam (Kingma and Ba, 2014). Anybody writes
-// it in an afternoon; that is the point.
+// The network is as small as possible: two convolutional layers with max pooling, one dense layer, and the ten
+// digits. It reads a map of rows × cols and is trained with Adam (Kingma and Ba, 2014). Attackers can write one in an
+// afternoon.
 const (
 	rows, cols = 40, 22
 	hidden     = 64
 	batch      = 32
-	none       = 10 // what it says where there is no digit
+	none       = 10 // output without a digit
 	answers    = 11
 )
 
-// A network reads one digit.
+// A network recognizes one digit.
 type network struct {
 	first, second convolution
 	third, last   dense
@@ -36,7 +35,7 @@ func newNetwork(random *rand.Rand) *network {
 	return n
 }
 
-// read returns the logarithm of how likely each answer is.
+// read returns the log probability of each output.
 func (n *network) read(in []float32) [answers]float64 {
 	out := n.last.forward(relu(n.third.forward(n.second.forward(n.first.forward(in)))))
 	var likely [answers]float64
@@ -53,7 +52,7 @@ func (n *network) read(in []float32) [answers]float64 {
 	return likely
 }
 
-// learn shows the network one digit, and changes it once a batch.
+// learn trains with one digit, and updates the weights once per batch.
 func (n *network) learn(in []float32, digit byte, rate float64) {
 	likely := n.read(in)
 	wrong := make([]float32, answers)
@@ -75,7 +74,6 @@ func (n *network) learn(in []float32, digit byte, rate float64) {
 	}
 }
 
-// weights are numbers that are learned, and how they are to change.
 type weights struct {
 	value, change, mean, square []float32
 }
@@ -99,8 +97,7 @@ func (w *weights) adam(rate float64, step int) {
 	}
 }
 
-// A dense layer has a weight for each pair of an input and an output, and one
-// more for each output.
+// A dense layer has a weight for each pair of input and output, and a bias for each output.
 type dense struct {
 	weights
 	in   []float32
@@ -132,14 +129,13 @@ func (d *dense) backward(wrong []float32) []float32 {
 	return back
 }
 
-// A convolution looks at every square of its input with the same weights, takes
-// what is above zero, and of each two by two the largest.
+// A convolution applies the same weights to every square of its input, then ReLU and 2×2 max pooling.
 type convolution struct {
 	weights
 	ins, outs, rows, cols, size int
 
 	in     []float32
-	chosen []int // which of the four was the largest; -1: none was above zero
+	chosen []int // index of the maximum of the four; -1: none was above zero
 }
 
 func newConvolution(random *rand.Rand, ins, outs, rows, cols, size int) convolution {
@@ -217,7 +213,6 @@ func (c *convolution) of(all []float32, out int) []float32 {
 	return all[out*n:][:n]
 }
 
-// each names every weight: of which input, and which place in the square.
 func (c *convolution) each(do func(in, y, x, at int)) {
 	at := 0
 	for i := range c.ins {

@@ -2,11 +2,9 @@ package main
 
 import "image"
 
-// picturesShown is how many pictures a network is trained with: a few minutes of
-// one core.
+// picturesShown is the number of training images: a few minutes of one core.
 const picturesShown = 4000
 
-// networkReads trains a network on pictures and lets it read others.
 func networkReads(s setting, n int) (right int, how string, err error) {
 	net, err := train(picturesShown, func() (strip, error) {
 		samples, err := draw(s, 1)
@@ -27,7 +25,7 @@ func networkReads(s setting, n int) (right int, how string, err error) {
 	return right, "", err
 }
 
-// lookAt makes a strip of a picture: halved, its columns the places.
+// lookAt converts an image to a strip: at half size, with its columns as positions.
 func lookAt(one sample) strip {
 	b := one.picture.Bounds()
 	black := gray(one.picture)
@@ -54,7 +52,6 @@ func lookAt(one sample) strip {
 	return s
 }
 
-// mostInk is where the part of that width begins that has the most ink.
 func mostInk(black *image.Gray, width int) (begin int) {
 	b := black.Bounds()
 	most := -1
@@ -74,7 +71,7 @@ func mostInk(black *image.Gray, width int) (begin int) {
 	return begin
 }
 
-// apart is the library's distance from one digit to the next, in pixels.
+// apart returns the library's distance between digits, in pixels.
 func apart(width, height, digits int) int {
 	border := min(width, height) / 4
 	wide := float64(width-2*border) / float64(digits)

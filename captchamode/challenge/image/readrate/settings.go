@@ -16,8 +16,7 @@ import (
 	ours "authguard/captchamode/challenge/image"
 )
 
-// A setting is one way of drawing. "library" is what the library's own PNG
-// shows; "ours" is what people are served.
+// A setting is one way of rendering: "library" is the library's own PNG, "ours" is what is served.
 type setting struct {
 	digits        int
 	width, height int
@@ -37,7 +36,7 @@ var settings = []setting{
 	{8, 300, 100, "ours"},
 }
 
-// A sample is a picture and what it says.
+// A sample is an image with its solution.
 type sample struct {
 	picture image.Image
 	digits  string
@@ -56,7 +55,6 @@ func draw(s setting, n int) ([]sample, error) {
 	return samples, nil
 }
 
-// text is digits as somebody types them.
 func text(digits []byte) string {
 	var said strings.Builder
 	for _, d := range digits {
@@ -83,7 +81,6 @@ func drawOurs(s setting) (sample, error) {
 	return sample{picture, digits}, err
 }
 
-// speak makes a sound.
 func speak(s setting) (wav []byte, digits string, err error) {
 	if s.drawn != "library" {
 		return serve(s, "wav")
@@ -94,7 +91,6 @@ func speak(s setting) (wav []byte, digits string, err error) {
 	return out.Bytes(), text(said), err
 }
 
-// serve makes what people are served.
 func serve(s setting, ext string) (made []byte, digits string, err error) {
 	provider, err := ours.New(ours.Config{Digits: s.digits, Width: s.width, Height: s.height})
 	if err != nil {

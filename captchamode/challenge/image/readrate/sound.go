@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// A sound is looked at as a picture of it: how loud each of cols bands of pitch
-// is in each 16 ms. One digit is at most rows of these, 0.64 s.
+// Audio is analyzed as a spectrogram: the volume of cols frequency bands every 16 ms. One digit has at most rows of
+// these, 0.64 s.
 const (
 	hop   = 128 // samples
 	frame = 256
 	rate  = 8000
-	beeps = 56 // rows of them, before the first digit
+	beeps = 56 // rows of the signal before the first digit
 )
 
-// A heard sound is its bands, a row each 16 ms, and what it says.
+// A heard sound is its bands, one row per 16 ms, with its solution.
 type heard struct {
 	bands  [][]float32
 	digits string
@@ -30,8 +30,8 @@ func listen(wav []byte, digits string) heard {
 	return h
 }
 
-// bands are the logarithms of how loud cols pitches are, from 150 to 3,600 Hz
-// (Goertzel's algorithm; the pitches as far apart as they sound).
+// bands returns the log volume of cols frequencies from 150 to 3,600 Hz, spaced by perceived pitch (Goertzel's
+// algorithm).
 func bands(pcm []byte) []float32 {
 	out := make([]float32, cols)
 	var faded [frame]float64
@@ -50,7 +50,7 @@ func bands(pcm []byte) []float32 {
 	return out
 }
 
-// at is what is heard from a moment on, of mean 0 and deviation 1.
+// at returns the map from a moment on, with mean 0 and deviation 1.
 func (h *heard) at(from int) []float32 {
 	cut := make([]float32, 0, rows*cols)
 	for i := range rows {
@@ -77,16 +77,14 @@ func normal(v []float32) []float32 {
 	return v
 }
 
-// strip makes a strip of a sound: its places are the rows. From one digit to the
-// next it is one to four seconds.
+// strip converts a sound to a strip, with the rows as positions. Digits are one to four seconds apart.
 func (h *heard) strip(digits int) strip {
 	return strip{
 		see: h.at, long: len(h.bands), step: 3, again: 8, near: 60, far: 4 * 63, digits: h.digits, guess: make([]int, digits),
 	}
 }
 
-// rehearse says digits at places that are known, between recordings said
-// backwards, about as the library does.
+// rehearse plays digits at known positions between reversed recordings, much as the library does.
 func rehearse(voices [][]byte, digits int) strip {
 	sum := make([]float64, (digits*3+3)*rate)
 	mix := func(at int, voice []byte, speed, level float64) {
@@ -120,13 +118,12 @@ func rehearse(voices [][]byte, digits int) strip {
 	return s
 }
 
-// Sounds that a network is trained with: first its own, then those it will meet.
+// Training sounds: first generated ones, then real ones.
 const (
 	soundsRehearsed = 1000
 	soundsHeard     = 400
 )
 
-// listenerReads trains a network on sounds and lets it read others.
 func listenerReads(s setting, n int) (right int, how string, err error) {
 	voices, err := recordings()
 	if err != nil {

@@ -5,28 +5,27 @@ import (
 	mathrand "math/rand/v2"
 )
 
-// A strip is something with digits in a row, and what the network sees at each
-// place of it.
+// A strip is a row of digits, with the network's input at each position.
 type strip struct {
 	see    func(at int) []float32
-	long   int   // the places are 0 to long-1
-	step   int   // one in so many is looked at
-	near   int   // digits are at least so many places apart
-	far    int   // and at most so many
-	guess  []int // where they may be, before the network knows anything
-	known  bool  // that is where they are
+	long   int   // positions are 0 to long-1
+	step   int   // use every step-th position
+	near   int   // minimum distance of digits
+	far    int   // maximum distance of digits
+	guess  []int // possible positions before training
+	known  bool  // guess is correct
 	again  int   // how often each is shown, at least once
 	digits string
 }
 
-// A reading is what stands where.
+// A reading is which digit is at which position.
 type reading struct {
 	text   string
 	places []int
 }
 
-// read finds the places, near to far apart, where the network is surest that there
-// are digits (dynamic programming). With said, it looks for these.
+// read returns the positions, near to far apart, where the network is most certain that there are digits (dynamic
+// programming). With said, it searches for these digits.
 func (s *strip) read(n *network, said string) reading {
 	count := len(s.guess)
 	places := (s.long + s.step - 1) / s.step
@@ -83,9 +82,8 @@ func largest(likely [answers]float64) (digit int) {
 	return digit
 }
 
-// train teaches a network with strips of its own making: whoever has the program
-// has as many as he likes, with their solutions. Where the digits are it is not
-// told: it looks for them with what it has learned so far.
+// train trains a network on generated strips: attackers can run the program to get any number with solutions.
+// Positions are not given; train searches for them with what it has learned so far.
 func train(lessons int, next func() (strip, error)) (*network, error) {
 	random := mathrand.New(mathrand.NewPCG(1, 2))
 	n := newNetwork(random)

@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// A result is how many of the samples tesseract read wholly right.
+// A result is how many samples tesseract read completely.
 type result struct {
 	cleaning string
 	psm      string
 	right    int
 }
 
-// tesseractReads gives the pictures to tesseract, cleaned up in each way that an
-// attacker would try, and counts the best.
+// tesseractReads runs tesseract on images prepared in each way that an attacker would try, and counts the best.
 func tesseractReads(s setting, n int) (right int, how string, err error) {
 	dir, err := os.MkdirTemp("", "readrate")
 	if err != nil {
@@ -44,7 +43,7 @@ func tesseractReads(s setting, n int) (right int, how string, err error) {
 	return right, how, nil
 }
 
-// segmentations of the page that suit one line: "a line" and "a word".
+// segmentations are tesseract's page modes for one line: "a line" and "a word".
 var segmentations = []string{"7", "8"}
 
 func read(dir string, samples []sample, c cleaning) ([]result, error) {
@@ -78,9 +77,8 @@ func write(dir string, samples []sample, c cleaning) (paths []string, err error)
 	return paths, nil
 }
 
-// tesseract reads the pictures in one run; a form feed ends each. It crashes
-// on a few (a division by zero), and then takes the whole run with it: halves
-// find the one, which counts as not read.
+// tesseract reads all images in one run, separated by form feeds. It crashes on a few (division by zero), which ends
+// the whole run. Bisection finds that image, which counts as not read.
 func tesseract(dir string, paths []string, psm string) ([]string, error) {
 	list := filepath.Join(dir, "list.txt")
 	if err := os.WriteFile(list, []byte(strings.Join(paths, "\n")+"\n"), 0o600); err != nil {
