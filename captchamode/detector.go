@@ -93,12 +93,17 @@ type Detector struct {
 	// Ended is when the last attack ended; Calmed is when the level last became Calm.
 	Ended  time.Time `json:"ended,omitzero"`
 	Calmed time.Time `json:"calmed,omitzero"`
+	Steadiness
+	// Cleared is when an administrator last cleared the failure rate.
+	Cleared time.Time `json:"cleared,omitzero"`
+}
+
+// Steadiness detects a failure rate that stays just below the threshold.
+type Steadiness struct {
 	// Hugging counts minutes with a failure rate just below the threshold. Steady is set when there are many, until
 	// Hugging is 0.
 	Hugging int  `json:"hugging,omitzero"`
 	Steady  bool `json:"steady,omitzero"`
-	// Cleared is when an administrator last cleared the failure rate.
-	Cleared time.Time `json:"cleared,omitzero"`
 }
 
 func (d *Detector) valid() bool {

@@ -18,11 +18,7 @@ import (
 
 // A Mode is the site-wide switch. All methods are safe for concurrent use; On and Throttling are one atomic read.
 type Mode struct {
-	on   atomic.Bool
-	slow atomic.Bool
-	// What on and slow would be without monitoring.
-	wouldOn   atomic.Bool
-	wouldSlow atomic.Bool
+	states
 
 	now      func() time.Time
 	onSwitch func(Switch)
@@ -36,10 +32,24 @@ type Mode struct {
 	people            people
 	minutes           minutes
 	override          Override
-	switches          []Switch
-	last              Switch // the newest one passed to onSwitch
-	steady            bool   // onSwitch was called with BySteadiness
-	fleet             fleet
+	switched
+	fleet fleet
+}
+
+// states are read without the lock.
+type states struct {
+	on   atomic.Bool
+	slow atomic.Bool
+	// What on and slow would be without monitoring.
+	wouldOn   atomic.Bool
+	wouldSlow atomic.Bool
+}
+
+// switched is what onSwitch has to report.
+type switched struct {
+	switches []Switch
+	last     Switch // the newest one passed to onSwitch
+	steady   bool   // onSwitch was called with BySteadiness
 }
 
 // A State is the state of a Mode at one moment.

@@ -105,7 +105,10 @@ func (m *Mode) Report() Report {
 	defer m.mu.Unlock()
 	m.advance()
 	r := m.window.Report
-	r.Corrected = slices.DeleteFunc(slices.Clone(r.Corrected), func(one CorrectedTypo) bool { return m.window.now-one.At > correctedWithin })
+	r.Corrected = slices.DeleteFunc(
+		slices.Clone(r.Corrected),
+		func(one CorrectedTypo) bool { return m.window.now-one.At > correctedWithin },
+	)
 	r.Cleared = m.detector.Cleared
 	return r
 }

@@ -67,7 +67,8 @@ func stateName(on bool, level Level, watched bool) string {
 func (m *Mode) switchTo(f Override, cause Cause, adopted bool, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
-		Override: f, FailureRate: m.failureRate().Total(), Threshold: m.threshold(), Adopted: adopted, Monitored: m.config.Monitor,
+		Override: f, FailureRate: m.failureRate().Total(), Threshold: m.threshold(), Adopted: adopted,
+		Monitored: m.config.Monitor,
 	}
 	s.Resumed = s.Level > s.WasLevel && m.detector.resumes(s.Level, now)
 	switch {

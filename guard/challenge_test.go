@@ -32,7 +32,7 @@ func TestAChallengeThatCannotBeSpentIsTold(t *testing.T) {
 	var told []error
 	g, err5 := guard.New(guard.Config{
 		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: guard.NewLocal(counts, places), Mode: mode,
-		Challenges: desk, Failed: func(err error) { told = append(told, err) },
+		Challenges: desk, Callbacks: guard.Callbacks{Failed: func(err error) { told = append(told, err) }},
 	})
 	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)

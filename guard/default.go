@@ -107,7 +107,10 @@ func (d *Defaults) keep(counters *failures.Memory, made *background) error {
 	}
 	file, failed := filepath.Join(d.Folder, "counters"), d.Failed
 	if _, err := counters.Load(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("guard: Folder: the counters cannot be used. Restore them, or remove them to reset all counters: %w", err)
+		return fmt.Errorf(
+			"guard: Folder: the counters cannot be used. Restore them, or remove them to reset all counters: %w",
+			err,
+		)
 	}
 	if err := errors.Join(counters.Journal(file), counters.Save(file)); err != nil {
 		return fmt.Errorf("guard: Folder: %w", err)

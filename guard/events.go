@@ -53,8 +53,9 @@ func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decis
 	}
 	if slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Cause == LimitReached }) {
 		g.observe(Event{
-			At: o.Now, Integration: "event", Limited: event, Edge: Met, Action: d.Action, Reasons: d.Reasons,
-			Account: d.Account, Address: s.Address, Count: 1,
+			At: o.Now, Integration: "event", LimitEvent: LimitEvent{Limited: event, Edge: Met, Count: 1}, Action: d.Action,
+			Reasons: d.Reasons,
+			Account: d.Account, Address: s.Address,
 		})
 	}
 	d.counted = true // no account's failures make its challenge harder
@@ -326,7 +327,12 @@ func (e *edges) quiet(g *Guard, key edgeOf) {
 
 // edge is the report of a limit that was reached. It names only the subject that the limit counts.
 func (o *occurrence) edge(by SubjectKind, l *Limit, subject digest) Event {
-	e := Event{At: o.Now, Integration: "event", Limited: o.event, Edge: Reached, Action: l.Action, Count: 1}
+	e := Event{
+		At:          o.Now,
+		Integration: "event",
+		LimitEvent:  LimitEvent{Limited: o.event, Edge: Reached, Count: 1},
+		Action:      l.Action,
+	}
 	e.Reasons.add(Reason{Cause: LimitReached, Subject: by, Limit: l, Event: o.event, Monitored: l.Monitor})
 	switch {
 	case subject == digest{}:

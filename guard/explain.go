@@ -228,7 +228,12 @@ func (g *Guard) named(record trusted.Record, addresses []netip.Addr, now time.Ti
 		}
 	}
 	for _, e := range record.Entries {
-		p := RememberedClient{Address: names[e.Client], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
+		p := RememberedClient{
+			Address: names[e.Client],
+			Status:  e.Status,
+			First:   time.UnixMilli(e.First),
+			Last:    time.UnixMilli(e.Last),
+		}
 		p.Shared = p.Address.IsValid() && g.shared(p.Address, e.Client, now)
 		all = append(all, p)
 	}

@@ -28,10 +28,7 @@ type Config struct {
 	Realm string
 	// Store counts attempts and remembers known clients; see NewLocal.
 	Store Store
-	// KnownClients reads an account's record from Store, for Guard.KnownClients only; nil: it is not read.
-	KnownClients func(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error)
-	// Cookies sign device cookies; nil: there are none.
-	Cookies *trusted.Cookies
+	KnownClientConfig
 	// Mode is CAPTCHA mode.
 	Mode *captchamode.Mode
 	// Challenges issues and checks challenges; nil: none can be solved.
@@ -40,32 +37,50 @@ type Config struct {
 	Codes Codes
 	// Lists are the allowlist and the blocklist; nil: empty.
 	Lists *Lists
-	// Normalise makes names comparable; default NormaliseAccount.
-	Normalise func(typed string) (string, error)
-	// Canonical maps an account's normalized names, such as email address and user name, to one. Nil: names stay as they
-	// are.
-	Canonical func(name string) string
+	NameConfig
 	// Epoch is sealed into tickets, which expire with it. It comes from the store of settled tickets (challenge.Spent).
 	Epoch [16]byte
-	// Observer gets every event; may be nil.
-	Observer Observer
-	// SharedAddresses detects shared addresses; nil: in memory, by Policy.KnownClients.
-	SharedAddresses *trusted.SharedAddresses
-	// Shared reports whether an address is shared in another guard (Guard.Shared), and so no known client here. May be
-	// nil.
-	Shared func(address netip.Addr) bool
-	// OnUnconfiguredProxy reports a new UnconfiguredProxy, OnShared a new shared address. They must not block. May be nil.
-	OnUnconfiguredProxy func(UnconfiguredProxy)
-	OnShared            func(address netip.Addr, accounts int)
-	// Failed gets a store's error that made a decision stricter but not wrong. It must not block. May be nil.
-	Failed func(error)
-	// Timed gets each Begin's duration, and how much of it was waiting. It must not block. May be nil.
-	Timed func(ctx context.Context, took, waited time.Duration)
+	Callbacks
 	// Held and HeldPerAddress bound the waiting attempts of unknown clients; default 20,000, and 100 per IP address.
 	Held           int
 	HeldPerAddress int
 	// Now is the clock of everything but timers; default time.Now.
 	Now func() time.Time
+}
+
+// KnownClientConfig is how known clients are recognized.
+type KnownClientConfig struct {
+	// KnownClients reads an account's record from Store, for Guard.KnownClients only; nil: it is not read.
+	KnownClients func(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error)
+	// Cookies sign device cookies; nil: there are none.
+	Cookies *trusted.Cookies
+	// SharedAddresses detects shared addresses; nil: in memory, by Policy.KnownClients.
+	SharedAddresses *trusted.SharedAddresses
+	// Shared reports whether an address is shared in another guard (Guard.Shared), and so no known client here. May be
+	// nil.
+	Shared func(address netip.Addr) bool
+}
+
+// NameConfig is how names of accounts are compared.
+type NameConfig struct {
+	// Normalise makes names comparable; default NormaliseAccount.
+	Normalise func(typed string) (string, error)
+	// Canonical maps an account's normalized names, such as email address and user name, to one. Nil: names stay as they
+	// are.
+	Canonical func(name string) string
+}
+
+// Callbacks must not block.
+type Callbacks struct {
+	// Observer gets every event; may be nil.
+	Observer Observer
+	// OnUnconfiguredProxy reports a new UnconfiguredProxy, OnShared a new shared address. May be nil.
+	OnUnconfiguredProxy func(UnconfiguredProxy)
+	OnShared            func(address netip.Addr, accounts int)
+	// Failed gets a store's error that made a decision stricter but not wrong. May be nil.
+	Failed func(error)
+	// Timed gets each Begin's duration, and how much of it was waiting. May be nil.
+	Timed func(ctx context.Context, took, waited time.Duration)
 }
 
 // DefaultRealm is the realm of a service that serves one site.

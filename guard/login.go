@@ -98,8 +98,12 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	err = g.stopped(ctx, &v, &d, err)
 	g.observe(Event{
 		At: v.Now, Integration: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
-		Known: d.Known, AtDevice: v.AtDevice && d.Known, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray,
-		AccountFailures: v.ownFailures(), Identity: a.Fingerprint,
+		ClientEvent: ClientEvent{
+			Known:    d.Known,
+			AtDevice: v.AtDevice && d.Known,
+			Identity: a.Fingerprint,
+		}, PasswordEvent: PasswordEvent{Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray},
+		AccountFailures: v.ownFailures(),
 	})
 	return d, err
 }

@@ -62,7 +62,7 @@ func newSiteOf(t *testing.T, epoch [16]byte) *site {
 	s.store = &broken{Store: guard.NewLocal(counts, places)}
 	var err4 error
 	s.Guard, err4 = guard.New(guard.Config{
-		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: s.store, Mode: mode, Now: clock, Observer: s, Epoch: epoch,
+		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: s.store, Mode: mode, Now: clock, Callbacks: guard.Callbacks{Observer: s}, Epoch: epoch,
 	})
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestAPlaceThatCannotBeAskedForIsTold(t *testing.T) {
 	var told error
 	g, err3 := guard.New(guard.Config{
 		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: guard.NewLocal(counts, unasked{}), Mode: mode,
-		Failed: func(err error) { told = err },
+		Callbacks: guard.Callbacks{Failed: func(err error) { told = err }},
 	})
 	if err := errors.Join(err, err2, err3); err != nil {
 		t.Fatal(err)

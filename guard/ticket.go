@@ -76,15 +76,17 @@ func (t *Ticket) succeeded() bool { return t.pending != nil && t.ended.Load() ==
 
 func (t *Ticket) event(now time.Time, o Outcome) Event {
 	known, reasons := t.flags.has(flagKnown), t.login.reasons
-	if o == Succeeded && t.flags.has(flagSprayed) && !known && !t.flags.has(flagCodeValid) && t.rules.policy.Spray.Monitor {
+	if o == Succeeded && t.flags.has(flagSprayed) && !known && !t.flags.has(flagCodeValid) &&
+		t.rules.policy.Spray.Monitor {
 		reasons = append(slices.Clip(reasons), Reason{Cause: PasswordSprayed, Monitored: true})
 	}
 	return Event{
 		At: now, Integration: t.login.integration, Account: t.login.name, Address: t.login.address, Action: Proceed,
-		Settled: true, Outcome: o, Reasons: reasons, Known: known, AtDevice: known && t.client != t.from.address,
-		NewClient: o == Succeeded && !known, Identity: t.fingerprint, Repeat: t.flags.has(flagRepeat),
-		Sprayed: t.flags.has(flagSprayed), Guess: t.spray, AccountFailures: int(t.login.failures),
-		Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
+		Settled: true, Outcome: o, Reasons: reasons, ClientEvent: ClientEvent{Known: known, AtDevice: known &&
+			t.client != t.from.address, NewClient: o == Succeeded && !known, Identity: t.fingerprint},
+		PasswordEvent:   PasswordEvent{Repeat: t.flags.has(flagRepeat), Sprayed: t.flags.has(flagSprayed), Guess: t.spray},
+		AccountFailures: int(t.login.failures),
+		Note:            strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
 	}
 }
 

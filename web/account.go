@@ -167,7 +167,11 @@ func (l *Login) forget(c echo.Context, s *Session) error {
 		}
 		done = "place"
 	}
-	return l.done(c, done, l.Control.RemoveOwnClients(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address))
+	return l.done(
+		c,
+		done,
+		l.Control.RemoveOwnClients(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address),
+	)
 }
 
 // notMePage is GET /account/not-me?login=ID: it explains the effect before the user confirms.

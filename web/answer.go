@@ -344,7 +344,11 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 			return nil, nil
 		}
 	}
-	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Address: from.Address, Integration: l.Integration}, guard.Decision{})
+	issued, err := l.Guard.Issue(
+		r.Context(),
+		guard.Attempt{Address: from.Address, Integration: l.Integration},
+		guard.Decision{},
+	)
 	if errors.Is(err, guard.ErrChallenges) {
 		return nil, nil // the form does no harm: the attempt is stopped
 	}

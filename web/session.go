@@ -118,8 +118,9 @@ func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, se
 	}
 	agent := c.Request().UserAgent()
 	for key, value := range map[string]any{
-		sessions.AccountKey: login.Account, sessions.IntegrationKey: s.Integration, sessions.AddressKey: client.Address.String(),
-		sessions.AgentKey: agent[:min(len(agent), maxAgent)], sessions.IdleKey: s.Idle.Milliseconds(),
+		sessions.AccountKey: login.Account, sessions.IntegrationKey: s.Integration,
+		sessions.AddressKey: client.Address.String(),
+		sessions.AgentKey:   agent[:min(len(agent), maxAgent)], sessions.IdleKey: s.Idle.Milliseconds(),
 		provedKey: s.Now().UnixMilli(), secondKey: second,
 	} {
 		s.manager.Put(ctx, key, value)

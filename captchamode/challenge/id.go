@@ -133,10 +133,15 @@ func (c sealed) plain() []byte {
 func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
 	flags, rest := plain[1], plain[2:]
 	return sealed{
-		nonce:    nonce,
-		kind:     strings.TrimRight(string(rest[:kindLen]), "\x00"),
-		expires:  time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
-		binding:  Binding{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:]), rest[kindLen+40], Charge(rest[kindLen+45:])},
+		nonce:   nonce,
+		kind:    strings.TrimRight(string(rest[:kindLen]), "\x00"),
+		expires: time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
+		binding: Binding{
+			[16]byte(rest[kindLen+8:]),
+			[16]byte(rest[kindLen+24:]),
+			rest[kindLen+40],
+			Charge(rest[kindLen+45:]),
+		},
 		work:     binary.BigEndian.Uint32(rest[kindLen+41:]),
 		andImage: flags&flagAndImage != 0,
 		counted:  flags&flagCounted != 0,

@@ -282,7 +282,9 @@ func (c *counting) lookForRoom() {
 	case full >= 0.8 && !c.filling.Swap(true):
 		c.alerts.Raise(challengesFilling, "The store of used challenges is almost full", fmt.Sprintf(
 			"%.0f %% is used. When it is full, no challenge can be solved until older ones expire; known clients still get in.\n"+
-				"A client is solving very many challenges: block the IP addresses with the most rejected attempts.", 100*full))
+				"A client is solving very many challenges: block the IP addresses with the most rejected attempts.",
+			100*full,
+		))
 	case full < 0.5 && c.filling.Swap(false):
 		c.alerts.Raise(challengesRoom, "The store of used challenges has room again", fmt.Sprintf("%.0f %% is used.",
 			100*full))

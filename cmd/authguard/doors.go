@@ -164,8 +164,9 @@ func (d *listeners) second(r *realm) *web.Second {
 	return &web.Second{
 		Factors: d.site.factors,
 		Waiting: web.NewSessions(web.SessionConfig{
-			Store: r.people.sessions, Source: r.people.accounts, Integration: admin.Integration + "_second", Lifetime: web.SecondLifetime,
-			Secure: r.secure(d),
+			Store: r.people.sessions, Source: r.people.accounts, Integration: admin.Integration + "_second",
+			Lifetime: web.SecondLifetime,
+			Secure:   r.secure(d),
 		}),
 		Notify: func(ctx context.Context, account, what string) {
 			if err := r.control.FactorUsed(ctx, account, what); err != nil {
@@ -175,7 +176,13 @@ func (d *listeners) second(r *realm) *web.Second {
 	}
 }
 
-func (r *realm) login(d *listeners, door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
+func (r *realm) login(
+	d *listeners,
+	door string,
+	edge *web.Edge,
+	session time.Duration,
+	source accounts.Source,
+) *web.Login {
 	p, entrance := r.people, door
 	if r.name != guard.DefaultRealm {
 		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies

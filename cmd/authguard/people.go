@@ -348,7 +348,8 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 // the same name keeps theirs.
 func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
-		if err := errors.Join(g.RemoveKnownClients(ctx, account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {
+		if err := errors.Join(g.RemoveKnownClients(ctx, account, netip.Addr{}), codes.RevokeIn(ctx, "",
+			account)); err != nil {
 			log.Error("known clients of an account with a new password could not be removed", "error", err)
 		}
 	}

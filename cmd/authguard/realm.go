@@ -154,19 +154,30 @@ func (r *realm) newGuard(
 	}
 	c := guard.Config{
 		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.stores[public],
-		KnownClients: counting.known.Record,
-		Cookies:      cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists,
-		Normalise: r.people.normalise,
-		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name),
-		Epoch:  counting.settled.Epoch(),
-		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
-		Timed:  r.site.watch.metrics.Decided,
-		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
-		SharedAddresses: counting.known.SharedAddresses(), OnUnconfiguredProxy: r.unconfiguredProxy, OnShared: func(address netip.Addr,
-			accounts int) {
-			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address,
-				"accounts", accounts)
+		KnownClientConfig: guard.KnownClientConfig{
+			KnownClients:    counting.known.Record,
+			Cookies:         cookies,
+			SharedAddresses: counting.known.SharedAddresses(),
 		},
+		Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists,
+		NameConfig: guard.NameConfig{
+			Normalise: r.people.normalise,
+			Canonical: r.people.canonical(context.WithoutCancel(ctx)),
+		},
+		Callbacks: guard.Callbacks{
+			Observer:            r.site.watch.bus.In(r.name),
+			Failed:              func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
+			Timed:               r.site.watch.metrics.Decided,
+			OnUnconfiguredProxy: r.unconfiguredProxy,
+			OnShared: func(address netip.Addr,
+				accounts int) {
+				r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address,
+					"accounts", accounts)
+			},
+		},
+		Epoch: counting.settled.Epoch(),
+
+		Held: r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
 	}
 	for _, change := range changes {
 		change(&c)

@@ -68,7 +68,12 @@ func ladders(t *rapid.T) []*failures.Limits {
 			Window:   time.Duration(window.Draw(t, label)) * time.Millisecond,
 		}
 	}
-	backedOff := failures.Backoff{After: rapid.IntRange(1, 4).Draw(t, "after"), First: 300 * time.Millisecond, Max: 3 * time.Second, Window: 30 * time.Second}
+	backedOff := failures.Backoff{
+		After:  rapid.IntRange(1, 4).Draw(t, "after"),
+		First:  300 * time.Millisecond,
+		Max:    3 * time.Second,
+		Window: 30 * time.Second,
+	}
 	return []*failures.Limits{
 		failures.MustLimits(failures.Backoff{}, rung("a0"), rung("a1"), rung("a2")),
 		failures.MustLimits(failures.Backoff{}, rung("b0"), rung("b1")),

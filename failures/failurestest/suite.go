@@ -210,7 +210,12 @@ func ladder(t *testing.T, f Fixture) {
 	_, st = f.charge(t, s)
 	want(t, "full rungs after three", st[0].Over, failures.Mask(2))
 	want(t, "count", st[0].Count, 3)
-	want(t, "in the minute, in the hour", f.used(t, s), failures.Used{{Charges: 1}, {Charges: 3, FreeIn: time.Hour - time.Minute}})
+	want(
+		t,
+		"in the minute, in the hour",
+		f.used(t, s),
+		failures.Used{{Charges: 1}, {Charges: 3, FreeIn: time.Hour - time.Minute}},
+	)
 	f.Advance(time.Hour - time.Minute)
 	want(t, "room when the first two have left the hour", f.fail(t, s), true)
 }

@@ -82,8 +82,11 @@ func (w Rule) compile() (one compiled, problems []error) {
 		check(strings.TrimSpace(g) == g && g != "" && !strings.ContainsAny(g, ",\r\n"),
 			"groups: must be names of groups, not %.60q", g)
 	}
-	check(slices.Contains([]string{"", Anyone, Login, NoUsers}, w.Allow), "allow: must be anyone, login or none, not %.60q",
-		w.Allow)
+	check(
+		slices.Contains([]string{"", Anyone, Login, NoUsers}, w.Allow),
+		"allow: must be anyone, login or none, not %.60q",
+		w.Allow,
+	)
 	check(len(w.Groups) == 0 || w.Allow == "" || w.Allow == Login, "groups: go with login only: leave allow out")
 	check(len(w.Groups) > 0 || w.Allow != "", "allow: must be anyone, login or none, unless groups are named")
 	var err error

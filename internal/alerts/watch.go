@@ -217,11 +217,15 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	// An attack and the mode that it causes go out in one message: the second alert sends it.
 	w.attackEdge(s)
 	if s.Cause == events.CauseSteady {
-		w.raise(s.At, SteadyFailureRate, fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the "+
-			"threshold "+
-			"for most of the last day, while few accounts log in. "+
-			"If this is normal, set captcha_mode.baseline; otherwise run authguard captcha enable.", events.Rate(s.FailureRate),
-			events.Rate(s.Threshold)))
+		w.raise(
+			s.At,
+			SteadyFailureRate,
+			fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the "+
+				"threshold "+
+				"for most of the last day, while few accounts log in. "+
+				"If this is normal, set captcha_mode.baseline; otherwise run authguard captcha enable.", events.Rate(s.FailureRate),
+				events.Rate(s.Threshold)),
+		)
 		return
 	}
 	silent := w.attack != nil && w.attack.silent

@@ -39,7 +39,7 @@ func fullAccount(name string, at time.Time) *guard.Event {
 func success(name string, failures int) *guard.Event {
 	return &guard.Event{
 		At: noon, Integration: "login", Account: name, Address: client, Action: guard.Proceed, Settled: true,
-		Outcome: guard.Succeeded, NewClient: true, AccountFailures: failures,
+		Outcome: guard.Succeeded, ClientEvent: guard.ClientEvent{NewClient: true}, AccountFailures: failures,
 	}
 }
 

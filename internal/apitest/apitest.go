@@ -73,7 +73,12 @@ func Check(x Exchange) error {
 	route, params, err := find.FindRoute(sent)
 	if err != nil { // no such path or method
 		if x.Status != http.StatusNotFound && x.Status != http.StatusMethodNotAllowed && x.Status != http.StatusUnauthorized {
-			return fmt.Errorf("%s %s is not in the document, and was answered %d", x.Request.Method, x.Request.URL.Path, x.Status)
+			return fmt.Errorf(
+				"%s %s is not in the document, and was answered %d",
+				x.Request.Method,
+				x.Request.URL.Path,
+				x.Status,
+			)
 		}
 		return nil
 	}
@@ -84,7 +89,12 @@ func Check(x Exchange) error {
 	if asked != nil && x.Status < 400 {
 		return fmt.Errorf("the document does not allow the request, and it was answered %d: %w", x.Status, asked)
 	}
-	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: x.Status, Header: x.Header, Options: options}
+	out := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in,
+		Status:                 x.Status,
+		Header:                 x.Header,
+		Options:                options,
+	}
 	if out.SetBodyBytes(x.Body); x.Request.Method == http.MethodHead {
 		options.ExcludeResponseBody = true
 	}
@@ -165,7 +175,16 @@ func Do(t testing.TB, h http.Handler, r *http.Request) *httptest.ResponseRecorde
 func check(t testing.TB, x Exchange) {
 	t.Helper()
 	if err := Check(x); err != nil {
-		t.Errorf("%s %s is not as web/openapi.json says: %v\nsent: %.2000s\nanswered %d %v: %.2000s", x.Request.Method, x.Request.URL.Path, err, x.Sent, x.Status, x.Header, x.Body)
+		t.Errorf(
+			"%s %s is not as web/openapi.json says: %v\nsent: %.2000s\nanswered %d %v: %.2000s",
+			x.Request.Method,
+			x.Request.URL.Path,
+			err,
+			x.Sent,
+			x.Status,
+			x.Header,
+			x.Body,
+		)
 	}
 }
 

@@ -149,7 +149,10 @@ func (a *App) start(t testing.TB, ready func() bool, name string, args ...string
 
 // answers is a start's ready: something speaks HTTP at the application's URL.
 func (a *App) answers() bool {
-	client := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{
+		Timeout:       time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	response, err := client.Get(a.URL + "/")
 	if err != nil {
 		return false

@@ -22,7 +22,10 @@ func (a *App) mariadb(t testing.TB, who, password string) (socket string) {
 	if os.Getuid() == 0 {
 		as = []string{"--user=www-data"}
 	}
-	a.run(t, "/usr/bin/mariadb-install-db", append(as, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")...)
+	a.run(
+		t,
+		"/usr/bin/mariadb-install-db",
+		append(as, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")...)
 	socket = a.path("mysql/socket")
 	a.start(t, func() bool {
 		c, err := net.Dial("unix", socket)
@@ -30,11 +33,19 @@ func (a *App) mariadb(t testing.TB, who, password string) (socket string) {
 			_ = c.Close()
 		}
 		return err == nil
-	}, "/usr/sbin/mariadbd", append([]string{"--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking",
+	}, "/usr/sbin/mariadbd", append([]string{"--no-defaults", "--datadir=" + data, "--socket=" + socket,
+		"--skip-networking",
 		"--pid-file=" + a.path("mysql/pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M",
 		"--innodb-log-file-size=16M", "--performance-schema=OFF", "--max-connections=300",
 		"--general-log=1", "--general-log-file=" + a.path("mysql/log")}, as...)...)
-	a.sql(t, fmt.Sprintf("CREATE USER '%s'@'localhost' IDENTIFIED BY '%s'; GRANT ALL ON *.* TO '%[1]s'@'localhost'", who, password))
+	a.sql(
+		t,
+		fmt.Sprintf(
+			"CREATE USER '%s'@'localhost' IDENTIFIED BY '%s'; GRANT ALL ON *.* TO '%[1]s'@'localhost'",
+			who,
+			password,
+		),
+	)
 	return socket
 }
 

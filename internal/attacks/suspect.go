@@ -121,8 +121,8 @@ func (m *memory) why(s unknownClient) (why []string) {
 	return why
 }
 
-// unknownClient records a login from an unknown client for the running attacks and for those detected later. If there is no
-// room, logins without a reason go first.
+// unknownClient records a login from an unknown client for the running attacks and for those detected later. If there
+// is no room, logins without a reason go first.
 func (of *realm) unknownClient(s unknownClient) {
 	of.early = slices.DeleteFunc(of.early, func(e unknownClient) bool { return s.at.Sub(e.at) > lookBack })
 	if len(of.early) >= mostEarly {
@@ -167,8 +167,12 @@ func (of *realm) keep(one *running, s unknownClient) {
 		strange >= mostStrange {
 		return
 	}
-	l := &kept{Login: Login{Account: key[0], Address: s.shown, Integration: events.Escape(s.integration), Failures: s.failures,
-		First: s.at, Last: s.at}, unknownClient: s, fresh: true}
+	l := &kept{
+		Login: Login{Account: key[0], Address: s.shown, Integration: events.Escape(s.integration), Failures: s.failures,
+			First: s.at, Last: s.at},
+		unknownClient: s,
+		fresh:         true,
+	}
 	one.logins[key] = l
 	one.suspect(l, why)
 }

@@ -190,15 +190,24 @@ func writePart(ctx context.Context, tx *sql.Tx, j *job, id string) error {
 }
 
 func writeLogin(ctx context.Context, tx *sql.Tx, id string, l Login) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO attack_logins (attack, account, address, door, why, failures, first_at,
+	_, err := tx.ExecContext(
+		ctx,
+		`INSERT INTO attack_logins (attack, account, address, door, why, failures, first_at,
 		last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (attack, account, address) DO UPDATE SET why =
 		CASE WHEN excluded.why = '' THEN attack_logins.why ELSE excluded.why END,
 		failures = CASE WHEN excluded.failures > attack_logins.failures THEN excluded.failures ELSE attack_logins.failures
 		END,
 		last_at = CASE WHEN excluded.last_at > attack_logins.last_at THEN excluded.last_at ELSE attack_logins.last_at END`,
-		id, sqltx.Clean(l.Account), l.Address, sqltx.Clean(l.Integration), strings.Join(l.Why, ","), l.Failures, l.First.UnixMilli(),
-		l.Last.UnixMilli())
+		id,
+		sqltx.Clean(l.Account),
+		l.Address,
+		sqltx.Clean(l.Integration),
+		strings.Join(l.Why, ","),
+		l.Failures,
+		l.First.UnixMilli(),
+		l.Last.UnixMilli(),
+	)
 	return err
 }
 

@@ -24,9 +24,19 @@ import (
 // It ends with the test.
 func Open(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(time.Hour))
+	options := append(
+		chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox,
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag(
+			"disable-component-update",
+			true,
+		),
+		chromedp.Flag("disable-sync", true),
+		chromedp.WindowSize(1280, 900),
+		chromedp.WSURLReadTimeout(time.Hour),
+	)
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(options, more...)...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -40,7 +50,12 @@ func Open(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 // Scripts says whether the pages of a tab run scripts of their own.
 func Scripts(run bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
+		_, err := cdp.Call(
+			ctx,
+			t,
+			emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: !run},
+		)
 		return err
 	})
 }
@@ -60,7 +75,10 @@ func Look(t testing.TB, tab context.Context, name string) {
 		{"light", "light", 1280, 900, Axe}, {"dark", "dark", 1280, 900, contrast}, {"phone", "light", 360, PhoneHeight, Axe},
 	} {
 		found := ""
-		err := cmp.Or(chromedp.Do(tab, scheme(shape.scheme)), chromedp.Do(tab, chromedp.EmulateViewport(shape.width, shape.height)))
+		err := cmp.Or(
+			chromedp.Do(tab, scheme(shape.scheme)),
+			chromedp.Do(tab, chromedp.EmulateViewport(shape.width, shape.height)),
+		)
 		if err == nil {
 			found, err = shape.look(tab)
 		}
@@ -81,7 +99,10 @@ func Look(t testing.TB, tab context.Context, name string) {
 func scheme(of string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: of}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+			Features: []*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: of},
+				{Name: "prefers-reduced-motion", Value: "reduce"},
+			},
 		})
 		return err
 	})
@@ -119,7 +140,12 @@ func LoadAxe() chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		text, err := AxeText()
 		if err == nil {
-			_, err = cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: text})
+			_, err = cdp.Call(
+				ctx,
+				t,
+				page.AddScriptToEvaluateOnNewDocument,
+				page.AddScriptToEvaluateOnNewDocumentParams{Source: text},
+			)
 		}
 		return err
 	})
@@ -151,8 +177,11 @@ func run(ctx context.Context, only string) (string, error) {
 		return "", err
 	}
 	// From the top: what stays in view hides nothing there.
-	found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`(scrollTo(0, 0), axe).run({runOnly: `+only+`, resultTypes: ["violations"]}).then(all =>
-		all.violations.map(v => v.id + ": " + v.nodes.map(n => n.html.slice(0, 200)).join(" ")))`, chromedp.EvalAwaitPromise))
+	found, err := chromedp.Run(
+		ctx,
+		chromedp.Evaluate[[]string](`(scrollTo(0, 0), axe).run({runOnly: `+only+`, resultTypes: ["violations"]}).then(all =>
+		all.violations.map(v => v.id + ": " + v.nodes.map(n => n.html.slice(0, 200)).join(" ")))`, chromedp.EvalAwaitPromise),
+	)
 	return strings.Join(found, "; "), err
 }
 

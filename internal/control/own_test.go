@@ -129,7 +129,7 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 		}
 		open()
 		see := func(address string, outcome guard.Outcome) {
-			d.attacks.Handle([]guard.Event{{At: d.w.Clock.Now(), Integration: "login", Account: "ann", Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewClient: outcome == guard.Succeeded}})
+			d.attacks.Handle([]guard.Event{{At: d.w.Clock.Now(), Integration: "login", Account: "ann", Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, ClientEvent: guard.ClientEvent{NewClient: outcome == guard.Succeeded}}})
 		}
 		d.attacks.HandleSwitch(events.ModeSwitch{At: d.w.Clock.Now(), Attacked: true})
 		see("198.51.100.1", guard.Failed)

@@ -133,8 +133,8 @@ func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.P
 	return c.record(ctx, audit.Action{Who: who, What: "unlock", Subject: network.String(), Why: why})
 }
 
-// RemoveKnownClients removes an IP address from an account's known clients or, without one, all known clients and device
-// cookies (R14). why may be empty.
+// RemoveKnownClients removes an IP address from an account's known clients or, without one, all known clients and
+// device cookies (R14). why may be empty.
 func (c *Control) RemoveKnownClients(ctx context.Context, who, account string, address netip.Addr, why string) error {
 	if account == "" {
 		return fmt.Errorf("%w: enter the account whose known clients to remove", ErrAsked)

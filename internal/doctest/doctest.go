@@ -53,7 +53,8 @@ func Root(t testing.TB) string {
 	dir, err := os.Getwd()
 	for err == nil {
 		var mod []byte
-		if mod, err = os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && bytes.HasPrefix(mod, []byte("module authguard\n")) {
+		if mod, err = os.ReadFile(filepath.Join(dir, "go.mod")); err == nil &&
+			bytes.HasPrefix(mod, []byte("module authguard\n")) {
 			return dir
 		}
 		if parent := filepath.Dir(dir); parent != dir {
@@ -200,7 +201,13 @@ func (r *reader) inline(node ast.Node) string {
 func (r *reader) line() int { return 1 + bytes.Count(r.source[:r.at], []byte("\n")) }
 
 func (r *reader) block(n ast.Node, language string) {
-	b := Block{Doc: r.doc.Path, Heading: r.heading, Language: language, Text: string(n.Lines().Value(r.source)), Line: r.line()}
+	b := Block{
+		Doc:      r.doc.Path,
+		Heading:  r.heading,
+		Language: language,
+		Text:     string(n.Lines().Value(r.source)),
+		Line:     r.line(),
+	}
 	if above, ok := n.PreviousSibling().(*ast.HTMLBlock); ok {
 		if named := claim.FindSubmatch(above.Lines().Value(r.source)); named != nil {
 			b.Tests = strings.Fields(string(named[1]))

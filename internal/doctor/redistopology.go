@@ -147,10 +147,17 @@ func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clus
 		return clusterView{err: err}
 	}
 	state := parseInfo(info)["cluster_state"]
-	n.check("redis.cluster", "reports a healthy Cluster.",
+	n.check(
+		"redis.cluster",
+		"reports a healthy Cluster.",
 		advice(state == "", "Grant it +cluster|info.", "does not return the state of its Cluster."),
-		problem(state != "ok", "Start the missing masters (see CLUSTER NODES), or run CLUSTER FAILOVER TAKEOVER on a replica.",
-			"reports an unhealthy Cluster (cluster_state:%s): each node counts attempts locally.", state))
+		problem(
+			state != "ok",
+			"Start the missing masters (see CLUSTER NODES), or run CLUSTER FAILOVER TAKEOVER on a replica.",
+			"reports an unhealthy Cluster (cluster_state:%s): each node counts attempts locally.",
+			state,
+		),
+	)
 	v.replicas = map[string]int{}
 	// CLUSTER SLOTS omits the replicas of an idle Cluster until they have something to copy, so CLUSTER NODES is better
 	// where it is permitted.

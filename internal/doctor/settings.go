@@ -26,9 +26,12 @@ func settings(ctx context.Context, c Config, n *notes) {
 	}
 	listen := c.Settings.Admin.Listen
 	n.check("admin.listen", fmt.Sprintf("The admin listener accepts connections from this machine only: %s.", listen),
-		advice(c.reachOf(ctx, hostOf(listen)) > loopback,
+		advice(
+			c.reachOf(ctx, hostOf(listen)) > loopback,
 			"Set admin.listen: 127.0.0.1:8081 and connect with ssh -L 8081:127.0.0.1:8081, or use a firewall and an HTTPS proxy.",
-			"The admin listener (pages, metrics, health) accepts plain HTTP from other machines (%s).", listen))
+			"The admin listener (pages, metrics, health) accepts plain HTTP from other machines (%s).",
+			listen,
+		))
 }
 
 // enforced reports monitoring mode: it is easily forgotten.

@@ -67,10 +67,20 @@ access to * by dn.exact="cn=reader,dc=example,dc=org" read by * none
 func New(t testing.TB) *Directory {
 	t.Helper()
 	d := &Directory{dir: t.TempDir()}
-	d.URL, d.TLSURL, d.CA = "ldap://"+redistest.FreeAddress(t), "ldaps://"+redistest.FreeAddress(t), filepath.Join(d.dir, "cert.pem")
+	d.URL, d.TLSURL, d.CA = "ldap://"+redistest.FreeAddress(
+		t,
+	), "ldaps://"+redistest.FreeAddress(
+		t,
+	), filepath.Join(
+		d.dir,
+		"cert.pem",
+	)
 	d.certificate(t)
 	must(t, os.Mkdir(filepath.Join(d.dir, "data"), 0o700))
-	must(t, os.WriteFile(filepath.Join(d.dir, "slapd.conf"), []byte(strings.ReplaceAll(configuration, "{{dir}}", d.dir)), 0o600))
+	must(
+		t,
+		os.WriteFile(filepath.Join(d.dir, "slapd.conf"), []byte(strings.ReplaceAll(configuration, "{{dir}}", d.dir)), 0o600),
+	)
 	d.Start(t)
 	t.Cleanup(d.Kill)
 	d.Add(t, Base, "objectClass: dcObject organization", "o: Example", "dc: example")
@@ -85,7 +95,12 @@ func New(t testing.TB) *Directory {
 func (d *Directory) Person(t testing.TB, uid, password string, more ...string) (dn string) {
 	t.Helper()
 	dn = "uid=" + ldap.EscapeDN(uid) + ",ou=people," + Base
-	d.Add(t, dn, append([]string{"objectClass: inetOrgPerson", "uid: " + uid, "cn: " + uid, "sn: " + uid, "userPassword: " + password}, more...)...)
+	d.Add(
+		t,
+		dn,
+		append(
+			[]string{"objectClass: inetOrgPerson", "uid: " + uid, "cn: " + uid, "sn: " + uid, "userPassword: " + password},
+			more...)...)
 	return dn
 }
 
@@ -192,14 +207,18 @@ func (d *Directory) certificate(t testing.TB) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ldaptest"}, NotAfter: time.Now().Add(time.Hour * 24 * 365), NotBefore: time.Now().Add(-time.Hour),
+		SerialNumber: big.NewInt(
+			1,
+		), Subject: pkix.Name{CommonName: "ldaptest"}, NotAfter: time.Now().Add(time.Hour * 24 * 365),
+		NotBefore:   time.Now().Add(-time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: raw}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: raw},
+		"key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
 		must(t, os.WriteFile(filepath.Join(d.dir, name), pem.EncodeToMemory(block), 0o600))
 	}
 }

@@ -111,7 +111,8 @@ func (l *Login) clean(a route.Answer) route.Answer {
 var (
 	passwordNames = regexp.MustCompile(`(?i)pass|pwd|passwort|kennwort|contrase|motdepasse|^pw$|^pin$|secret`)
 	accountNames  = regexp.MustCompile(
-		`(?i)^(user|login|log|account|e?mail|name|id|identifier|u|uid|uname)$|user_?name|user_?id|login|e-?mail|account|benutzer`)
+		`(?i)^(user|login|log|account|e?mail|name|id|identifier|u|uid|uname)$|user_?name|user_?id|login|e-?mail|account|benutzer`,
+	)
 	otherNames = regexp.MustCompile(
 		`(?i)token|csrf|nonce|redirect|next|return|session|remember|submit|captcha|^id$|grant|client`)
 )

@@ -104,8 +104,8 @@ func (s *site) join(t *testing.T, n int) *node {
 	must(err)
 	made.Guard, err = guard.New(guard.Config{
 		Policy: s.policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: made.store,
-		Cookies: cookies, Mode: mode, Challenges: challenges, Lists: new(guard.Lists),
-		Failed: func(err error) { t.Logf("failed: %v", err) },
+		KnownClientConfig: guard.KnownClientConfig{Cookies: cookies}, Mode: mode, Challenges: challenges, Lists: new(guard.Lists),
+		Callbacks: guard.Callbacks{Failed: func(err error) { t.Logf("failed: %v", err) }},
 	})
 	must(err)
 	var group background.Group

@@ -44,7 +44,9 @@ func credential() (*syscall.Credential, error) {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, errors.New("the user postgres is missing: apt-get install postgresql, or run the tests as another user than root")
+		return nil, errors.New(
+			"the user postgres is missing: apt-get install postgresql, or run the tests as another user than root",
+		)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {

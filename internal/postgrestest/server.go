@@ -66,7 +66,17 @@ func newServer() (*Server, error) {
 		err = os.Chown(s.folder, int(s.as.Uid), int(s.as.Gid))
 	}
 	if err == nil {
-		err = s.run(initdb, "-D", s.data(), "-U", "postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
+		err = s.run(
+			initdb,
+			"-D",
+			s.data(),
+			"-U",
+			"postgres",
+			"--auth=trust",
+			"--no-sync",
+			"--encoding=UTF8",
+			"--locale=C.UTF-8",
+		)
 	}
 	if err == nil {
 		err = s.configure()

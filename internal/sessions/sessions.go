@@ -121,14 +121,26 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	idle, _ := values[IdleKey].(int64)
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO sessions
+	_, err = s.config.DB.ExecContext(
+		ctx,
+		`INSERT INTO sessions
 		(token_hash, realm, data, account, door, address, agent, idle_for, started_at, seen_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
 		ON CONFLICT (token_hash) DO UPDATE
 			SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at WHERE sessions.ended_at = 0`,
-		ID(token), s.config.Realm, base64.StdEncoding.EncodeToString(data), text(AccountKey), text(IntegrationKey), text(AddressKey),
-		text(AgentKey), idle,
-		s.config.Now().UnixMilli(), expiry.Add(s.config.Ahead()).UnixMilli())
+		ID(
+			token,
+		),
+		s.config.Realm,
+		base64.StdEncoding.EncodeToString(data),
+		text(AccountKey),
+		text(IntegrationKey),
+		text(AddressKey),
+		text(AgentKey),
+		idle,
+		s.config.Now().UnixMilli(),
+		expiry.Add(s.config.Ahead()).UnixMilli(),
+	)
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
 	}

@@ -37,8 +37,8 @@ type Result struct {
 	Series []Hour        `json:"series"`
 }
 
-// Attackers are counts of attackers' guesses. Checked of the Guesses reached the password check, after Solved challenges. Right had the right
-// password, Let signed in, to Lost different accounts.
+// Attackers are counts of attackers' guesses. Checked of the Guesses reached the password check, after Solved
+// challenges. Right had the right password, Let signed in, to Lost different accounts.
 type Attackers struct {
 	Guesses int `json:"guesses"`
 	Checked int `json:"checked"`

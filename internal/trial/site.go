@@ -73,7 +73,8 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	store := guard.NewLocal(s.counters, newPlaces(setup.Policy.KnownClients, knownAccounts))
 	store.Sprays = failures.NewSprays(func(failures.Spray) {})
 	s.guard, err = guard.New(guard.Config{
-		Policy: setup.Policy, Secret: secret, Store: store, Cookies: cookies, Mode: s.mode, Challenges: desk,
+		Policy: setup.Policy, Secret: secret, Store: store, KnownClientConfig: guard.KnownClientConfig{Cookies: cookies},
+		Mode: s.mode, Challenges: desk,
 		Lists: setup.Lists, Codes: codes{}, Now: clock,
 	})
 	return s, err

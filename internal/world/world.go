@@ -145,9 +145,11 @@ func New(t testing.TB, o Options) *World {
 	w.Challenges, err = challenge.New(desk)
 	must(err)
 	w.config = guard.Config{
-		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store, KnownClients: remembered,
-		Cookies: w.Cookie, Mode: w.Mode, Challenges: w.Challenges, Lists: w.Lists, Canonical: o.Canonical,
-		Observer: w, Held: o.Held, Codes: o.Passes, Now: w.Clock.Now,
+		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
+		KnownClientConfig: guard.KnownClientConfig{KnownClients: remembered, Cookies: w.Cookie},
+		Mode:              w.Mode, Challenges: w.Challenges, Lists: w.Lists,
+		NameConfig: guard.NameConfig{Canonical: o.Canonical},
+		Callbacks:  guard.Callbacks{Observer: w}, Held: o.Held, Codes: o.Passes, Now: w.Clock.Now,
 	}
 	w.Guard, err = guard.New(w.config)
 	must(err)

@@ -44,7 +44,8 @@ func (m *model) room(now time.Time) bool {
 			continue
 		}
 		known++
-		if brief := u.last.Sub(u.first) < trusted.LongStanding; evict < 0 || brief && m.used[evict].last.Sub(m.used[evict].first) >= trusted.LongStanding {
+		if brief := u.last.Sub(u.first) < trusted.LongStanding; evict < 0 ||
+			brief && m.used[evict].last.Sub(m.used[evict].first) >= trusted.LongStanding {
 			evict = i
 		}
 	}
@@ -99,7 +100,11 @@ func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {
 	var m model
 	now := start
 	for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-		now = now.Add(time.Duration(rapid.SampledFrom([]int64{1, 60_000, 3_700_000, 3_700_000, 86_400_000, 40 * 86_400_000}).Draw(rt, "passes")) * time.Millisecond)
+		now = now.Add(
+			time.Duration(
+				rapid.SampledFrom([]int64{1, 60_000, 3_700_000, 3_700_000, 86_400_000, 40 * 86_400_000}).Draw(rt, "passes"),
+			) * time.Millisecond,
+		)
 		where := place(rapid.IntRange(1, modelClients).Draw(rt, "place"))
 		switch rapid.SampledFrom([]string{"remember", "remember", "remember", "spend", "forget", "reset"}).Draw(rt, "does") {
 		case "remember":

@@ -34,7 +34,7 @@ func (o *office) keeps(t *testing.T, id string, lost ...string) {
 func (o *office) lostAccounts(t *testing.T) (id string) {
 	t.Helper()
 	see := func(account, address string, outcome guard.Outcome) {
-		o.attacks.Handle([]guard.Event{{At: o.Clock.Now(), Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewClient: outcome == guard.Succeeded}})
+		o.attacks.Handle([]guard.Event{{At: o.Clock.Now(), Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, ClientEvent: guard.ClientEvent{NewClient: outcome == guard.Succeeded}}})
 	}
 	o.attacks.HandleSwitch(events.ModeSwitch{At: o.Clock.Now(), Attacked: true})
 	for _, name := range []string{"bob", "carl", "=cmd()"} {

@@ -70,8 +70,8 @@ func (v *visit) solveCookie(value string, age int) *http.Cookie {
 		SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
 }
 
-// keepSolution handles the page before the app's form: it stores the solution in a cookie and redirects to the requested
-// page. The attempt checks the solution, since a check spends it (R17).
+// keepSolution handles the page before the app's form: it stores the solution in a cookie and redirects to the
+// requested page. The attempt checks the solution, since a check spends it (R17).
 func (v *visit) keepSolution(w http.ResponseWriter, r *http.Request) {
 	value := skipped
 	if v.solution.Answer != "" || v.solution.Work != "" {
@@ -117,7 +117,11 @@ func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table
 		}
 	}
 	v.route, v.guard = page, g
-	issued, err := g.Issue(r.Context(), guard.Attempt{Address: v.client.Address, Integration: v.integration()}, guard.Decision{})
+	issued, err := g.Issue(
+		r.Context(),
+		guard.Attempt{Address: v.client.Address, Integration: v.integration()},
+		guard.Decision{},
+	)
 	if err != nil {
 		return false // the form does no harm: the attempt is stopped
 	}

@@ -29,7 +29,15 @@ func Patterns() map[string]Pattern { return patterns }
 const each = 100
 
 func failed(at time.Time, account string, address netip.Addr) guard.Event {
-	return guard.Event{At: at, Integration: "login", Account: account, Address: address, Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
+	return guard.Event{
+		At:          at,
+		Integration: "login",
+		Account:     account,
+		Address:     address,
+		Action:      guard.Proceed,
+		Settled:     true,
+		Outcome:     guard.Failed,
+	}
 }
 
 // hammering is brute force from five IP addresses against 100 accounts.
