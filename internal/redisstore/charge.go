@@ -320,9 +320,8 @@ func (s *Store) newPart(t *trip) *part {
 }
 
 func (s *Store) add(p *part, of *guard.Subject, binds ...failures.Mask) {
-	l := s.known.limits(of.Limits, binds)
 	p.keys = append(p.keys, s.subjectKey(of.Shard, of.Key))
-	p.args = append(p.args, l.lives, l.text)
+	p.args = append(p.args, of.Limits.Longest().Milliseconds()+slack, limitsArg(of.Limits, binds))
 }
 
 // end completes the arguments of a part with so many subjects.
