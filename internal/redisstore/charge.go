@@ -62,7 +62,7 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 		for i := range c.Subjects() {
 			c.Subjects()[i].Usage = failures.Usage{}
 		}
-		if s.known.refuses(&c, s.limits, s.now()) {
+		if s.memory.blocks(&c, s.limits, s.now()) {
 			return c, nil
 		}
 		if err := s.try(ctx, &trip{Charge: &c, what: charging}, true); err != nil {
@@ -92,7 +92,7 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	}
 	t.others = nil
 	// The device of a genuine cookie is known, unless that was voided.
-	if t.account == nil || t.Device == (trusted.Key{}) && !s.known.expects(t.Charge) {
+	if t.account == nil || t.Device == (trusted.Key{}) && !s.memory.expects(t.Charge) {
 		t.others = s.otherParts(t)
 	}
 	s.send(ctx, append(t.others, t.account)...)
@@ -113,7 +113,7 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 			return s.try(ctx, t, false)
 		}
 	}
-	s.known.learn(t.Charge, t.account, t.sent)
+	s.memory.learn(t.Charge)
 	s.correct(ctx, t)
 	t.ID, err = s.combine(ctx, t)
 	return err
@@ -363,6 +363,11 @@ func (p *part) read() {
 
 // fill writes what a part's answer means to its subjects.
 func (s *Store) fill(t *trip, p *part) {
+	var clients *trusted.Record
+	if all := p.told[min(len(p.at), len(p.told)):]; len(all) > 0 && p.refused {
+		clients = recordOf(all[0])
+		s.memory.blocked.Add(failures.Key(t.Account), block{read: t.sent, clients: clients})
+	}
 	for n, i := range p.at {
 		if n >= len(p.told) {
 			return
@@ -381,7 +386,7 @@ func (s *Store) fill(t *trip, p *part) {
 		}
 		charges, cleared := chargesOf(text)
 		now, fresh := uint32(p.time), cleared.fresh(charges)
-		certain := s.known.certain(subject.Key, charges, now, s.pendingFor())
+		certain := s.memory.certain(subject.Key, charges, now, s.pendingFor())
 		subject.Use(charges, now, fresh, len(charges)-len(certain), out)
 		if p.made && subject.Fills(charges, now, fresh, out.Over) {
 			p.full |= 1 << i
@@ -389,7 +394,7 @@ func (s *Store) fill(t *trip, p *part) {
 		if p.what == reading {
 			subject.Tally(charges, now, fresh, &t.used[i])
 		} else if out.Failed&subject.Bind != 0 {
-			s.known.close(&subject, certain, cleared, now, t.sent)
+			s.memory.block(&subject, certain, cleared, now, block{read: t.sent, clients: clients})
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *Store) askedKey() string { return s.prefix + "asked" }
 
 // publish writes down which of a subject's young charges have failed at this node.
 func (s *Store) publish(ctx context.Context, shard, subject failures.Key) error {
-	known, _ := s.known.failed.Peek(subject)
+	known, _ := s.memory.failed.Peek(subject)
 	if len(known.own) == 0 || known.told {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *Store) publish(ctx context.Context, shard, subject failures.Key) error 
 		&call{args: []any{"hset", key, s.node, list}},
 		&call{args: []any{"pexpire", key, int64(s.pendingFor()) + slack}})
 	if err == nil {
-		s.known.tell(subject, known.own)
+		s.memory.tell(subject, known.own)
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (s *Store) ask(ctx context.Context, t *trip) {
 		return
 	}
 	for i, one := range of {
-		s.known.hear(one.Key, calls[i].reply, s.node)
+		s.memory.hear(one.Key, calls[i].reply, s.node)
 	}
 	for _, p := range t.parts() {
 		s.fill(t, p)
@@ -109,20 +109,20 @@ func (s *Store) Answer(ctx context.Context) error {
 }
 
 // tell notes that Redis knows these failures at a subject, unless there are more by now.
-func (k *known) tell(subject failures.Key, own []uint32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if known, ok := k.failed.Peek(subject); ok {
+func (m *memory) tell(subject failures.Key, own []uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.failed.Peek(subject); ok {
 		known.told = slices.Equal(known.own, own)
-		k.failed.Add(subject, known)
+		m.failed.Add(subject, known)
 	}
 }
 
 // hear notes what the other nodes have written down of a subject.
-func (k *known) hear(subject failures.Key, reply any, node string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known, _ := k.failed.Peek(subject)
+func (m *memory) hear(subject failures.Key, reply any, node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, _ := m.failed.Peek(subject)
 	known.others = nil
 	fields, _ := reply.(map[any]any)
 	for field, value := range fields {
@@ -131,5 +131,5 @@ func (k *known) hear(subject failures.Key, reply any, node string) {
 			known.others = append(known.others, binary.LittleEndian.Uint32([]byte(list)))
 		}
 	}
-	k.failed.Add(subject, known)
+	m.failed.Add(subject, known)
 }

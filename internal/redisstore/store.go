@@ -83,7 +83,7 @@ type Store struct {
 	limits  trusted.Limits
 	pending atomic.Int64 // milliseconds
 	options Options
-	known   *known
+	memory  *memory
 	misses  misses
 	node    string           // names this store in decided.go
 	lives   [probes]string   // of the masters, as last probed
@@ -129,7 +129,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	if strings.ContainsAny(o.Prefix, "{}") {
 		problems = append(problems, errors.New("prefix must not hold a brace"))
 	}
-	s := &Store{client: client, prefix: o.Prefix, limits: o.KnownClients.WithDefaults(), options: o, known: newKnown(),
+	s := &Store{client: client, prefix: o.Prefix, limits: o.KnownClients.WithDefaults(), options: o, memory: newMemory(),
 		node: rand.Text(), now: time.Now}
 	if o.Clock != nil {
 		s.now = o.Clock
@@ -153,7 +153,7 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 }
 
 // Closed is how many attempts were refused without asking Redis.
-func (s *Store) Closed() uint64 { return s.known.answered.Load() }
+func (s *Store) Closed() uint64 { return s.memory.avoided.Load() }
 
 // Settle implements guard.Store. A failure is written in two cases only, since the
 // charge is there already: its charge filled a limit (decided.go), or it repeats a
@@ -205,7 +205,7 @@ func (s *Store) failed(ctx context.Context, c *guard.Charge) {
 	all, _ := counted(c)
 	for _, i := range all {
 		one := &c.Subjects()[i]
-		s.known.fail(stampOf(&c.ID, int(i)), one.Key, s.pendingFor())
+		s.memory.fail(stampOf(&c.ID, int(i)), one.Key, s.pendingFor())
 		if c.ID.Full&(1<<i) != 0 {
 			_ = s.publish(ctx, one.Shard, one.Key) // else an attempt asks for it
 		}
@@ -231,12 +231,12 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge) error {
 		s.madeGood(c, last.reply)
 	}
 	s.opened(c, all)
-	s.known.accounts.Remove(c.Account)
+	s.memory.unblock(failures.Key(c.Account))
 	if full(places) {
 		return trusted.ErrFull
 	}
 	if remembers && c.Address != (trusted.Key{}) {
-		s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
+		s.memory.known.Add(clientOf{c.Account, c.Address}, struct{}{})
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (s *Store) withdraw(ctx context.Context, c *guard.Charge, what string) (sta
 // opened notes that these subjects may have room.
 func (s *Store) opened(c *guard.Charge, which []uint8) {
 	for _, i := range which {
-		s.known.opened(c.Subjects()[i].Key)
+		s.memory.unblock(c.Subjects()[i].Key)
 	}
 }
 
@@ -321,7 +321,7 @@ func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
 		return fmt.Errorf("redisstore: clearing: %w", err)
 	}
 	for i := range subjects {
-		s.known.cleared(subjects[i].Key)
+		s.memory.clear(subjects[i].Key)
 	}
 	return nil
 }
@@ -393,7 +393,8 @@ type change struct {
 }
 
 // recordOf reads what charge.lua says of all places.
-func recordOf(told any) (r trusted.Record) {
+func recordOf(told any) *trusted.Record {
+	r := new(trusted.Record)
 	list, _ := told.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
 		member, _ := list[i].(string)
@@ -440,7 +441,7 @@ func (s *Store) changeKnownClients(ctx context.Context, account trusted.Key, now
 	if err := run(ctx, s.batcher.enqueue, places); err != nil {
 		return fmt.Errorf("redisstore: changing known clients: %w", err)
 	}
-	s.known.accounts.Remove(account)
+	s.memory.unblock(failures.Key(account))
 	if full(places) {
 		return trusted.ErrFull
 	}

@@ -116,7 +116,7 @@ func (c Counters) Failed(_ context.Context, id failures.ChargeID, subjects []fai
 	if id.Charged() {
 		own := c.of(id, subjects)
 		for i := range subjects {
-			c.known.fail(stampOf(&own, i), subjects[i].Key, c.pendingFor())
+			c.memory.fail(stampOf(&own, i), subjects[i].Key, c.pendingFor())
 		}
 	}
 	return nil
@@ -133,7 +133,7 @@ func (c Counters) Clear(ctx context.Context, subjects []failures.Subject, what f
 			}
 			continue
 		}
-		c.known.opened(one.Key)
+		c.memory.unblock(one.Key)
 		if err := run(ctx, c.batcher.enqueue, c.takingBack(&charge, []uint8{0}, true)...); err != nil {
 			return err
 		}

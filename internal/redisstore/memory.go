@@ -27,156 +27,139 @@ const (
 	slack = 1000
 )
 
-// known is what a node remembers of Redis's answers, all of it bounded. It saves
-// trips. It decides one thing only: while a key is known to be full, attempts at it
-// are refused without asking.
-type known struct {
-	// privileged are places that were when this node last asked: their
-	// networks need not be charged.
-	privileged *lru.Cache[placeOf, struct{}]
-	// closed are keys without room, and accounts what was known of the places
-	// of accounts without room. Together they refuse without a trip.
-	closed   *lru.Cache[failures.Key, shut]
-	accounts *lru.Cache[trusted.Key, placesAt]
-	answered atomic.Uint64
+// memory is what a node remembers between attempts, all of it bounded. What it forgets costs
+// round trips, and no decision.
+type memory struct {
+	// blocked are keys whose limits block, by failures that stand. Their attempts are blocked
+	// without a round trip. An account's block has its known clients.
+	blocked *lru.Cache[failures.Key, block]
+	avoided atomic.Uint64 // round trips
+	// known are clients that were known at the last attempt: only their account's shard is
+	// charged. Without it, each login of a client that is known by its IP address takes back
+	// what its network was charged, in a third round trip.
+	known *lru.Cache[clientOf, struct{}]
 
 	mu sync.Mutex // for failed
-	// failed are young charges that are known to have failed (R3).
+	// failed are young charges that stand. This is no cache: Redis does not know which charges
+	// are undecided (R3).
 	failed *lru.Cache[failures.Key, decided]
 }
 
-type placeOf struct{ account, place trusted.Key }
+type clientOf struct{ account, client trusted.Key }
 
-// A shut key has no room for charges by these rules.
-type shut struct {
-	ladder *failures.Limits
-	bind   failures.Mask
-	usage  failures.Usage
-	read   time.Time
-	until  time.Time
+// A block is what Redis said of a key whose enforced limits are full, or of an account whose
+// attempt was blocked. It holds until a time, but for believeFor at most.
+type block struct {
+	limits   *failures.Limits // nil: there is no block, only known clients
+	enforced failures.Mask
+	usage    failures.Usage
+	read     time.Time
+	until    time.Time
+	clients  *trusted.Record // of an account; nil: not read
 }
 
-// placesAt is what was known of an account's places at a time.
-type placesAt struct {
-	record trusted.Record
-	read   time.Time
+func newMemory() *memory {
+	return &memory{blocked: bounded[failures.Key, block](), known: bounded[clientOf, struct{}](),
+		failed: bounded[failures.Key, decided]()}
 }
 
-func newKnown() *known {
-	return &known{
-		privileged: cache[placeOf, struct{}](), closed: cache[failures.Key, shut](),
-		accounts: cache[trusted.Key, placesAt](),
-		failed:   cache[failures.Key, decided](),
-	}
-}
-
-func cache[K comparable, V any]() *lru.Cache[K, V] {
+func bounded[K comparable, V any]() *lru.Cache[K, V] {
 	made, _ := lru.New[K, V](remembered) // fails for a size below 1 only
 	return made
 }
 
-// expects reports whether the attempt's place was privileged before.
-func (k *known) expects(c *guard.Charge) bool {
-	return k.privileged.Contains(placeOf{c.Account, clientsOf(c)[0].asked})
+// expects reports whether the client was known at its last attempt.
+func (m *memory) expects(c *guard.Charge) bool {
+	return m.known.Contains(clientOf{c.Account, clientsOf(c)[0].asked})
 }
 
-// learn notes what an answer says of the attempt's place and, if there was no
-// room, of all of the account's.
-func (k *known) learn(c *guard.Charge, account *part, sent time.Time) {
-	if place := (placeOf{c.Account, c.ClientKey()}); c.Status == trusted.Known {
-		k.privileged.Add(place, struct{}{})
+// learn notes whether the client is known.
+func (m *memory) learn(c *guard.Charge) {
+	if client := (clientOf{c.Account, c.ClientKey()}); c.Status == trusted.Known {
+		m.known.Add(client, struct{}{})
 	} else {
-		k.privileged.Remove(place)
-	}
-	if all := account.told[min(len(account.at), len(account.told)):]; len(all) > 0 && account.refused {
-		k.accounts.Add(c.Account, placesAt{recordOf(all[0]), sent})
+		m.known.Remove(client)
 	}
 }
 
-// refuses answers for a key that is known to be closed, if it is known what the
-// attempt's place is.
-func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) bool {
+// blocks reports whether a counted subject is known to block, and writes its usage. For an
+// account it also has to know what kind the client is.
+func (m *memory) blocks(c *guard.Charge, limits trusted.Limits, now time.Time) bool {
 	c.AtDevice, c.Status = false, trusted.Unknown
 	if c.Account != (trusted.Key{}) {
-		account, ok := k.accounts.Get(c.Account)
-		if !ok || now.Sub(account.read) >= believeFor {
+		account, _ := m.blocked.Get(failures.Key(c.Account))
+		if account.clients == nil || now.Sub(account.read) >= believeFor {
 			return false
 		}
-		live := account.record.Live(c.Now, limits)
+		live := account.clients.Live(c.Now, limits)
 		c.Find(&live)
 	}
-	refused := false
+	blocked := false
 	for i := range c.Subjects() {
-		if one := &c.Subjects()[i]; c.Counts(one) {
-			refused = k.isClosed(one, c.Bound(one), now) || refused
+		one := &c.Subjects()[i]
+		if !c.Counts(one) {
+			continue
+		}
+		if b, _ := m.blocked.Get(one.Key); b.limits == one.Limits && b.enforced == c.Bound(one) && now.Before(b.until) {
+			one.Usage, blocked = b.usage, true
+			one.Usage.FreeIn -= now.Sub(b.read)
 		}
 	}
-	if refused {
-		k.answered.Add(1)
+	if blocked {
+		m.avoided.Add(1)
 	}
-	return refused
+	return blocked
 }
 
-// isClosed writes what is known of a closed key into the subject's usage.
-func (k *known) isClosed(subject *guard.Subject, bound failures.Mask, now time.Time) bool {
-	known, ok := k.closed.Get(subject.Key)
-	if !ok || known.ladder != subject.Limits || known.bind != bound || !now.Before(known.until) {
-		return false
-	}
-	subject.Usage = known.usage
-	subject.Usage.FreeIn -= now.Sub(known.read)
-	return true
-}
-
-// close notes that a key is full of charges that nobody will take back, until
-// the first of its full rungs opens.
-func (k *known) close(subject *failures.Subject, certain []uint32, cleared clearedAt, at uint32, sent time.Time) {
-	one := shut{ladder: subject.Limits, bind: subject.Bind, read: sent, until: sent.Add(believeFor)}
+// block notes that failures that stand block a key, until the first of its full limits has
+// room.
+func (m *memory) block(subject *failures.Subject, certain []uint32, cleared clearedAt, at uint32, b block) {
+	b.limits, b.enforced, b.until = subject.Limits, subject.Bind, b.read.Add(believeFor)
 	fresh := cleared.fresh(certain)
-	subject.Use(certain, at, fresh, 0, &one.usage)
+	subject.Use(certain, at, fresh, 0, &b.usage)
 	alone := *subject
-	for rung := range 16 {
+	for limit := range 16 {
 		var usage failures.Usage
-		if alone.Bind = one.usage.Over & (1 << rung); alone.Bind != 0 {
+		if alone.Bind = b.usage.Over & (1 << limit); alone.Bind != 0 {
 			alone.Use(certain, at, fresh, 0, &usage)
-			if opens := sent.Add(usage.FreeIn); opens.Before(one.until) {
-				one.until = opens
+			if opens := b.read.Add(usage.FreeIn); opens.Before(b.until) {
+				b.until = opens
 			}
 		}
 	}
-	k.closed.Add(subject.Key, one)
+	m.blocked.Add(subject.Key, b)
 }
 
-// opened forgets what may no longer be closed.
-func (k *known) opened(key failures.Key) { k.closed.Remove(key) }
+// unblock forgets what may no longer be blocked.
+func (m *memory) unblock(key failures.Key) { m.blocked.Remove(key) }
 
-// cleared forgets what was known of a key.
-func (k *known) cleared(key failures.Key) {
-	k.opened(key)
-	k.failed.Remove(key)
+// clear forgets what was known of a key.
+func (m *memory) clear(key failures.Key) {
+	m.unblock(key)
+	m.failed.Remove(key)
 }
 
 // fail notes that a charge of a key has failed.
-func (k *known) fail(stamp int64, key failures.Key, pendingFor uint32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (m *memory) fail(stamp int64, key failures.Key, pendingFor uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	at := uint32(stamp)
-	known, _ := k.failed.Get(key)
+	known, _ := m.failed.Get(key)
 	own := slices.DeleteFunc(slices.Clone(known.own), func(one uint32) bool {
 		age := at - one
 		return age > pendingFor && age < math.MaxInt32
 	})
-	k.failed.Add(key, decided{own: append(own, at), others: known.others})
+	m.failed.Add(key, decided{own: append(own, at), others: known.others})
 }
 
 // certain are the charges that nobody will take back: those that are known to
 // have failed, and those older than a password check takes.
-func (k *known) certain(key failures.Key, charges []uint32, now, pendingFor uint32) []uint32 {
+func (m *memory) certain(key failures.Key, charges []uint32, now, pendingFor uint32) []uint32 {
 	young := len(charges)
 	for young > 0 && now-charges[young-1] <= pendingFor {
 		young--
 	}
-	known, _ := k.failed.Get(key)
+	known, _ := m.failed.Get(key)
 	stamps := slices.Concat(known.own, known.others)
 	certain := slices.Clone(charges[:young])
 	for _, one := range charges[young:] {
@@ -230,7 +213,7 @@ func numbers(text []byte, all ...int64) []byte {
 //	{S}K         charges of a subject kept with it: a pair, an address
 //	{S}p         the places of account S
 //	{S}v         the accounts that log in from address S (Addresses), as its places
-//	asked        the subjects at which attempts wait (ask.lua): a sorted set
+//	asked        the subjects at which attempts wait (asm.lua): a sorted set
 //	{S}d, {S}Kd  which young charges of a subject have failed (decided.go): a hash
 //	{S}w         the tags of the last passwords of account S, for a day: 24 bits of each
 //	c:ID         a challenge that was used up
