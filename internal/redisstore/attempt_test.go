@@ -616,7 +616,7 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 	cli("1000\n0\n1\n0\n0\n0\n0", charge("1000")...)
 	cli("2000\n0\n1\n0\n0\n-2\n-2", charge("2000")...)
 	cli("1", "--eval", "takeback.lua", "{a}", "{a}home", ",", "2000")
-	cli("1", "--eval", "places.lua", "{a}p", ",", "0", "60000", "10", "32", "3600000", "86400000", "remember", home, "1500", "1500")
+	cli("1", "--eval", "knownclients.lua", "{a}p", ",", "0", "60000", "10", "32", "3600000", "86400000", "remember", home, "1500", "1500")
 	cli("3000\n1\n1\n1\n0\n-2", charge("3000")...)
 	tagged := []string{"{b}", "{b}home", "{b}w", "{b}p", ",", "charge", "2", "5000", "61000", ladder, "61000", pair, "0", "0", home, "0", "pw_u", "pw_k", "ho"}
 	offer := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, tagged...), now) }
@@ -626,7 +626,7 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 	cli("1000\n0\n1\n0\n0\n0\n0", offer("1000")...)
 	cli("2000\n0\n1\n0\n1\n-2\n-2", offer("2000")...)
 	cli("1", ended("2000", "wrong")...)
-	cli("0", ended("1000", "unseen")...)
+	cli("0", ended("1000", "unchecked")...)
 	cli("1", ended("1000", "right")...)
 	cli("3000\n0\n1\n0\n0\n0\n0", offer("3000")...)
 	cli("0", "--eval", "spend.lua", "c", ",", "1000")

@@ -80,7 +80,7 @@ func (b gated) adds(ctx context.Context, key string, numbers ...any) (ended func
 // they are.
 func (b gated) fill(t *testing.T, key string) (ended []func() error) {
 	t.Helper()
-	for i := range flushes {
+	for i := range pipelines {
 		ended = append(ended, b.adds(t.Context(), key, 1))
 		redistest.Until(t, "it to be under way", func() bool { return b.gate.waiting.Load() == int64(i+1) })
 	}
@@ -121,10 +121,10 @@ func TestThoseWhoComeMeanwhileShareAPipeline(t *testing.T) {
 	b.queued(t, 9)
 	close(b.open)
 	none(t, append(ended, rest)...)
-	if got := b.trips.Load(); got != flushes+1 {
-		t.Errorf("%d pipelines, want %d", got, flushes+1)
+	if got := b.trips.Load(); got != pipelines+1 {
+		t.Errorf("%d pipelines, want %d", got, pipelines+1)
 	}
-	b.sum(t, "sum", fmt.Sprint(flushes+54))
+	b.sum(t, "sum", fmt.Sprint(pipelines+54))
 }
 
 // A pipeline of thousands takes longer than a trip may, which looks like a lost
@@ -133,7 +133,7 @@ func TestAFloodIsNotOnePipeline(t *testing.T) {
 	t.Parallel()
 	b := newGated(t, redistest.Standalone(t).Client(t))
 	ended := b.fill(t, "sum")
-	const flood = 10 * together
+	const flood = 10 * callersPerPipeline
 	numbers := make([]any, flood)
 	for i := range numbers {
 		numbers[i] = 1
@@ -142,10 +142,10 @@ func TestAFloodIsNotOnePipeline(t *testing.T) {
 	b.queued(t, flood)
 	close(b.open)
 	none(t, append(ended, rest)...)
-	if got := b.longest.Load(); got != together {
-		t.Errorf("%d in one pipeline, want %d at most", got, together)
+	if got := b.longest.Load(); got != callersPerPipeline {
+		t.Errorf("%d in one pipeline, want %d at most", got, callersPerPipeline)
 	}
-	b.sum(t, "sum", fmt.Sprint(flushes+flood))
+	b.sum(t, "sum", fmt.Sprint(pipelines+flood))
 }
 
 // An error of the connection is not taken for a pipeline that was never sent.
@@ -204,7 +204,7 @@ func TestEveryCallHasItsOwnError(t *testing.T) {
 	if wrong() == nil {
 		t.Error("adding what is no number: no error")
 	}
-	b.sum(t, "sum", fmt.Sprint(flushes+5))
+	b.sum(t, "sum", fmt.Sprint(pipelines+5))
 }
 
 // In a Cluster a command that has to be tried again makes the client send all of
@@ -237,7 +237,7 @@ func TestAPanicReleasesTheOthers(t *testing.T) {
 	t.Parallel()
 	b := newBatcher(redistest.Standalone(t).Client(t))
 	b.send = func(context.Context, []*redis.Cmd) error { panic("on purpose") }
-	for range 2 * flushes {
+	for range 2 * pipelines {
 		func() {
 			defer func() { _ = recover() }()
 			_ = b.enqueue(t.Context(), []*redis.Cmd{redis.NewCmd(t.Context(), "ping")})

@@ -19,9 +19,9 @@ const (
 	reading  = "read"
 )
 
-// undoWithin is how long half a charge may take to be taken back although its
+// undoTimeout is how long half a charge may take to be taken back although its
 // caller has gone.
-const undoWithin = time.Second
+const undoTimeout = time.Second
 
 // A part is what one shard is charged, in one call of charge.lua.
 type part struct {
@@ -38,7 +38,7 @@ type part struct {
 	status  trusted.Status
 	client  int
 	known   bool // Redis knows something of the account
-	told    []any
+	answers []any
 }
 
 // A trip is one attempt on its way to Redis.
@@ -69,7 +69,7 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 			return c, fmt.Errorf("redisstore: charging: %w", err)
 		}
 		if !c.Exceeded() {
-			s.sprayed(&c)
+			c.Sprayed = c.Spray != 0 && !c.Known() && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
 			return c, nil
 		}
 		if err := s.changeKnownClients(ctx, c.Account, c.Now, change{what: spend, client: c.ClientKey(),
@@ -191,7 +191,7 @@ func stampOf(id *failures.ChargeID, i int) int64 { return id.At + int64(id.Skews
 // undo takes back what parts have charged, although the caller may have gone:
 // nothing else will.
 func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	var calls []*call
 	for _, p := range parts {
@@ -201,9 +201,9 @@ func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error
 		undone := *c
 		undone.ID = failures.ChargeID{}
 		p.stamp(&undone.ID)
-		back := s.takingBack(&undone, p.at, false)
+		back := s.takeBackCalls(&undone, p.at, false)
 		if p.password && !p.repeats {
-			s.noting(back[0], c, unseen)
+			s.addTag(back[0], c, unchecked)
 		}
 		p.made, calls = false, append(calls, back...)
 	}
@@ -237,7 +237,7 @@ func (s *Store) otherParts(t *trip) (parts []*part) {
 
 // accountPart is what an account is charged, whatever its client turns out to be.
 func (s *Store) accountPart(t *trip) *part {
-	places := clientsOf(t.Charge)
+	clients := clientsOf(t.Charge)
 	p := s.newPart(t)
 	only := 1
 	for i := range t.Subjects() {
@@ -249,10 +249,10 @@ func (s *Store) accountPart(t *trip) *part {
 			only = 0
 		}
 	}
-	for i := range places { // the device's before the address's
+	for i := range clients { // the device's before the address's
 		for j := range t.Subjects() {
 			one := &t.Subjects()[j]
-			if one.Kind == guard.OnPair && (len(places) == 2 && i == 0) == (one.For == guard.KnownDevice) {
+			if one.Kind == guard.OnPair && (len(clients) == 2 && i == 0) == (one.For == guard.KnownDevice) {
 				s.add(p, one, one.Binds[:]...)
 				break
 			}
@@ -264,15 +264,15 @@ func (s *Store) accountPart(t *trip) *part {
 	}
 	p.keys = append(p.keys, s.knownClientsKey(t.Account))
 	p.args = append(p.args, only, s.since(t.Now))
-	for i := range places {
-		p.args = append(p.args, places[i].asked[:], places[i].issued)
+	for i := range clients {
+		p.args = append(p.args, clients[i].asked[:], clients[i].issued)
 	}
 	if t.Tag != 0 {
 		p.args = append(p.args, tagBytes(t.Tag))
-		for i := range places {
-			p.args = append(p.args, tagBytes(t.TagAt(places[i].key, trusted.Known)))
+		for i := range clients {
+			p.args = append(p.args, tagBytes(t.TagAt(clients[i].key, trusted.Known)))
 		}
-		p.args = append(p.args, clientBytes(places[len(places)-1].key))
+		p.args = append(p.args, clientBytes(clients[len(clients)-1].key))
 	}
 	s.end(p, n)
 	return p
@@ -358,34 +358,34 @@ func (p *part) read() {
 	p.time = max(head[0], -head[0])
 	p.refused = head[0] < 0
 	p.repeats, p.made = head[4] == 1, head[0] > 0 && p.what == charging
-	p.status, p.client, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
+	p.status, p.client, p.known, p.answers = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
 }
 
 // fill writes what a part's answer means to its subjects.
 func (s *Store) fill(t *trip, p *part) {
 	var clients *trusted.Record
-	if all := p.told[min(len(p.at), len(p.told)):]; len(all) > 0 && p.refused {
+	if all := p.answers[min(len(p.at), len(p.answers)):]; len(all) > 0 && p.refused {
 		clients = recordOf(all[0])
 		s.memory.blocked.Add(failures.Key(t.Account), block{read: t.sent, clients: clients})
 	}
 	for n, i := range p.at {
-		if n >= len(p.told) {
+		if n >= len(p.answers) {
 			return
 		}
 		one := &t.Subjects()[i]
 		subject, out := one.Subject, &one.Usage
 		subject.Bind = t.Bound(one)
-		text, full := p.told[n].(string)
+		text, full := p.answers[n].(string)
 		if !full {
-			count, _ := p.told[n].(int64)
+			count, _ := p.answers[n].(int64)
 			if count < 0 {
 				count, p.full = -1-count, p.full|1<<i
 			}
 			*out = failures.Usage{Count: int32(min(int(count), subject.Limits.Keep()))}
 			continue
 		}
-		charges, cleared := chargesOf(text)
-		now, fresh := uint32(p.time), cleared.fresh(charges)
+		charges, reset := chargesOf(text)
+		now, fresh := uint32(p.time), reset.fresh(charges)
 		certain := s.memory.certain(subject.Key, charges, now, s.pendingFor())
 		subject.Use(charges, now, fresh, len(charges)-len(certain), out)
 		if p.made && subject.Fills(charges, now, fresh, out.Over) {
@@ -394,19 +394,19 @@ func (s *Store) fill(t *trip, p *part) {
 		if p.what == reading {
 			subject.Tally(charges, now, fresh, &t.used[i])
 		} else if out.Failed&subject.Bind != 0 {
-			s.memory.block(&subject, certain, cleared, now, block{read: t.sent, clients: clients})
+			s.memory.block(&subject, certain, reset, now, block{read: t.sent, clients: clients})
 		}
 	}
 }
 
-// clearedAt is the charge at which a key's backoff was let begin anew, if it was.
-type clearedAt struct {
+// resetAt is the charge at which a key's backoff was let begin anew, if it was.
+type resetAt struct {
 	at  uint32
 	was bool
 }
 
 // fresh is how many of the newest charges count for the backoff.
-func (c clearedAt) fresh(charges []uint32) int {
+func (c resetAt) fresh(charges []uint32) int {
 	if !c.was {
 		return len(charges)
 	}
@@ -414,15 +414,15 @@ func (c clearedAt) fresh(charges []uint32) int {
 }
 
 // chargesOf reads a key's value: charge.lua says what is in it.
-func chargesOf(text string) (charges []uint32, cleared clearedAt) {
+func chargesOf(text string) (charges []uint32, reset resetAt) {
 	words := []byte(text)
 	if len(words)%4 == 1 {
-		cleared = clearedAt{binary.LittleEndian.Uint32(words[1:]), true}
+		reset = resetAt{binary.LittleEndian.Uint32(words[1:]), true}
 		words = words[5:]
 	}
 	charges = make([]uint32, len(words)/4)
 	for i := range charges {
 		charges[i] = binary.LittleEndian.Uint32(words[4*i:])
 	}
-	return charges, cleared
+	return charges, reset
 }

@@ -6,7 +6,7 @@
 --                the account's, and the others are of the pairs with the places
 --       n+1      the tags of the account's last passwords, if that of the attempt
 --                has one
---       last     the account's places (places.lua), if they are asked for
+--       last     the account's places (knownclients.lua), if they are asked for
 -- ARGV  1        charge, or read to change nothing
 --       2        n
 --       3        how long a charge may be taken back, in milliseconds

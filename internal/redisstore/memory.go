@@ -1,7 +1,9 @@
 package redisstore
 
 import (
-	"encoding/base64"
+	"context"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -42,7 +44,7 @@ type memory struct {
 	mu sync.Mutex // for failed
 	// failed are young charges that stand. This is no cache: Redis does not know which charges
 	// are undecided (R3).
-	failed *lru.Cache[failures.Key, decided]
+	failed *lru.Cache[failures.Key, failedCharges]
 }
 
 type clientOf struct{ account, client trusted.Key }
@@ -60,7 +62,7 @@ type block struct {
 
 func newMemory() *memory {
 	return &memory{blocked: bounded[failures.Key, block](), known: bounded[clientOf, struct{}](),
-		failed: bounded[failures.Key, decided]()}
+		failed: bounded[failures.Key, failedCharges]()}
 }
 
 func bounded[K comparable, V any]() *lru.Cache[K, V] {
@@ -113,9 +115,9 @@ func (m *memory) blocks(c *guard.Charge, limits trusted.Limits, now time.Time) b
 
 // block notes that failures that stand block a key, until the first of its full limits has
 // room.
-func (m *memory) block(subject *failures.Subject, certain []uint32, cleared clearedAt, at uint32, b block) {
+func (m *memory) block(subject *failures.Subject, certain []uint32, reset resetAt, at uint32, b block) {
 	b.limits, b.enforced, b.until = subject.Limits, subject.Bind, b.read.Add(believeFor)
-	fresh := cleared.fresh(certain)
+	fresh := reset.fresh(certain)
 	subject.Use(certain, at, fresh, 0, &b.usage)
 	alone := *subject
 	for limit := range 16 {
@@ -149,7 +151,7 @@ func (m *memory) fail(stamp int64, key failures.Key, pendingFor uint32) {
 		age := at - one
 		return age > pendingFor && age < math.MaxInt32
 	})
-	m.failed.Add(key, decided{own: append(own, at), others: known.others})
+	m.failed.Add(key, failedCharges{own: append(own, at), others: known.others})
 }
 
 // certain are the charges that nobody will take back: those that are known to
@@ -206,82 +208,126 @@ func numbers(text []byte, all ...int64) []byte {
 	return text
 }
 
-// Every key that authguard has in Redis, each after the realm's prefix ("ag:"
-// unless configured):
+// A charge stands in Redis from the begin on, and a failure leaves it there. So that an
+// attempt at another node does not wait for what has long failed (R3), Redis learns of
+// failures in two cases only:
 //
-//	{S}          charges of the subject S that is a shard: an account, a network
-//	{S}K         charges of a subject kept with it: a pair, an address
-//	{S}p         the places of account S
-//	{S}v         the accounts that log in from address S (Addresses), as its places
-//	asked        the subjects at which attempts wait (asm.lua): a sorted set
-//	{S}d, {S}Kd  which young charges of a subject have failed (decided.go): a hash
-//	{S}w         the tags of the last passwords of account S, for a day: 24 bits of each
-//	c:ID         a challenge that was used up
-//	s:ID         a ticket of the decision API that was settled
-//	lifeN        a random text for as long as Redis keeps what it knows (site.go)
-//	keys         the nodes' signature: the layout's number, and the fingerprint of their keys
-//	{PREFIXmode}counted  what each node has counted for CAPTCHA mode: a hash
-//	{PREFIXmode}agreed   what the nodes have agreed on about it: a hash
-//	{PREFIXspray}seen    the latest wrong passwords of all strangers (spray.lua): a string
-//	{PREFIXspray}found   which passwords are sprayed: a hash
+//   - The charge filled a limit: its node writes down, as it settles, all the subject's
+//     young charges that it knows to have failed.
+//   - An attempt finds a limit full, and all that is known to have failed leaves room.
+//     It asks for the subject, and each node writes down what it knows, four times a
+//     second, as long as somebody asks.
 //
-// S is the first 12 bytes of the shard's digest, K the first 9 of the
-// subject's, ID all 16, in base64: multiples of three need no padding. Digests
-// are keyed, so nobody can aim at a collision, and nothing that anybody typed is
-// in a name. By chance two of 2³² shards share 12 bytes once in 2³³ sites, and
-// two of a million addresses that tried one account 9 bytes once in 2³³
-// accounts; they would count together, which is stricter. A shorter name saves
-// 8 bytes of some 120 in a key.
-//
-// What stands in braces is a key's hash tag: all keys of an account lie in one
-// slot of a Cluster, as do all of a network, and an attempt touches two slots.
-//
-// Charges are a string of the newest (charge.lua; 5 bytes more where a login has let
-// the delay of a pair with failures begin anew), which lives as long as its
-// ladder's longest window and a second. Tags are a string, too. Places
-// are a sorted set with two members for each (places.lua), which lives as long as a
-// privilege; an account that is known always has one.
-const (
-	shardBytes   = 12
-	subjectBytes = 9
-	// DefaultPrefix begins every key.
-	DefaultPrefix = "ag:"
-)
+// Each node has a field of its own in the subject's hash: all stamps of its list. Two
+// charges of one millisecond have the same stamp, so the lists are bags, and a list is
+// written as a whole.
 
-func (s *Store) shardKey(shard [16]byte) []byte {
-	b := make([]byte, 0, len(s.prefix)+32)
-	b = append(append(b, s.prefix...), '{')
-	return append(base64.RawURLEncoding.AppendEncode(b, shard[:shardBytes]), '}')
+// decided are the stamps of a subject's young charges that have failed.
+type failedCharges struct {
+	own     []uint32 // settled at this node
+	others  []uint32 // at other nodes, when this one last asked
+	written bool     // Redis knows all of own
 }
 
-// subjectKey is the key of a subject's charges.
-func (s *Store) subjectKey(shard, subject [16]byte) string {
-	b := s.shardKey(shard)
-	if subject != shard {
-		b = base64.RawURLEncoding.AppendEncode(b, subject[:subjectBytes])
+func (s *Store) failedKey(shard, subject failures.Key) string {
+	return s.subjectKey(shard, subject) + "d"
+}
+
+func (s *Store) askedKey() string { return s.prefix + "asked" }
+
+// publish writes down which of a subject's young charges have failed at this node.
+func (s *Store) writeFailures(ctx context.Context, shard, subject failures.Key) error {
+	known, _ := s.memory.failed.Peek(subject)
+	if len(known.own) == 0 || known.written {
+		return nil
 	}
-	return string(b)
+	list := make([]byte, 0, 4*len(known.own))
+	for _, at := range known.own {
+		list = binary.LittleEndian.AppendUint32(list, at)
+	}
+	key := s.failedKey(shard, subject)
+	err := run(ctx, s.batcher.enqueue,
+		&call{args: []any{"hset", key, s.node, list}},
+		&call{args: []any{"pexpire", key, int64(s.pendingFor()) + slack}})
+	if err == nil {
+		s.memory.markWritten(subject, known.own)
+	}
+	return err
 }
 
-func (s *Store) knownClientsKey(account [16]byte) string {
-	return string(append(s.shardKey(account), 'p'))
+// ask looks up what other nodes know of the subjects at which a refused attempt would
+// have to wait, and asks for more. Whatever fails, the attempt waits.
+func (s *Store) ask(ctx context.Context, t *trip) {
+	question := &call{script: askScript, keys: []any{s.askedKey()}, args: []any{s.pendingFor(), s.clock()}}
+	var calls []*call
+	var of []*guard.Subject
+	for _, p := range t.parts() {
+		for _, i := range p.at {
+			one := &t.Subjects()[i]
+			if one.Usage.Failed&t.Bound(one) != 0 {
+				return // it has failed for certain
+			}
+			if one.Usage.Over&t.Bound(one) != 0 {
+				calls = append(calls, &call{args: []any{"hgetall", s.failedKey(one.Shard, one.Key)}})
+				of = append(of, one)
+				question.args = append(question.args, string(one.Shard[:])+string(one.Key[:]))
+			}
+		}
+	}
+	if calls == nil || run(ctx, s.batcher.enqueue, append(slices.Clip(calls), question)...) != nil {
+		return
+	}
+	for i, one := range of {
+		s.memory.learnOthers(one.Key, calls[i].reply, s.node)
+	}
+	for _, p := range t.parts() {
+		s.fill(t, p)
+	}
 }
 
-func (s *Store) sharersKey(address [16]byte) string {
-	return string(append(s.shardKey(address), 'v'))
+// Answer writes down what this node knows of the subjects at which attempts of any node
+// wait.
+func (s *Store) Answer(ctx context.Context) error {
+	asked := &call{script: askScript, keys: []any{s.askedKey()}, args: []any{s.pendingFor(), s.clock()}}
+	if err := run(ctx, direct(s.client), asked); err != nil {
+		return fmt.Errorf("redisstore: looking for attempts that wait: %w", err)
+	}
+	list, _ := asked.reply.([]any)
+	for _, one := range list {
+		text, _ := one.(string)
+		var shard, subject failures.Key
+		if copy(shard[:], text)+copy(subject[:], text[min(len(text), len(shard)):]) < 2*len(shard) {
+			continue
+		}
+		if err := s.writeFailures(ctx, shard, subject); err != nil {
+			return fmt.Errorf("redisstore: writing down failures: %w", err)
+		}
+	}
+	return nil
 }
 
-func (s *Store) tagsKey(account [16]byte) string {
-	return string(append(s.shardKey(account), 'w'))
+// tell notes that Redis knows these failures at a subject, unless there are more by now.
+func (m *memory) markWritten(subject failures.Key, own []uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.failed.Peek(subject); ok {
+		known.written = slices.Equal(known.own, own)
+		m.failed.Add(subject, known)
+	}
 }
 
-// sprayKeys are those of spray.lua.
-func (s *Store) sprayKeys() []any {
-	tag := s.prefix + "{" + s.prefix + "spray}"
-	return []any{tag + "seen", tag + "found"}
-}
-
-// idKey is the key of a challenge or a ticket.
-func idKey(prefix string, id [16]byte) string {
-	return prefix + base64.RawURLEncoding.EncodeToString(id[:])
+// hear notes what the other nodes have written down of a subject.
+func (m *memory) learnOthers(subject failures.Key, reply any, node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, _ := m.failed.Peek(subject)
+	known.others = nil
+	fields, _ := reply.(map[any]any)
+	for field, value := range fields {
+		list, _ := value.(string)
+		for ; field != node && len(list) >= 4; list = list[4:] {
+			known.others = append(known.others, binary.LittleEndian.Uint32([]byte(list)))
+		}
+	}
+	m.failed.Add(subject, known)
 }

@@ -29,7 +29,7 @@ var (
 )
 
 const (
-	// DefaultModeEvery is how often a node flushes.
+	// DefaultModeEvery is how often a node pipelines.
 	DefaultModeEvery = 250 * time.Millisecond
 	// modeFlushWithin bounds a flush that Run makes, if the client does not.
 	modeFlushWithin = time.Second
@@ -51,14 +51,14 @@ type ModeOptions struct {
 	// Node names this process and no other, also after a restart. Default: a
 	// random name.
 	Node string
-	// Every is how often Run flushes. Default DefaultModeEvery.
+	// Every is how often Run pipelines. Default DefaultModeEvery.
 	Every time.Duration
 	// OnError is told when a flush fails and the one before did not, and with
 	// nil when one succeeds again. It must not block. It may be nil.
 	OnError func(error)
 }
 
-// A Mode keeps one captchamode.Mode and those of the other nodes together. Each
+// A Mode keeps one captchamode.Mode and those of the other nodes callersPerPipeline. Each
 // node goes on answering from its own, without a trip; several times a second
 // it reports what it has counted, in one script. All times are Redis's; a node's
 // clock may be wrong. Methods are safe for concurrent use.
@@ -81,7 +81,7 @@ type Mode struct {
 }
 
 // NewMode makes the mode one of the nodes of a site. It does not connect; until
-// the first flush has succeeded the mode goes by itself. A node that flushes once
+// the first flush has succeeded the mode goes by itself. A node that pipelines once
 // before it serves anybody begins with what the others know.
 //
 // The mode must be new: not yet joined, nothing observed. It may have been
@@ -117,7 +117,7 @@ func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions
 	return m, nil
 }
 
-// Run flushes until ctx ends, once more after that, and has the mode go on
+// Run pipelines until ctx ends, once more after that, and has the mode go on
 // alone.
 func (m *Mode) Run(ctx context.Context) {
 	tick := time.NewTicker(m.options.Every)
@@ -194,11 +194,11 @@ func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.An
 	for i, one := range r.Corrected {
 		mended[i] = fmt.Sprintf("%x:%x", one.Pair, one.At)
 	}
-	cleared := int64(0)
+	reset := int64(0)
 	if !r.Cleared.IsZero() {
-		cleared = r.Cleared.UnixMilli()
+		reset = r.Cleared.UnixMilli()
 	}
-	args := []any{m.options.Node, m.version, strings.Join(mended, " "), cleared, r.Minute.Unix() / 60}
+	args := []any{m.options.Node, m.version, strings.Join(mended, " "), reset, r.Minute.Unix() / 60}
 	for _, counts := range []captchamode.Counts{r.FailureRate, r.Running, r.Last} {
 		for _, n := range counts {
 			args = append(args, n)

@@ -60,7 +60,7 @@ func Compare(signed, fingerprint, prefix string) error {
 func lifeKey(prefix string, i int) string { return prefix + "life" + strconv.Itoa(i) }
 
 // Look reads the nodes' signature, for Compare, and the name of the store, which nodes share
-// that count together, and which changes when Redis loses its data. Both are empty if no node
+// that count callersPerPipeline, and which changes when Redis loses its data. Both are empty if no node
 // has used it. It writes nothing.
 func Look(ctx context.Context, client redis.UniversalClient, prefix string) (signed, store string, err error) {
 	pipe := client.Pipeline()

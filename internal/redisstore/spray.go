@@ -9,67 +9,59 @@ import (
 
 	"authguard/failures"
 	"authguard/guard"
-	"authguard/trusted"
 )
 
-// mostMisses bounds what waits to be told to Redis: more is a flood, and the
-// first of it will do. missesAtOnce is how many one script counts.
+// maxMisses bounds what waits to be told to Redis: more is a flood, and the
+// first of it will do. missesPerScript is how many one script counts.
 const (
-	mostMisses   = 10_000
-	missesAtOnce = 200
+	maxMisses       = 10_000
+	missesPerScript = 200
 )
 
 // misses are those that Redis has yet to be told.
 type misses struct {
 	mu      sync.Mutex
-	waiting []told
+	waiting []report
 	many    int // accounts that make a spray
 }
 
 // A told miss is counted, or taken back.
-type told struct {
+type report struct {
 	failures.Miss
 	back bool
 }
 
-func (m *misses) add(many int, all ...told) {
+func (m *misses) add(many int, all ...report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.many = many
-	m.waiting = append(m.waiting, all[:min(len(all), max(0, mostMisses-len(m.waiting)))]...)
+	m.waiting = append(m.waiting, all[:min(len(all), max(0, maxMisses-len(m.waiting)))]...)
 }
 
-func (m *misses) take() (all []told, many int) {
+func (m *misses) take() (all []report, many int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := min(len(m.waiting), missesAtOnce)
+	n := min(len(m.waiting), missesPerScript)
 	all, m.waiting = m.waiting[:n:n], m.waiting[n:]
 	return all, m.many
 }
 
 // giveBack puts what Redis could not be told before what came since. If it was told
 // all the same, to be told twice changes nothing.
-func (m *misses) giveBack(all []told) {
+func (m *misses) giveBack(all []report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all = append(all[:len(all):len(all)], m.waiting...)
-	m.waiting = all[:min(len(all), mostMisses)]
+	m.waiting = all[:min(len(all), maxMisses)]
 }
 
-// missed notes a stranger's wrong password for the next Share.
-func (s *Store) missed(c *guard.Charge) {
-	if c.Sprayable() {
-		s.misses.add(c.SprayAccounts, told{Miss: c.Miss(c.Spray)})
-	}
-}
-
-// madeGood notes that a stranger has logged in after all: what failed from the
+// corrected notes that a stranger has logged in after all: what failed from the
 // place before was mistyped.
-func (s *Store) madeGood(c *guard.Charge, reply any) {
+func (s *Store) corrected(c *guard.Charge, reply any) {
 	values, _ := reply.([]any)
-	for i := 1; i < len(values) && c.Sprayable(); i++ {
+	for i := 1; i < len(values); i++ {
 		value, _ := values[i].(int64)
-		s.misses.add(c.SprayAccounts, told{c.Miss(c.SprayOf(uint32(value))), true})
+		s.misses.add(c.SprayAccounts, report{c.Miss(c.SprayOf(uint32(value))), true})
 	}
 }
 
@@ -96,18 +88,18 @@ func (s *Store) Share(ctx context.Context) error {
 			return fmt.Errorf("redisstore: sharing what is sprayed: %w", err)
 		}
 		if answer, _ := count.reply.([]any); len(answer) == 2 {
-			s.report(answer[0])
+			s.notify(answer[0])
 			s.options.Sprays.Adopt(sprays(answer[1]))
 		}
-		if len(waiting) < missesAtOnce {
+		if len(waiting) < missesPerScript {
 			return nil
 		}
 	}
 }
 
 // report tells of what spray.lua has found to tell.
-func (s *Store) report(told any) {
-	all, _ := told.([]any)
+func (s *Store) notify(reply any) {
+	all, _ := reply.([]any)
 	for _, one := range all {
 		list, _ := one.([]any)
 		if len(list) < 5 || s.options.OnSpray == nil {
@@ -146,9 +138,4 @@ func (s *Store) minute() any {
 		return ""
 	}
 	return s.options.Clock().Unix() / 60
-}
-
-// sprayed says whether an attempt's password is sprayed.
-func (s *Store) sprayed(c *guard.Charge) {
-	c.Sprayed = c.Spray != 0 && c.Status != trusted.Known && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
 }

@@ -7,7 +7,7 @@
 // An attempt is one script for each, in one pipeline; if one refuses, what the
 // other charged is taken back. A login from a known place is two trips: begin
 // and settle. Windows go by Redis's clock, the age of places by the
-// node's. layout.go names every key.
+// node's. redis.go names every key.
 //
 // The store fails where Redis does. What a node does then is the business of
 // internal/nodes.
@@ -51,7 +51,7 @@ type Options struct {
 	// decided. Nil: nobody is asked.
 	Elsewhere func(context.Context, *guard.Charge) (trusted.Record, bool)
 	// Spent, if not nil, is told of a place whose budget is used up.
-	Spent func(ctx context.Context, account, place trusted.Key, now time.Time)
+	Spent func(ctx context.Context, account, client trusted.Key, now time.Time)
 
 	// Keys is the fingerprint of the keys file, which all nodes have in common; empty: the
 	// others' do not matter.
@@ -85,7 +85,7 @@ type Store struct {
 	options Options
 	memory  *memory
 	misses  misses
-	node    string           // names this store in decided.go
+	node    string           // names this store in memory.go
 	lives   [probes]string   // of the masters, as last probed
 	name    atomic.Value     // the first of them
 	now     func() time.Time // this node's clock, for durations only
@@ -98,7 +98,7 @@ var (
 	chargeLua string
 	//go:embed takeback.lua
 	takeBackLua string
-	//go:embed places.lua
+	//go:embed knownclients.lua
 	knownClientsLua string
 	//go:embed spend.lua
 	spendLua string
@@ -156,7 +156,7 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 func (s *Store) Closed() uint64 { return s.memory.avoided.Load() }
 
 // Settle implements guard.Store. A failure is written in two cases only, since the
-// charge is there already: its charge filled a limit (decided.go), or it repeats a
+// charge is there already: its charge filled a limit (memory.go), or it repeats a
 // password. If Redis fails then, the password counts once more.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (err error) {
 	if !c.ID.Charged() {
@@ -167,7 +167,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (er
 	case o == guard.Succeeded:
 		err = s.succeeded(ctx, &c)
 	case o != guard.Failed:
-		stands, err = s.withdraw(ctx, &c, unseen)
+		stands, err = s.withdraw(ctx, &c, unchecked)
 	case c.Repeat:
 		if back, failed := s.withdraw(ctx, &c, wrong); failed == nil {
 			stands = back
@@ -201,13 +201,15 @@ func counted(c *guard.Charge) (all []uint8, account int) {
 
 // failed notes a charge that stands.
 func (s *Store) failed(ctx context.Context, c *guard.Charge) {
-	s.missed(c)
+	if c.Sprayable() {
+		s.misses.add(c.SprayAccounts, report{Miss: c.Miss(c.Spray)})
+	}
 	all, _ := counted(c)
 	for _, i := range all {
 		one := &c.Subjects()[i]
 		s.memory.fail(stampOf(&c.ID, int(i)), one.Key, s.pendingFor())
 		if c.ID.Full&(1<<i) != 0 {
-			_ = s.publish(ctx, one.Shard, one.Key) // else an attempt asks for it
+			_ = s.writeFailures(ctx, one.Shard, one.Key) // else an attempt asks for it
 		}
 	}
 }
@@ -215,57 +217,57 @@ func (s *Store) failed(ctx context.Context, c *guard.Charge) {
 // succeeded is one round trip. The pair is charged always, and its delay begins anew.
 func (s *Store) succeeded(ctx context.Context, c *guard.Charge) error {
 	all, account := counted(c)
-	calls := s.takingBack(c, all, true)
+	calls := s.takeBackCalls(c, all, true)
 	last := calls[len(calls)-1]
 	if account < len(all) && c.Tag != 0 {
-		s.noting(last, c, right)
+		s.addTag(last, c, right)
 	}
-	places, remembers := s.remembering(c)
-	if remembers {
-		calls = append(calls, places)
+	known, changed := s.rememberCall(c)
+	if changed {
+		calls = append(calls, known)
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
-	if c.Tag != 0 {
-		s.madeGood(c, last.reply)
+	if c.Tag != 0 && c.Sprayable() {
+		s.corrected(c, last.reply)
 	}
-	s.opened(c, all)
+	s.unblock(c, all)
 	s.memory.unblock(failures.Key(c.Account))
-	if full(places) {
+	if full(known) {
 		return trusted.ErrFull
 	}
-	if remembers && c.Address != (trusted.Key{}) {
+	if changed && c.Address != (trusted.Key{}) {
 		s.memory.known.Add(clientOf{c.Account, c.Address}, struct{}{})
 	}
 	return nil
 }
 
 // remembering makes the call that makes the client known, if there is anything to change.
-func (s *Store) remembering(c *guard.Charge) (places *call, changes bool) {
-	var known []change
+func (s *Store) rememberCall(c *guard.Charge) (known *call, changed bool) {
+	var changes []change
 	if c.Account != (trusted.Key{}) && c.Address != (trusted.Key{}) {
-		known = append(known, change{what: remember, client: c.Address, at: c.Now.UnixMilli()})
+		changes = append(changes, change{what: remember, client: c.Address, at: c.Now.UnixMilli()})
 	}
 	if c.Account != (trusted.Key{}) && c.Device != (trusted.Key{}) && !c.AtDevice {
-		known = append(known, change{what: forget, client: c.Device})
+		changes = append(changes, change{what: forget, client: c.Device})
 	}
-	return s.changing(s.knownClientsKey(c.Account), s.limits.MaxClients, c.Now, known...), len(known) > 0
+	return s.changeCall(s.knownClientsKey(c.Account), s.limits.MaxClients, c.Now, changes...), len(changes) > 0
 }
 
-// full reports whether places.lua found no room to remember a place.
+// full reports whether knownclients.lua found no room to remember a place.
 func full(c *call) bool { return c.reply == int64(0) }
 
 // What became of a password, for takeback.lua.
 const (
-	wrong  = "wrong"
-	right  = "right"
-	unseen = "unseen"
+	wrong     = "wrong"
+	right     = "right"
+	unchecked = "unchecked"
 )
 
 // noting makes a call that takes back an account's charge say what became of the
 // password.
-func (s *Store) noting(one *call, c *guard.Charge, what string) {
+func (s *Store) addTag(one *call, c *guard.Charge, what string) {
 	if len(one.args) == 1 {
 		one.args = append(one.args, "") // no backoff begins anew
 	}
@@ -277,23 +279,23 @@ func (s *Store) noting(one *call, c *guard.Charge, what string) {
 // that it stands: see failures.Memory.Repeated and Drop.
 func (s *Store) withdraw(ctx context.Context, c *guard.Charge, what string) (stands bool, err error) {
 	all, account := counted(c)
-	if c.Tag == 0 || what == unseen && c.Repeat || account == len(all) {
+	if c.Tag == 0 || what == unchecked && c.Repeat || account == len(all) {
 		return false, s.takeBack(ctx, c, all)
 	}
-	own := s.takingBack(c, all[account:], false)[0]
-	s.noting(own, c, what)
+	own := s.takeBackCalls(c, all[account:], false)[0]
+	s.addTag(own, c, what)
 	if err := run(ctx, s.batcher.enqueue, own); err != nil {
 		return false, err
 	}
 	if answer, _ := own.reply.([]any); len(answer) == 0 || answer[0] != int64(1) {
 		return true, nil
 	}
-	s.opened(c, all[account:])
+	s.unblock(c, all[account:])
 	return false, s.takeBack(ctx, c, all[:account])
 }
 
-// opened notes that these subjects may have room.
-func (s *Store) opened(c *guard.Charge, which []uint8) {
+// unblock notes that these subjects may have room.
+func (s *Store) unblock(c *guard.Charge, which []uint8) {
 	for _, i := range which {
 		s.memory.unblock(c.Subjects()[i].Key)
 	}
@@ -327,26 +329,26 @@ func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
 }
 
 // Forget implements guard.Store.
-func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
+func (s *Store) Forget(ctx context.Context, account, client trusted.Key, now time.Time) error {
 	what := forget
-	if place == (trusted.Key{}) {
+	if client == (trusted.Key{}) {
 		what = reset
 	}
-	return s.changeKnownClients(ctx, account, now, change{what: what, client: place, at: now.UnixMilli()})
+	return s.changeKnownClients(ctx, account, now, change{what: what, client: client, at: now.UnixMilli()})
 }
 
 // takeBack removes a charge from some of its subjects.
 func (s *Store) takeBack(ctx context.Context, c *guard.Charge, which []uint8) error {
-	if err := run(ctx, s.batcher.enqueue, s.takingBack(c, which, false)...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, s.takeBackCalls(c, which, false)...); err != nil {
 		return err
 	}
-	s.opened(c, which)
+	s.unblock(c, which)
 	return nil
 }
 
-// takingBack makes a call for each shard of the subjects. With anew, the pair's backoff begins
+// takingBack makes a call for each shard of the subjects. With resetDelay, the pair's backoff begins
 // anew.
-func (s *Store) takingBack(c *guard.Charge, which []uint8, anew bool) (calls []*call) {
+func (s *Store) takeBackCalls(c *guard.Charge, which []uint8, resetDelay bool) (calls []*call) {
 	byShard := map[failures.Key]*call{}
 	for _, i := range which {
 		one := &c.Subjects()[i]
@@ -357,7 +359,7 @@ func (s *Store) takingBack(c *guard.Charge, which []uint8, anew bool) (calls []*
 			calls = append(calls, own)
 		}
 		own.keys = append(own.keys, s.subjectKey(one.Shard, one.Key))
-		if anew && one.Kind == guard.OnPair {
+		if resetDelay && one.Kind == guard.OnPair {
 			own.args = append(own.args, len(own.keys))
 		}
 	}
@@ -373,7 +375,7 @@ func (s *Store) clock() any {
 	return s.options.Clock().UnixMilli()
 }
 
-// What places.lua can do.
+// What knownclients.lua can do.
 const (
 	remember    = "remember"
 	spend       = "spend"
@@ -393,9 +395,9 @@ type change struct {
 }
 
 // recordOf reads what charge.lua says of all places.
-func recordOf(told any) *trusted.Record {
+func recordOf(reply any) *trusted.Record {
 	r := new(trusted.Record)
-	list, _ := told.([]any)
+	list, _ := reply.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
 		member, _ := list[i].(string)
 		score, _ := list[i+1].(string)
@@ -437,18 +439,18 @@ func (s *Store) changeKnownClients(ctx context.Context, account trusted.Key, now
 			return trusted.ErrNoKey
 		}
 	}
-	places := s.changing(s.knownClientsKey(account), s.limits.MaxClients, now, changes...)
-	if err := run(ctx, s.batcher.enqueue, places); err != nil {
+	known := s.changeCall(s.knownClientsKey(account), s.limits.MaxClients, now, changes...)
+	if err := run(ctx, s.batcher.enqueue, known); err != nil {
 		return fmt.Errorf("redisstore: changing known clients: %w", err)
 	}
 	s.memory.unblock(failures.Key(account))
-	if full(places) {
+	if full(known) {
 		return trusted.ErrFull
 	}
 	return nil
 }
 
-func (s *Store) changing(key string, most int, now time.Time, changes ...change) *call {
+func (s *Store) changeCall(key string, most int, now time.Time, changes ...change) *call {
 	c := &call{script: knownClientsScript, keys: []any{key}}
 	c.args = append(c.args, s.since(now), s.limits.TTL.Milliseconds(), most, trusted.MaxSpent,
 		trusted.NewFor.Milliseconds(), trusted.LongStanding.Milliseconds())
@@ -461,3 +463,37 @@ func (s *Store) changing(key string, most int, now time.Time, changes ...change)
 
 // since is when a place was last used that has just expired.
 func (s *Store) since(now time.Time) int64 { return now.Add(-s.limits.TTL).UnixMilli() }
+
+// Addresses is a trusted.AddressStore in Redis, for processes without an SQL database.
+type Addresses struct{ *Store }
+
+var _ trusted.AddressStore = Addresses{}
+
+// Record implements trusted.AddressStore.
+func (a Addresses) Record(ctx context.Context, address trusted.Key, now time.Time) (trusted.Record, error) {
+	return a.record(ctx, a.accountsKey(address), now)
+}
+
+// Remember implements trusted.AddressStore.
+func (a Addresses) Remember(ctx context.Context, address, account trusted.Key, now time.Time) error {
+	login := change{what: remember, client: account, at: now.UnixMilli()}
+	c := a.changeCall(a.accountsKey(address), a.limits.OfAddress().MaxClients, now, login)
+	if err := run(ctx, a.batcher.enqueue, c); err != nil {
+		return fmt.Errorf("redisstore: counting the accounts of an IP address: %w", err)
+	}
+	return nil
+}
+
+// record reads what knownclients.lua has written.
+func (s *Store) record(ctx context.Context, key string, now time.Time) (trusted.Record, error) {
+	all, err := s.client.ZRangeWithScores(ctx, key, 0, -1).Result()
+	if err != nil {
+		return trusted.Record{}, fmt.Errorf("redisstore: reading %s: %w", key, err)
+	}
+	var told []any
+	for _, z := range all {
+		told = append(told, z.Member, strconv.FormatInt(int64(z.Score), 10))
+	}
+	record := recordOf(told)
+	return record.Live(now, s.limits), nil
+}

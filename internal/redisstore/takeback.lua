@@ -7,7 +7,7 @@
 --          of a value in charge.lua
 --       then, if the password has a tag:
 --       3  its tag
---       4  what became of it: wrong, if it was noted before; right; or unseen, if it
+--       4  what became of it: wrong, if it was noted before; right; or unchecked, if it
 --          was not checked and not noted before
 --       5  the piece of its place
 --       6  the time in milliseconds; '' is Redis's own
@@ -49,7 +49,7 @@ local function settle(key, tag, how, place)
     return not found
   end
   if not found then return false end
-  if how == 'unseen' then
+  if how == 'unchecked' then
     if num('<I4', notes, found + 4) ~= at then return false end -- it found no room
     if sub(notes, found + 10, found + 10) == '\1' then return true end
   end

@@ -134,7 +134,7 @@ func (c Counters) Clear(ctx context.Context, subjects []failures.Subject, what f
 			continue
 		}
 		c.memory.unblock(one.Key)
-		if err := run(ctx, c.batcher.enqueue, c.takingBack(&charge, []uint8{0}, true)...); err != nil {
+		if err := run(ctx, c.batcher.enqueue, c.takeBackCalls(&charge, []uint8{0}, true)...); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
--- places.lua changes what is known of an account's places, by the rules of
+-- knownclients.lua changes what is known of an account's places, by the rules of
 -- trusted.Record.
 --
 -- KEYS  1  the account's places: a sorted set, whose scores are milliseconds.
