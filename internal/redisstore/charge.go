@@ -13,17 +13,16 @@ import (
 	"authguard/trusted"
 )
 
-// What charge.lua is to do.
+// Operations of charge.lua.
 const (
 	charging = "charge"
 	reading  = "read"
 )
 
-// undoTimeout is how long half a charge may take to be taken back although its
-// caller has gone.
+// undoTimeout bounds how long the charges of some shards are taken back after the caller has gone.
 const undoTimeout = time.Second
 
-// A part is what one shard is charged, in one call of charge.lua.
+// A part is the charge of one shard, one call of charge.lua.
 type part struct {
 	call
 	what     string
@@ -41,7 +40,7 @@ type part struct {
 	answers []any
 }
 
-// A trip is one attempt on its way to Redis.
+// A trip is one attempt with its parts.
 type trip struct {
 	*guard.Charge
 	what    string
@@ -51,11 +50,10 @@ type trip struct {
 	others  []*part // of the network and of other shards
 }
 
-// Begin implements guard.Store. What this node has just found full it answers
-// without a round trip. Otherwise it takes one: the account's script finds the client
-// and counts accordingly, and the other shards' go along unless the client
-// has a device cookie or was known before. Where it was wrong about that, a second
-// round trip mends it.
+// Begin implements guard.Store. It takes one round trip, or none if the node knows that a limit
+// blocks. The account's script finds the client and counts accordingly. The other shards are
+// charged in the same pipeline, unless the client has a device cookie or was known at its last
+// attempt; correct repairs a wrong guess in a second round trip.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	for {
 		c.ID, c.Repeat = failures.ChargeID{}, false
@@ -82,8 +80,8 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 	}
 }
 
-// try charges or, if it is asked what is used, reads. If Redis knows nothing of
-// the account and this node does, it tells Redis and does so again.
+// try charges, or reads. If Redis does not know the account, it writes the known clients of
+// Options.Elsewhere and tries again.
 func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	t.sent = s.now()
 	t.AtDevice, t.Status, t.account = false, trusted.Unknown, nil // whatever was remembered
@@ -91,7 +89,7 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 		t.account = s.accountPart(t)
 	}
 	t.others = nil
-	// The device of a genuine cookie is known, unless that was voided.
+	// The device of a genuine cookie is known unless it was removed.
 	if t.account == nil || t.Device == (trusted.Key{}) && !s.memory.expects(t.Charge) {
 		t.others = s.otherParts(t)
 	}
@@ -119,9 +117,8 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	return err
 }
 
-// correct makes the other shards' parts what the client's status asks for. They are
-// charged now if they were not, and taken back if they do not count, or if other limits
-// stop such a client.
+// correct charges the other shards if that is missing, and takes their charges back if they do not
+// count for the client or were charged with other limits.
 func (s *Store) correct(ctx context.Context, t *trip) {
 	wrong := func(p *part) bool {
 		return slices.ContainsFunc(p.at, func(i uint8) bool {
@@ -130,7 +127,7 @@ func (s *Store) correct(ctx context.Context, t *trip) {
 		})
 	}
 	if slices.ContainsFunc(t.others, wrong) {
-		// If this fails, the address has one failure more than it should.
+		// If this fails, the IP address has one failure too many.
 		_ = s.undo(ctx, t.Charge, t.others...)
 		t.others = nil
 	}
@@ -140,8 +137,8 @@ func (s *Store) correct(ctx context.Context, t *trip) {
 	}
 }
 
-// combine fills the usages and makes one ID of what the parts did; or undoes
-// that, if one of them refused or failed.
+// combine writes the usages and the parts' common ID. If a part blocked or failed, it takes all
+// back.
 func (s *Store) combine(ctx context.Context, t *trip) (id failures.ChargeID, err error) {
 	refused := false
 	parts := t.parts()
@@ -166,7 +163,6 @@ func (s *Store) combine(ctx context.Context, t *trip) (id failures.ChargeID, err
 	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, t.Charge, parts...))
 }
 
-// parts are the account's, if there is one, and the others.
 func (t *trip) parts() []*part {
 	if t.account == nil {
 		return t.others
@@ -174,8 +170,8 @@ func (t *trip) parts() []*part {
 	return append([]*part{t.account}, t.others...)
 }
 
-// stamp notes in the ID when a part was charged. The clocks of a Cluster's
-// masters differ, and so do two scripts of one server by a millisecond.
+// stamp notes in the ID when a part was charged. The clocks of a Cluster's masters differ, and so
+// do two scripts of one server by a millisecond.
 func (p *part) stamp(id *failures.ChargeID) {
 	if id.At == 0 {
 		id.At = p.time
@@ -185,11 +181,9 @@ func (p *part) stamp(id *failures.ChargeID) {
 	}
 }
 
-// stampOf is when a subject of the charge was charged.
 func stampOf(id *failures.ChargeID, i int) int64 { return id.At + int64(id.Skews[i]) }
 
-// undo takes back what parts have charged, although the caller may have gone:
-// nothing else will.
+// undo takes back the parts' charges, even if ctx has ended.
 func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
@@ -213,7 +207,6 @@ func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error
 	return nil
 }
 
-// otherParts are what the shards beside the account's are charged for the client's status.
 func (s *Store) otherParts(t *trip) (parts []*part) {
 	byShard := map[failures.Key]*part{}
 	for i := range t.Subjects() {
@@ -235,7 +228,7 @@ func (s *Store) otherParts(t *trip) (parts []*part) {
 	return parts
 }
 
-// accountPart is what an account is charged, whatever its client turns out to be.
+// accountPart is the charge of an account for each status that its client may have.
 func (s *Store) accountPart(t *trip) *part {
 	clients := clientsOf(t.Charge)
 	p := s.newPart(t)
@@ -278,22 +271,22 @@ func (s *Store) accountPart(t *trip) *part {
 	return p
 }
 
-// tagBytes are a tag as the scripts have it.
+// tagBytes is a tag as the scripts expect it.
 func tagBytes(tag uint32) []byte { return binary.LittleEndian.AppendUint32(nil, tag) }
 
-// clientBytes are the part of a client's digest that is noted with a tag.
+// clientBytes is the part of a client's digest that is noted with a tag.
 func clientBytes(client trusted.Key) []byte {
 	return binary.LittleEndian.AppendUint16(nil, guard.TagClient(client))
 }
 
-// A clientAt is a device or an address.
+// A clientAt is a device or an IP address.
 type clientAt struct {
 	key    trusted.Key
 	asked  trusted.Key // what its status is looked up by; zero for an address that is never a known client
 	issued int64       // when a device's cookie was; 0 for an address
 }
 
-// clientsOf are the places that the attempt has, the device first.
+// clientsOf are the attempt's device, if it has one, and its IP address.
 func clientsOf(c *guard.Charge) []clientAt {
 	address := clientAt{key: c.From, asked: c.Address}
 	if c.Device == (trusted.Key{}) {
@@ -302,7 +295,7 @@ func clientsOf(c *guard.Charge) []clientAt {
 	return []clientAt{{c.Device, c.Device, c.Issued.UnixMilli()}, address}
 }
 
-// found notes what the account's part says of the client, and which subjects it has charged.
+// found notes the client, and which subjects the account's part has charged.
 func (p *part) found(c *guard.Charge) {
 	c.AtDevice, c.Status, c.Repeat = p.client < len(clientsOf(c)), p.status, p.repeats
 	for i := range c.Subjects() {
@@ -324,10 +317,9 @@ func (s *Store) add(p *part, of *guard.Subject, binds ...failures.Mask) {
 	p.args = append(p.args, of.Limits.Longest().Milliseconds()+slack, limitsArg(of.Limits, binds))
 }
 
-// end completes the arguments of a part with so many subjects.
+// end completes the arguments of a part.
 func (s *Store) end(p *part, subjects int) { p.args[1], p.args = subjects, append(p.args, s.clock()) }
 
-// send makes the parts' calls and reads the answers.
 func (s *Store) send(ctx context.Context, parts ...*part) {
 	calls := make([]*call, 0, len(parts))
 	for _, p := range parts {
@@ -361,7 +353,7 @@ func (p *part) read() {
 	p.status, p.client, p.known, p.answers = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
 }
 
-// fill writes what a part's answer means to its subjects.
+// fill writes a part's answer into the usages of its subjects.
 func (s *Store) fill(t *trip, p *part) {
 	var clients *trusted.Record
 	if all := p.answers[min(len(p.at), len(p.answers)):]; len(all) > 0 && p.refused {
@@ -399,13 +391,13 @@ func (s *Store) fill(t *trip, p *part) {
 	}
 }
 
-// resetAt is the charge at which a key's backoff was let begin anew, if it was.
+// resetAt is the charge at which a pair's delay was reset, if it was.
 type resetAt struct {
 	at  uint32
 	was bool
 }
 
-// fresh is how many of the newest charges count for the backoff.
+// fresh is how many of the newest charges count for the delay.
 func (c resetAt) fresh(charges []uint32) int {
 	if !c.was {
 		return len(charges)
@@ -413,7 +405,7 @@ func (c resetAt) fresh(charges []uint32) int {
 	return failures.Since(charges, c.at)
 }
 
-// chargesOf reads a key's value: charge.lua says what is in it.
+// chargesOf reads a key's value; see charge.lua.
 func chargesOf(text string) (charges []uint32, reset resetAt) {
 	words := []byte(text)
 	if len(words)%4 == 1 {

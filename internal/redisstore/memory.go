@@ -19,38 +19,37 @@ import (
 )
 
 const (
-	// believeFor is how long a node may answer from what Redis said: as long
-	// as an unlock on another node may take to show.
+	// believeFor is how long a node blocks without asking Redis, so that an unlock on another node
+	// takes effect.
 	believeFor = time.Second
-	// remembered is how many of each the caches hold; some 30 MB in all.
+	// remembered is the size of each table; about 30 MB in all.
 	remembered = 1 << 16
-	// slack is how many milliseconds longer than its windows a key lives: a
-	// clock may be set back.
+	// slack is how many milliseconds longer than its windows a key lives, because a clock may be set
+	// back.
 	slack = 1000
 )
 
-// memory is what a node remembers between attempts, all of it bounded. What it forgets costs
-// round trips, and no decision.
+// memory is what a node remembers between attempts, bounded. Forgetting costs round trips and makes
+// attempts wait; it admits no attempt.
 type memory struct {
-	// blocked are keys whose limits block, by failures that stand. Their attempts are blocked
-	// without a round trip. An account's block has its known clients.
+	// blocked are keys whose limits are full of failures that stand. Their attempts are blocked
+	// without a round trip. An account's entry has its known clients.
 	blocked *lru.Cache[failures.Key, block]
 	avoided atomic.Uint64 // round trips
-	// known are clients that were known at the last attempt: only their account's shard is
-	// charged. Without it, each login of a client that is known by its IP address takes back
-	// what its network was charged, in a third round trip.
+	// known are clients that were known at their last attempt, so that only the account's shard is
+	// charged at first. Without it, a client that is known by its IP address needs a third round trip.
 	known *lru.Cache[clientOf, struct{}]
 
 	mu sync.Mutex // for failed
-	// failed are young charges that stand. This is no cache: Redis does not know which charges
-	// are undecided (R3).
+	// failed are young charges that stand. This is no cache: Redis does not know which charges are
+	// undecided (R3).
 	failed *lru.Cache[failures.Key, failedCharges]
 }
 
 type clientOf struct{ account, client trusted.Key }
 
-// A block is what Redis said of a key whose enforced limits are full, or of an account whose
-// attempt was blocked. It holds until a time, but for believeFor at most.
+// A block says that the enforced limits of a key are full, or has the known clients of an account
+// whose attempt was blocked. It is valid until a time, at most for believeFor.
 type block struct {
 	limits   *failures.Limits // nil: there is no block, only known clients
 	enforced failures.Mask
@@ -84,8 +83,8 @@ func (m *memory) learn(c *guard.Charge) {
 	}
 }
 
-// blocks reports whether a counted subject is known to block, and writes its usage. For an
-// account it also has to know what kind the client is.
+// blocks reports whether a counted subject blocks, and writes its usage. For an account it has to
+// know the client's status.
 func (m *memory) blocks(c *guard.Charge, limits trusted.Limits, now time.Time) bool {
 	c.AtDevice, c.Status = false, trusted.Unknown
 	if c.Account != (trusted.Key{}) {
@@ -113,8 +112,7 @@ func (m *memory) blocks(c *guard.Charge, limits trusted.Limits, now time.Time) b
 	return blocked
 }
 
-// block notes that failures that stand block a key, until the first of its full limits has
-// room.
+// block notes that a key blocks until the first of its full limits has room.
 func (m *memory) block(subject *failures.Subject, certain []uint32, reset resetAt, at uint32, b block) {
 	b.limits, b.enforced, b.until = subject.Limits, subject.Bind, b.read.Add(believeFor)
 	fresh := reset.fresh(certain)
@@ -132,10 +130,8 @@ func (m *memory) block(subject *failures.Subject, certain []uint32, reset resetA
 	m.blocked.Add(subject.Key, b)
 }
 
-// unblock forgets what may no longer be blocked.
 func (m *memory) unblock(key failures.Key) { m.blocked.Remove(key) }
 
-// clear forgets what was known of a key.
 func (m *memory) clear(key failures.Key) {
 	m.unblock(key)
 	m.failed.Remove(key)
@@ -154,8 +150,8 @@ func (m *memory) fail(stamp int64, key failures.Key, pendingFor uint32) {
 	m.failed.Add(key, failedCharges{own: append(own, at), others: known.others})
 }
 
-// certain are the charges that nobody will take back: those that are known to
-// have failed, and those older than a password check takes.
+// certain are the charges that are not taken back: failures, and charges older than a password
+// check takes.
 func (m *memory) certain(key failures.Key, charges []uint32, now, pendingFor uint32) []uint32 {
 	young := len(charges)
 	for young > 0 && now-charges[young-1] <= pendingFor {
@@ -173,8 +169,8 @@ func (m *memory) certain(key failures.Key, charges []uint32, now, pendingFor uin
 	return certain
 }
 
-// limitsArg are limits as charge.lua reads them, with those that are enforced for each status,
-// or for any. It is written anew for each charge: at 0.3 µs that costs less than a cache's upkeep.
+// limitsArg returns limits for charge.lua, with the enforced ones for each status or for any. It
+// takes 0.3 µs.
 func limitsArg(l *failures.Limits, enforced []failures.Mask) []byte {
 	least, backoff := math.MaxInt32, l.Backoff()
 	for _, limit := range l.List() {
@@ -208,21 +204,17 @@ func numbers(text []byte, all ...int64) []byte {
 	return text
 }
 
-// A charge stands in Redis from the begin on, and a failure leaves it there. So that an
-// attempt at another node does not wait for what has long failed (R3), Redis learns of
-// failures in two cases only:
+// A charge is in Redis from begin on, and a failure leaves it there. So that attempts at other
+// nodes do not wait for a charge that has failed (R3), Redis learns of failures in two cases:
 //
-//   - The charge filled a limit: its node writes down, as it settles, all the subject's
-//     young charges that it knows to have failed.
-//   - An attempt finds a limit full, and all that is known to have failed leaves room.
-//     It asks for the subject, and each node writes down what it knows, four times a
-//     second, as long as somebody asks.
+//   - The charge filled a limit: at settle, its node writes all young charges of the subject that failed there.
+//   - An attempt finds a limit full that undecided charges may leave: it asks for the subject, and four times a
+//     second each node writes its failures there while attempts ask.
 //
-// Each node has a field of its own in the subject's hash: all stamps of its list. Two
-// charges of one millisecond have the same stamp, so the lists are bags, and a list is
-// written as a whole.
+// Each node has a field in the subject's hash with the stamps of its failures. Two charges of one
+// millisecond have one stamp, so a list may repeat a stamp and is written as a whole.
 
-// decided are the stamps of a subject's young charges that have failed.
+// failedCharges are the stamps of a subject's young charges that have failed.
 type failedCharges struct {
 	own     []uint32 // settled at this node
 	others  []uint32 // at other nodes, when this one last asked
@@ -235,7 +227,7 @@ func (s *Store) failedKey(shard, subject failures.Key) string {
 
 func (s *Store) askedKey() string { return s.prefix + "asked" }
 
-// publish writes down which of a subject's young charges have failed at this node.
+// writeFailures writes a subject's young charges that have failed at this node.
 func (s *Store) writeFailures(ctx context.Context, shard, subject failures.Key) error {
 	known, _ := s.memory.failed.Peek(subject)
 	if len(known.own) == 0 || known.written {
@@ -255,8 +247,8 @@ func (s *Store) writeFailures(ctx context.Context, shard, subject failures.Key) 
 	return err
 }
 
-// ask looks up what other nodes know of the subjects at which a refused attempt would
-// have to wait, and asks for more. Whatever fails, the attempt waits.
+// ask reads the other nodes' failures at the subjects where an attempt would wait, and asks for
+// more. After an error, the attempt waits.
 func (s *Store) ask(ctx context.Context, t *trip) {
 	question := &call{script: askScript, keys: []any{s.askedKey()}, args: []any{s.pendingFor(), s.clock()}}
 	var calls []*call
@@ -285,8 +277,7 @@ func (s *Store) ask(ctx context.Context, t *trip) {
 	}
 }
 
-// Answer writes down what this node knows of the subjects at which attempts of any node
-// wait.
+// Answer writes this node's failures at the subjects where attempts of any node wait.
 func (s *Store) Answer(ctx context.Context) error {
 	asked := &call{script: askScript, keys: []any{s.askedKey()}, args: []any{s.pendingFor(), s.clock()}}
 	if err := run(ctx, direct(s.client), asked); err != nil {
@@ -306,7 +297,7 @@ func (s *Store) Answer(ctx context.Context) error {
 	return nil
 }
 
-// tell notes that Redis knows these failures at a subject, unless there are more by now.
+// markWritten notes that Redis has these failures, unless there are more by now.
 func (m *memory) markWritten(subject failures.Key, own []uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -316,7 +307,7 @@ func (m *memory) markWritten(subject failures.Key, own []uint32) {
 	}
 }
 
-// hear notes what the other nodes have written down of a subject.
+// learnOthers notes the other nodes' failures.
 func (m *memory) learnOthers(subject failures.Key, reply any, node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,36 +13,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Server says where Redis is. The zero values of all but Addresses are one
-// server without a password.
+// A Server locates Redis. Only Addresses is required.
 type Server struct {
-	// Addresses are host:port: of the server, of any of a Cluster's nodes, or
-	// of the Sentinels.
+	// Addresses are host:port of the server, of some nodes of a Cluster, or of the Sentinels.
 	Addresses []string
-	// Cluster is for a Redis Cluster.
-	Cluster bool
-	// Master is how the Sentinels call the master; empty without Sentinels.
+	Cluster   bool
+	// Master is the master's name at the Sentinels; empty without Sentinels.
 	Master string
 
 	Username, Password string
 	// SentinelUsername and SentinelPassword are for the Sentinels themselves.
 	SentinelUsername, SentinelPassword string
-	// TLS encrypts the connections; nil: plain.
+	// TLS encrypts the connections. It may be nil.
 	TLS *tls.Config
 	// Database is a number; a Cluster has only 0.
 	Database int
-	// Timed is told of each trip, when it ends, how long it took. It must not block. Nil:
-	// nobody is told.
+	// Timed, if not nil, is called after each round trip. It must not block.
 	Timed func(ctx context.Context, took time.Duration)
 }
 
-// connections to each server at most: every one of them waits for one answer,
-// and Redis gives tens of thousands a second.
+// connections to each server at most.
 const connections = 64
 
-// Connect makes a client that waits as long as patience for a connection and
-// for an answer. It sends nothing yet, and is the caller's to close. No command
-// is ever sent twice: a charge would count twice.
+// Connect returns a client whose connections and commands time out after patience. It sends
+// nothing; the caller closes it. No command is sent twice, because a charge would count twice.
 func Connect(s Server, patience time.Duration) redis.UniversalClient {
 	client := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: s.Addresses, IsClusterMode: s.Cluster, MasterName: s.Master, DB: s.Database,
@@ -58,10 +52,10 @@ func Connect(s Server, patience time.Duration) redis.UniversalClient {
 	return client
 }
 
-// timed is a hook around every command and pipeline.
+// timed is a hook around commands and pipelines.
 type timed func(ctx context.Context, took time.Duration)
 
-// DialHook leaves dialling alone: it is part of the trip that needs it.
+// DialHook implements redis.Hook. Dialing is part of the round trip.
 func (timed) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
@@ -93,27 +87,25 @@ func newScript(text string) *script {
 	return &script{text: text, digest: hex.EncodeToString(sum[:])}
 }
 
-// A call is one run of a script; or a plain command, all of it in args, if
-// there is no script. Keys and args are strings or numbers; all keys of a call
-// lie in one slot.
+// A call is one run of a script or, without one, a command in args. Keys and args are strings or
+// numbers; all keys have one hash slot.
 type call struct {
 	script *script
 	keys   []any
 	args   []any
-	// reply and err are what came of it.
-	reply any
-	err   error
+	reply  any
+	err    error
 }
 
 const (
-	// retryFor is how long a call is repeated while its keys move between two
-	// servers of a Cluster: neither runs it then, and says so.
+	// retryFor is how long a call is repeated while its keys move between servers of a Cluster.
+	// Neither server runs it then, and both say so.
 	retryFor   = 250 * time.Millisecond
 	retryAfter = 2 * time.Millisecond
 )
 
-// A sender sends commands in one round trip, or fails before it sent any. Each
-// command keeps its own error.
+// A sender sends commands in one round trip, or fails before it sent any. Each command keeps its
+// own error.
 type sender func(context.Context, []*redis.Cmd) error
 
 // direct sends commands in a pipeline of their own.
@@ -128,18 +120,16 @@ func direct(client redis.UniversalClient) sender {
 	}
 }
 
-// once is a command that the client never repeats by itself: a charge would
-// count twice. In a Cluster one TRYAGAIN made go-redis run a whole pipeline four
-// times. MOVED and ASK, after which nothing was done, it does follow.
+// once is a command that the client does not repeat, because a charge would count twice: after one
+// TRYAGAIN of a Cluster, go-redis ran a whole pipeline four times. It does follow MOVED and ASK.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
-// run makes all calls in one round trip. Only those that were surely not run,
-// because their script was not known (any more) or their slot is being moved,
-// are sent again. It returns the first error of any; the other calls may have
-// been run all the same.
+// run makes all calls in one round trip. It repeats only those that Redis did not run, because
+// their script was unknown or their slot is moving. It returns the first error; other calls may
+// have run.
 func run(ctx context.Context, send sender, calls ...*call) error {
 	var until time.Time
 	for left := calls; len(left) > 0; left = notRun(ctx, left, &until) {
@@ -162,8 +152,7 @@ func run(ctx context.Context, send sender, calls ...*call) error {
 	return nil
 }
 
-// notRun returns the calls to send again, after a little while if that is for
-// keys on their way.
+// notRun returns the calls to repeat. If keys are moving, it waits first.
 func notRun(ctx context.Context, calls []*call, until *time.Time) (again []*call) {
 	moving := false
 	for _, c := range calls {
@@ -190,8 +179,7 @@ func notRun(ctx context.Context, calls []*call, until *time.Time) (again []*call
 	return nil
 }
 
-// command is by the script's digest or, if the server does not know that, with
-// its text.
+// command uses the script's digest or, if the server does not know it, the text.
 func (c *call) command(ctx context.Context) *redis.Cmd {
 	if c.script == nil {
 		return redis.NewCmd(ctx, c.args...)
@@ -212,22 +200,19 @@ func (c *call) moving() bool {
 		redis.HasErrorPrefix(c.err, "MOVED") || redis.HasErrorPrefix(c.err, "ASK"))
 }
 
-// pipelines is how many pipelines a batcher has under way at once: enough that
-// Redis has work while answers to other work are being read.
+// pipelines is the number of pipelines at a time: enough that Redis works while answers are read.
 const pipelines = 4
 
-// callersPerPipeline is how many callers' commands one pipeline carries at most: a flood
-// must not make one so long that it looks as if Redis hung.
+// callersPerPipeline bounds a pipeline: during a flood, a longer one would exceed the time limit.
 const callersPerPipeline = 64
 
-// A batcher sends the commands of concurrent callers in shared pipelines, which saves system
-// calls on both sides. A caller that finds few pipelines under way sends one at once; later
-// callers wait, and one of them sends all their commands when a pipeline ends. With a pipeline
-// for each of 50 concurrent attempts, a node made less than half as many attempts
-// (BenchmarkAttempt). It is safe for concurrent use.
+// A batcher sends the commands of concurrent callers in shared pipelines, which saves system calls
+// on both sides: with a pipeline for each of 50 concurrent attempts, a node made less than half as
+// many (BenchmarkAttempt). A caller sends at once if there are few pipelines; later callers wait,
+// and one of them sends for all when a pipeline ends. It is safe for concurrent use.
 //
-// go-redis's AutoPipeline (experimental in 9.23) is as fast, but splits the scripts of one
-// attempt over pipelines.
+// go-redis's AutoPipeline (experimental in 9.23) is as fast, but splits the scripts of one attempt
+// over pipelines.
 type batcher struct {
 	send sender
 
@@ -236,22 +221,21 @@ type batcher struct {
 	running int
 }
 
-// newBatcher returns a batcher of a client, which bounds how long a pipeline may
-// take. Waiting for a turn is not Redis's slowness.
+// newBatcher returns a batcher for a client, which bounds the time of a pipeline. Waiting for a
+// pipeline does not count.
 func newBatcher(client redis.UniversalClient) *batcher { return &batcher{send: direct(client)} }
 
-// A request is the commands of one caller.
+// A request has the commands of one caller.
 type request struct {
 	cmds []*redis.Cmd
-	// others are sent along, if it is for the caller to send.
+	// others are sent in the same pipeline, if this caller sends.
 	others []*request
-	// turn is true if it is for the caller to send them, false once they were.
+	// turn is true if this caller sends, false once the commands were sent.
 	turn chan bool
 }
 
-// enqueue sends commands and returns when each has its answer or error. It fails
-// only if ctx has ended before. Whoever gives up later still hears what came of
-// the commands: half a charge must be taken back.
+// enqueue sends commands and waits for the answers, even if ctx ends meanwhile: half a charge must
+// be taken back.
 func (b *batcher) enqueue(ctx context.Context, cmds []*redis.Cmd) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -264,7 +248,7 @@ func (b *batcher) enqueue(ctx context.Context, cmds []*redis.Cmd) error {
 	return nil
 }
 
-// start lets a request begin a pipeline, or makes it wait.
+// start reports whether the request may begin a pipeline; otherwise the request waits.
 func (b *batcher) start(r *request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -277,7 +261,6 @@ func (b *batcher) start(r *request) bool {
 	return false
 }
 
-// flush sends a request and those that go along.
 func (b *batcher) flush(own *request) {
 	cmds := own.cmds
 	for _, r := range own.others {
@@ -301,7 +284,7 @@ func (b *batcher) flush(own *request) {
 
 var errUnsent = errors.New("redisstore: not sent")
 
-// next hands the pipeline to the first that waits, with those next in line.
+// next passes the pipeline to the waiting requests.
 func (b *batcher) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -314,41 +297,36 @@ func (b *batcher) next() {
 	first.turn <- true
 }
 
-// Every key that authguard has in Redis, each after the realm's prefix ("ag:"
-// unless configured):
+// All keys in Redis, each after the realm's prefix ("ag:" by default):
 //
 //	{S}          charges of the subject S that is a shard: an account, a network
-//	{S}K         charges of a subject kept with it: a pair, an address
-//	{S}p         the places of account S
-//	{S}v         the accounts that log in from address S (Addresses), as its places
-//	asked        the subjects at which attempts wait (asm.lua): a sorted set
+//	{S}K         charges of a subject kept with it: a pair, an IP address
+//	{S}p         the known clients of account S
+//	{S}v         the accounts that log in from IP address S (Addresses), stored like known clients
+//	asked        the subjects at which attempts wait (ask.lua): a sorted set
 //	{S}d, {S}Kd  which young charges of a subject have failed (memory.go): a hash
 //	{S}w         the tags of the last passwords of account S, for a day: 24 bits of each
-//	c:ID         a challenge that was used up
-//	s:ID         a ticket of the decision API that was settled
-//	lifeN        a random text for as long as Redis keeps what it knows (site.go)
+//	c:ID         a used challenge
+//	s:ID         a settled ticket of the decision API
+//	lifeN        a random text that is lost with all other data (site.go)
 //	keys         the nodes' signature: the layout's number, and the fingerprint of their keys
 //	{PREFIXmode}counted  what each node has counted for CAPTCHA mode: a hash
-//	{PREFIXmode}agreed   what the nodes have agreed on about it: a hash
-//	{PREFIXspray}seen    the latest wrong passwords of all strangers (spray.lua): a string
-//	{PREFIXspray}found   which passwords are sprayed: a hash
+//	{PREFIXmode}agreed   the state of CAPTCHA mode, with its version: a hash
+//	{PREFIXspray}seen    the latest wrong passwords of all unknown clients (spray.lua): a string
+//	{PREFIXspray}found   the passwords used for spraying: a hash
 //
-// S is the first 12 bytes of the shard's digest, K the first 9 of the
-// subject's, ID all 16, in base64: multiples of three need no padding. Digests
-// are keyed, so nobody can aim at a collision, and nothing that anybody typed is
-// in a name. By chance two of 2³² shards share 12 bytes once in 2³³ sites, and
-// two of a million addresses that tried one account 9 bytes once in 2³³
-// accounts; they would count callersPerPipeline, which is stricter. A shorter name saves
-// 8 bytes of some 120 in a key.
+// S is the first 12 bytes of the shard's digest, K the first 9 of the subject's, ID all 16, in
+// base64; multiples of three need no padding. Digests are keyed, so an attacker cannot aim at a
+// collision, and no input is in a name (R23). Two of 2³² shards share 12 bytes once in 2³³ sites,
+// and two of a million IP addresses that tried one account 9 bytes once in 2³³ accounts. They would
+// count together, which is stricter. Short names save 8 of about 120 bytes a key.
 //
-// What stands in braces is a key's hash tag: all keys of an account lie in one
-// slot of a Cluster, as do all of a network, and an attempt touches two slots.
+// The braces enclose the hash tag: all keys of an account have one slot of a Cluster, as have all
+// of a network.
 //
-// Charges are a string of the newest (charge.lua; 5 bytes more where a login has let
-// the delay of a pair with failures begin anew), which lives as long as its
-// ladder's longest window and a second. Tags are a string, too. Places
-// are a sorted set with two members for each (knownclients.lua), which lives as long as a
-// privilege; an account that is known always has one.
+// Charges are a string (charge.lua), which lives for the longest window of the limits and a second.
+// Tags are a string. Known clients are a sorted set with two members each (knownclients.lua), which
+// lives until they expire; a known account always has one.
 const (
 	shardBytes   = 12
 	subjectBytes = 9
@@ -362,7 +340,6 @@ func (s *Store) shardKey(shard [16]byte) []byte {
 	return append(base64.RawURLEncoding.AppendEncode(b, shard[:shardBytes]), '}')
 }
 
-// subjectKey is the key of a subject's charges.
 func (s *Store) subjectKey(shard, subject [16]byte) string {
 	b := s.shardKey(shard)
 	if subject != shard {
@@ -383,7 +360,6 @@ func (s *Store) tagsKey(account [16]byte) string {
 	return string(append(s.shardKey(account), 'w'))
 }
 
-// sprayKeys are those of spray.lua.
 func (s *Store) sprayKeys() []any {
 	tag := s.prefix + "{" + s.prefix + "spray}"
 	return []any{tag + "seen", tag + "found"}

@@ -11,21 +11,21 @@ import (
 	"authguard/guard"
 )
 
-// maxMisses bounds what waits to be told to Redis: more is a flood, and the
-// first of it will do. missesPerScript is how many one script counts.
+// maxMisses bounds the misses that wait for Redis: during a flood, the first ones suffice.
+// missesPerScript is how many one script counts.
 const (
 	maxMisses       = 10_000
 	missesPerScript = 200
 )
 
-// misses are those that Redis has yet to be told.
+// misses are not yet written to Redis.
 type misses struct {
 	mu      sync.Mutex
 	waiting []report
 	many    int // accounts that make a spray
 }
 
-// A told miss is counted, or taken back.
+// A report is a miss, or takes one back.
 type report struct {
 	failures.Miss
 	back bool
@@ -46,8 +46,7 @@ func (m *misses) take() (all []report, many int) {
 	return all, m.many
 }
 
-// giveBack puts what Redis could not be told before what came since. If it was told
-// all the same, to be told twice changes nothing.
+// giveBack puts back what could not be written. Writing it twice changes nothing.
 func (m *misses) giveBack(all []report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,8 +54,7 @@ func (m *misses) giveBack(all []report) {
 	m.waiting = all[:min(len(all), maxMisses)]
 }
 
-// corrected notes that a stranger has logged in after all: what failed from the
-// place before was mistyped.
+// corrected reports the typos of an unknown client that has logged in.
 func (s *Store) corrected(c *guard.Charge, reply any) {
 	values, _ := reply.([]any)
 	for i := 1; i < len(values); i++ {
@@ -65,13 +63,13 @@ func (s *Store) corrected(c *guard.Charge, reply any) {
 	}
 }
 
-// Share tells Redis which passwords were wrong since the last time, and learns
-// which are sprayed, over all nodes.
+// Share writes the wrong passwords since the last time, and learns which are used for spraying on
+// any node.
 func (s *Store) Share(ctx context.Context) error {
 	for {
 		waiting, many := s.misses.take()
-		// One call does both. As two in one pipeline the answer was that of before,
-		// whenever Redis did not know the script and only that was sent again.
+		// One call does both: with two in a pipeline, the second answered before the first if Redis did
+		// not know the script.
 		count := &call{script: sprayScript, keys: s.sprayKeys(), args: []any{s.minute(), many, failures.SprayShare(many),
 			failures.MaxSprays}}
 		for _, one := range waiting {
@@ -97,7 +95,7 @@ func (s *Store) Share(ctx context.Context) error {
 	}
 }
 
-// report tells of what spray.lua has found to tell.
+// notify reports the passwords that spray.lua has just found.
 func (s *Store) notify(reply any) {
 	all, _ := reply.([]any)
 	for _, one := range all {
@@ -113,7 +111,7 @@ func (s *Store) notify(reply any) {
 	}
 }
 
-// sprays reads all that are sprayed: each password, then the rest as text.
+// sprays reads all that were found: each password, then the rest as text.
 func sprays(reply any) (all []failures.Spray) {
 	found, _ := reply.([]any)
 	for i := 0; i+1 < len(found); i += 2 {
