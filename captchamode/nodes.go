@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// Several nodes are one site. Several times a second each reports what it has
-// counted, and gets the sum of all reports and what the nodes have agreed on. The
-// first node to find that the level has to change proposes it; once that is
-// written, the others apply what they read. So there is no leader, and each switch
-// has one author. All times are the site's: those of whatever carries the reports.
+// The nodes of a site report their counts several times a second, and get the sums and the state
+// that all share. Each computes the next state from the same sums. The first one to write a change
+// is its author, and the others apply what they read, so there is no leader. All times are the
+// site's: those of the store that carries the reports.
 
-// Agreed is what the nodes of a site have agreed on. The zero Agreed is nothing.
+// Agreed is the state that the nodes share. The zero Agreed is none.
 type Agreed struct {
 	Version string `json:"-"` // another one each time that they agree on something
 	Detector
-	// Number counts the changes of the level. By made the last one: that node
-	// records it and raises the alarm.
+	// Number counts the changes of the level. By is the node that made the last one: it records and
+	// alerts it.
 	Number  int64    `json:"number"`
 	By      string   `json:"by,omitzero"`
 	Minutes []Minute `json:"minutes"`
 }
 
-// An Answer is what a node gets for its report.
+// An Answer is the answer to a report.
 type Answer struct {
 	To     Report // that report
 	Now    time.Time
 	Nodes  int     // that have reported in the last seconds, this one among them
-	All    Report  // the sum over all nodes; of the pressure those that agree on Cleared
+	All    Report  // the sum over all nodes; of the failure rate, over those that agree on Cleared
 	Agreed *Agreed // nil if there is nothing, or nothing that makes sense
 }
 
@@ -40,31 +39,31 @@ type fleet struct {
 	agreed   Agreed        // what this node goes by; no Version before the first answer
 	ahead    time.Duration // the site's clock less this node's
 	judged   Level         // this node's level at its last Merge
-	clearing bool          // a person has cleared the pressure here, and the others may not know
-	cleared  bool          // or on another node, and this one has not told of it yet
+	clearing bool          // an administrator reset the failure rate here, and the others may not know
+	cleared  bool          // or on another node, and this one has not reported it
 
-	// As of the last answer: when it came, how many nodes there were, and the
-	// pressure on this one and on all others.
+	// As of the last answer: its time, the number of nodes, and the failure rate of this node and of
+	// all others.
 	at           time.Time
 	nodes        int
 	mine, others Counts
 }
 
-// alone reports whether the node was one of several and gets no answer any more.
+// alone reports whether the node was one of several and gets no answers now.
 func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
 
-// Merge decides between what the nodes have agreed on and what one of them would
-// say. apart means that its own level came about without the others.
+// Merge merges the shared state with that of one node. apart means that the node's level was
+// reached without the others.
 func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	switch {
 	case agreed == nil: // lost, or never there
 		return own
-	case agreed.Version == own.Version: // nobody has spoken since
+	case agreed.Version == own.Version: // no node has written since
 		own.Minutes = agreed.Minutes
 		return own
 	}
 	m := *agreed
-	if own.Week.known() > m.Week.known() { // a version that did not know it wrote last, or one that began anew
+	if own.Week.known() > m.Week.known() { // the last writer did not know it
 		m.Week = own.Week
 	}
 	if own.Version == "" || !apart && agreed.follows(&own) {
@@ -95,30 +94,30 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Join makes the Mode one of the nodes of a site. node names this process and
-// no other; hurry asks for a report soon. It is called with the lock held and must
-// not block. Call Join once, before anything is observed. Until the first answer
-// the Mode goes by itself.
+// Join makes the Mode one of a site's nodes. node identifies this process; hurry asks for a report
+// soon, is called with the lock held and must not block. Call Join once, before anything is
+// observed. Until the first answer the Mode goes by itself.
 func (m *Mode) Join(node string, hurry func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fleet.node, m.fleet.hurry = node, hurry
 }
 
-// Report returns what this node has counted. Call Merge with the answer, or
-// GoAlone if there is none, before the next Report.
+// Report returns this node's counts. Before the next Report, call Merge with the answer, or GoAlone
+// if there is none.
 func (m *Mode) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance()
 	r := m.window.Report
-	r.Corrected = slices.DeleteFunc(slices.Clone(r.Corrected), func(one CorrectedTypo) bool { return m.window.now-one.At > correctedWithin })
+	r.Corrected = slices.DeleteFunc(slices.Clone(r.Corrected), func(one CorrectedTypo) bool {
+		return m.window.now-one.At > correctedWithin
+	})
 	r.Cleared = m.detector.Cleared
 	return r
 }
 
-// Merge takes in the answer to a report. It returns what the nodes should agree on
-// now, which is to replace what was read and then to be given to Apply; nil if there
+// Merge takes the answer to a report. It returns the state to write and then to Apply, nil if there
 // is nothing to write.
 func (m *Mode) Merge(n Answer) *Agreed {
 	m.mu.Lock()
@@ -143,7 +142,7 @@ func (m *Mode) Merge(n Answer) *Agreed {
 	}
 	f.judged = m.detector.Level
 	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
-	if f.clearing && said != nil { // whatever it says was before that
+	if f.clearing && said != nil { // it was written before the reset
 		number := max(said.Number, next.Number)
 		next = m.knows()
 		next.Minutes, next.Number = said.Minutes, number
@@ -168,7 +167,7 @@ func (m *Mode) Merge(n Answer) *Agreed {
 	return &next
 }
 
-// Apply makes what the nodes have agreed on the level of this one.
+// Apply applies the shared state.
 func (m *Mode) Apply(a Agreed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +179,7 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	f.together, f.agreed, f.clearing, f.cleared = true, a, false, false
 	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
 	switch {
-	case own > f.judged && own > a.Level: // risen since Merge: the next report tells
+	case own > f.judged && own > a.Level: // risen since Merge: the next report has it
 		m.detector.rise(&m.config, own, now)
 	case cleared && m.detector.Level < m.last.Level:
 		m.switchTo(m.override, ByClearing, true, now)
@@ -190,8 +189,8 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	m.show()
 }
 
-// GoAlone notes that a report was not answered. The level stays; from now on this
-// node goes by its own pressure, against its part of the threshold.
+// GoAlone notes that a report was not answered. The level stays; the node now compares its own
+// failure rate with its share of the threshold.
 func (m *Mode) GoAlone() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +198,7 @@ func (m *Mode) GoAlone() {
 	m.see(m.advance())
 }
 
-// knows is what this node would say of the site.
+// knows is this node's state of the site.
 func (m *Mode) knows() Agreed {
 	own := m.fleet.agreed
 	own.Detector, own.Minutes = m.detector, m.minutes
@@ -210,27 +209,24 @@ func (a *Agreed) valid() bool {
 	return a.Version != "" && a.Detector.valid() && len(a.Minutes) <= keepMinutes
 }
 
-// follows reports whether a was made from b. It was not if two nodes have written
-// to a server that had lost something.
+// follows reports whether a was made from b. It was not if the store lost writes in between.
 func (a *Agreed) follows(b *Agreed) bool {
 	return a.Learned >= b.Learned && (a.Number > b.Number || a.Number == b.Number && a.By == b.By)
 }
 
-// same reports whether a and b say the same, so that nothing has to be written.
+// same reports whether nothing has to be written.
 func (a *Agreed) same(b *Agreed) bool {
 	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned &&
 		a.Normal == b.Normal && a.Steady == b.Steady && a.Week.known() == b.Week.known() &&
 		a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
 }
 
-// lateReports is how long nodes may take to report what they counted in a minute
-// that is over.
+// lateReports is how long after a minute its reports may come.
 const lateReports = 2 * time.Second
 
-// lookAlone is look without the others. What has come since the last answer counts
-// against this node's part of the threshold. What was known of the whole site then
-// fades within a minute and still counts against the whole threshold, so that a
-// short silence is no attack.
+// lookAlone is look without the other nodes. What came since the last answer counts against this
+// node's share of the threshold. The site's failure rate of before fades within a minute and counts
+// against the whole threshold, so that a short silence is no attack.
 func (m *Mode) lookAlone(now time.Time) {
 	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
 	own := float64(m.window.FailureRate.Total())

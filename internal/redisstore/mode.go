@@ -179,15 +179,15 @@ func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 }
 
 func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Answer, error) {
-	mended := make([]string, len(r.Corrected))
+	corrected := make([]string, len(r.Corrected))
 	for i, one := range r.Corrected {
-		mended[i] = fmt.Sprintf("%x:%x", one.Pair, one.At)
+		corrected[i] = fmt.Sprintf("%x:%x", one.Pair, one.At)
 	}
 	reset := int64(0)
 	if !r.Cleared.IsZero() {
 		reset = r.Cleared.UnixMilli()
 	}
-	args := []any{m.options.Node, m.version, strings.Join(mended, " "), reset, r.Minute.Unix() / 60}
+	args := []any{m.options.Node, m.version, strings.Join(corrected, " "), reset, r.Minute.Unix() / 60}
 	for _, counts := range []captchamode.Counts{r.FailureRate, r.Running, r.Last} {
 		for _, n := range counts {
 			args = append(args, n)
