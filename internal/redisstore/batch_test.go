@@ -30,7 +30,8 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 			return next(ctx, cmds) // a new connection says hello
 		}
 		g.trips.Add(1)
-		for n := g.longest.Load(); int64(len(cmds)) > n && !g.longest.CompareAndSwap(n, int64(len(cmds))); n = g.longest.Load() {
+		for n := g.longest.Load(); int64(len(cmds)) > n && !g.longest.CompareAndSwap(n,
+			int64(len(cmds))); n = g.longest.Load() {
 		}
 		g.waiting.Add(1)
 		<-g.open
@@ -149,7 +150,7 @@ func TestAFloodIsNotOnePipeline(t *testing.T) {
 }
 
 // An error of the connection is not taken for a pipeline that was never sent.
-func TestTheClientsErrorIsTold(t *testing.T) {
+func TestTheClientsErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer away.Close()
@@ -159,9 +160,9 @@ func TestTheClientsErrorIsTold(t *testing.T) {
 	}
 }
 
-// Whoever was charged has to know it, to take it back; whoever came too late was
+// A charged caller has to know it, to take it back; one that came too late was
 // not.
-func TestWhoHangsUpIsToldWhatCameOfIt(t *testing.T) {
+func TestACanceledCallerGetsTheResult(t *testing.T) {
 	t.Parallel()
 	b := newGated(t, redistest.Standalone(t).Client(t))
 	ctx, hangUp := context.WithCancel(t.Context())
