@@ -121,7 +121,7 @@ func (m *Mode) Run(ctx context.Context) {
 		case <-m.hurry:
 		}
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), modeFlushWithin)
-		_ = m.Flush(within) // OnError is told
+		_ = m.Flush(within) // OnError is called
 		cancel()
 	}
 	m.mode.GoAlone()

@@ -379,7 +379,7 @@ type change struct {
 	what   string
 	client trusted.Key
 	at     int64
-	first  int64 // when the place was first used; 0: at that time
+	first  int64 // first use; 0: at that time
 }
 
 // recordOf reads the known clients in an answer of charge.lua.
@@ -477,10 +477,10 @@ func (s *Store) record(ctx context.Context, key string, now time.Time) (trusted.
 	if err != nil {
 		return trusted.Record{}, fmt.Errorf("redisstore: reading %s: %w", key, err)
 	}
-	var told []any
+	var entries []any
 	for _, z := range all {
-		told = append(told, z.Member, strconv.FormatInt(int64(z.Score), 10))
+		entries = append(entries, z.Member, strconv.FormatInt(int64(z.Score), 10))
 	}
-	record := recordOf(told)
+	record := recordOf(entries)
 	return record.Live(now, s.limits), nil
 }
