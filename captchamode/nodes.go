@@ -6,60 +6,64 @@ import (
 	"time"
 )
 
-// Several nodes are one site. Several times a second, each reports its counts, and receives the sum of all reports
-// and the agreed state. The first node to detect a change of the level proposes it, and the others apply it once it
-// is written. There is no leader, and each switch has one author. All times are by the clock of the shared store.
+// The nodes of a site report their counts several times a second, and get the sums and the state
+// that all share. Each computes the next state from the same sums. The first one to write a change
+// is its author, and the others apply what they read, so there is no leader. All times are the
+// site's: those of the store that carries the reports.
 
-// Agreed is the state that all nodes of a site share. The zero Agreed is no state.
+// Agreed is the state that the nodes share. The zero Agreed is none.
 type Agreed struct {
-	Version string `json:"-"` // changes with every write
+	Version string `json:"-"` // another one each time that they agree on something
 	Detector
-	// Number counts the changes of the level. By is the node that made the last one, records it and raises the alert.
+	// Number counts the changes of the level. By is the node that made the last one: it records and
+	// alerts it.
 	Number  int64    `json:"number"`
 	By      string   `json:"by,omitzero"`
 	Minutes []Minute `json:"minutes"`
 }
 
-// An Answer is the response to a node's report.
+// An Answer is the answer to a report.
 type Answer struct {
 	To     Report // that report
 	Now    time.Time
-	Nodes  int     // nodes that reported in the last seconds, including this one
-	All    Report  // sum over all nodes; failure rates only of those with the same Cleared
-	Agreed *Agreed // nil if missing or invalid
+	Nodes  int     // that have reported in the last seconds, this one among them
+	All    Report  // the sum over all nodes; of the failure rate, over those that agree on Cleared
+	Agreed *Agreed // nil if there is nothing, or nothing that makes sense
 }
 
+// fleet is what a Mode knows of the other nodes.
 type fleet struct {
 	node     string
 	hurry    func()
 	together bool          // the last report was answered
-	agreed   Agreed        // applied by this node; no Version before the first answer
-	ahead    time.Duration // the site's clock minus this node's
+	agreed   Agreed        // what this node goes by; no Version before the first answer
+	ahead    time.Duration // the site's clock less this node's
 	judged   Level         // this node's level at its last Merge
-	clearing bool          // the failure rate was cleared here, and other nodes may not know
-	cleared  bool          // cleared by another node; no switch made here yet
+	clearing bool          // an administrator reset the failure rate here, and the others may not know
+	cleared  bool          // or on another node, and this one has not reported it
 
-	// As of the last answer: its time, the number of nodes, and the failure rate on this node and on all others.
+	// As of the last answer: its time, the number of nodes, and the failure rate of this node and of
+	// all others.
 	at           time.Time
 	nodes        int
 	mine, others Counts
 }
 
-// alone reports whether a node of several receives no answers.
+// alone reports whether the node was one of several and gets no answers now.
 func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
 
-// Merge combines the agreed state with a node's own state. apart means that the node's level arose without the
-// others.
+// Merge merges the shared state with that of one node. apart means that the node's level was
+// reached without the others.
 func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	switch {
-	case agreed == nil: // lost, or never written
+	case agreed == nil: // lost, or never there
 		return own
-	case agreed.Version == own.Version: // not changed since
+	case agreed.Version == own.Version: // no node has written since
 		own.Minutes = agreed.Minutes
 		return own
 	}
 	m := *agreed
-	if own.Week.known() > m.Week.known() { // written by an older version, or by a node with empty state
+	if own.Week.known() > m.Week.known() { // the last writer did not know it
 		m.Week = own.Week
 	}
 	if own.Version == "" || !apart && agreed.follows(&own) {
@@ -90,31 +94,31 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Join makes the Mode a node of a site. The name node is unique to this process. hurry requests a report soon; it
-// runs with the lock held and must not block. Call Join once, before the Mode observes anything. Until the first
-// answer, the Mode decides alone.
+// Join makes the Mode one of a site's nodes. node identifies this process; hurry asks for a report
+// soon, is called with the lock held and must not block. Call Join once, before anything is
+// observed. Until the first answer the Mode goes by itself.
 func (m *Mode) Join(node string, hurry func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fleet.node, m.fleet.hurry = node, hurry
 }
 
-// Report returns this node's counts. Before the next Report, call Merge with the answer, or GoAlone if there is none.
+// Report returns this node's counts. Before the next Report, call Merge with the answer, or GoAlone
+// if there is none.
 func (m *Mode) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance()
 	r := m.window.Report
-	r.Corrected = slices.DeleteFunc(
-		slices.Clone(r.Corrected),
-		func(one CorrectedTypo) bool { return m.window.now-one.At > correctedWithin },
-	)
+	r.Corrected = slices.DeleteFunc(slices.Clone(r.Corrected), func(one CorrectedTypo) bool {
+		return m.window.now-one.At > correctedWithin
+	})
 	r.Cleared = m.detector.Cleared
 	return r
 }
 
-// Merge processes the answer to a report. It returns the new shared state, to be written in place of the one read and
-// then passed to Apply; nil if nothing changed.
+// Merge takes the answer to a report. It returns the state to write and then to Apply, nil if there
+// is nothing to write.
 func (m *Mode) Merge(n Answer) *Agreed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +142,7 @@ func (m *Mode) Merge(n Answer) *Agreed {
 	}
 	f.judged = m.detector.Level
 	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
-	if f.clearing && said != nil { // it was written before that
+	if f.clearing && said != nil { // it was written before the reset
 		number := max(said.Number, next.Number)
 		next = m.knows()
 		next.Minutes, next.Number = said.Minutes, number
@@ -163,7 +167,7 @@ func (m *Mode) Merge(n Answer) *Agreed {
 	return &next
 }
 
-// Apply makes the shared state the state of this node.
+// Apply applies the shared state.
 func (m *Mode) Apply(a Agreed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +179,7 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	f.together, f.agreed, f.clearing, f.cleared = true, a, false, false
 	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
 	switch {
-	case own > f.judged && own > a.Level: // risen since Merge: the next report includes it
+	case own > f.judged && own > a.Level: // risen since Merge: the next report has it
 		m.detector.rise(&m.config, own, now)
 	case cleared && m.detector.Level < m.last.Level:
 		m.switchTo(m.override, ByClearing, true, now)
@@ -185,8 +189,8 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	m.show()
 }
 
-// GoAlone records that a report was not answered. The level stays; then this node compares its own failure rate with
-// its share of the threshold (R22).
+// GoAlone notes that a report was not answered. The level stays; the node now compares its own
+// failure rate with its share of the threshold.
 func (m *Mode) GoAlone() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,6 +198,7 @@ func (m *Mode) GoAlone() {
 	m.see(m.advance())
 }
 
+// knows is this node's state of the site.
 func (m *Mode) knows() Agreed {
 	own := m.fleet.agreed
 	own.Detector, own.Minutes = m.detector, m.minutes
@@ -204,24 +209,24 @@ func (a *Agreed) valid() bool {
 	return a.Version != "" && a.Detector.valid() && len(a.Minutes) <= keepMinutes
 }
 
-// follows reports whether a was derived from b. It was not if two nodes wrote to a server that had lost data.
+// follows reports whether a was made from b. It was not if the store lost writes in between.
 func (a *Agreed) follows(b *Agreed) bool {
 	return a.Learned >= b.Learned && (a.Number > b.Number || a.Number == b.Number && a.By == b.By)
 }
 
-// same reports whether a and b are equal, so that nothing has to be written.
+// same reports whether nothing has to be written.
 func (a *Agreed) same(b *Agreed) bool {
 	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned &&
 		a.Normal == b.Normal && a.Steady == b.Steady && a.Week.known() == b.Week.known() &&
 		a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
 }
 
-// lateReports is how long nodes may take to report the counts of a past minute.
+// lateReports is how long after a minute its reports may come.
 const lateReports = 2 * time.Second
 
-// lookAlone checks the failure rate without the other nodes. Counts since the last answer are compared with this
-// node's share of the threshold. The site's earlier failure rate fades within a minute and is compared with the whole
-// threshold. A short outage is therefore not taken for an attack.
+// lookAlone is look without the other nodes. What came since the last answer counts against this
+// node's share of the threshold. The site's failure rate of before fades within a minute and counts
+// against the whole threshold, so that a short silence is no attack.
 func (m *Mode) lookAlone(now time.Time) {
 	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
 	own := float64(m.window.FailureRate.Total())

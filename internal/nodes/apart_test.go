@@ -95,9 +95,13 @@ func TestALossOfOneMasterIsNoticed(t *testing.T) {
 	s := newSite(t, 2, redisstore.Server{Addresses: redistest.Cluster(t).Addrs(), Cluster: true}, policy())
 	client := redisstore.Connect(s.at, patient)
 	defer client.Close()
-	redistest.Until(t, "the nodes to look", func() bool { return client.Get(t.Context(), redisstore.DefaultPrefix+"life63").Val() != "" })
+	redistest.Until(t, "the nodes to look", func() bool {
+		return client.Get(t.Context(),
+			redisstore.DefaultPrefix+"life63").Val() != ""
+	})
 	var masters sync.Map
-	if err := client.(*redis.ClusterClient).ForEachMaster(t.Context(), func(_ context.Context, master *redis.Client) error {
+	if err := client.(*redis.ClusterClient).ForEachMaster(t.Context(), func(_ context.Context,
+		master *redis.Client) error {
 		masters.Store(master, true)
 		return nil
 	}); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // An alert says why Redis was lost, whatever happened.
-func TestWhoeverHearsOfALossHearsWhy(t *testing.T) {
+func TestALossIsReportedWithItsReason(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer client.Close()
@@ -25,6 +25,6 @@ func TestWhoeverHearsOfALossHearsWhy(t *testing.T) {
 		_ = hook(t.Context(), redis.NewCmd(t.Context(), "ping"))
 	}()
 	if !heard {
-		t.Error("nobody was told")
+		t.Error("no change was reported")
 	}
 }

@@ -78,7 +78,8 @@ func TestR1AnIdentityOverThreeNodesGetsExactlyTheLimit(t *testing.T) {
 				for i := int(next.Add(1)); i <= 300; i = int(next.Add(1)) {
 					one := s.nodes[i%3]
 					d, err := one.Begin(t.Context(), guard.Attempt{
-						Account: fmt.Sprint("user", i), Address: netip.MustParseAddr(address(i)), Fingerprint: one.Identity("bot"), Integration: "test",
+						Account: fmt.Sprint("user", i), Address: netip.MustParseAddr(address(i)), Fingerprint: one.Identity("bot"),
+						Integration: "test",
 					})
 					if err != nil {
 						t.Error(err)

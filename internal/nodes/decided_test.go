@@ -73,7 +73,8 @@ func TestR3AFailureIsDecidedAtEveryNode(t *testing.T) {
 				most = 1 // the node that filled the limit wrote down all that it knew
 			}
 			if turns == 0 || turns > most {
-				t.Errorf("guesses at nodes %05b: an attempt at node %d looked %d times (0: it waits until the failures are old), want %d at most",
+				t.Errorf("guesses at nodes %05b: an attempt at node %d looked %d times "+
+					"(0: it waits until the failures are old), want %d at most",
 					spread, node, turns, most)
 			}
 		}

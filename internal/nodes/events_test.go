@@ -17,7 +17,8 @@ func TestR22EventsAndTheSitesLimitGoOnInParts(t *testing.T) {
 	r := redistest.Standalone(t)
 	p := policy()
 	p.Events = map[string][]guard.EventLimit{"sms": {
-		{Count: 40, Window: time.Hour, Action: guard.Block, By: guard.OnSubject}, {Count: 400, Window: time.Hour, Action: guard.Block, By: guard.OnSite},
+		{Count: 40, Window: time.Hour, Action: guard.Block, By: guard.OnSubject}, {Count: 400, Window: time.Hour,
+			Action: guard.Block, By: guard.OnSite},
 	}}
 	p.Site = []guard.Limit{{Failures: 40, Window: time.Hour, Action: guard.Block}}
 	s := newSite(t, 2, redisstore.Server{Addresses: []string{r.Addr}}, p)

@@ -235,7 +235,8 @@ func TestR22ADecisionWaitsForRedisNoLongerThanTheBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mute := new(mute)
-		s := &site{db: databasetest.SQLite(t), at: redisstore.Server{Addresses: []string{"127.0.0.1:1"}}, policy: policy(), hook: mute}
+		s := &site{db: databasetest.SQLite(t), at: redisstore.Server{Addresses: []string{"127.0.0.1:1"}}, policy: policy(),
+			hook: mute}
 		s.nodes = []*node{s.join(t, 1)}
 		synctest.Wait()
 		mute.hangs.Store(true)
@@ -244,7 +245,8 @@ func TestR22ADecisionWaitsForRedisNoLongerThanTheBudget(t *testing.T) {
 			for i := range 200 {
 				all.Go(func() {
 					began := time.Now()
-					d, err := s.nodes[0].Begin(t.Context(), guard.Attempt{Account: fmt.Sprint("bob", i), Address: netip.MustParseAddr(address(i))})
+					d, err := s.nodes[0].Begin(t.Context(), guard.Attempt{Account: fmt.Sprint("bob", i),
+						Address: netip.MustParseAddr(address(i))})
 					if err != nil || d.Action != guard.Proceed {
 						t.Errorf("attempt %d: %v, %v", i, d.Action, err)
 					}
@@ -334,7 +336,7 @@ func TestR22AFlushedRedisCountsALimitTwiceAndStillKnowsEverybody(t *testing.T) {
 	})
 }
 
-// A new password is the end of what the old one opened, places and cookies,
+// A new password is the end of what the old one opened, known clients and cookies,
 // also if Redis has lost its memory since.
 func TestR14AResetOutlivesRedissMemory(t *testing.T) {
 	t.Parallel()
@@ -355,7 +357,8 @@ func TestR14AResetOutlivesRedissMemory(t *testing.T) {
 		s.flush(t)
 		restarted := s.join(t, 2)
 		for i, n := range []*node{s.nodes[0], restarted} {
-			d, err := n.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home), Devices: []string{cookie}})
+			d, err := n.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home),
+				Devices: []string{cookie}})
 			if err != nil || d.Known {
 				t.Errorf("node %d: privileged %v, %v", i, d.Known, err)
 			}
@@ -363,7 +366,7 @@ func TestR14AResetOutlivesRedissMemory(t *testing.T) {
 	})
 }
 
-func TestR22ARestartedNodeKnowsThePlacesWhenRedisGoes(t *testing.T) {
+func TestR22ARestartedNodeHasTheKnownClientsWhenRedisGoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)
 	s := newSite(t, 1, redisstore.Server{Addresses: []string{server.Addr}}, policy())
@@ -419,7 +422,8 @@ func TestR14ARemovalReachesRedisBeforeItDecides(t *testing.T) {
 	if n.store.Unsent() == 0 {
 		t.Fatal("Redis has all changes already")
 	}
-	d, err := n.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home), Integration: "test"})
+	d, err := n.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home),
+		Integration: "test"})
 	if err != nil || d.Known {
 		t.Errorf("a client that was removed during the outage is a known client: %v", err)
 	}
@@ -446,9 +450,9 @@ func TestR22TheLastNodeKeepsToItsPart(t *testing.T) {
 	}
 }
 
-// A place's budget is that of people who mistype: none of ten nodes has a tenth
+// The limits of a known client allow for typos: none of ten nodes has a tenth
 // of it.
-func TestR22AKnownPlaceKeepsItsBudget(t *testing.T) {
+func TestR22AKnownClientKeepsItsLimits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)
 	s := newSite(t, 10, redisstore.Server{Addresses: []string{server.Addr}}, policy())
@@ -469,7 +473,7 @@ func TestR22AKnownPlaceKeepsItsBudget(t *testing.T) {
 }
 
 // A node that pays last must not bring back what a new password has ended.
-func TestR14ALoginToldLateIsNotLaterThanAReset(t *testing.T) {
+func TestR14ALoginReportedLateIsNotLaterThanAReset(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)
 	s := newSite(t, 2, redisstore.Server{Addresses: []string{server.Addr}}, policy())

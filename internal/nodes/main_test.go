@@ -31,7 +31,7 @@ import (
 type node struct {
 	*guard.Guard
 	store   *nodes.Store
-	places  *known.Store
+	clients *known.Store
 	leave   func()
 	checked *sync.Map // account to *atomic.Int64, of all nodes
 	takes   time.Duration
@@ -84,11 +84,12 @@ func (s *site) join(t *testing.T, n int) *node {
 	made := &node{checked: &s.checked}
 	own, err := failures.NewMemory(failures.Config{Retain: s.policy.Retain(), PendingFor: s.policy.CheckTimeout})
 	must(err)
-	made.places, err = known.New(t.Context(), known.Config{DB: s.db, Limits: s.policy.KnownClients})
+	made.clients, err = known.New(t.Context(), known.Config{DB: s.db, Limits: s.policy.KnownClients})
 	must(err)
 	made.store, err = nodes.New(nodes.Config{
-		Client: client, Redis: redisstore.Options{PendingFor: s.policy.CheckTimeout, KnownClients: s.policy.KnownClients, OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
-		Counters: own, KnownClients: made.places, Nodes: func() int { return n }, Budget: s.budget,
+		Client: client, Redis: redisstore.Options{PendingFor: s.policy.CheckTimeout, KnownClients: s.policy.KnownClients,
+			OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
+		Counters: own, KnownClients: made.clients, Nodes: func() int { return n }, Budget: s.budget,
 		OnChange: func(_ bool, why error) { s.reasons.Store(fmt.Sprint(why), true) },
 		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
@@ -97,7 +98,8 @@ func (s *site) join(t *testing.T, n int) *node {
 	mode, err := captchamode.NewMode(quietMode(), nil, nil)
 	must(err)
 	challenges, err := challenge.New(challenge.Config{
-		Secret: []byte("a secret of thirty-two bytes, at least"), BuiltIn: world.Riddle{}, Spent: challenge.NewMemorySpent(0, nil),
+		Secret: []byte("a secret of thirty-two bytes, at least"), BuiltIn: world.Riddle{},
+		Spent: challenge.NewMemorySpent(0, nil),
 	})
 	must(err)
 	cookies, err := trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
@@ -170,7 +172,8 @@ func quietMode() captchamode.Config {
 
 // try is one attempt from beginning to end.
 func (n *node) try(account, address, password string) (d guard.Decision, ok bool, err error) {
-	return n.Login(context.Background(), guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Integration: "test"},
+	return n.Login(context.Background(), guard.Attempt{Account: account, Address: netip.MustParseAddr(address),
+		Integration: "test"},
 		func(context.Context, *guard.Decision) (bool, error) {
 			counter, _ := n.checked.LoadOrStore(account, new(atomic.Int64))
 			counter.(*atomic.Int64).Add(1)

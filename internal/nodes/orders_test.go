@@ -276,7 +276,8 @@ func kind(m model, e event, charged bool) string {
 			unsent++
 		}
 	}
-	circumstances := fmt.Sprint(e.what, charged, m.lost, m.alone[n], unsent, min(m.redis(), allowed), min(m.node(n), allowed))
+	circumstances := fmt.Sprint(e.what, charged, m.lost, m.alone[n], unsent, min(m.redis(), allowed), min(m.node(n),
+		allowed))
 	if e.what == "rejoin" {
 		return circumstances
 	}
@@ -371,12 +372,12 @@ func newReplayed(t *testing.T, server *redistest.Server, prefix string, pendingF
 	for n := range r.nodes {
 		r.counts[n], err = failures.NewMemory(failures.Config{Retain: 2 * window, PendingFor: pendingFor, Now: r.clock.Now})
 		must(err)
-		places, err := trusted.NewMemory(trusted.MemoryConfig{})
+		clients, err := trusted.NewMemory(trusted.MemoryConfig{})
 		must(err)
 		client := redisstore.Connect(at, patient)
 		t.Cleanup(func() { _ = client.Close() })
 		r.nodes[n], err = nodes.New(nodes.Config{
-			Client: client, Redis: options, Counters: r.counts[n], KnownClients: places, Budget: patient,
+			Client: client, Redis: options, Counters: r.counts[n], KnownClients: clients, Budget: patient,
 			Nodes: func() int { return 2 }, Log: slog.New(slog.DiscardHandler),
 		})
 		must(err)
@@ -402,7 +403,8 @@ func chargeOf(now time.Time, i, limit int) (c guard.Charge) {
 }
 
 // subject is kept with the account.
-func subject(kind guard.SubjectKind, key [16]byte, limit int, clients guard.Clients, binds [3]failures.Mask) guard.Subject {
+func subject(kind guard.SubjectKind, key [16]byte, limit int, clients guard.Clients,
+	binds [3]failures.Mask) guard.Subject {
 	s := guard.Subject{Kind: kind, For: clients, Binds: binds}
 	s.Shard, s.Key = failures.Key{1}, key
 	s.Limits = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: limit, Window: window})
@@ -513,7 +515,8 @@ func replay(t *testing.T, server *redistest.Server, prefix string, m model, even
 		for n := range r.nodes {
 			inRedis, inNode := r.standing(t, n)
 			if inRedis != m.redis() || inNode != m.node(n) {
-				t.Errorf("%v: %d charges in Redis and %d in node %d, the model says %d and %d", events[:i+1], inRedis, inNode, n, m.redis(), m.node(n))
+				t.Errorf("%v: %d charges in Redis and %d in node %d, the model says %d and %d", events[:i+1], inRedis, inNode, n,
+					m.redis(), m.node(n))
 				return
 			}
 		}
@@ -535,18 +538,19 @@ func replayInMemory(t *testing.T, m model, events []event) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places, err := trusted.NewMemory(trusted.MemoryConfig{})
+	clients, err := trusted.NewMemory(trusted.MemoryConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := guard.NewLocal(counts, places)
+	store := guard.NewLocal(counts, clients)
 	for i, e := range events {
 		next, want := m.after(e)
 		m = next
 		got := r.doAt(t, store, e)
 		read, _, err := store.Read(t.Context(), r.charge(99, 1000))
 		if count := int(usage(&read).Count); got != want || min(count, allowed) != min(m.redis(), allowed) || err != nil {
-			t.Errorf("%v in memory: charged %v, %d charges stand (%v); the model says %v, %d", events[:i+1], got, count, err, want, m.redis())
+			t.Errorf("%v in memory: charged %v, %d charges stand (%v); the model says %v, %d", events[:i+1], got, count, err,
+				want, m.redis())
 			return
 		}
 	}

@@ -7,12 +7,10 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// Spent remembers used challenges, or settled tickets, for all nodes; while Redis
-// is gone for this one only. A challenge can then be used once at each node, and
-// never twice at one.
+// Spent stores used challenges, or settled tickets, for all nodes, and while Redis is unavailable
+// for this node. A challenge can then be used once at each node.
 type Spent struct {
-	// Strict makes Seen fail if Redis does not answer. Otherwise it goes by what
-	// this node knows.
+	// Strict makes Seen fail if Redis does not answer. Otherwise this node's own IDs decide.
 	Strict bool
 	shared challenge.Spent
 	own    *challenge.MemorySpent
@@ -20,7 +18,7 @@ type Spent struct {
 
 var _ challenge.Spent = (*Spent)(nil)
 
-// NewSpent makes the store. now is the clock; nil is time.Now.
+// NewSpent returns a store with this clock; nil is time.Now.
 func NewSpent(shared challenge.Spent, now func() time.Time) *Spent {
 	return &Spent{shared: shared, own: challenge.NewMemorySpent(0, now)}
 }
@@ -38,10 +36,10 @@ func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	return first, err
 }
 
-// Full implements challenge.Spent: what this node remembers by itself is bounded.
+// Full implements challenge.Spent: this node's own IDs are bounded.
 func (s *Spent) Full() float64 { return max(s.own.Full(), s.shared.Full()) }
 
-// Epoch implements challenge.Spent: what this node forgets is spent in Redis.
+// Epoch implements challenge.Spent: Redis has what this node forgets.
 func (s *Spent) Epoch() [16]byte { return [16]byte{} }
 
 // Seen implements challenge.Spent.

@@ -63,13 +63,15 @@ func TestR17AProvidersTokenIsGoodAtOneNodeOnly(t *testing.T) {
 	t.Parallel()
 	stamp := time.Now().UTC().Truncate(time.Second)
 	verify := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "hostname": "login.example.org", "challenge_ts": stamp.Format(time.RFC3339)})
+		_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "hostname": "login.example.org",
+			"challenge_ts": stamp.Format(time.RFC3339)})
 	}))
 	t.Cleanup(verify.Close)
 	server := redistest.Standalone(t)
 	node := func() *remote.Provider {
 		p := remote.New(NewSpent(redisstore.NewSpent(server.Client(t), "token:"), nil), nil, nil)
-		err := p.Set(remote.Config{Service: "hcaptcha", SiteKey: "k", Secret: "s", Verify: verify.URL, Hosts: []string{"login.example.org"}})
+		err := p.Set(remote.Config{Service: "hcaptcha", SiteKey: "k", Secret: "s", Verify: verify.URL,
+			Hosts: []string{"login.example.org"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func (s *sprays) told() []failures.Spray {
 	return append([]failures.Spray(nil), s.all...)
 }
 
-// begin is a stranger's attempt at one node, with a password that can be recognised.
+// begin is an unknown client's attempt at one node, with a password that can be recognised.
 func (n *node) begin(t *testing.T, account, address, password string) guard.Decision {
 	t.Helper()
 	d, err := n.Begin(context.Background(), guard.Attempt{SendsCode: true,
@@ -71,7 +71,8 @@ func TestR28NodesRecogniseASprayTogether(t *testing.T) {
 		for i := range 9 {
 			miss(i / 5)
 		}
-		redistest.Until(t, "Redis to know of nine accounts", func() bool { return seen(t, client) == 18 }) // each for the site and for its network
+		// each for the site and for its network
+		redistest.Until(t, "Redis to know of nine accounts", func() bool { return seen(t, client) == 18 })
 		if n := len(s.told.told()); n != 0 {
 			t.Fatalf("told %d times after nine accounts", n)
 		}

@@ -1,19 +1,19 @@
 // Package nodes lets a node continue while Redis is unavailable (R22).
 //
-// Store is the guard's store: Redis while it is available, otherwise the node's local store
-// with its share of the limits. A Breaker stops sending commands to Redis after one failure;
-// Run probes it. The local store counts only what was charged during outages, and is kept
-// between them, so a Redis that fails repeatedly gives one share for each window, not for each
-// failure. Redis does not learn what was charged locally. It does learn of unlocks, removals of
-// known clients, and attempts that succeeded, before it is used again.
+// Store is the guard's store: Redis while it is available, otherwise the node's local store with
+// its share of the limits. A Breaker stops sending commands to Redis after one failure; Run probes
+// it. The local store counts only what was charged during outages, and is kept between them, so a
+// Redis that fails repeatedly gives one share for each window, not for each failure. Redis does not
+// learn what was charged locally. It does learn of unlocks, removals of known clients, and attempts
+// that succeeded, before it is used again.
 //
-// With n nodes, the local stores together allow N/2 of a limit N, or one attempt each, in
-// addition to the N in Redis, and N more for each time that Redis loses its data.
-// orders_test.go visits every order of events.
+// With n nodes, the local stores together allow N/2 of a limit N, or one attempt each, in addition
+// to the N in Redis, and N more for each time that Redis loses its data. orders_test.go visits
+// every order of events.
 //
-// A Redis that lost its data looks healthy. The loss is noticed account by account: Redis
-// knows nothing of an account, this node does, and writes it to Redis before the attempt is
-// decided. So known clients stay known, and those that a new password removed stay removed.
+// A Redis that lost its data looks healthy. The loss is detected by account: if Redis does not know
+// an account and the database does, its known clients are written to Redis before the attempt is
+// decided. So known clients stay known, and removed ones stay removed.
 package nodes
 
 import (
@@ -24,9 +24,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
 
 	"authguard/failures"
 	"authguard/guard"
@@ -34,27 +36,26 @@ import (
 	"authguard/trusted"
 )
 
-// Config is what a Store needs. Redis, Budget, Log and OnChange may be left out.
+// Config configures a Store. Redis, Budget, Log and OnChange are optional.
 type Config struct {
 	Client redis.UniversalClient
-	// Redis configures the store in Redis; Elsewhere and Spent are set here.
+	// Redis configures the store in Redis; New sets Elsewhere and Spent.
 	Redis redisstore.Options
-	// Counters are this node's own. Nobody else may charge them.
+	// Counters are the local store's, for this Store alone.
 	Counters *failures.Memory
 	// KnownClients are the known clients in SQL.
 	KnownClients trusted.Store
-	// Nodes is how many were last seen, this one included.
+	// Nodes returns the number of nodes last seen, including this one.
 	Nodes func() int
-	// Budget is how long one trip to Redis may take; default DefaultBudget.
+	// Budget bounds one round trip to Redis; default DefaultBudget.
 	Budget time.Duration
-	// Log is told when Redis is lost and back; default slog.Default().
+	// Log is where the loss and the return of Redis are logged; default slog.Default().
 	Log *slog.Logger
-	// OnChange is told, too, and must not block. Nil: nobody is.
+	// OnChange, if not nil, is called then, too. It must not block.
 	OnChange func(up bool, why error)
 }
 
-// Store is a guard.Store that survives the loss of Redis. It is safe for
-// concurrent use.
+// Store is a guard.Store that survives the loss of Redis. It is safe for concurrent use.
 type Store struct {
 	*Breaker
 	config Config
@@ -66,16 +67,16 @@ type Store struct {
 
 var _ guard.Store = (*Store)(nil)
 
-// New makes the store and the client's breaker. Nothing is sent to Redis yet.
+// New returns a store and adds a breaker to the client. It sends nothing to Redis.
 func New(c Config) (*Store, error) {
 	if c.Client == nil || c.Counters == nil || c.KnownClients == nil || c.Nodes == nil {
-		return nil, errors.New("nodes: Client, Counters, Places and Nodes must be set")
+		return nil, errors.New("nodes: Client, Counters, KnownClients and Nodes must be set")
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.KnownClients), node: rand.Uint64() | 1, unsent: new(unsent)}
 	s.local.Sprays = failures.NewSprays(s.sprayed)
 	c.Redis.Sprays = s.local.Sprays
-	c.Redis.Elsewhere, c.Redis.Spent = s.remembered, s.spent
+	c.Redis.Elsewhere, c.Redis.Spent = s.fromDatabase, s.spent
 	var err error
 	if s.redis, err = redisstore.New(c.Client, c.Redis); err != nil {
 		return nil, fmt.Errorf("nodes: %w", err)
@@ -84,8 +85,8 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Beside is the store of another guard: the same Redis and known clients, and this node's
-// counters of its own. Run serves both.
+// Beside returns the store of another guard: the same Redis and known clients, with local counters
+// of its own. Run serves both.
 func (s *Store) Beside(counters *failures.Memory) *Store {
 	other := &Store{Breaker: s.Breaker, config: s.config, redis: s.redis, node: s.node, unsent: s.unsent}
 	other.config.Counters, other.local = counters, guard.NewLocal(counters, s.config.KnownClients)
@@ -96,64 +97,34 @@ func (s *Store) Beside(counters *failures.Memory) *Store {
 // Redis is the store in Redis.
 func (s *Store) Redis() *redisstore.Store { return s.redis }
 
-// Unsent is the number of changes that were not written to Redis yet.
+// Unsent is the number of changes not yet written to Redis.
 func (s *Store) Unsent() int { return s.unsent.len() }
 
-// sprayed is told of what this node has found by itself. With Redis all nodes find
-// it together.
+// sprayed reports what this node found alone. With Redis all nodes find it together.
 func (s *Store) sprayed(one failures.Spray) {
-	if tell := s.config.Redis.OnSpray; tell != nil && !s.Up() {
-		tell(one)
+	if notify := s.config.Redis.OnSpray; notify != nil && !s.Up() {
+		notify(one)
 	}
 }
 
-// Run probes Redis until ctx ends, does not use a Redis of nodes with another version or other
-// keys, writes the changes of an outage, and shares which passwords are used for spraying.
-func (s *Store) Run(ctx context.Context) {
-	ticker := time.NewTicker(probeEvery)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		s.look(ctx)
-		if s.Up() {
-			_ = s.redis.Share(ctx) // the breaker notes it; the next one learns it all
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-	}
-}
+// shared reports whether the nodes count together: Redis is available and has all changes.
+func (s *Store) shared() bool { return s.Up() && s.unsent.len() == 0 }
 
-// look probes once and, if Redis is available, writes the changes of an outage.
-func (s *Store) look(ctx context.Context) {
-	if err := s.redis.Probe(context.WithValue(ctx, probing{}, true)); err == nil || errors.Is(err, redisstore.ErrApart) {
-		s.Meet(err) // else the breaker has noted it
-	}
-	for s.Up() && s.unsent.send(ctx, s.Up) {
-	}
-	if s.Up() {
-		_ = s.redis.Answer(ctx) // else they wait until the failures are old
-	}
-}
-
-// together reports whether the nodes count together: Redis is available and has all changes.
-func (s *Store) together() bool { return s.Up() && s.unsent.len() == 0 }
-
-// Begin implements guard.Store. If Redis did not confirm a charge in time, the attempt may
-// be charged twice.
+// Begin implements guard.Store. If Redis did not confirm a charge in time, the attempt may be
+// charged twice.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
-	if s.together() {
+	if s.shared() {
 		charged, err := s.redis.Begin(ctx, c)
 		if err == nil || ctx.Err() != nil {
 			return charged, err
 		}
 	}
-	return s.alone(ctx, c)
+	return s.beginLocally(ctx, c)
 }
 
-// alone charges the local store, against this node's share of the limits. Known clients keep
-// their whole limit: users must not be locked out by an outage.
-func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+// beginLocally charges this node's share of the limits. Known clients keep their whole limit: users
+// must not be locked out by an outage.
+func (s *Store) beginLocally(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	whole := c
 	for i := range c.Subjects() {
 		if one := &c.Subjects()[i]; one.Kind != guard.OnPair {
@@ -172,18 +143,18 @@ func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error)
 	return c, err
 }
 
-// divide is the part of a ladder that one of several nodes has while each is
-// alone: together half of every rung, or one each. Delays stay whole.
+// divide returns one node's share of the limits: half of each over all nodes, or one attempt each.
+// Delays stay whole.
 func divide(l *failures.Limits, nodes int) *failures.Limits {
 	if len(l.List()) == 0 {
 		return l
 	}
-	var rungs []failures.Limit
-	for _, r := range l.List() {
-		r.Failures = max(1, r.Failures/(2*nodes))
-		rungs = append(rungs, r)
+	var limits []failures.Limit
+	for _, one := range l.List() {
+		one.Failures = max(1, one.Failures/(2*nodes))
+		limits = append(limits, one)
 	}
-	return failures.MustLimits(l.Backoff(), rungs...) // valid, as the whole one is
+	return failures.MustLimits(l.Backoff(), limits...) // valid, as the whole one is
 }
 
 // Settle implements guard.Store. A charge in the local store of another node stands.
@@ -208,7 +179,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	case o == guard.Failed:
 		return s.redis.Settle(ctx, c, o) // usually writes nothing
 	}
-	err := s.onBoth(ctx, mostSettled, func(ctx context.Context) error { return s.redis.Settle(ctx, c, o) })
+	err := s.changeRedis(ctx, mostSettled, func(ctx context.Context) error { return s.redis.Settle(ctx, c, o) })
 	if err == nil && full {
 		return local
 	}
@@ -217,7 +188,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 
 // Read implements guard.Store.
 func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.Used, error) {
-	if s.together() {
+	if s.shared() {
 		if read, used, err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
 			return read, used, err
 		}
@@ -228,29 +199,30 @@ func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.U
 // Clear implements guard.Store.
 func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
 	return errors.Join(s.local.Clear(ctx, subjects),
-		s.onBoth(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Clear(ctx, subjects) }))
+		s.changeRedis(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Clear(ctx, subjects) }))
 }
 
 // Forget implements guard.Store.
-func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return errors.Join(s.local.Forget(ctx, account, place, now),
-		s.onBoth(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Forget(ctx, account, place, now) }))
+func (s *Store) Forget(ctx context.Context, account, client trusted.Key, now time.Time) error {
+	return errors.Join(s.local.Forget(ctx, account, client, now),
+		s.changeRedis(ctx, mostUnsent, func(ctx context.Context) error { return s.redis.Forget(ctx, account, client, now) }))
 }
 
-// spent is told of a place that Redis has ended.
-func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.Time) {
-	_ = s.config.KnownClients.Spend(ctx, account, place, now) // missing only while Redis is gone
+// spent writes to the database that a client exceeded its limits.
+func (s *Store) spent(ctx context.Context, account, client trusted.Key, now time.Time) {
+	_ = s.config.KnownClients.Spend(ctx, account, client, now) // missing only while Redis is gone
 }
 
-// remembered is what the database knows of an account of which Redis knows nothing.
-func (s *Store) remembered(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
+// fromDatabase returns the known clients of an account that Redis does not know.
+func (s *Store) fromDatabase(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
 	record, err := s.config.KnownClients.Record(ctx, c.Account, c.Now)
 	return record, err == nil && (len(record.Entries) > 0 || record.Reset > 0)
 }
 
-// onBoth changes Redis now or, if it is unavailable, later: unless most changes wait already.
-func (s *Store) onBoth(ctx context.Context, most int, do func(context.Context) error) error {
-	if s.together() {
+// changeRedis changes Redis now or, while it is unavailable, later, unless most changes wait
+// already.
+func (s *Store) changeRedis(ctx context.Context, most int, do func(context.Context) error) error {
+	if s.shared() {
 		if err := do(ctx); err == nil || s.Up() {
 			return err
 		}
@@ -259,14 +231,14 @@ func (s *Store) onBoth(ctx context.Context, most int, do func(context.Context) e
 	return nil
 }
 
-// Bounds of the changes that wait for Redis. Settled attempts leave room for unlocks and
-// removals of known clients, of which the newest are kept.
+// Bounds of the changes that wait for Redis. Settled attempts leave room for unlocks and removals
+// of known clients, of which the newest are kept.
 const (
 	mostSettled = 10_000
 	mostUnsent  = 2 * mostSettled
 )
 
-// unsent are the changes that were not written to Redis yet, in order.
+// unsent are the changes not yet written to Redis, in order.
 type unsent struct {
 	mu    sync.Mutex
 	queue []*func(context.Context) error
@@ -287,8 +259,8 @@ func (u *unsent) len() int {
 	return len(u.queue)
 }
 
-// send writes the first change to Redis, and drops it unless Redis is unavailable again. It
-// reports false if none is left.
+// send writes the first change, and drops it unless Redis is unavailable again. It returns false if
+// none is left.
 func (u *unsent) send(ctx context.Context, up func() bool) bool {
 	u.mu.Lock()
 	if len(u.queue) == 0 {
@@ -306,4 +278,164 @@ func (u *unsent) send(ctx context.Context, up func() bool) bool {
 		u.queue = u.queue[1:]
 	}
 	return true
+}
+
+// ErrDown means that no command was sent, because Redis was unavailable before.
+var ErrDown = errors.New("nodes: Redis cannot be used")
+
+const (
+	// DefaultBudget bounds one round trip to Redis.
+	DefaultBudget = 250 * time.Millisecond
+	probeEvery    = 250 * time.Millisecond
+	// openFor is less than probeEvery, so that the breaker admits each probe.
+	openFor = 200 * time.Millisecond
+)
+
+// A Breaker stops sending commands to a Redis that has failed once. As a hook of the client it
+// bounds every command. While it is open, it admits only probes, so that no user waits for Redis.
+// It is safe for concurrent use.
+type Breaker struct {
+	budget   time.Duration
+	circuit  *gobreaker.CircuitBreaker[struct{}]
+	failures atomic.Int64
+	log      *slog.Logger
+	onChange func(up bool, why error)
+
+	// ready is false from a failure until a successful probe, and while incompatible nodes use Redis.
+	ready atomic.Bool
+
+	mu    sync.Mutex
+	open  bool      // the circuit
+	since time.Time // when Redis was lost or met last
+	why   error     // the last failure
+}
+
+// NewBreaker guards a client, whose MaxRetries must be -1 and whose ContextTimeoutEnabled must be
+// set (redisstore.Connect). budget bounds a round trip, 0 for DefaultBudget. onChange is called
+// when Redis becomes unavailable or available; it must not block, and may be nil.
+func NewBreaker(client redis.UniversalClient, budget time.Duration, log *slog.Logger, onChange func(up bool,
+	why error)) *Breaker {
+	if budget <= 0 {
+		budget = DefaultBudget
+	}
+	if onChange == nil {
+		onChange = func(bool, error) {}
+	}
+	b := &Breaker{budget: budget, log: log, onChange: onChange}
+	b.ready.Store(true)
+	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:       openFor,
+		ReadyToTrip:   func(gobreaker.Counts) bool { return true },
+		IsSuccessful:  func(err error) bool { return !unusable(err) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) },
+		OnStateChange: b.changed,
+	})
+	client.AddHook(b)
+	return b
+}
+
+// Up reports whether Redis is available.
+func (b *Breaker) Up() bool { return b.ready.Load() && b.circuit.State() == gobreaker.StateClosed }
+
+// State is since when Redis is up or down (zero: it never failed), and why it is down; nil if it is
+// up.
+func (b *Breaker) State() (since time.Time, why error) {
+	up := b.Up()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if up {
+		return b.since, nil
+	}
+	return b.since, b.why
+}
+
+// Failures is the number of failed round trips.
+func (b *Breaker) Failures() int64 { return b.failures.Load() }
+
+// probing marks the context of a probe, which the open breaker admits; inTrip that of a round trip,
+// whose new connections greet Redis through the same hook.
+type (
+	probing struct{}
+	inTrip  struct{}
+)
+
+// DialHook implements redis.Hook.
+func (b *Breaker) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (b *Breaker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return b.do(ctx, []redis.Cmder{cmd}, func(ctx context.Context) error { return next(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (b *Breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return b.do(ctx, cmds, func(ctx context.Context) error { return next(ctx, cmds) })
+	}
+}
+
+func (b *Breaker) do(ctx context.Context, cmds []redis.Cmder, trip func(context.Context) error) error {
+	if ctx.Value(inTrip{}) != nil {
+		return trip(ctx)
+	}
+	if !b.Up() && ctx.Value(probing{}) == nil {
+		return fail(cmds)
+	}
+	_, err := b.circuit.Execute(func() (struct{}, error) {
+		ctx, cancel := context.WithTimeout(context.WithValue(ctx, inTrip{}, true), b.budget)
+		defer cancel()
+		err := trip(ctx)
+		for _, cmd := range cmds { // the first error may be a harmless one
+			if unusable(cmd.Err()) {
+				err = cmd.Err()
+			}
+		}
+		if unusable(err) {
+			b.failures.Add(1)
+			b.mu.Lock()
+			b.why = err
+			b.mu.Unlock()
+		}
+		return struct{}{}, err
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return fail(cmds)
+	}
+	return err
+}
+
+func fail(cmds []redis.Cmder) error {
+	for _, cmd := range cmds {
+		cmd.SetErr(ErrDown)
+	}
+	return ErrDown
+}
+
+// unavailable are the prefixes, after an optional ERR, of errors by which Redis says that it cannot
+// work now.
+func unavailable() []string {
+	return []string{
+		"LOADING", "READONLY", "OOM", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "NOAUTH",
+		"WRONGPASS", "NOPERM", "max number of clients", "AUTH", "invalid password", "Client sent AUTH",
+	}
+}
+
+// unusable reports whether an error means that Redis cannot be used. A missing key, a wrong command
+// and a caller that canceled do not.
+func unusable(err error) bool {
+	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return true // the connection, or the time
+	}
+	for _, word := range unavailable() {
+		if redis.HasErrorPrefix(err, word) {
+			return true
+		}
+	}
+	return redis.IsOOMError(err)
 }

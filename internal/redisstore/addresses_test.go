@@ -51,23 +51,23 @@ func r30SharedAddressIsSoOnEveryNode(t *testing.T, on redisOf) {
 	}
 }
 
-func r30NobodysAddressIsNoPlace(t *testing.T, on redisOf) {
+func r30SharedAddressIsNoKnownClient(t *testing.T, on redisOf) {
 	s := on.node(t, redisstore.Options{})
 	end(t, s, attempt(1, 1), guard.Succeeded)
 	want(t, "status at home", begin(t, s, attempt(1, 1)).Status, trusted.Known)
-	nobodys := func(device int) *guard.Charge {
+	shared := func(device int) *guard.Charge {
 		c := attempt(1, 1)
 		if c.Address = (trusted.Key{}); device > 0 {
 			by(c, digest('d', device), c.Now)
 		}
 		return c
 	}
-	want(t, "status once it is nobody's", begin(t, s, nobodys(0)).Status, trusted.Unknown)
-	c := begin(t, s, nobodys(1))
+	want(t, "status once it is shared", begin(t, s, shared(0)).Status, trusted.Unknown)
+	c := begin(t, s, shared(1))
 	want(t, "status of a device there", c.Status, trusted.Known)
 	want(t, "the device counts", c.AtDevice, true)
 	other := attempt(1, 2)
 	other.Address = trusted.Key{}
 	end(t, s, other, guard.Succeeded)
-	want(t, "status after a login at nobody's place", begin(t, s, attempt(1, 2)).Status, trusted.Unknown)
+	want(t, "status after a login at a shared address", begin(t, s, attempt(1, 2)).Status, trusted.Unknown)
 }

@@ -1,12 +1,12 @@
--- ask.lua notes that attempts wait at subjects that only undecided charges keep full,
--- and tells at which subjects attempts of any node wait.
+-- ask.lua notes that attempts wait at subjects that are full of undecided charges, and returns the
+-- subjects at which attempts of any node wait.
 --
--- KEYS  1    the questions: a sorted set of subjects by when they were asked last
--- ARGV  1    how long a question stands, in milliseconds
+-- KEYS  1    a sorted set of subjects by the time of the last request
+-- ARGV  1    how long a request is valid, in milliseconds
 --       2    the time in milliseconds; '' is Redis's own
 --       3... subjects to ask for
 --
--- Answer: all subjects that are asked for.
+-- Answer: all requested subjects.
 
 local now, stands = tonumber(ARGV[2]), tonumber(ARGV[1])
 if not now then

@@ -30,7 +30,8 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 			return next(ctx, cmds) // a new connection says hello
 		}
 		g.trips.Add(1)
-		for n := g.longest.Load(); int64(len(cmds)) > n && !g.longest.CompareAndSwap(n, int64(len(cmds))); n = g.longest.Load() {
+		for n := g.longest.Load(); int64(len(cmds)) > n && !g.longest.CompareAndSwap(n,
+			int64(len(cmds))); n = g.longest.Load() {
 		}
 		g.waiting.Add(1)
 		<-g.open
@@ -80,7 +81,7 @@ func (b gated) adds(ctx context.Context, key string, numbers ...any) (ended func
 // they are.
 func (b gated) fill(t *testing.T, key string) (ended []func() error) {
 	t.Helper()
-	for i := range flushes {
+	for i := range pipelines {
 		ended = append(ended, b.adds(t.Context(), key, 1))
 		redistest.Until(t, "it to be under way", func() bool { return b.gate.waiting.Load() == int64(i+1) })
 	}
@@ -121,10 +122,10 @@ func TestThoseWhoComeMeanwhileShareAPipeline(t *testing.T) {
 	b.queued(t, 9)
 	close(b.open)
 	none(t, append(ended, rest)...)
-	if got := b.trips.Load(); got != flushes+1 {
-		t.Errorf("%d pipelines, want %d", got, flushes+1)
+	if got := b.trips.Load(); got != pipelines+1 {
+		t.Errorf("%d pipelines, want %d", got, pipelines+1)
 	}
-	b.sum(t, "sum", fmt.Sprint(flushes+54))
+	b.sum(t, "sum", fmt.Sprint(pipelines+54))
 }
 
 // A pipeline of thousands takes longer than a trip may, which looks like a lost
@@ -133,7 +134,7 @@ func TestAFloodIsNotOnePipeline(t *testing.T) {
 	t.Parallel()
 	b := newGated(t, redistest.Standalone(t).Client(t))
 	ended := b.fill(t, "sum")
-	const flood = 10 * together
+	const flood = 10 * callersPerPipeline
 	numbers := make([]any, flood)
 	for i := range numbers {
 		numbers[i] = 1
@@ -142,14 +143,14 @@ func TestAFloodIsNotOnePipeline(t *testing.T) {
 	b.queued(t, flood)
 	close(b.open)
 	none(t, append(ended, rest)...)
-	if got := b.longest.Load(); got != together {
-		t.Errorf("%d in one pipeline, want %d at most", got, together)
+	if got := b.longest.Load(); got != callersPerPipeline {
+		t.Errorf("%d in one pipeline, want %d at most", got, callersPerPipeline)
 	}
-	b.sum(t, "sum", fmt.Sprint(flushes+flood))
+	b.sum(t, "sum", fmt.Sprint(pipelines+flood))
 }
 
 // An error of the connection is not taken for a pipeline that was never sent.
-func TestTheClientsErrorIsTold(t *testing.T) {
+func TestTheClientsErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer away.Close()
@@ -159,9 +160,9 @@ func TestTheClientsErrorIsTold(t *testing.T) {
 	}
 }
 
-// Whoever was charged has to know it, to take it back; whoever came too late was
+// A charged caller has to know it, to take it back; one that came too late was
 // not.
-func TestWhoHangsUpIsToldWhatCameOfIt(t *testing.T) {
+func TestACanceledCallerGetsTheResult(t *testing.T) {
 	t.Parallel()
 	b := newGated(t, redistest.Standalone(t).Client(t))
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -204,7 +205,7 @@ func TestEveryCallHasItsOwnError(t *testing.T) {
 	if wrong() == nil {
 		t.Error("adding what is no number: no error")
 	}
-	b.sum(t, "sum", fmt.Sprint(flushes+5))
+	b.sum(t, "sum", fmt.Sprint(pipelines+5))
 }
 
 // In a Cluster a command that has to be tried again makes the client send all of
@@ -237,7 +238,7 @@ func TestAPanicReleasesTheOthers(t *testing.T) {
 	t.Parallel()
 	b := newBatcher(redistest.Standalone(t).Client(t))
 	b.send = func(context.Context, []*redis.Cmd) error { panic("on purpose") }
-	for range 2 * flushes {
+	for range 2 * pipelines {
 		func() {
 			defer func() { _ = recover() }()
 			_ = b.enqueue(t.Context(), []*redis.Cmd{redis.NewCmd(t.Context(), "ping")})

@@ -21,7 +21,8 @@ func BenchmarkAttempt(b *testing.B) {
 	server := redistest.Standalone(b)
 	client := redisstore.Connect(redisstore.Server{Addresses: []string{server.Addr}}, 10*time.Second)
 	defer client.Close()
-	counters := redis.NewScript("for i=1,3 do if redis.call('INCR',KEYS[i])==1 then redis.call('PEXPIRE',KEYS[i],ARGV[1]) end end return 1")
+	counters := redis.NewScript("for i=1,3 do if redis.call('INCR',KEYS[i])==1 " +
+		"then redis.call('PEXPIRE',KEYS[i],ARGV[1]) end end return 1")
 	must(b, counters.Load(b.Context(), client).Err())
 	store := newStore(b, client, "ag:", redisstore.Options{})
 	must(b, store.Load(b.Context()))
@@ -40,7 +41,7 @@ func BenchmarkAttempt(b *testing.B) {
 			must(b, counters.EvalSha(b.Context(), client, []string{"u:" + text, "ip:" + text, "net:" + text}, 86_400_000).Err())
 		}},
 		{"failed", func(key int) { end(key, guard.Failed) }},
-		{"known place", func(key int) { end(key%1000, guard.Succeeded) }},
+		{"known client", func(key int) { end(key%1000, guard.Succeeded) }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -55,7 +56,7 @@ func BenchmarkAttempt(b *testing.B) {
 }
 
 // BenchmarkMemoryOfAnAttack is the example of docs/operations.md: what Redis
-// holds of 5,000 accounts with two known places each, and then of an attack from
+// holds of 5,000 accounts with two known clients each, and then of an attack from
 // 50,000 addresses, each in a network of its own and each guess on another
 // account: five failures an account, which is all that a botnet gets that solves
 // no challenge, and a hundred, which is all that any gets in a day. Run it with
@@ -74,7 +75,7 @@ func BenchmarkMemoryOfAnAttack(b *testing.B) {
 		}
 		empty := used()
 		for i := range 2 * accounts {
-			must(b, redisstore.Places{Store: store}.Remember(b.Context(), digest('a', i/2), digest('h', i), time.Now()))
+			must(b, redisstore.KnownClients{Store: store}.Remember(b.Context(), digest('a', i/2), digest('h', i), time.Now()))
 		}
 		calm := used()
 		guess := func(i int) {
@@ -87,7 +88,7 @@ func BenchmarkMemoryOfAnAttack(b *testing.B) {
 		atOnce(5*accounts, guess)
 		unsolved := used()
 		atOnce(guesses-5*accounts, func(i int) { guess(5*accounts + i) })
-		b.ReportMetric(float64(calm-empty), "bytes-of-places")
+		b.ReportMetric(float64(calm-empty), "bytes-of-known-clients")
 		b.ReportMetric(float64(unsolved-calm), "bytes-of-5-an-account")
 		b.ReportMetric(float64(used()-calm), "bytes-of-100-an-account")
 		b.ReportMetric(float64(client.DBSize(b.Context()).Val()), "keys")

@@ -13,17 +13,16 @@ import (
 	"authguard/trusted"
 )
 
-// What charge.lua is to do.
+// Operations of charge.lua.
 const (
 	charging = "charge"
 	reading  = "read"
 )
 
-// undoWithin is how long half a charge may take to be taken back although its
-// caller has gone.
-const undoWithin = time.Second
+// undoTimeout bounds how long the charges of some shards are taken back after the caller has gone.
+const undoTimeout = time.Second
 
-// A part is what one shard is charged, in one call of charge.lua.
+// A part is the charge of one shard, one call of charge.lua.
 type part struct {
 	call
 	what     string
@@ -38,10 +37,10 @@ type part struct {
 	status  trusted.Status
 	client  int
 	known   bool // Redis knows something of the account
-	told    []any
+	answers []any
 }
 
-// A trip is one attempt on its way to Redis.
+// A trip is one attempt with its parts.
 type trip struct {
 	*guard.Charge
 	what    string
@@ -51,25 +50,24 @@ type trip struct {
 	others  []*part // of the network and of other shards
 }
 
-// Begin implements guard.Store. What this node has just found full it answers
-// without a round trip. Otherwise it takes one: the account's script finds the client
-// and counts accordingly, and the other shards' go along unless the client
-// has a device cookie or was known before. Where it was wrong about that, a second
-// round trip mends it.
+// Begin implements guard.Store. It takes one round trip, or none if the node knows that a limit
+// blocks. The account's script finds the client and counts accordingly. The other shards are
+// charged in the same pipeline, unless the client has a device cookie or was known at its last
+// attempt; correct repairs a wrong guess in a second round trip.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	for {
 		c.ID, c.Repeat = failures.ChargeID{}, false
 		for i := range c.Subjects() {
 			c.Subjects()[i].Usage = failures.Usage{}
 		}
-		if s.known.refuses(&c, s.limits, s.now()) {
+		if s.memory.blocks(&c, s.limits, s.now()) {
 			return c, nil
 		}
 		if err := s.try(ctx, &trip{Charge: &c, what: charging}, true); err != nil {
 			return c, fmt.Errorf("redisstore: charging: %w", err)
 		}
 		if !c.Exceeded() {
-			s.sprayed(&c)
+			c.Sprayed = c.Spray != 0 && !c.Known() && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
 			return c, nil
 		}
 		if err := s.changeKnownClients(ctx, c.Account, c.Now, change{what: spend, client: c.ClientKey(),
@@ -82,8 +80,8 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 	}
 }
 
-// try charges or, if it is asked what is used, reads. If Redis knows nothing of
-// the account and this node does, it tells Redis and does so again.
+// try charges, or reads. If Redis does not know the account, it writes the known clients of
+// Options.Elsewhere and tries again.
 func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 	t.sent = s.now()
 	t.AtDevice, t.Status, t.account = false, trusted.Unknown, nil // whatever was remembered
@@ -91,8 +89,8 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 		t.account = s.accountPart(t)
 	}
 	t.others = nil
-	// The device of a genuine cookie is known, unless that was voided.
-	if t.account == nil || t.Device == (trusted.Key{}) && !s.known.expects(t.Charge) {
+	// The device of a genuine cookie is known unless it was removed.
+	if t.account == nil || t.Device == (trusted.Key{}) && !s.memory.expects(t.Charge) {
 		t.others = s.otherParts(t)
 	}
 	s.send(ctx, append(t.others, t.account)...)
@@ -113,15 +111,14 @@ func (s *Store) try(ctx context.Context, t *trip, mayRestore bool) (err error) {
 			return s.try(ctx, t, false)
 		}
 	}
-	s.known.learn(t.Charge, t.account, t.sent)
+	s.memory.learn(t.Charge)
 	s.correct(ctx, t)
 	t.ID, err = s.combine(ctx, t)
 	return err
 }
 
-// correct makes the other shards' parts what the client's status asks for. They are
-// charged now if they were not, and taken back if they do not count, or if other limits
-// stop such a client.
+// correct charges the other shards if that is missing, and takes their charges back if they do not
+// count for the client or were charged with other limits.
 func (s *Store) correct(ctx context.Context, t *trip) {
 	wrong := func(p *part) bool {
 		return slices.ContainsFunc(p.at, func(i uint8) bool {
@@ -130,7 +127,7 @@ func (s *Store) correct(ctx context.Context, t *trip) {
 		})
 	}
 	if slices.ContainsFunc(t.others, wrong) {
-		// If this fails, the address has one failure more than it should.
+		// If this fails, the IP address has one failure too many.
 		_ = s.undo(ctx, t.Charge, t.others...)
 		t.others = nil
 	}
@@ -140,8 +137,8 @@ func (s *Store) correct(ctx context.Context, t *trip) {
 	}
 }
 
-// combine fills the usages and makes one ID of what the parts did; or undoes
-// that, if one of them refused or failed.
+// combine writes the usages and the parts' common ID. If a part blocked or failed, it takes all
+// back.
 func (s *Store) combine(ctx context.Context, t *trip) (id failures.ChargeID, err error) {
 	refused := false
 	parts := t.parts()
@@ -166,7 +163,6 @@ func (s *Store) combine(ctx context.Context, t *trip) (id failures.ChargeID, err
 	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, t.Charge, parts...))
 }
 
-// parts are the account's, if there is one, and the others.
 func (t *trip) parts() []*part {
 	if t.account == nil {
 		return t.others
@@ -174,8 +170,8 @@ func (t *trip) parts() []*part {
 	return append([]*part{t.account}, t.others...)
 }
 
-// stamp notes in the ID when a part was charged. The clocks of a Cluster's
-// masters differ, and so do two scripts of one server by a millisecond.
+// stamp notes in the ID when a part was charged. The clocks of a Cluster's masters differ, and so
+// do two scripts of one server by a millisecond.
 func (p *part) stamp(id *failures.ChargeID) {
 	if id.At == 0 {
 		id.At = p.time
@@ -185,13 +181,11 @@ func (p *part) stamp(id *failures.ChargeID) {
 	}
 }
 
-// stampOf is when a subject of the charge was charged.
 func stampOf(id *failures.ChargeID, i int) int64 { return id.At + int64(id.Skews[i]) }
 
-// undo takes back what parts have charged, although the caller may have gone:
-// nothing else will.
+// undo takes back the parts' charges, even if ctx has ended.
 func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	var calls []*call
 	for _, p := range parts {
@@ -201,9 +195,9 @@ func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error
 		undone := *c
 		undone.ID = failures.ChargeID{}
 		p.stamp(&undone.ID)
-		back := s.takingBack(&undone, p.at, false)
+		back := s.takeBackCalls(&undone, p.at, false)
 		if p.password && !p.repeats {
-			s.noting(back[0], c, unseen)
+			s.addTag(back[0], c, unchecked)
 		}
 		p.made, calls = false, append(calls, back...)
 	}
@@ -213,7 +207,6 @@ func (s *Store) undo(ctx context.Context, c *guard.Charge, parts ...*part) error
 	return nil
 }
 
-// otherParts are what the shards beside the account's are charged for the client's status.
 func (s *Store) otherParts(t *trip) (parts []*part) {
 	byShard := map[failures.Key]*part{}
 	for i := range t.Subjects() {
@@ -235,9 +228,9 @@ func (s *Store) otherParts(t *trip) (parts []*part) {
 	return parts
 }
 
-// accountPart is what an account is charged, whatever its client turns out to be.
+// accountPart is the charge of an account for each status that its client may have.
 func (s *Store) accountPart(t *trip) *part {
-	places := clientsOf(t.Charge)
+	clients := clientsOf(t.Charge)
 	p := s.newPart(t)
 	only := 1
 	for i := range t.Subjects() {
@@ -249,10 +242,10 @@ func (s *Store) accountPart(t *trip) *part {
 			only = 0
 		}
 	}
-	for i := range places { // the device's before the address's
+	for i := range clients { // the device's before the address's
 		for j := range t.Subjects() {
 			one := &t.Subjects()[j]
-			if one.Kind == guard.OnPair && (len(places) == 2 && i == 0) == (one.For == guard.KnownDevice) {
+			if one.Kind == guard.OnPair && (len(clients) == 2 && i == 0) == (one.For == guard.KnownDevice) {
 				s.add(p, one, one.Binds[:]...)
 				break
 			}
@@ -264,36 +257,36 @@ func (s *Store) accountPart(t *trip) *part {
 	}
 	p.keys = append(p.keys, s.knownClientsKey(t.Account))
 	p.args = append(p.args, only, s.since(t.Now))
-	for i := range places {
-		p.args = append(p.args, places[i].asked[:], places[i].issued)
+	for i := range clients {
+		p.args = append(p.args, clients[i].asked[:], clients[i].issued)
 	}
 	if t.Tag != 0 {
 		p.args = append(p.args, tagBytes(t.Tag))
-		for i := range places {
-			p.args = append(p.args, tagBytes(t.TagAt(places[i].key, trusted.Known)))
+		for i := range clients {
+			p.args = append(p.args, tagBytes(t.TagAt(clients[i].key, trusted.Known)))
 		}
-		p.args = append(p.args, clientBytes(places[len(places)-1].key))
+		p.args = append(p.args, clientBytes(clients[len(clients)-1].key))
 	}
 	s.end(p, n)
 	return p
 }
 
-// tagBytes are a tag as the scripts have it.
+// tagBytes is a tag as the scripts expect it.
 func tagBytes(tag uint32) []byte { return binary.LittleEndian.AppendUint32(nil, tag) }
 
-// clientBytes are the part of a client's digest that is noted with a tag.
+// clientBytes is the part of a client's digest that is noted with a tag.
 func clientBytes(client trusted.Key) []byte {
 	return binary.LittleEndian.AppendUint16(nil, guard.TagClient(client))
 }
 
-// A clientAt is a device or an address.
+// A clientAt is a device or an IP address.
 type clientAt struct {
 	key    trusted.Key
 	asked  trusted.Key // what its status is looked up by; zero for an address that is never a known client
 	issued int64       // when a device's cookie was; 0 for an address
 }
 
-// clientsOf are the places that the attempt has, the device first.
+// clientsOf are the attempt's device, if it has one, and its IP address.
 func clientsOf(c *guard.Charge) []clientAt {
 	address := clientAt{key: c.From, asked: c.Address}
 	if c.Device == (trusted.Key{}) {
@@ -302,7 +295,7 @@ func clientsOf(c *guard.Charge) []clientAt {
 	return []clientAt{{c.Device, c.Device, c.Issued.UnixMilli()}, address}
 }
 
-// found notes what the account's part says of the client, and which subjects it has charged.
+// found notes the client, and which subjects the account's part has charged.
 func (p *part) found(c *guard.Charge) {
 	c.AtDevice, c.Status, c.Repeat = p.client < len(clientsOf(c)), p.status, p.repeats
 	for i := range c.Subjects() {
@@ -320,15 +313,13 @@ func (s *Store) newPart(t *trip) *part {
 }
 
 func (s *Store) add(p *part, of *guard.Subject, binds ...failures.Mask) {
-	l := s.known.limits(of.Limits, binds)
 	p.keys = append(p.keys, s.subjectKey(of.Shard, of.Key))
-	p.args = append(p.args, l.lives, l.text)
+	p.args = append(p.args, of.Limits.Longest().Milliseconds()+slack, limitsArg(of.Limits, binds))
 }
 
-// end completes the arguments of a part with so many subjects.
+// end completes the arguments of a part.
 func (s *Store) end(p *part, subjects int) { p.args[1], p.args = subjects, append(p.args, s.clock()) }
 
-// send makes the parts' calls and reads the answers.
 func (s *Store) send(ctx context.Context, parts ...*part) {
 	calls := make([]*call, 0, len(parts))
 	for _, p := range parts {
@@ -359,30 +350,35 @@ func (p *part) read() {
 	p.time = max(head[0], -head[0])
 	p.refused = head[0] < 0
 	p.repeats, p.made = head[4] == 1, head[0] > 0 && p.what == charging
-	p.status, p.client, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
+	p.status, p.client, p.known, p.answers = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
 }
 
-// fill writes what a part's answer means to its subjects.
+// fill writes a part's answer into the usages of its subjects.
 func (s *Store) fill(t *trip, p *part) {
+	var clients *trusted.Record
+	if all := p.answers[min(len(p.at), len(p.answers)):]; len(all) > 0 && p.refused {
+		clients = recordOf(all[0])
+		s.memory.blocked.Add(failures.Key(t.Account), block{read: t.sent, clients: clients})
+	}
 	for n, i := range p.at {
-		if n >= len(p.told) {
+		if n >= len(p.answers) {
 			return
 		}
 		one := &t.Subjects()[i]
 		subject, out := one.Subject, &one.Usage
 		subject.Bind = t.Bound(one)
-		text, full := p.told[n].(string)
+		text, full := p.answers[n].(string)
 		if !full {
-			count, _ := p.told[n].(int64)
+			count, _ := p.answers[n].(int64)
 			if count < 0 {
 				count, p.full = -1-count, p.full|1<<i
 			}
 			*out = failures.Usage{Count: int32(min(int(count), subject.Limits.Keep()))}
 			continue
 		}
-		charges, cleared := chargesOf(text)
-		now, fresh := uint32(p.time), cleared.fresh(charges)
-		certain := s.known.certain(subject.Key, charges, now, s.pendingFor())
+		charges, reset := chargesOf(text)
+		now, fresh := uint32(p.time), reset.fresh(charges)
+		certain := s.memory.certain(subject.Key, charges, now, s.pendingFor())
 		subject.Use(charges, now, fresh, len(charges)-len(certain), out)
 		if p.made && subject.Fills(charges, now, fresh, out.Over) {
 			p.full |= 1 << i
@@ -390,35 +386,35 @@ func (s *Store) fill(t *trip, p *part) {
 		if p.what == reading {
 			subject.Tally(charges, now, fresh, &t.used[i])
 		} else if out.Failed&subject.Bind != 0 {
-			s.known.close(&subject, certain, cleared, now, t.sent)
+			s.memory.block(&subject, certain, reset, now, block{read: t.sent, clients: clients})
 		}
 	}
 }
 
-// clearedAt is the charge at which a key's backoff was let begin anew, if it was.
-type clearedAt struct {
+// resetAt is the charge at which a pair's delay was reset, if it was.
+type resetAt struct {
 	at  uint32
 	was bool
 }
 
-// fresh is how many of the newest charges count for the backoff.
-func (c clearedAt) fresh(charges []uint32) int {
+// fresh is how many of the newest charges count for the delay.
+func (c resetAt) fresh(charges []uint32) int {
 	if !c.was {
 		return len(charges)
 	}
 	return failures.Since(charges, c.at)
 }
 
-// chargesOf reads a key's value: charge.lua says what is in it.
-func chargesOf(text string) (charges []uint32, cleared clearedAt) {
+// chargesOf reads a key's value; see charge.lua.
+func chargesOf(text string) (charges []uint32, reset resetAt) {
 	words := []byte(text)
 	if len(words)%4 == 1 {
-		cleared = clearedAt{binary.LittleEndian.Uint32(words[1:]), true}
+		reset = resetAt{binary.LittleEndian.Uint32(words[1:]), true}
 		words = words[5:]
 	}
 	charges = make([]uint32, len(words)/4)
 	for i := range charges {
 		charges[i] = binary.LittleEndian.Uint32(words[4*i:])
 	}
-	return charges, cleared
+	return charges, reset
 }

@@ -1,52 +1,45 @@
--- charge.lua charges an attempt to the subjects of one shard: to every one that
--- counts, or to none if one of them has no room. For an account it can find the
--- attempt's place on the way, which says what counts and what binds.
+-- charge.lua charges an attempt to the counted subjects of one shard, or to none if a limit blocks
+-- it. For an account it also finds the client, whose status selects the counted subjects and the
+-- enforced limits.
 --
--- KEYS  1 to n   a key for each subject; if places are asked for, the first is
---                the account's, and the others are of the pairs with the places
---       n+1      the tags of the account's last passwords, if that of the attempt
---                has one
---       last     the account's places (places.lua), if they are asked for
+-- KEYS  1 to n   a key for each subject; if clients are given, the first is the account's, and the
+--                others are of the pairs with the clients
+--       n+1      the tags of the account's last passwords, if the attempt's password has one
+--       last     the account's known clients (knownclients.lua), if clients are given
 -- ARGV  1        charge, or read to change nothing
 --       2        n
 --       3        how long a charge may be taken back, in milliseconds
 --       then for each subject:
---       +1       how long its key lives: the longest window and a second, in
---                milliseconds
---       +2       its ladder, numbers separated by spaces:
---                  least, below which nothing is full; keep, the most that any
---                  rung asks for
---                  / masks of the rungs that bind a stranger, a privileged and
---                  a spent place: bit i for rung i, bit 15 for the backoff
---                  / failures and window of each rung
---                  / after, first, max and window of the backoff, if it has one
---       then, if places are asked for:
---       +1       1 if only privileged places are charged
---       +2       a place last used then or before is none
---       +3, +4   a place and when its cookie was issued, 0 for an address; then
---                perhaps another: the first that is privileged counts, else the
---                last
+--       +1       the life of its key in milliseconds: the longest window and a second
+--       +2       its limits, numbers separated by spaces:
+--                  least, below which nothing is full; keep, the largest number of failures of a limit
+--                  / masks of the enforced limits for an unknown, a known and a spent client: bit i
+--                  for limit i, bit 15 for the delay
+--                  / failures and window of each limit
+--                  / after, first, max and window of the delay, if there is one
+--       then, if clients are given:
+--       +1       1 if only known clients are charged
+--       +2       a client last used then or before has expired
+--       +3, +4   a client and when its cookie was issued, 0 for an IP address; then perhaps another:
+--                the first known one counts, else the last
 --       then, if the password has a tag:
---       +1       its tag if the client turns out to be unknown
---       +2       its tag for the one place, and perhaps
---       +3       for the other, if that is privileged
---       +4       a piece of the last place
+--       +1       its tag for an unknown client
+--       +2       its tag for the first client, and perhaps
+--       +3       for the second, if that is known
+--       +4       a piece of the last client
 --       last     the time in milliseconds; '' is Redis's own
 --
--- Answer: the time, negative if there was no room, 0 if nothing counts; the
--- status (0 stranger, 1 privileged, 2 spent); the number of the place that
--- counts; 1 if anything is known of the account's places; 1 if the password's tag
--- was noted before; then of each subject that counts what was there before: how many charges its longest window holds,
--- as -1 - n if this charge fills a rung; or, if a rung is full, the charges. If
--- there was no room, all places and their scores follow.
+-- Answer: the time, negative if blocked, 0 if nothing counts; the status (0 unknown, 1 known, 2 spent); the
+-- number of the client that counts; 1 if Redis knows the account; 1 if the password's tag was noted
+-- before; then for each counted subject what was there before: how many charges the longest window has, as
+-- -1 - n if this charge fills a limit; or, if a limit is full, the charges. If blocked, all known clients and
+-- their scores follow.
 --
--- A subject's value is its newest charges, oldest first, each the low 32 bits
--- of its milliseconds, little endian. If its backoff was let begin anew, a head of
--- five bytes stands before them: 'c' and the newest charge of that moment, from which
--- on back none counts for the backoff. A note of a tag is 11 bytes: the tag, of
--- which the last byte says whether it is a known client's; when it was charged,
--- likewise; the piece of its place; 1 if another attempt relies on that charge. The
--- oldest note stands first.
+-- A subject's value is its newest charges, oldest first, each the low 32 bits of its milliseconds,
+-- little endian. If its delay was reset, a head of five bytes precedes them: 'c' and the newest
+-- charge of that moment; that and older charges do not count for the delay. A note of a tag has 11
+-- bytes, the oldest note first: the tag, whose last byte tells known from unknown clients; when it
+-- was charged; the piece of its client; 1 if another attempt relies on that charge.
 
 local call, num, sub = redis.call, struct.unpack, string.sub
 local wrap, spare, slack = 4294967296, 8, 1000
@@ -56,9 +49,9 @@ if not now then
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- Which place is it, and what counts?
-local status, place, known, counted = 0, 0, 0, nil
-local after = 4 + 2 * n + 2 * n -- the places' arguments
+-- Find the client.
+local status, client, known, counted = 0, 0, 0, nil
+local after = 4 + 2 * n + 2 * n -- past the clients' arguments
 local tagged = #KEYS > n + 1
 if #KEYS > n then
   local first, members = 4 + 2 * n, { 'r' }
@@ -68,7 +61,7 @@ if #KEYS > n then
   local scores, since = call('ZMSCORE', KEYS[#KEYS], unpack(members)), tonumber(ARGV[first + 1])
   if scores[1] then known = 1 end
   for i = 2, #members, 2 do
-    place = i / 2
+    client = i / 2
     if scores[i + 1] and tonumber(scores[i + 1]) > since then
       status = 2
     elseif scores[i] and tonumber(scores[i]) > since
@@ -79,11 +72,10 @@ if #KEYS > n then
       status = 0
     end
   end
-  counted = status == 1 and { 1 + place } or { 1, 1 + place }
+  counted = status == 1 and { 1 + client } or { 1, 1 + client }
 end
 
--- What is charged, and which passwords were noted? A clock that went back stands
--- still.
+-- Read charges and notes. A clock that went back stands still.
 local values = call('MGET', unpack(KEYS, 1, tagged and n + 1 or n))
 if not counted then
   counted = {}
@@ -96,25 +88,23 @@ for _, i in ipairs(counted) do
   end
 end
 
--- A tag is known for a day, and makes room for no other until its attempt can no
--- longer be settled.
+-- A tag is valid for a day, and is not evicted while its attempt can be settled.
 local tag, notes, repeats = nil, tagged and values[n + 1] or '', 0
 local size, life, young, kept = 11, 86400000, 360000, 8
 local function noted(i) return (now - num('<I4', notes, i + 4)) % wrap end
 if tagged then
-  tag = ARGV[after + (status == 1 and place or 0)]
+  tag = ARGV[after + (status == 1 and client or 0)]
   while notes ~= '' and noted(1) > life do notes = sub(notes, size + 1) end
   for i = 1, #notes, size do
     if sub(notes, i, i + 3) == tag then repeats = 1 end
   end
 end
 if #KEYS > n and status ~= 1 and ARGV[4 + 2 * n] == '1' then
-  return { 0, status, place, known, repeats }
+  return { 0, status, client, known, repeats }
 end
 
--- note adds the tag, if there is room among those of its kind: of the account's
--- known or unknown clients. Those on which no other attempt relies make room first,
--- and of these the oldest.
+-- note adds the tag if there is room among those of known or of unknown clients. It evicts notes on
+-- which no other attempt relies first, of these the oldest.
 local function note()
   if #notes >= size * kept then
     local own, first = 0, nil
@@ -133,17 +123,17 @@ local function note()
   call('SET', KEYS[n + 1], notes .. tag .. struct.pack('<I4', now % wrap) .. ARGV[after + n] .. '\0', 'PX', life)
 end
 
--- judge returns the charges to keep; how many lie in the longest window, or
--- these themselves if any rung is full; and whether one is that binds.
-local function judge(head, s, lives, ladder)
+-- judge returns the charges to keep; how many lie in the longest window, or the charges if a limit
+-- is full; and whether an enforced limit is full.
+local function judge(head, s, lives, limits)
   local count, longest = #s / 4, lives - slack
-  if count + 1 < tonumber(string.match(ladder, '^%d+')) and (s == '' or (now - num('<I4', s)) % wrap <= longest) then
+  if count + 1 < tonumber(string.match(limits, '^%d+')) and (s == '' or (now - num('<I4', s)) % wrap <= longest) then
     return s, count, false
   end
-  local least, keep, masks, rungs, backoff =
-    string.match(ladder, '^(%d+) (%d+) /([^/]*)/([^/]*)/ (.*)$')
+  local least, keep, masks, each, backoff =
+    string.match(limits, '^(%d+) (%d+) /([^/]*)/([^/]*)/ (.*)$')
 
-  -- age is that of the nth newest charge, within how many are no older.
+  -- age is that of the nth newest charge, within the number of charges in a window.
   local function age(nth) return (now - num('<I4', s, #s - 4 * nth + 1)) % wrap end
   local function within(window)
     local low, high = 0, #s / 4
@@ -165,7 +155,7 @@ local function judge(head, s, lives, ladder)
     bit = bit + 1
   end
   bit = 1
-  for limit, window in string.gmatch(rungs, '(%d+) (%d+)') do
+  for limit, window in string.gmatch(each, '(%d+) (%d+)') do
     limit, window = tonumber(limit), tonumber(window)
     if count >= limit and age(limit) <= window then
       full, binds = true, binds or mask % (2 * bit) >= bit
@@ -190,8 +180,7 @@ local function judge(head, s, lives, ladder)
     end
   end
   local before = full and head .. s or fills and -1 - count or count
-  -- What may yet be taken back pushes out nothing: it would be missing
-  -- afterwards.
+  -- A charge that may be taken back evicts none, which would be missing afterwards.
   keep = tonumber(keep) + spare
   if count >= keep then
     keep = math.min(keep + within(tonumber(ARGV[3])), 4095)
@@ -200,7 +189,7 @@ local function judge(head, s, lives, ladder)
   return s, before, binds
 end
 
-local answer, room = { now, status, place, known, repeats }, true
+local answer, room = { now, status, client, known, repeats }, true
 for k, i in ipairs(counted) do
   local head, s, before, binds = '', values[i] or '', 0, false
   if #s % 4 == 1 then head, s = sub(s, 1, 5), sub(s, 6) end

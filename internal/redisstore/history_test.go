@@ -36,7 +36,8 @@ type charged struct {
 func agreesWithMemory(t *testing.T, on redisOf) {
 	c := newClock()
 	client := on.open(t)
-	store := redisstore.CountersOf(newStore(t, client, on.prefix, redisstore.Options{PendingFor: failurestest.PendingFor, Clock: c.Now}))
+	store := redisstore.CountersOf(newStore(t, client, on.prefix, redisstore.Options{PendingFor: failurestest.PendingFor,
+		Clock: c.Now}))
 	rapid.Check(t, func(rt *rapid.T) {
 		on.expire(t, client)
 		memory, err := failures.NewMemory(failures.Config{
@@ -47,7 +48,8 @@ func agreesWithMemory(t *testing.T, on redisOf) {
 		p := &pair{t: t, rt: rt, redis: store, memory: memory, short: rapid.Bool().Draw(rt, "short")}
 		p.subjects = drawSubjects(rt, p.short)
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-			step := rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 400 * time.Millisecond, 3 * time.Second, 20 * time.Second}).Draw(rt, "passes")
+			step := rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 400 * time.Millisecond, 3 * time.Second,
+				20 * time.Second}).Draw(rt, "passes")
 			c.Advance(step)
 			p.now += step
 			p.settleOld()
@@ -59,12 +61,12 @@ func agreesWithMemory(t *testing.T, on redisOf) {
 
 // drawSubjects are an account's and a network's, and some kept with them.
 func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
-	for place := range 2 {
-		itself := failures.Key(digest('x', place))
+	for shard := range 2 {
+		itself := failures.Key(digest('x', shard))
 		for n := range rapid.IntRange(1, 4).Draw(rt, "subjects") {
 			s := failures.Subject{Shard: itself, Key: itself, Limits: drawLadder(rt, short), Bind: failures.Every}
 			if n > 0 {
-				s.Key = digest('y', 10*place+n)
+				s.Key = digest('y', 10*shard+n)
 			}
 			if rapid.Bool().Draw(rt, "unpaced") {
 				s.Bind &^= failures.BackoffBit
@@ -78,34 +80,37 @@ func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
 func drawLadder(rt *rapid.T, short bool) *failures.Limits {
 	backoff := failures.Backoff{}
 	if rapid.Bool().Draw(rt, "paced") {
-		backoff = failures.Backoff{After: rapid.IntRange(1, 3).Draw(rt, "after"), First: 300 * time.Millisecond, Max: 2 * time.Second, Window: 20 * time.Second}
+		backoff = failures.Backoff{After: rapid.IntRange(1, 3).Draw(rt, "after"), First: 300 * time.Millisecond,
+			Max: 2 * time.Second, Window: 20 * time.Second}
 	}
 	shortest := int(failurestest.PendingFor / time.Millisecond)
 	if short {
 		shortest = 1
 	}
-	var rungs []failures.Limit
-	for range rapid.IntRange(1, 3).Draw(rt, "rungs") {
-		rungs = append(rungs, failures.Limit{
+	var limits []failures.Limit
+	for range rapid.IntRange(1, 3).Draw(rt, "limits") {
+		limits = append(limits, failures.Limit{
 			Failures: rapid.IntRange(1, 20).Draw(rt, "failures"),
 			Window:   time.Duration(rapid.IntRange(shortest, 60_000).Draw(rt, "window")) * time.Millisecond,
 		})
 	}
-	return failures.MustLimits(backoff, rungs...)
+	return failures.MustLimits(backoff, limits...)
 }
 
 func (p *pair) step() {
 	switch what := rapid.IntRange(0, 11).Draw(p.rt, "what"); {
 	case what == 0:
 		one := p.subjects[rapid.IntRange(0, len(p.subjects)-1).Draw(p.rt, "cleared"):][:1]
-		part := rapid.SampledFrom([]failures.Mask{failures.Every, failures.BackoffBit, failures.BackoffBit}).Draw(p.rt, "part")
+		part := rapid.SampledFrom([]failures.Mask{failures.Every, failures.BackoffBit, failures.BackoffBit}).Draw(p.rt,
+			"part")
 		must(p.t, p.redis.Clear(p.t.Context(), one, part))
 		must(p.t, p.memory.Clear(p.t.Context(), one, part))
 		for i := range p.open { // what is cleared is not settled any more
 			if part == failures.BackoffBit {
 				break
 			}
-			p.open[i].subjects = slices.DeleteFunc(p.open[i].subjects, func(s failures.Subject) bool { return s.Key == one[0].Key })
+			p.open[i].subjects = slices.DeleteFunc(p.open[i].subjects,
+				func(s failures.Subject) bool { return s.Key == one[0].Key })
 		}
 	case what < 4 && len(p.open) > 0:
 		p.settle(rapid.IntRange(0, len(p.open)-1).Draw(p.rt, "settled"), rapid.Bool().Draw(p.rt, "succeeded"))

@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 
 // claims are what holds on every kind of Redis.
 var claims = map[string]func(t *testing.T, on redisOf){
-	"CountersContract": countersContract,
-	"PlacesContract":   placesContract,
-	"SpentContract":    spentContract,
-	"SpraysContract":   spraysContract,
+	"CountersContract":     countersContract,
+	"KnownClientsContract": knownClientsContract,
+	"SpentContract":        spentContract,
+	"SpraysContract":       spraysContract,
 
 	"SpentKeysLiveUntilTheEnd": spentKeysLiveUntilTheEnd,
 
@@ -45,23 +45,23 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"R1BurstOverThreeNodes":                r1BurstOverThreeNodes,
 	"RefusalLeavesNothing":                 refusalLeavesNothing,
 	"OutcomesLeaveWhatTheySay":             outcomesLeaveWhatTheySay,
-	"R14KnownPlaceHasABudget":              knownPlaceHasABudget,
+	"R14KnownClientHasLimits":              knownClientHasLimits,
 	"DeviceVouchesUntilAReset":             deviceVouchesUntilAReset,
-	"ForgottenPlaceIsAStrangerEverywhere":  forgottenPlaceIsAStrangerEverywhere,
-	"ForgottenSpentPlaceIsToldHowLong":     forgottenSpentPlaceIsToldHowLong,
-	"KnownOnlyChargesNoStranger":           knownOnlyChargesNoStranger,
+	"ForgottenClientIsUnknownEverywhere":   forgottenClientIsUnknownEverywhere,
+	"ForgottenSpentClientGetsTheDelay":     forgottenSpentClientGetsTheDelay,
+	"KnownOnlyChargesNoUnknownClient":      knownOnlyChargesNoUnknownClient,
 	"ClosedAccountCostsNoTrip":             closedAccountCostsNoTrip,
 	"ClosedAccountOpensInTime":             closedAccountOpensInTime,
-	"LostPlacesAreRestored":                lostPlacesAreRestored,
+	"LostKnownClientsAreRestored":          lostKnownClientsAreRestored,
 	"NodesThatCountApartAreRefused":        nodesThatCountApartAreRefused,
 	"EmptiedRedisIsNoticed":                emptiedRedisIsNoticed,
 	"LoginIsTwoTrips":                      loginIsTwoTrips,
 	"FailureIsWrittenOnlyIfItFilledALimit": failureIsWrittenOnlyIfItFilledALimit,
 	"R30SharedAddressIsSoOnEveryNode":      r30SharedAddressIsSoOnEveryNode,
-	"R30NobodysAddressIsNoPlace":           r30NobodysAddressIsNoPlace,
+	"R30SharedAddressIsNoKnownClient":      r30SharedAddressIsNoKnownClient,
 	"R23KeysExpireAndHoldNoText":           r23KeysExpireAndHoldNoText,
 	"R28AShareThatFailsLosesNothing":       r28AShareThatFailsLosesNothing,
-	"ClearForgetsWhatWasDecided":           clearForgetsWhatWasDecided,
+	"ClearForgetsWhatHasFailed":            clearForgetsWhatHasFailed,
 }
 
 func TestOnOneServer(t *testing.T) {
@@ -139,7 +139,8 @@ func (on redisOf) names(t testing.TB, client redis.UniversalClient) (all []strin
 	return all
 }
 
-func eachMaster(ctx context.Context, client redis.UniversalClient, do func(context.Context, *redis.Client) error) error {
+func eachMaster(ctx context.Context, client redis.UniversalClient, do func(context.Context,
+	*redis.Client) error) error {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, do)
 	}
@@ -175,10 +176,10 @@ func countersContract(t *testing.T, on redisOf) {
 	})
 }
 
-func placesContract(t *testing.T, on redisOf) {
+func knownClientsContract(t *testing.T, on redisOf) {
 	client := on.open(t)
 	trustedtest.Run(t, func(t *testing.T) trusted.Store {
-		return redisstore.Places{Store: newStore(t, client, on.realm().prefix, redisstore.Options{})}
+		return redisstore.KnownClients{Store: newStore(t, client, on.realm().prefix, redisstore.Options{})}
 	})
 }
 
@@ -205,13 +206,14 @@ func spentKeysLiveUntilTheEnd(t *testing.T, on redisOf) {
 	want(t, "keys", len(names), 1)
 	ends, err := client.PExpireTime(t.Context(), names[0]).Result() // Unix time
 	must(t, err)
-	if after := ends - time.Duration(until.UnixMilli())*time.Millisecond; after < 0 || after > time.Second+took { // a second, and what Redis took
+	// a second, and what Redis took
+	if after := ends - time.Duration(until.UnixMilli())*time.Millisecond; after < 0 || after > time.Second+took {
 		t.Errorf("the key goes %v after the ID has expired", after)
 	}
 }
 
 // What was decided of a charge says nothing of another one with its stamp.
-func clearForgetsWhatWasDecided(t *testing.T, on redisOf) {
+func clearForgetsWhatHasFailed(t *testing.T, on redisOf) {
 	s := redisstore.CountersOf(on.node(t, redisstore.Options{Clock: newClock().Now}))
 	one := []failures.Subject{{Limits: ladder(1, time.Minute), Bind: failures.Every}}
 	var usage [1]failures.Usage

@@ -31,40 +31,34 @@ var (
 const (
 	// DefaultModeEvery is how often a node flushes.
 	DefaultModeEvery = 250 * time.Millisecond
-	// modeFlushWithin bounds a flush that Run makes, if the client does not.
+	// modeFlushWithin is the timeout of a flush in Run.
 	modeFlushWithin = time.Second
-	// modeTries is how often one flush begins anew because other nodes wrote
-	// meanwhile. The next flush goes on.
+	// modeTries bounds a flush that other nodes outrun. The next flush continues.
 	modeTries = 5
-	// modeStays is how long what was agreed stays after the last flush of any
-	// node, beyond the cool-down: a night's stop of the whole site forgets
-	// nothing.
+	// modeStays is how long the state is kept after the last flush of any node, in addition to the
+	// cool-down, so that a night without nodes loses nothing.
 	modeStays = 24 * time.Hour
 )
 
-// ModeOptions are what NewMode needs beyond a client and a mode. The zero
-// ModeOptions are valid.
+// ModeOptions configure NewMode. The zero ModeOptions are valid.
 type ModeOptions struct {
-	// Prefix begins every key's name: one for each realm. Default DefaultPrefix;
-	// braces are not allowed in it.
+	// Prefix begins every key's name, one for each realm, without braces. Default DefaultPrefix.
 	Prefix string
-	// Node names this process and no other, also after a restart. Default: a
-	// random name.
+	// Node identifies this process, also after a restart. Default: a random name.
 	Node string
 	// Every is how often Run flushes. Default DefaultModeEvery.
 	Every time.Duration
-	// OnError is told when a flush fails and the one before did not, and with
-	// nil when one succeeds again. It must not block. It may be nil.
+	// OnError, if not nil, is called when a flush fails and the last did not, and with nil when
+	// flushes succeed again. It must not block.
 	OnError func(error)
 }
 
-// A Mode keeps one captchamode.Mode and those of the other nodes together. Each
-// node goes on answering from its own, without a trip; several times a second
-// it reports what it has counted, in one script. All times are Redis's; a node's
-// clock may be wrong. Methods are safe for concurrent use.
+// A Mode shares one captchamode.Mode with the other nodes. Each node answers from memory; several
+// times a second it reports its counts in one script. All times are Redis's, because a node's clock
+// may be wrong. Methods are safe for concurrent use.
 //
-// While Redis is gone each node keeps the level and goes by its own pressure
-// (R22). Afterwards the higher level holds.
+// While Redis is unavailable, each node keeps the level and goes by its own failure rate (R22).
+// Afterwards the higher level holds.
 type Mode struct {
 	client        redis.UniversalClient
 	mode          *captchamode.Mode
@@ -80,12 +74,10 @@ type Mode struct {
 	failed  bool
 }
 
-// NewMode makes the mode one of the nodes of a site. It does not connect; until
-// the first flush has succeeded the mode goes by itself. A node that flushes once
-// before it serves anybody begins with what the others know.
+// NewMode makes mode one of a site's nodes. It sends nothing; until the first flush the mode goes
+// by itself. A node that flushes before it serves starts with the site's state.
 //
-// The mode must be new: not yet joined, nothing observed. It may have been
-// restored. Limits on how long a command may take are the client's.
+// The mode must be new: not joined, nothing observed. It may have been restored.
 func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions) (*Mode, error) {
 	o.Prefix, o.Node, o.Every = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.Node, rand.Text()),
 		cmp.Or(o.Every, DefaultModeEvery)
@@ -117,8 +109,7 @@ func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions
 	return m, nil
 }
 
-// Run flushes until ctx ends, once more after that, and has the mode go on
-// alone.
+// Run flushes until ctx ends, and once afterwards. The mode then goes by itself.
 func (m *Mode) Run(ctx context.Context) {
 	tick := time.NewTicker(m.options.Every)
 	defer tick.Stop()
@@ -130,18 +121,17 @@ func (m *Mode) Run(ctx context.Context) {
 		case <-m.hurry:
 		}
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), modeFlushWithin)
-		_ = m.Flush(within) // OnError is told
+		_ = m.Flush(within) // OnError is called
 		cancel()
 	}
 	m.mode.GoAlone()
 }
 
-// Nodes is how many nodes flushed in the last three seconds, this one among
-// them, when Redis last answered: at least 1.
+// Nodes is the number of nodes that flushed within three seconds of the last answer, at least 1.
 func (m *Mode) Nodes() int { return int(m.nodes.Load()) }
 
-// Flush tells Redis what this node has counted, and makes the site's level its
-// own. An error means that Redis did not answer, and the mode is alone then.
+// Flush reports this node's counts and applies the site's level. After an error the mode goes by
+// itself.
 func (m *Mode) Flush(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,8 +152,8 @@ func (m *Mode) Flush(ctx context.Context) error {
 	return err
 }
 
-// exchange reports once, and writes what follows. It is not done if another node
-// has written meanwhile.
+// exchange reports once and writes the new state. It returns false if another node has written
+// meanwhile.
 func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 	answer, err := m.report(ctx, m.mode.Report())
 	if err != nil {
@@ -188,17 +178,16 @@ func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// report sends a report and reads the answer.
 func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Answer, error) {
-	mended := make([]string, len(r.Corrected))
+	corrected := make([]string, len(r.Corrected))
 	for i, one := range r.Corrected {
-		mended[i] = fmt.Sprintf("%x:%x", one.Pair, one.At)
+		corrected[i] = fmt.Sprintf("%x:%x", one.Pair, one.At)
 	}
-	cleared := int64(0)
+	reset := int64(0)
 	if !r.Cleared.IsZero() {
-		cleared = r.Cleared.UnixMilli()
+		reset = r.Cleared.UnixMilli()
 	}
-	args := []any{m.options.Node, m.version, strings.Join(mended, " "), cleared, r.Minute.Unix() / 60}
+	args := []any{m.options.Node, m.version, strings.Join(corrected, " "), reset, r.Minute.Unix() / 60}
 	for _, counts := range []captchamode.Counts{r.FailureRate, r.Running, r.Last} {
 		for _, n := range counts {
 			args = append(args, n)
@@ -252,7 +241,7 @@ func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
 	}, nil
 }
 
-// correctedTypos reads what all nodes report as mended; what makes no sense is left out.
+// correctedTypos reads the typos that all nodes report, without what is invalid.
 func correctedTypos(reply any) (all []captchamode.CorrectedTypo) {
 	text, _ := reply.(string)
 	for _, word := range strings.Fields(text) {

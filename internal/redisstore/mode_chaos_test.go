@@ -78,7 +78,8 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 				want := s.nodes[0].mode.State()
 				for i, n := range s.nodes {
 					got := n.mode.State()
-					if got.Level != want.Level || got.FailureRate != want.FailureRate || got.Normal != want.Normal || !got.Low.Equal(want.Low) {
+					if got.Level != want.Level || got.FailureRate != want.FailureRate || got.Normal != want.Normal ||
+						!got.Low.Equal(want.Low) {
 						rt.Fatalf("node %d is at %+v, node 0 at %+v", i, got, want)
 					}
 				}

@@ -1,18 +1,13 @@
--- Notes what one node has counted, and answers with what all nodes have.
+-- mode_flush.lua stores the counts of one node, and answers with the sums over all nodes.
 --
--- KEYS  1 counted  a hash: node -> its last report, packed: when it came, in ms,
---                  and ARGV 3 to 17
---       2 agreed   a hash: v the version, s the state, what the nodes agreed on
--- ARGV  1 node  2 the version that it knows
---       3 pairs that have just logged in there
---       4 when the pressure was cleared, as far as it knows, in ms
---       5 its running minute, in Unix minutes
---       6-9 the pressure, by sign  10-13 what it counted in that minute
---       14-17 and in the one before
+-- KEYS  1 counted  a hash: node -> its last report, packed: when it came, in ms, and ARGV 3 to 17
+--       2 agreed   a hash: v the version, s the state of CAPTCHA mode
+-- ARGV  1 node  2 the version that it knows  3 pairs that have just logged in there
+--       4 when the failure rate was reset, as far as it knows, in ms  5 its running minute, in Unix minutes
+--       6-9 the failure rate, by sign  10-13 its counts in that minute  14-17 and in the one before
 --       18 the time in ms; without it, Redis's own
--- Answers with: the time in ms; how many nodes reported in the last 3 s; the sums
--- of 6-9 (of the nodes that agree with this one on 4), 10-13 and 14-17 by this
--- clock's minutes; the version; the state, empty if the node knows it; all of 3.
+-- Answer: the time in ms; the number of nodes that reported within 3 s; the sums of 6-9 (of the nodes with the
+-- same 4), 10-13 and 14-17 by this clock's minutes; the version; the state, empty if the node knows it; all of 3.
 local now = tonumber(ARGV[18])
 if not now then
   local time = redis.call('TIME')
@@ -29,14 +24,14 @@ local answer = {now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 local function add(to, report, from)
   for sign = 0, 3 do answer[to + sign] = answer[to + sign] + report[from + sign] end
 end
-local mended = {}
+local corrected = {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local report = cmsgpack.unpack(all[i + 1])
   local age = math.abs(now - report[1]) -- a failover may set the clock back
   if age <= 3000 then
     answer[2] = answer[2] + 1
-    if report[2] ~= '' then mended[#mended + 1] = report[2] end
+    if report[2] ~= '' then corrected[#corrected + 1] = report[2] end
   end
   if age <= 60000 and report[3] == ARGV[4] then add(3, report, 5) end
   if report[4] == minute then
@@ -51,5 +46,5 @@ end
 local agreed = redis.call('HMGET', KEYS[2], 'v', 's')
 answer[15] = agreed[1] or ''
 answer[16] = agreed[1] ~= ARGV[2] and agreed[2] or ''
-answer[17] = table.concat(mended, ' ')
+answer[17] = table.concat(corrected, ' ')
 return answer

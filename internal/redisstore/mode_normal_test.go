@@ -32,7 +32,8 @@ func busySiteSettles(t *testing.T, open opener) {
 			}
 		}
 		if on > 60 || lastOn > 60 {
-			t.Errorf("%d failures: on for %d minutes, last in minute %d; want an hour at most, and off then", failures, on, lastOn)
+			t.Errorf("%d failures: on for %d minutes, last in minute %d; want an hour at most, and off then", failures, on,
+				lastOn)
 		}
 	}
 }
@@ -98,7 +99,7 @@ func fewAttemptsHoldIt(t *testing.T, open opener) {
 	}
 }
 
-func madeGoodElsewhere(t *testing.T, open opener) {
+func correctedElsewhere(t *testing.T, open opener) {
 	s := newSite(t, open, 3)
 	pair := address()
 	s.nodes[0].mode.Failed(pair, address(), s.Now())

@@ -64,7 +64,7 @@ func failedFlushKeeps(t *testing.T, open opener) {
 	s.nodes[1].wantPressure(t, 2)
 }
 
-func olderIsNotTold(t *testing.T, open opener) {
+func olderIsNotReported(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	s.nodes[0].fail(9)
 	s.nodes[0].lost(t)
@@ -244,7 +244,7 @@ func newNodeSpeaksFirst(t *testing.T, open opener) {
 	s.want(t, true)
 }
 
-func toldAgain(t *testing.T, open opener) {
+func reportedAgain(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	s.nodes[0].fail(7)
 	s.nodes[0].mode.Observe(captchamode.Overload, address())

@@ -62,7 +62,7 @@ func TestNodesAgreeWithOneThatSeesEverything(t *testing.T) {
 				for i, n := range s.nodes {
 					got := n.mode.State()
 					// What the others reported is a flush old: just after a cool-down that
-					// may still slow strangers.
+					// may still throttle unknown clients.
 					if got.On != want.On || got.FailureRate != want.FailureRate || got.On && !got.Low.Equal(want.Low) {
 						rt.Fatalf("node %d is at %+v, one that sees everything at %+v", i, got, want)
 					}

@@ -52,7 +52,8 @@ func TestRunReportsOnceMoreAndGoesAlone(t *testing.T) {
 // Nothing is lost or counted twice between an Observe and a Flush at once.
 func TestFlushWhileManyObserve(t *testing.T) {
 	t.Parallel()
-	s := &site{Clock: clocktest.At(start), open: on(redistest.Standalone(t)), prefix: "x:", config: captchamode.DefaultConfig()}
+	s := &site{Clock: clocktest.At(start), open: on(redistest.Standalone(t)), prefix: "x:",
+		config: captchamode.DefaultConfig()}
 	s.config.ThresholdMin, s.config.ThresholdMax = 100_000, 100_000
 	for range 3 {
 		s.add(t)

@@ -16,47 +16,47 @@ import (
 
 // modeClaims are what holds on every kind of Redis.
 var modeClaims = map[string]func(t *testing.T, open opener){
-	"SumOfThreeNodesSwitchesAll":        sumSwitchesAll,
-	"OneNodeThatSeesAllSwitchesAtOnce":  switchesAtOnce,
-	"TwoThatCrossAtOnceRecordOne":       crossAtOnce,
-	"WhatWasWrittenMeanwhileHolds":      writtenMeanwhile,
-	"OneAddressOverThreeNodesIsOne":     oneAddressIsOne,
-	"OneAddressStaysOneOverMinutes":     oneAddressOverMinutes,
-	"CoolDownEndsOnceForAll":            coolDownEndsOnce,
-	"NewNodeAdopts":                     newNodeAdopts,
-	"NewNodeForgetsWhatItSaved":         newNodeForgets,
-	"NewNodeTellsTheWeekThatItSaved":    newNodeTellsTheWeek,
-	"AllRestartInAnAttack":              allRestart,
-	"ClocksApart":                       clocksApart,
-	"WhoeverIsLeftGoesOn":               whoeverIsLeft,
-	"NodesAreThoseOfThreeSeconds":       nodesOfThreeSeconds,
-	"EveryKeyExpires":                   everyKeyExpires,
-	"TakenBackElsewhere":                takenBackElsewhere,
-	"SolvedElsewhereIsNoAttack":         solvedElsewhere,
-	"MinutesAreTheSites":                minutesAreTheSites,
-	"SiteLearnsOnce":                    siteLearnsOnce,
-	"MadeGoodOnAnotherNode":             madeGoodElsewhere,
-	"ClearedOnOneIsClearedOnAll":        clearedOnAll,
-	"ClearedWhileRedisWasAway":          clearedWhileAway,
-	"ClearedWhileANodeWasAway":          clearedWhileNodeAway,
-	"AttackIsNotLearned":                attackIsNotLearned,
-	"AnswerLostCountsOnce":              answerLost,
-	"FailedFlushKeepsItsCounts":         failedFlushKeeps,
-	"WhatIsOlderThanAMinuteIsNotTold":   olderIsNotTold,
-	"ForcedOffStaysUnderTheDetector":    forcedOff,
-	"NonsenseInRedisIsWrittenAnew":      nonsense,
-	"ShortSilenceIsNoAttack":            shortSilence,
-	"AloneAgainstAPartOfTheThreshold":   alone,
-	"AloneAnAddressHasAPartOfItsShare":  aloneShare,
-	"HigherLevelHoldsAfterwards":        higherHolds,
-	"LaterCoolDownHoldsAfterwards":      laterHolds,
-	"CooledDownAloneStaysOff":           cooledDownAlone,
-	"SwitchedOffWhileANodeWasAway":      offWhileAway,
-	"EmptiedInAnAttack":                 emptiedInAnAttack,
-	"EmptiedAndANewNodeSpeaksFirst":     newNodeSpeaksFirst,
-	"EmptiedTheLastMinuteIsToldAgain":   toldAgain,
-	"LostLastWritesAreWrittenAgain":     lostLastWrites,
-	"UnknownWhetherTheSwitchWasWritten": unknownWhether,
+	"SumOfThreeNodesSwitchesAll":          sumSwitchesAll,
+	"OneNodeThatSeesAllSwitchesAtOnce":    switchesAtOnce,
+	"TwoThatCrossAtOnceRecordOne":         crossAtOnce,
+	"WhatWasWrittenMeanwhileHolds":        writtenMeanwhile,
+	"OneAddressOverThreeNodesIsOne":       oneAddressIsOne,
+	"OneAddressStaysOneOverMinutes":       oneAddressOverMinutes,
+	"CoolDownEndsOnceForAll":              coolDownEndsOnce,
+	"NewNodeAdopts":                       newNodeAdopts,
+	"NewNodeForgetsWhatItSaved":           newNodeForgets,
+	"NewNodeTellsTheWeekThatItSaved":      newNodeTellsTheWeek,
+	"AllRestartInAnAttack":                allRestart,
+	"ClocksApart":                         clocksApart,
+	"RemainingNodesGoOn":                  remainingNodes,
+	"NodesAreThoseOfThreeSeconds":         nodesOfThreeSeconds,
+	"EveryKeyExpires":                     everyKeyExpires,
+	"TakenBackElsewhere":                  takenBackElsewhere,
+	"SolvedElsewhereIsNoAttack":           solvedElsewhere,
+	"MinutesAreTheSites":                  minutesAreTheSites,
+	"SiteLearnsOnce":                      siteLearnsOnce,
+	"CorrectedOnAnotherNode":              correctedElsewhere,
+	"ClearedOnOneIsClearedOnAll":          clearedOnAll,
+	"ClearedWhileRedisWasAway":            clearedWhileAway,
+	"ClearedWhileANodeWasAway":            clearedWhileNodeAway,
+	"AttackIsNotLearned":                  attackIsNotLearned,
+	"AnswerLostCountsOnce":                answerLost,
+	"FailedFlushKeepsItsCounts":           failedFlushKeeps,
+	"WhatIsOlderThanAMinuteIsNotReported": olderIsNotReported,
+	"ForcedOffStaysUnderTheDetector":      forcedOff,
+	"NonsenseInRedisIsWrittenAnew":        nonsense,
+	"ShortSilenceIsNoAttack":              shortSilence,
+	"AloneAgainstAPartOfTheThreshold":     alone,
+	"AloneAnAddressHasAPartOfItsShare":    aloneShare,
+	"HigherLevelHoldsAfterwards":          higherHolds,
+	"LaterCoolDownHoldsAfterwards":        laterHolds,
+	"CooledDownAloneStaysOff":             cooledDownAlone,
+	"SwitchedOffWhileANodeWasAway":        offWhileAway,
+	"EmptiedInAnAttack":                   emptiedInAnAttack,
+	"EmptiedAndANewNodeSpeaksFirst":       newNodeSpeaksFirst,
+	"EmptiedTheLastMinuteIsReportedAgain": reportedAgain,
+	"LostLastWritesAreWrittenAgain":       lostLastWrites,
+	"UnknownWhetherTheSwitchWasWritten":   unknownWhether,
 }
 
 // modeDays take hours or days of a site's time. A Cluster keeps the same keys in one
@@ -349,7 +349,7 @@ func clocksApart(t *testing.T, open opener) {
 	s.wantRecorded(t, 1, 1, 6)
 }
 
-func whoeverIsLeft(t *testing.T, open opener) {
+func remainingNodes(t *testing.T, open opener) {
 	s := newSite(t, open, 3)
 	s.nodes[0].fail(31)
 	s.round(t)
@@ -548,7 +548,8 @@ func attackIsNotLearned(t *testing.T, open opener) {
 func forcedOff(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	for _, n := range s.nodes {
-		must(t, n.mode.Force(captchamode.Override{State: captchamode.ForcedOff, Who: "a", Why: "b", Until: s.Now().Add(time.Hour)}))
+		must(t, n.mode.Force(captchamode.Override{State: captchamode.ForcedOff, Who: "a", Why: "b",
+			Until: s.Now().Add(time.Hour)}))
 	}
 	s.nodes[0].fail(20)
 	s.nodes[1].fail(20)

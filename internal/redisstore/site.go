@@ -14,26 +14,26 @@ import (
 	"authguard/internal/secrets"
 )
 
-// Layout is the number of the layout of all keys and values in Redis. Raise it with every
-// change that nodes of two versions would read in different ways.
+// Layout is the number of the layout of keys and values. Raise it with every change that nodes of
+// two versions would read differently.
 const Layout = 1
 
-// ErrApart means that this node must not count in this Redis: nodes with another layout or
-// with other keys use it, and limits would be counted twice.
+// ErrApart means that this node must not count in this Redis: nodes with another layout or other
+// keys use it, so each limit would count twice.
 var ErrApart = errors.New("redis: this node cannot share counters with the others")
 
-// signLives is how long the nodes' signature stays after the last node has started.
+// signLives is how long the signature is kept after the last node has started.
 const signLives = 90 * 24 * time.Hour
 
-// SignKey is the key of the nodes' signature: "LAYOUT FINGERPRINT". Before there were
-// layouts it was the fingerprint alone, and such a version refuses this text.
+// SignKey is the key of the nodes' signature: "LAYOUT FINGERPRINT". Versions without layouts expect
+// the fingerprint alone and refuse this text.
 func SignKey(prefix string) string { return prefix + "keys" }
 
 func signature(fingerprint string) string { return strconv.Itoa(Layout) + " " + fingerprint }
 
-// Compare is nil if a node with these keys can share a Redis with this signature, and else
-// ErrApart, which says what to do. An empty signature is none yet; an empty fingerprint
-// compares the layout alone.
+// Compare returns nil if a node with these keys can share a Redis with this signature, otherwise
+// ErrApart with what to do. Without a signature every node can; without a fingerprint it compares
+// the layout alone.
 func Compare(signed, fingerprint, prefix string) error {
 	if signed == "" {
 		return nil
@@ -56,12 +56,11 @@ func Compare(signed, fingerprint, prefix string) error {
 	return nil
 }
 
-// lifeKey is the key of a text that ends with all else that a master knew.
+// lifeKey is the key of a text that is lost with all other data of a master.
 func lifeKey(prefix string, i int) string { return prefix + "life" + strconv.Itoa(i) }
 
-// Look reads the nodes' signature, for Compare, and the name of the store, which nodes share
-// that count together, and which changes when Redis loses its data. Both are empty if no node
-// has used it. It writes nothing.
+// Look reads the nodes' signature, for Compare, and the store's name, which changes when Redis
+// loses its data. Both are empty if no node has used it. It writes nothing.
 func Look(ctx context.Context, client redis.UniversalClient, prefix string) (signed, store string, err error) {
 	pipe := client.Pipeline()
 	signature, life := pipe.Get(ctx, SignKey(prefix)), pipe.Get(ctx, lifeKey(prefix, 0))
@@ -74,19 +73,18 @@ func Look(ctx context.Context, client redis.UniversalClient, prefix string) (sig
 	return signature.Val(), life.Val(), nil
 }
 
-// Name is the name of the store as of the last Probe; see Look. It is empty before.
+// Name is the store's name as of the last Probe; see Look. It is empty before.
 func (s *Store) Name() string {
 	name, _ := s.name.Load().(string)
 	return name
 }
 
-// probes is how many keys a probe writes in a Cluster: enough that every master
-// has some.
+// probes is the number of keys that a probe writes in a Cluster: enough for some on every master.
 const probes = 64
 
-// Probe finds out whether Redis takes writes, every master of a Cluster; whether this node
-// may count there (ErrApart); and whether Redis has lost what it knew since the last Probe,
-// which Options.OnEmptied hears. It is for one caller at a time.
+// Probe checks that Redis, and every master of a Cluster, takes writes; that this node may count
+// there (ErrApart); and whether data was lost since the last Probe (Options.OnEmptied). It is not
+// safe for concurrent use.
 func (s *Store) Probe(ctx context.Context) error {
 	cluster, many := s.client.(*redis.ClusterClient)
 	life := rand.Text()
@@ -119,8 +117,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	return Compare(signed.Val(), s.options.Keys, s.prefix)
 }
 
-// emptied compares the lives of the masters with those of the last probe. A life ends only
-// with all else that the master knew.
+// emptied compares the masters' texts with those of the last probe.
 func (s *Store) emptied(lives []*redis.StringCmd) {
 	lost := false
 	for i, life := range lives {
@@ -133,7 +130,7 @@ func (s *Store) emptied(lives []*redis.StringCmd) {
 	}
 }
 
-// Sign makes the signature this node's: its cookie keys may be newer. Probe first.
+// Sign writes this node's signature, because its cookie keys may be newer. Probe first.
 func (s *Store) Sign(ctx context.Context) error {
 	return s.client.Set(ctx, SignKey(s.prefix), signature(s.options.Keys), signLives).Err()
 }

@@ -36,7 +36,8 @@ func nodesThatCountApartAreRefused(t *testing.T, on redisOf) {
 		must(t, client.Set(t.Context(), redisstore.SignKey(on.prefix), theirs, 0).Err())
 		for range 2 {
 			err := s.Probe(t.Context())
-			if says == "" && err != nil || says != "" && (!errors.Is(err, redisstore.ErrApart) || !strings.Contains(err.Error(), says)) {
+			if says == "" && err != nil || says != "" && (!errors.Is(err, redisstore.ErrApart) ||
+				!strings.Contains(err.Error(), says)) {
 				t.Errorf("%q: %v", theirs, err)
 			}
 		}

@@ -1,12 +1,11 @@
--- spend.lua uses up a challenge or a ticket.
+-- spend.lua uses a challenge or a ticket.
 --
 -- KEYS  1  its key
 -- ARGV  1  when it expires, in milliseconds, by Redis's clock
 --
--- Answer: 1 for the first who asks before then, 0 for everybody else.
+-- Answer: 1 for the first call before then, otherwise 0.
 --
--- The key lives a second longer: what TIME says and the time from which PX
--- counts are two readings.
+-- The key lives a second longer, because TIME and the start of PX are two readings.
 
 local time = redis.call('TIME')
 local left = tonumber(ARGV[1]) - (time[1] * 1000 + math.floor(time[2] / 1000))

@@ -10,8 +10,8 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// Spent remembers for all nodes which challenges were used up, or tickets
-// settled, until they would have expired anyway. It is safe for concurrent use.
+// Spent stores for all nodes which challenges were used, or tickets settled, until they expire. It
+// is safe for concurrent use.
 type Spent struct {
 	client redis.UniversalClient
 	prefix string
@@ -19,8 +19,7 @@ type Spent struct {
 
 var _ challenge.Spent = (*Spent)(nil)
 
-// NewSpent returns the memory of all IDs whose keys have this prefix. Nothing is
-// sent to Redis yet.
+// NewSpent returns the store of IDs with this prefix. It sends nothing to Redis.
 func NewSpent(client redis.UniversalClient, prefix string) *Spent { return &Spent{client, prefix} }
 
 // Spend implements challenge.Spent. until is compared with Redis's clock.
@@ -41,8 +40,8 @@ func (s *Spent) Seen(ctx context.Context, id [16]byte, _ time.Time) (bool, error
 	return n == 1, nil
 }
 
-// Full implements challenge.Spent: the room is Redis's, which doctor looks at.
+// Full implements challenge.Spent: Redis's memory is the bound, which doctor checks.
 func (s *Spent) Full() float64 { return 0 }
 
-// Epoch implements challenge.Spent: what is spent outlives this process.
+// Epoch implements challenge.Spent: spent IDs outlive this process.
 func (s *Spent) Epoch() [16]byte { return [16]byte{} }

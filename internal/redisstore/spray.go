@@ -9,77 +9,67 @@ import (
 
 	"authguard/failures"
 	"authguard/guard"
-	"authguard/trusted"
 )
 
-// mostMisses bounds what waits to be told to Redis: more is a flood, and the
-// first of it will do. missesAtOnce is how many one script counts.
+// maxMisses bounds the misses that wait for Redis: during a flood, the first ones suffice.
+// missesPerScript is how many one script counts.
 const (
-	mostMisses   = 10_000
-	missesAtOnce = 200
+	maxMisses       = 10_000
+	missesPerScript = 200
 )
 
-// misses are those that Redis has yet to be told.
+// misses are not yet written to Redis.
 type misses struct {
 	mu      sync.Mutex
-	waiting []told
+	waiting []report
 	many    int // accounts that make a spray
 }
 
-// A told miss is counted, or taken back.
-type told struct {
+// A report is a miss, or takes one back.
+type report struct {
 	failures.Miss
 	back bool
 }
 
-func (m *misses) add(many int, all ...told) {
+func (m *misses) add(many int, all ...report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.many = many
-	m.waiting = append(m.waiting, all[:min(len(all), max(0, mostMisses-len(m.waiting)))]...)
+	m.waiting = append(m.waiting, all[:min(len(all), max(0, maxMisses-len(m.waiting)))]...)
 }
 
-func (m *misses) take() (all []told, many int) {
+func (m *misses) take() (all []report, many int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := min(len(m.waiting), missesAtOnce)
+	n := min(len(m.waiting), missesPerScript)
 	all, m.waiting = m.waiting[:n:n], m.waiting[n:]
 	return all, m.many
 }
 
-// giveBack puts what Redis could not be told before what came since. If it was told
-// all the same, to be told twice changes nothing.
-func (m *misses) giveBack(all []told) {
+// giveBack puts back what could not be written. Writing it twice changes nothing.
+func (m *misses) giveBack(all []report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all = append(all[:len(all):len(all)], m.waiting...)
-	m.waiting = all[:min(len(all), mostMisses)]
+	m.waiting = all[:min(len(all), maxMisses)]
 }
 
-// missed notes a stranger's wrong password for the next Share.
-func (s *Store) missed(c *guard.Charge) {
-	if c.Sprayable() {
-		s.misses.add(c.SprayAccounts, told{Miss: c.Miss(c.Spray)})
-	}
-}
-
-// madeGood notes that a stranger has logged in after all: what failed from the
-// place before was mistyped.
-func (s *Store) madeGood(c *guard.Charge, reply any) {
+// corrected reports the typos of an unknown client that has logged in.
+func (s *Store) corrected(c *guard.Charge, reply any) {
 	values, _ := reply.([]any)
-	for i := 1; i < len(values) && c.Sprayable(); i++ {
+	for i := 1; i < len(values); i++ {
 		value, _ := values[i].(int64)
-		s.misses.add(c.SprayAccounts, told{c.Miss(c.SprayOf(uint32(value))), true})
+		s.misses.add(c.SprayAccounts, report{c.Miss(c.SprayOf(uint32(value))), true})
 	}
 }
 
-// Share tells Redis which passwords were wrong since the last time, and learns
-// which are sprayed, over all nodes.
+// Share writes the wrong passwords since the last time, and learns which are used for spraying on
+// any node.
 func (s *Store) Share(ctx context.Context) error {
 	for {
 		waiting, many := s.misses.take()
-		// One call does both. As two in one pipeline the answer was that of before,
-		// whenever Redis did not know the script and only that was sent again.
+		// One call does both: with two in a pipeline, the second answered before the first if Redis did
+		// not know the script.
 		count := &call{script: sprayScript, keys: s.sprayKeys(), args: []any{s.minute(), many, failures.SprayShare(many),
 			failures.MaxSprays}}
 		for _, one := range waiting {
@@ -96,18 +86,18 @@ func (s *Store) Share(ctx context.Context) error {
 			return fmt.Errorf("redisstore: sharing what is sprayed: %w", err)
 		}
 		if answer, _ := count.reply.([]any); len(answer) == 2 {
-			s.report(answer[0])
+			s.notify(answer[0])
 			s.options.Sprays.Adopt(sprays(answer[1]))
 		}
-		if len(waiting) < missesAtOnce {
+		if len(waiting) < missesPerScript {
 			return nil
 		}
 	}
 }
 
-// report tells of what spray.lua has found to tell.
-func (s *Store) report(told any) {
-	all, _ := told.([]any)
+// notify reports the passwords that spray.lua has just found.
+func (s *Store) notify(reply any) {
+	all, _ := reply.([]any)
 	for _, one := range all {
 		list, _ := one.([]any)
 		if len(list) < 5 || s.options.OnSpray == nil {
@@ -121,7 +111,7 @@ func (s *Store) report(told any) {
 	}
 }
 
-// sprays reads all that are sprayed: each password, then the rest as text.
+// sprays reads all that were found: each password, then the rest as text.
 func sprays(reply any) (all []failures.Spray) {
 	found, _ := reply.([]any)
 	for i := 0; i+1 < len(found); i += 2 {
@@ -146,9 +136,4 @@ func (s *Store) minute() any {
 		return ""
 	}
 	return s.options.Clock().Unix() / 60
-}
-
-// sprayed says whether an attempt's password is sprayed.
-func (s *Store) sprayed(c *guard.Charge) {
-	c.Sprayed = c.Spray != 0 && c.Status != trusted.Known && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
 }

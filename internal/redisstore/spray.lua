@@ -1,27 +1,21 @@
--- spray.lua counts wrong passwords by how many accounts they were wrong at, by
--- the rules of failures.Sprays.
+-- spray.lua counts at how many accounts a password was wrong, by the rules of failures.Sprays.
 --
--- KEYS  1  the misses: buckets of 32, each 12 bytes: what stands for the password,
---          pieces of its account (4 bytes) and network (2), and the minute (2)
---       2  the passwords that are sprayed: a hash of 'since until accounts
---          networks', in minutes
+-- KEYS  1  the misses: buckets of 32, each 12 bytes: the password's digest, pieces of its account (4 bytes) and
+--          network (2), and the minute (2)
+--       2  the passwords used for spraying: a hash of 'since until accounts networks', in minutes
 -- ARGV  1  the minute; '' is Redis's own
---       2  at how many accounts a password is sprayed
+--       2  at how many accounts a password counts as sprayed
 --       3  at how many accounts one network's failures count
---       4  how many of those are kept
+--       4  how many such passwords are kept
 --       then for each miss, of which there may be none:
---       +1  miss, or back: the same person has logged in since. What has been found
---           stays found until its end
---       +2  its bucket
---       +3  what stands for the password; +4 its account; +5 its network
---       +6  what stands for the password on the whole site, where this miss counts one
---           network alone; else 0
+--       +1  miss, or back after a login of the same client; a found password stays until its end
+--       +2  its bucket  +3 the password's digest  +4 its account  +5 its network
+--       +6  the password's digest on the whole site, if this miss counts one network alone; else 0
 --
--- Answer: what to tell people, for each: the password, since, until, accounts,
--- networks; and, after that, all that are sprayed, as they stand in the hash.
+-- Answer: the passwords to report, each with since, until, accounts, networks; then the whole hash.
 
 local call, size, day, wrap = redis.call, 384, 1440, 65536
-local many, share, most, told = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), {}
+local many, share, most, reports = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), {}
 local minute = tonumber(ARGV[1]) or math.floor(call('TIME')[1] / 60)
 
 local function read(b)
@@ -53,24 +47,24 @@ local function missed(all, value)
   return of
 end
 
--- place is where a new miss goes, and whether its account is new and its network has
--- a share left.
-local function place(all, value, account, network)
-  local room, count, least, shared, neighbour = nil, {}, nil, 0, nil
+-- slot is where a new miss goes, and whether it counts: its account is new and its network has a
+-- share left.
+local function slot(all, value, account, network)
+  local room, counts, least, shared, neighbour = nil, {}, nil, 0, nil
   for i, one in ipairs(all) do
     if one.value == value and one.account == account then return i, false end
     if one.value == value and one.network == network then
       shared = shared + 1
       if not neighbour or one.age > all[neighbour].age then neighbour = i end
     end
-    if one.value == 0 then room = i else count[one.value] = (count[one.value] or 0) + 1 end
+    if one.value == 0 then room = i else counts[one.value] = (counts[one.value] or 0) + 1 end
   end
   if shared >= share then return neighbour, false end
-  local full = (count[value] or 0) >= many
+  local full = (counts[value] or 0) >= many
   if room and not full then return room, true end
   for i, one in ipairs(all) do
     if not full or one.value == value then
-      local n, of = count[one.value] or 0, least and count[all[least].value] or 0
+      local n, of = counts[one.value] or 0, least and counts[all[least].value] or 0
       if not least or n < of or n == of and one.age > all[least].age then least = i end
     end
   end
@@ -81,7 +75,7 @@ local function ends(value)
   return tonumber(string.match(call('HGET', KEYS[2], value) or '', '%d+ (%d+)')) or 0
 end
 
-local function tell(value, all, fresh, whole)
+local function count(value, all, fresh, whole)
   local of = missed(all, value)
   local since, till, accounts, networks = string.match(call('HGET', KEYS[2], value) or '', '(%d+) (%d+) (%d+) (%d+)')
   accounts, till = tonumber(accounts), tonumber(till) or 0
@@ -110,21 +104,21 @@ local function tell(value, all, fresh, whole)
     local step = many
     while step < accounts do step = step * 10 end
     if step == accounts then
-      told[#told + 1] = { value, tonumber(since), till, accounts, networks }
+      reports[#reports + 1] = { value, tonumber(since), till, accounts, networks }
     end
   end
   call('HSET', KEYS[2], value, since .. ' ' .. till .. ' ' .. accounts .. ' ' .. networks)
 end
 
 for i = 5, #ARGV, 6 do
-  local b, value, account, network = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
-  local all, whole = read(b), tonumber(ARGV[i + 5])
+  local b, value, account = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local all, network, whole = read(b), tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
   if ARGV[i] == 'miss' then
-    if ends(whole) <= minute then -- a spray everywhere needs no count by network
-      local at, fresh = place(all, value, account, network)
+    if ends(whole) <= minute then -- spraying from everywhere needs no count by network
+      local at, fresh = slot(all, value, account, network)
       all[at] = { value = value, account = account, network = network, minute = minute % wrap, age = 0 }
       write(b, all)
-      tell(value, all, fresh, whole)
+      count(value, all, fresh, whole)
     end
   else
     for _, one in ipairs(all) do
@@ -136,4 +130,4 @@ end
 if #ARGV > 4 then
   for _, key in ipairs(KEYS) do call('PEXPIRE', key, day * 60000 + 60000) end
 end
-return { told, call('HGETALL', KEYS[2]) }
+return { reports, call('HGETALL', KEYS[2]) }

@@ -40,7 +40,8 @@ func spraysContract(t *testing.T, on redisOf) {
 		c, on := newClock(), on.realm()
 		var told []failures.Spray
 		sprays := failures.NewSprays(nil)
-		s := on.node(t, redisstore.Options{Sprays: sprays, Clock: c.Now, OnSpray: func(one failures.Spray) { told = append(told, one) }})
+		s := on.node(t, redisstore.Options{Sprays: sprays, Clock: c.Now,
+			OnSpray: func(one failures.Spray) { told = append(told, one) }})
 		return failurestest.Spraying{
 			Count: func(m failures.Miss, back bool) {
 				s.Missed(failurestest.SprayAccounts, m, back)

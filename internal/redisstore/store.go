@@ -1,16 +1,13 @@
-// Package redisstore keeps in Redis all that the nodes of a site share: charges
-// and known places (Store), used-up challenges and settled tickets (Spent), and
-// CAPTCHA mode. It is the same for one server, for a master behind Sentinels and
-// for a Cluster.
+// Package redisstore keeps in Redis what the nodes of a site share: charges and known clients
+// (Store), used challenges and settled tickets (Spent), and CAPTCHA mode. One server, Sentinel and
+// Cluster work alike.
 //
-// Everything of an account lies in one slot, as does everything of a network.
-// An attempt is one script for each, in one pipeline; if one refuses, what the
-// other charged is taken back. A login from a known place is two trips: begin
-// and settle. Windows go by Redis's clock, the age of places by the
-// node's. layout.go names every key.
+// All keys of an account have one hash slot, as have all keys of a network. An attempt is one
+// script for each slot, in one pipeline; if one script blocks, the charges of the others are taken
+// back. A login of a known client takes two round trips, begin and settle. Windows follow Redis's
+// clock, the expiry of known clients the node's. redis.go names every key.
 //
-// The store fails where Redis does. What a node does then is the business of
-// internal/nodes.
+// The store fails if Redis fails; see internal/nodes.
 package redisstore
 
 import (
@@ -33,49 +30,45 @@ import (
 	"authguard/trusted"
 )
 
-// DefaultPendingFor is that of Options.
+// DefaultPendingFor is the default of Options.PendingFor.
 const DefaultPendingFor = 5 * time.Second
 
 // Options configure a Store. The zero Options are the default.
 type Options struct {
-	// Prefix begins every key's name: one for each realm. Short is cheap.
-	// Default DefaultPrefix; braces are not allowed in it.
+	// Prefix begins every key's name, one for each realm, without braces. Default DefaultPrefix.
 	Prefix string
-	// PendingFor is the longest that a password check takes: an older charge
-	// is a failure. Default DefaultPendingFor.
+	// PendingFor is the longest time of a password check: an older charge is a failure. Default
+	// DefaultPendingFor.
 	PendingFor time.Duration
-	// KnownClients bound what is remembered of one account.
+	// KnownClients bound the known clients of an account.
 	KnownClients trusted.Limits
-	// Elsewhere is asked for an account that Redis does not know: it may have
-	// lost its memory. What it says is written to Redis before the attempt is
-	// decided. Nil: nobody is asked.
+	// Elsewhere returns the known clients of an account that Redis does not know, because it may have
+	// lost its data. They are written to Redis before the attempt is decided. It may be nil.
 	Elsewhere func(context.Context, *guard.Charge) (trusted.Record, bool)
-	// Spent, if not nil, is told of a place whose budget is used up.
-	Spent func(ctx context.Context, account, place trusted.Key, now time.Time)
+	// Spent, if not nil, is called for a known client that exceeded its limits.
+	Spent func(ctx context.Context, account, client trusted.Key, now time.Time)
 
-	// Keys is the fingerprint of the keys file, which all nodes have in common; empty: the
-	// others' do not matter.
+	// Keys is the fingerprint of the keys file that all nodes share. Empty: it is not compared.
 	Keys string
-	// Refused, if not nil, is why this node must not count in this Redis, beside what Probe
-	// finds there; nil: it may.
+	// Refused, if not nil, returns why this node must not count in this Redis, in addition to what
+	// Probe finds.
 	Refused func() error
-	// OnEmptied, if not nil, hears that Redis has lost what it knew. It must not block.
+	// OnEmptied, if not nil, is called when Redis has lost its data. It must not block.
 	OnEmptied func()
 
-	// Sprays are what this node knows of passwords that are sprayed, which Share
-	// keeps up to date. Nil: what Share learns is for this store alone.
+	// Sprays are the passwords used for spraying, which Share keeps up to date. Default: the store's
+	// own.
 	Sprays *failures.Sprays
-	// OnSpray, if not nil, is told of each password that is found to be sprayed,
-	// on one node. It must not block.
+	// OnSpray, if not nil, is called on one node for each password found to be used for spraying. It
+	// must not block.
 	OnSpray func(failures.Spray)
 
-	// Clock stands in for Redis's and this node's in tests, which cannot move
-	// either. Nil outside of them.
+	// Clock replaces Redis's and this node's clock in tests.
 	Clock func() time.Time
 }
 
-// Store is a guard.Store in Redis. It is safe for concurrent use. The client is
-// the caller's to close; see Connect.
+// Store is a guard.Store in Redis. It is safe for concurrent use. The caller closes the client; see
+// Connect.
 type Store struct {
 	client  redis.UniversalClient
 	batcher *batcher
@@ -83,9 +76,9 @@ type Store struct {
 	limits  trusted.Limits
 	pending atomic.Int64 // milliseconds
 	options Options
-	known   *known
+	memory  *memory
 	misses  misses
-	node    string           // names this store in decided.go
+	node    string           // names this store in memory.go
 	lives   [probes]string   // of the masters, as last probed
 	name    atomic.Value     // the first of them
 	now     func() time.Time // this node's clock, for durations only
@@ -98,7 +91,7 @@ var (
 	chargeLua string
 	//go:embed takeback.lua
 	takeBackLua string
-	//go:embed places.lua
+	//go:embed knownclients.lua
 	knownClientsLua string
 	//go:embed spend.lua
 	spendLua string
@@ -115,7 +108,7 @@ var (
 	askScript          = newScript(askLua)
 )
 
-// New returns the store of a realm. Nothing is sent to Redis yet.
+// New returns the store of a realm. It sends nothing to Redis.
 func New(client redis.UniversalClient, o Options) (*Store, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	o.PendingFor = cmp.Or(o.PendingFor, DefaultPendingFor)
@@ -129,7 +122,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	if strings.ContainsAny(o.Prefix, "{}") {
 		problems = append(problems, errors.New("prefix must not hold a brace"))
 	}
-	s := &Store{client: client, prefix: o.Prefix, limits: o.KnownClients.WithDefaults(), options: o, known: newKnown(),
+	s := &Store{client: client, prefix: o.Prefix, limits: o.KnownClients.WithDefaults(), options: o, memory: newMemory(),
 		node: rand.Text(), now: time.Now}
 	if o.Clock != nil {
 		s.now = o.Clock
@@ -142,8 +135,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Configure changes how long a password check may take, for what is charged
-// from now on.
+// Configure changes the longest time of a password check, for new charges.
 func (s *Store) Configure(pendingFor time.Duration) error {
 	if pendingFor < time.Millisecond || pendingFor > failures.MaxWindow {
 		return fmt.Errorf("redisstore: PendingFor must be from 1ms to %v, not %v", failures.MaxWindow, pendingFor)
@@ -152,12 +144,12 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 	return nil
 }
 
-// Closed is how many attempts were refused without asking Redis.
-func (s *Store) Closed() uint64 { return s.known.answered.Load() }
+// Closed is the number of attempts that were blocked without a round trip.
+func (s *Store) Closed() uint64 { return s.memory.avoided.Load() }
 
-// Settle implements guard.Store. A failure is written in two cases only, since the
-// charge is there already: its charge filled a limit (decided.go), or it repeats a
-// password. If Redis fails then, the password counts once more.
+// Settle implements guard.Store. The charge exists already, so a failure is written only if its
+// charge filled a limit (memory.go) or repeats a password. If Redis fails then, the password counts
+// once more.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (err error) {
 	if !c.ID.Charged() {
 		return nil
@@ -167,7 +159,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (er
 	case o == guard.Succeeded:
 		err = s.succeeded(ctx, &c)
 	case o != guard.Failed:
-		stands, err = s.withdraw(ctx, &c, unseen)
+		stands, err = s.withdraw(ctx, &c, unchecked)
 	case c.Repeat:
 		if back, failed := s.withdraw(ctx, &c, wrong); failed == nil {
 			stands = back
@@ -182,8 +174,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (er
 	return nil
 }
 
-// counted are the numbers of the subjects that count for the client, those of the account's
-// shard last.
+// counted returns the counted subjects, those of the account's shard last, and where these begin.
 func counted(c *guard.Charge) (all []uint8, account int) {
 	ofAccount := func(one *guard.Subject) bool {
 		return c.Account != (trusted.Key{}) && one.Shard == failures.Key(c.Account)
@@ -201,71 +192,72 @@ func counted(c *guard.Charge) (all []uint8, account int) {
 
 // failed notes a charge that stands.
 func (s *Store) failed(ctx context.Context, c *guard.Charge) {
-	s.missed(c)
+	if c.Sprayable() {
+		s.misses.add(c.SprayAccounts, report{Miss: c.Miss(c.Spray)})
+	}
 	all, _ := counted(c)
 	for _, i := range all {
 		one := &c.Subjects()[i]
-		s.known.fail(stampOf(&c.ID, int(i)), one.Key, s.pendingFor())
+		s.memory.fail(stampOf(&c.ID, int(i)), one.Key, s.pendingFor())
 		if c.ID.Full&(1<<i) != 0 {
-			_ = s.publish(ctx, one.Shard, one.Key) // else an attempt asks for it
+			_ = s.writeFailures(ctx, one.Shard, one.Key) // else an attempt asks for it
 		}
 	}
 }
 
-// succeeded is one round trip. The pair is charged always, and its delay begins anew.
+// succeeded takes one round trip. The pair is always charged, and its delay is reset.
 func (s *Store) succeeded(ctx context.Context, c *guard.Charge) error {
 	all, account := counted(c)
-	calls := s.takingBack(c, all, true)
+	calls := s.takeBackCalls(c, all, true)
 	last := calls[len(calls)-1]
 	if account < len(all) && c.Tag != 0 {
-		s.noting(last, c, right)
+		s.addTag(last, c, right)
 	}
-	places, remembers := s.remembering(c)
-	if remembers {
-		calls = append(calls, places)
+	known, changed := s.rememberCall(c)
+	if changed {
+		calls = append(calls, known)
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
-	if c.Tag != 0 {
-		s.madeGood(c, last.reply)
+	if c.Tag != 0 && c.Sprayable() {
+		s.corrected(c, last.reply)
 	}
-	s.opened(c, all)
-	s.known.accounts.Remove(c.Account)
-	if full(places) {
+	s.unblock(c, all)
+	s.memory.unblock(failures.Key(c.Account))
+	if full(known) {
 		return trusted.ErrFull
 	}
-	if remembers && c.Address != (trusted.Key{}) {
-		s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
+	if changed && c.Address != (trusted.Key{}) {
+		s.memory.known.Add(clientOf{c.Account, c.Address}, struct{}{})
 	}
 	return nil
 }
 
-// remembering makes the call that makes the client known, if there is anything to change.
-func (s *Store) remembering(c *guard.Charge) (places *call, changes bool) {
-	var known []change
+// rememberCall returns the call that makes the client known, and whether it changes anything.
+func (s *Store) rememberCall(c *guard.Charge) (known *call, changed bool) {
+	var changes []change
 	if c.Account != (trusted.Key{}) && c.Address != (trusted.Key{}) {
-		known = append(known, change{what: remember, client: c.Address, at: c.Now.UnixMilli()})
+		changes = append(changes, change{what: remember, client: c.Address, at: c.Now.UnixMilli()})
 	}
 	if c.Account != (trusted.Key{}) && c.Device != (trusted.Key{}) && !c.AtDevice {
-		known = append(known, change{what: forget, client: c.Device})
+		changes = append(changes, change{what: forget, client: c.Device})
 	}
-	return s.changing(s.knownClientsKey(c.Account), s.limits.MaxClients, c.Now, known...), len(known) > 0
+	return s.changeCall(s.knownClientsKey(c.Account), s.limits.MaxClients, c.Now, changes...), len(changes) > 0
 }
 
-// full reports whether places.lua found no room to remember a place.
+// full reports whether knownclients.lua found no room for a known client.
 func full(c *call) bool { return c.reply == int64(0) }
 
-// What became of a password, for takeback.lua.
+// Results of a password check, for takeback.lua.
 const (
-	wrong  = "wrong"
-	right  = "right"
-	unseen = "unseen"
+	wrong     = "wrong"
+	right     = "right"
+	unchecked = "unchecked"
 )
 
-// noting makes a call that takes back an account's charge say what became of the
-// password.
-func (s *Store) noting(one *call, c *guard.Charge, what string) {
+// addTag adds the password's tag and result to a call that takes back an account's charge.
+func (s *Store) addTag(one *call, c *guard.Charge, what string) {
 	if len(one.args) == 1 {
 		one.args = append(one.args, "") // no backoff begins anew
 	}
@@ -273,29 +265,28 @@ func (s *Store) noting(one *call, c *guard.Charge, what string) {
 	one.args = append(one.args, tagBytes(c.TagAt(c.ClientKey(), c.Status)), what, clientBytes(c.ClientKey()), s.clock())
 }
 
-// withdraw takes back an attempt's charge, unless the script for the account says
-// that it stands: see failures.Memory.Repeated and Drop.
+// withdraw takes back the charge unless the account's script reports that it stands; see
+// failures.Memory.Repeated and Drop.
 func (s *Store) withdraw(ctx context.Context, c *guard.Charge, what string) (stands bool, err error) {
 	all, account := counted(c)
-	if c.Tag == 0 || what == unseen && c.Repeat || account == len(all) {
+	if c.Tag == 0 || what == unchecked && c.Repeat || account == len(all) {
 		return false, s.takeBack(ctx, c, all)
 	}
-	own := s.takingBack(c, all[account:], false)[0]
-	s.noting(own, c, what)
+	own := s.takeBackCalls(c, all[account:], false)[0]
+	s.addTag(own, c, what)
 	if err := run(ctx, s.batcher.enqueue, own); err != nil {
 		return false, err
 	}
 	if answer, _ := own.reply.([]any); len(answer) == 0 || answer[0] != int64(1) {
 		return true, nil
 	}
-	s.opened(c, all[account:])
+	s.unblock(c, all[account:])
 	return false, s.takeBack(ctx, c, all[:account])
 }
 
-// opened notes that these subjects may have room.
-func (s *Store) opened(c *guard.Charge, which []uint8) {
+func (s *Store) unblock(c *guard.Charge, which []uint8) {
 	for _, i := range which {
-		s.known.opened(c.Subjects()[i].Key)
+		s.memory.unblock(c.Subjects()[i].Key)
 	}
 }
 
@@ -311,7 +302,7 @@ func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.U
 	return c, used, nil
 }
 
-// Clear implements guard.Store. Another node may still refuse for a second.
+// Clear implements guard.Store. Other nodes may block for believeFor.
 func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
 	calls := make([]*call, len(subjects))
 	for i := range subjects {
@@ -321,32 +312,31 @@ func (s *Store) Clear(ctx context.Context, subjects []guard.Subject) error {
 		return fmt.Errorf("redisstore: clearing: %w", err)
 	}
 	for i := range subjects {
-		s.known.cleared(subjects[i].Key)
+		s.memory.clear(subjects[i].Key)
 	}
 	return nil
 }
 
 // Forget implements guard.Store.
-func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
+func (s *Store) Forget(ctx context.Context, account, client trusted.Key, now time.Time) error {
 	what := forget
-	if place == (trusted.Key{}) {
+	if client == (trusted.Key{}) {
 		what = reset
 	}
-	return s.changeKnownClients(ctx, account, now, change{what: what, client: place, at: now.UnixMilli()})
+	return s.changeKnownClients(ctx, account, now, change{what: what, client: client, at: now.UnixMilli()})
 }
 
-// takeBack removes a charge from some of its subjects.
 func (s *Store) takeBack(ctx context.Context, c *guard.Charge, which []uint8) error {
-	if err := run(ctx, s.batcher.enqueue, s.takingBack(c, which, false)...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, s.takeBackCalls(c, which, false)...); err != nil {
 		return err
 	}
-	s.opened(c, which)
+	s.unblock(c, which)
 	return nil
 }
 
-// takingBack makes a call for each shard of the subjects. With anew, the pair's backoff begins
-// anew.
-func (s *Store) takingBack(c *guard.Charge, which []uint8, anew bool) (calls []*call) {
+// takeBackCalls returns a call for each shard of the subjects. With resetDelay, it resets the
+// pair's delay.
+func (s *Store) takeBackCalls(c *guard.Charge, which []uint8, resetDelay bool) (calls []*call) {
 	byShard := map[failures.Key]*call{}
 	for _, i := range which {
 		one := &c.Subjects()[i]
@@ -357,7 +347,7 @@ func (s *Store) takingBack(c *guard.Charge, which []uint8, anew bool) (calls []*
 			calls = append(calls, own)
 		}
 		own.keys = append(own.keys, s.subjectKey(one.Shard, one.Key))
-		if anew && one.Kind == guard.OnPair {
+		if resetDelay && one.Kind == guard.OnPair {
 			own.args = append(own.args, len(own.keys))
 		}
 	}
@@ -373,7 +363,7 @@ func (s *Store) clock() any {
 	return s.options.Clock().UnixMilli()
 }
 
-// What places.lua can do.
+// Operations of knownclients.lua.
 const (
 	remember    = "remember"
 	spend       = "spend"
@@ -384,17 +374,18 @@ const (
 	mergeResets = "merge-reset"
 )
 
-// A change of an account's places, at a time in milliseconds.
+// A change of an account's known clients, at a time in milliseconds.
 type change struct {
 	what   string
 	client trusted.Key
 	at     int64
-	first  int64 // when the place was first used; 0: at that time
+	first  int64 // first use; 0: at that time
 }
 
-// recordOf reads what charge.lua says of all places.
-func recordOf(told any) (r trusted.Record) {
-	list, _ := told.([]any)
+// recordOf reads the known clients in an answer of charge.lua.
+func recordOf(reply any) *trusted.Record {
+	r := new(trusted.Record)
+	list, _ := reply.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
 		member, _ := list[i].(string)
 		score, _ := list[i+1].(string)
@@ -414,7 +405,7 @@ func recordOf(told any) (r trusted.Record) {
 	return r
 }
 
-// merge takes in another copy of what is known of an account's places.
+// merge adds the known clients of another copy.
 func (s *Store) merge(ctx context.Context, account trusted.Key, record *trusted.Record, now time.Time) error {
 	changes := []change{{what: mergeResets, at: record.Reset}}
 	entries := slices.Clone(record.Entries)
@@ -436,18 +427,18 @@ func (s *Store) changeKnownClients(ctx context.Context, account trusted.Key, now
 			return trusted.ErrNoKey
 		}
 	}
-	places := s.changing(s.knownClientsKey(account), s.limits.MaxClients, now, changes...)
-	if err := run(ctx, s.batcher.enqueue, places); err != nil {
+	known := s.changeCall(s.knownClientsKey(account), s.limits.MaxClients, now, changes...)
+	if err := run(ctx, s.batcher.enqueue, known); err != nil {
 		return fmt.Errorf("redisstore: changing known clients: %w", err)
 	}
-	s.known.accounts.Remove(account)
-	if full(places) {
+	s.memory.unblock(failures.Key(account))
+	if full(known) {
 		return trusted.ErrFull
 	}
 	return nil
 }
 
-func (s *Store) changing(key string, most int, now time.Time, changes ...change) *call {
+func (s *Store) changeCall(key string, most int, now time.Time, changes ...change) *call {
 	c := &call{script: knownClientsScript, keys: []any{key}}
 	c.args = append(c.args, s.since(now), s.limits.TTL.Milliseconds(), most, trusted.MaxSpent,
 		trusted.NewFor.Milliseconds(), trusted.LongStanding.Milliseconds())
@@ -458,5 +449,38 @@ func (s *Store) changing(key string, most int, now time.Time, changes ...change)
 	return c
 }
 
-// since is when a place was last used that has just expired.
+// since is the last use of a client that has just expired, in milliseconds.
 func (s *Store) since(now time.Time) int64 { return now.Add(-s.limits.TTL).UnixMilli() }
+
+// Addresses is a trusted.AddressStore in Redis, for processes without an SQL database.
+type Addresses struct{ *Store }
+
+var _ trusted.AddressStore = Addresses{}
+
+// Record implements trusted.AddressStore.
+func (a Addresses) Record(ctx context.Context, address trusted.Key, now time.Time) (trusted.Record, error) {
+	return a.record(ctx, a.accountsKey(address), now)
+}
+
+// Remember implements trusted.AddressStore.
+func (a Addresses) Remember(ctx context.Context, address, account trusted.Key, now time.Time) error {
+	login := change{what: remember, client: account, at: now.UnixMilli()}
+	c := a.changeCall(a.accountsKey(address), a.limits.OfAddress().MaxClients, now, login)
+	if err := run(ctx, a.batcher.enqueue, c); err != nil {
+		return fmt.Errorf("redisstore: counting the accounts of an IP address: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) record(ctx context.Context, key string, now time.Time) (trusted.Record, error) {
+	all, err := s.client.ZRangeWithScores(ctx, key, 0, -1).Result()
+	if err != nil {
+		return trusted.Record{}, fmt.Errorf("redisstore: reading %s: %w", key, err)
+	}
+	var entries []any
+	for _, z := range all {
+		entries = append(entries, z.Member, strconv.FormatInt(int64(z.Score), 10))
+	}
+	record := recordOf(entries)
+	return record.Live(now, s.limits), nil
+}

@@ -1,28 +1,24 @@
--- takeback.lua removes a charge from the subjects of one shard.
+-- takeback.lua takes back a charge from the subjects of one shard.
 --
--- KEYS  the subjects' keys; then, if the attempt's password has a tag, the tags of
---       the account's last ones (charge.lua)
+-- KEYS  the subjects' keys; then, if the attempt's password has a tag, the account's tags (charge.lua)
 -- ARGV  1  when the charge was made, in milliseconds
---       2  if given, the number of the key whose backoff begins anew: see the head
---          of a value in charge.lua
+--       2  if given, the number of the key whose delay is reset: see the head of a value in charge.lua
 --       then, if the password has a tag:
 --       3  its tag
---       4  what became of it: wrong, if it was noted before; right; or unseen, if it
---          was not checked and not noted before
---       5  the piece of its place
+--       4  wrong, if it was noted before; right; or unchecked, if it was not noted before
+--       5  the piece of its client
 --       6  the time in milliseconds; '' is Redis's own
 --
--- Answer: 1, or 0 if the charge stands: it is the only one for a wrong password. One
--- that has gone already (expired, cleared) is no error. Then, if the password was
--- right, the tags of the same kind that were noted for its place in the last quarter
--- of an hour.
+-- Answer: 1, or 0 if the charge stands, as the only one for a wrong password. A missing charge
+-- (expired, cleared) is no error. If the password was right, the tags follow that its client has
+-- noted within a quarter of an hour.
 
 local call, num, sub = redis.call, struct.unpack, string.sub
 local wrap, size, life, kept = 4294967296, 11, 86400000, 8
 local at, answer, subjects = tonumber(ARGV[1]) % wrap, { 1 }, #KEYS
 
--- settle notes what became of the password, and reports whether the charge stands.
-local function settle(key, tag, how, place)
+-- settle notes the result of the check, and reports whether the charge stands.
+local function settle(key, tag, how, client)
   local now = tonumber(ARGV[6])
   if not now then
     local t = call('TIME')
@@ -35,21 +31,21 @@ local function settle(key, tag, how, place)
     local age, alike = (now - num('<I4', notes, i + 4)) % wrap, sub(notes, i + 3, i + 3) == sub(tag, 4)
     if sub(notes, i, i + 3) == tag then
       found = age <= life and i
-    elseif how == 'right' and alike and age <= 900000 and sub(notes, i + 8, i + 9) == place then
+    elseif how == 'right' and alike and age <= 900000 and sub(notes, i + 8, i + 9) == client then
       answer[#answer + 1] = num('<I4', notes, i)
     end
   end
   if how == 'wrong' then
-    -- The charge of the note stands for this password, and from now on for good.
+    -- From now on the note's charge stands for this password.
     if found then
       if sub(notes, found + 10, found + 10) == '\0' then call('SETRANGE', key, found + 9, '\1') end
     elseif #notes < size * kept then
-      call('SET', key, notes .. tag .. struct.pack('<I4', at) .. place .. '\0', 'PX', life)
+      call('SET', key, notes .. tag .. struct.pack('<I4', at) .. client .. '\0', 'PX', life)
     end
     return not found
   end
   if not found then return false end
-  if how == 'unseen' then
+  if how == 'unchecked' then
     if num('<I4', notes, found + 4) ~= at then return false end -- it found no room
     if sub(notes, found + 10, found + 10) == '\1' then return true end
   end

@@ -30,7 +30,8 @@ var _ failures.Store = Counters{}
 const maxSubjects = 8 // in one call
 
 // Charge implements failures.Store.
-func (c Counters) Charge(ctx context.Context, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
+func (c Counters) Charge(ctx context.Context, subjects []failures.Subject,
+	usages []failures.Usage) (failures.ChargeID, error) {
 	id, err := c.each(ctx, subjects, usages, nil)
 	if err != nil {
 		return id, fmt.Errorf("redisstore: charging: %w", err)
@@ -39,7 +40,8 @@ func (c Counters) Charge(ctx context.Context, subjects []failures.Subject, usage
 }
 
 // Read implements failures.Store.
-func (c Counters) Read(ctx context.Context, subjects []failures.Subject, usages []failures.Usage, used []failures.Used) error {
+func (c Counters) Read(ctx context.Context, subjects []failures.Subject, usages []failures.Usage,
+	used []failures.Used) error {
 	if used == nil {
 		used = make([]failures.Used, len(subjects))
 	}
@@ -50,7 +52,8 @@ func (c Counters) Read(ctx context.Context, subjects []failures.Subject, usages 
 }
 
 // each makes a charge of the subjects. It charges them or, if it is asked what is used, reads.
-func (c Counters) each(ctx context.Context, subjects []failures.Subject, usages []failures.Usage, used []failures.Used) (failures.ChargeID, error) {
+func (c Counters) each(ctx context.Context, subjects []failures.Subject, usages []failures.Usage,
+	used []failures.Used) (failures.ChargeID, error) {
 	if len(subjects) > maxSubjects || len(usages) < len(subjects) {
 		return failures.ChargeID{}, fmt.Errorf("%d subjects with %d usages; at most %d subjects, with as many usages",
 			len(subjects), len(usages), maxSubjects)
@@ -116,7 +119,7 @@ func (c Counters) Failed(_ context.Context, id failures.ChargeID, subjects []fai
 	if id.Charged() {
 		own := c.of(id, subjects)
 		for i := range subjects {
-			c.known.fail(stampOf(&own, i), subjects[i].Key, c.pendingFor())
+			c.memory.fail(stampOf(&own, i), subjects[i].Key, c.pendingFor())
 		}
 	}
 	return nil
@@ -133,30 +136,30 @@ func (c Counters) Clear(ctx context.Context, subjects []failures.Subject, what f
 			}
 			continue
 		}
-		c.known.opened(one.Key)
-		if err := run(ctx, c.batcher.enqueue, c.takingBack(&charge, []uint8{0}, true)...); err != nil {
+		c.memory.unblock(one.Key)
+		if err := run(ctx, c.batcher.enqueue, c.takeBackCalls(&charge, []uint8{0}, true)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Places are a Store's places as a trusted.Store.
-type Places struct{ *Store }
+// KnownClients are a Store's known clients as a trusted.Store.
+type KnownClients struct{ *Store }
 
-var _ trusted.Store = Places{}
+var _ trusted.Store = KnownClients{}
 
 // Record implements trusted.Store.
-func (p Places) Record(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error) {
+func (p KnownClients) Record(ctx context.Context, account trusted.Key, now time.Time) (trusted.Record, error) {
 	return p.record(ctx, p.knownClientsKey(account), now)
 }
 
 // Remember implements trusted.Store.
-func (p Places) Remember(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changeKnownClients(ctx, account, now, change{what: remember, client: place, at: now.UnixMilli()})
+func (p KnownClients) Remember(ctx context.Context, account, client trusted.Key, now time.Time) error {
+	return p.changeKnownClients(ctx, account, now, change{what: remember, client: client, at: now.UnixMilli()})
 }
 
 // Spend implements trusted.Store.
-func (p Places) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changeKnownClients(ctx, account, now, change{what: spend, client: place, at: now.UnixMilli()})
+func (p KnownClients) Spend(ctx context.Context, account, client trusted.Key, now time.Time) error {
+	return p.changeKnownClients(ctx, account, now, change{what: spend, client: client, at: now.UnixMilli()})
 }
