@@ -281,9 +281,11 @@ func (l locator) prefixed(name string) bool {
 	return looksLike(innermost(name), own)
 }
 
-// innermost returns the last name in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON.
+// innermost returns the last name in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON. Struts also reads
+// a['b'] and a('b').
 func innermost(name string) string {
-	all := strings.FieldsFunc(decode(name), func(c rune) bool { return c == '[' || c == ']' || c == '.' })
+	plain := strings.TrimRightFunc(decode(name), func(c rune) bool { return !inName(c) })
+	all := strings.FieldsFunc(plain, func(c rune) bool { return strings.ContainsRune(`[]().'"`, c) })
 	if len(all) == 0 {
 		return name
 	}

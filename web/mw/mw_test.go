@@ -391,6 +391,8 @@ func TestR11WhatTwoReadersReadDifferentlyNeverReachesTheHandler(t *testing.T) {
 		"a password twice":           {"POST", "/", formType, "username=alice&password=x&password=y", 400},
 		"a list of names":            {"POST", "/", formType, "username[]=alice&password=x", 400},
 		"another case":               {"POST", "/", formType, "Username=alice&password=x", 400},
+		"a question mark before":     {"POST", "/", formType, "?username=alice&password=x&username=bob", 400},
+		"a name in OGNL":             {"POST", "/", formType, "username=bob&password=x&a['username']=alice", 400},
 		"a semicolon":                {"POST", "/", formType, "username=alice;password=x&password=y", 400},
 		"a name in the address":      {"POST", "/?username=bob", formType, "username=alice&password=x", 400},
 		"a password in the address":  {"GET", "/?username=alice&password=x", "", "", 400},
