@@ -195,9 +195,9 @@ func InQuery(query, field string) bool {
 
 // looksLike reports whether an app may confuse two field names. PHP replaces dots, spaces and an open bracket by
 // underscores, and ignores text after the last bracket. PHP, Express and Rails read name[] and name[x] as a list or a
-// member; Express and Rails read [name] as name, Rails name(1) as a part. Spring reads !name as a default, Zope name:int
-// as a type. JavaScript's URLSearchParams drops a leading ?, other parsers also # and &. Other apps cut at a NUL, decode
-// twice, ignore invisible characters, or fold case, width or white space.
+// member; Express and Rails read [name] as name, Rails name(1) as a part. Spring reads !name as a default, Zope
+// name:int as a type. JavaScript's URLSearchParams drops a leading ?, other parsers also # and &. Other apps cut at a
+// NUL, decode twice, ignore invisible characters, or fold case, width or white space.
 func looksLike(key, field string) bool {
 	if key == field {
 		return true
