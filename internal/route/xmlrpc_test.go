@@ -230,8 +230,8 @@ func TestXMLRPCsWhiteSpaceIsASCII(t *testing.T) {
 			t.Errorf("%q: %q, %v", space, o.Credentials, err)
 		}
 	}
-	if o, err := findXML(t, methodCall("wp.getUsersBlogs", strs(" alice\n", "\u00a0guess "))); err != nil ||
-		o.Credentials[0] != (Credential{"alice", "\u00a0guess"}) {
+	if o, err := findXML(t, methodCall("wp.getUsersBlogs", strs(" alice", "\u00a0guess\n "))); err != nil ||
+		o.Credentials[0] != (Credential{" alice", "\u00a0guess\n "}) {
 		t.Errorf("around a name: %q, %v", o.Credentials, err)
 	}
 }
