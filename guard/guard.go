@@ -250,15 +250,18 @@ type view struct {
 	rules   *rules
 	name    string // the account, normalized and canonical; as it was typed if badName
 	badName bool
-	from    origin
-	listed  listing
-	mode    modeState
-	in      exemption
-	code    codeState
-	tag     uint32 // see Password.Tag
-	hardest bool   // no verification code can be sent, and there are challenges
-	gone    bool   // the client has hung up while it waited
-	waited  time.Duration
+	// respelled: the name was normalized, not only in case. The app may have another account with the name as typed, so a
+	// success makes no client known.
+	respelled bool
+	from      origin
+	listed    listing
+	mode      modeState
+	in        exemption
+	code      codeState
+	tag       uint32 // see Password.Tag
+	hardest   bool   // no verification code can be sent, and there are challenges
+	gone      bool   // the client has hung up while it waited
+	waited    time.Duration
 	// admitted is what a login with a sprayed password was charged; nil: it was not.
 	admitted *Charge
 	// fake are the reasons to answer with a fake failure; nil: there are none.
@@ -346,6 +349,7 @@ const (
 	flagInsufficient
 	flagSprayed
 	flagFake
+	flagRespelled // see view
 )
 
 // edges know which limits are reached, so that each stretch is told of twice and not

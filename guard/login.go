@@ -276,8 +276,11 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	}
 	c := g.charged(t.pending)
 	c.Now = g.settledAt(&t, o)
-	switch o {
-	case Succeeded:
+	stored := o
+	switch {
+	case o == Succeeded && t.flags.has(flagRespelled):
+		stored = Withdrawn
+	case o == Succeeded:
 		g.config.Mode.LoggedIn(t.account, t.pair(), !t.flags.has(flagKnown), c.Now)
 		g.arrived(ctx, &t, c.Now)
 		if g.shared(t.login.address, t.from.address, c.Now) {
@@ -286,15 +289,14 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		if g.config.Cookies != nil {
 			c.Device = g.deviceOf(&t)
 		}
-	case Abandoned:
+	case o == Abandoned:
 		g.press(&t, captchamode.Overload, c.Now)
-	case Withdrawn:
+	case o == Withdrawn:
 	default:
 		g.press(&t, captchamode.Failure, c.Now)
 		g.missed(&t, c.Now)
 	}
 	g.settleCode(ctx, &t, o)
-	stored := o
 	if insufficient {
 		stored = Failed
 	}
@@ -406,7 +408,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 // another known client. The tag tells the cookies of accounts apart in one browser: 8
 // characters, the same for all names of an account. The cookie is good for ttl.
 func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
-	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
+	if g.config.Cookies == nil || !t.succeeded() || t.flags.has(flagRespelled) || !t.rules.policy.Devices {
 		return "", "", 0
 	}
 	cookie = g.config.Cookies.Issue(t.account, g.deviceOf(&t), g.config.Now())

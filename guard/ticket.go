@@ -27,6 +27,7 @@ func (v *view) ticket(a *Attempt, d *Decision) Ticket {
 	p.set(flagInsufficient, d.Insufficient)
 	p.set(flagSprayed, v.Sprayed)
 	p.set(flagFake, v.fake != nil)
+	p.set(flagRespelled, v.respelled)
 	return Ticket{pending: p}
 }
 
