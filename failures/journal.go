@@ -25,7 +25,7 @@ import (
 // It is a row of records. A process that is killed may leave the first bytes of a last
 // one; any other damage is counted and reported, and the records after it are good. The
 // first one is the head: the number of the last one, written after it, so that a journal
-// that was cut is no torn one:
+// that was cut is no torn one. The key in the head is the owner:
 //
 //	crc32 (Castagnoli) of the rest, what happened uint8, shard uint8, size of the ladder
 //	uint8, zero byte, number uint64, key [16]byte, moment uint32   (little endian)
@@ -40,6 +40,7 @@ type journal struct {
 
 	out   sync.Mutex // held while writing; taken before mu
 	path  string     // of the snapshot
+	owner Key
 	file  *os.File
 	size  int64 // of the file, up to the last whole write
 	spare []byte
@@ -65,7 +66,7 @@ const rowBytes int = crc32.Size + 1 + 1 + 2 + 8 + len(Key{}) + 4
 func (m *Memory) Journal(path string) error {
 	m.journal.out.Lock()
 	defer m.journal.out.Unlock()
-	m.journal.path = path
+	m.journal.path, m.journal.owner = path, m.owner
 	if err := m.journal.begin(m.journal.first()); err != nil {
 		return fmt.Errorf("failures: journal: %w", err)
 	}
@@ -103,7 +104,7 @@ func (j *journal) begin(first uint64) error {
 	if err != nil {
 		return err
 	}
-	if err = writeHead(file, first-1); err != nil {
+	if err = j.writeHead(file, first-1); err != nil {
 		return errors.Join(err, file.Close(), os.Remove(name))
 	}
 	if j.file != nil {
@@ -114,8 +115,8 @@ func (j *journal) begin(first uint64) error {
 }
 
 // writeHead notes the number of the newest record in a journal.
-func writeHead(file *os.File, last uint64) error {
-	_, err := file.WriteAt(appendRow(nil, rowHead, 0, 0, last, new(Key), 0), 0)
+func (j *journal) writeHead(file *os.File, last uint64) error {
+	_, err := file.WriteAt(appendRow(nil, rowHead, 0, 0, last, &j.owner, 0), 0)
 	return err
 }
 
@@ -188,7 +189,7 @@ func (j *journal) write(rows []byte) (err error) {
 		}
 	}
 	if _, err = j.file.WriteAt(rows, j.size); err == nil {
-		err = writeHead(j.file, numberOf(rows[len(rows)-rowBytes:]))
+		err = j.writeHead(j.file, numberOf(rows[len(rows)-rowBytes:]))
 	}
 	if err == nil {
 		j.size += int64(len(rows))

@@ -23,8 +23,8 @@ type Config struct {
 	PendingFor time.Duration
 	// Now is the clock; default time.Now, read the cheap way.
 	Now func() time.Time
-	// Owner names the key that keys are digests under, and snapshots are marked
-	// with it; zero: they are not. A snapshot of another owner is ErrOtherOwner.
+	// Owner names the key that keys are digests under, and snapshots and journals are
+	// marked with it; zero: they are not. Those of another owner are ErrOtherOwner.
 	Owner Key
 }
 

@@ -31,8 +31,8 @@ import (
 var (
 	// ErrBadSnapshot means that a file is no snapshot, or a damaged one.
 	ErrBadSnapshot = errors.New("failures: not a whole snapshot")
-	// ErrOtherOwner means that a snapshot was counted under another key: none of its
-	// counts would ever be found.
+	// ErrOtherOwner means that a snapshot or a journal was counted under another key: none
+	// of its counts would ever be found.
 	ErrOtherOwner = errors.New("failures: counted under another key")
 
 	snapshotMagic = [8]byte([]byte("AGFAIL01"))
