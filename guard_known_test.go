@@ -58,6 +58,31 @@ func TestR14CookiesMintedAtOneAddressShareOneBudget(t *testing.T) {
 	})
 }
 
+// To some apps, "victim " is another account, which the attacker can register.
+func TestR14ANameInAnotherSpellingMakesNoClientKnown(t *testing.T) {
+	t.Parallel()
+	for spelling, known := range map[string]bool{
+		"victim": true, "Victim": true, "victim ": false, "\tvictim": false, "victim\u00a0": false, "ｖｉｃｔｉｍ": false,
+	} {
+		each(t, world.Options{}, func(t *testing.T, w *world.World) {
+			a := world.From("victim", nowhere)
+			a.Account = spelling
+			if cookie := signIn(t, w, a); (cookie != "") != known {
+				t.Errorf("%q: device cookie %q", spelling, cookie)
+			}
+			a = world.From("victim", nowhere)
+			d, _ := w.Try(t, a, world.Right)
+			if d.Known != known {
+				t.Errorf("%q makes the client known: %v, want %v", spelling, d.Known, known)
+			}
+			a.Account = spelling
+			if cookie := signIn(t, w, a); (cookie != "") != known {
+				t.Errorf("%q on a known client: device cookie %q", spelling, cookie)
+			}
+		})
+	}
+}
+
 func TestR14ASuccessGivesADeviceNoFreshBudget(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {

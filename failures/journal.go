@@ -21,7 +21,8 @@ import (
 // There is no fsync, so a power failure loses the changes since the last snapshot.
 //
 // A killed process may leave a partial last record. Any other damage is counted and reported, and later records are
-// used. The first record is the head: the number of the last record, written after it, to detect a truncated journal:
+// used. The first record is the head: the number of the last record, written after it, to detect a truncated journal.
+// The key in the head is the owner:
 //
 //	crc32 (Castagnoli) of the rest, kind uint8, shard uint8, size of the limits
 //	uint8, zero byte, number uint64, key [16]byte, moment uint32   (little endian)
@@ -36,6 +37,7 @@ type journal struct {
 
 	out   sync.Mutex // held while writing; locked before mu
 	path  string     // of the snapshot
+	owner Key
 	file  *os.File
 	size  int64 // of the file, up to the last complete write
 	spare []byte
@@ -60,7 +62,7 @@ const rowBytes int = crc32.Size + 1 + 1 + 2 + 8 + len(Key{}) + 4
 func (m *Memory) Journal(path string) error {
 	m.journal.out.Lock()
 	defer m.journal.out.Unlock()
-	m.journal.path = path
+	m.journal.path, m.journal.owner = path, m.owner
 	if err := m.journal.begin(m.journal.first()); err != nil {
 		return fmt.Errorf("failures: journal: %w", err)
 	}
@@ -95,7 +97,7 @@ func (j *journal) begin(first uint64) error {
 	if err != nil {
 		return err
 	}
-	if err = writeHead(file, first-1); err != nil {
+	if err = j.writeHead(file, first-1); err != nil {
 		return errors.Join(err, file.Close(), os.Remove(name))
 	}
 	if j.file != nil {
@@ -105,8 +107,9 @@ func (j *journal) begin(first uint64) error {
 	return nil
 }
 
-func writeHead(file *os.File, last uint64) error {
-	_, err := file.WriteAt(appendRow(nil, rowHead, 0, 0, last, new(Key), 0), 0)
+// writeHead writes the number of the newest record to a journal.
+func (j *journal) writeHead(file *os.File, last uint64) error {
+	_, err := file.WriteAt(appendRow(nil, rowHead, 0, 0, last, &j.owner, 0), 0)
 	return err
 }
 
@@ -176,7 +179,7 @@ func (j *journal) write(rows []byte) (err error) {
 		}
 	}
 	if _, err = j.file.WriteAt(rows, j.size); err == nil {
-		err = writeHead(j.file, numberOf(rows[len(rows)-rowBytes:]))
+		err = j.writeHead(j.file, numberOf(rows[len(rows)-rowBytes:]))
 	}
 	if err == nil {
 		j.size += int64(len(rows))

@@ -324,7 +324,6 @@ func must(t *testing.T, err error) {
 func TestASnapshotOfAnotherOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	path := filepath.Join(t.TempDir(), "counters")
 	owned := func(owner byte) *failures.Memory {
 		m, err := failures.NewMemory(failures.Config{Now: c.Now, Owner: failures.Key{owner}})
 		if err != nil {
@@ -336,12 +335,26 @@ func TestASnapshotOfAnotherOwnerIsRefused(t *testing.T) {
 		0: {0: nil, 1: nil}, // no owner is noted
 		1: {0: nil, 1: nil, 2: failures.ErrOtherOwner},
 	} {
+		path := filepath.Join(t.TempDir(), "counters")
 		m := owned(saved)
 		fail(t, m, victim)
 		must(t, m.Save(path))
 		for owner, want := range wants {
 			if _, err := owned(owner).Load(path); !errors.Is(err, want) {
 				t.Errorf("owner %d, saved by %d: %v, want %v", owner, saved, err, want)
+			}
+		}
+		path = filepath.Join(t.TempDir(), "counters") // the journal alone
+		m = owned(saved)
+		must(t, m.Journal(path))
+		fail(t, m, victim)
+		for owner, want := range wants {
+			must(t, owned(owner).Save(path))
+			if _, err := owned(owner).Load(path); !errors.Is(err, want) {
+				t.Errorf("owner %d, journal of %d: %v, want %v", owner, saved, err, want)
+			}
+			if _, err := failures.Check(path, failures.Key{owner}); !errors.Is(err, want) {
+				t.Errorf("check by owner %d, journal of %d: %v, want %v", owner, saved, err, want)
 			}
 		}
 	}

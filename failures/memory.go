@@ -21,8 +21,8 @@ type Config struct {
 	PendingFor time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Owner identifies the secret behind the keys, and is saved in snapshots; loading those of another owner returns
-	// ErrOtherOwner. Zero: it is neither saved nor checked.
+	// Owner identifies the secret behind the keys, and is saved in snapshots and journals; loading those of another owner
+	// returns ErrOtherOwner. Zero: it is neither saved nor checked.
 	Owner Key
 }
 

@@ -30,7 +30,7 @@ type Loaded struct {
 // charges older than Retain. If the wall clock was set back, a snapshot from the future counts as saved now. Without
 // a snapshot, Load loads the journals and returns fs.ErrNotExist.
 func (m *Memory) Load(path string) (l Loaded, err error) {
-	r := restoring{Memory: m, now: m.clock(), whole: true}
+	r := restoring{Memory: m, owner: m.owner, now: m.clock(), whole: true}
 	err = r.load(path)
 	if err != nil {
 		err = fmt.Errorf("failures: load %s: %w", path, err)
@@ -63,7 +63,7 @@ func checkOnce(path string, owner Key) (l Loaded, current bool, err error) {
 		return l, true, err
 	}
 	defer f.Close()
-	r := restoring{}
+	r := restoring{owner: owner}
 	if r.Needs, r.next, err = examine(f, owner); err == nil {
 		err = r.replay(path)
 	}
@@ -76,6 +76,7 @@ func checkOnce(path string, owner Key) (l Loaded, current bool, err error) {
 type restoring struct {
 	*Memory
 	Loaded
+	owner   Key
 	now     int64
 	ahead   uint32 // of now, according to the snapshot
 	whole   bool   // the whole snapshot fits in MaxBytes
@@ -133,7 +134,7 @@ func examine(f *os.File, owner Key) (needs int64, next uint64, err error) {
 				next = saved + 1
 			}
 		case r.what == markOwner:
-			other = owner != Key{} && r.key != owner && r.key != Key{}
+			other = isOther(r.key, owner)
 		case r.count() > inline:
 			needs += int64(capacity(classFor(r.count()))) * wordsInBytes
 		}
@@ -335,6 +336,9 @@ func (r *restoring) replay(path string) error {
 		if err != nil {
 			return err
 		}
+		if kindOf(text) == rowHead && isOther(keyOf(text), r.owner) {
+			return ErrOtherOwner
+		}
 		r.redoAll(text)
 	}
 	if r.next > 0 && r.Memory != nil {
@@ -377,6 +381,12 @@ func (r *restoring) redoAll(text []byte) {
 	r.lacks(last + 1)
 }
 
+// isOther reports whether a file's owner is another one. A zero owner is unknown.
+func isOther(of, owner Key) bool { return owner != Key{} && of != owner && of != Key{} }
+
+// keyOf returns the key in the first record of rows.
+func keyOf(rows []byte) Key { return Key(rows[16:]) }
+
 // kindOf returns the kind of the first record in rows; 0 if it is damaged or truncated.
 func kindOf(rows []byte) uint8 {
 	if len(rows) < rowBytes || binary.LittleEndian.Uint32(rows) != crc32.Checksum(rows[crc32.Size:rowBytes], castagnoli) {
@@ -393,7 +403,7 @@ func (r *restoring) lacks(number uint64) {
 }
 
 func (r *restoring) redo(row []byte, number uint64) {
-	sh, size, key, at := &r.shards[row[5]], row[6], Key(row[16:]), binary.LittleEndian.Uint32(row[16+len(Key{}):])
+	sh, size, key, at := &r.shards[row[5]], row[6], keyOf(row), binary.LittleEndian.Uint32(row[16+len(Key{}):])
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r.merging = r.merging[:0]

@@ -29,7 +29,8 @@ import (
 var (
 	// ErrBadSnapshot means that a file is not a snapshot, or is damaged.
 	ErrBadSnapshot = errors.New("failures: not a whole snapshot")
-	// ErrOtherOwner means that a snapshot was created with another secret, so none of its keys would ever match.
+	// ErrOtherOwner means that a snapshot or journal was created with another secret, so none of its keys would ever
+	// match.
 	ErrOtherOwner = errors.New("failures: counted under another key")
 
 	snapshotMagic = [8]byte([]byte("AGFAIL01"))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/dchest/siphash"
@@ -179,7 +180,7 @@ func (g *Guard) name(v *view, a *Attempt) error {
 		v.name = a.Account
 		return err
 	}
-	v.name = g.config.Canonical(name)
+	v.name, v.respelled = g.config.Canonical(name), !strings.EqualFold(a.Account, name)
 	g.digests.ofAccount(v.name, &v.Account)
 	return nil
 }

@@ -234,9 +234,8 @@ const MaxDevices = 8
 // A view is what is known of one attempt until it is decided.
 type view struct {
 	Charge
-	rules   *rules
-	name    string // normalized and canonical; as typed if badName
-	badName bool
+	rules *rules
+	naming
 	from    origin
 	listed  listing
 	mode    modeState
@@ -250,6 +249,15 @@ type view struct {
 	admitted *Charge
 	// fake are the reasons for a fake failure; nil: none.
 	fake Reasons
+}
+
+// naming is the account's name.
+type naming struct {
+	name    string // normalized and canonical; as typed if badName
+	badName bool
+	// respelled: the name was normalized, not only in case. The app may have another account with the name as typed, so a
+	// success makes no client known.
+	respelled bool
 }
 
 type codeState uint8
@@ -325,6 +333,7 @@ const (
 	flagInsufficient
 	flagSprayed
 	flagFake
+	flagRespelled // see view
 )
 
 // edges has the limits that events exceed now. Each is reported when it is reached and when it is over, not for every

@@ -269,8 +269,11 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	}
 	c := g.charged(t.pending)
 	c.Now = g.settledAt(&t, o)
-	switch o {
-	case Succeeded:
+	stored := o
+	switch {
+	case o == Succeeded && t.flags.has(flagRespelled):
+		stored = Withdrawn
+	case o == Succeeded:
 		g.config.Mode.LoggedIn(t.account, t.pair(), !t.flags.has(flagKnown), c.Now)
 		g.arrived(ctx, &t, c.Now)
 		if g.shared(t.login.address, t.from.address, c.Now) {
@@ -279,15 +282,14 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		if g.config.Cookies != nil {
 			c.Device = g.deviceOf(&t)
 		}
-	case Abandoned:
+	case o == Abandoned:
 		g.press(&t, captchamode.Overload, c.Now)
-	case Withdrawn:
+	case o == Withdrawn:
 	default:
 		g.press(&t, captchamode.Failure, c.Now)
 		g.missed(&t, c.Now)
 	}
 	g.settleCode(ctx, &t, o)
-	stored := o
 	if insufficient {
 		stored = Failed
 	}
@@ -367,7 +369,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
-	v := view{rules: g.rules.Load(), from: t.from, name: t.login.name}
+	v := view{rules: g.rules.Load(), from: t.from, naming: naming{name: t.login.name}}
 	if v.mode = g.modeState(); !v.mode.on {
 		return nil
 	}
@@ -393,7 +395,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 // account has no room for another known client. The tag tells accounts' cookies apart in one browser: 8 characters, the
 // same for all names of an account. The cookie is valid for ttl.
 func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
-	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
+	if g.config.Cookies == nil || !t.succeeded() || t.flags.has(flagRespelled) || !t.rules.policy.Devices {
 		return "", "", 0
 	}
 	cookie = g.config.Cookies.Issue(t.account, g.deviceOf(&t), g.config.Now())

@@ -26,6 +26,7 @@ func (v *view) ticket(a *Attempt, d *Decision) Ticket {
 	p.set(flagInsufficient, d.Insufficient)
 	p.set(flagSprayed, v.Sprayed)
 	p.set(flagFake, v.fake != nil)
+	p.set(flagRespelled, v.respelled)
 	return Ticket{pending: p}
 }
 
@@ -37,7 +38,7 @@ func (p *pending) set(flag ticketFlags, is bool) {
 
 // charged rebuilds the attempt's charge from its ticket.
 func (g *Guard) charged(p *pending) Charge {
-	v := view{rules: p.rules, from: p.from, name: p.login.name, tag: p.tag}
+	v := view{rules: p.rules, from: p.from, naming: naming{name: p.login.name}, tag: p.tag}
 	v.Account, v.From, v.Address, v.Network = p.account, p.from.address, p.from.address, p.from.part()
 	v.Spray, v.SprayAccounts, v.Repeat = p.spray, p.rules.policy.Spray.Accounts, p.flags.has(flagRepeat)
 	if p.client != p.from.address {

@@ -148,6 +148,9 @@ func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(contex
 }
 
 func (l *Login) asks(c echo.Context, from Client, account string) guard.Attempt {
+	if usual, err := l.Guard.Normalise(account); err == nil { // accounts are looked up by it
+		account = usual
+	}
 	return guard.Attempt{
 		Account: account, Address: from.Address, Devices: client.Devices(c.Request()), Fingerprint: l.identity(c),
 		Forwarded: from.Forwarded, Integration: l.Integration,

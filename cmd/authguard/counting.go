@@ -71,7 +71,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 		memory := failures.Config{
 			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)),
 			Retain:   retain, PendingFor: pendingFor,
-			Owner: on.keys.Counted(), Now: on.clock.counting(),
+			Owner: on.keys.Counted(of.file), Now: on.clock.counting(),
 		}
 		if err := c.recall(ctx, on, i, memory, anew); err != nil {
 			return nil, err
@@ -138,8 +138,8 @@ func (c *counting) recall(ctx context.Context, on *storage, i int, memory failur
 // unusable explains why a single node does not start from saved counters.
 func unusable(file string, err error) error {
 	if errors.Is(err, failures.ErrOtherOwner) {
-		return fmt.Errorf("%w: %s belongs to another keys file. Restore that keys file. If it is lost: %s",
-			err, file, beginAnew)
+		return fmt.Errorf("%w: %s belongs to another keys file, or is a copy of another file. Restore what is missing. "+
+			"If it is lost: %s", err, file, beginAnew)
 	}
 	return fmt.Errorf("the saved counters cannot be used: %w. Restore %s from a backup. If there is none: %s",
 		err, file, beginAnew)

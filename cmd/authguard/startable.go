@@ -170,7 +170,7 @@ func (s *stored) counted(ctx context.Context) (all []lack, err error) {
 func (s *stored) checked(ctx context.Context, name string) (found failures.Loaded, err error) {
 	var owner failures.Key
 	if s.hasKeys {
-		owner = s.keys.Counted()
+		owner = s.keys.Counted(name)
 	}
 	file := filepath.Join(s.loaded.Data, name)
 	if found, err = failures.Check(file, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -24,11 +24,27 @@ func TestWhatAFrameworkTakesForAFieldIsOne(t *testing.T) {
 		"username=x&password=y&user[username]=a&user[password]=b": flat,
 		"model.username=a&model.password=b":                       flat,
 		"username=x&model.password=b":                             flat,
-		"[user][name]=a&[user][password]=b":                       table, // Express, Rails
-		"user[name]x=a&user[password].y=b":                        table, // PHP
-		"user[name][]=a&user[password][]=b":                       table,
-		"user[password]x=b":                                       table,
-		"user[name]=a&user[name]x=c&user[]=b":                     table,
+		// URLSearchParams, .NET's ParseQueryString, npm's query-string
+		"?username=a&password=b":                             flat,
+		"?username=a&password=b&username=x":                  flat,
+		"?password=b&username=a&password=x":                  flat,
+		"#username=a&%23password=b":                          flat,
+		"%3F%20username=a&password=b&username=x":             flat,
+		"?[username]=a&password=b&username=x":                flat,
+		"model['username']=a&model['password']=b":            flat, // Struts (OGNL)
+		"username=x&password=y&model['username']=a":          flat,
+		"username=x&password=y&model('username')=a":          flat,
+		"username=x&password=y&model(%22username%22)%20=a":   flat,
+		"username=x&password=y&models[0].user('username')=a": flat,
+		"username=x&password=y&username(1)=a":                flat, // Rails
+		"?user[name]=a&user[password]=b&user[name]=x":        table,
+		"user['name']=a&user['password']=b":                  table,
+		"user('name')=a&user('password')=b&user[name]=x":     table,
+		"[user][name]=a&[user][password]=b":                  table, // Express, Rails
+		"user[name]x=a&user[password].y=b":                   table, // PHP
+		"user[name][]=a&user[password][]=b":                  table,
+		"user[password]x=b":                                  table,
+		"user[name]=a&user[name]x=c&user[]=b":                table,
 	} {
 		if one, _, err := table.Find(posted(ofPairs, form), []byte(form)); err == nil {
 			t.Errorf("%s passes, as %v", form, one)
@@ -36,7 +52,8 @@ func TestWhatAFrameworkTakesForAFieldIsOne(t *testing.T) {
 	}
 	folder := Table{mustCompile(t, Spec{Name: "login", Path: "/*", Account: "form:user[name]",
 		Password: "form:user[password]", Success: []string{"status 302"}})}
-	for _, form := range []string{"user[nick]=a&user[password_hint]=b", "user=1", "username2=a&passwords=b", "a:b=c"} {
+	for _, form := range []string{"user[nick]=a&user[password_hint]=b", "user=1", "username2=a&passwords=b", "a:b=c",
+		"?page=2", "model['nick']=a&model('password_hint')=b", "what?=1&(1)=2"} {
 		if one, _, err := folder.Find(posted(ofPairs, form), []byte(form)); err != nil || one != nil {
 			t.Errorf("%s: %v, %v", form, one, err)
 		}

@@ -58,6 +58,15 @@ func utf16Of(text string) string {
 	return b.String()
 }
 
+// withDecoy is JSON that is also a form with a decoy.
+const withDecoy = `{"a":"&username=decoy&password=x&b=","username":"alice","password":"guess"}`
+
+// inString is a text as a JSON string.
+func inString(text string) string {
+	b, _ := json.Marshal(text)
+	return string(b)
+}
+
 // disguised are bodies in which some framework finds both fields, and their types. The
 // first of each pair of names is its reader.
 var disguised = [][3]string{
@@ -92,6 +101,23 @@ var disguised = [][3]string{
 	{"JSON in JSON", "application/json", `"{\"username\":\"alice\",\"password\":\"guess\"}"`},
 	{"ASP.NET", ofPairs, "model.username=alice&model.password=guess"},
 	{"Express with body.user", ofPairs, "user[username]=alice&user[password]=guess"},
+	{"a JSON text in JSON", "application/json", inString(objectBody)},
+	{"a JSON text in JSON", "application/json", `{"message":` + inString(" "+objectBody) + "}"},
+	{"a JSON text in JSON", "text/plain", `[{"id":1,"a":["x",` + inString(`{"a":{"b":`+inString(objectBody)+"}}") + "]}]"},
+	{"a JSON text in JSON", "application/json", `{"a":"\u007b\u0022username\u0022:1,\u0022pass\u0077ord\u0022:2}"}`},
+	{"a JSON text in JSON", ofPairs, "data=" + `{"message":` + inString(objectBody) + "}"},
+	{"Gson", "application/json", ")]}'\n" + objectBody}, {"Gson", "text/plain", "#\n" + objectBody},
+	{"Gson", "application/json", "# a\n \t)]}'\n# {\n[" + objectBody},
+	{"Gson", "application/json", ")]}'\n{username=alice;password=>guess}"},
+	{"Gson", ofPairs, "data=)]}'%0A" + objectBody}, {"Gson", ofPairs, "#\n" + withDecoy},
+	{"JSON5.parse(trim)", "text/plain", "\x0b{user\\u006eame:1,pass\\u0077ord:2}"},
+	{"trim", "application/json", "\x0b" + objectBody}, {"trim", "text/plain", "\x1c" + objectBody},
+	{"trim", "text/plain", "\u00a0\u2028\u3000" + objectBody}, {"trim", ofPairs, "\x0b" + objectBody},
+	{"trim", "application/json", "\x0b" + inString(objectBody)}, {"trim", ofPairs, "\x0b" + withDecoy},
+	{"trim", ofPairs, "data=%0B" + objectBody}, {"trim", ofParts, partsOf(named("data"), "\x0b"+objectBody)},
+	{"decodeURIComponent", ofPairs, "%20" + withDecoy}, {"decodeURIComponent", ofPairs, "%7B" + withDecoy[1:]},
+	{"trim", "text/plain", "\x0b" + `<?xml version="1.0" encoding="UTF-7"?>+ADw-login+AD4-`},
+	{"trim", "text/plain", "\x0b" + xmlBody}, {"trim", "application/xml", "\u00a0\x01" + xmlBody},
 	{"XML", "application/xml", xmlBody},
 	{"XML", "text/plain", xmlBody},
 	{"a reader that decodes twice", ofPairs, "%2575sername=alice&password=guess"},
@@ -236,6 +262,15 @@ func TestALargeBodyThatSomeAppReadsOtherwiseIsCutOff(t *testing.T) {
 		{"text/plain", "<a>" + pad + "<" + long + ":username>alice</" + long + ":username><" + long +
 			":password>guess</" + long + ":password></a>"},
 		{"application/json; charset=utf-7", `{"a":"` + pad + `"}`},
+		{"application/json", ")]}'\n" + `{"a":"` + pad + `",` + objectBody[1:]},
+		{"application/json", "# " + strings.ReplaceAll(pad, "\n", "\n#") + "\n" + `{username="alice";a=` + pad +
+			";password=guess}"},
+		{"text/plain", strings.Repeat("\x0b\u00a0\u2028", 10_000) + `{"a":"` + pad + `",` + objectBody[1:]},
+		{ofPairs, "\x0b" + `{"a":"&` + pad + `",` + objectBody[1:]},
+		{"application/json", `{"a":"` + strings.ReplaceAll(pad, "\n", "") + `","b":` + inString(objectBody) + "}"},
+		{"application/json", `{"b":` + inString(`{"a":"`+pad+`","b":`+inString("\x0b"+objectBody)+"}") + "}"},
+		{"application/json", inString(`{"a":"` + pad + `",` + objectBody[1:])},
+		{ofPairs, "a=" + pad + "&b=" + inString(objectBody)}, {"text/plain", "\x0b<a>" + pad + xmlBody},
 		{"text/plain", utf16Of(`{"a":"` + pad + `",` + objectBody[1:])}, {"text/plain", "<a>" + pad +
 			xmlBody[len(`<?xml version="1.0"?>`):]},
 	} {
@@ -250,6 +285,9 @@ func TestALargeBodyThatSomeAppReadsOtherwiseIsCutOff(t *testing.T) {
 		"text/html": `<form><input name="username"><input name="password"></form>` + pad,
 		"application/json": `{"text":"` + strings.ReplaceAll(pad, "\n", `\n`) +
 			`your username: and your password: "}`,
+		"text/markdown":                   "# Users\n\n[![x](y)] the \"username\": and the \"password\": x" + pad,
+		"text/csv":                        `"username","password"` + "\n" + `"a","b"` + pad,
+		"text/x-shellscript":              "#!/bin/sh\nusername=a\npassword=b\n" + pad,
 		"multipart/related; boundary=XyZ": partsOf("Content-ID: <a@b>", pad),
 		ofParts:                           partsOf(`Content-Disposition: form-data; name="f"; filename="a.png"`, png),
 	} {
@@ -271,6 +309,11 @@ func TestUploadsPassInAFolder(t *testing.T) {
 			"<username>x</username>"}, {"text/html", `<input name="username"><input name="password">`},
 		{ofParts, partsOf(`Content-Disposition: form-data; name="f"; filename="a.html"`,
 			`<input name="username"><input name="password">`)},
+		{"text/markdown", "# Users\n\n[![x](y)] [the username: a](b), the password: c"},
+		{"text/plain", "# Users\n[login]\nusername=a\npassword=b\n"}, {"text/csv", `"username","password"`},
+		{ofPairs, `text=Send+{"username":"a","password":"b"}`},
+		{"application/json", `{"text":` + inString(`Send {"username":"a","password":"b"}`) + "}"},
+		{"application/json", `{"text":` + inString(`[the "username"] {b}`) + `,"a":` + inString(`{"password":1}`) + "}"},
 		{ofPairs, "text=" + "username%3Da%26password%3Db"}, {"application/pdf", "%PDF-1.4 username password"},
 	} {
 		r := posted(one[0], one[1])
@@ -391,7 +434,7 @@ func jsonAnywhere(kind string, body []byte) (account, password string) {
 	}
 	for _, text := range texts {
 		var top any
-		if json.Unmarshal([]byte(strings.TrimLeft(text, "\ufeff\xff\xfe \t\r\n")), &top) != nil {
+		if json.Unmarshal([]byte(strings.TrimPrefix(strings.TrimLeft(text, "\ufeff\xff\xfe \t\r\n\v\u00a0"), ")]}'")), &top) != nil {
 			continue
 		}
 		if list, ok := top.([]any); ok && len(list) > 0 {
@@ -519,6 +562,7 @@ var bodyTypes = []string{
 
 var bodyPieces = []string{
 	"{", "}", "[", "]", ",", ":", `"`, "=", "&", ";", "\r\n", " ", "\ufeff", "\x00", "data=", "a=b", `"a":"`,
+	"\v", "\u00a0", ")]}'", inString(objectBody),
 	"--XyZ\r\n", "--XyZ--\r\n", "\r\n\r\n",
 	`"username":"alice"`, `"password":"guess"`, `"user\u006eame":"alice"`, `"a":"b"`, "username=alice",
 	"password=guess", "username=decoy", "password=x", "%75sername=alice", "%2575sername=alice",

@@ -195,8 +195,9 @@ func InQuery(query, field string) bool {
 
 // looksLike reports whether an app may confuse two field names. PHP replaces dots, spaces and an open bracket by
 // underscores, and ignores text after the last bracket. PHP, Express and Rails read name[] and name[x] as a list or a
-// member; Express and Rails read [name] as name. Spring reads !name as a default, Zope name:int as a type. Other apps
-// cut at a NUL, decode twice, ignore invisible characters, or fold case, width or white space.
+// member; Express and Rails read [name] as name, Rails name(1) as a part. Spring reads !name as a default, Zope
+// name:int as a type. JavaScript's URLSearchParams drops a leading ?, other parsers also # and &. Other apps cut at a
+// NUL, decode twice, ignore invisible characters, or fold case, width or white space.
 func looksLike(key, field string) bool {
 	if key == field {
 		return true
@@ -214,19 +215,22 @@ func looksLike(key, field string) bool {
 	return strings.Join(k, "_") == strings.Join(f, "_")
 }
 
-// nested splits a[b][c] into its names, as loosely as apps do.
-func nested(s string) []string {
+// nested splits a[b][c] or a(b) into its names, as loosely as apps do.
+func nested(s string) (all []string) {
 	s, _, _ = strings.Cut(decode(s), "\x00")
 	if s = strings.ToLower(s); !isPlain(s) {
 		s = strings.Map(visible, cases.Fold().String(norm.NFKC.String(s)))
 	}
-	s = strings.TrimLeft(s, "! \t\r\n\v\f")
-	all := strings.FieldsFunc(s, func(r rune) bool { return r == '[' || r == ']' })
-	for i, name := range all {
-		all[i] = strings.TrimRight(joined.Replace(strings.TrimSpace(name)), "_")
+	for name := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune("[]()", r) }) {
+		name = strings.TrimFunc(name, func(r rune) bool { return r != '.' && !inName(r) })
+		if name = strings.TrimRight(joined.Replace(name), "_"); name != "" {
+			all = append(all, name)
+		}
 	}
 	return all
 }
+
+func inName(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // visible removes characters that filters and databases remove: BOM, soft hyphen, joiners.
 func visible(r rune) rune {

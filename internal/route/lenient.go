@@ -31,7 +31,7 @@ type reading struct {
 	query   []string
 	cookies []field
 	body    [ways][]string
-	json    []string  // of the body itself, in order
+	json    []string  // of the body as JSON, in order
 	odd     *mentions // for an odd body
 }
 
@@ -45,10 +45,9 @@ func readLeniently(req *http.Request, body []byte) (all reading) {
 	if kind, _ := formType(req); kind == multipartForm {
 		all.body[asParts] = namesOf(fields)
 	}
-	all.json = jsonNames(text)
-	var inner string // Node parses JSON once more if the body is a JSON string
-	_ = json.Unmarshal(body, &inner)
-	for _, one := range slices.Concat([]string{text, inner}, texts(req.URL.RawQuery), texts(text), contents(text)) {
+	all.json = new(jsonNamer).in(text)
+	decoded, _ := decodeField(text) // as by JSON.parse(decodeURIComponent(body))
+	for _, one := range slices.Concat([]string{text, decoded}, texts(req.URL.RawQuery), texts(text), contents(text)) {
 		all.body[asJSON] = append(all.body[asJSON], jsonNames(one)...)
 	}
 	if len(body) > 0 && (err != nil || mayBeForm(req) || oddJSON(text) || oddXML(text)) {
@@ -83,15 +82,23 @@ var formLike = regexp.MustCompile(`(?i)form|multipart|boundary|encoded`)
 // unquoted names (JSON5), UTF-16.
 func oddJSON(text string) bool { return beginsJSON(text) && !jsontext.Value(text).IsValid() }
 
-func beginsJSON(text string) bool {
-	return beginsWith(withoutMarks(leading.ReplaceAllString(withoutMarks(text), "")), "{[")
+func beginsJSON(text string) bool { return jsonStart.MatchString(withoutMarks(text)) }
+
+// start skips what some app or parser skips before JSON or XML: trim() removes \v in PHP, U+00A0 and U+2028 in
+// JavaScript and U+001C in Python, and Gson skips )]}' and comments.
+func start(text string) string {
+	plain := withoutMarks(text)
+	return plain[len(leading.FindString(plain)):]
 }
 
 // oddXML reports whether XML may hide names in entities or in another encoding.
 func oddXML(text string) bool {
-	plain := withoutMarks(text)
+	plain := start(text)
 	return beginsWith(plain, "<") && (strings.Contains(plain, "<!ENTITY") || !inASCII(plain, xmlEncoding))
 }
+
+// skipped has no U+FFFD, which stands for the bytes of binary files.
+const skipped = `[^\pL\pN\x{fffd}{\["<#/]|/\*(?s:.*?)\*/|//[^\n]*\n`
 
 // inASCII reports whether all encodings that a text names are supersets of ASCII. In UTF-7, EBCDIC or ISO-2022 a name's
 // bytes are not its letters.
@@ -102,7 +109,10 @@ func inASCII(text string, named *regexp.Regexp) bool {
 }
 
 var (
-	leading      = regexp.MustCompile(`^(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*`)
+	leading = regexp.MustCompile(`^(?:` + skipped + `)*`)
+	// jsonStart requires an object after a # comment, which Gson skips: a Markdown file may begin with a heading and [.
+	jsonStart = regexp.MustCompile(`^(?:` + skipped + `)*(?:[{\[]|(?:#[^\n]*\n(?:\[|` + skipped + `)*)+\{)`)
+
 	xmlEncoding  = regexp.MustCompile(`(?i)^<\?xml[^>]*encoding([^>]*)`)
 	anyCharset   = regexp.MustCompile(`(?i)charset([^,;\r\n]*)`)
 	asciiCharset = regexp.MustCompile(`(?i)^\s*=\s*["']?(?:utf-?8|(?:us-)?ascii|iso-8859-\d+|windows-125\d)(?:["'\s/>]|$)`)
@@ -125,7 +135,7 @@ type mentions struct {
 func (m *mentions) add(text string) {
 	m.text += squeeze(text)
 	m.hides = m.hides || hiding.MatchString(text) || !inASCII(text, anyCharset) ||
-		!inASCII(withoutMarks(text), xmlEncoding)
+		!inASCII(start(text), xmlEncoding)
 }
 
 func (m *mentions) of(l locator) bool {
@@ -197,14 +207,15 @@ var (
 	xmlName     = regexp.MustCompile(`[<:]([\pL_][\pL\pN_.-]*)`) // a prefix may be of any length
 )
 
-// jsonNames returns the names in a text that begins like JSON, in UTF-8, UTF-16 or UTF-32.
+// jsonNames returns the names in a text that begins like JSON, in UTF-8, UTF-16 or UTF-32, and the names in its strings
+// that begin like JSON.
 func jsonNames(text string) (names []string) {
 	if beginsJSON(text) {
 		for _, m := range jsonName.FindAllStringSubmatch(withoutMarks(text), -1) {
 			names = append(names, unquote(m[1]))
 		}
 	}
-	return names
+	return append(names, new(jsonNamer).in(text)...)
 }
 
 func unquote(quoted string) (name string) {
@@ -220,7 +231,7 @@ func unquote(quoted string) (name string) {
 
 // xmlNames returns the element names in a text that begins like XML.
 func xmlNames(text string) (names []string) {
-	if plain := withoutMarks(text); beginsWith(plain, "<") {
+	if plain := start(text); beginsWith(plain, "<") {
 		for _, m := range xmlName.FindAllStringSubmatch(plain, -1) {
 			names = append(names, m[1])
 		}
@@ -281,9 +292,11 @@ func (l locator) prefixed(name string) bool {
 	return looksLike(innermost(name), own)
 }
 
-// innermost returns the last name in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON.
+// innermost returns the last name in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON. Struts also reads
+// a['b'] and a('b').
 func innermost(name string) string {
-	all := strings.FieldsFunc(decode(name), func(c rune) bool { return c == '[' || c == ']' || c == '.' })
+	plain := strings.TrimRightFunc(decode(name), func(c rune) bool { return !inName(c) })
+	all := strings.FieldsFunc(plain, func(c rune) bool { return strings.ContainsRune(`[]().'"`, c) })
 	if len(all) == 0 {
 		return name
 	}

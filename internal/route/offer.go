@@ -173,13 +173,13 @@ func (l locator) last() string {
 // mostOffered is the maximum number of accounts that one request may offer passwords for.
 const mostOffered = 5
 
-// few removes duplicates, which are one guess. It rejects what only attackers send: two passwords for an account, or
-// many accounts. Their attempts would wait for each other.
+// few removes duplicates, which are one guess. It rejects what only attackers send: two passwords or spellings for an
+// account, or many accounts. Their attempts would wait for each other.
 func few(all []Credential) (kept []Credential, err error) {
 	for _, c := range all {
 		switch i := slices.IndexFunc(kept, func(k Credential) bool { return strings.EqualFold(k.Account, c.Account) }); {
-		case i >= 0 && kept[i].Password != c.Password:
-			return nil, refuse("Send one password for an account.")
+		case i >= 0 && kept[i] != c: // to some apps, ALICE and alice are two accounts
+			return nil, refuse("Send one password for an account, and one spelling of its name.")
 		case i < 0:
 			kept = append(kept, c)
 		}

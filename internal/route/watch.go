@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -251,18 +252,17 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	if !last && len(b) < 2*longestName {
 		return 0, nil // do not rescan everything for each byte
 	}
-	if s.begins == "" {
-		s.begins = withoutMarks(string(b))
-		s.begins = s.begins[:min(1, len(s.begins))]
+	if at := slices.IndexFunc(b, func(c byte) bool { return !isSkipped(c) && !isMark(c) }); s.begins == "" && at >= 0 {
+		s.begins = string(b[at : at+1])
 	}
-	if s.kind != noForm && s.odd == nil && s.begins != "" && !beginsWith(s.begins, "{[/<") {
+	if s.kind != noForm && s.odd == nil && s.begins != "" && !beginsWith(s.begins, `{["#/<`) {
 		s.passed += len(b)
 		return len(b), nil // a form by its type only, which the previous splitter scans
 	}
 	text := string(b)
 	var all [ways][]string
 	switch {
-	case beginsWith(s.begins, "{[/"):
+	case s.begins == "" || beginsWith(s.begins, `{["#/`):
 		s.json.feed(b[s.named:])
 		all[asJSON], s.json.names = s.json.names, nil
 	case beginsWith(s.begins, "<"):
@@ -271,7 +271,7 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	if s.kind == noForm {
 		all[asPairs] = plainKeys(text)
 	}
-	if s.odd == nil && (s.json.odd || s.begins == "<" && oddXML("<"+text)) {
+	if s.odd == nil && (s.json.odd && s.json.last != 0 || s.begins == "<" && oddXML("<"+text)) {
 		s.odd = new(mentions)
 	}
 	if n = len(b); !last {
@@ -321,17 +321,30 @@ func quiet(text string, n int, last bool) int {
 	return -1
 }
 
-// A jsonNamer finds the names in JSON as it arrives, whatever space and comments precede a colon.
+// A jsonNamer finds the names in JSON as it arrives, whatever space and comments precede a colon, and those in JSON
+// inside its strings.
 type jsonNamer struct {
 	names   []string
 	text    []byte // of this string, or of the previous one
 	quote   byte   // in a string
-	comment byte   // in a comment: how it began, / or *
+	comment byte   // in a comment: how it began, #, / or *
 	before  byte   // the previous byte, in a string or a comment or after a slash
 	last    byte   // outside of strings and comments; 0: not begun
-	none    bool   // it does not begin like JSON
+	none    bool   // it does not begin like JSON, or is complete
 	odd     bool   // not JSON to all parsers
 	wide    bool   // has NULs, as UTF-16, in which a letter may look like a quote
+	heading bool   // a # came before: see jsonStart
+
+	inner   *jsonNamer // for the text of this string
+	depth   int
+	escape  rune // the character of an escape \u…
+	escapes int  // how many of its digits are missing
+}
+
+// in returns the names in a whole text.
+func (j *jsonNamer) in(text string) []string {
+	j.feed([]byte(withoutMarks(text)))
+	return j.names
 }
 
 func (j *jsonNamer) feed(text []byte) {
@@ -342,7 +355,7 @@ func (j *jsonNamer) feed(text []byte) {
 		case j.quote != 0:
 			j.inString(c)
 		case j.comment != 0:
-			if c == '\n' && j.comment == '/' || c == '/' && j.before == '*' && j.comment == '*' {
+			if c == '\n' && j.comment != '*' || c == '/' && j.before == '*' && j.comment == '*' {
 				j.comment, c = 0, 0
 			}
 			j.before = c
@@ -350,7 +363,11 @@ func (j *jsonNamer) feed(text []byte) {
 			j.comment, j.before = c, 0
 		case c == '/':
 			j.before, j.odd = c, true
+		case c == '#':
+			j.comment, j.odd, j.heading = c, true, true
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || j.last == 0 && isMark(c):
+		case j.last == 0 && (isSkipped(c) || c == '[' && j.heading):
+			j.odd = true
 		default:
 			j.outside(c)
 		}
@@ -359,25 +376,71 @@ func (j *jsonNamer) feed(text []byte) {
 
 func isMark(c byte) bool { return strings.IndexByte("\xef\xbb\xbf\xff\xfe", c) >= 0 }
 
+// isSkipped reports whether start skips this byte: punctuation, a control character, or a byte of a space in UTF-8.
+func isSkipped(c byte) bool {
+	if c >= 0x80 {
+		return c <= 0x8a || strings.IndexByte("\x9a\x9f\xa0\xa8\xa9\xaf\xc2\xe1\xe2\xe3", c) >= 0
+	}
+	return !inName(rune(c)) && !strings.ContainsRune(`{["<#/`, rune(c)) || c == '_'
+}
+
 func (j *jsonNamer) inString(c byte) {
-	if c == j.quote && j.before != '\\' {
-		j.quote, j.last = 0, '"'
-	} else if len(j.text) < longestName {
+	escaped := j.before == '\\'
+	if j.before = c; c == j.quote && !escaped {
+		j.quote, j.none = 0, j.last == 0
+		if !j.none {
+			j.last = '"'
+		}
+		return
+	}
+	if len(j.text) < longestName {
 		j.text = append(j.text, c)
 	}
-	if j.before == '\\' { // an escaped backslash escapes nothing
-		c = 0
+	j.feedInner(c, escaped)
+	if escaped { // an escaped backslash escapes nothing
+		j.before = 0
 	}
-	j.before = c
+}
+
+// deepestJSON is how many JSON texts in each other are read. The escapes double with each.
+const deepestJSON = 4
+
+// feedInner reads the string itself: Meteor, for one, sends its calls as JSON in a member.
+func (j *jsonNamer) feedInner(c byte, escaped bool) {
+	if j.depth == deepestJSON || j.inner != nil && j.inner.none {
+		return
+	}
+	if j.inner == nil {
+		j.inner = &jsonNamer{depth: j.depth + 1}
+	}
+	text := []byte{c}
+	switch {
+	case j.escapes > 0:
+		digit, _ := strconv.ParseUint(string(c), 16, 8)
+		j.escape, j.escapes = j.escape<<4|rune(digit), j.escapes-1
+		if text = nil; j.escapes == 0 {
+			text = []byte(string(j.escape))
+		}
+	case escaped && c == 'u':
+		j.escape, j.escapes, text = 0, 4, nil
+	case escaped && strings.IndexByte("bfnrt", c) >= 0:
+		text = newline
+	case c == '\\' && !escaped:
+		text = nil
+	}
+	j.inner.feed(text)
+	j.names, j.inner.names = append(j.names, j.inner.names...), nil
 }
 
 func (j *jsonNamer) outside(c byte) {
 	j.before = 0
 	switch {
-	case j.last == 0 && c != '{' && c != '[':
-		j.none, j.odd = true, true
 	case c == '"' || c == '\'':
 		j.quote, j.text, j.odd = c, j.text[:0], j.odd || c == '\''
+		j.inner, j.escapes = nil, 0
+		return
+	case j.last == 0 && c != '{' && c != '[':
+		j.none = true
 		return
 	case c == ':' && j.last == '"':
 		j.names = append(j.names, unquote(`"`+string(j.text)+`"`))

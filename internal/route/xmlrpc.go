@@ -33,8 +33,8 @@ func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
 			return Offer{}, refuse("This call of XML-RPC cannot be read: %v.", err)
 		}
 		if account != nil {
-			// WordPress trims both.
-			offer.Credentials = append(offer.Credentials, Credential{trimmed(account.text), trimmed(password.text)})
+			// WordPress trims both, DokuWiki neither: " x" and "x" are two guesses.
+			offer.Credentials = append(offer.Credentials, Credential{account.text, password.text})
 			at = append(at, password.at)
 		}
 	}

@@ -198,8 +198,10 @@ func TestOneRequestOffersFewPasswords(t *testing.T) {
 	if _, err := find(others...); err == nil {
 		t.Error("six accounts in one request")
 	}
-	if _, err := find(Credential{"alice", "one"}, Credential{"Alice", "two"}); err == nil {
-		t.Error("two passwords for an account in one request")
+	for _, second := range []Credential{{"Alice", "two"}, {"alice", "two"}, {"alice", " one"}, {"ALICE", "one"}} {
+		if _, err := find(Credential{"alice", "one"}, second); err == nil {
+			t.Errorf("%q for alice in one request: one guess would be charged", second)
+		}
 	}
 }
 
@@ -230,8 +232,8 @@ func TestXMLRPCsWhiteSpaceIsASCII(t *testing.T) {
 			t.Errorf("%q: %q, %v", space, o.Credentials, err)
 		}
 	}
-	if o, err := findXML(t, methodCall("wp.getUsersBlogs", strs(" alice\n", "\u00a0guess "))); err != nil ||
-		o.Credentials[0] != (Credential{"alice", "\u00a0guess"}) {
+	if o, err := findXML(t, methodCall("wp.getUsersBlogs", strs(" alice", "\u00a0guess\n "))); err != nil ||
+		o.Credentials[0] != (Credential{" alice", "\u00a0guess\n "}) {
 		t.Errorf("around a name: %q, %v", o.Credentials, err)
 	}
 }

@@ -207,9 +207,10 @@ func Abandon(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Counted identifies the counters' key without revealing it: counters of another key are useless.
-func (k Keys) Counted() (name [16]byte) {
-	return [16]byte(digest(k.Counters, "authguard: whose saved counters these are"))
+// Counted identifies the counters' key and the file without revealing the key: counters of another key are useless, and
+// the counters of the admin console are not those of the public login.
+func (k Keys) Counted(file string) (name [16]byte) {
+	return [16]byte(digest(k.Counters, "authguard: whose saved counters these are: "+file))
 }
 
 // Compare is a read-only Agree. An unused database agrees with any keys.
