@@ -228,6 +228,9 @@ type Attempt struct {
 	// PasswordTag recognizes a repeated password (R28): keyed, from Guard.Fingerprint, which must
 	// not be one of another site's. 0: unknown, so that every try counts.
 	PasswordTag uint64
+	// BesideTag stands for all other credentials of the request, such as a TOTP code or a tenant (from
+	// Guard.Fingerprint): a password repeats only beside the same. 0: there are none.
+	BesideTag uint64
 	// Fingerprint recognizes the client, whatever its address: keyed, from Guard.Identity, which
 	// must not be one of another site's. 0: unknown, and not counted.
 	Fingerprint uint32

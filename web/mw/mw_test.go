@@ -669,6 +669,21 @@ func TestR28ASprayedPasswordDoesNotSufficeForStrangers(t *testing.T) {
 	}
 }
 
+// A wrong password repeats only in the same request: each other code is another guess.
+func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]int64{"csrf_token": 12, "otp": 5} {
+		s := newSite(t, nil)
+		for i := range 12 {
+			s.send(http.MethodPost, "/login", fmt.Sprintf("198.51.%d.1", i), formType,
+				fmt.Sprintf("username=alice&password=stale&%s=%06d", field, i))
+		}
+		if got := s.seen.Load(); got != want {
+			t.Errorf("%s: %d guesses reached the handler, want %d", field, got, want)
+		}
+	}
+}
+
 func TestR14ADeviceIsKnownElsewhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -179,6 +179,7 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	}
 	if c.Password != "" {
 		a.PasswordTag = v.guard.Fingerprint(c.Password)
+		a.BesideTag = v.guard.Fingerprint(v.route.Beside(r, v.sent.Body))
 	}
 	return a
 }

@@ -231,6 +231,9 @@ func (d *door) send(t *testing.T, from string, o offer, headers ...string) *http
 		r.Header.Set("Content-Type", o.kind)
 	}
 	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	answer, err := (&http.Transport{}).RoundTrip(r)
