@@ -2,10 +2,12 @@ package route
 
 import (
 	"cmp"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/big"
+	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -39,7 +41,7 @@ type Ask func(r *http.Request, body []byte) (Answer, error)
 //   - the login page, as the client gets it: signed-in users get no form;
 //   - if that is inconclusive, the attempt with a made-up password, which must fail.
 //
-// An error is Ask's.
+// An error is Ask's; with Unclear, that of a request with a made-up password.
 func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
 	q := question{Route: r, req: req, body: body, offer: offer, ask: ask}
 	switch {
@@ -148,15 +150,23 @@ func (q question) byPassword() (Basis, error) {
 	}
 	for _, c := range q.offer.Credentials {
 		other := q.req.Clone(q.req.Context())
-		a, err := q.ask(other, q.offer.Spoil(other, q.body, MadeUp(c.Password)))
-		if err != nil || q.Judge(a) == Succeeded {
-			return OnSession, err
-		}
-		if q.Judge(a) == Abandoned || a.Status == http.StatusTooManyRequests { // the app's own throttle
+		a, err := q.ask(other, q.offer.Spoil(other, q.body, MadeUp(c.Account, c.Password)))
+		switch {
+		case err != nil:
+			return Unclear, err
+		case q.Judge(a) == Succeeded:
+			return OnSession, nil
+		case q.inconclusive(a):
 			return Unclear, nil
 		}
 	}
 	return OnPassword, nil
+}
+
+// inconclusive reports whether the app may have failed for another reason than the made-up password, such as its own
+// throttle.
+func (q question) inconclusive(a Answer) bool {
+	return q.Judge(a) == Abandoned || a.Status == http.StatusTooManyRequests || a.Status/100 == 5
 }
 
 // Away reports whether the app answers anonymous clients, too, as if it were down. An answer to an attempt may look so
@@ -170,10 +180,15 @@ func (r *Route) Away(req *http.Request, ask Ask) bool {
 }
 
 // MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
-// before any other check.
-func MadeUp(password string) string {
+// before any other check. For an account, passwords of one format get one other password, or a second one if they are
+// equal to it. Otherwise each request of the proxy would check a new PIN for the attacker.
+func MadeUp(account, password string) string {
+	mac := hmac.New(sha256.New, madeUpKey[:])
+	mac.Write([]byte(account + "\x00" + formatOf(password)))
+	random := mathrand.New(mathrand.NewChaCha8([32]byte(mac.Sum(nil))))
+	oneOf := func(characters string) rune { return rune(characters[random.IntN(len(characters))]) }
 	if password == "" {
-		return rand.Text()
+		password = "abcdefghijklmnop"
 	}
 	other := func(symbols bool) string {
 		return strings.Map(func(c rune) rune {
@@ -201,9 +216,22 @@ func MadeUp(password string) string {
 	return made
 }
 
-func oneOf(characters string) rune {
-	n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(characters)))) // never fails
-	return rune(characters[n.Int64()])
+// madeUpKey keeps made-up passwords secret. Each process has its own.
+var madeUpKey = sha256.Sum256([]byte(rand.Text()))
+
+// formatOf replaces the letters and digits of ASCII by one of their kind.
+func formatOf(password string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z':
+			return 'a'
+		case 'A' <= c && c <= 'Z':
+			return 'A'
+		case '0' <= c && c <= '9':
+			return '0'
+		}
+		return c
+	}, password)
 }
 
 // withoutHeader probes the page without the Authorization header, and with a made-up password. It sends only GET and
@@ -233,11 +261,13 @@ func (q question) withoutHeader() (Basis, error) {
 		return Unclear, nil
 	}
 	made := get.Clone(get.Context())
-	q.offer.Spoil(made, nil, MadeUp(q.offer.Credentials[0].Password))
+	q.offer.Spoil(made, nil, MadeUp(q.offer.Credentials[0].Account, q.offer.Credentials[0].Password))
 	b, err := q.ask(made, nil)
 	switch {
 	case err != nil:
-		return OnSession, err
+		return Unclear, err
+	case q.inconclusive(b):
+		return Unclear, nil
 	case q.Judge(b) != Succeeded:
 		return OnPassword, nil
 	case q.Judge(a) != Succeeded:

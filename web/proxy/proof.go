@@ -16,6 +16,7 @@ import (
 // A proof is what a successful attempt must show before its client becomes known.
 type proof struct {
 	basis route.Basis
+	asked bool // a probe has reached the app
 	offer route.Offer
 	ctx   context.Context // for probes after the attempt
 	late  *time.Timer     // cancels ctx
