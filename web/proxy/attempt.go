@@ -206,6 +206,7 @@ func (v *visit) send(w http.ResponseWriter, r *http.Request) {
 // answered judges the app's response to a guarded request before any of it reaches the client.
 func answered(answer *http.Response) error {
 	v := visitOf(answer.Request.Context())
+	v.sealCookies(answer.Header)
 	v.proxy.rivals.sets(answer.Header["Set-Cookie"])
 	switch {
 	case v.probe != nil:
