@@ -156,7 +156,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 
 // forward forwards the request. Its attempts are settled before the response reaches the client.
 func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offer) {
-	v.proof.rival = v.proxy.rivals.enter(offer.Credentials[0].Account, r.Header["Cookie"])
+	v.proof.rival = v.proxy.rivals.enter(v.attempts[0].Account, r.Header["Cookie"], r.URL)
 	defer func() { v.proxy.rivals.leave(v.proof.rival, v.reached.Load()) }()
 	if !v.decides(w, r, offer) {
 		return

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -102,7 +105,7 @@ func (r *rivals) sets(cookies []string) {
 	defer r.mu.Unlock()
 	for _, line := range cookies {
 		if name, _, _ := strings.Cut(line, "="); len(r.names) < mostCookies {
-			r.names[cookieName(name)] = true
+			r.names[strings.ToLower(cookieName(name))] = true
 		}
 	}
 }
@@ -111,26 +114,43 @@ var cookieJoined = strings.NewReplacer(".", "_", " ", "_") // as PHP reads names
 
 func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSpace(text)) }
 
-func (r *rivals) enter(account string, cookies []string) *rival {
-	if len(cookies) == 0 {
+// enter begins an attempt at a normalized account. Apps also read sessions from ;parameters of the path and from the
+// query, under the cookie's name.
+func (r *rivals) enter(account string, cookies []string, at *url.URL) *rival {
+	split := func(s, at string) []string {
+		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
+	}
+	parts := split(strings.Join(cookies, ";"), ";,")
+	inURL := split(at.RawQuery, "&;")
+	for _, segment := range strings.Split(at.EscapedPath(), "/") {
+		inURL = append(inURL, strings.Split(segment, ";")[1:]...)
+	}
+	if len(parts)+len(inURL) == 0 {
 		return nil
 	}
-	one := &rival{account: strings.ToLower(account), judged: make(chan struct{})}
+	one := &rival{account: account, judged: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	parts := strings.FieldsFunc(strings.Join(cookies, ";"), func(c rune) bool { return c == ';' || c == ',' })
-	one.raced = len(parts) > mostCookies
-	for _, part := range parts[:min(len(parts), mostCookies)] {
+	one.raced = len(parts)+len(inURL) > mostCookies
+	for i, part := range append(parts, inURL...)[:min(len(parts)+len(inURL), mostCookies)] {
 		name, value, _ := strings.Cut(part, "=")
-		if name = cookieName(name); !r.names[name] && len(r.names) > 0 && len(r.names) < mostCookies {
+		name = strings.ToLower(cookieName(name))
+		if all := len(r.names) == 0 || len(r.names) == mostCookies; !r.names[name] && (!all || i >= len(parts)) {
 			continue
 		}
-		key := maphash.String(r.seed, name+"="+strings.Trim(route.Decoded(value), `" `))
+		key := maphash.String(r.seed, name+"="+sessionID(route.Decoded(value)))
 		one.sessions = append(one.sessions, key)
 		r.session[key] = append(r.session[key], one)
 	}
 	return one
 }
+
+// sessionID returns the part of a cookie's value that identifies a session. To Jetty, id.node0 and id.x are one session.
+func sessionID(value string) string {
+	return cmp.Or(longID.FindString(value), strings.Trim(value, `" `))
+}
+
+var longID = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
 
 func (r *rivals) judge(one *rival, success bool) {
 	if one == nil {
