@@ -96,6 +96,9 @@ func (q question) byPage() (Basis, error) {
 		if err != nil || q.signedIn.holds(a) {
 			return OnSession, err
 		}
+		if cached(a) {
+			return q.byPassword()
+		}
 		if get.asSent {
 			continue
 		}
@@ -103,6 +106,7 @@ func (q question) byPage() (Basis, error) {
 		open.URL.Path, open.URL.RawPath = strings.TrimSuffix(open.URL.Path, session), ""
 	}
 	open.URL.RawQuery = ""
+	uncached(open)
 	open.Header.Set("User-Agent", "Mozilla/5.0")
 	b, err := q.ask(open, nil)
 	if err != nil {
@@ -126,6 +130,9 @@ func (q question) byForm() (Basis, error) {
 			return OnSession, err
 		}
 		success := q.Judge(a) == Succeeded
+		if cached(a) {
+			return q.byPassword()
+		}
 		if !success && (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) {
 			continue // the form
 		}
@@ -176,7 +183,7 @@ func (r *Route) Away(req *http.Request, ask Ask) bool {
 	get.URL = &url.URL{Path: cmp.Or(r.path.written, "/")}
 	get.Header = http.Header{"User-Agent": {"Mozilla/5.0"}, "Accept": {"text/html,*/*;q=0.8"}}
 	a, err := ask(get, nil)
-	return err != nil || r.Judge(a) == Abandoned
+	return err == nil && r.Judge(a) == Abandoned
 }
 
 // MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
@@ -311,7 +318,24 @@ func (q question) gets() []look {
 	if bound {
 		looks = append(looks, look{asSent, true})
 	}
+	for _, one := range looks {
+		uncached(one.Request)
+	}
 	return looks
+}
+
+// uncached asks caches between the proxy and the app for a new response: they may answer a signed-in client with what an
+// anonymous one got.
+func uncached(r *http.Request) {
+	r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&_="+rand.Text(), "&")
+	r.Header.Set("Cache-Control", "no-cache")
+}
+
+// cached reports whether a cache has answered nevertheless.
+func cached(a Answer) bool {
+	age := a.Header.Get("Age")
+	return age != "" && age != "0" || slices.ContainsFunc([]string{"X-Cache", "X-Cache-Status", "Cf-Cache-Status"},
+		func(name string) bool { return strings.Contains(strings.ToLower(a.Header.Get(name)), "hit") })
 }
 
 // anonymous returns the request without headers that can carry a session.
@@ -322,6 +346,7 @@ func anonymous(r *http.Request) *http.Request {
 			r.Header.Del(name)
 		}
 	}
+	uncached(r)
 	return r
 }
 

@@ -3,7 +3,9 @@ package proxy_test
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -177,6 +179,53 @@ func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
 			}
 			if n, _ := app.seen(); n > 0 {
 				t.Errorf("the app has checked %d passwords", n)
+			}
+		})
+	}
+}
+
+// A cache between the proxy and the app answers every client with the page of the first.
+func TestACacheHidesNoSession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		signedIn []string
+		key      func(*url.URL) string
+		hit      string // header of cached responses
+	}{
+		"the form":              {nil, (*url.URL).String, ""},
+		"a page":                {[]string{"page /account", "status 200"}, (*url.URL).String, ""},
+		"regardless of a query": {nil, func(u *url.URL) string { return u.Path }, "X-Cache"},
+		"a page, regardless":    {[]string{"page /account", "status 200"}, func(u *url.URL) string { return u.Path }, "Age"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, app, cache := newDoor(t, redirects, nil), &guestApp{token: "none"}, map[string]*httptest.ResponseRecorder{}
+			spec := guestRoute(func(s *route.Spec) { s.Success, s.SignedIn = []string{"status 302"}, c.signedIn })
+			d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+				key := c.key(r.URL)
+				if r.Method != http.MethodGet {
+					app.ServeHTTP(w, r)
+					return
+				}
+				if cache[key] == nil {
+					cache[key] = httptest.NewRecorder()
+					app.ServeHTTP(cache[key], r)
+				} else if c.hit != "" {
+					w.Header().Set(c.hit, map[string]string{"Age": "3", "X-Cache": "HIT from edge"}[c.hit])
+				}
+				maps.Copy(w.Header(), cache[key].Header())
+				w.WriteHeader(cache[key].Code)
+				_, _ = w.Write(cache[key].Body.Bytes())
+			})
+			for i := range 3 {
+				for _, path := range []string{"/login", "/account"} {
+					d.send(t, "198.18.9.1", offer{"GET", path, "", ""})
+				}
+				answer := d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=alice&password=guess-%d", i)),
+					"Cookie", "session="+app.signedIn("mallory"), "Accept-Language", "en")
+				if device(answer) || answer.StatusCode != http.StatusConflict {
+					t.Errorf("guess %d: %d, %v", i, answer.StatusCode, answer.Header)
+				}
 			}
 		})
 	}
@@ -469,6 +518,36 @@ func TestR1AGatewaysErrorAfterTheCheckHasFailed(t *testing.T) {
 		}
 		if checked != 5 {
 			t.Errorf("%s: %d passwords checked, want 5", spec.Path, checked)
+		}
+	}
+}
+
+// A gateway answers 504 while the app still checks the password, and while it is busy, to the question whether it is down.
+func TestR1AGatewaysTimeoutHasFailed(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(w http.ResponseWriter, password string){
+		"504 to all": func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusGatewayTimeout) },
+		"503, and no answer to the question": func(w http.ResponseWriter, password string) {
+			if password == "" {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		d := newDoor(t, redirects, nil)
+		checked := 0
+		d.behind(t, guestRoute(nil), func(w http.ResponseWriter, r *http.Request) {
+			password := r.PostFormValue("password")
+			if password != "" {
+				checked++
+			}
+			answer(w, password)
+		})
+		for n := range 12 {
+			d.send(t, fmt.Sprintf("198.20.%d.1", n), form(fmt.Sprint("username=alice&password=guess", n)))
+		}
+		if checked != 5 {
+			t.Errorf("%s: %d passwords checked, want 5", name, checked)
 		}
 	}
 }
