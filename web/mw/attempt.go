@@ -186,7 +186,7 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 // notified is the default judge of a response when the handler reports no outcome.
 func notified(status int, _ http.Header) guard.Outcome {
 	switch status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
 		return guard.Abandoned
 	}
 	return guard.Failed

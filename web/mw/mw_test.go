@@ -353,6 +353,17 @@ func TestAnAnswerToOPTIONSProvesNoPassword(t *testing.T) {
 	}
 }
 
+// A handler answers 504 if the back end still checks the password.
+func TestR1AHandlersTimeoutHasFailed(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]guard.Outcome{503: guard.Abandoned, 502: guard.Abandoned, 504: guard.Failed} {
+		s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if s.try("198.51.0.1", "alice", "x"); s.last().Outcome != want {
+			t.Errorf("%d: the attempt has %v", status, s.last().Outcome)
+		}
+	}
+}
+
 func TestR1WhoHangsUpHasGuessed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*http.Request){"silent": func(*http.Request) {}, "abandoned": mw.Abandoned} {

@@ -224,7 +224,7 @@ func answered(answer *http.Response) error {
 		route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
 	switch {
-	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !v.route.Away(v.in.WithContext(v.proof.ctx), v.ask):
+	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !v.away():
 		outcome = guard.Failed
 	case outcome != guard.Succeeded:
 	case v.proof.basis == route.Unclear && v.unknown(): // else the answer would tell a right password for free
@@ -246,6 +246,12 @@ func answered(answer *http.Response) error {
 		answer.Header.Add("Set-Cookie", v.solveCookie("", -1).String())
 	}
 	return nil
+}
+
+// away reports whether the app is down for anonymous clients, too. That question has its own time limit.
+func (v *visit) away() bool {
+	v.proof.late.Reset(v.app.Timeout)
+	return v.route.Away(v.in.WithContext(v.proof.ctx), v.ask)
 }
 
 // shared reports whether caches may store the response for everyone: it must not contain a device cookie. Without one
