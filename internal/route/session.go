@@ -56,14 +56,37 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 	case !r.path.folder && (r.account.kind == form || r.account.kind == param):
 		return q.byForm()
 	}
-	return q.byPassword()
+	return q.byPassword(madeUp)
 }
 
 // Proves probes, after a success, whether a made-up password succeeds as well. Then another field, a header, or a text
 // on every page caused the success. Only OnPassword proves the password. A single-use token leads to OnPassword.
 func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
-	return question{Route: r, req: req, body: body, offer: offer, ask: ask}.byPassword()
+	q := question{Route: r, req: req, body: body, offer: offer, ask: ask}
+	basis, err := q.byPassword(madeUp)
+	filtered := slices.ContainsFunc(offer.Credentials, func(c Credential) bool { return mayBeFiltered(c.Password) })
+	if err != nil || basis != OnPassword || !filtered {
+		return basis, err
+	}
+	return q.byPassword(func(c Credential) string { return "x" + c.Password })
 }
+
+// mayBeFiltered reports whether a filter against injections may answer a request for this text in its password, instead
+// of the app: <script, union select, ../etc.
+func mayBeFiltered(password string) bool {
+	return strings.ContainsAny(password, " \t\r\n\v\f<>()[]{}'\"`;&|$%/\\")
+}
+
+// Blank reports whether a credential lacks a visible password. Some apps answer that without a check, with a link by
+// email. As the password of basic, it may belong to an API key.
+func (r *Route) Blank(offer Offer) bool {
+	read := r.password.kind != nowhere && r.password.kind != basic || r.account.kind == xmlrpc
+	return read && slices.ContainsFunc(offer.Credentials, func(c Credential) bool {
+		return strings.TrimFunc(c.Password, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) == ""
+	})
+}
+
+func madeUp(c Credential) string { return MadeUp(c.Account, c.Password) }
 
 // Renews reports whether a success may only renew a session: the client has the cookie that signals a success, and the
 // app checks every password.
@@ -97,7 +120,7 @@ func (q question) byPage() (Basis, error) {
 			return OnSession, err
 		}
 		if cached(a) {
-			return q.byPassword()
+			return q.byPassword(madeUp)
 		}
 		if get.asSent {
 			continue
@@ -114,7 +137,7 @@ func (q question) byPage() (Basis, error) {
 	}
 	for _, a := range answers {
 		if a.Status != b.Status || whither(a) != whither(b) {
-			return q.byPassword()
+			return q.byPassword(madeUp)
 		}
 	}
 	return OnPassword, nil
@@ -131,7 +154,7 @@ func (q question) byForm() (Basis, error) {
 		}
 		success := q.Judge(a) == Succeeded
 		if cached(a) {
-			return q.byPassword()
+			return q.byPassword(madeUp)
 		}
 		if !success && (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) {
 			continue // the form
@@ -145,19 +168,19 @@ func (q question) byForm() (Basis, error) {
 		case get.asSent:
 			return OnPassword, nil
 		}
-		return q.byPassword() // every client gets this
+		return q.byPassword(madeUp) // every client gets this
 	}
 	return OnPassword, nil
 }
 
-// byPassword sends the same attempt with a made-up password, once for each credential.
-func (q question) byPassword() (Basis, error) {
+// byPassword sends the same attempt with another password, once for each credential.
+func (q question) byPassword(other func(Credential) string) (Basis, error) {
 	if q.password.kind == nowhere && q.account.kind != xmlrpc {
 		return OnPassword, nil // there is none to check
 	}
 	for _, c := range q.offer.Credentials {
-		other := q.req.Clone(q.req.Context())
-		a, err := q.ask(other, q.offer.Spoil(other, q.body, MadeUp(c.Account, c.Password)))
+		again := q.req.Clone(q.req.Context())
+		a, err := q.ask(again, q.offer.Spoil(again, q.body, other(c)))
 		switch {
 		case err != nil:
 			return Unclear, err

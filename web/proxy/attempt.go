@@ -231,7 +231,7 @@ func answered(answer *http.Response) error {
 		outcome = guard.Failed
 	case v.proof.basis != route.OnPassword:
 		outcome = guard.Withdrawn
-	case v.route.Echoes(v.in, v.sent.Body) || !v.proves(answer): // the password may have been checked
+	case v.route.Blank(v.proof.offer) || v.route.Echoes(v.in, v.sent.Body) || !v.proves(answer): // the password may have been checked
 		outcome = guard.Failed
 	}
 	v.settle(outcome)

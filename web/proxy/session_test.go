@@ -259,8 +259,8 @@ func TestVisitorsWithCookiesSignIn(t *testing.T) {
 				}
 			}
 			want := 2
-			if c.app.token == "none" { // nothing keeps the app from checking the made-up one after the success
-				want = 3
+			if c.app.token == "none" { // nothing keeps the app from checking the made-up ones after the success
+				want = 4
 			}
 			if n, _ := c.app.seen(); n != want {
 				t.Errorf("the app has checked %d passwords, want %d", n, want)
