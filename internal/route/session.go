@@ -186,7 +186,7 @@ func (q question) byPassword(other func(Credential) string) (Basis, error) {
 			return Unclear, err
 		case q.Judge(a) == Succeeded:
 			return OnSession, nil
-		case q.inconclusive(a):
+		case q.inconclusive(a), q.account.kind == basic && a.Status != http.StatusUnauthorized:
 			return Unclear, nil
 		}
 	}

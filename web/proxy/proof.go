@@ -36,7 +36,8 @@ func (v *visit) proves(answer *http.Response) bool {
 	}
 	p := &v.proof
 	p.late.Reset(v.app.Timeout)
-	if p.offer.Spoil != nil && !v.route.Basic() { // Basic routes were probed with a made-up password before
+	read := v.in.Method == http.MethodGet || v.in.Method == http.MethodHead
+	if p.offer.Spoil != nil && !(v.route.Basic() && read) { // which was probed with a made-up password before
 		again := v.in.Clone(p.ctx)
 		if !v.route.Renews(v.in) {
 			onlyReplaced(again.Header, answer)

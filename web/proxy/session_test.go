@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"crypto/rand"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -461,6 +462,46 @@ func TestAPageThatIsOpenAnywayProvesNoPassword(t *testing.T) {
 	} {
 		if answer := basic(fmt.Sprintf("198.19.%d.3", i), c.method, c.path, c.password); answer.StatusCode != c.status || device(answer) != c.known {
 			t.Errorf("%+v: %d %v", c, answer.StatusCode, answer.Header)
+		}
+	}
+}
+
+// At a single path, a POST may be public where a GET is not. Only a 401 to a made-up password proves the one in a POST.
+func TestAPublicPOSTProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		wrong  int // status of a POST with a wrong password
+		cookie string
+		known  bool
+	}{
+		"checked": {http.StatusUnauthorized, "", true}, "checked, with a cookie": {http.StatusUnauthorized, "a=1", true},
+		"public": {http.StatusOK, "", false}, "public, with a cookie": {http.StatusOK, "a=1", false},
+		"public with a field": {http.StatusBadRequest, "", false}, "busy": {http.StatusServiceUnavailable, "", false},
+	} {
+		d := newDoor(t, redirects, nil)
+		spec := route.Spec{Name: "login", Path: "/status", Account: "basic", Success: []string{"status 200"}}
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			_, password, _ := r.BasicAuth()
+			body, _ := io.ReadAll(r.Body)
+			switch {
+			case password == right, r.Method == http.MethodPost && !c.known && string(body) == "x":
+			case r.Method == http.MethodPost:
+				w.WriteHeader(c.wrong)
+			default:
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+		for i, password := range []string{"guess", right} {
+			r := http.Request{Header: http.Header{}}
+			r.SetBasicAuth("alice", password)
+			headers := []string{"Authorization", r.Header.Get("Authorization")}
+			if c.cookie != "" {
+				headers = append(headers, "Cookie", c.cookie)
+			}
+			from := fmt.Sprintf("198.20.%d.1", i)
+			if answer := d.send(t, from, offer{"POST", "/status", "text/plain", "x"}, headers...); device(answer) != (c.known && i == 1) {
+				t.Errorf("%s, %s: %d %v", name, password, answer.StatusCode, answer.Header)
+			}
 		}
 	}
 }
