@@ -305,6 +305,15 @@ func TestARightPasswordInACallSucceeds(t *testing.T) {
 			}
 			fmt.Fprint(w, "<methodResponse><params>")
 		})
+	several := "<methodCall><methodName>system.multicall</methodName><params><param><value><array><data>"
+	for _, c := range [][2]string{{"mallory", right}, {"alice", "guess"}} {
+		several += "<value><struct><member><name>methodName</name><value>wp.getUsersBlogs</value></member><member><name>params</name>" +
+			"<value><array><data><value>" + c[0] + "</value><value>" + c[1] + "</value></data></array></value></member></struct></value>"
+	}
+	several += "</data></array></value></param></params></methodCall>"
+	if answer := d.send(t, "198.18.2.13", offer{"POST", "/xmlrpc.php", "text/xml", several}); device(answer) || answer.StatusCode != http.StatusOK {
+		t.Errorf("mallory's password and a guess for alice: %d %v", answer.StatusCode, answer.Header)
+	}
 	for i, password := range []string{"wrong", right} {
 		call := "<methodCall><methodName>wp.getUsersBlogs</methodName><params><param><value>alice</value></param><param><value>" + password +
 			"</value></param></params></methodCall>"
