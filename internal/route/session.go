@@ -71,6 +71,18 @@ func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Ba
 	return q.byPassword(func(c Credential) string { return "x" + c.Password })
 }
 
+// SignsIn reports whether the page of Spec.SignedIn shows a signed-in client; true if a form's route has no such page.
+func (r *Route) SignsIn(req *http.Request, ask Ask) bool {
+	if r.signedIn.page == "" || r.account.kind != form && r.account.kind != param {
+		return true
+	}
+	return slices.ContainsFunc(question{Route: r, req: req}.gets(), func(get look) bool {
+		get.URL.Path, get.URL.RawPath = r.signedIn.page+pathSession.FindString(get.URL.Path), ""
+		a, err := ask(get.Request, nil)
+		return err == nil && r.signedIn.holds(a)
+	})
+}
+
 // mayBeFiltered reports whether a filter against injections may answer a request for this text in its password, instead
 // of the app: <script, union select, ../etc.
 func mayBeFiltered(password string) bool {

@@ -46,12 +46,28 @@ func (v *visit) proves(answer *http.Response) bool {
 			p.note = "answered as a success, but so is a made-up password"
 			return false
 		}
+		// Without the session, the made-up password may have failed for the form's CSRF token.
+		if len(again.Header["Cookie"]) == 0 && len(v.in.Header["Cookie"]) > 0 && !v.route.SignsIn(v.afterwards(answer), v.ask) {
+			p.note = "answered as a success, but the visitor is not signed in"
+			return false
+		}
 	}
 	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival) {
 		p.note = "answered as a success, but another account signed in with the same cookie at the same time"
 		return false
 	}
 	return true
+}
+
+// afterwards returns the client's request with the cookies that the response sets.
+func (v *visit) afterwards(answer *http.Response) *http.Request {
+	next := v.in.Clone(v.proof.ctx)
+	withoutClaims(next.Header)
+	for _, c := range answer.Cookies() {
+		keepCookies(next.Header, func(part string) bool { return !strings.HasPrefix(strings.TrimSpace(part), c.Name+"=") })
+		next.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	return next
 }
 
 // unknown reports whether the client is unknown to one of the accounts.

@@ -185,6 +185,35 @@ func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
 	}
 }
 
+// Without the session, a made-up password fails for the form's token. So the page of signed_in must show that the attempt
+// has signed in: a button such as Cancel leads home, too.
+func TestAButtonThatLeadsHomeProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, keeps := range []bool{true, false} {
+		d, app := newDoor(t, redirects, nil), &guestApp{token: "many", keeps: keeps}
+		spec := guestRoute(func(s *route.Spec) {
+			s.Success, s.SignedIn = []string{"status 302", "location /home"}, []string{"page /account", "status 200"}
+		})
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			if c, _ := r.Cookie("session"); r.PostFormValue("cancel") != "" && c != nil {
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(http.StatusFound)
+				return
+			}
+			app.ServeHTTP(w, r)
+		})
+		for i, body := range []string{"username=alice&password=guess&cancel=1", "username=alice&password=" + url.QueryEscape(right)} {
+			from := fmt.Sprintf("198.18.%d.1", i)
+			page := d.send(t, from, offer{"GET", "/login", "", ""})
+			_, token, _ := strings.Cut(text(t, page), "token=")
+			answer := d.send(t, from, form(body+"&token="+token), "Cookie", "session="+page.Cookies()[0].Value)
+			if answer.StatusCode != http.StatusFound || device(answer) != (i == 1) {
+				t.Errorf("keeps %v, %s: %d %v", keeps, body, answer.StatusCode, answer.Header)
+			}
+		}
+	}
+}
+
 // A cache between the proxy and the app answers every client with the page of the first.
 func TestACacheHidesNoSession(t *testing.T) {
 	t.Parallel()
