@@ -40,6 +40,7 @@ var (
 	ofGateway = regexp.MustCompile(`^(Forwarded|X-Forwarded-(For|Proto|Port)|X-Real-Ip|Cf-.*|X-Amzn?-.*|X-B3-.*|B3|` +
 		`Tracestate|(.*-)?(Request|Correlation|Trace|Span)-?(Id|Context))$`)
 	// csrfToken matches names that no app gives to a credential.
-	csrfToken = regexp.MustCompile(`(?i)^([\w-]*(csrf|xsrf|authenticity_token|requestverificationtoken)[\w-]*|_token|sectok)$`)
+	csrfToken = regexp.MustCompile(`(?i)^([\w-]*(csrf|xsrf|authenticity_token|requestverificationtoken)[\w-]*|` +
+		`_token|sectok)$`)
 	ownCookie = regexp.MustCompile(`\b(__(Host|Secure)-)?authguard_[^=;]*=[^;]*(; ?)?`)
 )

@@ -30,8 +30,8 @@ type rule struct {
 	success, failure, abandoned []condition
 }
 
-// away are the responses of a gateway in front of the app while the app is down. At a 504, the app has the request and may
-// still check the password.
+// away are the responses of a gateway in front of the app while the app is down. At a 504, the app has the request and
+// may still check the password.
 var away = []string{"status 502", "status 503"}
 
 func parseRule(s Spec) (r rule, err error) {

@@ -359,8 +359,8 @@ func (q question) gets() []look {
 	return looks
 }
 
-// uncached asks caches between the proxy and the app for a new response: they may answer a signed-in client with what an
-// anonymous one got.
+// uncached asks caches between the proxy and the app for a new response: they may answer a signed-in client with what
+// an anonymous one got.
 func uncached(r *http.Request) {
 	r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&_="+rand.Text(), "&")
 	r.Header.Set("Cache-Control", "no-cache")

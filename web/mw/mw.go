@@ -245,9 +245,9 @@ func Body(most int64) Option {
 	}
 }
 
-// Outcome sets the judge of responses whose handler has reported no outcome; it needs [SignedIn]. By default 502 and 503
-// mean that the password was not checked, and all others that it was wrong. The judge gets status and headers before they
-// are sent.
+// Outcome sets the judge of responses whose handler has reported no outcome; it needs [SignedIn]. By default 502 and
+// 503 mean that the password was not checked, and all others that it was wrong. The judge gets status and headers
+// before they are sent.
 func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 	return func(d *endpoint) error {
 		if d.judge, d.judges = judge, true; judge == nil {

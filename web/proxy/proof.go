@@ -47,7 +47,8 @@ func (v *visit) proves(answer *http.Response) bool {
 			return false
 		}
 		// Without the session, the made-up password may have failed for the form's CSRF token.
-		if len(again.Header["Cookie"]) == 0 && len(v.in.Header["Cookie"]) > 0 && !v.route.SignsIn(v.afterwards(answer), v.ask) {
+		anonymous := len(again.Header["Cookie"]) == 0 && len(v.in.Header["Cookie"]) > 0
+		if anonymous && !v.route.SignsIn(v.afterwards(answer), v.ask) {
 			p.note = "answered as a success, but the visitor is not signed in"
 			return false
 		}
@@ -162,7 +163,7 @@ func (r *rivals) enter(account string, cookies []string, at *url.URL) *rival {
 	return one
 }
 
-// sessionID returns the part of a cookie's value that identifies a session. To Jetty, id.node0 and id.x are one session.
+// sessionID returns the part of a cookie's value that identifies a session. To Jetty, id.node0 and id.x are one.
 func sessionID(value string) string {
 	return cmp.Or(longID.FindString(value), strings.Trim(value, `" `))
 }
