@@ -57,7 +57,7 @@ func (g *Guard) client(a *Attempt, v *view) {
 	}
 	v.From, v.Network = v.from.address, v.from.part()
 	if a.PasswordTag != 0 {
-		v.tag, v.Spray = g.digests.ofTag(a.PasswordTag, &v.Account)
+		v.tag, v.Spray = g.digests.ofTag(a.PasswordTag, a.BesideTag, &v.Account)
 		v.SprayAccounts = v.rules.policy.Spray.Accounts
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -86,12 +87,15 @@ const tagMask = 1<<24 - 1
 // tagKnown is set in every password tag, so that none is 0.
 const tagKnown = 1 << 24
 
-// ofTag returns the password's tag at an account (guess) and at all (spray). Without the key neither yields the other.
-func (d *digester) ofTag(fingerprint uint64, account *digest) (guess, spray uint32) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], fingerprint)
-	spray = uint32(siphash.Hash(d.guess[0], d.guess[1], b[:])) & tagMask
-	own := uint32(siphash.Hash(d.guess[0], d.guess[1], account[:])) & tagMask
+// ofTag returns the tag of a password at an account beside the request's other credentials, and that of the password
+// alone. Without the key, neither can be computed from the other.
+func (d *digester) ofTag(password, beside uint64, account *digest) (guess, spray uint32) {
+	spray = uint32(siphash.Hash(d.guess[0], d.guess[1], binary.LittleEndian.AppendUint64(nil, password))) & tagMask
+	at := account[:]
+	if beside != 0 {
+		at = binary.LittleEndian.AppendUint64(slices.Clone(at), beside)
+	}
+	own := uint32(siphash.Hash(d.guess[0], d.guess[1], at)) & tagMask
 	return spray ^ own | tagKnown, spray | tagKnown
 }
 

@@ -33,7 +33,7 @@ func bare(r *http.Request, body []byte) request {
 
 // without replaces every text that equals the password by a generated one.
 func without(r *http.Request, body []byte, name, password string) request {
-	q, other := bare(r, body), route.MadeUp(password)
+	q, other := bare(r, body), route.MadeUp(name, password)
 	if q.header.Get("Authorization") != "" {
 		basic := http.Request{Header: q.header}
 		basic.SetBasicAuth(name, other)

@@ -30,8 +30,9 @@ type rule struct {
 	success, failure, abandoned []condition
 }
 
-// away are the responses of a gateway in front of the app while the app is down.
-var away = []string{"status 502", "status 503", "status 504"}
+// away are the responses of a gateway in front of the app while the app is down. At a 504, the app has the request and
+// may still check the password.
+var away = []string{"status 502", "status 503"}
 
 func parseRule(s Spec) (r rule, err error) {
 	if len(s.Success) == 0 {
@@ -215,12 +216,7 @@ func parseCondition(written string) (c condition, err error) {
 		c.from, _ = strconv.Atoi(strings.ReplaceAll(c.text, "x", "0"))
 		c.to, _ = strconv.Atoi(strings.ReplaceAll(c.text, "x", "9"))
 	case "location", "cookie", "cleared":
-		parts := strings.Split(c.text, "*")
-		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
-		}
-		c.pattern = regexp.MustCompile("^" + strings.Join(parts, ".*") + "$")
-		c.folded = regexp.MustCompile("^(?i:" + strings.Join(parts, ".*") + ")$")
+		c.pattern, c.folded = wildcard(c.text, ""), wildcard(c.text, "(?i)")
 	case "json":
 		var at string
 		at, c.text, _ = strings.Cut(c.text, " ")
@@ -235,6 +231,11 @@ func parseCondition(written string) (c condition, err error) {
 			c.what)
 	}
 	return c, err
+}
+
+// wildcard returns the regular expression of a text in which * stands for any text.
+func wildcard(text, flags string) *regexp.Regexp {
+	return regexp.MustCompile(flags + "^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + "$")
 }
 
 func (c condition) never() bool { return c.what == "never" && !c.not }

@@ -42,6 +42,9 @@ type Spec struct {
 	// Passes are fields of other forms at the same single path, as form:NAME or param:NAME. A plain form with one of them,
 	// and without account and password in any reading, is no attempt. Other requests without a login are rejected.
 	Passes []string
+	// SealedCookies are names of cookies that contain a password, with * for any text. The app gets only cookies that it
+	// has set itself: the proxy adds a MAC to them. They apply to all paths of the app.
+	SealedCookies []string
 }
 
 // A Route is a valid Spec. It is immutable and safe for concurrent use.
@@ -55,7 +58,8 @@ type Route struct {
 	rule     rule
 	signedIn signedInRule
 	passes   []locator
-	below    *Route // the same for the folder below a single path; nil: see path.below
+	sealed   []*regexp.Regexp // names of cookies
+	below    *Route           // the same for the folder below a single path; nil: see path.below
 }
 
 // Compile returns the route, or all errors in s, each with its key and a colon first.
@@ -79,6 +83,9 @@ func Compile(s Spec) (*Route, error) {
 	}
 	errs[5] = r.parseSignedIn(s.SignedIn)
 	errs[6] = r.exceptions(s.Passes)
+	for _, name := range s.SealedCookies {
+		r.sealed = append(r.sealed, wildcard(name, ""))
+	}
 	if r.path.below != nil {
 		folder := *r
 		folder.path, r.below = *r.path.below, &folder
@@ -182,6 +189,18 @@ func (t Table) At(escaped string) (at Table, where Place) {
 // Single reports whether one of the routes is a single path, where every request is checked.
 func (t Table) Single() bool {
 	return slices.ContainsFunc(t, func(r *Route) bool { return !r.path.folder })
+}
+
+// SealsCookies reports whether there are sealed cookies.
+func (t Table) SealsCookies() bool {
+	return slices.ContainsFunc(t, func(r *Route) bool { return len(r.sealed) > 0 })
+}
+
+// Seals reports whether one of the names is that of a sealed cookie.
+func (t Table) Seals(names ...string) bool {
+	return slices.ContainsFunc(t, func(r *Route) bool {
+		return slices.ContainsFunc(r.sealed, func(p *regexp.Regexp) bool { return slices.ContainsFunc(names, p.MatchString) })
+	})
 }
 
 // Page returns the route whose login form a page at this path may be; nil if none.

@@ -2,10 +2,12 @@ package route
 
 import (
 	"cmp"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/big"
+	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -39,7 +41,7 @@ type Ask func(r *http.Request, body []byte) (Answer, error)
 //   - the login page, as the client gets it: signed-in users get no form;
 //   - if that is inconclusive, the attempt with a made-up password, which must fail.
 //
-// An error is Ask's.
+// An error is Ask's; with Unclear, that of a request with a made-up password.
 func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
 	q := question{Route: r, req: req, body: body, offer: offer, ask: ask}
 	switch {
@@ -54,14 +56,49 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 	case !r.path.folder && (r.account.kind == form || r.account.kind == param):
 		return q.byForm()
 	}
-	return q.byPassword()
+	return q.byPassword(madeUp)
 }
 
 // Proves probes, after a success, whether a made-up password succeeds as well. Then another field, a header, or a text
 // on every page caused the success. Only OnPassword proves the password. A single-use token leads to OnPassword.
 func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
-	return question{Route: r, req: req, body: body, offer: offer, ask: ask}.byPassword()
+	q := question{Route: r, req: req, body: body, offer: offer, ask: ask}
+	basis, err := q.byPassword(madeUp)
+	filtered := slices.ContainsFunc(offer.Credentials, func(c Credential) bool { return mayBeFiltered(c.Password) })
+	if err != nil || basis != OnPassword || !filtered {
+		return basis, err
+	}
+	return q.byPassword(func(c Credential) string { return "x" + c.Password })
 }
+
+// SignsIn reports whether the page of Spec.SignedIn shows a signed-in client; true if a form's route has no such page.
+func (r *Route) SignsIn(req *http.Request, ask Ask) bool {
+	if r.signedIn.page == "" || r.account.kind != form && r.account.kind != param {
+		return true
+	}
+	return slices.ContainsFunc(question{Route: r, req: req}.gets(), func(get look) bool {
+		get.URL.Path, get.URL.RawPath = r.signedIn.page+pathSession.FindString(get.URL.Path), ""
+		a, err := ask(get.Request, nil)
+		return err == nil && r.signedIn.holds(a)
+	})
+}
+
+// mayBeFiltered reports whether a filter against injections may answer a request for this text in its password, instead
+// of the app: <script, union select, ../etc.
+func mayBeFiltered(password string) bool {
+	return strings.ContainsAny(password, " \t\r\n\v\f<>()[]{}'\"`;&|$%/\\")
+}
+
+// Blank reports whether a credential lacks a visible password. Some apps answer that without a check, with a link by
+// email. As the password of basic, it may belong to an API key.
+func (r *Route) Blank(offer Offer) bool {
+	read := r.password.kind != nowhere && r.password.kind != basic || r.account.kind == xmlrpc
+	return read && slices.ContainsFunc(offer.Credentials, func(c Credential) bool {
+		return strings.TrimFunc(c.Password, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) == ""
+	})
+}
+
+func madeUp(c Credential) string { return MadeUp(c.Account, c.Password) }
 
 // Renews reports whether a success may only renew a session: the client has the cookie that signals a success, and the
 // app checks every password.
@@ -94,6 +131,9 @@ func (q question) byPage() (Basis, error) {
 		if err != nil || q.signedIn.holds(a) {
 			return OnSession, err
 		}
+		if cached(a) {
+			return q.byPassword(madeUp)
+		}
 		if get.asSent {
 			continue
 		}
@@ -101,6 +141,7 @@ func (q question) byPage() (Basis, error) {
 		open.URL.Path, open.URL.RawPath = strings.TrimSuffix(open.URL.Path, session), ""
 	}
 	open.URL.RawQuery = ""
+	uncached(open)
 	open.Header.Set("User-Agent", "Mozilla/5.0")
 	b, err := q.ask(open, nil)
 	if err != nil {
@@ -108,7 +149,7 @@ func (q question) byPage() (Basis, error) {
 	}
 	for _, a := range answers {
 		if a.Status != b.Status || whither(a) != whither(b) {
-			return q.byPassword()
+			return q.byPassword(madeUp)
 		}
 	}
 	return OnPassword, nil
@@ -124,6 +165,9 @@ func (q question) byForm() (Basis, error) {
 			return OnSession, err
 		}
 		success := q.Judge(a) == Succeeded
+		if cached(a) {
+			return q.byPassword(madeUp)
+		}
 		if !success && (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) {
 			continue // the form
 		}
@@ -136,27 +180,35 @@ func (q question) byForm() (Basis, error) {
 		case get.asSent:
 			return OnPassword, nil
 		}
-		return q.byPassword() // every client gets this
+		return q.byPassword(madeUp) // every client gets this
 	}
 	return OnPassword, nil
 }
 
-// byPassword sends the same attempt with a made-up password, once for each credential.
-func (q question) byPassword() (Basis, error) {
+// byPassword sends the same attempt with another password, once for each credential.
+func (q question) byPassword(other func(Credential) string) (Basis, error) {
 	if q.password.kind == nowhere && q.account.kind != xmlrpc {
 		return OnPassword, nil // there is none to check
 	}
 	for _, c := range q.offer.Credentials {
-		other := q.req.Clone(q.req.Context())
-		a, err := q.ask(other, q.offer.Spoil(other, q.body, MadeUp(c.Password)))
-		if err != nil || q.Judge(a) == Succeeded {
-			return OnSession, err
-		}
-		if q.Judge(a) == Abandoned || a.Status == http.StatusTooManyRequests { // the app's own throttle
+		again := q.req.Clone(q.req.Context())
+		a, err := q.ask(again, q.offer.Spoil(again, q.body, other(c)))
+		switch {
+		case err != nil:
+			return Unclear, err
+		case q.Judge(a) == Succeeded:
+			return OnSession, nil
+		case q.inconclusive(a), q.account.kind == basic && a.Status != http.StatusUnauthorized:
 			return Unclear, nil
 		}
 	}
 	return OnPassword, nil
+}
+
+// inconclusive reports whether the app may have failed for another reason than the made-up password, such as its own
+// throttle.
+func (q question) inconclusive(a Answer) bool {
+	return q.Judge(a) == Abandoned || a.Status == http.StatusTooManyRequests || a.Status/100 == 5
 }
 
 // Away reports whether the app answers anonymous clients, too, as if it were down. An answer to an attempt may look so
@@ -166,14 +218,19 @@ func (r *Route) Away(req *http.Request, ask Ask) bool {
 	get.URL = &url.URL{Path: cmp.Or(r.path.written, "/")}
 	get.Header = http.Header{"User-Agent": {"Mozilla/5.0"}, "Accept": {"text/html,*/*;q=0.8"}}
 	a, err := ask(get, nil)
-	return err != nil || r.Judge(a) == Abandoned
+	return err == nil && r.Judge(a) == Abandoned
 }
 
 // MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
-// before any other check.
-func MadeUp(password string) string {
+// before any other check. For an account, passwords of one format get one other password, or a second one if they are
+// equal to it. Otherwise each request of the proxy would check a new PIN for the attacker.
+func MadeUp(account, password string) string {
+	mac := hmac.New(sha256.New, madeUpKey[:])
+	mac.Write([]byte(account + "\x00" + formatOf(password)))
+	random := mathrand.New(mathrand.NewChaCha8([32]byte(mac.Sum(nil))))
+	oneOf := func(characters string) rune { return rune(characters[random.IntN(len(characters))]) }
 	if password == "" {
-		return rand.Text()
+		password = "abcdefghijklmnop"
 	}
 	other := func(symbols bool) string {
 		return strings.Map(func(c rune) rune {
@@ -201,9 +258,22 @@ func MadeUp(password string) string {
 	return made
 }
 
-func oneOf(characters string) rune {
-	n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(characters)))) // never fails
-	return rune(characters[n.Int64()])
+// madeUpKey keeps made-up passwords secret. Each process has its own.
+var madeUpKey = sha256.Sum256([]byte(rand.Text()))
+
+// formatOf replaces the letters and digits of ASCII by one of their kind.
+func formatOf(password string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z':
+			return 'a'
+		case 'A' <= c && c <= 'Z':
+			return 'A'
+		case '0' <= c && c <= '9':
+			return '0'
+		}
+		return c
+	}, password)
 }
 
 // withoutHeader probes the page without the Authorization header, and with a made-up password. It sends only GET and
@@ -233,11 +303,13 @@ func (q question) withoutHeader() (Basis, error) {
 		return Unclear, nil
 	}
 	made := get.Clone(get.Context())
-	q.offer.Spoil(made, nil, MadeUp(q.offer.Credentials[0].Password))
+	q.offer.Spoil(made, nil, MadeUp(q.offer.Credentials[0].Account, q.offer.Credentials[0].Password))
 	b, err := q.ask(made, nil)
 	switch {
 	case err != nil:
-		return OnSession, err
+		return Unclear, err
+	case q.inconclusive(b):
+		return Unclear, nil
 	case q.Judge(b) != Succeeded:
 		return OnPassword, nil
 	case q.Judge(a) != Succeeded:
@@ -281,7 +353,24 @@ func (q question) gets() []look {
 	if bound {
 		looks = append(looks, look{asSent, true})
 	}
+	for _, one := range looks {
+		uncached(one.Request)
+	}
 	return looks
+}
+
+// uncached asks caches between the proxy and the app for a new response: they may answer a signed-in client with what
+// an anonymous one got.
+func uncached(r *http.Request) {
+	r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&_="+rand.Text(), "&")
+	r.Header.Set("Cache-Control", "no-cache")
+}
+
+// cached reports whether a cache has answered nevertheless.
+func cached(a Answer) bool {
+	age := a.Header.Get("Age")
+	return age != "" && age != "0" || slices.ContainsFunc([]string{"X-Cache", "X-Cache-Status", "Cf-Cache-Status"},
+		func(name string) bool { return strings.Contains(strings.ToLower(a.Header.Get(name)), "hit") })
 }
 
 // anonymous returns the request without headers that can carry a session.
@@ -292,6 +381,7 @@ func anonymous(r *http.Request) *http.Request {
 			r.Header.Del(name)
 		}
 	}
+	uncached(r)
 	return r
 }
 

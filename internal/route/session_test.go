@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -19,7 +20,7 @@ func TestWhatIsMadeUpIsAnotherPasswordOfTheSameForm(t *testing.T) {
 		return all
 	}
 	check := func(t rapid.TB, password string) {
-		made := MadeUp(password)
+		made := MadeUp("alice", password)
 		if strings.EqualFold(made, password) || len(made) != len(password) || !utf8.ValidString(made) {
 			t.Fatalf("%q for %q", made, password)
 		}
@@ -45,7 +46,26 @@ func TestWhatIsMadeUpIsAnotherPasswordOfTheSameForm(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { check(t, rapid.StringN(1, 40, -1).Draw(t, "password")) })
-	if MadeUp("") == "" {
+	if MadeUp("alice", "") == "" {
 		t.Error("nothing is made up for an empty password")
+	}
+}
+
+// Repeated probes of one account check one made-up password, or two: a PIN has few.
+func TestMadeUpPasswordsOfOneFormatAreFew(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i := range 10_000 {
+		seen[MadeUp("alice", fmt.Sprintf("%04d", i))] = true
+	}
+	if len(seen) > 2 {
+		t.Errorf("%d made-up passwords, want 2 at most", len(seen))
+	}
+	others := map[string]bool{}
+	for i := range 100 {
+		others[MadeUp(fmt.Sprint("user", i), "0000")] = true
+	}
+	if len(others) < 50 {
+		t.Errorf("100 accounts share %d made-up passwords", len(others))
 	}
 }

@@ -25,6 +25,7 @@ type attempt struct {
 	solution challenge.Solution // sent with the form
 	code     string
 	account  string
+	beside   string // see route.Route.Beside
 	decision guard.Decision
 
 	mu     sync.Mutex // the handler may use another goroutine
@@ -78,7 +79,10 @@ func (a *attempt) read(w http.ResponseWriter, r *http.Request) (offer route.Offe
 		a.solution = challenge.Solution{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
 			Work: h.Get("Authguard-Captcha-Work")}
 	}
-	_, offer, err = a.routes.Find(r, a.sent.Body)
+	at, offer, err := a.routes.Find(r, a.sent.Body)
+	if len(offer.Credentials) > 0 {
+		a.beside = at.Beside(r, a.sent.Body)
+	}
 	return offer, err
 }
 
@@ -121,6 +125,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 	ask.Solution, ask.VerificationCode = a.solution, a.code
 	if one.Password != "" {
 		ask.PasswordTag = a.guard.Fingerprint(one.Password)
+		ask.BesideTag = a.guard.Fingerprint(a.beside)
 	}
 	d, _, err := a.guard.Login(r.Context(), ask, func(_ context.Context, d *guard.Decision) (bool, error) {
 		a.decision = *d
@@ -181,7 +186,7 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 // notified is the default judge of a response when the handler reports no outcome.
 func notified(status int, _ http.Header) guard.Outcome {
 	switch status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
 		return guard.Abandoned
 	}
 	return guard.Failed

@@ -245,8 +245,8 @@ func Body(most int64) Option {
 	}
 }
 
-// Outcome sets the judge of responses whose handler has reported no outcome; it needs [SignedIn]. By default 502, 503
-// and 504 mean that the password was not checked, and all others that it was wrong. The judge gets status and headers
+// Outcome sets the judge of responses whose handler has reported no outcome; it needs [SignedIn]. By default 502 and
+// 503 mean that the password was not checked, and all others that it was wrong. The judge gets status and headers
 // before they are sent.
 func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 	return func(d *endpoint) error {

@@ -353,6 +353,17 @@ func TestAnAnswerToOPTIONSProvesNoPassword(t *testing.T) {
 	}
 }
 
+// A handler answers 504 if the back end still checks the password.
+func TestR1AHandlersTimeoutHasFailed(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]guard.Outcome{503: guard.Abandoned, 502: guard.Abandoned, 504: guard.Failed} {
+		s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if s.try("198.51.0.1", "alice", "x"); s.last().Outcome != want {
+			t.Errorf("%d: the attempt has %v", status, s.last().Outcome)
+		}
+	}
+}
+
 func TestR1WhoHangsUpHasGuessed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*http.Request){"silent": func(*http.Request) {}, "abandoned": mw.Abandoned} {
@@ -671,6 +682,21 @@ func TestR28ASprayedPasswordDoesNotSufficeForStrangers(t *testing.T) {
 		s.try(from, owner, "Summer2026!", "Authguard-Captcha-Id", id[1], "Authguard-Captcha-Answer", world.Answer)
 		if admitted := i < guard.SprayedPerHour; (saw == "Summer2026!") != admitted || errors.Is(got, guard.ErrInsufficient) == admitted {
 			t.Errorf("%s: the handler saw %q, and Succeeded said %v", owner, saw, got)
+		}
+	}
+}
+
+// A wrong password repeats only in the same request: each other code is another guess.
+func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]int64{"csrf_token": 12, "otp": 5} {
+		s := newSite(t, nil)
+		for i := range 12 {
+			s.send(http.MethodPost, "/login", fmt.Sprintf("198.51.%d.1", i), formType,
+				fmt.Sprintf("username=alice&password=stale&%s=%06d", field, i))
+		}
+		if got := s.seen.Load(); got != want {
+			t.Errorf("%s: %d guesses reached the handler, want %d", field, got, want)
 		}
 	}
 }

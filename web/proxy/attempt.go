@@ -156,7 +156,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 
 // forward forwards the request. Its attempts are settled before the response reaches the client.
 func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offer) {
-	v.proof.rival = v.proxy.rivals.enter(offer.Credentials[0].Account, r.Header["Cookie"])
+	v.proof.rival = v.proxy.rivals.enter(v.attempts[0].Account, r.Header["Cookie"], r.URL)
 	defer func() { v.proxy.rivals.leave(v.proof.rival, v.reached.Load()) }()
 	if !v.decides(w, r, offer) {
 		return
@@ -179,6 +179,7 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	}
 	if c.Password != "" {
 		a.PasswordTag = v.guard.Fingerprint(c.Password)
+		a.BesideTag = v.guard.Fingerprint(v.route.Beside(r, v.sent.Body))
 	}
 	return a
 }
@@ -205,6 +206,7 @@ func (v *visit) send(w http.ResponseWriter, r *http.Request) {
 // answered judges the app's response to a guarded request before any of it reaches the client.
 func answered(answer *http.Response) error {
 	v := visitOf(answer.Request.Context())
+	v.sealCookies(answer.Header)
 	v.proxy.rivals.sets(answer.Header["Set-Cookie"])
 	switch {
 	case v.probe != nil:
@@ -222,14 +224,16 @@ func answered(answer *http.Response) error {
 		route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
 	switch {
-	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !v.route.Away(v.in.WithContext(v.proof.ctx), v.ask):
+	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !v.away():
 		outcome = guard.Failed
 	case outcome != guard.Succeeded:
 	case v.proof.basis == route.Unclear && v.unknown(): // else the answer would tell a right password for free
 		outcome = guard.Failed
 	case v.proof.basis != route.OnPassword:
 		outcome = guard.Withdrawn
-	case v.route.Echoes(v.in, v.sent.Body) || !v.proves(answer): // the password may have been checked
+	case len(v.attempts) > 1: // the success may be that of another account in the same request
+		outcome = guard.Failed
+	case v.route.Blank(v.proof.offer), v.route.Echoes(v.in, v.sent.Body), !v.proves(answer): // it may have been checked
 		outcome = guard.Failed
 	}
 	v.settle(outcome)
@@ -244,6 +248,12 @@ func answered(answer *http.Response) error {
 		answer.Header.Add("Set-Cookie", v.solveCookie("", -1).String())
 	}
 	return nil
+}
+
+// away reports whether the app is down for anonymous clients, too. That question has its own time limit.
+func (v *visit) away() bool {
+	v.proof.late.Reset(v.app.Timeout)
+	return v.route.Away(v.in.WithContext(v.proof.ctx), v.ask)
 }
 
 // shared reports whether caches may store the response for everyone: it must not contain a device cookie. Without one

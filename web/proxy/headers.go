@@ -18,6 +18,7 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	withoutClaims(pr.Out.Header)
 	withoutOurs(pr.Out.Header)
+	v.unsealCookies(pr.Out.Header)
 	address := v.client.Address.String()
 	pr.Out.Header.Set("X-Forwarded-For", address)
 	pr.Out.Header.Set("X-Real-Ip", address)

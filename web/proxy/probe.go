@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 
 	"authguard/guard"
 	"authguard/internal/route"
@@ -23,9 +24,9 @@ func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offe
 	v.proof.basis, err = v.route.Basis(plain, v.sent.Body, offer, v.ask)
 	switch {
 	case err != nil && r.Context().Err() != nil: // the client has gone, and the guess with it
-		v.settle(guard.Withdrawn)
+		v.settle(v.unanswered(guard.Withdrawn))
 	case err != nil:
-		v.settle(guard.Abandoned)
+		v.settle(v.unanswered(guard.Abandoned))
 		v.proxy.Log.Error("the app behind the proxy does not respond", "upstream", v.app.Upstream.Redacted(), "error", err)
 		v.down(w, r, err)
 	case v.proof.basis == route.OnSession:
@@ -42,6 +43,15 @@ func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offe
 	return false
 }
 
+// unanswered returns the outcome of an attempt whose probe the app has not answered. A made-up password that reached it
+// is a guess in the attacker's session, so hanging up does not make it free.
+func (v *visit) unanswered(unchecked guard.Outcome) guard.Outcome {
+	if v.proof.basis == route.Unclear && v.proof.asked {
+		return guard.Failed
+	}
+	return unchecked
+}
+
 // A probe is a request of the proxy itself to the app, on behalf of the client.
 type probe struct {
 	answer route.Answer
@@ -55,9 +65,11 @@ func (v *visit) ask(r *http.Request, body []byte) (route.Answer, error) {
 		one.sent.Body = body
 		one.sent.Restore(r)
 	} else {
-		r.Body = http.NoBody
+		r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
 	}
-	v.app.forward.ServeHTTP(nowhere{}, r.WithContext(context.WithValue(r.Context(), visitKey{}, one)))
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteHeaders: func() { one.reached.Store(true) }})
+	v.app.forward.ServeHTTP(nowhere{}, r.WithContext(context.WithValue(ctx, visitKey{}, one)))
+	v.proof.asked = v.proof.asked || one.reached.Load()
 	return one.probe.answer, one.probe.err
 }
 

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +19,7 @@ import (
 // A proof is what a successful attempt must show before its client becomes known.
 type proof struct {
 	basis route.Basis
+	asked bool // a probe has reached the app
 	offer route.Offer
 	ctx   context.Context // for probes after the attempt
 	late  *time.Timer     // cancels ctx
@@ -32,7 +36,8 @@ func (v *visit) proves(answer *http.Response) bool {
 	}
 	p := &v.proof
 	p.late.Reset(v.app.Timeout)
-	if p.offer.Spoil != nil && !v.route.Basic() { // Basic routes were probed with a made-up password before
+	read := v.in.Method == http.MethodGet || v.in.Method == http.MethodHead
+	if p.offer.Spoil != nil && !(v.route.Basic() && read) { // which was probed with a made-up password before
 		again := v.in.Clone(p.ctx)
 		if !v.route.Renews(v.in) {
 			onlyReplaced(again.Header, answer)
@@ -41,12 +46,29 @@ func (v *visit) proves(answer *http.Response) bool {
 			p.note = "answered as a success, but so is a made-up password"
 			return false
 		}
+		// Without the session, the made-up password may have failed for the form's CSRF token.
+		anonymous := len(again.Header["Cookie"]) == 0 && len(v.in.Header["Cookie"]) > 0
+		if anonymous && !v.route.SignsIn(v.afterwards(answer), v.ask) {
+			p.note = "answered as a success, but the visitor is not signed in"
+			return false
+		}
 	}
 	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival) {
 		p.note = "answered as a success, but another account signed in with the same cookie at the same time"
 		return false
 	}
 	return true
+}
+
+// afterwards returns the client's request with the cookies that the response sets.
+func (v *visit) afterwards(answer *http.Response) *http.Request {
+	next := v.in.Clone(v.proof.ctx)
+	withoutClaims(next.Header)
+	for _, c := range answer.Cookies() {
+		keepCookies(next.Header, func(part string) bool { return !strings.HasPrefix(strings.TrimSpace(part), c.Name+"=") })
+		next.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	return next
 }
 
 // unknown reports whether the client is unknown to one of the accounts.
@@ -101,7 +123,7 @@ func (r *rivals) sets(cookies []string) {
 	defer r.mu.Unlock()
 	for _, line := range cookies {
 		if name, _, _ := strings.Cut(line, "="); len(r.names) < mostCookies {
-			r.names[cookieName(name)] = true
+			r.names[strings.ToLower(cookieName(name))] = true
 		}
 	}
 }
@@ -110,26 +132,43 @@ var cookieJoined = strings.NewReplacer(".", "_", " ", "_") // as PHP reads names
 
 func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSpace(text)) }
 
-func (r *rivals) enter(account string, cookies []string) *rival {
-	if len(cookies) == 0 {
+// enter begins an attempt at a normalized account. Apps also read sessions from ;parameters of the path and from the
+// query, under the cookie's name.
+func (r *rivals) enter(account string, cookies []string, at *url.URL) *rival {
+	split := func(s, at string) []string {
+		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
+	}
+	parts := split(strings.Join(cookies, ";"), ";,")
+	inURL := split(at.RawQuery, "&;")
+	for _, segment := range strings.Split(at.EscapedPath(), "/") {
+		inURL = append(inURL, strings.Split(segment, ";")[1:]...)
+	}
+	if len(parts)+len(inURL) == 0 {
 		return nil
 	}
-	one := &rival{account: strings.ToLower(account), judged: make(chan struct{})}
+	one := &rival{account: account, judged: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	parts := strings.FieldsFunc(strings.Join(cookies, ";"), func(c rune) bool { return c == ';' || c == ',' })
-	one.raced = len(parts) > mostCookies
-	for _, part := range parts[:min(len(parts), mostCookies)] {
+	one.raced = len(parts)+len(inURL) > mostCookies
+	for i, part := range append(parts, inURL...)[:min(len(parts)+len(inURL), mostCookies)] {
 		name, value, _ := strings.Cut(part, "=")
-		if name = cookieName(name); !r.names[name] && len(r.names) > 0 && len(r.names) < mostCookies {
+		name = strings.ToLower(cookieName(name))
+		if all := len(r.names) == 0 || len(r.names) == mostCookies; !r.names[name] && (!all || i >= len(parts)) {
 			continue
 		}
-		key := maphash.String(r.seed, name+"="+strings.Trim(route.Decoded(value), `" `))
+		key := maphash.String(r.seed, name+"="+sessionID(route.Decoded(value)))
 		one.sessions = append(one.sessions, key)
 		r.session[key] = append(r.session[key], one)
 	}
 	return one
 }
+
+// sessionID returns the part of a cookie's value that identifies a session. To Jetty, id.node0 and id.x are one.
+func sessionID(value string) string {
+	return cmp.Or(longID.FindString(value), strings.Trim(value, `" `))
+}
+
+var longID = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
 
 func (r *rivals) judge(one *rival, success bool) {
 	if one == nil {

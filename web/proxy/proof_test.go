@@ -1,10 +1,12 @@
 package proxy_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +25,7 @@ type forgery struct {
 	app               func(w http.ResponseWriter, r *http.Request) (forged bool)
 	body              string
 	headers           []string
+	password          string // besides this guess; empty: guess-N
 }
 
 var forgeries = map[string]forgery{
@@ -72,6 +75,26 @@ var forgeries = map[string]forgery{
 		},
 		body: "&action=delete",
 	},
+	"a link by email": {
+		success:  []string{"status 302"},
+		app:      redirectsTo("/check-your-mail", regexp.MustCompile(`^\s*$`)),
+		password: " \t",
+	},
+	"no password": {
+		success:  []string{"status 302"},
+		app:      redirectsTo("/check-your-mail", regexp.MustCompile(`^$`)),
+		password: "-",
+	},
+	"a filter": {
+		success:  []string{"status 302"},
+		app:      redirectsTo("/blocked", regexp.MustCompile(`<script|union\s+select|\.\./etc`)),
+		password: "<script>alert(1)</script>",
+	},
+	"a filter of words": {
+		success:  []string{"status 302"},
+		app:      redirectsTo("/blocked", regexp.MustCompile(`<script|union\s+select|\.\./etc`)),
+		password: "union select",
+	},
 	"a text that a visitor has stored": {
 		success: []string{"status 200", "body Sign out"},
 		app: func(w http.ResponseWriter, _ *http.Request) bool {
@@ -79,6 +102,17 @@ var forgeries = map[string]forgery{
 			return true
 		},
 	},
+}
+
+// redirectsTo is an app that answers some passwords without looking at them.
+func redirectsTo(page string, passwords *regexp.Regexp) func(w http.ResponseWriter, r *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !passwords.MatchString(r.PostFormValue("password")) {
+			return false
+		}
+		http.Redirect(w, r, page, http.StatusFound)
+		return true
+	}
 }
 
 // honest answers a login as the route says.
@@ -115,7 +149,9 @@ func TestWhatAMadeUpPasswordGetsProvesNoPassword(t *testing.T) {
 			})
 			for i := range 8 {
 				from := fmt.Sprintf("198.18.%d.8", i)
-				answer := d.send(t, from, form(fmt.Sprintf("username=alice&password=guess-%d%s", i, f.body)), f.headers...)
+				password := cmp.Or(f.password, fmt.Sprint("guess-", i))
+				body := url.Values{"username": {"alice"}, "password": {strings.TrimPrefix(password, "-")}, "n": {fmt.Sprint(i)}}
+				answer := d.send(t, from, form(body.Encode()+f.body), f.headers...)
 				if device(answer) || (answer.StatusCode == http.StatusForbidden) != (i >= 5) {
 					t.Fatalf("guess %d: %d %v", i, answer.StatusCode, answer.Header)
 				}
@@ -123,7 +159,7 @@ func TestWhatAMadeUpPasswordGetsProvesNoPassword(t *testing.T) {
 					t.Fatalf("guess %d: the client is %v", i, got)
 				}
 			}
-			stored.Store(f.body+strings.Join(f.headers, "") != "")
+			stored.Store(f.body+f.password+strings.Join(f.headers, "") != "")
 			for i, password := range []string{"wrong", right} {
 				answer := d.send(t, "198.19.0.8", form(url.Values{"username": {"bob"}, "password": {password}}.Encode()))
 				if device(answer) != (i == 1) {
@@ -154,13 +190,13 @@ func TestAProofIsOneRequestMore(t *testing.T) {
 	sign := func(from string) *http.Response {
 		return d.send(t, from, form(url.Values{"username": {"alice"}, "password": {right}}.Encode()))
 	}
-	for i, want := range []int{2, 3} { // the second time the client is known
+	for i, want := range []int{3, 4} { // the second time the client is known
 		answer := sign("198.18.1.9")
 		got := strings.Join(answer.Header.Values("Set-Cookie"), " ")
 		if answer.StatusCode != http.StatusFound || !strings.Contains(got, "session=alices") || strings.Contains(got, "wrong") || device(answer) != true {
 			t.Errorf("%d: %d %s", i, answer.StatusCode, got)
 		}
-		if len(passwords) != want || passwords[0] != right || passwords[1] == right || len(passwords[1]) != len(right) {
+		if len(passwords) != want || passwords[0] != right || passwords[1] == right || len(passwords[1]) != len(right) || passwords[2] != "x"+right {
 			t.Errorf("%d: the app saw %q", i, passwords)
 		}
 	}
@@ -263,12 +299,21 @@ func TestARightPasswordInACallSucceeds(t *testing.T) {
 	d := newDoor(t, redirects, nil)
 	d.behind(t, route.Spec{Name: "login", Path: "/xmlrpc.php", Account: "xmlrpc", Success: []string{"status 200", "body <params>", "not body faultCode"}},
 		func(w http.ResponseWriter, r *http.Request) {
-			if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), right) {
+			if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), ">"+right+"<") {
 				fmt.Fprint(w, "<methodResponse><fault><name>faultCode</name>")
 				return
 			}
 			fmt.Fprint(w, "<methodResponse><params>")
 		})
+	several := "<methodCall><methodName>system.multicall</methodName><params><param><value><array><data>"
+	for _, c := range [][2]string{{"mallory", right}, {"alice", "guess"}} {
+		several += "<value><struct><member><name>methodName</name><value>wp.getUsersBlogs</value></member><member><name>params</name>" +
+			"<value><array><data><value>" + c[0] + "</value><value>" + c[1] + "</value></data></array></value></member></struct></value>"
+	}
+	several += "</data></array></value></param></params></methodCall>"
+	if answer := d.send(t, "198.18.2.13", offer{"POST", "/xmlrpc.php", "text/xml", several}); device(answer) || answer.StatusCode != http.StatusOK {
+		t.Errorf("mallory's password and a guess for alice: %d %v", answer.StatusCode, answer.Header)
+	}
 	for i, password := range []string{"wrong", right} {
 		call := "<methodCall><methodName>wp.getUsersBlogs</methodName><params><param><value>alice</value></param><param><value>" + password +
 			"</value></param></params></methodCall>"

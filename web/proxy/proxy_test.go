@@ -231,6 +231,9 @@ func (d *door) send(t *testing.T, from string, o offer, headers ...string) *http
 		r.Header.Set("Content-Type", o.kind)
 	}
 	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	answer, err := (&http.Transport{}).RoundTrip(r)
@@ -739,7 +742,7 @@ func TestR17AVisitorKeepsTheirFormAndOneSolveIsOneAttempt(t *testing.T) {
 	r = d.send(t, "203.0.113.9", form(solved))
 	seen := d.app.since(5)
 	_, last := d.app.lastSeen()
-	if r.StatusCode != http.StatusFound || r.Header.Get("Location") != "/home" || len(seen) != 2 || seen[0] != right || seen[1] == right || last.PostFormValue("remember") != "yes" || last.PostFormValue("x") != large {
+	if r.StatusCode != http.StatusFound || r.Header.Get("Location") != "/home" || len(seen) != 3 || seen[0] != right || seen[1] == right || last.PostFormValue("remember") != "yes" || last.PostFormValue("x") != large {
 		t.Fatalf("%d, %q, %v", r.StatusCode, seen, last.PostForm)
 	}
 	if device := strings.Join(r.Header.Values("Set-Cookie"), ";"); !strings.Contains(device, "authguard_device_") {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -11,26 +12,39 @@ import (
 func TestRivalsShareASession(t *testing.T) {
 	t.Parallel()
 	const session = "PHPSESSID=abc; consent=yes"
+	success := func(r *rivals, one *rival) { r.judge(one, true) }
 	for name, c := range map[string]struct {
 		account string
 		cookies []string
+		at      string
 		other   func(r *rivals, one *rival)
 		want    bool
 	}{
-		"a success":                {"mallory", []string{session}, func(r *rivals, one *rival) { r.judge(one, true) }, true},
-		"another spelling":         {"mallory", []string{`x=1`, `PHPSESSID="a%62c"`}, func(r *rivals, one *rival) { r.judge(one, true) }, true},
-		"beside another":           {"mallory", []string{"PHPSESSID=x, PHPSESSID=abc"}, func(r *rivals, one *rival) { r.judge(one, true) }, true},
-		"a failure":                {"mallory", []string{session}, func(r *rivals, one *rival) { r.judge(one, false) }, false},
-		"no answer":                {"mallory", []string{session}, func(r *rivals, one *rival) { r.leave(one, true) }, true},
-		"it never reached the app": {"mallory", []string{session}, func(r *rivals, one *rival) { r.leave(one, false) }, false},
-		"under way":                {"mallory", []string{session}, func(*rivals, *rival) {}, true},
-		"the same account":         {"Alice", []string{session}, func(r *rivals, one *rival) { r.judge(one, true) }, false},
-		"another session":          {"mallory", []string{"PHPSESSID=abd"}, func(r *rivals, one *rival) { r.judge(one, true) }, false},
-		"a script's cookie":        {"mallory", []string{"consent=yes"}, func(r *rivals, one *rival) { r.judge(one, true) }, false},
+		"a success":                {"mallory", []string{session}, "", success, true},
+		"another spelling":         {"mallory", []string{`x=1`, `PHPSESSID="a%62c"`}, "", success, true},
+		"beside another":           {"mallory", []string{"PHPSESSID=x, PHPSESSID=abc"}, "", success, true},
+		"a failure":                {"mallory", []string{session}, "", func(r *rivals, one *rival) { r.judge(one, false) }, false},
+		"no answer":                {"mallory", []string{session}, "", func(r *rivals, one *rival) { r.leave(one, true) }, true},
+		"it never reached the app": {"mallory", []string{session}, "", func(r *rivals, one *rival) { r.leave(one, false) }, false},
+		"under way":                {"mallory", []string{session}, "", func(*rivals, *rival) {}, true},
+		"the same account":         {"alice", []string{session}, "", success, false},
+		"another case":             {"ALICE", []string{session}, "", success, true},
+		"another worker":           {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8e.x"}, "", success, true},
+		"another worker's session": {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8f.node0"}, "", success, false},
+		"a parameter of the path":  {"mallory", nil, "/x/login;jsessionid=node01x2y3z4a5b6c7d8e", success, true},
+		"a field of the query":     {"mallory", nil, "/login?PHPSESSID=abc", success, true},
+		"another field":            {"mallory", nil, "/login?next=abc;x=1", success, false},
+		"another session":          {"mallory", []string{"PHPSESSID=abd"}, "", success, false},
+		"a script's cookie":        {"mallory", []string{"consent=yes"}, "", success, false},
 	} {
 		r := newRivals()
-		r.sets([]string{"PHPSESSID=1; Path=/"})
-		one, other := r.enter("alice", []string{session}), r.enter(c.account, c.cookies)
+		r.sets([]string{"PHPSESSID=1; Path=/", "JSESSIONID=1"})
+		at, err := url.Parse(c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := []string{session + "; JSESSIONID=node01x2y3z4a5b6c7d8e.node0"}
+		one, other := r.enter("alice", own, &url.URL{Path: "/login", RawQuery: "next=abc"}), r.enter(c.account, c.cookies, at)
 		c.other(r, other)
 		r.judge(one, true)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +69,7 @@ func TestRivalsAreBounded(t *testing.T) {
 	for i := range mostCookies + 1 {
 		r.sets([]string{fmt.Sprintf("c%d=1", i)})
 	}
-	one := r.enter("alice", []string{strings.Repeat("a=b;", mostCookies+1)})
+	one := r.enter("alice", []string{strings.Repeat("a=b;", mostCookies+1)}, new(url.URL))
 	if r.judge(one, true); !r.won(t.Context(), one) || len(one.sessions) > mostCookies || len(r.names) > mostCookies {
 		t.Errorf("%d sessions, %d names", len(one.sessions), len(r.names))
 	}

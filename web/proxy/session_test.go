@@ -3,7 +3,10 @@ package proxy_test
 import (
 	"crypto/rand"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -182,6 +185,82 @@ func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
 	}
 }
 
+// Without the session, a made-up password fails for the form's token. So the page of signed_in must show that the attempt
+// has signed in: a button such as Cancel leads home, too.
+func TestAButtonThatLeadsHomeProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, keeps := range []bool{true, false} {
+		d, app := newDoor(t, redirects, nil), &guestApp{token: "many", keeps: keeps}
+		spec := guestRoute(func(s *route.Spec) {
+			s.Success, s.SignedIn = []string{"status 302", "location /home"}, []string{"page /account", "status 200"}
+		})
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			if c, _ := r.Cookie("session"); r.PostFormValue("cancel") != "" && c != nil {
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(http.StatusFound)
+				return
+			}
+			app.ServeHTTP(w, r)
+		})
+		for i, body := range []string{"username=alice&password=guess&cancel=1", "username=alice&password=" + url.QueryEscape(right)} {
+			from := fmt.Sprintf("198.18.%d.1", i)
+			page := d.send(t, from, offer{"GET", "/login", "", ""})
+			_, token, _ := strings.Cut(text(t, page), "token=")
+			answer := d.send(t, from, form(body+"&token="+token), "Cookie", "session="+page.Cookies()[0].Value)
+			if answer.StatusCode != http.StatusFound || device(answer) != (i == 1) {
+				t.Errorf("keeps %v, %s: %d %v", keeps, body, answer.StatusCode, answer.Header)
+			}
+		}
+	}
+}
+
+// A cache between the proxy and the app answers every client with the page of the first.
+func TestACacheHidesNoSession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		signedIn []string
+		key      func(*url.URL) string
+		hit      string // header of cached responses
+	}{
+		"the form":              {nil, (*url.URL).String, ""},
+		"a page":                {[]string{"page /account", "status 200"}, (*url.URL).String, ""},
+		"regardless of a query": {nil, func(u *url.URL) string { return u.Path }, "X-Cache"},
+		"a page, regardless":    {[]string{"page /account", "status 200"}, func(u *url.URL) string { return u.Path }, "Age"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, app, cache := newDoor(t, redirects, nil), &guestApp{token: "none"}, map[string]*httptest.ResponseRecorder{}
+			spec := guestRoute(func(s *route.Spec) { s.Success, s.SignedIn = []string{"status 302"}, c.signedIn })
+			d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+				key := c.key(r.URL)
+				if r.Method != http.MethodGet {
+					app.ServeHTTP(w, r)
+					return
+				}
+				if cache[key] == nil {
+					cache[key] = httptest.NewRecorder()
+					app.ServeHTTP(cache[key], r)
+				} else if c.hit != "" {
+					w.Header().Set(c.hit, map[string]string{"Age": "3", "X-Cache": "HIT from edge"}[c.hit])
+				}
+				maps.Copy(w.Header(), cache[key].Header())
+				w.WriteHeader(cache[key].Code)
+				_, _ = w.Write(cache[key].Body.Bytes())
+			})
+			for i := range 3 {
+				for _, path := range []string{"/login", "/account"} {
+					d.send(t, "198.18.9.1", offer{"GET", path, "", ""})
+				}
+				answer := d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=alice&password=guess-%d", i)),
+					"Cookie", "session="+app.signedIn("mallory"), "Accept-Language", "en")
+				if device(answer) || answer.StatusCode != http.StatusConflict {
+					t.Errorf("guess %d: %d, %v", i, answer.StatusCode, answer.Header)
+				}
+			}
+		})
+	}
+}
+
 // The right password signs in from a browser that has old cookies, whatever the app's token
 // against forgeries is like, and makes the browser a known client.
 func TestVisitorsWithCookiesSignIn(t *testing.T) {
@@ -210,8 +289,8 @@ func TestVisitorsWithCookiesSignIn(t *testing.T) {
 				}
 			}
 			want := 2
-			if c.app.token == "none" { // nothing keeps the app from checking the made-up one after the success
-				want = 3
+			if c.app.token == "none" { // nothing keeps the app from checking the made-up ones after the success
+				want = 4
 			}
 			if n, _ := c.app.seen(); n != want {
 				t.Errorf("the app has checked %d passwords, want %d", n, want)
@@ -416,6 +495,46 @@ func TestAPageThatIsOpenAnywayProvesNoPassword(t *testing.T) {
 	}
 }
 
+// At a single path, a POST may be public where a GET is not. Only a 401 to a made-up password proves the one in a POST.
+func TestAPublicPOSTProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		wrong  int // status of a POST with a wrong password
+		cookie string
+		known  bool
+	}{
+		"checked": {http.StatusUnauthorized, "", true}, "checked, with a cookie": {http.StatusUnauthorized, "a=1", true},
+		"public": {http.StatusOK, "", false}, "public, with a cookie": {http.StatusOK, "a=1", false},
+		"public with a field": {http.StatusBadRequest, "", false}, "busy": {http.StatusServiceUnavailable, "", false},
+	} {
+		d := newDoor(t, redirects, nil)
+		spec := route.Spec{Name: "login", Path: "/status", Account: "basic", Success: []string{"status 200"}}
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			_, password, _ := r.BasicAuth()
+			body, _ := io.ReadAll(r.Body)
+			switch {
+			case password == right, r.Method == http.MethodPost && !c.known && string(body) == "x":
+			case r.Method == http.MethodPost:
+				w.WriteHeader(c.wrong)
+			default:
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+		for i, password := range []string{"guess", right} {
+			r := http.Request{Header: http.Header{}}
+			r.SetBasicAuth("alice", password)
+			headers := []string{"Authorization", r.Header.Get("Authorization")}
+			if c.cookie != "" {
+				headers = append(headers, "Cookie", c.cookie)
+			}
+			from := fmt.Sprintf("198.20.%d.1", i)
+			if answer := d.send(t, from, offer{"POST", "/status", "text/plain", "x"}, headers...); device(answer) != (c.known && i == 1) {
+				t.Errorf("%s, %s: %d %v", name, password, answer.StatusCode, answer.Header)
+			}
+		}
+	}
+}
+
 // Where nothing shows whether the app has checked the password, a success is charged: the page may greet by name.
 func TestR1AnUnclearSuccessIsNoFreeGuess(t *testing.T) {
 	t.Parallel()
@@ -469,6 +588,36 @@ func TestR1AGatewaysErrorAfterTheCheckHasFailed(t *testing.T) {
 		}
 		if checked != 5 {
 			t.Errorf("%s: %d passwords checked, want 5", spec.Path, checked)
+		}
+	}
+}
+
+// A gateway answers 504 while the app still checks the password, and while it is busy, to the question whether it is down.
+func TestR1AGatewaysTimeoutHasFailed(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(w http.ResponseWriter, password string){
+		"504 to all": func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusGatewayTimeout) },
+		"503, and no answer to the question": func(w http.ResponseWriter, password string) {
+			if password == "" {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		d := newDoor(t, redirects, nil)
+		checked := 0
+		d.behind(t, guestRoute(nil), func(w http.ResponseWriter, r *http.Request) {
+			password := r.PostFormValue("password")
+			if password != "" {
+				checked++
+			}
+			answer(w, password)
+		})
+		for n := range 12 {
+			d.send(t, fmt.Sprintf("198.20.%d.1", n), form(fmt.Sprint("username=alice&password=guess", n)))
+		}
+		if checked != 5 {
+			t.Errorf("%s: %d passwords checked, want 5", name, checked)
 		}
 	}
 }

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"authguard/internal/route"
+)
+
+// Some apps store the password in a cookie and check it at each request, such as DokuWiki, whose encryption anyone with
+// an account can forge. Such a cookie would be a guess that no route reads. So the proxy adds a MAC to these cookies
+// (route.Spec.SealedCookies) when the app sets them, and the app receives none without a valid MAC.
+
+// sealCookies adds the MACs to the cookies of a response.
+func (v *visit) sealCookies(h http.Header) {
+	for i, line := range h["Set-Cookie"] {
+		pair, _, _ := strings.Cut(line, ";")
+		name, value, _ := strings.Cut(pair, "=")
+		if value != "" && v.app.Routes.Seals(strings.TrimSpace(name)) {
+			h["Set-Cookie"][i] = pair + "." + v.proxy.cookieMAC(pair) + line[len(pair):]
+		}
+	}
+}
+
+// unsealCookies removes the MACs from the cookies of a request, and every cookie that needs a MAC and has none.
+func (v *visit) unsealCookies(h http.Header) {
+	if !v.app.Routes.SealsCookies() {
+		return
+	}
+	keepCookies(h, func(part string) bool {
+		at := strings.LastIndexByte(part, '.')
+		return !v.app.Routes.Seals(cookieNames(part)...) ||
+			at > 0 && hmac.Equal([]byte(part[at+1:]), []byte(v.proxy.cookieMAC(part[:at])))
+	})
+	for i, line := range h["Cookie"] {
+		parts := strings.Split(line, ";")
+		for k, part := range parts {
+			if v.app.Routes.Seals(cookieNames(part)...) {
+				parts[k] = part[:strings.LastIndexByte(part, '.')]
+			}
+		}
+		h["Cookie"][i] = strings.Join(parts, ";")
+	}
+}
+
+// cookieNames returns all names that apps may find in a Cookie header. Some split it at commas, decode names, or ignore
+// characters before them.
+func cookieNames(line string) (all []string) {
+	for _, part := range strings.FieldsFunc(line, func(c rune) bool { return c == ';' || c == ',' }) {
+		name, _, _ := strings.Cut(part, "=")
+		for _, one := range []string{name, route.Decoded(name)} {
+			all = append(all, strings.TrimFunc(one, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }))
+		}
+	}
+	return all
+}
+
+// cookieMAC returns the MAC of a cookie's name and value.
+func (p *Proxy) cookieMAC(pair string) string {
+	mac := hmac.New(sha256.New, p.Secret)
+	mac.Write([]byte("authguard cookie\x00" + strings.TrimSpace(pair)))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+}
