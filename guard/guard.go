@@ -218,8 +218,8 @@ type Attempt struct {
 	// PasswordTag recognizes a repeated password (R28): from this site's Guard.Fingerprint. 0: unknown, so every try
 	// counts.
 	PasswordTag uint64
-	// BesideTag identifies all other credentials of the request, such as a TOTP code or a tenant (from Guard.Fingerprint): a
-	// password repeats only beside the same. 0: there are none.
+	// BesideTag identifies all other credentials of the request, such as a TOTP code or a tenant (from
+	// Guard.Fingerprint): a password repeats only beside the same. 0: there are none.
 	BesideTag uint64
 	// Fingerprint recognizes the client at any address: from this site's Guard.Identity. 0: unknown, not counted.
 	Fingerprint uint32

@@ -52,23 +52,28 @@ type Option func(*endpoint) error
 
 // A endpoint is one protected handler.
 type endpoint struct {
-	guard     *guard.Guard
-	name      string // of the integration, in events
-	account   string
-	password  string
-	routes    route.Table
-	client    func(*http.Request) client.Client
-	identity  func(*http.Request) string
-	hold      time.Duration
-	body      int64
-	judge     func(status int, h http.Header) guard.Outcome
-	judges    bool // Outcome or ByStatus is set
-	signedIn  func(*http.Request) bool
+	guard    *guard.Guard
+	name     string // of the integration, in events
+	account  string
+	password string
+	routes   route.Table
+	client   func(*http.Request) client.Client
+	identity func(*http.Request) string
+	hold     time.Duration
+	body     int64
+	judgement
 	refuse    func(http.ResponseWriter, *http.Request, *Refusal)
 	sameSite  *http.CrossOriginProtection
 	forms     *route.Forms
 	languages *texts.Set
 	log       *slog.Logger
+}
+
+// judgement is how the outcome of an attempt is found.
+type judgement struct {
+	judge    func(status int, h http.Header) guard.Outcome
+	judges   bool // Outcome or ByStatus is set
+	signedIn func(*http.Request) bool
 }
 
 // Protect puts the guard in front of a login handler. Like http.ServeMux, it panics on an invalid option, so the
@@ -94,7 +99,10 @@ func newEndpoint(g *guard.Guard, options []Option) (*endpoint, error) {
 	d := &endpoint{
 		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client,
 		identity: new(client.Identity).Of,
-		body:     MaxBody, judge: notified, refuse: func(w http.ResponseWriter, r *http.Request, f *Refusal) { f.Write(w, r) },
+		body:     MaxBody, judgement: judgement{judge: notified}, refuse: func(w http.ResponseWriter, r *http.Request,
+			f *Refusal) {
+			f.Write(w, r)
+		},
 		sameSite: http.NewCrossOriginProtection(), languages: texts.Standard(), log: slog.Default(),
 	}
 	if g == nil {

@@ -26,21 +26,31 @@ type visit struct {
 	client web.Client
 
 	// For guarded requests only:
-	in       *http.Request // as received; the app's request lacks our cookies
-	routes   route.Table   // at the path
-	route    *route.Route
-	guard    *guard.Guard
-	sent     form               // the client's form
-	solution challenge.Solution // sent with the form
-	code     string
-	next     string // the page that the user of our page had requested
+	in     *http.Request // as received; the app's request lacks our cookies
+	routes route.Table   // at the path
+	route  *route.Route
+	guard  *guard.Guard
+	answers
+	sent     form // the client's form
 	attempts []guard.Decision
-	reached  atomic.Bool // the request has reached the app
-	settled  bool
-	judged   func() // called once the response is judged; the rest of it may take long
+	progress
 	large    bool   // the request is larger than a login
 	proof    proof
 	probe    *probe // not nil: a request of the proxy itself (probe.go)
+}
+
+// progress is how far a request has come.
+type progress struct {
+	reached atomic.Bool // the request has reached the app
+	settled bool
+	judged  func() // called once the response is judged; the rest of it may take long
+}
+
+// answers are what our own page sent with the form.
+type answers struct {
+	solution challenge.Solution
+	code     string
+	next     string // the page that the user had requested
 }
 
 type visitKey struct{}
