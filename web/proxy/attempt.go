@@ -34,9 +34,9 @@ type visit struct {
 	sent     form // the client's form
 	attempts []guard.Decision
 	progress
-	large    bool   // the request is larger than a login
-	proof    proof
-	probe    *probe // not nil: a request of the proxy itself (probe.go)
+	large bool // the request is larger than a login
+	proof proof
+	probe *probe // not nil: a request of the proxy itself (probe.go)
 }
 
 // progress is how far a request has come.
