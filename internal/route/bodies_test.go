@@ -311,7 +311,7 @@ func TestUploadsPassInAFolder(t *testing.T) {
 			`<input name="username"><input name="password">`)},
 		{"text/markdown", "# Users\n\n[![x](y)] [the username: a](b), the password: c"},
 		{"text/plain", "# Users\n[login]\nusername=a\npassword=b\n"}, {"text/csv", `"username","password"`},
-		{ofPairs, `text=Send+{"username":"a","password":"b"}`},
+		{ofPairs, `text=Send+{"username":"a","password":"b"}`}, {ofPairs, `{"username":"a","bio":"b"}`},
 		{"application/json", `{"text":` + inString(`Send {"username":"a","password":"b"}`) + "}"},
 		{"application/json", `{"text":` + inString(`[the "username"] {b}`) + `,"a":` + inString(`{"password":1}`) + "}"},
 		{ofPairs, "text=" + "username%3Da%26password%3Db"}, {"application/pdf", "%PDF-1.4 username password"},

@@ -222,7 +222,7 @@ func nested(s string) (all []string) {
 		s = strings.Map(visible, cases.Fold().String(norm.NFKC.String(s)))
 	}
 	for name := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune("[]()", r) }) {
-		name = strings.TrimFunc(name, func(r rune) bool { return r != '.' && !inName(r) })
+		name = strings.TrimFunc(name, func(r rune) bool { return r != '.' && r != '{' && !inName(r) }) // { begins JSON
 		if name = strings.TrimRight(joined.Replace(name), "_"); name != "" {
 			all = append(all, name)
 		}
