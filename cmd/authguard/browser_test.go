@@ -42,7 +42,7 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	for _, step := range steps {
 		redistest.Until(b.t, what, func() bool {
 			err := chromedp.Do(b.ctx, step)
-			if gone, ok := errors.AsType[*cdproto.Error](err); ok && strings.HasPrefix(gone.Message, "No node with given id") {
+			if gone, ok := errors.AsType[*cdproto.Error](err); ok && strings.Contains(gone.Message, "node with given id") {
 				return false // the page was left before the step found its element, and did nothing
 			}
 			if err != nil {
