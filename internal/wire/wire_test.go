@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -193,5 +195,26 @@ func TestAnOfferOfHTTP2IsNotTakenUp(t *testing.T) {
 	got := l.say(t, post+"Connection: Upgrade, HTTP2-Settings\r\nContent-Length: 5\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\nUpgrade: h2c\r\n\r\nhello"+get+"Connection: close\r\n\r\n")
 	if !strings.Contains(got, `HTTP/1.1 "hello"`) || !strings.Contains(got, `HTTP/1.1 ""`) || strings.Contains(got, "101") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Also a response to a request that came before closes its connection.
+func TestAStoppingServerClosesConnections(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, during bool
+		want           string
+	}{"serving": {false, false, ""}, "stopping": {true, true, "close"}, "stops meanwhile": {false, true, "close"}} {
+		var stopping atomic.Bool
+		stopping.Store(c.before)
+		h := Closing(&stopping, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			stopping.Store(c.during)
+			w.WriteHeader(http.StatusNoContent)
+		}))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if got := w.Header().Get("Connection"); got != c.want {
+			t.Errorf("%s: Connection: %q", name, got)
+		}
 	}
 }
