@@ -27,8 +27,8 @@ func pretending(change func(p *guard.Policy)) world.Options {
 // black is a limit of five a day that pretends.
 var black = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Action: guard.FakeFailure}}
 
-// ladders put that limit on each subject.
-var ladders = map[string]func(p *guard.Policy){
+// limitSets put that limit on each subject.
+var limitSets = map[string]func(p *guard.Policy){
 	"address": func(p *guard.Policy) { p.Address, p.Account = black, nil },
 	"network": func(p *guard.Policy) { p.Network, p.Account = black, nil },
 	"account": func(p *guard.Policy) { p.Account = black },
@@ -36,7 +36,7 @@ var ladders = map[string]func(p *guard.Policy){
 
 func TestR1AndR3ALimitThatPretendsLooksAtExactlySoManyPasswords(t *testing.T) {
 	t.Parallel()
-	for name, change := range ladders {
+	for name, change := range limitSets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestR16LoginOffersADecoyBehindAFakeFailure(t *testing.T) {
 // Who is pretended to meets the delays that wrong passwords have, one after the other.
 func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 	t.Parallel()
-	for name, change := range ladders {
+	for name, change := range limitSets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			each(t, pretending(change), func(t *testing.T, w *world.World) {
@@ -121,7 +121,7 @@ func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 func TestR12AFakeFailureContinuesTheDelayOfItsPair(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(p *guard.Policy){
-		"address": ladders["address"], "network": ladders["network"], "account": ladders["account"],
+		"address": limitSets["address"], "network": limitSets["network"], "account": limitSets["account"],
 		"pair": func(p *guard.Policy) { p.Pair, p.Account = black, nil },
 		"site": func(p *guard.Policy) { p.Site, p.Account = black, nil },
 	} {
@@ -213,14 +213,14 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 // whoever solves has so many passwords looked at, and none beyond.
 func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 	t.Parallel()
-	ladder := func(p *guard.Policy) {
+	limitSet := func(p *guard.Policy) {
 		p.PairDelay, p.Address, p.Network = guard.PairDelay{}, nil, nil
 		p.Account = slices.Clone(guard.DefaultPolicy().Account)
 		p.Account[1].Action = guard.FakeFailure
 	}
 	quiet := captchamode.DefaultConfig()
 	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
-	o := pretending(ladder)
+	o := pretending(limitSet)
 	o.Mode = &quiet
 	each(t, o, func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) {
@@ -270,7 +270,7 @@ func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 func TestAPretendedTicketIsSettledOnceAndNeverAsASuccess(t *testing.T) {
 	t.Parallel()
 	for _, sealed := range []bool{false, true} {
-		w := world.New(t, pretending(ladders["account"]))
+		w := world.New(t, pretending(limitSets["account"]))
 		for i := range 5 {
 			w.Wrong(t, "alice", address(i))
 		}
@@ -311,7 +311,7 @@ func TestAPretendedTicketIsSettledOnceAndNeverAsASuccess(t *testing.T) {
 
 func TestR20PretendingIsPressure(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, pretending(ladders["account"]))
+	w := world.New(t, pretending(limitSets["account"]))
 	for i := range 9 { // the password that was wrong before, too: it was not checked
 		w.Offer(t, "alice", address(i), fmt.Sprint("guess ", i%5))
 	}
@@ -324,7 +324,7 @@ func TestR20PretendingIsPressure(t *testing.T) {
 // its limit would make any password a sprayed one.
 func TestR28AFakeFailureIsNoPartOfASpray(t *testing.T) {
 	t.Parallel()
-	each(t, pretending(ladders["address"]), func(t *testing.T, w *world.World) {
+	each(t, pretending(limitSets["address"]), func(t *testing.T, w *world.World) {
 		for i := range 5 {
 			w.Wrong(t, fmt.Sprint("other", i), nowhere)
 		}
@@ -349,7 +349,7 @@ func TestADecoyIsNeverThePassword(t *testing.T) {
 	}
 }
 
-// A pair has a ladder for strangers beside its delay. It is no budget of a known place,
+// A pair has a limitSet for strangers beside its delay. It is no budget of a known place,
 // and that of a known place is nothing to a stranger.
 func TestAPairsLimitBindsStrangersAlone(t *testing.T) {
 	t.Parallel()

@@ -22,10 +22,10 @@ type check struct {
 	privileged       bool
 }
 
-// TestR2EveryLadderHoldsInEveryWindow runs random histories, with successes,
+// TestR2EveryLimitHoldsInEveryWindow runs random histories, with successes,
 // solved challenges, privileged places and abandoned checks among them, and
-// then looks at every window of every ladder.
-func TestR2EveryLadderHoldsInEveryWindow(t *testing.T) {
+// then looks at every window of every limitSet.
+func TestR2EveryLimitHoldsInEveryWindow(t *testing.T) {
 	t.Parallel()
 	attempts := 0
 	rapid.Check(t, func(rt *rapid.T) {

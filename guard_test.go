@@ -1104,7 +1104,7 @@ func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
 	})
 }
 
-// The price of the refusing rung: what an attacker's guesses cost, and nobody
+// The price of the refusing limit: what an attacker's guesses cost, and nobody
 // else's. A key takes the browser's own native code 0.64 ms on the machine that
 // docs/challenges.md describes, OpenSSL 0.95 ms and Go 2.1 ms.
 func TestR29ReachingTheRefusingRungCostsAnHour(t *testing.T) {
@@ -1131,7 +1131,7 @@ func TestR29ReachingTheRefusingRungCostsAnHour(t *testing.T) {
 	}
 }
 
-// Without JavaScript the picture alone does: for the lower rungs, and so often.
+// Without JavaScript the picture alone does: for the lower limits, and so often.
 func TestR29ThePictureAloneIsBounded(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {

@@ -138,14 +138,14 @@ func (m *Mode) observe(s Sign, address *[16]byte, now time.Time) (counted bool) 
 
 // LoggedIn counts an account's login. If the client was unknown, it also takes back the pair's earlier failures on
 // all nodes (R25). It changes no limit. at is as for ObserveAt.
-func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
+func (m *Mode) LoggedIn(account, pair [16]byte, unknown bool, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceTo(at)
 	if m.people.counts(&account, m.window.now) {
 		m.window.add(Login)
 	}
-	if !stranger {
+	if !unknown {
 		return
 	}
 	one := CorrectedTypo{pairOf(&pair), m.window.now}

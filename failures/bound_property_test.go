@@ -20,7 +20,7 @@ import (
 func boundSubject(n uint64) failures.Subject {
 	s := nameSubject(n)
 	thousand := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 1000, Window: failurestest.Retain})
-	s.Limits = []*failures.Limits{nameLadder, wideLadder, thousand}[n%3]
+	s.Limits = []*failures.Limits{nameLimits, wideLimits, thousand}[n%3]
 	return s
 }
 

@@ -16,9 +16,9 @@ func ExampleMemory_Charge() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ladder := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 2, Window: time.Minute})
+	limitSet := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 2, Window: time.Minute})
 	alice := failures.Key{1} // in earnest a keyed digest
-	subjects := []failures.Subject{{Shard: alice, Key: alice, Limits: ladder, Bind: failures.Every}}
+	subjects := []failures.Subject{{Shard: alice, Key: alice, Limits: limitSet, Bind: failures.Every}}
 	usage := make([]failures.Usage, 1)
 	for range 3 {
 		id, err := m.Charge(context.Background(), subjects, usage)
@@ -39,8 +39,8 @@ func ExampleMemory_TakeBack() {
 		log.Fatal(err)
 	}
 	ctx, usage := context.Background(), make([]failures.Usage, 1)
-	ladder := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 2, Window: time.Minute})
-	subjects := []failures.Subject{{Shard: failures.Key{1}, Key: failures.Key{1}, Limits: ladder, Bind: failures.Every}}
+	limitSet := failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 2, Window: time.Minute})
+	subjects := []failures.Subject{{Shard: failures.Key{1}, Key: failures.Key{1}, Limits: limitSet, Bind: failures.Every}}
 	id, _ := m.Charge(ctx, subjects, usage)
 	if err := m.TakeBack(ctx, id, subjects); err != nil {
 		log.Fatal(err)

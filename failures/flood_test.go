@@ -25,7 +25,7 @@ func TestR6FloodOfNamesPushesNoCounterOut(t *testing.T) {
 	}
 	for n := range names {
 		k := nameKey(n)
-		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLadder, Bind: failures.Every})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLimits, Bind: failures.Every})
 	}
 	keys, bytes := m.Size()
 	if bytes > failures.MinBytes {
@@ -45,11 +45,11 @@ func TestAtTheBoundNewNamesAreStricterNeverForgotten(t *testing.T) {
 	m := newMemory(t, c, failures.MinBytes)
 	for n := range uint64(450_000) {
 		k := nameKey(n)
-		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLadder, Bind: failures.Every})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLimits, Bind: failures.Every})
 	}
 	for n := range uint64(1000) {
 		k := nameKey(1<<50 + n)
-		late := failures.Subject{Shard: k, Key: k, Limits: nameLadder, Bind: failures.Every}
+		late := failures.Subject{Shard: k, Key: k, Limits: nameLimits, Bind: failures.Every}
 		checked := 0
 		for range 10 {
 			if fail(t, m, late) {
@@ -76,7 +76,7 @@ func TestKeyThatSharedTakesItsCountAlong(t *testing.T) {
 	m := newMemory(t, c, failures.MinBytes)
 	for n := range uint64(450_000) {
 		k := nameKey(n)
-		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLadder, Bind: failures.Every})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLimits, Bind: failures.Every})
 	}
 	c.Advance(23 * time.Hour)
 	unbound := victim

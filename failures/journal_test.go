@@ -45,7 +45,7 @@ func count(t tester, m *failures.Memory, s failures.Subject) int {
 	return look(t, m, s).Used[0].Charges
 }
 
-// A sight is how much of a ladder is used, and when its backoff is over.
+// A sight is how much of a limitSet is used, and when its backoff is over.
 type sight struct {
 	failures.Used
 	failures.Usage
@@ -102,11 +102,11 @@ func TestR7WhatIsTakenBackAndClearedStaysSoAfterAKill(t *testing.T) {
 
 func nameSubject(n uint64) failures.Subject {
 	k := nameKey(n)
-	return failures.Subject{Shard: k, Key: k, Limits: wideLadder, Bind: 0}
+	return failures.Subject{Shard: k, Key: k, Limits: wideLimits, Bind: 0}
 }
 
-// wideLadder counts further than the tests do.
-var wideLadder = failures.MustLimits(failures.Backoff{After: 1, First: time.Second, Max: time.Minute, Window: time.Hour}, failures.Limit{Failures: 100, Window: failurestest.Retain})
+// wideLimits counts further than the tests do.
+var wideLimits = failures.MustLimits(failures.Backoff{After: 1, First: time.Second, Max: time.Minute, Window: time.Hour}, failures.Limit{Failures: 100, Window: failurestest.Retain})
 
 // While it is charged it is saved, again and again; then it is killed. Nothing may be
 // missing, and nothing may be there twice.

@@ -45,8 +45,8 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 
 // victim is a key one failure below its limit; flood invents other names.
 var (
-	nameLadder = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 5, Window: failurestest.Retain})
-	victim     = failures.Subject{Shard: nameKey(1 << 60), Key: nameKey(1 << 60), Limits: nameLadder, Bind: failures.Every}
+	nameLimits = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 5, Window: failurestest.Retain})
+	victim     = failures.Subject{Shard: nameKey(1 << 60), Key: nameKey(1 << 60), Limits: nameLimits, Bind: failures.Every}
 )
 
 // nameKey is spread like a keyed digest.
@@ -78,7 +78,7 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counters")
 	for n := range uint64(5000) {
 		k := nameKey(n % 1300)
-		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLadder, Bind: 0})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Limits: nameLimits, Bind: 0})
 		c.Advance(time.Second)
 	}
 	if err := m.Save(path); err != nil {
@@ -94,7 +94,7 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	}
 	for n := range uint64(1300) {
 		k := nameKey(n)
-		s := []failures.Subject{{Shard: k, Key: k, Limits: nameLadder, Bind: failures.Every}}
+		s := []failures.Subject{{Shard: k, Key: k, Limits: nameLimits, Bind: failures.Every}}
 		var before, after [1]failures.Usage
 		if err := errors.Join(m.Read(t.Context(), s, before[:], nil), again.Read(t.Context(), s, after[:], nil)); err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestLargestLadderNeverLosesCount(t *testing.T) {
+func TestLargestLimitsNeverLosesCount(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	m := newMemory(t, c, 0)

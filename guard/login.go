@@ -459,9 +459,9 @@ func (g *Guard) missed(t *Ticket, now time.Time) {
 	}
 }
 
-func (g *Guard) notice(t *Ticket, softened bool, now time.Time) {
+func (g *Guard) notice(t *Ticket, mostLogins bool, now time.Time) {
 	is, first := g.peers.notice(UnconfiguredProxy{
-		Address: t.login.address, Since: now, Forwarded: t.flags.has(flagForwarded), MostLogins: softened,
+		Address: t.login.address, Since: now, Forwarded: t.flags.has(flagForwarded), MostLogins: mostLogins,
 		Configured: g.peers.configured(t.login.address), Integration: t.login.integration,
 	}, t.from.address)
 	if first && g.config.OnUnconfiguredProxy != nil {

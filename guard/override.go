@@ -42,7 +42,7 @@ func (p Policy) LimitSets() (all []string) {
 }
 
 // Overridden returns the policy with an override of each set of limits, by name. Limits that only alert do not change.
-func (p Policy) Overridden(say func(ladder string) Override) Policy {
+func (p Policy) Overridden(say func(limitSet string) Override) Policy {
 	p.PairDelay.Monitor = say(PairDelayLimits).On(p.PairDelay.Monitor)
 	p.Spray.Monitor = say(SprayLimits).On(p.Spray.Monitor)
 	for name, limits := range map[string]*[]Limit{

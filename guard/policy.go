@@ -208,15 +208,15 @@ const MaxNamedLists = 16
 func (l *Limit) always() bool { return l.Failures == 0 && l.Window == 0 }
 
 // split separates the limits that count from those that are full from the start.
-func (l *NamedList) split() (rungs, askers []Limit) {
+func (l *NamedList) split() (counted, always []Limit) {
 	for _, one := range l.Limits {
 		if one.always() {
-			askers = append(askers, one)
+			always = append(always, one)
 		} else {
-			rungs = append(rungs, one)
+			counted = append(counted, one)
 		}
 	}
-	return rungs, askers
+	return counted, always
 }
 
 // An EventLimit allows at most Count events for one subject in any closed interval of length Window.

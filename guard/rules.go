@@ -94,15 +94,15 @@ func newPairRule(p Policy) *rule {
 
 func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
 	r := &rule{kind: kind, limits: limits, enforce: failures.BackoffBit}
-	rungs := make([]failures.Limit, len(limits))
+	counted := make([]failures.Limit, len(limits))
 	for i, l := range limits {
-		rungs[i] = failures.Limit{Failures: l.Failures, Window: l.Window, Strict: l.Action == Block}
+		counted[i] = failures.Limit{Failures: l.Failures, Window: l.Window, Strict: l.Action == Block}
 		r.then[l.Action] |= 1 << i
 		if !l.Monitor && l.Action != Alert {
 			r.enforce |= 1 << i
 		}
 	}
-	r.windows = failures.MustLimits(backoff, rungs...) // the policy was validated
+	r.windows = failures.MustLimits(backoff, counted...) // the policy was validated
 	return r
 }
 
@@ -204,10 +204,10 @@ type listRule struct {
 
 func compileLists(p Policy) (all []*listRule) {
 	for _, l := range p.Lists {
-		limits, askers := l.split()
+		limits, always := l.split()
 		r := &listRule{name: l.Name, verdict: l.Verdict, monitored: l.Monitor, address: newAddressRules(p, l.Name, limits)}
-		if len(askers) > 0 {
-			r.asks = &askers[0]
+		if len(always) > 0 {
+			r.asks = &always[0]
 		}
 		all = append(all, r)
 	}

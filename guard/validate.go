@@ -226,15 +226,15 @@ func (c *checker) events(all map[string][]EventLimit) {
 
 // eventLimits checks an event's limits on one kind of subject.
 func (c *checker) eventLimits(path string, by SubjectKind, limits []EventLimit) {
-	ladder, rungs := make([]Limit, len(limits)), 0
+	own, n := make([]Limit, len(limits)), 0
 	for i, l := range limits {
-		if ladder[i].Monitor = true; l.By == by { // for the other kinds: a monitored limit stops nothing
-			ladder[i] = l.limit()
-			rungs++
+		if own[i].Monitor = true; l.By == by { // for the other kinds: a monitored limit stops nothing
+			own[i] = l.limit()
+			n++
 		}
 	}
-	c.check(rungs <= failures.MaxLimits, path, "at most %d limits by %s, not %d", failures.MaxLimits, by, rungs)
-	for i, l := range ladder {
+	c.check(n <= failures.MaxLimits, path, "at most %d limits by %s, not %d", failures.MaxLimits, by, n)
+	for i, l := range own {
 		if limits[i].By != by {
 			continue
 		}
@@ -244,7 +244,7 @@ func (c *checker) eventLimits(path string, by SubjectKind, limits []EventLimit) 
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
 		if ok {
-			c.reachable(at, "count", ladder, i)
+			c.reachable(at, "count", own, i)
 		}
 	}
 }
@@ -265,21 +265,21 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 			"must have a limit such as 0 challenge, or the list must allow or block")
 		c.check(l.Verdict == NotListed || len(l.Limits) == 0, path+".limits",
 			"are not used by a list that allows or blocks: remove the limits or the action")
-		rungs, askers := l.split()
-		c.check(len(askers) <= 1, path+".limits", "can contain one limit of 0 failures only")
-		for _, one := range askers {
+		counted, always := l.split()
+		c.check(len(always) <= 1, path+".limits", "can contain one limit of 0 failures only")
+		for _, one := range always {
 			c.check(one.Action == Challenge, path+".limits",
 				"of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set "+
 					"action: block", one.Action)
 		}
-		c.check(len(rungs)+len(address) <= failures.MaxLimits, path+".limits",
-			"at most %d limits together with limits.address, not %d", failures.MaxLimits, len(rungs)+len(address))
-		asked := len(askers) > 0 && !askers[0].Monitor
-		ladder := slices.Clone(l.Limits)
+		c.check(len(counted)+len(address) <= failures.MaxLimits, path+".limits",
+			"at most %d limits together with limits.address, not %d", failures.MaxLimits, len(counted)+len(address))
+		asked := len(always) > 0 && !always[0].Monitor
+		checked := slices.Clone(l.Limits)
 		for j, r := range l.Limits {
 			at := fmt.Sprintf("%s.limits[%d]", path, j)
 			if r.always() {
-				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Action: Challenge, Monitor: true}
+				checked[j] = Limit{Failures: 1, Window: time.Millisecond, Action: Challenge, Monitor: true}
 				continue
 			}
 			c.check(!asked || r.Action != Challenge, at,
@@ -290,7 +290,7 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 				}
 			}
 		}
-		c.limits(path+".limits", ladder, failures.Backoff{}, Challenge, Block, FakeFailure)
+		c.limits(path+".limits", checked, failures.Backoff{}, Challenge, Block, FakeFailure)
 	}
 }
 

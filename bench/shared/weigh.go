@@ -76,15 +76,15 @@ func fail(ctx context.Context, store *redisstore.Store, account, network, addres
 	for _, one := range []struct {
 		kind       guard.SubjectKind
 		shard, key trusted.Key
-		ladder     *failures.Limits
+		limitsOf   *failures.Limits
 	}{
-		{guard.OnAddress, network, address, ladder(failures.Backoff{}, p.Address)},
-		{guard.OnNetwork, network, network, ladder(failures.Backoff{}, p.Network)},
-		{guard.OnAccount, account, account, ladder(failures.Backoff{}, p.Account)},
-		{guard.OnPair, account, pair, ladder(delay, p.KnownClient)},
+		{guard.OnAddress, network, address, limitsOf(failures.Backoff{}, p.Address)},
+		{guard.OnNetwork, network, network, limitsOf(failures.Backoff{}, p.Network)},
+		{guard.OnAccount, account, account, limitsOf(failures.Backoff{}, p.Account)},
+		{guard.OnPair, account, pair, limitsOf(delay, p.KnownClient)},
 	} {
 		c.Add(guard.Subject{
-			Subject: failures.Subject{Shard: failures.Key(one.shard), Key: failures.Key(one.key), Limits: one.ladder},
+			Subject: failures.Subject{Shard: failures.Key(one.shard), Key: failures.Key(one.key), Limits: one.limitsOf},
 			Kind:    one.kind, For: guard.EveryClient,
 		})
 	}
@@ -95,8 +95,8 @@ func fail(ctx context.Context, store *redisstore.Store, account, network, addres
 	return err
 }
 
-// ladder has the failures and windows of limits.
-func ladder(delay failures.Backoff, limits []guard.Limit) *failures.Limits {
+// limitsOf has the failures and windows of limits.
+func limitsOf(delay failures.Backoff, limits []guard.Limit) *failures.Limits {
 	var all []failures.Limit
 	for _, l := range limits {
 		all = append(all, failures.Limit{Failures: l.Failures, Window: l.Window})

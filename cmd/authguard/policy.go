@@ -59,16 +59,16 @@ func (c limitResetCmd) Run(g *globals) error {
 		"%s follows the configuration again, on all nodes within a second.%.0s")
 }
 
-func (f realmFlag) send(g *globals, ladder, to, hold, reason, words string) error {
+func (f realmFlag) send(g *globals, limitSet, to, hold, reason, words string) error {
 	if strings.TrimSpace(reason) == "" {
 		return errors.New(`missing --reason "…" (recorded in the audit log)`)
 	}
-	name := ladder
-	if ladder == policy.Whole {
+	name := limitSet
+	if limitSet == policy.Whole {
 		name = "every limit"
 	}
-	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"limit": ladder, "to": to, "for": hold,
-		"reason": reason}, words, name, ladder)
+	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"limit": limitSet, "to": to, "for": hold,
+		"reason": reason}, words, name, limitSet)
 }
 
 type limitListCmd struct{ realmFlag }
@@ -104,13 +104,13 @@ func printPolicy(out io.Writer, p control.Policy) error {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "SUBJECT\tLIMIT\tMODE\tBLOCKED (24 H)\tWOULD HAVE BLOCKED (24 H)")
-	for _, l := range p.Ladders {
-		for _, r := range l.Rungs {
+	for _, l := range p.LimitSets {
+		for _, r := range l.Limits {
 			is := "enforced"
 			switch {
 			case r.Gone:
 				is = "replaced, or from a route"
-			case r.Watched:
+			case r.Monitored:
 				is = "monitored"
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, cmp.Or(r.Limit, r.Then), is, metText(r.Stopped), metText(r.Would))

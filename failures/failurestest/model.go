@@ -13,9 +13,9 @@ import (
 
 // A history is the expected state of one key: all its charges, and whether each is decided.
 type history struct {
-	ladder  *failures.Limits
-	charges []entry
-	cleared time.Duration // the newest charge that the backoff ignores; -1: none
+	limitSet *failures.Limits
+	charges  []entry
+	cleared  time.Duration // the newest charge that the backoff ignores; -1: none
 }
 
 type entry struct {
@@ -25,12 +25,12 @@ type entry struct {
 }
 
 func (h *history) room(now time.Duration) bool {
-	for _, r := range h.ladder.List() {
+	for _, r := range h.limitSet.List() {
 		if h.within(now, r.Window) >= r.Failures {
 			return false
 		}
 	}
-	p, fresh := h.ladder.Backoff(), 0
+	p, fresh := h.limitSet.Backoff(), 0
 	for _, c := range h.charges {
 		if now-c.at <= p.Window && c.at > h.cleared {
 			fresh++
@@ -50,7 +50,7 @@ func (h *history) within(now, window time.Duration) (n int) {
 
 // crowded describes a closed window with more charges than its limit allows; "" if there is none.
 func (h *history) crowded() string {
-	for _, r := range h.ladder.List() {
+	for _, r := range h.limitSet.List() {
 		for i := range h.charges {
 			if j := i + r.Failures; j < len(h.charges) && h.charges[j].at-h.charges[i].at <= r.Window {
 				return fmt.Sprintf("%d charges within %v", r.Failures+1, h.charges[j].at-h.charges[i].at)
@@ -60,9 +60,9 @@ func (h *history) crowded() string {
 	return ""
 }
 
-func ladders(t *rapid.T) []*failures.Limits {
+func limitSets(t *rapid.T) []*failures.Limits {
 	window := rapid.IntRange(1, 40_000)
-	rung := func(label string) failures.Limit {
+	limit := func(label string) failures.Limit {
 		return failures.Limit{
 			Failures: rapid.IntRange(1, 12).Draw(t, label),
 			Window:   time.Duration(window.Draw(t, label)) * time.Millisecond,
@@ -75,9 +75,9 @@ func ladders(t *rapid.T) []*failures.Limits {
 		Window: 30 * time.Second,
 	}
 	return []*failures.Limits{
-		failures.MustLimits(failures.Backoff{}, rung("a0"), rung("a1"), rung("a2")),
-		failures.MustLimits(failures.Backoff{}, rung("b0"), rung("b1")),
-		failures.MustLimits(backedOff, rung("c0")),
+		failures.MustLimits(failures.Backoff{}, limit("a0"), limit("a1"), limit("a2")),
+		failures.MustLimits(failures.Backoff{}, limit("b0"), limit("b1")),
+		failures.MustLimits(backedOff, limit("c0")),
 	}
 }
 
@@ -89,11 +89,11 @@ func model(t *testing.T, f Fixture) {
 		f.Advance(Retain + time.Second) // charges of earlier runs have expired
 		now += Retain + time.Second
 		run++
-		all := ladders(rt)
+		all := limitSets(rt)
 		keys := make([]history, len(all))
 		subjects := make([]failures.Subject, len(all))
 		for i, l := range all {
-			keys[i].ladder, keys[i].cleared = l, -1
+			keys[i].limitSet, keys[i].cleared = l, -1
 			subjects[i] = subject(byte(i*80)+run%80, l)
 		}
 		for range rapid.IntRange(1, 120).Draw(rt, "steps") {

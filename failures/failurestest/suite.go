@@ -29,7 +29,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		"AllOrNothing":                   allOrNothing,
 		"AtMostNInAnyClosedWindow":       atMostN,
 		"BurstGetsExactlyTheLimit":       burst,
-		"LadderNamesEachFullRung":        ladder,
+		"LimitsNamesEachFullLimit":       limitSet,
 		"UnboundRungIsReportedOnly":      unbound,
 		"AStrictRungSaysWhenThereIsRoom": strict,
 		"TakeBackIsIdentity":             takeBack,
@@ -197,18 +197,18 @@ func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.
 	return int(charged.Load())
 }
 
-func ladder(t *testing.T, f Fixture) {
+func limitSet(t *testing.T, f Fixture) {
 	l := failures.MustLimits(failures.Backoff{},
 		failures.Limit{Failures: 2, Window: time.Minute}, failures.Limit{Failures: 3, Window: time.Hour})
 	s := subject(1, l)
 	f.fail(t, s)
 	f.fail(t, s)
 	_, st := f.charge(t, s)
-	want(t, "full rungs after two", st[0].Over, failures.Mask(1))
+	want(t, "full limits after two", st[0].Over, failures.Mask(1))
 	f.Advance(time.Minute + time.Millisecond)
 	want(t, "room after a minute", f.fail(t, s), true)
 	_, st = f.charge(t, s)
-	want(t, "full rungs after three", st[0].Over, failures.Mask(2))
+	want(t, "full limits after three", st[0].Over, failures.Mask(2))
 	want(t, "count", st[0].Count, 3)
 	want(
 		t,
@@ -231,12 +231,12 @@ func strict(t *testing.T, f Fixture) {
 		f.Advance(time.Minute)
 	}
 	s.Bind = failures.Every
-	want(t, "until the strict rung opens", f.read(t, s).FreeIn, 56*time.Minute+time.Millisecond)
+	want(t, "until the strict limit opens", f.read(t, s).FreeIn, 56*time.Minute+time.Millisecond)
 	used := f.used(t, s)
 	want(t, "until each opens", [2]time.Duration{used[0].FreeIn, used[1].FreeIn},
 		[2]time.Duration{58*time.Minute + time.Millisecond, 56*time.Minute + time.Millisecond})
 	s.Bind = 1
-	want(t, "where the strict rung does not bind", f.read(t, s).FreeIn, 58*time.Minute+time.Millisecond)
+	want(t, "where the strict limit does not bind", f.read(t, s).FreeIn, 58*time.Minute+time.Millisecond)
 }
 
 func unbound(t *testing.T, f Fixture) {
@@ -246,7 +246,7 @@ func unbound(t *testing.T, f Fixture) {
 		f.fail(t, s)
 	}
 	at, st := f.charge(t, s)
-	want(t, "full rungs", st[0].Over, failures.Mask(1))
+	want(t, "full limits", st[0].Over, failures.Mask(1))
 	want(t, "charged all the same", at.Charged(), true)
 	want(t, "no time to wait for", st[0].FreeIn, 0)
 }

@@ -21,15 +21,15 @@ type observer func(guard.Event)
 
 func (o observer) Observe(e guard.Event) { o(e) }
 
-// account keeps the ladder of accounts: only keys with a like one share a count.
+// account keeps the limitSet of accounts: only keys with a like one share a count.
 type account struct {
 	guard.Store
-	ladder *failures.Limits
+	limitSet *failures.Limits
 }
 
 func (a *account) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if of := c.Subject(guard.OnAccount); of != nil { // and not the charge of a challenge
-		a.ladder = of.Limits
+		a.limitSet = of.Limits
 	}
 	return a.Store.Begin(ctx, c)
 }
@@ -87,7 +87,7 @@ func TestNamesTriedOnceAtTheMemoryBoundAreNotUnderAttack(t *testing.T) {
 		var k failures.Key
 		binary.LittleEndian.PutUint64(k[:], random.Uint64())
 		binary.LittleEndian.PutUint64(k[8:], random.Uint64())
-		if _, err := counters.Charge(t.Context(), []failures.Subject{{Shard: k, Key: k, Limits: store.ladder}}, make([]failures.Usage, 1)); err != nil {
+		if _, err := counters.Charge(t.Context(), []failures.Subject{{Shard: k, Key: k, Limits: store.limitSet}}, make([]failures.Usage, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -127,8 +127,8 @@ func texts(s setting) []string {
 	return []string{s.show()}
 }
 
-// anyConfig draws a config that validates. Ladders keep to the default ones,
-// which are reachable, and to single rungs.
+// anyConfig draws a config that validates. Limits keep to the default ones,
+// which are reachable, and to single limits.
 func anyConfig(t *rapid.T) Config {
 	c := Default()
 	c.Listen = rapid.SampledFrom([]string{":0", "[::1]:8080", "localhost:80"}).Draw(t, "listen")

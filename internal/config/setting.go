@@ -234,8 +234,8 @@ func (l *Loaded) Effective() []Setting {
 func (l *Loaded) Notes() (notes []string) {
 	add := func(at, name string, policy guard.Policy) {
 		for _, note := range policy.Notes() {
-			ladder, _, _ := strings.Cut(note.Path, "[")
-			if _, set := l.origins[at+ladder]; set {
+			limitSet, _, _ := strings.Cut(note.Path, "[")
+			if _, set := l.origins[at+limitSet]; set {
 				notes = append(notes, name+note.Error())
 			}
 		}

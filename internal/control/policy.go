@@ -45,8 +45,8 @@ type Policy struct {
 	Written   bool              `json:"enforce_in_configuration"`
 	Overrides []policy.Override `json:"words"`
 	// Watched names the subjects whose limits are all monitored.
-	Watched []string `json:"monitored"`
-	Ladders []Ladder `json:"limits"`
+	Monitored []string   `json:"monitored"`
+	LimitSets []LimitSet `json:"limits"`
 	// Mode is the state of CAPTCHA mode, and Numbers its settings.
 	Mode    captchamode.State `json:"mode"`
 	Numbers ModeNumbers       `json:"mode_numbers"`
@@ -59,21 +59,21 @@ type ModeNumbers struct {
 	Ceiling int     `json:"threshold_max"`
 }
 
-// A Ladder contains all limits of one subject. Name is one of guard.Policy.LimitSets.
-type Ladder struct {
+// A LimitSet contains all limits of one subject. Name is one of guard.Policy.LimitSets.
+type LimitSet struct {
 	Name     string           `json:"name"`
 	Override *policy.Override `json:"word,omitempty"` // nil: the configured value applies
-	Rungs    []Rung           `json:"limits"`
+	Limits   []PolicyLimit    `json:"limits"`
 }
 
-// A Rung is one limit, with its effect in the last day.
-type Rung struct {
-	Limit    string `json:"limit"` // as written in the configuration; in words if it is no count
-	Failures int    `json:"failures,omitempty"`
-	Window   int    `json:"window_seconds,omitempty"`
-	Then     string `json:"action"`
-	By       string `json:"by,omitempty"` // what an event's limit counts by
-	Watched  bool   `json:"monitored"`
+// A PolicyLimit is one limit, with its effect in the last day.
+type PolicyLimit struct {
+	Limit     string `json:"limit"` // as written in the configuration; in words if it is no count
+	Failures  int    `json:"failures,omitempty"`
+	Window    int    `json:"window_seconds,omitempty"`
+	Then      string `json:"action"`
+	By        string `json:"by,omitempty"` // what an event's limit counts by
+	Monitored bool   `json:"monitored"`
 	// Gone is set for a removed limit, or for one that a route configures.
 	Gone bool `json:"gone,omitempty"`
 	// Code is its reason in the audit log, without the suffix of monitored limits.
@@ -83,8 +83,8 @@ type Rung struct {
 }
 
 // Watches reports whether all limits are monitored.
-func (l Ladder) Watches() bool {
-	return !slices.ContainsFunc(l.Rungs, func(r Rung) bool { return !r.Watched && !r.Gone })
+func (l LimitSet) Monitors() bool {
+	return !slices.ContainsFunc(l.Limits, func(r PolicyLimit) bool { return !r.Monitored && !r.Gone })
 }
 
 // Policy returns the limits in force and their effects.
@@ -97,21 +97,21 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 	}
 	p = Policy{
 		Now: now, Enforce: written.Enforced(overrides), Written: written.Enforce, Overrides: append([]policy.Override{},
-			overrides...), Watched: []string{},
+			overrides...), Monitored: []string{},
 		Mode: c.config.Mode.State(), Numbers: ModeNumbers{mode.ThresholdMultiplier, mode.ThresholdMin, mode.ThresholdMax},
 	}
 	for _, name := range in.LimitSets() {
-		l := Ladder{Name: name, Rungs: limitsOf(in, mode, name)}
+		l := LimitSet{Name: name, Limits: limitsOf(in, mode, name)}
 		if i := slices.IndexFunc(overrides, func(w policy.Override) bool { return w.LimitSet == name }); i >= 0 {
 			l.Override = &overrides[i]
 		}
-		for i := range l.Rungs {
-			l.Rungs[i].take(day, name)
+		for i := range l.Limits {
+			l.Limits[i].take(day, name)
 		}
-		if l.Watches() {
-			p.Watched = append(p.Watched, name)
+		if l.Monitors() {
+			p.Monitored = append(p.Monitored, name)
 		}
-		p.Ladders = append(p.Ladders, l)
+		p.LimitSets = append(p.LimitSets, l)
 	}
 	p.former(day)
 	return p, nil
@@ -121,8 +121,8 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 func (c *Control) Enforced() bool { return c.config.Written().Enforced(c.overrides()) }
 
 // take moves the limit's counts from the day to the limit.
-func (r *Rung) take(day map[policy.Limit]policy.Met, ladder string) {
-	key := policy.Limit{LimitSet: ladder, Text: r.key()}
+func (r *PolicyLimit) take(day map[policy.Limit]policy.Met, limitSet string) {
+	key := policy.Limit{LimitSet: limitSet, Text: r.key()}
 	r.Stopped = day[key]
 	delete(day, key)
 	key.Monitored = true
@@ -130,7 +130,7 @@ func (r *Rung) take(day map[policy.Limit]policy.Met, ladder string) {
 	delete(day, key)
 }
 
-func (r *Rung) key() string {
+func (r *PolicyLimit) key() string {
 	if r.Failures == 0 && r.Window == 0 && r.Code == "" {
 		return ""
 	}
@@ -143,19 +143,19 @@ func (p *Policy) former(day map[policy.Limit]policy.Met) {
 		return cmp.Or(strings.Compare(a.LimitSet, b.LimitSet), strings.Compare(a.Text, b.Text))
 	}
 	for _, key := range slices.SortedFunc(keysOf(day), byName) {
-		i := slices.IndexFunc(p.Ladders, func(l Ladder) bool { return l.Name == key.LimitSet })
+		i := slices.IndexFunc(p.LimitSets, func(l LimitSet) bool { return l.Name == key.LimitSet })
 		if i < 0 {
-			i, p.Ladders = len(p.Ladders), append(p.Ladders, Ladder{Name: key.LimitSet})
+			i, p.LimitSets = len(p.LimitSets), append(p.LimitSets, LimitSet{Name: key.LimitSet})
 		}
-		l := &p.Ladders[i]
-		j := slices.IndexFunc(l.Rungs, func(r Rung) bool { return r.Gone && r.Limit == key.Text })
+		l := &p.LimitSets[i]
+		j := slices.IndexFunc(l.Limits, func(r PolicyLimit) bool { return r.Gone && r.Limit == key.Text })
 		if j < 0 {
-			j, l.Rungs = len(l.Rungs), append(l.Rungs, Rung{Limit: key.Text, Gone: true, Code: codeOf(key.LimitSet, key.Text)})
+			j, l.Limits = len(l.Limits), append(l.Limits, PolicyLimit{Limit: key.Text, Gone: true, Code: codeOf(key.LimitSet, key.Text)})
 		}
 		if key.Monitored {
-			l.Rungs[j].Would = day[key]
+			l.Limits[j].Would = day[key]
 		} else {
-			l.Rungs[j].Stopped = day[key]
+			l.Limits[j].Stopped = day[key]
 		}
 	}
 }
@@ -171,81 +171,81 @@ func keysOf[K comparable, V any](m map[K]V) func(func(K) bool) {
 }
 
 // limitsOf returns the limits of a subject.
-func limitsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung) {
-	switch ladder {
+func limitsOf(p guard.Policy, mode captchamode.Config, limitSet string) (all []PolicyLimit) {
+	switch limitSet {
 	case guard.PairDelayLimits:
 		d := p.PairDelay
-		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window),
-			duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Watched: d.Monitor}}
+		return []PolicyLimit{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window),
+			duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Monitored: d.Monitor}}
 	case guard.SprayLimits:
-		return []Rung{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts), Then: "insufficient",
-			Watched: p.Spray.Monitor}}
+		return []PolicyLimit{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts), Then: "insufficient",
+			Monitored: p.Spray.Monitor}}
 	case guard.ModeLimits:
-		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
+		all = []PolicyLimit{{Limit: policy.TextCAPTCHA, Then: "challenge", Monitored: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {
-			all = append(all, Rung{Limit: policy.TextSlow, Then: guard.Delay.String(), Watched: mode.Monitor, Code: "throttled"})
+			all = append(all, PolicyLimit{Limit: policy.TextSlow, Then: guard.Delay.String(), Monitored: mode.Monitor, Code: "throttled"})
 		}
 		return all
 	}
 	limits := map[string][]guard.Limit{
 		"fingerprint": p.Fingerprint, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network,
 		"known-client": p.KnownClient, "site": p.Site,
-	}[ladder]
-	if name, is := strings.CutPrefix(ladder, "event:"); is {
+	}[limitSet]
+	if name, is := strings.CutPrefix(limitSet, "event:"); is {
 		for _, l := range p.Events[name] {
 			text := policy.TextOf(guard.Reason{Subject: l.By, Event: name, Limit: &guard.Limit{Failures: l.Count,
 				Window: l.Window, Action: l.Action}})
-			all = append(all, Rung{
+			all = append(all, PolicyLimit{
 				Limit: text, Failures: l.Count, Window: int(l.Window.Seconds()), Then: l.Action.String(), By: l.By.String(),
-				Watched: l.Monitor, Code: codeOf(ladder, text),
+				Monitored: l.Monitor, Code: codeOf(limitSet, text),
 			})
 		}
 		return all
 	}
-	if name, is := strings.CutPrefix(ladder, "list:"); is {
+	if name, is := strings.CutPrefix(limitSet, "list:"); is {
 		l := p.Lists[slices.IndexFunc(p.Lists, func(l guard.NamedList) bool { return l.Name == name })]
 		if l.Verdict == guard.Blocked {
-			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocklist:" + name}}
+			return []PolicyLimit{{Limit: policy.TextBlock, Then: "block", Monitored: l.Monitor, Code: "blocklist:" + name}}
 		}
 		limits = l.Limits
 	}
 	for _, l := range limits {
 		text := policy.LimitText(l)
-		all = append(all, Rung{
-			Limit: text, Failures: l.Failures, Window: int(l.Window.Seconds()), Then: l.Action.String(), Watched: l.Monitor,
-			Code: codeOf(ladder, text),
+		all = append(all, PolicyLimit{
+			Limit: text, Failures: l.Failures, Window: int(l.Window.Seconds()), Then: l.Action.String(), Monitored: l.Monitor,
+			Code: codeOf(limitSet, text),
 		})
 	}
 	return all
 }
 
 // codeOf returns a limit's reason in the audit log.
-func codeOf(ladder, text string) string {
+func codeOf(limitSet, text string) string {
 	limit, _, _ := strings.Cut(text, " ")
 	switch {
-	case strings.HasPrefix(ladder, "event:"):
+	case strings.HasPrefix(limitSet, "event:"):
 		return ""
 	case limit == "0":
-		return ladder
-	case strings.HasPrefix(ladder, "list:"):
-		return ladder + ":" + limit
+		return limitSet
+	case strings.HasPrefix(limitSet, "list:"):
+		return limitSet + ":" + limit
 	}
-	return "limit:" + ladder + ":" + limit
+	return "limit:" + limitSet + ":" + limit
 }
 
 // SwitchPolicy enforces or monitors the limits of a subject, or of policy.Whole, or returns them to the configured
 // value. hold 0 is permanent. The error is ErrAsked for an invalid request, such as enforcing a limit that cannot be
 // reached (R8).
-func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold time.Duration, why string) error {
+func (c *Control) SwitchPolicy(ctx context.Context, who, limitSet, to string, hold time.Duration, why string) error {
 	why, err := reason(why)
 	if err != nil {
 		return err
 	}
-	ladder = cmp.Or(ladder, policy.Whole)
+	limitSet = cmp.Or(limitSet, policy.Whole)
 	written, before := c.config.Written(), c.overrides()
-	if ladders := written.Policy.LimitSets(); ladder != policy.Whole && !slices.Contains(ladders, ladder) {
-		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, ladder,
-			strings.Join(ladders, ", "))
+	if limitSets := written.Policy.LimitSets(); limitSet != policy.Whole && !slices.Contains(limitSets, limitSet) {
+		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, limitSet,
+			strings.Join(limitSets, ", "))
 	}
 	switch {
 	case why == "":
@@ -257,7 +257,7 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 			duration.Format(MaxPolicyOverride))
 	}
 	now := c.config.Now()
-	override := policy.Override{LimitSet: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
+	override := policy.Override{LimitSet: limitSet, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
 	if hold > 0 {
 		override.Until = now.Add(hold)
 	}
@@ -267,9 +267,9 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	if err := c.ReadPolicy(ctx); err != nil {
 		return err
 	}
-	detail := ladder + ": " + why
+	detail := limitSet + ": " + why
 	if hold > 0 && to != ToFile {
-		detail = fmt.Sprintf("%s for %s: %s", ladder, duration.Format(hold), why)
+		detail = fmt.Sprintf("%s for %s: %s", limitSet, duration.Format(hold), why)
 	}
 	c.notifyPolicy(written, before, override)
 	return c.record(ctx, audit.Action{Who: who, What: "policy-" + to, Detail: detail})
@@ -317,7 +317,7 @@ func (c *Control) notifyPolicy(written policy.Written, before []policy.Override,
 func monitoredOf(written policy.Written, overrides []policy.Override) (all []string) {
 	p, mode, _ := written.With(written.Enforceable(overrides))
 	for _, name := range p.LimitSets() {
-		if (Ladder{Rungs: limitsOf(p, mode, name)}).Watches() {
+		if (LimitSet{Limits: limitsOf(p, mode, name)}).Monitors() {
 			all = append(all, name)
 		}
 	}

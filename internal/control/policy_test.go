@@ -17,22 +17,22 @@ import (
 	"authguard/internal/policy"
 )
 
-// rung finds one in what is in force.
-func (d *desk) rung(t *testing.T, ladder, limit string) control.Rung {
+// limit finds one in what is in force.
+func (d *desk) limit(t *testing.T, limitSet, limit string) control.PolicyLimit {
 	t.Helper()
 	p, err := d.Policy(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range p.Ladders {
-		for _, r := range l.Rungs {
-			if l.Name == ladder && r.Limit == limit {
+	for _, l := range p.LimitSets {
+		for _, r := range l.Limits {
+			if l.Name == limitSet && r.Limit == limit {
 				return r
 			}
 		}
 	}
-	t.Fatalf("no %s of %s in %+v", limit, ladder, p.Ladders)
-	return control.Rung{}
+	t.Fatalf("no %s of %s in %+v", limit, limitSet, p.LimitSets)
+	return control.PolicyLimit{}
 }
 
 // observe hands what the world saw since the last time to the ledger.
@@ -63,10 +63,10 @@ func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
 			t.Error("a policy that only watches kept somebody out")
 		}
 		d.observe()
-		got := d.rung(t, "account", "5/24h challenge")
+		got := d.limit(t, "account", "5/24h challenge")
 		// bob's 6th and 7th; eve's 6th to 8th and the right one.
 		want := policy.Met{Attempts: 2 + 4, Accounts: 2, Addresses: 4, Later: 1, KnownClients: []policy.Person{{Account: "eve", Address: "192.0.0.1"}}}
-		if fmt.Sprint(got.Would) != fmt.Sprint(want) || got.Stopped.Attempts != 0 || !got.Watched || got.Code != "limit:account:5/24h" {
+		if fmt.Sprint(got.Would) != fmt.Sprint(want) || got.Stopped.Attempts != 0 || !got.Monitored || got.Code != "limit:account:5/24h" {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		// Another node, and what a node that was stopped has left.
@@ -88,12 +88,12 @@ func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
 		d.ledger.Handle([]guard.Event{in})
 		in.Account = "gina"
 		d.ledger.Handle([]guard.Event{in})
-		got = d.rung(t, "account", "5/24h challenge")
+		got = d.limit(t, "account", "5/24h challenge")
 		if got.Would.Attempts != 8 || got.Would.Accounts != 3 || got.Would.Later != 2 || got.Stopped.Attempts != 1 || got.Stopped.Later != 1 {
 			t.Errorf("with another node: %+v", got)
 		}
 		d.w.Clock.Advance(25 * time.Hour)
-		if got := d.rung(t, "account", "5/24h challenge"); got.Would.Attempts != 0 || got.Stopped.Attempts != 0 {
+		if got := d.limit(t, "account", "5/24h challenge"); got.Would.Attempts != 0 || got.Stopped.Attempts != 0 {
 			t.Errorf("a day later: %+v", got)
 		}
 		if n, err := d.ledger.Purge(t.Context()); err != nil || n == 0 {
@@ -120,7 +120,7 @@ func TestAFloodFillsNoTableAndHidesNobodyWhoLogsIn(t *testing.T) {
 		person.Action, person.Settled, person.Outcome, person.NewClient = guard.Proceed, true, guard.Succeeded, true
 		person.Reasons = guard.Reasons{{Cause: guard.ChallengeSolved}}
 		d.ledger.Handle([]guard.Event{person})
-		met := d.rung(t, "address", "10/1m challenge").Stopped
+		met := d.limit(t, "address", "10/1m challenge").Stopped
 		if met.Attempts != 5000 || met.Accounts != 101 || met.Later != 1 || !met.More || len(met.KnownClients) != 1 || met.KnownClients[0].Account != "made-up-4999" {
 			t.Errorf("%+v", met)
 		}
@@ -139,7 +139,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 			})
 		}
 		one, two := telling(0), telling(1)
-		enforced := func(d *desk, ladder string) bool {
+		enforced := func(d *desk, limitSet string) bool {
 			t.Helper()
 			if err := d.changes.Poll(ctx); err != nil {
 				t.Fatal(err)
@@ -148,16 +148,16 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, l := range p.Ladders {
-				if l.Name == ladder {
-					return !l.Watches()
+			for _, l := range p.LimitSets {
+				if l.Name == limitSet {
+					return !l.Monitors()
 				}
 			}
 			return false
 		}
-		switched := func(ladder, to string, hold time.Duration) {
+		switched := func(limitSet, to string, hold time.Duration) {
 			t.Helper()
-			if err := one.SwitchPolicy(ctx, "admin:ann", ladder, to, hold, "to see"); err != nil {
+			if err := one.SwitchPolicy(ctx, "admin:ann", limitSet, to, hold, "to see"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		}
 		is("at first", true, true, true)
 		switched("account", control.ToWatch, 0)
-		is("a ladder", false, true, true)
+		is("a limitSet", false, true, true)
 		if row := one.recorded(t); row.Who != "admin:ann" || row.Decision != "policy-monitor" || row.Detail != "account: to see" {
 			t.Errorf("%+v", row)
 		}
@@ -214,13 +214,13 @@ func TestWhatCannotBeSwitchedIsRefusedWithWhatCan(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		d := newDesk(t, open(t))
-		for _, c := range []struct{ ladder, to, why, want string }{
+		for _, c := range []struct{ limitSet, to, why, want string }{
 			{"acount", control.ToWatch, "x", "the limits are: pair-delay, account, address"},
 			{"account", "off", "x", "must be monitor, enforce or reset"},
 			{"account", control.ToWatch, " ", "missing reason"},
 			{"account", control.ToFile, "x", "the configured value already applies"},
 		} {
-			err := d.SwitchPolicy(t.Context(), "admin:ann", c.ladder, c.to, 0, c.why)
+			err := d.SwitchPolicy(t.Context(), "admin:ann", c.limitSet, c.to, 0, c.why)
 			if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: %v", c, err)
 			}

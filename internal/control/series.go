@@ -62,9 +62,9 @@ type Point struct {
 // A Series is this node's attempts per second of the last hour or per minute of the last day, oldest first. Pressure is
 // the failure rate of the whole site by minute.
 type Series struct {
-	Each     time.Duration        `json:"-"`
-	Points   []Point              `json:"points"`
-	Pressure []captchamode.Minute `json:"failure_rate"`
+	Each        time.Duration        `json:"-"`
+	Points      []Point              `json:"points"`
+	FailureRate []captchamode.Minute `json:"failure_rate"`
 	// Week is the threshold at each hour of the week, from Monday 00:00 UTC; empty before the first learned hour.
 	Week []captchamode.Expected `json:"week"`
 }

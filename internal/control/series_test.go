@@ -71,9 +71,9 @@ func TestThePressureOfADayIsKeptThoughTheModeKeepsAnHour(t *testing.T) {
 		for range 25 * 60 {
 			d.w.Clock.Advance(time.Minute)
 			d.tops.Tick(d.w.Clock.Now())
-			if s, _ := d.Series(control.LastDay); len(s.Pressure) == 1440 && s.Pressure[0].Start.Equal(first) {
-				if s.Pressure[0].Failures != 7 || s.Pressure[0].Threshold == 0 {
-					t.Errorf("a day later the minute is %+v", s.Pressure[0])
+			if s, _ := d.Series(control.LastDay); len(s.FailureRate) == 1440 && s.FailureRate[0].Start.Equal(first) {
+				if s.FailureRate[0].Failures != 7 || s.FailureRate[0].Threshold == 0 {
+					t.Errorf("a day later the minute is %+v", s.FailureRate[0])
 				}
 				return
 			}

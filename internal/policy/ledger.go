@@ -225,8 +225,8 @@ func (l *Ledger) met(who person, one Limit, at time.Time) {
 		}
 	}
 	l.row(key, at).count++
-	if rungs, _ := l.recent.Get(who); !slices.Contains(rungs, one) {
-		l.recent.Add(who, append(slices.Clip(rungs), one))
+	if limits, _ := l.recent.Get(who); !slices.Contains(limits, one) {
+		l.recent.Add(who, append(slices.Clip(limits), one))
 	}
 }
 
@@ -242,12 +242,12 @@ func (l *Ledger) row(key rowKey, at time.Time) *row {
 // loggedIn notes a successful login; the caller holds the lock. This node's rows are marked here, others in the
 // database, and only for an unknown client, since limits stop no others.
 func (l *Ledger) loggedIn(who person, e *guard.Event) {
-	rungs, met := l.recent.Get(who)
+	limits, met := l.recent.Get(who)
 	if !met && e.NewClient && len(l.logins) < mostRecent {
 		l.logins[who] = e.At
 	}
 	hour := e.At.Truncate(time.Hour).UnixMilli()
-	for _, one := range rungs {
+	for _, one := range limits {
 		key, of := rowKey{who.realm, hour, one, who.Person}, limitOf{who.realm, one}
 		if !l.known[key] {
 			if l.later[of] >= mostLater {
@@ -312,11 +312,11 @@ func (l *Ledger) putBack(open map[rowKey]*row) {
 // write writes rows in the same order on all nodes, which avoids deadlocks.
 func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[person]time.Time) error {
 	if len(open) > 0 {
-		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_met (realm, hour, ladder, rung, watched, account, address,
-			first, count, later)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (realm, hour, ladder, rung, watched, account, address)
-			DO UPDATE SET count = policy_met.count + excluded.count, later =
-				CASE WHEN excluded.later > 0 THEN 1 ELSE policy_met.later END`)
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_effects (realm, hour, limit_set, limit_text, monitored, account,
+			address, first, count, later) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			ON CONFLICT (realm, hour, limit_set, limit_text, monitored, account, address)
+			DO UPDATE SET count = policy_effects.count + excluded.count, later =
+				CASE WHEN excluded.later > 0 THEN 1 ELSE policy_effects.later END`)
 		if err != nil {
 			return err
 		}
@@ -335,8 +335,8 @@ func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[per
 	}
 	for _, who := range slices.SortedFunc(maps.Keys(logins), byName) {
 		at := logins[who]
-		if _, err := sqltx.Exec(ctx, tx, `UPDATE policy_met SET later = 1 WHERE realm = $1 AND account = $2 AND address = $3
-			AND later = 0 AND first <= $4 AND hour > $5`,
+		if _, err := sqltx.Exec(ctx, tx, `UPDATE policy_effects SET later = 1
+			WHERE realm = $1 AND account = $2 AND address = $3 AND later = 0 AND first <= $4 AND hour > $5`,
 			who.realm, who.Account, who.Address, at.UnixMilli(), at.Add(-Day).Truncate(time.Hour).UnixMilli()); err != nil {
 			return err
 		}
@@ -375,10 +375,10 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Limit]Met, erro
 		one.Monitored, m.More = watched != 0, more != 0
 		all[one] = m
 		return err
-	}, `SELECT ladder, rung, watched, SUM(count), COUNT(DISTINCT CASE WHEN account <> '' THEN account END), COUNT(DISTINCT
-		CASE WHEN address <> '' THEN address END),
+	}, `SELECT limit_set, limit_text, monitored, SUM(count),
+		COUNT(DISTINCT CASE WHEN account <> '' THEN account END), COUNT(DISTINCT CASE WHEN address <> '' THEN address END),
 		COUNT(DISTINCT CASE WHEN later = 1 AND account <> '' THEN account END), MAX(CASE WHEN address = '' THEN 1 ELSE 0 END)
-		FROM policy_met WHERE realm = $1 AND hour > $2 GROUP BY ladder, rung, watched`, realm, since)
+		FROM policy_effects WHERE realm = $1 AND hour > $2 GROUP BY limit_set, limit_text, monitored`, realm, since)
 	if err == nil {
 		err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
 			var one Limit
@@ -391,9 +391,10 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Limit]Met, erro
 				all[one] = m
 			}
 			return err
-		}, `SELECT ladder, rung, watched, account, address FROM policy_met WHERE realm = $1 AND hour > $2 AND later = 1
-			AND account <> ''
-			GROUP BY ladder, rung, watched, account, address ORDER BY MAX(first) DESC, account, address LIMIT 500`, realm, since)
+		}, `SELECT limit_set, limit_text, monitored, account, address FROM policy_effects
+			WHERE realm = $1 AND hour > $2 AND later = 1 AND account <> ''
+			GROUP BY limit_set, limit_text, monitored, account, address
+			ORDER BY MAX(first) DESC, account, address LIMIT 500`, realm, since)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("policy: reading hits of limits: %w", err)
@@ -403,7 +404,8 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Limit]Met, erro
 
 // Purge deletes expired counts.
 func (l *Ledger) Purge(ctx context.Context) (int64, error) {
-	rows, err := sqltx.Exec(ctx, l.db, `DELETE FROM policy_met WHERE hour < $1`, l.now().Add(-Day-time.Hour).UnixMilli())
+	oldest := l.now().Add(-Day - time.Hour).UnixMilli()
+	rows, err := sqltx.Exec(ctx, l.db, `DELETE FROM policy_effects WHERE hour < $1`, oldest)
 	if err != nil {
 		return 0, fmt.Errorf("policy: purge: %w", err)
 	}

@@ -60,8 +60,8 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 		}
 	}
 	delete(said, Whole)
-	say := func(ladder string) guard.Override {
-		if override, ok := said[ladder]; ok {
+	say := func(limitSet string) guard.Override {
+		if override, ok := said[limitSet]; ok {
 			return override
 		}
 		return whole
@@ -97,7 +97,8 @@ func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, er
 		}
 		all = append(all, w)
 		return err
-	}, `SELECT ladder, enforce, who, why, since, until FROM policy_words WHERE realm = $1 ORDER BY ladder`, realm)
+	}, `SELECT limit_set, enforce, who, why, since, until FROM policy_overrides
+		WHERE realm = $1 ORDER BY limit_set`, realm)
 	if err != nil {
 		return nil, fmt.Errorf("policy: overrides: %w", err)
 	}
@@ -113,9 +114,9 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 	if !w.Until.IsZero() {
 		until = w.Until.UnixMilli()
 	}
-	_, err := t.change(ctx, realm, `INSERT INTO policy_words (realm, ladder, enforce, who, why, since, until)
+	_, err := t.change(ctx, realm, `INSERT INTO policy_overrides (realm, limit_set, enforce, who, why, since, until)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (realm, ladder) DO UPDATE
+		ON CONFLICT (realm, limit_set) DO UPDATE
 			SET enforce = excluded.enforce, who = excluded.who, why = excluded.why, since = excluded.since, until =
 				excluded.until`,
 		realm, w.LimitSet, enforce, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(), until)
@@ -123,10 +124,10 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 }
 
 // Remove removes the override of a subject; with Whole, all of the realm.
-func (t *Table) Remove(ctx context.Context, realm, ladder string) (was bool, err error) {
-	query, args := `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2`, []any{realm, ladder}
-	if ladder == Whole {
-		query, args = `DELETE FROM policy_words WHERE realm = $1`, args[:1]
+func (t *Table) Remove(ctx context.Context, realm, limitSet string) (was bool, err error) {
+	query, args := `DELETE FROM policy_overrides WHERE realm = $1 AND limit_set = $2`, []any{realm, limitSet}
+	if limitSet == Whole {
+		query, args = `DELETE FROM policy_overrides WHERE realm = $1`, args[:1]
 	}
 	rows, err := t.change(ctx, realm, query, args...)
 	return rows > 0, err
@@ -134,7 +135,7 @@ func (t *Table) Remove(ctx context.Context, realm, ladder string) (was bool, err
 
 // End deletes an expired override and reports whether this node was the first.
 func (t *Table) End(ctx context.Context, realm string, w Override) (first bool, err error) {
-	rows, err := t.change(ctx, realm, `DELETE FROM policy_words WHERE realm = $1 AND ladder = $2 AND since = $3
+	rows, err := t.change(ctx, realm, `DELETE FROM policy_overrides WHERE realm = $1 AND limit_set = $2 AND since = $3
 		AND until = $4`,
 		realm, w.LimitSet, w.Since.UnixMilli(), w.Until.UnixMilli())
 	return rows > 0, err

@@ -19,16 +19,16 @@ import (
 	"authguard/trusted"
 )
 
-func ladder(failed int, window time.Duration) *failures.Limits {
+func limitSet(failed int, window time.Duration) *failures.Limits {
 	return failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: failed, Window: window})
 }
 
 // The tests' limits: ten failures of unknown clients on an account, three of a
 // known client.
 var (
-	wide      = ladder(1000, time.Hour)
-	ofAccount = ladder(10, time.Hour)
-	ofPair    = ladder(3, time.Hour)
+	wide      = limitSet(1000, time.Hour)
+	ofAccount = limitSet(10, time.Hour)
+	ofPair    = limitSet(3, time.Hour)
 )
 
 // digest is like a keyed digest: all of it differs from one to the next.
@@ -52,10 +52,10 @@ func limited(account, address int, around, of, ofPair *failures.Limits) *guard.C
 	c := &guard.Charge{Now: time.Now()}
 	c.Account, c.Address, c.From = digest('a', account), digest('i', address), digest('i', address)
 	network, every := digest('n', address/5), [3]failures.Mask{failures.Every, failures.Every, failures.Every}
-	add := func(kind guard.SubjectKind, shard, key [16]byte, ladder *failures.Limits, clients guard.Clients,
+	add := func(kind guard.SubjectKind, shard, key [16]byte, limitSet *failures.Limits, clients guard.Clients,
 		binds [3]failures.Mask) {
 		s := guard.Subject{Kind: kind, For: clients, Binds: binds}
-		s.Shard, s.Key, s.Limits = shard, key, ladder
+		s.Shard, s.Key, s.Limits = shard, key, limitSet
 		if kind == guard.OnPair {
 			s.Ends = 1
 		}
@@ -270,7 +270,7 @@ func forgottenSpentClientGetsTheDelay(t *testing.T, on redisOf) {
 	here, there := on.node(t, redisstore.Options{Clock: clock.Now}), on.node(t, redisstore.Options{Clock: clock.Now})
 	at := func(address int) *guard.Charge {
 		c := attempt(1, address)
-		c.Now, of(c, guard.OnAddress).Limits = clock.Now(), ladder(1, time.Hour)
+		c.Now, of(c, guard.OnAddress).Limits = clock.Now(), limitSet(1, time.Hour)
 		of(c, guard.OnAddress).Binds[trusted.Spent] = 0
 		return c
 	}
@@ -618,8 +618,8 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}
-	const home, ladder, pair = "0123456789abcdef", "2 2 / 1 0 1 / 2 60000 / ", "2 2 / 0 1 0 / 2 60000 / "
-	account := []string{"{a}", "{a}home", "{a}p", ",", "charge", "2", "5000", "61000", ladder, "61000", pair, "0", "0",
+	const home, limitSet, pair = "0123456789abcdef", "2 2 / 1 0 1 / 2 60000 / ", "2 2 / 0 1 0 / 2 60000 / "
+	account := []string{"{a}", "{a}home", "{a}p", ",", "charge", "2", "5000", "61000", limitSet, "61000", pair, "0", "0",
 		home, "0"}
 	charge := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, account...), now) }
 	cli("1000\n0\n1\n0\n0\n0\n0", charge("1000")...)
@@ -628,7 +628,7 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 	cli("1", "--eval", "knownclients.lua", "{a}p", ",", "0", "60000", "10", "32", "3600000", "86400000", "remember",
 		home, "1500", "1500")
 	cli("3000\n1\n1\n1\n0\n-2", charge("3000")...)
-	tagged := []string{"{b}", "{b}home", "{b}w", "{b}p", ",", "charge", "2", "5000", "61000", ladder, "61000", pair, "0",
+	tagged := []string{"{b}", "{b}home", "{b}w", "{b}p", ",", "charge", "2", "5000", "61000", limitSet, "61000", pair, "0",
 		"0", home, "0", "pw_u", "pw_k", "ho"}
 	offer := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, tagged...), now) }
 	ended := func(at, what string) []string {

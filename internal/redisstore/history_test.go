@@ -64,7 +64,7 @@ func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
 	for shard := range 2 {
 		itself := failures.Key(digest('x', shard))
 		for n := range rapid.IntRange(1, 4).Draw(rt, "subjects") {
-			s := failures.Subject{Shard: itself, Key: itself, Limits: drawLadder(rt, short), Bind: failures.Every}
+			s := failures.Subject{Shard: itself, Key: itself, Limits: drawLimits(rt, short), Bind: failures.Every}
 			if n > 0 {
 				s.Key = digest('y', 10*shard+n)
 			}
@@ -77,7 +77,7 @@ func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
 	return all
 }
 
-func drawLadder(rt *rapid.T, short bool) *failures.Limits {
+func drawLimits(rt *rapid.T, short bool) *failures.Limits {
 	backoff := failures.Backoff{}
 	if rapid.Bool().Draw(rt, "paced") {
 		backoff = failures.Backoff{After: rapid.IntRange(1, 3).Draw(rt, "after"), First: 300 * time.Millisecond,

@@ -215,7 +215,7 @@ func spentKeysLiveUntilTheEnd(t *testing.T, on redisOf) {
 // What was decided of a charge says nothing of another one with its stamp.
 func clearForgetsWhatHasFailed(t *testing.T, on redisOf) {
 	s := redisstore.CountersOf(on.node(t, redisstore.Options{Clock: newClock().Now}))
-	one := []failures.Subject{{Limits: ladder(1, time.Minute), Bind: failures.Every}}
+	one := []failures.Subject{{Limits: limitSet(1, time.Minute), Bind: failures.Every}}
 	var usage [1]failures.Usage
 	charge := func() failures.ChargeID {
 		id, err := s.Charge(t.Context(), one, usage[:])

@@ -182,15 +182,15 @@ func (k knob) turned(from trial.Setup) (all []trial.Setup) {
 
 // knobs returns the numbers of a setup to vary.
 func knobs(base trial.Setup) (all []knob) {
-	ladder := func(rungs []guard.Limit, of func(*guard.Policy) []guard.Limit) {
-		for i, rung := range rungs {
-			all = append(all, knob{func(s *trial.Setup, n int) { of(&s.Policy)[i].Failures = n }, rung.Failures})
+	limitSet := func(limits []guard.Limit, of func(*guard.Policy) []guard.Limit) {
+		for i, limit := range limits {
+			all = append(all, knob{func(s *trial.Setup, n int) { of(&s.Policy)[i].Failures = n }, limit.Failures})
 		}
 	}
 	p := base.Policy
-	ladder(p.Address, func(p *guard.Policy) []guard.Limit { return p.Address })
-	ladder(p.Network, func(p *guard.Policy) []guard.Limit { return p.Network })
-	ladder(p.Account, func(p *guard.Policy) []guard.Limit { return p.Account })
+	limitSet(p.Address, func(p *guard.Policy) []guard.Limit { return p.Address })
+	limitSet(p.Network, func(p *guard.Policy) []guard.Limit { return p.Network })
+	limitSet(p.Account, func(p *guard.Policy) []guard.Limit { return p.Account })
 	if p.PairDelay.First > 0 {
 		all = append(all, knob{func(s *trial.Setup, n int) { s.Policy.PairDelay.After = n }, p.PairDelay.After})
 	}
@@ -204,9 +204,9 @@ func knobs(base trial.Setup) (all []knob) {
 func Text(s trial.Setup) string {
 	var b strings.Builder
 	b.WriteString("limits:\n")
-	ladder := func(name string, rungs []guard.Limit) {
+	limitSet := func(name string, limits []guard.Limit) {
 		var words []string
-		for _, r := range rungs {
+		for _, r := range limits {
 			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Action))
 			if r.Monitor {
 				words[len(words)-1] += " monitor"
@@ -214,9 +214,9 @@ func Text(s trial.Setup) string {
 		}
 		fmt.Fprintf(&b, "  %s: [%s]\n", name, strings.Join(words, ", "))
 	}
-	ladder("address", s.Policy.Address)
-	ladder("network", s.Policy.Network)
-	ladder("account", s.Policy.Account)
+	limitSet("address", s.Policy.Address)
+	limitSet("network", s.Policy.Network)
+	limitSet("account", s.Policy.Account)
 	if d := s.Policy.PairDelay; d.First > 0 {
 		fmt.Fprintf(&b, "  pair_delay:\n    after: %d\n", d.After)
 	}

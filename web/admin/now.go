@@ -27,7 +27,7 @@ func (a *API) series(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := seriesAnswer{Span: span, EverySeconds: int(all.Each / time.Second), Pressure: listed(all.Pressure),
+	answer := seriesAnswer{Span: span, EverySeconds: int(all.Each / time.Second), Pressure: listed(all.FailureRate),
 		Week: listed(all.Week)}
 	for i, p := range all.Points {
 		if i == 0 {

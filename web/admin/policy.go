@@ -18,10 +18,10 @@ func (a *API) policy(c echo.Context) (any, error) {
 }
 
 type policyQuestion struct {
-	Ladder string `json:"limit"`
-	To     string `json:"to"`
-	For    string `json:"for"`
-	Reason string `json:"reason"`
+	LimitSet string `json:"limit"`
+	To       string `json:"to"`
+	For      string `json:"for"`
+	Reason   string `json:"reason"`
 }
 
 // setPolicy is PUT /api/policy. Without "for" the change is permanent. The answer is the new policy.
@@ -30,10 +30,10 @@ func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Ladder == "" {
+	if q.LimitSet == "" {
 		return nil, web.Invalid("limit: missing; send the name of a limit, or %q for all limits", policy.Whole)
 	}
-	if err := a.of(c).SwitchPolicy(c.Request().Context(), sender(c), q.Ladder, q.To, hold, q.Reason); err != nil {
+	if err := a.of(c).SwitchPolicy(c.Request().Context(), sender(c), q.LimitSet, q.To, hold, q.Reason); err != nil {
 		return nil, err
 	}
 	return a.policy(c)
@@ -61,6 +61,6 @@ func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, 
 	}
 	done := map[string]string{control.ToWatch: "In monitoring mode on all nodes within a second:",
 		control.ToEnforce: "Enforced on all nodes within a second:", control.ToFile: "Configured value restored:"}
-	return pages.Notice{Text: done[f["to"]], Subject: pages.LadderTitle(f["limit"])}, to.SwitchPolicy(ctx, who, f["limit"],
+	return pages.Notice{Text: done[f["to"]], Subject: pages.LimitSetTitle(f["limit"])}, to.SwitchPolicy(ctx, who, f["limit"],
 		f["to"], hold, f["reason"])
 }

@@ -63,7 +63,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 		t.Errorf("%+v", p.Overrides)
 	}
 	c.mustAsk(t, "PUT", "/api/policy", `{"limit":"all","to":"reset","reason":"enough"}`, &p)
-	if len(p.Overrides) != 0 || !p.Enforce || len(p.Watched) != 0 {
+	if len(p.Overrides) != 0 || !p.Enforce || len(p.Monitored) != 0 {
 		t.Errorf("%+v", p)
 	}
 	for question, want := range map[string]string{

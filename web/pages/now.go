@@ -87,7 +87,7 @@ var shapes = [...]string{"wide", "narrow"}
 // Plots returns the failure rate in both shapes.
 func (v NowView) Plots() (all []Plot) {
 	for _, id := range shapes {
-		all = append(all, NewPlot(id, v.Now, v.Span, v.Series.Pressure, v.Overview.Switches))
+		all = append(all, NewPlot(id, v.Now, v.Span, v.Series.FailureRate, v.Overview.Switches))
 	}
 	return all
 }
@@ -128,7 +128,7 @@ func (v NowView) Table() []stretch {
 	for _, p := range v.Series.Points {
 		at(p.Start).Add(p.Counts)
 	}
-	for _, m := range v.Series.Pressure {
+	for _, m := range v.Series.FailureRate {
 		if row := at(m.Start); row.Pressure == nil || total(m) > row.Total() {
 			row.Pressure = &m
 		}

@@ -139,9 +139,9 @@ func (c canvas) hit(now time.Time, m captchamode.Minute) Hit {
 }
 
 const (
-	quiet   = "off"
-	slowing = "throttling"
-	captcha = "CAPTCHA mode"
+	quiet      = "off"
+	throttling = "throttling"
+	captcha    = "CAPTCHA mode"
 )
 
 func modeWords(m captchamode.Minute) string {
@@ -149,7 +149,7 @@ func modeWords(m captchamode.Minute) string {
 	case m.On:
 		return captcha
 	case m.Level != captchamode.Calm:
-		return slowing
+		return throttling
 	}
 	return quiet
 }
@@ -256,7 +256,7 @@ func (c canvas) spans(points []captchamode.Minute) (out []Span) {
 		for next = i + 1; next < len(points) && modeWords(points[next]) == mode; {
 			next++
 		}
-		class := map[string]string{slowing: "slow", captcha: "captcha"}[mode]
+		class := map[string]string{throttling: "slow", captcha: "captcha"}[mode]
 		if class == "" {
 			continue
 		}

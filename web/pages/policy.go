@@ -24,13 +24,13 @@ func RenderPolicy(v PolicyView) ([]byte, error) { return render("policy", v) }
 
 // Verdict sums up what is enforced.
 func (v PolicyView) Verdict() (said verdict) {
-	switch n := len(v.Policy.Watched); {
+	switch n := len(v.Policy.Monitored); {
 	case n == 0 && v.Policy.Enforce:
 		said = verdict{Tone: "", Headline: "All limits are enforced", Meaning: "Every limit applies its action."}
 	case v.Policy.Enforce:
 		said = verdict{Tone: "slow", Headline: "Some limits are in monitoring mode",
 			Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
-	case n == len(v.Policy.Ladders):
+	case n == len(v.Policy.LimitSets):
 		said = verdict{Tone: "on", Headline: "All limits are in monitoring mode",
 			Meaning: "All limits log and alert, but do not block."}
 	default:
@@ -45,8 +45,8 @@ func (v PolicyView) Verdict() (said verdict) {
 
 func (v PolicyView) titles() string {
 	var all []string
-	for _, name := range v.Policy.Watched {
-		all = append(all, lowerFirst(LadderTitle(name)))
+	for _, name := range v.Policy.Monitored {
+		all = append(all, lowerFirst(LimitSetTitle(name)))
 	}
 	return strings.Join(all, ", ")
 }
@@ -58,50 +58,50 @@ func lowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-var ladderTitles = map[string]string{
+var limitSetTitles = map[string]string{
 	policy.Whole: "All limits", "pair-delay": "Delay per account and IP pair", "pair": "Account and IP pair limits",
 	"account": "Account limits", "address": "IP address limits",
 	"network": "Network limits", "known-client": "Known client limits", "fingerprint": "Client fingerprint limits",
 	"site": "Site limits", "spray": "Password spraying", "mode": "CAPTCHA mode",
 }
 
-// LadderTitle returns the title of one of guard.Policy.LimitSets, or of policy.Whole.
-func LadderTitle(name string) string {
-	if title := ladderTitles[name]; title != "" {
+// LimitSetTitle returns the title of one of guard.Policy.LimitSets, or of policy.Whole.
+func LimitSetTitle(name string) string {
+	if title := limitSetTitles[name]; title != "" {
 		return title
 	}
 	kind, of, _ := strings.Cut(name, ":")
 	return map[string]string{"list": "IP list ", "event": "Event "}[kind] + of
 }
 
-// A ladder contains the limits of one subject for the page.
-type ladder struct {
-	control.Ladder
+// A limitSet contains the limits of one subject for the page.
+type limitSet struct {
+	control.LimitSet
 	view *PolicyView
 }
 
-// Ladders returns the limits of each subject.
-func (v PolicyView) Ladders() (all []ladder) {
-	for _, l := range v.Policy.Ladders {
-		all = append(all, ladder{l, &v})
+// LimitSets returns the limits of each subject.
+func (v PolicyView) LimitSets() (all []limitSet) {
+	for _, l := range v.Policy.LimitSets {
+		all = append(all, limitSet{l, &v})
 	}
 	return all
 }
 
 // Title names the subject of the limits.
-func (l ladder) Title() string { return LadderTitle(l.Name) }
+func (l limitSet) Title() string { return LimitSetTitle(l.Name) }
 
 // Jump returns the text of the link to the limits, short enough for a phone.
-func (l ladder) Jump() string {
+func (l limitSet) Jump() string {
 	what, _, _ := strings.Cut(strings.TrimSuffix(l.Title(), " limits"), " per ")
 	return what
 }
 
 // ID returns the anchor of the limits.
-func (l ladder) ID() string { return "on-" + strings.ReplaceAll(l.Name, ":", "-") }
+func (l limitSet) ID() string { return "on-" + strings.ReplaceAll(l.Name, ":", "-") }
 
 // Switches returns the links that switch these limits.
-func (l ladder) Switches() []turn { return l.view.switches(l.Name, l.Watches(), l.Override != nil) }
+func (l limitSet) Switches() []turn { return l.view.switches(l.Name, l.Monitors(), l.Override != nil) }
 
 // Switches returns the links that switch all limits.
 func (v PolicyView) Switches() []turn {
@@ -134,7 +134,7 @@ func (v PolicyView) switches(name string, watched, said bool) (all []turn) {
 }
 
 // Rule describes a limit.
-func (l ladder) Rule(r control.Rung) string {
+func (l limitSet) Rule(r control.PolicyLimit) string {
 	switch {
 	case l.Name == "mode" && r.Limit == policy.TextSlow:
 		return "Throttle unknown clients"
@@ -157,7 +157,7 @@ func (l ladder) Rule(r control.Rung) string {
 }
 
 // Action returns the action of a limit in words.
-func (l ladder) Action(r control.Rung) string {
+func (l limitSet) Action(r control.PolicyLimit) string {
 	switch {
 	case r.Gone:
 		return ""
@@ -171,7 +171,7 @@ func (l ladder) Action(r control.Rung) string {
 }
 
 // Audit returns the URL of the audit log for the attempts that the limit stopped or would have stopped; empty for none.
-func (l ladder) Audit(r control.Rung) string {
+func (l limitSet) Audit(r control.PolicyLimit) string {
 	if r.Code == "" {
 		return ""
 	}
@@ -213,11 +213,11 @@ type confirmation struct{ Title, Effect, Button string }
 func (v PolicyView) Confirm() *confirmation {
 	known := v.Switch == policy.Whole
 	var most policy.Met
-	for _, l := range v.Policy.Ladders {
+	for _, l := range v.Policy.LimitSets {
 		if known = known || l.Name == v.Switch; l.Name != v.Switch && v.Switch != policy.Whole {
 			continue
 		}
-		for _, r := range l.Rungs {
+		for _, r := range l.Limits {
 			if v.To == control.ToWatch && r.Stopped.Attempts > most.Attempts {
 				most = r.Stopped
 			} else if v.To == control.ToEnforce && r.Would.Attempts > most.Attempts {
@@ -228,7 +228,7 @@ func (v PolicyView) Confirm() *confirmation {
 	if !known {
 		return nil
 	}
-	title := LadderTitle(v.Switch)
+	title := LimitSetTitle(v.Switch)
 	switch v.To {
 	case control.ToWatch:
 		return &confirmation{title + ": switch to monitoring mode?",
@@ -258,7 +258,7 @@ func (v PolicyView) did(before string, m policy.Met, otherwise string) string {
 }
 
 // View returns the page of the limits.
-func (l ladder) View() *PolicyView { return l.view }
+func (l limitSet) View() *PolicyView { return l.view }
 
 // A cell is who exceeded a limit, and how many of them signed in later.
 type cell struct {
@@ -269,7 +269,7 @@ type cell struct {
 type stopped struct{ Account, Address, URL string }
 
 // Cell returns who exceeded a limit.
-func (l ladder) Cell(m policy.Met) cell {
+func (l limitSet) Cell(m policy.Met) cell {
 	c := cell{Text: l.view.Met(m), Later: l.view.Later(m)}
 	for _, p := range m.KnownClients {
 		c.People = append(c.People, stopped{p.Account, p.Address, l.view.LookUpOf(p.Account, strings.TrimSuffix(p.Address,

@@ -29,19 +29,19 @@ import (
 var sources embed.FS
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"name":    newName,
-	"line":    newLine,
-	"moment":  newMoment,
-	"after":   func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
-	"next":    nextWords,
-	"count":   countWords,
-	"comma":   comma,
-	"comma64": func(n int64) string { return comma(int(n)) },
-	"rate":    rateWords,
-	"total":   total,
-	"mode":    modeWords,
-	"ladder":  LadderTitle,
-	"xy":      coord,
+	"name":     newName,
+	"line":     newLine,
+	"moment":   newMoment,
+	"after":    func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
+	"next":     nextWords,
+	"count":    countWords,
+	"comma":    comma,
+	"comma64":  func(n int64) string { return comma(int(n)) },
+	"rate":     rateWords,
+	"total":    total,
+	"mode":     modeWords,
+	"limitSet": LimitSetTitle,
+	"xy":       coord,
 }).ParseFS(sources, "templates/*.html"))
 
 func render(name string, view any) ([]byte, error) {

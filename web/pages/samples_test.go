@@ -241,7 +241,7 @@ func attacked() NowView {
 	}
 	forced := captchamode.Override{State: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
 	return NowView{
-		Admin: around("/"), Span: control.LastDay, Series: control.Series{Each: time.Minute, Pressure: hour(40), Points: []control.Point{
+		Admin: around("/"), Span: control.LastDay, Series: control.Series{Each: time.Minute, FailureRate: hour(40), Points: []control.Point{
 			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
 		}, Week: office()},
 		Overview: control.Overview{
@@ -420,17 +420,17 @@ func watchedPolicy() PolicyView {
 	override := policy.Override{LimitSet: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
 	met := policy.Met{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1, More: true, KnownClients: []policy.Person{{Account: hostile, Address: "2001:db8::/64"}}}
 	return PolicyView{Admin: around("/policy"), Switch: "all", To: "monitor", Policy: control.Policy{
-		Now: noon, Enforce: true, Written: true, Overrides: []policy.Override{override}, Watched: []string{"account", "list:tor"},
+		Now: noon, Enforce: true, Written: true, Overrides: []policy.Override{override}, Monitored: []string{"account", "list:tor"},
 		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: control.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
-		Ladders: []control.Ladder{
-			{Name: "account", Override: &override, Rungs: []control.Rung{
-				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Watched: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
+		LimitSets: []control.LimitSet{
+			{Name: "account", Override: &override, Limits: []control.PolicyLimit{
+				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Monitored: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
-			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
-			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "throttled"}}},
-			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "block", Watched: true, Code: "blocked:tor"}}},
-			{Name: "event:sms", Rungs: []control.Rung{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
+			{Name: "pair-delay", Limits: []control.PolicyLimit{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
+			{Name: "mode", Limits: []control.PolicyLimit{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "throttled"}}},
+			{Name: "list:tor", Limits: []control.PolicyLimit{{Limit: "0 challenge", Then: "challenge", Monitored: true, Code: "list:tor"}, {Limit: "block", Then: "block", Monitored: true, Code: "blocked:tor"}}},
+			{Name: "event:sms", Limits: []control.PolicyLimit{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
 		},
 	}}
 }

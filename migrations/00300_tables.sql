@@ -205,34 +205,34 @@ CREATE TABLE mode_state (
 
 -- Administrators' overrides of limits, one for each subject or for all. until is 0 for an
 -- override without an end.
-CREATE TABLE policy_words (
-    realm   TEXT   NOT NULL,
-    ladder  TEXT   NOT NULL,
-    enforce BIGINT NOT NULL,
-    who     TEXT   NOT NULL,
-    why     TEXT   NOT NULL,
-    since   BIGINT NOT NULL,
-    until   BIGINT NOT NULL,
-    PRIMARY KEY (realm, ladder)
+CREATE TABLE policy_overrides (
+    realm     TEXT   NOT NULL,
+    limit_set TEXT   NOT NULL,
+    enforce   BIGINT NOT NULL,
+    who       TEXT   NOT NULL,
+    why       TEXT   NOT NULL,
+    since     BIGINT NOT NULL,
+    until     BIGINT NOT NULL,
+    PRIMARY KEY (realm, limit_set)
 );
 
 -- Accounts and IP addresses that each limit affected in each hour of a day: nodes add to
 -- one row. A row without account and address sums up those beyond the bound. later: the
 -- account signed in afterwards.
-CREATE TABLE policy_met (
-    realm   TEXT   NOT NULL,
-    hour    BIGINT NOT NULL,
-    ladder  TEXT   NOT NULL,
-    rung    TEXT   NOT NULL,
-    watched BIGINT NOT NULL,
-    account TEXT   NOT NULL,
-    address TEXT   NOT NULL,
-    first   BIGINT NOT NULL,
-    count   BIGINT NOT NULL,
-    later   BIGINT NOT NULL,
-    PRIMARY KEY (realm, hour, ladder, rung, watched, account, address)
+CREATE TABLE policy_effects (
+    realm      TEXT   NOT NULL,
+    hour       BIGINT NOT NULL,
+    limit_set  TEXT   NOT NULL,
+    limit_text TEXT   NOT NULL,
+    monitored  BIGINT NOT NULL,
+    account    TEXT   NOT NULL,
+    address    TEXT   NOT NULL,
+    first      BIGINT NOT NULL,
+    count      BIGINT NOT NULL,
+    later      BIGINT NOT NULL,
+    PRIMARY KEY (realm, hour, limit_set, limit_text, monitored, account, address)
 );
-CREATE INDEX policy_met_pair ON policy_met (realm, account, address);
+CREATE INDEX policy_effects_pair ON policy_effects (realm, account, address);
 
 -- Data that nodes hold in memory, by name, and how often it has changed. The number grows
 -- in the transaction of the change: a node that reads the number reads the change.

@@ -60,13 +60,13 @@ type Limits struct {
 
 // NewLimits validates each limit and the backoff individually. Only the caller knows whether a limit can be reached
 // (R8), because that depends on the limits' actions.
-func NewLimits(backoff Backoff, rungs ...Limit) (*Limits, error) {
+func NewLimits(backoff Backoff, limits ...Limit) (*Limits, error) {
 	var errs []error
-	if len(rungs) > MaxLimits {
-		errs = append(errs, fmt.Errorf("failures: at most %d limits, not %d", MaxLimits, len(rungs)))
+	if len(limits) > MaxLimits {
+		errs = append(errs, fmt.Errorf("failures: at most %d limits, not %d", MaxLimits, len(limits)))
 	}
-	l := &Limits{limits: rungs, backoff: backoff, keep: backoff.keep(), quiet: backoff.quiet()}
-	for i, r := range rungs {
+	l := &Limits{limits: limits, backoff: backoff, keep: backoff.keep(), quiet: backoff.quiet()}
+	for i, r := range limits {
 		if err := r.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("failures: limit %d: %w", i, err))
 		}
@@ -84,8 +84,8 @@ func NewLimits(backoff Backoff, rungs ...Limit) (*Limits, error) {
 }
 
 // MustLimits is like NewLimits, but panics on an error. It is for limits that are written in code.
-func MustLimits(backoff Backoff, rungs ...Limit) *Limits {
-	l, err := NewLimits(backoff, rungs...)
+func MustLimits(backoff Backoff, limits ...Limit) *Limits {
+	l, err := NewLimits(backoff, limits...)
 	if err != nil {
 		panic(err)
 	}

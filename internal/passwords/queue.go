@@ -56,7 +56,7 @@ type Queue struct {
 
 // The classes, each with its own line.
 const (
-	strangers = iota
+	unknown = iota
 	known
 	administrators
 	fakes
@@ -88,7 +88,7 @@ func (a *Request) class() int {
 	case a.Known:
 		return known
 	}
-	return strangers
+	return unknown
 }
 
 // A waiter is a waiting request. When it leaves its line, ready receives nil for a slot, or the error.
@@ -468,7 +468,7 @@ func (g *Queue) State() QueueState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return QueueState{
-		Running: g.running, Unknown: len(g.lines[strangers]) + len(g.lines[fakes]), Known: len(g.lines[known]),
+		Running: g.running, Unknown: len(g.lines[unknown]) + len(g.lines[fakes]), Known: len(g.lines[known]),
 		Administrators: len(g.lines[administrators]),
 		Shed:           g.shed, Hogged: g.hog.told && g.config.Now().Sub(g.hog.last) <= hogsFor,
 	}

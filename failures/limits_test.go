@@ -8,7 +8,7 @@ import (
 	"authguard/failures"
 )
 
-func TestLadderNamesEveryProblemAtOnce(t *testing.T) {
+func TestLimitsNamesEveryProblemAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := failures.NewLimits(
 		failures.Backoff{After: 0, First: time.Second, Max: time.Millisecond, Window: time.Hour},
