@@ -49,7 +49,7 @@ func TestR13AndR14TheSitesLimitRefusesStrangersAndNobodyElse(t *testing.T) {
 	t.Parallel()
 	codes := newCodes()
 	o := siteLimit(guard.Block)
-	o.Passes = codes
+	o.Codes = codes
 	each(t, o, func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) || !w.Right(t, "bob", address(900)) {
 			t.Fatal("nobody gets in")

@@ -273,7 +273,7 @@ func TestR28ACodeLetsAStrangerInWithASprayedPassword(t *testing.T) {
 // it enough.
 func TestR28ATicketThatTravelsKeepsThatItsPasswordIsSprayed(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{Mail: true, Passes: newCodes()})
+	w := world.New(t, world.Options{Mail: true, Codes: newCodes()})
 	spray(t, w, 10)
 	a := showing("alice's", nowhere)
 	a.PasswordTag = w.Fingerprint(world.Right)
@@ -412,7 +412,7 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 // An administrator's code spares its owner that challenge where no mail is sent.
 func TestR28ACodeTakesThePlaceOfTheHardestChallenge(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{Work: true, Passes: newCodes()})
+	w := world.New(t, world.Options{Work: true, Codes: newCodes()})
 	sprayedSite(t, w)
 	a := showing("alice's", nowhere)
 	a.PasswordTag = w.Fingerprint(world.Right)

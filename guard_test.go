@@ -1986,7 +1986,7 @@ func TestAttemptThatQueuedIsDecidedAgainOnceTheModeIsOn(t *testing.T) {
 	})
 }
 
-// codes are one-time codes by account, as Passes keep them: bound to the first
+// codes are one-time codes by account, as Codes keep them: bound to the first
 // place, good for so many tries.
 type codes struct {
 	mu    sync.Mutex
@@ -2062,12 +2062,12 @@ func eachWithCodes(t *testing.T, story func(t *testing.T, w *world.World, c *cod
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		c := newCodes()
-		story(t, world.New(t, world.Options{Mail: true, Passes: c}), c)
+		story(t, world.New(t, world.Options{Mail: true, Codes: c}), c)
 	})
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		c := newCodes()
-		story(t, world.New(t, world.Options{Mail: true, Passes: c, Redis: redistest.Standalone(t).Client(t)}), c)
+		story(t, world.New(t, world.Options{Mail: true, Codes: c, Redis: redistest.Standalone(t).Client(t)}), c)
 	})
 }
 

@@ -96,7 +96,7 @@ CREATE INDEX sessions_expires_at ON sessions (expires_at);
 -- Verification codes. code_hash is SHA-256 of the code in hex. place and asked_from are
 -- keyed digests in hex: '' until a client has used the code, and if no unknown client
 -- requested it.
-CREATE TABLE passes (
+CREATE TABLE verification_codes (
     code_hash  TEXT   NOT NULL PRIMARY KEY,
     realm      TEXT   NOT NULL DEFAULT 'default',
     directory  TEXT   NOT NULL,
@@ -108,9 +108,9 @@ CREATE TABLE passes (
     expires_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX passes_account ON passes (account);
-CREATE INDEX passes_asked_from ON passes (asked_from);
-CREATE INDEX passes_expires_at ON passes (expires_at);
+CREATE INDEX verification_codes_account ON verification_codes (account);
+CREATE INDEX verification_codes_asked_from ON verification_codes (asked_from);
+CREATE INDEX verification_codes_expires_at ON verification_codes (expires_at);
 
 -- Emails to users about a login from a new client. id is half of the token in the email's
 -- link; the other half is derived from it with the server's keys, so that a stolen dump

@@ -26,13 +26,13 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
+	"authguard/internal/codes"
 	"authguard/internal/control"
 	"authguard/internal/database"
-	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/mail"
+	"authguard/internal/mfa"
 	"authguard/internal/notices"
-	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
@@ -48,7 +48,7 @@ type home struct {
 	*house
 	db       *sql.DB
 	accounts *accounts.Table
-	passes   *passes.Table
+	codes    *codes.Table
 	audit    *audit.Log
 	control  *control.Control
 	running  *sessions.Store
@@ -75,8 +75,8 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	t.Cleanup(func() { db.Close() })
 	_, err = database.Migrate(t.Context(), db)
 	must(err)
-	codes := passes.New(db, nil)
-	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Passes: codes}), db: db, passes: codes}
+	codes := codes.New(db, nil)
+	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Codes: codes}), db: db, codes: codes}
 	gate, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
 	must(err)
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
@@ -86,7 +86,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	running, err := sessions.New(sessions.Config{DB: db, Now: h.Clock.Now})
 	must(err)
 	h.running = running
-	second, err := factors.New(factors.Config{DB: db, Secret: []byte("the server's secret"), Now: h.Clock.Now})
+	second, err := mfa.New(mfa.Config{DB: db, Secret: []byte("the server's secret"), Now: h.Clock.Now})
 	must(err)
 	watcher, err := changes.New(changes.Config{DB: db, Now: h.Clock.Now, Log: quiet})
 	must(err)
@@ -95,7 +95,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
 	h.inside = h.Second(t, func(c *guard.Config) { c.Codes, c.Observer = codes.Of("administration"), h.World })
 	steered := control.Config{
-		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Lists: h.Lists, Listings: lists.New(db)}, Tables: control.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), Factors: second},
+		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Lists: h.Lists, Listings: lists.New(db)}, Tables: control.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), MFA: second},
 		Users: control.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Ledger: policy.NewLedger(db, h.Clock.Now, quiet), Tops: new(control.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)
@@ -261,7 +261,7 @@ func TestWhoHasAPasswordThatIsDoubtedGetsNowhereWithItAlone(t *testing.T) {
 	if w := thief.get("/account/password"); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/login?") {
 		t.Errorf("the thief may choose: %d to %s", w.Code, w.Header().Get("Location"))
 	}
-	code, _, err := h.passes.Issue(t.Context(), passes.Grant{Account: "alice", For: time.Hour})
+	code, _, err := h.codes.Issue(t.Context(), codes.Grant{Account: "alice", For: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -548,7 +548,7 @@ func TestThatWasNotMeByALetter(t *testing.T) {
 			t.Errorf("the link is good twice: %d", w.Code)
 		}
 	}
-	code, _, err := h.passes.Issue(t.Context(), passes.Grant{Account: "alice", For: time.Hour})
+	code, _, err := h.codes.Issue(t.Context(), codes.Grant{Account: "alice", For: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -630,7 +630,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 	if w := admin.login("root", chosen); w.Code != http.StatusSeeOther {
 		t.Fatal(w.Code)
 	}
-	code, _, err := h.passes.Issue(t.Context(), passes.Grant{Directory: "administration", Account: "root", For: time.Hour})
+	code, _, err := h.codes.Issue(t.Context(), codes.Grant{Directory: "administration", Account: "root", For: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -650,7 +650,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 			t.Errorf("%s the administrator's session has ended: %v %v", after, running, err)
 		}
 		places, err := h.inside.KnownClients(t.Context(), guard.Attempt{Account: "root"}, nil)
-		if live, failed := h.passes.Live(t.Context(), "root"); err != nil || len(places.List) != 1 || !places.Reset.IsZero() || !live || failed != nil {
+		if live, failed := h.codes.Live(t.Context(), "root"); err != nil || len(places.List) != 1 || !places.Reset.IsZero() || !live || failed != nil {
 			t.Errorf("%s the administrator's places and codes: %+v %v, %v %v", after, places, err, live, failed)
 		}
 	}
@@ -686,7 +686,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 		t.Errorf("the letter: %d\n%s", w.Code, w.Body)
 	}
 	untouched("the letter:")
-	if good, err := h.passes.Of("administration").Show(t.Context(), guard.Code{Account: "root", Text: code, Now: h.Clock.Now()}); err != nil || !good {
+	if good, err := h.codes.Of("administration").Show(t.Context(), guard.Code{Account: "root", Text: code, Now: h.Clock.Now()}); err != nil || !good {
 		t.Errorf("the administrator's code: %v %v", good, err)
 	}
 }

@@ -252,7 +252,7 @@ func TestR29TheDecisionAPITakesACode(t *testing.T) {
 	t.Parallel()
 	codes, policy := new(codebook), guard.DefaultPolicy()
 	policy.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.Block}}
-	b := newBackEndOf(t, world.Options{Passes: codes, Policy: &policy})
+	b := newBackEndOf(t, world.Options{Codes: codes, Policy: &policy})
 	b.Wrong(t, "alice", "198.51.100.1")
 	for _, try := range [][2]string{{"", "block"}, {"bad", "block"}, {"good", "proceed"}} {
 		var answer struct{ Decision, Ticket string }

@@ -16,7 +16,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 	"authguard/web/pages"
 )
 
@@ -26,7 +26,7 @@ import (
 // checked (R1), under the limits of account, IP address and pair. The attempt with the correct password is withdrawn
 // and adds no known client; the second attempt does.
 type Second struct {
-	Factors *factors.Table
+	MFA *mfa.Table
 	// Waiting holds the sessions of users who have yet to pass MFA. They grant no access.
 	Waiting *Sessions
 	// Notify records an MFA event of an account.
@@ -43,13 +43,13 @@ const (
 const SecondLifetime = 5 * time.Minute
 
 func (s *Second) asks(ctx context.Context, login accounts.Login) (bool, error) {
-	has, err := s.Factors.Of(ctx, login.ID)
+	has, err := s.MFA.Of(ctx, login.ID)
 	return has.Any(), err
 }
 
 // A Site is the listener's host and origins for passkeys.
 type Site struct {
-	factors.Site
+	mfa.Site
 	Elsewhere string // where passkeys work, if not here and if known
 }
 
@@ -142,7 +142,7 @@ func (l *Login) secondPage(c echo.Context) (err error) {
 }
 
 func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
-	has, err := l.Second.Factors.Of(t.Request().Context(), t.waiting.Account.ID)
+	has, err := l.Second.MFA.Of(t.Request().Context(), t.waiting.Account.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -187,12 +187,12 @@ func (l *Login) second(c echo.Context) (err error) {
 	if strings.TrimSpace(t.form["otp"]) == "" && t.form["assertion"] == "" {
 		return l.invalid(t, Unusable(http.StatusBadRequest, "problem.no-second"))
 	}
-	who := factors.Owner{ID: t.waiting.Account.ID, Name: t.waiting.Account.Account}
+	who := mfa.Owner{ID: t.waiting.Account.ID, Name: t.waiting.Account.Account}
 	return l.prove(t, pages.SecondWrong, func(ctx context.Context) (bool, error) {
 		if t.form["assertion"] != "" {
 			return l.proves(t, who, who.ID)
 		}
-		ok, recovery, err := l.Second.Factors.Check(ctx, who.ID, strings.TrimSpace(t.form["otp"]))
+		ok, recovery, err := l.Second.MFA.Check(ctx, who.ID, strings.TrimSpace(t.form["otp"]))
 		if ok && recovery {
 			l.Second.Notify(ctx, who.Name, RecoveryUsed)
 		}
@@ -207,7 +207,7 @@ func (l *Login) passkey(c echo.Context) (err error) {
 		"next"); err != nil {
 		return l.malformed(t, err)
 	}
-	who, known, err := l.Second.Factors.Claims(c.Request().Context(), []byte(t.form["assertion"]))
+	who, known, err := l.Second.MFA.Claims(c.Request().Context(), []byte(t.form["assertion"]))
 	if err != nil {
 		return l.overloaded(t, l.Unchecked(t, err))
 	}
@@ -222,17 +222,17 @@ func (l *Login) passkey(c echo.Context) (err error) {
 }
 
 // proves reports whether an assertion is by a passkey of who, for a WebAuthn challenge issued to askedOf.
-func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) {
+func (l *Login) proves(t *try, who mfa.Owner, askedOf string) (bool, error) {
 	at, ok := l.Edge.Site(t.Request())
 	if !ok {
 		return false, nil
 	}
 	ctx := t.Request().Context()
-	err := l.Second.Factors.CheckPasskey(ctx, at.Site, who, askedOf, t.form["state"], []byte(t.form["assertion"]))
-	if errors.Is(err, factors.ErrCloned) {
+	err := l.Second.MFA.CheckPasskey(ctx, at.Site, who, askedOf, t.form["state"], []byte(t.form["assertion"]))
+	if errors.Is(err, mfa.ErrCloned) {
 		l.Second.Notify(ctx, who.Name, PasskeyCopied)
 	}
-	if errors.Is(err, factors.ErrPasskey) || errors.Is(err, factors.ErrCloned) {
+	if errors.Is(err, mfa.ErrPasskey) || errors.Is(err, mfa.ErrCloned) {
 		return false, nil
 	}
 	return err == nil, err
@@ -297,7 +297,7 @@ func (l *Login) question(c echo.Context, account string) error {
 		return Invalid("passkeys require a domain name with TLS, or localhost: open the admin console by a name in " +
 			"admin.hosts or as localhost")
 	}
-	q, err := l.Second.Factors.AskProof(c.Request().Context(), at.Site, account)
+	q, err := l.Second.MFA.AskProof(c.Request().Context(), at.Site, account)
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func TestR28ASprayedRightPasswordIsAnsweredLikeAWrongOne(t *testing.T) {
 			t.Parallel()
 			account := map[string]string{"login": "alice", "admin": "root"}[door]
 			came := func() (h *house, b *browser) {
-				h = newHouseWith(t, world.Options{Mail: true, Passes: new(codebook)})
+				h = newHouseWith(t, world.Options{Mail: true, Codes: new(codebook)})
 				h.people.all["root"] = accounts.Login{Account: "root", Role: accounts.Admin, Password: h.people.all["alice"].Password}
 				h.spray(t, 10)
 				b = h.browser(accept)

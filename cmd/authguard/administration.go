@@ -34,7 +34,7 @@ func openAdministration(ctx context.Context, r *realm) (a *administration, err e
 		return nil, err
 	}
 	a.guard, err = r.newGuard(ctx, administrationRealm, limits, func(c *guard.Config) {
-		c.Store, c.Mode, c.Codes = r.site.counting.stores[administrators], a.mode, r.people.passes.Of(admin.Directory)
+		c.Store, c.Mode, c.Codes = r.site.counting.stores[administrators], a.mode, r.people.codes.Of(admin.Directory)
 		c.Canonical, c.Shared = r.people.accounts.Canonical, r.guard.Shared
 	})
 	if err != nil {

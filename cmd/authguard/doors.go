@@ -162,7 +162,7 @@ func (d *listeners) administration() http.Handler {
 // second returns the MFA step of the administrators' login.
 func (d *listeners) second(r *realm) *web.Second {
 	return &web.Second{
-		Factors: d.site.factors,
+		MFA: d.site.mfa,
 		Waiting: web.NewSessions(web.SessionConfig{
 			Store: r.people.sessions, Source: r.people.accounts, Integration: admin.Integration + "_second",
 			Lifetime: web.SecondLifetime,

@@ -13,13 +13,13 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/codes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/mail"
 	"authguard/internal/notices"
-	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
 	"authguard/web/admin"
@@ -27,7 +27,7 @@ import (
 
 // emails are sent to account owners.
 type emails struct {
-	mailer *passes.Mailer // verification codes; nil without a mail server
+	mailer *codes.Mailer // verification codes; nil without a mail server
 	// notices reports logins from unknown clients; nil: off.
 	notices *notices.Mailer
 }
@@ -41,7 +41,7 @@ type people struct {
 	sourceChecker *passwords.Checker // for source, if it is not accounts
 	gate          *passwords.Queue
 	sessions      *sessions.Store
-	passes        *passes.Table // verification codes
+	codes         *codes.Table // verification codes
 	// forget handles an account whose password changed elsewhere; nil: not possible.
 	forget func(context.Context, string)
 	health *database.Health // of the source; nil for authguard's own table and files
@@ -82,7 +82,7 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 	if p.sessions, err = s.newSessions(r.name); err != nil {
 		return nil, err
 	}
-	p.passes = passes.New(on.db, on.clock.Now).In(r.name)
+	p.codes = codes.New(on.db, on.clock.Now).In(r.name)
 	p.source, err = p.open(ctx)
 	return p, err
 }
@@ -219,8 +219,8 @@ func (r *realm) openMailer() error {
 			return err
 		}
 	}
-	p.mailer = passes.NewMailer(passes.MailerConfig{
-		Codes: p.passes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
+	p.mailer = codes.NewMailer(codes.MailerConfig{
+		Codes: p.codes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
 			if err := r.control.CodeIssued(ctx, "mail", account, expires, ""); err != nil {
 				r.log.Error("a verification code was sent but is not in the audit log", "error", err)
@@ -346,7 +346,7 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 
 // forgetting removes all known clients and verification codes of an account of the site's guard. An administrator of
 // the same name keeps theirs.
-func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
+func forgetting(g *guard.Guard, codes *codes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
 		if err := errors.Join(g.RemoveKnownClients(ctx, account, netip.Addr{}), codes.RevokeIn(ctx, "",
 			account)); err != nil {

@@ -98,7 +98,7 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	}
 	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: name,
 		Media: r.mode.challenges.Media, Identity: &r.clients}
-	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.passes, r.log))
+	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.codes, r.log))
 	r.adopt(c)
 	if err = r.openMailer(); err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func (r *realm) openControl() (err error) {
 			Direct: func() []netip.Prefix { return *s.proxies.Load() },
 		},
 		Tables: control.Tables{
-			Accounts: r.people.accounts, Sessions: r.people.sessions, Codes: r.people.passes, Tokens: s.issued,
-			Factors: s.factors,
+			Accounts: r.people.accounts, Sessions: r.people.sessions, Codes: r.people.codes, Tokens: s.issued,
+			MFA: s.mfa,
 		},
 		Users: control.Users{
 			DirectoryOf: r.directoryOf, Elsewhere: r.people.elsewhere(), Source: r.people.source, App: r.inApp,
@@ -159,7 +159,7 @@ func (r *realm) newGuard(
 			Cookies:         cookies,
 			SharedAddresses: counting.known.SharedAddresses(),
 		},
-		Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists,
+		Codes: r.people.codes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists,
 		NameConfig: guard.NameConfig{
 			Normalise: r.people.normalise,
 			Canonical: r.people.canonical(context.WithoutCancel(ctx)),

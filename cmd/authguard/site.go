@@ -18,8 +18,8 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
-	"authguard/internal/factors"
 	"authguard/internal/lists"
+	"authguard/internal/mfa"
 	"authguard/internal/policy"
 	"authguard/internal/tokens"
 	"authguard/web"
@@ -64,9 +64,9 @@ type ipLists struct {
 
 // credentials of programs and administrators.
 type credentials struct {
-	tokens  web.Tokens // of the decision API
-	issued  *tokens.Table
-	factors *factors.Table // MFA of administrators
+	tokens web.Tokens // of the decision API
+	issued *tokens.Table
+	mfa    *mfa.Table // MFA of administrators
 }
 
 // opening configures how a site is opened. The zero value is the normal way.
@@ -118,7 +118,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.named.Configure(s.loaded.Sources())
 	s.trust(s.loaded)
 	s.issued = tokens.New(s.storage.db)
-	s.factors, err = factors.New(factors.Config{DB: s.storage.db, Secret: s.storage.keys.Counters,
+	s.mfa, err = mfa.New(mfa.Config{DB: s.storage.db, Secret: s.storage.keys.Counters,
 		Now: s.storage.clock.Now})
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (s *site) tidy(ctx context.Context) {
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
 		{"hits of limits", s.watch.ledger.Purge},
 		{"sessions", s.main().people.sessions.Purge},
-		{"passes", s.main().people.passes.Purge},
+		{"codes", s.main().people.codes.Purge},
 		{"notices", func(ctx context.Context) (int64, error) {
 			return notices.Purge(ctx, s.storage.db, s.storage.clock.Now())
 		}},

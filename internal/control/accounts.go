@@ -173,7 +173,7 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 	if l.Code, err = c.config.Codes.Live(ctx, a.Username); err != nil || a.Role != accounts.Admin {
 		return l, err
 	}
-	has, err := c.config.Factors.Of(ctx, a.ID)
+	has, err := c.config.MFA.Of(ctx, a.ID)
 	l.Second = has.Any()
 	return l, err
 }

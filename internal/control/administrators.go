@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"authguard/internal/accounts"
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 )
@@ -18,7 +18,7 @@ import (
 // An Administrator is an account that may use the admin console, with its sign-in methods.
 type Administrator struct {
 	accounts.Account
-	factors.Kept
+	mfa.Kept
 	LastLogin time.Time          `json:"last_login,omitzero"` // as far as the audit log goes back
 	Running   []sessions.Session `json:"-"`                   // at the admin console, newest first
 	Sessions  int                `json:"sessions"`            // the number of Running
@@ -38,7 +38,7 @@ func (c *Control) Administrators(ctx context.Context) (all []Administrator, err 
 	}
 	for _, account := range admins {
 		one := Administrator{Account: account}
-		if one.Kept, err = c.config.Factors.Of(ctx, account.ID); err != nil {
+		if one.Kept, err = c.config.MFA.Of(ctx, account.ID); err != nil {
 			return nil, err
 		}
 		if one.Running, err = c.config.Sessions.Of(ctx, account.Username, adminIntegration); err != nil {
@@ -117,7 +117,7 @@ func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string
 	if err != nil {
 		return err
 	}
-	_, removed := c.config.Factors.RemoveAll(context.WithoutCancel(ctx), account.ID)
+	_, removed := c.config.MFA.RemoveAll(context.WithoutCancel(ctx), account.ID)
 	return errors.Join(removed, c.end(ctx, account.Username), c.signIn(ctx, who, "admin-remove", account.Username, why))
 }
 
@@ -175,7 +175,7 @@ func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (remo
 	if err := cmp.Or(whyNot(why, "it removes the account's protection"), c.another(who, name)); err != nil {
 		return 0, err
 	}
-	if removed, err = c.config.Factors.RemoveAll(ctx, account.ID); err != nil {
+	if removed, err = c.config.MFA.RemoveAll(ctx, account.ID); err != nil {
 		return 0, err
 	}
 	_, ended := c.config.Sessions.EndOthers(ctx, account.Username, adminIntegration, "")

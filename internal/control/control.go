@@ -23,9 +23,9 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
-	"authguard/internal/factors"
+	"authguard/internal/codes"
 	"authguard/internal/lists"
-	"authguard/internal/passes"
+	"authguard/internal/mfa"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
@@ -89,9 +89,9 @@ type Users struct {
 type Tables struct {
 	Accounts *accounts.Table
 	Sessions *sessions.Store
-	Codes    *passes.Table
+	Codes    *codes.Table
 	Tokens   *tokens.Table
-	Factors  *factors.Table // the administrators' MFA methods
+	MFA      *mfa.Table // the administrators' MFA methods
 }
 
 // Sinks get every event from the event bus. The caller runs them.
@@ -153,7 +153,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil,
 		"Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Passes": c.Codes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Codes == nil, "Tokens": c.Tokens == nil, "MFA": c.MFA == nil,
 		"DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil,
 		"Tops": c.Tops == nil, "Changes": c.Changes == nil,
 		"Overrides": c.Overrides == nil, "Ledger": c.Ledger == nil,

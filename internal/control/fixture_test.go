@@ -16,11 +16,11 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
+	"authguard/internal/codes"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/factors"
 	"authguard/internal/lists"
-	"authguard/internal/passes"
+	"authguard/internal/mfa"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
@@ -42,7 +42,7 @@ type desk struct {
 	sessions *sessions.Store
 	audit    *audit.Log
 	attacks  *attacks.Recorder
-	passes   *passes.Table
+	codes    *codes.Table
 	tops     *control.Tops
 	ledger   *policy.Ledger
 	changes  *changes.Watcher
@@ -66,7 +66,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d := &desk{db: db, tops: new(control.Tops)}
 	var err error
 	canonical := func(name string) string { return d.accounts.Canonical(name) }
-	d.w = world.New(t, world.Options{Passes: passes.New(d.db, nil), Start: time.Now().Truncate(time.Second), Canonical: canonical})
+	d.w = world.New(t, world.Options{Codes: codes.New(d.db, nil), Start: time.Now().Truncate(time.Second), Canonical: canonical})
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)
 	d.accounts, err = accounts.New(t.Context(), accounts.Config{
@@ -75,18 +75,18 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	must(err)
 	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now})
 	must(err)
-	d.passes = passes.New(d.db, d.w.Clock.Now)
+	d.codes = codes.New(d.db, d.w.Clock.Now)
 	d.ledger = policy.NewLedger(d.db, d.w.Clock.Now, quiet)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
 	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: d.db, Alone: true, Now: d.w.Clock.Now}, quiet)
 	must(err)
-	second, err := factors.New(factors.Config{DB: d.db, Secret: []byte("the server's secret"), Now: d.w.Clock.Now})
+	second, err := mfa.New(mfa.Config{DB: d.db, Secret: []byte("the server's secret"), Now: d.w.Clock.Now})
 	must(err)
 	d.attacks = attacks.New(attacks.Config{DB: d.db, Secret: []byte("secret"), Now: d.w.Clock.Now, Log: quiet})
 	d.config = control.Config{
-		Guard: d.w.Guard, Mode: d.w.Mode, IPLists: control.IPLists{Lists: d.w.Lists, Listings: d.listings, Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} }}, Tables: control.Tables{Accounts: d.accounts, Sessions: d.sessions, Codes: d.passes, Tokens: tokens.New(d.db), Factors: second},
+		Guard: d.w.Guard, Mode: d.w.Mode, IPLists: control.IPLists{Lists: d.w.Lists, Listings: d.listings, Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} }}, Tables: control.Tables{Accounts: d.accounts, Sessions: d.sessions, Codes: d.codes, Tokens: tokens.New(d.db), MFA: second},
 		Users: control.Users{DirectoryOf: d.directoryOf}, Sinks: control.Sinks{Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Ledger: d.ledger}, Policies: control.Policies{Overrides: policy.NewTable(d.db)}, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
 	}

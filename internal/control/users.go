@@ -12,7 +12,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
-	"authguard/internal/passes"
+	"authguard/internal/codes"
 	"authguard/internal/sessions"
 )
 
@@ -243,14 +243,14 @@ type Code struct {
 }
 
 // IssueCode creates a verification code that admits one unknown client together with the password (R29). life 0 is
-// passes.DefaultLife; why may be empty. Errors are accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for an
+// codes.DefaultLife; why may be empty. Errors are accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for an
 // invalid life.
 func (c *Control) IssueCode(ctx context.Context, who, name string, life time.Duration, why string) (Code, error) {
 	why, err := reason(why)
 	if err != nil {
 		return Code{}, err
 	}
-	if life = cmp.Or(life, passes.DefaultLife); life < time.Minute || life > passes.MaxLife {
+	if life = cmp.Or(life, codes.DefaultLife); life < time.Minute || life > codes.MaxLife {
 		return Code{}, fmt.Errorf("%w: a code can be valid for 1 minute to 24 hours", ErrAsked)
 	}
 	if name, err = c.Canonical(name); err != nil {
@@ -264,11 +264,11 @@ func (c *Control) IssueCode(ctx context.Context, who, name string, life time.Dur
 	if err != nil {
 		return Code{}, err
 	}
-	code, expires, err := c.config.Codes.Issue(ctx, passes.Grant{Directory: directory, Account: p.Account, For: life})
+	code, expires, err := c.config.Codes.Issue(ctx, codes.Grant{Directory: directory, Account: p.Account, For: life})
 	if err != nil {
 		return Code{}, err
 	}
-	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.CodeIssued(ctx, who, p.Account,
+	return Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}, c.CodeIssued(ctx, who, p.Account,
 		expires, why)
 }
 

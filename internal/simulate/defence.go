@@ -64,7 +64,7 @@ func (o *ours) try(c *client) (v verdict, err error) {
 	a, err := o.Try(trial.Ask{
 		Account: c.account, Address: c.address, Keeps: c.device > 0, Device: o.cookies[c.device], Client: c.browser,
 		Password: word,
-		Right:    c.right, Solves: c.solves, Passes: c.pass,
+		Right:    c.right, Solves: c.solves, Code: c.pass,
 	})
 	if err != nil {
 		return v, err

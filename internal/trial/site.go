@@ -129,7 +129,7 @@ type Ask struct {
 	Password uint64
 	Right    bool // it is the right password
 	Solves   bool // the client solves a challenge
-	Passes   bool // the client has a valid verification code
+	Code     bool // the client has a valid verification code
 }
 
 // Answer is the result of an attempt.
@@ -151,7 +151,7 @@ func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
 	attempt := guard.Attempt{Account: a.Account, Address: a.Address, PasswordTag: a.Password,
 		Fingerprint: s.guard.Identity(a.Client), Integration: "trial", SendsCode: true}
-	if a.Passes {
+	if a.Code {
 		attempt.VerificationCode = good
 	}
 	if a.Device != "" {

@@ -85,8 +85,8 @@ type Options struct {
 	Running   bool // the clock is time.Now: for testing/synctest
 	Canonical func(name string) string
 	Held      int
-	// Passes are the guard's.
-	Passes guard.Codes
+	// Codes are the guard's.
+	Codes guard.Codes
 	// Mail: every integration can send verification codes.
 	Mail bool
 	// Work makes challenges ask for a little work beside the picture.
@@ -149,7 +149,7 @@ func New(t testing.TB, o Options) *World {
 		KnownClientConfig: guard.KnownClientConfig{KnownClients: remembered, Cookies: w.Cookie},
 		Mode:              w.Mode, Challenges: w.Challenges, Lists: w.Lists,
 		NameConfig: guard.NameConfig{Canonical: o.Canonical},
-		Callbacks:  guard.Callbacks{Observer: w}, Held: o.Held, Codes: o.Passes, Now: w.Clock.Now,
+		Callbacks:  guard.Callbacks{Observer: w}, Held: o.Held, Codes: o.Codes, Now: w.Clock.Now,
 	}
 	w.Guard, err = guard.New(w.config)
 	must(err)

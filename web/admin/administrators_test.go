@@ -112,7 +112,7 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 		t.Errorf("it is good for more than choosing another: to %q", to)
 	}
 	bob := c.browser
-	_, err := c.factors.NewRecovery(t.Context(), after.ID)
+	_, err := c.mfa.NewRecovery(t.Context(), after.ID)
 	c.must(t, err)
 	c.browser = ann
 	if status, body := ask("DELETE", "/api/administrators?username=bob&reason=left+us", ""); status != http.StatusOK {
@@ -121,7 +121,7 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 	if a := c.account(t, "bob"); a.Role != accounts.User || a.Disabled {
 		t.Errorf("%+v", a)
 	}
-	if has, err := c.factors.Of(t.Context(), after.ID); err != nil || has.Recovery != 0 {
+	if has, err := c.mfa.Of(t.Context(), after.ID); err != nil || has.Recovery != 0 {
 		t.Errorf("second factors go on: %+v, %v", has, err)
 	}
 	rows, err := c.api.Audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Limit: 1})

@@ -21,8 +21,8 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/duration"
-	"authguard/internal/factors"
 	"authguard/internal/lists"
+	"authguard/internal/mfa"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
@@ -288,10 +288,10 @@ func problemOf(err error) (p web.Problem) {
 	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope),
 		errors.Is(err, tokens.ErrOverAll), errors.Is(err, tokens.ErrLife):
 		return asked(http.StatusBadRequest, words(err))
-	case errors.Is(err, factors.ErrUnknown), errors.Is(err, sessions.ErrUnknown):
+	case errors.Is(err, mfa.ErrUnknown), errors.Is(err, sessions.ErrUnknown):
 		return asked(http.StatusNotFound, words(err))
-	case errors.Is(err, factors.ErrCode), errors.Is(err, factors.ErrEnrolled), errors.Is(err, factors.ErrPasskey),
-		errors.Is(err, factors.ErrMost):
+	case errors.Is(err, mfa.ErrCode), errors.Is(err, mfa.ErrEnrolled), errors.Is(err, mfa.ErrPasskey),
+		errors.Is(err, mfa.ErrMost):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, accounts.ErrTooShort):
 		return asked(http.StatusBadRequest, "the password must have at least 8 characters")
@@ -319,7 +319,7 @@ func asked(status int, detail string) web.Problem {
 
 // packagePrefix matches the package names in our errors, which mean nothing to users.
 var packagePrefix = regexp.MustCompile(
-	`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens|factors|policy): `)
+	`\b(accounts|alerts|control|guard|lists|codes|captchamode|audit|sessions|passwords|database|tokens|mfa|policy): `)
 
 // words returns an error's text on one line without package names.
 func words(err error) string {

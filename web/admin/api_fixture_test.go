@@ -23,11 +23,11 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
+	"authguard/internal/codes"
 	"authguard/internal/control"
 	"authguard/internal/database"
-	"authguard/internal/factors"
 	"authguard/internal/lists"
-	"authguard/internal/passes"
+	"authguard/internal/mfa"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
@@ -46,7 +46,7 @@ type office struct {
 	hash     func(string) (string, error)
 	accounts *accounts.Table
 	listings *lists.Table
-	factors  *factors.Table
+	mfa      *mfa.Table
 	tops     *control.Tops
 	ledger   *policy.Ledger
 	alerts   *alerts.Alerter
@@ -109,7 +109,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	store, err := sessions.New(sessions.Config{DB: o.db, Now: o.Clock.Now})
 	must(err)
-	o.factors, err = factors.New(factors.Config{DB: o.db, Secret: []byte("the server's secret"), Now: o.Clock.Now})
+	o.mfa, err = mfa.New(mfa.Config{DB: o.db, Secret: []byte("the server's secret"), Now: o.Clock.Now})
 	must(err)
 	record := audit.New(o.db, audit.Config{Logger: quiet})
 	o.listings = lists.New(o.db)
@@ -122,7 +122,7 @@ func newOffice(t *testing.T) *office {
 	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})
 	o.inside = o.Second(t, nil)
 	o.config = control.Config{
-		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Lists: o.Lists, Listings: o.listings}, Tables: control.Tables{Accounts: o.accounts, Sessions: store, Codes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors},
+		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Lists: o.Lists, Listings: o.listings}, Tables: control.Tables{Accounts: o.accounts, Sessions: store, Codes: codes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), MFA: o.mfa},
 		Users: control.Users{DirectoryOf: o.directoryOf}, Sinks: control.Sinks{Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Ledger: o.ledger}, Policies: control.Policies{Overrides: policy.NewTable(o.db)}, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)

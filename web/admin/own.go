@@ -5,7 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 	"authguard/internal/sessions"
 	"authguard/web"
 )
@@ -69,7 +69,7 @@ func (s *Site) fresher(h ownQuestion) ownQuestion {
 
 type ownAnswer struct {
 	Username string `json:"username"`
-	factors.Kept
+	mfa.Kept
 	Sessions []ownSessionAnswer `json:"sessions"`
 	Fresh    bool               `json:"fresh"` // recent sign-in, required for all changes except sessions
 	Lacks    bool               `json:"mfa_required"`
@@ -82,7 +82,7 @@ type ownSessionAnswer struct {
 
 func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
 	ctx := c.Request().Context()
-	has, err := s.Control.Factors(ctx, session.Account)
+	has, err := s.Control.MFA(ctx, session.Account)
 	if err != nil {
 		return nil, err
 	}

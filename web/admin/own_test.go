@@ -89,13 +89,13 @@ func TestOnesOwnSignInByTheAPI(t *testing.T) {
 	if status, body := c.program(t, "PUT", "/api/security/passkeys", `{"id":"k","name":" new <b> "}`, nil); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
-	has, err := c.factors.Of(t.Context(), account.ID)
+	has, err := c.mfa.Of(t.Context(), account.ID)
 	if err != nil || has.Passkeys[0].Name != "new <b>" {
 		t.Errorf("%+v, %v", has, err)
 	}
 	for _, id := range []string{"k", "k"} {
 		want := http.StatusOK
-		if has, _ := c.factors.Of(t.Context(), account.ID); len(has.Passkeys) == 0 {
+		if has, _ := c.mfa.Of(t.Context(), account.ID); len(has.Passkeys) == 0 {
 			want = http.StatusNotFound
 		}
 		if status, body := c.program(t, "DELETE", "/api/security/passkeys?id="+id, "", nil); status != want {

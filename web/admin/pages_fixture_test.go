@@ -64,7 +64,7 @@ func newCounter(t *testing.T) *counter {
 		Hold: new(atomic.Int64),
 	}
 	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Integration: admin.Integration + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
-	login.Second = &web.Second{Factors: c.factors, Waiting: waiting, Notify: func(ctx context.Context, account, what string) {
+	login.Second = &web.Second{MFA: c.mfa, Waiting: waiting, Notify: func(ctx context.Context, account, what string) {
 		if err := c.control.FactorUsed(ctx, account, what); err != nil {
 			t.Error(err)
 		}

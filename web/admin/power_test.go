@@ -13,8 +13,8 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/codes"
 	"authguard/internal/control"
-	"authguard/internal/passes"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/internal/world"
@@ -51,7 +51,7 @@ var attempts = map[string][]string{
 func (c *counter) power(t *testing.T, name string) string {
 	t.Helper()
 	a := c.account(t, name)
-	has, err := c.factors.Of(t.Context(), a.ID)
+	has, err := c.mfa.Of(t.Context(), a.ID)
 	c.must(t, err)
 	login, _, err := c.accounts.FindForLogin(t.Context(), name)
 	c.must(t, err)
@@ -70,7 +70,7 @@ func (c *counter) power(t *testing.T, name string) string {
 	issued, err := c.control.Tokens(t.Context())
 	c.must(t, err)
 	var codes int
-	c.must(t, c.db.QueryRow(`SELECT count(*) FROM passes WHERE account = $1`, a.Username).Scan(&codes))
+	c.must(t, c.db.QueryRow(`SELECT count(*) FROM verification_codes WHERE account = $1`, a.Username).Scan(&codes))
 	return fmt.Sprintln(a.Groups, a.Role, a.Disabled, a.Version, login.Password.Hash, has.TOTP != nil, len(has.Passkeys), has.Recovery, len(running), counted,
 		c.Status(t, name, "192.0.2.1"), len(admins), len(issued), codes)
 }
@@ -215,7 +215,7 @@ func (o *office) shop(t *testing.T) *control.Control {
 	held, err := sessions.New(sessions.Config{DB: o.db, Realm: "shop", Now: o.Clock.Now})
 	must(err)
 	other := o.config
-	other.Realm, other.Administration, other.Guard, other.Mode, other.Accounts, other.Sessions, other.Codes = "shop", nil, w.Guard, w.Mode, table, held, passes.New(o.db, o.Clock.Now).In("shop")
+	other.Realm, other.Administration, other.Guard, other.Mode, other.Accounts, other.Sessions, other.Codes = "shop", nil, w.Guard, w.Mode, table, held, codes.New(o.db, o.Clock.Now).In("shop")
 	shop, err := o.control.Beside(other)
 	must(err)
 	t.Cleanup(shop.Close)

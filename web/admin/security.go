@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -35,7 +35,7 @@ func (s *Site) securityPage(c echo.Context, session *web.Session) error {
 	v := pages.SecurityView{Admin: around}
 	if c.QueryParam("setup") == "app" && s.fresh(session) {
 		v.App, err = s.Control.EnrollingTOTP(c.Request().Context(), session.Account)
-		if err != nil && !errors.Is(err, factors.ErrUnknown) {
+		if err != nil && !errors.Is(err, mfa.ErrUnknown) {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (s *Site) securityPage(c echo.Context, session *web.Session) error {
 
 func (s *Site) showSecurity(c echo.Context, session *web.Session, v pages.SecurityView) (err error) {
 	ctx := c.Request().Context()
-	if v.Kept, err = s.Control.Factors(ctx, session.Account); err != nil {
+	if v.Kept, err = s.Control.MFA(ctx, session.Account); err != nil {
 		return err
 	}
 	running, err := s.Control.SessionsOf(ctx, session.Account.Account)

@@ -247,7 +247,7 @@ func TestAnOldSessionChangesNoWayIn(t *testing.T) {
 			t.Errorf("%s: the page does not say why", path)
 		}
 	}
-	has, err := c.factors.Of(t.Context(), c.account(t, "ann").ID)
+	has, err := c.mfa.Of(t.Context(), c.account(t, "ann").ID)
 	if err != nil || has.TOTP == nil || has.Recovery != 10 {
 		t.Errorf("%+v, %v", has, err)
 	}

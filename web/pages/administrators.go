@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"authguard/internal/control"
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 	"authguard/internal/tokens"
 )
 
@@ -47,7 +47,7 @@ type Person struct {
 // Person returns the row of one administrator.
 func (v *AdministratorsView) Person(a control.Administrator) Person {
 	p := Person{Administrator: a, View: v, Self: a.Username == v.User, Ways: waysOf(a.Kept)}
-	p.Copied = slices.ContainsFunc(a.Passkeys, func(one factors.Passkey) bool { return !one.Cloned.IsZero() })
+	p.Copied = slices.ContainsFunc(a.Passkeys, func(one mfa.Passkey) bool { return !one.Cloned.IsZero() })
 	switch {
 	case a.Disabled:
 		p.State = "disabled"
@@ -57,7 +57,7 @@ func (v *AdministratorsView) Person(a control.Administrator) Person {
 	return p
 }
 
-func waysOf(k factors.Kept) string {
+func waysOf(k mfa.Kept) string {
 	ways := []string{"password"}
 	if k.TOTP != nil {
 		ways = append(ways, "app")

@@ -18,8 +18,8 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/control"
-	"authguard/internal/factors"
 	"authguard/internal/lists"
+	"authguard/internal/mfa"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
@@ -461,7 +461,7 @@ func steering() AdministratorsView {
 		return control.Administrator{Account: accounts.Account{ID: id, Username: name, Role: accounts.Admin, CreatedAt: noon.Add(-time.Hour)}}
 	}
 	ann, bob, eve := of("1", "ann"), of("2", hostile), of("3", strings.Repeat("e", 300))
-	bob.Kept = factors.Kept{TOTP: &factors.TOTP{}, Recovery: 3, Passkeys: []factors.Passkey{{ID: "x", Name: hostile, Cloned: noon}}}
+	bob.Kept = mfa.Kept{TOTP: &mfa.TOTP{}, Recovery: 3, Passkeys: []mfa.Passkey{{ID: "x", Name: hostile, Cloned: noon}}}
 	bob.Running, bob.Sessions, bob.LastLogin, bob.MustChange = []sessions.Session{{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon}}, 1, noon, true
 	eve.Disabled = true
 	v.All = []control.Administrator{ann, bob, eve}
@@ -476,9 +476,9 @@ func steering() AdministratorsView {
 // secured is an administrator with everything, who is just setting up an app.
 func secured() SecurityView {
 	v := SecurityView{Admin: around("/security"), Fresh: true, PasskeysHere: true, Codes: []string{"abcd-efgh-ijkl-mnop"}}
-	v.App = factors.Enrolment{Secret: "ABCDEFGHIJKLMNOP", QR: []byte("a picture")}
-	v.TOTP, v.Recovery = &factors.TOTP{Created: noon, Used: noon}, 10
-	v.Passkeys = []factors.Passkey{{ID: "x", Name: hostile, Host: "localhost", Created: noon, Cloned: noon}}
+	v.App = mfa.Enrolment{Secret: "ABCDEFGHIJKLMNOP", QR: []byte("a picture")}
+	v.TOTP, v.Recovery = &mfa.TOTP{Created: noon, Used: noon}, 10
+	v.Passkeys = []mfa.Passkey{{ID: "x", Name: hostile, Host: "localhost", Created: noon, Cloned: noon}}
 	v.Sessions = []OwnSession{{Session: sessions.Session{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon, Ends: noon}, This: true}}
 	return v
 }

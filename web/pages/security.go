@@ -5,14 +5,14 @@ import (
 	"html/template"
 	"strings"
 
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 	"authguard/internal/sessions"
 )
 
 // SecurityView is an administrator's own page: MFA and sessions. Its forms post to /security/….
 type SecurityView struct {
 	Admin
-	factors.Kept
+	mfa.Kept
 	Sessions []OwnSession
 	// Fresh is set after a recent sign-in; without it only sessions can be changed. Lacks is set if the administrator has
 	// to set up MFA before any other page opens.
@@ -21,7 +21,7 @@ type SecurityView struct {
 	PasskeysHere bool
 	PasskeysAt   string
 	// App is a TOTP app during its setup; zero for none.
-	App factors.Enrolment
+	App mfa.Enrolment
 	// Codes are new recovery codes.
 	Codes []string
 }

@@ -8,32 +8,32 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 )
 
-// Factors returns the MFA methods of an account.
-func (c *Control) Factors(ctx context.Context, who accounts.Login) (factors.Kept, error) {
-	return c.config.Factors.Of(ctx, who.ID)
+// MFA returns the MFA methods of an account.
+func (c *Control) MFA(ctx context.Context, who accounts.Login) (mfa.Kept, error) {
+	return c.config.MFA.Of(ctx, who.ID)
 }
 
 // issuer is the name in a TOTP app.
 const issuer = "authguard"
 
-// EnrolTOTP starts the setup of a TOTP app, until ConfirmTOTP. Errors are those of factors.Table.Enrol.
-func (c *Control) EnrolTOTP(ctx context.Context, who accounts.Login) (factors.Enrolment, error) {
-	return c.config.Factors.Enrol(ctx, who.ID, issuer, who.Account)
+// EnrolTOTP starts the setup of a TOTP app, until ConfirmTOTP. Errors are those of mfa.Table.Enrol.
+func (c *Control) EnrolTOTP(ctx context.Context, who accounts.Login) (mfa.Enrolment, error) {
+	return c.config.MFA.Enrol(ctx, who.ID, issuer, who.Account)
 }
 
 // EnrollingTOTP returns the setup that is waiting for its code.
-func (c *Control) EnrollingTOTP(ctx context.Context, who accounts.Login) (factors.Enrolment, error) {
-	return c.config.Factors.Enrolling(ctx, who.ID, issuer, who.Account)
+func (c *Control) EnrollingTOTP(ctx context.Context, who accounts.Login) (mfa.Enrolment, error) {
+	return c.config.MFA.Enrolling(ctx, who.ID, issuer, who.Account)
 }
 
 // ConfirmTOTP activates the app. Without recovery codes it also creates some, which only this result has. Errors are
-// those of factors.Table.Confirm.
+// those of mfa.Table.Confirm.
 func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Login,
 	code string) (recovery []string, err error) {
-	if err := c.config.Factors.Confirm(ctx, login.ID, strings.ReplaceAll(code, " ", "")); err != nil {
+	if err := c.config.MFA.Confirm(ctx, login.ID, strings.ReplaceAll(code, " ", "")); err != nil {
 		return nil, err
 	}
 	if err := c.signIn(ctx, who, "totp-add", login.Account, ""); err != nil {
@@ -44,21 +44,21 @@ func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Lo
 
 // RemoveTOTP removes the app.
 func (c *Control) RemoveTOTP(ctx context.Context, who string, login accounts.Login) error {
-	if err := c.config.Factors.RemoveTOTP(ctx, login.ID); err != nil {
+	if err := c.config.MFA.RemoveTOTP(ctx, login.ID); err != nil {
 		return err
 	}
 	return c.signIn(ctx, who, "totp-remove", login.Account, "")
 }
 
 // AskNewPasskey returns the WebAuthn options for a new passkey.
-func (c *Control) AskNewPasskey(ctx context.Context, at factors.Site, login accounts.Login) (factors.Question, error) {
-	return c.config.Factors.AskNew(ctx, at, factors.Owner{ID: login.ID, Name: login.Account})
+func (c *Control) AskNewPasskey(ctx context.Context, at mfa.Site, login accounts.Login) (mfa.Question, error) {
+	return c.config.MFA.AskNew(ctx, at, mfa.Owner{ID: login.ID, Name: login.Account})
 }
 
 // AddPasskey stores a new passkey and creates recovery codes as ConfirmTOTP does.
-func (c *Control) AddPasskey(ctx context.Context, who string, at factors.Site, login accounts.Login, name, state string,
+func (c *Control) AddPasskey(ctx context.Context, who string, at mfa.Site, login accounts.Login, name, state string,
 	answer []byte) (recovery []string, err error) {
-	err = c.config.Factors.Add(ctx, at, factors.Owner{ID: login.ID, Name: login.Account}, name, state, answer)
+	err = c.config.MFA.Add(ctx, at, mfa.Owner{ID: login.ID, Name: login.Account}, name, state, answer)
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +70,14 @@ func (c *Control) AddPasskey(ctx context.Context, who string, at factors.Site, l
 
 // RemovePasskey removes a passkey.
 func (c *Control) RemovePasskey(ctx context.Context, who string, login accounts.Login, id string) error {
-	if err := c.config.Factors.RemovePasskey(ctx, login.ID, id); err != nil {
+	if err := c.config.MFA.RemovePasskey(ctx, login.ID, id); err != nil {
 		return err
 	}
 	return c.signIn(ctx, who, "passkey-remove", login.Account, "")
 }
 
 func (c *Control) firstRecovery(ctx context.Context, who string, login accounts.Login) ([]string, error) {
-	has, err := c.config.Factors.Of(ctx, login.ID)
+	has, err := c.config.MFA.Of(ctx, login.ID)
 	if err != nil || has.Recovery > 0 {
 		return nil, err
 	}
@@ -86,16 +86,16 @@ func (c *Control) firstRecovery(ctx context.Context, who string, login accounts.
 
 // NewRecovery replaces all recovery codes. Only this result has the new ones.
 func (c *Control) NewRecovery(ctx context.Context, who string, login accounts.Login) ([]string, error) {
-	codes, err := c.config.Factors.NewRecovery(ctx, login.ID)
+	codes, err := c.config.MFA.NewRecovery(ctx, login.ID)
 	if err != nil {
 		return nil, err
 	}
 	return codes, c.signIn(ctx, who, "recovery-codes", login.Account, "")
 }
 
-// RenamePasskey renames a passkey. The error is factors.ErrUnknown if there is none.
+// RenamePasskey renames a passkey. The error is mfa.ErrUnknown if there is none.
 func (c *Control) RenamePasskey(ctx context.Context, who string, login accounts.Login, id, name string) error {
-	if err := c.config.Factors.RenamePasskey(ctx, login.ID, id, name); err != nil {
+	if err := c.config.MFA.RenamePasskey(ctx, login.ID, id, name); err != nil {
 		return err
 	}
 	return c.signIn(ctx, who, "passkey-rename", login.Account, name)

@@ -1,4 +1,4 @@
-package passes
+package codes
 
 import (
 	"database/sql"
@@ -124,7 +124,7 @@ func TestR29ACodeIsClaimedByOnePlaceOfManyAtOnce(t *testing.T) {
 		all.Wait()
 		var place string
 		var tries int64
-		if err := db.QueryRow(`SELECT place, tries FROM passes`).Scan(&place, &tries); err != nil {
+		if err := db.QueryRow(`SELECT place, tries FROM verification_codes`).Scan(&place, &tries); err != nil {
 			t.Fatal(err)
 		}
 		if good.Load() != Tries || tries != Tries {
@@ -278,7 +278,7 @@ func TestOnlyADigestOfACodeIsKept(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		_, code, _ := issued(t, db)
 		var kept string
-		if err := db.QueryRow(`SELECT code_hash || directory || account || place || asked_from FROM passes`).Scan(&kept); err != nil {
+		if err := db.QueryRow(`SELECT code_hash || directory || account || place || asked_from FROM verification_codes`).Scan(&kept); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(kept, code) || len(code) != 16 {

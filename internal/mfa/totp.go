@@ -1,4 +1,4 @@
-package factors
+package mfa
 
 import (
 	"bytes"
@@ -46,7 +46,7 @@ func (t *Table) Enrol(ctx context.Context, account, issuer, name string) (Enrolm
 		account, t.sealed(secret, totpOf(account)), t.now().UnixMilli())
 	switch {
 	case err != nil:
-		return Enrolment{}, fmt.Errorf("factors: enrol: %w", err)
+		return Enrolment{}, fmt.Errorf("mfa: enrol: %w", err)
 	case n == 0:
 		return Enrolment{}, ErrEnrolled
 	}
@@ -66,15 +66,15 @@ func enrolment(secret []byte, issuer, name string) (e Enrolment, err error) {
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: name, Secret: secret,
 		Period: uint(step / time.Second), Digits: digits})
 	if err != nil {
-		return e, fmt.Errorf("factors: enrol: %w", err)
+		return e, fmt.Errorf("mfa: enrol: %w", err)
 	}
 	picture, err := key.Image(240, 240)
 	if err != nil {
-		return e, fmt.Errorf("factors: drawing the QR code: %w", err)
+		return e, fmt.Errorf("mfa: drawing the QR code: %w", err)
 	}
 	var b bytes.Buffer
 	if err := png.Encode(&b, picture); err != nil {
-		return e, fmt.Errorf("factors: drawing the QR code: %w", err)
+		return e, fmt.Errorf("mfa: drawing the QR code: %w", err)
 	}
 	return Enrolment{Secret: key.Secret(), URL: key.URL(), QR: b.Bytes()}, nil
 }
@@ -109,7 +109,7 @@ func (t *Table) secret(ctx context.Context, account string, confirmed bool) (sec
 		secret, err = t.opened(text, totpOf(account))
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("factors: the secret of an app cannot be read (other keys?): %w", err)
+		return nil, 0, fmt.Errorf("mfa: the secret of an app cannot be read (other keys?): %w", err)
 	}
 	return secret, last, nil
 }
@@ -130,7 +130,7 @@ func (t *Table) checkTOTP(ctx context.Context, account, code string, confirmed b
 		want, err := hotp.GenerateCodeCustom(base32.StdEncoding.EncodeToString(secret), uint64(now+at),
 			hotp.ValidateOpts{Digits: otp.DigitsSix})
 		if err != nil {
-			return false, fmt.Errorf("factors: %w", err)
+			return false, fmt.Errorf("mfa: %w", err)
 		}
 		if subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 && now+at > last {
 			matched = now + at
@@ -142,7 +142,7 @@ func (t *Table) checkTOTP(ctx context.Context, account, code string, confirmed b
 	n, err := sqltx.Exec(ctx, t.db, `UPDATE totp SET last_step = $1, used_at = $2 WHERE account = $3
 		AND last_step < $1`, matched, t.now().UnixMilli(), account)
 	if err != nil {
-		return false, fmt.Errorf("factors: taking a code: %w", err)
+		return false, fmt.Errorf("mfa: taking a code: %w", err)
 	}
 	return n == 1, nil
 }

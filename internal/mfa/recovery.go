@@ -1,4 +1,4 @@
-package factors
+package mfa
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func (t *Table) NewRecovery(ctx context.Context, account string) (codes []string
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("factors: recovery codes: %w", err)
+		return nil, fmt.Errorf("mfa: recovery codes: %w", err)
 	}
 	return codes, nil
 }
@@ -52,7 +52,7 @@ func (t *Table) takeRecovery(ctx context.Context, account, code string) (bool, e
 	n, err := sqltx.Exec(ctx, t.db, `DELETE FROM recovery_codes WHERE code_hash = $1
 		AND account = $2`, t.digest(account, strings.ToLower(code)), account)
 	if err != nil {
-		return false, fmt.Errorf("factors: taking a recovery code: %w", err)
+		return false, fmt.Errorf("mfa: taking a recovery code: %w", err)
 	}
 	return n == 1, nil
 }

@@ -1,4 +1,4 @@
-package factors_test
+package mfa_test
 
 import (
 	"crypto/ecdsa"
@@ -19,10 +19,10 @@ import (
 	"github.com/go-webauthn/webauthn/protocol/webauthncbor"
 
 	"authguard/internal/database/databasetest"
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 )
 
-var here = factors.Site{Host: "localhost", Origins: []string{"http://localhost:8081"}}
+var here = mfa.Site{Host: "localhost", Origins: []string{"http://localhost:8081"}}
 
 // A key is an authenticator with one passkey (ES256, no attestation).
 type key struct {
@@ -53,7 +53,7 @@ type options struct {
 	RPID      string `json:"rpId"`
 }
 
-func (k *key) asked(q factors.Question) (o options) {
+func (k *key) asked(q mfa.Question) (o options) {
 	k.t.Helper()
 	if err := json.Unmarshal(q.Options, &o); err != nil {
 		k.t.Fatal(err)
@@ -73,7 +73,7 @@ func (k *key) data(rp string, flags byte) []byte {
 func b64(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 
 // made answers a question for a new passkey.
-func (k *key) made(q factors.Question) []byte {
+func (k *key) made(q mfa.Question) []byte {
 	k.t.Helper()
 	o := k.asked(q)
 	user, err := base64.RawURLEncoding.DecodeString(o.User.ID)
@@ -96,7 +96,7 @@ func (k *key) made(q factors.Question) []byte {
 }
 
 // signs answers a question for a passkey.
-func (k *key) signs(q factors.Question) []byte {
+func (k *key) signs(q mfa.Question) []byte {
 	k.t.Helper()
 	o := k.asked(q)
 	client, data := k.client("webauthn.get", o.Challenge), k.data(o.RPID, k.flags)
@@ -118,7 +118,7 @@ func (d *desk) adds(k *key) {
 	d.must(d.Add(d.t.Context(), here, d.ann, "phone", q.State, k.made(q)))
 }
 
-func (d *desk) asks(account string) factors.Question {
+func (d *desk) asks(account string) mfa.Question {
 	d.t.Helper()
 	q, err := d.AskProof(d.t.Context(), here, account)
 	d.must(err)
@@ -142,7 +142,7 @@ func TestAPasskeyAnswersWhatWasAskedOnce(t *testing.T) {
 			if err := other.CheckPasskey(t.Context(), here, d.ann, asked, q.State, answer); err != nil {
 				t.Fatalf("asked of %q: %v", asked, err)
 			}
-			if err := d.CheckPasskey(t.Context(), here, d.ann, asked, q.State, answer); !errors.Is(err, factors.ErrPasskey) {
+			if err := d.CheckPasskey(t.Context(), here, d.ann, asked, q.State, answer); !errors.Is(err, mfa.ErrPasskey) {
 				t.Errorf("the same answer a second time, at another node: %v", err)
 			}
 		}
@@ -162,7 +162,7 @@ func TestAPasskeyThatCountsNothingAnswersOnce(t *testing.T) {
 		q := d.asks("")
 		answer := k.signs(q)
 		d.must(d.CheckPasskey(t.Context(), here, d.ann, "", q.State, answer))
-		if err := d.CheckPasskey(t.Context(), here, d.ann, "", q.State, answer); !errors.Is(err, factors.ErrPasskey) {
+		if err := d.CheckPasskey(t.Context(), here, d.ann, "", q.State, answer); !errors.Is(err, mfa.ErrPasskey) {
 			t.Error(err)
 		}
 	}
@@ -179,10 +179,10 @@ func TestACopyOfAPasskeyEndsIt(t *testing.T) {
 			return d.CheckPasskey(t.Context(), here, d.ann, "", q.State, k.signs(q))
 		}
 		d.must(use(7))
-		if err := use(7); !errors.Is(err, factors.ErrCloned) {
+		if err := use(7); !errors.Is(err, mfa.ErrCloned) {
 			t.Errorf("the count stood still: %v", err)
 		}
-		if err := use(8); !errors.Is(err, factors.ErrPasskey) {
+		if err := use(8); !errors.Is(err, mfa.ErrPasskey) {
 			t.Errorf("a passkey that was copied lets in: %v", err)
 		}
 		if kept, err := d.Of(t.Context(), d.ann.ID); err != nil || !kept.Passkeys[0].Cloned.Equal(noon) {
@@ -195,19 +195,19 @@ func TestAPasskeyAnswersNothingElse(t *testing.T) {
 	t.Parallel()
 	d, k := newDesk(t, databasetest.SQLite(t)), newKey(t)
 	d.adds(k)
-	for what, wrong := range map[string]func(*key, *factors.Question, *factors.Site, *string){
-		"another origin": func(k *key, _ *factors.Question, _ *factors.Site, _ *string) {
+	for what, wrong := range map[string]func(*key, *mfa.Question, *mfa.Site, *string){
+		"another origin": func(k *key, _ *mfa.Question, _ *mfa.Site, _ *string) {
 			k.origin = "http://localhost.example:8081"
 		},
-		"a person unverified":    func(k *key, _ *factors.Question, _ *factors.Site, _ *string) { k.flags = present },
-		"another key":            func(k *key, _ *factors.Question, _ *factors.Site, _ *string) { k.private = newKey(t).private },
-		"another passkey":        func(k *key, _ *factors.Question, _ *factors.Site, _ *string) { k.id = []byte("made up") },
-		"another account":        func(k *key, _ *factors.Question, _ *factors.Site, _ *string) { k.user = "eve" },
-		"asked of somebody else": func(_ *key, _ *factors.Question, _ *factors.Site, asked *string) { *asked = "eve" },
-		"another name of ours":   func(_ *key, _ *factors.Question, at *factors.Site, _ *string) { at.Host = "admin.example.org" },
-		"too late":               func(*key, *factors.Question, *factors.Site, *string) { d.clock.Advance(5*time.Minute + time.Second) },
-		"nothing that was asked": func(_ *key, q *factors.Question, _ *factors.Site, _ *string) { q.State = "x" },
-		"asked for a new one": func(_ *key, q *factors.Question, _ *factors.Site, _ *string) {
+		"a person unverified":    func(k *key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.flags = present },
+		"another key":            func(k *key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.private = newKey(t).private },
+		"another passkey":        func(k *key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.id = []byte("made up") },
+		"another account":        func(k *key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.user = "eve" },
+		"asked of somebody else": func(_ *key, _ *mfa.Question, _ *mfa.Site, asked *string) { *asked = "eve" },
+		"another name of ours":   func(_ *key, _ *mfa.Question, at *mfa.Site, _ *string) { at.Host = "admin.example.org" },
+		"too late":               func(*key, *mfa.Question, *mfa.Site, *string) { d.clock.Advance(5*time.Minute + time.Second) },
+		"nothing that was asked": func(_ *key, q *mfa.Question, _ *mfa.Site, _ *string) { q.State = "x" },
+		"asked for a new one": func(_ *key, q *mfa.Question, _ *mfa.Site, _ *string) {
 			other, err := d.AskNew(t.Context(), here, d.ann)
 			d.must(err)
 			q.State = other.State
@@ -217,13 +217,13 @@ func TestAPasskeyAnswersNothingElse(t *testing.T) {
 		copied.count = 9
 		before := q
 		wrong(&copied, &q, &at, &asked)
-		if err := d.CheckPasskey(t.Context(), at, d.ann, asked, q.State, copied.signs(before)); !errors.Is(err, factors.ErrPasskey) {
+		if err := d.CheckPasskey(t.Context(), at, d.ann, asked, q.State, copied.signs(before)); !errors.Is(err, mfa.ErrPasskey) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	q, err := d.AskNew(t.Context(), here, d.ann)
 	d.must(err)
-	if err := d.Add(t.Context(), here, factors.Owner{ID: "eve", Name: "eve"}, "", q.State, newKey(t).made(q)); !errors.Is(err, factors.ErrPasskey) {
+	if err := d.Add(t.Context(), here, mfa.Owner{ID: "eve", Name: "eve"}, "", q.State, newKey(t).made(q)); !errors.Is(err, mfa.ErrPasskey) {
 		t.Errorf("what was asked for ann was added to eve: %v", err)
 	}
 }
@@ -239,7 +239,7 @@ func TestAPasskeyIsChangedByItsOwnerOnly(t *testing.T) {
 			d.RemovePasskey(t.Context(), "somebody", id), d.RenamePasskey(t.Context(), "somebody", id, "mine"),
 			d.RemovePasskey(t.Context(), d.ann.ID, "x"), d.RenamePasskey(t.Context(), d.ann.ID, "x", "mine"),
 		} {
-			if !errors.Is(err, factors.ErrUnknown) {
+			if !errors.Is(err, mfa.ErrUnknown) {
 				t.Error(err)
 			}
 		}
@@ -257,14 +257,14 @@ func TestAnAccountHasTwentyPasskeysAtMost(t *testing.T) {
 		d := newDesk(t, db)
 		asked, err := d.AskNew(t.Context(), here, d.ann) // before there are so many
 		d.must(err)
-		for i := range factors.MostPasskeys {
+		for i := range mfa.MostPasskeys {
 			_, err := db.Exec(`INSERT INTO passkeys (id, account, host, data, created_at) VALUES ($1, $2, 'localhost', '{}', 1)`, fmt.Sprint(i), d.ann.ID)
 			d.must(err)
 		}
-		if _, err := d.AskNew(t.Context(), here, d.ann); !errors.Is(err, factors.ErrMost) {
+		if _, err := d.AskNew(t.Context(), here, d.ann); !errors.Is(err, mfa.ErrMost) {
 			t.Errorf("asked for one more: %v", err)
 		}
-		if err := d.Add(t.Context(), here, d.ann, "one more", asked.State, newKey(t).made(asked)); !errors.Is(err, factors.ErrPasskey) {
+		if err := d.Add(t.Context(), here, d.ann, "one more", asked.State, newKey(t).made(asked)); !errors.Is(err, mfa.ErrPasskey) {
 			t.Errorf("one more that was asked for before: %v", err)
 		}
 	})

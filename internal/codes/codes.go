@@ -1,9 +1,9 @@
-// Package passes stores verification codes in the SQL database. With the password, a code lets one unknown client sign
+// Package codes stores verification codes in the SQL database. With the password, a code lets one unknown client sign
 // in to an account that blocks unknown clients, or whose password is being sprayed (R29).
 //
 // A code is 80 random bits and valid for hours, so its plain SHA-256 is enough: a leaked database lets no attacker in.
 // One statement decides whether a code is valid, so it admits one client on any number of nodes.
-package passes
+package codes
 
 import (
 	"context"
@@ -37,7 +37,7 @@ const (
 
 // ErrEnough means that unknown clients get no further code for now: the account's owner has unused ones, or the IP
 // address has requested too many.
-var ErrEnough = errors.New("passes: too many codes requested")
+var ErrEnough = errors.New("codes: too many codes requested")
 
 // Table stores codes. It is safe for concurrent use, even by several nodes.
 type Table struct {
@@ -75,7 +75,7 @@ type Grant struct {
 func (t *Table) Issue(ctx context.Context, g Grant) (code string, expires time.Time, err error) {
 	code, expires = newCode(), t.now().Add(g.For)
 	if err := t.insert(ctx, t.db, g, code, t.now(), expires); err != nil {
-		return "", time.Time{}, fmt.Errorf("passes: issue: %w", err)
+		return "", time.Time{}, fmt.Errorf("codes: issue: %w", err)
 	}
 	return code, expires, nil
 }
@@ -94,9 +94,9 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 		}
 		var live, asked int
 		err := tx.QueryRowContext(ctx, `SELECT
-			(SELECT COUNT(*) FROM passes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
+			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
 			AND used_at = 0 AND tries < $3 AND expires_at > $4),
-			(SELECT COUNT(*) FROM passes WHERE asked_from = $5 AND created_at > $6)`,
+			(SELECT COUNT(*) FROM verification_codes WHERE asked_from = $5 AND created_at > $6)`,
 			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm).Scan(&live,
 			&asked)
 		if err != nil {
@@ -108,20 +108,20 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 		return t.insert(ctx, tx, g, code, now, expires)
 	})
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("passes: issue for an unknown client: %w", err)
+		return "", time.Time{}, fmt.Errorf("codes: issue for an unknown client: %w", err)
 	}
 	return code, expires, nil
 }
 
 func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code string, now, expires time.Time) error {
-	_, err := sqltx.Exec(ctx, db, `INSERT INTO passes (code_hash, realm, directory, account, asked_from, created_at,
+	_, err := sqltx.Exec(ctx, db, `INSERT INTO verification_codes (code_hash, realm, directory, account, asked_from, created_at,
 		expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6,
 			$7)`, hash(code), t.realm, g.Directory, g.Account, text(g.From), now.UnixMilli(), expires.UnixMilli())
 	return err
 }
 
-// Show implements guard.Passes.
+// Show implements guard.Codes.
 func (t *Table) Show(ctx context.Context, p guard.Code) (good bool, err error) {
 	code, ok := normalise(p.Text)
 	if !ok || !sqltx.Holds(p.Account) {
@@ -131,18 +131,18 @@ func (t *Table) Show(ctx context.Context, p guard.Code) (good bool, err error) {
 	defer cancel()
 	// Invalid codes only read: SQLite has one writer, which an attacker must not occupy.
 	var known int
-	err = t.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM passes WHERE code_hash = $1`, hash(code)).Scan(&known)
+	err = t.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM verification_codes WHERE code_hash = $1`, hash(code)).Scan(&known)
 	if err != nil || known == 0 {
 		return false, wrap("look up", err)
 	}
-	n, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET place = $4, tries = tries + 1 WHERE code_hash = $1
+	n, err := sqltx.Exec(ctx, t.db, `UPDATE verification_codes SET place = $4, tries = tries + 1 WHERE code_hash = $1
 		AND directory = $2 AND account = $3
 		AND (place = '' OR place = $4) AND tries < $5 AND used_at = 0 AND expires_at > $6 AND realm = $7`,
 		hash(code), t.directory, p.Account, text(p.Address), Tries, p.Now.UnixMilli(), t.realm)
 	return n > 0, wrap("show", err)
 }
 
-// Settle implements guard.Passes.
+// Settle implements guard.Codes.
 func (t *Table) Settle(ctx context.Context, p guard.Code, o guard.Outcome) error {
 	set, now := "used_at = $4", p.Now.UnixMilli()
 	switch o {
@@ -154,7 +154,7 @@ func (t *Table) Settle(ctx context.Context, p guard.Code, o guard.Outcome) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3
+	_, err := sqltx.Exec(ctx, t.db, `UPDATE verification_codes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3
 		AND used_at = 0 AND tries > 0 AND realm = $5`,
 		t.directory, p.Account, text(p.Address), now, t.realm)
 	return wrap("settle", err)
@@ -162,21 +162,21 @@ func (t *Table) Settle(ctx context.Context, p guard.Code, o guard.Outcome) error
 
 // Revoke deletes an account's unused codes, as required after a new password.
 func (t *Table) Revoke(ctx context.Context, account string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND account = $2
+	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE realm = $1 AND account = $2
 		AND used_at = 0`, t.realm, sqltx.Clean(account))
 	return wrap("revoke", err)
 }
 
 // RevokeIn is Revoke for the account of one directory.
 func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND directory = $2 AND account = $3
+	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE realm = $1 AND directory = $2 AND account = $3
 		AND used_at = 0`, t.realm, directory, sqltx.Clean(account))
 	return wrap("revoke", err)
 }
 
 // Live reports whether an account has a valid, unused code.
 func (t *Table) Live(ctx context.Context, account string) (live bool, err error) {
-	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0
+	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM verification_codes WHERE realm = $1 AND account = $2 AND used_at = 0
 		AND tries < $3 AND expires_at > $4)`,
 		t.realm, sqltx.Clean(account), Tries, t.now().UnixMilli()).Scan(&live)
 	return live, wrap("look for one", err)
@@ -184,20 +184,20 @@ func (t *Table) Live(ctx context.Context, account string) (live bool, err error)
 
 // Forget deletes one code that could not be delivered.
 func (t *Table) Forget(ctx context.Context, code string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE code_hash = $1`, hash(code))
+	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE code_hash = $1`, hash(code))
 	return wrap("forget", err)
 }
 
 // Purge deletes expired codes of all realms that no quota counts any more.
 func (t *Table) Purge(ctx context.Context) (rows int64, err error) {
-	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE expires_at < $1
+	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE expires_at < $1
 		AND created_at < $1`, t.now().Add(-askedTime).UnixMilli())
 	return rows, wrap("purge", err)
 }
 
 func wrap(what string, err error) error {
 	if err != nil {
-		err = fmt.Errorf("passes: %s: %w", what, err)
+		err = fmt.Errorf("codes: %s: %w", what, err)
 	}
 	return err
 }

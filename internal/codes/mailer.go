@@ -1,4 +1,4 @@
-package passes
+package codes
 
 import (
 	"cmp"
@@ -117,7 +117,7 @@ func (m *Mailer) sent(err error) {
 	}
 }
 
-var errUnknownAccount = errors.New("passes: no recipient for the code")
+var errUnknownAccount = errors.New("codes: no recipient for the code")
 
 func (m *Mailer) send(ctx context.Context, p ask) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)

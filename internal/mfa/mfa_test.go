@@ -1,4 +1,4 @@
-package factors_test
+package mfa_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/factors"
+	"authguard/internal/mfa"
 	"authguard/internal/redistest"
 )
 
@@ -29,11 +29,11 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // A desk is one node's table and ann's account.
 type desk struct {
-	*factors.Table
+	*mfa.Table
 	t     *testing.T
 	db    *sql.DB
 	clock *clocktest.Clock
-	ann   factors.Owner
+	ann   mfa.Owner
 }
 
 func newDesk(t *testing.T, db *sql.DB) *desk {
@@ -43,7 +43,7 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	d.must(err)
 	ann, err := people.Add(t.Context(), accounts.Addition{Username: "ann", Password: "long enough", Role: accounts.Admin})
 	d.must(err)
-	d.ann = factors.Owner{ID: ann.ID, Name: "ann"}
+	d.ann = mfa.Owner{ID: ann.ID, Name: "ann"}
 	d.Table = d.node("the server's secret")
 	return d
 }
@@ -56,9 +56,9 @@ func (d *desk) must(err error) {
 }
 
 // node is another node's table.
-func (d *desk) node(secret string) *factors.Table {
+func (d *desk) node(secret string) *mfa.Table {
 	d.t.Helper()
-	table, err := factors.New(factors.Config{DB: d.db, Secret: []byte(secret), Now: d.clock.Now})
+	table, err := mfa.New(mfa.Config{DB: d.db, Secret: []byte(secret), Now: d.clock.Now})
 	d.must(err)
 	return table
 }
@@ -75,7 +75,7 @@ func (d *desk) app() func(time.Time) string {
 	}
 }
 
-func (d *desk) good(table *factors.Table, code string) bool {
+func (d *desk) good(table *mfa.Table, code string) bool {
 	d.t.Helper()
 	ok, _, err := table.Check(d.t.Context(), d.ann.ID, code)
 	d.must(err)
@@ -98,14 +98,14 @@ func TestAnAppCountsOnceItsCodeWasSeen(t *testing.T) {
 		if link, err := url.Parse(again.URL); err != nil || link.Scheme != "otpauth" || link.Query().Get("secret") != again.Secret || len(again.QR) < 100 {
 			t.Errorf("%q, %v, a picture of %d bytes", again.URL, err, len(again.QR))
 		}
-		if err := d.Confirm(ctx, d.ann.ID, "000000"); !errors.Is(err, factors.ErrCode) {
+		if err := d.Confirm(ctx, d.ann.ID, "000000"); !errors.Is(err, mfa.ErrCode) {
 			t.Error(err)
 		}
 		d.must(d.Confirm(ctx, d.ann.ID, shows(noon)))
 		if k, err := d.Of(ctx, d.ann.ID); err != nil || !k.Any() || !k.TOTP.Created.Equal(noon) {
 			t.Errorf("confirmed: %+v, %v", k, err)
 		}
-		if _, err := d.Enrol(ctx, d.ann.ID, "authguard", "ann"); !errors.Is(err, factors.ErrEnrolled) {
+		if _, err := d.Enrol(ctx, d.ann.ID, "authguard", "ann"); !errors.Is(err, mfa.ErrEnrolled) {
 			t.Errorf("enrolled twice: %v", err)
 		}
 		if d.good(d.Table, shows(noon)) {
@@ -116,7 +116,7 @@ func TestAnAppCountsOnceItsCodeWasSeen(t *testing.T) {
 			t.Error("the right code is not good")
 		}
 		d.must(d.RemoveTOTP(ctx, d.ann.ID))
-		if err := d.RemoveTOTP(ctx, d.ann.ID); !errors.Is(err, factors.ErrUnknown) {
+		if err := d.RemoveTOTP(ctx, d.ann.ID); !errors.Is(err, mfa.ErrUnknown) {
 			t.Error(err)
 		}
 	})
@@ -131,7 +131,7 @@ func TestACodeIsGoodOnceOverAllNodes(t *testing.T) {
 		d.must(d.Confirm(t.Context(), d.ann.ID, shows(noon)))
 		recovery, err := d.NewRecovery(t.Context(), d.ann.ID)
 		d.must(err)
-		nodes := []*factors.Table{d.Table, d.node("the server's secret")}
+		nodes := []*mfa.Table{d.Table, d.node("the server's secret")}
 		d.clock.Advance(time.Minute)
 		for what, code := range map[string]string{"code": shows(noon.Add(time.Minute)), "recovery code": recovery[3]} {
 			var good atomic.Int32
@@ -210,7 +210,7 @@ func TestRecoveryCodesAreReplacedAllAtOnce(t *testing.T) {
 		d.must(err)
 		fresh, err := d.NewRecovery(t.Context(), d.ann.ID)
 		d.must(err)
-		if len(fresh) != factors.RecoveryCodes || d.good(d.Table, old[0]) || !d.good(d.Table, strings.ToUpper(strings.ReplaceAll(fresh[0], "-", " "))) {
+		if len(fresh) != mfa.RecoveryCodes || d.good(d.Table, old[0]) || !d.good(d.Table, strings.ToUpper(strings.ReplaceAll(fresh[0], "-", " "))) {
 			t.Error("an old code is good, or a new one is not as people type it")
 		}
 		for _, bad := range []string{"", "-", "0000", fresh[1][:10], fresh[1] + "a", strings.Repeat("a", 1<<20), "\x00'"} {
@@ -218,7 +218,7 @@ func TestRecoveryCodesAreReplacedAllAtOnce(t *testing.T) {
 				t.Errorf("%.20q is good", bad)
 			}
 		}
-		if k, err := d.Of(t.Context(), d.ann.ID); err != nil || k.Recovery != factors.RecoveryCodes-1 || k.Any() {
+		if k, err := d.Of(t.Context(), d.ann.ID); err != nil || k.Recovery != mfa.RecoveryCodes-1 || k.Any() {
 			t.Errorf("%+v, %v", k, err)
 		}
 	})

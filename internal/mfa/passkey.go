@@ -1,4 +1,4 @@
-package factors
+package mfa
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func (s Site) relying() (*webauthn.WebAuthn, error) {
 			UserVerification: protocol.VerificationRequired},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("factors: passkeys at %s: %w", s.Host, err)
+		return nil, fmt.Errorf("mfa: passkeys at %s: %w", s.Host, err)
 	}
 	return w, nil
 }
@@ -100,11 +100,11 @@ type state struct {
 
 func (t *Table) question(account, purpose string, options any, asked *webauthn.SessionData) (q Question, err error) {
 	if q.Options, err = json.Marshal(options); err != nil {
-		return q, fmt.Errorf("factors: %w", err)
+		return q, fmt.Errorf("mfa: %w", err)
 	}
 	text, err := json.Marshal(state{*asked, account, t.now().Add(askedFor)})
 	if err != nil {
-		return q, fmt.Errorf("factors: %w", err)
+		return q, fmt.Errorf("mfa: %w", err)
 	}
 	q.State = t.sealed(text, purpose)
 	return q, nil
@@ -137,7 +137,7 @@ func (t *Table) AskNew(ctx context.Context, at Site, who Owner) (q Question, err
 	options, asked, err := w.BeginRegistration(there,
 		webauthn.WithExclusions(webauthn.Credentials(there.WebAuthnCredentials()).CredentialDescriptors()))
 	if err != nil {
-		return q, fmt.Errorf("factors: passkeys: %w", err)
+		return q, fmt.Errorf("mfa: passkeys: %w", err)
 	}
 	return t.question(who.ID, adding, options.Response, asked)
 }
@@ -163,7 +163,7 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 	made.Attestation = webauthn.CredentialAttestation{} // not requested, so not stored
 	data, err := json.Marshal(made)
 	if err != nil {
-		return fmt.Errorf("factors: %w", err)
+		return fmt.Errorf("mfa: %w", err)
 	}
 	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO passkeys (id, account, host, name, data, sign_count, created_at)
 		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), CAST($7 AS BIGINT) WHERE (SELECT count(*) FROM passkeys
@@ -172,7 +172,7 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 		MostPasskeys)
 	switch {
 	case err != nil:
-		return fmt.Errorf("factors: keep a passkey: %w", err)
+		return fmt.Errorf("mfa: keep a passkey: %w", err)
 	case n == 0:
 		return ErrPasskey
 	}
@@ -209,7 +209,7 @@ func (t *Table) AskProof(ctx context.Context, at Site, account string) (q Questi
 	}
 	options, asked, err := w.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
-		return q, fmt.Errorf("factors: passkeys: %w", err)
+		return q, fmt.Errorf("mfa: passkeys: %w", err)
 	}
 	return t.question(account, proving, options.Response, asked)
 }
@@ -228,7 +228,7 @@ func (t *Table) Claims(ctx context.Context, answer []byte) (who Owner, ok bool, 
 		return who, false, nil
 	}
 	if err != nil {
-		return who, false, fmt.Errorf("factors: whose passkey: %w", err)
+		return who, false, fmt.Errorf("mfa: whose passkey: %w", err)
 	}
 	return who, string(parsed.Response.UserHandle) == who.ID, nil
 }
@@ -312,7 +312,7 @@ func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) er
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("factors: taking a passkey's answer: %w", err)
+		return fmt.Errorf("mfa: taking a passkey's answer: %w", err)
 	}
 	return refused
 }
@@ -334,7 +334,7 @@ func (t *Table) passkeys(ctx context.Context, account string) (all []Passkey, er
 	}, `SELECT id, host, name, data, created_at, used_at, cloned_at FROM passkeys WHERE account = $1
 		ORDER BY created_at, id`, account)
 	if err != nil {
-		return nil, fmt.Errorf("factors: passkeys: %w", err)
+		return nil, fmt.Errorf("mfa: passkeys: %w", err)
 	}
 	return all, nil
 }

@@ -1,10 +1,10 @@
-// Package factors stores the MFA methods of administrators in the SQL database: TOTP apps (RFC 6238), passkeys
+// Package mfa stores the MFA methods of administrators in the SQL database: TOTP apps (RFC 6238), passkeys
 // (WebAuthn) and recovery codes.
 //
 // A stolen database does not let an attacker in. TOTP secrets are sealed with the server's key, recovery codes are
 // keyed digests, and passkeys are public keys. Each code and each passkey response is valid once on all nodes. The
 // package does not count guesses: the caller of Check counts them before, like passwords (R1).
-package factors
+package mfa
 
 import (
 	"context"
@@ -24,18 +24,18 @@ import (
 
 var (
 	// ErrUnknown means that the account has no such method.
-	ErrUnknown = errors.New("factors: no such MFA method")
+	ErrUnknown = errors.New("mfa: no such MFA method")
 	// ErrCode means that a code is not the current one.
-	ErrCode = errors.New("factors: wrong code: enter the one that the app shows now")
+	ErrCode = errors.New("mfa: wrong code: enter the one that the app shows now")
 	// ErrEnrolled means that a TOTP app is already set up.
-	ErrEnrolled = errors.New("factors: a TOTP app is already set up: remove it first")
+	ErrEnrolled = errors.New("mfa: a TOTP app is already set up: remove it first")
 	// ErrPasskey means that a passkey's response does not match the request.
-	ErrPasskey = errors.New("factors: the passkey's answer is invalid: try again")
+	ErrPasskey = errors.New("mfa: the passkey's answer is invalid: try again")
 	// ErrCloned means that a passkey's signature counter went back, so a copy exists. The passkey is not accepted any
 	// more.
-	ErrCloned = errors.New("factors: the passkey's signature counter went back, so it may be cloned")
+	ErrCloned = errors.New("mfa: the passkey's signature counter went back, so it may be cloned")
 	// ErrMost means that an account has MostPasskeys passkeys.
-	ErrMost = fmt.Errorf("factors: at most %d passkeys: remove one first", MostPasskeys)
+	ErrMost = fmt.Errorf("mfa: at most %d passkeys: remove one first", MostPasskeys)
 )
 
 // queryTime is the timeout of a lookup during a login, including the wait for a connection.
@@ -61,7 +61,7 @@ type Table struct {
 // New returns a Table.
 func New(c Config) (*Table, error) {
 	if c.DB == nil || len(c.Secret) < 16 {
-		return nil, errors.New("factors: DB and a Secret of 16 bytes are required")
+		return nil, errors.New("mfa: DB and a Secret of 16 bytes are required")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -69,17 +69,17 @@ func New(c Config) (*Table, error) {
 	t := &Table{db: c.DB, now: c.Now}
 	key, err := hkdf.Key(sha256.New, c.Secret, nil, "authguard second factors", 32)
 	if err != nil {
-		return nil, fmt.Errorf("factors: deriving a key: %w", err)
+		return nil, fmt.Errorf("mfa: deriving a key: %w", err)
 	}
 	if t.codeKey, err = hkdf.Key(sha256.New, c.Secret, nil, "authguard recovery codes", 32); err != nil {
-		return nil, fmt.Errorf("factors: deriving a key: %w", err)
+		return nil, fmt.Errorf("mfa: deriving a key: %w", err)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, fmt.Errorf("factors: %w", err)
+		return nil, fmt.Errorf("mfa: %w", err)
 	}
 	if t.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
-		return nil, fmt.Errorf("factors: %w", err)
+		return nil, fmt.Errorf("mfa: %w", err)
 	}
 	return t, nil
 }
@@ -132,7 +132,7 @@ func (t *Table) Of(ctx context.Context, account string) (k Kept, err error) {
 		k.Passkeys, err = t.passkeys(ctx, account)
 	}
 	if err != nil {
-		return Kept{}, fmt.Errorf("factors: read: %w", err)
+		return Kept{}, fmt.Errorf("mfa: read: %w", err)
 	}
 	return k, nil
 }
@@ -168,7 +168,7 @@ func (t *Table) RemoveAll(ctx context.Context, account string) (removed int64, e
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("factors: remove: %w", err)
+		return 0, fmt.Errorf("mfa: remove: %w", err)
 	}
 	return removed, nil
 }
@@ -177,7 +177,7 @@ func (t *Table) one(ctx context.Context, statement string, args ...any) error {
 	n, err := sqltx.Exec(ctx, t.db, statement, args...)
 	switch {
 	case err != nil:
-		return fmt.Errorf("factors: %w", err)
+		return fmt.Errorf("mfa: %w", err)
 	case n == 0:
 		return ErrUnknown
 	}
