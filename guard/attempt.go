@@ -79,23 +79,23 @@ func (g *Guard) subjects(fingerprint uint32, v *view) {
 		v.in |= throttleMonitored
 	}
 	v.n = 0
-	v.Add(address.subject(OnAddress, v.from.address, v.from.network, unknown, v.in))
-	v.Add(v.rules.network.subject(OnNetwork, v.from.network, v.from.network, unknown, v.in))
+	v.add(address, OnAddress, v.from.address, v.from.network, unknown, v.in)
+	v.add(v.rules.network, OnNetwork, v.from.network, v.from.network, unknown, v.in)
 	if v.badName {
 		return
 	}
-	v.Add(v.rules.account.subject(OnAccount, v.Account, v.Account, unknown, v.in))
-	v.Add(v.rules.pair.subject(OnPair, ofPair(v.Account, v.from.address), v.Account, unknown|KnownAddress, v.in))
+	v.add(v.rules.account, OnAccount, v.Account, v.Account, unknown, v.in)
+	v.add(v.rules.pair, OnPair, ofPair(v.Account, v.from.address), v.Account, unknown|KnownAddress, v.in)
 	if v.Device != (digest{}) {
-		v.Add(v.rules.pair.subject(OnPair, ofPair(v.Account, v.Device), v.Account, KnownDevice, v.in))
+		v.add(v.rules.pair, OnPair, ofPair(v.Account, v.Device), v.Account, KnownDevice, v.in)
 	}
 	if v.rules.fingerprint != nil && fingerprint != 0 {
 		key := g.digests.ofIdentity(fingerprint)
-		v.Add(v.rules.fingerprint.subject(OnIdentity, key, key, unknown, v.in))
+		v.add(v.rules.fingerprint, OnIdentity, key, key, unknown, v.in)
 	}
 	if v.rules.site != nil {
 		key := g.digests.ofQuota("site", digest{})
-		v.Add(v.rules.site.subject(OnSite, key, key, unknown, v.in))
+		v.add(v.rules.site, OnSite, key, key, unknown, v.in)
 	}
 }
 
@@ -268,16 +268,16 @@ func (g *Guard) shared(a netip.Addr, address digest, now time.Time) bool {
 }
 
 func (v *view) charged() *Charge {
-	if v.fake != nil {
-		alone := v.pairAlone()
-		return &alone
+	if v.fake == nil {
+		return &v.Charge
 	}
-	return &v.Charge
+	alone := v.pairAlone()
+	return &alone
 }
 
 // withdraw takes back every charge of an attempt whose password was not checked.
 func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
-	err := g.config.Store.Settle(afterwards(ctx), *c, Withdrawn)
+	err := g.config.Store.Settle(afterwards(ctx), c, Withdrawn)
 	g.wake(c)
 	if err != nil {
 		return fmt.Errorf("guard: taking back a charge: %w", err)
@@ -310,12 +310,6 @@ func (g *Guard) observe(e Event) {
 	}
 }
 
-func (v *view) forgetUsage() {
-	for i := range v.Subjects() {
-		v.Subjects()[i].Usage = failures.Usage{}
-	}
-}
-
 func (v *view) fullKey() (key failures.Key) {
 	if full, _ := v.full(); full != nil {
 		key = full.Key
@@ -332,9 +326,11 @@ func (v *view) only(kind SubjectKind) {
 	}
 }
 
-// subject is a subject with these limits. The store keeps the subjects of one shard together.
-func (r *rule) subject(kind SubjectKind, key, shard digest, clients Clients, in exemption) Subject {
-	s := Subject{Kind: kind, For: clients, Ends: r.ends, rule: r}
+// add adds a subject with a rule's limits. The store keeps the subjects of one shard together.
+func (c *Charge) add(r *rule, kind SubjectKind, key, shard digest, clients Clients, in exemption) *Subject {
+	s := &c.list[c.n]
+	c.n++
+	s.Kind, s.For, s.Ends, s.rule, s.Usage = kind, clients, r.ends, r, failures.Usage{}
 	s.Shard, s.Key, s.Limits = failures.Key(shard), failures.Key(key), r.windows
 	for status := range s.Binds {
 		s.Binds[status] = r.stops(trusted.Status(status), in)
@@ -345,7 +341,7 @@ func (r *rule) subject(kind SubjectKind, key, shard digest, clients Clients, in 
 func (g *Guard) sprayedCharge(r *rules, spray uint32, now time.Time) Charge {
 	c := Charge{Now: now}
 	key := g.digests.ofQuota("sprayed logins", g.digests.ofIdentity(spray))
-	c.Add(r.sprayed.subject(OnSite, key, key, EveryClient, 0))
+	c.add(r.sprayed, OnSite, key, key, EveryClient, 0)
 	return c
 }
 

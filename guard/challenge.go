@@ -56,7 +56,7 @@ func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 	g.subjects(0, v)
 	v.only(OnAccount)
 	var err error
-	if v.Charge, _, err = g.config.Store.Read(ctx, v.Charge); err != nil {
+	if _, err = g.config.Store.Read(ctx, &v.Charge); err != nil {
 		return 0, fmt.Errorf("guard: reading an account's count: %w", err)
 	}
 	return v.level(), nil
@@ -156,12 +156,8 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision,
 
 // take charges subjects that are no login's. Without room it charges nothing, and wait is how long until there is.
 func (g *Guard) take(ctx context.Context, c *Charge) (wait time.Duration, err error) {
-	charged, err := g.config.Store.Begin(ctx, *c)
-	if err != nil {
+	if err := g.config.Store.Begin(ctx, c); err != nil || c.ID.Charged() {
 		return 0, err
-	}
-	if *c = charged; c.ID.Charged() {
-		return 0, nil
 	}
 	wait = time.Second
 	for i := range c.Subjects() {
@@ -174,10 +170,10 @@ func (g *Guard) take(ctx context.Context, c *Charge) (wait time.Duration, err er
 func (g *Guard) unsolved(v *view, pair bool) (c Charge) {
 	c.Now = v.Now
 	address := g.digests.ofQuota("unsolved challenges", v.from.address)
-	c.Add(v.rules.unsolvedAddress.subject(OnAddress, address, address, EveryClient, 0))
+	c.add(v.rules.unsolvedAddress, OnAddress, address, address, EveryClient, 0)
 	if pair {
 		key := g.digests.ofQuota("unsolved challenges", ofPair(v.Account, v.from.address))
-		c.Add(v.rules.unsolvedPair.subject(OnPair, key, address, EveryClient, 0))
+		c.add(v.rules.unsolvedPair, OnPair, key, address, EveryClient, 0)
 	}
 	return c
 }
@@ -219,7 +215,7 @@ func (g *Guard) solved(ctx context.Context, v *view, sealed challenge.Charge) er
 	}
 	c := g.unsolved(v, of.Pair)
 	c.ID = failures.ChargeID{At: of.At, Node: of.Node}
-	if err := g.config.Store.Settle(afterwards(ctx), c, Withdrawn); err != nil {
+	if err := g.config.Store.Settle(afterwards(ctx), &c, Withdrawn); err != nil {
 		return fmt.Errorf("guard: taking back a solved challenge: %w", err)
 	}
 	return nil
@@ -229,12 +225,11 @@ func (g *Guard) solved(ctx context.Context, v *view, sealed challenge.Charge) er
 func (g *Guard) takeImage(ctx context.Context, v *view) (wait time.Duration, err error) {
 	c := Charge{Now: v.Now}
 	address, site := g.digests.ofQuota("image CAPTCHAs", v.from.address), g.digests.ofQuota("image CAPTCHAs", digest{})
-	c.Add(v.rules.images.subject(OnAddress, address, address, EveryClient, 0))
-	ofSite := v.rules.imagesOfSite.subject(OnSite, site, site, EveryClient, 0)
+	c.add(v.rules.images, OnAddress, address, address, EveryClient, 0)
+	ofSite := c.add(v.rules.imagesOfSite, OnSite, site, site, EveryClient, 0)
 	if !v.mode.on && !v.mode.throttles {
 		ofSite.Binds = [3]failures.Mask{} // counted only
 	}
-	c.Add(ofSite)
 	if wait, err = g.take(ctx, &c); err != nil {
 		return 0, fmt.Errorf("guard: charging an image CAPTCHA: %w", err)
 	}
@@ -297,7 +292,7 @@ func (g *Guard) checkCode(ctx context.Context, a *Attempt, v *view) error {
 	v.Status, v.AtDevice = trusted.Unknown, false
 	g.subjects(a.Fingerprint, v)
 	g.config.Mode.Observe(captchamode.Failure, v.from.address)
-	if err := g.config.Store.Settle(afterwards(ctx), guessed, Failed); err != nil {
+	if err := g.config.Store.Settle(afterwards(ctx), &guessed, Failed); err != nil {
 		return fmt.Errorf("guard: charging a wrong code: %w", err)
 	}
 	return g.withdraw(ctx, &withdrawn)

@@ -196,8 +196,8 @@ func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == Fak
 
 // Monitored reports whether the attempt only proceeds because a limit, or the rule on sprayed passwords, is monitored.
 func (d *Decision) Monitored() bool {
-	t := d.Ticket.pending
-	if t != nil && t.flags.has(flagSprayed) && t.rules.policy.Spray.Monitor && !d.Known && !d.CodeValid {
+	v := d.Ticket.of
+	if v != nil && v.Sprayed && v.rules.policy.Spray.Monitor && !d.Known && !d.CodeValid {
 		return true
 	}
 	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {

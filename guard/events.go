@@ -110,7 +110,7 @@ func (g *Guard) lookAtEvent(o *occurrence, s *Subjects) error {
 			if r.kind == OnAddress {
 				shard = g.digests.eventKey(o.event, OnNetwork, o.from.network[:])
 			}
-			o.Add(r.subject(r.kind, key, shard, EveryClient, o.in))
+			o.add(r, r.kind, key, shard, EveryClient, o.in)
 		}
 	}
 	return missing
@@ -129,7 +129,7 @@ func (g *Guard) decideEvent(ctx context.Context, o *occurrence, d *Decision) (er
 	}
 	client := o.Client // no client is known for an event: its account is a subject as any other
 	o.Client = Client{}
-	o.Charge, err = g.config.Store.Begin(ctx, o.Charge)
+	err = g.config.Store.Begin(ctx, &o.Charge)
 	if o.Client = client; err != nil {
 		return fmt.Errorf("guard: charging an event: %w", err)
 	}
@@ -149,7 +149,7 @@ func (g *Guard) decideEvent(ctx context.Context, o *occurrence, d *Decision) (er
 			return errors.Join(err, g.withdraw(ctx, &o.Charge))
 		}
 	}
-	if err := g.config.Store.Settle(afterwards(ctx), o.Charge, Failed); err != nil { // decided at once (R3)
+	if err := g.config.Store.Settle(afterwards(ctx), &o.Charge, Failed); err != nil { // decided at once (R3)
 		return fmt.Errorf("guard: settling an event: %w", err)
 	}
 	return nil
@@ -236,12 +236,12 @@ func (g *Guard) ExplainEvent(ctx context.Context, event string, s Subjects) (lin
 		return nil, err
 	}
 	o.Client = Client{}
-	read, used, err := g.config.Store.Read(ctx, o.Charge)
+	used, err := g.config.Store.Read(ctx, &o.Charge)
 	if err != nil {
 		return nil, fmt.Errorf("guard: reading an event's counters: %w", err)
 	}
-	for i := range read.Subjects() {
-		one := &read.Subjects()[i]
+	for i := range o.Subjects() {
+		one := &o.Subjects()[i]
 		for j, l := range one.rule.limits {
 			lines = append(lines, Line{
 				Subject: one.Kind, Limit: l, Event: event, Used: used[i][j].Charges,
@@ -267,12 +267,12 @@ func (g *Guard) UnlockEvent(ctx context.Context, event string, s Subjects) error
 	return nil
 }
 
-func (g *Guard) readEvent(event string, s *Subjects) (o occurrence, err error) {
-	o = occurrence{event: event, attempt: s.attempt(event)}
-	if err := g.lookAtEvent(&o, s); err != nil && !errors.Is(err, ErrSubjectMissing) {
-		return o, err
+func (g *Guard) readEvent(event string, s *Subjects) (*occurrence, error) {
+	o := &occurrence{event: event, attempt: s.attempt(event)}
+	if err := g.lookAtEvent(o, s); err != nil && !errors.Is(err, ErrSubjectMissing) {
+		return nil, err
 	} else if o.badName {
-		return o, ErrAccountName
+		return nil, ErrAccountName
 	}
 	return o, nil
 }

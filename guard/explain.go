@@ -31,9 +31,8 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 	if account != "" {
 		e.Account = v.name
 	}
-	var err error
-	var used Used
-	if v.Charge, used, err = g.config.Store.Read(ctx, v.Charge); err != nil {
+	used, err := g.config.Store.Read(ctx, &v.Charge)
+	if err != nil {
 		return e, fmt.Errorf("guard: reading the counters: %w", err)
 	}
 	e.Listed, e.List, e.Status = v.listed.verdict, v.listed.name(), v.Status

@@ -82,7 +82,7 @@ func FuzzTicket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		ticket, err := g.Open(text)
 		if text == issued {
-			if err != nil || ticket.login.name != "alice" || time.Until(ticket.Expires()) > TicketTTL {
+			if err != nil || ticket.of.name != "alice" || time.Until(ticket.Expires()) > TicketTTL {
 				t.Fatalf("what was issued is not opened: %v", err)
 			}
 			return

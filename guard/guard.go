@@ -14,7 +14,6 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
-	"authguard/failures"
 	"authguard/trusted"
 )
 
@@ -234,7 +233,7 @@ type Attempt struct {
 // MaxDevices is how many device cookies of one account are checked per attempt.
 const MaxDevices = 8
 
-// A view is what is known of one attempt until it is decided.
+// A view is what is known of one attempt until it is settled.
 type view struct {
 	Charge
 	rules *rules
@@ -252,6 +251,7 @@ type view struct {
 	admitted *Charge
 	// fake are the reasons for a fake failure; nil: none.
 	fake Reasons
+	pending
 }
 
 // naming is the account's name.
@@ -295,49 +295,23 @@ var (
 // A Ticket identifies an attempt that may proceed, until it is settled. Its copies share the attempt: only one can be
 // settled. The zero Ticket has none. A Ticket is safe for concurrent use, except for Seal.
 type Ticket struct {
-	*pending
+	of *view
 	// Note is added to the Event of the copy that is settled, cut to MaxNote bytes. It is not sealed.
 	Note  string
 	nonce [16]byte // of the sealed text
 }
 
+// pending is what else a ticket needs.
 type pending struct {
 	ended atomic.Int32 // 0, 1 plus the outcome, or settledFull
-	rules *rules
-	flags ticketFlags
-	id    failures.ChargeID
-	began time.Time // zero if the ticket was sealed
-
-	account digest
-	client  digest // the IP address, or the device that is known
-	from    origin
-
-	tag, spray, fingerprint uint32
-	admitted                *Charge // see view
-	login                   login
-}
-
-// A login is what the events of an attempt report.
-type login struct {
-	name        string
+	began time.Time    // zero if the ticket was sealed
+	// The rest is for events.
 	integration string
 	address     netip.Addr
+	fingerprint uint32
+	forwarded   bool // see Attempt
 	reasons     Reasons
-	failures    int32 // of unknown clients at the account, before
 }
-
-type ticketFlags uint8
-
-const (
-	flagKnown ticketFlags = 1 << iota
-	flagForwarded
-	flagCodeValid // a verification code was valid
-	flagRepeat
-	flagInsufficient
-	flagSprayed
-	flagFake
-	flagRespelled // see view
-)
 
 // edges has the limits that events exceed now. Each is reported when it is reached and when it is over, not for every
 // event. It knows this node's events only. The zero edges are empty.

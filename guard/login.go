@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/failures"
 	"authguard/trusted"
 )
 
@@ -65,18 +64,18 @@ func (g *Guard) Unreadable(ctx context.Context, a Attempt) (d Decision, stopped 
 //
 // An attempt waits if only undecided ones take its room, at most twice Policy.CheckTimeout, until ctx ends (R3).
 func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
-	var v view
-	g.look(&a, &v)
+	v := new(view)
+	g.look(&a, v)
 	if g.config.Timed != nil {
-		defer g.timed(ctx, &v, v.Now)
+		defer g.timed(ctx, v, v.Now)
 	}
-	if err = g.decide(ctx, &a, &v, &d); err != nil {
-		v.forgetUsage()
+	if err = g.decide(ctx, &a, v, &d); err != nil {
+		v.Reset()
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
 	if d.Checks() && v.badName {
-		d, err = g.withoutName(ctx, &v)
+		d, err = g.withoutName(ctx, v)
 	}
 	if !v.badName {
 		d.Account = v.name
@@ -87,7 +86,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	if d.Action == Proceed && v.fake != nil {
 		d.Action, d.Reasons = FakeFailure, v.fake
 	}
-	g.tallyList(&v, &d)
+	g.tallyList(v, &d)
 	if d.Checks() {
 		d.Insufficient = v.insufficient()
 		d.Ticket = v.ticket(&a, &d)
@@ -95,7 +94,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 			return d, nil
 		}
 	}
-	err = g.stopped(ctx, &v, &d, err)
+	err = g.stopped(ctx, v, &d, err)
 	g.observe(Event{
 		At: v.Now, Integration: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
 		ClientEvent: ClientEvent{
@@ -134,7 +133,7 @@ func (g *Guard) stopped(ctx context.Context, v *view, d *Decision, err error) er
 func (g *Guard) withoutName(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
 	g.config.Mode.Observe(captchamode.Failure, v.from.address)
-	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
+	if err := g.config.Store.Settle(afterwards(ctx), &v.Charge, Failed); err != nil {
 		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
 	}
 	return d, nil
@@ -201,13 +200,10 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 	if v.listed.verdict == Blocked {
 		return nil
 	}
-	v.ID = failures.ChargeID{}
-	v.forgetUsage()
 	if v.fake != nil {
 		return g.chargePair(ctx, v)
 	}
-	var err error
-	if v.Charge, err = g.config.Store.Begin(ctx, v.Charge); err != nil {
+	if err := g.config.Store.Begin(ctx, &v.Charge); err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
 	if v.ClientErr != nil {
@@ -235,17 +231,17 @@ func (g *Guard) answerAsFailure(a *Attempt, v *view, d *Decision) {
 
 // chargePair charges a fake failure, unless something else stops it.
 func (g *Guard) chargePair(ctx context.Context, v *view) (err error) {
-	if v.Charge, _, err = g.config.Store.Read(ctx, v.Charge); err != nil {
+	if _, err = g.config.Store.Read(ctx, &v.Charge); err != nil {
 		return fmt.Errorf("guard: reading the counters: %w", err)
 	}
 	if full, _ := v.full(); full != nil || v.challengesAll() {
 		return nil
 	}
-	charged, err := g.config.Store.Begin(ctx, v.pairAlone())
-	if err != nil {
+	pair := v.pairAlone()
+	if err := g.config.Store.Begin(ctx, &pair); err != nil {
 		return fmt.Errorf("guard: charging a fake failure: %w", err)
 	}
-	v.ID, v.Subject(OnPair).Usage = charged.ID, charged.list[0].Usage
+	v.ID, v.Subject(OnPair).Usage = pair.ID, pair.list[0].Usage
 	return nil
 }
 
@@ -260,43 +256,44 @@ var ErrInsufficient = errors.New("guard: the password is right but not sufficien
 // and it would reveal the right password (R27). Another error means that the store failed: the attempt then counts as
 // failed.
 func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
-	insufficient := o == Succeeded && t.pending != nil && t.flags.has(flagInsufficient)
+	v := t.of
+	insufficient := o == Succeeded && v != nil && v.insufficient()
 	if insufficient {
 		o = Insufficient
 	}
 	if err := t.end(o); err != nil {
 		return err
 	}
-	c := g.charged(t.pending)
-	c.Now = g.settledAt(&t, o)
+	c := v.charged()
+	c.Now, c.Tag = g.settledAt(v, o), v.tag
 	stored := o
 	switch {
-	case o == Succeeded && t.flags.has(flagRespelled):
+	case o == Succeeded && v.respelled:
 		stored = Withdrawn
 	case o == Succeeded:
-		g.config.Mode.LoggedIn(t.account, t.pair(), !t.flags.has(flagKnown), c.Now)
-		g.arrived(ctx, &t, c.Now)
-		if g.shared(t.login.address, t.from.address, c.Now) {
+		g.config.Mode.LoggedIn(v.Account, v.pair(), !v.Known(), c.Now)
+		g.arrived(ctx, v, c.Now)
+		if c.Address = v.from.address; g.shared(v.address, v.from.address, c.Now) {
 			c.Address = digest{}
 		}
-		if g.config.Cookies != nil {
-			c.Device = g.deviceOf(&t)
+		if g.config.Cookies != nil && !v.AtDevice {
+			c.Device = g.deviceOf(v)
 		}
 	case o == Abandoned:
-		g.press(&t, captchamode.Overload, c.Now)
+		g.press(v, captchamode.Overload, c.Now)
 	case o == Withdrawn:
 	default:
-		g.press(&t, captchamode.Failure, c.Now)
-		g.missed(&t, c.Now)
+		g.press(v, captchamode.Failure, c.Now)
+		g.missed(v, c.Now)
 	}
-	g.settleCode(ctx, &t, o)
+	g.settleCode(ctx, v, o)
 	if insufficient {
 		stored = Failed
 	}
-	err := errors.Join(g.config.Store.Settle(afterwards(ctx), c, stored), g.settleAdmitted(ctx, t.pending, o))
+	err := errors.Join(g.config.Store.Settle(afterwards(ctx), c, stored), g.settleAdmitted(ctx, v.admitted, o))
 	switch {
 	case errors.Is(err, trusted.ErrFull):
-		t.ended.Store(settledFull)
+		v.ended.Store(settledFull)
 		err = nil
 	case errors.Is(err, ErrKnownClient):
 		g.config.Failed(err)
@@ -305,9 +302,9 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if err != nil {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
 	}
-	g.wake(&c)
-	if !t.flags.has(flagFake) { // Begin reported it
-		g.observe(t.event(c.Now, o))
+	g.wake(c)
+	if g.config.Observer != nil && v.fake == nil { // Begin reported a fake failure
+		g.config.Observer.Observe(v.event(c.Now, o, t.Note))
 	}
 	if insufficient && err == nil {
 		return ErrInsufficient
@@ -316,45 +313,45 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 }
 
 // settleAdmitted keeps the charge of a login with a sprayed password only if the login succeeded.
-func (g *Guard) settleAdmitted(ctx context.Context, p *pending, o Outcome) error {
-	if p.admitted == nil {
+func (g *Guard) settleAdmitted(ctx context.Context, admitted *Charge, o Outcome) error {
+	if admitted == nil {
 		return nil
 	}
 	end := Withdrawn
 	if o == Succeeded {
 		end = Failed
 	}
-	return g.config.Store.Settle(afterwards(ctx), *p.admitted, end)
+	return g.config.Store.Settle(afterwards(ctx), admitted, end)
 }
 
 // Unsettled returns what an integration with a sealed ticket calls, at most once, if the ticket is not settled within
 // Policy.CheckTimeout; nil: nothing. The attempt then counts toward the failure rate (R20), and a later failure does
 // not count again. The function keeps the address only: a busy integration has 100,000 tickets.
 func (g *Guard) Unsettled(t *Ticket) func() {
-	if t.flags.has(flagRepeat) || t.flags.has(flagKnown) {
+	if t.of.Repeat || t.of.Known() {
 		return nil
 	}
-	address := t.from.address
+	address := t.of.from.address
 	return func() { g.config.Mode.Observe(captchamode.Failure, address) }
 }
 
 // press counts the outcome toward the failure rate, unless Unsettled did. A failure is taken back if its pair logs in
 // soon. A known client has limits of its own and does not count (R25). A repeated password counts only as overload.
-func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
-	if t.flags.has(flagRepeat) && sign == captchamode.Failure {
+func (g *Guard) press(v *view, sign captchamode.Sign, now time.Time) {
+	if v.Repeat && sign == captchamode.Failure {
 		return
 	}
-	at := t.began
+	at := v.began
 	if at.IsZero() {
-		if at = now; at.Sub(t.id.Time()) > t.rules.policy.CheckTimeout {
+		if at = now; at.Sub(v.ID.Time()) > v.rules.policy.CheckTimeout {
 			return
 		}
 	}
 	switch {
 	case sign != captchamode.Failure:
-		g.config.Mode.ObserveAt(sign, t.from.address, at)
-	case !t.flags.has(flagKnown):
-		g.config.Mode.Failed(t.pair(), t.from.address, at)
+		g.config.Mode.ObserveAt(sign, v.from.address, at)
+	case !v.Known():
+		g.config.Mode.Failed(v.pair(), v.from.address, at)
 	}
 }
 
@@ -368,24 +365,22 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	if d.Action != Proceed && d.Action != FakeFailure || d.Known || d.Verdict.Solved || d.CodeValid {
 		return nil
 	}
-	t, now := d.Ticket, g.config.Now()
-	v := view{rules: g.rules.Load(), from: t.from, naming: naming{name: t.login.name}}
-	if v.mode = g.modeState(); !v.mode.on {
+	t, v, mode, now := d.Ticket, d.Ticket.of, g.modeState(), g.config.Now()
+	if !mode.on {
 		return nil
 	}
-	if g.listed(v.rules, t.login.address, now).verdict == Allowed {
+	if g.listed(g.rules.Load(), v.address, now).verdict == Allowed {
 		return nil
 	}
 	if err := t.end(Withdrawn); err != nil {
 		return err
 	}
-	v.Now, v.Account = now, t.account
+	v.Now, v.mode = now, mode
 	*d = Decision{Action: Challenge, Account: d.Account}
-	d.Counted = !t.flags.has(flagRepeat) && g.config.Mode.Observe(captchamode.Unsolved, t.from.address)
+	d.Counted = !v.Repeat && g.config.Mode.Observe(captchamode.Unsolved, v.from.address)
 	d.Reasons.add(Reason{Cause: ModeOn})
-	c := g.charged(t.pending)
-	err := errors.Join(g.withdraw(ctx, &c), g.open(ctx, &v, d))
-	e := t.event(now, Withdrawn)
+	err := errors.Join(g.withdraw(ctx, v.charged()), g.open(ctx, v, d))
+	e := v.event(now, Withdrawn, t.Note)
 	e.Action, e.Settled, e.Reasons = d.Action, false, d.Reasons
 	g.observe(e)
 	return cmp.Or(err, ErrStopped)
@@ -395,20 +390,20 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 // account has no room for another known client. The tag tells accounts' cookies apart in one browser: 8 characters, the
 // same for all names of an account. The cookie is valid for ttl.
 func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
-	if g.config.Cookies == nil || !t.succeeded() || t.flags.has(flagRespelled) || !t.rules.policy.Devices {
+	if g.config.Cookies == nil || !t.succeeded() || t.of.respelled || !t.of.rules.policy.Devices {
 		return "", "", 0
 	}
-	cookie = g.config.Cookies.Issue(t.account, g.deviceOf(&t), g.config.Now())
-	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.KnownClients.TTL
+	cookie = g.config.Cookies.Issue(t.of.Account, g.deviceOf(t.of), g.config.Now())
+	return cookie, hex.EncodeToString(t.of.Account[12:]), t.of.rules.policy.KnownClients.TTL
 }
 
 // settleCode settles a valid code. An error is only reported: the code is bound to this client, now known, and expires
 // soon.
-func (g *Guard) settleCode(ctx context.Context, t *Ticket, o Outcome) {
-	if !t.flags.has(flagCodeValid) || g.config.Codes == nil || o == Failed {
+func (g *Guard) settleCode(ctx context.Context, v *view, o Outcome) {
+	if v.code != codeValid || g.config.Codes == nil || o == Failed {
 		return
 	}
-	p := Code{Account: t.login.name, Address: t.from.address, Now: g.config.Now()}
+	p := Code{Account: v.name, Address: v.from.address, Now: g.config.Now()}
 	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
 		g.config.Failed(fmt.Errorf("guard: settling a verification code: %w", err))
 	}
@@ -416,54 +411,54 @@ func (g *Guard) settleCode(ctx context.Context, t *Ticket, o Outcome) {
 
 // deviceOf is the device of the device cookie, else one for all that sign in to the account from this IP address. An
 // attacker who mints cookies, at an app that answers wrong passwords like right ones, gets one budget for all.
-func (g *Guard) deviceOf(t *Ticket) digest {
-	if t.client != t.from.address {
-		return t.client
+func (g *Guard) deviceOf(v *view) digest {
+	if v.AtDevice {
+		return v.Device
 	}
-	return g.digests.ofQuota("device", t.pair())
+	return g.digests.ofQuota("device", v.pair())
 }
 
 // settledAt is when an attempt ends. Without observer and tag a failure uses its start: a second clock reading costs a
 // tenth.
-func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
-	if o == Failed && g.config.Observer == nil && t.spray == 0 && !t.began.IsZero() {
-		return t.began
+func (g *Guard) settledAt(v *view, o Outcome) time.Time {
+	if o == Failed && g.config.Observer == nil && v.Spray == 0 && !v.began.IsZero() {
+		return v.began
 	}
 	return g.config.Now()
 }
 
 // arrived counts a success toward shared addresses and unconfigured proxies.
-func (g *Guard) arrived(ctx context.Context, t *Ticket, now time.Time) {
-	accounts, err := g.config.SharedAddresses.Add(afterwards(ctx), t.account, t.from.address, now)
+func (g *Guard) arrived(ctx context.Context, v *view, now time.Time) {
+	accounts, err := g.config.SharedAddresses.Add(afterwards(ctx), v.Account, v.from.address, now)
 	if err != nil {
 		g.config.Failed(fmt.Errorf("guard: counting the accounts of an IP address: %w", err))
 	}
 	if accounts > 0 && g.config.OnShared != nil {
-		g.config.OnShared(t.login.address, accounts)
+		g.config.OnShared(v.address, accounts)
 	}
-	g.peers.note(&g.peers.successes, settled{t.account, t.from.address, now})
-	if g.peers.mayBeProxy(t.login.address) && g.config.SharedAddresses.Several(t.from.address, now) {
-		through, around := g.peers.count(&g.peers.successes, t.from.address, now)
-		g.notice(t, through >= proxyAccounts && through > 4*around, now)
+	g.peers.note(&g.peers.successes, settled{v.Account, v.from.address, now})
+	if g.peers.mayBeProxy(v.address) && g.config.SharedAddresses.Several(v.from.address, now) {
+		through, around := g.peers.count(&g.peers.successes, v.from.address, now)
+		g.notice(v, through >= proxyAccounts && through > 4*around, now)
 	}
 }
 
 // missed counts a failure at a configured proxy's own address.
-func (g *Guard) missed(t *Ticket, now time.Time) {
-	if !g.peers.configured(t.login.address) || !g.peers.mayBeProxy(t.login.address) {
+func (g *Guard) missed(v *view, now time.Time) {
+	if !g.peers.configured(v.address) || !g.peers.mayBeProxy(v.address) {
 		return
 	}
-	g.peers.note(&g.peers.failures, settled{t.account, t.from.address, now})
-	if through, _ := g.peers.count(&g.peers.failures, t.from.address, now); through >= proxyAccounts {
-		g.notice(t, false, now)
+	g.peers.note(&g.peers.failures, settled{v.Account, v.from.address, now})
+	if through, _ := g.peers.count(&g.peers.failures, v.from.address, now); through >= proxyAccounts {
+		g.notice(v, false, now)
 	}
 }
 
-func (g *Guard) notice(t *Ticket, mostLogins bool, now time.Time) {
+func (g *Guard) notice(v *view, mostLogins bool, now time.Time) {
 	is, first := g.peers.notice(UnconfiguredProxy{
-		Address: t.login.address, Since: now, Forwarded: t.flags.has(flagForwarded), MostLogins: mostLogins,
-		Configured: g.peers.configured(t.login.address), Integration: t.login.integration,
-	}, t.from.address)
+		Address: v.address, Since: now, Forwarded: v.forwarded, MostLogins: mostLogins,
+		Configured: g.peers.configured(v.address), Integration: v.integration,
+	}, v.from.address)
 	if first && g.config.OnUnconfiguredProxy != nil {
 		g.config.OnUnconfiguredProxy(is)
 	}

@@ -24,9 +24,9 @@ type broken struct {
 
 var errDown = errors.New("down")
 
-func (b *broken) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+func (b *broken) Begin(ctx context.Context, c *guard.Charge) error {
 	if b.down {
-		return c, errDown
+		return errDown
 	}
 	return b.Store.Begin(ctx, c)
 }

@@ -12,14 +12,15 @@ import (
 )
 
 // A Store counts attempts and remembers known clients: [Local] in this process, for several nodes one in Redis. All
-// methods are safe for concurrent use. After an error the operation may or may not have happened. A Charge is passed by
-// value, so that an attempt in memory allocates nothing here.
+// methods are safe for concurrent use, but not with one Charge. After an error the operation may or may not have
+// happened. No store keeps a Charge.
 type Store interface {
 	// Begin finds out whether the client is known, and charges the attempt as if it had failed (R1), in one step. It
 	// charges every subject that counts for such a client, or none if an enforced limit has no room. A known client beyond
 	// Subject.Ends becomes unknown, and the attempt is charged as an unknown client's (R14). The password's tag is noted
-	// with the charge. Begin returns the charge with ID, Client, Password and, from before the charge, each Subject.Usage.
-	Begin(ctx context.Context, c Charge) (Charge, error)
+	// with the charge. Begin sets the charge's ID, its Client's and Password's
+	// findings and, from before the charge, each Subject.Usage.
+	Begin(ctx context.Context, c *Charge) error
 	// Settle records how a charged attempt ended:
 	//
 	//   - Failed keeps the charges. A repeated password whose first charge stands takes the attempt's own back (R28).
@@ -28,9 +29,9 @@ type Store interface {
 	//     them.
 	//
 	// The error is ErrKnownClient if only saving the client failed, with trusted.ErrFull if there is no room for it.
-	Settle(ctx context.Context, c Charge, o Outcome) error
-	// Read returns what Begin would, and the use of each limit. It changes nothing.
-	Read(ctx context.Context, c Charge) (Charge, Used, error)
+	Settle(ctx context.Context, c *Charge, o Outcome) error
+	// Read sets what Begin would, but no ID, and returns the use of each limit. It charges nothing.
+	Read(ctx context.Context, c *Charge) (Used, error)
 	// Clear removes every charge of the subjects.
 	Clear(ctx context.Context, subjects []Subject) error
 	// Forget removes a known client of the account and its device cookie or, with the zero client, all of them.
@@ -137,6 +138,14 @@ type Charge struct {
 func (c *Charge) Add(s Subject) {
 	c.list[c.n] = s
 	c.n++
+}
+
+// Reset removes what Begin has set, but the client.
+func (c *Charge) Reset() {
+	c.ID, c.Repeat = failures.ChargeID{}, false
+	for i := range c.Subjects() {
+		c.list[i].Usage = failures.Usage{}
+	}
 }
 
 // Subjects returns all subjects of the charge, counted or not. They may be changed.
@@ -299,19 +308,20 @@ func (l *counted) fill(c *Charge) {
 }
 
 // Begin implements Store.
-func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
-	l.find(ctx, &c)
-	err := l.charge(ctx, &c)
+func (l *Local) Begin(ctx context.Context, c *Charge) error {
+	c.Reset()
+	l.find(ctx, c)
+	err := l.charge(ctx, c)
 	if err != nil || !c.Exceeded() {
-		return c, err
+		return err
 	}
 	if err = l.clients.Spend(ctx, c.Account, c.ClientKey(), c.Now); err != nil {
 		c.ClientErr = fmt.Errorf("removing a known client over its limit: %w", err)
 		c.AtDevice, c.Status = false, trusted.Spent
 	} else {
-		l.find(ctx, &c)
+		l.find(ctx, c)
 	}
-	return c, l.charge(ctx, &c)
+	return l.charge(ctx, c)
 }
 
 func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
@@ -320,7 +330,7 @@ func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
 		c.ID, err = l.counters.Charge(ctx, all.list(), all.usages[:all.n])
 		all.fill(c)
 	}
-	if c.Repeat = false; c.Tag != 0 && err == nil {
+	if c.Tag != 0 && err == nil {
 		c.Repeat = l.counters.Note(c.tag(), c.ID)
 	}
 	return err
@@ -343,22 +353,22 @@ func (l *Local) find(ctx context.Context, c *Charge) {
 }
 
 // Settle implements Store.
-func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
+func (l *Local) Settle(ctx context.Context, c *Charge, o Outcome) error {
 	if !c.ID.Charged() {
 		return nil
 	}
 	var all counted
-	all.of(&c)
-	if !l.takesBack(&c, o) {
-		l.spray(&c, Failed)
+	all.of(c)
+	if !l.takesBack(c, o) {
+		l.spray(c, Failed)
 		return l.counters.Failed(ctx, c.ID, all.list())
 	}
 	if o != Succeeded {
 		return l.counters.TakeBack(ctx, c.ID, all.list())
 	}
-	l.spray(&c, o)
-	remembered := l.Remember(ctx, &c)
-	if err := errors.Join(l.counters.TakeBack(ctx, c.ID, all.list()), l.resetDelay(ctx, &c)); err != nil {
+	l.spray(c, o)
+	remembered := l.Remember(ctx, c)
+	if err := errors.Join(l.counters.TakeBack(ctx, c.ID, all.list()), l.resetDelay(ctx, c)); err != nil {
 		return err
 	}
 	return remembered
@@ -425,18 +435,18 @@ func (l *Local) spray(c *Charge, o Outcome) {
 }
 
 // Read implements Store.
-func (l *Local) Read(ctx context.Context, c Charge) (Charge, Used, error) {
-	var used Used
-	l.find(ctx, &c)
+func (l *Local) Read(ctx context.Context, c *Charge) (used Used, err error) {
+	c.Reset()
+	l.find(ctx, c)
 	var all counted
 	var counts Used
-	all.of(&c)
-	err := l.counters.Read(ctx, all.list(), all.usages[:all.n], counts[:all.n])
-	all.fill(&c)
+	all.of(c)
+	err = l.counters.Read(ctx, all.list(), all.usages[:all.n], counts[:all.n])
+	all.fill(c)
 	for i := range all.n {
 		used[all.at[i]] = counts[i]
 	}
-	return c, used, err
+	return used, err
 }
 
 // Clear implements Store.

@@ -14,57 +14,24 @@ import (
 )
 
 func (v *view) ticket(a *Attempt, d *Decision) Ticket {
-	p := &pending{
-		rules: v.rules, id: v.ID, began: v.Now, account: v.Account, client: v.ClientKey(), from: v.from,
-		tag: v.tag, spray: v.Spray, fingerprint: a.Fingerprint, admitted: v.admitted,
-		login: login{v.name, a.Integration, a.Address, d.Reasons, int32(v.ownFailures())},
+	v.pending = pending{
+		began: v.Now, integration: a.Integration, address: a.Address, fingerprint: a.Fingerprint, forwarded: a.Forwarded,
+		reasons: d.Reasons,
 	}
-	p.set(flagKnown, v.Known())
-	p.set(flagForwarded, a.Forwarded)
-	p.set(flagCodeValid, v.code == codeValid)
-	p.set(flagRepeat, v.Repeat)
-	p.set(flagInsufficient, d.Insufficient)
-	p.set(flagSprayed, v.Sprayed)
-	p.set(flagFake, v.fake != nil)
-	p.set(flagRespelled, v.respelled)
-	return Ticket{pending: p}
-}
-
-func (p *pending) set(flag ticketFlags, is bool) {
-	if is {
-		p.flags |= flag
-	}
-}
-
-// charged rebuilds the attempt's charge from its ticket.
-func (g *Guard) charged(p *pending) Charge {
-	v := view{rules: p.rules, from: p.from, naming: naming{name: p.login.name}, tag: p.tag}
-	v.Account, v.From, v.Address, v.Network = p.account, p.from.address, p.from.address, p.from.part()
-	v.Spray, v.SprayAccounts, v.Repeat = p.spray, p.rules.policy.Spray.Accounts, p.flags.has(flagRepeat)
-	if p.client != p.from.address {
-		v.Device, v.AtDevice = p.client, true
-	}
-	if p.flags.has(flagKnown) {
-		v.Status = trusted.Known
-	}
-	g.subjects(p.fingerprint, &v)
-	if v.ID = p.id; p.flags.has(flagFake) {
-		return v.pairAlone()
-	}
-	return v.Charge
+	return Ticket{of: v}
 }
 
 // Client identifies the client for fair sharing (R26): pair and address are keyed digests, from is the IP address.
 func (t *Ticket) Client() (pair, address [16]byte, from netip.Addr) {
-	return ofPair(t.account, t.client), t.from.address, t.login.address
+	return ofPair(t.of.Account, t.of.ClientKey()), t.of.from.address, t.of.address
 }
 
 // end settles the ticket, once.
 func (t *Ticket) end(o Outcome) error {
 	switch {
-	case t.pending == nil:
+	case t.of == nil:
 		return ErrTicket
-	case !t.ended.CompareAndSwap(0, 1+int32(o)):
+	case !t.of.ended.CompareAndSwap(0, 1+int32(o)):
 		return ErrSettled
 	}
 	return nil
@@ -73,21 +40,20 @@ func (t *Ticket) end(o Outcome) error {
 // settledFull ends a ticket that succeeded, but whose client found no room (trusted.ErrFull).
 const settledFull = -1
 
-func (t *Ticket) succeeded() bool { return t.pending != nil && t.ended.Load() == 1+int32(Succeeded) }
+func (t *Ticket) succeeded() bool { return t.of != nil && t.of.ended.Load() == 1+int32(Succeeded) }
 
-func (t *Ticket) event(now time.Time, o Outcome) Event {
-	known, reasons := t.flags.has(flagKnown), t.login.reasons
-	if o == Succeeded && t.flags.has(flagSprayed) && !known && !t.flags.has(flagCodeValid) &&
-		t.rules.policy.Spray.Monitor {
+func (v *view) event(now time.Time, o Outcome, note string) Event {
+	reasons := v.reasons
+	if o == Succeeded && v.Sprayed && !v.Known() && v.code != codeValid && v.rules.policy.Spray.Monitor {
 		reasons = append(slices.Clip(reasons), Reason{Cause: PasswordSprayed, Monitored: true})
 	}
 	return Event{
-		At: now, Integration: t.login.integration, Account: t.login.name, Address: t.login.address, Action: Proceed,
-		Settled: true, Outcome: o, Reasons: reasons, ClientEvent: ClientEvent{Known: known, AtDevice: known &&
-			t.client != t.from.address, NewClient: o == Succeeded && !known, Identity: t.fingerprint},
-		PasswordEvent:   PasswordEvent{Repeat: t.flags.has(flagRepeat), Sprayed: t.flags.has(flagSprayed), Guess: t.spray},
-		AccountFailures: int(t.login.failures),
-		Note:            strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
+		At: now, Integration: v.integration, Account: v.name, Address: v.address, Action: Proceed,
+		Settled: true, Outcome: o, Reasons: reasons, ClientEvent: ClientEvent{Known: v.Known(), AtDevice: v.AtDevice,
+			NewClient: o == Succeeded && !v.Known(), Identity: v.fingerprint},
+		PasswordEvent:   PasswordEvent{Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray},
+		AccountFailures: v.ownFailures(),
+		Note:            strings.ToValidUTF8(note[:min(len(note), MaxNote)], ""),
 	}
 }
 
@@ -95,7 +61,43 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 const MaxNote = 200
 
 // pair is the account from this IP address, for the failure rate.
-func (p *pending) pair() digest { return ofPair(p.account, p.from.address) }
+func (v *view) pair() digest { return ofPair(v.Account, v.from.address) }
+
+// The flags of a sealed ticket.
+const (
+	flagKnown = 1 << iota
+	flagForwarded
+	flagCodeValid
+	flagRepeat
+	flagSprayed
+	flagFake
+	flagRespelled
+)
+
+func (v *view) flags() (flags uint8) {
+	for i, is := range [...]bool{v.Known(), v.forwarded, v.code == codeValid, v.Repeat, v.Sprayed, v.fake != nil,
+		v.respelled} {
+		if is {
+			flags |= 1 << i
+		}
+	}
+	return flags
+}
+
+func (v *view) setFlags(flags uint8) {
+	has := func(flag uint8) bool { return flags&flag != 0 }
+	v.forwarded, v.Repeat, v.Sprayed = has(flagForwarded), has(flagRepeat), has(flagSprayed)
+	v.respelled = has(flagRespelled)
+	if has(flagKnown) {
+		v.Status = trusted.Known
+	}
+	if has(flagCodeValid) {
+		v.code = codeValid
+	}
+	if has(flagFake) {
+		v.fake = Reasons{}
+	}
+}
 
 const (
 	// TicketTTL is how long a sealed ticket can be settled.
@@ -103,7 +105,7 @@ const (
 	// MaxTicket is the largest length of a sealed ticket, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 11
+	ticketVersion = 12
 )
 
 // A sealed ticket is this, big endian, then the reasons and the name.
@@ -119,25 +121,26 @@ type sealed struct {
 func (t *Ticket) ID() [16]byte { return t.nonce }
 
 // Expires returns when a sealed ticket can no longer be settled.
-func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
+func (t *Ticket) Expires() time.Time { return t.of.ID.Time().Add(TicketTTL) }
 
 // Seal turns a ticket into text that only guards with its secret and realm can read or change; empty if it was settled.
 func (g *Guard) Seal(t *Ticket) string {
-	if t.pending == nil || t.ended.Load() != 0 {
+	v := t.of
+	if v == nil || v.ended.Load() != 0 {
 		return ""
 	}
 	rand.Read(t.nonce[:])
 	fixed := sealed{
-		Version: ticketVersion, Flags: uint8(t.flags), Failures: t.login.failures,
-		Tag: t.tag, Spray: t.spray, Fingerprint: t.fingerprint, Charge: t.id,
-		Epoch: g.config.Epoch, Nonce: t.nonce, Client: t.client, Address: t.login.address.As16(),
+		Version: ticketVersion, Flags: v.flags(), Failures: int32(v.ownFailures()),
+		Tag: v.tag, Spray: v.Spray, Fingerprint: v.fingerprint, Charge: v.ID,
+		Epoch: g.config.Epoch, Nonce: t.nonce, Client: v.ClientKey(), Address: v.address.As16(),
 	}
-	if t.admitted != nil {
-		fixed.Admitted = t.admitted.ID
+	if v.admitted != nil {
+		fixed.Admitted = v.admitted.ID
 	}
 	b, _ := binary.Append(make([]byte, 0, 256), binary.BigEndian, &fixed) // fails only for a type without a size
-	room := MaxTicket/4*3 - g.tickets.Overhead() - len(b) - len(t.login.name) - 1
-	b = append(t.login.reasons.pack(b, room), t.login.name...)
+	room := MaxTicket/4*3 - g.tickets.Overhead() - len(b) - len(v.name) - 1
+	b = append(v.reasons.pack(b, room), v.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(make([]byte, 0, len(b)+g.tickets.Overhead()), nil, b, nil))
 }
 
@@ -162,19 +165,32 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if g.config.Now().Sub(fixed.Charge.Time()) >= TicketTTL || fixed.Epoch != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
-	p := &pending{
-		rules: g.rules.Load(), flags: ticketFlags(fixed.Flags), id: fixed.Charge, client: fixed.Client,
-		tag: fixed.Tag, spray: fixed.Spray, fingerprint: fixed.Fingerprint,
+	return Ticket{of: g.unseal(&fixed, b[n:]), nonce: fixed.Nonce}, nil
+}
+
+// unseal rebuilds an attempt. Its subjects have no exemptions, which settling does not need.
+func (g *Guard) unseal(fixed *sealed, rest []byte) *view {
+	v := &view{rules: g.rules.Load(), tag: fixed.Tag}
+	reasons, name := unpackReasons(rest)
+	v.name, v.reasons, v.integration, v.fingerprint = string(name), reasons, "api", fixed.Fingerprint
+	v.address = netip.AddrFrom16(fixed.Address).Unmap()
+	g.digests.ofAddress(v.address, &v.from.address, &v.from.network)
+	g.digests.ofAccount(v.name, &v.Account)
+	v.From, v.Network = v.from.address, v.from.part()
+	v.Spray, v.SprayAccounts = fixed.Spray, v.rules.policy.Spray.Accounts
+	if fixed.Client != v.from.address {
+		v.Device, v.AtDevice = fixed.Client, true
 	}
-	reasons, name := unpackReasons(b[n:])
-	p.login = login{string(name), "api", netip.AddrFrom16(fixed.Address).Unmap(), reasons, fixed.Failures}
-	g.digests.ofAddress(p.login.address, &p.from.address, &p.from.network)
-	g.digests.ofAccount(p.login.name, &p.account)
-	if fixed.Admitted.Charged() {
-		admitted := g.sprayedCharge(p.rules, p.spray, g.config.Now())
-		admitted.ID, p.admitted = fixed.Admitted, &admitted
+	v.setFlags(fixed.Flags)
+	g.subjects(v.fingerprint, v)
+	if account := v.Subject(OnAccount); account != nil {
+		account.Usage.Count = fixed.Failures
 	}
-	return Ticket{pending: p, nonce: fixed.Nonce}, nil
+	if v.ID = fixed.Charge; fixed.Admitted.Charged() {
+		admitted := g.sprayedCharge(v.rules, v.Spray, g.config.Now())
+		admitted.ID, v.admitted = fixed.Admitted, &admitted
+	}
+	return v
 }
 
 const (
@@ -227,5 +243,3 @@ func unpackReasons(b []byte) (all Reasons, rest []byte) {
 	}
 	return all, b
 }
-
-func (f ticketFlags) has(one ticketFlags) bool { return f&one != 0 }

@@ -88,8 +88,8 @@ func fail(ctx context.Context, store *redisstore.Store, account, network, addres
 			Kind:    one.kind, For: guard.EveryClient,
 		})
 	}
-	charged, err := store.Begin(ctx, c)
-	if err == nil && !charged.ID.Charged() {
+	err := store.Begin(ctx, &c)
+	if err == nil && !c.ID.Charged() {
 		err = errRefused
 	}
 	return err

@@ -27,7 +27,7 @@ type account struct {
 	limitSet *failures.Limits
 }
 
-func (a *account) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+func (a *account) Begin(ctx context.Context, c *guard.Charge) error {
 	if of := c.Subject(guard.OnAccount); of != nil { // and not the charge of a challenge
 		a.limitSet = of.Limits
 	}

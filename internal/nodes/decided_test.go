@@ -20,8 +20,8 @@ const full = 5
 func (r *replayed) turns(t *testing.T, node, from int) int {
 	t.Helper()
 	for turn := 1; turn <= 4; turn++ {
-		c, err := r.nodes[node].Begin(t.Context(), r.charge(from, full))
-		switch {
+		c := r.charge(from, full)
+		switch err := r.nodes[node].Begin(t.Context(), &c); {
 		case err != nil:
 			t.Fatal(err)
 		case c.ID.Charged():
@@ -38,8 +38,8 @@ func (r *replayed) turns(t *testing.T, node, from int) int {
 
 func (r *replayed) begin(t *testing.T, node, from int) guard.Charge {
 	t.Helper()
-	c, err := r.nodes[node].Begin(t.Context(), r.charge(from, full))
-	if err != nil || !c.ID.Charged() {
+	c := r.charge(from, full)
+	if err := r.nodes[node].Begin(t.Context(), &c); err != nil || !c.ID.Charged() {
 		t.Fatalf("attempt %d at node %d: charged %v, %v", from, node, c.ID.Charged(), err)
 	}
 	return c
@@ -48,7 +48,7 @@ func (r *replayed) begin(t *testing.T, node, from int) guard.Charge {
 func (r *replayed) settle(t *testing.T, node int, c guard.Charge, o guard.Outcome) {
 	t.Helper()
 	c.Now = r.clock.Now()
-	if err := r.nodes[node].Settle(t.Context(), c, o); err != nil {
+	if err := r.nodes[node].Settle(t.Context(), &c, o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -130,13 +130,14 @@ func TestR3ADelayIsDecidedAtEveryNode(t *testing.T) {
 		return c
 	}
 	for i := range 3 {
-		c, err := r.nodes[0].Begin(t.Context(), charge())
-		if err != nil || !c.ID.Charged() {
+		c := charge()
+		if err := r.nodes[0].Begin(t.Context(), &c); err != nil || !c.ID.Charged() {
 			t.Fatal(i, err)
 		}
 		r.settle(t, 0, c, guard.Failed)
 	}
-	c, err := r.nodes[1].Begin(t.Context(), charge())
+	c := charge()
+	err := r.nodes[1].Begin(t.Context(), &c)
 	if err != nil || c.ID.Charged() || c.Subjects()[1].Usage.Failed != failures.BackoffBit || c.Status != trusted.Unknown {
 		t.Errorf("charged %v, failed %v, %v", c.ID.Charged(), c.Subjects()[1].Usage.Failed, err)
 	}

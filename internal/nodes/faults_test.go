@@ -545,7 +545,7 @@ func TestR22AnAttemptThatBeginsAgainFindsTheSamePart(t *testing.T) {
 	charged := 0
 	for range 30 {
 		var err error
-		if c, err = s.nodes[0].store.Begin(t.Context(), c); err != nil {
+		if err = s.nodes[0].store.Begin(t.Context(), &c); err != nil {
 			t.Fatal(err)
 		}
 		if c.ID.Charged() {

@@ -417,8 +417,7 @@ func usage(c *guard.Charge) failures.Usage { return c.Subjects()[0].Usage }
 // standing is how many charges of the account stand in Redis and in a node.
 func (r *replayed) standing(t *testing.T, node int) (inRedis, inNode int) {
 	c := r.charge(99, 1000)
-	read, _, err := r.reader.Read(t.Context(), c)
-	if err != nil {
+	if _, err := r.reader.Read(t.Context(), &c); err != nil {
 		t.Error(err)
 	}
 	account := [1]failures.Subject{c.Subjects()[0].Subject}
@@ -426,7 +425,7 @@ func (r *replayed) standing(t *testing.T, node int) (inRedis, inNode int) {
 	if err := r.counts[node].Read(t.Context(), account[:], here[:], nil); err != nil {
 		t.Error(err)
 	}
-	return int(usage(&read).Count), int(here[0].Count)
+	return int(usage(&c).Count), int(here[0].Count)
 }
 
 // do is one event; it reports whether an attempt was let through to its password.
@@ -452,15 +451,15 @@ func (r *replayed) doAt(t *testing.T, store guard.Store, e event) (charged bool)
 	settle := func(o guard.Outcome) {
 		c := r.begun[e.n]
 		c.Now = r.clock.Now()
-		if err := store.Settle(ctx, c, o); err != nil {
+		if err := store.Settle(ctx, &c, o); err != nil {
 			t.Errorf("%v: %v", e, err)
 		}
 	}
 	r.clock.Advance(time.Millisecond)
 	switch e.what {
 	case "begin":
-		c, err := store.Begin(ctx, r.charge(e.n, allowed))
-		if err != nil {
+		c := r.charge(e.n, allowed)
+		if err := store.Begin(ctx, &c); err != nil {
 			t.Errorf("%v: %v", e, err)
 		}
 		r.begun[e.n] = c
@@ -483,7 +482,8 @@ func (r *replayed) waits(t *testing.T, node int) bool {
 			t.Error(err)
 		}
 	}
-	c, err := r.nodes[node].Begin(t.Context(), r.charge(98, allowed))
+	c := r.charge(98, allowed)
+	err := r.nodes[node].Begin(t.Context(), &c)
 	if err != nil || c.ID.Charged() {
 		t.Errorf("charged %v, %v", c.ID.Charged(), err)
 	}
@@ -524,7 +524,8 @@ func replay(t *testing.T, server *redistest.Server, prefix string, m model, even
 	r.cut.Store(false)
 	r.clock.Advance(window + time.Second)
 	for n := range r.nodes {
-		if c, err := r.nodes[n].Begin(t.Context(), r.charge(50+n, allowed)); err != nil || !c.ID.Charged() {
+		c := r.charge(50+n, allowed)
+		if err := r.nodes[n].Begin(t.Context(), &c); err != nil || !c.ID.Charged() {
 			t.Errorf("%v: a window later a right password is refused at node %d (%v)", events, n, err)
 		}
 	}
@@ -547,7 +548,8 @@ func replayInMemory(t *testing.T, m model, events []event) {
 		next, want := m.after(e)
 		m = next
 		got := r.doAt(t, store, e)
-		read, _, err := store.Read(t.Context(), r.charge(99, 1000))
+		read := r.charge(99, 1000)
+		_, err := store.Read(t.Context(), &read)
 		if count := int(usage(&read).Count); got != want || min(count, allowed) != min(m.redis(), allowed) || err != nil {
 			t.Errorf("%v in memory: charged %v, %d charges stand (%v); the model says %v, %d", events[:i+1], got, count, err,
 				want, m.redis())

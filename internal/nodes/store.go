@@ -112,11 +112,10 @@ func (s *Store) shared() bool { return s.Up() && s.unsent.len() == 0 }
 
 // Begin implements guard.Store. If Redis did not confirm a charge in time, the attempt may be
 // charged twice.
-func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+func (s *Store) Begin(ctx context.Context, c *guard.Charge) error {
 	if s.shared() {
-		charged, err := s.redis.Begin(ctx, c)
-		if err == nil || ctx.Err() != nil {
-			return charged, err
+		if err := s.redis.Begin(ctx, c); err == nil || ctx.Err() != nil {
+			return err
 		}
 	}
 	return s.beginLocally(ctx, c)
@@ -124,8 +123,8 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 
 // beginLocally charges this node's share of the limits. Known clients keep their whole limit: users
 // must not be locked out by an outage.
-func (s *Store) beginLocally(ctx context.Context, c guard.Charge) (guard.Charge, error) {
-	whole := c
+func (s *Store) beginLocally(ctx context.Context, c *guard.Charge) error {
+	whole := *c
 	for i := range c.Subjects() {
 		if one := &c.Subjects()[i]; one.Kind != guard.OnPair {
 			one.Limits = divide(one.Limits, s.config.Nodes())
@@ -133,14 +132,14 @@ func (s *Store) beginLocally(ctx context.Context, c guard.Charge) (guard.Charge,
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the known clients
 	defer cancel()
-	c, err := s.local.Begin(ctx, c)
+	err := s.local.Begin(ctx, c)
 	for i := range c.Subjects() {
 		c.Subjects()[i].Limits = whole.Subjects()[i].Limits
 	}
 	if c.ID.Charged() {
 		c.ID.Node = s.node
 	}
-	return c, err
+	return err
 }
 
 // divide returns one node's share of the limits: half of each over all nodes, or one attempt each.
@@ -158,7 +157,9 @@ func divide(l *failures.Limits, nodes int) *failures.Limits {
 }
 
 // Settle implements guard.Store. A charge in the local store of another node stands.
-func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
+func (s *Store) Settle(ctx context.Context, of *guard.Charge, o guard.Outcome) error {
+	own := *of // it may wait for Redis
+	c := &own
 	var local error
 	switch {
 	case !c.ID.Charged():
@@ -166,7 +167,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	case c.ID.Node == s.node:
 		local = s.local.Settle(ctx, c, o)
 	case o == guard.Succeeded: // the database knows the client in an outage
-		local = s.local.Remember(ctx, &c)
+		local = s.local.Remember(ctx, c)
 	}
 	full := errors.Is(local, trusted.ErrFull)
 	switch {
@@ -187,10 +188,10 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 }
 
 // Read implements guard.Store.
-func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.Used, error) {
+func (s *Store) Read(ctx context.Context, c *guard.Charge) (guard.Used, error) {
 	if s.shared() {
-		if read, used, err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
-			return read, used, err
+		if used, err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
+			return used, err
 		}
 	}
 	return s.local.Read(ctx, c)

@@ -94,14 +94,8 @@ func of(c *guard.Charge, kind guard.SubjectKind) *guard.Subject {
 
 func begin(t testing.TB, s *redisstore.Store, c *guard.Charge) *guard.Charge {
 	t.Helper()
-	must(t, ask(t.Context(), s, c))
+	must(t, s.Begin(t.Context(), c))
 	return c
-}
-
-// ask is Begin, in place.
-func ask(ctx context.Context, s *redisstore.Store, c *guard.Charge) (err error) {
-	*c, err = s.Begin(ctx, *c)
-	return err
 }
 
 // end is an attempt from beginning to end; it must be let in.
@@ -110,7 +104,7 @@ func end(t testing.TB, s *redisstore.Store, c *guard.Charge, o guard.Outcome) *g
 	if !begin(t, s, c).ID.Charged() {
 		t.Fatalf("blocked: %+v", c.Subjects())
 	}
-	must(t, s.Settle(t.Context(), *c, o))
+	must(t, s.Settle(t.Context(), c, o))
 	return c
 }
 
@@ -162,7 +156,7 @@ func r1BurstOverThreeNodes(t *testing.T, on redisOf) {
 		var charged atomic.Int64
 		atOnce(500, func(n int) {
 			c := attempt(account, 1000*account+n)
-			if err := ask(t.Context(), nodes[n%3], c); err != nil {
+			if err := nodes[n%3].Begin(t.Context(), c); err != nil {
 				t.Errorf("guess %d: %v", n, err)
 			}
 			if !c.ID.Charged() {
@@ -170,7 +164,7 @@ func r1BurstOverThreeNodes(t *testing.T, on redisOf) {
 			}
 			charged.Add(1)
 			if account%2 == 0 {
-				if err := nodes[(n+1)%3].Settle(t.Context(), *c, guard.Withdrawn); err != nil {
+				if err := nodes[(n+1)%3].Settle(t.Context(), c, guard.Withdrawn); err != nil {
 					t.Error(err)
 				}
 			}
@@ -464,7 +458,7 @@ func r23KeysExpireAndHoldNoText(t *testing.T, on redisOf) {
 	for n := range 30 {
 		c := attempt(n/3, n)
 		begin(t, s, c)
-		must(t, s.Settle(t.Context(), *c, []guard.Outcome{guard.Failed, guard.Succeeded, guard.Abandoned}[n%3]))
+		must(t, s.Settle(t.Context(), c, []guard.Outcome{guard.Failed, guard.Succeeded, guard.Abandoned}[n%3]))
 	}
 	must(t, s.Forget(t.Context(), digest('a', 1), trusted.Key{}, time.Now()))
 	all := on.names(t, client)
@@ -511,7 +505,7 @@ func flushedScripts(t *testing.T, on redisOf) {
 	var charged atomic.Int64
 	atOnce(500, func(n int) {
 		c := attempt(1, n)
-		if err := ask(t.Context(), s, c); err != nil {
+		if err := s.Begin(t.Context(), c); err != nil {
 			t.Error(err)
 		}
 		if c.ID.Charged() {
@@ -543,7 +537,7 @@ func resharding(t *testing.T, on redisOf, cluster *redistest.ClusterOf) {
 				default:
 				}
 				c := attempt(1, n)
-				switch err := ask(t.Context(), nodes[n%2], c); {
+				switch err := nodes[n%2].Begin(t.Context(), c); {
 				case err != nil && strings.Contains(err.Error(), "TRYAGAIN"):
 					gaveUp.Add(1)
 				case err != nil:
@@ -576,7 +570,7 @@ func resharding(t *testing.T, on redisOf, cluster *redistest.ClusterOf) {
 func (on redisOf) scripted(t *testing.T) string {
 	client, seen := on.open(t), new(spy)
 	client.AddHook(seen)
-	_, _, _ = newStore(t, client, on.prefix, redisstore.Options{}).Read(t.Context(), *attempt(1, 0))
+	_, _ = newStore(t, client, on.prefix, redisstore.Options{}).Read(t.Context(), attempt(1, 0))
 	return seen.scripts()[0][0]
 }
 

@@ -29,8 +29,8 @@ func BenchmarkAttempt(b *testing.B) {
 	var n atomic.Int64
 	end := func(key int, o guard.Outcome) {
 		c := attempt(key, key)
-		must(b, ask(b.Context(), store, c))
-		must(b, store.Settle(b.Context(), *c, o))
+		must(b, store.Begin(b.Context(), c))
+		must(b, store.Settle(b.Context(), c, o))
 	}
 	for _, bench := range []struct {
 		name string
@@ -83,7 +83,7 @@ func BenchmarkMemoryOfAnAttack(b *testing.B) {
 			for i := range c.Subjects() {
 				c.Subjects()[i].Binds = [3]failures.Mask{}
 			}
-			must(b, ask(b.Context(), store, c))
+			must(b, store.Begin(b.Context(), c))
 		}
 		atOnce(5*accounts, guess)
 		unsolved := used()

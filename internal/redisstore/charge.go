@@ -54,25 +54,22 @@ type trip struct {
 // blocks. The account's script finds the client and counts accordingly. The other shards are
 // charged in the same pipeline, unless the client has a device cookie or was known at its last
 // attempt; correct repairs a wrong guess in a second round trip.
-func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+func (s *Store) Begin(ctx context.Context, c *guard.Charge) error {
 	for {
-		c.ID, c.Repeat = failures.ChargeID{}, false
-		for i := range c.Subjects() {
-			c.Subjects()[i].Usage = failures.Usage{}
+		c.Reset()
+		if s.memory.blocks(c, s.limits, s.now()) {
+			return nil
 		}
-		if s.memory.blocks(&c, s.limits, s.now()) {
-			return c, nil
-		}
-		if err := s.try(ctx, &trip{Charge: &c, what: charging}, true); err != nil {
-			return c, fmt.Errorf("redisstore: charging: %w", err)
+		if err := s.try(ctx, &trip{Charge: c, what: charging}, true); err != nil {
+			return fmt.Errorf("redisstore: charging: %w", err)
 		}
 		if !c.Exceeded() {
 			c.Sprayed = c.Spray != 0 && !c.Known() && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
-			return c, nil
+			return nil
 		}
 		if err := s.changeKnownClients(ctx, c.Account, c.Now, change{what: spend, client: c.ClientKey(),
 			at: c.Now.UnixMilli()}); err != nil {
-			return c, err
+			return err
 		}
 		if s.options.Spent != nil {
 			s.options.Spent(ctx, c.Account, c.ClientKey(), c.Now)

@@ -39,7 +39,7 @@ func failureIsWrittenOnlyIfItFilledALimit(t *testing.T, on redisOf) {
 		c := attempt(1, n)
 		begin(t, s, c)
 		before := sent.writes.Load()
-		must(t, s.Settle(t.Context(), *c, guard.Failed))
+		must(t, s.Settle(t.Context(), c, guard.Failed))
 		wrote := int64(0)
 		if n == 10 {
 			wrote = 2

@@ -150,23 +150,23 @@ func (s *Store) Closed() uint64 { return s.memory.avoided.Load() }
 // Settle implements guard.Store. The charge exists already, so a failure is written only if its
 // charge filled a limit (memory.go) or repeats a password. If Redis fails then, the password counts
 // once more.
-func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) (err error) {
+func (s *Store) Settle(ctx context.Context, c *guard.Charge, o guard.Outcome) (err error) {
 	if !c.ID.Charged() {
 		return nil
 	}
 	stands := o == guard.Failed
 	switch {
 	case o == guard.Succeeded:
-		err = s.succeeded(ctx, &c)
+		err = s.succeeded(ctx, c)
 	case o != guard.Failed:
-		stands, err = s.withdraw(ctx, &c, unchecked)
+		stands, err = s.withdraw(ctx, c, unchecked)
 	case c.Repeat:
-		if back, failed := s.withdraw(ctx, &c, wrong); failed == nil {
+		if back, failed := s.withdraw(ctx, c, wrong); failed == nil {
 			stands = back
 		}
 	}
 	if stands {
-		s.failed(ctx, &c)
+		s.failed(ctx, c)
 	}
 	if err != nil {
 		return fmt.Errorf("redisstore: settling: %w", err)
@@ -291,15 +291,12 @@ func (s *Store) unblock(c *guard.Charge, which []uint8) {
 }
 
 // Read implements guard.Store.
-func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.Used, error) {
-	var used guard.Used
-	for i := range c.Subjects() {
-		c.Subjects()[i].Usage = failures.Usage{}
+func (s *Store) Read(ctx context.Context, c *guard.Charge) (used guard.Used, err error) {
+	c.Reset()
+	if err := s.try(ctx, &trip{Charge: c, what: reading, used: &used}, true); err != nil {
+		return used, fmt.Errorf("redisstore: reading: %w", err)
 	}
-	if err := s.try(ctx, &trip{Charge: &c, what: reading, used: &used}, true); err != nil {
-		return c, used, fmt.Errorf("redisstore: reading: %w", err)
-	}
-	return c, used, nil
+	return used, nil
 }
 
 // Clear implements guard.Store. Other nodes may block for believeFor.
