@@ -1,6 +1,7 @@
 package failurestest
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ func RunSprays(t *testing.T, fresh func(t *testing.T) Spraying) {
 		"FourNetworksAreOne":             fourNetworks,
 		"OneAccountIsNone":               oneAccount,
 		"WhatIsTakenBackIsNone":          takenBack,
+		"AFullBucketAgreesWithSprays":    fullBucket,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,4 +109,41 @@ func takenBack(t *testing.T, s Spraying) {
 	want(t, "sprayed from the network", s.in(1), false)
 	s.miss(SprayAccounts+1, 1)
 	want(t, "sprayed from the network after ten", s.in(1), true)
+}
+
+// More passwords than a bucket has room for: the store keeps and finds what failures.Sprays does.
+func fullBucket(t *testing.T, s Spraying) {
+	var passwords []uint32
+	for value := uint32(1 << 24); len(passwords) < 20; value++ {
+		if failures.SprayBucket(value) == 0 {
+			passwords = append(passwords, value)
+		}
+	}
+	var told []failures.Spray
+	model := failures.NewSprays(func(one failures.Spray) { told = append(told, one) })
+	random, now := rand.New(rand.NewPCG(1, 2)), time.Now()
+	for n := range 400 {
+		// A few passwords come often, so that some are sprayed and evict their own misses.
+		m := failures.Miss{Value: passwords[random.IntN(1+random.IntN(len(passwords)))],
+			Account: uint32(random.IntN(30)), Network: uint16(random.IntN(8))}
+		back := random.IntN(20) == 0
+		if s.Count(m, back); back {
+			model.TakeBack(m)
+		} else {
+			model.Add(m, SprayAccounts, now)
+		}
+		if got, should := s.Has(m), model.Has(m, now); got != should {
+			t.Fatalf("miss %d, %+v: sprayed %v, want %v", n, m, got, should)
+		}
+	}
+	got := s.Reported()
+	want(t, "reports", len(got), len(told))
+	for i := range told {
+		want(t, "password", got[i].Value, told[i].Value)
+		want(t, "accounts", got[i].Accounts, told[i].Accounts)
+		want(t, "networks", got[i].Networks, told[i].Networks)
+	}
+	if len(told) < 3 {
+		t.Errorf("%d reports: the test shows little", len(told))
+	}
 }

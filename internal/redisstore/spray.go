@@ -12,10 +12,10 @@ import (
 )
 
 // maxMisses bounds the misses that wait for Redis: during a flood, the first ones suffice.
-// missesPerScript is how many one script counts.
+// missesPerScript is how many one script counts, in 1 to 2 ms.
 const (
 	maxMisses       = 10_000
-	missesPerScript = 200
+	missesPerScript = 50
 )
 
 // misses are not yet written to Redis.
