@@ -36,7 +36,7 @@ type Login struct {
 	Secure      CookieSecurity                // of device cookies
 	Origin      string                        // the public origin of the login page; empty: the request's host
 	Access      *atomic.Pointer[access.Rules] // rules of forward auth; nil: none
-	Remote      *remote.Provider              // external CAPTCHA provider; nil: none
+	Widget      *Widget                       // of an external CAPTCHA provider; nil: none
 	Identity    *client.Identity              // client fingerprints; nil: none
 	Admin       bool                          // only administrators may sign in here
 	Look        *Look                         // of the pages; nil: that of the admin console
@@ -318,14 +318,16 @@ func (l *Login) token() string { return AnswerField(l.widget()) }
 // widget returns the provider whose widget is shown, or nil. The admin console shows the image CAPTCHA instead: no
 // third-party script runs where administrators type their passwords.
 func (l *Login) widget() *remote.Provider {
-	if l.Admin {
+	if l.Admin || l.Widget == nil {
 		return nil
 	}
-	return l.Remote
+	return l.Widget.Load()
 }
 
-// AnswerField is the form field of a provider's token, or of the CAPTCHA's digits if widget is nil or its provider is
-// not in use.
+// A Widget is the external CAPTCHA provider that is configured now; the zero Widget is none.
+type Widget = atomic.Pointer[remote.Provider]
+
+// AnswerField is the form field of a provider's token, or of the CAPTCHA's digits if widget is nil.
 func AnswerField(widget *remote.Provider) string {
 	const digits = "captcha_answer"
 	if widget == nil {

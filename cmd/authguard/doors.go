@@ -206,7 +206,7 @@ func (r *realm) login(
 		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
 	}
 	return &web.Login{
-		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Remote: r.mode.remote,
+		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Widget: &r.mode.widget,
 		Identity: &r.clients, Hold: &r.hold, Secure: sessions.Secure, Log: r.log,
 		LoginUsers: web.LoginUsers{
 			Directory: directory, Control: r.control, Sessions: web.NewSessions(sessions), Storage: r.site.health,

@@ -18,6 +18,7 @@ import (
 	"authguard/internal/events"
 	"authguard/internal/modestore"
 	"authguard/internal/redisstore"
+	"authguard/web"
 )
 
 type mode struct {
@@ -28,7 +29,8 @@ type mode struct {
 	together   *redisstore.Mode // with the other nodes; nil: single node
 	bus        *events.Bus
 	work       [2]*pow.Provider // without and with an image CAPTCHA
-	remote     *remote.Provider // provider on the web, if configured
+	remote     *remote.Provider // on the web
+	widget     web.Widget       // remote's, if it is configured
 	challenges *challenge.Issuer
 }
 
@@ -68,7 +70,7 @@ func (m *mode) openChallenges(r *realm) (err error) {
 		}
 	}
 	m.remote = remote.New(spent, r.providerChanged, on.clock.Now)
-	if err := m.remote.Set(remoteConfig(r.config)); err != nil {
+	if err := m.setRemote(r.config); err != nil {
 		return err
 	}
 	m.challenges, err = challenge.New(challenge.Config{
@@ -89,6 +91,19 @@ func preferred(c config.Config) string {
 		return challenge.KindRemote
 	}
 	return string(c.Challenge.Kind)
+}
+
+// setRemote configures the provider on the web. While it is off, no login asks it for its widget.
+func (m *mode) setRemote(c config.Config) error {
+	if err := m.remote.Set(remoteConfig(c)); err != nil {
+		return err
+	}
+	if c.Challenge.Remote() {
+		m.widget.Store(m.remote)
+	} else {
+		m.widget.Store(nil)
+	}
+	return nil
 }
 
 // remoteConfig returns the provider on the web; zero for none.
@@ -149,6 +164,6 @@ func (m *mode) start(ctx context.Context, shared *shared, group *background.Grou
 func (m *mode) reload(c config.Config) error {
 	return errors.Join(
 		m.work[0].SetWork(int64(c.Challenge.PowCost)), m.work[1].SetWork(int64(c.Challenge.PowCost)),
-		m.remote.Set(remoteConfig(c)), m.challenges.Set(preferred(c), c.Challenge.TTL),
+		m.setRemote(c), m.challenges.Set(preferred(c), c.Challenge.TTL),
 	)
 }

@@ -41,7 +41,7 @@ func (v *visit) unseal(r *http.Request) error {
 	if err != nil || len(fields[sealedField]) != 1 {
 		return web.Unusable(http.StatusBadRequest, "problem.form")
 	}
-	answer := fields.Get(web.AnswerField(v.proxy.Remote))
+	answer := fields.Get(web.AnswerField(v.proxy.Widget.Load()))
 	if answer == "" {
 		answer = fields.Get("captcha_answer")
 	}
@@ -104,7 +104,7 @@ func solveOf(r *http.Request) (s challenge.Solution) {
 // provider's solution is too large for the cookie.
 func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
 	page := routes.Page()
-	if page == nil || r.Method != http.MethodGet || web.AnswerField(v.proxy.Remote) != "captcha_answer" || !wantsPage(r) {
+	if page == nil || r.Method != http.MethodGet || web.AnswerField(v.proxy.Widget.Load()) != "captcha_answer" || !wantsPage(r) {
 		return false
 	}
 	g := v.proxy.Guard(page.Name)
@@ -186,7 +186,7 @@ func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view
 		}
 	}
 	view.Action = r.URL.RequestURI()
-	view.Challenge = web.Shown(w.Header(), p.Challenge, v.proxy.Remote)
+	view.Challenge = web.Shown(w.Header(), p.Challenge, v.proxy.Widget.Load())
 	v.answer(w, r, p, func() ([]byte, error) {
 		view.Page = v.proxy.Look.Page(w.Header(), r)
 		return pages.RenderGate(view)

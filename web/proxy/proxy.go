@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"authguard/captchamode/challenge"
-	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/web"
@@ -43,7 +42,7 @@ type Config struct {
 	Guard      func(name string) *guard.Guard // with a route's counters, by the route's name
 	Login      *web.Login                     // for the verification code page; its own form is not served
 	Challenges *challenge.Issuer
-	Remote     *remote.Provider   // external CAPTCHA provider; nil: none
+	Widget     *web.Widget        // of an external CAPTCHA provider; nil: none
 	Hold       *atomic.Int64      // longest wait of an early attempt on a timer (R15), in nanoseconds
 	Secure     web.CookieSecurity // of cookies
 	Identity   *client.Identity   // client fingerprints; nil: none
@@ -83,6 +82,9 @@ func New(c Config) (*Proxy, error) {
 	c.Base = cmp.Or(c.Base, Base)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Widget == nil {
+		c.Widget = new(web.Widget)
 	}
 	p := &Proxy{Config: c, rivals: newRivals()}
 	p.Look = c.Look.Below(c.Base)
