@@ -71,9 +71,10 @@ func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Ba
 	return q.byPassword(func(c Credential) string { return "x" + c.Password })
 }
 
-// SignsIn reports whether the page of Spec.SignedIn shows a signed-in client; true if a form's route has no such page.
+// SignsIn reports whether the page of Spec.SignedIn shows a signed-in client; true if it cannot tell: there is no such
+// page, or a JSON login without cookies, whose session may be a token in the response.
 func (r *Route) SignsIn(req *http.Request, ask Ask) bool {
-	if r.signedIn.page == "" || r.account.kind != form && r.account.kind != param {
+	if r.signedIn.page == "" || !r.inFields() || r.account.kind == object && len(req.Header["Cookie"]) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(question{Route: r, req: req}.gets(), func(get look) bool {

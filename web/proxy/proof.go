@@ -46,9 +46,8 @@ func (v *visit) proves(answer *http.Response) bool {
 			p.note = "answered as a success, but so is a made-up password"
 			return false
 		}
-		// Without the session, the made-up password may have failed for the form's CSRF token.
-		anonymous := len(again.Header["Cookie"]) == 0 && len(v.in.Header["Cookie"]) > 0
-		if anonymous && !v.route.SignsIn(v.afterwards(answer), v.ask) {
+		// The made-up password may have failed for a CSRF token, or for one that is valid once.
+		if !v.route.SignsIn(v.afterwards(answer), v.ask) {
 			p.note = "answered as a success, but the visitor is not signed in"
 			return false
 		}
@@ -64,6 +63,7 @@ func (v *visit) proves(answer *http.Response) bool {
 func (v *visit) afterwards(answer *http.Response) *http.Request {
 	next := v.in.Clone(v.proof.ctx)
 	withoutClaims(next.Header)
+	withoutOurs(next.Header)
 	for _, c := range answer.Cookies() {
 		keepCookies(next.Header, func(part string) bool { return !strings.HasPrefix(strings.TrimSpace(part), c.Name+"=") })
 		next.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})

@@ -185,17 +185,28 @@ func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
 	}
 }
 
-// Without the session, a made-up password fails for the form's token. So the page of signed_in must show that the attempt
-// has signed in: a button such as Cancel leads home, too.
+// Without the session, a made-up password fails for the form's token, and so it does for a token that is valid once. So
+// the page of signed_in must show that the attempt has signed in: a button such as Cancel leads home, too.
 func TestAButtonThatLeadsHomeProvesNoPassword(t *testing.T) {
 	t.Parallel()
-	for _, keeps := range []bool{true, false} {
-		d, app := newDoor(t, redirects, nil), &guestApp{token: "many", keeps: keeps}
+	for name, one := range map[string]struct {
+		app    guestApp
+		cookie string // beside the session; - for neither
+	}{
+		"a new session": {guestApp{token: "many"}, ""}, "the same session": {guestApp{token: "many", keeps: true}, ""},
+		"another cookie is replaced": {guestApp{token: "many"}, "; lang=en"}, "no cookies": {guestApp{token: "many"}, "-"},
+	} {
+		d, app := newDoor(t, redirects, nil), &one.app
 		spec := guestRoute(func(s *route.Spec) {
 			s.Success, s.SignedIn = []string{"status 302", "location /home"}, []string{"page /account", "status 200"}
 		})
+		canceled := false
 		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
-			if c, _ := r.Cookie("session"); r.PostFormValue("cancel") != "" && c != nil {
+			if r.PostFormValue("cancel") != "" && !canceled { // its form token is used up now
+				canceled = true
+				if one.cookie == "; lang=en" {
+					w.Header().Set("Set-Cookie", "lang=fr")
+				}
 				w.Header().Set("Location", "/home")
 				w.WriteHeader(http.StatusFound)
 				return
@@ -206,9 +217,13 @@ func TestAButtonThatLeadsHomeProvesNoPassword(t *testing.T) {
 			from := fmt.Sprintf("198.18.%d.1", i)
 			page := d.send(t, from, offer{"GET", "/login", "", ""})
 			_, token, _ := strings.Cut(text(t, page), "token=")
-			answer := d.send(t, from, form(body+"&token="+token), "Cookie", "session="+page.Cookies()[0].Value)
+			cookies := []string{"Cookie", "session=" + page.Cookies()[0].Value + one.cookie}
+			if one.cookie == "-" && i == 0 {
+				cookies = nil
+			}
+			answer := d.send(t, from, form(body+"&token="+token), cookies...)
 			if answer.StatusCode != http.StatusFound || device(answer) != (i == 1) {
-				t.Errorf("keeps %v, %s: %d %v", keeps, body, answer.StatusCode, answer.Header)
+				t.Errorf("%s, %s: %d %v", name, body, answer.StatusCode, answer.Header)
 			}
 		}
 	}
