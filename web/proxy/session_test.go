@@ -189,14 +189,11 @@ func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
 // the page of signed_in must show that the attempt has signed in: a button such as Cancel leads home, too.
 func TestAButtonThatLeadsHomeProvesNoPassword(t *testing.T) {
 	t.Parallel()
-	for name, one := range map[string]struct {
-		app    guestApp
-		cookie string // beside the session; - for neither
-	}{
-		"a new session": {guestApp{token: "many"}, ""}, "the same session": {guestApp{token: "many", keeps: true}, ""},
-		"another cookie is replaced": {guestApp{token: "many"}, "; lang=en"}, "no cookies": {guestApp{token: "many"}, "-"},
+	for name, one := range map[string]struct{ keeps, replaces, without bool }{
+		"a new session": {}, "the same session": {keeps: true}, "another cookie is replaced": {replaces: true},
+		"no cookies": {without: true},
 	} {
-		d, app := newDoor(t, redirects, nil), &one.app
+		d, app := newDoor(t, redirects, nil), &guestApp{token: "many", keeps: one.keeps}
 		spec := guestRoute(func(s *route.Spec) {
 			s.Success, s.SignedIn = []string{"status 302", "location /home"}, []string{"page /account", "status 200"}
 		})
@@ -204,7 +201,7 @@ func TestAButtonThatLeadsHomeProvesNoPassword(t *testing.T) {
 		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
 			if r.PostFormValue("cancel") != "" && !canceled { // its form token is used up now
 				canceled = true
-				if one.cookie == "; lang=en" {
+				if one.replaces {
 					w.Header().Set("Set-Cookie", "lang=fr")
 				}
 				w.Header().Set("Location", "/home")
@@ -217,8 +214,8 @@ func TestAButtonThatLeadsHomeProvesNoPassword(t *testing.T) {
 			from := fmt.Sprintf("198.18.%d.1", i)
 			page := d.send(t, from, offer{"GET", "/login", "", ""})
 			_, token, _ := strings.Cut(text(t, page), "token=")
-			cookies := []string{"Cookie", "session=" + page.Cookies()[0].Value + one.cookie}
-			if one.cookie == "-" && i == 0 {
+			cookies := []string{"Cookie", "session=" + page.Cookies()[0].Value + "; lang=en"}
+			if one.without && i == 0 {
 				cookies = nil
 			}
 			answer := d.send(t, from, form(body+"&token="+token), cookies...)
