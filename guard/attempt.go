@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -171,6 +172,16 @@ func (g *Guard) Identity(client string) uint32 {
 // keeps 24 bits derived from it, for a day.
 func (g *Guard) Fingerprint(password string) uint64 {
 	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
+}
+
+// Beside returns Attempt.BesideTag for a password and what the request contains beside it. At most ten digits may be a
+// one-time code: the same code again is another guess, because the right one has changed. So each gets another tag.
+func (g *Guard) Beside(password, beside string) uint64 {
+	if digits := strings.NewReplacer(" ", "", "-", "").Replace(password); len(digits) <= 10 &&
+		strings.Trim(digits, "0123456789") == "" {
+		beside += rand.Text()
+	}
+	return g.Fingerprint(beside)
 }
 
 // name sets the account. This is the only normalization of the name (R11).

@@ -218,7 +218,7 @@ type Attempt struct {
 	// counts.
 	PasswordTag uint64
 	// BesideTag identifies all other credentials of the request, such as a TOTP code or a tenant (from
-	// Guard.Fingerprint): a password repeats only beside the same. 0: there are none.
+	// Guard.Beside): a password repeats only beside the same. 0: there are none.
 	BesideTag uint64
 	// Fingerprint recognizes the client at any address: from this site's Guard.Identity. 0: unknown, not counted.
 	Fingerprint uint32

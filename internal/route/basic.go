@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"regexp"
@@ -30,8 +31,8 @@ func readBasic(req *http.Request) (Offer, error) {
 	if err != nil || !ok || !utf8.Valid(raw) {
 		return Offer{}, refuse("The Authorization header cannot be read.")
 	}
-	return Offer{[]Credential{{name, password}}, func(r *http.Request, body []byte, password string) []byte {
-		r.SetBasicAuth(name, password)
+	return Offer{[]Credential{{name, password}}, func(r *http.Request, body []byte, other Credential) []byte {
+		r.SetBasicAuth(cmp.Or(other.Account, name), cmp.Or(other.Password, password))
 		return body
 	}}, nil
 }

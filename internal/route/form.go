@@ -242,24 +242,26 @@ func visible(r rune) rune {
 
 var joined = strings.NewReplacer(".", "_", " ", "_", "+", "_")
 
-func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {
-	put := func(text string, fields []field, password string) string {
+func (r *Route) spoilForm(req *http.Request, body []byte, other Credential) []byte {
+	put := func(text string, fields []field, escape func(string) string) string {
 		for _, f := range slices.Backward(fields) {
-			if f.name == r.password.name {
-				text = text[:f.at[0]] + password + text[f.at[1]:]
+			for name, value := range map[string]string{r.account.name: other.Account, r.password.name: other.Password} {
+				if f.name == name && value != "" {
+					text = text[:f.at[0]] + escape(value) + text[f.at[1]:]
+				}
 			}
 		}
 		return text
 	}
-	escaped := url.QueryEscape(password)
-	if r.password.kind == param {
-		req.URL.RawQuery = put(req.URL.RawQuery, queryFields(req.URL.RawQuery), escaped)
+	if r.account.kind == param || r.password.kind == param {
+		req.URL.RawQuery = put(req.URL.RawQuery, queryFields(req.URL.RawQuery), url.QueryEscape)
 	}
+	escape := func(value string) string { return value }
 	if kind, _ := formType(req); kind == urlencodedForm {
-		password = escaped
+		escape = url.QueryEscape
 	}
 	fields, _ := formFields(req, body) // parsed before
-	return []byte(put(string(body), fields, password))
+	return []byte(put(string(body), fields, escape))
 }
 
 func isASCII(s string) bool {

@@ -3,6 +3,7 @@ package route
 import (
 	"bytes"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -86,23 +87,37 @@ func (l locator) member(top map[string]any) (text string, ok bool, err error) {
 	return "", false, nil
 }
 
-func (r *Route) spoilJSON(_ *http.Request, body []byte, password string) []byte {
-	var top map[string]any
-	if r.password.kind == nowhere || json.Unmarshal(body, &top) != nil {
-		return body
+// spoilJSON changes nothing else: an app may reject a number that was encoded anew.
+func (r *Route) spoilJSON(_ *http.Request, body []byte, other Credential) []byte {
+	for _, one := range [...]struct {
+		locator
+		text string
+	}{{r.account, other.Account}, {r.password, other.Password}} {
+		if at, ok := one.span(body); ok && one.text != "" {
+			quoted, _ := jsontext.AppendQuote(nil, one.text) // fails only for text that is not UTF-8
+			body = slices.Concat(body[:at[0]], quoted, body[at[1]:])
+		}
 	}
-	at := top
-	for _, key := range r.password.pointer[:len(r.password.pointer)-1] {
-		at, _ = at[key].(map[string]any)
+	return body
+}
+
+// span returns where the value at the locator's pointer lies.
+func (l locator) span(body []byte) (at [2]int, ok bool) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(body))
+	for l.kind == object {
+		if _, err := decoder.ReadToken(); err != nil {
+			return at, false
+		}
+		// After a name, an object has an odd number of names and values.
+		in, n := decoder.StackIndex(decoder.StackDepth())
+		if in != '{' || n%2 == 0 || !slices.Equal(slices.Collect(decoder.StackPointer().Tokens()), l.pointer) {
+			continue
+		}
+		value, err := decoder.ReadValue()
+		end := int(decoder.InputOffset())
+		return [2]int{end - len(value), end}, err == nil
 	}
-	if _, ok := at[r.password.pointer[len(r.password.pointer)-1]]; ok {
-		at[r.password.pointer[len(r.password.pointer)-1]] = password
-	}
-	spoiled, err := json.Marshal(top, json.Deterministic(true))
-	if err != nil {
-		return body
-	}
-	return spoiled
+	return at, false
 }
 
 func follow(top any, pointer []string) (any, bool) {

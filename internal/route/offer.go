@@ -16,8 +16,8 @@ type Credential struct{ Account, Password string }
 // An Offer is the credentials in one request, none if it offers no password.
 type Offer struct {
 	Credentials []Credential
-	// Spoil replaces every password in the request by another.
-	Spoil func(r *http.Request, body []byte, password string) (spoiled []byte)
+	// Spoil replaces every account name and every password in the request by another; empty: it keeps them.
+	Spoil func(r *http.Request, body []byte, other Credential) (spoiled []byte)
 }
 
 // A Refusal is an error for a request that two parsers could read differently. It must not reach the app.
@@ -119,6 +119,12 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 			return one, Offer{}, refuse("Send either %s or %s.", found.account.at(), one.account.at())
 		default: // the first, or the first with a name
 			found, offer = one, o
+			offer.Spoil = func(r *http.Request, body []byte, other Credential) []byte {
+				for _, name := range [...]string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest"} {
+					r.Header.Del(name) // of the body as it was
+				}
+				return o.Spoil(r, body, other)
+			}
 		}
 	}
 	account := ""

@@ -59,16 +59,17 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 	return q.byPassword(madeUp)
 }
 
-// Proves probes, after a success, whether a made-up password succeeds as well. Then another field, a header, or a text
-// on every page caused the success. Only OnPassword proves the password. A single-use token leads to OnPassword.
+// Proves probes, after a success, whether a made-up password succeeds as well, or the password at a made-up account.
+// Then another field, a header, a session, a text on every page, or a filter against injections caused the success.
+// Only OnPassword proves the password. A single-use token leads to OnPassword. With basic, the password may be a token
+// of any account, so the app may ignore the name.
 func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
 	q := question{Route: r, req: req, body: body, offer: offer, ask: ask}
 	basis, err := q.byPassword(madeUp)
-	filtered := slices.ContainsFunc(offer.Credentials, func(c Credential) bool { return mayBeFiltered(c.Password) })
-	if err != nil || basis != OnPassword || !filtered {
+	if err != nil || basis != OnPassword || r.Basic() {
 		return basis, err
 	}
-	return q.byPassword(func(c Credential) string { return "x" + c.Password })
+	return q.byPassword(func(c Credential) Credential { return Credential{Account: madeUpName(c.Account)} })
 }
 
 // SignsIn reports whether the page of Spec.SignedIn shows a signed-in client; true if it cannot tell: there is no such
@@ -84,22 +85,17 @@ func (r *Route) SignsIn(req *http.Request, ask Ask) bool {
 	})
 }
 
-// mayBeFiltered reports whether a filter against injections may answer a request for this text in its password, instead
-// of the app: <script, union select, ../etc.
-func mayBeFiltered(password string) bool {
-	return strings.ContainsAny(password, " \t\r\n\v\f<>()[]{}'\"`;&|$%/\\")
-}
-
 // Blank reports whether a credential lacks a visible password. Some apps answer that without a check, with a link by
-// email. As the password of basic, it may belong to an API key.
+// email. As the password of basic, it may belong to an API key. To PHP, 0 is empty, too.
 func (r *Route) Blank(offer Offer) bool {
 	read := r.password.kind != nowhere && r.password.kind != basic || r.account.kind == xmlrpc
+	blank := func(c rune) bool { return c == '0' || unicode.IsSpace(c) || unicode.IsControl(c) || visible(c) < 0 }
 	return read && slices.ContainsFunc(offer.Credentials, func(c Credential) bool {
-		return strings.TrimFunc(c.Password, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) == ""
+		return strings.TrimFunc(c.Password, blank) == ""
 	})
 }
 
-func madeUp(c Credential) string { return MadeUp(c.Account, c.Password) }
+func madeUp(c Credential) Credential { return Credential{Password: MadeUp(c.Account, c.Password)} }
 
 // Renews reports whether a success may only renew a session: the client has the cookie that signals a success, and the
 // app checks every password.
@@ -186,8 +182,8 @@ func (q question) byForm() (Basis, error) {
 	return OnPassword, nil
 }
 
-// byPassword sends the same attempt with another password, once for each credential.
-func (q question) byPassword(other func(Credential) string) (Basis, error) {
+// byPassword sends the same attempt with another password or account, once for each credential.
+func (q question) byPassword(other func(Credential) Credential) (Basis, error) {
 	if q.password.kind == nowhere && q.account.kind != xmlrpc {
 		return OnPassword, nil // there is none to check
 	}
@@ -222,6 +218,16 @@ func (r *Route) Away(req *http.Request, ask Ask) bool {
 	return err == nil && r.Judge(a) == Abandoned
 }
 
+// madeUpName keeps the domain of an email address: some apps accept one domain only.
+func madeUpName(account string) string {
+	name, domain, email := strings.Cut(account, "@")
+	name = MadeUp("", name)
+	if email {
+		name += "@" + domain
+	}
+	return name
+}
+
 // MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
 // before any other check. For an account, passwords of one format get one other password, or a second one if they are
 // equal to it. Otherwise each request of the proxy would check a new PIN for the attacker.
@@ -233,6 +239,10 @@ func MadeUp(account, password string) string {
 	if password == "" {
 		password = "abcdefghijklmnop"
 	}
+	lower, digits := "abcdefghijklmnopqrstuvwxyz", "0123456789"
+	if isDigest(password) {
+		lower, digits = digits+lower[:6], digits+lower[:6]
+	}
 	other := func(symbols bool) string {
 		return strings.Map(func(c rune) rune {
 			switch {
@@ -241,11 +251,11 @@ func MadeUp(account, password string) string {
 			case c > unicode.MaxASCII:
 				return c ^ 4 // U+01C4 and U+01C6 are the same letter
 			case unicode.IsLower(c):
-				return oneOf("abcdefghijklmnopqrstuvwxyz")
+				return oneOf(lower)
 			case unicode.IsUpper(c):
-				return oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+				return oneOf(strings.ToUpper(lower))
 			case unicode.IsDigit(c):
-				return oneOf("0123456789")
+				return oneOf(digits)
 			case symbols:
 				return oneOf("!#$%*+-.=?@_")
 			}
@@ -259,11 +269,19 @@ func MadeUp(account, password string) string {
 	return made
 }
 
+// isDigest reports whether a page has sent a digest in place of the password.
+func isDigest(password string) bool {
+	return len(password) >= 16 && strings.Trim(password, "0123456789abcdef") == "" && strings.ContainsAny(password, "abcdef")
+}
+
 // madeUpKey keeps made-up passwords secret. Each process has its own.
 var madeUpKey = sha256.Sum256([]byte(rand.Text()))
 
 // formatOf replaces the letters and digits of ASCII by one of their kind.
 func formatOf(password string) string {
+	if isDigest(password) {
+		return strings.Repeat("f", len(password))
+	}
 	return strings.Map(func(c rune) rune {
 		switch {
 		case 'a' <= c && c <= 'z':
@@ -304,7 +322,7 @@ func (q question) withoutHeader() (Basis, error) {
 		return Unclear, nil
 	}
 	made := get.Clone(get.Context())
-	q.offer.Spoil(made, nil, MadeUp(q.offer.Credentials[0].Account, q.offer.Credentials[0].Password))
+	q.offer.Spoil(made, nil, madeUp(q.offer.Credentials[0]))
 	b, err := q.ask(made, nil)
 	switch {
 	case err != nil:

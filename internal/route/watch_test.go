@@ -54,7 +54,7 @@ func TestAFormOfPartsIsReadLikeAnyOther(t *testing.T) {
 	if err != nil || one == nil || !slices.Equal(o.Credentials, []Credential{{"text of u", "text of p"}}) {
 		t.Fatalf("%q, %v", o.Credentials, err)
 	}
-	spoiled := o.Spoil(r, []byte(body), "a&b")
+	spoiled := o.Spoil(r, []byte(body), Credential{Password: "a&b"})
 	if want := strings.Replace(body, "text of p", "a&b", 1); string(spoiled) != want {
 		t.Errorf("got %q", spoiled)
 	}

@@ -25,8 +25,8 @@ func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
 	if err != nil {
 		return Offer{}, refuse("This call of XML-RPC cannot be read: %v.", err)
 	}
-	var at [][2]int
-	offer := Offer{Spoil: func(_ *http.Request, body []byte, password string) []byte { return splice(body, at, password) }}
+	var at [][2]int // of each account, and of its password
+	offer := Offer{Spoil: func(_ *http.Request, body []byte, other Credential) []byte { return splice(body, at, other) }}
 	for _, one := range calls {
 		account, password, err := one.offer()
 		if err != nil {
@@ -35,17 +35,19 @@ func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
 		if account != nil {
 			// WordPress trims both, DokuWiki neither: " x" and "x" are two guesses.
 			offer.Credentials = append(offer.Credentials, Credential{account.text, password.text})
-			at = append(at, password.at)
+			at = append(at, account.at, password.at)
 		}
 	}
 	return offer, nil
 }
 
-func splice(body []byte, at [][2]int, text string) []byte {
-	var escaped bytes.Buffer
-	_ = xml.EscapeText(&escaped, []byte(text)) // a Buffer does not fail
-	for _, one := range slices.Backward(at) {
-		body = slices.Concat(body[:one[0]], escaped.Bytes(), body[one[1]:])
+func splice(body []byte, at [][2]int, other Credential) []byte {
+	for i, one := range slices.Backward(at) {
+		if text := [...]string{other.Account, other.Password}[i%2]; text != "" {
+			var escaped bytes.Buffer
+			_ = xml.EscapeText(&escaped, []byte(text)) // a Buffer does not fail
+			body = slices.Concat(body[:one[0]], escaped.Bytes(), body[one[1]:])
+		}
 	}
 	return body
 }

@@ -147,7 +147,7 @@ func TestXMLRPCsPasswordsAreReplaced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spoiled, err := findXML(t, string(o.Spoil(nil, []byte(body), "an<other>")))
+		spoiled, err := findXML(t, string(o.Spoil(httptest.NewRequest("POST", "/", nil), []byte(body), Credential{Password: "an<other>"})))
 		if err != nil || len(spoiled.Credentials) != len(o.Credentials) {
 			t.Fatalf("%q, %v", spoiled.Credentials, err)
 		}
@@ -165,7 +165,7 @@ func FuzzXMLRPC(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		o, err := findXML(t, body)
 		if err == nil && len(o.Credentials) > 0 {
-			if again, err := findXML(t, string(o.Spoil(nil, []byte(body), "x"))); err == nil && len(again.Credentials) != len(o.Credentials) {
+			if again, err := findXML(t, string(o.Spoil(httptest.NewRequest("POST", "/", nil), []byte(body), Credential{Password: "x"}))); err == nil && len(again.Credentials) != len(o.Credentials) {
 				t.Errorf("%d credentials, then %d", len(o.Credentials), len(again.Credentials))
 			}
 		}

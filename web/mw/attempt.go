@@ -125,7 +125,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 	ask.Solution, ask.VerificationCode = a.solution, a.code
 	if one.Password != "" {
 		ask.PasswordTag = a.guard.Fingerprint(one.Password)
-		ask.BesideTag = a.guard.Fingerprint(a.beside)
+		ask.BesideTag = a.guard.Beside(one.Password, a.beside)
 	}
 	d, _, err := a.guard.Login(r.Context(), ask, func(_ context.Context, d *guard.Decision) (bool, error) {
 		a.decision = *d
@@ -162,7 +162,8 @@ type attemptKey struct{}
 // outcome.
 func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offer, login http.Handler) {
 	if a.decision.Insufficient { // a sprayed password (R28) and a fake failure are answered like a wrong one
-		a.sent.Body = offer.Spoil(r, a.sent.Body, guard.Decoy(offer.Credentials[0].Password))
+		a.sent.Body = offer.Spoil(r, a.sent.Body,
+			route.Credential{Password: guard.Decoy(offer.Credentials[0].Password)})
 		if len(a.sent.Body) > 0 {
 			a.sent.Restore(r)
 		}

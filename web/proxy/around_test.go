@@ -74,7 +74,7 @@ func TestATextThatTheClientSentIsNoSuccess(t *testing.T) {
 		for j, success := range []string{"body Log out", "match (?i)log\\s+out"} {
 			d := newDoor(t, redirects, nil)
 			d.behind(t, route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 200", success}}, func(w http.ResponseWriter, r *http.Request) {
-				if r.PostFormValue("password") == "guess" { // whatever else was sent, the page has the text
+				if r.PostFormValue("password") == "guess" && r.PostFormValue("username") == "alice" { // whatever else was sent, the page has the text
 					fmt.Fprint(w, "<p>Hello</p>Log out")
 				}
 			})
@@ -146,7 +146,7 @@ func TestNoDevicesCookieIsCachedForEverybody(t *testing.T) {
 		d := newDoor(t, redirects, nil)
 		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", control)
-			if r.Header.Get("Authorization") == "" {
+			if _, password, _ := r.BasicAuth(); password != right {
 				w.WriteHeader(http.StatusUnauthorized)
 			}
 		})

@@ -175,7 +175,7 @@ func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offe
 	if slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return d.Insufficient }) {
 		v.proof.offer.Spoil = nil
 		// A sprayed password (R28) and a fake failure are answered like a wrong one.
-		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text())
+		v.sent.Body = offer.Spoil(r, v.sent.Body, route.Credential{Password: rand.Text()})
 		v.sent.restore(r)
 	}
 	v.send(w, r)
@@ -189,7 +189,7 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	}
 	if c.Password != "" {
 		a.PasswordTag = v.guard.Fingerprint(c.Password)
-		a.BesideTag = v.guard.Fingerprint(v.route.Beside(r, v.sent.Body))
+		a.BesideTag = v.guard.Beside(c.Password, v.route.Beside(r, v.sent.Body))
 	}
 	return a
 }

@@ -28,22 +28,21 @@ type proof struct {
 }
 
 // proves reports whether the password caused the success. Meanwhile no other account may have signed in with the
-// attempt's cookies, and the same request with a made-up password must fail. Known clients need no proof. The response
-// waits.
+// attempt's cookies, and the same request with a made-up password must fail, and so must one with a made-up
+// account. Known clients need no proof. The response waits.
 func (v *visit) proves(answer *http.Response) bool {
 	if !v.unknown() {
 		return true
 	}
 	p := &v.proof
 	p.late.Reset(v.app.Timeout)
-	read := v.in.Method == http.MethodGet || v.in.Method == http.MethodHead
-	if p.offer.Spoil != nil && !(v.route.Basic() && read) { // which was probed with a made-up password before
+	if p.offer.Spoil != nil {
 		again := v.in.Clone(p.ctx)
 		if !v.route.Renews(v.in) {
 			onlyReplaced(again.Header, answer)
 		}
 		if basis, err := v.route.Proves(again, v.sent.Body, p.offer, v.ask); err != nil || basis != route.OnPassword {
-			p.note = "answered as a success, but so is a made-up password"
+			p.note = "answered as a success, but so is a made-up password or account"
 			return false
 		}
 		// The made-up password may have failed for a CSRF token, or for one that is valid once.

@@ -117,7 +117,7 @@ func redirectsTo(page string, passwords *regexp.Regexp) func(w http.ResponseWrit
 
 // honest answers a login as the route says.
 func (f forgery) honest(w http.ResponseWriter, r *http.Request) {
-	if r.PostFormValue("password") != right {
+	if r.PostFormValue("password") != right || !anybody.MatchString(r.PostFormValue("username")) {
 		fmt.Fprint(w, "wrong")
 		return
 	}
@@ -179,7 +179,7 @@ func TestAProofIsOneRequestMore(t *testing.T) {
 	var broken atomic.Bool
 	d.behind(t, guestRoute(nil), func(w http.ResponseWriter, r *http.Request) {
 		passwords = append(passwords, r.PostFormValue("password"))
-		made := r.PostFormValue("password") != right
+		made := r.PostFormValue("password") != right || r.PostFormValue("username") != "alice"
 		if made && broken.Load() {
 			panic(http.ErrAbortHandler)
 		}
@@ -196,7 +196,7 @@ func TestAProofIsOneRequestMore(t *testing.T) {
 		if answer.StatusCode != http.StatusFound || !strings.Contains(got, "session=alices") || strings.Contains(got, "wrong") || device(answer) != true {
 			t.Errorf("%d: %d %s", i, answer.StatusCode, got)
 		}
-		if len(passwords) != want || passwords[0] != right || passwords[1] == right || len(passwords[1]) != len(right) || passwords[2] != "x"+right {
+		if len(passwords) != want || passwords[0] != right || passwords[1] == right || len(passwords[1]) != len(right) || passwords[2] != right {
 			t.Errorf("%d: the app saw %q", i, passwords)
 		}
 	}
@@ -222,7 +222,7 @@ func TestAProofEndsNoSession(t *testing.T) {
 		switch {
 		case r.Method != http.MethodPost:
 			fmt.Fprint(w, "hello "+users[id])
-		case r.PostFormValue("password") != right:
+		case r.PostFormValue("password") != right, r.PostFormValue("username") != "alice":
 			delete(users, id)
 			fmt.Fprint(w, "wrong")
 		default:
@@ -299,7 +299,7 @@ func TestARightPasswordInACallSucceeds(t *testing.T) {
 	d := newDoor(t, redirects, nil)
 	d.behind(t, route.Spec{Name: "login", Path: "/xmlrpc.php", Account: "xmlrpc", Success: []string{"status 200", "body <params>", "not body faultCode"}},
 		func(w http.ResponseWriter, r *http.Request) {
-			if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), ">"+right+"<") {
+			if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), ">"+right+"<") || !anybody.Match(body) {
 				fmt.Fprint(w, "<methodResponse><fault><name>faultCode</name>")
 				return
 			}

@@ -83,7 +83,7 @@ func (a *guestApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		delete(a.tokens[id], r.PostFormValue("token"))
 		a.checked = append(a.checked, r.PostFormValue("password"))
-		if r.PostFormValue("password") != right {
+		if r.PostFormValue("password") != right || !anybody.MatchString(r.PostFormValue("username")) {
 			send(http.StatusOK, "the password is wrong")
 			return
 		}

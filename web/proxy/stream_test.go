@@ -100,7 +100,7 @@ func TestWhatComesAfterTheVerdictTakesItsTime(t *testing.T) {
 		front, back := make(pipes), make(pipes)
 		left := make(chan struct{})
 		app := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") == "" {
+			if _, password, _ := r.BasicAuth(); password != "right" {
 				w.WriteHeader(http.StatusUnauthorized)
 				return
 			}
