@@ -73,3 +73,21 @@ func TestAppsARightPasswordByXMLRPCSucceeds(t *testing.T) {
 		}
 	}
 }
+
+// phpMyAdmin checks the password in its cookies on every page, and renews the cookies there.
+func TestAppsPHPMyAdminGetsItsOwnCookiesOnly(t *testing.T) {
+	a := realApps["phpMyAdmin"]
+	app := a.start(t)
+	s := newServer(t, a.before(t, app)+noDelay+quiet)
+	for base, want := range map[string]bool{s.base: true, app.URL: false} {
+		p := from("127.0.0.1")
+		if got := a.sendBy(t, p, base, a.variants[0], appstest.User, appstest.Password); got.status != http.StatusFound {
+			t.Fatalf("%s: %d", base, got.status)
+		}
+		for range 3 {
+			if got := p.get(t, s.base+"/index.php?route=/"); strings.Contains(got.body, a.inside) != want {
+				t.Errorf("cookies of %s: %d, signed in: %v, cookies set: %q", base, got.status, !want, got.header["Set-Cookie"])
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"authguard/internal/config"
 	"authguard/internal/route"
 )
 
@@ -46,6 +47,42 @@ func TestNoForgedCookieReachesTheApp(t *testing.T) {
 			d.send(t, "198.18.0.1", o, "Cookie", sent)
 			if got != want {
 				t.Errorf("%s %q: the app got %q, want %q", o.method, sent, got, want)
+			}
+		}
+	}
+}
+
+// phpMyAdmin encrypts the account and the password apart, and takes the account of its second server at the first one,
+// where another user may have that name.
+func TestNoRenamedCookieReachesPHPMyAdmin(t *testing.T) {
+	t.Parallel()
+	d, got := newDoor(t, redirects, nil), ""
+	routes, err := config.Preset("phpmyadmin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.behind(t, routes[0].Spec, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Cookie")
+		w.Header()["Set-Cookie"] = []string{r.URL.Query().Get("name") + "=dmljdGlt%2B; HttpOnly"}
+	})
+	for name, others := range map[string][]string{
+		"pmaUser-2":       {"pmaUser-1", "pmaUser-1_https", "pmaUser-2.https", "pmaUser-1[x", "pma%55ser-1", "+pmaUser-1", "x, pmaUser-1"},
+		"pmaUser-2_https": {"pmaUser-1_https", "pmaUser-2", "pmaUser-1.https"},
+		"pmaAuth-2":       {"pmaAuth-1", "pmaUser-2", "pmaAuth-2_https"},
+		"pmaAuth-1_https": {"pmaAuth-1", "pmaAuth-2_https"},
+	} {
+		set := d.send(t, "198.18.0.1", offer{"GET", "/index.php?name=" + name, "", ""}).Header.Get("Set-Cookie")
+		sealed, _, _ := strings.Cut(set, ";")
+		_, value, _ := strings.Cut(sealed, "=")
+		sent := map[string]string{"pma_lang=en; " + sealed: "pma_lang=en; " + name + "=dmljdGlt%2B"}
+		for _, other := range others {
+			sent["pma_lang=en; "+other+"="+value] = "pma_lang=en"
+			sent["pma_lang=en; "+other+"=dmljdGlt%2B"] = "pma_lang=en"
+		}
+		for cookies, want := range sent {
+			d.send(t, "198.18.0.1", offer{"GET", "/index.php", "", ""}, "Cookie", cookies)
+			if got != want {
+				t.Errorf("%q: phpMyAdmin got %q, want %q", cookies, got, want)
 			}
 		}
 	}
