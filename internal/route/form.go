@@ -67,7 +67,7 @@ func (r *Route) usual(req *http.Request, fields []field) error {
 // accept that.
 func sameMethod(method string, fields []field) error {
 	for _, f := range fields {
-		if slices.ContainsFunc(methodFields, func(name string) bool { return looksLike(f.name, name) }) &&
+		if slices.ContainsFunc(methodFields, func(name string) bool { return spells(f.name, name, isSame) }) &&
 			f.value != method && f.value != strings.ToLower(method) {
 			return refuse("Send the login without the field %.60q.", f.name)
 		}
@@ -197,8 +197,12 @@ func InQuery(query, field string) bool {
 // underscores, and ignores text after the last bracket. PHP, Express and Rails read name[] and name[x] as a list or a
 // member; Express and Rails read [name] as name, Rails name(1) as a part. Spring reads !name as a default, Zope
 // name:int as a type. JavaScript's URLSearchParams drops a leading ?, other parsers also # and &. Other apps cut at a
-// NUL, decode twice, ignore invisible characters, or fold case, width or white space.
-func looksLike(key, field string) bool {
+// NUL. Some decode twice, ignore invisible characters, or fold case, width or white space. humps, camelcase-keys and
+// djangorestframework-camel-case read login_name, login-name and loginName as one.
+func looksLike(key, field string) bool { return spells(key, field, sameWords) }
+
+// spells is looksLike with the comparison of two names.
+func spells(key, field string, same func(a, b string) bool) bool {
 	if key == field {
 		return true
 	}
@@ -209,11 +213,17 @@ func looksLike(key, field string) bool {
 	switch {
 	case len(f) == 0:
 		return false
-	case len(k) >= len(f) && slices.Equal(k[:len(f)], f):
+	case len(k) >= len(f) && slices.EqualFunc(k[:len(f)], f, same):
 		return true
 	}
 	return strings.Join(k, "_") == strings.Join(f, "_")
 }
+
+func isSame(a, b string) bool { return a == b }
+
+func sameWords(a, b string) bool { return a == b || inflected.Replace(a) == inflected.Replace(b) }
+
+var inflected = strings.NewReplacer("_", "", "-", "")
 
 // nested splits a[b][c] or a(b) into its names, as loosely as apps do.
 func nested(s string) (all []string) {
