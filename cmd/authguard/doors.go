@@ -18,6 +18,7 @@ import (
 	"authguard/web"
 	"authguard/web/admin"
 	webclient "authguard/web/client"
+	"authguard/web/proxy"
 )
 
 // listeners are the listeners and their handlers: the public listener, the admin console, and the socket for commands.
@@ -27,6 +28,7 @@ type listeners struct {
 	front  wire.Listener  // the public listener
 	edge   web.Edge
 	inside web.Edge // the admin listener's
+	rivals *proxy.Rivals
 	realms atomic.Pointer[http.Handler]
 	probes control.Probes
 	live   admin.Streams // of the admin console
@@ -37,7 +39,7 @@ type listeners struct {
 }
 
 func openListeners(s *site) *listeners {
-	d := &listeners{site: s, at: s.loaded}
+	d := &listeners{site: s, at: s.loaded, rivals: proxy.NewRivals()}
 	d.reload(s.loaded)
 	return d
 }

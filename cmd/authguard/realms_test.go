@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
@@ -394,6 +395,45 @@ func TestRealmsOfTheProxyAreChosenByHostAndPath(t *testing.T) {
 		if got := p.get(t, s.base+own); got.status != http.StatusOK {
 			t.Errorf("%s: %d", own, got.status)
 		}
+	}
+}
+
+// mallory signs in through another realm of the app, in the session and at the time of a guess for victim.
+func TestASignInThroughAnotherRealmProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	var (
+		base    string
+		mallory sync.WaitGroup
+		once    sync.Once
+	)
+	signedIn := make(chan struct{})
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch account, password := r.FormValue("username"), r.FormValue("password"); {
+		case account == "victim" && password == "guess":
+			mallory.Go(func() {
+				from("127.74.0.1").guess(t, base+"/parts", "mallory", "right", "Cookie", r.Header.Get("Cookie"))
+			})
+			<-signedIn
+		case account == "mallory" && password == "right":
+			once.Do(func() { close(signedIn) })
+		case account != "victim" || password != "right":
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "sessionid", Value: "signed-in"})
+		w.WriteHeader(http.StatusFound)
+	}))
+	t.Cleanup(app.Close)
+	const login = "account: 'form:username', password: 'form:password', success: [status 302], signed_in: [never]}]"
+	s := newServer(t, quiet+noDelay+"proxy: {upstream: '"+app.URL+"', routes: [{name: login, path: /login, "+login+"}\n"+
+		"realms:\n  - name: parts\n    paths: [/parts/*]\n    proxy: {routes: [{name: login, path: /parts/login, "+login+"}\n")
+	base = s.base
+	for i, password := range []string{"guess", "right"} {
+		got := from(loopback(73, i)).guess(t, base, "victim", password, "Cookie", "sessionid=of-mallory")
+		known := strings.Contains(fmt.Sprint(got.header), "authguard_device")
+		if got.status != http.StatusFound || known != (password == "right") {
+			t.Errorf("%s: %d, a known client: %v", password, got.status, known)
+		}
+		mallory.Wait()
 	}
 }
 

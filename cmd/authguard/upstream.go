@@ -26,6 +26,7 @@ func (r *realm) openProxy(ctx context.Context) (err error) {
 	r.proxy, err = proxy.New(proxy.Config{
 		Base: base, Edge: &d.edge, Guard: r.guardOf, Login: login, Look: r.look, Challenges: r.mode.challenges,
 		Widget: &r.mode.widget, Hold: &r.hold, Identity: &r.clients, Secure: r.secure(d), Origin: r.config.Origin,
+		Rivals: d.rivals,
 		Secret: slices.Concat(r.site.storage.keys.Challenges, []byte(r.name)), Now: r.site.storage.clock.Now, Log: r.log,
 	})
 	if err != nil {

@@ -89,8 +89,8 @@ func onlyReplaced(h http.Header, answer *http.Response) {
 
 // Rivals are concurrent attempts in one session. Many apps keep the session's identifier at a login. An attacker could
 // sign in with the same cookie between probe and attempt, which makes the attempt look like a success. Only attempts on
-// the same node are detected.
-type rivals struct {
+// the same node are detected. Realms may share an app, so their proxies share the rivals.
+type Rivals struct {
 	seed maphash.Seed
 
 	mu      sync.Mutex
@@ -105,23 +105,26 @@ type rival struct {
 	raced    bool
 }
 
-func newRivals() *rivals {
-	return &rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{}}
+// NewRivals returns an empty registry.
+func NewRivals() *Rivals {
+	return &Rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{}}
 }
 
-// mostCookies limits the stored names, and the cookies that are read of an attempt.
-const mostCookies = 256
+const (
+	mostCookies = 256               // that are read of an attempt
+	mostNames   = 100 * mostCookies // that are stored, of the apps of all realms
+)
 
 // sets records the names of the app's cookies. Cookies of scripts, such as a consent, have one value for everyone and
 // identify no session.
-func (r *rivals) sets(cookies []string) {
+func (r *Rivals) sets(cookies []string) {
 	if len(cookies) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, line := range cookies {
-		if name, _, _ := strings.Cut(line, "="); len(r.names) < mostCookies {
+		if name, _, _ := strings.Cut(line, "="); len(r.names) < mostNames {
 			r.names[strings.ToLower(cookieName(name))] = true
 		}
 	}
@@ -133,7 +136,7 @@ func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSp
 
 // enter begins an attempt at a normalized account. Apps also read sessions from ;parameters of the path and from the
 // query, under the cookie's name.
-func (r *rivals) enter(account string, cookies []string, at *url.URL) *rival {
+func (r *Rivals) enter(account string, cookies []string, at *url.URL) *rival {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
@@ -152,7 +155,7 @@ func (r *rivals) enter(account string, cookies []string, at *url.URL) *rival {
 	for i, part := range append(parts, inURL...)[:min(len(parts)+len(inURL), mostCookies)] {
 		name, value, _ := strings.Cut(part, "=")
 		name = strings.ToLower(cookieName(name))
-		if all := len(r.names) == 0 || len(r.names) == mostCookies; !r.names[name] && (!all || i >= len(parts)) {
+		if all := len(r.names) == 0 || len(r.names) == mostNames; !r.names[name] && (!all || i >= len(parts)) {
 			continue
 		}
 		key := maphash.String(r.seed, name+"="+sessionID(route.Decoded(value)))
@@ -169,7 +172,7 @@ func sessionID(value string) string {
 
 var longID = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
 
-func (r *rivals) judge(one *rival, success bool) {
+func (r *Rivals) judge(one *rival, success bool) {
 	if one == nil {
 		return
 	}
@@ -181,7 +184,7 @@ func (r *rivals) judge(one *rival, success bool) {
 	}
 }
 
-func (r *rivals) others(one *rival) (all []*rival) {
+func (r *Rivals) others(one *rival) (all []*rival) {
 	for _, key := range one.sessions {
 		for _, other := range r.session[key] {
 			if other.account != one.account {
@@ -193,7 +196,7 @@ func (r *rivals) others(one *rival) (all []*rival) {
 }
 
 // won waits for the responses to all rivals, and reports whether one of them is a success.
-func (r *rivals) won(ctx context.Context, one *rival) bool {
+func (r *Rivals) won(ctx context.Context, one *rival) bool {
 	r.mu.Lock()
 	others := r.others(one)
 	r.mu.Unlock()
@@ -210,7 +213,7 @@ func (r *rivals) won(ctx context.Context, one *rival) bool {
 }
 
 // leave ends an attempt. If it reached the app without a response, it may have been a success.
-func (r *rivals) leave(one *rival, reached bool) {
+func (r *Rivals) leave(one *rival, reached bool) {
 	if one == nil {
 		return
 	}

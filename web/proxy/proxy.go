@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/route"
@@ -48,6 +50,7 @@ type Config struct {
 	Identity   *client.Identity   // client fingerprints; nil: none
 	Look       *web.Look          // of our pages; nil: authguard's own
 	Origin     string             // the public origin; empty: the request's host
+	Rivals     *Rivals            // of all proxies that may serve one app; nil: the proxy's own
 	Secret     []byte             // seals forms: at least 16 bytes, the same on every node
 	Now        func() time.Time   // clock of sealed forms; default time.Now
 	Log        *slog.Logger
@@ -68,7 +71,9 @@ type Proxy struct {
 	forms  *route.Forms
 	own    http.Handler
 	app    atomic.Pointer[app]
-	rivals *rivals
+	rivals *Rivals
+	// outages are the attempts that stayed free because the app was down, by account.
+	outages *lru.Cache[string, outage]
 }
 
 type app struct {
@@ -86,7 +91,11 @@ func New(c Config) (*Proxy, error) {
 	if c.Widget == nil {
 		c.Widget = new(web.Widget)
 	}
-	p := &Proxy{Config: c, rivals: newRivals()}
+	outages, _ := lru.New[string, outage](mostOutages) // the size is right
+	p := &Proxy{Config: c, rivals: c.Rivals, outages: outages}
+	if p.rivals == nil {
+		p.rivals = NewRivals()
+	}
 	p.Look = c.Look.Below(c.Base)
 	var err error
 	if p.forms, err = route.NewForms(c.Secret, c.Now); err != nil {
