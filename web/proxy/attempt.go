@@ -234,7 +234,7 @@ func answered(answer *http.Response) error {
 		route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
 	switch {
-	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !v.away():
+	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !(v.away() && v.staysFree()):
 		outcome = guard.Failed
 	case outcome != guard.Succeeded:
 	case v.proof.basis == route.Unclear && v.unknown(): // else the answer would tell a right password for free
@@ -265,6 +265,33 @@ func (v *visit) away() bool {
 	v.proof.late.Reset(v.app.Timeout)
 	return v.route.Away(v.in.WithContext(v.proof.ctx), v.ask)
 }
+
+// staysFree reports whether an attempt may be free because the app is down. That may be wrong: the gateway may answer
+// every GET so, or mark its servers as failed for what the client sent. So an account has three in an hour.
+func (v *visit) staysFree() bool {
+	free, now := true, v.proxy.Now()
+	for _, d := range v.attempts {
+		one, ok := v.proxy.outages.Get(d.Account)
+		if !ok || now.Sub(one.since) > time.Hour {
+			one = outage{since: now}
+		}
+		one.attempts++
+		v.proxy.outages.Add(d.Account, one)
+		free = free && one.attempts <= mostFree
+	}
+	return free
+}
+
+// An outage is how many of an account's attempts were free since then.
+type outage struct {
+	since    time.Time
+	attempts int
+}
+
+const (
+	mostFree    = 3
+	mostOutages = 10_000 // accounts; a further one replaces the oldest
+)
 
 // shared reports whether caches may store the response for everyone: it must not contain a device cookie. Without one
 // of these directives no cache stores the response to a request with a password.

@@ -1039,7 +1039,7 @@ func TestR20AbandonedLoginsArePressure(t *testing.T) {
 	d := newDoor(t, func(w http.ResponseWriter, _ bool) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, "form")
 	d.app.away = true
 	for i := range 20 {
-		d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=alice&password=guess-%d", i)))
+		d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=user-%d&password=guess", i)))
 	}
 	if n := d.app.passwords(); n != 20 {
 		t.Errorf("the app was asked %d times", n)
