@@ -28,8 +28,11 @@ const (
 // A reading holds the field names that lenient apps find in a request, whatever its declared type. Bottle reads pairs
 // from image/png; Flask's get_json(force=True) and PHP's php://input read any body.
 type reading struct {
+	text    string
+	form    []field // as formFields reads it
 	query   []string
 	cookies []field
+	headers []field // without standard ones
 	body    [ways][]string
 	json    []string  // of the body as JSON, in order
 	odd     *mentions // for an odd body
@@ -38,10 +41,11 @@ type reading struct {
 // readLeniently does not imitate each parser for a body in an unusual form (odd): there, every mention of a field's
 // name counts.
 func readLeniently(req *http.Request, body []byte) (all reading) {
-	all.query, all.cookies = keys(req.URL.RawQuery), cookies(req)
+	all.query, all.cookies, all.headers = keys(req.URL.RawQuery), cookies(req), headerFields(req)
 	text := string(body)
 	all.body = [ways][]string{asPairs: keys(text), asXML: xmlNames(text)}
 	fields, err := formFields(req, body)
+	all.text, all.form = text, fields
 	if kind, _ := formType(req); kind == multipartForm {
 		all.body[asParts] = namesOf(fields)
 	}
@@ -274,8 +278,8 @@ func (l locator) in(names []string) bool {
 	}
 	outer, inner := core(l.name), core(l.last())
 	return slices.ContainsFunc(names, func(name string) bool {
-		if low := strings.ToLower(name); isPlain(name) && !strings.Contains(low, outer) && !strings.Contains(low,
-			inner) {
+		low := inflected.Replace(strings.ToLower(name))
+		if isPlain(name) && !strings.Contains(low, outer) && !strings.Contains(low, inner) {
 			return false
 		}
 		return looksLike(name, l.name) || looksLike(name, l.last()) || l.prefixed(name)
@@ -317,8 +321,12 @@ func isPlain(text string) bool {
 	return true
 }
 
-// hidden returns a route both of whose fields are in a request, but where no route has read them; nil if none.
+// hidden returns a route both of whose fields are in a request, but where no route has read them, or the found route if
+// there is another account; nil if none.
 func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
+	if t.anotherAccount(req, all, found) {
+		return found
+	}
 	for _, one := range t {
 		if !one.inFields() {
 			continue
@@ -361,12 +369,18 @@ func without(names []string, one string) []string {
 	return names
 }
 
-// inCookies returns a route with fields in the cookies, which PHP's $_REQUEST and ASP.NET's Request read as form
-// fields; nil if none. A cookie with the attempt's own account name is harmless.
+// inCookies returns a route with fields in the cookies or headers; nil if none. PHP's $_REQUEST and ASP.NET's Request
+// read cookies as form fields, express-validator and Spring 6.2 headers. The attempt's own account name is harmless
+// there.
 func (t Table) inCookies(all *reading, found *Route, account string) *Route {
 	var names []string
 	for _, f := range all.cookies {
 		if found == nil || f.name != found.account.last() || f.value != account {
+			names = append(names, f.name)
+		}
+	}
+	for _, f := range all.headers {
+		if found == nil || !looksLike(f.name, found.account.last()) || f.value != account {
 			names = append(names, f.name)
 		}
 	}
@@ -416,7 +430,7 @@ func (t Table) lets(req *http.Request, body []byte, all *reading) bool {
 			return false
 		}
 		for _, l := range one.passes {
-			passes = passes || slices.ContainsFunc(fields, func(f field) bool { return f.name == l.name }) ||
+			passes = passes || l.kind != object && slices.ContainsFunc(fields, func(f field) bool { return f.name == l.name }) ||
 				l.kind == param && slices.Contains(all.query, l.name)
 		}
 	}

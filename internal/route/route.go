@@ -40,7 +40,8 @@ type Spec struct {
 	// response to GET. Use "never" if the app checks the password all the same. Empty: see Route.Basis.
 	SignedIn []string
 	// Passes are fields of other forms at the same single path, as form:NAME or param:NAME. A plain form with one of them,
-	// and without account and password in any reading, is no attempt. Other requests without a login are rejected.
+	// and without account and password in any reading, is no attempt. Other requests without a login are rejected. A login
+	// may have these fields even if they have the name of an account. Only for that, json:/POINTER is possible, too.
 	Passes []string
 	// SealedCookies are names of cookies that contain a password, with * for any text. The app gets only cookies that it
 	// has set itself: the proxy adds a MAC to them. They apply to all paths of the app.
@@ -96,12 +97,13 @@ func Compile(s Spec) (*Route, error) {
 func (r *Route) exceptions(written []string) error {
 	for _, one := range written {
 		l, err := parseLocator(one)
-		if err != nil || l.kind != form && l.kind != param {
-			return fmt.Errorf("passes: must be form:NAME or param:NAME, a field of another form, not %.60q", one)
+		if err != nil || l.kind != form && l.kind != param && (l.kind != object || r.account.kind != object) {
+			return fmt.Errorf("passes: must be form:NAME or param:NAME, a field of another form, or json:/POINTER on a route "+
+				"for JSON, not %.60q", one)
 		}
 		r.passes = append(r.passes, l)
 	}
-	if len(written) > 0 && r.path.folder {
+	if r.path.folder && slices.ContainsFunc(r.passes, func(l locator) bool { return l.kind != object }) {
 		return errors.New("passes: is for a single path only: remove it, because other forms in a folder pass anyway")
 	}
 	return nil

@@ -1,0 +1,152 @@
+package route
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// accountNames are the fields in which apps look for an account, without case and separators.
+var accountNames = []string{"username", "user", "email", "mail", "phone", "mobile", "account", "identifier", "userid",
+	"loginid", "loginname", "emailaddress", "phonenumber", "accountname", "usernameoremail", "emailorusername"}
+
+// anotherAccount reports whether an app may find another account than the found route's. LoopBack 3 takes email before
+// username, Rocket.Chat user before username. A field with the attempt's own account or without a text is harmless.
+func (t Table) anotherAccount(req *http.Request, all *reading, found *Route) bool {
+	if found == nil || !found.inFields() {
+		return false
+	}
+	query := queryFields(req.URL.RawQuery)
+	account := valueOf(slices.Concat(all.form, query), found.account.name)
+	if found.account.kind == object {
+		var top map[string]any
+		_ = json.Unmarshal([]byte(all.text), &top) // parsed before
+		value, _ := follow(top, found.account.pointer)
+		account, _ = value.(string)
+		if t.memberOfAnother(top, nil, found, account) {
+			return true
+		}
+	}
+	if found.path.folder {
+		return false // other forms are here
+	}
+	query = append(query, queryFields(strings.ReplaceAll(req.URL.RawQuery, ";", "&"))...)
+	for i, fields := range [][]field{all.form, query} {
+		for _, f := range fields {
+			own := found.account.kind != object && (f.name == found.account.name || f.name == found.password.name)
+			if !own && f.value != "" && f.value != account && !t.permits(f.name, i == 1) && found.namesAnother(f.name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// headerFields returns the headers that apps may read as fields. Browsers and gateways send the others.
+func headerFields(req *http.Request) (all []field) {
+	for name, values := range req.Header {
+		if !standardHeader.MatchString(name) {
+			all = append(all, field{name: name, value: strings.Join(values, ",")})
+		}
+	}
+	return all
+}
+
+var standardHeader = regexp.MustCompile(`(?i)^(accept|sec|if|content|access-control|x-forwarded|authguard)(-.*)?$|` +
+	`^(authorization|proxy-authorization|cookie|host|origin|referer|user-agent|connection|proxy-connection|keep-alive|` +
+	`te|trailer|transfer-encoding|upgrade|upgrade-insecure-requests|cache-control|pragma|expect|date|range|via|warning|` +
+	`forwarded|from|max-forwards|prefer|priority|dnt|save-data|traceparent|tracestate)$`)
+
+func valueOf(fields []field, name string) string {
+	for _, f := range fields {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// permits reports whether Spec.Passes lists a field of the form or of the query.
+func (t Table) permits(name string, inQuery bool) bool {
+	return slices.ContainsFunc(t, func(r *Route) bool {
+		return slices.ContainsFunc(r.passes, func(l locator) bool {
+			return l.name == name && (l.kind == param || l.kind == form && !inQuery)
+		})
+	})
+}
+
+// namesAnother reports whether a field of a form has the name of an account, apart from containers of the route's own
+// fields.
+func (r *Route) namesAnother(name string) bool {
+	name, _, _ = strings.Cut(name, ":")
+	parts := nested(name)
+	for i, part := range parts {
+		outer := i+1 < len(parts) && (beginsLike(nested(r.account.name), parts[:i+1]) ||
+			beginsLike(nested(r.password.name), parts[:i+1]))
+		if !outer && isAccountName(part) {
+			return true
+		}
+	}
+	return isAccountName(strings.Join(parts, "_")) || isAccountName(strings.Join(nested(innermost(name)), "_"))
+}
+
+func isAccountName(name string) bool { return slices.Contains(accountNames, inflected.Replace(name)) }
+
+func beginsLike(all, part []string) bool {
+	return len(all) > len(part) && slices.EqualFunc(all[:len(part)], part, sameWords)
+}
+
+// memberOfAnother looks for account names beside the members on the way to the route's own fields, and for the route's
+// own account name everywhere.
+func (t Table) memberOfAnother(at any, path []string, found *Route, account string) bool {
+	if list, ok := at.([]any); ok {
+		return slices.ContainsFunc(list, func(one any) bool {
+			return t.memberOfAnother(one, append(slices.Clone(path), ""), found, account)
+		})
+	}
+	object, _ := at.(map[string]any)
+	near := !found.path.folder && (isPrefix(path, found.account.pointer) || isPrefix(path, found.password.pointer))
+	for key, value := range object {
+		here := append(slices.Clone(path), key)
+		if t.permitsMember(here) {
+			continue
+		}
+		if !isPrefix(here, found.account.pointer) && !isPrefix(here, found.password.pointer) && !isHarmless(value, account) {
+			names := []string{key}
+			if text, ok := value.(string); ok {
+				names = append(names, jsonNames(text)...)
+			}
+			plain := strings.Join(nested(key), "_")
+			if found.account.in(names) || near && (inflected.Replace(plain) == "login" || found.namesAnother(key)) {
+				return true
+			}
+		}
+		if t.memberOfAnother(value, here, found, account) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t Table) permitsMember(path []string) bool {
+	return slices.ContainsFunc(t, func(r *Route) bool {
+		return slices.ContainsFunc(r.passes, func(l locator) bool {
+			return l.kind == object && slices.Equal(l.pointer, path)
+		})
+	})
+}
+
+func isPrefix(path, pointer []string) bool {
+	return len(path) <= len(pointer) && slices.Equal(path, pointer[:len(path)])
+}
+
+// isHarmless reports whether a value can be no account but the attempt's own.
+func isHarmless(value any, account string) bool {
+	switch value {
+	case nil, "", true, false, account:
+		return true
+	}
+	return false
+}
