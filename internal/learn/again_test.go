@@ -312,3 +312,22 @@ func TestLearnSendsNoPasswordThatWasTyped(t *testing.T) {
 		t.Errorf("the Authorization header: %q %q", name, password)
 	}
 }
+
+// A login that also sends another account name is guarded, and its field passes on the single path only.
+func TestLearnPermitsTheFieldsOfTheLogin(t *testing.T) {
+	t.Parallel()
+	p, later, err := learned(t, "/login", url.Values{"mobile": {"7"}, "email": {""}}, inOrder, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			fmt.Fprint(w, `<form><input name=mobile><input name=username><input name=password type=password>`)
+		case r.PostFormValue("password") == rightOne && r.PostFormValue("mobile") == "7":
+			http.Redirect(w, r, "/", http.StatusFound)
+		default:
+			fmt.Fprint(w, `<p>The password is wrong.</p>`)
+		}
+	})
+	if text := YAML(p); err != nil || !slices.Equal(p.Passes, []string{"form:mobile"}) || p.Folder == "" ||
+		strings.Count(text, "passes: [form:mobile] #") != 1 {
+		t.Errorf("%q, %v\n%s\n%q", p.Passes, err, text, later)
+	}
+}

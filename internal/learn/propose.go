@@ -57,6 +57,12 @@ func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err err
 	}
 	s.Success = rule(bad, pages, succeeded.Answer)
 	compiled, err := route.Compile(s)
+	if q := succeeded.asTyped; err == nil && q.url != nil {
+		s.Passes = compiled.OtherAccounts(&http.Request{Method: q.method, URL: q.url, Header: q.header}, q.body)
+		slices.Sort(s.Passes)
+		s.Passes = slices.Compact(s.Passes)
+		compiled, err = route.Compile(s)
+	}
 	if err != nil {
 		return s, err
 	}
@@ -301,6 +307,7 @@ func YAML(p Proposal) string {
 		text += "    # The app takes the same login at " + strings.Join(p.Also, ", ") + " too: it checks the fields, not\n" +
 			"    # the path. Without this route guesses sent there are not counted.\n"
 		p.Path = p.Folder
+		p.Passes = nil // only for a single path
 		text += yaml(p.Spec)
 	}
 	return text
@@ -320,6 +327,9 @@ func yaml(s route.Spec) string {
 	}
 	if s.Names != "" {
 		line("names", quoted(s.Names)+" # other spellings are rejected")
+	}
+	if len(s.Passes) > 0 {
+		line("passes", list(s.Passes)+" # fields of the login; delete each by which the app looks up the account")
 	}
 	line("success", list(s.Success))
 	if len(s.SignedIn) > 0 {

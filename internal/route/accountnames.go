@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,11 +13,19 @@ import (
 var accountNames = []string{"username", "user", "email", "mail", "phone", "mobile", "account", "identifier", "userid",
 	"loginid", "loginname", "emailaddress", "phonenumber", "accountname", "usernameoremail", "emailorusername"}
 
-// anotherAccount reports whether an app may find another account than the found route's. LoopBack 3 takes email before
-// username, Rocket.Chat user before username. A field with the attempt's own account or without a text is harmless.
-func (t Table) anotherAccount(req *http.Request, all *reading, found *Route) bool {
+// OtherAccounts returns the fields of a login in which an app may find another account than the route's, as Spec.Passes
+// has them.
+func (r *Route) OtherAccounts(req *http.Request, body []byte) []string {
+	all := readLeniently(req, body)
+	return Table{r}.otherAccounts(req, &all, r)
+}
+
+// otherAccounts returns the fields in which an app may find another account than the found route's. LoopBack 3 takes
+// email before username, Rocket.Chat user before username. A field with the attempt's own account or without a text is
+// harmless.
+func (t Table) otherAccounts(req *http.Request, all *reading, found *Route) (others []string) {
 	if found == nil || !found.inFields() {
-		return false
+		return nil
 	}
 	query := queryFields(req.URL.RawQuery)
 	account := valueOf(slices.Concat(all.form, query), found.account.name)
@@ -25,23 +34,21 @@ func (t Table) anotherAccount(req *http.Request, all *reading, found *Route) boo
 		_ = json.Unmarshal([]byte(all.text), &top) // parsed before
 		value, _ := follow(top, found.account.pointer)
 		account, _ = value.(string)
-		if t.memberOfAnother(top, nil, found, account) {
-			return true
-		}
+		others = t.otherMembers(top, nil, found, account)
 	}
 	if found.path.folder {
-		return false // other forms are here
+		return others // other forms are here
 	}
 	query = append(query, queryFields(strings.ReplaceAll(req.URL.RawQuery, ";", "&"))...)
 	for i, fields := range [][]field{all.form, query} {
 		for _, f := range fields {
 			own := found.account.kind != object && (f.name == found.account.name || f.name == found.password.name)
 			if !own && f.value != "" && f.value != account && !t.permits(f.name, i == 1) && found.namesAnother(f.name) {
-				return true
+				others = append(others, [...]string{"form:", "param:"}[i]+f.name)
 			}
 		}
 	}
-	return false
+	return others
 }
 
 // headerFields returns the headers that apps may read as fields. Browsers and gateways send the others.
@@ -98,13 +105,12 @@ func beginsLike(all, part []string) bool {
 	return len(all) > len(part) && slices.EqualFunc(all[:len(part)], part, sameWords)
 }
 
-// memberOfAnother looks for account names beside the members on the way to the route's own fields, and for the route's
+// otherMembers looks for account names beside the members on the way to the route's own fields, and for the route's
 // own account name everywhere.
-func (t Table) memberOfAnother(at any, path []string, found *Route, account string) bool {
-	if list, ok := at.([]any); ok {
-		return slices.ContainsFunc(list, func(one any) bool {
-			return t.memberOfAnother(one, append(slices.Clone(path), ""), found, account)
-		})
+func (t Table) otherMembers(at any, path []string, found *Route, account string) (others []string) {
+	list, _ := at.([]any)
+	for i, one := range list {
+		others = append(others, t.otherMembers(one, append(slices.Clone(path), strconv.Itoa(i)), found, account)...)
 	}
 	object, _ := at.(map[string]any)
 	near := !found.path.folder && (isPrefix(path, found.account.pointer) || isPrefix(path, found.password.pointer))
@@ -120,14 +126,20 @@ func (t Table) memberOfAnother(at any, path []string, found *Route, account stri
 			}
 			plain := strings.Join(nested(key), "_")
 			if found.account.in(names) || near && (inflected.Replace(plain) == "login" || found.namesAnother(key)) {
-				return true
+				others = append(others, "json:"+pointerOf(here))
+				continue
 			}
 		}
-		if t.memberOfAnother(value, here, found, account) {
-			return true
-		}
+		others = append(others, t.otherMembers(value, here, found, account)...)
 	}
-	return false
+	return others
+}
+
+func pointerOf(path []string) (pointer string) {
+	for _, name := range path {
+		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	}
+	return pointer
 }
 
 func (t Table) permitsMember(path []string) bool {

@@ -1,6 +1,8 @@
 package route
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -120,5 +122,33 @@ func TestFieldsInHeadersAreRefused(t *testing.T) {
 	table := Table{loginAt(t, "/*", func(s *Spec) { s.Account = "form:phone" })}
 	if found, _, err := table.Find(r, []byte("a=b")); found != nil || err != nil {
 		t.Errorf("another form: %v, %v", found, err)
+	}
+}
+
+// A route permits the fields of the app's own login.
+func TestTheOtherAccountsOfALoginMayPass(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"username=alice&account=firm&email=&password=x": "[form:account param:user]",
+		"username=alice&password=x":                     "[param:user]",
+		`{"username":"alice","password":"x","user":{"a/b":1},"a~b":{"c/d":[{"username":"bob"}]}}`: "[json:/a~0b/c~1d/0/username " +
+			"json:/user param:user]",
+	} {
+		s := Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password",
+			Success: []string{"status 200"}}
+		kind := ofPairs
+		if body[0] == '{' {
+			s.Account, s.Password, kind = "json:/username", "json:/password", "application/json"
+		}
+		r := posted(kind, body)
+		r.URL.RawQuery = "user=bob"
+		s.Passes = mustCompile(t, s).OtherAccounts(r, []byte(body))
+		slices.Sort(s.Passes)
+		if s.Passes = slices.Compact(s.Passes); fmt.Sprint(s.Passes) != want {
+			t.Errorf("%s: %s, want %s", body, s.Passes, want)
+		}
+		if found, _, err := (Table{mustCompile(t, s)}).Find(r, []byte(body)); found == nil || err != nil {
+			t.Errorf("%s with %s: %v", body, s.Passes, err)
+		}
 	}
 }
