@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 )
 
 var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
@@ -32,7 +33,7 @@ func parsePath(written string) (p path, err error) {
 	case strings.ContainsAny(rest, "*?#%;"):
 		return p, errors.New("path: must be a plain path without a query and escapes, with * only at the end, after a /")
 	case len(readings) > 0:
-		return p, errors.New("path: must be written without //, /./, /../ and \\")
+		return p, errors.New("path: must be written without //, /./, /../ and \\, and in Unicode form NFKC")
 	default:
 		p = path{written: rest, folded: plain, folder: folder, page: pageOf(known.ReplaceAllString(plain, ""))}
 		if at := script.FindStringIndex(plain + "/"); at != nil && at[1] == len(plain)+1 {
@@ -72,8 +73,9 @@ func ParseFolders(written []string) (all Paths, err error) {
 // that some server decodes, cuts, merges or resolves, and for another case.
 func (all Paths) Surely(escaped string) bool {
 	once := decode(escaped)
-	if strings.ContainsAny(once, "%;") || !utf8.ValidString(once) || odd.MatchString(once) ||
-		strings.Count(once, "/") != strings.Count(escaped, "/") {
+	wide := norm.NFKC.String(once)
+	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || odd.MatchString(wide) ||
+		strings.Count(wide, "/") != strings.Count(escaped, "/") {
 		return false
 	}
 	return slices.ContainsFunc(all, func(p path) bool {
@@ -212,8 +214,8 @@ var (
 // read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or
 // twice, cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its
 // wide form as /, merge slashes or not, and resolve dots or not. They read //host/path as an absolute URL, and drop
-// characters other than visible ASCII. Differences that no server uses are removed: case, a final slash, dot or
-// space, and a segment's parameters (;jsessionid=1).
+// characters other than visible ASCII, or replace them (NFKC: ｌ by l, ‥ by ..). Differences that no server uses are
+// removed: case, a final slash, dot or space, and a segment's parameters (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
 	if usual(escaped) {
 		return strings.TrimRight(strings.ToLower(escaped), "/. "), nil
@@ -241,18 +243,26 @@ func usual(path string) bool {
 // readOdd is read for all paths. It costs more than the rest of a request's processing, so common paths skip it.
 func readOdd(escaped string) (plain string, readings []string) {
 	decoded := unreserved(escaped)
-	if !strings.Contains(decoded, "%") && !odd.MatchString(params.ReplaceAllString(decoded, "")) {
+	if !strings.Contains(decoded, "%") && !odd.MatchString(params.ReplaceAllString(decoded, "")) &&
+		norm.NFKC.IsNormalString(decoded) {
 		return fold(decoded), nil
 	}
 	once := decode(escaped)
 	if !strings.Contains(once, "%") && !odd.MatchString(params.ReplaceAllString(once, "")) &&
-		strings.Count(once, "/") == strings.Count(escaped, "/") {
+		strings.Count(once, "/") == strings.Count(escaped, "/") && norm.NFKC.IsNormalString(once) {
 		if sanitized := fold(dropped.ReplaceAllString(once, "")); sanitized != fold(once) {
 			return "", []string{fold(once), sanitized}
 		}
 		return fold(once), nil
 	}
-	for _, s := range []string{decoded, once, decode(once), decode(decode(once))} {
+	forms := []string{decoded, once, decode(once), decode(decode(once))}
+	for _, s := range forms {
+		if wide := norm.NFKC.String(s); wide != s {
+			forms = append(forms, wide, decode(wide))
+		}
+	}
+	slices.Sort(forms)
+	for _, s := range slices.Compact(forms) {
 		cut := s
 		if end := strings.IndexFunc(s, endsPath); end >= 0 {
 			cut = s[:end]
