@@ -1,7 +1,10 @@
 package route
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"unicode"
@@ -67,5 +70,43 @@ func TestMadeUpPasswordsOfOneFormatAreFew(t *testing.T) {
 	}
 	if len(others) < 50 {
 		t.Errorf("100 accounts share %d made-up passwords", len(others))
+	}
+}
+
+// An app's schema takes a digest for what it is only if it is hexadecimal.
+func TestAMadeUpDigestIsHexadecimal(t *testing.T) {
+	t.Parallel()
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte("secret")))
+	made := MadeUp("alice", digest)
+	if strings.Trim(made, "0123456789abcdef") != "" || len(made) != len(digest) || made == digest {
+		t.Errorf("%s, made up for %s", made, digest)
+	}
+	if other := MadeUp("alice", fmt.Sprintf("%x", sha256.Sum256([]byte("another")))); other != made {
+		t.Errorf("%s and %s: each is a guess", made, other)
+	}
+}
+
+// What is sent in place of an attempt differs from it in one value: apps reject a number or a digest that has changed.
+func TestASpoiledRequestKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	const body = `{"id": 9223372036854775807, "in":{"user" :"bob" ,"list":["user"],"secret":"x\u0041"},"kind":1}`
+	one, err := Compile(Spec{Name: "login", Path: "/login", Account: "json:/in/user", Password: "json:/in/secret",
+		Success: []string{"status 200"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Digest", "sha-256=:x:")
+	_, o, err := Table{one}.Find(r, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for other, want := range map[Credential]string{
+		{Password: `"`}: strings.Replace(body, `"x\u0041"`, `"\""`, 1), {Account: "eve"}: strings.Replace(body, "bob", "eve", 1),
+	} {
+		if got := string(o.Spoil(r, []byte(body), other)); got != want || r.Header.Get("Content-Digest") != "" {
+			t.Errorf("%+v: %s, want %s, %v", other, got, want, r.Header)
+		}
 	}
 }

@@ -30,6 +30,7 @@ func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
 		"a CSRF token":           {form, offer{"POST", "/login", plainForm, "username=alice&csrf_token=NUMBER&password=stale"}, []string{"X-Csrf-Token", "NUMBER"}, 12},
 		"a browser's headers":    {form, offer{"POST", "/login", plainForm, "username=alice&password=stale"}, []string{"Accept-Language", "NUMBER", "Cf-Ray", "NUMBER", "Cookie", "authguard_solve=NUMBER"}, 12},
 		"a client of many pages": {basic, offer{"GET", "/feed/NUMBER", "", ""}, []string{"Authorization", stale}, 12},
+		"a code as the password": {form, offer{"POST", "/login", plainForm, "username=alice&password=081+5"}, nil, 5},
 		"a code":                 {form, offer{"POST", "/login", plainForm, "username=alice&password=stale&otp=NUMBER"}, nil, 5},
 		"a code with padding":    {form, offer{"POST", "/login", plainForm, "username=alice&password=stale&otp=NUMBER++++++++++++++++"}, nil, 5},
 		"a code in multipart":    {form, offer{"POST", "/login", "multipart/form-data; boundary=b", multipart}, nil, 5},
@@ -45,7 +46,7 @@ func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
 			d, checked := newDoor(t, redirects, nil), 0
 			d.behind(t, c.route, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
-				if _, password, _ := r.BasicAuth(); password == "stale" || strings.Contains(string(body), "stale") {
+				if _, password, _ := r.BasicAuth(); password == "stale" || strings.Contains(string(body), "stale") || strings.Contains(string(body), "081+5") {
 					checked++ // not a made-up one
 				}
 				w.WriteHeader(http.StatusUnauthorized)

@@ -95,6 +95,21 @@ var forgeries = map[string]forgery{
 		app:      redirectsTo("/blocked", regexp.MustCompile(`<script|union\s+select|\.\./etc`)),
 		password: "union select",
 	},
+	"a filter of a single word": {
+		success:  []string{"status 302"},
+		app:      redirectsTo("/blocked", regexp.MustCompile(`sqlite_master`)),
+		password: "sqlite_master",
+	},
+	"zeros are empty": {
+		success:  []string{"status 302"},
+		app:      redirectsTo("/check-your-mail", regexp.MustCompile(`^0*$`)),
+		password: "0000",
+	},
+	"a mark is blank": {
+		success:  []string{"status 302"},
+		app:      redirectsTo("/check-your-mail", regexp.MustCompile("^\ufeff*$")),
+		password: "\ufeff",
+	},
 	"a text that a visitor has stored": {
 		success: []string{"status 200", "body Sign out"},
 		app: func(w http.ResponseWriter, _ *http.Request) bool {
