@@ -131,7 +131,7 @@ func TestTheOtherAccountsOfALoginMayPass(t *testing.T) {
 	for body, want := range map[string]string{
 		"username=alice&account=firm&email=&password=x": "[form:account param:user]",
 		"username=alice&password=x":                     "[param:user]",
-		`{"username":"alice","password":"x","user":{"a/b":1},"a~b":{"c/d":[{"username":"bob"}]}}`://
+		`{"username":"alice","password":"x","user":{"a/b":1},"a~b":{"c/d":[{"username":"bob"}]}}`:
 		"[json:/a~0b/c~1d/0/username json:/user param:user]",
 	} {
 		s := Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password",
