@@ -321,12 +321,8 @@ func isPlain(text string) bool {
 	return true
 }
 
-// hidden returns a route both of whose fields are in a request, but where no route has read them, or the found route if
-// there is another account; nil if none.
+// hidden returns a route both of whose fields are in a request, but where no route has read them; nil if none.
 func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
-	if len(t.otherAccounts(req, all, found)) > 0 {
-		return found
-	}
 	for _, one := range t {
 		if !one.inFields() {
 			continue

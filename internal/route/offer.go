@@ -146,8 +146,11 @@ func (t Table) unread(r *http.Request, body []byte, found *Route, account string
 	if at = t.hidden(r, &all, found); at != nil {
 		return at, &Refusal{http.StatusUnsupportedMediaType, "Send what the login form sends, in the way that it does."}
 	}
+	if others := t.otherAccounts(r, &all, found); len(others) > 0 {
+		return found, refuse("Send one account name, and not also %.60s.", others[0])
+	}
 	if at = t.inCookies(&all, found, account); at != nil {
-		return at, refuse("A cookie has the name of a field of the login form. Delete this site's cookies.")
+		return at, refuse("A cookie or a header has the name of a field of the login form. Delete this site's cookies.")
 	}
 	if found != nil && (found.account.kind != basic || len(body) == 0) {
 		return nil, nil // a header says nothing about the body

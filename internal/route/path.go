@@ -140,6 +140,9 @@ func (p path) match(plain string, readings []string) (where Place, below bool) {
 }
 
 func (p path) itself(plain string, readings []string) Place {
+	if slices.Equal(readings, anything) {
+		return Ambiguous
+	}
 	if len(readings) == 0 {
 		if p.has(plain) {
 			return Here
@@ -211,6 +214,12 @@ var (
 	index     = regexp.MustCompile(`/(index|default)(\.(` + scripts + `|` + formats + `))?$`)
 )
 
+// mostOdd is how long an odd path may be, in bytes: reading 16 KB of them takes half a second. anything is the reading
+// of a longer one.
+const mostOdd = 2048
+
+var anything = []string{"*"}
+
 // read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or
 // twice, cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its
 // wide form as /, merge slashes or not, and resolve dots or not. They read //host/path as an absolute URL, and drop
@@ -242,6 +251,9 @@ func usual(path string) bool {
 
 // readOdd is read for all paths. It costs more than the rest of a request's processing, so common paths skip it.
 func readOdd(escaped string) (plain string, readings []string) {
+	if len(escaped) > mostOdd {
+		return "", anything
+	}
 	decoded := unreserved(escaped)
 	if !strings.Contains(decoded, "%") && !odd.MatchString(params.ReplaceAllString(decoded, "")) &&
 		norm.NFKC.IsNormalString(decoded) {
