@@ -96,7 +96,7 @@ func anAppOfTheirs(t *testing.T, _ *doctest.Shell) {
 		switch {
 		case r.Method == http.MethodGet:
 			_, _ = w.Write([]byte(`<form method=post><input name=username><input name=password type=password></form>`))
-		case r.FormValue("password") == rightPassword:
+		case r.FormValue("username") == "alice" && r.FormValue("password") == rightPassword:
 			http.SetCookie(w, &http.Cookie{Name: "session", Value: "1"})
 			w.WriteHeader(http.StatusFound)
 		default:

@@ -41,6 +41,12 @@ func newLegacy(t *testing.T, name string) *legacy {
 			return
 		}
 		a.seen.Add(1)
+		switch name, _, _ := strings.Cut(r.FormValue("username"), "@"); name {
+		case "alice", "bob", "carol", "victim", "admin":
+		default: // a made-up account
+			fmt.Fprint(w, "wrong")
+			return
+		}
 		if r.FormValue("password") != rightPassword {
 			fmt.Fprint(w, "wrong")
 			return

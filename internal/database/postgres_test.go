@@ -320,7 +320,7 @@ func TestPostgresComparesNamesByteByByte(t *testing.T) {
 	const query = `SELECT COUNT(*) FROM information_schema.columns WHERE collation_name = 'C'
 		AND (table_name, column_name) IN (('accounts', 'username'), ('accounts', 'email'), ('account_names', 'name'),
 		('known_clients', 'account'), ('lists', 'cidr'), ('sessions', 'token_hash'), ('audit', 'account'),
-		('accounts', 'realm'), ('account_names', 'realm'), ('sessions', 'realm'), ('passes', 'realm'))`
+		('accounts', 'realm'), ('account_names', 'realm'), ('sessions', 'realm'), ('verification_codes', 'realm'))`
 	var n int
 	if err := db.QueryRow(query).Scan(&n); err != nil || n != 11 {
 		t.Errorf("%d columns (%v), want 11", n, err)

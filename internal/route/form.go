@@ -188,9 +188,9 @@ func keys(query string) (all []string) {
 	return all
 }
 
-// InQuery reports whether an app may find a field in a query.
+// InQuery reports whether an app may find a field in a query, in its own words: _method is not method.
 func InQuery(query, field string) bool {
-	return slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, field) })
+	return slices.ContainsFunc(keys(query), func(key string) bool { return spells(key, field, isSame) })
 }
 
 // looksLike reports whether an app may confuse two field names. PHP replaces dots, spaces and an open bracket by
