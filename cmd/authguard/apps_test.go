@@ -251,7 +251,7 @@ func TestAppsLoginsInABrowser(t *testing.T) {
 		b.until("the picture", `document.querySelector(".captcha-image").complete`)
 		b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()), chromedp.Click("main form button[type=submit]"))
 		b.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
-		want := 7 // the right one, and the made-up one that confirms it
+		want := 8 // the right one, and two that confirm it: a made-up one, and the right one at a made-up account
 		if a.onlyWrong {
 			want = 5
 		}
@@ -298,8 +298,8 @@ func TestAppsChallengeComesBeforeTheForm(t *testing.T) {
 			b.do("the application's form", chromedp.WaitVisible(a.user))
 			a.logIn(b, s.base, appstest.Password)
 			b.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
-			if n := app.Guesses(t) - seen; n != 2 {
-				t.Errorf("the application saw %d passwords, want the right one and the one that confirms it", n)
+			if n := app.Guesses(t) - seen; n != 3 {
+				t.Errorf("the application saw %d passwords, want the right one and the two that confirm it", n)
 			}
 		})
 	}
