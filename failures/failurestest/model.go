@@ -13,9 +13,9 @@ import (
 
 // A history is the expected state of one key: all its charges, and whether each is decided.
 type history struct {
-	limitSet *failures.Limits
-	charges  []entry
-	cleared  time.Duration // the newest charge that the backoff ignores; -1: none
+	limits  *failures.Limits
+	charges []entry
+	cleared time.Duration // the newest charge that the backoff ignores; -1: none
 }
 
 type entry struct {
@@ -25,12 +25,12 @@ type entry struct {
 }
 
 func (h *history) room(now time.Duration) bool {
-	for _, r := range h.limitSet.List() {
+	for _, r := range h.limits.List() {
 		if h.within(now, r.Window) >= r.Failures {
 			return false
 		}
 	}
-	p, fresh := h.limitSet.Backoff(), 0
+	p, fresh := h.limits.Backoff(), 0
 	for _, c := range h.charges {
 		if now-c.at <= p.Window && c.at > h.cleared {
 			fresh++
@@ -50,7 +50,7 @@ func (h *history) within(now, window time.Duration) (n int) {
 
 // crowded describes a closed window with more charges than its limit allows; "" if there is none.
 func (h *history) crowded() string {
-	for _, r := range h.limitSet.List() {
+	for _, r := range h.limits.List() {
 		for i := range h.charges {
 			if j := i + r.Failures; j < len(h.charges) && h.charges[j].at-h.charges[i].at <= r.Window {
 				return fmt.Sprintf("%d charges within %v", r.Failures+1, h.charges[j].at-h.charges[i].at)
@@ -93,7 +93,7 @@ func model(t *testing.T, f Fixture) {
 		keys := make([]history, len(all))
 		subjects := make([]failures.Subject, len(all))
 		for i, l := range all {
-			keys[i].limitSet, keys[i].cleared = l, -1
+			keys[i].limits, keys[i].cleared = l, -1
 			subjects[i] = subject(byte(i*80)+run%80, l)
 		}
 		for range rapid.IntRange(1, 120).Draw(rt, "steps") {

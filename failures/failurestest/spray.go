@@ -119,8 +119,8 @@ func fullBucket(t *testing.T, s Spraying) {
 			passwords = append(passwords, value)
 		}
 	}
-	var told []failures.Spray
-	model := failures.NewSprays(func(one failures.Spray) { told = append(told, one) })
+	var reported []failures.Spray
+	model := failures.NewSprays(func(one failures.Spray) { reported = append(reported, one) })
 	random, now := rand.New(rand.NewPCG(1, 2)), time.Now()
 	for n := range 400 {
 		// A few passwords come often, so that some are sprayed and evict their own misses.
@@ -137,13 +137,13 @@ func fullBucket(t *testing.T, s Spraying) {
 		}
 	}
 	got := s.Reported()
-	want(t, "reports", len(got), len(told))
-	for i := range told {
-		want(t, "password", got[i].Value, told[i].Value)
-		want(t, "accounts", got[i].Accounts, told[i].Accounts)
-		want(t, "networks", got[i].Networks, told[i].Networks)
+	want(t, "reports", len(got), len(reported))
+	for i := range reported {
+		want(t, "password", got[i].Value, reported[i].Value)
+		want(t, "accounts", got[i].Accounts, reported[i].Accounts)
+		want(t, "networks", got[i].Networks, reported[i].Networks)
 	}
-	if len(told) < 3 {
-		t.Errorf("%d reports: the test shows little", len(told))
+	if len(reported) < 3 {
+		t.Errorf("%d reports: the test shows little", len(reported))
 	}
 }

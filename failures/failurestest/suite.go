@@ -29,7 +29,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		"AllOrNothing":                   allOrNothing,
 		"AtMostNInAnyClosedWindow":       atMostN,
 		"BurstGetsExactlyTheLimit":       burst,
-		"LimitsNamesEachFullLimit":       limitSet,
+		"EachFullLimitIsNamed":           fullLimits,
 		"UnboundRungIsReportedOnly":      unbound,
 		"AStrictRungSaysWhenThereIsRoom": strict,
 		"TakeBackIsIdentity":             takeBack,
@@ -197,7 +197,7 @@ func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.
 	return int(charged.Load())
 }
 
-func limitSet(t *testing.T, f Fixture) {
+func fullLimits(t *testing.T, f Fixture) {
 	l := failures.MustLimits(failures.Backoff{},
 		failures.Limit{Failures: 2, Window: time.Minute}, failures.Limit{Failures: 3, Window: time.Hour})
 	s := subject(1, l)

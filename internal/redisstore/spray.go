@@ -12,7 +12,7 @@ import (
 )
 
 // maxMisses bounds the misses that wait for Redis: during a flood, the first ones suffice.
-// missesPerScript is how many one script counts, in 1 to 2 ms.
+// missesPerScript is how many one script counts, in 2 to 6 ms.
 const (
 	maxMisses       = 10_000
 	missesPerScript = 50

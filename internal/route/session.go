@@ -2,12 +2,9 @@ package route
 
 import (
 	"cmp"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -94,8 +91,6 @@ func (r *Route) Blank(offer Offer) bool {
 		return strings.TrimFunc(c.Password, blank) == ""
 	})
 }
-
-func madeUp(c Credential) Credential { return Credential{Password: MadeUp(c.Account, c.Password)} }
 
 // Renews reports whether a success may only renew a session: the client has the cookie that signals a success, and the
 // app checks every password.
@@ -195,12 +190,14 @@ func (q question) byPassword(other func(Credential) Credential) (Basis, error) {
 			return Unclear, err
 		case q.Judge(a) == Succeeded:
 			return OnSession, nil
-		case q.inconclusive(a), q.account.kind == basic && a.Status != http.StatusUnauthorized:
+		case q.inconclusive(a), q.account.kind == basic && !reads(q.req) && a.Status != http.StatusUnauthorized:
 			return Unclear, nil
 		}
 	}
 	return OnPassword, nil
 }
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // inconclusive reports whether the app may have failed for another reason than the made-up password, such as its own
 // throttle.
@@ -216,83 +213,6 @@ func (r *Route) Away(req *http.Request, ask Ask) bool {
 	get.Header = http.Header{"User-Agent": {"Mozilla/5.0"}, "Accept": {"text/html,*/*;q=0.8"}}
 	a, err := ask(get, nil)
 	return err == nil && r.Judge(a) == Abandoned
-}
-
-// madeUpName keeps the domain of an email address: some apps accept one domain only.
-func madeUpName(account string) string {
-	name, domain, email := strings.Cut(account, "@")
-	name = MadeUp("", name)
-	if email {
-		name += "@" + domain
-	}
-	return name
-}
-
-// MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
-// before any other check. For an account, passwords of one format get one other password, or a second one if they are
-// equal to it. Otherwise each request of the proxy would check a new PIN for the attacker.
-func MadeUp(account, password string) string {
-	mac := hmac.New(sha256.New, madeUpKey[:])
-	mac.Write([]byte(account + "\x00" + formatOf(password)))
-	random := mathrand.New(mathrand.NewChaCha8([32]byte(mac.Sum(nil))))
-	oneOf := func(characters string) rune { return rune(characters[random.IntN(len(characters))]) }
-	if password == "" {
-		password = "abcdefghijklmnop"
-	}
-	lower, digits := "abcdefghijklmnopqrstuvwxyz", "0123456789"
-	if isDigest(password) {
-		lower, digits = digits+lower[:6], digits+lower[:6]
-	}
-	other := func(symbols bool) string {
-		return strings.Map(func(c rune) rune {
-			switch {
-			case c > unicode.MaxASCII && !symbols:
-				return c ^ 2 // mostly a letter of the same script and case
-			case c > unicode.MaxASCII:
-				return c ^ 4 // U+01C4 and U+01C6 are the same letter
-			case unicode.IsLower(c):
-				return oneOf(lower)
-			case unicode.IsUpper(c):
-				return oneOf(strings.ToUpper(lower))
-			case unicode.IsDigit(c):
-				return oneOf(digits)
-			case symbols:
-				return oneOf("!#$%*+-.=?@_")
-			}
-			return c
-		}, password)
-	}
-	made := other(false)
-	for strings.EqualFold(made, password) {
-		made = other(true)
-	}
-	return made
-}
-
-// isDigest reports whether a page has sent a digest in place of the password.
-func isDigest(password string) bool {
-	return len(password) >= 16 && strings.Trim(password, "0123456789abcdef") == "" && strings.ContainsAny(password, "abcdef")
-}
-
-// madeUpKey keeps made-up passwords secret. Each process has its own.
-var madeUpKey = sha256.Sum256([]byte(rand.Text()))
-
-// formatOf replaces the letters and digits of ASCII by one of their kind.
-func formatOf(password string) string {
-	if isDigest(password) {
-		return strings.Repeat("f", len(password))
-	}
-	return strings.Map(func(c rune) rune {
-		switch {
-		case 'a' <= c && c <= 'z':
-			return 'a'
-		case 'A' <= c && c <= 'Z':
-			return 'A'
-		case '0' <= c && c <= '9':
-			return '0'
-		}
-		return c
-	}, password)
 }
 
 // withoutHeader probes the page without the Authorization header, and with a made-up password. It sends only GET and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -83,6 +84,22 @@ func TestAMadeUpDigestIsHexadecimal(t *testing.T) {
 	}
 	if other := MadeUp("alice", fmt.Sprintf("%x", sha256.Sum256([]byte("another")))); other != made {
 		t.Errorf("%s and %s: each is a guess", made, other)
+	}
+}
+
+// A made-up name is no real account: another customer number would be one.
+func TestAMadeUpNameIsNoAccount(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"4711", "bob", "0151-2345678", "bob@example.org", "7@example.org", "a.long-name", ""} {
+		made := madeUpName(name)
+		own, domain, _ := strings.Cut(made, "@")
+		_, want, _ := strings.Cut(name, "@")
+		if n := len(regexp.MustCompile(`[^a-z]`).ReplaceAllString(own, "")); n < 9 || domain != want || made != madeUpName(name) {
+			t.Errorf("%q for %q", made, name)
+		}
+	}
+	if madeUpName("4711") != madeUpName("4712") {
+		t.Error("each name has another, and with it another guess")
 	}
 }
 

@@ -52,10 +52,9 @@ type Option func(*endpoint) error
 
 // A endpoint is one protected handler.
 type endpoint struct {
-	guard    *guard.Guard
-	name     string // of the integration, in events
-	account  string
-	password string
+	guard *guard.Guard
+	name  string // of the integration, in events
+	fields
 	routes   route.Table
 	client   func(*http.Request) client.Client
 	identity func(*http.Request) string
@@ -67,6 +66,12 @@ type endpoint struct {
 	forms     *route.Forms
 	languages *texts.Set
 	log       *slog.Logger
+}
+
+// fields are the names of the login's fields; see Account and Passes.
+type fields struct {
+	account, password string
+	passes            []string
 }
 
 // judgement is how the outcome of an attempt is found.
@@ -97,7 +102,7 @@ func Middleware(g *guard.Guard, options ...Option) func(http.Handler) http.Handl
 
 func newEndpoint(g *guard.Guard, options []Option) (*endpoint, error) {
 	d := &endpoint{
-		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client,
+		guard: g, name: "library", fields: fields{account: "username", password: "password"}, client: new(client.Finder).Client,
 		identity: new(client.Identity).Of,
 		body:     MaxBody, judgement: judgement{judge: notified}, refuse: func(w http.ResponseWriter, r *http.Request,
 			f *Refusal) {
@@ -132,22 +137,26 @@ func newEndpoint(g *guard.Guard, options []Option) (*endpoint, error) {
 
 // findFields compiles the routes. A plain name applies to form fields and to members of a JSON object.
 func (d *endpoint) findFields() error {
-	add := func(account, password string) error {
+	add := func(account, password string, passes []string) error {
 		one, err := route.Compile(route.Spec{Name: "login", Path: "/", Account: account, Password: password,
-			Success: []string{"never"}})
+			Success: []string{"never"}, Passes: passes})
 		d.routes = append(d.routes, one)
 		return err
 	}
 	switch {
 	case d.account == "basic":
-		return add("basic", "")
+		return add("basic", "", nil)
 	case strings.Contains(d.account, ":"):
-		return add(d.account, d.password)
+		return add(d.account, d.password, d.passes)
 	}
 	escaped := strings.NewReplacer("~", "~0", "/", "~1")
+	var inForm, inJSON []string
+	for _, field := range d.passes {
+		inForm, inJSON = append(inForm, "form:"+field), append(inJSON, "json:/"+escaped.Replace(field))
+	}
 	return errors.Join(
-		add("form:"+d.account, "form:"+d.password),
-		add("json:/"+escaped.Replace(d.account), "json:/"+escaped.Replace(d.password)),
+		add("form:"+d.account, "form:"+d.password, inForm),
+		add("json:/"+escaped.Replace(d.account), "json:/"+escaped.Replace(d.password), inJSON),
 	)
 }
 
@@ -160,6 +169,13 @@ func Account(field string) Option {
 // Password sets the field of the password; default "password".
 func Password(field string) Option {
 	return func(d *endpoint) error { d.password = field; return nonempty("Password", field) }
+}
+
+// Passes permits fields that have the name of an account, such as "email" beside "username". Otherwise, a login with
+// such a field is rejected, because a handler might look up the account by it. A request with such a field and without
+// a password reaches the handler. The syntax is that of Account.
+func Passes(fields ...string) Option {
+	return func(d *endpoint) error { d.passes = fields; return nil }
 }
 
 // Basic reads both from the Authorization header, for all methods. Requests without the header pass.

@@ -420,6 +420,10 @@ func TestR11WhatTwoReadersReadDifferentlyNeverReachesTheHandler(t *testing.T) {
 			"\x0b" + `{"a":"&username=bob&password=x&b=","username":"alice","password":"y"}`, 415},
 		"JSON in JSON": {"POST", "/", "application/json",
 			`{"username":"bob","password":"x","a":"{\"username\":\"alice\",\"password\":\"y\"}"}`, 415},
+		"another account":            {"POST", "/", formType, "username=bob&email=alice@example.org&password=x", 400},
+		"another account in JSON":    {"POST", "/", "application/json", `{"username":"bob","user":"alice","password":"x"}`, 400},
+		"the account again in JSON":  {"POST", "/", "application/json", `{"username":"bob","password":"x","a":{"username":"alice"}}`, 400},
+		"another inflection":         {"POST", "/", formType, "username=bob&user_name=alice&password=x", 400},
 		"JSON with a list":           {"POST", "/", "application/json", `{"username":["alice"],"password":"x"}`, 400},
 		"two JSON objects":           {"POST", "/", "application/json", `{"username":"alice","password":"x"}{}`, 400},
 		"a large form":               {"POST", "/", formType, "username=alice&password=x&more=" + strings.Repeat("x", mw.MaxBody), 413},
@@ -467,6 +471,8 @@ func TestTheHandlerReadsTheBodyAsIfNobodyHad(t *testing.T) {
 			return fmt.Sprint(got.Username, got.More)
 		}},
 		"other names": {formType, "email=alice&pass=pw&more=1", []mw.Option{mw.Account("email"), mw.Password("pass")}, func(r *http.Request) string { return r.FormValue("email") + r.FormValue("more") }},
+		"an email":    {formType, "username=alice&email=alice@example.org&password=pw", []mw.Option{mw.Passes("email")}, func(r *http.Request) string { return r.PostFormValue("username") + "1" }},
+		"it in JSON":  {"application/json", `{"username":"alice","email":"a@example.org","password":"pw"}`, []mw.Option{mw.Passes("email")}, func(r *http.Request) string { b, _ := io.ReadAll(r.Body); return string(b[13:18]) + "1" }},
 		"a pointer":   {"application/json", `{"user":{"name":"alice","pw":"pw"}}`, []mw.Option{mw.Account("json:/user/name"), mw.Password("json:/user/pw")}, func(r *http.Request) string { b, _ := io.ReadAll(r.Body); return string(b[17:22]) + "1" }},
 	} {
 		var got string

@@ -266,8 +266,8 @@ func (v *visit) away() bool {
 	return v.route.Away(v.in.WithContext(v.proof.ctx), v.ask)
 }
 
-// staysFree reports whether an attempt may be free because the app is down. That may be wrong: the gateway may answer
-// every GET so, or mark its servers as failed for what the client sent. So an account has three in an hour.
+// staysFree reports whether an attempt at an app that seems down stays uncharged: three per account in an hour. A gateway
+// may answer every GET like this, or mark its servers as failed because of what the client sent.
 func (v *visit) staysFree() bool {
 	free, now := true, v.proxy.Now()
 	for _, d := range v.attempts {
@@ -282,7 +282,7 @@ func (v *visit) staysFree() bool {
 	return free
 }
 
-// An outage is how many of an account's attempts were free since then.
+// An outage counts an account's uncharged attempts.
 type outage struct {
 	since    time.Time
 	attempts int

@@ -28,8 +28,8 @@ type proof struct {
 }
 
 // proves reports whether the password caused the success. Meanwhile no other account may have signed in with the
-// attempt's cookies, and the same request with a made-up password must fail, and so must one with a made-up
-// account. Known clients need no proof. The response waits.
+// attempt's cookies, and the same request must fail with a made-up password and with a made-up account. Known clients
+// need no proof. The response waits.
 func (v *visit) proves(answer *http.Response) bool {
 	if !v.unknown() {
 		return true
@@ -45,7 +45,7 @@ func (v *visit) proves(answer *http.Response) bool {
 			p.note = "answered as a success, but so is a made-up password or account"
 			return false
 		}
-		// The made-up password may have failed for a CSRF token, or for one that is valid once.
+		// The made-up password may have failed for a CSRF token, or for a token that is valid once.
 		if !v.route.SignsIn(v.afterwards(answer), v.ask) {
 			p.note = "answered as a success, but the visitor is not signed in"
 			return false

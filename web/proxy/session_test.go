@@ -513,6 +513,26 @@ func TestAPageThatIsOpenAnywayProvesNoPassword(t *testing.T) {
 	}
 }
 
+// Apps differ in how they answer a wrong password: a GET that is no success confirms the right one.
+func TestAWrongPasswordOfBasicNeedNotGet401(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusFound} {
+		d := newDoor(t, redirects, nil)
+		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 2xx"}}, func(w http.ResponseWriter, r *http.Request) {
+			if _, password, ok := r.BasicAuth(); !ok {
+				w.WriteHeader(http.StatusUnauthorized)
+			} else if password != right {
+				w.WriteHeader(wrong)
+			}
+		})
+		r := http.Request{Header: http.Header{}}
+		r.SetBasicAuth("alice", right)
+		if answer := d.send(t, "198.18.1.21", offer{"GET", "/feed", "", ""}, "Authorization", r.Header.Get("Authorization")); !device(answer) {
+			t.Errorf("%d: %d %v", wrong, answer.StatusCode, answer.Header)
+		}
+	}
+}
+
 // At a single path, a POST may be public where a GET is not. Only a 401 to a made-up password proves the one in a POST.
 func TestAPublicPOSTProvesNoPassword(t *testing.T) {
 	t.Parallel()

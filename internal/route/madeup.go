@@ -1,0 +1,100 @@
+package route
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	mathrand "math/rand/v2"
+	"strings"
+	"unicode"
+)
+
+func madeUp(c Credential) Credential { return Credential{Password: MadeUp(c.Account, c.Password)} }
+
+// leastLetters keeps a made-up name from being a real one: another customer number is an account, and each confirmation
+// would be a guess there.
+const leastLetters = 10
+
+// madeUpName returns another account name with the characters of this one and, if these are few, more letters. It keeps
+// the domain of an email address, because some apps accept one domain only.
+func madeUpName(account string) string {
+	name, domain, email := strings.Cut(account, "@")
+	letters := 0
+	for _, c := range name {
+		if unicode.IsLetter(c) {
+			letters++
+		}
+	}
+	name = MadeUp("", name+strings.Repeat("a", max(0, leastLetters-letters)))
+	if email {
+		name += "@" + domain
+	}
+	return name
+}
+
+// MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
+// before any other check. For an account, passwords of one format get one other password, or a second one if they are
+// equal to it. Otherwise each request of the proxy would check a new PIN for the attacker.
+func MadeUp(account, password string) string {
+	mac := hmac.New(sha256.New, madeUpKey[:])
+	mac.Write([]byte(account + "\x00" + formatOf(password)))
+	random := mathrand.New(mathrand.NewChaCha8([32]byte(mac.Sum(nil))))
+	oneOf := func(characters string) rune { return rune(characters[random.IntN(len(characters))]) }
+	if password == "" {
+		password = "abcdefghijklmnop"
+	}
+	lower, digits := "abcdefghijklmnopqrstuvwxyz", "0123456789"
+	if isDigest(password) {
+		lower, digits = digits+lower[:6], digits+lower[:6]
+	}
+	other := func(symbols bool) string {
+		return strings.Map(func(c rune) rune {
+			switch {
+			case c > unicode.MaxASCII && !symbols:
+				return c ^ 2 // mostly a letter of the same script and case
+			case c > unicode.MaxASCII:
+				return c ^ 4 // U+01C4 and U+01C6 are the same letter
+			case unicode.IsLower(c):
+				return oneOf(lower)
+			case unicode.IsUpper(c):
+				return oneOf(strings.ToUpper(lower))
+			case unicode.IsDigit(c):
+				return oneOf(digits)
+			case symbols:
+				return oneOf("!#$%*+-.=?@_")
+			}
+			return c
+		}, password)
+	}
+	made := other(false)
+	for strings.EqualFold(made, password) {
+		made = other(true)
+	}
+	return made
+}
+
+// isDigest reports whether a page has sent a digest in place of the password.
+func isDigest(password string) bool {
+	return len(password) >= 16 && strings.Trim(password, "0123456789abcdef") == "" && strings.ContainsAny(password, "abcdef")
+}
+
+// madeUpKey keeps made-up passwords secret. Each process has its own.
+var madeUpKey = sha256.Sum256([]byte(rand.Text()))
+
+// formatOf replaces the letters and digits of ASCII by one of their kind.
+func formatOf(password string) string {
+	if isDigest(password) {
+		return strings.Repeat("f", len(password))
+	}
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z':
+			return 'a'
+		case 'A' <= c && c <= 'Z':
+			return 'A'
+		case '0' <= c && c <= '9':
+			return '0'
+		}
+		return c
+	}, password)
+}
