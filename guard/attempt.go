@@ -174,8 +174,8 @@ func (g *Guard) Fingerprint(password string) uint64 {
 	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
 }
 
-// Beside returns Attempt.BesideTag for a password and the rest of its request. A password of at most ten digits may be a
-// code that is valid once. The same code again is another guess, because the app has a new one. So the tag is random.
+// Beside returns Attempt.BesideTag for a password and the rest of its request. At most ten digits may be a code that is
+// valid once. The same code again is another guess, because the app has a new one by then. So the tag is random.
 func (g *Guard) Beside(password, beside string) uint64 {
 	if digits := strings.NewReplacer(" ", "", "-", "").Replace(password); len(digits) <= 10 &&
 		strings.Trim(digits, "0123456789") == "" {

@@ -114,8 +114,8 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 }
 
 func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code string, now, expires time.Time) error {
-	_, err := sqltx.Exec(ctx, db, `INSERT INTO verification_codes (code_hash, realm, directory, account, asked_from, created_at,
-		expires_at)
+	_, err := sqltx.Exec(ctx, db, `INSERT INTO verification_codes (code_hash, realm, directory, account, asked_from,
+		created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6,
 			$7)`, hash(code), t.realm, g.Directory, g.Account, text(g.From), now.UnixMilli(), expires.UnixMilli())
 	return err
@@ -131,7 +131,8 @@ func (t *Table) Show(ctx context.Context, p guard.Code) (good bool, err error) {
 	defer cancel()
 	// Invalid codes only read: SQLite has one writer, which an attacker must not occupy.
 	var known int
-	err = t.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM verification_codes WHERE code_hash = $1`, hash(code)).Scan(&known)
+	err = t.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM verification_codes WHERE code_hash = $1`,
+		hash(code)).Scan(&known)
 	if err != nil || known == 0 {
 		return false, wrap("look up", err)
 	}
@@ -154,8 +155,8 @@ func (t *Table) Settle(ctx context.Context, p guard.Code, o guard.Outcome) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err := sqltx.Exec(ctx, t.db, `UPDATE verification_codes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3
-		AND used_at = 0 AND tries > 0 AND realm = $5`,
+	_, err := sqltx.Exec(ctx, t.db, `UPDATE verification_codes SET `+set+`
+		WHERE directory = $1 AND account = $2 AND place = $3 AND used_at = 0 AND tries > 0 AND realm = $5`,
 		t.directory, p.Account, text(p.Address), now, t.realm)
 	return wrap("settle", err)
 }
@@ -176,8 +177,8 @@ func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
 
 // Live reports whether an account has a valid, unused code.
 func (t *Table) Live(ctx context.Context, account string) (live bool, err error) {
-	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM verification_codes WHERE realm = $1 AND account = $2 AND used_at = 0
-		AND tries < $3 AND expires_at > $4)`,
+	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM verification_codes
+		WHERE realm = $1 AND account = $2 AND used_at = 0 AND tries < $3 AND expires_at > $4)`,
 		t.realm, sqltx.Clean(account), Tries, t.now().UnixMilli()).Scan(&live)
 	return live, wrap("look for one", err)
 }

@@ -150,7 +150,8 @@ func (p *Policy) former(day map[policy.Limit]policy.Met) {
 		l := &p.LimitSets[i]
 		j := slices.IndexFunc(l.Limits, func(r PolicyLimit) bool { return r.Gone && r.Limit == key.Text })
 		if j < 0 {
-			j, l.Limits = len(l.Limits), append(l.Limits, PolicyLimit{Limit: key.Text, Gone: true, Code: codeOf(key.LimitSet, key.Text)})
+			gone := PolicyLimit{Limit: key.Text, Gone: true, Code: codeOf(key.LimitSet, key.Text)}
+			j, l.Limits = len(l.Limits), append(l.Limits, gone)
 		}
 		if key.Monitored {
 			l.Limits[j].Would = day[key]
@@ -178,12 +179,13 @@ func limitsOf(p guard.Policy, mode captchamode.Config, limitSet string) (all []P
 		return []PolicyLimit{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window),
 			duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Monitored: d.Monitor}}
 	case guard.SprayLimits:
-		return []PolicyLimit{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts), Then: "insufficient",
-			Monitored: p.Spray.Monitor}}
+		return []PolicyLimit{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts),
+			Then: "insufficient", Monitored: p.Spray.Monitor}}
 	case guard.ModeLimits:
 		all = []PolicyLimit{{Limit: policy.TextCAPTCHA, Then: "challenge", Monitored: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {
-			all = append(all, PolicyLimit{Limit: policy.TextSlow, Then: guard.Delay.String(), Monitored: mode.Monitor, Code: "throttled"})
+			all = append(all, PolicyLimit{Limit: policy.TextSlow, Then: guard.Delay.String(), Monitored: mode.Monitor,
+				Code: "throttled"})
 		}
 		return all
 	}

@@ -312,8 +312,8 @@ func (l *Ledger) putBack(open map[rowKey]*row) {
 // write writes rows in the same order on all nodes, which avoids deadlocks.
 func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[person]time.Time) error {
 	if len(open) > 0 {
-		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_effects (realm, hour, limit_set, limit_text, monitored, account,
-			address, first, count, later) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_effects (realm, hour, limit_set, limit_text, monitored,
+			account, address, first, count, later) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 			ON CONFLICT (realm, hour, limit_set, limit_text, monitored, account, address)
 			DO UPDATE SET count = policy_effects.count + excluded.count, later =
 				CASE WHEN excluded.later > 0 THEN 1 ELSE policy_effects.later END`)

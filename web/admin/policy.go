@@ -61,6 +61,6 @@ func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, 
 	}
 	done := map[string]string{control.ToWatch: "In monitoring mode on all nodes within a second:",
 		control.ToEnforce: "Enforced on all nodes within a second:", control.ToFile: "Configured value restored:"}
-	return pages.Notice{Text: done[f["to"]], Subject: pages.LimitSetTitle(f["limit"])}, to.SwitchPolicy(ctx, who, f["limit"],
-		f["to"], hold, f["reason"])
+	return pages.Notice{Text: done[f["to"]], Subject: pages.LimitSetTitle(f["limit"])},
+		to.SwitchPolicy(ctx, who, f["limit"], f["to"], hold, f["reason"])
 }

@@ -102,9 +102,9 @@ func Middleware(g *guard.Guard, options ...Option) func(http.Handler) http.Handl
 
 func newEndpoint(g *guard.Guard, options []Option) (*endpoint, error) {
 	d := &endpoint{
-		guard: g, name: "library", fields: fields{account: "username", password: "password"}, client: new(client.Finder).Client,
-		identity: new(client.Identity).Of,
-		body:     MaxBody, judgement: judgement{judge: notified}, refuse: func(w http.ResponseWriter, r *http.Request,
+		guard: g, name: "library", fields: fields{account: "username", password: "password"},
+		client: new(client.Finder).Client, identity: new(client.Identity).Of,
+		body: MaxBody, judgement: judgement{judge: notified}, refuse: func(w http.ResponseWriter, r *http.Request,
 			f *Refusal) {
 			f.Write(w, r)
 		},

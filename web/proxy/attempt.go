@@ -266,8 +266,8 @@ func (v *visit) away() bool {
 	return v.route.Away(v.in.WithContext(v.proof.ctx), v.ask)
 }
 
-// staysFree reports whether an attempt at an app that seems down stays uncharged: three per account in an hour. A gateway
-// may answer every GET like this, or mark its servers as failed because of what the client sent.
+// staysFree reports whether an attempt at an app that seems down stays uncharged: three per account in an hour. A
+// gateway may answer every GET like this, or mark its servers as failed because of what the client sent.
 func (v *visit) staysFree() bool {
 	free, now := true, v.proxy.Now()
 	for _, d := range v.attempts {

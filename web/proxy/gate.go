@@ -104,7 +104,8 @@ func solveOf(r *http.Request) (s challenge.Solution) {
 // provider's solution is too large for the cookie.
 func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
 	page := routes.Page()
-	if page == nil || r.Method != http.MethodGet || web.AnswerField(v.proxy.Widget.Load()) != "captcha_answer" || !wantsPage(r) {
+	if page == nil || r.Method != http.MethodGet || !wantsPage(r) ||
+		web.AnswerField(v.proxy.Widget.Load()) != "captcha_answer" {
 		return false
 	}
 	g := v.proxy.Guard(page.Name)
