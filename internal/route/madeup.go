@@ -75,7 +75,9 @@ func MadeUp(account, password string) string {
 
 // isDigest reports whether a page has sent a digest in place of the password.
 func isDigest(password string) bool {
-	return len(password) >= 16 && strings.Trim(password, "0123456789abcdef") == "" && strings.ContainsAny(password, "abcdef")
+	const letters = "abcdef"
+	return len(password) >= 16 && strings.Trim(password, "0123456789"+letters) == "" &&
+		strings.ContainsAny(password, letters)
 }
 
 // madeUpKey keeps made-up passwords secret. Each process has its own.
