@@ -218,6 +218,33 @@ func TestR4ATicketThatHasTravelledTakesBackItsOwnChargeOnly(t *testing.T) {
 	})
 }
 
+// It makes its client known, at the address and with the device, as if it had not travelled.
+func TestATicketThatHasTravelledMakesItsClientKnown(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		d, err := w.Begin(t.Context(), world.From("alice", home))
+		if err != nil || d.Known {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		ticket, err := w.Open(w.Seal(&d.Ticket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Settle(t.Context(), ticket, guard.Succeeded); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Status(t, "alice", home); got != trusted.Known {
+			t.Errorf("the client is %v", got)
+		}
+		cookie, _, _ := w.Guard.Device(ticket)
+		moved := world.From("alice", nowhere)
+		moved.Devices = []string{cookie}
+		if d, err := w.Begin(t.Context(), moved); err != nil || !d.Known {
+			t.Errorf("with its device elsewhere: known %v, %v", d.Known, err)
+		}
+	})
+}
+
 func TestR4TheOwnersLoginOpensNothingToAGuesser(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
