@@ -30,7 +30,8 @@ func main() {
 	})
 	http.HandleFunc("GET /login", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
 	http.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.PostFormValue("password"), "the-right-password") {
+		person, ok := strings.CutPrefix(r.PostFormValue("username"), "person-")
+		if !ok || r.PostFormValue("password") != "the-right-password-"+person {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
