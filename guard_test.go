@@ -553,6 +553,25 @@ func TestR14ADeviceThatHasSpentItsBudgetVouchesNoMore(t *testing.T) {
 	})
 }
 
+func TestR14ALoginMakesASpentDeviceKnownAgain(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.PairDelay, p.KnownClient = guard.PairDelay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Forget}}
+	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+		a := world.From("alice", nowhere)
+		a.Devices = []string{w.Device(t, "alice", home)}
+		for range 3 {
+			w.Try(t, a, "wrong")
+		}
+		w.Clock.Advance(2 * time.Hour)
+		a.Devices = []string{w.Device(t, "alice", home)}
+		w.Force(t)
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Proceed || !d.Known {
+			t.Errorf("after a login at home, its device gets %v, known client %v", d.Action, d.Known)
+		}
+	})
+}
+
 func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
