@@ -2,8 +2,6 @@ package guard
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +14,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/pow"
 	"authguard/failures"
+	"authguard/internal/seal"
 	"authguard/trusted"
 )
 
@@ -177,9 +176,9 @@ func (d *Defaults) ask() error {
 }
 
 func derive(secret []byte, purpose, realm string) ([]byte, error) {
-	key, err := hkdf.Key(sha256.New, secret, nil, "authguard library "+purpose+" "+realm, 32)
+	key, err := seal.Key(secret, "library "+purpose+" "+realm, 32)
 	if err != nil {
-		return nil, fmt.Errorf("guard: deriving the key of %s: %w", purpose, err)
+		return nil, fmt.Errorf("guard: %w", err)
 	}
 	return key, nil
 }

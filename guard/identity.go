@@ -1,10 +1,6 @@
 package guard
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 
+	"authguard/internal/seal"
 	"authguard/trusted"
 )
 
@@ -34,16 +31,13 @@ type digester struct {
 // newDigester derives the keys from the realm and a secret of at least 16 bytes.
 func newDigester(secret []byte, realm string) (digester, error) {
 	var d digester
-	if len(secret) < 16 {
-		return d, fmt.Errorf("guard: secret: must be at least 16 bytes, not %d", len(secret))
-	}
 	for info, key := range map[string]*[2]uint64{
 		"account": &d.account, "address": &d.address, "network": &d.network, "purpose": &d.purpose,
 		"password": &d.password, "guess": &d.guess, "identity": &d.identity,
 	} {
-		raw, err := hkdf.Key(sha256.New, secret, nil, "authguard "+info+" "+realm, 16)
+		raw, err := seal.Key(secret, info+" "+realm, 16)
 		if err != nil {
-			return d, fmt.Errorf("guard: deriving keys: %w", err)
+			return d, fmt.Errorf("guard: %w", err)
 		}
 		key[0], key[1] = binary.LittleEndian.Uint64(raw), binary.LittleEndian.Uint64(raw[8:])
 	}
@@ -277,24 +271,4 @@ const everyday = "\u0587\u0e33\u0eb3\u0edc\u0edd\u0f0c\u0f77\u0f79"
 func returns(letter string, fold func(string) string) bool {
 	low := fold(letter)
 	return low == letter || strings.ToUpper(low) == letter
-}
-
-// newSealer returns the cipher for tickets that pass through a client.
-func newSealer(secret []byte, realm string) (cipher.AEAD, error) {
-	if len(secret) < 16 {
-		return nil, nil // newDigester returns the error
-	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "authguard ticket "+realm, 32)
-	if err != nil {
-		return nil, fmt.Errorf("guard: deriving the tickets' key: %w", err)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("guard: tickets: %w", err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, fmt.Errorf("guard: tickets: %w", err)
-	}
-	return aead, nil
 }

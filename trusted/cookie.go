@@ -1,6 +1,7 @@
 package trusted
 
 import (
+	"authguard/internal/seal"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -104,8 +105,5 @@ func (c *Cookies) signed(raw []byte) bool {
 }
 
 func sign(key, body []byte) []byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(cookieLabel))
-	mac.Write(body)
-	return mac.Sum(nil)
+	return seal.MAC(key, cookieLabel, string(body))
 }

@@ -1,10 +1,10 @@
 package challenge
 
 import (
+	"authguard/internal/seal"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -61,18 +61,13 @@ func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
 
 // task's seed depends on the kind, so a provider cannot derive another provider's answer.
 func (s *sealer) task(c sealed, kind string) Task {
-	mac := hmac.New(sha256.New, s.seedKey)
-	mac.Write(c.nonce[:])
-	mac.Write([]byte(kind))
-	return Task{Seed(mac.Sum(nil)), c.expires, c.binding.Level, c.work}
+	return Task{Seed(seal.MAC(s.seedKey, string(c.nonce[:]), kind)), c.expires, c.binding.Level, c.work}
 }
 
 // aead uses a separate key for each ID. A flood draws billions of nonces, too many for GCM's random 96 bits under one
 // key. Deriving the key from a 128-bit nonce is safe, and GCM's own nonce can be zero.
 func (s *sealer) aead(nonce [nonceLen]byte) cipher.AEAD {
-	mac := hmac.New(sha256.New, s.idKey)
-	mac.Write(nonce[:])
-	block, err := aes.NewCipher(mac.Sum(nil))
+	block, err := aes.NewCipher(seal.MAC(s.idKey, string(nonce[:])))
 	if err != nil {
 		panic(err) // only for a wrong key length
 	}

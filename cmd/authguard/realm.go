@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -19,6 +17,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/policy"
+	"authguard/internal/seal"
 	"authguard/trusted"
 	"authguard/web"
 	webclient "authguard/web/client"
@@ -199,7 +198,7 @@ func (r *realm) cookieKeys() ([][]byte, error) {
 		if r.name == guard.DefaultRealm {
 			break
 		}
-		own, err := hkdf.Key(sha256.New, key, nil, "authguard device cookies of "+r.name, len(key))
+		own, err := seal.Key(key, "device cookies of "+r.name, len(key))
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ package learn
 import (
 	"bytes"
 	"cmp"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/net/html"
 
 	"authguard/internal/route"
+	"authguard/internal/seal"
 )
 
 // Watcher collects the login forms of the pages it sees. It is safe for concurrent use.
@@ -151,9 +151,7 @@ func (w *Watcher) took(l *Login, account, password string) {
 }
 
 func (w *Watcher) digest(text string) string {
-	sum := hmac.New(sha256.New, w.key)
-	sum.Write([]byte(text))
-	return string(sum.Sum(nil))
+	return string(seal.MAC(w.key, text))
 }
 
 // isPassword rates how likely a field is a password's; 0: not at all.

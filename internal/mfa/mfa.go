@@ -8,17 +8,13 @@ package mfa
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"authguard/internal/seal"
 	"authguard/internal/sqltx"
 )
 
@@ -53,48 +49,28 @@ type Config struct {
 // even by several processes.
 type Table struct {
 	db      *sql.DB
-	seal    cipher.AEAD
+	box     *seal.Box
 	codeKey []byte
 	now     func() time.Time
 }
 
 // New returns a Table.
 func New(c Config) (*Table, error) {
-	if c.DB == nil || len(c.Secret) < 16 {
-		return nil, errors.New("mfa: DB and a Secret of 16 bytes are required")
+	if c.DB == nil {
+		return nil, errors.New("mfa: DB is missing")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	t := &Table{db: c.DB, now: c.Now}
-	key, err := hkdf.Key(sha256.New, c.Secret, nil, "authguard second factors", 32)
-	if err != nil {
-		return nil, fmt.Errorf("mfa: deriving a key: %w", err)
-	}
-	if t.codeKey, err = hkdf.Key(sha256.New, c.Secret, nil, "authguard recovery codes", 32); err != nil {
-		return nil, fmt.Errorf("mfa: deriving a key: %w", err)
-	}
-	block, err := aes.NewCipher(key)
+	box, err := seal.NewBox(c.Secret, "second factors")
 	if err != nil {
 		return nil, fmt.Errorf("mfa: %w", err)
 	}
-	if t.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+	codeKey, err := seal.Key(c.Secret, "recovery codes", 32)
+	if err != nil {
 		return nil, fmt.Errorf("mfa: %w", err)
 	}
-	return t, nil
-}
-
-// sealed encrypts text for servers with the same secret, and only for the purpose of.
-func (t *Table) sealed(text []byte, of string) string {
-	return base64.RawURLEncoding.EncodeToString(t.seal.Seal(nil, nil, text, []byte(of)))
-}
-
-func (t *Table) opened(text, of string) ([]byte, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		raw, err = t.seal.Open(nil, nil, raw, []byte(of))
-	}
-	return raw, err
+	return &Table{db: c.DB, now: c.Now, box: box, codeKey: codeKey}, nil
 }
 
 // Kept lists an account's methods.

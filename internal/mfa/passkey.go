@@ -106,12 +106,12 @@ func (t *Table) question(account, purpose string, options any, asked *webauthn.S
 	if err != nil {
 		return q, fmt.Errorf("mfa: %w", err)
 	}
-	q.State = t.sealed(text, purpose)
+	q.State = t.box.Seal(text, purpose)
 	return q, nil
 }
 
 func (t *Table) asked(account, purpose, text string) (s state, err error) {
-	raw, err := t.opened(text, purpose)
+	raw, err := t.box.Open(text, purpose)
 	if err != nil || json.Unmarshal(raw, &s) != nil || s.Account != account || t.now().After(s.Until) {
 		return s, ErrPasskey
 	}

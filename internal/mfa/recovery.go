@@ -2,14 +2,13 @@ package mfa
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"strings"
 
+	"authguard/internal/seal"
 	"authguard/internal/sqltx"
 )
 
@@ -58,7 +57,5 @@ func (t *Table) takeRecovery(ctx context.Context, account, code string) (bool, e
 }
 
 func (t *Table) digest(account, code string) string {
-	h := hmac.New(sha256.New, t.codeKey)
-	h.Write([]byte(account + "\x00" + code))
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(seal.MAC(t.codeKey, account, "\x00", code))
 }

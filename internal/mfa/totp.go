@@ -43,7 +43,7 @@ func (t *Table) Enrol(ctx context.Context, account, issuer, name string) (Enrolm
 	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO totp (account, secret, created_at) VALUES ($1, $2, $3)
 		ON CONFLICT (account) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at, last_step = 0
 			WHERE totp.confirmed_at = 0`,
-		account, t.sealed(secret, totpOf(account)), t.now().UnixMilli())
+		account, t.box.Seal(secret, totpOf(account)), t.now().UnixMilli())
 	switch {
 	case err != nil:
 		return Enrolment{}, fmt.Errorf("mfa: enrol: %w", err)
@@ -106,7 +106,7 @@ func (t *Table) secret(ctx context.Context, account string, confirmed bool) (sec
 		return nil, 0, ErrUnknown
 	}
 	if err == nil {
-		secret, err = t.opened(text, totpOf(account))
+		secret, err = t.box.Open(text, totpOf(account))
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("mfa: the secret of an app cannot be read (other keys?): %w", err)

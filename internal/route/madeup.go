@@ -1,7 +1,7 @@
 package route
 
 import (
-	"crypto/hmac"
+	"authguard/internal/seal"
 	"crypto/rand"
 	"crypto/sha256"
 	mathrand "math/rand/v2"
@@ -36,9 +36,8 @@ func madeUpName(account string) string {
 // before any other check. For an account, passwords of one format get one other password, or a second one if they are
 // equal to it. Otherwise each request of the proxy would check a new PIN for the attacker.
 func MadeUp(account, password string) string {
-	mac := hmac.New(sha256.New, madeUpKey[:])
-	mac.Write([]byte(account + "\x00" + formatOf(password)))
-	random := mathrand.New(mathrand.NewChaCha8([32]byte(mac.Sum(nil))))
+	seed := seal.MAC(madeUpKey[:], account, "\x00", formatOf(password))
+	random := mathrand.New(mathrand.NewChaCha8([32]byte(seed)))
 	oneOf := func(characters string) rune { return rune(characters[random.IntN(len(characters))]) }
 	if password == "" {
 		password = "abcdefghijklmnop"

@@ -1,14 +1,11 @@
 package route
 
 import (
+	"authguard/internal/seal"
 	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -30,8 +27,8 @@ func (f *Form) Restore(r *http.Request) {
 // Forms seals login forms for the challenge page: the server keeps no state, and the page reveals no password. It is
 // safe for concurrent use.
 type Forms struct {
-	aead cipher.AEAD
-	now  func() time.Time
+	box *seal.Box
+	now func() time.Time
 }
 
 // FormLives is how long a sealed form is valid.
@@ -42,19 +39,11 @@ func SealedSize(size int64) int64 { return 2*size + 8<<10 }
 
 // NewForms requires a secret of at least 16 bytes, the same on every node.
 func NewForms(secret []byte, now func() time.Time) (*Forms, error) {
-	if len(secret) < 16 {
-		return nil, errors.New("route: the secret that seals forms must have at least 16 bytes")
-	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "authguard form", 32)
+	box, err := seal.NewBox(secret, "form")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("route: %w", err)
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Forms{aead, now}, err
+	return &Forms{box, now}, nil
 }
 
 // Seal encrypts the form for one path of this site.
@@ -64,16 +53,12 @@ func (f *Forms) Seal(one Form, path string) string {
 	if err != nil {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString(f.aead.Seal(nil, nil, plain, []byte(path)))
+	return f.box.Seal(plain, path)
 }
 
 // Open decrypts a form that Seal made for the same path, within FormLives.
 func (f *Forms) Open(text, path string) (one Form, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return one, err
-	}
-	plain, err := f.aead.Open(nil, nil, raw, []byte(path))
+	plain, err := f.box.Open(text, path)
 	if err != nil {
 		return one, err
 	}

@@ -2,13 +2,13 @@ package proxy
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
 	"strings"
 	"unicode"
 
 	"authguard/internal/route"
+	"authguard/internal/seal"
 )
 
 // Some apps store the password in a cookie and check it at each request, such as DokuWiki, whose encryption anyone with
@@ -61,7 +61,5 @@ func cookieNames(line string) (all []string) {
 
 // cookieMAC returns the MAC of a cookie's name and value.
 func (p *Proxy) cookieMAC(pair string) string {
-	mac := hmac.New(sha256.New, p.Secret)
-	mac.Write([]byte("authguard cookie\x00" + strings.TrimSpace(pair)))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	return base64.RawURLEncoding.EncodeToString(seal.MAC(p.Secret, "authguard cookie\x00", strings.TrimSpace(pair))[:16])
 }

@@ -8,7 +8,6 @@ package pow
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/pbkdf2"
 	"crypto/sha256"
 	"encoding/binary"
@@ -19,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"authguard/captchamode/challenge"
+	"authguard/internal/seal"
 )
 
 var _ challenge.Provider = (*Provider)(nil)
@@ -125,7 +125,5 @@ func derive(salt string, part int, n uint64) (uint32, error) {
 }
 
 func salt(seed challenge.Seed) string {
-	mac := hmac.New(sha256.New, seed[:])
-	mac.Write([]byte("salt"))
-	return hex.EncodeToString(mac.Sum(nil)[:16])
+	return hex.EncodeToString(seal.MAC(seed[:], "salt")[:16])
 }

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"authguard/captchamode/challenge"
+	"authguard/internal/seal"
 )
 
 const (
@@ -122,9 +123,7 @@ func (p *Provider) Issue(_ context.Context, task challenge.Task) (challenge.Puzz
 // bound returns the data that the widget passes on. It is unpredictable before the challenge is issued, and unique to
 // it.
 func bound(seed challenge.Seed) string {
-	mac := hmac.New(sha256.New, seed[:])
-	mac.Write([]byte("cdata"))
-	return hex.EncodeToString(mac.Sum(nil)[:16])
+	return hex.EncodeToString(seal.MAC(seed[:], "cdata")[:16])
 }
 
 // Check asks the service whether a token is valid.
