@@ -60,7 +60,6 @@ var mayImport = map[string]string{
 	"internal/report":     "guard",
 	"internal/route":      below,
 	"internal/seal":       "",
-	"internal/secrets":    below,
 	"internal/sessions":   below,
 	"internal/simulate":   below,
 	"internal/sqltx":      "",

@@ -12,7 +12,7 @@ import (
 	"authguard/internal/postgrestest"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 // refuses starts a server that is to end by itself, and say why.
@@ -46,7 +46,7 @@ func TestNodesOfTwoVersionsDoNotCountApart(t *testing.T) {
 	}
 	_, file, _ := strings.Cut(string(text), "keys_file: ")
 	file, _, _ = strings.Cut(file, "\n")
-	keys, err := secrets.Read(file)
+	keys, err := seal.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"authguard/internal/apitest"
 	"authguard/internal/postgrestest"
 	"authguard/internal/redistest"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 // newNodes starts several servers of one site: one Redis, one PostgreSQL, one
@@ -302,7 +302,7 @@ func TestANodeWithOtherKeysDoesNotStart(t *testing.T) {
 		}
 	}
 	start("the keys file is missing") // which belongs to the database
-	if _, err := secrets.Load(filepath.Join(dir, "keys")); err != nil {
+	if _, err := seal.Load(filepath.Join(dir, "keys")); err != nil {
 		t.Fatal(err)
 	}
 	start("keys files of the nodes differ")

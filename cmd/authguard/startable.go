@@ -12,7 +12,7 @@ import (
 	"authguard/failures"
 	"authguard/internal/config"
 	"authguard/internal/database"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 // refusal returns why serve would not start, and what it would start without, for commands that only check. It writes
@@ -77,7 +77,7 @@ type stored struct {
 	db       *sql.DB
 	current  bool // the database has this version's tables
 	counters string
-	keys     secrets.Keys
+	keys     seal.Keys
 	hasKeys  bool
 }
 
@@ -103,14 +103,14 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 	file := keysPath(s.loaded)
 	_, missing := os.Stat(file)
 	if !errors.Is(missing, fs.ErrNotExist) {
-		if s.keys, err = secrets.Read(file); err != nil {
+		if s.keys, err = seal.Read(file); err != nil {
 			return err
 		}
 		if s.hasKeys = true; !s.current {
 			return nil
 		}
-		err = secrets.Compare(ctx, s.db, s.keys, file)
-		if s.loaded.Database == "" && errors.Is(err, secrets.ErrDiffer) {
+		err = database.CompareKeys(ctx, s.db, s.keys, file)
+		if s.loaded.Database == "" && errors.Is(err, database.ErrKeysDiffer) {
 			err = fmt.Errorf("%w. With one node, if the file is lost: authguard serve --allow-data-loss", err)
 		}
 		return err
@@ -118,7 +118,7 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 	_, gone := os.Stat(s.counters)
 	used := gone == nil
 	if s.current && !used {
-		if used, err = secrets.Used(ctx, s.db); err != nil {
+		if used, err = database.UsesKeys(ctx, s.db); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 	return fmt.Errorf("%w: %s is missing, but counters and known clients depend on it. Restore it from a "+
 		"backup, copy it from another node, or correct keys_file:. If it is lost for good, start with empty state: "+
 		"authguard serve --allow-data-loss. It resets all counters and known clients",
-		secrets.ErrMissing, file)
+		database.ErrKeysMissing, file)
 }
 
 // usableKeysFolder returns why the keys file could not be created. The data folder is created before it.

@@ -17,13 +17,13 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/redisstore"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 // storage is the data on disk: the database, the keys, and notifications of other nodes' changes.
 type storage struct {
 	folder  string
-	keys    secrets.Keys
+	keys    seal.Keys
 	db      *sql.DB
 	inPlace func() error // see database.InPlace
 	changes *changes.Watcher
@@ -93,13 +93,13 @@ func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew boo
 
 func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) (err error) {
 	file := keysPath(loaded)
-	if s.keys, err = secrets.Load(file); err != nil {
+	if s.keys, err = seal.Load(file); err != nil {
 		return err
 	}
-	err = secrets.Agree(ctx, s.db, s.keys, file)
-	if loaded.Database == "" && anew && errors.Is(err, secrets.ErrDiffer) {
-		if err = secrets.Abandon(ctx, s.db); err == nil {
-			err = secrets.Agree(ctx, s.db, s.keys, file)
+	err = database.AgreeOnKeys(ctx, s.db, s.keys, file)
+	if loaded.Database == "" && anew && errors.Is(err, database.ErrKeysDiffer) {
+		if err = database.AbandonKeys(ctx, s.db); err == nil {
+			err = database.AgreeOnKeys(ctx, s.db, s.keys, file)
 		}
 	}
 	return err

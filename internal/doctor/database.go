@@ -12,7 +12,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/database"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 func sqlite(ctx context.Context, c Config, n *notes) {
@@ -146,13 +146,13 @@ func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 
 func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	file := c.keysFile()
-	keys, err := secrets.Read(file)
+	keys, err := seal.Read(file)
 	if err != nil {
 		return // keysFile reports this
 	}
-	err = secrets.Compare(ctx, db, keys, file)
+	err = database.CompareKeys(ctx, db, keys, file)
 	n.check("keys.shared", "uses this node's keys.",
-		problem(errors.Is(err, secrets.ErrDiffer),
+		problem(errors.Is(err, database.ErrKeysDiffer),
 			"Stop this node, copy the keys file of a node that serves this database over "+file+
 				", and start it again. If that file is lost: "+
 				"stop all nodes, give all of them this one, and run DELETE FROM settings WHERE name = 'keys' (this resets "+

@@ -14,7 +14,7 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/doctor"
 	"authguard/internal/postgrestest"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 // served is a data folder as a server leaves it.
@@ -24,7 +24,7 @@ func served(t *testing.T, change func(*config.Config)) doctor.Config {
 	if err := os.MkdirAll(c.Settings.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := secrets.Load(filepath.Join(c.Settings.Data, "keys")); err != nil {
+	if _, err := seal.Load(filepath.Join(c.Settings.Data, "keys")); err != nil {
 		t.Fatal(err)
 	}
 	dsn := c.Settings.Database.Reveal()
@@ -176,7 +176,7 @@ func TestTablesOfAnotherVersionAreToldInPostgres(t *testing.T) {
 func TestOtherKeysThanThoseOfTheDatabaseAreAProblem(t *testing.T) {
 	t.Parallel()
 	c := withPostgres(t)
-	other, err := secrets.Load(filepath.Join(t.TempDir(), "keys"))
+	other, err := seal.Load(filepath.Join(t.TempDir(), "keys"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/lists"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 const (
@@ -74,7 +74,7 @@ func dataFolder(_ context.Context, c Config, n *notes) {
 
 func keysFile(_ context.Context, c Config, n *notes) {
 	file := c.keysFile()
-	_, err := secrets.Read(file)
+	_, err := seal.Read(file)
 	n.check("keys", fmt.Sprintf("The keys file %s is valid and private.", file),
 		advice(errors.Is(err, fs.ErrNotExist),
 			"No action is needed before the first authguard serve. Otherwise restore it from a backup or another node: new "+

@@ -13,7 +13,7 @@ import (
 
 	"authguard/internal/config"
 	"authguard/internal/redisstore"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 type role uint8
@@ -146,7 +146,7 @@ func says(err error, words ...string) bool {
 // signature checks that this node's counters are compatible with those of the nodes that use the server.
 func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *notes) {
 	prefix, fingerprint := r.Settings.Redis.Prefix, ""
-	if keys, err := secrets.Read(r.keysFile()); err == nil {
+	if keys, err := seal.Read(r.keysFile()); err == nil {
 		fingerprint = keys.Fingerprint()
 	}
 	signed, err := client.Get(ctx, redisstore.SignKey(prefix)).Result()

@@ -18,7 +18,7 @@ import (
 	"authguard/internal/doctor"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 func withRedis(t *testing.T, addresses ...string) doctor.Config {
@@ -324,7 +324,7 @@ func TestARedisOfAnotherVersionIsAProblem(t *testing.T) {
 	s := redistest.Standalone(t)
 	c := withRedis(t, s.Addr)
 	c.Settings.KeysFile = filepath.Join(t.TempDir(), "keys")
-	keys, err := secrets.Load(c.Settings.KeysFile)
+	keys, err := seal.Load(c.Settings.KeysFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authguard/internal/secrets"
+	"authguard/internal/seal"
 )
 
 // Layout is the number of the layout of keys and values. Raise it with every change that nodes of
@@ -46,7 +46,7 @@ func Compare(signed, fingerprint, prefix string) error {
 	case layout != strconv.Itoa(Layout):
 		return fmt.Errorf("%w: another version of authguard uses prefix %q (key layout %s; this version's: %d). "+
 			"Run one version on all nodes, or set another redis.prefix", ErrApart, prefix, layout, Layout)
-	case fingerprint != "" && theirs != "" && theirs != fingerprint && !secrets.Agrees(fingerprint, theirs):
+	case fingerprint != "" && theirs != "" && theirs != fingerprint && !seal.Agrees(fingerprint, theirs):
 		return fmt.Errorf("%w: the keys files of the nodes differ: this node's has the fingerprint %s, others use this "+
 			"Redis with %s. "+
 			"Copy the keys file of a running node; set another redis.prefix if this is another site; "+
