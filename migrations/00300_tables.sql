@@ -216,23 +216,18 @@ CREATE TABLE policy_overrides (
     PRIMARY KEY (realm, limit_set)
 );
 
--- Accounts and IP addresses that each limit affected in each hour of a day: nodes add to
--- one row. A row without account and address sums up those beyond the bound. later: the
--- account signed in afterwards.
+-- How many attempts, accounts and IP addresses each limit affected in each hour of a day,
+-- by node. No names: distinct ones are counted in sketches.
 CREATE TABLE policy_effects (
     realm      TEXT   NOT NULL,
     hour       BIGINT NOT NULL,
     limit_set  TEXT   NOT NULL,
     limit_text TEXT   NOT NULL,
     monitored  BIGINT NOT NULL,
-    account    TEXT   NOT NULL,
-    address    TEXT   NOT NULL,
-    first      BIGINT NOT NULL,
-    count      BIGINT NOT NULL,
-    later      BIGINT NOT NULL,
-    PRIMARY KEY (realm, hour, limit_set, limit_text, monitored, account, address)
+    node       TEXT   NOT NULL,
+    counts     TEXT   NOT NULL, -- JSON
+    PRIMARY KEY (realm, hour, limit_set, limit_text, monitored, node)
 );
-CREATE INDEX policy_effects_pair ON policy_effects (realm, account, address);
 
 -- Data that nodes hold in memory, by name, and how often it has changed. The number grows
 -- in the transaction of the change: a node that reads the number reads the change.

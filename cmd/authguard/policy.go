@@ -119,15 +119,11 @@ func printPolicy(out io.Writer, p control.Policy) error {
 	return w.Flush()
 }
 
-func metText(m policy.Met) string {
+func metText(m policy.Effect) string {
 	if m.Attempts == 0 {
 		return "-"
 	}
-	least := ""
-	if m.More {
-		least = "at least "
-	}
-	text := fmt.Sprintf("%d: %s%d accounts, %d addresses", m.Attempts, least, m.Accounts, m.Addresses)
+	text := fmt.Sprintf("%d: %d accounts, %d addresses", m.Attempts, m.Accounts, m.Addresses)
 	if m.Later > 0 {
 		text += fmt.Sprintf("; %d signed in later", m.Later)
 	}

@@ -126,7 +126,7 @@ func (r *realm) openControl() (err error) {
 		},
 		Sinks: control.Sinks{
 			Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops,
-			Ledger: s.watch.ledger,
+			Effects: s.watch.effects,
 		},
 		Policies: control.Policies{
 			Overrides: s.overrides, Enact: r.enact,

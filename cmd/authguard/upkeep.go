@@ -34,7 +34,7 @@ func (s *site) tidy(ctx context.Context) {
 		{"alerts", s.watch.alerts.Purge},
 		{"IP list entries about to expire", s.expiring},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
-		{"hits of limits", s.watch.ledger.Purge},
+		{"hits of limits", s.watch.effects.Purge},
 		{"sessions", s.main().people.sessions.Purge},
 		{"codes", s.main().people.codes.Purge},
 		{"notices", func(ctx context.Context) (int64, error) {

@@ -25,7 +25,7 @@ type watch struct {
 	alerts  *alerts.Alerter
 	attacks *attacks.Recorder
 	tops    *control.Tops
-	ledger  *policy.Ledger
+	effects  *policy.Effects
 	metrics *control.Metrics
 	statsd  *control.StatsD
 	traces  *control.Traces
@@ -38,7 +38,7 @@ type watch struct {
 // openWatch creates a watch. attacked reports whether a realm's detector sees an attack.
 func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool,
 	log *slog.Logger) (w *watch, err error) {
-	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(),
+	w = &watch{tops: new(control.Tops), effects: policy.NewEffects(on.db, on.keys.Counters, on.clock.Now, log), metrics: control.NewMetrics(),
 		log: log}
 	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
 		Shared: loaded.Database != "", Now: on.clock.Now, Log: log})
@@ -52,7 +52,7 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 		return nil, err
 	}
 	w.metrics.Traces = w.traces
-	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.ledger,
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.effects,
 		w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }
@@ -81,7 +81,7 @@ func (w *watch) start(group *background.Group) {
 	group.Start(w.alerts.Run)
 	group.Start(w.audit.Run)
 	group.Start(w.attacks.Run)
-	group.Start(w.ledger.Run)
+	group.Start(w.effects.Run)
 	group.Start(w.statsd.Run)
 	group.Start(w.bus.Run)
 }

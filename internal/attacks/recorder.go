@@ -3,16 +3,12 @@ package attacks
 import (
 	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/dchest/siphash"
 
 	"authguard/guard"
 	"authguard/internal/events"
@@ -74,10 +70,8 @@ func New(c Config) *Recorder {
 		c.Now = time.Now
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
-	key := sha256.Sum256(append([]byte("authguard attack "), c.Secret...))
-	k0, k1 := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:16])
 	return &Recorder{config: c, node: rand.Text(), realms: map[string]*realm{},
-		hash: func(name string) uint64 { return siphash.Hash(k0, k1, []byte(name)) }}
+		hash: tops.Keyed(c.Secret)}
 }
 
 // A realm is the state of one realm.

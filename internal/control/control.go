@@ -100,7 +100,7 @@ type Sinks struct {
 	Attacks *attacks.Recorder
 	Alerts  *alerts.Alerter
 	Tops    *Tops
-	Ledger  *policy.Ledger // counts the effects of limits, of all realms
+	Effects  *policy.Effects // counts the effects of limits, of all realms
 }
 
 // Policies say which limits apply.
@@ -156,7 +156,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 		"Sessions": c.Sessions == nil, "Passes": c.Codes == nil, "Tokens": c.Tokens == nil, "MFA": c.MFA == nil,
 		"DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil,
 		"Tops": c.Tops == nil, "Changes": c.Changes == nil,
-		"Overrides": c.Overrides == nil, "Ledger": c.Ledger == nil,
+		"Overrides": c.Overrides == nil, "Effects": c.Effects == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))

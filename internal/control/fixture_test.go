@@ -44,7 +44,7 @@ type desk struct {
 	attacks  *attacks.Recorder
 	codes    *codes.Table
 	tops     *control.Tops
-	ledger   *policy.Ledger
+	effects   *policy.Effects
 	changes  *changes.Watcher
 	config   control.Config
 }
@@ -76,7 +76,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now})
 	must(err)
 	d.codes = codes.New(d.db, d.w.Clock.Now)
-	d.ledger = policy.NewLedger(d.db, d.w.Clock.Now, quiet)
+	d.effects = policy.NewEffects(d.db, []byte("secret"), d.w.Clock.Now, quiet)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
@@ -87,7 +87,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.attacks = attacks.New(attacks.Config{DB: d.db, Secret: []byte("secret"), Now: d.w.Clock.Now, Log: quiet})
 	d.config = control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, IPLists: control.IPLists{Lists: d.w.Lists, Listings: d.listings, Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} }}, Tables: control.Tables{Accounts: d.accounts, Sessions: d.sessions, Codes: d.codes, Tokens: tokens.New(d.db), MFA: second},
-		Users: control.Users{DirectoryOf: d.directoryOf}, Sinks: control.Sinks{Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Ledger: d.ledger}, Policies: control.Policies{Overrides: policy.NewTable(d.db)}, Changes: d.changes,
+		Users: control.Users{DirectoryOf: d.directoryOf}, Sinks: control.Sinks{Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Effects: d.effects}, Policies: control.Policies{Overrides: policy.NewTable(d.db)}, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
 	}
 	change(&d.config)

@@ -78,8 +78,8 @@ type PolicyLimit struct {
 	Gone bool `json:"gone,omitempty"`
 	// Code is its reason in the audit log, without the suffix of monitored limits.
 	Code    string     `json:"code,omitempty"`
-	Stopped policy.Met `json:"stopped"`
-	Would   policy.Met `json:"would_have_stopped"`
+	Stopped policy.Effect `json:"stopped"`
+	Would   policy.Effect `json:"would_have_stopped"`
 }
 
 // Watches reports whether all limits are monitored.
@@ -91,7 +91,7 @@ func (l LimitSet) Monitors() bool {
 func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 	now, written, overrides := c.config.Now(), c.config.Written(), c.overrides()
 	in, mode, _ := written.With(written.Enforceable(overrides))
-	day, err := c.config.Ledger.LastDay(ctx, c.config.Realm)
+	day, err := c.config.Effects.LastDay(ctx, c.config.Realm)
 	if err != nil {
 		return p, err
 	}
@@ -121,7 +121,7 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 func (c *Control) Enforced() bool { return c.config.Written().Enforced(c.overrides()) }
 
 // take moves the limit's counts from the day to the limit.
-func (r *PolicyLimit) take(day map[policy.Limit]policy.Met, limitSet string) {
+func (r *PolicyLimit) take(day map[policy.Limit]policy.Effect, limitSet string) {
 	key := policy.Limit{LimitSet: limitSet, Text: r.key()}
 	r.Stopped = day[key]
 	delete(day, key)
@@ -138,7 +138,7 @@ func (r *PolicyLimit) key() string {
 }
 
 // former adds the counts of removed limits and of those that a route configures.
-func (p *Policy) former(day map[policy.Limit]policy.Met) {
+func (p *Policy) former(day map[policy.Limit]policy.Effect) {
 	byName := func(a, b policy.Limit) int {
 		return cmp.Or(strings.Compare(a.LimitSet, b.LimitSet), strings.Compare(a.Text, b.Text))
 	}

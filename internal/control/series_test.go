@@ -71,7 +71,8 @@ func TestThePressureOfADayIsKeptThoughTheModeKeepsAnHour(t *testing.T) {
 		for range 25 * 60 {
 			d.w.Clock.Advance(time.Minute)
 			d.tops.Tick(d.w.Clock.Now())
-			if s, _ := d.Series(control.LastDay); len(s.FailureRate) == 1440 && s.FailureRate[0].Start.Equal(first) {
+			// The last minute is missing as long as reports of it can be late.
+			if s, _ := d.Series(control.LastDay); len(s.FailureRate) >= 1439 && s.FailureRate[0].Start.Equal(first) {
 				if s.FailureRate[0].Failures != 7 || s.FailureRate[0].Threshold == 0 {
 					t.Errorf("a day later the minute is %+v", s.FailureRate[0])
 				}

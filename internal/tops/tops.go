@@ -2,11 +2,14 @@
 package tops
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"hash/maphash"
 	"iter"
 	"math/rand/v2"
 
 	"github.com/axiomhq/hyperloglog"
+	"github.com/dchest/siphash"
 )
 
 // A Top keeps a tally of each of the most frequent names. It is Space-Saving (Metwally and others, 2005) with
@@ -90,6 +93,13 @@ func NewDistinct() *Distinct {
 
 // NewKeyed is NewDistinct with the caller's keyed hash, so that several processes' counts can be merged.
 func NewKeyed(hash func(string) uint64) *Distinct { return &Distinct{hash, hyperloglog.New()} }
+
+// Keyed returns a hash for NewKeyed. It is the same for all processes with the secret.
+func Keyed(secret []byte) func(string) uint64 {
+	key := sha256.Sum256(append([]byte("authguard tops "), secret...))
+	k0, k1 := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:16])
+	return func(name string) uint64 { return siphash.Hash(k0, k1, []byte(name)) }
+}
 
 // Fresh returns an empty Distinct that can be merged with d.
 func (d *Distinct) Fresh() *Distinct { return NewKeyed(d.hash) }

@@ -48,7 +48,7 @@ type office struct {
 	listings *lists.Table
 	mfa      *mfa.Table
 	tops     *control.Tops
-	ledger   *policy.Ledger
+	effects   *policy.Effects
 	alerts   *alerts.Alerter
 	told     bell
 	attacks  *attacks.Recorder
@@ -113,7 +113,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	record := audit.New(o.db, audit.Config{Logger: quiet})
 	o.listings = lists.New(o.db)
-	o.ledger = policy.NewLedger(o.db, o.Clock.Now, quiet)
+	o.effects = policy.NewEffects(o.db, []byte("secret"), o.Clock.Now, quiet)
 	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
 	must(err)
 	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: o.db, Alone: true, Now: o.Clock.Now}, slog.New(&o.told))
@@ -123,7 +123,7 @@ func newOffice(t *testing.T) *office {
 	o.inside = o.Second(t, nil)
 	o.config = control.Config{
 		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Lists: o.Lists, Listings: o.listings}, Tables: control.Tables{Accounts: o.accounts, Sessions: store, Codes: codes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), MFA: o.mfa},
-		Users: control.Users{DirectoryOf: o.directoryOf}, Sinks: control.Sinks{Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Ledger: o.ledger}, Policies: control.Policies{Overrides: policy.NewTable(o.db)}, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Users: control.Users{DirectoryOf: o.directoryOf}, Sinks: control.Sinks{Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Effects: o.effects}, Policies: control.Policies{Overrides: policy.NewTable(o.db)}, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)
 	must(err)

@@ -25,7 +25,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.ledger.Handle(c.Events())
+	c.effects.Handle(c.Events())
 	_, _, body := c.get(t, "/policy?switch=account&to=monitor")
 	for _, want := range []string{
 		"All limits are enforced", "Account limits: switch to monitoring mode?", "stopped 2 attempts: 1 account from 2 IP addresses", "IP address limits", "CAPTCHA mode", `href="/audit?what=limit%3Aaccount%3A5%2F24h"`,

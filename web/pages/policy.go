@@ -183,23 +183,19 @@ func (l limitSet) Audit(r control.PolicyLimit) string {
 }
 
 // Met says how many attempts exceeded a limit, and from where.
-func (v PolicyView) Met(m policy.Met) string {
+func (v PolicyView) Met(m policy.Effect) string {
 	if m.Attempts == 0 {
 		return "–"
-	}
-	least := ""
-	if m.More {
-		least = "at least "
 	}
 	if m.Accounts == 0 {
 		return countWords(int(m.Attempts), "attempt")
 	}
-	return fmt.Sprintf("%s: %s%s from %s", countWords(int(m.Attempts), "attempt"), least, countWords(int(m.Accounts),
-		"account"), plural(int(m.Addresses), "IP address", "IP addresses"))
+	return fmt.Sprintf("%s: %s from %s", countWords(int(m.Attempts), "attempt"), countWords(int(m.Accounts), "account"),
+		plural(int(m.Addresses), "IP address", "IP addresses"))
 }
 
 // Later says how many of the stopped users signed in later; empty for none. They may be false positives.
-func (v PolicyView) Later(m policy.Met) string {
+func (v PolicyView) Later(m policy.Effect) string {
 	if m.Later == 0 {
 		return ""
 	}
@@ -212,7 +208,7 @@ type confirmation struct{ Title, Effect, Button string }
 // Confirm returns the confirmation of the switch; nil for none.
 func (v PolicyView) Confirm() *confirmation {
 	known := v.Switch == policy.Whole
-	var most policy.Met
+	var most policy.Effect
 	for _, l := range v.Policy.LimitSets {
 		if known = known || l.Name == v.Switch; l.Name != v.Switch && v.Switch != policy.Whole {
 			continue
@@ -246,7 +242,7 @@ func (v PolicyView) Confirm() *confirmation {
 	return nil
 }
 
-func (v PolicyView) did(before string, m policy.Met, otherwise string) string {
+func (v PolicyView) did(before string, m policy.Effect, otherwise string) string {
 	if m.Attempts == 0 {
 		return otherwise
 	}
@@ -260,20 +256,8 @@ func (v PolicyView) did(before string, m policy.Met, otherwise string) string {
 // View returns the page of the limits.
 func (l limitSet) View() *PolicyView { return l.view }
 
-// A cell is who exceeded a limit, and how many of them signed in later.
-type cell struct {
-	Text, Later string
-	People      []stopped
-}
+// A cell says how many exceeded a limit, and how many of them signed in later.
+type cell struct{ Text, Later string }
 
-type stopped struct{ Account, Address, URL string }
-
-// Cell returns who exceeded a limit.
-func (l limitSet) Cell(m policy.Met) cell {
-	c := cell{Text: l.view.Met(m), Later: l.view.Later(m)}
-	for _, p := range m.KnownClients {
-		c.People = append(c.People, stopped{p.Account, p.Address, l.view.LookUpOf(p.Account, strings.TrimSuffix(p.Address,
-			"/64"))})
-	}
-	return c
-}
+// Cell returns how many exceeded a limit.
+func (l limitSet) Cell(m policy.Effect) cell { return cell{l.view.Met(m), l.view.Later(m)} }

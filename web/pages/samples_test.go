@@ -418,7 +418,7 @@ var notANumber = math.NaN()
 // of all.
 func watchedPolicy() PolicyView {
 	override := policy.Override{LimitSet: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
-	met := policy.Met{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1, More: true, KnownClients: []policy.Person{{Account: hostile, Address: "2001:db8::/64"}}}
+	met := policy.Effect{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1}
 	return PolicyView{Admin: around("/policy"), Switch: "all", To: "monitor", Policy: control.Policy{
 		Now: noon, Enforce: true, Written: true, Overrides: []policy.Override{override}, Monitored: []string{"account", "list:tor"},
 		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: control.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
