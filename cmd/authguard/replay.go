@@ -19,9 +19,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/config"
 	"authguard/internal/lists"
-	"authguard/internal/loginlog"
-	"authguard/internal/report"
-	"authguard/internal/trial"
+	"authguard/internal/replay"
 )
 
 type logFlags struct {
@@ -48,7 +46,7 @@ type replayCmd struct {
 	HTML    string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-func logFormats() string { return strings.Join(loginlog.Formats(), ", ") }
+func logFormats() string { return strings.Join(replay.Formats(), ", ") }
 
 // Run tests the policies on the logs and prints a report.
 func (c replayCmd) Run(g *globals) error {
@@ -60,7 +58,7 @@ func (c replayCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	logs, err := loginlog.Open(c.Logs, how)
+	logs, err := replay.Open(c.Logs, how)
 	if err != nil {
 		return err
 	}
@@ -68,8 +66,8 @@ func (c replayCmd) Run(g *globals) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	done := g.progress(logs)
-	solving := map[string]trial.Solving{"users": trial.People, "none": trial.Nobody, "all": trial.Everybody}[c.Solving]
-	found, err := trial.Run(ctx, logs, setups, trial.Options{Solving: solving, Cases: c.Cases})
+	solving := map[string]replay.Solving{"users": replay.People, "none": replay.Nobody, "all": replay.Everybody}[c.Solving]
+	found, err := replay.Run(ctx, logs, setups, replay.Options{Solving: solving, Cases: c.Cases})
 	done()
 	if err != nil {
 		return err
@@ -96,10 +94,10 @@ func (c replayCmd) Validate() error {
 	return nil
 }
 
-func (c logFlags) reading() (loginlog.Config, error) {
-	how := loginlog.Config{Format: c.Format, Success: c.Success, Failure: c.Failure, Fields: c.Field, Year: c.Year}
+func (c logFlags) reading() (replay.Config, error) {
+	how := replay.Config{Format: c.Format, Success: c.Success, Failure: c.Failure, Fields: c.Field, Year: c.Year}
 	for _, text := range c.Login {
-		request, err := loginlog.ParseRequest(text)
+		request, err := replay.ParseRequest(text)
 		if err != nil {
 			return how, fmt.Errorf("--login: %w", err)
 		}
@@ -116,7 +114,7 @@ func (c logFlags) reading() (loginlog.Config, error) {
 }
 
 // setups returns the policy in force and those of --policy.
-func (c policyFlags) setups(g *globals) (all []trial.Setup, err error) {
+func (c policyFlags) setups(g *globals) (all []replay.Setup, err error) {
 	for i, path := range append([]string{g.configPath()}, c.Policy...) {
 		environ := os.Environ()
 		if i > 0 {
@@ -134,7 +132,7 @@ func (c policyFlags) setups(g *globals) (all []trial.Setup, err error) {
 	return all, nil
 }
 
-func setupOf(path, realm string, environ []string) (setup trial.Setup, err error) {
+func setupOf(path, realm string, environ []string) (setup replay.Setup, err error) {
 	loaded, err := config.Load(path, environ)
 	if err != nil {
 		return setup, fmt.Errorf("the configuration %s is invalid:\n%w", path, err)
@@ -147,7 +145,7 @@ func setupOf(path, realm string, environ []string) (setup trial.Setup, err error
 		}
 		c = c.In(r)
 	}
-	setup = trial.Setup{Name: "in force", Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Lists: new(guard.Lists)}
+	setup = replay.Setup{Name: "in force", Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Lists: new(guard.Lists)}
 	if path == "" {
 		setup.Name = "defaults"
 	}
@@ -172,7 +170,7 @@ func realmNamed(c config.Config, name string) (config.Realm, error) {
 	return config.Realm{}, fmt.Errorf("the configuration has no realm %q", name)
 }
 
-func noAttempts(logs *loginlog.Log, r *trial.Report) error {
+func noAttempts(logs *replay.Log, r *replay.Report) error {
 	text := fmt.Sprintf("no login attempt in %d lines (%d lines cannot be parsed)", r.Log.Lines, r.Log.Bad)
 	if others := logs.OtherPosts(); len(others) > 0 {
 		text += ".\nSet the login's path with --login PATH. Most POST requests went to " + strings.Join(others, ", ")
@@ -183,7 +181,7 @@ func noAttempts(logs *loginlog.Log, r *trial.Report) error {
 	return errors.New(text)
 }
 
-func (g *globals) progress(logs *loginlog.Log) (done func()) {
+func (g *globals) progress(logs *replay.Log) (done func()) {
 	file, ok := g.complaints.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return func() {}
@@ -209,7 +207,7 @@ func (g *globals) progress(logs *loginlog.Log) (done func()) {
 	}
 }
 
-func progressText(logs *loginlog.Log, took time.Duration) string {
+func progressText(logs *replay.Log, took time.Duration) string {
 	read, of := logs.Progress()
 	if read == 0 || of == 0 {
 		return fmt.Sprintf("%s read", humanize.Bytes(uint64(read)))
@@ -219,7 +217,7 @@ func progressText(logs *loginlog.Log, took time.Duration) string {
 }
 
 // writePage writes the report atomically as one page.
-func writePage(path string, s *report.Sheet) error {
+func writePage(path string, s *replay.Sheet) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".authguard-*")
 	if err != nil {
 		return err

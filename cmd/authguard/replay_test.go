@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"authguard/internal/doctest"
-	"authguard/internal/trial"
+	"authguard/internal/replay"
 )
 
 // replayed runs authguard limit replay in a folder of its own.
@@ -36,7 +36,7 @@ func TestReplaySaysWhatLimitsWouldHaveDone(t *testing.T) {
 		t.Errorf("%v\n%.200s", err, text)
 	}
 	_, out, _ = replayed(t, append(args, "--json")...)
-	var r trial.Report
+	var r replay.Report
 	if err := json.Unmarshal(regexp.MustCompile(`": "([0-9]+(\.[0-9]+)?(ms|s|m|h))+"`).ReplaceAll([]byte(out), []byte(`": 1`)), &r); err != nil {
 		t.Fatal(err)
 	}

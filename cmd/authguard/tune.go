@@ -8,7 +8,7 @@ import (
 	"slices"
 	"syscall"
 
-	"authguard/internal/tune"
+	"authguard/internal/simulate"
 )
 
 type suggestCmd struct {
@@ -33,17 +33,17 @@ func (c suggestCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	judge := tune.OfLogs(c.Logs, how)
+	judge := simulate.OfLogs(c.Logs, how)
 	if len(c.Scenario) > 0 {
 		scenarios, err := scenariosOf(c.Scenario, 0)
 		if err != nil {
 			return err
 		}
-		judge = tune.OfScenarios(scenarios)
+		judge = simulate.OfScenarios(scenarios)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	found, err := tune.Search(ctx, setups[0], c.Friction, judge, g.steps("tune"))
+	found, err := simulate.Search(ctx, setups[0], c.Friction, judge, g.steps("tune"))
 	if err != nil {
 		return err
 	}

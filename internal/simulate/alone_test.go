@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"authguard/internal/doctest"
-	"authguard/internal/report"
+	"authguard/internal/replay"
 	"authguard/internal/simulate"
 )
 
@@ -161,7 +161,7 @@ func TestTheFiguresOfTheReadme(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			comma := func(n int) string { return report.Comma(int64(n)) }
+			comma := func(n int) string { return replay.Comma(int64(n)) }
 			short := fmt.Sprintf("| `%s` | %s |", name, comma(r.Results[0].Right))
 			for _, one := range r.Results {
 				short += " " + comma(one.Let) + " |"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/trial"
+	"authguard/internal/replay"
 )
 
 type client struct {
@@ -40,13 +40,13 @@ type defence interface {
 
 // ours is authguard.
 type ours struct {
-	*trial.Site
+	*replay.Site
 	cookies map[int]string
 	words   map[int]uint64
 }
 
-func newOurs(setup trial.Setup, start time.Time) (defence, error) {
-	site, err := trial.NewSite(setup, start)
+func newOurs(setup replay.Setup, start time.Time) (defence, error) {
+	site, err := replay.NewSite(setup, start)
 	return &ours{site, map[int]string{}, map[int]uint64{}}, err
 }
 
@@ -61,7 +61,7 @@ func (o *ours) try(c *client) (v verdict, err error) {
 			o.words[c.word] = word
 		}
 	}
-	a, err := o.Try(trial.Ask{
+	a, err := o.Try(replay.Ask{
 		Account: c.account, Address: c.address, Keeps: c.device > 0, Device: o.cookies[c.device], Client: c.browser,
 		Password: word,
 		Right:    c.right, Solves: c.solves, Code: c.pass,

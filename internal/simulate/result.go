@@ -3,7 +3,7 @@ package simulate
 import (
 	"time"
 
-	"authguard/internal/report"
+	"authguard/internal/replay"
 )
 
 // Report is one scenario under several defenses.
@@ -58,7 +58,7 @@ type Hour struct {
 	Met     int       `json:"met"` // affected logins
 	Mode    bool      `json:"mode"`
 	// Nearest is how near the failure rate came to the threshold of CAPTCHA mode; authguard only.
-	report.Nearest
+	replay.Nearest
 }
 
 // at returns the hour of a time, which must not be before the newest.
@@ -90,7 +90,7 @@ func (h *Hour) login(met bool) {
 	}
 }
 
-func (r *Result) minute(end time.Time, on bool, pressure report.Nearest) {
+func (r *Result) minute(end time.Time, on bool, pressure replay.Nearest) {
 	h := r.at(end.Add(-time.Nanosecond))
 	if h.Nearest = h.Nearest.Or(pressure); on {
 		h.Mode = true

@@ -11,12 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"authguard/internal/report"
-	"authguard/internal/trial"
+	"authguard/internal/replay"
 )
 
 // Run simulates a scenario once under each setup and each of the other defenses. tell reports progress; it may be nil.
-func Run(ctx context.Context, s Scenario, setups []trial.Setup, others []string,
+func Run(ctx context.Context, s Scenario, setups []replay.Setup, others []string,
 	tell func(done, of int)) (*Report, error) {
 	report := &Report{Scenario: s, Results: make([]Result, len(setups)+len(others))}
 	var errs []error
@@ -219,8 +218,8 @@ func (r *run) until(end time.Time) error {
 	}
 	r.now = end
 	r.advance(end)
-	var pressure report.Nearest
-	if watched, ok := r.defence.(interface{ Pressure() report.Nearest }); ok {
+	var pressure replay.Nearest
+	if watched, ok := r.defence.(interface{ Pressure() replay.Nearest }); ok {
 		pressure = watched.Pressure()
 	}
 	r.result.minute(end, r.mode(), pressure)

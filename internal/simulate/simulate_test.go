@@ -12,12 +12,12 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/replay"
 	"authguard/internal/simulate"
-	"authguard/internal/trial"
 )
 
-func ours() []trial.Setup {
-	return []trial.Setup{{Name: "authguard", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}}
+func ours() []replay.Setup {
+	return []replay.Setup{{Name: "authguard", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}}
 }
 
 // happens runs a scenario of its own text; the first result is authguard's.
@@ -138,7 +138,7 @@ func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
 	const text = "days: 2\npeople: {accounts: 400}\nattackers: [{kind: stuff, from: 12h, for: 24h, attempts: 4000, addresses: 4000, right: 0.05, browser: %d}]\n"
 	policy := guard.DefaultPolicy()
 	policy.Fingerprint = []guard.Limit{{Failures: 30, Window: time.Hour, Action: guard.Challenge}}
-	setups := append(ours(), trial.Setup{Name: "identity", Policy: policy, Mode: captchamode.DefaultConfig()})
+	setups := append(ours(), replay.Setup{Name: "identity", Policy: policy, Mode: captchamode.DefaultConfig()})
 	for browser, want := range []string{"93 90 79, 42 1 1", "93 90 79, 42 10 10"} { // nobody's, and the commonest
 		s, err := simulate.Parse([]byte("name: test\n" + fmt.Sprintf(text, browser)))
 		if err != nil {

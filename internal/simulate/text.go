@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"authguard/internal/report"
+	"authguard/internal/replay"
 )
 
 const foot = `Columns: one for each defense.
@@ -15,26 +15,26 @@ Known clients are IP addresses and browsers from which that user has signed in b
 address of more than fifty users is a shared address and never a known client.`
 
 // Sheet returns the report as a sheet.
-func (r *Report) Sheet() *report.Sheet {
-	s := &report.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.lead(), Notes: r.Scenario.notes(),
+func (r *Report) Sheet() *replay.Sheet {
+	s := &replay.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.lead(), Notes: r.Scenario.notes(),
 		Foot: foot}
 	for i := range r.Results {
 		s.Names = append(s.Names, r.Results[i].Name)
-		s.Sections = append(s.Sections, report.Section{Name: r.Results[i].Name, Plot: r.Results[i].plot()})
+		s.Sections = append(s.Sections, replay.Section{Name: r.Results[i].Name, Plot: r.Results[i].plot()})
 	}
 	r.figures(s, "")
 	return s
 }
 
 // Overall returns one sheet for several scenarios under the same defenses.
-func Overall(all []*Report) *report.Sheet {
-	s := &report.Sheet{Title: "Simulated", Lead: fmt.Sprintf("%d scenarios.", len(all)), Foot: foot}
+func Overall(all []*Report) *replay.Sheet {
+	s := &replay.Sheet{Title: "Simulated", Lead: fmt.Sprintf("%d scenarios.", len(all)), Foot: foot}
 	for _, result := range all[0].Results {
 		s.Names = append(s.Names, result.Name)
 	}
 	for _, r := range all {
 		s.Notes = append(s.Notes, r.Scenario.Name+": "+r.Scenario.lead())
-		short := &report.Sheet{}
+		short := &replay.Sheet{}
 		r.figures(short, "  ")
 		s.Add(r.Scenario.Name, make([]string, len(s.Names))...)
 		for _, row := range short.Rows {
@@ -44,14 +44,14 @@ func Overall(all []*Report) *report.Sheet {
 			}
 		}
 		first := &r.Results[0]
-		s.Sections = append(s.Sections, report.Section{Name: r.Scenario.Name + ", " + first.Name, Plot: first.plot()})
+		s.Sections = append(s.Sections, replay.Section{Name: r.Scenario.Name + ", " + first.Name, Plot: first.plot()})
 	}
 	together(s, all)
 	s.Notes = append(s.Notes, outdone(all)...)
 	return s
 }
 
-func together(s *report.Sheet, all []*Report) {
+func together(s *replay.Sheet, all []*Report) {
 	s.Add("all together", make([]string, len(s.Names))...)
 	for _, row := range []struct {
 		name string
@@ -68,7 +68,7 @@ func together(s *report.Sheet, all []*Report) {
 			for _, r := range all {
 				sum += row.of(&r.Results[i])
 			}
-			cells[i] = report.Comma(int64(sum))
+			cells[i] = replay.Comma(int64(sum))
 		}
 		s.Add("  "+row.name, cells...)
 	}
@@ -97,7 +97,7 @@ func outdone(all []*Report) (notes []string) {
 	return notes
 }
 
-func (r *Report) figures(s *report.Sheet, in string) {
+func (r *Report) figures(s *replay.Sheet, in string) {
 	add := func(name string, cell func(*Result) string) {
 		var cells []string
 		for i := range r.Results {
@@ -106,10 +106,10 @@ func (r *Report) figures(s *report.Sheet, in string) {
 		s.Add(in+name, cells...)
 	}
 	number := func(name string, of func(*Result) int) {
-		add(name, func(p *Result) string { return report.Comma(int64(of(p))) })
+		add(name, func(p *Result) string { return replay.Comma(int64(of(p))) })
 	}
 	part := func(name string, n, of func(*Result) int) {
-		add(name, func(p *Result) string { return report.Part(int64(n(p)), int64(of(p))) })
+		add(name, func(p *Result) string { return replay.Part(int64(n(p)), int64(of(p))) })
 	}
 	guesses, logins := func(p *Result) int { return p.Guesses }, func(p *Result) int { return p.Logins }
 	if len(r.Scenario.Attackers) > 0 {
@@ -126,8 +126,8 @@ func (r *Report) figures(s *report.Sheet, in string) {
 	part("verification code required", func(p *Result) int { return p.WaysIn }, logins)
 	part("users stopped", func(p *Result) int { return p.Stopped }, logins)
 	part("  or verification code required, for known clients", func(p *Result) int { return p.KnownStopped }, logins)
-	add("longest kept out", func(p *Result) string { return report.Spell(p.LongestOut.Round(time.Second)) })
-	add("CAPTCHA mode on", func(p *Result) string { return report.Spell(p.ModeOn) })
+	add("longest kept out", func(p *Result) string { return replay.Spell(p.LongestOut.Round(time.Second)) })
+	add("CAPTCHA mode on", func(p *Result) string { return replay.Spell(p.ModeOn) })
 }
 
 func (s *Scenario) lead() string { return s.About }
@@ -135,17 +135,17 @@ func (s *Scenario) lead() string { return s.About }
 func (s *Scenario) notes() []string {
 	p := s.People
 	return []string{fmt.Sprintf("%d days, %s users, %g logins a day each; seed %d.", s.Days,
-		report.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
+		replay.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
 }
 
-func (r *Result) plot() report.Plot {
-	var columns []report.Column
+func (r *Result) plot() replay.Plot {
+	var columns []replay.Column
 	for _, h := range r.Series {
-		columns = append(columns, report.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins),
+		columns = append(columns, replay.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins),
 			Met: int64(h.Met), Mode: h.Mode, Nearest: h.Nearest})
 	}
-	return report.NewPlot(start(), time.Hour, columns,
+	return replay.NewPlot(start(), time.Hour, columns,
 		fmt.Sprintf("%s of %s guesses were checked, and %s were let in; %s of %s logins were affected.",
-			report.Comma(int64(r.Checked)), report.Comma(int64(r.Guesses)), report.Comma(int64(r.Let)),
-			report.Comma(int64(r.People)), report.Comma(int64(r.Logins))))
+			replay.Comma(int64(r.Checked)), replay.Comma(int64(r.Guesses)), replay.Comma(int64(r.Let)),
+			replay.Comma(int64(r.People)), replay.Comma(int64(r.Logins))))
 }

@@ -1,4 +1,4 @@
-package report
+package replay
 
 // Dots is a scatter plot that shows what one quantity costs in the other.
 type Dots struct {

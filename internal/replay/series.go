@@ -1,9 +1,7 @@
-package trial
+package replay
 
 import (
 	"time"
-
-	"authguard/internal/report"
 )
 
 // Bucket is one column of a plot.
@@ -15,7 +13,7 @@ type Bucket struct {
 	Hindered int64     `json:"hindered"` // of the logins
 	Mode     bool      `json:"mode"`     // CAPTCHA mode was on for part of it
 	// Nearest is how near the failure rate came to the threshold of CAPTCHA mode.
-	report.Nearest
+	Nearest
 }
 
 // series is buckets of equal width, which doubles when there are too many.
@@ -79,7 +77,7 @@ func (s *series) level(at time.Time, on bool) {
 }
 
 // pressure records the nearest approach to the threshold. A time before the newest bucket counts there.
-func (s *series) pressure(at time.Time, now report.Nearest) {
+func (s *series) pressure(at time.Time, now Nearest) {
 	b := s.at(at)
 	b.Nearest = b.Nearest.Or(now)
 }

@@ -1,10 +1,4 @@
-// Package loginlog reads login attempts from logs: access logs of web servers, OpenSSH's auth log, JSON lines, CSV and
-// authguard's own audit log. Logs may be compressed with gzip or zstd, larger than memory, and split into several
-// files.
-//
-// Every line is counted: as an attempt, as another line ([Stats.Others]), or as unreadable ([Stats.Bad]). Stats keeps
-// the first few unreadable lines.
-package loginlog
+package replay
 
 import (
 	"container/heap"
@@ -192,7 +186,7 @@ func (l *Log) backwards(least int64) error {
 	return nil
 }
 
-var errBackwards = errors.New("loginlog: the newest lines come first: reverse the file with tac FILE | authguard " +
+var errBackwards = errors.New("replay: the newest lines come first: reverse the file with tac FILE | authguard " +
 	"limit replay -, or export with authguard audit --oldest-first")
 
 func (l *Log) push(f *file) error {

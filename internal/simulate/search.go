@@ -1,6 +1,4 @@
-// Package tune searches for the limits that let the fewest guesses through, with at most a given share of affected
-// logins.
-package tune
+package simulate
 
 import (
 	"cmp"
@@ -11,7 +9,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/trial"
+	"authguard/internal/replay"
 )
 
 // Score rates limits. Through counts guesses that got through, Met the affected ones of users' Logins, and KeptOut
@@ -32,13 +30,13 @@ func (s Score) Friction() float64 {
 }
 
 // Judge scores setups, in their order. It must be deterministic.
-type Judge func(ctx context.Context, setups []trial.Setup) ([]Score, error)
+type Judge func(ctx context.Context, setups []replay.Setup) ([]Score, error)
 
 // Limits are tested limits.
 type Limits struct {
-	trial.Setup `json:"-"`
-	Score       `json:"score"`
-	Text        string `json:"limits"` // as in the configuration
+	replay.Setup `json:"-"`
+	Score        `json:"score"`
+	Text         string `json:"limits"` // as in the configuration
 }
 
 // Found is the result of a search.
@@ -61,10 +59,10 @@ const leastFriction = 0.001
 // Search starts with base and varies one number after the other. It keeps a change that lets fewer guesses through with
 // at most the allowed friction, and keeps out no more users than base. It does not add limits. A nil friction allows
 // base's own, or one login in a thousand if that is more, so the result is never worse than base.
-func Search(ctx context.Context, base trial.Setup, friction *float64, judge Judge,
+func Search(ctx context.Context, base replay.Setup, friction *float64, judge Judge,
 	tell func(done, of int)) (*Found, error) {
 	s := &search{judge: judge, tried: map[string]Limits{}}
-	first, err := s.try(ctx, []trial.Setup{base})
+	first, err := s.try(ctx, []replay.Setup{base})
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +101,13 @@ type search struct {
 	tried    map[string]Limits
 }
 
-func (s *search) try(ctx context.Context, setups []trial.Setup) (all []Limits, err error) {
-	var fresh []trial.Setup
+func (s *search) try(ctx context.Context, setups []replay.Setup) (all []Limits, err error) {
+	var fresh []replay.Setup
 	for _, setup := range setups {
 		text := Text(setup)
 		if known, ok := s.tried[text]; ok {
 			all = append(all, known)
-		} else if !slices.ContainsFunc(fresh, func(o trial.Setup) bool { return Text(o) == text }) {
+		} else if !slices.ContainsFunc(fresh, func(o replay.Setup) bool { return Text(o) == text }) {
 			fresh = append(fresh, setup)
 		}
 	}
@@ -160,14 +158,14 @@ func (s *search) frontier() (all []Limits) {
 }
 
 type knob struct {
-	set func(s *trial.Setup, value int)
+	set func(s *replay.Setup, value int)
 	was int
 }
 
 func factors() []float64 { return []float64{0.25, 0.5, 2, 4} }
 
 // turned returns the setups with each value of the knob, as far as they are valid (R8).
-func (k knob) turned(from trial.Setup) (all []trial.Setup) {
+func (k knob) turned(from replay.Setup) (all []replay.Setup) {
 	for _, f := range append(factors(), 1) {
 		s := from
 		s.Policy.Address, s.Policy.Network = slices.Clone(from.Policy.Address), slices.Clone(from.Policy.Network)
@@ -181,10 +179,10 @@ func (k knob) turned(from trial.Setup) (all []trial.Setup) {
 }
 
 // knobs returns the numbers of a setup to vary.
-func knobs(base trial.Setup) (all []knob) {
+func knobs(base replay.Setup) (all []knob) {
 	limitSet := func(limits []guard.Limit, of func(*guard.Policy) []guard.Limit) {
 		for i, limit := range limits {
-			all = append(all, knob{func(s *trial.Setup, n int) { of(&s.Policy)[i].Failures = n }, limit.Failures})
+			all = append(all, knob{func(s *replay.Setup, n int) { of(&s.Policy)[i].Failures = n }, limit.Failures})
 		}
 	}
 	p := base.Policy
@@ -192,16 +190,16 @@ func knobs(base trial.Setup) (all []knob) {
 	limitSet(p.Network, func(p *guard.Policy) []guard.Limit { return p.Network })
 	limitSet(p.Account, func(p *guard.Policy) []guard.Limit { return p.Account })
 	if p.PairDelay.First > 0 {
-		all = append(all, knob{func(s *trial.Setup, n int) { s.Policy.PairDelay.After = n }, p.PairDelay.After})
+		all = append(all, knob{func(s *replay.Setup, n int) { s.Policy.PairDelay.After = n }, p.PairDelay.After})
 	}
 	return append(all,
-		knob{func(s *trial.Setup, n int) { s.Mode.ThresholdMultiplier = float64(n) }, int(base.Mode.ThresholdMultiplier)},
-		knob{func(s *trial.Setup, n int) { s.Mode.ThresholdMin = min(n, s.Mode.ThresholdMax) }, base.Mode.ThresholdMin},
+		knob{func(s *replay.Setup, n int) { s.Mode.ThresholdMultiplier = float64(n) }, int(base.Mode.ThresholdMultiplier)},
+		knob{func(s *replay.Setup, n int) { s.Mode.ThresholdMin = min(n, s.Mode.ThresholdMax) }, base.Mode.ThresholdMin},
 	)
 }
 
 // Text returns the varied limits as in the configuration.
-func Text(s trial.Setup) string {
+func Text(s replay.Setup) string {
 	var b strings.Builder
 	b.WriteString("limits:\n")
 	limitSet := func(name string, limits []guard.Limit) {

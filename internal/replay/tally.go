@@ -1,4 +1,4 @@
-package trial
+package replay
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"authguard/guard"
-	"authguard/internal/loginlog"
 	"authguard/internal/tops"
 )
 
@@ -35,9 +34,9 @@ type run struct {
 // attackers as far as a log can.
 const mendWithin = 24 * time.Hour
 
-// mostOpen pairs of a day, mostPeople and mostDevices are kept. Further pairs are ignored, and Result.Bounded reports
+// mostPairs pairs of a day, mostPeople and mostDevices are kept. Further pairs are ignored, and Result.Bounded reports
 // it.
-const mostOpen, mostPeople, mostDevices = 500_000, 1_000_000, 100_000
+const mostPairs, mostPeople, mostDevices = 500_000, 1_000_000, 100_000
 
 // trouble is what happened to an account and IP pair before its login.
 type trouble struct {
@@ -68,7 +67,7 @@ func hindranceOf(a *Answer) (h hindrance, met bool) {
 }
 
 type retry struct {
-	loginlog.Attempt
+	Attempt
 	since  time.Time
 	number int
 }
@@ -94,7 +93,7 @@ func newRun(setup Setup, start time.Time, named bool, o Options) (*run, error) {
 	return r, nil
 }
 
-func (r *run) all(attempts []loginlog.Attempt) error {
+func (r *run) all(attempts []Attempt) error {
 	for i := range attempts {
 		if err := r.until(attempts[i].At); err != nil {
 			return err
@@ -128,7 +127,7 @@ func (r *run) attempt(a retry) error {
 	if !a.Named {
 		account = "at:" + a.Address.String() // already a canonical name
 	}
-	right := a.Outcome == loginlog.Succeeded
+	right := a.Outcome == Succeeded
 	device, _ := r.devices.Get(a.Device)
 	answer, err := r.Try(Ask{
 		Account: account, Address: a.Address, Keeps: a.Device != "", Device: device, Client: a.Client, Right: right,
@@ -278,7 +277,7 @@ func (r *run) trouble(key uint64, at time.Time, change func(*trouble)) {
 		if t, known = r.open[1][key]; known {
 			delete(r.open[1], key)
 		}
-		if len(r.open[0]) >= mostOpen {
+		if len(r.open[0]) >= mostPairs {
 			r.sum.Bounded = true
 			return
 		}

@@ -1,4 +1,4 @@
-package loginlog_test
+package replay_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"authguard/internal/loginlog"
+	"authguard/internal/replay"
 )
 
 // write makes a log of lines.
@@ -28,18 +28,18 @@ func write(t *testing.T, name, text string) (path string) {
 
 // read returns "time account address outcome" of every attempt, and what became of the
 // lines.
-func read(t *testing.T, c loginlog.Config, paths ...string) (all []string, s loginlog.Stats) {
+func read(t *testing.T, c replay.Config, paths ...string) (all []string, s replay.Stats) {
 	t.Helper()
 	if c.Zone == nil {
 		c.Zone = time.UTC
 	}
-	l, err := loginlog.Open(paths, c)
+	l, err := replay.Open(paths, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	for {
-		var a loginlog.Attempt
+		var a replay.Attempt
 		more, err := l.Next(&a)
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ unix: - - [10/Oct/2026:11:55:41 +0000] "POST /login HTTP/1.1" 302 9
 rubbish
 
 `)
-	all, s := read(t, loginlog.Config{}, path)
+	all, s := read(t, replay.Config{}, path)
 	same(t, all,
 		`2026-10-10 11:55:36 "-" 203.0.113.9 1`,
 		`2026-10-10 11:55:37 "-" 203.0.113.9 0`,
@@ -99,21 +99,21 @@ func TestAnotherLoginAndOtherStatuses(t *testing.T) {
 203.0.113.9 - - [10/Oct/2026:11:55:38 +0000] "POST /b HTTP/1.1" 403 0
 203.0.113.9 - - [10/Oct/2026:11:55:38 +0000] "POST /a HTTP/1.1" 403 0
 `)
-	request, err := loginlog.ParseRequest("put /api/session")
+	request, err := replay.ParseRequest("put /api/session")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := loginlog.Config{Logins: []loginlog.Request{request}, Success: []string{"200"}, Failure: []string{"403"}, Zone: time.UTC}
+	c := replay.Config{Logins: []replay.Request{request}, Success: []string{"200"}, Failure: []string{"403"}, Zone: time.UTC}
 	all, _ := read(t, c, path)
 	same(t, all, `2026-10-10 11:55:36 "-" 203.0.113.9 1`, `2026-10-10 11:55:37 "-" 203.0.113.9 0`)
 
-	l, err := loginlog.Open([]string{path}, c)
+	l, err := replay.Open([]string{path}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	for more := true; more; {
-		var a loginlog.Attempt
+		var a replay.Attempt
 		if more, err = l.Next(&a); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ Jan  1 00:00:04 host sudo: Failed password for root from 203.0.113.9 port 1 ssh2
 Jan  1 00:00:06 host sshd[1]: Failed password for root from nowhere port 1 ssh2
 yesterday host sshd[1]: Failed password for root from 203.0.113.9 port 1 ssh2
 `)
-	all, s := read(t, loginlog.Config{Year: 2026}, path)
+	all, s := read(t, replay.Config{Year: 2026}, path)
 	same(t, all,
 		`2026-12-31 23:59:58 "root" 203.0.113.9 0`,
 		`2027-01-01 00:00:01 "ann" 2001:db8::7 1`,
@@ -157,7 +157,7 @@ func TestTheYearOfALogIsThatOfItsLastChange(t *testing.T) {
 	if err := os.Chtimes(path, time.Time{}, time.Date(2025, 2, 1, 0, 0, 0, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
-	all, _ := read(t, loginlog.Config{}, path)
+	all, _ := read(t, replay.Config{}, path)
 	same(t, all, `2024-11-02 10:00:00 "root" 203.0.113.9 0`)
 }
 
@@ -173,7 +173,7 @@ func TestJSONLines(t *testing.T) {
 {"time":"2026-10-10T11:55:40Z"
 {"time":"2026-10-10T11:55:40Z"} {}
 `)
-	all, s := read(t, loginlog.Config{}, path)
+	all, s := read(t, replay.Config{}, path)
 	same(t, all,
 		`2026-10-10 11:55:36.5 "ann" 203.0.113.9 1`,
 		`2026-10-10 11:55:37 "ann\x00<b>" 203.0.113.9 0`,
@@ -187,7 +187,7 @@ func TestJSONLines(t *testing.T) {
 func TestFieldsOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	path := write(t, "log.json", `{"when":"2026-10-10T11:55:36Z","user":"not she","who":"ann","time":"nonsense","peer":"203.0.113.9","code":"E0","n":2}`+"\n")
-	all, _ := read(t, loginlog.Config{
+	all, _ := read(t, replay.Config{
 		Fields:  map[string]string{"time": "when", "account": "who", "address": "peer", "outcome": "code", "count": "n"},
 		Success: []string{"E0"}, Failure: []string{"E1"},
 	}, path)
@@ -201,7 +201,7 @@ func TestCSV(t *testing.T) {
 2020-02-03 12:43:31;x;10.0.65.171;False;1
 2020-02-03 12:43:31;x;10.0.65.171
 `)
-	all, s := read(t, loginlog.Config{}, path)
+	all, s := read(t, replay.Config{}, path)
 	same(t, all, `2020-02-03 12:43:30.772 "a;b" 10.0.65.171 1`, `2020-02-03 12:43:31 "x" 10.0.65.171 0`)
 	if s.Bad != 1 || s.Others != 1 || s.Lines != 4 {
 		t.Errorf("%+v", s)
@@ -217,7 +217,7 @@ func TestTheAuditLog(t *testing.T) {
 {"id":3,"at":"2026-10-10T11:00:10Z","last":"2026-10-10T11:00:50Z","kind":"attempt","decision":"blocked","address":"198.51.100.0/24","count":3}
 {"id":4,"at":"2026-10-10T11:00:40Z","last":"2026-10-10T11:00:41Z","kind":"attempt","decision":"failed","account":"bob","address":"unknown","count":2}
 `)
-	all, s := read(t, loginlog.Config{}, path)
+	all, s := read(t, replay.Config{}, path)
 	same(t, all,
 		`2026-10-10 11:00:10 "-" 198.51.100.0 2`,
 		`2026-10-10 11:00:30 "ann" 203.0.113.9 1`,
@@ -242,7 +242,7 @@ func TestSeveralFilesCompressedOrNotAreOneLog(t *testing.T) {
 	z, _ := zstd.NewWriter(&packed)
 	_, _ = z.Write([]byte(line(2) + line(6)))
 	_ = z.Close()
-	all, s := read(t, loginlog.Config{},
+	all, s := read(t, replay.Config{},
 		write(t, "access.log", line(3)+line(4)+strings.TrimSpace(line(7))), write(t, "access.log.1.gz", zipped.String()), write(t, "access.log.2.zst", packed.String()))
 	if len(all) != 7 || s.Late != 0 || s.Attempts != 7 || len(s.Files) != 3 {
 		t.Errorf("%q %+v", all, s)
@@ -252,7 +252,7 @@ func TestSeveralFilesCompressedOrNotAreOneLog(t *testing.T) {
 func TestALineThatIsTooLongIsABadOne(t *testing.T) {
 	t.Parallel()
 	good := `203.0.113.9 - - [10/Oct/2026:11:55:36 +0000] "POST /login HTTP/1.1" 302 0` + "\n"
-	all, s := read(t, loginlog.Config{}, write(t, "access.log", good+strings.Repeat("x", 3<<20)+"\n"+good))
+	all, s := read(t, replay.Config{}, write(t, "access.log", good+strings.Repeat("x", 3<<20)+"\n"+good))
 	if len(all) != 2 || s.Lines != 3 || s.Bad != 1 || !strings.Contains(s.First[0].Why, "1 MiB") || len(s.First[0].Text) > 200 {
 		t.Errorf("%q %+v", all, s)
 	}
@@ -262,25 +262,25 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		text, want string
-		config     loginlog.Config
+		config     replay.Config
 	}{
-		"empty":      {"", "is empty", loginlog.Config{}},
-		"unknown":    {"hello\nworld\n", "--format", loginlog.Config{}},
-		"no column":  {"time,ip\n", "set it with --field outcome=NAME", loginlog.Config{Format: "csv"}},
-		"both":       {"x", `"200" cannot be both`, loginlog.Config{Success: []string{"200"}}},
-		"field":      {"x", `unknown field "colour"`, loginlog.Config{Fields: map[string]string{"colour": "x"}}},
-		"format":     {"x", `unknown format "iis"`, loginlog.Config{Format: "iis"}},
-		"not zipped": {"\x1f\x8bnonsense", "gzip", loginlog.Config{}},
+		"empty":      {"", "is empty", replay.Config{}},
+		"unknown":    {"hello\nworld\n", "--format", replay.Config{}},
+		"no column":  {"time,ip\n", "set it with --field outcome=NAME", replay.Config{Format: "csv"}},
+		"both":       {"x", `"200" cannot be both`, replay.Config{Success: []string{"200"}}},
+		"field":      {"x", `unknown field "colour"`, replay.Config{Fields: map[string]string{"colour": "x"}}},
+		"format":     {"x", `unknown format "iis"`, replay.Config{Format: "iis"}},
+		"not zipped": {"\x1f\x8bnonsense", "gzip", replay.Config{}},
 	} {
-		_, err := loginlog.Open([]string{write(t, "x", c.text)}, c.config)
+		_, err := replay.Open([]string{write(t, "x", c.text)}, c.config)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if _, err := loginlog.Open([]string{t.TempDir()}, loginlog.Config{}); err == nil || !strings.Contains(err.Error(), "is a folder") {
+	if _, err := replay.Open([]string{t.TempDir()}, replay.Config{}); err == nil || !strings.Contains(err.Error(), "is a folder") {
 		t.Errorf("a folder: %v", err)
 	}
-	if _, err := loginlog.ParseRequest("login"); err == nil {
+	if _, err := replay.ParseRequest("login"); err == nil {
 		t.Error("login is no path")
 	}
 }
@@ -292,12 +292,12 @@ func TestALogWithItsNewestLinesFirstIsRefused(t *testing.T) {
 		for i := lines; i > 0; i-- {
 			fmt.Fprintf(&b, "203.0.113.9 - - [10/Oct/2026:11:%02d:%02d +0000] \"POST /login HTTP/1.1\" 302 0\n", i/60, i%60)
 		}
-		l, err := loginlog.Open([]string{write(t, "access.log", b.String())}, loginlog.Config{})
+		l, err := replay.Open([]string{write(t, "access.log", b.String())}, replay.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		var a loginlog.Attempt
+		var a replay.Attempt
 		for more := true; more; {
 			if more, err = l.Next(&a); err != nil {
 				break
@@ -327,15 +327,15 @@ func FuzzEveryFormat(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer os.Remove(path)
-		formats := loginlog.Formats()
-		l, err := loginlog.Open([]string{path}, loginlog.Config{Format: formats[int(format)%len(formats)], Zone: time.UTC})
+		formats := replay.Formats()
+		l, err := replay.Open([]string{path}, replay.Config{Format: formats[int(format)%len(formats)], Zone: time.UTC})
 		if err != nil {
 			return
 		}
 		defer l.Close()
 		var before time.Time
 		for range 1000 {
-			var a loginlog.Attempt
+			var a replay.Attempt
 			more, err := l.Next(&a)
 			if err != nil {
 				return

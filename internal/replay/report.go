@@ -1,4 +1,4 @@
-package trial
+package replay
 
 import (
 	"cmp"
@@ -6,13 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"authguard/internal/loginlog"
 	"authguard/internal/tops"
 )
 
 // Report compares what several policies would have done.
 type Report struct {
-	Log loginlog.Stats `json:"log"`
+	Log Stats `json:"log"`
 	// Accounts and Addresses are the numbers of distinct ones, within 1 %.
 	Accounts  int      `json:"accounts"`
 	Addresses int      `json:"addresses"`

@@ -1,6 +1,8 @@
-// Package trial tests policies on recorded or simulated login attempts. Each runs through the real guard, with its own
-// clock, in memory. It shows the effect of limits on users and attackers before they block anyone.
-package trial
+// Package replay runs login attempts from logs through policies, each through the real guard with its own clock, in
+// memory. It reports the effect on users and attackers before a limit blocks anyone.
+//
+// [Open] reads the logs, [Run] replays them, and a [Sheet] shows the result as text or as a page.
+package replay
 
 import (
 	"context"
@@ -14,7 +16,6 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/guard"
-	"authguard/internal/report"
 	"authguard/trusted"
 )
 
@@ -108,9 +109,9 @@ func (s *Site) Advance(to time.Time) {
 func (s *Site) ModeOn() bool { return s.mode.On() }
 
 // Pressure returns the failure rate and the threshold of CAPTCHA mode.
-func (s *Site) Pressure() report.Nearest {
+func (s *Site) Pressure() Nearest {
 	state := s.mode.State()
-	return report.Nearest{Pressure: state.FailureRate.Total(), Threshold: state.Threshold}
+	return Nearest{Pressure: state.FailureRate.Total(), Threshold: state.Threshold}
 }
 
 // Fingerprint returns the tag of a password, to recognize a repeated one.
@@ -187,7 +188,7 @@ func (s *Site) Try(a Ask) (answer Answer, err error) {
 func (s *Site) solve(ctx context.Context, a *guard.Attempt, answer *Answer) error {
 	c, err := s.guard.Issue(ctx, *a, answer.Decision)
 	if err != nil {
-		return fmt.Errorf("trial: issuing a challenge: %w", err)
+		return fmt.Errorf("replay: issuing a challenge: %w", err)
 	}
 	a.Solution = challenge.Solution{ID: c.ID, Answer: solved}
 	answer.Decision, err = s.guard.Begin(ctx, *a)
@@ -210,7 +211,7 @@ func (picture) Check(_ context.Context, _ challenge.Task, answer string) (bool, 
 }
 
 func (picture) Render(io.Writer, challenge.Seed, string) error {
-	return errors.New("trial: not checked")
+	return errors.New("replay: not checked")
 }
 
 // codes accepts the constant verification code: a client with it has received it from the owner's mailbox.

@@ -1,4 +1,4 @@
-package tune_test
+package simulate_test
 
 import (
 	"context"
@@ -10,22 +10,22 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/config"
-	"authguard/internal/trial"
-	"authguard/internal/tune"
+	"authguard/internal/replay"
+	"authguard/internal/simulate"
 )
 
-func defaults() trial.Setup {
-	return trial.Setup{Name: "defaults", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}
+func defaults() replay.Setup {
+	return replay.Setup{Name: "defaults", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}
 }
 
 // judge is a judge to whom an address' first limit is worth what it says, and meets people
 // the more the lower it is.
-func judge(calls *int) tune.Judge {
-	return func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
+func judge(calls *int) simulate.Judge {
+	return func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
 		for _, s := range setups {
 			*calls++
 			n := s.Policy.Address[0].Failures
-			all = append(all, tune.Score{Through: float64(n), Met: int64(100 / n), Logins: 1000})
+			all = append(all, simulate.Score{Through: float64(n), Met: int64(100 / n), Logins: 1000})
 		}
 		return all, nil
 	}
@@ -35,7 +35,7 @@ func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for friction, want := range map[float64]int{1: 3, 0.02: 5, 0.011: 10, 0.005: 20, 0: 20} {
 		calls := 0
-		found, err := tune.Search(t.Context(), defaults(), &friction, judge(&calls), nil)
+		found, err := simulate.Search(t.Context(), defaults(), &friction, judge(&calls), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,11 +62,11 @@ func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
 func TestWhatIsFoundIsNoWorseThanWhatThereWas(t *testing.T) {
 	t.Parallel()
 	for cost, allowed := range map[int64]float64{200: 0.2, 0: 0.001} {
-		found, err := tune.Search(t.Context(), defaults(), nil, func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
+		found, err := simulate.Search(t.Context(), defaults(), nil, func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
 			for _, s := range setups {
 				// Fewer guesses for more challenges by address; by account for nothing.
 				address, account := int64(s.Policy.Address[0].Failures), int64(s.Policy.Account[0].Failures)
-				all = append(all, tune.Score{Through: float64(100*address + account), Met: cost + 20 - address, Logins: 1000})
+				all = append(all, simulate.Score{Through: float64(100*address + account), Met: cost + 20 - address, Logins: 1000})
 			}
 			return all, nil
 		}, nil)
@@ -82,10 +82,10 @@ func TestWhatIsFoundIsNoWorseThanWhatThereWas(t *testing.T) {
 
 func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
 	t.Parallel()
-	found, err := tune.Search(t.Context(), defaults(), new(1.0), func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
+	found, err := simulate.Search(t.Context(), defaults(), new(1.0), func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
 		for _, s := range setups {
 			n := s.Policy.Account[1].Failures
-			all = append(all, tune.Score{Through: float64(n), KeptOut: max(0, int64(100-n)), Logins: 1000})
+			all = append(all, simulate.Score{Through: float64(n), KeptOut: max(0, int64(100-n)), Logins: 1000})
 		}
 		return all, nil
 	}, nil)
@@ -97,7 +97,7 @@ func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
 func TestAJudgeThatFailsEndsTheSearch(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	_, err := tune.Search(t.Context(), defaults(), new(1.0), func(context.Context, []trial.Setup) ([]tune.Score, error) { return nil, broken }, nil)
+	_, err := simulate.Search(t.Context(), defaults(), new(1.0), func(context.Context, []replay.Setup) ([]simulate.Score, error) { return nil, broken }, nil)
 	if !errors.Is(err, broken) {
 		t.Error(err)
 	}
@@ -109,9 +109,9 @@ func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
 	s := defaults()
 	s.Policy.Address = []guard.Limit{{Failures: 7, Window: 90 * time.Second, Action: guard.Challenge, Monitor: true}, {Failures: 70, Window: 36 * time.Hour, Action: guard.Block}}
 	s.Policy.PairDelay.After, s.Mode.ThresholdMultiplier, s.Mode.ThresholdMin = 2, 8, 12
-	loaded, err := config.Parse("found", []byte(tune.Text(s)), nil)
+	loaded, err := config.Parse("found", []byte(simulate.Text(s)), nil)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, tune.Text(s))
+		t.Fatalf("%v\n%s", err, simulate.Text(s))
 	}
 	if p := loaded.Policy(); !reflect.DeepEqual(p.Address, s.Policy.Address) || p.PairDelay != s.Policy.PairDelay {
 		t.Errorf("%+v\n%+v", p, s.Policy)

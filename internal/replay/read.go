@@ -1,4 +1,4 @@
-package trial
+package replay
 
 import (
 	"context"
@@ -7,13 +7,11 @@ import (
 
 	"github.com/axiomhq/hyperloglog"
 	"github.com/dchest/siphash"
-
-	"authguard/internal/loginlog"
 )
 
 // batch is attempts that all sites read; the last reader returns it to the pool.
 type batch struct {
-	attempts []loginlog.Attempt
+	attempts []Attempt
 	users    atomic.Int32
 }
 
@@ -24,12 +22,12 @@ func (b *batch) done(pool *sync.Pool) {
 	}
 }
 
-func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f *facts,
+func read(ctx context.Context, log *Log, skip int64, pool *sync.Pool, f *facts,
 	each func(*batch) error) error {
 	for more := true; more && ctx.Err() == nil; {
 		b := pool.Get().(*batch)
 		for len(b.attempts) < batchSize {
-			var a loginlog.Attempt
+			var a Attempt
 			var err error
 			if more, err = log.Next(&a); err != nil {
 				return err
@@ -57,7 +55,7 @@ type facts struct{ accounts, addresses distinct }
 
 func newFacts() *facts { return &facts{newDistinct(), newDistinct()} }
 
-func (f *facts) add(a *loginlog.Attempt) {
+func (f *facts) add(a *Attempt) {
 	if a.Named {
 		f.accounts.add([]byte(a.Account))
 	}

@@ -1,11 +1,9 @@
-package tune
+package simulate
 
 import (
 	"context"
 
-	"authguard/internal/loginlog"
-	"authguard/internal/simulate"
-	"authguard/internal/trial"
+	"authguard/internal/replay"
 )
 
 // mostAttempts is how many of a log's newest attempts are used. mostAtOnce setups are tested in parallel, each with its
@@ -13,9 +11,9 @@ import (
 const mostAttempts, mostAtOnce = 1_000_000, 6
 
 // OfLogs scores by logs: wrong passwords that were checked and were not corrected typos.
-func OfLogs(paths []string, how loginlog.Config) Judge {
+func OfLogs(paths []string, how replay.Config) Judge {
 	skip := int64(-1)
-	return func(ctx context.Context, setups []trial.Setup) (all []Score, err error) {
+	return func(ctx context.Context, setups []replay.Setup) (all []Score, err error) {
 		if skip < 0 {
 			n, err := attempts(paths, how)
 			if err != nil {
@@ -26,11 +24,11 @@ func OfLogs(paths []string, how loginlog.Config) Judge {
 		for len(setups) > 0 {
 			some := setups[:min(len(setups), mostAtOnce)]
 			setups = setups[len(some):]
-			log, err := loginlog.Open(paths, how)
+			log, err := replay.Open(paths, how)
 			if err != nil {
 				return nil, err
 			}
-			r, err := trial.Run(ctx, log, some, trial.Options{Skip: skip})
+			r, err := replay.Run(ctx, log, some, replay.Options{Skip: skip})
 			log.Close()
 			if err != nil {
 				return nil, err
@@ -44,14 +42,14 @@ func OfLogs(paths []string, how loginlog.Config) Judge {
 	}
 }
 
-func attempts(paths []string, how loginlog.Config) (n int64, err error) {
-	log, err := loginlog.Open(paths, how)
+func attempts(paths []string, how replay.Config) (n int64, err error) {
+	log, err := replay.Open(paths, how)
 	if err != nil {
 		return 0, err
 	}
 	defer log.Close()
 	for {
-		var a loginlog.Attempt
+		var a replay.Attempt
 		more, err := log.Next(&a)
 		if err != nil {
 			return 0, err
@@ -64,11 +62,11 @@ func attempts(paths []string, how loginlog.Config) (n int64, err error) {
 }
 
 // OfScenarios scores by scenarios: right guesses that got in and, among equals, checked guesses.
-func OfScenarios(scenarios []simulate.Scenario) Judge {
-	return func(ctx context.Context, setups []trial.Setup) ([]Score, error) {
+func OfScenarios(scenarios []Scenario) Judge {
+	return func(ctx context.Context, setups []replay.Setup) ([]Score, error) {
 		all := make([]Score, len(setups))
 		for _, s := range scenarios {
-			r, err := simulate.Run(ctx, s, setups, nil, nil)
+			r, err := Run(ctx, s, setups, nil, nil)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,4 @@
-// Package report shows figures side by side, with plots and tables. It writes text for a terminal, or one HTML page
-// that loads and executes nothing.
-package report
+package replay
 
 import (
 	_ "embed"

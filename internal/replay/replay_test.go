@@ -1,4 +1,4 @@
-package trial_test
+package replay_test
 
 import (
 	"bytes"
@@ -16,8 +16,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/loginlog"
-	"authguard/internal/trial"
+	"authguard/internal/replay"
 )
 
 var monday = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -36,7 +35,7 @@ func at(second int, account, address, outcome string) line {
 }
 
 // logOf writes lines to a log and opens it.
-func logOf(t *testing.T, lines []line) *loginlog.Log {
+func logOf(t *testing.T, lines []line) *replay.Log {
 	t.Helper()
 	var b bytes.Buffer
 	for _, l := range lines {
@@ -48,7 +47,7 @@ func logOf(t *testing.T, lines []line) *loginlog.Log {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := loginlog.Open([]string{path}, loginlog.Config{})
+	l, err := replay.Open([]string{path}, replay.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +55,13 @@ func logOf(t *testing.T, lines []line) *loginlog.Log {
 	return l
 }
 
-func defaults() trial.Setup {
-	return trial.Setup{Name: "defaults", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}
+func defaults() replay.Setup {
+	return replay.Setup{Name: "defaults", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}
 }
 
-func replay(t *testing.T, lines []line, o trial.Options, setups ...trial.Setup) *trial.Report {
+func replayed(t *testing.T, lines []line, o replay.Options, setups ...replay.Setup) *replay.Report {
 	t.Helper()
-	r, err := trial.Run(t.Context(), logOf(t, lines), setups, o)
+	r, err := replay.Run(t.Context(), logOf(t, lines), setups, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,30 +81,30 @@ func TestGuessesAreStoppedAndPeopleAreNot(t *testing.T) {
 		at(511, "bob", "192.0.2.1", "success"),  // who had mistyped it
 		at(520, "ann", "192.0.2.77", "success"), // from a new place, while she is guessed at
 	)
-	p := replay(t, lines, trial.Options{}, defaults()).Policies[0]
+	p := replayed(t, lines, replay.Options{}, defaults()).Policies[0]
 	// The fourth and fifth guess come too soon for the delay of a pair, which doubles.
 	if p.Guesses.All != 21 || p.Guesses.Checked != 6 || p.Guesses.Slips != 1 || p.Guesses.Stopped != [3]int64{15, 0, 0} {
 		t.Errorf("guesses: %+v", p.Guesses)
 	}
-	want := trial.Logins{All: 4, Known: 1, Met: [3]int64{1, 0, 0}, Hindered: 1, People: 1}
+	want := replay.Logins{All: 4, Known: 1, Met: [3]int64{1, 0, 0}, Hindered: 1, People: 1}
 	if p.Logins != want {
 		t.Errorf("logins: %+v", p.Logins)
 	}
 	if len(p.Hindered) != 1 || p.Hindered[0].Account != "ann" || p.Hindered[0].Address != "192.0.2.77" || p.Hindered[0].Challenged != 1 || p.Hindered[0].KeptOut {
 		t.Errorf("%+v", p.Hindered)
 	}
-	if len(p.Through) != 4 || p.Through[0] != (trial.Through{Kind: "account", Name: "ann", Checked: 5}) {
+	if len(p.Through) != 4 || p.Through[0] != (replay.Through{Kind: "account", Name: "ann", Checked: 5}) {
 		t.Errorf("%+v", p.Through)
 	}
 	if p.Reasons["limit:account"] != 15 {
 		t.Errorf("%v", p.Reasons)
 	}
 
-	nobody := replay(t, lines, trial.Options{Solving: trial.Nobody}, defaults()).Policies[0]
+	nobody := replayed(t, lines, replay.Options{Solving: replay.Nobody}, defaults()).Policies[0]
 	if nobody.Logins.KeptOut != 1 || !nobody.Hindered[0].KeptOut {
 		t.Errorf("nobody solves: %+v", nobody.Logins)
 	}
-	everybody := replay(t, lines, trial.Options{Solving: trial.Everybody}, defaults()).Policies[0]
+	everybody := replayed(t, lines, replay.Options{Solving: replay.Everybody}, defaults()).Policies[0]
 	if everybody.Guesses.Checked != 21 {
 		t.Errorf("everybody solves: %+v", everybody.Guesses)
 	}
@@ -119,12 +118,12 @@ func TestWhoeverIsToldToWaitComesBack(t *testing.T) {
 		at(2, "ann", "203.0.113.9", "success"),
 		at(60, "bob", "203.0.113.10", "success"),
 	}
-	p := replay(t, lines, trial.Options{}, defaults()).Policies[0]
-	want := trial.Logins{All: 2, Met: [3]int64{0, 1, 0}, Hindered: 1, People: 1, LongestWait: time.Second}
+	p := replayed(t, lines, replay.Options{}, defaults()).Policies[0]
+	want := replay.Logins{All: 2, Met: [3]int64{0, 1, 0}, Hindered: 1, People: 1, LongestWait: time.Second}
 	if p.Logins != want || p.Guesses.Slips != 3 {
 		t.Errorf("%+v, %+v", p.Logins, p.Guesses)
 	}
-	last := replay(t, lines[:4], trial.Options{}, defaults()).Policies[0]
+	last := replayed(t, lines[:4], replay.Options{}, defaults()).Policies[0]
 	if last.Logins.All != 1 || last.Logins.LongestWait != time.Second {
 		t.Errorf("who waits when the log ends: %+v", last.Logins)
 	}
@@ -134,7 +133,7 @@ func TestADeviceIsKnownAtAnotherAddress(t *testing.T) {
 	t.Parallel()
 	lines := []line{at(0, "ann", "203.0.113.9", "success"), at(60, "ann", "192.0.2.77", "success"), at(120, "ann", "192.0.2.78", "success")}
 	lines[0].Device, lines[1].Device = "laptop", "laptop"
-	if p := replay(t, lines, trial.Options{}, defaults()).Policies[0]; p.Logins.Known != 1 {
+	if p := replayed(t, lines, replay.Options{}, defaults()).Policies[0]; p.Logins.Known != 1 {
 		t.Errorf("%+v", p.Logins)
 	}
 }
@@ -148,14 +147,14 @@ func TestCaptchaModeWouldHaveBeenOn(t *testing.T) {
 		lines = append(lines, at(60+i/5, fmt.Sprint("name", i), fmt.Sprintf("10.0.%d.%d", i/200, i%200), "failure"))
 	}
 	quiet := append(slices.Clone(lines), at(86400, "ann", "203.0.113.9", "success"))
-	p := replay(t, quiet, trial.Options{}, defaults()).Policies[0]
+	p := replayed(t, quiet, replay.Options{}, defaults()).Policies[0]
 	if len(p.Mode) != 1 || !p.Mode[0].From.Equal(monday.Add(66*time.Second)) || p.Mode[0].To.IsZero() || p.ModeOn != p.Mode[0].To.Sub(p.Mode[0].From) {
 		t.Fatalf("%+v", p.Mode)
 	}
 	if p.Guesses.Checked != 31 || p.Guesses.Stopped != [3]int64{269, 0, 0} {
 		t.Errorf("%+v", p.Guesses)
 	}
-	if p := replay(t, lines, trial.Options{}, defaults()).Policies[0]; len(p.Mode) != 1 || !p.Mode[0].To.IsZero() {
+	if p := replayed(t, lines, replay.Options{}, defaults()).Policies[0]; len(p.Mode) != 1 || !p.Mode[0].To.IsZero() {
 		t.Errorf("until the end: %+v", p.Mode)
 	}
 	if ended := p.Mode[0].To.Sub(monday); ended != 12*time.Minute+58*time.Second {
@@ -188,7 +187,7 @@ func TestTheReportHasTheThresholdOfTheHour(t *testing.T) {
 			lines = append(lines, at(minute*60+i, fmt.Sprint("user", minute, "-", i), "198.51.100.7", "ok"))
 		}
 	}
-	p := replay(t, lines, trial.Options{}, defaults()).Policies[0]
+	p := replayed(t, lines, replay.Options{}, defaults()).Policies[0]
 	seen := map[int]float64{}
 	for _, b := range p.Series {
 		if d := b.At.Sub(monday); d >= 8*24*time.Hour && b.Threshold > 0 {
@@ -210,12 +209,12 @@ func TestALogWithoutAccounts(t *testing.T) {
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := loginlog.Open([]string{path}, loginlog.Config{})
+	l, err := replay.Open([]string{path}, replay.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r, err := trial.Run(t.Context(), l, []trial.Setup{defaults()}, trial.Options{})
+	r, err := replay.Run(t.Context(), l, []replay.Setup{defaults()}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +246,7 @@ func TestTheReportIsWhatIsCountedByHand(t *testing.T) {
 			}
 			lines = append(lines, at(second, fmt.Sprint("name", random.IntN(20)), fmt.Sprintf("10.0.0.%d", random.IntN(8)), outcome))
 		}
-		r := replay(t, lines, trial.Options{Cases: 3000}, defaults())
+		r := replayed(t, lines, replay.Options{Cases: 3000}, defaults())
 		want := byHand(t, lines)
 		if got := r.Policies[0]; got.Guesses != want.Guesses || got.Logins != want.Logins {
 			t.Errorf("seed %d:\n%+v\n%+v\nby hand\n%+v\n%+v", seed, got.Guesses, got.Logins, want.Guesses, want.Logins)
@@ -261,9 +260,9 @@ func TestTheReportIsWhatIsCountedByHand(t *testing.T) {
 }
 
 // byHand is a second, slow way to the figures. Reasons are the wrong passwords checked.
-func byHand(t *testing.T, lines []line) (r trial.Result) {
+func byHand(t *testing.T, lines []line) (r replay.Result) {
 	t.Helper()
-	site, err := trial.NewSite(defaults(), lines[0].At)
+	site, err := replay.NewSite(defaults(), lines[0].At)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +286,7 @@ func byHand(t *testing.T, lines []line) (r trial.Result) {
 		site.Advance(one.At)
 		right := one.Outcome == "success"
 		address := loginAddress(one.Address)
-		answer, err := site.Try(trial.Ask{Account: one.Account, Address: address, Right: right, Solves: right})
+		answer, err := site.Try(replay.Ask{Account: one.Account, Address: address, Right: right, Solves: right})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +370,7 @@ func TestTheSameLogGivesTheSameReport(t *testing.T) {
 	}
 	strict := defaults()
 	strict.Name, strict.Policy.Address = "strict", []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Block}}
-	one, two := replay(t, lines, trial.Options{}, defaults(), strict), replay(t, lines, trial.Options{}, defaults(), strict)
+	one, two := replayed(t, lines, replay.Options{}, defaults(), strict), replayed(t, lines, replay.Options{}, defaults(), strict)
 	one.Log.Files, two.Log.Files = nil, nil
 	if !reflect.DeepEqual(one, two) {
 		t.Error("two reports differ")
@@ -387,7 +386,7 @@ func TestStrangersTextsAreTextInEveryReport(t *testing.T) {
 	lines := []line{at(0, evil, "203.0.113.9", "failure"), at(20, evil, "203.0.113.9", "success"), at(40, "<img src=x>", "203.0.113.10", "failure")}
 	setup := defaults()
 	setup.Name = "<b>\x1b"
-	r := replay(t, lines, trial.Options{}, setup)
+	r := replayed(t, lines, replay.Options{}, setup)
 	var text, page bytes.Buffer
 	if err := r.Sheet().Text(&text); err != nil {
 		t.Fatal(err)

@@ -1,10 +1,8 @@
-package trial
+package replay
 
 import (
 	"context"
 	"sync"
-
-	"authguard/internal/loginlog"
 )
 
 const batchSize = 2048
@@ -33,7 +31,7 @@ const (
 
 // Run runs every attempt of a log through a site per setup and reports what would have happened. The sites run in
 // parallel on the same attempts.
-func Run(ctx context.Context, log *loginlog.Log, setups []Setup, o Options) (*Report, error) {
+func Run(ctx context.Context, log *Log, setups []Setup, o Options) (*Report, error) {
 	if o.Cases == 0 {
 		o.Cases = 10
 	}
@@ -44,7 +42,7 @@ func Run(ctx context.Context, log *loginlog.Log, setups []Setup, o Options) (*Re
 	inputs, runs := make([]chan *batch, len(setups)), make([]*run, len(setups))
 	report := &Report{Policies: make([]Result, len(setups))}
 	named := true // the first attempt decides
-	start := func(first *loginlog.Attempt) error {
+	start := func(first *Attempt) error {
 		named = first.Named
 		for i, setup := range setups {
 			r, err := newRun(setup, first.At, named, o)

@@ -1,4 +1,4 @@
-package loginlog
+package replay
 
 import (
 	"bufio"
@@ -64,7 +64,7 @@ func openFile(path string, c Config) (f *file, err error) {
 	disk := os.Stdin
 	if path != "-" {
 		if disk, err = os.Open(path); err != nil {
-			return nil, fmt.Errorf("loginlog: %w", err)
+			return nil, fmt.Errorf("replay: %w", err)
 		}
 	}
 	f.close = func() { _ = disk.Close() }
@@ -78,7 +78,7 @@ func openFile(path string, c Config) (f *file, err error) {
 	}
 	if err != nil {
 		f.close()
-		return nil, fmt.Errorf("loginlog: %s: %w", path, err)
+		return nil, fmt.Errorf("replay: %s: %w", path, err)
 	}
 	return f, nil
 }
@@ -144,7 +144,7 @@ func (f *file) line() (text []byte, tooLong, ok bool, err error) {
 		}
 	}
 	if err != nil {
-		return nil, false, false, fmt.Errorf("loginlog: %s, after line %d: %w", f.path, f.lines, err)
+		return nil, false, false, fmt.Errorf("replay: %s, after line %d: %w", f.path, f.lines, err)
 	}
 	f.lines++
 	return bytes.TrimRight(text, "\r\n"), tooLong, true, nil

@@ -1,6 +1,6 @@
 //go:build !race
 
-package tune_test
+package simulate_test
 
 import (
 	"reflect"
@@ -8,18 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/loginlog"
+	"authguard/internal/replay"
 	"authguard/internal/simulate"
-	"authguard/internal/trial"
-	"authguard/internal/tune"
 )
 
 // On a log with an attack in it the search is at least as good as the defaults, in both
 // ways, and finds the same again.
 func TestTheRecordedLog(t *testing.T) {
 	t.Parallel()
-	find := func() *tune.Found {
-		found, err := tune.Search(t.Context(), defaults(), nil, tune.OfLogs([]string{"../../testdata/ssh.log"}, loginlog.Config{Year: 2026, Zone: time.UTC}), nil)
+	find := func() *simulate.Found {
+		found, err := simulate.Search(t.Context(), defaults(), nil, simulate.OfLogs([]string{"../../testdata/ssh.log"}, replay.Config{Year: 2026, Zone: time.UTC}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +40,7 @@ func TestTheRecordedLog(t *testing.T) {
 	}
 }
 
-func scores(all []tune.Limits) (list []tune.Score) {
+func scores(all []simulate.Limits) (list []simulate.Score) {
 	for _, l := range all {
 		list = append(list, l.Score)
 	}
@@ -57,7 +55,7 @@ func TestScenariosAreJudgedByRightGuesses(t *testing.T) {
 	}
 	open := defaults()
 	open.Policy.Address, open.Policy.Network, open.Policy.Account = nil, nil, nil
-	got, err := tune.OfScenarios([]simulate.Scenario{s, s})(t.Context(), []trial.Setup{defaults(), open})
+	got, err := simulate.OfScenarios([]simulate.Scenario{s, s})(t.Context(), []replay.Setup{defaults(), open})
 	if err != nil || len(got) != 2 || got[0].Through >= got[1].Through || got[0].Logins != got[1].Logins || got[0].Logins%2 != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -1,16 +1,16 @@
-package tune
+package simulate
 
 import (
 	"fmt"
 	"math"
 	"strconv"
 
-	"authguard/internal/report"
+	"authguard/internal/replay"
 )
 
 // Sheet returns the result as a sheet.
-func (f *Found) Sheet() *report.Sheet {
-	s := &report.Sheet{
+func (f *Found) Sheet() *replay.Sheet {
+	s := &replay.Sheet{
 		Title: "Suggested limits", Names: []string{f.Base.Name, "suggested"}, Lead: f.lead(),
 		Notes: []string{fmt.Sprintf("%d combinations of limits were tested: each number at a quarter, half, twice and four "+
 			"times its value, one after the other.", f.Tried)},
@@ -24,10 +24,10 @@ best fit the next one less.`,
 	}
 	both := func(name string, cell func(*Limits) string) { s.Add(name, cell(&f.Base), cell(&f.Best)) }
 	both("guesses that got through", func(l *Limits) string { return through(l.Through) })
-	both("affected logins", func(l *Limits) string { return report.Part(l.Met, l.Logins) })
-	both("kept out", func(l *Limits) string { return report.Comma(l.KeptOut) })
-	s.Sections = []report.Section{{Name: "Configuration", Paste: f.Best.Text}, {Name: "Friction and security",
-		Dots: f.dots(), Tables: []report.Table{f.table()}}}
+	both("affected logins", func(l *Limits) string { return replay.Part(l.Met, l.Logins) })
+	both("kept out", func(l *Limits) string { return replay.Comma(l.KeptOut) })
+	s.Sections = []replay.Section{{Name: "Configuration", Paste: f.Best.Text}, {Name: "Friction and security",
+		Dots: f.dots(), Tables: []replay.Table{f.table()}}}
 	return s
 }
 
@@ -43,7 +43,7 @@ func (f *Found) lead() string {
 	return "These let through the fewest guesses of all tested limits, where " + allowed + "."
 }
 
-func (f *Found) dots() report.Dots {
+func (f *Found) dots() replay.Dots {
 	var x, y []float64
 	var class, name []string
 	for _, l := range f.Frontier {
@@ -55,22 +55,22 @@ func (f *Found) dots() report.Dots {
 			kind = "base"
 		}
 		x, y = append(x, float64(l.Met)), append(y, l.Through)
-		class, name = append(class, kind), append(name, through(l.Through)+" got through, "+report.Part(l.Met, l.Logins)+
+		class, name = append(class, kind), append(name, through(l.Through)+" got through, "+replay.Part(l.Met, l.Logins)+
 			" affected")
 	}
-	spell := func(x, y float64) (string, string) { return report.Comma(int64(x)), through(y) }
-	return report.NewDots("affected logins", "guesses that got through", x, y, class, name, spell,
+	spell := func(x, y float64) (string, string) { return replay.Comma(int64(x)), through(y) }
+	return replay.NewDots("affected logins", "guesses that got through", x, y, class, name, spell,
 		"The fewer logins are affected, the more guesses get through.")
 }
 
-func (f *Found) table() report.Table {
-	t := report.Table{Name: "the best tested limits", Heads: []string{"guesses that got through", "affected logins", ""}}
+func (f *Found) table() replay.Table {
+	t := replay.Table{Name: "the best tested limits", Heads: []string{"guesses that got through", "affected logins", ""}}
 	for _, l := range f.Frontier {
 		mark := ""
 		if l.Text == f.Best.Text {
 			mark = "suggested"
 		}
-		t.Rows = append(t.Rows, []string{through(l.Through), report.Part(l.Met, l.Logins), mark})
+		t.Rows = append(t.Rows, []string{through(l.Through), replay.Part(l.Met, l.Logins), mark})
 	}
 	return t
 }

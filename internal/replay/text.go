@@ -1,4 +1,4 @@
-package trial
+package replay
 
 import (
 	"cmp"
@@ -7,13 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"authguard/internal/report"
 )
 
 // Sheet returns the report as a sheet.
-func (r *Report) Sheet() *report.Sheet {
-	s := &report.Sheet{Title: "What these limits would have done", Lead: r.summary(), Notes: r.notes(), Foot: foot}
+func (r *Report) Sheet() *Sheet {
+	s := &Sheet{Title: "What these limits would have done", Lead: r.summary(), Notes: r.notes(), Foot: foot}
 	for i := range r.Policies {
 		s.Names = append(s.Names, r.Policies[i].Name)
 		s.Sections = append(s.Sections, r.Policies[i].section())
@@ -29,7 +27,7 @@ const foot = `Columns: one for each policy.
   kept out: logins that got in later, or not at all
 Every right password counts as a user's, including stolen ones: check the most affected users.`
 
-func (r *Report) figures(s *report.Sheet) {
+func (r *Report) figures(s *Sheet) {
 	add := func(name string, cell func(*Result) string) {
 		var cells []string
 		for i := range r.Policies {
@@ -38,40 +36,40 @@ func (r *Report) figures(s *report.Sheet) {
 		s.Add(name, cells...)
 	}
 	guesses := func(name string, of func(*Guesses) int64) {
-		add(name, func(p *Result) string { return report.Part(of(&p.Guesses), p.Guesses.All) })
+		add(name, func(p *Result) string { return Part(of(&p.Guesses), p.Guesses.All) })
 	}
 	logins := func(name string, of func(*Logins) int64) {
-		add(name, func(p *Result) string { return report.Part(of(&p.Logins), p.Logins.All) })
+		add(name, func(p *Result) string { return Part(of(&p.Logins), p.Logins.All) })
 	}
 	guesses("wrong passwords checked", func(g *Guesses) int64 { return g.Checked })
 	guesses("  corrected typos", func(g *Guesses) int64 { return g.Slips })
 	guesses("  challenged", func(g *Guesses) int64 { return g.Stopped[challenged] })
 	guesses("  delayed", func(g *Guesses) int64 { return g.Stopped[delayed] })
 	guesses("  blocked", func(g *Guesses) int64 { return g.Stopped[refused] })
-	add("logins", func(p *Result) string { return report.Comma(p.Logins.All) })
+	add("logins", func(p *Result) string { return Comma(p.Logins.All) })
 	logins("  from known clients", func(l *Logins) int64 { return l.Known })
 	logins("  affected", func(l *Logins) int64 { return l.Hindered })
 	logins("    challenged", func(l *Logins) int64 { return l.Met[challenged] })
 	logins("    delayed", func(l *Logins) int64 { return l.Met[delayed] })
 	logins("    blocked", func(l *Logins) int64 { return l.Met[refused] })
 	logins("  kept out", func(l *Logins) int64 { return l.KeptOut })
-	add("  longest delay", func(p *Result) string { return report.Spell(p.Logins.LongestWait) })
-	add("affected users", func(p *Result) string { return report.Comma(p.Logins.People) })
+	add("  longest delay", func(p *Result) string { return Spell(p.Logins.LongestWait) })
+	add("affected users", func(p *Result) string { return Comma(p.Logins.People) })
 	add("CAPTCHA mode", func(p *Result) string {
 		if len(p.Mode) == 0 {
 			return "never"
 		}
-		return fmt.Sprintf("%d×, %s in total", len(p.Mode), report.Spell(p.ModeOn))
+		return fmt.Sprintf("%d×, %s in total", len(p.Mode), Spell(p.ModeOn))
 	})
 }
 
 func (r *Report) summary() string {
 	l := r.Log
 	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords",
-		report.Comma(l.Attempts), report.Moment(l.From), report.Moment(l.To), report.Comma(l.Succeeded),
-		report.Comma(l.Failed))
+		Comma(l.Attempts), Moment(l.From), Moment(l.To), Comma(l.Succeeded),
+		Comma(l.Failed))
 	if l.Stopped > 0 {
-		text += fmt.Sprintf(", %s without a password check", report.Comma(l.Stopped))
+		text += fmt.Sprintf(", %s without a password check", Comma(l.Stopped))
 	}
 	if l.Named > 0 {
 		text += fmt.Sprintf("; %s accounts", about(r.Accounts))
@@ -81,8 +79,8 @@ func (r *Report) summary() string {
 
 func (r *Report) notes() (notes []string) {
 	l := r.Log
-	notes = append(notes, fmt.Sprintf("%s lines: %s unrelated, %s unreadable.", report.Comma(l.Lines),
-		report.Comma(l.Others), report.Comma(l.Bad)))
+	notes = append(notes, fmt.Sprintf("%s lines: %s unrelated, %s unreadable.", Comma(l.Lines),
+		Comma(l.Others), Comma(l.Bad)))
 	for _, bad := range l.First {
 		notes = append(notes, fmt.Sprintf("%s:%d: %s: %s", bad.Path, bad.Line, bad.Why, strconv.Quote(bad.Text)))
 	}
@@ -95,15 +93,15 @@ func (r *Report) notes() (notes []string) {
 			"successful login counts as a known client.")
 	}
 	if l.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%s attempts are out of order, by at most %s.", report.Comma(l.Late),
-			report.Spell(l.Latest)))
+		notes = append(notes, fmt.Sprintf("%s attempts are out of order, by at most %s.", Comma(l.Late),
+			Spell(l.Latest)))
 	}
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Bounded }) {
 		notes = append(notes, "There are too many account and IP pairs in a day to keep: some users' typos count as an "+
 			"attacker's.")
 	}
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Logins.People >= mostPeople }) {
-		notes = append(notes, fmt.Sprintf("Affected users are counted up to %s.", report.Comma(mostPeople)))
+		notes = append(notes, fmt.Sprintf("Affected users are counted up to %s.", Comma(mostPeople)))
 	}
 	return notes
 }
@@ -111,45 +109,45 @@ func (r *Report) notes() (notes []string) {
 // mostSpans is the number of CAPTCHA mode periods shown; the JSON has all.
 const mostSpans = 10
 
-func (r *Result) section() report.Section {
-	s := report.Section{Name: r.Name, Plot: r.plot()}
+func (r *Result) section() Section {
+	s := Section{Name: r.Name, Plot: r.plot()}
 	for _, m := range r.Mode[:min(len(r.Mode), mostSpans)] {
 		s.Lines = append(s.Lines, m.String())
 	}
 	if len(r.Through) > 0 {
-		t := report.Table{Name: "most wrong passwords checked", Heads: []string{"type", "name", "at least"}}
+		t := Table{Name: "most wrong passwords checked", Heads: []string{"type", "name", "at least"}}
 		for _, one := range r.Through {
-			t.Rows = append(t.Rows, []string{one.Kind, one.Name, report.Comma(one.Checked)})
+			t.Rows = append(t.Rows, []string{one.Kind, one.Name, Comma(one.Checked)})
 		}
 		s.Tables = append(s.Tables, t)
 	}
 	if len(r.Hindered) > 0 {
-		t := report.Table{Name: "most affected users", Heads: []string{"login (UTC)", "account", "IP address", "effects"}}
+		t := Table{Name: "most affected users", Heads: []string{"login (UTC)", "account", "IP address", "effects"}}
 		for _, c := range r.Hindered {
-			t.Rows = append(t.Rows, []string{report.Moment(c.At), cmp.Or(c.Account, "–"), c.Address, c.met()})
+			t.Rows = append(t.Rows, []string{Moment(c.At), cmp.Or(c.Account, "–"), c.Address, c.met()})
 		}
 		s.Tables = append(s.Tables, t)
 	}
 	return s
 }
 
-func (r *Result) plot() report.Plot {
-	var columns []report.Column
+func (r *Result) plot() Plot {
+	var columns []Column
 	for _, b := range r.Series {
-		columns = append(columns, report.Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered,
+		columns = append(columns, Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered,
 			Mode: b.Mode, Nearest: b.Nearest})
 	}
 	if len(columns) == 0 {
-		return report.Plot{}
+		return Plot{}
 	}
 	each := time.Minute
 	if len(r.Series) > 1 {
 		each = r.Series[1].At.Sub(r.Series[0].At)
 	}
-	return report.NewPlot(r.Series[0].At, each, columns,
+	return NewPlot(r.Series[0].At, each, columns,
 		fmt.Sprintf("%s of %s wrong passwords were checked, and %s of %s logins were affected.",
-			report.Comma(r.Guesses.Checked), report.Comma(r.Guesses.All), report.Comma(r.Logins.Hindered),
-			report.Comma(r.Logins.All)))
+			Comma(r.Guesses.Checked), Comma(r.Guesses.All), Comma(r.Logins.Hindered),
+			Comma(r.Logins.All)))
 }
 
 func (c Case) met() string {
@@ -164,10 +162,10 @@ func (c Case) met() string {
 	}
 	text := strings.Join(parts, ", ")
 	if took := c.At.Sub(c.Since); took > 0 {
-		text += ", in " + report.Spell(took)
+		text += ", in " + Spell(took)
 	}
 	if c.Waited > 0 {
-		text += ", delayed by " + report.Spell(c.Waited)
+		text += ", delayed by " + Spell(c.Waited)
 	}
 	if c.KeptOut {
 		text += ", kept out"
@@ -179,9 +177,9 @@ func (c Case) met() string {
 func (s Span) String() string {
 	to := "the end of the log"
 	if !s.To.IsZero() {
-		to = report.Moment(s.To)
+		to = Moment(s.To)
 	}
-	return fmt.Sprintf("CAPTCHA mode from %s to %s, at a failure rate of %d a minute", report.Moment(s.From), to,
+	return fmt.Sprintf("CAPTCHA mode from %s to %s, at a failure rate of %d a minute", Moment(s.From), to,
 		s.Pressure)
 }
 
@@ -189,5 +187,5 @@ func about(n int) string {
 	if n < 1000 {
 		return strconv.Itoa(n)
 	}
-	return "about " + report.Comma(int64(n))
+	return "about " + Comma(int64(n))
 }
