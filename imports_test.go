@@ -54,6 +54,7 @@ var mayImport = map[string]string{
 	"internal/notices":    below,
 	"internal/codes":      below,
 	"internal/passwords":  below,
+	"internal/plot":       "",
 	"internal/policy":     below,
 	"internal/redisstore": below,
 	"internal/replay":     below,

@@ -3,6 +3,8 @@ package pages
 import (
 	"cmp"
 	"fmt"
+	"html/template"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/plot"
 )
 
 // AttacksView is the list of the recorded attacks. It has the parameter page.
@@ -348,33 +351,26 @@ func (t topView) Of(n attacks.Named) string {
 	return ""
 }
 
-type column struct{ X, Y, W, H, Text string }
-
-const (
-	columnsWide = 600.0
-	columnsHigh = 80.0
-)
-
-// Columns returns the plot: failed attempts over time.
-func (v AttackView) Columns() (all []column) {
+// Columns returns the plot: failed attempts over time; empty without any.
+func (v AttackView) Columns() template.HTML {
 	m := v.Report.Minutes
 	if len(m.Counts) == 0 {
-		return nil
+		return ""
 	}
-	keys, high := []int64{}, int64(1)
-	for at, n := range m.Counts {
-		keys, high = append(keys, at), max(high, n)
+	keys := slices.Sorted(maps.Keys(m.Counts))
+	p := plot.New(600, 80)
+	for _, n := range m.Counts {
+		p.High = max(p.High, float64(n))
 	}
-	slices.Sort(keys)
 	first, last := keys[0], keys[len(keys)-1]
-	w := columnsWide / float64(max(20, last-first+1))
+	width := p.Width / float64(max(20, last-first+1))
 	for _, at := range keys {
-		n, start := m.Counts[at], time.Unix(at*m.Each*60, 0)
-		h := max(1, float64(n)/float64(high)*columnsHigh)
-		all = append(all, column{coord(float64(at-first) * w), coord(columnsHigh - h), coord(max(0.5, w*0.9)), coord(h),
-			fmt.Sprintf("%s: %s", newMoment(v.Now, start).Text, comma(int(n)))})
+		start, height := time.Unix(at*m.Each*60, 0), max(1, p.Bottom-p.Y(float64(m.Counts[at])))
+		p.Rect("", fmt.Sprintf("%s: %s", newMoment(v.Now, start).Text, comma(int(m.Counts[at]))), float64(at-first)*width,
+			p.Bottom-height, max(0.5, width*0.9), height)
 	}
-	return all
+	p.Height, p.Stretch = 82, true
+	return p.SVG("columns-plot", "", v.PlotWords(), "")
 }
 
 // PlotWords describes the plot for screen readers.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/crc32"
+	"html/template"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/plot"
 )
 
 // NowView is the dashboard of the admin console. Its forms post to /mode, /unlock and /block.
@@ -85,17 +87,17 @@ func (v NowView) Day() bool { return v.Span == control.LastDay }
 var shapes = [...]string{"wide", "narrow"}
 
 // Plots returns the failure rate in both shapes.
-func (v NowView) Plots() (all []Plot) {
-	for _, id := range shapes {
-		all = append(all, NewPlot(id, v.Now, v.Span, v.Series.FailureRate, v.Overview.Switches))
+func (v NowView) Plots() (all []template.HTML) {
+	for _, shape := range shapes {
+		all = append(all, ratePlot(shape, v.Now, v.Span, v.Series.FailureRate, v.Overview.Switches))
 	}
 	return all
 }
 
 // Strips returns the attempts and their outcomes in both shapes.
-func (v NowView) Strips() (all []Strips) {
-	for _, id := range shapes {
-		all = append(all, NewStrips(id, v.Now, v.Span, v.Series, v.Overview.Switches))
+func (v NowView) Strips() (all []template.HTML) {
+	for _, shape := range shapes {
+		all = append(all, strips(shape, v.Now, v.Span, v.Series, v.Overview.Switches))
 	}
 	return all
 }
@@ -345,11 +347,11 @@ func (s status) Verdict() verdict {
 
 // Part returns the position of a rate on the gauge of the failure rate.
 func (s status) Part(rate float64) string {
-	top := max(finite(s.Threshold)*1.25, float64(s.FailureRate.Total()), 1)
-	return percent(finite(rate) / top)
+	top := max(plot.Finite(s.Threshold)*1.25, float64(s.FailureRate.Total()), 1)
+	return percent(plot.Finite(rate) / top)
 }
 
 // Now returns the position of the current failure rate.
 func (s status) Now() string { return s.Part(float64(s.FailureRate.Total())) }
 
-func percent(part float64) string { return coord(100*min(part, 1)) + "%" }
+func percent(part float64) string { return plot.Coord(100*min(part, 1)) + "%" }

@@ -3,139 +3,168 @@ package pages
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"html/template"
 	"slices"
-	"strings"
 	"time"
 
 	"authguard/captchamode"
 	"authguard/internal/control"
+	"authguard/internal/plot"
 )
 
-// A Plot is the content of the SVG in its own coordinates: texts and shapes, no style.
-type Plot struct {
-	Canvas     canvas
-	Desc, Zone string
-	Bars       []Bar
-	Lines      []Line
-	Spans      []Span
-	Marks      []Mark
-	Hits       []Hit
+// chart is a plot of a span that ends now, in one of two shapes.
+type chart struct {
+	*plot.Plot
+	shape string // "wide", or "narrow" for a phone
+	now   time.Time
+	each  time.Duration // width of a column
 }
 
-// A Bar is one part of one minute's stack.
-type Bar struct{ Class, X, Y, W, H string }
-
-// A Line is one threshold over time, with its name at the newest end.
-type Line struct {
-	Class, Path, Label, LabelX, LabelY string
-
-	labelY float64 // the position without other labels
-}
-
-// A Span is consecutive minutes in one mode.
-type Span struct {
-	Class, X, W string
-	Label       string // empty if there is no room
-	LabelX      string
-}
-
-// A Mark is a time at which CAPTCHA mode turned on or off.
-type Mark struct {
-	X, Text string
-	Label   string // empty if there is no room
-}
-
-// A Tick is one label of an axis.
-type Tick struct{ At, Text string }
-
-// A Hit is the column of one minute, with its numbers for the pointer.
-type Hit struct{ X, W, Text string }
-
-// NewPlot draws the failure rate of a span, oldest minute first. A column of several minutes shows the highest.
-func NewPlot(id string, now time.Time, span control.Span, points []captchamode.Minute,
-	switches []captchamode.Switch) Plot {
-	high := 0.0
-	for _, m := range points {
-		high = max(high, float64(total(m)), finite(m.Threshold), finite(m.SlowAt), finite(m.LeaveAt))
+func newChart(shape string, now time.Time, span control.Span) chart {
+	c := chart{plot.New(960, 320), shape, now, time.Minute}
+	c.Right, c.Top, c.Bottom = 828, 46, 270
+	if c.narrow() {
+		c.Width, c.Height, c.Right, c.Bottom = 340, 300, 330, 252
 	}
-	c := newCanvas(id, now, span, high)
-	p := Plot{Canvas: c, Desc: describe(c, points), Zone: now.Format("MST"), Marks: c.marks(now, switches)}
-	points = c.columns(points)
-	p.Spans, p.Lines = c.spans(points), c.lines(points)
-	for _, m := range points {
-		p.Bars = append(p.Bars, c.stack(m)...)
-		p.Hits = append(p.Hits, c.hit(now, m))
+	long := time.Hour
+	if span == control.LastDay {
+		c.each, long = 4*time.Minute, 24*time.Hour
+		if c.narrow() {
+			c.each = 12 * time.Minute
+		}
 	}
-	return p
+	c.To = now.Truncate(c.each).Add(c.each)
+	c.From = c.To.Add(-long)
+	return c
 }
 
-// columns keeps the highest minute of each column, with the strictest mode of all.
-func (c canvas) columns(points []captchamode.Minute) (all []captchamode.Minute) {
+func (c chart) narrow() bool { return c.shape == "narrow" }
+
+// scale sets the value axis, and leaves room for its labels.
+func (c chart) scale(high float64) {
+	c.Scale(high)
+	c.Left = 14 + 6.5*float64(len(short(c.High)))
+}
+
+// times draws the labels of the time axis.
+func (c chart) times(class string, height float64) {
+	labels := 6
+	if c.narrow() {
+		labels = 3
+	}
+	c.Times(labels, class, height, c.now.Location())
+}
+
+// column returns the column of a time; ok is false outside of the plot.
+func (c chart) column(at time.Time) (i int, ok bool) {
+	return int(at.Sub(c.From) / c.each), !at.Before(c.From) && at.Before(c.To)
+}
+
+func (c chart) columns() int { return int(c.To.Sub(c.From) / c.each) }
+
+// highest returns the highest minute of each column, with the strictest mode of all.
+func (c chart) highest(points []captchamode.Minute) []captchamode.Minute {
+	all := make([]captchamode.Minute, c.columns())
 	for _, m := range points {
-		start := m.Start.Truncate(c.each)
-		if start.Before(c.from) || !start.Before(c.to) {
+		i, ok := c.column(m.Start)
+		if !ok {
 			continue
 		}
-		if n := len(all); n == 0 || !all[n-1].Start.Equal(start) {
-			all = append(all, m)
-		} else if last := all[n-1]; total(m) > total(last) {
-			m.On, m.Level = m.On || last.On, max(m.Level, last.Level)
-			all[n-1] = m
-		} else {
-			all[n-1].On, all[n-1].Level = m.On || last.On, max(m.Level, last.Level)
+		most := all[i]
+		if most.Start.IsZero() || total(m) > total(most) {
+			all[i] = m
 		}
-		all[len(all)-1].Start = start
+		all[i].On, all[i].Level = m.On || most.On, max(m.Level, most.Level)
+		all[i].Start = c.From.Add(time.Duration(i) * c.each)
 	}
 	return all
 }
 
-// markRoom is the width of a character of a mark's label.
-const markRoom = 6.2
+// ratePlot draws the failure rate of a span, oldest minute first.
+func ratePlot(shape string, now time.Time, span control.Span, points []captchamode.Minute,
+	switches []captchamode.Switch) template.HTML {
+	c, high := newChart(shape, now, span), 0.0
+	for _, m := range points {
+		high = max(high, float64(total(m)), plot.Finite(m.Threshold), plot.Finite(m.SlowAt), plot.Finite(m.LeaveAt))
+	}
+	c.scale(high)
+	columns := c.highest(points)
+	modes := make([]string, len(columns))
+	for i, m := range columns {
+		modes[i] = map[string]string{throttling: "slow", captcha: "captcha"}[modeWords(m)]
+	}
+	c.Spans(modes, func(mode string, x, width float64) {
+		c.Rect("span "+mode, "", x, c.Top, width, c.Bottom-c.Top)
+		c.Rect("strip "+mode, "", x, c.Top-4, width, 4)
+	})
+	c.Grid(short)
+	c.times("axis", 5)
+	for i, m := range columns {
+		c.stack(i, m)
+	}
+	c.Path("axis", "", "M", c.Left, c.Bottom, "H", c.Right)
+	c.marks(switches, 14, true)
+	c.thresholds(columns)
+	c.Spans(modes, func(mode string, x, width float64) {
+		if width >= labelRoom {
+			c.Text("span-label", "start", x+6, c.Top-8, map[string]string{"slow": throttling, "captcha": captcha}[mode])
+		}
+	})
+	c.Text("axis-name", "start", 2, 11, "per minute")
+	c.Text("axis-name", "middle", c.X(0.5), c.Bottom+40, "time ("+now.Format("MST")+")")
+	if len(points) == 0 {
+		c.Text("nothing", "middle", c.X(0.5), c.Top+90, "No data yet.")
+	}
+	for _, m := range columns {
+		c.hit(m)
+	}
+	return c.SVG("plot "+shape, "plot-"+shape, "Failure rate per minute", describe(now.Location(), points))
+}
 
-// marks returns the times at which the mode turned on or off. If labels overlap, the newest is drawn.
-func (c canvas) marks(now time.Time, switches []captchamode.Switch) (all []Mark) {
+// marks draws the times at which the mode turned on or off, from top down. If labels overlap, the newest is drawn.
+func (c chart) marks(switches []captchamode.Switch, top float64, labels bool) {
 	room := c.Width
 	for _, s := range slices.Backward(switches) {
-		if s.On == s.WasOn || s.At.Before(c.from) || s.At.After(c.to) {
+		if s.On == s.WasOn || s.At.Before(c.From) || s.At.After(c.To) {
 			continue
 		}
-		word := map[bool]string{true: "on ", false: "off "}[s.On] + newMoment(now, s.At).Text
-		x, w := c.x(s.At), markRoom*float64(len(word))
-		m := Mark{X: coord(x), Text: "CAPTCHA mode " + word}
-		if x+w <= room && x+w <= c.Width {
-			m.Label, room = word, x-4
+		word := map[bool]string{true: "on ", false: "off "}[s.On] + newMoment(c.now, s.At).Text
+		x := c.At(s.At)
+		c.Path("mode-mark", "CAPTCHA mode "+word, "M", x, top, "V", c.Bottom)
+		if width := 6.2 * float64(len(word)); labels && x+width <= room {
+			c.Text("mark-label", "start", x+4, 24, word)
+			room = x - 4
 		}
-		all = append(all, m)
 	}
-	return all
 }
 
-func (c canvas) stack(m captchamode.Minute) []Bar {
-	x, w := c.column(m.Start)
-	gap := math.Min(1, w/5)
-	var bars []Bar
-	base := 0
+// stack draws the parts of a column's failure rate.
+func (c chart) stack(column int, m captchamode.Minute) {
+	x := c.X(float64(column) / float64(c.columns()))
+	width := c.X(float64(column+1)/float64(c.columns())) - x
+	gap, base := min(1, width/5), 0
 	for _, part := range []struct {
 		class string
 		n     int
 	}{{"failures", m.Failures}, {"unsolved", m.Unsolved}, {"shed", m.Overload}} {
-		if part.n <= 0 {
-			continue
+		if part.n > 0 {
+			low, high := c.Y(float64(base)), c.Y(float64(base+part.n))
+			c.Rect("bar "+part.class, "", x+gap/2, high, width-gap, low-high)
+			base += part.n
 		}
-		low, high := c.y(float64(base)), c.y(float64(base+part.n))
-		bars = append(bars, Bar{part.class, coord(x + gap/2), coord(high), coord(w - gap), coord(low - high)})
-		base += part.n
 	}
-	return bars
 }
 
-func (c canvas) hit(now time.Time, m captchamode.Minute) Hit {
-	x, w := c.column(m.Start)
+// hit draws the column that shows its numbers to the pointer.
+func (c chart) hit(m captchamode.Minute) {
+	if m.Start.IsZero() {
+		return
+	}
 	text := fmt.Sprintf("%s: %s, %s unsolved, %s rejected · CAPTCHA above %s · %s",
-		newMoment(now, m.Start).Text, countWords(m.Failures, "failure"),
+		newMoment(c.now, m.Start).Text, countWords(m.Failures, "failure"),
 		comma(m.Unsolved), comma(m.Overload), rateWords(m.Threshold), modeWords(m))
-	return Hit{coord(x), coord(w), text}
+	x := c.At(m.Start)
+	c.Rect("hit", text, x, c.Top, c.At(m.Start.Add(c.each))-x, c.Bottom-c.Top)
 }
 
 const (
@@ -160,7 +189,7 @@ func total(m captchamode.Minute) int {
 }
 
 // describe puts the plot into words for screen readers.
-func describe(c canvas, points []captchamode.Minute) string {
+func describe(zone *time.Location, points []captchamode.Minute) string {
 	if len(points) == 0 {
 		return "No data yet."
 	}
@@ -178,95 +207,55 @@ func describe(c canvas, points []captchamode.Minute) string {
 	last := points[len(points)-1]
 	return fmt.Sprintf("From %s to %s: %s, %s unsolved, %s rejected for overload. The failure rate peaked at %s with %s "+
 		"a minute. CAPTCHA mode now turns on above %s a minute. It was on for %s.",
-		points[0].Start.In(c.zone).Format("15:04"), last.Start.Add(time.Minute).In(c.zone).Format("15:04"),
+		points[0].Start.In(zone).Format("15:04"), last.Start.Add(time.Minute).In(zone).Format("15:04"),
 		countWords(failures, "failure"), countWords(unsolved, "challenge"), countWords(shed, "attempt"),
-		peak.Start.In(c.zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
+		peak.Start.In(zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
 }
 
-var thresholds = [...]struct {
-	class, label string
-	of           func(captchamode.Minute) float64
-}{
-	{"on", "CAPTCHA", func(m captchamode.Minute) float64 { return m.Threshold }},
-	{"leave", "turns off", func(m captchamode.Minute) float64 { return m.LeaveAt }},
-	{"slow", "throttling", func(m captchamode.Minute) float64 { return m.SlowAt }},
-}
+const labelGap, labelRoom = 14, 92
 
-const labelGap = 14
-
-// lines draws each threshold as steps, since it changes with the learned baseline.
-func (c canvas) lines(points []captchamode.Minute) []Line {
+// thresholds draws each threshold as steps, since it changes with the learned baseline, and its name at the newest end.
+func (c chart) thresholds(columns []captchamode.Minute) {
+	type label struct {
+		class, text string
+		y           float64
+	}
+	var labels []label
 	x, down := c.Right+8, 4.0
-	if c.ID == "narrow" { // above the line, not beside its end
+	if c.narrow() { // above the line, not beside its end
 		x, down = c.Left+4, -4
 	}
-	var out []Line
-	for _, t := range thresholds {
-		if path, last := c.steps(points, t.of); path != "" {
-			out = append(out, Line{Class: t.class, Path: path, Label: t.label + " " + short(last), LabelX: coord(x),
-				labelY: c.y(last) + down})
+	for _, t := range []struct {
+		class, label string
+		of           func(captchamode.Minute) float64
+	}{
+		{"on", "CAPTCHA", func(m captchamode.Minute) float64 { return m.Threshold }},
+		{"leave", "turns off", func(m captchamode.Minute) float64 { return m.LeaveAt }},
+		{"slow", "throttling", func(m captchamode.Minute) float64 { return m.SlowAt }},
+	} {
+		if last := c.line(t.class, columns, t.of); last > 0 {
+			labels = append(labels, label{t.class, t.label + " " + short(last), c.Y(last) + down})
 		}
 	}
-	c.placeLabels(out)
-	return out
-}
-
-// steps returns the SVG path of one threshold and its newest value. A minute without a value leaves a gap.
-func (c canvas) steps(points []captchamode.Minute, of func(captchamode.Minute) float64) (path string, last float64) {
-	var b strings.Builder
-	var end time.Time
-	for _, m := range points {
-		v := finite(of(m))
-		if v == 0 {
-			end = time.Time{}
-			continue
-		}
-		x, w := c.column(m.Start)
-		if m.Start.Equal(end) {
-			b.WriteString(" V" + coord(c.y(v)))
-		} else {
-			b.WriteString(" M" + coord(x) + " " + coord(c.y(v)))
-		}
-		b.WriteString(" H" + coord(x+w))
-		last, end = v, m.Start.Add(c.each)
-	}
-	return strings.TrimSpace(b.String()), last
-}
-
-// placeLabels moves the names of the lines apart, from the lowest up.
-func (c canvas) placeLabels(lines []Line) {
-	order := make([]*Line, 0, len(lines))
-	for i := range lines {
-		order = append(order, &lines[i])
-	}
-	slices.SortStableFunc(order, func(a, b *Line) int { return cmp.Compare(b.labelY, a.labelY) })
+	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(b.y, a.y) })
 	floor := c.Bottom
-	for _, l := range order {
-		y := min(l.labelY, floor)
-		l.LabelY, floor = coord(y), y-labelGap
+	for _, l := range labels { // apart, from the lowest up
+		y := min(l.y, floor)
+		c.Text("line-label "+l.class, "start", x, y, l.text)
+		floor = y - labelGap
 	}
 }
 
-const labelRoom = 92
-
-// spans joins adjacent minutes of one mode. It leaves out minutes with the mode off.
-func (c canvas) spans(points []captchamode.Minute) (out []Span) {
-	for i, next := 0, 0; i < len(points); i = next {
-		mode := modeWords(points[i])
-		for next = i + 1; next < len(points) && modeWords(points[next]) == mode; {
-			next++
-		}
-		class := map[string]string{throttling: "slow", captcha: "captcha"}[mode]
-		if class == "" {
-			continue
-		}
-		x := c.x(points[i].Start)
-		w := c.x(points[next-1].Start.Add(c.each)) - x
-		s := Span{Class: class, X: coord(x), W: coord(w), LabelX: coord(x + 6)}
-		if w >= labelRoom {
-			s.Label = mode
-		}
-		out = append(out, s)
+// line draws a value as steps, and returns the newest; 0: none.
+func (c chart) line(class string, columns []captchamode.Minute, of func(captchamode.Minute) float64) (last float64) {
+	values := make([]float64, len(columns))
+	for i, m := range columns {
+		values[i] = plot.Finite(of(m))
+		last = cmp.Or(values[i], last)
 	}
-	return out
+	if path := c.Steps(values); path != nil {
+		c.Path("halo", "", path...)
+		c.Path("line "+class, "", path...)
+	}
+	return last
 }

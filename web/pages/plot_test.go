@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"encoding/xml"
+	"html/template"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,67 +14,101 @@ import (
 	"authguard/internal/control"
 )
 
-func number(t testing.TB, s string) float64 {
+// A shape is one element of a plot.
+type shape struct {
+	Class string  `xml:"class,attr"`
+	X     float64 `xml:"x,attr"`
+	Y     float64 `xml:"y,attr"`
+	W     float64 `xml:"width,attr"`
+	H     float64 `xml:"height,attr"`
+	D     string  `xml:"d,attr"`
+	Title string  `xml:"title"`
+	Text  string  `xml:",chardata"`
+}
+
+type drawing struct {
+	Desc   string  `xml:"desc"`
+	Shapes []shape `xml:",any"`
+}
+
+func drawn(t testing.TB, svg template.HTML) (d drawing) {
 	t.Helper()
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		t.Fatal(err)
+	if err := xml.Unmarshal([]byte(svg), &d); err != nil {
+		t.Fatalf("%v\n%s", err, svg)
 	}
-	return v
+	return d
+}
+
+// of returns the shapes whose class begins with this.
+func (d drawing) of(class string) (all []shape) {
+	for _, s := range d.Shapes {
+		if strings.HasPrefix(s.Class, class) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (d drawing) texts(class string) (all []string) {
+	for _, s := range d.of(class) {
+		all = append(all, s.Text)
+	}
+	return all
+}
+
+func rates(t testing.TB, now time.Time, span control.Span, points []captchamode.Minute, switches ...captchamode.Switch) drawing {
+	t.Helper()
+	return drawn(t, ratePlot("wide", now, span, points, switches))
 }
 
 func TestBarsStackToTheTotal(t *testing.T) {
 	t.Parallel()
 	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Overload: 20}
-	c := newCanvas("wide", noon, control.LastHour, 100)
-	bars := c.stack(m)
-	if len(bars) != 3 || bars[0].Class != "failures" || bars[1].Class != "unsolved" || bars[2].Class != "shed" {
+	bars := rates(t, noon, control.LastHour, []captchamode.Minute{m}).of("bar")
+	if len(bars) != 3 || bars[0].Class != "bar failures" || bars[1].Class != "bar unsolved" || bars[2].Class != "bar shed" {
 		t.Fatalf("bars: %+v", bars)
 	}
-	if top := number(t, bars[2].Y); top != number(t, coord(c.y(100))) {
-		t.Errorf("the stack ends at %v, not at 100", top)
+	const top, bottom, high = 46.0, 270.0, 150.0
+	if want := bottom - 100/high*(bottom-top); bars[2].Y < want-0.1 || bars[2].Y > want+0.1 {
+		t.Errorf("the stack ends at %v, not at %v", bars[2].Y, want)
 	}
-	if base := number(t, bars[0].Y) + number(t, bars[0].H); base != c.Bottom {
+	if base := bars[0].Y + bars[0].H; base < bottom-0.1 || base > bottom+0.1 {
 		t.Errorf("the stack starts at %v, not on the axis", base)
 	}
 }
 
 func TestTimeRunsFromLeftToRight(t *testing.T) {
 	t.Parallel()
-	points := hour(0)
-	c := newCanvas("wide", noon, control.LastHour, 60)
-	first, w := c.column(points[0].Start)
-	last, _ := c.column(points[59].Start)
-	if first != c.Left || coord(last+w) != coord(c.Right) {
-		t.Errorf("columns from %v to %v", first, last+w)
+	d := rates(t, noon, control.LastHour, hour(0))
+	hits := d.of("hit")
+	axis := d.of("axis")[6].D // after six labels
+	left, right, _ := strings.Cut(axis[1:], " ")
+	right = right[strings.Index(right, "H")+1:]
+	if x := strconv.FormatFloat(hits[0].X, 'f', -1, 64); len(hits) != 60 || x != left || right != "828" || hits[59].X+hits[59].W < 827.9 {
+		t.Errorf("%d columns from %s to %v on %s", len(hits), x, hits[59].X+hits[59].W, axis)
 	}
-	want := []string{"11:10", "11:20", "11:30", "11:40", "11:50", "12:00"}
-	for i, tick := range c.Times() {
-		if tick.Text != want[i] {
-			t.Errorf("tick %d is %s", i, tick.Text)
-		}
+	ticks := strings.Join(d.texts("tick"), " ")
+	if want := "11:10 11:20 11:30 11:40 11:50 12:00"; !strings.HasSuffix(ticks, want) {
+		t.Errorf("ticks: %s", ticks)
 	}
 }
 
 func TestADayHasItsDateWhereItBegins(t *testing.T) {
 	t.Parallel()
 	zone := time.FixedZone("CEST", 7200)
-	var texts []string
-	for _, tick := range newCanvas("wide", noon.In(zone), control.LastDay, 60).Times() {
-		texts = append(texts, tick.Text)
-	}
-	if got, want := strings.Join(texts, " "), "16:00 20:00 14 Mar 04:00 08:00 12:00"; got != want {
-		t.Errorf("ticks: %s, want %s", got, want)
+	ticks := strings.Join(rates(t, noon.In(zone), control.LastDay, nil).texts("tick"), " ")
+	if want := "16:00 20:00 14 Mar 04:00 08:00 12:00"; !strings.HasSuffix(ticks, want) {
+		t.Errorf("ticks: %s, want %s", ticks, want)
 	}
 }
 
 func TestAColumnOfADayIsItsHighestMinute(t *testing.T) {
 	t.Parallel()
 	start := noon.Truncate(time.Hour)
-	points := []captchamode.Minute{{Start: start, Failures: 3, On: true}, {Start: start.Add(time.Minute), Failures: 9, Unsolved: 1}, {Start: start.Add(2 * time.Minute), Failures: 4}}
-	all := newCanvas("wide", noon, control.LastDay, 60).columns(points)
-	if len(all) != 1 || total(all[0]) != 10 || !all[0].On || !all[0].Start.Equal(start) {
-		t.Errorf("%+v", all)
+	d := rates(t, noon, control.LastDay, []captchamode.Minute{{Start: start, Failures: 3, On: true}, {Start: start.Add(time.Minute), Failures: 9, Unsolved: 1}, {Start: start.Add(2 * time.Minute), Failures: 4}})
+	hits := d.of("hit")
+	if len(hits) != 1 || hits[0].Title != "12:00: 9 failures, 1 unsolved, 0 rejected · CAPTCHA above 0 · CAPTCHA mode" {
+		t.Errorf("%+v", hits)
 	}
 }
 
@@ -81,15 +117,14 @@ func TestSwitchesAreMarkedWithTheirTimeAndNotOverOneAnother(t *testing.T) {
 	at := func(ago time.Duration, on bool) captchamode.Switch {
 		return captchamode.Switch{At: noon.Add(-ago), On: on, WasOn: !on}
 	}
-	marks := newCanvas("wide", noon, control.LastDay, 60).marks(noon, []captchamode.Switch{
-		at(30*time.Hour, true), at(20*time.Hour, true), at(2*time.Hour+time.Minute, false), at(2*time.Hour, true), {At: noon.Add(-time.Hour), On: true, WasOn: true},
-	})
-	var labels []string
-	for _, m := range marks {
-		labels = append(labels, m.Label+"|"+m.Text)
+	d := rates(t, noon, control.LastDay, nil,
+		at(30*time.Hour, true), at(20*time.Hour, true), at(2*time.Hour+time.Minute, false), at(2*time.Hour, true), captchamode.Switch{At: noon.Add(-time.Hour), On: true, WasOn: true})
+	var titles []string
+	for _, m := range d.of("mode-mark") {
+		titles = append(titles, m.Title)
 	}
-	want := "on 10:00|CAPTCHA mode on 10:00,|CAPTCHA mode off 09:59,on 13 Mar 16:00|CAPTCHA mode on 13 Mar 16:00"
-	if got := strings.Join(labels, ","); got != want {
+	got := strings.Join(append(titles, d.texts("mark-label")...), ",")
+	if want := "CAPTCHA mode on 10:00,CAPTCHA mode off 09:59,CAPTCHA mode on 13 Mar 16:00,on 10:00,on 13 Mar 16:00"; got != want {
 		t.Errorf("marks: %s\nwant %s", got, want)
 	}
 }
@@ -105,29 +140,16 @@ func TestAStripSaysItsPeakAndDrawsEveryColumn(t *testing.T) {
 		}
 		series.Points = append(series.Points, p)
 	}
-	s := NewStrips("wide", noon, control.LastHour, series, nil)
-	if got := s.Rows[0]; got.Now != "7,200 total" || !strings.HasPrefix(got.Peak, ", peak 2 per second at 11:01:00") || strings.Count(got.Path, "V") != 2 {
-		t.Errorf("attempts: %+v", got)
-	}
-	if got := s.Rows[1]; got.Now != "20 total" || got.Peak != ", peak 20 per second at 11:31:00" || strings.Count(got.Path, "V") != 3 {
-		t.Errorf("failures: %+v", got)
-	}
-	if got := s.Rows[2]; got.Now != "0 total" || got.Peak != "" || got.Path != "" {
-		t.Errorf("challenges: %+v", got)
-	}
-	if !strings.Contains(s.Desc, "Failed: 20 total, peak 20 per second at 11:31:00.") {
-		t.Errorf("in words: %s", s.Desc)
-	}
-}
-
-func TestScaleIsRoundAndLeavesAir(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ v, step, high float64 }{
-		{0, 1, 4}, {3, 1, 4}, {4, 1, 5}, {65, 20, 80}, {150, 50, 200}, {199, 50, 250}, {6100, 2000, 8000},
-	} {
-		if step, high := niceScale(tc.v); step != tc.step || high != tc.high {
-			t.Errorf("niceScale(%v) = %v, %v", tc.v, step, high)
+	d := drawn(t, strips("wide", noon, control.LastHour, series, nil))
+	texts, areas := d.texts("tick")[6:], d.of("area")
+	for i, want := range []string{"7,200 total, peak 2 per second at 11:01:00", "20 total, peak 20 per second at 11:31:00", "0 total"} {
+		steps := []int{2, 3, 1}[i]
+		if texts[i] != want || strings.Count(areas[i].D, "V") != steps {
+			t.Errorf("%q with %s, want %q with %d steps", texts[i], areas[i].D, want, steps)
 		}
+	}
+	if !strings.Contains(d.Desc, "Failed: 20 total, peak 20 per second at 11:31:00.") {
+		t.Errorf("in words: %s", d.Desc)
 	}
 }
 
@@ -138,12 +160,12 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 		points[i].Threshold = 70
 	}
 	points[10].SlowAt = 0
-	p := NewPlot("wide", noon, control.LastHour, points, nil)
-	if n := strings.Count(p.Lines[0].Path, "V"); n != 60-1 || p.Lines[0].Label != "CAPTCHA 70" {
-		t.Errorf("%d steps, label %q", n, p.Lines[0].Label)
+	d := rates(t, noon, control.LastHour, points)
+	if on := d.of("line on")[0].D; strings.Count(on, "V") != 1 || strings.Count(on, "M") != 1 || d.texts("line-label on")[0] != "CAPTCHA 70" {
+		t.Errorf("%s, labels %q", on, d.texts("line-label"))
 	}
-	if n := strings.Count(p.Lines[2].Path, "M"); n != 2 {
-		t.Errorf("a missing value left %d pieces, not 2", n)
+	if slow := d.of("line slow")[0].D; strings.Count(slow, "M") != 2 {
+		t.Errorf("a missing value left %s, not two pieces", slow)
 	}
 }
 
@@ -151,24 +173,24 @@ func TestSpansJoinNeighbours(t *testing.T) {
 	t.Parallel()
 	points := hour(1)
 	points[20].Level = captchamode.Slow
-	p := NewPlot("wide", noon, control.LastHour, points, nil)
-	if len(p.Spans) != 2 || p.Spans[0].Class != "slow" || p.Spans[1].Class != "captcha" {
-		t.Fatalf("spans: %+v", p.Spans)
+	d := rates(t, noon, control.LastHour, points)
+	if spans := d.of("span "); len(spans) != 2 || spans[0].Class != "span slow" || spans[1].Class != "span captcha" {
+		t.Fatalf("spans: %+v", spans)
 	}
-	if p.Spans[0].Label != "" || p.Spans[1].Label != "CAPTCHA mode" {
-		t.Errorf("labels %q and %q", p.Spans[0].Label, p.Spans[1].Label)
+	if got := strings.Join(d.texts("span-label"), ","); got != "CAPTCHA mode" {
+		t.Errorf("labels %s", got)
 	}
 }
 
 func TestThePlotIsToldInWords(t *testing.T) {
 	t.Parallel()
-	d := NewPlot("wide", noon, control.LastHour, hour(1000), nil).Desc
+	words := rates(t, noon, control.LastHour, hour(1000)).Desc
 	for _, want := range []string{"From 11:01 to 12:01", "20,000 challenges unsolved", "peaked at 11:42 with 1,254 a minute", "on for 20 minutes", "above 60 a minute"} {
-		if !strings.Contains(d, want) {
-			t.Errorf("%q does not say %q", d, want)
+		if !strings.Contains(words, want) {
+			t.Errorf("%q does not say %q", words, want)
 		}
 	}
-	if NewPlot("wide", noon, control.LastHour, nil, nil).Desc != "No data yet." {
+	if d := rates(t, noon, control.LastHour, nil); d.Desc != "No data yet." || len(d.of("nothing")) != 1 {
 		t.Error("an empty plot is not told")
 	}
 }
@@ -179,23 +201,23 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 		points := anyMinutes(rt)
 		id := rapid.SampledFrom([]string{"wide", "narrow"}).Draw(rt, "shape")
 		span := rapid.SampledFrom([]control.Span{control.LastHour, control.LastDay}).Draw(rt, "span")
-		p := NewPlot(id, noon, span, points, nil)
-		c := p.Canvas
-		for _, b := range p.Bars {
-			x, y, w, h := number(t, b.X), number(t, b.Y), number(t, b.W), number(t, b.H)
-			if x < c.Left-0.1 || x+w > c.Right+0.2 || y < c.Top-0.1 || y+h > c.Bottom+0.2 || w <= 0 || h < 0 {
+		d := drawn(t, ratePlot(id, noon, span, points, nil))
+		right, bottom := 828.0, 270.0
+		if id == "narrow" {
+			right, bottom = 330, 252
+		}
+		for _, b := range d.of("bar") {
+			if b.X < 14 || b.X+b.W > right+0.2 || b.Y < 45.9 || b.Y+b.H > bottom+0.2 || b.W <= 0 || b.H < 0 {
 				rt.Fatalf("bar outside: %+v", b)
 			}
 		}
-		lowest := c.Bottom
-		for i := len(p.Lines) - 1; i >= 0; i-- {
-			if y := number(t, p.Lines[i].LabelY); y > lowest+0.1 {
-				rt.Fatalf("label below the axis: %+v", p.Lines[i])
+		labels := d.of("line-label")
+		for i, a := range labels {
+			if a.Y > bottom+0.1 {
+				rt.Fatalf("label below the axis: %+v", a)
 			}
-		}
-		for i, a := range p.Lines {
-			for _, b := range p.Lines[i+1:] {
-				if d := number(t, a.LabelY) - number(t, b.LabelY); d < labelGap-0.2 && d > -labelGap+0.2 {
+			for _, b := range labels[i+1:] {
+				if d := a.Y - b.Y; d < labelGap-0.2 && d > -labelGap+0.2 {
 					rt.Fatalf("labels overlap: %+v %+v", a, b)
 				}
 			}

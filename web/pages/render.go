@@ -41,7 +41,6 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"total":    total,
 	"mode":     modeWords,
 	"limitSet": LimitSetTitle,
-	"xy":       coord,
 }).ParseFS(sources, "templates/*.html"))
 
 func render(name string, view any) ([]byte, error) {

@@ -2,28 +2,14 @@ package pages
 
 import (
 	"fmt"
+	"html/template"
+	"slices"
 	"strings"
 	"time"
 
 	"authguard/captchamode"
 	"authguard/internal/control"
 )
-
-// Strips are small plots of one span, one below the other, each with its own scale.
-type Strips struct {
-	Canvas canvas
-	Desc   string
-	Rows   []Strip
-	Marks  []Mark
-}
-
-// A Strip is one of these plots.
-type Strip struct {
-	Name, Now, Peak string
-	Path            string // of the area
-	Top, Base       string
-	NameY           string
-}
 
 const (
 	stripHeight = 30.0
@@ -42,80 +28,67 @@ var counted = [...]struct {
 	{"Known clients admitted", func(c control.Counts) int { return c.Known }},
 }
 
-// NewStrips draws a series in one of the shapes of newCanvas.
-func NewStrips(id string, now time.Time, span control.Span, s control.Series, switches []captchamode.Switch) Strips {
-	c := newCanvas(id, now, span, 1)
+// strips draws small plots of one span, one below the other, each with its own scale.
+func strips(shape string, now time.Time, span control.Span, s control.Series,
+	switches []captchamode.Switch) template.HTML {
+	c := newChart(shape, now, span)
 	c.Left, c.Right, c.Top = 2, c.Width-2, 4
 	if span == control.LastHour {
-		c.each = 10 * time.Second
-		if id == "narrow" {
+		if c.each = 10 * time.Second; c.narrow() {
 			c.each = 30 * time.Second
 		}
 	}
 	c.Bottom = c.Top + float64(len(counted))*(stripText+stripHeight)
 	c.Height = c.Bottom + 26
-	all := Strips{Canvas: c, Marks: c.marks(now, switches)}
-	unit := map[time.Duration]string{time.Second: "per second", time.Minute: "per minute"}[s.Each]
-	var words []string
-	for i, row := range counted {
-		one := c.strip(now, s, row.of, unit)
-		one.Name = row.name
-		top := c.Top + float64(i)*(stripText+stripHeight) + stripText
-		one.Top, one.Base, one.NameY = coord(top), coord(top+stripHeight), coord(top-5)
-		all.Rows = append(all.Rows, one)
-		words = append(words, fmt.Sprintf("%s: %s%s", row.name, one.Now, one.Peak))
+	c.times("grid", c.Top-c.Bottom)
+	var words, texts []string
+	whole := *c.Plot
+	for _, row := range counted {
+		sums, text, peak := c.strip(s, row.of)
+		c.High, c.Top, c.Bottom = slices.Max(sums), c.Top+stripText, c.Top+stripText+stripHeight
+		c.Path("axis", "", "M", c.Left, c.Bottom, "H", c.Right)
+		c.Area("area", sums)
+		c.Top = c.Bottom
+		texts, words = append(texts, text+peak), append(words, row.name+": "+text+peak)
 	}
-	all.Desc = strings.Join(words, ". ") + "."
-	return all
+	c.Top, c.Bottom = whole.Top, whole.Bottom
+	c.marks(switches, c.Top, false)
+	for i, row := range counted {
+		y := c.Top + float64(i)*(stripText+stripHeight) + stripText - 5
+		c.Text("strip-name", "start", c.Left, y, row.name)
+		c.Text("tick", "end", c.Right, y, texts[i])
+	}
+	return c.SVG("plot strips "+shape, "strips-"+shape, "Login attempts", strings.Join(words, ". ")+".")
 }
 
-func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) int, unit string) (one Strip) {
-	sums := make([]float64, int(c.to.Sub(c.from)/c.each))
+// strip returns the average of each column, and in words the sum and the peak.
+func (c chart) strip(s control.Series, of func(control.Counts) int) (sums []float64, text, words string) {
+	sums = make([]float64, c.columns())
 	var peak control.Point
 	var sum int
 	for _, p := range s.Points {
-		if column := int(p.Start.Sub(c.from) / c.each); !p.Start.Before(c.from) && column < len(sums) {
-			sums[column] += float64(of(p.Counts)) * float64(s.Each) / float64(c.each)
+		if i, ok := c.column(p.Start); ok {
+			sums[i] += float64(of(p.Counts)) * float64(s.Each) / float64(c.each)
 		}
 		if sum += of(p.Counts); of(p.Counts) > of(peak.Counts) {
 			peak = p
 		}
 	}
-	one.Now = comma(sum) + " total"
-	if c.ID == "narrow" {
-		one.Now = comma(sum)
+	text = comma(sum)
+	if !c.narrow() {
+		text += " total"
 	}
-	if of(peak.Counts) == 0 {
-		return one
+	n := of(peak.Counts)
+	if n == 0 {
+		return sums, text, ""
 	}
-	layout := map[time.Duration]string{time.Second: "15:04:05"}[s.Each]
-	when := newMoment(now, peak.Start).Text
-	if layout != "" {
-		when = peak.Start.In(c.zone).Format(layout)
+	when := newMoment(c.now, peak.Start).Text
+	if s.Each == time.Second {
+		when = peak.Start.In(c.now.Location()).Format("15:04:05")
 	}
-	one.Peak = fmt.Sprintf(", peak %s %s at %s", comma(of(peak.Counts)), unit, when)
-	if c.ID == "narrow" {
-		one.Peak = fmt.Sprintf(", peak %s at %s", short(float64(of(peak.Counts))), when)
+	if c.narrow() {
+		return sums, text, fmt.Sprintf(", peak %s at %s", short(float64(n)), when)
 	}
-	one.Path = c.area(sums)
-	return one
-}
-
-func (c canvas) area(sums []float64) string {
-	high := 0.0
-	for _, v := range sums {
-		high = max(high, v)
-	}
-	var b strings.Builder
-	w := (c.Right - c.Left) / float64(len(sums))
-	fmt.Fprintf(&b, "M%s 0", coord(c.Left))
-	last := 0.0
-	for i, v := range sums {
-		if v != last {
-			fmt.Fprintf(&b, "H%sV%s", coord(c.Left+float64(i)*w), coord(-v/max(high, 1e-9)*stripHeight))
-		}
-		last = v
-	}
-	fmt.Fprintf(&b, "H%sV0Z", coord(c.Right))
-	return b.String()
+	unit := map[time.Duration]string{time.Second: "per second", time.Minute: "per minute"}[s.Each]
+	return sums, text, fmt.Sprintf(", peak %s %s at %s", comma(n), unit, when)
 }

@@ -1,59 +1,56 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"time"
 
 	"authguard/captchamode"
+	"authguard/internal/plot"
 )
-
-// Week is CAPTCHA mode's threshold at each hour of this week, in the reader's time zone.
-type Week struct {
-	Canvas     canvas
-	Desc, Zone string
-	Bars       []Bar
-	Path       string // of the threshold
-	Days       []Day
-	Now, Label string // the position of now, and the threshold of its hour
-}
-
-// A Day is a day of the week: where it begins, and its name below noon.
-type Day struct{ Begins, Noon, Text string }
 
 const weekHours = 7 * 24
 
-// NewWeek draws the hours, the first being Monday 00:00 UTC, in one of the shapes of newCanvas.
-func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
-	high := 0.
+// weekPlot draws CAPTCHA mode's threshold at each hour of this week, in the reader's time zone.
+func weekPlot(shape string, now time.Time, hours []captchamode.Expected) template.HTML {
+	c, high := newChart(shape, now, ""), 0.
 	for _, h := range hours {
-		high = max(high, finite(h.Threshold), finite(h.FailureRate))
+		high = max(high, plot.Finite(h.Threshold), plot.Finite(h.FailureRate))
 	}
-	c := newCanvas(id, now, "", high)
+	c.scale(high)
 	c.Right, c.Top, c.Bottom, c.Height, c.each = c.Width-4, 18, 138, 164, time.Hour
-	year, month, day := now.Date()
-	c.from = time.Date(year, month, day-(int(now.Weekday())+6)%7, 0, 0, 0, 0, now.Location())
-	c.to = c.from.Add(weekHours * time.Hour)
-	w := Week{Canvas: c, Zone: now.Format("MST"), Now: coord(c.x(now))}
-	points := weekOf(c.from, hours)
-	for _, m := range points {
-		w.Bars = append(w.Bars, c.stack(m)...)
-	}
-	w.Path, _ = c.steps(points, func(m captchamode.Minute) float64 { return m.Threshold })
+	c.From = mondayOf(now)
+	c.To = c.From.Add(weekHours * time.Hour)
+	points := weekOf(c.From, hours)
+	c.Grid(short)
 	for day := range 7 {
-		begins := c.from.Add(time.Duration(day) * 24 * time.Hour)
+		begins := c.From.Add(time.Duration(day) * 24 * time.Hour)
 		noon := begins.Add(12 * time.Hour)
-		w.Days = append(w.Days, Day{coord(c.x(begins)), coord(c.x(noon)), noon.Format("Mon")})
+		c.Path("grid", "", "M", c.At(begins), c.Top, "V", c.Bottom)
+		c.Text("tick", "middle", c.At(noon), c.Bottom+17, noon.Format("Mon"))
 	}
-	if len(points) > 0 {
-		w.Label = "now " + short(points[min(int(now.Sub(c.from)/time.Hour), weekHours-1)].Threshold)
-		by := func(a, b captchamode.Minute) int { return int(math.Copysign(1, a.Threshold-b.Threshold)) }
-		low, high := slices.MinFunc(points, by), slices.MaxFunc(points, by)
-		w.Desc = fmt.Sprintf("From %s a minute on %s to %s on %s.", rateWords(low.Threshold), low.Start.Format("Mon 15:04"),
-			rateWords(high.Threshold), high.Start.Format("Mon 15:04"))
+	for i, m := range points {
+		c.stack(i, m)
 	}
-	return w
+	c.Path("axis", "", "M", c.Left, c.Bottom, "H", c.Right)
+	c.Path("now-mark", "now", "M", c.At(now), c.Top, "V", c.Bottom)
+	c.line("on", points, func(m captchamode.Minute) float64 { return m.Threshold })
+	hour := points[min(int(now.Sub(c.From)/time.Hour), weekHours-1)]
+	c.Text("line-label", "middle", c.At(now), c.Top-6, "now "+short(hour.Threshold))
+	by := func(a, b captchamode.Minute) int { return cmp.Compare(a.Threshold, b.Threshold) }
+	least, most := slices.MinFunc(points, by), slices.MaxFunc(points, by)
+	return c.SVG("plot "+shape, "week-"+shape, "Threshold through the week", fmt.Sprintf(
+		"From %s a minute on %s to %s on %s.", rateWords(least.Threshold), least.Start.Format("Mon 15:04"),
+		rateWords(most.Threshold), most.Start.Format("Mon 15:04")))
+}
+
+// mondayOf returns the beginning of the week by the reader's clock.
+func mondayOf(now time.Time) time.Time {
+	year, month, day := now.Date()
+	return time.Date(year, month, day-(int(now.Weekday())+6)%7, 0, 0, 0, 0, now.Location())
 }
 
 // weekOf returns the hours of the week that begins at from, as points of a plot.
@@ -66,7 +63,7 @@ func weekOf(from time.Time, hours []captchamode.Expected) (all []captchamode.Min
 		const monday = 3 // 1 January 1970 was a Thursday
 		h := hours[(start.Unix()/3600+monday*24)%weekHours]
 		all = append(all, captchamode.Minute{Start: start, Threshold: h.Threshold,
-			Failures: int(math.Round(finite(h.FailureRate)))})
+			Failures: int(math.Round(plot.Finite(h.FailureRate)))})
 	}
 	return all
 }
@@ -77,20 +74,23 @@ type weekRow struct {
 }
 
 // Week returns the threshold through the week in both shapes; nil before the first learned hour.
-func (v NowView) Week() (all []Week) {
-	if len(v.Series.Week) != weekHours {
-		return nil
-	}
-	for _, id := range shapes {
-		all = append(all, NewWeek(id, v.Now, v.Series.Week))
+func (v NowView) Week() (all []template.HTML) {
+	if len(v.Series.Week) == weekHours {
+		for _, shape := range shapes {
+			all = append(all, weekPlot(shape, v.Now, v.Series.Week))
+		}
 	}
 	return all
 }
 
+// Weekdays are the columns of WeekTable.
+func (v NowView) Weekdays() [7]string {
+	return [...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
+}
+
 // WeekTable returns the same as numbers.
 func (v NowView) WeekTable() (rows []weekRow) {
-	c := NewWeek(shapes[0], v.Now, v.Series.Week).Canvas
-	points := weekOf(c.from, v.Series.Week)
+	points := weekOf(mondayOf(v.Now), v.Series.Week)
 	for hour := range len(points) / 7 {
 		row := weekRow{Hour: fmt.Sprintf("%02d:00", hour)}
 		for day := range 7 {

@@ -26,8 +26,8 @@ func TestTheWeekIsDrawnByTheReadersClock(t *testing.T) {
 	t.Parallel()
 	for _, zone := range []*time.Location{time.UTC, time.FixedZone("", 3600), time.FixedZone("", -7*3600), time.FixedZone("", 5*3600+1800)} {
 		now := noon.In(zone)
-		w := NewWeek("wide", now, office())
-		points := weekOf(w.Canvas.from, office())
+		d := drawn(t, weekPlot("wide", now, office()))
+		points := weekOf(mondayOf(now), office())
 		if len(points) != weekHours || points[0].Start.Weekday() != time.Monday || points[0].Start.Hour() != 0 || points[0].Start.After(now) || now.Sub(points[0].Start) > 8*24*time.Hour {
 			t.Fatalf("%s: begins at %v", now, points[0].Start)
 		}
@@ -38,8 +38,10 @@ func TestTheWeekIsDrawnByTheReadersClock(t *testing.T) {
 				t.Fatalf("%v: the threshold is %v, want %v", p.Start, p.Threshold, want)
 			}
 		}
-		if len(w.Days) != 7 || w.Days[0].Text != "Mon" || w.Days[6].Text != "Sun" || w.Path == "" || w.Label != map[bool]string{true: "now 200", false: "now 30"}[noon.Weekday() != time.Saturday && noon.Weekday() != time.Sunday] || len(w.Bars) != weekHours {
-			t.Errorf("%+v", w)
+		ticks := strings.Join(d.texts("tick"), " ")
+		label := map[bool]string{true: "now 200", false: "now 30"}[noon.Weekday() != time.Saturday && noon.Weekday() != time.Sunday]
+		if !strings.HasSuffix(ticks, "Mon Tue Wed Thu Fri Sat Sun") || len(d.of("line on")) != 1 || d.texts("line-label")[0] != label || len(d.of("bar")) != weekHours {
+			t.Errorf("%s: %s\n%+v", now, ticks, d)
 		}
 	}
 	v := NowView{Admin: around("/"), Series: control.Series{Week: office()}}

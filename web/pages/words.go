@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"authguard/guard"
+	"authguard/internal/plot"
 )
 
 // Sentence capitalizes the first letter and adds a full stop.
@@ -37,7 +38,7 @@ func comma(n int) string { return humanize.Comma(int64(n)) }
 
 // short abbreviates a number: 333k for 333,333.
 func short(v float64) string {
-	switch v = finite(v); {
+	switch v = plot.Finite(v); {
 	case v >= 999_500:
 		return strconv.FormatFloat(math.Round(v/1e5)/10, 'f', -1, 64) + "M"
 	case v >= 9_950:
