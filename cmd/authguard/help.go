@@ -17,7 +17,7 @@ func newParser(line *commandLine, options ...kong.Option) (*kong.Kong, error) {
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 		kong.ValueFormatter(withValues), kong.Vars{
 			"presets": presetNames(), "formats": formatNames(), "logs": logFormats(),
-			"defences": defenceNames(), "scopes": scopeNames(),
+			"defences": defenseNames(), "scopes": scopeNames(),
 		})...)
 	if err != nil {
 		return nil, err

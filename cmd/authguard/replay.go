@@ -63,7 +63,7 @@ func (c replayCmd) Run(g *globals) error {
 		return err
 	}
 	defer logs.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
 	done := g.progress(logs)
 	solving := map[string]replay.Solving{"users": replay.People, "none": replay.Nobody, "all": replay.Everybody}[c.Solving]
@@ -75,15 +75,7 @@ func (c replayCmd) Run(g *globals) error {
 	if found.Log.Attempts == 0 {
 		return noAttempts(logs, found)
 	}
-	if c.HTML != "" {
-		if err := writePage(c.HTML, found.Sheet()); err != nil {
-			return err
-		}
-	}
-	if g.JSON {
-		return printJSON(g, found)
-	}
-	return found.Sheet().Text(g.out)
+	return g.printSheet(found.Sheet(), found, c.HTML)
 }
 
 // Validate implements kong.Validatable.
@@ -214,6 +206,23 @@ func progressText(logs *replay.Log, took time.Duration) string {
 	}
 	left := time.Duration(float64(took) * float64(of-read) / float64(read)).Round(time.Second)
 	return fmt.Sprintf("%3d %% of %s, %s left", 100*read/of, humanize.Bytes(uint64(of)), left)
+}
+
+func untilInterrupted() (ctx context.Context, stop context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// printSheet prints a report as text or JSON, and writes it to a page unless the path is empty.
+func (g *globals) printSheet(s *replay.Sheet, report any, page string) error {
+	if page != "" {
+		if err := writePage(page, s); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return printJSON(g, report)
+	}
+	return s.Text(g.out)
 }
 
 // writePage writes the report atomically as one page.

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"golang.org/x/term"
@@ -26,7 +23,7 @@ type simulateCmd struct {
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
-func defenceNames() string { return strings.Join(simulate.Defences(), ", ") }
+func defenseNames() string { return strings.Join(simulate.Defenses(), ", ") }
 
 // Run runs the scenarios and prints a report.
 func (c simulateCmd) Run(g *globals) error {
@@ -52,7 +49,7 @@ func (c simulateCmd) Run(g *globals) error {
 		return err
 	}
 	setups[0].Name = "authguard"
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
 	var reports []*simulate.Report
 	for _, s := range scenarios {
@@ -66,22 +63,14 @@ func (c simulateCmd) Run(g *globals) error {
 	if len(reports) > 1 {
 		sheet = simulate.Overall(reports)
 	}
-	if c.HTML != "" {
-		if err := writePage(c.HTML, sheet); err != nil {
-			return err
-		}
-	}
-	if g.JSON {
-		return printJSON(g, reports)
-	}
-	return sheet.Text(g.out)
+	return g.printSheet(sheet, reports, c.HTML)
 }
 
 // Validate implements kong.Validatable.
 func (c simulateCmd) Validate() error {
 	for _, name := range c.Against {
-		if !slices.Contains(append(simulate.Defences(), "all", "nothing"), name) {
-			return fmt.Errorf("--against: must be %s, all or nothing, not %q", defenceNames(), name)
+		if !slices.Contains(append(simulate.Defenses(), "all", "nothing"), name) {
+			return fmt.Errorf("--against: must be %s, all or nothing, not %q", defenseNames(), name)
 		}
 	}
 	return nil
@@ -90,7 +79,7 @@ func (c simulateCmd) Validate() error {
 func (c simulateCmd) against() []string {
 	switch {
 	case len(c.Against) == 0 || slices.Contains(c.Against, "all"):
-		return simulate.Defences()
+		return simulate.Defenses()
 	case slices.Contains(c.Against, "nothing"):
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,27 +16,18 @@ import (
 // The account is the user of HTTP authentication; access logs do not contain a form's. The only header for the client
 // fingerprint is User-Agent, the second quoted text of the combined format.
 type access struct {
-	file             *file
-	agents           map[string]string
-	logins           []Request
-	success, failure [][]byte
+	file *file
+	Config
 }
 
-func newAccess(f *file, _ time.Time, c Config) (parser, error) {
-	a := &access{file: f, logins: c.Logins, agents: map[string]string{}}
-	for _, word := range c.Success {
-		a.success = append(a.success, []byte(word))
-	}
-	for _, word := range c.Failure {
-		a.failure = append(a.failure, []byte(word))
-	}
-	return a, nil
-}
+func newAccess(f *file, _ time.Time, c Config) (parser, error) { return &access{f, c}, nil }
 
 func likeAccess(line []byte) bool {
 	_, _, _, _, err := cutAccess(line)
 	return err == nil
 }
+
+const accessTime = "02/Jan/2006:15:04:05 -0700"
 
 var (
 	errAccess  = errors.New(`is not like: ADDRESS - - [10/Oct/2026:13:55:36 +0200] "POST /login HTTP/1.1" 302`)
@@ -44,18 +36,14 @@ var (
 
 // cutAccess splits a line into the text before the time, the time, the request and the rest.
 func cutAccess(line []byte) (before, at, request, after []byte, err error) {
-	open := bytes.IndexByte(line, '[')
-	if open < 0 {
+	before, line, _ = bytes.Cut(line, []byte("["))
+	if len(line) < len(accessTime) {
 		return nil, nil, nil, nil, errAccess
 	}
-	before, line = line[:open], line[open+1:]
-	shut := bytes.IndexByte(line, ']')
-	if shut != len("10/Oct/2026:13:55:36 +0200") || !bytes.HasPrefix(line[shut:], []byte(`] "`)) {
-		return nil, nil, nil, nil, errAccess
-	}
-	at, line = line[:shut], line[shut+3:]
+	at, line = line[:len(accessTime)], line[len(accessTime):]
+	line, ok := bytes.CutPrefix(line, []byte(`] "`))
 	end := closingQuote(line)
-	if end < 0 {
+	if !ok || end < 0 {
 		return nil, nil, nil, nil, errAccess
 	}
 	return before, at, line[:end], bytes.TrimLeft(line[end+1:], " "), nil
@@ -74,18 +62,18 @@ func closingQuote(text []byte) int {
 	return -1
 }
 
-func (p *access) parse(line []byte, r *row) (err error) {
+func (p *access) parse(line []byte, r *row) error {
 	before, at, request, after, err := cutAccess(line)
+	if len(line) == 0 {
+		return nil
+	}
 	if err != nil {
-		if len(line) == 0 {
-			return nil
-		}
 		return err
 	}
 	method, rest, _ := bytes.Cut(request, []byte(" "))
 	path, _, _ := bytes.Cut(rest, []byte(" "))
 	path, _, _ = bytes.Cut(path, []byte("?"))
-	if !slices.ContainsFunc(p.logins, func(l Request) bool {
+	if !slices.ContainsFunc(p.Logins, func(l Request) bool {
 		return l.Method == string(method) && l.Path == string(path)
 	}) {
 		if string(method) == "POST" {
@@ -94,115 +82,48 @@ func (p *access) parse(line []byte, r *row) (err error) {
 		return nil
 	}
 	status, _, _ := bytes.Cut(after, []byte(" "))
-	is := func(word []byte) bool { return bytes.Equal(word, status) }
 	switch {
-	case slices.ContainsFunc(p.success, is):
+	case slices.Contains(p.Success, string(status)):
 		r.Outcome = Succeeded
-	case slices.ContainsFunc(p.failure, is):
+	case slices.Contains(p.Failure, string(status)):
 		r.Outcome = Failed
 	default:
 		return nil
 	}
-	if r.At, err = accessTime(at); err != nil {
-		return err
+	if r.At, err = time.Parse(accessTime, string(at)); err != nil {
+		return errors.New("is not a time such as 10/Oct/2026:13:55:36 +0200")
 	}
-	if err := r.who(before); err != nil {
-		return err
-	}
-	r.Client, r.count = p.agent(after), 1
-	return nil
+	r.At, r.Client, r.count = r.At.UTC(), agent(after), 1
+	return r.who(strings.Fields(string(before)))
 }
 
-// mostAgents is the maximum number of User-Agents that lines share as one string.
-const mostAgents = 4096
-
 // agent returns the second quoted text after the request; empty if missing.
-func (p *access) agent(after []byte) string {
+func agent(after []byte) string {
 	var text []byte
 	for range 2 {
-		begin := bytes.IndexByte(after, '"')
-		if begin < 0 {
-			return ""
-		}
-		after = after[begin+1:]
+		_, after, _ = bytes.Cut(after, []byte{'"'})
 		end := closingQuote(after)
 		if end < 0 {
 			return ""
 		}
 		text, after = after[:end], after[end+1:]
 	}
-	known, ok := p.agents[string(text)]
-	if !ok {
-		if known = string(text); len(p.agents) < mostAgents {
-			p.agents[known] = known
-		}
-	}
-	return known
+	return string(text)
 }
 
-// who parses "ADDRESS IDENTITY USER ", optionally after a virtual host.
-func (r *row) who(before []byte) error {
-	words := bytes.Fields(before)
-	if len(words) < 3 {
-		return errAddress
-	}
-	address, err := netip.ParseAddr(string(words[0]))
-	if err != nil {
+// who parses an IP address, an identity and a user, optionally after a virtual host.
+func (r *row) who(words []string) (err error) {
+	for range 2 {
+		if len(words) < 3 {
+			return errAddress
+		}
+		if r.Address, err = netip.ParseAddr(words[0]); err == nil {
+			if user := strings.Join(words[2:], " "); user != "-" {
+				r.Account, r.Named = user, true
+			}
+			return nil
+		}
 		words = words[1:]
-		address, err = netip.ParseAddr(string(words[0]))
 	}
-	if err != nil || len(words) < 3 {
-		return errAddress
-	}
-	r.Address = address
-	if user := bytes.Join(words[2:], []byte(" ")); string(user) != "-" {
-		r.Account, r.Named = string(user), true
-	}
-	return nil
-}
-
-// accessTime parses 10/Oct/2026:13:55:36 +0200.
-func accessTime(b []byte) (time.Time, error) {
-	const errText = "is not a time such as 10/Oct/2026:13:55:36 +0200"
-	month := monthOf(b[3:6])
-	day, ok1 := number(b[0:2])
-	year, ok2 := number(b[7:11])
-	hour, ok3 := number(b[12:14])
-	minute, ok4 := number(b[15:17])
-	second, ok5 := number(b[18:20])
-	zone, ok6 := number(b[22:26])
-	if month == 0 || !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || b[20] != ' ' || b[2] != '/' || b[6] != '/' ||
-		b[11] != ':' {
-		return time.Time{}, errors.New(errText)
-	}
-	offset := time.Duration(zone/100*60+zone%100) * time.Minute
-	if b[21] == '-' {
-		offset = -offset
-	}
-	return time.Date(year, month, day, hour, minute, second, 0, time.UTC).Add(-offset), nil
-}
-
-// monthOf returns the month of an English abbreviation, or 0.
-func monthOf(b []byte) time.Month {
-	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
-	for m := range 12 {
-		if string(b) == names[3*m:3*m+3] {
-			return time.Month(m + 1)
-		}
-	}
-	return 0
-}
-
-// number parses digits with optional leading spaces.
-func number(b []byte) (n int, ok bool) {
-	for i, c := range b {
-		switch {
-		case c >= '0' && c <= '9':
-			n, ok = n*10+int(c-'0'), true
-		case c == ' ' && !ok && i < len(b)-1:
-		default:
-			return 0, false
-		}
-	}
-	return n, ok
+	return errAddress
 }

@@ -20,17 +20,19 @@ func TestAReportIsAccessibleAndFitsAPhoneInABrowser(t *testing.T) {
 	t.Parallel()
 	const hostile = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u202egpj"
 	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
-	columns := []replay.Column{{Guesses: 9, Checked: 5, Logins: 3, Met: 1}, {Guesses: 90, Checked: 7, Logins: 4, Met: 2, Mode: true}, {Logins: 2}}
+	buckets := []replay.Bucket{
+		{At: noon, Guesses: 9, Checked: 5, Logins: 3, Hindered: 1},
+		{At: noon.Add(time.Hour), Guesses: 90, Checked: 7, Logins: 4, Hindered: 2, Mode: true, Nearest: replay.Nearest{Pressure: 3, Threshold: 30}},
+		{At: noon.Add(2 * time.Hour), Logins: 2},
+	}
 	sheet := replay.Sheet{Title: hostile, Lead: hostile, Notes: []string{hostile}, Foot: hostile, Names: []string{"as it is", hostile}}
 	sheet.Add("wrong passwords", "1,234", "1,234")
 	sheet.Add("  looked at", "12", hostile)
 	table := replay.Table{Name: "addresses", Heads: []string{"address", "guesses"}, Rows: [][]string{{"203.0.113.9", "99"}, {strings.Repeat("wide", 40), hostile}}}
-	spell := func(_, _ float64) (string, string) { return "right", "top" }
-	dots := replay.NewDots("friction", "guesses", []float64{1, 2}, []float64{9, 3}, []string{"base", "best"}, []string{hostile, "found"}, spell, "guesses and friction")
 	for _, name := range sheet.Names {
 		sheet.Sections = append(sheet.Sections, replay.Section{
 			Name: name, Lines: []string{hostile}, Tables: []replay.Table{table}, Paste: "limits:\n  address: [10/1m challenge]",
-			Plot: replay.NewPlot(noon, time.Hour, columns, "wrong passwords and logins"), Dots: dots,
+			Charts: replay.Charts(buckets, hostile),
 		})
 	}
 	page := new(bytes.Buffer)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // csvLines parses CSV with column names in the first line, separated by commas, semicolons or tabs. Values must not
@@ -17,10 +16,7 @@ type csvLines struct {
 	columns []string // canonical names
 }
 
-func newCSV(f *file, _ time.Time, c Config) (parser, error)      { return csvOf(f, c, false) }
-func newAuditCSV(f *file, _ time.Time, c Config) (parser, error) { return csvOf(f, c, true) }
-
-func csvOf(f *file, c Config, audit bool) (parser, error) {
+func newCSV(f *file, c Config, audit bool) (parser, error) {
 	line, _, _, err := f.line()
 	if err != nil {
 		return nil, err
@@ -37,10 +33,10 @@ func csvOf(f *file, c Config, audit bool) (parser, error) {
 			found[field] = true
 		}
 	}
-	for field, name := range []string{"time", "account", "address", "outcome"} {
-		if !found[field] && field != accountField {
-			return nil, fmt.Errorf("no column for %s among %s: set it with --field %s=NAME", name, strings.Join(p.columns, ", "),
-				name)
+	for _, field := range []int{timeField, addressField, outcomeField} {
+		if name := names()[field][0]; !found[field] {
+			return nil, fmt.Errorf("no column for %s among %s: set it with --field %s=NAME", name,
+				strings.Join(p.columns, ", "), name)
 		}
 	}
 	return p, nil

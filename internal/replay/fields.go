@@ -3,7 +3,6 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -11,31 +10,7 @@ import (
 	"time"
 )
 
-// names lists the names of each field in canonical form: those of the Elastic Common Schema, of nginx's variables, and
-// common ones. If a line has several, the first listed wins.
-func names() map[string][]string {
-	return map[string][]string{
-		"time": {"time", "timestamp", "@timestamp", "ts", "at", "date", "datetime", "time_local", "time_iso8601", "msec",
-			"login_timestamp"},
-		"account": {
-			"account", "user", "username", "user_name", "login", "email", "user_email", "user_id", "userid", "remote_user",
-			"name",
-		},
-		"address": {
-			"address", "ip", "addr", "ip_address", "remote_addr", "remote_ip", "client_ip", "clientip", "source_ip", "src_ip",
-			"source_address", "client_address",
-		},
-		"outcome": {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome",
-			"status", "decision", "ok"},
-		"device":      {"device", "device_id"},
-		"count":       {"count"},
-		"fingerprint": {"fingerprint", "user_agent", "http_user_agent", "useragent", "user_agent_original", "agent", "ua"},
-	}
-}
-
-func fieldNames() []string { return slices.Sorted(maps.Keys(names())) }
-
-// The fields of a row, in the order of fields.of.
+// The fields of a row. Those before lastField may have other names.
 const (
 	timeField = iota
 	accountField
@@ -48,6 +23,32 @@ const (
 	kindField
 	fieldCount
 )
+
+// names lists each field's name and its other names in canonical form: those of the Elastic Common Schema, of nginx's
+// variables, and common ones. If a line has several, the first listed wins.
+func names() [lastField][]string {
+	return [...][]string{
+		{"time", "timestamp", "@timestamp", "ts", "at", "date", "datetime", "time_local", "time_iso8601", "msec",
+			"login_timestamp"},
+		{"account", "user", "username", "user_name", "login", "email", "user_email", "user_id", "userid", "remote_user",
+			"name"},
+		{"address", "ip", "addr", "ip_address", "remote_addr", "remote_ip", "client_ip", "clientip", "source_ip",
+			"src_ip", "source_address", "client_address"},
+		{"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status",
+			"decision", "ok"},
+		{"device", "device_id"},
+		{"fingerprint", "user_agent", "http_user_agent", "useragent", "user_agent_original", "agent", "ua"},
+		{"count"},
+	}
+}
+
+func fieldNames() (all []string) {
+	for _, field := range names() {
+		all = append(all, field[0])
+	}
+	slices.Sort(all)
+	return all
+}
 
 type fields struct {
 	of               map[string]int // by canonical name
@@ -68,12 +69,12 @@ func newFields(c Config, audit bool) *fields {
 		}
 		return f
 	}
-	for i, field := range []string{"time", "account", "address", "outcome", "device", "fingerprint", "count"} {
-		if own, ok := c.Fields[field]; ok {
+	for i, field := range names() {
+		if own, ok := c.Fields[field[0]]; ok {
 			f.of[canonical(own)] = i
 			continue
 		}
-		for rank, name := range names()[field] {
+		for rank, name := range field {
 			f.of[name], f.rank[name] = i, rank+1
 		}
 	}
@@ -179,11 +180,11 @@ func (f *fields) outcome(text string) (Outcome, error) {
 	return Failed, fmt.Errorf("unknown outcome %q: set it with --success or --failure", clip(text))
 }
 
-func layouts() [6]string {
+func layouts() [7]string {
 	return [...]string{
 		time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999",
-		"2006-01-02T15:04:05.999999999",
-		"2006-01-02 15:04:05.999999999 -0700", "2006-01-02 15:04:05.999999999 -0700 MST",
+		"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999 -0700",
+		"2006-01-02 15:04:05.999999999 -0700 MST", accessTime,
 	}
 }
 
@@ -201,11 +202,6 @@ func (f *fields) time(text string) (time.Time, error) {
 	for _, layout := range layouts() {
 		if at, err := time.ParseInLocation(layout, text, f.zone); err == nil {
 			return at.UTC(), nil
-		}
-	}
-	if len(text) == len("10/Oct/2026:13:55:36 +0200") {
-		if at, err := accessTime([]byte(text)); err == nil {
-			return at, nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("time %q must be like 2026-10-10T13:55:36Z", clip(text))

@@ -3,8 +3,8 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
-	"container/heap"
 	"errors"
 	"fmt"
 	"io"
@@ -27,9 +27,9 @@ type file struct {
 	posts              posts
 
 	from   *bufio.Reader
-	head   Attempt // the next attempt
-	open   rows    // rows with attempts left
-	spare  *row    // one to reuse
+	head   Attempt     // the next attempt
+	open   *Heap[*row] // rows with attempts left
+	spare  *row        // one to reuse
 	newest time.Time
 	ended  bool
 }
@@ -60,7 +60,7 @@ type parser interface {
 }
 
 func openFile(path string, c Config) (f *file, err error) {
-	f = &file{source: source{path: path}, posts: posts{}}
+	f = &file{source: source{path: path}, posts: posts{}, open: NewHeap(earlier)}
 	disk := os.Stdin
 	if path != "-" {
 		if disk, err = os.Open(path); err != nil {
@@ -152,25 +152,30 @@ func (f *file) line() (text []byte, tooLong, ok bool, err error) {
 
 // next moves the file's next attempt into head.
 func (f *file) next() (bool, error) {
-	for !f.ended && (len(f.open) == 0 || f.newest.Sub(f.open[0].next) < f.format.slack && len(f.open) < mostOpen) {
+	for !f.ended && (f.open.Len() == 0 ||
+		f.newest.Sub((*f.open.First()).next) < f.format.slack && f.open.Len() < mostOpen) {
 		if err := f.readRow(); err != nil {
 			return false, err
 		}
 	}
-	if len(f.open) == 0 {
+	if f.open.Len() == 0 {
 		return false, nil
 	}
-	first := f.open[0]
+	first := *f.open.First()
 	f.head = first.Attempt
 	f.head.At = first.next
 	if first.told++; first.told < first.count {
 		first.next = first.At.Add(first.last.Sub(first.At) * time.Duration(first.told) / time.Duration(first.count-1))
-		heap.Fix(&f.open, 0)
+		f.open.Fix()
 	} else {
-		heap.Pop(&f.open)
-		f.spare = first
+		f.spare = f.open.Pop()
 	}
 	return true, nil
+}
+
+// earlier orders the rows of a file by their next attempt.
+func earlier(a, b **row) bool {
+	return cmp.Or((*a).next.Compare((*b).next), cmp.Compare((*a).line, (*b).line)) < 0
 }
 
 // readRow parses one line, and keeps it if it contains attempts.
@@ -201,27 +206,9 @@ func (f *file) readRow() error {
 		if r.At.After(f.newest) {
 			f.newest = r.At
 		}
-		heap.Push(&f.open, r)
+		f.open.Push(r)
 	}
 	return nil
-}
-
-type rows []*row
-
-func (r rows) Len() int { return len(r) }
-func (r rows) Less(i, j int) bool {
-	if !r[i].next.Equal(r[j].next) {
-		return r[i].next.Before(r[j].next)
-	}
-	return r[i].line < r[j].line
-}
-func (r rows) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
-func (r *rows) Push(x any)   { *r = append(*r, x.(*row)) }
-func (r *rows) Pop() any {
-	old := *r
-	last := old[len(old)-1]
-	*r = old[:len(old)-1]
-	return last
 }
 
 var errTooLong = errors.New("longer than 1 MiB")

@@ -22,13 +22,19 @@ type format struct {
 
 // formats lists the formats in the order of detection.
 func formats() []*format {
+	json := func(audit bool) func(*file, time.Time, Config) (parser, error) {
+		return func(_ *file, _ time.Time, c Config) (parser, error) { return newJSON(c, audit), nil }
+	}
+	csv := func(audit bool) func(*file, time.Time, Config) (parser, error) {
+		return func(f *file, _ time.Time, c Config) (parser, error) { return newCSV(f, c, audit) }
+	}
 	return []*format{
 		{"access", newAccess, likeAccess, 0, false},
 		{"sshd", newSSHD, likeSyslog, 0, false},
-		{"audit", newAuditJSON, likeAuditJSON, auditSlack, false},
-		{"json", newJSON, likeJSON, 0, false},
-		{"audit-csv", newAuditCSV, likeAuditCSV, auditSlack, true},
-		{"csv", newCSV, likeCSV, 0, true},
+		{"audit", json(true), likeAuditJSON, auditSlack, false},
+		{"json", json(false), likeJSON, 0, false},
+		{"audit-csv", csv(true), likeAuditCSV, auditSlack, true},
+		{"csv", csv(false), likeCSV, 0, true},
 	}
 }
 

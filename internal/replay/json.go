@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -18,13 +17,7 @@ type jsonLines struct {
 	decoder jsontext.Decoder
 }
 
-func newJSON(_ *file, _ time.Time, c Config) (parser, error) {
-	return &jsonLines{fields: newFields(c, false)}, nil
-}
-
-func newAuditJSON(_ *file, _ time.Time, c Config) (parser, error) {
-	return &jsonLines{fields: newFields(c, true)}, nil
-}
+func newJSON(c Config, audit bool) parser { return &jsonLines{fields: newFields(c, audit)} }
 
 func likeJSON(line []byte) bool { return bytes.HasPrefix(line, []byte("{")) }
 

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -109,7 +108,7 @@ func (c *Config) validate() error {
 // Log merges the attempts of several files. Only [Log.Progress] is safe for concurrent use.
 type Log struct {
 	files  []*file
-	heads  heads // files with further attempts, the earliest first
+	heads  *Heap[*file] // files with further attempts, the earliest first
 	newest time.Time
 	stats  Stats
 }
@@ -143,24 +142,26 @@ func (l *Log) Close() {
 // later one's time and counts as late.
 func (l *Log) Next(a *Attempt) (bool, error) {
 	if l.heads == nil {
-		l.heads = heads{}
+		l.heads = NewHeap(func(a, b **file) bool { return (*a).head.At.Before((*b).head.At) })
 		for _, f := range l.files {
-			if err := l.push(f); err != nil {
+			if more, err := f.next(); err != nil {
 				return false, err
+			} else if more {
+				l.heads.Push(f)
 			}
 		}
 	}
-	if len(l.heads) == 0 {
+	if l.heads.Len() == 0 {
 		return false, l.backwards(few)
 	}
-	f := l.heads[0]
+	f := *l.heads.First()
 	*a = f.head
 	if more, err := f.next(); err != nil {
 		return false, err
 	} else if more {
-		heap.Fix(&l.heads, 0)
+		l.heads.Fix()
 	} else {
-		heap.Pop(&l.heads)
+		l.heads.Pop()
 	}
 	if a.At.Before(l.newest) {
 		l.stats.Late++
@@ -189,14 +190,6 @@ func (l *Log) backwards(least int64) error {
 var errBackwards = errors.New("replay: the newest lines come first: reverse the file with tac FILE | authguard " +
 	"limit replay -, or export with authguard audit --oldest-first")
 
-func (l *Log) push(f *file) error {
-	more, err := f.next()
-	if more {
-		heap.Push(&l.heads, f)
-	}
-	return err
-}
-
 // Progress returns the bytes read and the total. It is safe for concurrent use.
 func (l *Log) Progress() (read, of int64) {
 	for _, f := range l.files {
@@ -212,17 +205,4 @@ func (l *Log) Stats() Stats {
 		s.add(f)
 	}
 	return s
-}
-
-type heads []*file
-
-func (h heads) Len() int           { return len(h) }
-func (h heads) Less(i, j int) bool { return h[i].head.At.Before(h[j].head.At) }
-func (h heads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *heads) Push(x any)        { *h = append(*h, x.(*file)) }
-func (h *heads) Pop() any {
-	old := *h
-	f := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return f
 }

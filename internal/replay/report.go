@@ -92,27 +92,21 @@ type Case struct {
 }
 
 // result completes the run after the last attempt.
-func (r *run) result(name string) Result {
-	for len(r.again) > 0 { // users who still wait when the log ends
-		if err := r.until(r.again[0].At); err != nil {
-			break
-		}
+func (r *run) result() (Result, error) {
+	const forever = 1 << 40 // users who still wait when the log ends
+	if err := r.Until(time.Unix(forever, 0), r.attempt); err != nil {
+		return Result{}, err
 	}
 	out := r.sum
-	out.Name = name
 	out.Logins.People = int64(len(r.people))
 	for _, s := range out.Mode {
-		to := s.To
-		if to.IsZero() {
-			to = r.now
-		}
-		out.ModeOn += to.Sub(s.From)
+		out.ModeOn += cmp.Or(s.To, r.Now).Sub(s.From)
 	}
 	for i, kind := range []string{"account", "address"} {
 		out.Through = append(out.Through, mostOf(r.guessed[i], kind, r.options.Cases)...)
 	}
-	out.Series = r.series.all()
-	return out
+	out.Series = r.Buckets
+	return out, nil
 }
 
 func mostOf(t *tops.Top[int64], kind string, most int) (all []Through) {

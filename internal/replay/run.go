@@ -1,8 +1,13 @@
 package replay
 
 import (
+	"authguard/internal/tops"
+	"cmp"
 	"context"
+	"errors"
 	"sync"
+
+	"github.com/dchest/siphash"
 )
 
 const batchSize = 2048
@@ -30,70 +35,82 @@ const (
 )
 
 // Run runs every attempt of a log through a site per setup and reports what would have happened. The sites run in
-// parallel on the same attempts.
+// parallel on the same attempts, while the next ones are read.
 func Run(ctx context.Context, log *Log, setups []Setup, o Options) (*Report, error) {
-	if o.Cases == 0 {
-		o.Cases = 10
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var running sync.WaitGroup
-	pool := sync.Pool{New: func() any { return new(batch) }}
-	inputs, runs := make([]chan *batch, len(setups)), make([]*run, len(setups))
-	report := &Report{Policies: make([]Result, len(setups))}
-	named := true // the first attempt decides
-	start := func(first *Attempt) error {
-		named = first.Named
-		for i, setup := range setups {
-			r, err := newRun(setup, first.At, named, o)
-			if err != nil {
-				return err
-			}
-			runs[i], inputs[i] = r, make(chan *batch, 4)
-			running.Go(func() {
-				for b := range inputs[i] {
-					if ctx.Err() == nil {
-						if err := r.all(b.attempts); err != nil {
-							stop(err)
-						}
-					}
-					b.done(&pool)
-				}
-			})
-		}
-		return nil
-	}
-	facts := newFacts()
-	err := read(ctx, log, o.Skip, &pool, facts, func(b *batch) error {
-		if runs[0] == nil {
-			if err := start(&b.attempts[0]); err != nil {
-				return err
-			}
-		}
-		b.users.Store(int32(len(inputs)))
-		for _, input := range inputs {
-			input <- b
-		}
-		return nil
-	})
-	for _, input := range inputs {
-		if input != nil {
-			close(input)
-		}
-	}
-	running.Wait()
-	if err == nil {
-		err = context.Cause(ctx)
-	}
+	o.Cases = cmp.Or(o.Cases, 10)
+	in := &input{log: log, skip: o.Skip, accounts: newDistinct(), addresses: newDistinct()}
+	batch, err := in.read(nil)
 	if err != nil {
 		return nil, err
 	}
-	report.Log, report.Accounts, report.Addresses = log.Stats(), facts.accounts.Count(), facts.addresses.Count()
-	for i, r := range runs {
-		report.Policies[i].Name = setups[i].Name
-		if r != nil { // the log has attempts
-			report.Policies[i] = r.result(setups[i].Name)
+	runs := make([]*run, len(setups))
+	for i := range setups {
+		if len(batch) > 0 { // the first attempt decides whether the log has accounts
+			if runs[i], err = newRun(setups[i], batch[0].At, batch[0].Named, o); err != nil {
+				return nil, err
+			}
 		}
 	}
+	for spare := []Attempt(nil); len(batch) > 0 && ctx.Err() == nil; {
+		var work sync.WaitGroup
+		errs := make([]error, len(runs)+1)
+		for i, r := range runs {
+			work.Go(func() { errs[i] = r.all(batch) })
+		}
+		work.Go(func() { spare, errs[len(runs)] = in.read(spare[:0]) })
+		work.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+		batch, spare = spare, batch
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	report := &Report{Log: log.Stats(), Accounts: in.accounts.Count(), Addresses: in.addresses.Count()}
+	for i, r := range runs {
+		result := Result{}
+		if r != nil {
+			if result, err = r.result(); err != nil {
+				return nil, err
+			}
+		}
+		result.Name = setups[i].Name
+		report.Policies = append(report.Policies, result)
+	}
 	return report, nil
+}
+
+// input reads a log in batches, and counts its names.
+type input struct {
+	log                 *Log
+	skip                int64
+	accounts, addresses *tops.Distinct
+}
+
+// newDistinct counts deterministically.
+func newDistinct() *tops.Distinct {
+	return tops.NewKeyed(func(name string) uint64 { return siphash.Hash(1, 2, []byte(name)) })
+}
+
+// read returns the next attempts in a batch's memory; none after the last.
+func (in *input) read(batch []Attempt) ([]Attempt, error) {
+	for len(batch) < batchSize {
+		var a Attempt
+		if more, err := in.log.Next(&a); !more || err != nil {
+			return batch, err
+		}
+		if in.skip--; in.skip >= 0 {
+			continue
+		}
+		if a.Named {
+			in.accounts.Add(a.Account)
+		}
+		if a.Address.IsValid() {
+			bytes := a.Address.As16()
+			in.addresses.Add(string(bytes[:]))
+		}
+		batch = append(batch, a)
+	}
+	return batch, nil
 }

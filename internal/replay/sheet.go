@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bufio"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -38,8 +39,7 @@ type Row struct {
 // Section is the details of one column.
 type Section struct {
 	Name   string
-	Plot   Plot // zero: none
-	Dots   Dots // zero: none
+	Charts []Chart // for the page
 	Lines  []string
 	Tables []Table
 	Paste  string // lines for a configuration file
@@ -55,14 +55,22 @@ type Table struct {
 // Add adds a row.
 func (s *Sheet) Add(name string, cells ...string) { s.Rows = append(s.Rows, Row{name, cells}) }
 
-// Text writes the sheet for a terminal, without its plots.
-func (s *Sheet) Text(to io.Writer) error {
-	w := &writer{to: to}
-	w.line("%s", Quote(s.Lead))
-	for _, note := range s.Notes {
-		w.line("%s", Quote(note))
+// Each adds a row with a cell for each result.
+func Each[R any](s *Sheet, all []R, name string, cell func(*R) string) {
+	var cells []string
+	for i := range all {
+		cells = append(cells, cell(&all[i]))
 	}
-	w.line("")
+	s.Add(name, cells...)
+}
+
+// Text writes the sheet for a terminal, without its charts.
+func (s *Sheet) Text(to io.Writer) error {
+	w := bufio.NewWriter(to) // keeps the first error
+	for _, line := range append([]string{s.Lead}, s.Notes...) {
+		fmt.Fprintln(w, Quote(line))
+	}
+	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	for _, name := range s.Names {
 		fmt.Fprintf(t, "\t%s", Quote(name))
@@ -71,41 +79,27 @@ func (s *Sheet) Text(to io.Writer) error {
 	for _, row := range s.Rows {
 		fmt.Fprintf(t, "%s\t%s\n", row.Name, strings.Join(row.Cells, "\t"))
 	}
-	_ = t.Flush() // w keeps the error
-	w.line("\n%s", s.Foot)
+	_ = t.Flush()
+	fmt.Fprintf(w, "\n%s\n", s.Foot)
 	for i := range s.Sections {
-		w.section(&s.Sections[i])
+		s.Sections[i].text(w)
 	}
-	return w.err
+	return w.Flush()
 }
 
-type writer struct {
-	to  io.Writer
-	err error
-}
-
-func (w *writer) Write(b []byte) (int, error) {
-	if w.err == nil {
-		_, w.err = w.to.Write(b)
-	}
-	return len(b), w.err
-}
-
-func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-
-func (w *writer) section(s *Section) {
+func (s *Section) text(w io.Writer) {
 	if len(s.Lines)+len(s.Tables)+len(s.Paste) == 0 {
 		return
 	}
-	w.line("\n%s", Quote(s.Name))
+	fmt.Fprintf(w, "\n%s\n", Quote(s.Name))
 	for _, line := range s.Lines {
-		w.line("  %s", Quote(line))
+		fmt.Fprintf(w, "  %s\n", Quote(line))
 	}
 	if s.Paste != "" {
-		w.line("\n%s", s.Paste)
+		fmt.Fprintf(w, "\n%s\n", s.Paste)
 	}
 	for _, table := range s.Tables {
-		w.line("  %s", table.Name)
+		fmt.Fprintf(w, "  %s\n", table.Name)
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 		for _, row := range slices.Concat([][]string{table.Heads}, table.Rows) {
 			fmt.Fprint(t, "  ")
@@ -140,7 +134,7 @@ func Quote(text string) string {
 }
 
 // Part formats a number and its share of another.
-func Part(n, of int64) string {
+func Part[N int | int64](n, of N) string {
 	if of == 0 || n == 0 {
 		return Comma(n)
 	}
@@ -148,7 +142,7 @@ func Part(n, of int64) string {
 }
 
 // Comma formats a number with thousands separators.
-func Comma(n int64) string { return humanize.Comma(n) }
+func Comma[N int | int64](n N) string { return humanize.Comma(int64(n)) }
 
 // Moment formats a time in UTC.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
+	"strings"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
@@ -30,25 +32,25 @@ type Setup struct {
 
 // Site is one policy in force, with its own clock, counters and known clients. It is not safe for concurrent use.
 type Site struct {
-	setup    Setup
 	guard    *guard.Guard
 	mode     *captchamode.Mode
 	counters *failures.Memory
+	devices  *lru.Cache[string, string] // device cookies by Ask.Device
 	now      time.Time
 	swept    time.Time
 	switches []captchamode.Switch // since the last note
 }
 
 // counterBytes is the memory of a Site's counters. knownAccounts is the number of accounts whose known clients it
-// keeps.
-const counterBytes, knownAccounts = 128 << 20, 1 << 20
+// keeps, knownDevices that of device cookies.
+const counterBytes, knownAccounts, knownDevices = 128 << 20, 1 << 20, 1 << 20
 
 // secret keys the digests. It is public, so that the same input gives the same report.
 var secret = []byte("every trial counts under the same key")
 
 // NewSite returns an empty site with its clock at start.
 func NewSite(setup Setup, start time.Time) (*Site, error) {
-	s := &Site{setup: setup, now: start, swept: start}
+	s := &Site{now: start, swept: start}
 	clock := func() time.Time { return s.now }
 	var err error
 	s.counters, err = failures.NewMemory(failures.Config{
@@ -71,7 +73,14 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := guard.NewLocal(s.counters, newPlaces(setup.Policy.KnownClients, knownAccounts))
+	clients, err := trusted.NewMemory(trusted.MemoryConfig{Limits: setup.Policy.KnownClients, Accounts: knownAccounts})
+	if err != nil {
+		return nil, err
+	}
+	if s.devices, err = lru.New[string, string](knownDevices); err != nil {
+		return nil, err
+	}
+	store := guard.NewLocal(s.counters, clients)
 	store.Sprays = failures.NewSprays(func(failures.Spray) {})
 	s.guard, err = guard.New(guard.Config{
 		Policy: setup.Policy, Secret: secret, Store: store, KnownClientConfig: guard.KnownClientConfig{Cookies: cookies},
@@ -81,8 +90,8 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	return s, err
 }
 
-// Advance moves the clock: CAPTCHA mode learns from minutes, and cool-downs end. In calm periods it ticks three times a
-// minute, and less often over spans of more than a week.
+// Advance implements Defense: CAPTCHA mode learns from minutes, and cool-downs end. In calm periods it ticks three
+// times a minute, and less often over spans of more than a week.
 func (s *Site) Advance(to time.Time) {
 	const settles = 2 * time.Minute
 	asked := s.now
@@ -105,82 +114,48 @@ func (s *Site) Advance(to time.Time) {
 	}
 }
 
-// ModeOn reports whether CAPTCHA mode is on.
-func (s *Site) ModeOn() bool { return s.mode.On() }
-
-// Pressure returns the failure rate and the threshold of CAPTCHA mode.
-func (s *Site) Pressure() Nearest {
+// Mode implements Defense.
+func (s *Site) Mode() (on bool, now Nearest) {
 	state := s.mode.State()
-	return Nearest{Pressure: state.FailureRate.Total(), Threshold: state.Threshold}
+	return s.mode.On(), Nearest{Pressure: state.FailureRate.Total(), Threshold: state.Threshold}
 }
 
-// Fingerprint returns the tag of a password, to recognize a repeated one.
-func (s *Site) Fingerprint(password string) uint64 { return s.guard.Fingerprint(password) }
-
-// Ask is one attempt.
-type Ask struct {
-	Account string
-	Address netip.Addr
-	// Keeps: the browser keeps cookies. Device is its device cookie.
-	Keeps  bool
-	Device string
-	// Client is the client fingerprint; empty: unknown.
-	Client string
-	// Password is the password tag; 0: unknown.
-	Password uint64
-	Right    bool // it is the right password
-	Solves   bool // the client solves a challenge
-	Code     bool // the client has a valid verification code
-}
-
-// Answer is the result of an attempt.
-type Answer struct {
-	// Decision is the last decision.
-	guard.Decision
-	// Challenged: a challenge came first. It was solved if Decision is another one.
-	Challenged bool
-	// Checked: the password was checked.
-	Checked bool
-	// In: the login succeeded.
-	In bool
-	// Device is the new device cookie of a client that keeps cookies.
-	Device string
-}
-
-// Try runs one attempt from start to settlement, now.
+// Try implements Defense.
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
-	attempt := guard.Attempt{Account: a.Account, Address: a.Address, PasswordTag: a.Password,
-		Fingerprint: s.guard.Identity(a.Client), Integration: "trial", SendsCode: true}
+	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: s.guard.Identity(a.Client),
+		Integration: "replay", SendsCode: true}
+	if a.Password != "" {
+		attempt.PasswordTag = s.guard.Fingerprint(a.Password)
+	}
 	if a.Code {
 		attempt.VerificationCode = good
 	}
-	if a.Device != "" {
-		attempt.Devices = []string{a.Device}
+	if cookie, ok := s.devices.Get(a.Device); ok {
+		attempt.Devices = []string{cookie}
 	}
 	if answer.Decision, err = s.guard.Begin(ctx, attempt); err != nil {
 		return answer, err
 	}
-	if answer.Action == guard.Challenge {
-		answer.Challenged = true
-		if a.Solves {
-			if err = s.solve(ctx, &attempt, &answer); err != nil {
-				return answer, err
-			}
+	if answer.Challenged = answer.Action == guard.Challenge; answer.Challenged && a.Solves {
+		if err = s.solve(ctx, &attempt, &answer); err != nil {
+			return answer, err
 		}
 	}
-	if !answer.Checks() {
-		return answer, nil
+	if answer.Checks() {
+		answer.Checked = answer.Action == guard.Proceed
+		answer.In = a.Right && answer.Checked
+		err = s.guard.Settle(ctx, answer.Ticket, guard.OutcomeOf(answer.In))
+		if errors.Is(err, guard.ErrInsufficient) {
+			answer.In, err = false, nil
+		}
 	}
-	answer.Checked = answer.Action == guard.Proceed
-	answer.In = a.Right && answer.Checked
-	err = s.guard.Settle(ctx, answer.Ticket, guard.OutcomeOf(answer.In))
-	if errors.Is(err, guard.ErrInsufficient) {
-		answer.In, err = false, nil
+	if answer.In && a.Device != "" {
+		if cookie, _, _ := s.guard.Device(answer.Ticket); cookie != "" {
+			s.devices.Add(strings.Clone(a.Device), cookie)
+		}
 	}
-	if answer.In && a.Keeps {
-		answer.Device, _, _ = s.guard.Device(answer.Ticket)
-	}
+	answer.Code = !answer.In && answer.Action != guard.Delay
 	return answer, err
 }
 

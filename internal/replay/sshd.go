@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"strconv"
 	"time"
 )
 
@@ -23,14 +24,12 @@ func newSSHD(f *file, changed time.Time, c Config) (parser, error) {
 	if p.year == 0 {
 		// The first line of a log that is still being written may be from last year.
 		p.year = changed.In(c.Zone).Year()
-		if first, _ := f.from.Peek(16); len(first) == 16 {
-			at, ok := p.short(first)
-			if ok && at.After(changed.Add(24*time.Hour)) {
+		first, _ := f.from.Peek(len(time.Stamp))
+		if at, ok := p.short(first); ok {
+			if at.After(changed.Add(24 * time.Hour)) {
 				p.year--
 			}
-			if ok {
-				f.year = p.year
-			}
+			f.year = p.year
 		}
 		p.month = 0
 	}
@@ -46,29 +45,23 @@ func likeSyslog(line []byte) bool {
 
 // time parses the time at the start of a line.
 func (p *sshd) time(line []byte) (at time.Time, rest []byte, ok bool) {
-	if len(line) > 16 && line[15] == ' ' {
-		if at, ok = p.short(line); ok {
-			return at, line[16:], true
+	if n := len(time.Stamp); len(line) > n+1 && line[n] == ' ' {
+		if at, ok = p.short(line[:n]); ok {
+			return at, line[n+1:], true
 		}
 	}
 	word, rest, _ := bytes.Cut(line, []byte(" "))
-	if len(word) < len("2026-10-10T13:55:36Z") || word[10] != 'T' {
-		return at, nil, false
-	}
 	at, err := time.Parse(time.RFC3339Nano, string(word))
 	return at.UTC(), rest, err == nil
 }
 
 // short parses "Mar 27 13:08:09". The year is the previous line's, or the next one.
-func (p *sshd) short(b []byte) (time.Time, bool) {
-	month := monthOf(b[0:3])
-	day, ok1 := number(b[4:6])
-	hour, ok2 := number(b[7:9])
-	minute, ok3 := number(b[10:12])
-	second, ok4 := number(b[13:15])
-	if month == 0 || !(ok1 && ok2 && ok3 && ok4) || b[9] != ':' || b[12] != ':' {
-		return time.Time{}, false
+func (p *sshd) short(text []byte) (time.Time, bool) {
+	at, err := time.Parse(time.Stamp, string(text))
+	if err != nil {
+		return at, false
 	}
+	month := at.Month()
 	year := p.year
 	switch {
 	case p.month-month > 6: // from December to January
@@ -79,7 +72,7 @@ func (p *sshd) short(b []byte) (time.Time, bool) {
 	default:
 		p.month = month
 	}
-	return time.Date(year, month, day, hour, minute, second, 0, p.zone).UTC(), true
+	return time.Date(year, month, at.Day(), at.Hour(), at.Minute(), at.Second(), 0, p.zone).UTC(), true
 }
 
 var (
@@ -108,7 +101,8 @@ func (p *sshd) parse(line []byte, r *row) error {
 	count := 1
 	if bytes.HasPrefix(text, repeatedWord) { // message repeated 5 times: [ Failed …]
 		times, inner, _ := bytes.Cut(text[len(repeatedWord):], []byte(" times: [ "))
-		if count, ok = number(times); !ok || count == 0 || count > 1e6 {
+		var err error
+		if count, err = strconv.Atoi(string(times)); err != nil || count < 1 || count > 1e6 {
 			return errSSHD
 		}
 		text = bytes.TrimSuffix(inner, []byte("]"))

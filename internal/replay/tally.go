@@ -2,14 +2,13 @@ package replay
 
 import (
 	"cmp"
-	"container/heap"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/dchest/siphash"
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"authguard/guard"
 	"authguard/internal/tops"
@@ -17,26 +16,22 @@ import (
 
 // run is one policy's run through the log. It is not safe for concurrent use.
 type run struct {
-	*Site
+	Engine[retry]
+	site    *Site
 	options Options
 	sum     Result
-	again   retries // of delayed users
-	open    [2]map[uint64]trouble
-	turned  time.Time // last rotation of open
+	open    *simplelru.LRU[uint64, trouble] // pairs without a login yet
 	people  map[uint64]struct{}
 	guessed [2]*tops.Top[int64] // checked guesses, by account and by address
-	series  series
-	devices *lru.Cache[string, string] // device cookie by client ID
-	pair    []byte                     // reused buffer
+	pair    []byte              // reused buffer
 }
 
 // mendWithin is how soon a login must follow wrong passwords to make them corrected typos. It distinguishes users from
 // attackers as far as a log can.
 const mendWithin = 24 * time.Hour
 
-// mostPairs pairs of a day, mostPeople and mostDevices are kept. Further pairs are ignored, and Result.Bounded reports
-// it.
-const mostPairs, mostPeople, mostDevices = 500_000, 1_000_000, 100_000
+// mostPairs account and IP pairs and mostPeople affected users are kept. Beyond that, Result.Bounded reports lost pairs.
+const mostPairs, mostPeople = 500_000, 1_000_000
 
 // trouble is what happened to an account and IP pair before its login.
 type trouble struct {
@@ -80,66 +75,43 @@ func newRun(setup Setup, start time.Time, named bool, o Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Site: site, options: o, turned: start, people: map[uint64]struct{}{}, series: newSeries(start)}
-	if r.devices, err = lru.New[string, string](mostDevices); err != nil {
-		return nil, err
-	}
-	for i := range r.open {
-		r.open[i] = map[uint64]trouble{}
-	}
+	r := &run{Engine: NewEngine[retry](site, start, time.Minute), site: site, options: o, people: map[uint64]struct{}{}}
+	r.open, err = simplelru.NewLRU[uint64, trouble](mostPairs, nil)
 	for i := range r.guessed {
 		r.guessed[i] = tops.Seeded[int64](256, rand.NewPCG(1, uint64(i)))
 	}
-	return r, nil
+	return r, err
 }
 
 func (r *run) all(attempts []Attempt) error {
-	for i := range attempts {
-		if err := r.until(attempts[i].At); err != nil {
-			return err
-		}
-		if err := r.attempt(retry{Attempt: attempts[i], since: attempts[i].At}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *run) until(at time.Time) error {
-	for len(r.again) > 0 && !r.again[0].At.After(at) {
-		next := heap.Pop(&r.again).(retry)
-		if err := r.attempt(next); err != nil {
+	for _, a := range attempts {
+		r.Add(a.At, retry{Attempt: a, since: a.At})
+		if err := r.Until(a.At.Add(1), r.attempt); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) attempt(a retry) error {
-	if a.At.After(r.now) {
-		if minute := r.now.Unix() / 60; minute != a.At.Unix()/60 {
-			r.series.pressure(r.now, r.Pressure())
-		}
-		r.Advance(a.At)
-		r.note()
+func (r *run) attempt(at time.Time, a retry) error {
+	a.At = at
+	if at.Unix()/60 != r.Now.Unix()/60 {
+		r.Sample(r.Now)
 	}
+	r.Advance(at)
 	account := a.Account
 	if !a.Named {
 		account = "at:" + a.Address.String() // already a canonical name
 	}
 	right := a.Outcome == Succeeded
-	device, _ := r.devices.Get(a.Device)
 	answer, err := r.Try(Ask{
-		Account: account, Address: a.Address, Keeps: a.Device != "", Device: device, Client: a.Client, Right: right,
+		Account: account, Address: a.Address, Device: a.Device, Client: a.Client, Right: right,
 		Solves: r.options.Solving == Everybody || right && r.options.Solving == People,
 	})
 	if err != nil {
 		return err
 	}
 	r.note()
-	if answer.Device != "" {
-		r.devices.Add(a.Device, answer.Device)
-	}
 	key := r.pairOf(cmp.Or(answer.Account, account), a.Address)
 	if right {
 		r.login(&a, &answer, key)
@@ -152,7 +124,7 @@ func (r *run) attempt(a retry) error {
 func (r *run) guess(a *retry, answer *Answer, key uint64) {
 	g := &r.sum.Guesses
 	h, met := hindranceOf(answer)
-	checked := answer.Action == guard.Proceed
+	checked := answer.Checked
 	if g.All++; checked {
 		g.Checked++
 		r.through(a)
@@ -160,7 +132,7 @@ func (r *run) guess(a *retry, answer *Answer, key uint64) {
 		g.Stopped[h]++
 		r.because(answer)
 	}
-	r.series.guess(a.At, checked)
+	r.Guess(a.At, checked, false)
 	r.trouble(key, a.At, func(t *trouble) {
 		if checked {
 			t.checked++
@@ -198,8 +170,8 @@ func (r *run) login(a *retry, answer *Answer, key uint64) {
 	h, met := hindranceOf(answer)
 	if met && h == delayed && a.number < mostRetries {
 		again := *a
-		again.At, again.number = a.At.Add(max(answer.RetryAfter, time.Second)), a.number+1
-		heap.Push(&r.again, again)
+		again.number++
+		r.Add(a.At.Add(answer.Wait()), again)
 		r.trouble(key, a.At, func(t *trouble) { t.met[delayed]++ })
 		return
 	}
@@ -224,7 +196,7 @@ func (r *run) login(a *retry, answer *Answer, key uint64) {
 		l.KeptOut++
 		r.because(answer)
 	}
-	r.series.login(a.At, hindered)
+	r.Login(a.At, hindered)
 	if !hindered {
 		return
 	}
@@ -260,65 +232,39 @@ func (r *run) worst(a *retry, answer *Answer, before trouble, waited time.Durati
 
 // worse compares two cases; the worse one is smaller.
 func (c Case) worse(o Case) int {
-	kept := func(c Case) int {
-		if c.KeptOut {
-			return 1
-		}
-		return 0
-	}
-	return -cmp.Or(cmp.Compare(kept(c), kept(o)), cmp.Compare(c.Refused, o.Refused), cmp.Compare(c.Waited, o.Waited),
+	return -cmp.Or(cmp.Compare(one(c.KeptOut), one(o.KeptOut)), cmp.Compare(c.Refused, o.Refused), cmp.Compare(c.Waited, o.Waited),
 		cmp.Compare(c.Delayed, o.Delayed), cmp.Compare(c.Challenged, o.Challenged), o.At.Compare(c.At))
 }
 
 func (r *run) trouble(key uint64, at time.Time, change func(*trouble)) {
-	r.turn(at)
-	t, known := r.open[0][key]
-	if !known {
-		if t, known = r.open[1][key]; known {
-			delete(r.open[1], key)
-		}
-		if len(r.open[0]) >= mostPairs {
-			r.sum.Bounded = true
-			return
-		}
-	}
-	if now := at.Unix(); t.first == 0 || now-t.last > int64(mendWithin/time.Second) {
-		t = trouble{first: now}
+	t, _ := r.open.Peek(key)
+	if !t.within(at) {
+		t = trouble{first: at.Unix()}
 	}
 	t.last = at.Unix()
 	change(&t)
-	r.open[0][key] = t
+	if _, oldest, _ := r.open.GetOldest(); r.open.Add(key, t) && oldest.within(at) {
+		r.sum.Bounded = true
+	}
 }
 
 // mended returns and removes what happened to a pair that logs in now.
 func (r *run) mended(key uint64, at time.Time) (t trouble) {
-	r.turn(at)
-	for _, open := range r.open {
-		if found, ok := open[key]; ok {
-			delete(open, key)
-			if at.Unix()-found.last <= int64(mendWithin/time.Second) {
-				t = found
-			}
-		}
+	if t, _ = r.open.Peek(key); !t.within(at) {
+		t = trouble{}
 	}
+	r.open.Remove(key)
 	return t
 }
 
-func (r *run) turn(at time.Time) {
-	for at.Sub(r.turned) >= mendWithin {
-		clear(r.open[1]) // reuse its memory
-		r.open[0], r.open[1] = r.open[1], r.open[0]
-		r.turned = r.turned.Add(mendWithin)
-		if at.Sub(r.turned) >= 2*mendWithin {
-			r.turned = at.Truncate(time.Second)
-			clear(r.open[1])
-		}
-	}
+// within reports whether the last attempt is recent enough for a corrected typo.
+func (t trouble) within(now time.Time) bool {
+	return now.Unix()-t.last <= int64(mendWithin/time.Second)
 }
 
 func (r *run) note() {
-	for _, s := range r.switches {
-		r.series.level(s.At, s.On)
+	for _, s := range r.site.switches {
+		r.Level(s.At, s.On)
 		switch {
 		case s.On && !s.WasOn:
 			r.sum.Mode = append(r.sum.Mode, Span{From: s.At, Pressure: s.FailureRate})
@@ -326,7 +272,7 @@ func (r *run) note() {
 			r.sum.Mode[len(r.sum.Mode)-1].To = s.At
 		}
 	}
-	r.switches = r.switches[:0]
+	r.site.switches = r.site.switches[:0]
 }
 
 // pairOf returns the key of an account and IP pair; IPv6 addresses count as their /64.
@@ -334,17 +280,4 @@ func (r *run) pairOf(account string, address netip.Addr) uint64 {
 	one := guard.OneAddress(address).Addr().As16()
 	r.pair = append(append(r.pair[:0], one[:]...), account...)
 	return siphash.Hash(3, 4, r.pair)
-}
-
-type retries []retry
-
-func (r retries) Len() int           { return len(r) }
-func (r retries) Less(i, j int) bool { return r[i].At.Before(r[j].At) }
-func (r retries) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *retries) Push(x any)        { *r = append(*r, x.(retry)) }
-func (r *retries) Pop() any {
-	old := *r
-	last := old[len(old)-1]
-	*r = old[:len(old)-1]
-	return last
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Sheet returns the report as a sheet.
@@ -28,13 +27,7 @@ const foot = `Columns: one for each policy.
 Every right password counts as a user's, including stolen ones: check the most affected users.`
 
 func (r *Report) figures(s *Sheet) {
-	add := func(name string, cell func(*Result) string) {
-		var cells []string
-		for i := range r.Policies {
-			cells = append(cells, cell(&r.Policies[i]))
-		}
-		s.Add(name, cells...)
-	}
+	add := func(name string, cell func(*Result) string) { Each(s, r.Policies, name, cell) }
 	guesses := func(name string, of func(*Guesses) int64) {
 		add(name, func(p *Result) string { return Part(of(&p.Guesses), p.Guesses.All) })
 	}
@@ -110,7 +103,9 @@ func (r *Report) notes() (notes []string) {
 const mostSpans = 10
 
 func (r *Result) section() Section {
-	s := Section{Name: r.Name, Plot: r.plot()}
+	s := Section{Name: r.Name, Charts: Charts(r.Series, fmt.Sprintf(
+		"%s of %s wrong passwords were checked, and %s of %s logins were affected.", Comma(r.Guesses.Checked),
+		Comma(r.Guesses.All), Comma(r.Logins.Hindered), Comma(r.Logins.All)))}
 	for _, m := range r.Mode[:min(len(r.Mode), mostSpans)] {
 		s.Lines = append(s.Lines, m.String())
 	}
@@ -129,25 +124,6 @@ func (r *Result) section() Section {
 		s.Tables = append(s.Tables, t)
 	}
 	return s
-}
-
-func (r *Result) plot() Plot {
-	var columns []Column
-	for _, b := range r.Series {
-		columns = append(columns, Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered,
-			Mode: b.Mode, Nearest: b.Nearest})
-	}
-	if len(columns) == 0 {
-		return Plot{}
-	}
-	each := time.Minute
-	if len(r.Series) > 1 {
-		each = r.Series[1].At.Sub(r.Series[0].At)
-	}
-	return NewPlot(r.Series[0].At, each, columns,
-		fmt.Sprintf("%s of %s wrong passwords were checked, and %s of %s logins were affected.",
-			Comma(r.Guesses.Checked), Comma(r.Guesses.All), Comma(r.Logins.Hindered),
-			Comma(r.Logins.All)))
 }
 
 func (c Case) met() string {
@@ -187,5 +163,5 @@ func about(n int) string {
 	if n < 1000 {
 		return strconv.Itoa(n)
 	}
-	return "about " + Comma(int64(n))
+	return "about " + Comma(n)
 }

@@ -21,7 +21,7 @@ import (
 func TestEveryRightGuessGetsInWhereNothingStopsIt(t *testing.T) {
 	t.Parallel()
 	attack := small + "attackers: [{kind: spray, from: 12h, for: 4h, attempts: 30000, addresses: 20000}]\n"
-	all := happens(t, attack, simulate.Defences()...)
+	all := happens(t, attack, simulate.Defenses()...)
 	none := all[1]
 	if none.Name != "none" || none.Guesses != 30000 || none.Checked != 30000 || none.Right == 0 || none.Let != none.Right || none.Lost == 0 || none.Lost > 100 {
 		t.Errorf("%+v", none)

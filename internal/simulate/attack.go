@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"authguard/internal/replay"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -37,40 +38,39 @@ func (r *raid) due(at time.Duration) int {
 
 // guess returns the next attempt. For Own, one in twenty is a login to the attacker's own account, which is not a
 // guess.
-func (r *raid) guess() (c client, own bool) {
+func (r *raid) guess() step {
 	i := r.done
 	r.done++
-	c = client{target: -1, address: address(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses))), browser: r.looks,
-		solves: r.Solves}
-	person := i % r.Accounts
+	from := address(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses)))
+	s := step{Ask: replay.Ask{Address: from, Client: r.looks, Solves: r.Solves}, kind: guessed, person: i % r.Accounts}
 	switch r.Kind {
 	case Hammer:
 		each := max(1, r.Attempts/r.Accounts)
-		person = min(i/each, r.Accounts-1)
-		c.word = i % each
-		if c.word >= common {
-			c.word += 1 << 25 // beyond the common ones, no user has it
+		s.person = min(i/each, r.Accounts-1)
+		s.word = i % each
+		if s.word >= common {
+			s.word += 1 << 25 // beyond the common ones, no user has it
 		}
 	case Spray, Neighbour, Pool, Walk, Own:
-		c.word = i / r.Accounts % r.Passwords
+		s.word = i / r.Accounts % r.Passwords
 	case Stuff:
-		if c.word = 1<<25 + i; r.r.Float64() < r.Right {
-			c.word = r.words[person]
+		if s.word = 1<<25 + i; r.r.Float64() < r.Right {
+			s.word = r.words[s.person]
 		}
 	case Invent:
-		c.account = fmt.Sprint("nobody", r.r.IntN(1<<30))
-		c.word = r.r.IntN(common)
-		return c, false
+		s.Account = fmt.Sprint("nobody", r.r.IntN(1<<30))
+		s.word, s.person = r.r.IntN(common), -1
+		return s
 	}
 	switch {
 	case r.Kind == Neighbour:
-		c.address = r.shared
+		s.Address = r.shared
 	case r.Kind == Pool:
-		c.address = address(carrier, r.r.IntN(r.Carrier))
+		s.Address = address(carrier, r.r.IntN(r.Carrier))
 	case r.Kind == Own && i%20 == 19:
-		c.account, c.word, c.right = fmt.Sprint("attacker", c.address), -1, true
-		return c, true
+		s.Account, s.word, s.Right, s.kind = fmt.Sprint("attacker", s.Address), -1, true, ownWord
+		return s
 	}
-	c.account, c.target = r.names[person], person
-	return c, false
+	s.Account = r.names[s.person]
+	return s
 }

@@ -1,71 +1,107 @@
 package simulate
 
 import (
+	"authguard/internal/replay"
+	"errors"
 	"net/netip"
 	"time"
 )
 
+// Defenses lists the defenses that can be simulated besides authguard: what other sites do, as far as it is documented.
+func Defenses() []string {
+	return []string{"none", "windows", "lockout", "cookies", "captchamode", "pgrp"}
+}
+
+func newDefense(name string) (replay.Defense, error) {
+	switch name {
+	case "none":
+		return &none{}, nil
+	case "windows":
+		return &windows{banned: map[netip.Addr]time.Time{}, failed: counts[netip.Addr]{}}, nil
+	case "lockout":
+		return &lockout{failed: counts[string]{}}, nil
+	case "cookies":
+		return &deviceCookies{known: map[machine]bool{}, failed: counts[machine]{}}, nil
+	case "captchamode":
+		return &captcha{failed: counts[string]{}}, nil
+	case "pgrp":
+		return &pgrp{known: map[machine]time.Time{}, at: counts[machine]{}, others: counts[string]{}}, nil
+	}
+	return nil, errors.New("simulate: no such defense")
+}
+
+// clock is what all of them have: the time, and no CAPTCHA mode.
 type clock struct{ now time.Time }
 
-func (c *clock) advance(to time.Time) { c.now = to }
+func (c *clock) Advance(to time.Time)         { c.now = to }
+func (c *clock) Mode() (bool, replay.Nearest) { return false, replay.Nearest{} }
+
+// checked is the answer after a password check.
+func checked(a replay.Ask) replay.Answer { return replay.Answer{Checked: true, In: a.Right} }
+
+// machine is an IP address, or a browser with a cookie, that has logged in to an account.
+type machine struct {
+	account string
+	address netip.Addr
+	device  string
+}
+
+// machines returns the IP address's and, if it keeps cookies, the browser's.
+func machines(a replay.Ask) []machine {
+	all := []machine{{account: a.Account, address: a.Address}}
+	if a.Device != "" {
+		all = append(all, machine{account: a.Account, device: a.Device})
+	}
+	return all
+}
 
 // none checks every password.
-type none struct{}
+type none struct{ clock }
 
-func (none) advance(time.Time) {}
-func (none) mode() bool        { return false }
+func (none) Try(a replay.Ask) (replay.Answer, error) { return checked(a), nil }
 
-func (none) try(c *client) (verdict, error) { return verdict{checked: true, in: c.right}, nil }
+// counts are failures in fixed windows, as in most limiters: a window begins with its first failure.
+type counts[K comparable] map[K]window
 
-// window is a fixed window, as in most limiters: it counts from its start.
 type window struct {
 	began time.Time
 	count int
 }
 
 // add counts one more in a window of this length, and returns the count.
-func (w *window) add(now time.Time, length time.Duration) int {
+func (c counts[K]) add(key K, now time.Time, length time.Duration) int {
+	w := c[key]
 	if now.Sub(w.began) >= length {
-		*w = window{began: now}
+		w = window{began: now}
 	}
 	w.count++
+	c[key] = w
 	return w.count
 }
 
-func (w *window) has(now time.Time, length time.Duration) int {
-	if w == nil || now.Sub(w.began) >= length {
-		return 0
+func (c counts[K]) has(key K, now time.Time, length time.Duration) int {
+	if w := c[key]; now.Sub(w.began) < length {
+		return w.count
 	}
-	return w.count
-}
-
-func of[K comparable](all map[K]*window, key K) *window {
-	w := all[key]
-	if w == nil {
-		w = &window{}
-		all[key] = w
-	}
-	return w
+	return 0
 }
 
 // windows bans an IP address for ten minutes after five failures within ten minutes: fail2ban's defaults.
 type windows struct {
 	clock
-	failed map[netip.Addr]*window
+	failed counts[netip.Addr]
 	banned map[netip.Addr]time.Time
 }
 
-func (d *windows) mode() bool { return false }
-
-func (d *windows) try(c *client) (v verdict, err error) {
+func (d *windows) Try(a replay.Ask) (v replay.Answer, err error) {
 	const most, within = 5, 10 * time.Minute
-	if d.now.Before(d.banned[c.address]) {
+	if d.now.Before(d.banned[a.Address]) {
 		return v, nil
 	}
-	v = verdict{checked: true, in: c.right}
-	if !v.in && of(d.failed, c.address).add(d.now, within) >= most {
-		d.banned[c.address] = d.now.Add(within)
-		delete(d.failed, c.address)
+	v = checked(a)
+	if !v.In && d.failed.add(a.Address, d.now, within) >= most {
+		d.banned[a.Address] = d.now.Add(within)
+		delete(d.failed, a.Address)
 	}
 	return v, nil
 }
@@ -74,33 +110,21 @@ func (d *windows) try(c *client) (v verdict, err error) {
 // directories and frameworks do.
 type lockout struct {
 	clock
-	failed map[string]*window
+	failed counts[string]
 }
 
-func (d *lockout) mode() bool { return false }
-
-func (d *lockout) try(c *client) (v verdict, err error) {
+func (d *lockout) Try(a replay.Ask) (v replay.Answer, err error) {
 	const most, within = 5, 15 * time.Minute
-	w := of(d.failed, c.account)
-	if w.has(d.now, within) >= most {
+	if d.failed.has(a.Account, d.now, within) >= most {
 		return v, nil
 	}
-	v = verdict{checked: true, in: c.right}
-	switch n := 0; {
-	case v.in:
-		delete(d.failed, c.account)
-	default:
-		if n = w.add(d.now, within); n >= most {
-			w.began = d.now // the lock starts now
-		}
+	v = checked(a)
+	if v.In {
+		delete(d.failed, a.Account)
+	} else if d.failed.add(a.Account, d.now, within) >= most {
+		d.failed[a.Account] = window{d.now, most} // the lock starts now
 	}
 	return v, nil
-}
-
-// mark is a browser that has logged in to an account.
-type mark struct {
-	account string
-	device  int
 }
 
 // deviceCookies is OWASP's protocol ("Slow Down Online Guessing Attacks with Device Cookies"). Browsers that have
@@ -108,33 +132,27 @@ type mark struct {
 // OWASP leaves N and T open; here N is 10 and T an hour.
 type deviceCookies struct {
 	clock
-	known     map[mark]bool
-	devices   map[mark]*window
-	strangers map[string]*window
+	known  map[machine]bool
+	failed counts[machine]
 }
 
-func (d *deviceCookies) mode() bool { return false }
-
-func (d *deviceCookies) try(c *client) (v verdict, err error) {
+func (d *deviceCookies) Try(a replay.Ask) (v replay.Answer, err error) {
 	const most, within = 10, time.Hour
-	me := mark{c.account, c.device}
-	w := of(d.strangers, c.account)
-	if c.device > 0 && d.known[me] {
-		w = of(d.devices, me)
+	browser := machine{account: a.Account, device: a.Device}
+	who := browser
+	if !d.known[browser] {
+		who.device = "" // all others
 	}
-	if w.has(d.now, within) >= most {
+	if d.failed.has(who, d.now, within) >= most {
 		return v, nil
 	}
-	v = verdict{checked: true, in: c.right}
+	v = checked(a)
 	switch {
-	case v.in && c.device > 0:
-		d.known[me] = true
-		delete(d.devices, me)
-	case v.in:
-	default:
-		if w.add(d.now, within) >= most {
-			w.began = d.now
-		}
+	case v.In && a.Device != "":
+		d.known[browser] = true
+		delete(d.failed, browser)
+	case !v.In && d.failed.add(who, d.now, within) >= most:
+		d.failed[who] = window{d.now, most}
 	}
 	return v, nil
 }
@@ -143,36 +161,28 @@ func (d *deviceCookies) try(c *client) (v verdict, err error) {
 // a minute fail, and ten minutes longer.
 type captcha struct {
 	clock
-	failed window
+	failed counts[string] // of the whole site
 	until  time.Time
 }
 
-func (d *captcha) mode() bool { return d.now.Before(d.until) }
+func (d *captcha) Mode() (bool, replay.Nearest) { return d.now.Before(d.until), replay.Nearest{} }
 
-func (d *captcha) try(c *client) (v verdict, err error) {
+func (d *captcha) Try(a replay.Ask) (v replay.Answer, err error) {
 	const most, cool = 500, 10 * time.Minute
-	if v.challenged = d.mode(); v.challenged && !c.solves {
+	if v.Challenged, _ = d.Mode(); v.Challenged && !a.Solves {
 		d.fail(most, cool)
 		return v, nil
 	}
-	v.checked, v.in = true, c.right
-	if !v.in {
+	if v.Checked, v.In = true, a.Right; !v.In {
 		d.fail(most, cool)
 	}
 	return v, nil
 }
 
 func (d *captcha) fail(most int, cool time.Duration) {
-	if d.failed.add(d.now, time.Minute) > most {
+	if d.failed.add("", d.now, time.Minute) > most {
 		d.until = d.now.Add(cool)
 	}
-}
-
-// machine is an IP address, or a browser with a cookie, that has logged in to an account.
-type machine struct {
-	account string
-	address netip.Addr
-	device  int
 }
 
 // pgrp is the Password Guessing Resistant Protocol (Alsaleh, Mannan and van Oorschot, 2012). Known machines have 30
@@ -180,43 +190,37 @@ type machine struct {
 // 30 days.
 type pgrp struct {
 	clock
-	known map[machine]time.Time
-	at    map[machine]*window // failures of known machines
-	of    map[string]*window  // failures of unknown machines, by account
+	known  map[machine]time.Time
+	at     counts[machine] // failures of known machines
+	others counts[string]  // failures of unknown machines, by account
 }
 
-func (d *pgrp) mode() bool { return false }
-
-func (d *pgrp) try(c *client) (v verdict, err error) {
+func (d *pgrp) Try(a replay.Ask) (v replay.Answer, err error) {
 	const k1, k2, t1, day = 30, 3, 30 * 24 * time.Hour, 24 * time.Hour
-	place, browser := machine{c.account, c.address, 0}, machine{c.account, netip.Addr{}, c.device}
-	me, isKnown := place, d.is(place, t1)
-	if c.device > 0 && d.is(browser, t1) {
-		me, isKnown = browser, true
+	all := machines(a)
+	me, isKnown := all[0], false
+	for _, m := range all { // the browser before the IP address
+		if last, ok := d.known[m]; ok && d.now.Sub(last) < t1 {
+			me, isKnown = m, true
+		}
 	}
-	isKnown = isKnown && d.at[me].has(d.now, day) < k1
-	if !isKnown && of(d.of, c.account).has(d.now, day) >= k2 {
-		if v.challenged = true; !c.solves {
+	isKnown = isKnown && d.at.has(me, d.now, day) < k1
+	if !isKnown && d.others.has(a.Account, d.now, day) >= k2 {
+		if v.Challenged = true; !a.Solves {
 			return v, nil
 		}
 	}
-	v.checked, v.in = true, c.right
+	v.Checked, v.In = true, a.Right
 	switch {
-	case v.in:
-		d.known[place] = d.now
-		if c.device > 0 {
-			d.known[browser] = d.now
+	case v.In:
+		for _, m := range all {
+			d.known[m] = d.now
 		}
 		delete(d.at, me)
 	case isKnown:
-		of(d.at, me).add(d.now, day)
-	case !v.challenged:
-		of(d.of, c.account).add(d.now, day)
+		d.at.add(me, d.now, day)
+	case !v.Challenged:
+		d.others.add(a.Account, d.now, day)
 	}
 	return v, nil
-}
-
-func (d *pgrp) is(m machine, within time.Duration) bool {
-	last, ok := d.known[m]
-	return ok && d.now.Sub(last) < within
 }

@@ -33,8 +33,8 @@ type Result struct {
 	KnownStopped    int           `json:"known_stopped"`
 	LongestOut      time.Duration `json:"longest_out"`
 
-	ModeOn time.Duration `json:"mode_on"`
-	Series []Hour        `json:"series"`
+	ModeOn time.Duration   `json:"mode_on"`
+	Series []replay.Bucket `json:"series"`
 }
 
 // Attackers are counts of attackers' guesses. Checked of the Guesses reached the password check, after Solved
@@ -46,54 +46,4 @@ type Attackers struct {
 	Right   int `json:"right"`
 	Let     int `json:"let_in"`
 	Lost    int `json:"accounts_compromised"`
-}
-
-// Hour is one column of a plot.
-type Hour struct {
-	At      time.Time `json:"at"`
-	Guesses int       `json:"guesses"`
-	Checked int       `json:"checked"`
-	Let     int       `json:"let_in"`
-	Logins  int       `json:"logins"`
-	Met     int       `json:"met"` // affected logins
-	Mode    bool      `json:"mode"`
-	// Nearest is how near the failure rate came to the threshold of CAPTCHA mode; authguard only.
-	replay.Nearest
-}
-
-// at returns the hour of a time, which must not be before the newest.
-func (r *Result) at(now time.Time) *Hour {
-	hour := now.Truncate(time.Hour)
-	for len(r.Series) == 0 || r.Series[len(r.Series)-1].At.Before(hour) {
-		next := start()
-		if n := len(r.Series); n > 0 {
-			next = r.Series[n-1].At.Add(time.Hour)
-		}
-		r.Series = append(r.Series, Hour{At: next})
-	}
-	return &r.Series[len(r.Series)-1]
-}
-
-func (h *Hour) guess(v *verdict) {
-	h.Guesses++
-	if v.checked {
-		h.Checked++
-	}
-	if v.in {
-		h.Let++
-	}
-}
-
-func (h *Hour) login(met bool) {
-	if h.Logins++; met {
-		h.Met++
-	}
-}
-
-func (r *Result) minute(end time.Time, on bool, pressure replay.Nearest) {
-	h := r.at(end.Add(-time.Nanosecond))
-	if h.Nearest = h.Nearest.Or(pressure); on {
-		h.Mode = true
-		r.ModeOn += time.Minute
-	}
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"authguard/guard"
+	"authguard/internal/duration"
 	"authguard/internal/replay"
 )
 
@@ -205,7 +205,7 @@ func Text(s replay.Setup) string {
 	limitSet := func(name string, limits []guard.Limit) {
 		var words []string
 		for _, r := range limits {
-			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Action))
+			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, duration.Format(r.Window), r.Action))
 			if r.Monitor {
 				words[len(words)-1] += " monitor"
 			}
@@ -221,17 +221,4 @@ func Text(s replay.Setup) string {
 	fmt.Fprintf(&b, "captcha_mode:\n  threshold_multiplier: %g\n  threshold_min: %d\n", s.Mode.ThresholdMultiplier,
 		s.Mode.ThresholdMin)
 	return b.String()
-}
-
-// short formats a duration as in the configuration: 24h, not 24h0m0s.
-func short(d time.Duration) string {
-	text := d.String()
-	text = strings.TrimSuffix(text, "0s")
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	if text == "" || !strings.ContainsAny(text[len(text)-1:], "smh") {
-		return d.String()
-	}
-	return text
 }

@@ -1,10 +1,12 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
 
+	"authguard/internal/plot"
 	"authguard/internal/replay"
 )
 
@@ -22,12 +24,12 @@ func (f *Found) Sheet() *replay.Sheet {
 Test the suggestion on another log and in monitoring mode before you enforce it: limits that fit one log
 best fit the next one less.`,
 	}
-	both := func(name string, cell func(*Limits) string) { s.Add(name, cell(&f.Base), cell(&f.Best)) }
+	both := func(name string, cell func(*Limits) string) { replay.Each(s, []Limits{f.Base, f.Best}, name, cell) }
 	both("guesses that got through", func(l *Limits) string { return through(l.Through) })
 	both("affected logins", func(l *Limits) string { return replay.Part(l.Met, l.Logins) })
 	both("kept out", func(l *Limits) string { return replay.Comma(l.KeptOut) })
 	s.Sections = []replay.Section{{Name: "Configuration", Paste: f.Best.Text}, {Name: "Friction and security",
-		Dots: f.dots(), Tables: []replay.Table{f.table()}}}
+		Charts: []replay.Chart{f.chart()}, Tables: []replay.Table{f.table()}}}
 	return s
 }
 
@@ -43,24 +45,32 @@ func (f *Found) lead() string {
 	return "These let through the fewest guesses of all tested limits, where " + allowed + "."
 }
 
-func (f *Found) dots() replay.Dots {
-	var x, y []float64
-	var class, name []string
+// chart shows what less friction costs.
+func (f *Found) chart() replay.Chart {
+	p := plot.New(960, 300)
+	p.Left, p.Right, p.Top, p.Bottom = 10, 950, 10, 290
+	most := int64(0)
 	for _, l := range f.Frontier {
-		kind := "other"
-		switch l.Text {
-		case f.Best.Text:
-			kind = "best"
-		case f.Base.Text:
-			kind = "base"
-		}
-		x, y = append(x, float64(l.Met)), append(y, l.Through)
-		class, name = append(class, kind), append(name, through(l.Through)+" got through, "+replay.Part(l.Met, l.Logins)+
-			" affected")
+		most, p.High = max(most, l.Met), max(p.High, l.Through)
 	}
-	spell := func(x, y float64) (string, string) { return replay.Comma(int64(x)), through(y) }
-	return replay.NewDots("affected logins", "guesses that got through", x, y, class, name, spell,
-		"The fewer logins are affected, the more guesses get through.")
+	x := func(l Limits) float64 { return p.X(float64(l.Met) / max(1, float64(most))) }
+	var line []any
+	for i, l := range f.Frontier {
+		if line = append(line, "H", x(l), "V", p.Y(l.Through)); i == 0 {
+			line = []any{"M", x(l), p.Y(l.Through)}
+		}
+	}
+	p.Path("login", "", line...)
+	for _, l := range f.Frontier {
+		class := map[string]string{f.Base.Text: "base", f.Best.Text: "best"}
+		p.Circle(cmp.Or(class[l.Text], "other"), through(l.Through)+" got through, "+replay.Part(l.Met, l.Logins)+" affected",
+			x(l), p.Y(l.Through), 7)
+	}
+	return replay.Chart{
+		Caption: fmt.Sprintf("up: guesses that got through, to %s · to the right: affected logins, to %s",
+			through(p.High), replay.Comma(most)),
+		SVG: p.SVG("dots", "", "The fewer logins are affected, the more guesses get through.", ""),
+	}
 }
 
 func (f *Found) table() replay.Table {

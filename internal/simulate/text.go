@@ -16,11 +16,11 @@ address of more than fifty users is a shared address and never a known client.`
 
 // Sheet returns the report as a sheet.
 func (r *Report) Sheet() *replay.Sheet {
-	s := &replay.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.lead(), Notes: r.Scenario.notes(),
+	s := &replay.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.About, Notes: r.Scenario.notes(),
 		Foot: foot}
 	for i := range r.Results {
 		s.Names = append(s.Names, r.Results[i].Name)
-		s.Sections = append(s.Sections, replay.Section{Name: r.Results[i].Name, Plot: r.Results[i].plot()})
+		s.Sections = append(s.Sections, replay.Section{Name: r.Results[i].Name, Charts: r.Results[i].charts()})
 	}
 	r.figures(s, "")
 	return s
@@ -33,7 +33,7 @@ func Overall(all []*Report) *replay.Sheet {
 		s.Names = append(s.Names, result.Name)
 	}
 	for _, r := range all {
-		s.Notes = append(s.Notes, r.Scenario.Name+": "+r.Scenario.lead())
+		s.Notes = append(s.Notes, r.Scenario.Name+": "+r.Scenario.About)
 		short := &replay.Sheet{}
 		r.figures(short, "  ")
 		s.Add(r.Scenario.Name, make([]string, len(s.Names))...)
@@ -44,7 +44,8 @@ func Overall(all []*Report) *replay.Sheet {
 			}
 		}
 		first := &r.Results[0]
-		s.Sections = append(s.Sections, replay.Section{Name: r.Scenario.Name + ", " + first.Name, Plot: first.plot()})
+		s.Sections = append(s.Sections, replay.Section{Name: r.Scenario.Name + ", " + first.Name,
+			Charts: first.charts()})
 	}
 	together(s, all)
 	s.Notes = append(s.Notes, outdone(all)...)
@@ -52,26 +53,20 @@ func Overall(all []*Report) *replay.Sheet {
 }
 
 func together(s *replay.Sheet, all []*Report) {
-	s.Add("all together", make([]string, len(s.Names))...)
-	for _, row := range []struct {
-		name string
-		of   func(*Result) int
-	}{
-		{"right guesses", func(r *Result) int { return r.Right }},
-		{"let in", func(r *Result) int { return r.Let }},
-		{"challenges shown to users", func(r *Result) int { return r.Challenges }},
-		{"users stopped", func(r *Result) int { return r.Stopped }},
-	} {
-		cells := make([]string, len(s.Names))
-		for i := range cells {
-			sum := 0
-			for _, r := range all {
-				sum += row.of(&r.Results[i])
-			}
-			cells[i] = replay.Comma(int64(sum))
+	sums := make([]Result, len(s.Names))
+	for _, r := range all {
+		for i, one := range r.Results {
+			sums[i].Right += one.Right
+			sums[i].Let += one.Let
+			sums[i].Challenges += one.Challenges
+			sums[i].Stopped += one.Stopped
 		}
-		s.Add("  "+row.name, cells...)
 	}
+	s.Add("all together", make([]string, len(s.Names))...)
+	replay.Each(s, sums, "  right guesses", func(r *Result) string { return replay.Comma(r.Right) })
+	replay.Each(s, sums, "  let in", func(r *Result) string { return replay.Comma(r.Let) })
+	replay.Each(s, sums, "  challenges shown to users", func(r *Result) string { return replay.Comma(r.Challenges) })
+	replay.Each(s, sums, "  users stopped", func(r *Result) string { return replay.Comma(r.Stopped) })
 }
 
 // outdone notes where another defense lets in fewer right guesses than the first, or stops fewer users.
@@ -98,18 +93,12 @@ func outdone(all []*Report) (notes []string) {
 }
 
 func (r *Report) figures(s *replay.Sheet, in string) {
-	add := func(name string, cell func(*Result) string) {
-		var cells []string
-		for i := range r.Results {
-			cells = append(cells, cell(&r.Results[i]))
-		}
-		s.Add(in+name, cells...)
-	}
+	add := func(name string, cell func(*Result) string) { replay.Each(s, r.Results, in+name, cell) }
 	number := func(name string, of func(*Result) int) {
-		add(name, func(p *Result) string { return replay.Comma(int64(of(p))) })
+		add(name, func(p *Result) string { return replay.Comma(of(p)) })
 	}
 	part := func(name string, n, of func(*Result) int) {
-		add(name, func(p *Result) string { return replay.Part(int64(n(p)), int64(of(p))) })
+		add(name, func(p *Result) string { return replay.Part(n(p), of(p)) })
 	}
 	guesses, logins := func(p *Result) int { return p.Guesses }, func(p *Result) int { return p.Logins }
 	if len(r.Scenario.Attackers) > 0 {
@@ -130,22 +119,14 @@ func (r *Report) figures(s *replay.Sheet, in string) {
 	add("CAPTCHA mode on", func(p *Result) string { return replay.Spell(p.ModeOn) })
 }
 
-func (s *Scenario) lead() string { return s.About }
-
 func (s *Scenario) notes() []string {
 	p := s.People
-	return []string{fmt.Sprintf("%d days, %s users, %g logins a day each; seed %d.", s.Days,
-		replay.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
+	return []string{fmt.Sprintf("%d days, %s users, %g logins a day each; seed %d.", s.Days, replay.Comma(p.Accounts),
+		p.Logins, s.Seed)}
 }
 
-func (r *Result) plot() replay.Plot {
-	var columns []replay.Column
-	for _, h := range r.Series {
-		columns = append(columns, replay.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins),
-			Met: int64(h.Met), Mode: h.Mode, Nearest: h.Nearest})
-	}
-	return replay.NewPlot(start(), time.Hour, columns,
-		fmt.Sprintf("%s of %s guesses were checked, and %s were let in; %s of %s logins were affected.",
-			replay.Comma(int64(r.Checked)), replay.Comma(int64(r.Guesses)), replay.Comma(int64(r.Let)),
-			replay.Comma(int64(r.People)), replay.Comma(int64(r.Logins))))
+func (r *Result) charts() []replay.Chart {
+	return replay.Charts(r.Series, fmt.Sprintf("%s of %s guesses were checked, and %s were let in; %s of %s logins were "+
+		"affected.", replay.Comma(r.Checked), replay.Comma(r.Guesses), replay.Comma(r.Let), replay.Comma(r.People),
+		replay.Comma(r.Logins)))
 }

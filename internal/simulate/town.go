@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"authguard/internal/replay"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -21,7 +22,7 @@ type town struct {
 	r      *rand.Rand
 	names  []string
 	homes  []netip.Addr
-	device []int // 0: keeps no cookies
+	device []string // empty: keeps no cookies
 	words  []int
 	// browsers are the users' client fingerprints.
 	browsers []string
@@ -44,7 +45,7 @@ func newTown(p People, seed uint64) *town {
 	t := &town{
 		People: p, r: rand.New(rand.NewPCG(seed, 1)), names: make([]string, p.Accounts), homes: make([]netip.Addr,
 			p.Accounts),
-		device: make([]int, p.Accounts), words: make([]int, p.Accounts), next: common + p.Accounts, crowd: address(campus, 1),
+		device: make([]string, p.Accounts), words: make([]int, p.Accounts), next: common + p.Accounts, crowd: address(campus, 1),
 	}
 	zipf := rand.NewZipf(t.r, 1.1, 1, common-1)
 	room, group := 0, 0 // left, and number, of the current shared address
@@ -58,7 +59,7 @@ func newTown(p People, seed uint64) *town {
 			room--
 		}
 		if t.r.Float64() < p.Cookies {
-			t.device[i] = i + 1
+			t.device[i] = fmt.Sprint("device", i)
 		}
 		if t.r.Float64() < p.Common {
 			t.words[i] = int(zipf.Uint64())
@@ -128,23 +129,29 @@ func poisson(r *rand.Rand, mean float64) (n int) {
 
 // visit is a user's login with its preceding mistakes.
 type visit struct {
+	replay.Ask
 	person int
-	client client
-	wrong  int // wrong passwords before the right one
-	home   bool
+	wrong  int  // wrong passwords before the right one
 	reset  bool // forgotten: a new password is chosen first
+}
+
+// homeOf returns a user's attempt from home.
+func (t *town) homeOf(person int) replay.Ask {
+	return replay.Ask{Account: t.names[person], Address: t.homes[person], Device: t.device[person], Solves: true}
 }
 
 func (t *town) visit() (v visit) {
 	v.person = t.r.IntN(t.Accounts)
-	v.client = client{account: t.names[v.person], address: t.homes[v.person], device: t.device[v.person],
-		browser: t.browsers[v.person], solves: true}
-	if v.home = t.r.Float64() < t.Home; !v.home {
-		v.client.address = address(elsewhere, t.r.IntN(1<<24))
+	v.Ask = t.homeOf(v.person)
+	v.Client = t.browsers[v.person]
+	if t.r.Float64() >= t.Home {
+		v.Address = address(elsewhere, t.r.IntN(1<<24))
 		if t.r.Float64() < t.Pool {
-			v.client.address = address(carrier, t.r.IntN(t.Carrier))
+			v.Address = address(carrier, t.r.IntN(t.Carrier))
 		}
-		v.client.device *= t.r.IntN(2) // with their own device, or another one
+		if t.r.IntN(2) == 0 { // with another device
+			v.Device = ""
+		}
 	}
 	switch x := t.r.Float64(); {
 	case x < t.Forgotten:

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"authguard/internal/simulate"
 )
@@ -41,7 +37,7 @@ func (c suggestCmd) Run(g *globals) error {
 		}
 		judge = simulate.OfScenarios(scenarios)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
 	found, err := simulate.Search(ctx, setups[0], c.Friction, judge, g.steps("tune"))
 	if err != nil {
@@ -51,15 +47,7 @@ func (c suggestCmd) Run(g *globals) error {
 		return errors.New("the logs contain no successful login, so no limit is too strict. Check what was read with " +
 			"authguard limit replay")
 	}
-	if c.HTML != "" {
-		if err := writePage(c.HTML, found.Sheet()); err != nil {
-			return err
-		}
-	}
-	if g.JSON {
-		return printJSON(g, found)
-	}
-	return found.Sheet().Text(g.out)
+	return g.printSheet(found.Sheet(), found, c.HTML)
 }
 
 // Validate implements kong.Validatable.
