@@ -85,8 +85,10 @@ func newRun(setup Setup, start time.Time, named bool, o Options) (*run, error) {
 
 func (r *run) all(attempts []Attempt) error {
 	for _, a := range attempts {
-		r.Add(a.At, retry{Attempt: a, since: a.At})
-		if err := r.Until(a.At.Add(1), r.attempt); err != nil {
+		if err := r.Until(a.At.Add(1), r.attempt); err != nil { // delayed users first
+			return err
+		}
+		if err := r.attempt(a.At, retry{Attempt: a, since: a.At}); err != nil {
 			return err
 		}
 	}
