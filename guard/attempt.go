@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dchest/siphash"
+	"golang.org/x/text/unicode/norm"
 
 	"authguard/failures"
 	"authguard/trusted"
@@ -174,14 +176,30 @@ func (g *Guard) Fingerprint(password string) uint64 {
 	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
 }
 
-// Beside returns Attempt.BesideTag for a password and the rest of its request. At most ten digits may be a code that is
-// valid once. The same code again is another guess, because the app has a new one by then. So the tag is random.
+// Beside returns Attempt.BesideTag for a password and the rest of its request. A password that an app can read as a
+// number may be a code that is valid once. The same code again is another guess, because the app has a new one by then.
+// So the tag is random.
 func (g *Guard) Beside(password, beside string) uint64 {
-	if digits := strings.NewReplacer(" ", "", "-", "").Replace(password); len(digits) <= 10 &&
-		strings.Trim(digits, "0123456789") == "" {
+	if isNumber(password) {
 		beside += rand.Text()
 	}
 	return g.Fingerprint(beside)
+}
+
+// isNumber reports whether some language reads a text as a number of at most ten digits: PHP and JavaScript read 0815x
+// as 815, Python 0_815, +815 and other scripts' digits.
+func isNumber(text string) bool {
+	digits, first := 0, true
+	for _, c := range norm.NFKC.String(text) {
+		switch {
+		case unicode.IsDigit(c):
+			digits++
+		case unicode.IsLetter(c) && first:
+			return false
+		}
+		first = first && !unicode.IsDigit(c)
+	}
+	return digits <= 10
 }
 
 // name sets the account. This is the only normalization of the name (R11).

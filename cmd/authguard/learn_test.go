@@ -122,58 +122,58 @@ func TestLearnProposesTheRouteOfALogin(t *testing.T) {
       path: /login
       account: form:who
       password: form:k
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 302, cookie appsession]`},
 		"a cookie with a hash": {form, status(200, 200, "wp_logged_in_0123456789abcdef0123"), `
       path: /login
       account: form:who
       password: form:k
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 200, cookie wp_logged_in_*]`},
 		"302 for both": {form, status(302, 302, ""), `
       path: /login
       account: form:who
       password: form:k
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 302, not location /login*]`},
 		"the page says so": {form, text("<p>Hello</p><a href=/x>Log out</a>", "<p>The password is wrong.</p>"), `
       path: /login
       account: form:who
       password: form:k
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 200, body Log out]`},
 		"a page that only who is inside sees": {form, text("<title>Page 7</title><h1>Dashboard</h1><p>alice@example.org is here</p>", "<p>The password of alice@example.org is wrong.</p>"), `
       path: /login
       account: form:who
       password: form:k
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 200, body Dashboard]`},
 		"a token": {object, text(`{"user":1,"access_token":"abc"}`, `{"error":"no"}`), `
       path: /login
       account: json:/Login/Email
       password: json:/Login/Password
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 200, 'match "access_token"\s*:\s*"[^"]']
       signed_in: [never]`},
 		"a flag": {object, text(`{"ok":true}`, `{"ok":false}`), `
       path: /login
       account: json:/Login/Email
       password: json:/Login/Password
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 200, json /ok true]
       signed_in: [never]`},
 		"401 of an API": {object, status(201, 401, ""), `
       path: /login
       account: json:/Login/Email
       password: json:/Login/Password
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 2xx]
       signed_in: [never]`},
 		"the Authorization header": {basic, status(200, 401, ""), `
       path: /*
       methods: [ANY]
       account: basic
-      names: '[A-Za-z0-9._@+-]+' # other spellings are rejected
+      names: '[A-Za-z0-9._@+-]+' # other characters are rejected
       success: [status 2xx]`},
 	} {
 		login := http.NewServeMux()

@@ -52,6 +52,7 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"app.example.org", "get", "/api/x", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/admin", "login", "refused", "refused", "granted"},
 		{"app.example.org", "DELETE", "/admin/x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin.json", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/administration", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/admin/help", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/admin/HELP", "login", "refused", "refused", "granted"},

@@ -326,7 +326,7 @@ func yaml(s route.Spec) string {
 		line("password", quoted(s.Password))
 	}
 	if s.Names != "" {
-		line("names", quoted(s.Names)+" # other spellings are rejected")
+		line("names", quoted(s.Names)+" # other characters are rejected")
 	}
 	if len(s.Passes) > 0 {
 		line("passes", list(s.Passes)+" # fields of the login; delete each by which the app looks up the account")

@@ -62,7 +62,7 @@ func New(c Config) (*Table, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	box, err := seal.NewBox(c.Secret, "second factors")
+	box, err := seal.NewBox(c.Secret, "MFA secrets")
 	if err != nil {
 		return nil, fmt.Errorf("mfa: %w", err)
 	}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"crypto/rand"
 	"maps"
 	"net/http"
 	"regexp"
@@ -11,9 +12,13 @@ import (
 // Beside returns what a login request contains beside its password that may be another credential, such as a TOTP code
 // or a tenant. A wrong password is repeated (R28) only beside the same: each other code is another guess. It omits CSRF
 // tokens, and headers that browsers and gateways set. It omits the path of basic, because clients request many, and the
-// body of xmlrpc, because its known methods have no other credential.
+// body of xmlrpc, because its known methods have no other credential. It is random if the password field may be for
+// one-time codes: the app may have made a new one before each guess of the same.
 func (r *Route) Beside(req *http.Request, body []byte) string {
 	all := []string{req.Method, strings.ToLower(req.Host), req.URL.RawQuery}
+	if r.password.name != "" && (!passwordField.MatchString(r.password.name) || codeField.MatchString(r.password.name)) {
+		all = append(all, rand.Text())
+	}
 	if r.account.kind != basic {
 		all = append(all, req.URL.EscapedPath())
 	}
@@ -37,7 +42,9 @@ func (r *Route) Beside(req *http.Request, body []byte) string {
 }
 
 var (
-	ofGateway = regexp.MustCompile(`^(Forwarded|X-Forwarded-(For|Proto|Port)|X-Real-Ip|Cf-.*|X-Amzn?-.*|X-B3-.*|B3|` +
+	passwordField = regexp.MustCompile(`(?i)pass|pwd|^/?pw?$|kennwort|contrase|clave|senha|wachtwoord|heslo|has[lł]o|parol`)
+	codeField     = regexp.MustCompile(`(?i)code|otp|pin|token|once|one.?time|temp`)
+	ofGateway     = regexp.MustCompile(`^(Forwarded|X-Forwarded-(For|Proto|Port)|X-Real-Ip|Cf-.*|X-Amzn?-.*|X-B3-.*|B3|` +
 		`Tracestate|(.*-)?(Request|Correlation|Trace|Span)-?(Id|Context))$`)
 	// csrfToken matches names that no app gives to a credential.
 	csrfToken = regexp.MustCompile(`(?i)^([\w-]*(csrf|xsrf|authenticity_token|requestverificationtoken)[\w-]*|` +

@@ -22,7 +22,8 @@ type path struct {
 	folder  bool
 	page    string // of a single path: see pageOf
 	script  string // folded without the script's extension; empty if it has none
-	below   *path  // of a single path without a script's extension: the folder of that name
+	below   *path  // of a single path without a script's extension: the folder of that name; of a route: all that begins so
+	prefix  bool   // a folder of all paths that begin with its text
 }
 
 func parsePath(written string) (p path, err error) {
@@ -190,8 +191,10 @@ func (p path) has(folded string) bool {
 // servers serve /login/index.php for /login/, and /login.php for /login.
 func (p path) is(folded string) bool {
 	rest, ok := strings.CutPrefix(folded, p.folded)
-	return ok && (rest == "" || p.folder && rest[0] == '/') ||
-		!p.folder && slices.ContainsFunc(withoutExtensions(folded), func(one string) bool { return pageOf(one) == p.page })
+	return ok && (rest == "" || p.prefix || p.folder && rest[0] == '/') ||
+		slices.ContainsFunc(withoutExtensions(folded), func(one string) bool {
+			return p.folder && one == p.folded || !p.folder && pageOf(one) == p.page
+		})
 }
 
 // withoutExtensions returns a path with its extensions, without the last one, and without the last two.
@@ -221,7 +224,7 @@ const mostOdd = 2048
 var anything = []string{"*"}
 
 // read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or
-// twice, cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its
+// twice, take a plus for a space (PHP's urldecode), cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its
 // wide form as /, merge slashes or not, and resolve dots or not. They read //host/path as an absolute URL, and drop
 // characters other than visible ASCII, or replace them (NFKC: ｌ by l, ‥ by ..). Differences that no server uses are
 // removed: case, a final slash, dot or space, and a segment's parameters (;jsessionid=1).
@@ -238,7 +241,7 @@ func usual(path string) bool {
 	before := byte(0)
 	for i := range len(path) {
 		switch c := path[i]; {
-		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '#' || c == '\\',
+		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '#' || c == '\\' || c == '+',
 			before == '/' && (c == '/' || c == '.'),
 			before == '.' && c == '/', before == ':' && c == '$':
 			return false
@@ -255,19 +258,19 @@ func readOdd(escaped string) (plain string, readings []string) {
 		return "", anything
 	}
 	decoded := unreserved(escaped)
-	if !strings.Contains(decoded, "%") && !odd.MatchString(params.ReplaceAllString(decoded, "")) &&
+	if !strings.ContainsAny(decoded, "%+") && !odd.MatchString(params.ReplaceAllString(decoded, "")) &&
 		norm.NFKC.IsNormalString(decoded) {
 		return fold(decoded), nil
 	}
 	once := decode(escaped)
-	if !strings.Contains(once, "%") && !odd.MatchString(params.ReplaceAllString(once, "")) &&
+	if !strings.ContainsAny(once, "%+") && !odd.MatchString(params.ReplaceAllString(once, "")) &&
 		strings.Count(once, "/") == strings.Count(escaped, "/") && norm.NFKC.IsNormalString(once) {
 		if sanitized := fold(dropped.ReplaceAllString(once, "")); sanitized != fold(once) {
 			return "", []string{fold(once), sanitized}
 		}
 		return fold(once), nil
 	}
-	forms := []string{decoded, once, decode(once), decode(decode(once))}
+	forms := []string{decoded, once, decode(once), decode(decode(once)), strings.ReplaceAll(decoded, "+", " ")}
 	for _, s := range forms {
 		if wide := norm.NFKC.String(s); wide != s {
 			forms = append(forms, wide, decode(wide))

@@ -60,7 +60,7 @@ type Route struct {
 	signedIn signedInRule
 	passes   []locator
 	sealed   []*regexp.Regexp // names of cookies
-	below    *Route           // the same for the folder below a single path; nil: see path.below
+	below    *Route           // the same for what is below a single path; nil: see path.below
 }
 
 // Compile returns the route, or all errors in s, each with its key and a colon first.
@@ -88,6 +88,7 @@ func Compile(s Spec) (*Route, error) {
 		r.sealed = append(r.sealed, wildcard(name, ""))
 	}
 	if r.path.below != nil {
+		r.path.below.prefix = true // Sinatra's /login.?:format?, Django's ^login, rewrite rules
 		folder := *r
 		folder.path, r.below = *r.path.below, &folder
 	}

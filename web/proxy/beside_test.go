@@ -18,6 +18,8 @@ func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
 		"name=\"password\"\r\n\r\nstale\r\n--b\r\nContent-Disposition: form-data; name=\"otp\"\r\n\r\nNUMBER\r\n--b--\r\n"
 	form, basic := guestRoute(nil), route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"cookie session"}}
 	folder := guestRoute(func(s *route.Spec) { s.Path = "/*" })
+	code := guestRoute(func(s *route.Spec) { s.Password = "form:code" })
+	otp := guestRoute(func(s *route.Spec) { s.Password = "form:one_time_password" })
 	object := guestRoute(func(s *route.Spec) { s.Account, s.Password = "json:/username", "json:/password" })
 	stale := "Basic YWxpY2U6c3RhbGU="
 	for name, c := range map[string]struct {
@@ -31,6 +33,10 @@ func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
 		"a browser's headers":    {form, offer{"POST", "/login", plainForm, "username=alice&password=stale"}, []string{"Accept-Language", "NUMBER", "Cf-Ray", "NUMBER", "Cookie", "authguard_solve=NUMBER"}, 12},
 		"a client of many pages": {basic, offer{"GET", "/feed/NUMBER", "", ""}, []string{"Authorization", stale}, 12},
 		"a code as the password": {form, offer{"POST", "/login", plainForm, "username=alice&password=081+5"}, nil, 5},
+		"a code for parseInt":    {form, offer{"POST", "/login", plainForm, "username=alice&password=0815x081+5"}, nil, 5},
+		"a code for Python":      {form, offer{"POST", "/login", plainForm, "username=alice&password=%2B%D9%A0_081+5"}, nil, 5},
+		"a field for a code":     {code, offer{"POST", "/login", plainForm, "username=alice&code=stale"}, nil, 5},
+		"a field for an OTP":     {otp, offer{"POST", "/login", plainForm, "username=alice&one_time_password=stale"}, nil, 5},
 		"a code":                 {form, offer{"POST", "/login", plainForm, "username=alice&password=stale&otp=NUMBER"}, nil, 5},
 		"a code with padding":    {form, offer{"POST", "/login", plainForm, "username=alice&password=stale&otp=NUMBER++++++++++++++++"}, nil, 5},
 		"a code in multipart":    {form, offer{"POST", "/login", "multipart/form-data; boundary=b", multipart}, nil, 5},
