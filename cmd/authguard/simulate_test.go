@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"authguard/internal/doctest"
-	"authguard/internal/simulate"
 )
 
 // tiny is a scenario that takes no time.
@@ -82,21 +81,5 @@ func TestSimulateOfTheDocuments(t *testing.T) {
 		if status := run(words, &out, &complaints); status != 0 || out.Len() < 100 {
 			t.Errorf("%s: %d\n%s%s", line, status, out.String(), complaints.String())
 		}
-	}
-}
-
-func TestAScenarioOfTheDocuments(t *testing.T) {
-	t.Parallel()
-	s, err := simulate.Parse([]byte(doctest.Claimed(t, "docs/simulate.md")[0].Text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ordinary, err := simulate.Parse([]byte("name: x\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ordinary.People.Accounts = s.People.Accounts
-	if s.People != ordinary.People || s.Days != ordinary.Days || s.Seed != ordinary.Seed {
-		t.Errorf("what is not in a scenario is not as in the document:\n%+v\n%+v", s, ordinary)
 	}
 }

@@ -30,7 +30,7 @@ type run struct {
 // attackers as far as a log can.
 const mendWithin = 24 * time.Hour
 
-// mostPairs account and IP pairs and mostPeople affected users are kept. Beyond that, Result.Bounded reports lost pairs.
+// mostPairs account and IP pairs and mostPeople affected users are kept. Result.Bounded reports lost pairs.
 const mostPairs, mostPeople = 500_000, 1_000_000
 
 // trouble is what happened to an account and IP pair before its login.
@@ -234,8 +234,9 @@ func (r *run) worst(a *retry, answer *Answer, before trouble, waited time.Durati
 
 // worse compares two cases; the worse one is smaller.
 func (c Case) worse(o Case) int {
-	return -cmp.Or(cmp.Compare(one(c.KeptOut), one(o.KeptOut)), cmp.Compare(c.Refused, o.Refused), cmp.Compare(c.Waited, o.Waited),
-		cmp.Compare(c.Delayed, o.Delayed), cmp.Compare(c.Challenged, o.Challenged), o.At.Compare(c.At))
+	return -cmp.Or(cmp.Compare(one(c.KeptOut), one(o.KeptOut)), cmp.Compare(c.Refused, o.Refused),
+		cmp.Compare(c.Waited, o.Waited), cmp.Compare(c.Delayed, o.Delayed),
+		cmp.Compare(c.Challenged, o.Challenged), o.At.Compare(c.At))
 }
 
 func (r *run) trouble(key uint64, at time.Time, change func(*trouble)) {

@@ -17,7 +17,7 @@ import (
 func TestTheRecordedLog(t *testing.T) {
 	t.Parallel()
 	find := func() *simulate.Found {
-		found, err := simulate.Search(t.Context(), defaults(), nil, simulate.OfLogs([]string{"../../testdata/ssh.log"}, replay.Config{Year: 2026, Zone: time.UTC}), nil)
+		found, err := simulate.Search(t.Context(), ours()[0], nil, simulate.OfLogs([]string{"../../testdata/ssh.log"}, replay.Config{Year: 2026, Zone: time.UTC}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,9 +53,9 @@ func TestScenariosAreJudgedByRightGuesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := defaults()
+	open := ours()[0]
 	open.Policy.Address, open.Policy.Network, open.Policy.Account = nil, nil, nil
-	got, err := simulate.OfScenarios([]simulate.Scenario{s, s})(t.Context(), []replay.Setup{defaults(), open})
+	got, err := simulate.OfScenarios([]simulate.Scenario{s, s})(t.Context(), []replay.Setup{ours()[0], open})
 	if err != nil || len(got) != 2 || got[0].Through >= got[1].Through || got[0].Logins != got[1].Logins || got[0].Logins%2 != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -7,16 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/config"
 	"authguard/internal/replay"
 	"authguard/internal/simulate"
 )
-
-func defaults() replay.Setup {
-	return replay.Setup{Name: "defaults", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}
-}
 
 // judge is a judge to whom an address' first limit is worth what it says, and meets people
 // the more the lower it is.
@@ -35,7 +30,7 @@ func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for friction, want := range map[float64]int{1: 3, 0.02: 5, 0.011: 10, 0.005: 20, 0: 20} {
 		calls := 0
-		found, err := simulate.Search(t.Context(), defaults(), &friction, judge(&calls), nil)
+		found, err := simulate.Search(t.Context(), ours()[0], &friction, judge(&calls), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +57,7 @@ func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
 func TestWhatIsFoundIsNoWorseThanWhatThereWas(t *testing.T) {
 	t.Parallel()
 	for cost, allowed := range map[int64]float64{200: 0.2, 0: 0.001} {
-		found, err := simulate.Search(t.Context(), defaults(), nil, func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
+		found, err := simulate.Search(t.Context(), ours()[0], nil, func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
 			for _, s := range setups {
 				// Fewer guesses for more challenges by address; by account for nothing.
 				address, account := int64(s.Policy.Address[0].Failures), int64(s.Policy.Account[0].Failures)
@@ -82,7 +77,7 @@ func TestWhatIsFoundIsNoWorseThanWhatThereWas(t *testing.T) {
 
 func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
 	t.Parallel()
-	found, err := simulate.Search(t.Context(), defaults(), new(1.0), func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
+	found, err := simulate.Search(t.Context(), ours()[0], new(1.0), func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
 		for _, s := range setups {
 			n := s.Policy.Account[1].Failures
 			all = append(all, simulate.Score{Through: float64(n), KeptOut: max(0, int64(100-n)), Logins: 1000})
@@ -97,7 +92,7 @@ func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
 func TestAJudgeThatFailsEndsTheSearch(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	_, err := simulate.Search(t.Context(), defaults(), new(1.0), func(context.Context, []replay.Setup) ([]simulate.Score, error) { return nil, broken }, nil)
+	_, err := simulate.Search(t.Context(), ours()[0], new(1.0), func(context.Context, []replay.Setup) ([]simulate.Score, error) { return nil, broken }, nil)
 	if !errors.Is(err, broken) {
 		t.Error(err)
 	}
@@ -106,7 +101,7 @@ func TestAJudgeThatFailsEndsTheSearch(t *testing.T) {
 // What is printed is what was tried.
 func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
 	t.Parallel()
-	s := defaults()
+	s := ours()[0]
 	s.Policy.Address = []guard.Limit{{Failures: 7, Window: 90 * time.Second, Action: guard.Challenge, Monitor: true}, {Failures: 70, Window: 36 * time.Hour, Action: guard.Block}}
 	s.Policy.PairDelay.After, s.Mode.ThresholdMultiplier, s.Mode.ThresholdMin = 2, 8, 12
 	loaded, err := config.Parse("found", []byte(simulate.Text(s)), nil)

@@ -12,6 +12,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/doctest"
 	"authguard/internal/replay"
 	"authguard/internal/simulate"
 )
@@ -155,5 +156,21 @@ func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
 		if with.Stopped+with.KnownChallenged > 0 {
 			t.Errorf("browser %d: %d people were stopped, %d known ones asked", browser, with.Stopped, with.KnownChallenged)
 		}
+	}
+}
+
+func TestAScenarioOfTheDocuments(t *testing.T) {
+	t.Parallel()
+	s, err := simulate.Parse([]byte(doctest.Claimed(t, "docs/simulate.md")[0].Text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ordinary, err := simulate.Parse([]byte("name: x\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ordinary.People.Accounts = s.People.Accounts
+	if s.People != ordinary.People || s.Days != ordinary.Days || s.Seed != ordinary.Seed {
+		t.Errorf("what is not in a scenario is not as in the document:\n%+v\n%+v", s, ordinary)
 	}
 }

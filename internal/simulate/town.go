@@ -43,9 +43,9 @@ func address(block byte, n int) netip.Addr {
 
 func newTown(p People, seed uint64) *town {
 	t := &town{
-		People: p, r: rand.New(rand.NewPCG(seed, 1)), names: make([]string, p.Accounts), homes: make([]netip.Addr,
-			p.Accounts),
-		device: make([]string, p.Accounts), words: make([]int, p.Accounts), next: common + p.Accounts, crowd: address(campus, 1),
+		People: p, r: rand.New(rand.NewPCG(seed, 1)), next: common + p.Accounts, crowd: address(campus, 1),
+		names: make([]string, p.Accounts), homes: make([]netip.Addr, p.Accounts), device: make([]string, p.Accounts),
+		words: make([]int, p.Accounts),
 	}
 	zipf := rand.NewZipf(t.r, 1.1, 1, common-1)
 	room, group := 0, 0 // left, and number, of the current shared address
