@@ -29,48 +29,13 @@ const (
 	nowhere = "203.0.113.7"
 )
 
-// each tells a story twice: with everything in memory, and with failures and
-// places in a real Redis.
-func each(t *testing.T, o world.Options, story func(t *testing.T, w *world.World)) {
-	t.Helper()
-	t.Run("memory", func(t *testing.T) {
-		t.Parallel()
-		story(t, world.New(t, o))
-	})
-	t.Run("Redis", func(t *testing.T) {
-		t.Parallel()
-		over := o
-		over.Redis = redistest.Standalone(t).Client(t)
-		story(t, world.New(t, over))
-	})
-}
-
-// address is the nth of many addresses, each in a network of its own.
-func address(n int) string {
-	return netip.AddrFrom4([4]byte{byte(11 + n>>16), byte(n >> 8), byte(n), 9}).String()
-}
-
-// burst does something n times, so many at a time.
-func burst(n, atATime int, do func(i int)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range atATime {
-		all.Go(func() {
-			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				do(int(i))
-			}
-		})
-	}
-	all.Wait()
-}
-
 func TestR1BurstFromOneAddressGetsExactlyTheLimit(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true})
 			w.CheckTakes = 100 * time.Millisecond
-			burst(500, 200, func(int) { w.Wrong(t, "alice", nowhere) })
+			world.Burst(500, 200, func(int) { w.Wrong(t, "alice", nowhere) })
 			if got := w.Checked("alice"); got != 3 {
 				t.Errorf("%d passwords were checked, want 3: then the pair's delay begins", got)
 			}
@@ -84,7 +49,7 @@ func TestR1BurstFromManyAddressesGetsExactlyTheLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true})
 			w.CheckTakes = 100 * time.Millisecond
-			burst(500, 200, func(i int) { w.Wrong(t, "alice", address(i%100)) })
+			world.Burst(500, 200, func(i int) { w.Wrong(t, "alice", world.Address(i%100)) })
 			if got := w.Checked("alice"); got != 5 {
 				t.Errorf("%d passwords were checked, want 5: the account's limit for strangers", got)
 			}
@@ -100,7 +65,7 @@ func TestR1BurstWithoutDelaysGetsExactlyTheAccountsLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true, Policy: &p})
 			w.CheckTakes = 100 * time.Millisecond
-			burst(500, 200, func(int) { w.Wrong(t, "alice", nowhere) })
+			world.Burst(500, 200, func(int) { w.Wrong(t, "alice", nowhere) })
 			if got := w.Checked("alice"); got != 5 {
 				t.Errorf("%d passwords were checked, want 5", got)
 			}
@@ -112,9 +77,9 @@ func TestR3TwentyRightPasswordsAtOnceAllGetIn(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]func(int) string{
 		"from one address":   func(int) string { return home },
-		"from as many":       address,
+		"from as many":       world.Address,
 		"from one network":   func(i int) string { return fmt.Sprintf("198.51.100.%d", i) },
-		"from three of them": func(i int) string { return address(i % 3) },
+		"from three of them": func(i int) string { return world.Address(i % 3) },
 	} {
 		for _, recognised := range []bool{false, true} { // as in R28
 			t.Run(fmt.Sprint(name, ", recognised ", recognised), func(t *testing.T) {
@@ -123,7 +88,7 @@ func TestR3TwentyRightPasswordsAtOnceAllGetIn(t *testing.T) {
 					w := world.New(t, world.Options{Running: true})
 					w.CheckTakes = 250 * time.Millisecond
 					var in atomic.Int64
-					burst(20, 20, func(i int) {
+					world.Burst(20, 20, func(i int) {
 						a := world.From("alice", from(i))
 						if recognised {
 							a.PasswordTag = w.Fingerprint(world.Right)
@@ -132,7 +97,7 @@ func TestR3TwentyRightPasswordsAtOnceAllGetIn(t *testing.T) {
 							in.Add(1)
 						}
 					})
-					if left := used(t, w, "alice", nowhere, guard.OnAccount); in.Load() != 20 || left != 0 {
+					if left := w.Used(t, "alice", nowhere, guard.OnAccount); in.Load() != 20 || left != 0 {
 						t.Errorf("%d of 20 got in, and %d failures are left", in.Load(), left)
 					}
 				})
@@ -146,7 +111,7 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.New(t, world.Options{Running: true})
 		for i := range 5 {
-			if d, err := w.Begin(t.Context(), world.From("alice", address(i))); err != nil || d.Action != guard.Proceed {
+			if d, err := w.Begin(t.Context(), world.From("alice", world.Address(i))); err != nil || d.Action != guard.Proceed {
 				t.Fatalf("attempt %d: %v, %v", i, d.Action, err)
 			}
 		}
@@ -175,7 +140,7 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 
 func TestR4SuccessNeverLowersAnotherCount(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		// An attacker logs in to accounts of his own between any two guesses.
 		checked := 0
 		for i := range 200 {
@@ -196,7 +161,7 @@ func TestR4SuccessNeverLowersAnotherCount(t *testing.T) {
 // address stays.
 func TestR4ATicketThatHasTravelledTakesBackItsOwnChargeOnly(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Clock.Advance(time.Hour)
 		w.Wrong(t, "bob", home)
@@ -221,7 +186,7 @@ func TestR4ATicketThatHasTravelledTakesBackItsOwnChargeOnly(t *testing.T) {
 // It makes its client known, at the address and with the device, as if it had not travelled.
 func TestATicketThatHasTravelledMakesItsClientKnown(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		d, err := w.Begin(t.Context(), world.From("alice", home))
 		if err != nil || d.Known {
 			t.Fatalf("%+v, %v", d, err)
@@ -247,13 +212,13 @@ func TestATicketThatHasTravelledMakesItsClientKnown(t *testing.T) {
 
 func TestR4TheOwnersLoginOpensNothingToAGuesser(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		checked := 0
 		for i := range 20 {
 			if i == 4 {
-				w.Right(t, "alice", address(100)) // from a new place: charged, and taken back
+				w.Right(t, "alice", world.Address(100)) // from a new place: charged, and taken back
 			}
-			if w.Wrong(t, "alice", address(i)).Action == guard.Proceed {
+			if w.Wrong(t, "alice", world.Address(i)).Action == guard.Proceed {
 				checked++
 			}
 		}
@@ -265,18 +230,18 @@ func TestR4TheOwnersLoginOpensNothingToAGuesser(t *testing.T) {
 
 func TestR5KnockingOnAClosedDoorDoesNotKeepItClosed(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		for range 23 * 60 {
 			w.Clock.Advance(time.Minute)
-			if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Challenge {
+			if d := w.Wrong(t, "alice", world.Address(9)); d.Action != guard.Challenge {
 				t.Fatalf("got %v while the account is closed to strangers", d.Action)
 			}
 		}
 		w.Clock.Advance(time.Hour + time.Millisecond)
-		if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Proceed {
+		if d := w.Wrong(t, "alice", world.Address(9)); d.Action != guard.Proceed {
 			t.Errorf("got %v a day after the last failure that counted", d.Action)
 		}
 	})
@@ -320,7 +285,7 @@ func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 	}})
 	checked := 0
 	for i := range 20 {
-		if w.Wrong(t, names[i%len(names)], address(i)).Action == guard.Proceed {
+		if w.Wrong(t, names[i%len(names)], world.Address(i)).Action == guard.Proceed {
 			checked++
 		}
 	}
@@ -334,7 +299,7 @@ func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 
 func TestR11BadNamesAreRefusedAndCountForTheAddress(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i, name := range []string{"", " ", "a\x00b", "\xff", string(make([]byte, 300)), "\n", "a\nb", "k\u200bim", "\u212aim", "K\u0130M"} {
 			d := w.Wrong(t, name, nowhere)
 			if d.Action != guard.Block || !d.Reasons.Has(guard.BadAccountName) {
@@ -352,20 +317,20 @@ func TestR11BadNamesAreRefusedAndCountForTheAddress(t *testing.T) {
 
 func TestR13StrangersAreChallengedBeforeTheyAreRefused(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		for i := range 95 {
-			if d := w.Wrong(t, "alice", address(100+i)); d.Action != guard.Challenge {
+			if d := w.Wrong(t, "alice", world.Address(100+i)); d.Action != guard.Challenge {
 				t.Fatalf("guess %d: got %v, want challenge", i, d.Action)
 			}
-			if d, _ := w.Try(t, w.Solved(t, "alice", address(100+i)), "wrong"); d.Action != guard.Proceed {
+			if d, _ := w.Try(t, w.Solved(t, "alice", world.Address(100+i)), "wrong"); d.Action != guard.Proceed {
 				t.Fatalf("guess %d with a solve: got %v %v", i, d.Action, d.Reasons.Codes())
 			}
 		}
-		if d, _ := w.Try(t, w.Solved(t, "alice", address(300)), "wrong"); d.Action != guard.Block {
+		if d, _ := w.Try(t, w.Solved(t, "alice", world.Address(300)), "wrong"); d.Action != guard.Block {
 			t.Errorf("guess 101: got %v, want refuse", d.Action)
 		}
 		if !w.Right(t, "alice", home) {
@@ -378,17 +343,17 @@ func TestR13StrangersAreChallengedBeforeTheyAreRefused(t *testing.T) {
 // refusal there is a challenge to solve.
 func TestR13RetryAfterIsThatOfTheRungThatRefuses(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
-		w.Wrong(t, "alice", address(0))
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Wrong(t, "alice", world.Address(0))
 		w.Clock.Advance(22 * time.Hour)
 		for i := range 99 {
 			w.Clock.Advance(30 * time.Second)
-			w.Try(t, w.Solved(t, "alice", address(1+i)), "wrong")
+			w.Try(t, w.Solved(t, "alice", world.Address(1+i)), "wrong")
 		}
 		w.Clock.Advance(time.Minute)
 		const left = 2*time.Hour - time.Minute - 99*30*time.Second + time.Millisecond
-		unsolved := w.Wrong(t, "alice", address(200))
-		solved, _ := w.Try(t, w.Solved(t, "alice", address(200)), "wrong")
+		unsolved := w.Wrong(t, "alice", world.Address(200))
+		solved, _ := w.Try(t, w.Solved(t, "alice", world.Address(200)), "wrong")
 		if unsolved.Action != guard.Block || unsolved.RetryAfter != left || solved.RetryAfter != left {
 			t.Errorf("unsolved: %v, %v; solved: %v, %v; want refuse, %v", unsolved.Action, unsolved.RetryAfter, solved.Action, solved.RetryAfter, left)
 		}
@@ -408,13 +373,13 @@ func TestR13RetryAfterIsThatOfTheRungThatRefuses(t *testing.T) {
 
 func TestR14PrivilegedPlacesPassEveryLimitAndTheMode(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		for i := range 200 { // the neighbours behind the same address are bad
 			w.Wrong(t, fmt.Sprintf("victim%d", i), home)
 		}
 		for i := range 300 { // and alice is under attack
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		w.Force(t)
 		for range 10 {
@@ -430,7 +395,7 @@ func TestR14PrivilegedPlacesPassEveryLimitAndTheMode(t *testing.T) {
 
 func TestR14BudgetOfAPrivilegedPlace(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		checked := func(every time.Duration, tries int) (n int) {
 			for range tries {
@@ -466,7 +431,7 @@ func TestAPlaceThatIsAboutToBeForgottenIsExplained(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
 	p.PairDelay, p.KnownClient = guard.PairDelay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Forget}}
-	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Wrong(t, "alice", home)
 		w.Wrong(t, "alice", home)
@@ -482,7 +447,7 @@ func TestAPlaceThatIsAboutToBeForgottenIsExplained(t *testing.T) {
 
 func TestR14SpentPlaceIsChallengedNeverRefusedByItsAddress(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Spend(t, "alice", home)
 		for i := range 1000 { // the limit from which an address is refused
@@ -506,17 +471,17 @@ func TestR14SpentPlaceIsChallengedNeverRefusedByItsAddress(t *testing.T) {
 
 func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		cookie := w.Device(t, "alice", home)
 		for i := range 10 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		a := world.From("alice", nowhere)
 		a.Devices = []string{cookie}
 		if _, ok := w.Try(t, a, world.Right); !ok {
 			t.Error("alice's own device was kept out")
 		}
-		a.Account, a.Address = "bob", netip.MustParseAddr(address(50))
+		a.Account, a.Address = "bob", netip.MustParseAddr(world.Address(50))
 		w.Force(t)
 		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
 			t.Errorf("alice's device got %v for bob's account", d.Action)
@@ -525,7 +490,7 @@ func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 		if err := w.RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
-		a.Account, a.Address = "alice", netip.MustParseAddr(address(51))
+		a.Account, a.Address = "alice", netip.MustParseAddr(world.Address(51))
 		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
 			t.Errorf("a device from before the password reset got %v", d.Action)
 		}
@@ -536,7 +501,7 @@ func TestR14ADeviceThatHasSpentItsBudgetVouchesNoMore(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
 	p.PairDelay, p.KnownClient = guard.PairDelay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Forget}}
-	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
 		a := world.From("alice", nowhere)
 		a.Devices = []string{w.Device(t, "alice", home)}
 		w.Force(t)
@@ -557,7 +522,7 @@ func TestR14ALoginMakesASpentDeviceKnownAgain(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
 	p.PairDelay, p.KnownClient = guard.PairDelay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Forget}}
-	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
 		a := world.From("alice", nowhere)
 		a.Devices = []string{w.Device(t, "alice", home)}
 		for range 3 {
@@ -574,7 +539,7 @@ func TestR14ALoginMakesASpentDeviceKnownAgain(t *testing.T) {
 
 func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		cookie := w.Device(t, "alice", home)
 		for range 2000 {
 			w.Clock.Advance(25 * time.Second)
@@ -594,7 +559,7 @@ func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
 // any stranger.
 func TestR30TheOwnersLoginRefillsNoBudget(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		var guesses []time.Time
 		strangers := 0
@@ -629,7 +594,7 @@ func TestR30TheOwnersLoginRefillsNoBudget(t *testing.T) {
 // waits the next time.
 func TestR30ASuccessEndsTheDelayAndNothingElse(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		for range 3 {
 			for i := range 3 {
@@ -671,7 +636,7 @@ func TestR14AnEdgeIsToldOfRefusedStrangersOnly(t *testing.T) {
 	policy := guard.DefaultPolicy()
 	policy.PairDelay, policy.Network, policy.Account, policy.ThrottleDelay = guard.PairDelay{}, nil, nil, 0
 	policy.Address = []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Challenge, Monitor: true}, {Failures: 3, Window: time.Hour, Action: guard.Block}}
-	each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", "192.0.2.1")
 		for from, tc := range map[string]struct {
 			guesses int
@@ -703,7 +668,7 @@ func TestR14AnEdgeIsToldOfRefusedStrangersOnly(t *testing.T) {
 // is tried with the owner's cookie delays the cookie's.
 func TestR30WhatOthersDoAtTheAddressDelaysNoCookie(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		mine := world.From("alice", home)
 		mine.Devices = []string{w.Device(t, "alice", home)}
 		tried := func(a guard.Attempt, password string) guard.Action {
@@ -730,7 +695,7 @@ func TestR30WhatOthersDoAtTheAddressDelaysNoCookie(t *testing.T) {
 
 func TestR30WhatIsTriedWithACookieDelaysNotTheAddress(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		mine := world.From("alice", home)
 		mine.Devices = []string{w.Device(t, "alice", home)}
 		for range 9 {
@@ -747,7 +712,7 @@ func TestR30WhatIsTriedWithACookieDelaysNotTheAddress(t *testing.T) {
 
 func TestR14OnlyAnAdministratorsBlockStopsAPrivilegedPlace(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Lists.Set([]guard.Listing{
 			{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: w.Clock.Now().Add(time.Hour)},
@@ -768,7 +733,7 @@ func TestR14OnlyAnAdministratorsBlockStopsAPrivilegedPlace(t *testing.T) {
 
 func TestAllowedAddressStillMayNotGuess(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(nowhere + "/32"), Verdict: guard.Allowed}})
 		w.Force(t)
 		for i := range 100 {
@@ -788,7 +753,7 @@ func TestAllowedAddressStillMayNotGuess(t *testing.T) {
 
 func TestR15DelayDoublesByTheClockAndIsTheSameForRightAndWrong(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for range 3 {
 			w.Wrong(t, "alice", nowhere)
 		}
@@ -813,14 +778,14 @@ func TestR15TwentyThousandHeldCostNoPrivilegedLogin(t *testing.T) {
 		w := world.New(t, world.Options{Running: true})
 		w.Right(t, "alice", home)
 		for i := range 5 { // attempts that nobody settles yet
-			if d, _ := w.Begin(t.Context(), world.From("alice", address(i))); d.Action != guard.Proceed {
+			if d, _ := w.Begin(t.Context(), world.From("alice", world.Address(i))); d.Action != guard.Proceed {
 				t.Fatal(d.Action)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for i := range 20_500 {
-			all.Go(func() { _, _ = w.Begin(ctx, world.From("alice", address(i/50))) })
+			all.Go(func() { _, _ = w.Begin(ctx, world.From("alice", world.Address(i/50))) })
 		}
 		synctest.Wait()
 		if held := w.Held(); held != 20_000 {
@@ -862,13 +827,13 @@ func TestR15HeldUntilDueThenDecided(t *testing.T) {
 
 func TestR16StoppedAttemptsNeverReachThePassword(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		before := w.Checked("alice")
-		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(address(20) + "/32"), Verdict: guard.Blocked}})
-		for _, from := range []string{address(9), address(20)} {
+		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(world.Address(20) + "/32"), Verdict: guard.Blocked}})
+		for _, from := range []string{world.Address(9), world.Address(20)} {
 			right, ok := w.Try(t, world.From("alice", from), world.Right)
 			wrong := w.Wrong(t, "alice", from)
 			if ok || right.Action != wrong.Action || right.RetryAfter != wrong.RetryAfter {
@@ -883,7 +848,7 @@ func TestR16StoppedAttemptsNeverReachThePassword(t *testing.T) {
 
 func TestR17OneSolveOneAttempt(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		a := w.Solved(t, "alice", nowhere)
 		var in atomic.Int64
@@ -904,7 +869,7 @@ func TestR17OneSolveOneAttempt(t *testing.T) {
 
 func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		from := 0
 		for name, change := range map[string]func(*guard.Attempt){
@@ -922,7 +887,7 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 			"other name": func(a *guard.Attempt) { a.Solution = challenge.Solution{ID: "off", Answer: "true"} },
 		} {
 			from++ // elsewhere: many unsolved challenges of one IP address have to wait
-			a := w.Solved(t, "alice", address(from))
+			a := w.Solved(t, "alice", world.Address(from))
 			change(&a)
 			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
 				t.Errorf("%s: got %v", name, d.Action)
@@ -930,7 +895,7 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 		}
 		other := w.Second(t, nil)
 		other.Force(t)
-		if d, _ := other.Try(t, w.Solved(t, "alice", address(0)), world.Right); d.Action != guard.Challenge {
+		if d, _ := other.Try(t, w.Solved(t, "alice", world.Address(0)), world.Right); d.Action != guard.Challenge {
 			t.Errorf("at another guard: got %v", d.Action)
 		}
 		if w.AllChecked()+other.AllChecked() != 0 {
@@ -949,7 +914,7 @@ func other(letter string) string {
 
 func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		a := w.Solved(t, "alice", nowhere)
 		a.Solution.Answer = "wrong"
@@ -974,12 +939,12 @@ func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
 // administrators'.
 func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		administration := w.Second(t, nil)
 		administration.Force(t)
 		for i := range 5 {
-			w.Wrong(t, "carol", address(i))
-			w.Wrong(t, "dave", address(i))
+			w.Wrong(t, "carol", world.Address(i))
+			w.Wrong(t, "dave", world.Address(i))
 		}
 		w.Force(t)
 		carol := w.Solved(t, "carol", nowhere)
@@ -1012,9 +977,9 @@ func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 // everybody, once; never for what an account asks for.
 func TestR17AChallengeWithoutAnAccountIsNotGoodForAnAccountsRung(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		w.Force(t)
 		a := world.From("alice", nowhere)
@@ -1042,7 +1007,7 @@ func TestR17AChallengeWithoutAnAccountIsNotGoodForAnAccountsRung(t *testing.T) {
 func guesses(t *testing.T, w *world.World, account string, n int) {
 	t.Helper()
 	for i := range n {
-		charge(t, w, account, address(1000+i))
+		charge(t, w, account, world.Address(1000+i))
 	}
 }
 
@@ -1052,13 +1017,13 @@ func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 	t.Parallel()
 	quiet := captchamode.DefaultConfig()
 	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
-	each(t, world.Options{Work: true, Mode: &quiet}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Work: true, Mode: &quiet}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		done, asked := 0, 0
 		for _, step := range []struct{ failures, work int64 }{{5, 100}, {19, 100}, {20, 200}, {29, 200}, {30, 400}, {40, 800}} {
 			for _, account := range []string{"alice", "nobody at all"} { // R12
 				for i := done; i < int(step.failures); i++ {
-					charge(t, w, account, address(2000+i))
+					charge(t, w, account, world.Address(2000+i))
 				}
 				w.Clock.Advance(2 * time.Second) // a node believes for one what it has just seen
 				for _, mode := range []string{"", "in CAPTCHA mode"} {
@@ -1066,7 +1031,7 @@ func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 						w.Force(t)
 					}
 					asked++ // elsewhere: many unsolved challenges of one IP address have to wait
-					a := world.From(account, address(3000+asked))
+					a := world.From(account, world.Address(3000+asked))
 					d, _ := w.Try(t, a, "wrong")
 					c, err := w.Issue(t.Context(), a, d)
 					if err != nil || d.Action != guard.Challenge || c.PoW == nil || c.PoW.Work != step.work {
@@ -1115,11 +1080,11 @@ func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
 	t.Parallel()
 	quiet := captchamode.DefaultConfig()
 	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
-	each(t, world.Options{Mode: &quiet}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mode: &quiet}, func(t *testing.T, w *world.World) {
 		guesses(t, w, "alice", 19)
 		cheap := make([]guard.Attempt, 5)
 		for i := range cheap {
-			cheap[i] = world.From("alice", address(i))
+			cheap[i] = world.From("alice", world.Address(i))
 			d, _ := w.Try(t, cheap[i], "wrong")
 			c, err := w.Issue(t.Context(), cheap[i], d)
 			if err != nil {
@@ -1180,7 +1145,7 @@ func TestR29ReachingTheRefusingRungCostsAnHour(t *testing.T) {
 // Without JavaScript the picture alone does: for the lower limits, and so often.
 func TestR29ThePictureAloneIsBounded(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
 		alone := func(account, from string) guard.Decision {
 			a := world.From(account, from)
 			a.Solution = w.Solve(t, a)
@@ -1205,18 +1170,18 @@ func TestR29ThePictureAloneIsBounded(t *testing.T) {
 		}
 		// So many a minute from everywhere, while the site is attacked.
 		for i := guard.PicturesPerHour; i < guard.PicturesPerMinute; i++ {
-			if d := alone(fmt.Sprint("user", i), address(i)); d.Action != guard.Proceed {
+			if d := alone(fmt.Sprint("user", i), world.Address(i)); d.Action != guard.Proceed {
 				t.Fatalf("picture %d of a minute: %v, %v", i, d.Action, d.Reasons.Codes())
 			}
 		}
-		if d := alone("another", address(99)); d.Action != guard.Delay || d.RetryAfter > time.Minute {
+		if d := alone("another", world.Address(99)); d.Action != guard.Delay || d.RetryAfter > time.Minute {
 			t.Errorf("one picture more on the site: %v, wait %v", d.Action, d.RetryAfter)
 		}
 		w.Clock.Advance(time.Minute)
 		for i := range 20 {
-			charge(t, w, "alice", address(100+i))
+			charge(t, w, "alice", world.Address(100+i))
 		}
-		if d := alone("alice", address(200)); d.Action != guard.Challenge || !d.Reasons.Has(guard.WorkNeeded) {
+		if d := alone("alice", world.Address(200)); d.Action != guard.Challenge || !d.Reasons.Has(guard.WorkNeeded) {
 			t.Errorf("for an account under attack: %v, %v", d.Action, d.Reasons.Codes())
 		}
 	})
@@ -1231,7 +1196,7 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 		w.Force(t)
 		ask := func(account func(i int) string, n int) (challenges, waits int64, longest time.Duration) {
 			var issued, stopped, wait atomic.Int64
-			burst(n, 20, func(i int) {
+			world.Burst(n, 20, func(i int) {
 				switch d, _ := w.Try(t, world.From(account(i), nowhere), "wrong"); {
 				case d.Action == guard.Challenge:
 					issued.Add(1)
@@ -1256,7 +1221,7 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 			}
 		}
 		forget()
-		if d, ok := w.Try(t, w.Asked(t, "alice", address(1)), world.Right); !ok {
+		if d, ok := w.Try(t, w.Asked(t, "alice", world.Address(1)), world.Right); !ok {
 			t.Errorf("the owner elsewhere: %v, %v", d.Action, d.Reasons.Codes())
 		}
 		next := func(account func(i int) string, seconds ...time.Duration) {
@@ -1331,7 +1296,7 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 			t.Errorf("after a challenge without a name: %d challenges, %d wait", issued, waits)
 		}
 	}
-	each(t, world.Options{}, story)
+	world.Each(t, world.Options{}, story)
 	t.Run("Cluster", func(t *testing.T) {
 		t.Parallel()
 		story(t, world.New(t, world.Options{Redis: redistest.Cluster(t).Client(t)}))
@@ -1349,7 +1314,7 @@ func TestR26UnsolvedChallengesAreCountedOverTwoNodes(t *testing.T) {
 	}
 	ask := func(account func(i int) string, n int) (challenges int64) {
 		var issued, stopped atomic.Int64
-		burst(n, 20, func(i int) {
+		world.Burst(n, 20, func(i int) {
 			switch d, _ := nodes[i%2].Try(t, world.From(account(i), nowhere), "wrong"); {
 			case d.Action == guard.Challenge:
 				issued.Add(1)
@@ -1385,7 +1350,7 @@ func TestR26UnsolvedChallengesAreCountedOverTwoNodes(t *testing.T) {
 // challenges unsolved waits for seconds.
 func TestR26APersonIsAskedAgainWithoutDelay(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		for range 3 { // the password is typed in another tab, or sent again
 			w.Asked(t, "alice", nowhere)
@@ -1410,59 +1375,12 @@ func TestR26APersonIsAskedAgainWithoutDelay(t *testing.T) {
 	})
 }
 
-// An attacker opens challenges for the owner's account from a thousand IP addresses, and from
-// the owner's own (NAT), where all that the address may leave unsolved is used up.
-func TestR26OpenChallengesKeepNoOwnerOut(t *testing.T) {
-	t.Parallel()
-	eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
-		browser := world.From("alice", address(2000))
-		browser.Devices = []string{w.Device(t, "alice", home)}
-		w.Force(t)
-		attack := func(account, from string) {
-			burst(50, 20, func(int) { w.Wrong(t, account, from) })
-			burst(100, 20, func(i int) { w.Wrong(t, fmt.Sprint("user", i), from) })
-		}
-		burst(1000, 20, func(i int) { w.Wrong(t, "alice", address(i)) })
-		attack("bob", home)
-		if d, ok := w.Try(t, world.From("alice", home), world.Right); !ok {
-			t.Errorf("at a known IP address: %v, %v", d.Action, d.Reasons.Codes())
-		}
-		attack("alice", address(2000))
-		if d, ok := w.Try(t, browser, world.Right); !ok {
-			t.Errorf("with a known browser: %v, %v", d.Action, d.Reasons.Codes())
-		}
-		if d, ok := w.Try(t, w.Asked(t, "alice", address(2001)), world.Right); !ok {
-			t.Errorf("at an unknown client elsewhere: %v, %v", d.Action, d.Reasons.Codes())
-		}
-		// An unknown client behind the attacker's IP address waits for seconds, however long that
-		// goes on.
-		for range 20 {
-			attack("alice", nowhere)
-			d := w.Wrong(t, "alice", nowhere)
-			if d.Action != guard.Delay || d.RetryAfter > 15*time.Second {
-				t.Fatalf("at the attacker's IP address: %v for %v", d.Action, d.RetryAfter)
-			}
-			w.Clock.Advance(d.RetryAfter - time.Millisecond)
-			attack("alice", nowhere) // trying meanwhile does not prolong it
-			w.Clock.Advance(time.Millisecond)
-		}
-		if d, ok := w.Try(t, w.Asked(t, "alice", nowhere), world.Right); !ok {
-			t.Errorf("there after a wait: %v, %v", d.Action, d.Reasons.Codes())
-		}
-		// An attacker who is always first there is passed with a verification code.
-		attack("alice", address(2002))
-		if d, ok := w.Try(t, showing("alice's", address(2002)), world.Right); !ok {
-			t.Errorf("with a verification code: %v, %v", d.Action, d.Reasons.Codes())
-		}
-	})
-}
-
 // A reader of images that answers only its surest tenth, and is right with 94 of 100 of these,
 // asks at names of its own choice from one IP address, twenty times a second. Measured before:
 // 6,768 right answers an hour.
 func TestR26AReaderThatChoosesItsImagesSolvesFew(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		asked, answers, right := 0, 0, 0
 		for end := w.Clock.Now().Add(time.Hour); w.Clock.Now().Before(end); {
@@ -1500,7 +1418,7 @@ func TestR26AReaderThatChoosesItsImagesSolvesFew(t *testing.T) {
 
 func TestR17ASolveIsNotBurntWhereNoneIsNeeded(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		a := w.Solved(t, "alice", nowhere)
 		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Verdict.Reason != challenge.Unchecked {
 			t.Fatalf("got %v, solve %v", d.Action, d.Verdict.Reason)
@@ -1516,11 +1434,11 @@ func TestR20AttackSwitchesTheModeOnAndQuietSwitchesItOffOnce(t *testing.T) {
 	t.Parallel()
 	mode := captchamode.DefaultConfig()
 	mode.CoolDown = 10 * time.Minute
-	each(t, world.Options{Mode: &mode}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mode: &mode}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		checkedBefore := 0
 		for i := range 5000 {
-			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+			w.Wrong(t, fmt.Sprintf("account%d", i), world.Address(i))
 			if i == 30 {
 				if !w.Mode.On() {
 					t.Fatal("the mode is off after 31 failures in no time")
@@ -1538,7 +1456,7 @@ func TestR20AttackSwitchesTheModeOnAndQuietSwitchesItOffOnce(t *testing.T) {
 		if !w.Right(t, "alice", home) {
 			t.Error("a privileged person was kept out")
 		}
-		if _, ok := w.Try(t, w.Solved(t, "bob", address(6000)), world.Right); !ok {
+		if _, ok := w.Try(t, w.Solved(t, "bob", world.Address(6000)), world.Right); !ok {
 			t.Error("a stranger who solved was kept out")
 		}
 		for range 3600 {
@@ -1553,7 +1471,7 @@ func TestR20AttackSwitchesTheModeOnAndQuietSwitchesItOffOnce(t *testing.T) {
 
 func TestR20OneAddressCannotSwitchTheMode(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 10_000 {
 			w.Wrong(t, fmt.Sprintf("account%d", i), nowhere)
 			w.Clock.Advance(10 * time.Millisecond)
@@ -1569,9 +1487,9 @@ func TestR20UnsolvedChallengesKeepTheModeOn(t *testing.T) {
 	t.Parallel()
 	mode := captchamode.DefaultConfig()
 	mode.CoolDown = time.Minute
-	each(t, world.Options{Mode: &mode}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mode: &mode}, func(t *testing.T, w *world.World) {
 		for i := range 60 * 60 {
-			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+			w.Wrong(t, fmt.Sprintf("account%d", i), world.Address(i))
 			w.Clock.Advance(time.Second)
 			w.Mode.Tick()
 		}
@@ -1583,13 +1501,13 @@ func TestR20UnsolvedChallengesKeepTheModeOn(t *testing.T) {
 
 func TestR21APersonsWordHoldsUntilItRunsOut(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		off := captchamode.Override{State: captchamode.ForcedOff, Who: "ops", Why: "a load test", Until: w.Clock.Now().Add(10 * time.Minute)}
 		if err := w.Mode.Force(off); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 100 {
-			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+			w.Wrong(t, fmt.Sprintf("account%d", i), world.Address(i))
 		}
 		if w.Mode.On() {
 			t.Error("the machine overruled a person")
@@ -1620,7 +1538,7 @@ func TestR21APersonsWordHoldsUntilItRunsOut(t *testing.T) {
 func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
 	t.Parallel()
 	const proxy = "10.0.0.1"
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		through := func(account, password string) guard.Decision {
 			a := world.From(account, proxy)
 			a.Forwarded = true
@@ -1648,7 +1566,7 @@ func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
 // The shortest proxy_pass there is: no header at all, and everybody is 127.0.0.1.
 func TestR9SeveralAccountsThroughAPrivateAddressAreAtNobodysPlace(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		const peer = "127.0.0.1"
 		w.Right(t, "alice", peer)
 		if got := w.Status(t, "alice", peer); got != trusted.Known {
@@ -1683,7 +1601,7 @@ func TestR9SeveralAccountsThroughAPrivateAddressAreAtNobodysPlace(t *testing.T) 
 
 func TestR9StrangersCannotMakeTheirAddressAProxy(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 100 {
 			a := world.From(fmt.Sprintf("user%d", i), "10.0.0.9")
 			a.Forwarded = true
@@ -1704,7 +1622,7 @@ func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
 	t.Parallel()
 	for _, proxy := range []string{"203.0.113.80", "10.0.0.1", "2001:db8::80"} {
 		for password, enough := range map[string]int{world.Right: 3, "wrong": 10} {
-			each(t, world.Options{}, func(t *testing.T, w *world.World) {
+			world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 				try := func(account, from string) {
 					a := world.From(account, from)
 					a.Integration = "login"
@@ -1748,7 +1666,7 @@ func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
 // failed, and whoever comes next is asked for nothing.
 func TestR27AnOutageIsChargedToNobody(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		broken := errors.New("the database is away")
 		for range 2 {
 			for i := range 14 {
@@ -1784,7 +1702,7 @@ func TestR27AnOutageIsChargedToNobody(t *testing.T) {
 // off, has still guessed: nobody can say how far it had come.
 func TestR1HangingUpDuringTheCheckMakesNoGuessFree(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		checked := 0
 		for range 50 {
 			ctx, hangUp := context.WithCancel(t.Context())
@@ -1811,7 +1729,7 @@ func TestR1HangingUpDuringTheCheckMakesNoGuessFree(t *testing.T) {
 
 func TestPanicInTheCheckIsSettledAsAbandoned(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		func() {
 			defer func() { _ = recover() }()
 			_, _, _ = w.Login(t.Context(), world.From("alice", nowhere), func(context.Context) (bool, error) { panic("broken") })
@@ -1825,7 +1743,7 @@ func TestPanicInTheCheckIsSettledAsAbandoned(t *testing.T) {
 
 func TestSettlingTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Wrong(t, "alice", nowhere)
 		d, err := w.Begin(t.Context(), world.From("alice", nowhere))
 		if err != nil {
@@ -1850,11 +1768,11 @@ func TestMonitoredLimitIsSaidAndNotEnforced(t *testing.T) {
 	for i := range p.Account {
 		p.Account[i].Monitor = true
 	}
-	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
-		d := w.Wrong(t, "alice", address(9))
+		d := w.Wrong(t, "alice", world.Address(9))
 		if d.Action != guard.Proceed || !slices.Contains(d.Reasons.Codes(), "limit:account:monitored") {
 			t.Errorf("%v %v", d.Action, d.Reasons.Codes())
 		}
@@ -1863,10 +1781,10 @@ func TestMonitoredLimitIsSaidAndNotEnforced(t *testing.T) {
 
 func TestSiteSlowingDelaysStrangersOnly(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		for i := range 12 { // above a third of 30
-			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+			w.Wrong(t, fmt.Sprintf("account%d", i), world.Address(i))
 		}
 		if !w.Mode.Throttling() || w.Mode.On() {
 			t.Fatalf("slowing %v, on %v", w.Mode.Throttling(), w.Mode.On())
@@ -1903,18 +1821,18 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.New(t, world.Options{Running: true, Policy: &p})
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		var all sync.WaitGroup
 		for i := range 200 {
 			all.Go(func() {
-				a := world.From("alice", address(100+i))
+				a := world.From("alice", world.Address(100+i))
 				a.Solution = challenge.Solution{ID: "made-up", Answer: "42"}
 				w.Try(t, a, "wrong")
 			})
 		}
 		all.Wait()
-		if d := w.Wrong(t, "alice", address(400)); d.Action != guard.Challenge || w.Checked("alice") != 5 {
+		if d := w.Wrong(t, "alice", world.Address(400)); d.Action != guard.Challenge || w.Checked("alice") != 5 {
 			t.Errorf("afterwards: %v, and %d passwords were checked, want 5", d.Action, w.Checked("alice"))
 		}
 	})
@@ -1923,7 +1841,7 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 // A user and an administrator of one name are two accounts.
 func TestR14AClientIsKnownToItsGuardOnly(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		administration := w.Second(t, nil)
 		if !w.Right(t, "admin", home) {
 			t.Fatal("the user called admin cannot log in")
@@ -1950,7 +1868,7 @@ func TestR14AClientIsKnownToItsGuardOnly(t *testing.T) {
 // strangers are being slowed for it.
 func TestR20AnAttackBelowTheThresholdIsHardlyLearned(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for minute := range 24 * 60 {
 			for i := range int(0.9 * w.Mode.State().Threshold) {
 				w.Mode.Observe(captchamode.Failure, [16]byte{byte(i), byte(i >> 8), byte(minute)})
@@ -1969,7 +1887,7 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 	t.Parallel()
 	c := captchamode.DefaultConfig()
 	c.ThresholdMin, c.ThresholdMax = 100, 100
-	each(t, world.Options{Mode: &c}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mode: &c}, func(t *testing.T, w *world.World) {
 		var open []challenge.Challenge
 		for i := range 40 {
 			a := world.From(fmt.Sprintf("user%d", i), nowhere)
@@ -2004,7 +1922,7 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 
 func TestAttemptThatQueuedIsDecidedAgainOnceTheModeIsOn(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) {
 			t.Fatal("alice cannot log in")
 		}
@@ -2032,248 +1950,9 @@ func TestAttemptThatQueuedIsDecidedAgainOnceTheModeIsOn(t *testing.T) {
 	})
 }
 
-// codes are one-time codes by account, as Codes keep them: bound to the first
-// place, good for so many tries.
-type codes struct {
-	mu    sync.Mutex
-	of    map[string]string // account by code
-	at    map[string]trusted.Key
-	tries map[string]int
-	used  map[string]bool
-	asked int
-	down  bool
-}
-
-func newCodes() *codes {
-	return &codes{
-		of: map[string]string{"alice's": "alice"}, at: map[string]trusted.Key{}, tries: map[string]int{}, used: map[string]bool{},
-	}
-}
-
-func (c *codes) Show(_ context.Context, p guard.Code) (bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked++
-	if c.down {
-		return false, errors.New("down")
-	}
-	bound, taken := c.at[p.Text]
-	if c.of[p.Text] != p.Account || c.used[p.Text] || c.tries[p.Text] == 5 || taken && bound != p.Address {
-		return false, nil
-	}
-	c.at[p.Text] = p.Address
-	c.tries[p.Text]++
-	return true, nil
-}
-
-func (c *codes) Settle(_ context.Context, p guard.Code, o guard.Outcome) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for code, place := range c.at {
-		switch {
-		case place != p.Address || c.of[code] != p.Account:
-		case o == guard.Succeeded:
-			c.used[code] = true
-		default:
-			c.tries[code]--
-		}
-	}
-	return nil
-}
-
-// closeToStrangers fails a hundred times at alice's account, from as many
-// addresses and too slowly to switch the mode.
-func closeToStrangers(t *testing.T, w *world.World) {
-	t.Helper()
-	for i := range 100 {
-		w.Clock.Advance(30 * time.Second)
-		w.Try(t, w.Solved(t, "alice", address(i)), "wrong")
-	}
-	w.Clock.Advance(30 * time.Second)
-	if d, _ := w.Try(t, w.Solved(t, "alice", nowhere), world.Right); d.Action != guard.Block {
-		t.Fatalf("the account is not closed to strangers: %v", d.Action)
-	}
-}
-
-// showing is an attempt at alice's account with a one-time code.
-func showing(code, from string) guard.Attempt {
-	a := world.From("alice", from)
-	a.VerificationCode = code
-	return a
-}
-
-// eachWithCodes tells a story in memory and in Redis, with codes for alice.
-func eachWithCodes(t *testing.T, story func(t *testing.T, w *world.World, c *codes)) {
-	t.Helper()
-	t.Run("memory", func(t *testing.T) {
-		t.Parallel()
-		c := newCodes()
-		story(t, world.New(t, world.Options{Mail: true, Codes: c}), c)
-	})
-	t.Run("Redis", func(t *testing.T) {
-		t.Parallel()
-		c := newCodes()
-		story(t, world.New(t, world.Options{Mail: true, Codes: c, Redis: redistest.Standalone(t).Client(t)}), c)
-	})
-}
-
-func TestR29ACodeAndThePasswordLetOnePlaceIntoAClosedAccount(t *testing.T) {
-	t.Parallel()
-	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
-		closeToStrangers(t, w)
-		if d, _ := w.Try(t, showing("a guess", nowhere), world.Right); d.Action != guard.Block || d.RetryAfter <= 0 || !d.Reasons.Has(guard.CodeFailed) {
-			t.Errorf("a made-up code: %v %v %v", d.Action, d.RetryAfter, d.Reasons.Codes())
-		}
-		checked := w.Checked("alice")
-		d, ok := w.Try(t, showing("alice's", nowhere), "wrong")
-		if d.Action != guard.Proceed || !d.CodeValid || ok || w.Checked("alice") != checked+1 {
-			t.Errorf("the code and a wrong password: %v, in %v", d.Action, ok)
-		}
-		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Block {
-			t.Errorf("at a second place: %v", d.Action)
-		}
-		if _, ok := w.Try(t, showing("alice's", nowhere), world.Right); !ok {
-			t.Error("the code and the right password did not get in")
-		}
-		if !c.used["alice's"] || w.Status(t, "alice", nowhere) != trusted.Known {
-			t.Errorf("used %v, the place is %v", c.used["alice's"], w.Status(t, "alice", nowhere))
-		}
-		if !w.Right(t, "alice", nowhere) {
-			t.Error("the place is not let in without the code afterwards")
-		}
-		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Block {
-			t.Errorf("used again elsewhere: %v", d.Action)
-		}
-		if d, _ := w.Try(t, w.Solved(t, "alice", address(7)), world.Right); d.Action != guard.Block {
-			t.Errorf("an attacker afterwards: %v", d.Action)
-		}
-	})
-}
-
-func TestR29AGuessedCodeCountsForTheAddressAndClosesNoAccount(t *testing.T) {
-	t.Parallel()
-	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
-		closeToStrangers(t, w)
-		for range 10 {
-			w.Try(t, showing("a guess", nowhere), world.Right)
-		}
-		e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range e.Lines {
-			want := map[guard.SubjectKind]int{guard.OnAddress: 10, guard.OnNetwork: 10, guard.OnAccount: 100}
-			if n, listed := want[l.Subject]; listed && l.Used != n {
-				t.Errorf("%v, want %d", l, n)
-			}
-		}
-		asked := c.asked
-		a := showing("alice's", nowhere) // a good one stands for the solve that the address is asked for
-		if d, ok := w.Try(t, a, world.Right); !ok {
-			t.Errorf("%v %v", d.Action, d.Reasons.Codes())
-		}
-		for range 1100 {
-			w.Clock.Advance(7 * time.Second)
-			w.Try(t, showing("a guess", address(500)), world.Right)
-		}
-		if n, want := c.asked-asked-1, w.Policy().Address[3].Failures; n != want {
-			t.Errorf("%d codes of one address were looked at, want %d: then it is refused", n, want)
-		}
-	})
-}
-
-func TestR29ACodeHasFewTriesAndAnOverloadCostsNone(t *testing.T) {
-	t.Parallel()
-	eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
-		closeToStrangers(t, w)
-		for range 9 { // nobody looked at the password: no try
-			d, err := w.Begin(t.Context(), showing("alice's", nowhere))
-			if err != nil || d.Action != guard.Proceed {
-				t.Fatalf("%v %v", d.Action, err)
-			}
-			if err := w.Settle(t.Context(), d.Ticket, guard.Abandoned); err != nil {
-				t.Fatal(err)
-			}
-		}
-		before := w.Checked("alice")
-		for range 20 {
-			w.Clock.Advance(time.Minute) // the pair's delay holds with a code too
-			w.Try(t, showing("alice's", nowhere), "wrong")
-		}
-		if n := w.Checked("alice") - before; n != 5 {
-			t.Errorf("%d passwords were checked with one code, want 5", n)
-		}
-	})
-}
-
-func TestR29ACodeStandsForTheSolveOfTheModeButLiftsNoBlock(t *testing.T) {
-	t.Parallel()
-	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
-		w.Force(t)
-		if d, _ := w.Try(t, showing("a guess", address(9)), world.Right); d.Action != guard.Challenge || !d.Reasons.Has(guard.CodeFailed) {
-			t.Errorf("a made-up code in CAPTCHA mode: %v", d.Action)
-		}
-		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(home + "/32"), Verdict: guard.Blocked}})
-		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Block {
-			t.Errorf("a blocked address with a code: %v", d.Action)
-		}
-		asked := c.asked
-		if d, ok := w.Try(t, showing("alice's", nowhere), world.Right); !ok || c.asked != asked+1 {
-			t.Errorf("a code in CAPTCHA mode: %v", d.Action)
-		}
-		w.Try(t, showing("alice's", nowhere), world.Right)
-		if c.asked != asked+1 {
-			t.Error("a code was looked at where the place is known")
-		}
-	})
-}
-
-func TestR29ACodeThatCannotBeLookedAtIsAnErrorAndChargesNobody(t *testing.T) {
-	t.Parallel()
-	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
-		c.down = true
-		for range 30 {
-			if d, err := w.Begin(t.Context(), showing("alice's", nowhere)); err == nil || d.Action != guard.Block {
-				t.Fatalf("%v, %v", d.Action, err)
-			}
-		}
-		e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range e.Lines {
-			if l.Used != 0 {
-				t.Errorf("charged: %v", l)
-			}
-		}
-	})
-}
-
-func TestR29ATicketThatTravelsKeepsItsCode(t *testing.T) {
-	t.Parallel()
-	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
-		d, err := w.Begin(t.Context(), showing("alice's", nowhere))
-		if err != nil {
-			t.Fatal(err)
-		}
-		opened, err := w.Open(w.Seal(&d.Ticket))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Settle(t.Context(), opened, guard.Succeeded); err != nil || !c.used["alice's"] {
-			t.Errorf("%v, used %v", err, c.used["alice's"])
-		}
-	})
-}
-
-func mustPass(t *testing.T, w *world.World, a guard.Attempt) bool {
-	d, ok := w.Try(t, a, world.Right)
-	return ok && d.Known
-}
-
 func TestR30AnOfficeKeepsItsPlacesAndACrowdHasNone(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		const office = "203.0.113.5"
 		for i := range 50 {
 			w.Right(t, fmt.Sprintf("person%d", i), office)

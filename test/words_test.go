@@ -63,7 +63,7 @@ var unread = regexp.MustCompile(`^(bench/|dist/|\.git/)|test/|/readrate/`)
 // files are the paths of what users read, from the root of the tree.
 func files(t *testing.T) func(yield func(string) bool) {
 	t.Helper()
-	root := os.DirFS("..")
+	root := os.DirFS(".")
 	var all []string
 	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -94,7 +94,6 @@ func errorOr(err, other error) error {
 // texts are the texts of a file by their lines.
 func texts(t *testing.T, path string) map[int]string {
 	t.Helper()
-	path = filepath.Join("..", path)
 	if filepath.Ext(path) == ".go" {
 		return literals(t, path)
 	}

@@ -1,7 +1,6 @@
 package trusted
 
 import (
-	"authguard/internal/seal"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -105,5 +104,8 @@ func (c *Cookies) signed(raw []byte) bool {
 }
 
 func sign(key, body []byte) []byte {
-	return seal.MAC(key, cookieLabel, string(body))
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(cookieLabel))
+	mac.Write(body)
+	return mac.Sum(nil)
 }

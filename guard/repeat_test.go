@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"context"
@@ -16,26 +16,10 @@ import (
 	"authguard/trusted"
 )
 
-// used is how many failures of a subject are counted, as explain sees it.
-func used(t *testing.T, w *world.World, account, address string, of guard.SubjectKind) int {
-	t.Helper()
-	e, err := w.Explain(context.Background(), account, netip.MustParseAddr(address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, l := range e.Lines {
-		if l.Subject == of {
-			n = max(n, l.Used)
-		}
-	}
-	return n
-}
-
 func wantUsed(t *testing.T, w *world.World, account, address string, n int) {
 	t.Helper()
 	for _, of := range []guard.SubjectKind{guard.OnAccount, guard.OnAddress, guard.OnNetwork, guard.OnPair} {
-		if got := used(t, w, account, address, of); got != n {
+		if got := w.Used(t, account, address, of); got != n {
 			t.Errorf("the %v has %d failures, want %d", of, got, n)
 		}
 	}
@@ -45,7 +29,7 @@ func pressure(w *world.World) int { return w.Mode.State().FailureRate[captchamod
 
 func TestR28TheSameWrongPasswordCountsOnce(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for range 20 {
 			if d, ok := w.Offer(t, "alice", nowhere, "stale"); d.Action != guard.Proceed || ok {
 				t.Fatalf("%v, %v: every try must be looked at", d.Action, ok)
@@ -65,7 +49,7 @@ func TestR28TheSameWrongPasswordCountsOnce(t *testing.T) {
 		}
 		// The same words at another account, or in another site, are another guess.
 		w.Offer(t, "bob", nowhere, "stale")
-		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 1 {
+		if got := w.Used(t, "bob", nowhere, guard.OnAccount); got != 1 {
 			t.Errorf("bob has %d failures, want 1", got)
 		}
 	})
@@ -101,7 +85,7 @@ func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
 			t.Errorf("%d of 12 logins, and the place is %v", logins, w.Status(t, "alice", address))
 		}
 	}
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		story(t, w, 5*time.Second, home, true)
 	})
 	t.Run("from a place that is new", func(t *testing.T) {
@@ -117,9 +101,9 @@ func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
 // A phone on the road has a new address each hour.
 func TestR28AStaleProgramOnTheRoadCostsItsOwnerNothing(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for hour := range 48 {
-			a := world.From("alice", address(hour))
+			a := world.From("alice", world.Address(hour))
 			a.PasswordTag = w.Fingerprint("stale")
 			for range 60 {
 				if d, ok := w.Try(t, a, "stale"); d.Action != guard.Proceed || ok {
@@ -128,7 +112,7 @@ func TestR28AStaleProgramOnTheRoadCostsItsOwnerNothing(t *testing.T) {
 				w.Clock.Advance(time.Minute)
 			}
 		}
-		if got := used(t, w, "alice", nowhere, guard.OnAccount); got > 1 {
+		if got := w.Used(t, "alice", nowhere, guard.OnAccount); got > 1 {
 			t.Errorf("the account has %d failures, want at most one a day", got)
 		}
 		if d, ok := w.Offer(t, "alice", nowhere, world.Right); !ok {
@@ -147,17 +131,17 @@ func TestR28FiftyStaleProgramsSwitchNoMode(t *testing.T) {
 }
 
 func staleProgramsSwitchNoMode(t *testing.T, mail bool) {
-	each(t, world.Options{Mail: mail}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mail: mail}, func(t *testing.T, w *world.World) {
 		for minute := range 30 {
 			for second := range 12 {
 				for program := range min(50, 10*(minute+1)) {
-					if d, _ := w.Offer(t, fmt.Sprint("owner", program), address(program), "stale"); d.Action != guard.Proceed && (mail || !d.Reasons.Has(guard.SprayedAsks)) {
+					if d, _ := w.Offer(t, fmt.Sprint("owner", program), world.Address(program), "stale"); d.Action != guard.Proceed && (mail || !d.Reasons.Has(guard.SprayedAsks)) {
 						t.Fatalf("minute %d: program %d is answered %v", minute, program, d.Action)
 					}
 				}
 				w.Clock.Advance(5 * time.Second)
 				if second == 0 {
-					if d, ok := w.Offer(t, fmt.Sprint("person", minute), address(1000+minute), world.Right); !ok {
+					if d, ok := w.Offer(t, fmt.Sprint("person", minute), world.Address(1000+minute), world.Right); !ok {
 						t.Fatalf("minute %d: a person is answered %v", minute, d.Action)
 					}
 				}
@@ -174,7 +158,7 @@ func staleProgramsSwitchNoMode(t *testing.T, mail bool) {
 // and nobody goes on guessing with them.
 func TestR28ARepeatPassesNothingThatANewPasswordWouldNot(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 3 {
 			w.Offer(t, "alice", nowhere, fmt.Sprint("guess", i))
 		}
@@ -191,19 +175,19 @@ func TestR28ARepeatPassesNothingThatANewPasswordWouldNot(t *testing.T) {
 		same("delayed", guard.Delay)
 		w.Clock.Advance(time.Minute)
 		for i := range 2 {
-			w.Offer(t, "alice", address(i), fmt.Sprint("guess", 3+i))
+			w.Offer(t, "alice", world.Address(i), fmt.Sprint("guess", 3+i))
 		}
 		checked += 2
 		same("at the account's limit", guard.Challenge)
 		// The failure rate counts no repeated password: a stale program would raise it.
 		for password, counted := range map[string]bool{"guess3": false, "never tried": true} {
 			w.Clock.Advance(2 * time.Second) // a node believes for one what it has just seen
-			if d, _ := w.Offer(t, "alice", address(0), password); d.Action != guard.Challenge || d.Counted != counted {
+			if d, _ := w.Offer(t, "alice", world.Address(0), password); d.Action != guard.Challenge || d.Counted != counted {
 				t.Errorf("%s: %v, in the failure rate %v", password, d.Action, d.Counted)
 			}
 		}
 		for i := range 95 {
-			a := w.Solved(t, "alice", address(10+i))
+			a := w.Solved(t, "alice", world.Address(10+i))
 			a.PasswordTag = w.Fingerprint(fmt.Sprint("solved", i))
 			w.Try(t, a, "wrong")
 			w.Clock.Advance(10 * time.Second)
@@ -225,7 +209,7 @@ func TestR28FiveHundredOfTheSameAtOnceAreOneGuess(t *testing.T) {
 		most int64 // checked at once
 	}{
 		"from one address": {func(int) string { return nowhere }, 3}, // the pair's delay begins
-		"from a hundred":   {func(i int) string { return address(i % 100) }, 5},
+		"from a hundred":   {func(i int) string { return world.Address(i % 100) }, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +217,7 @@ func TestR28FiveHundredOfTheSameAtOnceAreOneGuess(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := world.New(t, world.Options{Running: true})
 					var checking, most, checked atomic.Int64
-					burst(500, 100, func(i int) { // so many may wait at one address
+					world.Burst(500, 100, func(i int) { // so many may wait at one address
 						a := world.From("alice", one.from(i))
 						a.PasswordTag = w.Fingerprint("stale")
 						_, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) {
@@ -249,7 +233,7 @@ func TestR28FiveHundredOfTheSameAtOnceAreOneGuess(t *testing.T) {
 							t.Errorf("%v, %v", ok, err)
 						}
 					})
-					if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 1 {
+					if got := w.Used(t, "alice", nowhere, guard.OnAccount); got != 1 {
 						t.Errorf("%d counted, want 1", got)
 					}
 					if checked.Load() != 500 || most.Load() != one.most {
@@ -267,7 +251,7 @@ func TestR28FiveHundredDifferentOnesGetExactlyTheLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true})
 			w.CheckTakes = 100 * time.Millisecond
-			burst(500, 200, func(i int) { w.Offer(t, "alice", address(i%100), fmt.Sprint("guess", i)) })
+			world.Burst(500, 200, func(i int) { w.Offer(t, "alice", world.Address(i%100), fmt.Sprint("guess", i)) })
 			if got := w.Checked("alice"); got != 5 {
 				t.Errorf("%d passwords were checked, want 5", got)
 			}
@@ -282,7 +266,7 @@ func TestR28AttemptsAtOnceWithOnePasswordAreOneGuess(t *testing.T) {
 	t.Parallel()
 	const never = guard.Outcome(255)
 	names := map[guard.Outcome]string{guard.Failed: "failed", guard.Abandoned: "abandoned", guard.Succeeded: "succeeded", never: "never settled"}
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		account := 0
 		story := func(left int, order []int, outcomes ...guard.Outcome) {
 			t.Helper()
@@ -291,7 +275,7 @@ func TestR28AttemptsAtOnceWithOnePasswordAreOneGuess(t *testing.T) {
 			name, ctx := fmt.Sprint("person", account), context.Background()
 			var tickets []guard.Ticket
 			for i := range outcomes {
-				a := world.From(name, address(10*account+i))
+				a := world.From(name, world.Address(10*account+i))
 				a.PasswordTag = w.Fingerprint("the same of " + name)
 				d, err := w.Begin(ctx, a)
 				if err != nil || d.Action != guard.Proceed {
@@ -310,7 +294,7 @@ func TestR28AttemptsAtOnceWithOnePasswordAreOneGuess(t *testing.T) {
 				}
 			}
 			// As another unknown client sees it: after a login an address is known.
-			if got := used(t, w, name, address(10*account+9), guard.OnAccount); got != left {
+			if got := w.Used(t, name, world.Address(10*account+9), guard.OnAccount); got != left {
 				t.Errorf("%s: the account has %d failures, want %d", what[2:], got, left)
 			}
 		}
@@ -346,9 +330,9 @@ func TestR28AttemptsAtOnceWithOnePasswordAreOneGuess(t *testing.T) {
 // it tried is a new guess afterwards.
 func TestR28AWithdrawnGuessIsNotKnown(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i := range 5 {
-			w.Offer(t, "alice", address(i), fmt.Sprint("guess", i))
+			w.Offer(t, "alice", world.Address(i), fmt.Sprint("guess", i))
 		}
 		a := w.Solved(t, "alice", nowhere)
 		a.Solution.Answer, a.PasswordTag = "wrong", w.Fingerprint("withdrawn")
@@ -360,7 +344,7 @@ func TestR28AWithdrawnGuessIsNotKnown(t *testing.T) {
 		if d, _ := w.Try(t, a, "withdrawn"); d.Action != guard.Proceed {
 			t.Fatalf("answered %v", d.Action)
 		}
-		if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 6 {
+		if got := w.Used(t, "alice", nowhere, guard.OnAccount); got != 6 {
 			t.Errorf("the account has %d failures, want 6", got)
 		}
 	})
@@ -370,14 +354,14 @@ func TestR28AWithdrawnGuessIsNotKnown(t *testing.T) {
 // who went free would know that he is close. And the other way round.
 func TestR28AStrangerDoesNotLearnWhatTheOwnerMistypes(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Offer(t, "alice", home, "rihgt")
 		w.Offer(t, "alice", nowhere, "rihgt")
 		wantUsed(t, w, "alice", nowhere, 1)
 		w.Offer(t, "alice", nowhere, "guess")
 		w.Offer(t, "alice", home, "guess")
-		if got := used(t, w, "alice", home, guard.OnKnownClient); got != 2 {
+		if got := w.Used(t, "alice", home, guard.OnKnownClient); got != 2 {
 			t.Errorf("the place has %d failures, want 2", got)
 		}
 	})
@@ -386,7 +370,7 @@ func TestR28AStrangerDoesNotLearnWhatTheOwnerMistypes(t *testing.T) {
 // The password may have been changed to one that was wrong before.
 func TestR28APasswordThatHasBecomeRightGetsInAndIsForgotten(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		try := func(ok bool) {
 			t.Helper()
 			a := world.From("alice", nowhere)
@@ -402,7 +386,7 @@ func TestR28APasswordThatHasBecomeRightGetsInAndIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		try(false)
-		if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 2 {
+		if got := w.Used(t, "alice", nowhere, guard.OnAccount); got != 2 {
 			t.Errorf("the account has %d failures, want 2: the first and the new one", got)
 		}
 	})

@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"fmt"
@@ -8,6 +8,11 @@ import (
 	"authguard/guard"
 	"authguard/internal/world"
 	"authguard/trusted"
+)
+
+const (
+	home    = "192.0.2.10" // where alice logs in from
+	nowhere = "203.0.113.7"
 )
 
 // signIn settles an attempt as succeeded and returns the device cookie that comes with it.
@@ -39,7 +44,7 @@ func countChecked(t *testing.T, w *world.World, tries int, attempt func(i int) g
 // An app that answers any password like a right one lets an attacker mint device cookies.
 func TestR14CookiesMintedAtOneAddressShareOneBudget(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		var cookies []string
 		for range 40 {
 			cookies = append(cookies, w.Device(t, "victim", nowhere))
@@ -48,7 +53,7 @@ func TestR14CookiesMintedAtOneAddressShareOneBudget(t *testing.T) {
 		w.Force(t)
 		checked := countChecked(t, w, 120, func(i int) guard.Attempt {
 			w.Clock.Advance(20 * time.Second) // the longest delay
-			a := world.From("victim", address(i))
+			a := world.From("victim", world.Address(i))
 			a.Devices = []string{cookies[i/3]}
 			return a
 		})
@@ -64,7 +69,7 @@ func TestR14ANameInAnotherSpellingMakesNoClientKnown(t *testing.T) {
 	for spelling, known := range map[string]bool{
 		"victim": true, "Victim": true, "victim ": false, "\tvictim": false, "victim\u00a0": false, "ｖｉｃｔｉｍ": false,
 	} {
-		each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 			a := world.From("victim", nowhere)
 			a.Account = spelling
 			if cookie := signIn(t, w, a); (cookie != "") != known {
@@ -85,7 +90,7 @@ func TestR14ANameInAnotherSpellingMakesNoClientKnown(t *testing.T) {
 
 func TestR14ASuccessGivesADeviceNoFreshBudget(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		a, checked := world.From("victim", nowhere), 0
 		a.Devices = []string{signIn(t, w, w.Solved(t, "victim", nowhere))}
@@ -109,7 +114,7 @@ func TestR14ASuccessGivesADeviceNoFreshBudget(t *testing.T) {
 // address is. Otherwise the browser would never be known again there.
 func TestR14ALoginGivesASpentDeviceBack(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		a := world.From("alice", nowhere)
 		a.Devices = []string{w.Device(t, "alice", home)}
 		w.Force(t)
@@ -133,14 +138,14 @@ func TestR14ALoginGivesASpentDeviceBack(t *testing.T) {
 // more than ten, and the addresses without room get no device cookie either.
 func TestR14NewClientsOfOneHourEvictNoneOfLongStanding(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Clock.Advance(25 * time.Hour)
 		w.Right(t, "alice", home)
 		w.Clock.Advance(48 * time.Hour)
 		known, cookies := 0, 0
 		add := func(i int) {
-			if signIn(t, w, w.Solved(t, "alice", address(i))) != "" {
+			if signIn(t, w, w.Solved(t, "alice", world.Address(i))) != "" {
 				cookies++
 			}
 		}
@@ -149,7 +154,7 @@ func TestR14NewClientsOfOneHourEvictNoneOfLongStanding(t *testing.T) {
 			w.Clock.Advance(time.Minute)
 		}
 		for i := range 30 {
-			if w.Status(t, "alice", address(i)) == trusted.Known {
+			if w.Status(t, "alice", world.Address(i)) == trusted.Known {
 				known++
 			}
 		}
@@ -161,14 +166,14 @@ func TestR14NewClientsOfOneHourEvictNoneOfLongStanding(t *testing.T) {
 		add(100)
 		w.Clock.Advance(time.Minute)
 		add(101)
-		if at := func(i int) trusted.Status { return w.Status(t, "alice", address(i)) }; at(100) != trusted.Known ||
+		if at := func(i int) trusted.Status { return w.Status(t, "alice", world.Address(i)) }; at(100) != trusted.Known ||
 			at(101) != trusted.Unknown || at(0) != trusted.Unknown || at(1) != trusted.Known {
 			t.Errorf("an hour later: %v %v, and those before %v %v", at(100), at(101), at(0), at(1))
 		}
 		if w.Status(t, "alice", home) != trusted.Known {
 			t.Error("the client of long standing was evicted before one of the last hours")
 		}
-		if _, ok := w.Try(t, w.Solved(t, "alice", address(102)), world.Right); !ok {
+		if _, ok := w.Try(t, w.Solved(t, "alice", world.Address(102)), world.Right); !ok {
 			t.Error("an address without room is refused")
 		}
 	})
@@ -177,13 +182,13 @@ func TestR14NewClientsOfOneHourEvictNoneOfLongStanding(t *testing.T) {
 // A sibling host can plant cookies in front of the device cookie (cookie tossing).
 func TestR14ADeviceCookieIsFoundBehindPlantedOnes(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		a := world.From("alice", nowhere)
 		for i := range 90 {
 			a.Devices = append(a.Devices, fmt.Sprintf("made up %d", i))
 		}
 		for i := range 30 {
-			a.Devices = append(a.Devices, w.Device(t, fmt.Sprintf("other%d", i), address(i)))
+			a.Devices = append(a.Devices, w.Device(t, fmt.Sprintf("other%d", i), world.Address(i)))
 		}
 		a.Devices = append(a.Devices, w.Device(t, "alice", home))
 		w.Force(t)

@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 func TestR25KnownPlacesAndWhatIsMadeGoodAreNoPressure(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		pressure := func(what string, want int) {
 			t.Helper()
 			if got := w.Mode.State().FailureRate[captchamode.Failure]; got != want {
@@ -22,7 +22,7 @@ func TestR25KnownPlacesAndWhatIsMadeGoodAreNoPressure(t *testing.T) {
 		w.Wrong(t, "alice", home)
 		pressure("a known place", 0)
 		w.Wrong(t, "bob", nowhere)
-		w.Wrong(t, "bob", address(1))
+		w.Wrong(t, "bob", world.Address(1))
 		w.Wrong(t, "carol", nowhere)
 		pressure("strangers", 3)
 		w.Clock.Advance(5 * time.Second)

@@ -1,10 +1,10 @@
-package authguard_test
+package test
 
 import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
+	pathpkg "path"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,7 +72,7 @@ func TestTheReadmesAndDocsLinksLeadSomewhere(t *testing.T) {
 			}
 			to := d.Path
 			if file != "" {
-				to = path.Join(path.Dir(d.Path), file)
+				to = pathpkg.Join(pathpkg.Dir(d.Path), file)
 			}
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s:%d: %s is not there", d.Path, link.Line, link.Text)

@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"bufio"
@@ -132,7 +132,7 @@ func TestRecordedLog(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv("AUTH_LOG")
 	if path == "" {
-		path = "testdata/ssh.log"
+		path = "../testdata/ssh.log"
 	}
 	year, err := strconv.Atoi(os.Getenv("AUTH_LOG_YEAR"))
 	if err != nil {

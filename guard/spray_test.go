@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"context"
@@ -19,14 +19,14 @@ import (
 func spray(t *testing.T, w *world.World, accounts int) {
 	t.Helper()
 	for i := range accounts {
-		a := world.From(fmt.Sprint("victim", i), address(i/2))
+		a := world.From(fmt.Sprint("victim", i), world.Address(i/2))
 		a.PasswordTag = w.Fingerprint(world.Right)
 		if d, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return false, nil }); d.Action != guard.Proceed || ok || err != nil {
 			t.Fatalf("account %d: %v, %v", i, d.Action, err)
 		}
 		w.Clock.Advance(time.Minute)
 	}
-	w.Offer(t, "somebody", address(5000), "anything") // shares what was seen
+	w.Offer(t, "somebody", world.Address(5000), "anything") // shares what was seen
 }
 
 // sprayFrom tries one password at invented names, each from its own address, seven
@@ -41,7 +41,7 @@ func sprayFrom(t *testing.T, w *world.World, names int, password string, from fu
 		}
 		w.Clock.Advance(7 * time.Second)
 	}
-	w.Offer(t, "somebody", address(5000), "anything") // shares what was seen
+	w.Offer(t, "somebody", world.Address(5000), "anything") // shares what was seen
 }
 
 // Ten guesses with one password at invented names, from one IP address or from one
@@ -61,7 +61,7 @@ func TestR28OneNetworkPoisonsNoPassword(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
+			world.Each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 				sprayFrom(t, w, c.names, world.Right, c.from)
 				if d, ok := w.Offer(t, "owner", nowhere, world.Right); ok == c.poisoned || d.Insufficient != c.poisoned || d.Action != guard.Proceed {
 					t.Errorf("the owner at a new client: %v, in %v, insufficient %v", d.Action, ok, d.Insufficient)
@@ -81,7 +81,7 @@ func TestR28OneNetworkPoisonsNoPassword(t *testing.T) {
 // lets no stranger in, even where it is right. Known places never notice.
 func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		w.Offer(t, "alice", home, world.Right)
 		spray(t, w, 9)
 		if n := len(w.Sprays()); n != 0 {
@@ -104,11 +104,11 @@ func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
 		if last := events[len(events)-2]; last.Outcome != guard.Insufficient || last.NewClient {
 			t.Errorf("the event says %v, new place %v", last.Outcome, last.NewClient)
 		}
-		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 2 {
+		if got := w.Used(t, "bob", nowhere, guard.OnAccount); got != 2 {
 			t.Errorf("the account has %d failures, want 2", got)
 		}
 		w.Offer(t, "bob", nowhere, world.Right)
-		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 2 {
+		if got := w.Used(t, "bob", nowhere, guard.OnAccount); got != 2 {
 			t.Errorf("a right one that comes again is charged like no wrong one: %d failures, want 2", got)
 		}
 		if d, ok := w.Offer(t, "alice", home, world.Right); !ok || d.Insufficient {
@@ -151,9 +151,9 @@ func TestR28ASuccessThatDoesNotSufficeIsAFailure(t *testing.T) {
 // What the same person mends from the same place was mistyped, and is no spray.
 func TestR28WhatIsMadeGoodIsNoSpray(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		for i := range 30 {
-			account, from := fmt.Sprint("person", i), address(i)
+			account, from := fmt.Sprint("person", i), world.Address(i)
 			w.Offer(t, account, from, "the word that many people have")
 			w.Clock.Advance(time.Minute)
 			w.Offer(t, account, from, world.Right)
@@ -168,23 +168,23 @@ func TestR28WhatIsMadeGoodIsNoSpray(t *testing.T) {
 // quarter of an hour is one.
 func TestR28WhoIsKnownSpraysNotAndWhoIsLateMendsNothing(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		for i := range 10 {
-			w.Right(t, fmt.Sprint("person", i), address(i))
-			w.Offer(t, fmt.Sprint("person", i), address(i), "an old word")
+			w.Right(t, fmt.Sprint("person", i), world.Address(i))
+			w.Offer(t, fmt.Sprint("person", i), world.Address(i), "an old word")
 		}
 		spray(t, w, 0)
 		if n := len(w.Sprays()); n != 0 {
 			t.Fatalf("what known people mistype is told of %d times", n)
 		}
 		for i := range 9 {
-			w.Offer(t, fmt.Sprint("late", i), address(100+i), "another word")
+			w.Offer(t, fmt.Sprint("late", i), world.Address(100+i), "another word")
 		}
 		w.Clock.Advance(15*time.Minute + time.Second)
 		for i := range 9 {
-			w.Offer(t, fmt.Sprint("late", i), address(100+i), world.Right)
+			w.Offer(t, fmt.Sprint("late", i), world.Address(100+i), world.Right)
 		}
-		w.Offer(t, "the tenth", address(200), "another word")
+		w.Offer(t, "the tenth", world.Address(200), "another word")
 		spray(t, w, 0)
 		if n := len(w.Sprays()); n != 1 {
 			t.Errorf("what was mended too late is told of %d times, want once", n)
@@ -196,10 +196,10 @@ func TestR28WhoIsKnownSpraysNotAndWhoIsLateMendsNothing(t *testing.T) {
 // person nor an attacker with ten accounts of his own.
 func TestR28WhoMendsASprayedPasswordDoesNotEndTheSpray(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		try := func(i int, password string, right bool) {
 			t.Helper()
-			a := world.From(fmt.Sprint("mender", i), address(7000+i))
+			a := world.From(fmt.Sprint("mender", i), world.Address(7000+i))
 			a.PasswordTag = w.Fingerprint(password)
 			if _, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return right, nil }); ok != right || err != nil {
 				t.Fatalf("mender %d: in %v, %v", i, ok, err)
@@ -216,7 +216,7 @@ func TestR28WhoMendsASprayedPasswordDoesNotEndTheSpray(t *testing.T) {
 				try(100*menders+i, "another", true)
 			}
 			spray(t, w, 0)
-			if d, ok := w.Offer(t, fmt.Sprint("bob", menders), address(8000+menders), world.Right); ok || !d.Insufficient {
+			if d, ok := w.Offer(t, fmt.Sprint("bob", menders), world.Address(8000+menders), world.Right); ok || !d.Insufficient {
 				t.Errorf("%d have mended it: a stranger gets in with it", menders)
 			}
 		}
@@ -242,8 +242,8 @@ func TestR28ACodeLetsAStrangerInWithASprayedPassword(t *testing.T) {
 			return w.Try(t, a, password)
 		}
 		for name, try := range map[string][3]string{
-			"no code":                  {"", address(6000), world.Right},
-			"a made-up code":           {"made up", address(6001), world.Right},
+			"no code":                  {"", world.Address(6000), world.Right},
+			"a made-up code":           {"made up", world.Address(6001), world.Right},
 			"a code, another password": {"alice's", nowhere, "wrong"},
 		} {
 			if d, ok := offer(try[0], try[1], try[2]); d.Action != guard.Proceed || ok || d.Insufficient != (try[0] != "alice's") {
@@ -299,7 +299,7 @@ func TestR28ASprayThatIsOnlyWatchedStopsNobody(t *testing.T) {
 	t.Parallel()
 	policy := guard.DefaultPolicy()
 	policy.Spray.Monitor = true
-	each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
 		spray(t, w, 10)
 		d, ok := w.Offer(t, "bob", nowhere, world.Right)
 		events := w.Events()
@@ -313,7 +313,7 @@ func TestR28ASprayThatIsOnlyWatchedStopsNobody(t *testing.T) {
 // accounts, over all that goes on.
 func TestR28ASprayIsToldOnce(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		began := w.Clock.Now()
 		for _, c := range []struct{ accounts, told int }{{9, 0}, {10, 1}, {10, 1}, {99, 1}, {100, 2}, {120, 2}} {
 			spray(t, w, c.accounts)
@@ -356,7 +356,7 @@ func solved(t *testing.T, w *world.World, account, from string, right bool) (gua
 // challenge, right or wrong. Behind it three logins an hour and ten a day are admitted.
 func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
 		sprayedSite(t, w)
 		a := world.From("alice", nowhere)
 		a.PasswordTag = w.Fingerprint(world.Right)
@@ -365,7 +365,7 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 		if err != nil || err2 != nil || d.Action != guard.Challenge || issued.PoW.Work < 100<<20 {
 			t.Fatalf("%v, %v, work %+v", d.Action, errors.Join(err, err2), issued.PoW)
 		}
-		if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 0 {
+		if got := w.Used(t, "alice", nowhere, guard.OnAccount); got != 0 {
 			t.Errorf("the challenge cost the account %d failures", got)
 		}
 		// CAPTCHA mode makes it no cheaper. The login page issues challenges without a password tag.
@@ -391,7 +391,7 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 		for hour := range 24 {
 			for i := range 8 { // every other one is wrong, and takes no room
 				account := fmt.Sprintf("person%d-%d", hour, i)
-				switch d, ok := solved(t, w, account, address(100+8*hour+i), i%2 == 1); {
+				switch d, ok := solved(t, w, account, world.Address(100+8*hour+i), i%2 == 1); {
 				case ok && !d.Insufficient:
 					in++
 				case i%2 == 1 && d.Insufficient:
@@ -403,7 +403,7 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 			}
 			w.Clock.Advance(time.Hour + time.Second)
 		}
-		if st := w.Status(t, "person0-1", address(101)); st != trusted.Known {
+		if st := w.Status(t, "person0-1", world.Address(101)); st != trusted.Known {
 			t.Errorf("the place of a login that was admitted is %v", st)
 		}
 	})
@@ -425,10 +425,10 @@ func TestR28ACodeTakesThePlaceOfTheHardestChallenge(t *testing.T) {
 // included; a ticket that is settled otherwise gives its room back.
 func TestR1SprayedLoginsAreChargedFirst(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		sprayedSite(t, w)
 		begin := func(i int) guard.Decision {
-			a := world.From(fmt.Sprint("person", i), address(100+i))
+			a := world.From(fmt.Sprint("person", i), world.Address(100+i))
 			a.PasswordTag = w.Fingerprint(world.Right)
 			d, err := w.Begin(t.Context(), a)
 			if err == nil {
@@ -442,7 +442,7 @@ func TestR1SprayedLoginsAreChargedFirst(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var admitted []guard.Decision
-		burst(40, 20, func(i int) {
+		world.Burst(40, 20, func(i int) {
 			if d := begin(i); !d.Insufficient {
 				mu.Lock()
 				defer mu.Unlock()

@@ -1,4 +1,4 @@
-package authguard_test
+package test
 
 import (
 	"os"

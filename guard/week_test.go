@@ -1,6 +1,6 @@
 //go:build !race
 
-package authguard_test
+package guard_test
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func newTown(t testing.TB, policy guard.Policy, people int, mail bool) *town {
 		if w.accounts[i], w.words[i] = fmt.Sprint("person", i), common+i; w.r.IntN(20) == 0 {
 			w.words[i] = int(zipf.Uint64())
 		}
-		w.try(i, address(i), w.words[i])
+		w.try(i, world.Address(i), w.words[i])
 	}
 	w.asked, w.challenged = map[int]bool{}, map[int]bool{}
 	return w
@@ -79,9 +79,9 @@ func (w *town) try(person int, from string, word int) (first guard.Decision, in 
 // password of theirs first.
 func (w *town) live() {
 	person := w.r.IntN(len(w.words))
-	from, isNew := address(person), w.r.IntN(away) == 0
+	from, isNew := world.Address(person), w.r.IntN(away) == 0
 	if isNew {
-		from = address(200_000 + w.r.IntN(200_000))
+		from = world.Address(200_000 + w.r.IntN(200_000))
 	}
 	note := func(word int) {
 		d, _ := w.try(person, from, word)
@@ -138,7 +138,7 @@ func TestR28ABotnetWithASolvingFarmGetsNowhereBySpraying(t *testing.T) {
 			attack := func(policy guard.Policy) (in int, w *town) {
 				w = newTown(t, policy, c.people, c.mail)
 				w.pass(24*c.days, c.people*c.passwords, func(i int) {
-					if _, ok := w.try(i%c.people, address(1_000_000+i), i/c.people); ok {
+					if _, ok := w.try(i%c.people, world.Address(1_000_000+i), i/c.people); ok {
 						in++
 					}
 				})
@@ -181,7 +181,7 @@ func TestR28FiftyStaleProgramsPutNobodyBeforeAChallenge(t *testing.T) {
 		w := newTown(t, guard.DefaultPolicy(), people, true)
 		w.pass(hours, programs*perMinute*60*hours, func(i int) {
 			person := i % programs
-			a := world.From(w.accounts[person], address(person+person%2*300_000))
+			a := world.From(w.accounts[person], world.Address(person+person%2*300_000))
 			if recognised {
 				a.PasswordTag = w.Fingerprint("last year's")
 			}
@@ -249,7 +249,7 @@ func TestR28WordsThatPeopleShareMakeNoStorm(t *testing.T) {
 	asked := map[int]bool{}
 	for n := range logins {
 		person := r.IntN(people)
-		from := address(r.IntN(100_000))
+		from := world.Address(r.IntN(100_000))
 		try := func(password string, right bool) {
 			a := world.From(fmt.Sprint("person", person), from)
 			a.PasswordTag = w.Fingerprint(password)
@@ -297,11 +297,11 @@ func TestR25ABusyMorningIsNoAttack(t *testing.T) {
 		for i := range 24 {
 			person := (minute*24 + i) * 7919 % 5000
 			for range 1 + i%2 {
-				try(person, address(person), "wrong")
+				try(person, world.Address(person), "wrong")
 			}
 			w.Clock.Advance(2 * time.Second)
 			if i%6 != 0 {
-				try(person, address(person), world.Right)
+				try(person, world.Address(person), world.Right)
 			}
 			w.Clock.Advance(500 * time.Millisecond)
 			w.Mode.Tick()
@@ -310,4 +310,9 @@ func TestR25ABusyMorningIsNoAttack(t *testing.T) {
 	if on, _ := w.Switched(); on > 0 || asked > in/100 {
 		t.Errorf("the mode went on %d times; %d of %d were challenged", on, asked, in)
 	}
+}
+
+func mustPass(t *testing.T, w *world.World, a guard.Attempt) bool {
+	d, ok := w.Try(t, a, world.Right)
+	return ok && d.Known
 }

@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"errors"
@@ -52,9 +52,9 @@ func TestR1EventsAtOnceGetExactlyTheLimit(t *testing.T) {
 		t.Run(by.String(), func(t *testing.T) {
 			t.Parallel()
 			o := limited(map[string][]guard.EventLimit{"sms": {{Count: 5, Window: time.Hour, Action: guard.Block, By: by}}})
-			each(t, o, func(t *testing.T, w *world.World) {
+			world.Each(t, o, func(t *testing.T, w *world.World) {
 				var through atomic.Int64
-				burst(200, 50, func(i int) {
+				world.Burst(200, 50, func(i int) {
 					switch d := count(t, w, "sms", limit(i)); d.Action {
 					case guard.Proceed:
 						through.Add(1)
@@ -76,7 +76,7 @@ func TestR1EventsAtOnceGetExactlyTheLimit(t *testing.T) {
 
 func TestR2AndR5EventsCountOnExactWindowsAndRefusedOnesNowhere(t *testing.T) {
 	t.Parallel()
-	each(t, limited(reset), func(t *testing.T, w *world.World) {
+	world.Each(t, limited(reset), func(t *testing.T, w *world.World) {
 		alice := guard.Subjects{Account: "alice", Address: netip.MustParseAddr(nowhere)}
 		for range 5 { // one every ten minutes
 			if d := count(t, w, "password-reset", alice); d.Action != guard.Proceed {
@@ -122,7 +122,7 @@ func TestR2AndR5EventsCountOnExactWindowsAndRefusedOnesNowhere(t *testing.T) {
 
 func TestAnEventIsNothingToALoginAndNothingToAnother(t *testing.T) {
 	t.Parallel()
-	each(t, limited(map[string][]guard.EventLimit{
+	world.Each(t, limited(map[string][]guard.EventLimit{
 		"sign-up": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAddress}},
 		"message": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAddress}, {Count: 1, Window: time.Hour, Action: guard.Delay, By: guard.OnSubject}},
 	}), func(t *testing.T, w *world.World) {
@@ -135,7 +135,7 @@ func TestAnEventIsNothingToALoginAndNothingToAnother(t *testing.T) {
 			{"sign-up", here, guard.Proceed}, {"sign-up", here, guard.Block}, {"message", here, guard.Proceed}, {"message", here, guard.Block},
 			{"message", guard.Subjects{Address: netip.MustParseAddr(home), Subject: "room 1"}, guard.Delay},
 			{"message", guard.Subjects{Address: netip.MustParseAddr(home), Subject: "room 2"}, guard.Proceed}, // the one before took nothing from the address
-			{"message", guard.Subjects{Address: netip.MustParseAddr(address(1)), Subject: "Room 2"}, guard.Proceed},
+			{"message", guard.Subjects{Address: netip.MustParseAddr(world.Address(1)), Subject: "Room 2"}, guard.Proceed},
 		} {
 			if d := count(t, w, c.event, c.s); d.Action != c.want {
 				t.Errorf("%s %+v: %v, want %v", c.event, c.s, d.Action, c.want)
@@ -177,7 +177,7 @@ func TestWhatAnEventCountsByMustComeAlong(t *testing.T) {
 
 func TestR17AnEventThatIsChallengedTakesOneSolve(t *testing.T) {
 	t.Parallel()
-	each(t, limited(map[string][]guard.EventLimit{"sign-up": {
+	world.Each(t, limited(map[string][]guard.EventLimit{"sign-up": {
 		{Count: 1, Window: time.Hour, Action: guard.Challenge, By: guard.OnAddress}, {Count: 3, Window: time.Hour, Action: guard.Block, By: guard.OnAddress},
 	}}), func(t *testing.T, w *world.World) {
 		s := guard.Subjects{Address: netip.MustParseAddr(nowhere)}

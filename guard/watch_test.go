@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 	written, mode := everything()
 	p := watch(written)
 	mode.Monitor = true
-	each(t, world.Options{Policy: &p, Mode: &mode}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &p, Mode: &mode}, func(t *testing.T, w *world.World) {
 		w.Lists.SetNamed(map[string]*guard.Ranges{
 			"bad": guard.NewRanges([]netip.Prefix{netip.MustParsePrefix("203.0.113.66/32")}), "tor": guard.NewRanges([]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}),
 		})
@@ -118,7 +118,7 @@ func TestWhatIsEnforcedAgainIsSoAtOnce(t *testing.T) {
 	t.Parallel()
 	written, mode := everything()
 	written.Pair, written.PairDelay, written.Site, written.ThrottleDelay, written.Address, written.Network = nil, guard.PairDelay{}, nil, 0, nil, nil
-	each(t, world.Options{Policy: &written, Mode: &mode}, func(t *testing.T, w *world.World) {
+	world.Each(t, world.Options{Policy: &written, Mode: &mode}, func(t *testing.T, w *world.World) {
 		for range 3 { // each time the other way
 			for _, watched := range []bool{true, false} {
 				p, m := written, mode
@@ -132,7 +132,7 @@ func TestWhatIsEnforcedAgainIsSoAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range 7 {
-					if d := w.Wrong(t, "alice", address(i)); watched && d.Action != guard.Proceed {
+					if d := w.Wrong(t, "alice", world.Address(i)); watched && d.Action != guard.Proceed {
 						t.Errorf("watched: %v %v", d.Action, d.Reasons.Codes())
 					}
 				}
@@ -164,12 +164,12 @@ func TestR28AWatchedSprayLetsInAndSaysSo(t *testing.T) {
 	p.Spray = guard.Spray{Accounts: 3, Monitor: true}
 	w := world.New(t, world.Options{Policy: &p})
 	for i := range 3 {
-		a := world.From(fmt.Sprint("user", i), address(i))
+		a := world.From(fmt.Sprint("user", i), world.Address(i))
 		a.PasswordTag = w.Fingerprint(world.Right)
 		w.Try(t, a, "wrong")
 	}
 	w.ForgetEvents()
-	a := world.From("carol", address(9))
+	a := world.From("carol", world.Address(9))
 	a.PasswordTag = w.Fingerprint(world.Right)
 	if _, ok := w.Try(t, a, world.Right); !ok {
 		t.Error("a limit that only watches kept somebody out")

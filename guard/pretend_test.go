@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"context"
@@ -44,14 +44,14 @@ func TestR1AndR3ALimitThatPretendsLooksAtExactlySoManyPasswords(t *testing.T) {
 				o.Running = true
 				w := world.New(t, o)
 				w.CheckTakes = 100 * time.Millisecond
-				burst(200, 50, func(int) { w.Wrong(t, "alice", nowhere) })
+				world.Burst(200, 50, func(int) { w.Wrong(t, "alice", nowhere) })
 				if got := w.Checked("alice"); got != 5 {
 					t.Errorf("%d passwords were looked at, want 5", got)
 				}
 				right := world.New(t, o) // R3: twenty right ones at once all get in
 				right.CheckTakes = 100 * time.Millisecond
 				var in atomic.Int64
-				burst(20, 20, func(i int) {
+				world.Burst(20, 20, func(i int) {
 					if right.Right(t, fmt.Sprint("user", i%20), nowhere) {
 						in.Add(1)
 					}
@@ -90,9 +90,9 @@ func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 	for name, change := range limitSets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			each(t, pretending(change), func(t *testing.T, w *world.World) {
+			world.Each(t, pretending(change), func(t *testing.T, w *world.World) {
 				for i := range 5 { // the limit is full
-					w.Wrong(t, map[bool]string{true: "alice", false: fmt.Sprint("other", i)}[name == "account"], map[bool]string{true: address(i), false: nowhere}[name == "account"])
+					w.Wrong(t, map[bool]string{true: "alice", false: fmt.Sprint("other", i)}[name == "account"], map[bool]string{true: world.Address(i), false: nowhere}[name == "account"])
 				}
 				account, from := "victim", nowhere
 				if name == "account" {
@@ -127,7 +127,7 @@ func TestR12AFakeFailureContinuesTheDelayOfItsPair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			each(t, pretending(change), func(t *testing.T, w *world.World) {
+			world.Each(t, pretending(change), func(t *testing.T, w *world.World) {
 				plain := world.New(t, pretending(func(p *guard.Policy) { p.Account, p.Address = nil, nil }))
 				var got, want []string
 				for range 60 { // an attempt each second, due or not
@@ -150,15 +150,15 @@ func TestR12AFakeFailureContinuesTheDelayOfItsPair(t *testing.T) {
 // A password behind a fake failure was not checked: later it is no repeated one, which were free.
 func TestR1APasswordBehindAFakeFailureIsNoRepeatedOne(t *testing.T) {
 	t.Parallel()
-	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
+	world.Each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
 		for i := range 13 {
-			if d, _ := w.Offer(t, "alice", address(i), fmt.Sprint("guess ", i)); (d.Action == guard.Proceed) != (i < 5) {
+			if d, _ := w.Offer(t, "alice", world.Address(i), fmt.Sprint("guess ", i)); (d.Action == guard.Proceed) != (i < 5) {
 				t.Fatalf("%d: %v", i, d.Action)
 			}
 		}
 		w.Clock.Advance(25 * time.Hour)
 		for i := 5; i < 13; i++ {
-			w.Offer(t, "alice", address(100+i), fmt.Sprint("guess ", i))
+			w.Offer(t, "alice", world.Address(100+i), fmt.Sprint("guess ", i))
 		}
 		if got := w.Checked("alice"); got != 10 {
 			t.Errorf("%d passwords were checked, want 5 a day", got)
@@ -168,8 +168,8 @@ func TestR1APasswordBehindAFakeFailureIsNoRepeatedOne(t *testing.T) {
 
 func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 	t.Parallel()
-	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
-		removed := world.From("alice", address(600))
+	world.Each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
+		removed := world.From("alice", world.Address(600))
 		removed.Devices = []string{w.Device(t, "alice", home)}
 		w.Clock.Advance(time.Minute)
 		if err := w.RemoveKnownClients(t.Context(), "alice", netip.Addr{}); err != nil {
@@ -181,7 +181,7 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 			t.Fatal("alice cannot log in")
 		}
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		// The device cookie of a client that was removed is no exemption under the separate keys either.
 		if d, ok := w.Try(t, removed, world.Right); ok || d.Action != guard.FakeFailure || d.Known {
@@ -190,7 +190,7 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 		before := w.Checked("alice")
 		w.Clock.Advance(time.Hour)
 		for i := range 50 { // knocking, with the right password too
-			d, ok := w.Try(t, world.From("alice", address(100+i)), []string{"wrong", world.Right}[i%2])
+			d, ok := w.Try(t, world.From("alice", world.Address(100+i)), []string{"wrong", world.Right}[i%2])
 			if ok || d.Action != guard.FakeFailure || d.RetryAfter != 0 || d.Known || !slices.Contains(d.Reasons.Codes(), "limit:account") {
 				t.Fatalf("%v %v %v", d.Action, d.Reasons.Codes(), ok)
 			}
@@ -203,7 +203,7 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 			t.Error("the owner at home is pretended to")
 		}
 		w.Clock.Advance(23*time.Hour - 49*time.Minute)
-		if d, ok := w.Try(t, world.From("alice", address(500)), world.Right); !ok {
+		if d, ok := w.Try(t, world.From("alice", world.Address(500)), world.Right); !ok {
 			t.Errorf("a day after the last that was looked at: %v %v", d.Action, d.Reasons.Codes())
 		}
 	})
@@ -222,15 +222,15 @@ func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
 	o := pretending(limitSet)
 	o.Mode = &quiet
-	each(t, o, func(t *testing.T, w *world.World) {
+	world.Each(t, o, func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) {
 			t.Fatal("alice cannot log in")
 		}
 		meets := func(i int, solves bool, password string, want guard.Action, checked int) {
 			t.Helper()
-			a := world.From("alice", address(i))
+			a := world.From("alice", world.Address(i))
 			if solves {
-				a = w.Solved(t, "alice", address(i))
+				a = w.Solved(t, "alice", world.Address(i))
 			}
 			d, ok := w.Try(t, a, password)
 			if got := w.Checked("alice") - 1; ok || d.Action != want || d.RetryAfter != 0 || got != checked {
@@ -272,7 +272,7 @@ func TestAPretendedTicketIsSettledOnceAndNeverAsASuccess(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		w := world.New(t, pretending(limitSets["account"]))
 		for i := range 5 {
-			w.Wrong(t, "alice", address(i))
+			w.Wrong(t, "alice", world.Address(i))
 		}
 		begin := func() guard.Ticket {
 			d, err := w.Begin(t.Context(), world.From("alice", nowhere))
@@ -313,7 +313,7 @@ func TestR20PretendingIsPressure(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, pretending(limitSets["account"]))
 	for i := range 9 { // the password that was wrong before, too: it was not checked
-		w.Offer(t, "alice", address(i), fmt.Sprint("guess ", i%5))
+		w.Offer(t, "alice", world.Address(i), fmt.Sprint("guess ", i%5))
 	}
 	if got := w.Mode.State().FailureRate.Total(); got != 9 {
 		t.Errorf("the pressure is %d, want 9", got)
@@ -324,7 +324,7 @@ func TestR20PretendingIsPressure(t *testing.T) {
 // its limit would make any password a sprayed one.
 func TestR28AFakeFailureIsNoPartOfASpray(t *testing.T) {
 	t.Parallel()
-	each(t, pretending(limitSets["address"]), func(t *testing.T, w *world.World) {
+	world.Each(t, pretending(limitSets["address"]), func(t *testing.T, w *world.World) {
 		for i := range 5 {
 			w.Wrong(t, fmt.Sprint("other", i), nowhere)
 		}
@@ -360,7 +360,7 @@ func TestAPairsLimitBindsStrangersAlone(t *testing.T) {
 				p.Account, p.Address, p.PairDelay = nil, nil, guard.PairDelay{}
 				p.Pair = []guard.Limit{{Failures: 5, Window: time.Hour, Action: then}}
 			})
-			each(t, o, func(t *testing.T, w *world.World) {
+			world.Each(t, o, func(t *testing.T, w *world.World) {
 				if !w.Right(t, "alice", home) {
 					t.Fatal("alice cannot log in")
 				}
@@ -371,7 +371,7 @@ func TestAPairsLimitBindsStrangersAlone(t *testing.T) {
 				if ok || d.Action != then || !slices.Contains(d.Reasons.Codes(), "limit:pair") || w.Checked("alice") != 6 {
 					t.Errorf("%v %v, %d checked", d.Action, d.Reasons.Codes(), w.Checked("alice"))
 				}
-				if !w.Right(t, "alice", address(1)) || !w.Right(t, "bob", nowhere) {
+				if !w.Right(t, "alice", world.Address(1)) || !w.Right(t, "bob", nowhere) {
 					t.Error("another pair is stopped")
 				}
 				for range 10 { // at home it is the budget that counts

@@ -1,6 +1,6 @@
 //go:build !race
 
-package authguard_test
+package guard_test
 
 import (
 	"cmp"
@@ -114,7 +114,7 @@ func botnet(t *testing.T, places int) (challenged int) {
 		n := [...]int{2, 2, 2, 2, 3, 3, 3, 4, 4, 6 + dice.IntN(3)}[dice.IntN(10)]
 		people[i] = person{fmt.Sprint("person", i), nil, map[string]bool{}}
 		for k := range n {
-			people[i].has = append(people[i].has, address(10*i+k))
+			people[i].has = append(people[i].has, world.Address(10*i+k))
 		}
 	}
 	day := func(attacked bool) {

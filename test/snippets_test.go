@@ -1,4 +1,4 @@
-package authguard_test
+package test
 
 import (
 	"go/ast"
@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
+	pathpkg "path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -101,7 +101,7 @@ func testsHere(t *testing.T) testTree {
 		}
 		text, err := os.ReadFile(file)
 		for _, match := range name.FindAllSubmatch(text, -1) {
-			found[string(match[1])] = path.Dir(file)
+			found[string(match[1])] = pathpkg.Dir(file)
 		}
 		return err
 	})
@@ -130,7 +130,7 @@ func (tests testTree) reads(t *testing.T, test, doc string) bool {
 					reads = reads || n.Name == "doctest"
 					look(n.Name)
 				case *ast.BasicLit:
-					found = found || n.Value == `"`+doc+`"` || n.Value == `"`+path.Dir(doc)+`/"`
+					found = found || n.Value == `"`+doc+`"` || n.Value == `"`+pathpkg.Dir(doc)+`/"`
 				}
 				return true
 			})
@@ -182,18 +182,18 @@ func TestTheDocsGoRunsAreThere(t *testing.T) {
 					for _, flag := range words[3:] {
 						if name, ok := strings.CutPrefix(flag, "-"); ok {
 							name, _, _ = strings.Cut(name, "=")
-							runsWith(t, line, path.Join(dir, words[2], "*.go"), `flag\.\w+\("`+name+`"`)
+							runsWith(t, line, pathpkg.Join(dir, words[2], "*.go"), `flag\.\w+\("`+name+`"`)
 						}
 					}
 				case words[0] == "go" && words[1] == "test":
 					at := slices.Index(words, "-bench") + 1
 					folder := dir
 					if strings.HasPrefix(words[2], "./") {
-						folder = path.Join(dir, words[2])
+						folder = pathpkg.Join(dir, words[2])
 					}
 					for part := range strings.SplitSeq(strings.Trim(words[at], "/'$"), "/") {
 						if _, err := strconv.Atoi(part); err != nil {
-							runsWith(t, line, path.Join(folder, "*.go"), `"[^"\n]*`+strings.ReplaceAll(part, "_", "[ _]")+`\b`)
+							runsWith(t, line, pathpkg.Join(folder, "*.go"), `"[^"\n]*`+strings.ReplaceAll(part, "_", "[ _]")+`\b`)
 						}
 					}
 				default:

@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func isDecided(t *testing.T, d guard.Decision, want guard.Action, codes ...strin
 
 func TestR13AListAsksItsStrangersForAChallengeAndNobodyElse(t *testing.T) {
 	t.Parallel()
-	each(t, oneList(limits(always)), func(t *testing.T, w *world.World) {
+	world.Each(t, oneList(limits(always)), func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", datacenter) {
 			t.Fatal("an empty list stops somebody")
 		}
@@ -82,7 +82,7 @@ func TestR13AListAsksItsStrangersForAChallengeAndNobodyElse(t *testing.T) {
 
 func TestR17AListTakesNoSolveTwice(t *testing.T) {
 	t.Parallel()
-	each(t, oneList(limits(always)), func(t *testing.T, w *world.World) {
+	world.Each(t, oneList(limits(always)), func(t *testing.T, w *world.World) {
 		fill(w)
 		a := w.Solved(t, "bob", datacenter)
 		d, _ := w.Try(t, a, "wrong")
@@ -105,7 +105,7 @@ func TestR1AListsLimitIsExactForEachAddress(t *testing.T) {
 		w.CheckTakes = 100 * time.Millisecond
 		for n := range 3 {
 			from := fmt.Sprintf("198.51.100.%d", 20+n)
-			burst(60, 20, func(i int) { w.Wrong(t, fmt.Sprint("user", n, "-", i), from) })
+			world.Burst(60, 20, func(i int) { w.Wrong(t, fmt.Sprint("user", n, "-", i), from) })
 		}
 		if got := w.AllChecked(); got != 6 {
 			t.Errorf("%d passwords were looked at from three addresses, want 6", got)
@@ -115,7 +115,7 @@ func TestR1AListsLimitIsExactForEachAddress(t *testing.T) {
 
 func TestR2AListsWindowIsExactAndSharesTheAddresssCount(t *testing.T) {
 	t.Parallel()
-	each(t, oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Action: guard.Challenge})), func(t *testing.T, w *world.World) {
+	world.Each(t, oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Action: guard.Challenge})), func(t *testing.T, w *world.World) {
 		user := 0
 		wrong := func() guard.Decision {
 			user++
@@ -228,7 +228,7 @@ func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 
 func TestR1AnAttemptThatTravelsGivesBackWhatItsListCounted(t *testing.T) {
 	t.Parallel()
-	each(t, oneList(limits(guard.Limit{Failures: 1, Window: time.Hour, Action: guard.Challenge})), func(t *testing.T, w *world.World) {
+	world.Each(t, oneList(limits(guard.Limit{Failures: 1, Window: time.Hour, Action: guard.Challenge})), func(t *testing.T, w *world.World) {
 		fill(w)
 		for i := range 5 {
 			d, err := w.Begin(t.Context(), world.From(fmt.Sprint("user", i), datacenter))

@@ -1,4 +1,4 @@
-package authguard_test
+package guard_test
 
 import (
 	"fmt"
@@ -40,15 +40,15 @@ func TestR1AndR3TheIdentitysLimitIsExact(t *testing.T) {
 		o.Running = true
 		w := world.New(t, o)
 		w.CheckTakes = 100 * time.Millisecond
-		burst(300, 60, func(i int) { w.Try(t, with(w, "bot", fmt.Sprint("user", i), address(i)), "wrong") })
+		world.Burst(300, 60, func(i int) { w.Try(t, with(w, "bot", fmt.Sprint("user", i), world.Address(i)), "wrong") })
 		if got := w.AllChecked(); got != 20 {
 			t.Errorf("%d passwords were looked at, want 20", got)
 		}
 		right := world.New(t, o)
 		right.CheckTakes = 100 * time.Millisecond
 		var in atomic.Int64
-		burst(60, 60, func(i int) {
-			if _, ok := right.Try(t, with(right, "bot", fmt.Sprint("user", i), address(i)), world.Right); ok {
+		world.Burst(60, 60, func(i int) {
+			if _, ok := right.Try(t, with(right, "bot", fmt.Sprint("user", i), world.Address(i)), world.Right); ok {
 				in.Add(1)
 			}
 		})
@@ -67,13 +67,13 @@ func TestR13AndR14TheIdentitysLimitAsksStrangersWithThatClientAndNobodyElse(t *t
 		}
 		w.Try(t, with(w, "Firefox", "alice", home), "wrong") // at a known place it is the budget that counts
 		for i := range 20 {
-			if d, _ := w.Try(t, with(w, "Firefox", fmt.Sprint("user", i), address(i)), "wrong"); d.Action != guard.Proceed {
+			if d, _ := w.Try(t, with(w, "Firefox", fmt.Sprint("user", i), world.Address(i)), "wrong"); d.Action != guard.Proceed {
 				t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
 			}
 			w.Clock.Advance(time.Minute)
 		}
 		for i := range 100 { // knocking (R5) keeps nothing closed, see the end
-			d, _ := w.Try(t, with(w, "Firefox", "carol", address(100+i)), world.Right)
+			d, _ := w.Try(t, with(w, "Firefox", "carol", world.Address(100+i)), world.Right)
 			if d.Action != guard.Challenge || !slices.Equal(d.Reasons.Codes(), []string{"limit:fingerprint"}) {
 				t.Fatalf("%v %v, want a challenge", d.Action, d.Reasons.Codes())
 			}
@@ -83,11 +83,11 @@ func TestR13AndR14TheIdentitysLimitAsksStrangersWithThatClientAndNobodyElse(t *t
 			t.Error("a known place is asked")
 		}
 		for _, other := range []string{"Chrome", ""} {
-			if _, ok := w.Try(t, with(w, other, "dave"+other, address(300)), world.Right); !ok {
+			if _, ok := w.Try(t, with(w, other, "dave"+other, world.Address(300)), world.Right); !ok {
 				t.Errorf("somebody with another client (%q) is asked", other)
 			}
 		}
-		a := with(w, "Firefox", "erin", address(301))
+		a := with(w, "Firefox", "erin", world.Address(301))
 		a.Solution = w.Solve(t, a)
 		if d, ok := w.Try(t, a, world.Right); !ok || !d.Reasons.Has(guard.ChallengeSolved) {
 			t.Errorf("a solved challenge does not let in: %v %v", d.Action, d.Reasons.Codes())
@@ -96,15 +96,15 @@ func TestR13AndR14TheIdentitysLimitAsksStrangersWithThatClientAndNobodyElse(t *t
 			t.Error("a challenge was spent twice")
 		}
 		w.Clock.Advance(30*time.Minute + time.Millisecond) // since the first wrong one: 60
-		if _, ok := w.Try(t, with(w, "Firefox", "carol", address(102)), world.Right); !ok {
+		if _, ok := w.Try(t, with(w, "Firefox", "carol", world.Address(102)), world.Right); !ok {
 			t.Error("after an hour there is no room")
 		}
-		w.Try(t, with(w, "Firefox", "frank", address(400)), "wrong")
-		if d, _ := w.Try(t, with(w, "Firefox", "frank", address(401)), "wrong"); d.Action != guard.Challenge { // a success took its own charge back, and no other (R4)
+		w.Try(t, with(w, "Firefox", "frank", world.Address(400)), "wrong")
+		if d, _ := w.Try(t, with(w, "Firefox", "frank", world.Address(401)), "wrong"); d.Action != guard.Challenge { // a success took its own charge back, and no other (R4)
 			t.Errorf("a second wrong one after an hour: %v %v", d.Action, d.Reasons.Codes())
 		}
 	}
-	each(t, oneClient(guard.Challenge), story)
+	world.Each(t, oneClient(guard.Challenge), story)
 	t.Run("Cluster", func(t *testing.T) {
 		t.Parallel()
 		o := oneClient(guard.Challenge)
@@ -121,7 +121,7 @@ func TestR29AFullIdentityHidesNoWork(t *testing.T) {
 	o.Work = true
 	w := world.New(t, o)
 	for i := range 30 { // of alice's, by others
-		a := with(w, fmt.Sprint("client", i), "alice", address(i))
+		a := with(w, fmt.Sprint("client", i), "alice", world.Address(i))
 		d, _ := w.Try(t, a, "wrong")
 		if d.Action == guard.Challenge {
 			a.Solution = w.Works(t, a, d)
@@ -132,10 +132,10 @@ func TestR29AFullIdentityHidesNoWork(t *testing.T) {
 		}
 	}
 	for i := range 21 { // and the node knows that it is full
-		w.Try(t, with(w, "bot", fmt.Sprint("user", i), address(100+i)), "wrong")
+		w.Try(t, with(w, "bot", fmt.Sprint("user", i), world.Address(100+i)), "wrong")
 	}
 	for range 2 { // the second goes by what the node knows
-		a := with(w, "bot", "alice", address(200))
+		a := with(w, "bot", "alice", world.Address(200))
 		d, _ := w.Try(t, a, world.Right)
 		if d.Action != guard.Challenge {
 			t.Fatalf("%v", d.Action)
@@ -170,7 +170,7 @@ func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 		o.Policy.Fingerprint[0].Monitor = c.monitor
 		w := world.New(t, o)
 		for i := range 25 {
-			d, _ := w.Try(t, with(w, "bot", fmt.Sprint("user", i), address(i)), "wrong")
+			d, _ := w.Try(t, with(w, "bot", fmt.Sprint("user", i), world.Address(i)), "wrong")
 			if d.Action != guard.Proceed || i >= 20 != slices.Equal(d.Reasons.Codes(), []string{"limit:fingerprint:monitored"}) {
 				t.Errorf("%d: %v %v", i, d.Action, d.Reasons.Codes())
 			}
@@ -184,15 +184,15 @@ func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 // What is no reason for the other limits of strangers is none for this one.
 func TestTheIdentitysLimitCountsAsTheOthersDo(t *testing.T) {
 	t.Parallel()
-	each(t, oneClient(guard.Challenge), func(t *testing.T, w *world.World) {
+	world.Each(t, oneClient(guard.Challenge), func(t *testing.T, w *world.World) {
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: guard.Allowed}})
-		same := with(w, "bot", "alice", address(1))
+		same := with(w, "bot", "alice", world.Address(1))
 		same.PasswordTag = w.Fingerprint("hunter2")
 		for range 30 { // one password counts once (R28)
 			w.Try(t, same, "wrong")
 		}
 		for i := range 30 { // nobody has looked at these
-			d, err := w.Begin(t.Context(), with(w, "bot", fmt.Sprint("user", i), address(100+i)))
+			d, err := w.Begin(t.Context(), with(w, "bot", fmt.Sprint("user", i), world.Address(100+i)))
 			if err == nil {
 				ticket, opened := w.Open(w.Seal(&d.Ticket)) // the decision API's travel
 				if err = opened; err == nil {
@@ -204,7 +204,7 @@ func TestTheIdentitysLimitCountsAsTheOthersDo(t *testing.T) {
 			}
 		}
 		for i := range 19 {
-			d, err := w.Begin(t.Context(), with(w, "bot", fmt.Sprint("guessed", i), address(200+i)))
+			d, err := w.Begin(t.Context(), with(w, "bot", fmt.Sprint("guessed", i), world.Address(200+i)))
 			if err != nil || d.Action != guard.Proceed {
 				t.Fatalf("%d: %v %v", i, d.Action, err)
 			}
@@ -217,7 +217,7 @@ func TestTheIdentitysLimitCountsAsTheOthersDo(t *testing.T) {
 				t.Fatalf("%v %+v", err, e)
 			}
 		}
-		if d, _ := w.Try(t, with(w, "bot", "bob", address(300)), world.Right); d.Action != guard.Challenge {
+		if d, _ := w.Try(t, with(w, "bot", "bob", world.Address(300)), world.Right); d.Action != guard.Challenge {
 			t.Errorf("after 1 and 19: %v", d.Action)
 		}
 		if d, ok := w.Try(t, with(w, "bot", "carol", "198.51.100.1"), world.Right); !ok {
@@ -232,22 +232,22 @@ func TestR12APretendedAttemptMeetsTheIdentitysChallenge(t *testing.T) {
 	t.Parallel()
 	o := oneClient(guard.Challenge)
 	o.Policy.Account = []guard.Limit{{Failures: 2, Window: 24 * time.Hour, Action: guard.FakeFailure}}
-	each(t, o, func(t *testing.T, w *world.World) {
+	world.Each(t, o, func(t *testing.T, w *world.World) {
 		for i := range 2 {
-			w.Try(t, with(w, "other", "alice", address(i)), "wrong")
+			w.Try(t, with(w, "other", "alice", world.Address(i)), "wrong")
 		}
 		for i := range 25 {
-			if d, _ := w.Try(t, with(w, "bot", "alice", address(10+i)), "wrong"); d.Action != guard.FakeFailure {
+			if d, _ := w.Try(t, with(w, "bot", "alice", world.Address(10+i)), "wrong"); d.Action != guard.FakeFailure {
 				t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
 			}
 		}
 		for i := range 20 {
-			if d, _ := w.Try(t, with(w, "bot", fmt.Sprint("user", i), address(100+i)), "wrong"); d.Action != guard.Proceed {
+			if d, _ := w.Try(t, with(w, "bot", fmt.Sprint("user", i), world.Address(100+i)), "wrong"); d.Action != guard.Proceed {
 				t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
 			}
 		}
 		for _, account := range []string{"alice", "nobody"} {
-			if d, _ := w.Try(t, with(w, "bot", account, address(200)), "wrong"); d.Action != guard.Challenge {
+			if d, _ := w.Try(t, with(w, "bot", account, world.Address(200)), "wrong"); d.Action != guard.Challenge {
 				t.Errorf("%s: %v %v", account, d.Action, d.Reasons.Codes())
 			}
 		}

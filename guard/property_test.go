@@ -1,6 +1,6 @@
 //go:build !race
 
-package authguard_test
+package guard_test
 
 import (
 	"fmt"
