@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/config"
@@ -28,7 +30,8 @@ type doctorCmd struct {
 // Run checks everything that the configuration names. Problems make it fail; advice does not.
 func (d doctorCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
-	c := doctor.Config{Invalid: err, RedisTLS: redisTLS}
+	c := doctor.Config{Invalid: err}
+	c.Redis = func(r config.Redis) (redis.UniversalClient, error) { return connectRedis(r, nil) }
 	c.Directory = func(a config.LDAP) (*accounts.LDAP, error) { return openLDAP(a, guard.NormaliseAccount) }
 	if err == nil {
 		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts

@@ -84,10 +84,10 @@ func (n *notes) check(name, well string, faults ...fault) bool {
 	return made.State == OK
 }
 
-func (n *notes) add(found Check) {
+func (n *notes) add(found ...Check) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.all = append(n.all, found)
+	n.all = append(n.all, found...)
 }
 
 func (n *notes) ok(name, text string, args ...any) { n.check(name, fmt.Sprintf(text, args...)) }

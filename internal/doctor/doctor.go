@@ -9,15 +9,18 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
@@ -30,8 +33,8 @@ type Config struct {
 	Settings config.Config
 	// Invalid is the error of unusable settings; then few checks run.
 	Invalid error
-	// RedisTLS returns the TLS configuration of the settings; nil: none.
-	RedisTLS func(config.Redis) (*tls.Config, error)
+	// Redis returns a client as the nodes use it; required if the settings name Redis.
+	Redis func(config.Redis) (redis.UniversalClient, error)
 	// Directory returns the source of the settings; required for config.SourceLDAP.
 	Directory func(config.LDAP) (*accounts.LDAP, error)
 	// Ask returns the warnings of the server that runs from the data folder, or ErrNotRunning. nil: no request is sent.
@@ -55,9 +58,6 @@ type Config struct {
 
 func (c Config) complete() Config {
 	c.Within = cmp.Or(c.Within, 5*time.Second)
-	if c.RedisTLS == nil {
-		c.RedisTLS = func(config.Redis) (*tls.Config, error) { return nil, nil }
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -132,7 +132,7 @@ func alertChannels(ctx context.Context, c Config, n *notes) {
 	to := c.Settings.Alerts.To
 	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to to be notified of attacks.",
 		"No alert channel is configured: alerts go to the log only."))
-	for _, found := range together(len(to), func(i int) []Check {
+	n.add(together(len(to), func(i int) []Check {
 		err := alerts.Try(ctx, to[i].Reveal(), c.Settings.Alerts.PrivateNetworks)
 		one := new(notes)
 		one.check("alerts", fmt.Sprintf("A test message was sent to alerts.to[%d]: check that it arrived.", i),
@@ -140,12 +140,10 @@ func alertChannels(ctx context.Context, c Config, n *notes) {
 				"channel.",
 				"A test message to alerts.to[%d] was not delivered: %s.", i, why(err)))
 		return one.checks()
-	}) {
-		n.add(found)
-	}
+	})...)
 }
 
-// subjects lists everything that the settings name, except Redis.
+// subjects lists everything that the settings name.
 func (c Config) subjects() []subject {
 	all := []subject{{"config", "", settings, c.Within}, {"machine.files", "", machine, c.Within}}
 	if c.Invalid != nil {
@@ -179,7 +177,11 @@ func (c Config) subjects() []subject {
 		in.Settings = c.Settings.In(r)
 		all = append(all, in.accountSubjects(" of the realm "+r.Name)...)
 	}
-	return append(all, c.upstreamSubjects()...)
+	all = append(all, c.upstreamSubjects()...)
+	if r := c.Settings.Redis; r.On() {
+		all = append(all, subject{"redis", "Redis " + strings.Join(r.Addresses, ", "), redisServer, c.Within})
+	}
+	return all
 }
 
 // accountSubjects lists sources of accounts outside authguard's own table.
@@ -203,17 +205,7 @@ func (c Config) accountSubjects(whose string) []subject {
 func Examine(ctx context.Context, c Config) []Check {
 	c = c.complete()
 	subjects := c.subjects()
-	return together(len(subjects)+1, func(i int) []Check {
-		if i == len(subjects) {
-			return redisServers(ctx, c)
-		}
-		s := subjects[i]
-		found, _ := look(ctx, s.within, s.name, s.about, func(ctx context.Context, n *notes) struct{} {
-			s.look(ctx, c, n)
-			return struct{}{}
-		})
-		return found
-	})
+	return together(len(subjects), func(i int) []Check { return subjects[i].check(ctx, c) })
 }
 
 func together(n int, do func(i int) []Check) []Check {
@@ -223,31 +215,26 @@ func together(n int, do func(i int) []Check) []Check {
 		all.Go(func() { found[i] = do(i) })
 	}
 	all.Wait()
-	joined := []Check{}
-	for _, one := range found {
-		joined = append(joined, one...)
-	}
-	return joined
+	return append([]Check{}, slices.Concat(found...)...)
 }
 
 // grace is how long a call may continue after the end of its context.
 const grace = 500 * time.Millisecond
 
-// look runs one check with a timeout. A check that exceeds it is a problem and returns the zero value; its goroutine is
-// abandoned.
-func look[T any](ctx context.Context, within time.Duration, name, about string,
-	do func(context.Context, *notes) T) ([]Check, T) {
-	ctx, cancel := context.WithTimeout(ctx, within)
+// check has a timeout. A check that exceeds it is a problem; its goroutine is abandoned.
+func (s subject) check(ctx context.Context, c Config) []Check {
+	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
-	n, done := &notes{about: about}, make(chan T, 1)
-	go func() { done <- do(ctx, n) }()
+	n, done := &notes{about: s.about}, make(chan struct{})
+	go func() {
+		defer close(done)
+		s.look(ctx, c, n)
+	}()
 	select {
-	case answer := <-done:
-		return n.checks(), answer
-	case <-time.After(within + grace):
-		n.check(name, "", problem(true, "Find what hangs: a disk, a mount or the network.", "could not be checked within %v.",
-			within))
-		var none T
-		return n.checks(), none
+	case <-done:
+	case <-time.After(s.within + grace):
+		n.check(s.name, "", problem(true, "Find what hangs: a disk, a mount or the network.",
+			"could not be checked within %v.", s.within))
 	}
+	return n.checks()
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
 	"authguard/internal/doctor"
@@ -120,7 +121,7 @@ func TestCertificatesAreReadAndTheirDatesLookedAt(t *testing.T) {
 func TestTLSThatCannotBeMadeIsAProblem(t *testing.T) {
 	t.Parallel()
 	c := served(t, func(s *config.Config) { s.Redis.Addresses = []string{"127.0.0.1:1"} })
-	c.RedisTLS = func(config.Redis) (*tls.Config, error) { return nil, errors.New("tls_ca: no such file") }
+	c.Redis = func(config.Redis) (redis.UniversalClient, error) { return nil, errors.New("tls_ca: no such file") }
 	examine(t, c).wants(map[string]doctor.State{"redis.tls": problem, "redis": ""})
 }
 

@@ -2,10 +2,8 @@ package doctor
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,159 +14,222 @@ import (
 	"authguard/internal/seal"
 )
 
-type role uint8
-
 const (
-	master  role = iota
-	replica      // of a master that Sentinels monitor
+	// slow is the advice for a server that answers PING but nothing else in time.
+	slow = "Check its load, SLOWLOG GET and the network, then run doctor again."
+	// grant is the advice for a user without a permission.
+	grant = "Grant its user the permissions that docs/operations.md lists under Several nodes, then run ACL SAVE."
 )
 
-type redisConfig struct {
-	Config
-	tls *tls.Config
-}
-
-func redisServers(ctx context.Context, c Config) []Check {
-	if !c.Settings.Redis.On() {
-		return nil
-	}
-	encryption, err := c.RedisTLS(c.Settings.Redis)
-	n := new(notes)
+// redisServer checks Redis through the client that the nodes use, which finds the masters.
+func redisServer(ctx context.Context, c Config, n *notes) {
+	set := c.Settings.Redis
+	set.Timeout = c.Within
+	client, err := c.Redis(set)
 	if !n.check("redis.tls", "", problem(err != nil, "Set PEM files that the user that runs authguard serve can read.",
-		"redis: %s.", why(err))) {
-		return n.checks()
+		"cannot be used: %s.", why(err))) {
+		return
 	}
-	r := redisConfig{c, encryption}
-	var found []Check
-	var servers map[string]role
-	switch c.Settings.Redis.Mode {
-	case config.RedisSentinel:
-		found, servers = r.sentinels(ctx)
-	case config.RedisCluster:
-		found, servers = r.cluster(ctx)
-	default:
-		servers = map[string]role{c.Settings.Redis.Addresses[0]: master}
+	defer client.Close()
+	if !answers(ctx, c, client, n) {
+		return
 	}
-	return append(found, r.servers(ctx, servers)...)
-}
-
-func (r redisConfig) options(address, username, password string) *redis.Options {
-	return &redis.Options{
-		Addr: address, Username: username, Password: password, TLSConfig: r.tls.Clone(),
-		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
-		DialTimeout: r.Within, ReadTimeout: r.Within, WriteTimeout: r.Within, PoolTimeout: r.Within,
+	widest := c.widestReach(ctx, set.Addresses)
+	open(ctx, c, widest, n)
+	n.check("redis.tls", "is reached over TLS or a private network.",
+		advice(!set.TLS && widest == public,
+			"Enable TLS in Redis (tls-port) and here (redis.tls: true), or use a private network.",
+			"is not on a private network and is reached without TLS: the password and every key can be intercepted."))
+	if takesWrites(ctx, c, client, n) {
+		signature(ctx, c, client, n)
 	}
-}
-
-// client connects to a server as the nodes do.
-func (r redisConfig) client(address string) *redis.Client {
-	set := r.Settings.Redis
-	o := r.options(address, set.Username, set.Password.Reveal())
-	o.DB = set.Database
-	return redis.NewClient(o)
-}
-
-// each checks several servers concurrently and returns the findings and the answers, in order. A server that hangs has
-// the zero answer.
-func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context,
-	string, *notes) T) (*notes, []T) {
-	answers := make([]T, len(addresses))
-	all := together(len(addresses), func(i int) (found []Check) {
-		found, answers[i] = look(ctx, r.Within, name, kind+" "+addresses[i], func(ctx context.Context,
-			n *notes) T {
-			return do(ctx, addresses[i], n)
-		})
-		return found
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		redisNode(ctx, c, client, n)
+		return
+	}
+	err = cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		one := &notes{about: "Redis " + master.Options().Addr}
+		redisNode(ctx, c, master, one)
+		n.add(one.checks()...)
+		return nil
 	})
-	return &notes{all: all}, answers
+	n.check("redis.write", "", problem(err != nil, slow, "does not return the masters of its Cluster: %s.", why(err)))
 }
 
-func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
-	n, _ := each(ctx, r, "redis", "Redis", inOrder(roles), func(ctx context.Context, address string,
-		n *notes) (none struct{}) {
-		client := r.client(address)
-		defer client.Close()
-		if !r.ping(ctx, client, roles[address], n) {
-			return none
-		}
-		r.info(ctx, client, roles[address], n)
-		r.open(ctx, address, n)
-		r.plain(ctx, address, n)
-		r.commands(ctx, client, n)
-		r.signature(ctx, client, n)
-		r.clock(ctx, client, n)
-		return none
-	})
-	return n.checks()
-}
-
-// ping checks that the server answers, and how fast. The median of several pings ignores one slow answer.
-func (r redisConfig) ping(ctx context.Context, client *redis.Client, is role, n *notes) bool {
-	const pings = 5
-	var took []time.Duration
-	for began := time.Now(); len(took) <= pings && (len(took) < 2 || time.Since(began) < r.Within/4); {
-		sent := time.Now()
-		if err := client.Ping(ctx).Err(); err != nil {
-			r.silent(n, is, err)
-			return false
-		}
-		took = append(took, time.Since(sent))
-	}
-	n.ok("redis", "answers.")
-	took = slices.Sorted(slices.Values(took[1:])) // the first also connects
-	median, budget := took[len(took)/2].Round(time.Microsecond), r.Settings.Redis.Timeout
-	n.check("redis.ping", fmt.Sprintf("answers a PING in %v.", median),
-		advice(median > budget/5, "Move Redis closer to the nodes, reduce its load, or raise redis.timeout.",
-			"answers a PING in %v: over a fifth of redis.timeout (%v), after which a node decides locally.", median, budget))
-	return true
-}
-
-func (r redisConfig) silent(n *notes, is role, err error) {
-	n.check("redis", "",
+// answers checks that Redis answers, and how fast. The fastest of three answers ignores a busy moment.
+func answers(ctx context.Context, c Config, client redis.UniversalClient, n *notes) bool {
+	err := client.Ping(ctx).Err() // also connects
+	if !n.check("redis", "answers.",
 		problem(says(err, "NOAUTH", "WRONGPASS", "invalid password", "without any password configured"),
-			"Set redis.password (AUTHGUARD_REDIS_PASSWORD), and redis.username for an ACL user, to what the server expects.",
-			"rejects redis.username and redis.password: %s.", why(err)).as("redis.password"),
-		problem(says(err, "NOPERM"), r.grant(), "does not grant its user enough permissions: %s.", why(err)).as("redis.acl"),
+			"Set redis.password (AUTHGUARD_REDIS_PASSWORD), and redis.username for an ACL user, to what the server "+
+				"expects; for Sentinels, redis.sentinel_password and redis.sentinel_username.",
+			"rejects the user name or the password: %s.", why(err)).as("redis.password"),
+		problem(says(err, "cluster support disabled", "unknown command"),
+			"Set redis.mode, and list the addresses of servers of that mode in redis.addresses.",
+			"does not run in redis.mode (%s): %s.", c.Settings.Redis.Mode, why(err)).as("redis.mode"),
+		problem(says(err, "NOPERM"), grant, "does not grant its user enough permissions: %s.", why(err)).as("redis.acl"),
 		problem(says(err, "LOADING"), "Wait until it has finished, and run doctor again.", "is still loading its data."),
-		advice(is == replica, "Start it again. If it was removed for good, run SENTINEL RESET "+r.Settings.Redis.Master+
-			" on each Sentinel, one after the other.",
-			"is a replica that cannot be reached, so it cannot take over: %s.", why(err)),
-		problem(true, "Start it, and check its address, TLS settings and firewalls. Until then every node counts locally "+
-			"with its share of the limits.",
-			"cannot be used: %s.", why(err)))
+		problem(err != nil, "Start it, and check its address, TLS settings and firewalls; with Sentinels also redis.master. "+
+			"Until then every node counts locally with its share of the limits.", "cannot be used: %s.", why(err))) {
+		return false
+	}
+	fastest, budget := c.Within, c.Settings.Redis.Timeout
+	for range 3 {
+		began := time.Now()
+		if client.Ping(ctx).Err() == nil {
+			fastest = min(fastest, time.Since(began))
+		}
+	}
+	n.check("redis.ping", fmt.Sprintf("answers a PING in %v.", fastest.Round(time.Microsecond)),
+		advice(fastest > budget/5, "Move Redis closer to the nodes, reduce its load, or raise redis.timeout.",
+			"answers a PING in %v: over a fifth of redis.timeout (%v), after which a node decides locally.", fastest, budget))
+	return true
 }
 
 // says reports whether an error contains one of these texts: Redis has no error codes.
 func says(err error, words ...string) bool {
-	return err != nil && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
+	for _, word := range words {
+		if err != nil && strings.Contains(err.Error(), word) {
+			return true
+		}
+	}
+	return false
 }
 
-// signature checks that this node's counters are compatible with those of the nodes that use the server.
-func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *notes) {
-	prefix, fingerprint := r.Settings.Redis.Prefix, ""
-	if keys, err := seal.Read(r.keysFile()); err == nil {
+// open checks that Redis requires a password. Otherwise an attacker could write counters and known clients.
+func open(ctx context.Context, c Config, widest reach, n *notes) {
+	set := c.Settings.Redis
+	if widest <= loopback {
+		n.ok("redis.open", "is on this machine.")
+		return
+	}
+	if set.TLSCert != "" {
+		return // the certificate alone may admit this client, so the test proves nothing
+	}
+	set.Username, set.Password, set.Timeout = "", "", c.Within
+	anonymous, err := c.Redis(set)
+	if err != nil {
+		return
+	}
+	defer anonymous.Close()
+	n.check("redis.open", "requires a password.",
+		problem(anonymous.Ping(ctx).Err() == nil,
+			"Set a password (requirepass, or an ACL user and user default off), and the same in redis.password.",
+			"requires no password, so any client on its network can forge known clients and reset counters."))
+}
+
+// takesWrites runs scripts that write a key and delete it: several in a Cluster, so that every master and the slots
+// that none serves take part.
+func takesWrites(ctx context.Context, c Config, client redis.UniversalClient, n *notes) bool {
+	keys := 1
+	if c.Settings.Redis.Mode == config.RedisCluster {
+		keys = 64
+	}
+	cmds, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range keys {
+			pipe.Eval(ctx, `redis.call('SET', KEYS[1], '') return redis.call('DEL', KEYS[1])`,
+				[]string{c.Settings.Redis.Prefix + "doctor" + strconv.Itoa(i)})
+		}
+		return nil
+	})
+	for _, cmd := range cmds {
+		if err == nil {
+			err = cmd.Err()
+		}
+	}
+	return n.check("redis.write", "can be written.",
+		problem(says(err, "NOPERM", "ACL failure", "user executing the script"), grant,
+			"does not allow its user to run scripts that write: %s.",
+			why(err)).as("redis.acl"),
+		problem(says(err, "READONLY"), "Set the master in redis.addresses, or set redis.mode: sentinel, so that the nodes "+
+			"follow a failover.", "is a replica, which cannot be written to."),
+		problem(says(err, "MOVED", "CLUSTERDOWN") && c.Settings.Redis.Mode != config.RedisCluster,
+			"Set redis.mode: cluster, and list several of its nodes in redis.addresses.",
+			"is a node of a Cluster.").as("redis.mode"),
+		problem(says(err, "OOM"), "Raise maxmemory (CONFIG SET maxmemory, and redis.conf), or give authguard its own Redis.",
+			"is full: it rejects writes, and every node counts locally."),
+		problem(says(err, "MISCONF"), "Check its log: the disk may be full, or the folder not writable.",
+			"rejects writes because it could not save its data."),
+		problem(says(err, "CLUSTERDOWN"), "Start the missing masters (see CLUSTER NODES), or run CLUSTER FAILOVER TAKEOVER "+
+			"on a replica.", "has parts that no master serves, so each node counts locally: %s.", why(err)),
+		problem(err != nil, slow, "cannot be written: %s.", why(err)))
+}
+
+// signature checks that this node's counters are compatible with those of the nodes that use Redis.
+func signature(ctx context.Context, c Config, client redis.UniversalClient, n *notes) {
+	prefix, fingerprint := c.Settings.Redis.Prefix, ""
+	if keys, err := seal.Read(c.keysFile()); err == nil {
 		fingerprint = keys.Fingerprint()
 	}
-	signed, err := client.Get(ctx, redisstore.SignKey(prefix)).Result()
-	if says(err, "MOVED", "NOPERM") {
-		return // another master has the key, or redis.acl reports this
-	}
+	signed, _, err := redisstore.Look(ctx, client, prefix)
 	var apart error
-	if err == nil {
+	if err == nil && signed != "" {
 		apart = redisstore.Compare(signed, fingerprint, prefix)
 	}
 	n.check("redis.nodes", "has only compatible nodes.",
 		problem(apart != nil, "Until then authguard serve does not start, and a running node counts locally.",
 			"cannot be used. %s.", why(apart)),
-		problem(err != nil && !errors.Is(err, redis.Nil), slow, "does not return which nodes use it: %s.", why(err)))
+		problem(says(err, "NOPERM"), grant, "does not return which nodes use it: %s.", why(err)).as("redis.acl"),
+		problem(err != nil, slow, "does not return which nodes use it: %s.", why(err)))
 }
 
-func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) {
+// redisNode checks what each master has of its own: version, eviction, persistence and clock.
+func redisNode(ctx context.Context, c Config, client redis.Cmdable, n *notes) {
 	began := time.Now()
 	told, err := client.Time(ctx).Result()
-	rtt, now := time.Since(began), r.Now()
-	if n.check("redis.clock", "", problem(says(err, "NOPERM"), r.grant(), "does not return its time: %s.", why(err)),
+	rtt, now := time.Since(began), c.Now()
+	if n.check("redis.clock", "",
+		problem(says(err, "NOPERM"), grant, "does not return its time: %s.", why(err)).as("redis.acl"),
 		problem(err != nil, slow, "does not return its time: %s.", why(err))) {
 		clock(n, "redis.clock", told, now, rtt)
 	}
+	text, err := client.Info(ctx).Result()
+	if !n.check("redis.info", "",
+		advice(err != nil, "Grant it +info, or check maxmemory-policy (noeviction), appendonly (yes) and the version (6.2 "+
+			"or newer) yourself.", "does not allow INFO, so version, memory and persistence could not be checked: %s.",
+			why(err))) {
+		return
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		info[name] = value
+	}
+	redisVersion(n, info["redis_version"])
+	memory(n, info)
+	persistence(ctx, client, n, info)
+}
+
+// redisVersion checks for Redis 6.2, which the scripts need.
+func redisVersion(n *notes, text string) {
+	var major, minor int
+	_, err := fmt.Sscanf(text, "%d.%d", &major, &minor)
+	n.check("redis.version", fmt.Sprintf("is version %s.", text),
+		advice(err != nil, "Check yourself that it is 6.2 or newer.", "does not return its version (%q).", text),
+		problem(major < 6 || major == 6 && minor < 2, "Upgrade it to a maintained version.",
+			"is version %s; authguard needs 6.2.", text))
+}
+
+// memory checks whether Redis could evict counters, and whether it may soon reject writes.
+func memory(n *notes, info map[string]string) {
+	most, _ := strconv.ParseFloat(info["maxmemory"], 64)
+	used, _ := strconv.ParseFloat(info["used_memory"], 64)
+	policy := info["maxmemory_policy"]
+	n.check("redis.policy", "evicts no keys.",
+		problem(most > 0 && policy != "noeviction", "Run CONFIG SET maxmemory-policy noeviction, and set it in redis.conf. "+
+			"If other programs need eviction, give authguard its own Redis.",
+			"evicts keys when it is full (maxmemory-policy %s), so a flood could delete counters and known clients.", policy))
+	n.check("redis.memory", "has memory left.",
+		advice(most > 0 && used > 0.8*most, "Raise maxmemory (CONFIG SET maxmemory, and redis.conf), or give authguard its "+
+			"own Redis.", "has used %.0f of %.0f MiB of its memory.", used/(1<<20), most/(1<<20)))
+}
+
+// persistence checks that a restart does not lose everything. A hosted Redis may forbid CONFIG.
+func persistence(ctx context.Context, client redis.Cmdable, n *notes, info map[string]string) {
+	save, err := client.ConfigGet(ctx, "save").Result()
+	n.check("redis.persistence", "keeps its data on disk.",
+		advice(info["aof_enabled"] != "1" && (err != nil || save["save"] == ""), "Run CONFIG SET appendonly yes and CONFIG "+
+			"SET appendfsync everysec, and set both in redis.conf. Then a crash loses at most a second.",
+			"keeps no append-only file and no snapshots that doctor can see: a restart loses known clients and counters."))
 }

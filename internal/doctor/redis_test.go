@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
 	"authguard/internal/doctor"
@@ -22,7 +23,18 @@ import (
 )
 
 func withRedis(t *testing.T, addresses ...string) doctor.Config {
-	return whole(t, func(s *config.Config) { s.Redis.Addresses = addresses })
+	c := whole(t, func(s *config.Config) { s.Redis.Addresses = addresses })
+	c.Redis = connect(nil)
+	return c
+}
+
+func connect(encryption *tls.Config) func(config.Redis) (redis.UniversalClient, error) {
+	return func(r config.Redis) (redis.UniversalClient, error) {
+		return redisstore.Connect(redisstore.Server{
+			Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
+			Username: r.Username, Password: r.Password.Reveal(), TLS: encryption,
+		}, r.Timeout), nil
+	}
 }
 
 func TestASoundRedisHasNothingWrong(t *testing.T) {
@@ -32,26 +44,10 @@ func TestASoundRedisHasNothingWrong(t *testing.T) {
 	r.nothingWrong("data", "keys")
 	r.wants(map[string]doctor.State{
 		"redis": good, "redis.ping": good, "redis.version": good, "redis.policy": good, "redis.memory": good,
-		"redis.persistence": good, "redis.role": good, "redis.open": good, "redis.tls": good, "redis.acl": good, "redis.clock": good,
+		"redis.persistence": good, "redis.write": good, "redis.open": good, "redis.tls": good, "redis.nodes": good, "redis.clock": good,
 	})
 	if keys := s.Do(t, "DBSIZE"); keys != int64(0) {
 		t.Errorf("it left %v keys behind", keys)
-	}
-}
-
-// A server that is busy is no user without rights.
-func TestASlowRedisIsNoMatterOfRights(t *testing.T) {
-	t.Parallel()
-	s := redistest.Standalone(t)
-	c := withRedis(t, s.Addr)
-	c.Within = 2 * time.Second
-	s.Do(t, "CLIENT", "PAUSE", "60000", "WRITE") // PING is answered, scripts are not
-	r := examine(t, c)
-	r.wants(map[string]doctor.State{"redis": good, "redis.acl": problem})
-	for _, one := range r.all {
-		if one.Name == "redis.acl" && (strings.Contains(one.Text+one.Mend, "ACL") || strings.Contains(one.Text, "does not let") || !strings.Contains(one.Text, "not answer in time")) {
-			t.Errorf("it says %+v", one)
-		}
 	}
 }
 
@@ -75,7 +71,7 @@ func TestARedisWithLittleMemoryLeftIsTold(t *testing.T) {
 	s.Do(t, "CONFIG", "SET", "maxmemory", "28mb")
 	examine(t, withRedis(t, s.Addr)).wants(map[string]doctor.State{"redis.memory": advice})
 	s.Do(t, "CONFIG", "SET", "maxmemory", "10mb")
-	examine(t, withRedis(t, s.Addr)).wants(map[string]doctor.State{"redis.memory": problem})
+	examine(t, withRedis(t, s.Addr)).wants(map[string]doctor.State{"redis.write": problem})
 }
 
 func TestARedisThatForgetsAtARestartIsAdvice(t *testing.T) {
@@ -120,10 +116,10 @@ func TestAUserWithTooFewRightsIsAProblem(t *testing.T) {
 		rights string
 		want   map[string]doctor.State
 	}{
-		"whatitneeds": {all + " +info +config|get", map[string]doctor.State{"redis.acl": good, "redis.info": "", "redis.persistence": advice}},
-		"noinfo":      {all, map[string]doctor.State{"redis.acl": good, "redis.info": advice, "redis.policy": ""}},
-		"noconfig":    {all + " +info", map[string]doctor.State{"redis.acl": good, "redis.persistence": advice}},
-		"nozadd":      {all + " -zadd", map[string]doctor.State{"redis.acl": problem}},
+		"whatitneeds": {all + " +info +config|get", map[string]doctor.State{"redis.write": good, "redis.info": "", "redis.persistence": advice}},
+		"noinfo":      {all, map[string]doctor.State{"redis.write": good, "redis.info": advice, "redis.policy": ""}},
+		"noconfig":    {all + " +info", map[string]doctor.State{"redis.write": good, "redis.persistence": advice}},
+		"noset":       {all + " -set", map[string]doctor.State{"redis.acl": problem}},
 		"noscripts":   {all + " -eval", map[string]doctor.State{"redis.acl": problem}},
 		"noping":      {all + " -ping", map[string]doctor.State{"redis.acl": problem, "redis": ""}},
 		"otherkeys":   {strings.Replace(all, "~ag:", "~shop:", 1), map[string]doctor.State{"redis.acl": problem}},
@@ -148,8 +144,8 @@ func TestAReplicaAsTheConfiguredAddressIsAProblem(t *testing.T) {
 	master, replica := redistest.Standalone(t), redistest.Standalone(t)
 	host, port, _ := net.SplitHostPort(master.Addr)
 	replica.Do(t, "REPLICAOF", host, port)
-	examine(t, withRedis(t, replica.Addr)).wants(map[string]doctor.State{"redis.role": problem})
-	examine(t, withRedis(t, master.Addr)).wants(map[string]doctor.State{"redis.role": good})
+	examine(t, withRedis(t, replica.Addr)).wants(map[string]doctor.State{"redis.write": problem})
+	examine(t, withRedis(t, master.Addr)).wants(map[string]doctor.State{"redis.write": good})
 }
 
 // That it ends is the claim.
@@ -229,10 +225,10 @@ func TestARedisBehindTLSIsLookedAtIfItsSignerIsKnown(t *testing.T) {
 		if known {
 			pool.AppendCertsFromPEM(signer)
 		}
-		c.RedisTLS = func(config.Redis) (*tls.Config, error) { return &tls.Config{RootCAs: pool}, nil }
+		c.Redis = connect(&tls.Config{RootCAs: pool})
 		examine(t, c).wants(map[string]doctor.State{"redis": state})
 	}
-	c.RedisTLS = nil
+	c.Redis = connect(nil)
 	examine(t, c).wants(map[string]doctor.State{"redis": problem})
 }
 
@@ -248,73 +244,36 @@ func TestTheWrongModeIsAProblem(t *testing.T) {
 	}
 }
 
-func TestEveryMasterOfAClusterIsLookedAt(t *testing.T) {
+func TestEveryMasterOfAClusterIsChecked(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t)
 	c := withRedis(t, cluster.Addrs()[:2]...)
 	c.Settings.Redis.Mode = config.RedisCluster
-	var r report
-	redistest.Until(t, "the nodes to have heard of the replicas", func() bool { r = examine(t, c); return r.state("redis.replicas") == good })
+	r := examine(t, c)
 	r.nothingWrong("data", "keys", "redis.persistence")
-	r.wants(map[string]doctor.State{"redis.cluster": good, "redis.replicas": good, "redis.acl": good})
 	for _, s := range cluster.Nodes[:3] {
-		if !strings.Contains(r.String(), fmt.Sprintf("Redis %s answers", s.Addr)) {
-			t.Errorf("the master %s was not looked at: %s", s.Addr, r)
+		if !strings.Contains(r.String(), fmt.Sprintf("Redis %s is version", s.Addr)) {
+			t.Errorf("the master %s was not checked: %s", s.Addr, r)
 		}
 	}
 	cluster.Nodes[2].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-	examine(t, c).wants(map[string]doctor.State{"redis.policy": problem})
-
-	jumping := c
-	var asked atomic.Int64
-	jumping.Now = func() time.Time { return time.Now().Add(time.Duration(asked.Add(1)) * 10 * time.Second) }
-	examine(t, jumping).wants(map[string]doctor.State{"redis.clock": problem})
-
-	cluster.Hasty(t)
-	cluster.Nodes[5].Kill() // a replica of the third master
-	redistest.Until(t, "the cluster to miss the replica", func() bool { return examine(t, c).state("redis.replicas") == advice })
+	examine(t, c).wants(map[string]doctor.State{"redis.policy": problem, "redis.write": good})
+	cluster.Nodes[5].Kill() // the replica of the third master
 	cluster.Nodes[2].Kill()
-	redistest.Until(t, "the cluster to miss the master", func() bool {
-		r := examine(t, c)
-		return r.state("redis.cluster") == problem && r.state("redis") != ""
-	})
-	cluster.Nodes[1].Stop(t)
-	defer cluster.Nodes[1].Continue(t)
-	c.Within = time.Second
-	examine(t, c).wants(map[string]doctor.State{"redis": problem})
+	c.Within = 2 * time.Second
+	examine(t, c).wants(map[string]doctor.State{"redis.write": problem})
 }
 
-func TestEveryServerThatSentinelsKnowIsLookedAt(t *testing.T) {
+func TestTheMasterOfSentinelsIsChecked(t *testing.T) {
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	c := withRedis(t, w.Addrs()...)
 	c.Settings.Redis.Mode, c.Settings.Redis.Master = config.RedisSentinel, redistest.MasterName
-	var r report
-	redistest.Until(t, "the replica to hear its master", func() bool { r = examine(t, c); return r.state("redis.role") == good })
+	r := examine(t, c)
 	r.nothingWrong("data", "keys", "redis.persistence")
-	r.wants(map[string]doctor.State{"redis.sentinel": good, "redis.sentinels": good, "redis.replicas": good})
-	for _, s := range []*redistest.Server{w.Master, w.Replica} {
-		if !strings.Contains(r.String(), fmt.Sprintf("Redis %s answers", s.Addr)) {
-			t.Errorf("%s was not looked at: %s", s.Addr, r)
-		}
-	}
-	stranger := c
-	stranger.Settings.Redis.Master = "nobody"
-	examine(t, stranger).wants(map[string]doctor.State{"redis.master": problem, "redis": ""})
-
-	w.Replica.Kill()
-	examine(t, c).wants(map[string]doctor.State{"redis": advice})
-	w.Sentinels[2].Kill()
-	examine(t, c).wants(map[string]doctor.State{"redis.sentinel": advice})
-	w.Sentinels[1].Kill()
-	w.Hasty(t)
-	redistest.Until(t, "the last Sentinel to miss the others", func() bool { return examine(t, c).state("redis.quorum") == problem })
-	host, port, _ := net.SplitHostPort(w.Master.Addr)
-	w.Sentinels[0].Do(t, "SENTINEL", "REMOVE", redistest.MasterName)
-	w.Sentinels[0].Do(t, "SENTINEL", "MONITOR", redistest.MasterName, host, port, 1)
-	examine(t, c).wants(map[string]doctor.State{"redis.sentinels": advice})
-	w.Sentinels[0].Kill()
-	examine(t, c).wants(map[string]doctor.State{"redis.sentinel": problem, "redis.sentinels": ""})
+	r.wants(map[string]doctor.State{"redis": good, "redis.write": good, "redis.version": good})
+	c.Settings.Redis.Master = "unknown"
+	examine(t, c).wants(map[string]doctor.State{"redis": problem})
 }
 
 // What nodes of another version, or with other keys, have left in Redis is a problem, in the

@@ -108,6 +108,14 @@ func (c Config) reachOf(ctx context.Context, host string) reach {
 	return widest
 }
 
+// widestReach is the widest reach among several host:port addresses.
+func (c Config) widestReach(ctx context.Context, addresses []string) (widest reach) {
+	for _, address := range addresses {
+		widest = max(widest, c.reachOf(ctx, hostOf(address)))
+	}
+	return widest
+}
+
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
