@@ -89,7 +89,6 @@ var mayImport = map[string]string{
 	"trusted/trustedtest":                  helper,
 	"internal/clocktest":                   helper,
 	"internal/apitest":                     helper,
-	"internal/audit/audittest":             helper,
 	"internal/browsertest":                 helper,
 	"internal/appstest":                    helper,
 	"internal/database/databasetest":       helper,

@@ -64,11 +64,8 @@ func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 		return err
 	}
 	switch {
-	case c.OldestFirst && (!page.Searched.IsZero() || page.Next > 0):
+	case c.OldestFirst && page.Next > 0:
 		fmt.Fprintln(out, "There are newer rows. Show them with --limit or --since, or export all with --format csv.")
-	case !page.Searched.IsZero():
-		fmt.Fprintf(out, "Searched back to %s. Continue from there with --until.\n",
-			page.Searched.UTC().Format("2006-01-02T15:04:05Z"))
 	case len(page.Rows) == 0:
 		fmt.Fprintln(out, "No matching rows.")
 	case page.Next > 0:

@@ -99,11 +99,11 @@ func (w *watch) forget(realm string) {
 	w.metrics.Forget(realm)
 }
 
-// purge deletes audit rows that are too old or exceed audit.max_size.
+// purge deletes audit rows that are too old or exceed audit.max_rows.
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	keep, now := w.keep.Load(), time.Now()
 	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Retention),
-		ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Size: int64(keep.MaxSize)})
+		ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Rows: int64(keep.MaxRows)})
 }
 
 func (w *watch) purgeAttacks(ctx context.Context) (rows int64, err error) {

@@ -49,7 +49,7 @@ func TestR31AFloodOfInventedNamesFlushesNoEvidence(t *testing.T) {
 				if sum != 120*750 || summed != 2*flood.sums || rows != summed+2*60 {
 					t.Errorf("%d rows (%d of them sums) for %d events, want %d and %d for 90000", rows, summed, sum, 2*flood.sums+2*60, 2*flood.sums)
 				}
-				if _, err := l.trimmed(t, 100); err != nil {
+				if _, err := l.trim(t.Context(), 100); err != nil {
 					t.Fatal(err)
 				}
 				all, err := l.Recent(t.Context(), Filter{Limit: MaxLimit})
@@ -66,14 +66,6 @@ func TestR31AFloodOfInventedNamesFlushesNoEvidence(t *testing.T) {
 			})
 		})
 	}
-}
-
-func (l *Log) trimmed(t *testing.T, most int64) (int64, error) {
-	counts, err := l.counts(t.Context())
-	if err != nil {
-		return 0, err
-	}
-	return l.trim(t.Context(), counts, most)
 }
 
 func TestASumSaysWhatItsAttemptsHaveInCommon(t *testing.T) {
@@ -140,7 +132,7 @@ func TestR31EachPartHasAFifth(t *testing.T) {
 		var nodes sync.WaitGroup
 		for range 4 {
 			nodes.Go(func() {
-				if _, err := l.trimmed(t, 2000); err != nil {
+				if _, err := l.trim(t.Context(), 2000); err != nil {
 					t.Error(err)
 				}
 			})

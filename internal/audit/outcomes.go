@@ -1,12 +1,10 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +16,7 @@ import (
 type Outcome struct {
 	LastLogin   time.Time `json:"last_login,omitzero"`
 	LastFailure time.Time `json:"last_failure,omitzero"`
-	// Failures are the failures since the requested time, at most those of the newest MostFailures rows.
+	// Failures are the failures since the requested time, at most those of MostFailures rows.
 	Failures int64 `json:"failures"`
 	AtLeast  bool  `json:"failures_at_least,omitempty"` // there are more
 }
@@ -26,28 +24,27 @@ type Outcome struct {
 // MostFailures limits the rows read to count an account's failures, because an attack can leave a million in a day.
 const MostFailures = 1000
 
-// The conditions of the partial indexes audit_succeeded and audit_failed, verbatim: else SQLite does not use them.
+// The queries of an account name part, with which the index audit_account is in the order of IDs. Wrong passwords are in
+// parts 1 and, summed up, 2.
 const (
-	succeededOf = `SELECT ` + columns + ` FROM audit WHERE decision = 'succeeded' AND realm = $1 AND account = $2
+	succeededOf = `SELECT ` + columns + ` FROM audit WHERE part = 3 AND realm = $1 AND account = $2
 		ORDER BY id DESC LIMIT $3`
-	lastOf = `COALESCE((SELECT CASE WHEN last_at > at THEN last_at ELSE at END FROM audit
-		WHERE decision = '%s' AND realm = $1 AND account = $2 ORDER BY id DESC LIMIT 1), 0)`
-	outcomeOf = `SELECT COALESCE(SUM(count), 0), count(*) FROM
-		(SELECT count FROM audit WHERE decision = 'failed' AND realm = $1 AND account = $2 AND id >= $3 ORDER BY id DESC
-		LIMIT $4) AS newest`
-	nextOf = `(SELECT account FROM audit WHERE decision = '%s' AND realm = $1 AND account %s $2 ORDER BY account LIMIT 1)`
+	lastOf = `SELECT
+		COALESCE((SELECT CASE WHEN last_at > at THEN last_at ELSE at END FROM audit WHERE id =
+			(SELECT MAX(id) FROM audit WHERE part = 3 AND realm = $1 AND account = $2)), 0),
+		COALESCE((SELECT CASE WHEN last_at > at THEN last_at ELSE at END FROM audit WHERE id = (SELECT MAX(id) FROM
+			(SELECT MAX(id) AS id FROM audit WHERE part = 1 AND realm = $1 AND account = $2 UNION ALL
+			SELECT MAX(id) FROM audit WHERE part = 2 AND realm = $1 AND account = $2 AND decision = 'failed') AS each_part)), 0)`
+	failuresOf = `SELECT COALESCE(SUM(count), 0), count(*) FROM (SELECT count FROM audit
+		WHERE part IN (1, 2) AND decision = 'failed' AND realm = $1 AND account = $2 AND id >= $3 LIMIT $4) AS each_row`
 )
-
-func lastQuery() string {
-	return `SELECT ` + fmt.Sprintf(lastOf, "succeeded") + `, ` + fmt.Sprintf(lastOf, "failed")
-}
 
 // Outcome returns when an account last logged in and last failed, and its failures since a time.
 func (l *Log) Outcome(ctx context.Context, realm, account string, since time.Time) (o Outcome, err error) {
 	var login, failure, rows int64
 	realm, account = realmOf(realm), events.Escape(account)
-	if err = l.db.QueryRowContext(ctx, lastQuery(), realm, account).Scan(&login, &failure); err == nil {
-		err = l.db.QueryRowContext(ctx, outcomeOf, realm, account, since.UnixMilli()<<sequenceBits,
+	if err = l.db.QueryRowContext(ctx, lastOf, realm, account).Scan(&login, &failure); err == nil {
+		err = l.db.QueryRowContext(ctx, failuresOf, realm, account, since.UnixMilli()<<sequenceBits,
 			MostFailures).Scan(&o.Failures, &rows)
 	}
 	if err != nil {
@@ -127,78 +124,16 @@ func (r Row) Sprayed() bool { return strings.HasSuffix(r.Detail, sprayedPassword
 // Summed reports whether a row sums up attempts beyond the quota. It has only what they have in common.
 func (r Row) Summed() bool { return r.Kind == KindAttempt && strings.HasSuffix(r.Detail, summedUp) }
 
-// About returns the newest n rows about an account or an IP address. With both it intersects the newest thousand of
-// each, so that an attack on one does not make it read everything.
+// About returns the newest n rows about an account or an IP address. With both, it returns the account's attempts from
+// the IP address and the operations on the account, which have no IP address.
 func (l *Log) About(ctx context.Context, realm, account string, address netip.Addr, n int) (list []Row, err error) {
-	of := Filter{Realm: realmOf(realm), Account: account, Limit: n}
-	from := Filter{Realm: of.Realm, Limit: n}
-	if address.IsValid() {
-		from.Network = One(address)
+	f := Filter{Realm: realmOf(realm), Account: account}
+	if account == "" && address.IsValid() {
+		f.Network = One(address)
 	}
-	if account != "" && address.IsValid() {
-		return l.both(ctx, of, from, n)
+	c := f.conditions()
+	if account == "" || !address.IsValid() {
+		return l.find(ctx, f, c, n)
 	}
-	if account != "" {
-		return l.Recent(ctx, of)
-	}
-	return l.Recent(ctx, from)
-}
-
-func (l *Log) both(ctx context.Context, of, from Filter, n int) ([]Row, error) {
-	of.Limit, from.Limit = MaxLimit, MaxLimit
-	list, err := l.Recent(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	more, err := l.Recent(ctx, from)
-	// Operations on the account have no IP address.
-	account, at := events.Escape(of.Account), events.AddressText(from.Network.Addr())
-	list = slices.DeleteFunc(append(list, more...), func(r Row) bool {
-		return r.Account != account || r.Address != at && r.Kind == KindAttempt
-	})
-	return newest(list, n), err
-}
-
-func newest(list []Row, n int) []Row {
-	slices.SortFunc(list, func(a, b Row) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
-	list = slices.CompactFunc(list, func(a, b Row) bool { return a.ID == b.ID })
-	return list[:min(n, len(list))]
-}
-
-// Names returns the user names of a realm with checked passwords that begin with prefix and follow after, in byte
-// order. With failed it includes wrong passwords, whose names an attacker can invent. It reads one row per name.
-func (l *Log) Names(ctx context.Context, realm, prefix, after string, failed bool,
-	limit int) (names []string, err error) {
-	prefix, from, beyond := events.Escape(prefix), ">=", ""
-	if beyond = prefix; after != "" && events.Escape(after) >= prefix {
-		from, beyond = ">", events.Escape(after)
-	}
-	if beyond == "" {
-		from = ">" // no user name is empty
-	}
-	for len(names) < limit {
-		next, err := l.nextName(ctx, realmOf(realm), beyond, from, failed)
-		if err != nil || next == "" || !strings.HasPrefix(next, prefix) {
-			return names, err
-		}
-		names, beyond, from = append(names, next), next, ">"
-	}
-	return names, nil
-}
-
-func (l *Log) nextName(ctx context.Context, realm, beyond, from string, failed bool) (string, error) {
-	query := `SELECT ` + fmt.Sprintf(nextOf, "succeeded", from)
-	if failed {
-		query += `, ` + fmt.Sprintf(nextOf, "failed", from)
-	} else {
-		query += `, NULL`
-	}
-	var right, wrong sql.NullString
-	if err := l.db.QueryRowContext(ctx, query, realm, beyond).Scan(&right, &wrong); err != nil {
-		return "", fmt.Errorf("audit: names: %w", err)
-	}
-	if !right.Valid || wrong.Valid && wrong.String < right.String {
-		return wrong.String, nil
-	}
-	return right.String, nil
+	return l.find(ctx, f, c, n, "part = 4", "place = '"+placeOf(One(address))+"'")
 }

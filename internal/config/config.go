@@ -303,8 +303,8 @@ type Counters struct {
 // Audit configures the record of decisions.
 type Audit struct {
 	Retention      time.Duration `within:"1h 7320d"`
-	AdminRetention time.Duration `within:"1h 7320d"`    // for operations of administrators and changes of CAPTCHA mode
-	MaxSize        Size          `within:"16MiB 16TiB"` // including indexes; internal/audit defines what is removed first
+	AdminRetention time.Duration `within:"1h 7320d"`         // for operations of administrators and changes of CAPTCHA mode
+	MaxRows        int           `within:"10000 1000000000"` // internal/audit defines what is removed first
 }
 
 // Attacks is how long records of attacks are kept, including accounts that logged in during them.
@@ -383,7 +383,7 @@ func Default() Config {
 			MaxAccountsPerAddress: policy.KnownClients.Sharers, DeviceCookie: true},
 		Counters: Counters{Memory: 256 * MiB, SaveInterval: 2 * time.Second},
 		Attacks:  Attacks{Retention: 365 * day},
-		Audit:    Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxSize: 2 * GiB},
+		Audit:    Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxRows: 5_000_000},
 		Log:      Log{Format: FormatText, Level: LevelInfo},
 		Metrics:  Metrics{Prefix: "authguard"},
 		Tracing:  Tracing{SampleRate: 1},

@@ -52,8 +52,6 @@ type AuditPage struct {
 	Rows []Event `json:"audit"`
 	// Next is the parameter before of the next page; 0 for none.
 	Next int64 `json:"next,omitempty,string"`
-	// Searched is how far back an incomplete search went.
-	Searched time.Time `json:"searched_back_to,omitzero"`
 }
 
 // Audit returns a page of the audit log, of the realm or of all. Errors are ErrAsked and guard.ErrAccountName.
@@ -67,7 +65,7 @@ func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPag
 	for _, row := range page.Rows {
 		p.Rows = append(p.Rows, eventOf(row))
 	}
-	p.Next, p.Searched = page.Next, page.Searched
+	p.Next = page.Next
 	return p, err
 }
 

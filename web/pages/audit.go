@@ -33,9 +33,6 @@ func (v AuditView) Asked() bool {
 	return q.String() != ""
 }
 
-// Further reports whether the search stopped before the oldest rows.
-func (v AuditView) Further() bool { return !v.Searched.IsZero() }
-
 func (v AuditView) at(path string, more ...string) string {
 	q := v.Query.Values()
 	for i := 0; i+1 < len(more); i += 2 {

@@ -319,7 +319,7 @@ func audited() AuditView {
 	for _, r := range rows {
 		v.Rows = append(v.Rows, control.Event{Row: r, What: "what", Why: []string{hostile}, Summed: r.Summed()})
 	}
-	v.Next, v.Searched = 6, noon.Add(-time.Hour)
+	v.Next = 6
 	return v
 }
 
