@@ -234,7 +234,7 @@ func answered(answer *http.Response) error {
 		route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
 	switch {
-	case outcome == guard.Abandoned && answer.StatusCode/100 == 5 && !(v.away() && v.staysFree()):
+	case outcome == guard.Abandoned && !((answer.StatusCode/100 != 5 || v.away()) && v.staysFree()):
 		outcome = guard.Failed
 	case outcome != guard.Succeeded:
 	case v.proof.basis == route.Unclear && v.unknown(): // else the answer would tell a right password for free
@@ -266,8 +266,9 @@ func (v *visit) away() bool {
 	return v.route.Away(v.in.WithContext(v.proof.ctx), v.ask)
 }
 
-// staysFree reports whether an attempt at an app that seems down stays uncharged: three per account in an hour. A
-// gateway may answer every GET like this, or mark its servers as failed because of what the client sent.
+// staysFree reports whether an attempt whose password seems unchecked stays uncharged: three per account in an hour. A
+// gateway may answer every GET like this, or mark its servers as failed because of what the client sent. An app may
+// check a password before it answers with its lockout (django-axes).
 func (v *visit) staysFree() bool {
 	free, now := true, v.proxy.Now()
 	for _, d := range v.attempts {

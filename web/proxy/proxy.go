@@ -72,7 +72,7 @@ type Proxy struct {
 	own    http.Handler
 	app    atomic.Pointer[app]
 	rivals *Rivals
-	// outages are the attempts that stayed free because the app was down, by account.
+	// outages are the attempts that stayed free because the app seemed not to check their passwords, by account.
 	outages *lru.Cache[string, outage]
 }
 

@@ -660,23 +660,26 @@ func TestR1AGatewaysTimeoutHasFailed(t *testing.T) {
 	}
 }
 
-// A gateway that answers every GET with 503, or has marked its servers as failed, seems to be down. That makes three
-// attempts free, not all.
-func TestR1AGatewayThatSeemsDownMakesFewAttemptsFree(t *testing.T) {
+// A gateway that answers every GET with 503, or has marked its servers as failed, seems to be down. An app may lock an
+// account only after it has checked the password that fills its own limit. That makes three attempts free, not all.
+func TestR1AbandonedAttemptsAreFreeThreeTimes(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, redirects, nil)
-	checked := 0
-	d.behind(t, guestRoute(nil), func(w http.ResponseWriter, r *http.Request) {
-		if r.PostFormValue("password") != "" {
-			checked++
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		d := newDoor(t, redirects, nil)
+		checked := 0
+		spec := guestRoute(func(s *route.Spec) { s.Abandoned = []string{"status 429", "status 502", "status 503"} })
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			if r.PostFormValue("password") != "" {
+				checked++
+			}
+			w.WriteHeader(status)
+		})
+		for n := range 20 {
+			d.send(t, fmt.Sprintf("198.20.%d.1", n), form(fmt.Sprint("username=alice&password=guess", n)))
 		}
-		w.WriteHeader(http.StatusServiceUnavailable)
-	})
-	for n := range 20 {
-		d.send(t, fmt.Sprintf("198.20.%d.1", n), form(fmt.Sprint("username=alice&password=guess", n)))
-	}
-	if checked != 5+3 {
-		t.Errorf("%d passwords checked, want 5 and 3 free ones", checked)
+		if checked != 5+3 {
+			t.Errorf("%d: %d passwords checked, want 5 and 3 free ones", status, checked)
+		}
 	}
 }
 
