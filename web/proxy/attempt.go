@@ -86,11 +86,35 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		return true
 	}
 	if one == nil {
-		return v.ahead(w, r, routes)
+		return v.ahead(w, r, routes) || routes.Single() && v.otherForm(w, r)
 	}
 	v.route, v.guard = one, v.proxy.Guard(one.Name)
 	v.attempt(w, r, offer)
 	return true
+}
+
+// otherForm serves another form at a single path. It may sign in, like the code after a password.
+func (v *visit) otherForm(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+		return false
+	}
+	if leave, ok := v.enter(w, r, ""); ok {
+		defer leave()
+		v.send(w, r, v.app.Patience)
+	}
+	return true
+}
+
+// enter enters the request among its rivals until leave; if it cannot, it answers.
+func (v *visit) enter(w http.ResponseWriter, r *http.Request, account string) (leave func(), ok bool) {
+	one, err := v.proxy.rivals.enter(account, r.Header["Cookie"], r.URL)
+	if err != nil {
+		v.settle(guard.Withdrawn)
+		v.refuse(w, r, err)
+		return nil, false
+	}
+	v.proof.rival = one
+	return func() { v.proxy.rivals.leave(one, v.reached.Load()) }, true
 }
 
 // read reads a body that may contain a password. A body too large for a form is streamed where it cannot be a login.
@@ -166,8 +190,11 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 
 // forward forwards the request. Its attempts are settled before the response reaches the client.
 func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offer) {
-	v.proof.rival = v.proxy.rivals.enter(v.attempts[0].Account, r.Header["Cookie"], r.URL)
-	defer func() { v.proxy.rivals.leave(v.proof.rival, v.reached.Load()) }()
+	leave, ok := v.enter(w, r, v.attempts[0].Account)
+	if !ok {
+		return
+	}
+	defer leave()
 	if !v.decides(w, r, offer) {
 		return
 	}
@@ -178,7 +205,7 @@ func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offe
 		v.sent.Body = offer.Spoil(r, v.sent.Body, route.Credential{Password: rand.Text()})
 		v.sent.restore(r)
 	}
-	v.send(w, r)
+	v.send(w, r, v.app.Timeout)
 }
 
 func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
@@ -197,12 +224,12 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 // integration returns the route's name as an integration, for events and metrics.
 func (v *visit) integration() string { return "proxy/" + v.route.Name }
 
-// send forwards the request and judges the response. A client that hangs up has still guessed, so the proxy waits for
-// the app's response, up to the time limit.
-func (v *visit) send(w http.ResponseWriter, r *http.Request) {
+// send forwards the request and judges the response. A client that hangs up has still guessed, or signed in, so the
+// proxy waits for the app's response, up to the time limit.
+func (v *visit) send(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	late := time.AfterFunc(v.app.Timeout, func() { cancel(context.DeadlineExceeded) })
+	late := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
 	defer late.Stop()
 	v.proof.ctx, v.proof.late = ctx, late
 	v.judged = func() { // the rest is a stream or download, and ends with its client
@@ -218,9 +245,13 @@ func answered(answer *http.Response) error {
 	v := visitOf(answer.Request.Context())
 	v.sealCookies(answer.Header)
 	v.proxy.rivals.sets(answer.Header["Set-Cookie"])
+	v.proxy.rivals.judge(v.proof.rival, true)
 	switch {
 	case v.probe != nil:
 		return v.probe.answered(v, answer)
+	case v.route == nil && v.judged != nil: // another form
+		v.judged()
+		return nil
 	case v.route == nil:
 		return nil
 	}
@@ -232,7 +263,6 @@ func answered(answer *http.Response) error {
 	}
 	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded,
 		route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
-	v.proxy.rivals.judge(v.proof.rival, outcome == guard.Succeeded)
 	switch {
 	case outcome == guard.Abandoned && !((answer.StatusCode/100 != 5 || v.away()) && v.staysFree()):
 		outcome = guard.Failed

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -87,21 +88,25 @@ func onlyReplaced(h http.Header, answer *http.Response) {
 	keepCookies(h, replaced)
 }
 
-// Rivals are concurrent attempts in one session. Many apps keep the session's identifier at a login. An attacker could
-// sign in with the same cookie between probe and attempt, which makes the attempt look like a success. Only attempts on
-// the same node are detected. Realms may share an app, so their proxies share the rivals.
+// Rivals are concurrent requests in one session that may sign in: attempts, and other forms at a single path, such as
+// that of an MFA code. Many apps keep the session's identifier at a login. An attacker could sign in with the same
+// cookie between probe and attempt, which makes the attempt look like a success. The app's answer does not show whether
+// the attacker is signed in. Only requests on the same node are detected. Realms may share an app, so their proxies
+// share the rivals.
 type Rivals struct {
 	seed maphash.Seed
 
 	mu      sync.Mutex
 	names   map[string]bool // of the cookies that the app sets
+	known   bool            // one of them may identify a session
 	session map[uint64][]*rival
 }
 
 type rival struct {
-	account  string
+	account  string // empty: another form's
 	sessions []uint64
-	judged   chan struct{} // closed once the response is judged
+	judged   chan struct{} // closed once the app has answered, or will not
+	reached  bool          // the app; valid once judged
 	raced    bool
 }
 
@@ -111,12 +116,14 @@ func NewRivals() *Rivals {
 }
 
 const (
-	mostCookies = 256               // that are read of an attempt
+	mostCookies = 256               // to compare, of a request; browsers keep fewer
 	mostNames   = 100 * mostCookies // that are stored, of the apps of all realms
+	shortestID  = 20                // characters of an identifier that an app sets
 )
 
 // sets records the names of the app's cookies. Cookies of scripts, such as a consent, have one value for everyone and
-// identify no session.
+// identify no session. An app sets no session cookie for a client that has one. So all cookies are compared until one
+// is set that may identify a session: a language does not.
 func (r *Rivals) sets(cookies []string) {
 	if len(cookies) == 0 {
 		return
@@ -124,7 +131,10 @@ func (r *Rivals) sets(cookies []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, line := range cookies {
-		if name, _, _ := strings.Cut(line, "="); len(r.names) < mostNames {
+		pair, _, _ := strings.Cut(line, ";")
+		name, value, _ := strings.Cut(pair, "=")
+		r.known = r.known || len(value) >= shortestID
+		if len(r.names) < mostNames {
 			r.names[strings.ToLower(cookieName(name))] = true
 		}
 	}
@@ -134,9 +144,12 @@ var cookieJoined = strings.NewReplacer(".", "_", " ", "_") // as PHP reads names
 
 func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSpace(text)) }
 
-// enter begins an attempt at a normalized account. Apps also read sessions from ;parameters of the path and from the
+// manyCookies is the error for a request that may hide its session among others.
+var manyCookies = &route.Refusal{Status: http.StatusBadRequest, Text: "Send fewer cookies."}
+
+// enter begins a request for a normalized account. Apps also read sessions from ;parameters of the path and from the
 // query, under the cookie's name.
-func (r *Rivals) enter(account string, cookies []string, at *url.URL) *rival {
+func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, error) {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
@@ -145,42 +158,48 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) *rival {
 	for _, segment := range strings.Split(at.EscapedPath(), "/") {
 		inURL = append(inURL, strings.Split(segment, ";")[1:]...)
 	}
-	if len(parts)+len(inURL) == 0 {
-		return nil
-	}
 	one := &rival{account: account, judged: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one.raced = len(parts)+len(inURL) > mostCookies
-	for i, part := range append(parts, inURL...)[:min(len(parts)+len(inURL), mostCookies)] {
+	all := !r.known || len(r.names) == mostNames
+	for i, part := range append(parts, inURL...) {
 		name, value, _ := strings.Cut(part, "=")
-		name = strings.ToLower(cookieName(name))
-		if all := len(r.names) == 0 || len(r.names) == mostNames; !r.names[name] && (!all || i >= len(parts)) {
-			continue
+		if name = strings.ToLower(cookieName(name)); r.names[name] || all && i < len(parts) {
+			one.sessions = append(one.sessions, maphash.String(r.seed, name+"="+sessionID(value)))
 		}
-		key := maphash.String(r.seed, name+"="+sessionID(route.Decoded(value)))
-		one.sessions = append(one.sessions, key)
+	}
+	if len(one.sessions) > mostCookies {
+		return nil, manyCookies
+	}
+	for _, key := range one.sessions {
 		r.session[key] = append(r.session[key], one)
 	}
-	return one
+	return one, nil
 }
 
-// sessionID returns the part of a cookie's value that identifies a session. To Jetty, id.node0 and id.x are one.
+// sessionID returns the part of a cookie's value that identifies a session, the same for every spelling. To Jetty,
+// id.node0 and id.x are one. Python reads "\054" as a comma.
 func sessionID(value string) string {
+	value = escaped.ReplaceAllStringFunc(route.Decoded(value), func(e string) string {
+		if n, err := strconv.ParseUint(e[1:], 8, 8); err == nil && len(e) > 2 {
+			return string([]byte{byte(n)})
+		}
+		return e[1:]
+	})
+	value, _, _ = strings.Cut(strings.ReplaceAll(route.Decoded(value), ";", ","), ",") // as enter splits it
 	return cmp.Or(longID.FindString(value), strings.Trim(value, `" `))
 }
 
-var longID = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+var (
+	escaped = regexp.MustCompile(`(?s)\\([0-3][0-7]{2}|.)`)
+	longID  = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+)
 
-func (r *Rivals) judge(one *rival, success bool) {
-	if one == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	close(one.judged)
-	for _, other := range r.others(one) {
-		other.raced = other.raced || success
+// judge notes that the app has answered, or that it will not.
+func (r *Rivals) judge(one *rival, reached bool) {
+	if one != nil {
+		one.reached = reached
+		close(one.judged)
 	}
 }
 
@@ -195,7 +214,7 @@ func (r *Rivals) others(one *rival) (all []*rival) {
 	return all
 }
 
-// won waits for the responses to all rivals, and reports whether one of them is a success.
+// won waits for the responses to all rivals, and reports whether one of them has reached the app.
 func (r *Rivals) won(ctx context.Context, one *rival) bool {
 	r.mu.Lock()
 	others := r.others(one)
@@ -206,13 +225,16 @@ func (r *Rivals) won(ctx context.Context, one *rival) bool {
 		case <-ctx.Done():
 			return true
 		}
+		if other.reached {
+			return true
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return one.raced
 }
 
-// leave ends an attempt. If it reached the app without a response, it may have been a success.
+// leave ends a request. Apps may store the session only after they have begun the response.
 func (r *Rivals) leave(one *rival, reached bool) {
 	if one == nil {
 		return
@@ -224,6 +246,9 @@ func (r *Rivals) leave(one *rival, reached bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, other := range r.others(one) {
+		other.raced = other.raced || one.reached
+	}
 	for _, key := range one.sessions {
 		r.session[key] = slices.DeleteFunc(r.session[key], func(o *rival) bool { return o == one })
 		if len(r.session[key]) == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -257,34 +258,76 @@ func TestAProofEndsNoSession(t *testing.T) {
 // session's identifier, and answers the attempt as it answers whoever is signed in.
 func TestASignInAtTheSameTimeProvesNoPassword(t *testing.T) {
 	t.Parallel()
-	for _, spelled := range []string{"session=planted", "other=1; session=plante%64", `session="planted"`} {
+	password := "username=mallory&password=" + url.QueryEscape(right)
+	for name, c := range map[string]struct{ body, cookies string }{
+		"the same cookie":              {password, "session=planted"},
+		"encoded":                      {password, "other=1; session=plante%64"},
+		"quoted":                       {password, `session="planted"`},
+		"as Python reads it":           {password, `session="\160lant\ed"`},
+		"no success":                   {password + "&ajax=1", "session=planted"},
+		"another form, as of a code":   {"code=123456", "session=planted"},
+		"no session set since a start": {password, "session=planted"},
+	} {
 		d, app := newDoor(t, redirects, nil), &guestApp{token: "none", keeps: true}
 		asked, signed := make(chan struct{}), make(chan struct{})
 		once, done := sync.OnceFunc(func() { close(asked) }), sync.OnceFunc(func() { close(signed) })
-		d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 302"} }), func(w http.ResponseWriter, r *http.Request) {
-			plain := strings.NewReplacer("%64", "d", `"`, "").Replace(r.Header.Get("Cookie"))
+		spec := guestRoute(func(s *route.Spec) { s.Success, s.Passes = []string{"status 302"}, []string{"form:code"} })
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/lang" {
+				w.Header().Set("Set-Cookie", "lang=en; Path=/")
+				return
+			}
+			plain := strings.NewReplacer("%64", "d", `"`, "", `\160`, "p", `\`, "").Replace(r.Header.Get("Cookie"))
 			r.Header.Set("Cookie", plain)
-			app.ServeHTTP(w, r)
-			switch mallory := r.Header.Get("X-Forwarded-For") == "198.18.2.11"; {
-			case mallory && r.Method == http.MethodPost && strings.Contains(plain, "planted"):
+			mallory := r.Header.Get("X-Forwarded-For") == "198.18.2.11"
+			switch {
+			case mallory && r.PostFormValue("code") != "":
+				app.signIn("planted", "mallory")
+			case mallory && r.PostFormValue("ajax") != "":
+				app.ServeHTTP(httptest.NewRecorder(), r)
+			default:
+				app.ServeHTTP(w, r)
+			}
+			switch {
+			case mallory && r.Method == http.MethodPost:
 				done()
 			case !mallory && r.Method == http.MethodGet && r.Header.Get("Accept") == "text/html": // the last question
 				once()
 				<-signed
 			}
 		})
+		if strings.HasPrefix(name, "no session") {
+			d.send(t, "198.18.3.11", offer{"GET", "/lang", "", ""})
+		}
 		answers := make(chan *http.Response)
 		go func() {
 			answers <- d.send(t, "198.18.1.11", form("username=alice&password=guess"), "Cookie", "session=planted")
 		}()
 		<-asked
-		d.send(t, "198.18.2.11", form(url.Values{"username": {"mallory"}, "password": {right}}.Encode()), "Cookie", spelled)
+		d.send(t, "198.18.2.11", form(c.body), "Cookie", c.cookies)
+		done() // even if the app has not seen it
 		answer := <-answers
 		if answer.StatusCode != http.StatusFound || device(answer) || d.Status(t, "alice", "198.18.1.11") != trusted.Unknown {
-			t.Errorf("%s: %d %v", spelled, answer.StatusCode, answer.Header)
+			t.Errorf("%s: %d %v", name, answer.StatusCode, answer.Header)
 		}
 		if slices.Contains(app.checked, "guess") {
-			t.Errorf("%s: the app has checked %q", spelled, app.checked)
+			t.Errorf("%s: the app has checked %q", name, app.checked)
+		}
+	}
+}
+
+// A session behind more cookies than are compared would be overlooked.
+func TestALoginHasFewCookies(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	spec := guestRoute(func(s *route.Spec) { s.Passes = []string{"form:code"} })
+	d.behind(t, spec, func(http.ResponseWriter, *http.Request) {})
+	for _, body := range []string{"username=alice&password=guess", "code=123456"} {
+		for n, want := range map[int]int{255: http.StatusOK, 256: http.StatusBadRequest} {
+			cookies := strings.Repeat("c=1; ", n) + "session=planted"
+			if answer := d.send(t, "198.18.1.14", form(body), "Cookie", cookies); answer.StatusCode != want {
+				t.Errorf("%s beside %d cookies: %d", body, n, answer.StatusCode)
+			}
 		}
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Only a success of another account in the same session makes an attempt's own worthless.
+// A request of another account in the same session makes a success worthless, whatever the app answers it.
 func TestRivalsShareASession(t *testing.T) {
 	t.Parallel()
 	const session = "PHPSESSID=abc; consent=yes"
-	success := func(r *Rivals, one *rival) { r.judge(one, true) }
+	answer := func(r *Rivals, one *rival) { r.judge(one, true) }
 	for name, c := range map[string]struct {
 		account string
 		cookies []string
@@ -21,31 +21,38 @@ func TestRivalsShareASession(t *testing.T) {
 		other   func(r *Rivals, one *rival)
 		want    bool
 	}{
-		"a success":                {"mallory", []string{session}, "", success, true},
-		"another spelling":         {"mallory", []string{`x=1`, `PHPSESSID="a%62c"`}, "", success, true},
-		"beside another":           {"mallory", []string{"PHPSESSID=x, PHPSESSID=abc"}, "", success, true},
-		"a failure":                {"mallory", []string{session}, "", func(r *Rivals, one *rival) { r.judge(one, false) }, false},
+		"an answer":                {"mallory", []string{session}, "", answer, true},
+		"another spelling":         {"mallory", []string{`x=1`, `PHPSESSID="a%62c"`}, "", answer, true},
+		"beside another":           {"mallory", []string{"PHPSESSID=x, PHPSESSID=abc"}, "", answer, true},
+		"it has left": {"mallory", []string{session}, "", func(r *Rivals, one *rival) {
+			r.judge(one, true)
+			r.leave(one, true)
+		}, true},
+		"another form":             {"", []string{session}, "", answer, true},
+		"as Python reads it":       {"mallory", []string{`PHPSESSID="\141b\c"`}, "", answer, true},
+		"a comma":                  {"mallory", []string{`PHPSESSID="abc\054d"`}, "", answer, true},
 		"no answer":                {"mallory", []string{session}, "", func(r *Rivals, one *rival) { r.leave(one, true) }, true},
 		"it never reached the app": {"mallory", []string{session}, "", func(r *Rivals, one *rival) { r.leave(one, false) }, false},
 		"under way":                {"mallory", []string{session}, "", func(*Rivals, *rival) {}, true},
-		"the same account":         {"alice", []string{session}, "", success, false},
-		"another case":             {"ALICE", []string{session}, "", success, true},
-		"another worker":           {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8e.x"}, "", success, true},
-		"another worker's session": {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8f.node0"}, "", success, false},
-		"a parameter of the path":  {"mallory", nil, "/x/login;jsessionid=node01x2y3z4a5b6c7d8e", success, true},
-		"a field of the query":     {"mallory", nil, "/login?PHPSESSID=abc", success, true},
-		"another field":            {"mallory", nil, "/login?next=abc;x=1", success, false},
-		"another session":          {"mallory", []string{"PHPSESSID=abd"}, "", success, false},
-		"a script's cookie":        {"mallory", []string{"consent=yes"}, "", success, false},
+		"the same account":         {"alice", []string{session}, "", answer, false},
+		"another case":             {"ALICE", []string{session}, "", answer, true},
+		"another worker":           {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8e.x"}, "", answer, true},
+		"another worker's session": {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8f.node0"}, "", answer, false},
+		"a parameter of the path":  {"mallory", nil, "/x/login;jsessionid=node01x2y3z4a5b6c7d8e", answer, true},
+		"a field of the query":     {"mallory", nil, "/login?PHPSESSID=abc", answer, true},
+		"another field":            {"mallory", nil, "/login?next=abc;x=1", answer, false},
+		"another session":          {"mallory", []string{"PHPSESSID=abd"}, "", answer, false},
+		"a script's cookie":        {"mallory", []string{"consent=yes"}, "", answer, false},
 	} {
 		r := NewRivals()
-		r.sets([]string{"PHPSESSID=1; Path=/", "JSESSIONID=1"})
+		r.sets([]string{"PHPSESSID=0123456789abcdefghij; Path=/", "JSESSIONID=1"})
 		at, err := url.Parse(c.at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		own := []string{session + "; JSESSIONID=node01x2y3z4a5b6c7d8e.node0"}
-		one, other := r.enter("alice", own, &url.URL{Path: "/login", RawQuery: "next=abc"}), r.enter(c.account, c.cookies, at)
+		one, _ := r.enter("alice", own, &url.URL{Path: "/login", RawQuery: "next=abc"})
+		other, _ := r.enter(c.account, c.cookies, at)
 		c.other(r, other)
 		r.judge(one, true)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -63,16 +70,28 @@ func TestRivalsShareASession(t *testing.T) {
 	}
 }
 
-// An attempt with more cookies than are looked at proves nothing.
+// A request with too many cookies to compare is rejected. Cookies of other names do not count.
 func TestRivalsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := NewRivals()
+	r.sets([]string{"session=0123456789abcdefghij"})
+	for before, want := range map[string]int{
+		strings.Repeat("a=b;", 1000):                1,
+		strings.Repeat("session=b;", mostCookies-1): mostCookies,
+	} {
+		one, err := r.enter("alice", []string{before + "session=planted"}, new(url.URL))
+		if err != nil || len(one.sessions) != want {
+			t.Errorf("%.20s: %v", before, err)
+		}
+	}
 	for i := range mostNames + 1 {
 		r.sets([]string{fmt.Sprintf("c%d=1", i)})
 	}
-	one := r.enter("alice", []string{strings.Repeat("a=b;", mostCookies+1)}, new(url.URL))
-	if r.judge(one, true); !r.won(t.Context(), one) || len(one.sessions) > mostCookies || len(r.names) > mostNames {
-		t.Errorf("%d sessions, %d names", len(one.sessions), len(r.names))
+	for _, name := range []string{"session", "a"} { // the name of any cookie may be one too many
+		_, err := r.enter("alice", []string{strings.Repeat(name+"=b;", mostCookies+1)}, new(url.URL))
+		if err == nil || len(r.names) > mostNames {
+			t.Errorf("%s: accepted; %d names", name, len(r.names))
+		}
 	}
 }
 
@@ -92,8 +111,9 @@ func TestRivalsAreSeenInEveryRealm(t *testing.T) {
 			}
 		}
 		session := []string{"PHPSESSID=abc"}
-		victims := proxies[0].rivals.enter("victim", session, &url.URL{Path: "/login"})
-		proxies[1].rivals.leave(proxies[1].rivals.enter("mallory", session, &url.URL{Path: "/partners/login"}), true)
+		victims, _ := proxies[0].rivals.enter("victim", session, &url.URL{Path: "/login"})
+		mallorys, _ := proxies[1].rivals.enter("mallory", session, &url.URL{Path: "/partners/login"})
+		proxies[1].rivals.leave(mallorys, true)
 		proxies[0].rivals.judge(victims, true)
 		if got := proxies[0].rivals.won(t.Context(), victims); got != c.want {
 			t.Errorf("%s: %v", name, got)

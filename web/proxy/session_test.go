@@ -106,14 +106,18 @@ func (a *guestApp) seen() (passwords, requests int) {
 
 // signedIn is a visitor's session, after the app's own form.
 func (a *guestApp) signedIn(user string) (id string) {
+	id = rand.Text()
+	a.signIn(id, user)
+	return id
+}
+
+func (a *guestApp) signIn(id, user string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.users == nil {
 		a.users, a.tokens = map[string]string{}, map[string]map[string]bool{}
 	}
-	id = rand.Text()
 	a.users[id], a.tokens[id] = user, map[string]bool{"known": true}
-	return id
 }
 
 func guestRoute(change func(*route.Spec)) route.Spec {
