@@ -274,23 +274,26 @@ func (l *Login) letterPage(c echo.Context) error {
 
 // message is POST /login/not-me/TOKEN. The token also protects the form against CSRF.
 func (l *Login) message(c echo.Context) error {
-	if _, err := l.ofMessage(c); err != nil {
+	told, err := l.ofMessage(c)
+	if err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.Request().Context())
-	told, err := l.Notices.Use(ctx, c.Param("token"))
+	err = l.Notices.Use(ctx, c.Param("token"), func(told notices.Login) error {
+		err := l.Control.NotMe(ctx, control.Denial{
+			Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account,
+			What: "reported through the email's link, " + control.LoginWords(told.At, told.Address),
+		})
+		if errors.Is(err, control.ErrUnrecorded) {
+			return nil
+		}
+		return err
+	})
 	if errors.Is(err, notices.ErrUnknown) {
 		return refusal(http.StatusNotFound, "problem.letter")
 	}
 	if err != nil {
 		return err
-	}
-	err = l.Control.NotMe(ctx, control.Denial{
-		Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account,
-		What: "reported through the email's link, " + control.LoginWords(told.At, told.Address),
-	})
-	if err != nil && !errors.Is(err, control.ErrUnrecorded) {
-		return errors.Join(err, l.Notices.Again(ctx, c.Param("token")))
 	}
 	return l.showDone(c, told.Account)
 }

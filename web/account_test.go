@@ -33,6 +33,7 @@ import (
 	"authguard/internal/mail"
 	"authguard/internal/mfa"
 	"authguard/internal/notices"
+	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
@@ -90,7 +91,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	must(err)
 	watcher, err := changes.New(changes.Config{DB: db, Now: h.Clock.Now, Log: quiet})
 	must(err)
-	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: db, Alone: true, Now: h.Clock.Now}, quiet)
+	told, err := alerts.New(alerts.Config{PerHour: 1}, outbox.Store{DB: db, Alone: true, Now: h.Clock.Now, Log: quiet})
 	must(err)
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
 	h.inside = h.Second(t, func(c *guard.Config) { c.Codes, c.Observer = codes.Of("administration"), h.World })
@@ -413,7 +414,8 @@ func (h *home) tells(t *testing.T) func() (path, text string) {
 	t.Helper()
 	var text string
 	mailer, err := notices.New(notices.Config{
-		DB: h.db, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Store: outbox.Store{DB: h.db, Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
+		Realm: guard.DefaultRealm, Secret: []byte("the server's secret"),
 		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
 		Write: func(l notices.Login, token string) (string, string) {
 			return h.look.Message("en", l, "https://login.example.org/login/not-me/"+token)

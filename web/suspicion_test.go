@@ -15,6 +15,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/apitest"
 	"authguard/internal/control"
+	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
 	"authguard/trusted"
@@ -91,7 +92,7 @@ func TestR28ASuccessAfterManyFailuresIsAnEventAndAnAlertAtEveryDoor(t *testing.T
 				t.Errorf("the event says %d failures, new place %v, door %q; want 5, true, %q", last.AccountFailures, last.NewClient, last.Integration, door)
 			}
 			var log strings.Builder
-			told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{}, slog.New(slog.NewTextHandler(&log, nil)))
+			told, err := alerts.New(alerts.Config{PerHour: 1}, outbox.Store{Log: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}

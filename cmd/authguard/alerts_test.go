@@ -44,7 +44,7 @@ func TestR24AKilledServerLosesNoAlertThatWasCommitted(t *testing.T) {
 	}
 	redistest.Until(t, "the alert to be committed", func() bool {
 		var n int
-		err := db.QueryRow(`SELECT COUNT(*) FROM alert_channels WHERE shelf LIKE '%account-attacked%'`).Scan(&n)
+		err := db.QueryRow(`SELECT COUNT(*) FROM outbox WHERE body LIKE '%account-attacked%'`).Scan(&n)
 		return err == nil && n == 1
 	})
 	_ = db.Close()

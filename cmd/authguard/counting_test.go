@@ -9,12 +9,13 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/internal/alerts"
 	"authguard/internal/clocktest"
+	"authguard/internal/outbox"
 )
 
 func TestR26AStoreOfSpentChallengesThatFillsIsToldOnce(t *testing.T) {
 	t.Parallel()
 	log, clock := new(logBuffer), clocktest.At(time.Unix(1_800_000_000, 0))
-	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{}, slog.New(slog.NewTextHandler(log, nil)))
+	told, err := alerts.New(alerts.Config{PerHour: 1}, outbox.Store{Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

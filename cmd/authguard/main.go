@@ -15,7 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	_ "time/tzdata" // for quiet hours: not every machine has its own
+	_ "time/tzdata" // for limit replay --zone: not every machine has its own
 
 	"github.com/alecthomas/kong"
 

@@ -220,7 +220,7 @@ func (r *realm) openMailer() error {
 		}
 	}
 	p.mailer = codes.NewMailer(codes.MailerConfig{
-		Codes: p.codes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
+		Store: r.site.storage.outbox(r.log), Codes: p.codes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
 			if err := r.control.CodeIssued(ctx, "mail", account, expires, ""); err != nil {
 				r.log.Error("a verification code was sent but is not in the audit log", "error", err)
@@ -239,8 +239,8 @@ const noticesFailed alerts.Kind = "notifications-failed"
 
 func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
 	return notices.New(notices.Config{
-		DB: r.site.storage.db, Realm: r.name, Secret: r.site.storage.keys.Counters, Now: r.site.storage.clock.Now,
-		Find: r.people.ownerOf, Send: server.Send, Log: r.log,
+		Store: r.site.storage.outbox(r.log), Realm: r.name, Secret: r.site.storage.keys.Counters,
+		Find: r.people.ownerOf, Send: server.Send,
 		Write: func(l notices.Login, token string) (string, string) {
 			return r.look.Message(r.config.Mail.Language, l, r.config.Origin+"/login/not-me/"+token)
 		},

@@ -16,6 +16,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
+	"authguard/internal/outbox"
 	"authguard/internal/redisstore"
 	"authguard/internal/seal"
 )
@@ -78,6 +79,11 @@ func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, lo
 		s.changes, err = changes.New(changes.Config{DB: s.db, Log: log})
 	}
 	return err
+}
+
+// outbox is where alerts and emails wait.
+func (s *storage) outbox(log *slog.Logger) outbox.Store {
+	return outbox.Store{DB: s.db, Alone: !database.IsPostgres(s.db), Now: s.clock.Now, Log: log}
 }
 
 func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew bool) error {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
-	"authguard/internal/notices"
+	"authguard/internal/outbox"
 )
 
 const (
@@ -37,8 +37,8 @@ func (s *site) tidy(ctx context.Context) {
 		{"hits of limits", s.watch.effects.Purge},
 		{"sessions", s.main().people.sessions.Purge},
 		{"codes", s.main().people.codes.Purge},
-		{"notices", func(ctx context.Context) (int64, error) {
-			return notices.Purge(ctx, s.storage.db, s.storage.clock.Now())
+		{"messages", func(ctx context.Context) (int64, error) {
+			return outbox.Purge(ctx, s.storage.db, s.storage.clock.Now())
 		}},
 		{"known clients", s.counting.known.Purge},
 	} {

@@ -25,7 +25,7 @@ type watch struct {
 	alerts  *alerts.Alerter
 	attacks *attacks.Recorder
 	tops    *control.Tops
-	effects  *policy.Effects
+	effects *policy.Effects
 	metrics *control.Metrics
 	statsd  *control.StatsD
 	traces  *control.Traces
@@ -43,8 +43,7 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
 		Shared: loaded.Database != "", Now: on.clock.Now, Log: log})
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
-	kept := alerts.Store{DB: on.db, Secret: on.keys.Counters, Alone: loaded.Database == "", Now: on.clock.Now}
-	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), kept, log); err != nil {
+	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), on.outbox(log)); err != nil {
 		return nil, err
 	}
 	w.statsd = &control.StatsD{Address: loaded.Metrics.StatsD, Prefix: loaded.Metrics.Prefix, Log: log}
@@ -60,7 +59,6 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 func (w *watch) alertConfig(c config.Config) alerts.Config {
 	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
 		FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
-	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.QuietHours) // validated by the configuration
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
 	}

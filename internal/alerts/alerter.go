@@ -1,11 +1,10 @@
 // Package alerts notifies administrators of the few events that matter (rule R24), such as CAPTCHA mode, attacks on the
 // site or an account, and a login after many wrong passwords.
 //
-// [Alerter] finds these events on the event bus, logs each at once and puts it into an outbox in the database. Every
-// channel delivers it from there at least once: email, chat, ntfy or a signed webhook. Channels are independent. Each
-// groups alerts, honors quiet hours and an hourly maximum, and retries until it succeeds. Only one node sends at a
-// time. The backlog is bounded; beyond the bound alerts are only counted. So a failed mail server delays no login and
-// loses no alert.
+// [Alerter] finds these events on the event bus, logs each at once and puts it into the outbox. Every channel delivers it
+// from there at least once: email, chat, ntfy or a signed webhook. Channels are independent. Each groups alerts, honors
+// an hourly maximum, and retries until it succeeds. The backlog is bounded; beyond the bound alerts are only counted. So
+// a failed mail server delays no login and loses no alert.
 //
 // Titles are constant text. User input appears only in bodies, escaped by [Name].
 package alerts
@@ -13,11 +12,7 @@ package alerts
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,7 +25,11 @@ import (
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/outbox"
 )
+
+// adoptEvery is the interval of checks for alerts that another node left to a removed channel.
+const adoptEvery = 2 * time.Minute
 
 // Config is the channels and how often they notify.
 type Config struct {
@@ -40,8 +39,6 @@ type Config struct {
 	Bundle time.Duration
 	// PerHour is the maximum number of messages per channel and hour; at least 1.
 	PerHour int
-	// Quiet are the hours in which only important alerts go out.
-	Quiet Quiet
 	// Private are the private networks that webhooks may reach.
 	Private []netip.Prefix
 	// FailureRatio is the least number of failed logins per success for an alert; 0 disables the alert.
@@ -52,23 +49,11 @@ type Config struct {
 	URL string
 }
 
-// A Store is where alerts are kept. The zero Store keeps them in memory.
-type Store struct {
-	DB *sql.DB // migrated
-	// Secret keys the channels' IDs in the database; the same on all nodes.
-	Secret []byte
-	// Alone is set if no other process uses the database.
-	Alone bool
-	Now   func() time.Time // default time.Now
-}
-
 // An Alerter turns events into alerts. It is safe for concurrent use; only Run, Test and Recent block.
 type Alerter struct {
 	logger  *slog.Logger
-	store   Store
-	box     outbox
+	store   outbox.Store
 	history *history
-	node    string
 	dial    func(t target, private []netip.Prefix) sender
 	changed chan struct{} // channels were added or removed
 
@@ -81,33 +66,24 @@ type Alerter struct {
 
 var _ events.Sink = (*Alerter)(nil)
 
-// New returns an Alerter that logs to logger, which must not be nil.
-func New(cfg Config, store Store, logger *slog.Logger) (*Alerter, error) {
-	return newAlerter(cfg, store, logger, dial)
-}
+// New returns an Alerter. Without a database in store, alerts wait in memory only.
+func New(cfg Config, store outbox.Store) (*Alerter, error) { return newAlerter(cfg, store, dial) }
 
-func newAlerter(cfg Config, store Store, logger *slog.Logger,
-	dial func(target, []netip.Prefix) sender) (*Alerter, error) {
+func newAlerter(cfg Config, store outbox.Store, dial func(target, []netip.Prefix) sender) (*Alerter, error) {
 	if store.Now == nil {
 		store.Now = time.Now
 	}
 	a := &Alerter{
-		logger: logger, store: store, box: &memoryBox{shelves: map[string]orphan{}}, history: &history{db: store.DB,
-			log: logger},
-		node: rand.Text(), dial: dial, changed: make(chan struct{}, 1), watchers: map[string]*watcher{},
-	}
-	if store.DB != nil {
-		a.box = &sqlBox{store.DB, store.Now}
-	} else {
-		a.store.Alone = true
+		logger: store.Log, store: store, history: &history{db: store.DB, log: store.Log}, dial: dial, changed: make(chan struct{}, 1),
+		watchers: map[string]*watcher{},
 	}
 	return a, a.Reconfigure(cfg)
 }
 
 func (a *Alerter) now() time.Time { return a.store.Now() }
 
-// Reconfigure applies a configuration as a whole or, with an error, not at all. Remaining channels keep their backlog
-// and hourly count. New channels inherit a removed one's backlog, since a new address is often a corrected one.
+// Reconfigure applies a configuration as a whole or, with an error, not at all. A channel keeps its backlog and hourly
+// count by its place in Config.To; the first channel takes over the backlog of places that no longer exist.
 func (a *Alerter) Reconfigure(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,43 +94,18 @@ func (a *Alerter) Reconfigure(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	var channels []*channel
-	for _, t := range targets {
-		channels = append(channels, a.channel(t, cfg))
-	}
-	for _, c := range a.channels {
-		if !slices.Contains(channels, c) {
-			c.close()
+	for i, t := range targets {
+		if i == len(a.channels) {
+			a.channels = append(a.channels, newChannel(a, i))
 		}
+		a.channels[i].configure(t, a.dial(t, cfg.Private), cfg)
 	}
-	a.channels, a.config = channels, cfg
+	for _, c := range a.channels[len(targets):] {
+		c.cancel()
+	}
+	a.channels, a.config = slices.Clone(a.channels[:len(targets)]), cfg
 	poke(a.changed)
 	return nil
-}
-
-// channel returns the existing channel of an address, or a new one. The sender is always new, because the reachable
-// networks can have changed.
-func (a *Alerter) channel(t target, cfg Config) *channel {
-	id := a.idOf(t)
-	var c *channel
-	if at := slices.IndexFunc(a.channels, func(c *channel) bool { return c.id == id }); at >= 0 {
-		c = a.channels[at]
-	} else {
-		c = &channel{
-			id: id, node: a.node, box: a.box, now: a.now, logger: a.logger, wake: make(chan struct{}, 1), made: a.now(),
-			edge: a.channelChanged, gone: func() { poke(a.changed) },
-		}
-		c.life, c.cancel = context.WithCancel(context.Background())
-	}
-	c.configure(rules{cfg.Bundle, cfg.PerHour, cfg.Quiet, a.store.Alone}, t, a.dial(t, cfg.Private))
-	return c
-}
-
-// idOf returns a channel's ID in the database. It is keyed, so a reader can neither see an address nor test guesses.
-func (a *Alerter) idOf(t target) string {
-	sum := hmac.New(sha256.New, a.store.Secret)
-	sum.Write([]byte("alert channel " + t.raw))
-	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // Run sends until ctx ends, starting with the backlog, and then each channel once more. Stop the bus first.
@@ -176,40 +127,25 @@ func (a *Alerter) Run(ctx context.Context) {
 		a.adopt(ctx)
 		select {
 		case <-a.changed:
-		case <-time.After(leftAfter):
+		case <-time.After(adoptEvery):
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// adopt moves the alerts of removed channels to the channels that replaced them.
+// adopt moves the alerts of removed channels to the first channel.
 func (a *Alerter) adopt(ctx context.Context) {
-	a.mu.Lock()
-	channels, since := slices.Clone(a.channels), a.now()
-	a.mu.Unlock()
-	if !a.store.Alone {
-		since = since.Add(-leftAfter) // another node may not have the new configuration yet
-	}
-	var mine []string
+	var names []string
+	channels := a.all()
 	for _, c := range channels {
-		mine = append(mine, c.id)
+		names = append(names, c.box.Name)
 	}
-	orphans, err := a.box.abandoned(ctx, mine, since)
-	if err != nil && ctx.Err() == nil {
+	if len(channels) == 0 {
+		return
+	}
+	if err := channels[0].box.Adopt(ctx, boxPrefix, names); err != nil && ctx.Err() == nil {
 		a.logger.Error("alerts of removed channels cannot be read", "error", err)
-	}
-	for _, one := range orphans {
-		rest, heirs := shelf{Waiting: one.Waiting, Open: one.Open}, 0
-		for _, c := range channels {
-			if c.made.After(one.seen.Add(-leftAfter)) {
-				c.inherit(rest)
-				heirs++
-			}
-		}
-		if n := rest.len(); n > 0 && heirs == 0 {
-			a.logger.Warn("alerts dropped with their channel", "count", n)
-		}
 	}
 }
 
@@ -387,7 +323,7 @@ func (a *Alerter) Test(ctx context.Context, by string) []Tested {
 		sending.Go(func() {
 			c.mu.Lock()
 			to := c.sender
-			found[i].Channel = c.label
+			found[i].Channel = c.target.label
 			c.mu.Unlock()
 			if err := test(ctx, to, "This is a test, requested by "+Name(by)+". Nothing has happened.\n"); err != nil {
 				found[i].Problem = err.Error()
@@ -399,10 +335,10 @@ func (a *Alerter) Test(ctx context.Context, by string) []Tested {
 }
 
 func test(ctx context.Context, to sender, text string) error {
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, outbox.SendTimeout)
 	defer cancel()
 	d := digest{Kept: []Alert{{At: time.Now(), Kind: "test", Title: "A test", Body: text}}}
-	return to.send(ctx, message{id: newID(), at: time.Now(), title: "authguard: a test", body: text, what: d})
+	return to.send(ctx, message{id: "msg_" + rand.Text(), at: time.Now(), title: "authguard: a test", body: text, what: d})
 }
 
 // Try sends a test message to one address of a Config and waits for the outcome. The error reveals no secret.

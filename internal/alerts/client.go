@@ -14,6 +14,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"authguard/internal/outbox"
 )
 
 // maxAnswer limits the response, in bytes.
@@ -29,7 +31,7 @@ var errPrivate = errors.New("the address is in a private network: if that is int
 type httpClient struct{ http http.Client }
 
 func newClient(private []netip.Prefix) *httpClient {
-	d := net.Dialer{Timeout: sendTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+	d := net.Dialer{Timeout: outbox.SendTimeout, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || !reachable(to.Addr(), private) {
 			return errPrivate
@@ -37,14 +39,14 @@ func newClient(private []netip.Prefix) *httpClient {
 		return nil
 	}}
 	return &httpClient{http.Client{
-		Timeout: sendTimeout,
+		Timeout: outbox.SendTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},
 		Transport: &http.Transport{
 			DialContext: d.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:   sendTimeout,
-			ResponseHeaderTimeout: sendTimeout, MaxResponseHeaderBytes: maxAnswer, DisableKeepAlives: true,
+			TLSHandshakeTimeout:   outbox.SendTimeout,
+			ResponseHeaderTimeout: outbox.SendTimeout, MaxResponseHeaderBytes: maxAnswer, DisableKeepAlives: true,
 			ForceAttemptHTTP2: true,
 		},
 	}}
@@ -82,7 +84,7 @@ type call struct {
 
 // post sends a request and returns an error unless the response reports success.
 func (c *httpClient) post(ctx context.Context, what call) error {
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, outbox.SendTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, what.url, bytes.NewReader(what.body))
 	if err != nil {

@@ -22,6 +22,7 @@ type digest struct {
 	Kept    []Alert      `json:"kept,omitempty"` // oldest first
 	Counted map[Kind]int `json:"counted,omitempty"`
 	Since   time.Time    `json:"since,omitzero"` // time of the first counted alert
+	Note    string       `json:"note,omitempty"` // last line of the message
 }
 
 // add keeps the alert's text, or counts an alert if a message would not list it or there is no room. Ordinary alerts
@@ -74,28 +75,6 @@ func (d *digest) merge(other digest) {
 	}
 }
 
-// split removes and returns the alerts of the chosen kinds.
-func (d *digest) split(chosen func(Kind) bool) (out digest) {
-	is := func(a Alert) bool { return chosen(a.Kind) }
-	for kind, n := range d.Counted {
-		if chosen(kind) {
-			out.count(kind, n, d.Since)
-			delete(d.Counted, kind)
-		}
-	}
-	for _, a := range d.Kept {
-		if is(a) {
-			out.Kept = append(out.Kept, a)
-		}
-	}
-	d.Kept = slices.DeleteFunc(d.Kept, is)
-	return out
-}
-
-func (d *digest) copy() digest {
-	return digest{Kept: slices.Clone(d.Kept), Counted: maps.Clone(d.Counted), Since: d.Since}
-}
-
 func (d *digest) len() int {
 	n := len(d.Kept)
 	for _, more := range d.Counted {
@@ -113,29 +92,18 @@ func (d *digest) has(is func(Kind) bool) bool {
 	return slices.ContainsFunc(d.Kept, func(a Alert) bool { return is(a.Kind) })
 }
 
-// due returns when the grouping ends.
-func (d *digest) due(window time.Duration) time.Time {
-	switch {
-	case d.has(Kind.atOnce):
-		return time.Time{}
-	case len(d.Kept) == 0:
-		return d.Since.Add(window)
-	}
-	return d.Kept[0].At.Add(window)
-}
-
 // A message is what a sender sends.
 type message struct {
-	id    string // the same for every try
-	title string // one line of ASCII
-	body  string // plain text; begins with the title's words
-	what  digest
-	at    time.Time
+	id     string // the same for every try
+	title  string // one line of ASCII
+	body   string // plain text; begins with the title's words
+	urgent bool
+	what   digest
+	at     time.Time
 }
 
 // message renders a digest that is not empty: the kinds with text in order of first appearance, then the counted ones.
-// The note, if any, is its last line.
-func (d *digest) message(note string) message {
+func (d *digest) message() message {
 	var kinds []Kind
 	for _, a := range d.Kept {
 		kinds = append(kinds, a.Kind)
@@ -148,12 +116,13 @@ func (d *digest) message(note string) message {
 			names = append(names, d.write(&b, kind))
 		}
 	}
-	b.WriteString(note)
+	b.WriteString(d.Note)
 	subject := "authguard: " + names[0]
 	if more := len(names) - 1; more > 0 {
 		subject += fmt.Sprintf(" (and %d more)", more)
 	}
-	return message{title: subject, body: strings.TrimSpace(b.String()) + "\n", what: *d}
+	return message{title: subject, body: strings.TrimSpace(b.String()) + "\n", urgent: d.has(Kind.urgent),
+		what: *d}
 }
 
 func (d *digest) write(b *strings.Builder, kind Kind) (title string) {

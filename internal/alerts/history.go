@@ -21,6 +21,7 @@ const (
 	// keptAlerts limits the rows of each kind, so that a flood of one kind does not displace others (R31).
 	keptAlerts = 1000
 	keptFor    = 90 * 24 * time.Hour
+	queryTime  = 5 * time.Second
 )
 
 // A Record is a stored alert.

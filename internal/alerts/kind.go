@@ -78,8 +78,9 @@ func (k Kind) important() bool {
 	return k == ModeOn || k == ModeOff || k == AttackBegan || k == AttackEnded
 }
 
-// wakes reports whether the kind ignores quiet hours: attacks, new access, and failures that block all logins.
-func (k Kind) wakes() bool {
+// urgent reports whether services with priorities get a high one: attacks, new access, and failures that block all
+// logins.
+func (k Kind) urgent() bool {
 	return k.important() || slices.Contains([]Kind{
 		SuspiciousSuccess, SprayedRight, ChannelDead, ModeMonitored, PolicyMonitored, AdministratorAdded, SecondFactorRemoved,
 		RecoveryCodeUsed, PasskeyCopied, TokenAdded, "database-failed", "database-recovered", "accounts-unavailable",

@@ -122,7 +122,8 @@ func domainOf(address string) string {
 }
 
 func (l emails) send(ctx context.Context, m message) error {
-	return l.server.Send(ctx, mail.Message{To: l.to, Subject: m.title, Text: m.body, ID: m.id + "@" + l.domain})
+	return l.server.Send(ctx, mail.Message{To: l.to, Subject: m.title, Text: m.body, ID: m.id + "@" + l.domain,
+		Urgent: m.urgent})
 }
 
 var slackToken = regexp.MustCompile(`^(?:hook:)?([A-Z0-9]{9,})[-/,]([A-Z0-9]{9,})[-/,]([A-Za-z0-9]{24,})$`)
@@ -222,7 +223,8 @@ func teams(t target) (func(*httpClient) sender, error) {
 
 var ntfyPriorities = map[string]int{"min": 1, "low": 2, "default": 3, "high": 4, "max": 5, "urgent": 5}
 
-// ntfy is ntfy://user:password@host/topic?priority=high&tags=a,b. Messages go as JSON, so no text can inject a header.
+// ntfy is ntfy://user:password@host/topic?priority=low&tags=a,b; the priority is that of messages that are not urgent.
+// Messages go as JSON, so no text can inject a header.
 func ntfy(t target) (func(*httpClient) sender, error) {
 	topic, to := strings.Trim(t.url.Path, "/"), url.URL{Scheme: "https", Host: t.url.Host, Path: "/"}
 	priority, tags := 3, []string(nil)
@@ -256,15 +258,19 @@ func ntfy(t target) (func(*httpClient) sender, error) {
 	}
 	return func(c *httpClient) sender {
 		return over{c, func(m message) (call, error) {
+			of := priority
+			if m.urgent {
+				of = ntfyPriorities["urgent"]
+			}
 			body, err := json.Marshal(map[string]any{"topic": topic, "title": m.title, "message": cut(m.body, 1300),
-				"priority": priority, "tags": tags})
+				"priority": of, "tags": tags})
 			return call{to.String(), header.Clone(), body, nil}, err
 		}}
 	}, nil
 }
 
-// generic is an unsigned webhook: {"title", "message"} with ?template=json, else only the text. Parameters with an @
-// are headers; the receiver gets all others.
+// generic is an unsigned webhook: {"title", "message", "urgent"} with ?template=json, else only the text. Parameters
+// with an @ are headers; the receiver gets all others.
 func generic(t target) (func(*httpClient) sender, error) {
 	if !strings.Contains(t.url.Scheme, "+") {
 		u := *t.url
@@ -300,7 +306,7 @@ func generic(t target) (func(*httpClient) sender, error) {
 		return over{c, func(m message) (call, error) {
 			body := []byte(m.body)
 			if asJSON {
-				body, _ = json.Marshal(map[string]string{"title": m.title, "message": m.body})
+				body, _ = json.Marshal(map[string]any{"title": m.title, "message": m.body, "urgent": m.urgent})
 			}
 			return call{to, header.Clone(), body, nil}, nil
 		}}
@@ -317,6 +323,7 @@ type hookBody struct {
 type hookData struct {
 	Title   string       `json:"title"`
 	Message string       `json:"message"`
+	Urgent  bool         `json:"urgent"`
 	Alerts  []Alert      `json:"alerts"`
 	More    map[Kind]int `json:"more,omitempty"` // number of further alerts by kind
 }
@@ -338,8 +345,8 @@ func webhook(t target) (func(*httpClient) sender, error) {
 	}
 	return func(c *httpClient) sender {
 		return over{c, func(m message) (call, error) {
-			body, err := json.Marshal(hookBody{"authguard.alerts", m.at, hookData{m.title, m.body, slices.Concat([]Alert{},
-				m.what.Kept), m.what.Counted}})
+			body, err := json.Marshal(hookBody{"authguard.alerts", m.at, hookData{m.title, m.body, m.urgent,
+				slices.Concat([]Alert{}, m.what.Kept), m.what.Counted}})
 			if err != nil {
 				return call{}, err
 			}

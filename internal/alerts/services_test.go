@@ -1,7 +1,6 @@
 package alerts
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"io"
@@ -26,7 +25,7 @@ func hostile() message {
 		ID: 1, At: noon, Kind: AccountAttacked, Title: titles[AccountAttacked],
 		Body: bodyText("account " + Name("a\r\nBcc: all@example.org\u202e<img src=x onerror=alert(1)>@everyone [x](https://evil.test) =cmd()") + ": 5 wrong passwords"),
 	}}}
-	m := d.message("")
+	m := d.message()
 	m.id, m.at = "msg_1", noon
 	return m
 }
@@ -252,13 +251,14 @@ func TestMailArrivesOverSTARTTLSAndNobodyAddsAHeader(t *testing.T) {
 	}
 	server.Down(false)
 	m := hostile()
+	m.urgent = true
 	m.title += "\r\nBcc: all@example.org" // which no title has
 	if err := letter.send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	got := <-server.Messages
 	if !got.Encrypted || got.User != "alerts" || got.To != "ops@example.org" || got.Header.Get("Message-Id") != "<msg_1@example.org>" ||
-		got.Header.Get("Auto-Submitted") != "auto-generated" || got.Header.Get("Bcc") != "" || len(got.Header["Subject"]) != 1 {
+		got.Header.Get("Auto-Submitted") != "auto-generated" || got.Header.Get("Bcc") != "" || got.Header.Get("Importance") != "high" || len(got.Header["Subject"]) != 1 {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(got.Text, `\u202e`) || strings.Contains(got.Text, "\u202e") || strings.Contains(got.Text, "<img") {
@@ -272,61 +272,30 @@ func TestMailArrivesOverSTARTTLSAndNobodyAddsAHeader(t *testing.T) {
 	}
 }
 
-// The issue's own: a dead mail server for ten minutes loses nothing, and an event never
-// waits for it.
-func TestR24AMailServerThatIsDeadForTenMinutesLosesNothingAndSlowsNothing(t *testing.T) {
+func TestServicesWithPrioritiesGetTheUrgencyOfAMessage(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never says a word
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	server := mailtest.Open(t)
-	dead, alive := letterTo(t, silent.Addr().String(), nil), letterTo(t, server.Address, server)
-	now := noon
-	s, r := new(shelf), rules{perHour: 20}
-	var raisedAt []time.Time
-	for minute := range 10 {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		began := time.Now()
-		s.Waiting.add(Alert{ID: int64(minute + 1), At: now, Kind: AccountAttacked, Title: titles[AccountAttacked], Body: "account " + Name(string(rune('a'+minute)))})
-		if took := time.Since(began); took > 20*time.Millisecond {
-			t.Errorf("it took %v to raise an alert", took)
+	url, got := receiver(t, nil)
+	for address, want := range map[string]map[Kind]string{
+		"ntfy://ntfy.example.org/topic":                            {AccountAttacked: `"priority":3`, ModeOn: `"priority":5`},
+		"ntfy://ntfy.example.org/topic?priority=low":               {AccountAttacked: `"priority":2`, ModeOn: `"priority":5`},
+		"generic+https://hooks.example.org/?template=json":         {AccountAttacked: `"urgent":false`, ModeOn: `"urgent":true`},
+		"webhook+https://hooks.example.org/a#secret=" + hookSecret: {AccountAttacked: `"urgent":false`, "database-failed": `"urgent":true`},
+	} {
+		all, err := targets([]string{address})
+		if err != nil {
+			t.Fatal(err)
 		}
-		raisedAt = append(raisedAt, now)
-		if open := s.take(r, now, "n", newID()); open != nil {
-			s.settle(r, now, dead.send(ctx, open.message()))
-		}
-		cancel()
-		now = now.Add(time.Minute)
-	}
-	if s.len() != len(raisedAt) || s.Failing < deadAfter {
-		t.Fatalf("%d wait, %d tries failed", s.len(), s.Failing)
-	}
-	now = now.Add(longestRetry)
-	for open := s.take(r, now, "n", newID()); open != nil; open = s.take(r, now, "n", newID()) {
-		if s.settle(r, now, alive.send(t.Context(), open.message())); s.Failing > 0 {
-			t.Fatal(s.Why)
+		to := all[0].make(&httpClient{http.Client{Transport: rerouted(url)}})
+		for kind, part := range want {
+			d := digest{Kept: []Alert{{ID: 1, At: noon, Kind: kind, Title: "A title"}}}
+			if err := to.send(t.Context(), d.message()); err != nil {
+				t.Fatal(err)
+			}
+			if r := <-got; !strings.Contains(string(r.body), part) {
+				t.Errorf("%s, %s: no %s in %s", address, kind, part, r.body)
+			}
 		}
 	}
-	text := (<-server.Messages).Text + (<-server.Messages).Text
-	for i := range raisedAt {
-		if want := "account =22" + string(rune('a'+i)); strings.Count(text, want) != 1 && strings.Count(text, `account "`+string(rune('a'+i))+`"`) != 1 {
-			t.Errorf("not once: %s in\n%s", want, text)
-		}
-	}
-}
-
-func letterTo(t *testing.T, address string, trusted *mailtest.Server) emails {
-	t.Helper()
-	to, err := mail.New("smtp://alerts:"+mailtest.Password+"@"+address, "guard@example.org")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if trusted != nil {
-		to.Trust(&tls.Config{RootCAs: trusted.Roots, MinVersion: tls.VersionTLS12})
-	}
-	return emails{to, "ops@example.org", "example.org"}
 }
 
 func TestAFailureRatioIsToldAboveWhatIsUsualAndOnce(t *testing.T) {

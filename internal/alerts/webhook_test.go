@@ -12,6 +12,7 @@ import (
 
 	"authguard/internal/background"
 	"authguard/internal/events"
+	"authguard/internal/outbox"
 )
 
 // hook is a real server on a port that was reserved and is down until start.
@@ -62,7 +63,7 @@ func TestAnAlertRaisedWhileTheWebhookIsDownArrivesWhenItIsBack(t *testing.T) {
 	h, failed := newHook(t), make(tried, 1)
 	cfg := Config{PerHour: 20, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	cfg.To = []string{"generic+http://" + h.address + "/top-secret?template=json"}
-	a, err := New(cfg, Store{}, slog.New(slog.NewTextHandler(failed, nil)))
+	a, err := New(cfg, outbox.Store{Log: slog.New(slog.NewTextHandler(failed, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

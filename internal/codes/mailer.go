@@ -1,29 +1,29 @@
 package codes
 
 import (
-	"cmp"
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/background"
 	"authguard/internal/mail"
+	"authguard/internal/outbox"
+	"authguard/trusted"
 )
 
 const (
-	workers     = 4
-	mostAsks    = 256
-	mostPerFrom = 2 // queued requests per IP address
-	sendWithin  = 15 * time.Second
+	mailWorkers = 4
+	maxRequests = 256
+	maxPerFrom  = 2                // waiting requests per IP address
+	requestLife = 10 * time.Minute // a later code helps no one
 )
 
 // MailerConfig configures a Mailer; all but Origin and Failed are required.
 type MailerConfig struct {
+	outbox.Store
 	Codes *Table
 	// Find returns the account of a name and its owner's email address; without an address, no email is sent.
 	Find func(ctx context.Context, directory, name string) (account, email string, err error)
@@ -36,98 +36,81 @@ type MailerConfig struct {
 	Sent func(ctx context.Context, account string, expires time.Time)
 	// Failed is called when sending starts to fail.
 	Failed func(error)
-	Log    *slog.Logger
 }
 
 // Mailer sends verification codes to account owners on request. Requests do not wait for it, so no response reveals
-// whether the account exists or mail works (R12). It is safe for concurrent use.
+// whether the account exists or mail works (R12). Each attempt makes the code that it sends: the outbox contains none.
+// It is safe for concurrent use.
 type Mailer struct {
-	config  MailerConfig
-	asks    chan ask
-	failing atomic.Bool
-
-	mu   sync.Mutex
-	from map[[16]byte]int
+	config MailerConfig
+	box    *outbox.Channel
 }
 
-type ask struct {
-	directory string
-	guard.Code
-}
+// A request is the body of a message in the outbox. The message's Subject is the digest of the IP address.
+type request struct{ Directory, Account string }
 
 // NewMailer returns a Mailer that sends nothing before Run.
 func NewMailer(c MailerConfig) *Mailer {
-	return &Mailer{config: c, asks: make(chan ask, mostAsks), from: map[[16]byte]int{}}
+	m := &Mailer{config: c}
+	m.box = outbox.New(outbox.Config{
+		Store: c.Store, Name: "codes/" + c.Codes.realm, Send: m.send, Wanted: m.wanted,
+		Limits:     outbox.Limits{Waiting: maxRequests, PerSubject: maxPerFrom},
+		FirstRetry: 5 * time.Second, LongestRetry: time.Minute, Workers: mailWorkers, Failed: c.Failed,
+	})
+	return m
 }
 
 // Ask requests a code for an account of a directory. It never waits; it drops excess requests.
 func (m *Mailer) Ask(directory string, p guard.Code) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.from[p.Address] >= mostPerFrom {
-		return
-	}
-	select {
-	case m.asks <- ask{directory, p}:
-		m.from[p.Address]++
-	default:
+	body, err := json.Marshal(request{directory, p.Account})
+	now := m.box.Now()
+	if err != nil || !m.box.Add(outbox.Message{Subject: text(p.Address), Body: string(body), At: now,
+		Expires: now.Add(requestLife)}) {
 		m.config.Log.Warn("too many requests for verification codes: one was dropped")
 	}
 }
 
 // Run sends until ctx ends.
-func (m *Mailer) Run(ctx context.Context) {
-	var all background.Group
-	defer all.Stop()
-	for range workers {
-		all.Start(m.work)
+func (m *Mailer) Run(ctx context.Context) { m.box.Run(ctx) }
+
+func (m *Mailer) find(ctx context.Context, body string) (r request, account, email string, err error) {
+	if err = json.Unmarshal([]byte(body), &r); err == nil {
+		account, email, err = m.config.Find(ctx, r.Directory, r.Account)
 	}
-	<-ctx.Done()
+	return r, account, email, err
 }
 
-func (m *Mailer) work(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case p := <-m.asks:
-			m.mu.Lock()
-			if m.from[p.Address]--; m.from[p.Address] == 0 {
-				delete(m.from, p.Address)
-			}
-			m.mu.Unlock()
-			m.sent(m.send(ctx, p))
-		}
-	}
+func (m *Mailer) wanted(ctx context.Context, of outbox.Message) (bool, error) {
+	_, _, email, err := m.find(ctx, of.Body)
+	return email != "", err
 }
 
-// sent logs the result of a request, and reports when sending starts to fail.
-func (m *Mailer) sent(err error) {
+// send makes and sends a code. A request that cannot succeed later ends without an error.
+func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
+	err := m.sendCode(ctx, *of)
 	switch {
-	case errors.Is(err, errUnknownAccount), errors.Is(err, ErrEnough):
-	case err == nil:
-		m.failing.Store(false)
+	case errors.Is(err, ErrEnough):
+		return nil
 	case errors.Is(err, mail.ErrAddress): // an unknown client that requests codes must not raise an alert
 		m.config.Log.Warn("an account's email address rejects a verification code", "error", err)
-	default:
+		return nil
+	case err != nil:
 		m.config.Log.Error("a verification code could not be sent", "error", err)
-		if !m.failing.Swap(true) && m.config.Failed != nil {
-			m.config.Failed(err)
-		}
 	}
+	return err
 }
 
-var errUnknownAccount = errors.New("codes: no recipient for the code")
-
-func (m *Mailer) send(ctx context.Context, p ask) error {
-	ctx, cancel := context.WithTimeout(ctx, sendWithin)
-	defer cancel()
-	account, email, err := m.config.Find(ctx, p.directory, p.Account)
+func (m *Mailer) sendCode(ctx context.Context, of outbox.Message) error {
+	r, account, email, err := m.find(ctx, of.Body)
 	if err != nil || email == "" {
-		return cmp.Or(err, errUnknownAccount)
+		return err
 	}
-	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: p.directory, Account: account, For: DefaultLife,
-		From: p.Address})
+	var from trusted.Key
+	if _, err := hex.Decode(from[:], []byte(of.Subject)); err != nil {
+		return err
+	}
+	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: r.Directory, Account: account, For: DefaultLife,
+		From: from})
 	if err != nil {
 		return err
 	}

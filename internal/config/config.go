@@ -335,7 +335,6 @@ type Alerts struct {
 	To              []Secret       `split:" \t\r\n"`  // channel addresses, which may contain commas
 	MaxPerHour      int            `within:"1 10000"` // further messages are counted and summarized
 	GroupWait       time.Duration  `within:"0s 1h"`   // events within this time share one message
-	QuietHours      string         // hours in which only important alerts are sent; empty: none
 	PrivateNetworks []netip.Prefix // non-public networks that webhooks may connect to
 	// FailureRatio is the ratio of failed to successful logins that triggers an alert, whatever the baseline. 0 turns this
 	// alert off.

@@ -124,15 +124,13 @@ func (l *loader) validate() {
 	}
 	l.unless(c.Alerts.FailureRatio >= 0 && c.Alerts.FailureRatio <= 100, "alerts.failure_ratio", "",
 		"must be from 0 to 100, such as 0.2 for one failure in five logins that succeed")
-	_, err := alerts.ParseQuiet(c.Alerts.QuietHours)
-	l.unless(err == nil, "alerts.quiet_hours", "", "%v", err)
 	l.lists()
 	l.check("challenge.verify_url", c.Challenge.VerifyURL, remote.CheckVerify)
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
 	l.pages()
 	l.check("mail.from", c.Mail.From, mail.CheckFrom)
-	_, err = language.Parse(c.Mail.Language)
+	_, err := language.Parse(c.Mail.Language)
 	l.unless(err == nil, "mail.language", "", `must be the tag of a language such as "de" or "pt-BR"`)
 	if c.Mail.Server != "" {
 		_, err := mail.New(c.Mail.Server.Reveal(), c.Mail.From)

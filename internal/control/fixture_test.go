@@ -21,6 +21,7 @@ import (
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/mfa"
+	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
@@ -44,7 +45,7 @@ type desk struct {
 	attacks  *attacks.Recorder
 	codes    *codes.Table
 	tops     *control.Tops
-	effects   *policy.Effects
+	effects  *policy.Effects
 	changes  *changes.Watcher
 	config   control.Config
 }
@@ -80,7 +81,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
-	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: d.db, Alone: true, Now: d.w.Clock.Now}, quiet)
+	told, err := alerts.New(alerts.Config{PerHour: 1}, outbox.Store{DB: d.db, Alone: true, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
 	second, err := mfa.New(mfa.Config{DB: d.db, Secret: []byte("the server's secret"), Now: d.w.Clock.Now})
 	must(err)

@@ -215,7 +215,7 @@ func (c channelsCollector) Collect(to chan<- prometheus.Metric) {
 			n          int
 		}{
 			{prometheus.GaugeValue, "authguard_alerts_waiting", "Alerts in the outbox, not delivered yet.", one.Waiting},
-			{prometheus.CounterValue, "authguard_alerts_delivered_total", "Alerts delivered by any node.", one.Delivered},
+			{prometheus.CounterValue, "authguard_alerts_delivered_total", "Alerts delivered by this node.", one.Delivered},
 		} {
 			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(of.name, of.help, []string{"channel"}, nil), of.kind,
 				float64(of.n), one.Name)

@@ -16,6 +16,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
+	"authguard/internal/outbox"
 	"authguard/trusted"
 )
 
@@ -27,7 +28,7 @@ func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 		var raised bytes.Buffer
 		d := newDeskWith(t, db, func(c *control.Config) {
 			var err error
-			c.Alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: db, Alone: true, Now: c.Now}, slog.New(slog.NewTextHandler(&raised, nil)))
+			c.Alerts, err = alerts.New(alerts.Config{PerHour: 1}, outbox.Store{DB: db, Alone: true, Now: c.Now, Log: slog.New(slog.NewTextHandler(&raised, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}

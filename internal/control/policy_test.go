@@ -14,6 +14,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/outbox"
 	"authguard/internal/policy"
 )
 
@@ -143,7 +144,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		told := [2]*strings.Builder{new(strings.Builder), new(strings.Builder)}
 		telling := func(i int) *desk {
 			return newDeskWith(t, db, func(c *control.Config) {
-				c.Alerts, _ = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{}, slog.New(slog.NewTextHandler(told[i], nil)))
+				c.Alerts, _ = alerts.New(alerts.Config{PerHour: 1}, outbox.Store{Log: slog.New(slog.NewTextHandler(told[i], nil))})
 			})
 		}
 		one, two := telling(0), telling(1)

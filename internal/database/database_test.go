@@ -149,7 +149,7 @@ func TestMigrateAppliesEachFileOnce(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, filepath.Join(t.TempDir(), "x.db"))
 	first, err := database.Migrate(t.Context(), db)
-	if err != nil || len(first) == 0 || first[0] != "00300_tables.sql" {
+	if err != nil || len(first) == 0 || first[0] != "00400_tables.sql" {
 		t.Fatalf("%v, %v", first, err)
 	}
 	again, err := database.Migrate(t.Context(), db)

@@ -132,9 +132,9 @@ func TestTablesOfAnotherVersionAreTold(t *testing.T) {
 	t.Parallel()
 	c := served(t, nil)
 	file := filepath.Join(c.Settings.Data, "authguard.db")
-	sql(t, file, "DELETE FROM goose_db_version WHERE version_id = 301")
+	sql(t, file, "DELETE FROM goose_db_version WHERE version_id = 401")
 	examine(t, c).wants(map[string]doctor.State{"migrations": advice})
-	sql(t, file, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (301, 1), (99999, 1)")
+	sql(t, file, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (401, 1), (99999, 1)")
 	examine(t, c).wants(map[string]doctor.State{"migrations": problem})
 	sql(t, file, "UPDATE goose_db_version SET version_id = 38 WHERE version_id > 0") // of an earlier build
 	examine(t, c).wants(map[string]doctor.State{"migrations": problem})
@@ -167,9 +167,9 @@ func TestTablesOfAnotherVersionAreToldInPostgres(t *testing.T) {
 	t.Parallel()
 	c := withPostgres(t)
 	dsn := c.Settings.Database.Reveal()
-	sql(t, dsn, "DELETE FROM goose_db_version WHERE version_id = 302")
+	sql(t, dsn, "DELETE FROM goose_db_version WHERE version_id = 402")
 	examine(t, c).wants(map[string]doctor.State{"migrations": advice})
-	sql(t, dsn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (302, true), (99999, true)")
+	sql(t, dsn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (402, true), (99999, true)")
 	examine(t, c).wants(map[string]doctor.State{"migrations": problem})
 }
 

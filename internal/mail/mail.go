@@ -39,6 +39,8 @@ type Message struct {
 	To, Subject, Text string
 	// ID is the same for every try of one message, so that mailboxes recognize duplicates; empty: a new one.
 	ID string
+	// Urgent sets the headers by which mail programs show a high priority.
+	Urgent bool
 }
 
 // New takes the server's URL, smtp://user:password@host:port or smtps://, and the sender: an address, or a name and an
@@ -134,6 +136,9 @@ func (s *Server) Send(ctx context.Context, l Message) error {
 		m.SetMessageIDWithValue(l.ID)
 	}
 	m.SetDate()
+	if l.Urgent {
+		m.SetImportance(mail.ImportanceHigh)
+	}
 	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office replies
 	m.SetBodyString(mail.TypeTextPlain, l.Text)
 	client, err := mail.NewClient(s.host, append(slices.Clone(s.options), mail.WithDialContextFunc(s.dial(ctx)))...)

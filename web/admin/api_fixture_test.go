@@ -28,6 +28,7 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/lists"
 	"authguard/internal/mfa"
+	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
@@ -48,7 +49,7 @@ type office struct {
 	listings *lists.Table
 	mfa      *mfa.Table
 	tops     *control.Tops
-	effects   *policy.Effects
+	effects  *policy.Effects
 	alerts   *alerts.Alerter
 	told     bell
 	attacks  *attacks.Recorder
@@ -116,7 +117,7 @@ func newOffice(t *testing.T) *office {
 	o.effects = policy.NewEffects(o.db, []byte("secret"), o.Clock.Now, quiet)
 	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
 	must(err)
-	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: o.db, Alone: true, Now: o.Clock.Now}, slog.New(&o.told))
+	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, outbox.Store{DB: o.db, Alone: true, Now: o.Clock.Now, Log: slog.New(&o.told)})
 	must(err)
 	o.hash = checker.Hash
 	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})

@@ -43,7 +43,7 @@ func (v AlertsView) Verdict() (said verdict) {
 	said.Meaning = "No alerts are waiting."
 	if waiting > 0 {
 		said.Meaning = plural(waiting, "alert is", "alerts are") +
-			" waiting. Each is sent as soon as its channel works and quiet hours end."
+			" waiting. Each is sent as soon as its channel works."
 	}
 	return said
 }

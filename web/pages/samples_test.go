@@ -440,7 +440,7 @@ func deadChannels() AlertsView {
 		Channels: []alerts.Channel{
 			{Name: "to[0] (smtp)", State: "working", Delivered: 12, Hour: 3, PerHour: 20, Last: noon.Add(-time.Minute), LastTitle: "authguard: CAPTCHA mode is on"},
 			{
-				Name: "to[1] (webhook)", State: "dead", Kinds: []alerts.Kind{alerts.ModeOn, alerts.ModeOff}, Waiting: 1234, PerHour: 20, Quiet: true, Next: noon.Add(time.Hour),
+				Name: "to[1] (webhook)", State: "dead", Kinds: []alerts.Kind{alerts.ModeOn, alerts.ModeOff}, Waiting: 1234, PerHour: 20, Next: noon.Add(time.Hour),
 				Since: noon.Add(-time.Hour), Tries: 17, Why: "the server answered 502 Bad Gateway",
 			},
 			{Name: "to[2] (ntfy)", State: "unused", PerHour: 20},

@@ -112,25 +112,32 @@ CREATE INDEX verification_codes_account ON verification_codes (account);
 CREATE INDEX verification_codes_asked_from ON verification_codes (asked_from);
 CREATE INDEX verification_codes_expires_at ON verification_codes (expires_at);
 
--- Emails to users about a login from a new client. id is half of the token in the email's
--- link; the other half is derived from it with the server's keys, so that a stolen dump
--- holds no link. due_at: when to send (0: sent). used_at: when the user reported the login
--- (0: not reported).
-CREATE TABLE login_notices (
-    id        TEXT   NOT NULL PRIMARY KEY,
-    realm     TEXT   NOT NULL,
-    directory TEXT   NOT NULL DEFAULT '',
-    account   TEXT   NOT NULL,
-    address   TEXT   NOT NULL DEFAULT '',
-    agent     TEXT   NOT NULL DEFAULT '',
-    at        BIGINT NOT NULL,
-    due_at    BIGINT NOT NULL,
-    tries     BIGINT NOT NULL DEFAULT 0,
-    used_at   BIGINT NOT NULL DEFAULT 0
+-- Messages to administrators and account owners, until they expire. channel is who sends
+-- them: alerts/PLACE, notices/REALM or codes/REALM. subject is what a channel's limits count
+-- by: the account of a notification, the keyed digest of the IP address that requested a
+-- code. body is bounded JSON, or an alert's title once it is sent: no password, address of a
+-- channel, code or link. id of a notification is half of the token in its link; the other
+-- half is derived from it with the server's keys. lease_until: a node is sending the message.
+-- failed_at: the first failed attempt. reported_at: when an alert reported it. sent_at: 0
+-- until it is sent.
+CREATE TABLE outbox (
+    id          TEXT   NOT NULL PRIMARY KEY,
+    channel     TEXT   NOT NULL,
+    subject     TEXT   NOT NULL DEFAULT '',
+    body        TEXT   NOT NULL,
+    at          BIGINT NOT NULL,
+    due_at      BIGINT NOT NULL,
+    expires_at  BIGINT NOT NULL,
+    attempts    BIGINT NOT NULL DEFAULT 0,
+    lease_until BIGINT NOT NULL DEFAULT 0,
+    failed_at   BIGINT NOT NULL DEFAULT 0,
+    error       TEXT   NOT NULL DEFAULT '',
+    reported_at BIGINT NOT NULL DEFAULT 0,
+    sent_at     BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX login_notices_account ON login_notices (realm, account, at);
-CREATE INDEX login_notices_due ON login_notices (due_at) WHERE due_at > 0;
-CREATE INDEX login_notices_at ON login_notices (at);
+CREATE INDEX outbox_sent ON outbox (channel, sent_at, due_at);
+CREATE INDEX outbox_subject ON outbox (channel, subject);
+CREATE INDEX outbox_expires ON outbox (expires_at);
 
 -- Known clients, one row for each account. account is a keyed digest in hex. clients is
 -- base64 of 33 bytes for each client: its keyed digest, 1 if it is known or 2 if its limit is
@@ -259,17 +266,6 @@ CREATE TABLE api_tokens (
     used_at    BIGINT  NOT NULL DEFAULT 0,
     confined   BOOLEAN NOT NULL DEFAULT FALSE,
     UNIQUE (realm, name)
-);
-
--- The outbox of alerts, one row for each channel. shelf is bounded JSON: the queue, the
--- message in delivery, its node and its state. id is a keyed digest of the channel's
--- address, which has secrets in it. seen_at is when a node last had the channel in its
--- configuration.
-CREATE TABLE alert_channels (
-    id      TEXT   NOT NULL PRIMARY KEY,
-    shelf   TEXT   NOT NULL DEFAULT '{}',
-    made_at BIGINT NOT NULL,
-    seen_at BIGINT NOT NULL
 );
 
 -- The alerts of the overview: one row for alerts of a kind that are raised together. body

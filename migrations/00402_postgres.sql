@@ -1,5 +1,5 @@
 -- +goose Up
--- See 00201. The key begins with part: an index of id alone has rows of all parts on each
+-- See 00401. The key begins with part: an index of id alone has rows of all parts on each
 -- page. When most of them are deleted and the sums stay, such a page keeps a few entries and
 -- is never filled again, so that the index grows without end. By part, whole pages become
 -- empty. id is unique by itself (Log.id). Autovacuum runs long before a fifth of the rows is
