@@ -171,13 +171,13 @@ func (c *Channel) poke() {
 	}
 }
 
-// Retry makes failed messages due now, as after a change of the address.
+// Retry makes waiting messages due now, as at a start and after a change of the address.
 func (c *Channel) Retry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retry = true
 	for i := range c.unsaved {
-		if c.unsaved[i].waits() && c.unsaved[i].Attempts > 0 {
+		if c.unsaved[i].waits() {
 			c.unsaved[i].Due = time.Time{}
 		}
 	}

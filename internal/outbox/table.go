@@ -197,7 +197,7 @@ func (c *Channel) merge(ctx context.Context, tx *sql.Tx, m Message) (bool, error
 	return n == 1, err
 }
 
-// retryNow makes failed messages due, once. A lone process also ends the leases of the process before it.
+// retryNow makes waiting messages due, once. A lone process also ends the leases of the process before it.
 func (c *Channel) retryNow(ctx context.Context) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -205,7 +205,7 @@ func (c *Channel) retryNow(ctx context.Context) error {
 	if c.Alone {
 		set += ", lease_until = 0"
 	}
-	_, err := c.DB.ExecContext(ctx, `UPDATE outbox SET `+set+` WHERE channel = $1 AND sent_at = 0 AND attempts > 0`, c.Name)
+	_, err := c.DB.ExecContext(ctx, `UPDATE outbox SET `+set+` WHERE channel = $1 AND sent_at = 0`, c.Name)
 	if err == nil {
 		c.mu.Lock()
 		c.retry = false
