@@ -38,8 +38,8 @@ type watch struct {
 // openWatch creates a watch. attacked reports whether a realm's detector sees an attack.
 func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool,
 	log *slog.Logger) (w *watch, err error) {
-	w = &watch{tops: new(control.Tops), effects: policy.NewEffects(on.db, on.keys.Counters, on.clock.Now, log), metrics: control.NewMetrics(),
-		log: log}
+	effects := policy.NewEffects(on.db, on.keys.Counters, on.clock.Now, log)
+	w = &watch{tops: new(control.Tops), effects: effects, metrics: control.NewMetrics(), log: log}
 	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
 		Shared: loaded.Database != "", Now: on.clock.Now, Log: log})
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
@@ -51,8 +51,8 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 		return nil, err
 	}
 	w.metrics.Traces = w.traces
-	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.effects,
-		w.metrics, w.statsd)
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops,
+		w.effects, w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }
 

@@ -100,7 +100,7 @@ type Sinks struct {
 	Attacks *attacks.Recorder
 	Alerts  *alerts.Alerter
 	Tops    *Tops
-	Effects  *policy.Effects // counts the effects of limits, of all realms
+	Effects *policy.Effects // counts the effects of limits, of all realms
 }
 
 // Policies say which limits apply.

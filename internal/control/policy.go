@@ -77,7 +77,7 @@ type PolicyLimit struct {
 	// Gone is set for a removed limit, or for one that a route configures.
 	Gone bool `json:"gone,omitempty"`
 	// Code is its reason in the audit log, without the suffix of monitored limits.
-	Code    string     `json:"code,omitempty"`
+	Code    string        `json:"code,omitempty"`
 	Stopped policy.Effect `json:"stopped"`
 	Would   policy.Effect `json:"would_have_stopped"`
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	"authguard/internal/redisstore"
 	"authguard/internal/seal"
 )
+
+//go:embed write.lua
+var writeScript string
 
 const (
 	// slow is the advice for a server that answers PING but nothing else in time.
@@ -128,8 +132,7 @@ func takesWrites(ctx context.Context, c Config, client redis.UniversalClient, n 
 	}
 	cmds, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := range keys {
-			pipe.Eval(ctx, `redis.call('SET', KEYS[1], '') return redis.call('DEL', KEYS[1])`,
-				[]string{c.Settings.Redis.Prefix + "doctor" + strconv.Itoa(i)})
+			pipe.Eval(ctx, writeScript, []string{c.Settings.Redis.Prefix + "doctor" + strconv.Itoa(i)})
 		}
 		return nil
 	})

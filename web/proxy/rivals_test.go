@@ -21,9 +21,9 @@ func TestRivalsShareASession(t *testing.T) {
 		other   func(r *Rivals, one *rival)
 		want    bool
 	}{
-		"an answer":                {"mallory", []string{session}, "", answer, true},
-		"another spelling":         {"mallory", []string{`x=1`, `PHPSESSID="a%62c"`}, "", answer, true},
-		"beside another":           {"mallory", []string{"PHPSESSID=x, PHPSESSID=abc"}, "", answer, true},
+		"an answer":        {"mallory", []string{session}, "", answer, true},
+		"another spelling": {"mallory", []string{`x=1`, `PHPSESSID="a%62c"`}, "", answer, true},
+		"beside another":   {"mallory", []string{"PHPSESSID=x, PHPSESSID=abc"}, "", answer, true},
 		"it has left": {"mallory", []string{session}, "", func(r *Rivals, one *rival) {
 			r.judge(one, true)
 			r.leave(one, true)
