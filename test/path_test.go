@@ -301,6 +301,9 @@ func TestThePathOfALogin(t *testing.T) {
 			client := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 			s.login(t, client, "correct horse battery", http.StatusSeeOther)
 			known := s.login(t, client, "correct horse battery", http.StatusSeeOther)
+			for slices.Contains(known.files(), "captchamode/minutes.go") { // a minute has ended, which the next login does not see
+				known = s.login(t, client, "correct horse battery", http.StatusSeeOther)
+			}
 			known.within(t, "known client", one.known)
 			if listed := listedPath(t); one.name == "memory" && !slices.Equal(known.files(), listed) {
 				t.Errorf("CONTRIBUTING.md lists other files, or another order:\n%s", strings.Join(listed, "\n"))
