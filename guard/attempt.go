@@ -186,20 +186,12 @@ func (g *Guard) Beside(password, beside string) uint64 {
 	return g.Fingerprint(beside)
 }
 
-// isNumber reports whether some language reads a text as a number of at most ten digits: PHP and JavaScript read 0815x
-// as 815, Python 0_815, +815 and other scripts' digits.
+// isNumber reports whether an app may read a text as a number. PHP and JavaScript read 000815x as 815; Python also reads
+// 0_815, +815, and the digits of other scripts.
 func isNumber(text string) bool {
-	digits, first := 0, true
-	for _, c := range norm.NFKC.String(text) {
-		switch {
-		case unicode.IsDigit(c):
-			digits++
-		case unicode.IsLetter(c) && first:
-			return false
-		}
-		first = first && !unicode.IsDigit(c)
-	}
-	return digits <= 10
+	text = norm.NFKC.String(text)
+	first := strings.IndexFunc(text, func(c rune) bool { return unicode.IsDigit(c) || unicode.IsLetter(c) })
+	return first < 0 || strings.IndexFunc(text[first:], unicode.IsDigit) == 0
 }
 
 // name sets the account. This is the only normalization of the name (R11).

@@ -1,10 +1,6 @@
 package guard_test
 
 import (
-	"authguard/guard"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
-	"authguard/trusted"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +8,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"authguard/guard"
+	"authguard/internal/redistest"
+	"authguard/internal/world"
+	"authguard/trusted"
 )
 
 // An attacker opens challenges for the owner's account from a thousand IP addresses, and from

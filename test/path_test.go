@@ -301,7 +301,7 @@ func TestThePathOfALogin(t *testing.T) {
 			client := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 			s.login(t, client, "correct horse battery", http.StatusSeeOther)
 			known := s.login(t, client, "correct horse battery", http.StatusSeeOther)
-			for slices.Contains(known.files(), "captchamode/minutes.go") { // a minute has ended, which the next login does not see
+			for slices.Contains(known.files(), "captchamode/minutes.go") { // a minute has just ended: this work is not the login's
 				known = s.login(t, client, "correct horse battery", http.StatusSeeOther)
 			}
 			known.within(t, "known client", one.known)

@@ -1,7 +1,6 @@
 package challenge
 
 import (
-	"authguard/internal/seal"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -11,6 +10,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"authguard/internal/seal"
 )
 
 // An ID is the base64url of

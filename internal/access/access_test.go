@@ -41,6 +41,8 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"app.example.org", "GET", "/public/x", "granted", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/public", "granted", "granted", "granted", "granted"},
 		{"app.example.org", "POST", "/public/f%C3%BC%20r", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/public/a+b", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/public/..+/admin", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/publicity", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/health", "granted", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/health/x", "login", "granted", "granted", "granted"},

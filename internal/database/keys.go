@@ -1,13 +1,14 @@
 package database
 
 import (
-	"authguard/internal/seal"
-	"authguard/internal/sqltx"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"time"
+
+	"authguard/internal/seal"
+	"authguard/internal/sqltx"
 )
 
 // setting is the row in the table settings that has the fingerprint of the nodes' keys.
@@ -16,9 +17,9 @@ const setting = "keys"
 // ErrKeysDiffer means that this node's keys differ from the other nodes'.
 var ErrKeysDiffer = errors.New("database: the keys files of the nodes differ")
 
-// AgreeOnKeys compares the fingerprint of this node's keys with the one that the first node stored in the database. If only
-// cookie keys were rotated, it stores this node's fingerprint. Otherwise it returns ErrKeysDiffer with a remedy. path is
-// the keys file.
+// AgreeOnKeys compares the fingerprint of this node's keys with the one that the first node stored in the database. If
+// only cookie keys were rotated, it stores this node's fingerprint. Otherwise it returns ErrKeysDiffer with a remedy.
+// path is the keys file.
 func AgreeOnKeys(ctx context.Context, db *sql.DB, keys seal.Keys, path string) error {
 	own, theirs := keys.Fingerprint(), ""
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
@@ -57,8 +58,8 @@ func UsesKeys(ctx context.Context, db *sql.DB) (bool, error) {
 	return rows > 0, nil
 }
 
-// AbandonKeys deletes data of other keys, so that AgreeOnKeys accepts any keys: the fingerprint, and the known clients, which
-// could never be found again.
+// AbandonKeys deletes data of other keys, so that AgreeOnKeys accepts any keys: the fingerprint, and the known clients,
+// which could never be found again.
 func AbandonKeys(ctx context.Context, db *sql.DB) error {
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
 		for _, statement := range []string{`DELETE FROM settings WHERE name = 'keys'`, `DELETE FROM known_clients`} {

@@ -1,13 +1,14 @@
 package replay
 
 import (
-	"authguard/internal/tops"
 	"cmp"
 	"context"
 	"errors"
 	"sync"
 
 	"github.com/dchest/siphash"
+
+	"authguard/internal/tops"
 )
 
 const batchSize = 2048

@@ -42,9 +42,10 @@ func (r *Route) Beside(req *http.Request, body []byte) string {
 }
 
 var (
-	passwordField = regexp.MustCompile(`(?i)pass|pwd|^/?pw?$|kennwort|contrase|clave|senha|wachtwoord|heslo|has[lł]o|parol`)
-	codeField     = regexp.MustCompile(`(?i)code|otp|pin|token|once|one.?time|temp`)
-	ofGateway     = regexp.MustCompile(`^(Forwarded|X-Forwarded-(For|Proto|Port)|X-Real-Ip|Cf-.*|X-Amzn?-.*|X-B3-.*|B3|` +
+	passwordField = regexp.MustCompile(`(?i)pass|pwd|^/?pw?$|kennwort|contrase|clave|senha|wachtwoord|heslo|` +
+		`has[lł]o|parol`)
+	codeField = regexp.MustCompile(`(?i)code|otp|pin|token|once|one.?time|temp`)
+	ofGateway = regexp.MustCompile(`^(Forwarded|X-Forwarded-(For|Proto|Port)|X-Real-Ip|Cf-.*|X-Amzn?-.*|X-B3-.*|B3|` +
 		`Tracestate|(.*-)?(Request|Correlation|Trace|Span)-?(Id|Context))$`)
 	// csrfToken matches names that no app gives to a credential.
 	csrfToken = regexp.MustCompile(`(?i)^([\w-]*(csrf|xsrf|authenticity_token|requestverificationtoken)[\w-]*|` +

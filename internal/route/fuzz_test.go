@@ -114,7 +114,7 @@ func FuzzFormsAreReadAsTheAppReadsThem(f *testing.F) {
 func FuzzPathsAreFoundAsTheAppFindsThem(f *testing.F) {
 	for _, seed := range []string{"/login", "//login", "/./login", "/x/../login", "/%6cogin", "/%256cogin", "/login;x", "/;x/login", "/x/..;/login", "/login%00.png", "/LOGIN/", "/\\login",
 		"/x%2f..%2flogin", "/login%20", "/login.", "/%5clogin", "/a/b/..%2f../login", "/..;x/login", "/%2e%2e;/login", "/login/.", "/login/./", "/login/x/..", "/%25%36%63ogin",
-		"/Login/a.b/c.", "/login/...", "/.login", "/lo~gin!$&'()*+,=:@-_/", "/logın", "/\x7flogin"} {
+		"/Login/a.b/c.", "/login/...", "/.login", "/lo~gin!$&'()*+,=:@-_/", "/+/00000", "/logın", "/\x7flogin"} {
 		f.Add(seed)
 	}
 	table := Table{mustCompile(f, Spec{Name: "login", Path: "/login", Account: "form:u", Success: []string{"status 302"}})}

@@ -1,12 +1,13 @@
 package route
 
 import (
-	"authguard/internal/seal"
 	"crypto/rand"
 	"crypto/sha256"
 	mathrand "math/rand/v2"
 	"strings"
 	"unicode"
+
+	"authguard/internal/seal"
 )
 
 func madeUp(c Credential) Credential { return Credential{Password: MadeUp(c.Account, c.Password)} }

@@ -22,8 +22,8 @@ type path struct {
 	folder  bool
 	page    string // of a single path: see pageOf
 	script  string // folded without the script's extension; empty if it has none
-	below   *path  // of a single path without a script's extension: the folder of that name; of a route: all that begins so
-	prefix  bool   // a folder of all paths that begin with its text
+	below   *path  // of a single path without a script's extension: the folder of that name
+	prefix  bool   // a folder that includes all paths that begin with its name, as that below a route
 }
 
 func parsePath(written string) (p path, err error) {
@@ -75,7 +75,7 @@ func ParseFolders(written []string) (all Paths, err error) {
 func (all Paths) Surely(escaped string) bool {
 	once := decode(escaped)
 	wide := norm.NFKC.String(once)
-	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || odd.MatchString(wide) ||
+	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || odd.MatchString(strings.ReplaceAll(wide, "+", " ")) ||
 		strings.Count(wide, "/") != strings.Count(escaped, "/") {
 		return false
 	}
@@ -224,15 +224,22 @@ const mostOdd = 2048
 var anything = []string{"*"}
 
 // read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or
-// twice, take a plus for a space (PHP's urldecode), cut at a NUL or a question mark, and ignore a final newline (as $ in a pattern does). They read \ and its
-// wide form as /, merge slashes or not, and resolve dots or not. They read //host/path as an absolute URL, and drop
-// characters other than visible ASCII, or replace them (NFKC: ｌ by l, ‥ by ..). Differences that no server uses are
-// removed: case, a final slash, dot or space, and a segment's parameters (;jsessionid=1).
+// twice, read a plus as a space (PHP's urldecode), cut at a NUL or a question mark, and ignore a final newline (as $ in
+// a pattern does). They read \ and its wide form as /, merge slashes or not, and resolve dots or not. They read
+// //host/path as an absolute URL, and drop characters other than visible ASCII, or replace them (NFKC: ｌ by l, ‥ by ..).
+// Differences that no server uses are removed: case, a final slash, dot or space, and a segment's parameters
+// (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
-	if usual(escaped) {
-		return strings.TrimRight(strings.ToLower(escaped), "/. "), nil
+	switch {
+	case !usual(escaped):
+		return readOdd(escaped)
+	case strings.Contains(escaped, "+"):
+		spaced := strings.ReplaceAll(escaped, "+", " ")
+		readings = []string{fold(escaped), fold(spaced), fold(dropped.ReplaceAllString(spaced, ""))}
+		slices.Sort(readings)
+		return "", slices.Compact(readings)
 	}
-	return readOdd(escaped)
+	return strings.TrimRight(strings.ToLower(escaped), "/. "), nil
 }
 
 // usual reports whether a path is in the common form: visible ASCII without anything that some server decodes, cuts,
@@ -241,9 +248,9 @@ func usual(path string) bool {
 	before := byte(0)
 	for i := range len(path) {
 		switch c := path[i]; {
-		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '#' || c == '\\' || c == '+',
-			before == '/' && (c == '/' || c == '.'),
-			before == '.' && c == '/', before == ':' && c == '$':
+		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '#' || c == '\\',
+			before == '/' && (c == '/' || c == '.' || c == '+'), before == '+' && (c == '/' || c == '.'),
+			before == '.' && (c == '/' || c == '+'), before == ':' && c == '$':
 			return false
 		default:
 			before = c

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"authguard/internal/seal"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"authguard/internal/seal"
 )
 
 // A Form is the login form that a user sent.

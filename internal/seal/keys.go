@@ -21,7 +21,7 @@ import (
 //	cookie 90d1…      (the first cookie key signs, all of them verify)
 //
 // Nodes that share a database need the same keys, but the keys must not be in it: a leaked backup would be enough to
-// forge cookies. Create the file on one node and copy it to the others, or mount it. [Read] reads such a file.
+// forge cookies. Create the file on one node and copy it to the others, or mount it; [Read] reads such a file.
 type Keys struct {
 	Counters   []byte
 	Challenges []byte
@@ -54,28 +54,28 @@ func Read(path string) (Keys, error) {
 func read(path string) (k Keys, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return k, fmt.Errorf("seal: %w", err)
+		return k, fmt.Errorf("keys file: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return k, fmt.Errorf("seal: %w", err)
+		return k, fmt.Errorf("keys file: %w", err)
 	}
 	if info.Mode().Perm()&0o037 != 0 {
-		return k, fmt.Errorf("seal: %s is readable by other users (mode %v): run chmod 600 on it", path,
+		return k, fmt.Errorf("keys file: %s is readable by other users (mode %v): run chmod 600 on it", path,
 			info.Mode().Perm())
 	}
 	text, err := io.ReadAll(f)
 	if err != nil {
-		return k, fmt.Errorf("seal: %s: %w", path, err)
+		return k, fmt.Errorf("keys file: %s: %w", path, err)
 	}
 	for n, line := range strings.Split(string(text), "\n") {
 		if err := k.line(line); err != nil {
-			return k, fmt.Errorf("seal: %s:%d: %w", path, n+1, err)
+			return k, fmt.Errorf("keys file: %s:%d: %w", path, n+1, err)
 		}
 	}
 	if k.Counters == nil || k.Challenges == nil || len(k.Cookies) == 0 {
-		return k, fmt.Errorf("seal: %s: a counters, a challenges and a cookie key are needed", path)
+		return k, fmt.Errorf("keys file: %s: a counters, a challenges and a cookie key are needed", path)
 	}
 	return k, nil
 }
@@ -111,7 +111,7 @@ func create(path string) (Keys, error) {
 		k.Counters, k.Challenges, k.Cookies[0])
 	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
-		return k, fmt.Errorf("seal: %w", err)
+		return k, fmt.Errorf("keys file: %w", err)
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.WriteString(text)
@@ -123,7 +123,7 @@ func create(path string) (Keys, error) {
 		return read(path)
 	}
 	if err != nil {
-		return k, fmt.Errorf("seal: %w", err)
+		return k, fmt.Errorf("keys file: %w", err)
 	}
 	return k, nil
 }

@@ -1,10 +1,11 @@
 package simulate
 
 import (
-	"authguard/internal/replay"
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"authguard/internal/replay"
 )
 
 type raid struct {

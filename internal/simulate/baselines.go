@@ -1,10 +1,11 @@
 package simulate
 
 import (
-	"authguard/internal/replay"
 	"errors"
 	"net/netip"
 	"time"
+
+	"authguard/internal/replay"
 )
 
 // Defenses lists the defenses that can be simulated besides authguard: what other sites do, as far as it is documented.

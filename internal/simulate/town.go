@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"authguard/internal/replay"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -9,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"authguard/internal/replay"
 )
 
 // common is the number of common passwords; other users' passwords are numbered from there.

@@ -35,6 +35,7 @@ func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
 		"a code as the password": {form, offer{"POST", "/login", plainForm, "username=alice&password=081+5"}, nil, 5},
 		"a code for parseInt":    {form, offer{"POST", "/login", plainForm, "username=alice&password=0815x081+5"}, nil, 5},
 		"a code for Python":      {form, offer{"POST", "/login", plainForm, "username=alice&password=%2B%D9%A0_081+5"}, nil, 5},
+		"a code in long":         {form, offer{"POST", "/login", plainForm, "username=alice&password=000000000000081+5"}, nil, 5},
 		"a field for a code":     {code, offer{"POST", "/login", plainForm, "username=alice&code=stale"}, nil, 5},
 		"a field for an OTP":     {otp, offer{"POST", "/login", plainForm, "username=alice&one_time_password=stale"}, nil, 5},
 		"a code":                 {form, offer{"POST", "/login", plainForm, "username=alice&password=stale&otp=NUMBER"}, nil, 5},
