@@ -18,14 +18,32 @@ const (
 // signIn settles an attempt as succeeded and returns the device cookie that comes with it.
 func signIn(t *testing.T, w *world.World, a guard.Attempt) string {
 	t.Helper()
+	return signInBy(t, w, a, func(here guard.Ticket) guard.Ticket { return here })
+}
+
+// signInSealed is signIn with a ticket that a client has carried.
+func signInSealed(t *testing.T, w *world.World, a guard.Attempt) string {
+	t.Helper()
+	return signInBy(t, w, a, func(here guard.Ticket) guard.Ticket {
+		opened, err := w.Open(w.Seal(&here))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return opened
+	})
+}
+
+func signInBy(t *testing.T, w *world.World, a guard.Attempt, carry func(guard.Ticket) guard.Ticket) string {
+	t.Helper()
 	d, err := w.Begin(t.Context(), a)
 	if err != nil || d.Action != guard.Proceed {
 		t.Fatalf("%v, %v", d.Action, err)
 	}
-	if err := w.Settle(t.Context(), d.Ticket, guard.Succeeded); err != nil {
+	ticket := carry(d.Ticket)
+	if err := w.Settle(t.Context(), ticket, guard.Succeeded); err != nil {
 		t.Fatal(err)
 	}
-	cookie, _, _ := w.Guard.Device(d.Ticket)
+	cookie, _, _ := w.Guard.Device(ticket)
 	return cookie
 }
 
@@ -69,22 +87,24 @@ func TestR14ANameInAnotherSpellingMakesNoClientKnown(t *testing.T) {
 	for spelling, known := range map[string]bool{
 		"victim": true, "Victim": true, "victim ": false, "\tvictim": false, "victim\u00a0": false, "ｖｉｃｔｉｍ": false,
 	} {
-		world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
-			a := world.From("victim", nowhere)
-			a.Account = spelling
-			if cookie := signIn(t, w, a); (cookie != "") != known {
-				t.Errorf("%q: device cookie %q", spelling, cookie)
-			}
-			a = world.From("victim", nowhere)
-			d, _ := w.Try(t, a, world.Right)
-			if d.Known != known {
-				t.Errorf("%q makes the client known: %v, want %v", spelling, d.Known, known)
-			}
-			a.Account = spelling
-			if cookie := signIn(t, w, a); (cookie != "") != known {
-				t.Errorf("%q on a known client: device cookie %q", spelling, cookie)
-			}
-		})
+		for _, in := range []func(*testing.T, *world.World, guard.Attempt) string{signIn, signInSealed} {
+			world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+				a := world.From("victim", nowhere)
+				a.Account = spelling
+				if cookie := in(t, w, a); (cookie != "") != known {
+					t.Errorf("%q: device cookie %q", spelling, cookie)
+				}
+				a = world.From("victim", nowhere)
+				d, _ := w.Try(t, a, world.Right)
+				if d.Known != known {
+					t.Errorf("%q makes the client known: %v, want %v", spelling, d.Known, known)
+				}
+				a.Account = spelling
+				if cookie := in(t, w, a); (cookie != "") != known {
+					t.Errorf("%q on a known client: device cookie %q", spelling, cookie)
+				}
+			})
+		}
 	}
 }
 
