@@ -174,7 +174,7 @@ func (p *Plot) Times(labels int, class string, height float64, zone *time.Locati
 		}
 		if !t.Before(p.From) {
 			p.Path(class, "", "M", p.At(t), p.Bottom, "v", height)
-			p.Text("tick", "middle", p.At(t), p.Bottom+19, t.Format(layout))
+			p.Text("tick", "middle", max(18, min(p.At(t), p.Width-18)), p.Bottom+19, t.Format(layout)) // not cut at an edge
 		}
 	}
 }
