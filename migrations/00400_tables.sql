@@ -112,10 +112,10 @@ CREATE INDEX verification_codes_account ON verification_codes (account);
 CREATE INDEX verification_codes_asked_from ON verification_codes (asked_from);
 CREATE INDEX verification_codes_expires_at ON verification_codes (expires_at);
 
--- Messages to administrators and account owners, until they expire. channel is who sends
--- them: alerts/PLACE, notices/REALM or codes/REALM. subject is what a channel's limits count
--- by: the account of a notification, the keyed digest of the IP address that requested a
--- code. body is bounded JSON, or an alert's title once it is sent: no password, address of a
+-- Messages to administrators and account owners, until they expire. channel names the
+-- sender: alerts/PLACE, notices/REALM or codes/REALM. A channel's limits count by subject:
+-- the account of a notification, the keyed digest of the IP address that requested a code.
+-- body is bounded JSON, or an alert's title once it is sent: no password, address of a
 -- channel, code or link. id of a notification is half of the token in its link; the other
 -- half is derived from it with the server's keys. lease_until: a node is sending the message.
 -- failed_at: the first failed attempt. reported_at: when an alert reported it. sent_at: 0

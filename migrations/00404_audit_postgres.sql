@@ -1,5 +1,5 @@
 -- +goose Up
--- See 00303. The page of all rows needs their order across parts, so the key is id alone.
+-- See 00403. The page of all rows needs their order across parts, so the key is id alone.
 ALTER TABLE audit ADD COLUMN place TEXT COLLATE "C" NOT NULL DEFAULT '';
 DROP INDEX audit_address;
 DROP INDEX audit_succeeded;
