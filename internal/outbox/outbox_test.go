@@ -98,6 +98,35 @@ func TestOneNodeSendsEachMessage(t *testing.T) {
 	})
 }
 
+func TestNodesMergeIntoOneMessageAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		clock, r := clocktest.At(noon), new(receiver)
+		var nodes []*Channel
+		for range 4 {
+			nodes = append(nodes, box(db, clock, r, merging))
+		}
+		for round := range 10 {
+			var all sync.WaitGroup
+			for i, c := range nodes {
+				m := text(clock, fmt.Sprintf("%d.%d", round, i))
+				m.Due = noon.Add(time.Minute)
+				c.Add(m)
+				all.Go(func() { c.save(t.Context()) })
+			}
+			all.Wait()
+		}
+		clock.Advance(time.Minute)
+		for _, c := range nodes {
+			c.Step(t.Context())
+		}
+		got := strings.Split(strings.Join(r.bodies, "+"), "+")
+		if slices.Sort(got); len(got) != 40 || len(slices.Compact(got)) != 40 || len(r.bodies) > 4 {
+			t.Errorf("%d messages: %q", len(r.bodies), got)
+		}
+	})
+}
+
 func TestAMessageOfADeadNodeIsSentAfterTheLease(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {

@@ -184,17 +184,21 @@ func (c *Channel) full(ctx context.Context, tx *sql.Tx, m Message) (bool, error)
 	return waiting >= c.Limits.Waiting || same >= c.Limits.PerSubject, err
 }
 
-// merge adds a message to the one that waits for its first attempt. It reports false if there is none, or a node has just
-// changed or claimed it.
+// merge adds a message to the one that waits for its first attempt. It reports false if there is none.
 func (c *Channel) merge(ctx context.Context, tx *sql.Tx, m Message) (bool, error) {
-	rows, err := selectRows(ctx, tx, `channel = $1 AND sent_at = 0 AND attempts = 0 ORDER BY at, id LIMIT 1`, c.Name)
-	if err != nil || len(rows) == 0 {
-		return false, err
+	for {
+		rows, err := selectRows(ctx, tx, `channel = $1 AND sent_at = 0 AND attempts = 0 ORDER BY at, id LIMIT 1`, c.Name)
+		if err != nil || len(rows) == 0 {
+			return false, err
+		}
+		merged := c.Merge(rows[0], m)
+		n, err := sqltx.Exec(ctx, tx, `UPDATE outbox SET body = $1, due_at = $2
+			WHERE id = $3 AND attempts = 0 AND body = $4`,
+			sqltx.Clean(merged.Body), milliseconds(merged.Due), merged.ID, rows[0].Body)
+		if err != nil || n == 1 {
+			return n == 1, err
+		} // another node has just changed or claimed it
 	}
-	merged := c.Merge(rows[0], m)
-	n, err := sqltx.Exec(ctx, tx, `UPDATE outbox SET body = $1, due_at = $2 WHERE id = $3 AND attempts = 0 AND body = $4`,
-		sqltx.Clean(merged.Body), milliseconds(merged.Due), merged.ID, rows[0].Body)
-	return n == 1, err
 }
 
 // retryNow makes waiting messages due, once. A lone process also ends the leases of the process before it.
