@@ -155,6 +155,31 @@ func TestAMessageOfADeadNodeIsSentAfterTheLease(t *testing.T) {
 	})
 }
 
+// Failed is called hourly at most, whichever node reports.
+func TestNodesShareReportsOfAFailure(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		clock, r := clocktest.At(noon), &receiver{fail: errors.New("down")}
+		failed, recovered := 0, 0
+		edges := func(c *Config) { c.Failed, c.Recovered = func(error) { failed++ }, func() { recovered++ } }
+		a, b := box(db, clock, r, merging, edges), box(db, clock, r, merging, edges)
+		a.Add(text(clock, "a"))
+		a.Step(t.Context())
+		r.fail = nil
+		clock.Advance(time.Minute)
+		b.Step(t.Context())
+		r.fail = errors.New("down")
+		b.Add(text(clock, "b"))
+		if b.Step(t.Context()); failed != 1 || recovered != 1 {
+			t.Errorf("within an hour: Failed %d times, Recovered %d", failed, recovered)
+		}
+		clock.Advance(time.Hour)
+		if a.Step(t.Context()); failed != 2 {
+			t.Errorf("an hour later: Failed %d times", failed)
+		}
+	})
+}
+
 // A receiver that is down costs no message: attempts become rare, and outlive a restart with the same ID.
 func TestAFailedMessageIsRetriedUntilItExpires(t *testing.T) {
 	t.Parallel()

@@ -135,6 +135,10 @@ func (c *Channel) look(ctx context.Context) {
 	if err == nil {
 		c.mu.Lock()
 		c.saved = rows
+		for _, m := range rows { // other nodes' reports and successes
+			c.reported = latest(c.reported, m.ReportedAt)
+			c.failing = c.failing && !m.SentAt.After(c.reported)
+		}
 		c.mu.Unlock()
 	}
 	c.note(err)
