@@ -103,7 +103,8 @@ type Config struct {
 // A Channel sends the messages of one name. It is safe for concurrent use.
 type Channel struct {
 	Config
-	wake chan struct{}
+	wake   chan struct{}
+	saving sync.Mutex // one save at a time
 
 	mu       sync.Mutex
 	unsaved  []Message // not in the database

@@ -142,6 +142,10 @@ func TestAMessageOfADeadNodeIsSentAfterTheLease(t *testing.T) {
 		if other.Step(t.Context()); r.tries != 0 {
 			t.Error("two nodes send it")
 		}
+		other.Add(text(clock, "b"))
+		if other.Step(t.Context()); !slices.Equal(r.bodies, []string{"b"}) {
+			t.Errorf("another message waits for the lease: %q", r.bodies)
+		}
 		alone := box(db, clock, new(receiver), func(c *Config) {
 			c.Alone, c.Send = true, func(context.Context, *Message) error { return errors.New("no") }
 		})
@@ -272,6 +276,34 @@ func TestAChannelIsBounded(t *testing.T) {
 			t.Errorf("%d of %d refused", full, 2*maxUnsaved)
 		}
 	})
+}
+
+// While the database is down, messages that arrive during an attempt to save count for the bound.
+func TestMemoryIsBoundedWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	db, clock := databasetest.SQLite(t), clocktest.At(noon)
+	var c *Channel
+	n := 0
+	flood := func(context.Context, Message) (bool, error) {
+		for range maxUnsaved {
+			n++
+			c.Add(Message{Subject: fmt.Sprint(n), Expires: clock.Now().Add(time.Hour)})
+		}
+		return true, nil
+	}
+	c = box(db, clock, new(receiver), func(c *Config) { c.Wanted = flood })
+	c.Step(t.Context())
+	if _, err := db.Exec("ALTER TABLE outbox RENAME TO away"); err != nil {
+		t.Fatal(err)
+	}
+	c.Add(text(clock, "a"))
+	for range 5 {
+		c.Step(t.Context())
+		clock.Advance(lookEvery)
+	}
+	if all := len(c.Unsaved()); all > maxUnsaved+1 {
+		t.Errorf("%d messages in memory", all)
+	}
 }
 
 // A message changes only until its first attempt, and the next one waits for it.

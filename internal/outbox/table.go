@@ -55,6 +55,8 @@ func (c *Channel) insert(ctx context.Context, db sqltx.Runner, m Message) error 
 
 // save moves the messages in memory to the database, and reads what is due.
 func (c *Channel) save(ctx context.Context) {
+	c.saving.Lock()
+	defer c.saving.Unlock()
 	c.mu.Lock()
 	now := c.Now()
 	c.prune(now)
@@ -62,33 +64,45 @@ func (c *Channel) save(ctx context.Context) {
 		c.mu.Unlock()
 		return
 	}
-	rows := c.unsaved
-	c.unsaved, c.triedAt = nil, now
-	retry := c.retry
+	retry, n := c.retry, len(c.unsaved)
+	c.retry, c.triedAt = false, now
 	c.mu.Unlock()
 	var err error
 	if retry {
 		err = c.retryNow(ctx)
 	}
-	for err == nil && len(rows) > 0 {
-		if err = c.put(ctx, rows[0]); err == nil {
-			rows = rows[1:]
-		}
+	for ; err == nil && n > 0; n-- {
+		err = c.saveFirst(ctx)
 	}
-	if err == nil {
-		c.look(ctx)
+	if err != nil {
+		c.note(err)
 		return
 	}
+	c.look(ctx)
+}
+
+// saveFirst moves the first message in memory to the database. The others stay, and count for the bounds.
+func (c *Channel) saveFirst(ctx context.Context) error {
 	c.mu.Lock()
-	if len(rows) > 1 && c.Merge == nil { // one message must not hold up the others
-		rows = append(slices.Clone(rows[1:]), rows[0])
-	}
-	for _, m := range c.unsaved {
-		rows = c.with(rows, m)
-	}
-	c.unsaved = rows
+	m := c.unsaved[0]
+	c.unsaved = slices.Delete(c.unsaved, 0, 1)
 	c.mu.Unlock()
-	c.note(err)
+	err := c.put(ctx, m)
+	if err == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Merge == nil { // one message must not hold up the others
+		c.unsaved = append(c.unsaved, m)
+		return err
+	}
+	added := c.unsaved
+	c.unsaved = []Message{m}
+	for _, m := range added {
+		c.unsaved = c.with(c.unsaved, m)
+	}
+	return err
 }
 
 // prune forgets expired messages, and all but the last of those sent from memory long ago. The caller holds the lock.
@@ -214,9 +228,9 @@ func (c *Channel) retryNow(ctx context.Context) error {
 		set += ", lease_until = 0"
 	}
 	_, err := c.DB.ExecContext(ctx, `UPDATE outbox SET `+set+` WHERE channel = $1 AND sent_at = 0`, c.Name)
-	if err == nil {
+	if err != nil {
 		c.mu.Lock()
-		c.retry = false
+		c.retry = true
 		c.mu.Unlock()
 	}
 	return err
