@@ -81,7 +81,8 @@ type Config struct {
 	Name string
 	// Send makes one attempt, and may replace m.Body, which is saved with a success. Its errors contain no secrets.
 	Send func(ctx context.Context, m *Message) error
-	// Wanted reports whether a message has a recipient. Other messages never reach the database.
+	// Wanted reports whether a message has a recipient. Other messages never reach the database. After an error the
+	// message is saved, and Send fails or finds no recipient.
 	Wanted func(ctx context.Context, m Message) (bool, error)
 	// Merge adds a message to one that waits for its first attempt. Such a channel sends one message at a time, the
 	// oldest first.

@@ -306,6 +306,27 @@ func TestMemoryIsBoundedWithoutTheDatabase(t *testing.T) {
 	}
 }
 
+// An attacker may choose the name whose look-up fails.
+func TestAFailedLookUpHoldsUpNoOtherMessage(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		clock, r := clocktest.At(noon), new(receiver)
+		c := box(db, clock, r, func(c *Config) {
+			c.Wanted = func(_ context.Context, m Message) (bool, error) {
+				if m.Body == "a" {
+					return false, errors.New("no")
+				}
+				return true, nil
+			}
+		})
+		c.Add(text(clock, "a"))
+		c.Add(text(clock, "b"))
+		if c.Step(t.Context()); !slices.Contains(r.bodies, "b") || len(c.Unsaved()) != 0 {
+			t.Errorf("%q sent, %+v in memory", r.bodies, c.Unsaved())
+		}
+	})
+}
+
 // A message changes only until its first attempt, and the next one waits for it.
 func TestMergedMessagesAreSentInOrder(t *testing.T) {
 	t.Parallel()

@@ -163,13 +163,13 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
 }
 
-// put saves one message, unless it is not wanted or exceeds the limits.
+// put saves one message, unless it is unwanted or exceeds the limits.
 func (c *Channel) put(ctx context.Context, m Message) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	if c.Wanted != nil {
-		if wanted, err := c.Wanted(ctx, m); err != nil || !wanted {
-			return err
+		if wanted, err := c.Wanted(ctx, m); err == nil && !wanted {
+			return nil
 		}
 	}
 	return sqltx.Run(ctx, c.DB, func(tx *sql.Tx) error {
