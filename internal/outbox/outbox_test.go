@@ -266,6 +266,12 @@ func TestAChannelIsBounded(t *testing.T) {
 		if n := rows(); n != 2+4 {
 			t.Errorf("%d rows, want 2 sent and 4 waiting", n)
 		}
+		for range 2 * maxUnsaved {
+			if !c.Add(Message{Subject: "flood", Expires: clock.Now().Add(time.Hour)}) {
+				t.Fatal("one subject fills the memory")
+			}
+		}
+		c.save(t.Context())
 		full := 0
 		for i := range 2 * maxUnsaved {
 			if m := text(clock, "x"); !c.Add(Message{Subject: fmt.Sprint(i), Body: m.Body, Expires: m.Expires}) {
@@ -276,6 +282,38 @@ func TestAChannelIsBounded(t *testing.T) {
 			t.Errorf("%d of %d refused", full, 2*maxUnsaved)
 		}
 	})
+}
+
+// The database is down when the outcome is to be saved.
+func TestASentMessageIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	db, clock, sent := databasetest.SQLite(t), clocktest.At(noon), 0
+	rename := func(from, to string) {
+		if _, err := db.Exec("ALTER TABLE " + from + " RENAME TO " + to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, change := range []func(*Config){func(*Config) {}, merging} {
+		sent = 0
+		c := box(db, clock, new(receiver), change, func(c *Config) {
+			c.Send = func(context.Context, *Message) error {
+				if sent++; sent == 1 {
+					rename("outbox", "away")
+				}
+				return nil
+			}
+		})
+		c.Add(text(clock, "a"))
+		c.Step(t.Context())
+		rename("away", "outbox")
+		for range 2 {
+			clock.Advance(time.Minute)
+			c.Step(t.Context())
+		}
+		if sent != 1 {
+			t.Errorf("sent %d times", sent)
+		}
+	}
 }
 
 // While the database is down, messages that arrive during an attempt to save count for the bound.
