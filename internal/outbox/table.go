@@ -165,13 +165,16 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // put saves one message, unless it is unwanted or exceeds the limits.
 func (c *Channel) put(ctx context.Context, m Message) error {
-	ctx, cancel := detached(ctx)
-	defer cancel()
 	if c.Wanted != nil {
-		if wanted, err := c.Wanted(ctx, m); err == nil && !wanted {
+		limited, cancel := detached(ctx)
+		wanted, err := c.Wanted(limited, m)
+		cancel()
+		if err == nil && !wanted {
 			return nil
 		}
 	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
 	return sqltx.Run(ctx, c.DB, func(tx *sql.Tx) error {
 		var done bool
 		var err error
