@@ -228,6 +228,18 @@ func TestAFailedMessageIsRetriedUntilItExpires(t *testing.T) {
 	})
 }
 
+func TestAMessageExpiresInMemory(t *testing.T) {
+	t.Parallel()
+	clock, r := clocktest.At(noon), &receiver{fail: errors.New("down")}
+	c := box(nil, clock, r)
+	c.Add(text(clock, "a"))
+	c.Step(t.Context())
+	clock.Advance(24 * time.Hour)
+	if c.Step(t.Context()); r.tries != 1 || len(c.Unsaved()) != 0 {
+		t.Errorf("%d tries, %+v", r.tries, c.Unsaved())
+	}
+}
+
 func TestAChannelIsBounded(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
@@ -394,6 +406,39 @@ func TestMergedMessagesAreSentInOrder(t *testing.T) {
 		c.Retry()
 		if c.Step(t.Context()); !slices.Equal(r.bodies, []string{"a+b", "c+d"}) {
 			t.Errorf("%q", r.bodies)
+		}
+	})
+}
+
+// Starts and corrected addresses make messages due, but other nodes' messages still count.
+func TestARetryDoesNotExceedTheRateLimit(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		clock, r := clocktest.At(noon), new(receiver)
+		hourly := func(c *Config) {
+			c.Hold = func(m Message, sent []time.Time) (until time.Time, body string) {
+				if len(sent) > 0 {
+					until = sent[len(sent)-1].Add(time.Hour)
+				}
+				return until, m.Body
+			}
+		}
+		first := box(db, clock, r, merging, hourly)
+		for _, body := range []string{"a", "b"} {
+			first.Add(text(clock, body))
+			first.Step(t.Context())
+		}
+		second := box(db, clock, r, merging, hourly)
+		second.Step(t.Context())
+		second.Retry()
+		second.Step(t.Context())
+		if !slices.Equal(r.bodies, []string{"a"}) || !second.Next().Equal(noon.Add(time.Hour)) {
+			t.Errorf("%q, next at %v", r.bodies, second.Next())
+		}
+		clock.Advance(time.Hour)
+		first.Step(t.Context())
+		if second.Step(t.Context()); !slices.Equal(r.bodies, []string{"a", "b"}) {
+			t.Errorf("an hour later: %q", r.bodies)
 		}
 	})
 }
