@@ -67,6 +67,14 @@ func box(db *sql.DB, clock *clocktest.Clock, r *receiver, change ...func(*Config
 
 func merging(c *Config) { c.Merge = join }
 
+// rename makes the database unavailable, or available again.
+func rename(t *testing.T, db *sql.DB, from, to string) {
+	t.Helper()
+	if _, err := db.Exec("ALTER TABLE " + from + " RENAME TO " + to); err != nil {
+		t.Error(err)
+	}
+}
+
 func text(clock *clocktest.Clock, body string) Message {
 	return Message{Body: body, Expires: clock.Now().Add(24 * time.Hour)}
 }
@@ -228,6 +236,35 @@ func TestAFailedMessageIsRetriedUntilItExpires(t *testing.T) {
 	})
 }
 
+// The database is back at the end of the process, before the next attempt to use it.
+func TestTheLastActionIsToSaveWhatIsInMemory(t *testing.T) {
+	t.Parallel()
+	db, clock := databasetest.SQLite(t), clocktest.At(noon)
+	c := box(db, clock, new(receiver))
+	rename(t, db, "outbox", "away")
+	c.Add(text(clock, "a"))
+	c.Step(t.Context())
+	rename(t, db, "away", "outbox")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c.Run(ended); len(c.Unsaved()) != 0 {
+		t.Errorf("lost: %+v", c.Unsaved())
+	}
+}
+
+func TestAChannelWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	db, clock := databasetest.SQLite(t), clocktest.At(noon)
+	c := box(db, clock, new(receiver))
+	c.Add(text(clock, "a"))
+	c.save(t.Context())
+	rename(t, db, "outbox", "away")
+	c.Add(text(clock, "b"))
+	if c.Step(t.Context()); c.pause() <= 0 {
+		t.Error("it tries again at once")
+	}
+}
+
 func TestAMessageExpiresInMemory(t *testing.T) {
 	t.Parallel()
 	clock, r := clocktest.At(noon), &receiver{fail: errors.New("down")}
@@ -237,6 +274,13 @@ func TestAMessageExpiresInMemory(t *testing.T) {
 	clock.Advance(24 * time.Hour)
 	if c.Step(t.Context()); r.tries != 1 || len(c.Unsaved()) != 0 {
 		t.Errorf("%d tries, %+v", r.tries, c.Unsaved())
+	}
+	r.fail = nil
+	c.Add(text(clock, "b"))
+	c.Step(t.Context())
+	clock.Advance(3 * time.Hour)
+	if c.Step(t.Context()); len(c.Messages()) != 0 {
+		t.Errorf("a sent message stays: %+v", c.Messages())
 	}
 }
 
@@ -300,24 +344,19 @@ func TestAChannelIsBounded(t *testing.T) {
 func TestASentMessageIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	db, clock, sent := databasetest.SQLite(t), clocktest.At(noon), 0
-	rename := func(from, to string) {
-		if _, err := db.Exec("ALTER TABLE " + from + " RENAME TO " + to); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, change := range []func(*Config){func(*Config) {}, merging} {
 		sent = 0
 		c := box(db, clock, new(receiver), change, func(c *Config) {
 			c.Send = func(context.Context, *Message) error {
 				if sent++; sent == 1 {
-					rename("outbox", "away")
+					rename(t, db, "outbox", "away")
 				}
 				return nil
 			}
 		})
 		c.Add(text(clock, "a"))
 		c.Step(t.Context())
-		rename("away", "outbox")
+		rename(t, db, "away", "outbox")
 		for range 2 {
 			clock.Advance(time.Minute)
 			c.Step(t.Context())
@@ -343,9 +382,7 @@ func TestMemoryIsBoundedWithoutTheDatabase(t *testing.T) {
 	}
 	c = box(db, clock, new(receiver), func(c *Config) { c.Wanted = flood })
 	c.Step(t.Context())
-	if _, err := db.Exec("ALTER TABLE outbox RENAME TO away"); err != nil {
-		t.Fatal(err)
-	}
+	rename(t, db, "outbox", "away")
 	c.Add(text(clock, "a"))
 	for range 5 {
 		c.Step(t.Context())
@@ -484,19 +521,14 @@ func TestMergedMessagesAreSentWithoutTheDatabase(t *testing.T) {
 		c.Step(t.Context())
 		single.Step(t.Context())
 	}
-	rename := func(from, to string) {
-		if _, err := db.Exec("ALTER TABLE " + from + " RENAME TO " + to); err != nil {
-			t.Fatal(err)
-		}
-	}
 	add("a")
-	rename("outbox", "away")
+	rename(t, db, "outbox", "away")
 	add("b")
 	if r.fail = errors.New("down"); len(r.bodies) != 2 || len(single.Unsaved()) != 1 {
 		t.Fatalf("%q", r.bodies)
 	}
 	add("c")
-	rename("away", "outbox")
+	rename(t, db, "away", "outbox")
 	r.fail = nil
 	add("d")
 	if !slices.Equal(r.bodies, []string{"a", "b", "c", "d"}) || slices.Max(held) != 3 || len(single.Unsaved()) != 0 {

@@ -105,15 +105,10 @@ func (c *Channel) saveFirst(ctx context.Context) error {
 	return err
 }
 
-// prune forgets expired messages, and all but the last of those sent from memory long ago. The caller holds the lock.
+// prune forgets expired messages, and those sent from memory long ago. The caller holds the lock.
 func (c *Channel) prune(now time.Time) {
-	last := time.Time{}
-	for _, m := range c.unsaved {
-		last = latest(last, m.SentAt)
-	}
 	c.unsaved = slices.DeleteFunc(c.unsaved, func(m Message) bool {
-		old := !m.waits() && now.Sub(m.SentAt) > recent && m.SentAt.Before(last)
-		return old || !m.Expires.IsZero() && !now.Before(m.Expires)
+		return !m.waits() && now.Sub(m.SentAt) > recent || !m.Expires.IsZero() && !now.Before(m.Expires)
 	})
 }
 
