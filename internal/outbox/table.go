@@ -88,19 +88,14 @@ func (c *Channel) saveFirst(ctx context.Context) error {
 	c.unsaved = slices.Delete(c.unsaved, 0, 1)
 	c.mu.Unlock()
 	err := c.put(ctx, m)
-	if err == nil {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.Merge == nil { // one message must not hold up the others
-		c.unsaved = append(c.unsaved, m)
-		return err
-	}
-	added := c.unsaved
-	c.unsaved = []Message{m}
-	for _, m := range added {
-		c.unsaved = c.with(c.unsaved, m)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		added := c.unsaved
+		c.unsaved = []Message{m}
+		for _, m := range added {
+			c.unsaved = c.with(c.unsaved, m)
+		}
 	}
 	return err
 }
