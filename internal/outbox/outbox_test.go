@@ -167,6 +167,28 @@ func TestAMessageOfADeadNodeIsSentAfterTheLease(t *testing.T) {
 	})
 }
 
+func TestAFailureIsReportedAgainOnlyAfterASuccess(t *testing.T) {
+	t.Parallel()
+	clock, r, failed := clocktest.At(noon), &receiver{fail: errors.New("down")}, 0
+	c := box(databasetest.SQLite(t), clock, r, func(c *Config) { c.Failed = func(error) { failed++ } })
+	add := func(body string) {
+		c.Add(text(clock, body))
+		c.Step(t.Context())
+		clock.Advance(2 * time.Hour)
+	}
+	add("a")
+	add("b")
+	if failed != 1 {
+		t.Errorf("Failed %d times", failed)
+	}
+	r.fail = nil
+	add("c")
+	r.fail = errors.New("down")
+	if add("d"); failed != 2 {
+		t.Errorf("Failed %d times after a success", failed)
+	}
+}
+
 // Failed is called hourly at most, whichever node reports.
 func TestNodesShareReportsOfAFailure(t *testing.T) {
 	t.Parallel()
@@ -486,6 +508,10 @@ func TestAnotherChannelTakesOverTheUnsentMessages(t *testing.T) {
 		clock, r := clocktest.At(noon), new(receiver)
 		for _, name := range []string{"test/b", "test/c", "other/d"} {
 			c := box(db, clock, r, func(c *Config) { c.Name = name })
+			if name == "test/b" {
+				c.Add(text(clock, "sent"))
+				c.Step(t.Context())
+			}
 			c.Add(text(clock, name))
 			c.save(t.Context())
 		}
@@ -493,7 +519,11 @@ func TestAnotherChannelTakesOverTheUnsentMessages(t *testing.T) {
 		if err := heir.Adopt(t.Context(), "test/", []string{"test/c"}); err != nil {
 			t.Fatal(err)
 		}
-		if heir.Step(t.Context()); !slices.Equal(r.bodies, []string{"test/b"}) {
+		var rows int
+		if err := db.QueryRow(`SELECT COUNT(*) FROM outbox WHERE channel = $1`, heir.Name).Scan(&rows); rows != 1 {
+			t.Errorf("%d rows, %v", rows, err)
+		}
+		if heir.Step(t.Context()); !slices.Equal(r.bodies, []string{"sent", "test/b"}) {
 			t.Errorf("%q", r.bodies)
 		}
 	})
