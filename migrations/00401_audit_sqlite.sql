@@ -2,8 +2,8 @@
 -- id is given by the writer and grows with time (at << 20 | sequence). It is SQLite's own
 -- row number, at the end of every index, so that each is in the order of time. count is the
 -- number of similar events that a row stands for, and last_at the last of them (0: one
--- event). part decides what is deleted first (internal/audit). Failed logins, successful
--- ones and other rows of an account have an index each, and no row is in two of them.
+-- event). part decides what is deleted first (internal/audit). place is a sortable form of
+-- address, so that a network is a range.
 CREATE TABLE audit (
     id       INTEGER NOT NULL PRIMARY KEY,
     at       BIGINT  NOT NULL,
@@ -17,11 +17,14 @@ CREATE TABLE audit (
     count    BIGINT  NOT NULL DEFAULT 1,
     who      TEXT    NOT NULL DEFAULT '',
     detail   TEXT    NOT NULL DEFAULT '',
-    part     INTEGER GENERATED ALWAYS AS (CASE WHEN kind NOT IN ('attempt', 'event', 'more') THEN 4 WHEN decision = 'succeeded' THEN 3
-        WHEN kind = 'attempt' AND detail LIKE '%, summed up' THEN 2 WHEN decision = 'failed' THEN 1 ELSE 0 END) VIRTUAL
+    place    TEXT    NOT NULL DEFAULT '',
+    part     INTEGER GENERATED ALWAYS AS (CASE
+        WHEN kind NOT IN ('attempt', 'event') THEN 4
+        WHEN decision = 'succeeded' THEN 3
+        WHEN kind = 'attempt' AND detail LIKE '%, summed up' THEN 2
+        WHEN decision = 'failed' THEN 1
+        ELSE 0 END) VIRTUAL
 );
 CREATE INDEX audit_part ON audit (part);
-CREATE INDEX audit_address ON audit (realm, address);
-CREATE INDEX audit_succeeded ON audit (realm, account) WHERE decision = 'succeeded';
-CREATE INDEX audit_failed ON audit (realm, account) WHERE decision = 'failed';
-CREATE INDEX audit_rest ON audit (realm, account) WHERE decision NOT IN ('succeeded', 'failed');
+CREATE INDEX audit_account ON audit (account, part, realm);
+CREATE INDEX audit_place ON audit (place, realm);

@@ -1,11 +1,8 @@
 -- +goose Up
--- See 00401. The key begins with part: an index of id alone has rows of all parts on each
--- page. When most of them are deleted and the sums stay, such a page keeps a few entries and
--- is never filled again, so that the index grows without end. By part, whole pages become
--- empty. id is unique by itself (Log.id). Autovacuum runs long before a fifth of the rows is
--- dead, so that new rows use the space of deleted ones.
+-- See 00401. Autovacuum runs long before a fifth of the rows is dead, so that new rows use
+-- the space of deleted ones.
 CREATE TABLE audit (
-    id       BIGINT   NOT NULL,
+    id       BIGINT   NOT NULL PRIMARY KEY,
     at       BIGINT   NOT NULL,
     last_at  BIGINT   NOT NULL DEFAULT 0,
     realm    TEXT     COLLATE "C" NOT NULL DEFAULT '',
@@ -17,14 +14,17 @@ CREATE TABLE audit (
     count    BIGINT   NOT NULL DEFAULT 1,
     who      TEXT     NOT NULL DEFAULT '',
     detail   TEXT     NOT NULL DEFAULT '',
-    part     SMALLINT GENERATED ALWAYS AS (CASE WHEN kind NOT IN ('attempt', 'event', 'more') THEN 4 WHEN decision = 'succeeded' THEN 3
-        WHEN kind = 'attempt' AND detail LIKE '%, summed up' THEN 2 WHEN decision = 'failed' THEN 1 ELSE 0 END) STORED,
-    PRIMARY KEY (part, id)
+    place    TEXT     COLLATE "C" NOT NULL DEFAULT '',
+    part     SMALLINT GENERATED ALWAYS AS (CASE
+        WHEN kind NOT IN ('attempt', 'event') THEN 4
+        WHEN decision = 'succeeded' THEN 3
+        WHEN kind = 'attempt' AND detail LIKE '%, summed up' THEN 2
+        WHEN decision = 'failed' THEN 1
+        ELSE 0 END) STORED
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX audit_address ON audit (realm, address, id);
-CREATE INDEX audit_succeeded ON audit (realm, account, id) WHERE decision = 'succeeded';
-CREATE INDEX audit_failed ON audit (realm, account, id) WHERE decision = 'failed';
-CREATE INDEX audit_rest ON audit (realm, account, id) WHERE decision NOT IN ('succeeded', 'failed');
+CREATE INDEX audit_part ON audit (part, id);
+CREATE INDEX audit_account ON audit (account, part, realm, id);
+CREATE INDEX audit_place ON audit (place, realm, id);
 
 -- Names are compared byte by byte, as SQLite does. In the order of a language, an update of
 -- the C library can change the order and break an index: then a name that is taken is not

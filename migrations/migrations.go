@@ -4,7 +4,7 @@
 // times as BIGINT milliseconds since the Unix epoch (0: never), digests and
 // addresses as TEXT. Queries elsewhere number their placeholders ($1), which
 // both drivers understand. A file, once released, is never edited: the next
-// change is the next number. The numbers below 200 belong to builds from before the
+// change is the next number. The numbers below 400 belong to builds from before the
 // first release, and are never used again. Package internal/database applies the files.
 //
 // A file whose name ends in _postgres.sql is for PostgreSQL alone, and one that ends

@@ -12,8 +12,7 @@ import (
 
 // The parts of the table, by who can cause their rows, in the order of deletion. They must not displace each other
 // (R31): a flood of blocked attempts deletes only the oldest of these. Sums outlive the rows they continue: they are
-// few, and show an attack after its guesses are gone. (Rows of the kind "more" predate sums.) The column part says the
-// same in SQL.
+// few, and show an attack after its guesses are gone. The column part says the same in SQL.
 const (
 	partStopped   = iota // blocked attempts, and limits on events
 	partFailed           // wrong passwords

@@ -136,7 +136,7 @@ func (r auditRow) Note() string {
 		if r.Sprayed() || r.AtDevice() {
 			return ""
 		}
-		return strings.NewReplacer("privileged place", "known client", "new place", "unknown client").Replace(note)
+		return note
 	}
 	return r.Detail
 }

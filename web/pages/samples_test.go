@@ -312,7 +312,7 @@ func audited() AuditView {
 	v := AuditView{Admin: around("/audit"), Problem: "since: this is no time.", Query: control.AuditQuery{Account: hostile, Address: hostile, Who: hostile, What: hostile, Since: hostile, Until: hostile, Kind: audit.KindAdmin, Before: 7}}
 	rows := []audit.Row{
 		{At: noon, Last: noon.Add(time.Minute), Kind: audit.KindAttempt, Decision: "failed", Address: "198.51.100.0/24", Count: 5400, Detail: "login, summed up"},
-		{At: noon, Kind: audit.KindAttempt, Decision: "succeeded", Account: hostile, Address: "198.51.100.7", Count: 1, Detail: "login, new place"},
+		{At: noon, Kind: audit.KindAttempt, Decision: "succeeded", Account: hostile, Address: "198.51.100.7", Count: 1, Detail: "login, unknown client"},
 		{At: noon, Kind: audit.KindAdmin, Decision: hostile, Account: hostile, Address: hostile, Who: hostile, Detail: hostile, Reasons: hostile, Count: 1},
 		{At: noon, Kind: audit.KindMode, Decision: "on", Reasons: "forced", Who: hostile, Detail: "from off; " + hostile, Count: 1},
 	}
