@@ -42,7 +42,7 @@ func strips(shape string, now time.Time, span control.Span, s control.Series,
 	c.Height = c.Bottom + 26
 	c.times("grid", c.Top-c.Bottom)
 	var words, texts []string
-	whole := *c.Plot
+	top, bottom := c.Top, c.Bottom
 	for _, row := range counted {
 		sums, text, peak := c.strip(s, row.of)
 		c.High, c.Top, c.Bottom = slices.Max(sums), c.Top+stripText, c.Top+stripText+stripHeight
@@ -51,7 +51,7 @@ func strips(shape string, now time.Time, span control.Span, s control.Series,
 		c.Top = c.Bottom
 		texts, words = append(texts, text+peak), append(words, row.name+": "+text+peak)
 	}
-	c.Top, c.Bottom = whole.Top, whole.Bottom
+	c.Top, c.Bottom = top, bottom
 	c.marks(switches, c.Top, false)
 	for i, row := range counted {
 		y := c.Top + float64(i)*(stripText+stripHeight) + stripText - 5
