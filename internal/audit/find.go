@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,13 +20,19 @@ const (
 	eachLimit    = 5000
 )
 
+// searchFor limits a search: with a billion rows, it would run for an hour after the administrator has left.
+const searchFor = 30 * time.Second
+
+// ErrSlow means that a search took longer than searchFor.
+var ErrSlow = errors.New("the search took over 30 s: limit it to a time, an account or an IP address")
+
 // A Filter selects the rows that match all of its nonzero fields.
 type Filter struct {
 	Realm   string // default all
 	Account string // normalized, as in events
 	// Network is an IP address, which also matches rows of its network (/24, /48), or a network with everything inside.
 	Network netip.Prefix
-	Who     string // a part of it, case-insensitive
+	Who     string // a part of it; the case of ASCII letters is ignored
 	// Kind is a kind of rows, or an ending of attempts: "failed", "blocked" …
 	Kind   string
 	What   string    // the code of a decision, an operation or a reason
@@ -98,8 +105,11 @@ func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 	return page.Rows, err
 }
 
-// Page returns the newest matching rows, or the oldest, without the last second's.
+// Page returns the newest matching rows, or the oldest, without the last second's. A filter that no index serves reads
+// the whole log, for searchFor at most; then the error is ErrSlow.
 func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.search)
+	defer cancel()
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
 	}
@@ -107,6 +117,9 @@ func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	p.Rows, err = l.find(ctx, f, f.conditions(), most+1) // is there one more?
 	if len(p.Rows) > most {
 		p.Rows, p.Next = p.Rows[:most], p.Rows[most-1].ID
+	}
+	if err != nil && ctx.Err() == context.DeadlineExceeded {
+		err = ErrSlow
 	}
 	return p, err
 }
@@ -172,12 +185,13 @@ func (f Filter) conditions() (c conditions) {
 	f.addKind(&c)
 	if f.What != "" {
 		code := "%," + likeText(f.What) // also with a suffix: the limit, and whether it was monitored
-		c.add(`(decision = ? OR ',' || reasons || ',' LIKE ? ESCAPE '\' OR ',' || reasons LIKE ? ESCAPE '\')`,
-			f.What, code+",%", code+":%")
+		c.add(`(decision = ? OR (',' || reasons || ',' LIKE ? ESCAPE '\' OR ',' || reasons LIKE ? ESCAPE '\')
+			AND replace(reasons, ?, '') <> reasons)`, // SQLite's LIKE ignores the case
+			f.What, code+",%", code+":%", f.What)
 	}
 	if f.Who != "" {
 		c.add("part = 4")
-		c.add(`lower(who) LIKE ? ESCAPE '\'`, "%"+likeText(strings.ToLower(events.Escape(f.Who)))+"%")
+		c.add(`lower(who) LIKE lower(?) ESCAPE '\'`, "%"+likeText(events.Escape(f.Who))+"%")
 	}
 	// The ID begins with the time.
 	if f.Since.UnixMilli() > 0 {

@@ -1,10 +1,16 @@
 package audit
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"authguard/internal/database/databasetest"
 )
@@ -113,7 +119,117 @@ func TestFiltersFindWhatTheyName(t *testing.T) {
 	})
 }
 
-func TestEachReadsFurtherThanOnePage(t *testing.T) {
+// matches is what a filter means, row by row.
+func (f Filter) matches(r Row) bool {
+	codes := slices.ContainsFunc(strings.Split(r.Reasons, ","), func(code string) bool {
+		return strings.HasPrefix(code+":", f.What+":")
+	})
+	p, network := prefixOf(r.Address), !f.Network.IsValid()
+	if f.Network.IsSingleIP() {
+		network = p == f.Network || p == networkOf(f.Network.Addr())
+	} else if p.IsValid() && f.Network.IsValid() {
+		network = p.Bits() >= f.Network.Bits() && f.Network.Contains(p.Addr())
+	}
+	return network && (f.Realm == "" || realmOf(r.Realm) == f.Realm) && (f.Account == "" || r.Account == f.Account) &&
+		strings.Contains(strings.ToLower(r.Who), strings.ToLower(f.Who)) &&
+		(f.Kind == "" || r.Kind == f.Kind || r.Kind == KindAttempt && r.Decision == f.Kind) &&
+		(f.What == "" || r.Decision == f.What || codes) &&
+		(f.Since.IsZero() || !r.At.Before(f.Since)) && (f.Until.IsZero() || r.At.Before(f.Until))
+}
+
+func prefixOf(address string) netip.Prefix {
+	if a, err := netip.ParseAddr(address); err == nil {
+		return One(a)
+	}
+	p, _ := netip.ParsePrefix(address)
+	return p
+}
+
+// TestEveryFilterFindsTheRowsThatMatch compares random filters with a look at every row.
+func TestEveryFilterFindsTheRowsThatMatch(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		realms, accounts := []string{"default", "shop"}, []string{"", "alice", "bob", `a%_\`}
+		addresses := []string{"", "unknown", "198.51.100.7", "198.51.100.8", "198.51.101.7", "203.0.113.1", "198.51.100.0/24",
+			"198.51.100.0/22", "2001:db8::1", "2001:db8::/48", "2001:db8:1::/64", "2001:db9::1"}
+		reasons := []string{"", "captcha-mode", "limit:account:5/24h,captcha-mode", "limit:account:monitored", "limit:account_:3/1h"}
+		some := rand.New(rand.NewPCG(1, 2))
+		one := func(list ...string) string { return list[some.IntN(len(list))] }
+		rows := make([]Row, 600)
+		for i := range rows {
+			r := Row{At: noon.Add(time.Duration(some.IntN(3000)) * time.Second), Realm: one(realms...), Account: one(accounts...),
+				Address: one(addresses...), Kind: one(KindAttempt, KindAttempt, KindAttempt, KindAdmin, KindMode, KindEvent), Count: 1}
+			switch r.Kind {
+			case KindAttempt:
+				r.Decision, r.Reasons = one(Kinds()[4:]...), one(reasons...)
+				r.Detail = "login" + one("", "", knownClient, summedUp)
+			case KindEvent:
+				r.Decision = one("reached", "quiet")
+			default:
+				r.Decision, r.Who = one("unlock", "on", "blocked"), one("admin:Ann", "admin:Ännchen", "cli:50%", `cli:a_b\`)
+			}
+			rows[i] = r
+		}
+		if err := l.insert(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
+		all, err := l.rows(t.Context(), "SELECT "+columns+" FROM audit ORDER BY id DESC")
+		if err != nil || len(all) != len(rows) {
+			t.Fatalf("%d rows, %v", len(all), err)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			draw := func(name string, list ...string) string { return rapid.SampledFrom(append(list, "", "")).Draw(t, name) }
+			moment := rapid.Custom(func(t *rapid.T) time.Time {
+				return noon.Add(time.Duration(rapid.IntRange(-10, 3010).Draw(t, "second")) * time.Second)
+			})
+			f := Filter{
+				Realm: draw("realm", realms...), Account: draw("account", accounts...), Kind: draw("kind", Kinds()...),
+				Who:     draw("who", "ANN", "Ännchen", "%", "_", `\`, "n:ann"),
+				What:    draw("what", "unlock", "blocked", "captcha-mode", "CAPTCHA-mode", "captcha", "limit", "limit:account", "limit:account:5/24h", "limit_account", "account", "%", ","),
+				Network: prefixOf(draw("network", append(addresses, "198.51.0.0/16", "0.0.0.0/0", "::/0", "2001:db8::/32", "198.0.0.0/8", "2001:db8:1::5")...)),
+				Limit:   rapid.SampledFrom([]int{20, 100, MaxLimit}).Draw(t, "limit"), OldestFirst: rapid.Bool().Draw(t, "oldest first"),
+			}
+			if rapid.Bool().Draw(t, "since") {
+				f.Since = moment.Draw(t, "since")
+			}
+			if rapid.Bool().Draw(t, "until") {
+				f.Until = moment.Draw(t, "until")
+			}
+			var want, pages, each []int64
+			for _, r := range all {
+				if f.matches(r) {
+					want = append(want, r.ID)
+				}
+			}
+			if f.OldestFirst {
+				slices.Reverse(want)
+			}
+			if err := l.Each(context.Background(), f, func(r Row) error { each = append(each, r.ID); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			for more := true; more; {
+				page, err := l.Page(context.Background(), f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range page.Rows {
+					pages = append(pages, r.ID)
+				}
+				if more = page.Next != 0; f.OldestFirst {
+					f.After = page.Next
+				} else {
+					f.Before = page.Next
+				}
+			}
+			if !slices.Equal(pages, want) || !slices.Equal(each, want) {
+				t.Fatalf("%+v: %d rows by page, %d of Each, want %d", f, len(pages), len(each), len(want))
+			}
+		})
+	})
+}
+
+func TestEachReadsFurtherThanOnePageAndNoNewRows(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{})
@@ -124,16 +240,39 @@ func TestEachReadsFurtherThanOnePage(t *testing.T) {
 		if err := l.insert(t.Context(), rows); err != nil {
 			t.Fatal(err)
 		}
+		want := len(rows)
 		for _, oldestFirst := range []bool{false, true} {
 			var ids []int64
 			f := Filter{Network: netip.MustParsePrefix("203.0.113.0/28"), OldestFirst: oldestFirst}
-			err := l.Each(t.Context(), f, func(r Row) error { ids = append(ids, r.ID); return nil })
+			err := l.Each(t.Context(), f, func(r Row) error {
+				if ids = append(ids, r.ID); len(ids) == 1 {
+					late := Row{At: noon.Add(24 * time.Hour), Kind: KindAttempt, Address: "203.0.113.1", Count: 1}
+					return l.insert(t.Context(), []Row{late})
+				}
+				return nil
+			})
 			if !oldestFirst {
 				slices.Reverse(ids)
 			}
-			if err != nil || len(ids) != len(rows) || !slices.IsSorted(ids) {
-				t.Errorf("oldest first %v: %d rows, %v", oldestFirst, len(ids), err)
+			if err != nil || len(ids) != want || !slices.IsSorted(ids) {
+				t.Errorf("oldest first %v: %d rows, want %d; %v", oldestFirst, len(ids), want, err)
 			}
+			want++ // the new row
+		}
+		page, err := l.Page(t.Context(), Filter{Limit: len(rows)})
+		if err != nil || len(page.Rows) != MaxLimit || page.Next == 0 {
+			t.Errorf("a page of %d rows, %v", len(page.Rows), err)
+		}
+	})
+}
+
+func TestASlowSearchEndsWithAdvice(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		l.search = 0
+		if _, err := l.Page(t.Context(), Filter{What: "none"}); !errors.Is(err, ErrSlow) {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -30,5 +30,8 @@ func TestPurgeDeletesWhatIsOlderAndNothingElse(t *testing.T) {
 		if err != nil || left != 107 || actions != 8 {
 			t.Fatalf("%d rows are left, %d of them administrators' (%v), want 107 and 8", left, actions, err)
 		}
+		if n, err := l.Purge(t.Context(), Keep{Rows: 100}); err != nil || n != 7 {
+			t.Errorf("purged %d (%v) beyond 100 rows, want 7", n, err)
+		}
 	})
 }

@@ -42,11 +42,12 @@ type Config struct {
 
 // A Log writes and reads the audit table. Create it with [New]; all methods are safe for concurrent use.
 type Log struct {
-	cfg   Config
-	db    *sql.DB
-	write func(context.Context, []Row) error // insert, except in tests
-	drain time.Duration                      // drainFor, except in tests
-	seq   atomic.Uint32
+	cfg    Config
+	db     *sql.DB
+	write  func(context.Context, []Row) error // insert, except in tests
+	drain  time.Duration                      // drainFor, except in tests
+	search time.Duration                      // searchFor, except in tests
+	seq    atomic.Uint32
 
 	mu      sync.Mutex
 	open    *batch
@@ -64,7 +65,7 @@ var _ events.Sink = (*Log)(nil)
 // New returns a log over a database with the table. The caller closes the database after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	l := &Log{cfg: cfg, db: db, drain: drainFor, open: newBatch(), sums: newSums(),
+	l := &Log{cfg: cfg, db: db, drain: drainFor, search: searchFor, open: newBatch(), sums: newSums(),
 		caused: make(map[cause]int), wake: make(chan struct{}, 1)}
 	l.write = l.insert
 	l.seq.Store(rand.Uint32())

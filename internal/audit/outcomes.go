@@ -16,9 +16,9 @@ import (
 type Outcome struct {
 	LastLogin   time.Time `json:"last_login,omitzero"`
 	LastFailure time.Time `json:"last_failure,omitzero"`
-	// Failures are the failures since the requested time, at most those of MostFailures rows.
+	// Failures are the failures since the requested time, or a lower bound: those of any MostFailures rows.
 	Failures int64 `json:"failures"`
-	AtLeast  bool  `json:"failures_at_least,omitempty"` // there are more
+	AtLeast  bool  `json:"failures_at_least,omitempty"` // there may be more
 }
 
 // MostFailures limits the rows read to count an account's failures, because an attack can leave a million in a day.

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -62,6 +63,9 @@ func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPag
 		return p, err
 	}
 	page, err := c.config.Audit.Page(ctx, f)
+	if errors.Is(err, audit.ErrSlow) {
+		err = fmt.Errorf("%w: %w", ErrAsked, err)
+	}
 	for _, row := range page.Rows {
 		p.Rows = append(p.Rows, eventOf(row))
 	}

@@ -123,8 +123,7 @@ func open(ctx context.Context, c Config, widest reach, n *notes) {
 			"requires no password, so any client on its network can forge known clients and reset counters."))
 }
 
-// takesWrites runs scripts that write a key and delete it: several in a Cluster, so that every master and the slots
-// that none serves take part.
+// takesWrites runs a script that writes a key and deletes it; in a Cluster, with 64 keys spread over its slots.
 func takesWrites(ctx context.Context, c Config, client redis.UniversalClient, n *notes) bool {
 	keys := 1
 	if c.Settings.Redis.Mode == config.RedisCluster {
