@@ -66,7 +66,8 @@ func (c replayCmd) Run(g *globals) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	done := g.progress(logs)
-	solving := map[string]replay.Solving{"users": replay.People, "none": replay.Nobody, "all": replay.Everybody}[c.Solving]
+	solving := map[string]replay.Solving{"users": replay.UsersSolve, "none": replay.NoneSolve,
+		"all": replay.AllSolve}[c.Solving]
 	found, err := replay.Run(ctx, logs, setups, replay.Options{Solving: solving, Cases: c.Cases})
 	done()
 	if err != nil {

@@ -100,11 +100,11 @@ func TestGuessesAreStoppedAndPeopleAreNot(t *testing.T) {
 		t.Errorf("%v", p.Reasons)
 	}
 
-	nobody := replayed(t, lines, replay.Options{Solving: replay.Nobody}, defaults()).Policies[0]
+	nobody := replayed(t, lines, replay.Options{Solving: replay.NoneSolve}, defaults()).Policies[0]
 	if nobody.Logins.KeptOut != 1 || !nobody.Hindered[0].KeptOut {
 		t.Errorf("nobody solves: %+v", nobody.Logins)
 	}
-	everybody := replayed(t, lines, replay.Options{Solving: replay.Everybody}, defaults()).Policies[0]
+	everybody := replayed(t, lines, replay.Options{Solving: replay.AllSolve}, defaults()).Policies[0]
 	if everybody.Guesses.Checked != 21 {
 		t.Errorf("everybody solves: %+v", everybody.Guesses)
 	}

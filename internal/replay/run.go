@@ -13,7 +13,7 @@ import (
 
 const batchSize = 2048
 
-// Options configure a trial.
+// Options configure a replay.
 type Options struct {
 	// Solving is who solves challenges that the log does not contain.
 	Solving Solving
@@ -23,16 +23,16 @@ type Options struct {
 	Skip int64
 }
 
-// Solving is who solves challenges. The zero value is People.
+// Solving is who solves challenges. The zero value is UsersSolve.
 type Solving uint8
 
 const (
-	// People: clients whose login succeeded in the log solve them.
-	People Solving = iota
-	// Nobody solves them: challenges also keep users out.
-	Nobody
-	// Everybody solves them, including an attacker who pays for it.
-	Everybody
+	// UsersSolve: clients whose login succeeded in the log solve them.
+	UsersSolve Solving = iota
+	// NoneSolve: challenges also keep users out.
+	NoneSolve
+	// AllSolve: an attacker who pays for it solves them, too.
+	AllSolve
 )
 
 // Run runs every attempt of a log through a site per setup and reports what would have happened. The sites run in

@@ -108,7 +108,7 @@ func (r *run) attempt(at time.Time, a retry) error {
 	right := a.Outcome == Succeeded
 	answer, err := r.Try(Ask{
 		Account: account, Address: a.Address, Device: a.Device, Client: a.Client, Right: right,
-		Solves: r.options.Solving == Everybody || right && r.options.Solving == People,
+		Solves: r.options.Solving == AllSolve || right && r.options.Solving == UsersSolve,
 	})
 	if err != nil {
 		return err

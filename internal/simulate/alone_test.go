@@ -18,6 +18,7 @@ import (
 	"authguard/internal/simulate"
 )
 
+// Without a defense, every right guess gets in. Each defense lets some in.
 func TestEveryRightGuessGetsInWhereNothingStopsIt(t *testing.T) {
 	t.Parallel()
 	attack := small + "attackers: [{kind: spray, from: 12h, for: 4h, attempts: 30000, addresses: 20000}]\n"

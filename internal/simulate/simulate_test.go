@@ -49,8 +49,6 @@ func TestNobodyIsStoppedWhereNobodyAttacks(t *testing.T) {
 	}
 }
 
-// Without a defence each right guess gets in; each other lets some of them.
-// The attacker's own logins are no guesses, and open nothing.
 func TestAScenarioThatCannotBeIsSaid(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
