@@ -55,6 +55,34 @@ func TestR28TheSameWrongPasswordCountsOnce(t *testing.T) {
 	})
 }
 
+func TestR28ATicketThatTravelsKeepsThatItsPasswordIsRepeated(t *testing.T) {
+	t.Parallel()
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for range 4 {
+			a := world.From("alice", nowhere)
+			a.PasswordTag = w.Fingerprint("stale")
+			d, err := w.Begin(t.Context(), a)
+			if err != nil || d.Action != guard.Proceed {
+				t.Fatal(d.Action, err)
+			}
+			travelled, err := w.Open(w.Seal(&d.Ticket))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Settle(t.Context(), travelled, guard.Failed); err != nil {
+				t.Fatal(err)
+			}
+			w.Clock.Advance(2 * time.Second)
+		}
+		wantUsed(t, w, "alice", nowhere, 1)
+		for i, e := range w.Events() {
+			if e.Repeat != (i > 0) || e.AccountFailures != min(i, 1) {
+				t.Errorf("event %d: repeat %v, %d earlier failures", i, e.Repeat, e.AccountFailures)
+			}
+		}
+	})
+}
+
 // A mail program goes on with an old password for two days. Its owner never
 // notices: no challenge, no wait, and the place stays known.
 func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
