@@ -87,6 +87,40 @@ func TestR24WhatOneNodeRaisedAnotherDeliversOnce(t *testing.T) {
 	})
 }
 
+func TestThreeFailuresInARowAreReportedThroughTheOtherChannels(t *testing.T) {
+	t.Parallel()
+	clock, p := clocktest.At(noon), new(counted)
+	p.setFail(errors.New("no"))
+	a := node(t, databasetest.SQLite(t), clock, p, urlA, urlB)
+	a.Raise("test", "A test", "waits")
+	for _, want := range []int{1, 1, 2} {
+		if a.channels[0].box.Step(t.Context()); a.channels[1].state().Waiting != want {
+			t.Errorf("%d alerts wait in the other channel, want %d", a.channels[1].state().Waiting, want)
+		}
+		clock.Advance(time.Minute)
+	}
+}
+
+func TestACorrectedAddressIsTriedWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	clock, p := clocktest.At(noon), new(counted)
+	p.setFail(errors.New("no"))
+	a := node(t, databasetest.SQLite(t), clock, p, urlA)
+	a.Raise("test", "A test", "waits")
+	for range 8 {
+		a.channels[0].box.Step(t.Context())
+		clock.Advance(longestRetry)
+	}
+	a.channels[0].box.Step(t.Context())
+	p.setFail(nil)
+	if err := a.Reconfigure(Config{To: []string{urlB}, PerHour: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if a.channels[0].box.Step(t.Context()); p.got["waits"] != 1 {
+		t.Errorf("delivered %d times", p.got["waits"])
+	}
+}
+
 func TestR24ARestartWithACorrectedAddressDeliversWhatWaited(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {

@@ -119,7 +119,23 @@ func TestAnUnusableAddressRaisesNoAlert(t *testing.T) {
 	p := newPost(t, databasetest.SQLite(t))
 	p.broken = fmt.Errorf("to alice: %w", mail.ErrAddress)
 	p.ask("alice", 1)
-	if p.box.Step(t.Context()); p.failed != 0 {
-		t.Errorf("%d alerts", p.failed)
+	p.box.Step(t.Context())
+	p.broken = nil
+	p.clock.Advance(time.Minute)
+	if p.box.Step(t.Context()); p.failed != 0 || len(p.sent) != 0 {
+		t.Errorf("%d alerts, %d emails after a retry", p.failed, len(p.sent))
+	}
+}
+
+// Nor does a client that asks for more codes than an account gets.
+func TestTooManyCodesRaiseNoAlert(t *testing.T) {
+	t.Parallel()
+	p := newPost(t, databasetest.SQLite(t))
+	for i := range byte(50) {
+		p.ask("alice", i)
+		p.box.Step(t.Context())
+	}
+	if p.failed != 0 || len(p.sent) == 0 || len(p.sent) == 50 {
+		t.Errorf("%d alerts, %d emails", p.failed, len(p.sent))
 	}
 }
