@@ -60,11 +60,14 @@ const (
 	// coolDownFor is the cool-down per minute of attack at the threshold. Two hours result from eight hours at the
 	// threshold, or from 48 minutes at ten times it.
 	coolDownFor = 15 * time.Second
+	// offBelow is the fraction of the threshold below which the cool-down runs. Between it and the threshold, the
+	// cool-down pauses.
+	offBelow = 0.5
 	// sameFor is how long after its end a resumed attack is the same attack. It gets no second CoolDownMin: otherwise 64
 	// bursts of 31 guesses a day would keep the mode on all day.
 	sameFor      = 24 * time.Hour
 	slowCoolDown = 5 * time.Minute
-	// steadyAfter is the surplus of minutes between OffBelow and the whole threshold after which the failure rate is
+	// steadyAfter is the surplus of minutes between offBelow and the whole threshold after which the failure rate is
 	// steady.
 	steadyAfter = 12 * 60
 )
@@ -145,11 +148,11 @@ func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	case rising > on:
 		d.rise(c, Attack, now)
 	case d.Level == Attack:
-		d.settle(all < on*c.OffBelow, d.coolDown(c), now)
+		d.settle(all < on*offBelow, d.coolDown(c), now)
 	case rising > on*c.ThrottleAt:
 		d.rise(c, Slow, now)
 	case d.Level == Slow:
-		d.settle(all < on*c.ThrottleAt*c.OffBelow, d.coolDown(c), now)
+		d.settle(all < on*c.ThrottleAt*offBelow, d.coolDown(c), now)
 	}
 }
 
@@ -263,7 +266,7 @@ func (d *Detector) weigh(c *Config, on, counted, pressure float64) {
 	if d.Level == Attack {
 		d.Weight = min(d.Weight+counted/on, float64(c.CoolDown)/float64(coolDownFor))
 	} else {
-		hugged = pressure >= on*c.OffBelow
+		hugged = pressure >= on*offBelow
 	}
 	if hugged {
 		d.Hugging = min(d.Hugging+1, steadyAfter)

@@ -63,7 +63,7 @@ func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.
 		one.Failures = max(one.Failures, counts[Failure])
 		one.Unsolved = max(one.Unsolved, counts[Unsolved])
 		one.Overload = max(one.Overload, counts[Overload])
-		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.ThrottleAt, on*c.OffBelow, d.Level
+		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.ThrottleAt, on*offBelow, d.Level
 		if i == len(open)-1 {
 			return
 		}

@@ -227,7 +227,7 @@ func (m *Mode) State() State {
 	}
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Override: m.override, FailureRate: m.failureRate(),
-		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * m.config.OffBelow,
+		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * offBelow,
 		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low,
 		CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
 		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),

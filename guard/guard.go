@@ -356,13 +356,6 @@ type Code struct {
 	Now     time.Time   // by the guard's clock
 }
 
-// SetHeld changes Config.Held and Config.HeldPerAddress. Attempts that wait continue to wait.
-func (g *Guard) SetHeld(most, perAddress int) {
-	g.waiting.mu.Lock()
-	defer g.waiting.mu.Unlock()
-	g.waiting.most, g.waiting.mostPer = most, perAddress
-}
-
 // Held returns how many attempts of unknown clients wait now.
 func (g *Guard) Held() int {
 	g.waiting.mu.Lock()

@@ -44,8 +44,8 @@ func (p Policy) Problems() []Problem {
 	c.limits("limits.known_client", p.KnownClient, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
 	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts,
-		"limits.spray.accounts",
-		"must be from 3 to %d, or 0 for none, not %d", failures.MaxSprayAccounts, p.Spray.Accounts)
+		"limits.spray",
+		"must be off, or from 3 to %d accounts, not %d", failures.MaxSprayAccounts, p.Spray.Accounts)
 	c.check(p.ThrottleDelay >= 0 && p.ThrottleDelay <= time.Minute && whole(p.ThrottleDelay),
 		"captcha_mode.throttle_delay", "must be from 0 to 1m in whole milliseconds, not %v", p.ThrottleDelay)
 	c.check(p.CheckTimeout >= 100*time.Millisecond && p.CheckTimeout <= time.Minute && whole(p.CheckTimeout),
@@ -194,13 +194,14 @@ func (c *checker) delay(path string, d PairDelay) {
 	if d == (PairDelay{}) || d == (PairDelay{Monitor: true}) {
 		return
 	}
-	c.check(d.After >= 1 && d.After <= 1000, path+".after", "must be from 1 to 1000, not %d", d.After)
-	c.check(d.First >= time.Millisecond && whole(d.First), path+".first",
-		"must be at least 1ms in whole milliseconds, not %v", d.First)
-	c.check(d.Max >= d.First && whole(d.Max), path+".max", "must be at least first (%v) in whole milliseconds, not %v",
-		d.First, d.Max)
-	c.check(d.Window >= d.Max && d.Window <= failures.MaxWindow && whole(d.Window), path+".window",
-		"must be from max (%v) to %v in whole milliseconds, not %v", d.Max, failures.MaxWindow, d.Window)
+	c.check(d.After >= 1 && d.After <= 1000, path, "must begin after 1 to 1000 failures, not %d", d.After)
+	c.check(d.First >= time.Millisecond && whole(d.First), path,
+		"must begin with a delay of at least 1ms, in whole milliseconds, not %v", d.First)
+	c.check(d.Max >= d.First && whole(d.Max), path,
+		"must have a longest delay of at least the first one (%v), in whole milliseconds, not %v", d.First, d.Max)
+	c.check(d.Window >= d.Max && d.Window <= failures.MaxWindow && whole(d.Window), path,
+		"must have a window from the longest delay (%v) to %v, in whole milliseconds, not %v", d.Max, failures.MaxWindow,
+		d.Window)
 }
 
 var eventName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)

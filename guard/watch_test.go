@@ -148,7 +148,7 @@ func TestWhatIsEnforcedAgainIsSoAtOnce(t *testing.T) {
 			t.Errorf("the mode went on %d times and off %d, want 3 and 2", on, off)
 		}
 		w.Mode.Release("", "")
-		if err := w.Mode.SetConfig(captchamode.Config{ThresholdMultiplier: mode.ThresholdMultiplier, ThresholdMin: 6, ThresholdMax: 6, ThrottleAt: .3, OffBelow: .5, AddressShare: 1, CoolDown: time.Hour, Monitor: true}); err != nil {
+		if err := w.Mode.SetConfig(captchamode.Config{ThresholdMultiplier: mode.ThresholdMultiplier, ThresholdMin: 6, ThresholdMax: 6, ThrottleAt: .3, AddressShare: 1, CoolDown: time.Hour, Monitor: true}); err != nil {
 			t.Fatal(err)
 		}
 		if w.Force(t); !w.Mode.On() {

@@ -40,7 +40,7 @@ func (e *Edge) Local(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if (len(names) > 0 || client.Peer(r).IsLoopback()) && !isLocal(r.Host, names) {
 			return echo.NewHTTPError(http.StatusMisdirectedRequest,
-				"This listener is for local access. Open it as 127.0.0.1, or add its host name to admin.hosts.")
+				"This listener is for local access. Open it as 127.0.0.1, or add its URL to admin.urls.")
 		}
 		return next(c)
 	}

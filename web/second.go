@@ -295,7 +295,7 @@ func (l *Login) question(c echo.Context, account string) error {
 	at, ok := l.Edge.Site(c.Request())
 	if !ok {
 		return Invalid("passkeys require a domain name with TLS, or localhost: open the admin console by a name in " +
-			"admin.hosts or as localhost")
+			"admin.urls or as localhost")
 	}
 	q, err := l.Second.MFA.AskProof(c.Request().Context(), at.Site, account)
 	if err != nil {

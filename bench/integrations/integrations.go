@@ -32,12 +32,12 @@ type scene struct {
 const common = `listen: 127.0.0.1:0
 admin: {listen: ""}
 passwords: {cost: 10}
-captcha_mode: {threshold_min: 1000000000, threshold_max: 1000000000}
+captcha_mode: {threshold: 1000000000}
 `
 
 // delayed delays an account's second attempt from the same IP address.
 const delayed = `limits:
-  pair_delay: {first: 1h, max: 1h, window: 2h, after: 1}
+  pair_delay: 1/2h delay 1h to 1h
   known_client: [] # it could never be reached, which is an error
 `
 

@@ -47,7 +47,7 @@ var browser = []string{
 // config is authguard's: CAPTCHA mode stays off, and each account logs in from a separate IP address.
 const config = `listen: 127.0.0.1:0
 admin: {listen: ""}
-captcha_mode: {threshold_min: 1000000, threshold_max: 1000000}
+captcha_mode: {threshold: 1000000}
 trusted_proxies: [127.0.0.1]
 data: %s/data
 proxy:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"authguard/captchamode/challenge"
 )
@@ -39,11 +38,11 @@ func TestCountedComesBackOnceForEachChallenge(t *testing.T) {
 func TestOnlyTheSealedKindsAnswerCounts(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	if err := d.Set("pow", time.Minute); err != nil {
+	if err := d.Set("pow"); err != nil {
 		t.Fatal(err)
 	}
 	pow := d.issue(t)
-	if err := d.Set("image", time.Minute); err != nil {
+	if err := d.Set("image"); err != nil {
 		t.Fatal(err)
 	}
 	image := d.issue(t)
@@ -72,7 +71,7 @@ func TestWorkAndPictureCountAsWasSealed(t *testing.T) {
 		c.Others = []challenge.Provider{work{&plainKind{kind: "pow"}, false}, work{&plainKind{kind: "both"}, true}}
 	})
 	for _, kind := range []string{"pow", "both"} {
-		if err := d.Set(kind, time.Minute); err != nil {
+		if err := d.Set(kind); err != nil {
 			t.Fatal(err)
 		}
 		for name, try := range map[string]struct {
@@ -205,8 +204,6 @@ func TestImpossibleConfigsAreErrors(t *testing.T) {
 		"long kind": func(c *challenge.Config) {
 			c.Others = []challenge.Provider{&plainKind{kind: "ninebytes"}}
 		},
-		"short life":   func(c *challenge.Config) { c.TTL = time.Second },
-		"long life":    func(c *challenge.Config) { c.TTL = 2 * time.Hour },
 		"no rendering": func(c *challenge.Config) { c.Renders = -1 },
 	} {
 		config := challenge.Config{Secret: challengeSecret, Spent: d.spent, BuiltIn: d.image}

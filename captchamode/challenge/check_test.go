@@ -82,7 +82,7 @@ func TestAnExpiredChallengeFails(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	c, late := d.issue(t), d.issue(t)
-	d.clock.Advance(challenge.DefaultTTL - time.Millisecond)
+	d.clock.Advance(challenge.TTL - time.Millisecond)
 	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), challenge.Right)
 	d.clock.Advance(time.Millisecond)
 	expectReason(t, d.check(t, here, late.ID, late.PoW.Salt), challenge.Expired)

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Default and bounds of a challenge's lifetime.
+// TTL is a challenge's lifetime, and MaxTTL that of one with much work.
 const (
-	DefaultTTL = 5 * time.Minute
-	MinTTL     = 10 * time.Second
-	MaxTTL     = time.Hour
+	TTL    = 5 * time.Minute
+	MaxTTL = time.Hour
 )
 
 // Config configures an [Issuer].
@@ -28,8 +27,6 @@ type Config struct {
 	Others []Provider
 	// Preferred is the kind to issue; default BuiltIn's.
 	Preferred string
-	// TTL is the lifetime of a challenge, from [MinTTL] to [MaxTTL]; default [DefaultTTL].
-	TTL time.Duration
 	// Renders is the number of concurrent renders of images, and of audio; default 2. Audio takes about 10 ms of a core.
 	Renders int
 	// Kept is the cache size for images, and for audio, in bytes; default 16 MiB.
@@ -42,7 +39,7 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	c.TTL, c.Renders = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.Renders, 2)
+	c.Renders = cmp.Or(c.Renders, 2)
 	c.Kept = cmp.Or(c.Kept, 16<<20)
 	if c.Preferred == "" && c.BuiltIn != nil {
 		c.Preferred = c.BuiltIn.Kind()

@@ -15,7 +15,7 @@ type Issuer struct {
 	sealer     *sealer
 	spent      Spent
 	makers     atomic.Pointer[makers]
-	policy     atomic.Pointer[policy]
+	preferred  atomic.Pointer[string]
 	onFallback func(kind string, err error)
 	now        func() time.Time
 	galleries  map[string]*gallery // by file extension
@@ -26,11 +26,6 @@ type makers struct {
 	builtIn Provider
 	picture Illustrated // nil: there are no images
 	byKind  map[string]Provider
-}
-
-type policy struct {
-	preferred string
-	ttl       time.Duration
 }
 
 // providerWait is the time limit of a provider. After that it counts as failed, and the built-in provider replaces
@@ -60,7 +55,7 @@ func New(config Config) (*Issuer, error) {
 	for ext := range mediaTypes {
 		d.galleries[ext] = newGallery(config.Renders, config.Kept)
 	}
-	if err := d.Set(config.Preferred, config.TTL); err != nil {
+	if err := d.Set(config.Preferred); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -78,15 +73,12 @@ func (d *Issuer) Illustrate(picture Illustrated) {
 	d.makers.CompareAndSwap(was, now) // a concurrent call has done the same
 }
 
-// Set changes the preferred kind and the lifetime of future challenges. On an error, it changes nothing.
-func (d *Issuer) Set(preferred string, ttl time.Duration) error {
+// Set changes the preferred kind of future challenges. On an error, it changes nothing.
+func (d *Issuer) Set(preferred string) error {
 	if d.makers.Load().byKind[preferred] == nil {
 		return fmt.Errorf("challenge: preferred kind: there is no provider of kind %q", preferred)
 	}
-	if ttl < MinTTL || ttl > MaxTTL {
-		return fmt.Errorf("challenge: ttl: must be from %s to %s", MinTTL, MaxTTL)
-	}
-	d.policy.Store(&policy{preferred, ttl})
+	d.preferred.Store(&preferred)
 	return nil
 }
 
@@ -98,17 +90,16 @@ const slowestKey = 16 * time.Millisecond
 // sealed in it, and returned by [Issuer.Check]. If a provider fails, the built-in one replaces it (R18); an error
 // means that it failed too.
 func (d *Issuer) Issue(ctx context.Context, bond Binding, counted bool) (Challenge, error) {
-	policy := d.policy.Load()
-	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()
-	s := sealed{kind: policy.preferred, expires: expires, binding: bond, counted: counted}
+	expires := time.UnixMilli(d.now().Add(TTL).UnixMilli()).UTC()
+	s := sealed{kind: *d.preferred.Load(), expires: expires, binding: bond, counted: counted}
 	rand.Read(s.nonce[:]) // never fails: it ends the program instead
 	puzzle, err := d.pose(ctx, &s)
 	if err != nil {
 		return Challenge{}, err
 	}
 	s.orImage, s.andImage, s.work = puzzle.OrImage, puzzle.AndImage, puzzle.Work
-	if slow := time.Duration(puzzle.Work) * slowestKey; slow > policy.ttl {
-		s.expires = s.expires.Add(min(slow, MaxTTL) - policy.ttl)
+	if slow := time.Duration(puzzle.Work) * slowestKey; slow > TTL {
+		s.expires = s.expires.Add(min(slow, MaxTTL) - TTL)
 	}
 	return d.present(s, puzzle), nil
 }

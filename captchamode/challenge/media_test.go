@@ -39,7 +39,7 @@ func TestThereIsNoPictureOfWhatCannotBeSolved(t *testing.T) {
 			t.Errorf("%q as %q: %v", try.id, try.ext, err)
 		}
 	}
-	d.clock.Advance(challenge.DefaultTTL)
+	d.clock.Advance(challenge.TTL)
 	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, challenge.ErrGone) {
 		t.Errorf("after it expired: %v", err)
 	}

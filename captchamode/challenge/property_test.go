@@ -95,8 +95,7 @@ func TestAnyHistorySolvesAChallengeAtMostOnce(t *testing.T) {
 
 func reload(rt *rapid.T, d *desk) {
 	kind := rapid.SampledFrom([]string{"image", "pow"}).Draw(rt, "kind")
-	ttl := time.Duration(rapid.Int64Range(10, 600).Draw(rt, "ttl")) * time.Second
-	if err := d.Set(kind, ttl); err != nil {
+	if err := d.Set(kind); err != nil {
 		rt.Fatal(err)
 	}
 }

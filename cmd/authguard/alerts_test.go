@@ -34,7 +34,7 @@ func TestR24AKilledServerLosesNoAlertThatWasCommitted(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: {first: 0s}}\nalerts: {group_wait: 1h, private_networks: [127.0.0.0/8], to: ['webhook+%s/hook#secret=%s']}\n", quiet, receiver.URL, secret), "alice")
+	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: off}\nalerts: {group_wait: 1h, private_networks: [127.0.0.0/8], to: ['webhook+%s/hook#secret=%s']}\n", quiet, receiver.URL, secret), "alice")
 	for i := range 6 {
 		from(loopback(61, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
 	}

@@ -283,7 +283,7 @@ func TestAppsChallengeComesBeforeTheForm(t *testing.T) {
 			t.Parallel()
 			a := realApps[name]
 			app := a.start(t)
-			s, known := pictured(t, a.before(t, app)+"limits: {check_timeout: 1m}\ncaptcha_mode: {threshold_min: 1, threshold_max: 1, address_share: 1, throttle_delay: 0s}\n")
+			s, known := pictured(t, a.before(t, app)+"limits: {check_timeout: 1m}\ncaptcha_mode: {threshold: 1, address_share: 1, throttle_delay: 0s}\n")
 			for i := range 3 {
 				a.send(t, s.base, loopback(72, i), a.variants[0], fmt.Sprint("nobody", i), "wrong")
 			}

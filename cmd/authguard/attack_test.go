@@ -23,7 +23,7 @@ import (
 	"authguard/internal/redistest"
 )
 
-const noDelay = "limits: {pair_delay: {first: 0s}}\n"
+const noDelay = "limits: {pair_delay: off}\n"
 
 // bursts is how often a burst is tried: a race is lost now and then. The long suite tries
 // twenty times.
@@ -59,7 +59,7 @@ func TestBurstGetsExactlyTheLimitEveryTime(t *testing.T) {
 }
 
 func TestBurstUnderThePoliciesDelayGetsExactlyThree(t *testing.T) {
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 1m, max: 2m, window: 1h}, known_client: []}\n", "victim")
+	s := newServer(t, quiet+"limits: {pair_delay: 1/1h delay 1m to 2m, known_client: []}\n", "victim")
 	counts := tally(500, 200, func(int) int { return from("127.9.9.9").login(t, s, "victim", "wrong").status })
 	if counts[http.StatusUnauthorized] != 3 || counts[http.StatusTooManyRequests] != 497 {
 		t.Errorf("%v; want 3 × 401 and 497 × 429", counts)
@@ -189,7 +189,7 @@ func wrongPasswords(n int) string {
 }
 
 func TestR7KillAndRestartInAnAttackForgetsNothing(t *testing.T) {
-	s := newServer(t, noDelay+"counters: {save_interval: 200ms}\ncaptcha_mode: {threshold_min: 40, threshold_max: 40}\n", "alice", "bob", "carol")
+	s := newServer(t, noDelay+"counters: {save_interval: 200ms}\ncaptcha_mode: {threshold: 40}\n", "alice", "bob", "carol")
 	owner := from("127.4.4.4")
 	if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 		t.Fatal(got.status, got.body)

@@ -16,8 +16,8 @@ import (
 func TestEveryShapeOfAttackIsRecognisedOnceOverThreeNodes(t *testing.T) {
 	t.Parallel()
 	nodes := newNodes(t, 3, standalone(t), quiet+noDelay+"challenge: {kind: pow, pow_cost: 100}\napi: {tokens: ["+token("d")+"]}\nrealms:\n"+
-		"  - {name: botnet, hosts: [b.test], tokens: ["+token("b")+"], captcha_mode: {threshold_min: 60, threshold_max: 60}}\n"+
-		"  - {name: stuffing, hosts: [s.test], tokens: ["+token("s")+"], captcha_mode: {threshold_min: 60, threshold_max: 60}}\n")
+		"  - {name: botnet, hosts: [b.test], tokens: ["+token("b")+"], captcha_mode: {threshold: 60}}\n"+
+		"  - {name: stuffing, hosts: [s.test], tokens: ["+token("s")+"], captcha_mode: {threshold: 60}}\n")
 	attack := func(token string, n int, account, address, password func(i int) string) {
 		counts := tally(n, 12, func(i int) int {
 			node, begun := nodes[i%3], struct{ Ticket string }{}

@@ -16,7 +16,7 @@ import (
 // A copy that was made under attack, in an empty folder: accounts, known clients and counters.
 func TestABackupOfARunningServerIsRestoredIntoAnEmptyFolder(t *testing.T) {
 	t.Parallel()
-	const policy = quiet + "limits: {pair_delay: {first: 0s}, address: [], network: []}\n"
+	const policy = quiet + "limits: {pair_delay: off, address: [], network: []}\n"
 	s := newServer(t, policy, "alice", "bob")
 	if got := from("127.5.5.5").login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 		t.Fatalf("%d %s", got.status, got.body)

@@ -116,7 +116,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.URL.Path }))
 	defer receiver.Close()
-	s := newServer(t, "captcha_mode: {threshold_min: 60, threshold_max: 60}\nalerts: {private_networks: [127.0.0.0/8], to: ['generic+"+receiver.URL+"/hook', 'generic+http://127.0.0.1:1/']}\n")
+	s := newServer(t, "captcha_mode: {threshold: 60}\nalerts: {private_networks: [127.0.0.0/8], to: ['generic+"+receiver.URL+"/hook', 'generic+http://127.0.0.1:1/']}\n")
 	b := openTab(t)
 	const fresh = "a new long password"
 	b.goTo(s.admin + "/")
@@ -288,7 +288,7 @@ func (b *tab) imports(s *server, lines, picture string) {
 }
 
 func TestLoginThroughProofOfWorkInABrowser(t *testing.T) {
-	s := newServer(t, "challenge: {kind: pow, pow_cost: 500}\ncaptcha_mode: {threshold_min: 1, threshold_max: 1, address_share: 1}\n", "alice")
+	s := newServer(t, "challenge: {kind: pow, pow_cost: 500}\ncaptcha_mode: {threshold: 1, address_share: 1}\n", "alice")
 	for i := range 3 {
 		from(loopback(70, i)).login(t, s, "nobody", "wrong")
 	}
@@ -353,7 +353,7 @@ func pictured(t *testing.T, yaml string, users ...string) (*server, *reader) {
 }
 
 func TestLoginThroughAPictureInABrowser(t *testing.T) {
-	s, known := pictured(t, "limits: {check_timeout: 1m}\ncaptcha_mode: {threshold_min: 1, threshold_max: 1, address_share: 1, throttle_delay: 0s}\n", "alice", "bob")
+	s, known := pictured(t, "limits: {check_timeout: 1m}\ncaptcha_mode: {threshold: 1, address_share: 1, throttle_delay: 0s}\n", "alice", "bob")
 	for i := range 3 {
 		from(loopback(71, i)).login(t, s, "nobody", "wrong")
 	}

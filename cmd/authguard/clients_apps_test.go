@@ -39,7 +39,7 @@ for password, address in [("correct horse", "198.51.100.1"), ("wrong 1", "203.0.
 
 func TestAppsDjangoAsksAsTheDocsSay(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n")
+	s := newServer(t, quiet+"limits: {pair_delay: off, account: [2/24h challenge]}\n")
 	s.must("ip", "block", "192.0.2.66")
 	token := strings.TrimSpace(s.must("token", "create", "django"))
 	dir := t.TempDir()

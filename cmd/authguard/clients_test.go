@@ -160,7 +160,7 @@ func inTime(logins func(try int) []returned) (got []returned) {
 // against one that takes the connection and says nothing, and against none.
 func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n"+
+	s := newServer(t, quiet+"limits: {pair_delay: off, account: [2/24h challenge]}\n"+
 		"realms: [{name: trap, tokens: [], limits: {address: [1/1h fake-failure]}}]\n")
 	s.must("ip", "block", "192.0.2.66")
 	token, trap := strings.TrimSpace(s.must("token", "create", "docs")), strings.TrimSpace(s.must("token", "create", "docs", "--realm", "trap"))

@@ -103,7 +103,7 @@ func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 	token := strings.Repeat("t", 32)
 	dsn := postgrestest.Shared(t).Database(t) + "&connect_timeout=3600&statement_timeout=3600000"
 	(&server{t: t}).addUsers(dsn, []string{"alice", "bob", "carol"})
-	yaml := fmt.Sprintf("database: %s\nkeys_file: %s\nredis: {%s}\napi: {tokens: [%s]}\nchallenge: {kind: pow, pow_cost: 100}\n%slimits: {pair_delay: {first: 0s}}\n",
+	yaml := fmt.Sprintf("database: %s\nkeys_file: %s\nredis: {%s}\napi: {tokens: [%s]}\nchallenge: {kind: pow, pow_cost: 100}\n%slimits: {pair_delay: off}\n",
 		dsn, filepath.Join(t.TempDir(), "keys"), standalone(t), token, quiet)
 	nodes := []*server{startHere(t, 0, yaml), startHere(t, -5*time.Minute, yaml), startHere(t, 5*time.Minute, yaml)}
 	each := func(t *testing.T, do func(t *testing.T, n int, a, b *server)) {

@@ -177,7 +177,7 @@ func TestBlockRefusesUntilUnlist(t *testing.T) {
 
 func TestExplainSaysWhyAndUnlockOpens(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\n", "ann")
+	s := newServer(t, quiet+"limits: {pair_delay: off}\n", "ann")
 	for range 5 {
 		from("127.0.2.1").login(t, s, "ann", "wrong")
 	}

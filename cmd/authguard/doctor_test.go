@@ -141,7 +141,7 @@ func TestADeadAlertChannelIsSeenAndTested(t *testing.T) {
 	}
 	at := dead.Addr().String()
 	dead.Close()
-	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: {first: 0s}}\nalerts: {group_wait: 0s, private_networks: [127.0.0.0/8], to: ['generic+http://%s/secret-path', 'generic+%s/hook']}\n", quiet, at, alive.URL), "alice")
+	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: off}\nalerts: {group_wait: 0s, private_networks: [127.0.0.0/8], to: ['generic+http://%s/secret-path', 'generic+%s/hook']}\n", quiet, at, alive.URL), "alice")
 	for i := range 6 {
 		from(loopback(6, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
 	}

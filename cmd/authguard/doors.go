@@ -52,7 +52,7 @@ func (d *listeners) reload(loaded *config.Loaded) {
 	d.front.SetBalancers(loaded.ProxyProtocolFrom)
 	d.edge.Set(loaded.TrustedProxies, header)
 	d.inside.Set(loaded.Admin.TrustedProxies, header)
-	d.inside.SetHosts(loaded.Admin.Hosts)
+	d.inside.SetHosts(loaded.Admin.Hosts())
 	d.secondRequired.Store(loaded.Admin.MFA == config.MFARequired)
 	d.delay.Store(int64(loaded.Shutdown.Delay))
 	d.within.Store(int64(loaded.Shutdown.Timeout))

@@ -64,7 +64,7 @@ func TestEverybodyIsLeftOutUnlessAskedFor(t *testing.T) {
 // R14: a firewall would stop the known places that a limit lets pass.
 func TestRefusedAddressesAreExportedButForKnownPlaces(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"direct_clients: [127.0.0.0/8]\nlimits: {address: [2/1d block], network: [], pair_delay: {first: 0s}}\n", "ann")
+	s := newServer(t, quiet+"direct_clients: [127.0.0.0/8]\nlimits: {address: [2/1d block], network: [], pair_delay: off}\n", "ann")
 	const stranger, home, fine = "127.9.1.1", "127.9.2.1", "127.9.3.1"
 	from(home).login(t, s, "ann", rightPassword)
 	for _, at := range []string{stranger, home} {

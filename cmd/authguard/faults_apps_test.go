@@ -123,7 +123,7 @@ func (l loss) run(t *testing.T) (row string) {
 	for i := range regulars {
 		users = append(users, fmt.Sprintf("person%d", i))
 	}
-	a.nodes = newNodes(t, 3, config, quiet+"limits: {pair_delay: {first: 0s}, check_timeout: 300ms}\n", users...)
+	a.nodes = newNodes(t, 3, config, quiet+"limits: {pair_delay: off, check_timeout: 300ms}\n", users...)
 	a.comeHome(t)
 	a.begin(t)
 	a.goOn(scale())

@@ -14,7 +14,7 @@ import (
 // A server whose lock file was deleted still has its folder to itself.
 func TestR1ADeletedLockFileLetsNoSecondServerCountApart(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\n", "alice")
+	s := newServer(t, quiet+"limits: {pair_delay: off}\n", "alice")
 	for _, name := range []string{lockName, socketName} {
 		if err := os.Remove(filepath.Join(s.dir, "data", name)); err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ func TestPagesBearTheSitesLookAndSpeakItsLanguagesInABrowser(t *testing.T) {
 	write("logo.svg", hostileLogo)
 	write("texts/he.yaml", "login.title: כניסה\n")
 	pages := "pages: {name: Müllers Kiosk, logo: " + dir + "/logo.svg, color: '#ffcc00', help_url: 'mailto:help@example.org', texts: " + dir + "/texts}\n"
-	policy := "limits: {account: [2/1h block], pair_delay: {first: 0s}}\n"
+	policy := "limits: {account: [2/1h block], pair_delay: off}\n"
 	s := newServer(t, policy+pages, "alice")
 	redistest.Until(t, "the log to say what is not translated", func() bool { return s.log.has("he.yaml lacks ") })
 

@@ -38,7 +38,7 @@ func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	on, shared := r.site.storage, r.site.counting.shared
 	m = &mode{realm: r.name, bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name,
 		Log: r.log})}
-	if m.Mode, err = captchamode.NewMode(r.config.CAPTCHAMode.Mode, on.clock.Now, m.switched); err != nil {
+	if m.Mode, err = captchamode.NewMode(r.config.CAPTCHAMode.Mode(), on.clock.Now, m.switched); err != nil {
 		return nil, err
 	}
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
@@ -75,7 +75,7 @@ func (m *mode) openChallenges(r *realm) (err error) {
 	}
 	m.challenges, err = challenge.New(challenge.Config{
 		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: spent, BuiltIn: r.site.how.builtIn, Kept: kept,
-		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: preferred(r.config), TTL: wanted.TTL,
+		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: preferred(r.config),
 		OnFallback: func(kind string, err error) {
 			if kind == challenge.KindRemote {
 				return // providerChanged reports this, once
@@ -164,6 +164,6 @@ func (m *mode) start(ctx context.Context, shared *shared, group *background.Grou
 func (m *mode) reload(c config.Config) error {
 	return errors.Join(
 		m.work[0].SetWork(int64(c.Challenge.PowCost)), m.work[1].SetWork(int64(c.Challenge.PowCost)),
-		m.setRemote(c), m.challenges.Set(preferred(c), c.Challenge.TTL),
+		m.setRemote(c), m.challenges.Set(preferred(c)),
 	)
 }

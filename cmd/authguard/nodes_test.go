@@ -90,7 +90,7 @@ func TestBurstOverThreeNodesGetsExactlyTheLimitEveryTime(t *testing.T) {
 				users = append(users, fmt.Sprintf("victim%d", run))
 			}
 			// A node waits this long for those that another one checks.
-			nodes := newNodes(t, 3, redis(t), quiet+"limits: {pair_delay: {first: 0s}, check_timeout: 1s}\n", users...)
+			nodes := newNodes(t, 3, redis(t), quiet+"limits: {pair_delay: off, check_timeout: 1s}\n", users...)
 			for run, victim := range users {
 				counts := tally(500, 200, func(i int) int {
 					return from(loopback(40+run, i%100)).login(t, nodes[i%3], victim, "wrong").status
@@ -100,7 +100,7 @@ func TestBurstOverThreeNodesGetsExactlyTheLimitEveryTime(t *testing.T) {
 				}
 			}
 			// And here nobody may be taken for failed because the machine is busy.
-			nodes = newNodes(t, 3, redis(t), quiet+"limits: {pair_delay: {first: 0s}, check_timeout: 1m}\n", "alice")
+			nodes = newNodes(t, 3, redis(t), quiet+"limits: {pair_delay: off, check_timeout: 1m}\n", "alice")
 			right := tally(20, 20, func(i int) int { return from(loopback(2, i)).login(t, nodes[i%3], "alice", rightPassword).status })
 			if right[http.StatusOK] != 20 {
 				t.Errorf("20 right logins at once: %v, want 20 × 200", right)
@@ -115,7 +115,7 @@ func TestNodesActAsOne(t *testing.T) {
 		users = append(users, fmt.Sprintf("user%d", i))
 	}
 	token := strings.Repeat("t", 32)
-	nodes := newNodes(t, 3, standalone(t), "api: {tokens: ["+token+"]}\nlimits: {pair_delay: {first: 0s}}\ncaptcha_mode: {throttle_delay: 0s}\nchallenge: {kind: pow, pow_cost: 100}\n", users...)
+	nodes := newNodes(t, 3, standalone(t), "api: {tokens: ["+token+"]}\nlimits: {pair_delay: off}\ncaptcha_mode: {throttle_delay: 0s}\nchallenge: {kind: pow, pow_cost: 100}\n", users...)
 	t.Run("a place that one knows all know, and one mode is on everywhere", func(t *testing.T) {
 		alice := from("127.200.0.1")
 		if got := alice.login(t, nodes[0], "alice", rightPassword); got.status != http.StatusOK {

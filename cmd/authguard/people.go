@@ -153,8 +153,7 @@ func openLDAP(a config.LDAP, normalise func(string) (string, error)) (*accounts.
 	}
 	return accounts.NewLDAP(accounts.LDAPConfig{
 		URL: a.URL, StartTLS: a.StartTLS, TLS: trusted, BindDN: a.BindDN, Password: a.Password.Reveal(), Base: a.Base,
-		Filter: a.Filter, UserDN: a.UserDN,
-		Name: a.Name, Mail: a.Mail, Groups: a.Groups, GroupFilter: a.GroupFilter, Normalise: normalise,
+		User: a.User, Name: a.Name, Mail: a.Mail, Groups: a.Groups, Normalise: normalise,
 	})
 }
 

@@ -175,8 +175,6 @@ func (r *realm) newGuard(
 			},
 		},
 		Epoch: counting.settled.Epoch(),
-
-		Held: r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
 	}
 	for _, change := range changes {
 		change(&c)
@@ -253,10 +251,6 @@ func (r *realm) unfollow() {
 // reload puts a valid configuration in force, except for settings that need a restart.
 func (r *realm) reload(c config.Config) error {
 	err := errors.Join(r.mode.reload(c), r.dress(c))
-	r.guard.SetHeld(c.Limits.MaxDelayed, c.Limits.MaxDelayedPerAddress)
-	if r.administration != nil {
-		r.administration.guard.SetHeld(c.Limits.MaxDelayed, c.Limits.MaxDelayedPerAddress)
-	}
 	r.adopt(c)
 	err = errors.Join(err, r.setProxy(context.Background()))
 	return errors.Join(err, r.control.EnactPolicy())
@@ -268,7 +262,7 @@ type written struct {
 }
 
 func writtenIn(c config.Config) *written {
-	w := &written{policy.Written{Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Enforce: !c.Monitor},
+	w := &written{policy.Written{Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode(), Enforce: !c.Monitor},
 		map[string]guard.Policy{}}
 	for _, one := range c.Proxy.Guarded() {
 		w.routes[one.Name] = c.PolicyOf(one)

@@ -37,7 +37,7 @@ func TestWhatIsCountedInOneRealmCountsInNoOther(t *testing.T) {
 	})
 	t.Run("two nodes with Redis", func(t *testing.T) {
 		t.Parallel()
-		countEachRealm(t, newNodes(t, 2, standalone(t), strings.Replace(sites, noDelay, "limits: {pair_delay: {first: 0s}, check_timeout: 1s}\n", 1), siteUsers...)...)
+		countEachRealm(t, newNodes(t, 2, standalone(t), strings.Replace(sites, noDelay, "limits: {pair_delay: off, check_timeout: 1s}\n", 1), siteUsers...)...)
 	})
 }
 

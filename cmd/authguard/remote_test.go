@@ -28,7 +28,7 @@ func TestR18TheProvidersWidgetAndItsOutage(t *testing.T) {
 		})
 	}))
 	t.Cleanup(verify.Close)
-	s := newServer(t, "origin: https://login.example.org\nsecure_cookies: never\ncaptcha_mode: {threshold_min: 1, threshold_max: 1, address_share: 1}\n"+
+	s := newServer(t, "origin: https://login.example.org\nsecure_cookies: never\ncaptcha_mode: {threshold: 1, address_share: 1}\n"+
 		"challenge: {kind: hcaptcha, site_key: 10000000-ffff-ffff, secret_key: the-secret-of-the-test, verify_url: '"+verify.URL+"'}\n", "alice", "bob", "admin")
 	for i := range 3 {
 		from(loopback(95, i)).login(t, s, "nobody", "wrong")
@@ -92,7 +92,7 @@ func TestR18ABrowserThatCannotLoadTheWidgetGetsThePicture(t *testing.T) {
 	t.Parallel()
 	verify := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"success":false}`) }))
 	t.Cleanup(verify.Close)
-	s := newServer(t, "origin: https://login.example.org\nsecure_cookies: never\ncaptcha_mode: {threshold_min: 1, threshold_max: 1, address_share: 1}\n"+
+	s := newServer(t, "origin: https://login.example.org\nsecure_cookies: never\ncaptcha_mode: {threshold: 1, address_share: 1}\n"+
 		"challenge: {kind: turnstile, site_key: 0x4AAAAAAAexample, secret_key: a-secret, verify_url: '"+verify.URL+"'}\n")
 	for i := range 3 {
 		from(loopback(97, i)).login(t, s, "nobody", "wrong")

@@ -138,7 +138,7 @@ func setupOf(path, realm string, environ []string) (setup replay.Setup, err erro
 		}
 		c = c.In(r)
 	}
-	setup = replay.Setup{Name: "in force", Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Lists: new(guard.Lists)}
+	setup = replay.Setup{Name: "in force", Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode(), Lists: new(guard.Lists)}
 	if path == "" {
 		setup.Name = "defaults"
 	}

@@ -74,7 +74,7 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\n", "alice")
+			s := newServer(t, quiet+"limits: {pair_delay: off}\n", "alice")
 			if got := from("127.5.5.5").login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
@@ -163,7 +163,7 @@ func removeAll(t *testing.T, pattern string) (err error) {
 
 // Thirty times it is killed, far sooner than it saves.
 func TestR7KilledFasterThanItSavesItChecksNoMoreThanTheLimit(t *testing.T) {
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\ncounters: {save_interval: 1m}\n", "alice")
+	s := newServer(t, quiet+"limits: {pair_delay: off}\ncounters: {save_interval: 1m}\n", "alice")
 	checked := 0
 	for n := range 30 {
 		if from(loopback(6, n)).login(t, s, "alice", fmt.Sprint("wrong", n)).status == http.StatusUnauthorized {
@@ -351,7 +351,7 @@ func TestALostJournalIsFoundBeforeTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\ncounters: {save_interval: 1m}\n", "alice")
+			s := newServer(t, quiet+"limits: {pair_delay: off}\ncounters: {save_interval: 1m}\n", "alice")
 			for i := range 4 {
 				from(loopback(6, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
 			}

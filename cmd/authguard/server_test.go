@@ -97,7 +97,7 @@ func (l *logBuffer) String() string {
 
 // quiet is the part of a configuration that keeps CAPTCHA mode out of a test
 // that is about something else.
-const quiet = "captcha_mode: {threshold_min: 1000000, threshold_max: 1000000}\n"
+const quiet = "captcha_mode: {threshold: 1000000}\n"
 
 // newServer starts a server with a configuration and these users, each with
 // rightPassword. It is stopped when the test ends.

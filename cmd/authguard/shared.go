@@ -91,7 +91,7 @@ func connectRedis(r config.Redis, timed func(context.Context, time.Duration)) (r
 		Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
 		Username: r.Username, Password: r.Password.Reveal(),
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal(),
-		TLS: encryption, Database: r.Database, Timed: timed,
+		TLS: encryption, Timed: timed,
 	}, r.Timeout), nil
 }
 
@@ -265,7 +265,7 @@ func redisTLS(c config.Redis) (*tls.Config, error) {
 		}
 	}
 	if c.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSCert)
 		if err != nil {
 			return nil, fmt.Errorf("tls_cert: %w", err)
 		}

@@ -98,7 +98,7 @@ func (b broken) run(t *testing.T) {
 	})
 }
 
-const patientPairs = quiet + "limits: {pair_delay: {first: 0s}}\n"
+const patientPairs = quiet + "limits: {pair_delay: off}\n"
 
 // locked is a SQLite file that another process keeps for itself.
 func locked(t *testing.T) broken {
@@ -198,7 +198,7 @@ func (s *server) emptyDisk(t *testing.T) {
 func TestR27WithAFullDiskNoIntegrationChecksAPassword(t *testing.T) {
 	t.Parallel()
 	// An attempt that a limit refuses writes nothing: only the account's limit is left.
-	const policy = quiet + "limits: {pair_delay: {first: 0s}, address: [], network: []}\n"
+	const policy = quiet + "limits: {pair_delay: off, address: [], network: []}\n"
 	app := newLegacy(t, "shop")
 	for name, one := range map[string]struct {
 		yaml string

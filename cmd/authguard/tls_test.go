@@ -30,11 +30,17 @@ func TestRedisOverTLSWithAUser(t *testing.T) {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close()
+	both := filepath.Join(dir, "both.pem")
+	public, _ := os.ReadFile(cert)
+	private, _ := os.ReadFile(key)
+	if err := os.WriteFile(both, append(public, private...), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	redis := redistest.Standalone(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	redis.Do(t, "ACL", "SETUSER", "authguard", "on", ">secret", "~ag:*", "+@all", "-@dangerous")
 	redis.Do(t, "ACL", "SETUSER", "default", "off")
-	config := fmt.Sprintf("addresses: ['127.0.0.1:%s'], username: authguard, password: secret, tls: true, tls_ca: %s, tls_cert: %s, tls_key: %s, timeout: 5s",
-		port, cert, cert, key)
+	config := fmt.Sprintf("addresses: ['127.0.0.1:%s'], username: authguard, password: secret, tls: true, tls_ca: %s, tls_cert: %s, timeout: 5s",
+		port, cert, both)
 	s := newNodes(t, 2, config, quiet, "alice")
 	for i, node := range s {
 		if got := from("127.6.6.6").login(t, node, "alice", rightPassword); got.status != http.StatusOK {

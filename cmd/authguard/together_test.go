@@ -67,7 +67,7 @@ func redisAt(r *redistest.Server, more string) string {
 func TestR1NodesOfOneDatabaseNeverCountApart(t *testing.T) {
 	t.Parallel()
 	r := redistest.Standalone(t)
-	first := newNodesOn(t, postgrestest.Shared(t).Database(t), 1, redisAt(r, ""), quiet+"limits: {pair_delay: {first: 0s}}\n", "alice")[0]
+	first := newNodesOn(t, postgrestest.Shared(t).Database(t), 1, redisAt(r, ""), quiet+"limits: {pair_delay: off}\n", "alice")[0]
 
 	first.beside(t, redisAt(redistest.Standalone(t), "")).refusesAndSays(t, countsApart)
 	first.beside(t, redisAt(r, ", prefix: 'other:'")).refusesAndSays(t, countsApart)

@@ -32,7 +32,6 @@ type watch struct {
 	log     *slog.Logger
 
 	keep atomic.Pointer[config.Audit] // how much of the audit log to keep
-	past atomic.Int64                 // nanoseconds for which attacks are kept
 }
 
 // openWatch creates a watch. attacked reports whether a realm's detector sees an attack.
@@ -46,8 +45,9 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), on.outbox(log)); err != nil {
 		return nil, err
 	}
-	w.statsd = &control.StatsD{Address: loaded.Metrics.StatsD, Prefix: loaded.Metrics.Prefix, Log: log}
-	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.SampleRate, runs(), log); err != nil {
+	at, prefix := loaded.Metrics.Server()
+	w.statsd = &control.StatsD{Address: at, Prefix: prefix, Log: log}
+	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, runs(), log); err != nil {
 		return nil, err
 	}
 	w.metrics.Traces = w.traces
@@ -58,7 +58,10 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 
 func (w *watch) alertConfig(c config.Config) alerts.Config {
 	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
-		FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
+		FailureRatio: c.Alerts.FailureRatio, Attack: w.attack}
+	if len(c.Admin.URLs) > 0 {
+		a.URL = c.Admin.URLs[0]
+	}
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
 	}
@@ -86,7 +89,6 @@ func (w *watch) start(group *background.Group) {
 
 func (w *watch) reload(loaded *config.Loaded) error {
 	w.keep.Store(&loaded.Audit)
-	w.past.Store(int64(loaded.Attacks.Retention))
 	return w.alerts.Reconfigure(w.alertConfig(loaded.Config))
 }
 
@@ -105,7 +107,7 @@ func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 }
 
 func (w *watch) purgeAttacks(ctx context.Context) (rows int64, err error) {
-	return w.attacks.Purge(ctx, time.Now().Add(-time.Duration(w.past.Load())))
+	return w.attacks.Purge(ctx, time.Now().Add(-w.keep.Load().AdminRetention))
 }
 
 func (w *watch) channels() (all []control.ChannelGauges) {

@@ -53,7 +53,7 @@ func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
 		notes          []string
 	}{
 		{file: ""},
-		{file: "limits: {pair_delay: {after: 4}}\nrealms: [{name: shop, hosts: [shop.example.org], limits: {spray: {accounts: 0}}}]\n"},
+		{file: "limits: {pair_delay: 4/1h delay 1s to 20s}\nrealms: [{name: shop, hosts: [shop.example.org], limits: {spray: off}}]\n"},
 		{file: "limits: {address: [2/1m challenge, 300/1h block]}\n", notes: []string{address}},
 		{file: "limits: {account: [5/24h challenge, 100/24h fake-failure]}\nrealms: [{name: shop, hosts: [shop.example.org]}]\n", notes: []string{account}},
 		{file: "realms: [{name: shop, hosts: [shop.example.org], limits: {account: [5/24h challenge, 100/24h fake-failure]}}]\n", notes: []string{"realms.shop." + account}},
@@ -107,8 +107,8 @@ func TestReloadSaysWhatStillNeedsARestart(t *testing.T) {
 	reload := s.reloader(t, "")
 	for _, one := range []struct{ more, want string }{
 		{"counters: {memory: 1GiB}\n", "changed=[] needs_restart=[counters.memory]"},
-		{"counters: {memory: 1GiB}\ncaptcha_mode: {threshold_min: 40}\n", "changed=[captcha_mode.threshold_min] needs_restart=[counters.memory]"}, // it still runs with the old one
-		{"captcha_mode: {threshold_min: 40}\n", "changed=[] needs_restart=[]"},
+		{"counters: {memory: 1GiB}\ncaptcha_mode: {threshold: 40}\n", "changed=[captcha_mode.threshold] needs_restart=[counters.memory]"}, // it still runs with the old one
+		{"captcha_mode: {threshold: 40}\n", "changed=[] needs_restart=[]"},
 	} {
 		if got := reload(one.more); !strings.Contains(got, one.want) {
 			t.Errorf("%q: %s, want %s", one.more, got, one.want)

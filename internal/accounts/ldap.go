@@ -29,7 +29,7 @@ type Verifier interface {
 	Verify(ctx context.Context, name, password string) (Login, bool, error)
 }
 
-// LDAPConfig configures a directory. URL and either Filter with Base, or UserDN, are required.
+// LDAPConfig configures a directory. URL and User are required, and Base for a search filter.
 type LDAPConfig struct {
 	URL      string      // ldap://host:port or ldaps://host:port
 	StartTLS bool        // for ldap://
@@ -37,19 +37,19 @@ type LDAPConfig struct {
 	// BindDN and Password are the search account's; empty: anonymous.
 	BindDN, Password string
 	Base             string
-	// Filter finds an entry by {name}, such as (|(uid={name})(mail={name})).
-	Filter string
-	// UserDN is the entry's DN, such as uid={name},ou=people,dc=example,dc=org.
-	UserDN string
+	// User is the search filter for an entry by {name}, such as (|(uid={name})(mail={name})), or the entry's DN, such as
+	// uid={name},ou=people,dc=example,dc=org.
+	User string
 	// Name, Mail and Groups are the attributes of the canonical name, the email address and the groups' DNs. Defaults:
-	// uid, mail, memberOf.
+	// uid, mail, memberOf. Groups can also be a search filter for the groups of the entry {dn} below Base: (member={dn}).
 	Name, Mail, Groups string
-	// GroupFilter, if set, replaces Groups. It finds the groups of the entry {dn} below Base: (member={dn}).
-	GroupFilter string
 	// Normalise is package guard's.
 	Normalise func(string) (string, error)
 	Now       func() time.Time // default time.Now
 }
+
+// isFilter reports whether a text is a search filter, which is in parentheses (RFC 4515).
+func isFilter(text string) bool { return strings.HasPrefix(text, "(") }
 
 // LDAP is a Source that checks passwords by a bind to a directory, RFC 4511. It follows no referrals and writes
 // nothing. It is safe for concurrent use.
@@ -92,21 +92,22 @@ func NewLDAP(c LDAPConfig) (*LDAP, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "ldap" && u.Scheme != "ldaps":
 		return nil, errors.New("accounts: ldap: url: must be ldap://host or ldaps://host")
-	case (c.Filter == "") == (c.UserDN == ""):
-		return nil, errors.New("accounts: ldap: one of filter and user_dn must be set")
-	case !strings.Contains(c.Filter+c.UserDN, "{name}"):
-		return nil, errors.New("accounts: ldap: filter or user_dn: must contain {name}")
-	case c.Base == "" && (c.Filter != "" || c.GroupFilter != ""):
-		return nil, errors.New("accounts: ldap: base: must be set, because filter or group_filter is")
+	case !strings.Contains(c.User, "{name}"):
+		return nil, errors.New("accounts: ldap: user: must contain {name}")
+	case c.Base == "" && (isFilter(c.User) || isFilter(c.Groups)):
+		return nil, errors.New("accounts: ldap: base: must be set, because user or groups is a search filter")
 	}
-	for _, filter := range []string{c.Filter, c.GroupFilter} {
-		if _, err := ldap.CompileFilter(strings.NewReplacer("{name}", "x", "{dn}", "x").Replace(cmp.Or(filter,
-			"(a=b)"))); err != nil {
+	example := strings.NewReplacer("{name}", "x", "{dn}", "x")
+	for _, filter := range []string{c.User, c.Groups} {
+		if !isFilter(filter) {
+			continue
+		}
+		if _, err := ldap.CompileFilter(example.Replace(filter)); err != nil {
 			return nil, fmt.Errorf("accounts: ldap: filter %s: %w", filter, err)
 		}
 	}
-	if _, err := ldap.ParseDN(strings.ReplaceAll(c.UserDN, "{name}", "x")); err != nil {
-		return nil, fmt.Errorf("accounts: ldap: user_dn: %w", err)
+	if _, err := ldap.ParseDN(example.Replace(c.User)); !isFilter(c.User) && err != nil {
+		return nil, fmt.Errorf("accounts: ldap: user: %w", err)
 	}
 	c.Name, c.Mail, c.Groups = cmp.Or(c.Name, "uid"), cmp.Or(c.Mail, "mail"), cmp.Or(c.Groups, "memberOf")
 	if c.Now == nil {
@@ -242,17 +243,18 @@ func (l *LDAP) look(ctx context.Context, name string) (e *entryOf, err error) {
 }
 
 func (l *LDAP) search(c *ldap.Conn, name string) (*entryOf, error) {
-	base, scope, filter := l.config.Base, ldap.ScopeWholeSubtree, strings.ReplaceAll(l.config.Filter, "{name}",
+	base, scope, filter := l.config.Base, ldap.ScopeWholeSubtree, strings.ReplaceAll(l.config.User, "{name}",
 		ldap.EscapeFilter(name))
-	if l.config.UserDN != "" {
-		base, scope, filter = strings.ReplaceAll(l.config.UserDN, "{name}", ldap.EscapeDN(name)), ldap.ScopeBaseObject,
+	byDN := !isFilter(l.config.User)
+	if byDN {
+		base, scope, filter = strings.ReplaceAll(l.config.User, "{name}", ldap.EscapeDN(name)), ldap.ScopeBaseObject,
 			"(objectClass=*)"
 	}
 	found, err := c.Search(ldap.NewSearchRequest(base, scope, ldap.NeverDerefAliases, 2, int(queryTime/time.Second), false,
 		filter,
 		append([]string{l.config.Name, l.config.Mail, l.config.Groups}, states...), nil))
 	switch {
-	case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax) && l.config.UserDN != "":
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax) && byDN:
 		found = new(ldap.SearchResult)
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) || err == nil && len(found.Entries) > 1:
 		return nil, errors.New("more than one entry for a name, so users could log in as each other: make the filter more " +
@@ -261,7 +263,7 @@ func (l *LDAP) search(c *ldap.Conn, name string) (*entryOf, error) {
 		return nil, err
 	}
 	if len(found.Entries) == 0 {
-		if l.config.GroupFilter != "" { // takes as long as for an existing entry (R12)
+		if isFilter(l.config.Groups) { // takes as long as for an existing entry (R12)
 			_, err = l.groups(c, "cn=nobody,"+l.config.Base)
 		}
 		return nil, err
@@ -292,7 +294,7 @@ func (l *LDAP) person(c *ldap.Conn, e *ldap.Entry) (*entryOf, error) {
 		p.login.Email = mail
 	}
 	groups := e.GetEqualFoldAttributeValues(l.config.Groups)
-	if l.config.GroupFilter != "" {
+	if isFilter(l.config.Groups) {
 		if groups, err = l.groups(c, e.DN); err != nil {
 			return nil, err
 		}
@@ -302,7 +304,7 @@ func (l *LDAP) person(c *ldap.Conn, e *ldap.Entry) (*entryOf, error) {
 }
 
 func (l *LDAP) groups(c *ldap.Conn, dn string) (all []string, err error) {
-	filter := strings.ReplaceAll(l.config.GroupFilter, "{dn}", ldap.EscapeFilter(dn))
+	filter := strings.ReplaceAll(l.config.Groups, "{dn}", ldap.EscapeFilter(dn))
 	found, err := c.Search(ldap.NewSearchRequest(l.config.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0,
 		int(queryTime/time.Second), false, filter, []string{"1.1"}, nil))
 	if err != nil {

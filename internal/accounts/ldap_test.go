@@ -34,7 +34,7 @@ func directory(t *testing.T, d *ldaptest.Directory, change func(*accounts.LDAPCo
 	t.Helper()
 	c := accounts.LDAPConfig{
 		URL: d.TLSURL, TLS: trusting(t, d), BindDN: ldaptest.Reader, Password: ldaptest.Password,
-		Base: ldaptest.Base, Filter: "(&(objectClass=inetOrgPerson)(|(uid={name})(mail={name})))", Normalise: normalise,
+		Base: ldaptest.Base, User: "(&(objectClass=inetOrgPerson)(|(uid={name})(mail={name})))", Normalise: normalise,
 	}
 	if change != nil {
 		change(&c)
@@ -97,7 +97,7 @@ func TestADirectoryChecksPasswords(t *testing.T) {
 		d.Add(t, "ou=robots,ou=people,"+ldaptest.Base, "objectClass: organizationalUnit", "ou: robots")
 		d.Add(t, "uid=robot,ou=robots,ou=people,"+ldaptest.Base, "objectClass: inetOrgPerson", "uid: robot", "cn: robot", "sn: robot", "userPassword: correct horse")
 		l := directory(t, d, func(c *accounts.LDAPConfig) {
-			c.Filter, c.UserDN, c.GroupFilter = "", "uid={name},ou=people,"+ldaptest.Base, "(member={dn})"
+			c.User, c.Groups = "uid={name},ou=people,"+ldaptest.Base, "(member={dn})"
 		})
 		if login := verify(t, l, "KIM", "correct horse", true); login.Account != "kim" || !slices.Equal(login.Groups, []string{"editors", "staff"}) {
 			t.Errorf("%+v", login)
@@ -251,14 +251,13 @@ func TestDisabledEntriesAndNewPasswordsAreSeen(t *testing.T) {
 func TestALDAPConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []accounts.LDAPConfig{
-		{URL: "http://x", Base: "dc=x", Filter: "(uid={name})"},
+		{URL: "http://x", Base: "dc=x", User: "(uid={name})"},
 		{URL: "ldap://x", Base: "dc=x"},
-		{URL: "ldap://x", Base: "dc=x", Filter: "(uid={name})", UserDN: "uid={name},dc=x"},
-		{URL: "ldap://x", Base: "dc=x", Filter: "(uid=kim)"},
-		{URL: "ldap://x", Base: "dc=x", Filter: "(uid={name}"},
-		{URL: "ldap://x", Filter: "(uid={name})"},
-		{URL: "ldap://x", UserDN: "{name}"},
-		{URL: "ldap://x", UserDN: "uid={name},dc=x", GroupFilter: "(member={dn})"},
+		{URL: "ldap://x", Base: "dc=x", User: "(uid=kim)"},
+		{URL: "ldap://x", Base: "dc=x", User: "(uid={name}"},
+		{URL: "ldap://x", User: "(uid={name})"},
+		{URL: "ldap://x", User: "{name}"},
+		{URL: "ldap://x", User: "uid={name},dc=x", Groups: "(member={dn})"},
 	} {
 		if _, err := accounts.NewLDAP(c); err == nil {
 			t.Errorf("%+v was taken", c)

@@ -6,7 +6,7 @@
 // origin ([Loaded.Effective]). Secrets never print ([Secret]).
 //
 // To add a setting, add a field to [Config] and a row to docs/configuration.md; a test compares the two. The key is the
-// field's name in snake case, inside the keys of the enclosing structs: CAPTCHAMode.Mode.CoolDown is
+// field's name in snake case, inside the keys of the enclosing structs: CAPTCHAMode.CoolDown is
 // captcha_mode.cool_down. Checks that tags cannot express belong in validate.go. The tags:
 //
 //   - key:"tls_ca" is the key if snake case would be wrong; key:"." puts the fields of a struct into the enclosing
@@ -22,7 +22,10 @@
 package config
 
 import (
+	"cmp"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"authguard/captchamode"
@@ -69,8 +72,7 @@ type Config struct {
 	KnownClients KnownClients
 	Pages        Pages `reload:"live"`
 	Counters     Counters
-	Audit        Audit   `reload:"live"`
-	Attacks      Attacks `reload:"live"`
+	Audit        Audit `reload:"live"`
 	Log          Log
 	Metrics      Metrics
 	Tracing      Tracing
@@ -170,10 +172,20 @@ type Admin struct {
 	// TrustedProxies are trusted on this listener only, and Config.TrustedProxies are not: a proxy of the public listener
 	// need not be trusted for administrators.
 	TrustedProxies []netip.Prefix `reload:"live"`
-	// Hosts are the accepted host names besides IP addresses and localhost.
-	Hosts []string `reload:"live"`
-	// URL is the admin console's base URL in alerts and emails, without a trailing slash; empty: unknown.
-	URL string `reload:"live"`
+	// URLs are the admin console's base URLs, without a trailing slash. Alerts contain the first one. Their hosts are
+	// accepted besides IP addresses and localhost.
+	URLs []string `key:"urls" reload:"live"`
+}
+
+// Hosts returns the host names of the admin console; IP addresses are always accepted.
+func (a *Admin) Hosts() (names []string) {
+	for _, base := range a.URLs {
+		u, _ := url.Parse(base) // validated
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			names = append(names, u.Hostname())
+		}
+	}
+	return names
 }
 
 // Redis holds the counters that the nodes of a site share. Without Addresses there is one node, which counts in its own
@@ -182,7 +194,6 @@ type Redis struct {
 	Addresses []string      // host:port of the server, of any Cluster nodes, or of the Sentinels
 	Mode      RedisMode     `words:"standalone sentinel cluster"`
 	Master    string        // the Sentinels' name for the master
-	Database  int           `within:"0 1000000"` // 0 in a Cluster
 	Prefix    string        // of every key
 	Timeout   time.Duration `within:"10ms 5s"` // for one decision; then the node uses its local store
 
@@ -193,8 +204,7 @@ type Redis struct {
 
 	TLS     bool
 	TLSCA   string `key:"tls_ca"`   // PEM file; empty: the system's
-	TLSCert string `key:"tls_cert"` // PEM file of a client certificate; empty: none
-	TLSKey  string `key:"tls_key"`  // PEM file of its key
+	TLSCert string `key:"tls_cert"` // PEM file of a client certificate and its private key; empty: none
 }
 
 // On reports whether Redis is configured.
@@ -213,18 +223,16 @@ type Accounts struct {
 
 // LDAP is a directory that checks passwords by bind, for SourceLDAP.
 type LDAP struct {
-	URL         string `key:"url"`       // ldap:// or ldaps://
-	StartTLS    bool   `key:"start_tls"` // encrypt ldap://
-	TLSCA       string `key:"tls_ca"`    // PEM file; empty: the system's authorities
-	BindDN      string `key:"bind_dn"`   // DN of the search account; empty: anonymous
-	Password    Secret // of the search account
-	Base        string // base DN of users and groups
-	Filter      string // search filter that contains {name}
-	UserDN      string `key:"user_dn"` // DN that contains {name}; replaces Filter
-	Name        string // attribute of the canonical name
-	Mail        string // attribute of the email address
-	Groups      string // attribute of the groups' DNs
-	GroupFilter string // filter that contains {dn}; replaces Groups
+	URL      string `key:"url"`       // ldap:// or ldaps://
+	StartTLS bool   `key:"start_tls"` // encrypt ldap://
+	TLSCA    string `key:"tls_ca"`    // PEM file; empty: the system's authorities
+	BindDN   string `key:"bind_dn"`   // DN of the search account; empty: anonymous
+	Password Secret // of the search account
+	Base     string // base DN of users and groups
+	User     string // search filter, in parentheses, or DN of a user's entry; contains {name}
+	Name     string // attribute of the canonical name
+	Mail     string // attribute of the email address
+	Groups   string // attribute of the groups' DNs, or a search filter for them that contains {dn}
 }
 
 // Passwords bounds the password check (rule R19).
@@ -237,20 +245,18 @@ type Passwords struct {
 
 // Limits is the brute-force policy, including how delayed attempts are held.
 type Limits struct {
-	PairDelay    guard.PairDelay // the zero First turns delays off; see [Config.Policy]
-	Address      []guard.Limit   `split:","`
-	Network      []guard.Limit   `split:","`
-	Account      []guard.Limit   `split:","` // unknown clients only
-	Fingerprint  []guard.Limit   `split:","` // unknown clients only, by client fingerprint
-	Site         []guard.Limit   `split:","` // all unknown clients together
-	Pair         []guard.Limit   `split:","` // unknown clients only
-	KnownClient  []guard.Limit   `split:","`
-	Spray        guard.Spray     // the zero Accounts turns detection off
-	CheckTimeout time.Duration   // guard.Policy.CheckTimeout
+	PairDelay    PairDelay
+	Address      []guard.Limit `split:","`
+	Network      []guard.Limit `split:","`
+	Account      []guard.Limit `split:","` // unknown clients only
+	Fingerprint  []guard.Limit `split:","` // unknown clients only, by client fingerprint
+	Site         []guard.Limit `split:","` // all unknown clients together
+	Pair         []guard.Limit `split:","` // unknown clients only
+	KnownClient  []guard.Limit `split:","`
+	Spray        Spray
+	CheckTimeout time.Duration // guard.Policy.CheckTimeout
 	// DelayUpTo is how long the server may hold a delayed attempt; 0: answer at once.
-	DelayUpTo            time.Duration `within:"0s 1m"`
-	MaxDelayed           int           `within:"1 1000000"` // attempts held at the same time
-	MaxDelayedPerAddress int           `within:"1 1000000"` // the same, for one IP address
+	DelayUpTo time.Duration `within:"0s 1m"`
 }
 
 // Fingerprint configures the client fingerprint.
@@ -260,14 +266,35 @@ type Fingerprint struct {
 
 // CAPTCHAMode is the site-wide switch.
 type CAPTCHAMode struct {
-	Mode          captchamode.Config `key:"."`
-	ThrottleDelay time.Duration      // guard.Policy.ThrottleDelay
+	Threshold     Threshold
+	Baseline      float64 // captchamode.Config.Baseline
+	ThrottleAt    float64 `unit:"part"` // captchamode.Config.ThrottleAt
+	CoolDown      CoolDown
+	AddressShare  float64       `unit:"part"` // captchamode.Config.AddressShare
+	Monitor       bool          // captchamode.Config.Monitor
+	ThrottleDelay time.Duration // guard.Policy.ThrottleDelay
+}
+
+// Mode returns what the switch itself needs.
+func (c CAPTCHAMode) Mode() captchamode.Config {
+	return captchamode.Config{
+		ThresholdMultiplier: c.Threshold.Multiplier, ThresholdMin: c.Threshold.Min, ThresholdMax: c.Threshold.Max,
+		Baseline: c.Baseline, ThrottleAt: c.ThrottleAt, CoolDown: c.CoolDown.Max, CoolDownMin: c.CoolDown.Min,
+		AddressShare: c.AddressShare, Monitor: c.Monitor,
+	}
+}
+
+func captchaModeOf(c captchamode.Config, delay time.Duration) CAPTCHAMode {
+	return CAPTCHAMode{
+		Threshold: Threshold{c.ThresholdMultiplier, c.ThresholdMin, c.ThresholdMax}, Baseline: c.Baseline,
+		ThrottleAt: c.ThrottleAt, CoolDown: CoolDown{c.CoolDownMin, c.CoolDown}, AddressShare: c.AddressShare,
+		Monitor: c.Monitor, ThrottleDelay: delay,
+	}
 }
 
 // Challenge configures what unknown clients have to solve.
 type Challenge struct {
 	Kind      ChallengeKind `words:"both image pow turnstile hcaptcha recaptcha friendly"`
-	TTL       time.Duration `within:"30s 1h"`    // validity of a challenge
 	PowCost   int           `within:"100 20000"` // average derivations per solution, at the lowest level
 	SiteKey   string        // public key of a CAPTCHA provider
 	SecretKey Secret        // secret of a CAPTCHA provider
@@ -302,14 +329,11 @@ type Counters struct {
 
 // Audit configures the record of decisions.
 type Audit struct {
-	Retention      time.Duration `within:"1h 7320d"`
-	AdminRetention time.Duration `within:"1h 7320d"`         // for operations of administrators and changes of CAPTCHA mode
+	Retention time.Duration `within:"1h 7320d"`
+	// AdminRetention is for operations of administrators, changes of CAPTCHA mode, and attacks with the accounts that
+	// logged in during them.
+	AdminRetention time.Duration `within:"1d 7320d"`
 	MaxRows        int           `within:"10000 1000000000"` // internal/audit defines what is removed first
-}
-
-// Attacks is how long records of attacks are kept, including accounts that logged in during them.
-type Attacks struct {
-	Retention time.Duration `within:"1d 7320d"`
 }
 
 // Log is the program's own log.
@@ -320,14 +344,18 @@ type Log struct {
 
 // Metrics configures StatsD. The admin listener serves /metrics regardless.
 type Metrics struct {
-	StatsD string `key:"statsd"` // host:port; empty: nowhere
-	Prefix string // of metric names
+	StatsD string `key:"statsd"` // host:port, or host:port/prefix; empty: nowhere
+}
+
+// Server returns the StatsD server's host:port, and the prefix of all names.
+func (m *Metrics) Server() (at, prefix string) {
+	at, prefix, _ = strings.Cut(m.StatsD, "/")
+	return at, cmp.Or(prefix, "authguard")
 }
 
 // Tracing configures the export of OpenTelemetry traces.
 type Tracing struct {
-	Endpoint   string  // base URL of a collector; empty: nowhere
-	SampleRate float64 `unit:"part"` // share of requests to trace, above 0 and at most 1
+	Endpoint string // base URL of a collector; empty: nowhere
 }
 
 // Alerts configures notifications about attacks.
@@ -371,21 +399,18 @@ func Default() Config {
 		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},
 		Passwords:     Passwords{Cost: 12, MaxQueued: 256, QueueTimeout: 3 * time.Second},
 		Limits: Limits{
-			PairDelay: policy.PairDelay,
+			PairDelay: PairDelay(policy.PairDelay),
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, KnownClient: policy.KnownClient,
-			Spray: policy.Spray, CheckTimeout: policy.CheckTimeout, MaxDelayed: 20_000, MaxDelayedPerAddress: 100,
+			Spray: Spray(policy.Spray), CheckTimeout: policy.CheckTimeout,
 		},
 		Fingerprint: Fingerprint{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}},
-		CAPTCHAMode: CAPTCHAMode{Mode: captchamode.DefaultConfig(), ThrottleDelay: policy.ThrottleDelay},
-		Challenge:   Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
+		CAPTCHAMode: captchaModeOf(captchamode.DefaultConfig(), policy.ThrottleDelay),
+		Challenge:   Challenge{Kind: KindBoth, PowCost: 2_000},
 		KnownClients: KnownClients{MaxPerAccount: policy.KnownClients.MaxClients, TTL: policy.KnownClients.TTL,
 			MaxAccountsPerAddress: policy.KnownClients.Sharers, DeviceCookie: true},
 		Counters: Counters{Memory: 256 * MiB, SaveInterval: 2 * time.Second},
-		Attacks:  Attacks{Retention: 365 * day},
 		Audit:    Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxRows: 5_000_000},
 		Log:      Log{Format: FormatText, Level: LevelInfo},
-		Metrics:  Metrics{Prefix: "authguard"},
-		Tracing:  Tracing{SampleRate: 1},
 		Alerts:   Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
 		Mail:     Mail{Language: "en"},
 		Proxy:    Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB},
@@ -408,11 +433,8 @@ func (c Config) Policies() []guard.Policy {
 // Policy returns the settings that a decision depends on.
 func (c Config) Policy() guard.Policy {
 	l := c.Limits
-	if l.PairDelay.First == 0 {
-		l.PairDelay = guard.PairDelay{}
-	}
 	return guard.Policy{
-		PairDelay:     l.PairDelay,
+		PairDelay:     guard.PairDelay(l.PairDelay),
 		Address:       l.Address,
 		Network:       l.Network,
 		Account:       l.Account,
@@ -420,7 +442,7 @@ func (c Config) Policy() guard.Policy {
 		Fingerprint:   l.Fingerprint,
 		Site:          l.Site,
 		Pair:          l.Pair,
-		Spray:         l.Spray,
+		Spray:         guard.Spray(l.Spray),
 		ThrottleDelay: c.CAPTCHAMode.ThrottleDelay,
 		CheckTimeout:  l.CheckTimeout,
 		KnownClients: trusted.Limits{MaxClients: c.KnownClients.MaxPerAccount, TTL: c.KnownClients.TTL,

@@ -29,7 +29,7 @@ func TestDiffTellsWhatNeedsARestart(t *testing.T) {
 	c.API.Tokens = []config.Secret{"a"}
 	c.Log.Level = config.LevelDebug
 	live, restart := config.Diff(config.Default(), c)
-	if want := []string{"limits.pair_delay.monitor", "limits.account", "limits.spray.accounts", "log.level", "api.tokens"}; !slices.Equal(live, want) {
+	if want := []string{"limits.pair_delay", "limits.account", "limits.spray", "log.level", "api.tokens"}; !slices.Equal(live, want) {
 		t.Errorf("reloadable: %v", live)
 	}
 	if want := []string{"listen", "accounts.case_sensitive", "counters.memory"}; !slices.Equal(restart, want) {

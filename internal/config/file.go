@@ -136,7 +136,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 		l.value(n, from, s.resize(1)[0])
 	case kind == reflect.Slice:
 		l.problem(from, s.path, "must be a list, not %s", kindOf(n))
-	case isMap && kind == reflect.Struct && s.at.Type() != networkType:
+	case isMap && kind == reflect.Struct && !plainText(s.at.Type()):
 		l.section(n, from, s.path, fields(s))
 		if !s.limit() {
 			return
@@ -152,7 +152,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 				l.problem(from, part.path, "must be set")
 			}
 		}
-	case kind == reflect.Struct && s.at.Type() != networkType && !s.limit():
+	case kind == reflect.Struct && !plainText(s.at.Type()) && !s.limit():
 		l.problem(from, s.path, "must have keys such as %s, not %s", fields(s)[0].key(), kindOf(n))
 	case !single:
 		l.problem(from, s.path, "must be a single value, not %s", kindOf(n))

@@ -32,7 +32,7 @@ func TestDefaultsAreThePolicyOutOfTheBox(t *testing.T) {
 	if got, want := c.Policy(), guard.DefaultPolicy(); !reflect.DeepEqual(got, want) {
 		t.Errorf("policy: got %+v, want %+v", got, want)
 	}
-	if got, want := c.CAPTCHAMode.Mode, captchamode.DefaultConfig(); got != want {
+	if got, want := c.CAPTCHAMode.Mode(), captchamode.DefaultConfig(); got != want {
 		t.Errorf("mode: got %+v, want %+v", got, want)
 	}
 }
@@ -73,7 +73,7 @@ func TestAddressesAreReadInEveryStyle(t *testing.T) {
 
 func TestVariablesGoOverTheFile(t *testing.T) {
 	t.Parallel()
-	l := load(t, "listen: ':1'\ncaptcha_mode:\n  cool_down: 1h\n  threshold_min: 40\n", []string{
+	l := load(t, "listen: ':1'\ncaptcha_mode:\n  cool_down: 1h\n  threshold: 40\n", []string{
 		"HOME=/root",
 		"AUTHGUARD_CONFIG=elsewhere.yaml",
 		"AUTHGUARD_CAPTCHA_MODE_COOL_DOWN=3h",
@@ -86,7 +86,7 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 	})
 	want := config.Default()
 	want.Listen = ":1"
-	want.CAPTCHAMode.Mode.CoolDown, want.CAPTCHAMode.Mode.ThresholdMin = 3*time.Hour, 40
+	want.CAPTCHAMode.CoolDown, want.CAPTCHAMode.Threshold = config.CoolDown{Min: 3 * time.Hour, Max: 3 * time.Hour}, config.Threshold{Multiplier: 5, Min: 40, Max: 40}
 	want.Admin.Listen = ""
 	for _, p := range []string{"10.0.0.0/8", "192.0.2.1/32", "::1/128"} {
 		want.TrustedProxies = append(want.TrustedProxies, netip.MustParsePrefix(p))
@@ -105,10 +105,10 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 
 func TestEveryValueKnowsItsOrigin(t *testing.T) {
 	t.Parallel()
-	l := load(t, "# one\nlisten: ':1'\ncaptcha_mode:\n  cool_down:\n    1h\n  threshold_min: 40\nlimits:\n  account:\n    - 5/1h block\n",
-		[]string{"AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MIN=50"})
+	l := load(t, "# one\nlisten: ':1'\ncaptcha_mode:\n  cool_down:\n    1h\n  threshold: 40\nlimits:\n  account:\n    - 5/1h block\n",
+		[]string{"AUTHGUARD_CAPTCHA_MODE_THRESHOLD=50"})
 	want := map[string]string{
-		"listen": "t.yaml:2", "captcha_mode.cool_down": "t.yaml:4", "captcha_mode.threshold_min": "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MIN", "limits.account": "t.yaml:8",
+		"listen": "t.yaml:2", "captcha_mode.cool_down": "t.yaml:4", "captcha_mode.threshold": "AUTHGUARD_CAPTCHA_MODE_THRESHOLD", "limits.account": "t.yaml:8",
 	}
 	for _, s := range l.Effective() {
 		origin, set := want[s.Path]
@@ -144,11 +144,11 @@ func TestVariablesThatKubernetesAddsForTheServiceAreIgnored(t *testing.T) {
 
 func TestProblemsOfFileAndVariablesComeTogether(t *testing.T) {
 	t.Parallel()
-	wrong(t, "listen: 1\ncaptcha_mode: {threshold_min: 600}\n",
-		[]string{"AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 0/1h block", "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MULTIPLIER=x", "AUTHGUARD_DATA=\xff", "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX=550"},
+	wrong(t, "listen: 1\n",
+		[]string{"AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 0/1h block", "AUTHGUARD_CAPTCHA_MODE_BASELINE=x", "AUTHGUARD_DATA=\xff", "AUTHGUARD_CAPTCHA_MODE_THRESHOLD=5x, 600 to 550"},
 		`t.yaml:1: listen: must be a host and a port such as 127.0.0.1:8080, [::1]:8080 or :8080, not "1"`,
-		"AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX: captcha_mode.threshold_max: must be at least captcha_mode.threshold_min (600), not 550",
-		`AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MULTIPLIER: captcha_mode.threshold_multiplier: must be a number, not "x"`,
+		`AUTHGUARD_CAPTCHA_MODE_BASELINE: captcha_mode.baseline: must be a number, not "x"`,
+		"AUTHGUARD_CAPTCHA_MODE_THRESHOLD: captcha_mode.threshold: must be from a smaller to a larger number, not 600 to 550",
 		"AUTHGUARD_DATA: data: must be UTF-8 text without control characters",
 		"AUTHGUARD_LIMITS_ACCOUNT: limits.account[1].failures: must be from 1 to 4000, not 0",
 	)
@@ -170,7 +170,7 @@ func TestAConflictSaysNothingAboutWhatCouldNotBeRead(t *testing.T) {
 
 func TestAConflictPointsAtWhatWasSet(t *testing.T) {
 	t.Parallel()
-	wrong(t, "", []string{"AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX=20"}, "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX: captcha_mode.threshold_max: must be at least captcha_mode.threshold_min (30), not 20")
+	wrong(t, "", []string{"AUTHGUARD_MAIL_FROM=a@example.org"}, "AUTHGUARD_MAIL_FROM: mail.server: must be the mail server's URL, because mail.from is set")
 }
 
 func TestProblemsAreTyped(t *testing.T) {

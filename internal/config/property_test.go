@@ -141,10 +141,18 @@ func anyConfig(t *rapid.T) Config {
 	c.Accounts = anyAccounts(t)
 	c.Passwords.MaxConcurrent = rapid.IntRange(0, 1024).Draw(t, "at once")
 	c.Limits.Account = rapid.SliceOfN(rapid.Custom(anyLimit), 1, 1).Draw(t, "account")
-	c.Limits.Spray = guard.Spray{Accounts: rapid.IntRange(3, 16).Draw(t, "spray"), Monitor: rapid.Bool().Draw(t, "spray monitor")}
+	c.Limits.Spray = Spray{Accounts: rapid.IntRange(3, 16).Draw(t, "spray"), Monitor: rapid.Bool().Draw(t, "spray monitor")}
 	c.Limits.DelayUpTo = anySpan(0, time.Minute).Draw(t, "hold")
-	c.CAPTCHAMode.Mode.ThresholdMultiplier = rapid.Float64Range(1.001, 1000).Draw(t, "factor")
-	c.CAPTCHAMode.Mode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
+	first := anySpan(time.Millisecond, time.Minute).Draw(t, "delay")
+	c.Limits.PairDelay = rapid.SampledFrom([]PairDelay{{}, {After: 2, First: first, Max: first + time.Second, Window: time.Hour, Monitor: true}}).Draw(t, "pair delay")
+	if c.Limits.PairDelay.After > 0 {
+		c.Limits.KnownClient = nil // it might be too slow to reach these
+	}
+	low := rapid.IntRange(1, 500).Draw(t, "threshold")
+	c.CAPTCHAMode.Threshold = Threshold{rapid.Float64Range(1.001, 1000).Draw(t, "factor"), low, low + rapid.IntRange(0, 9).Draw(t, "above")}
+	cool := anySpan(time.Second, time.Hour).Draw(t, "cool-down")
+	c.CAPTCHAMode.CoolDown = CoolDown{cool, cool + anySpan(0, time.Hour).Draw(t, "longer")}
+	c.CAPTCHAMode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
 	c.Counters.Memory = Size(rapid.IntRange(16*1024, 512<<20).Draw(t, "memory")) * KiB
 	c.KnownClients.DeviceCookie = rapid.Bool().Draw(t, "device cookie")
 	c.Alerts.To = []Secret{"smtp://h/?from=x@y&to=a@b,c@d"}
@@ -170,7 +178,7 @@ func anyAccounts(t *rapid.T) Accounts {
 	if rapid.Bool().Draw(t, "ldap") {
 		return Accounts{Source: SourceLDAP, LDAP: LDAP{
 			URL: "ldaps://x", BindDN: "d" + anyText.Draw(t, "bind"), Password: Secret("p" + anyText.Draw(t, "secret")), Base: "b" + anyText.Draw(t, "base"),
-			Filter: "{name}" + anyText.Draw(t, "filter"), Name: anyText.Draw(t, "name"), Mail: anyText.Draw(t, "mail"), Groups: anyText.Draw(t, "groups"),
+			User: "({name}" + anyText.Draw(t, "filter"), Name: anyText.Draw(t, "name"), Mail: anyText.Draw(t, "mail"), Groups: "g" + anyText.Draw(t, "groups"),
 		}}
 	}
 	return Accounts{

@@ -14,15 +14,15 @@ realms:
   - name: shop
     hosts: [shop.example.org]
     limits:
-      pair_delay: {first: 0s}
+      pair_delay: off
       address: []
   - name: gold
     tokens: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]
-    captcha_mode: {threshold_min: 50}
+    captcha_mode: {threshold: 50}
 origin: https://login.example.org:8443
 limits:
   account: [7/24h challenge]
-captcha_mode: {threshold_max: 600}
+captcha_mode: {threshold: "5x, 30 to 600"}
 `
 
 func parse(t *testing.T, text string, environ ...string) *Loaded {
@@ -40,14 +40,14 @@ func TestARealmHasWhatItLeavesOutFromTheRest(t *testing.T) {
 	shop, gold := l.In(l.Realms[0]), l.In(l.Realms[1])
 	seven := []guard.Limit{{Failures: 7, Window: 24 * time.Hour, Action: guard.Challenge}}
 	for name, c := range map[string]Config{"shop": shop, "gold": gold} {
-		if !reflect.DeepEqual(c.Limits.Account, seven) || c.Limits.Network[0].Failures != 9 || c.CAPTCHAMode.Mode.ThresholdMax != 600 {
+		if !reflect.DeepEqual(c.Limits.Account, seven) || c.Limits.Network[0].Failures != 9 {
 			t.Errorf("%s: %+v %+v", name, c.Limits, c.CAPTCHAMode)
 		}
 	}
 	if shop.Limits.PairDelay.First != 0 || shop.Limits.Address != nil || gold.Limits.PairDelay.First == 0 || gold.Limits.Address == nil {
 		t.Error("the limits of one are the other's")
 	}
-	if shop.CAPTCHAMode.Mode.ThresholdMin == 50 || gold.CAPTCHAMode.Mode.ThresholdMin != 50 || l.CAPTCHAMode.Mode.ThresholdMin == 50 {
+	if shop.CAPTCHAMode.Threshold.Max != 600 || gold.CAPTCHAMode.Threshold.Max != 50 || l.CAPTCHAMode.Threshold.Min != 30 {
 		t.Error("the site of one is the other's")
 	}
 	if shop.Origin != "https://shop.example.org:8443" || gold.Origin != l.Config.Origin {
@@ -66,11 +66,11 @@ func TestEveryRealmsSettingsAreShownWithTheirOrigin(t *testing.T) {
 	}
 	for _, want := range []Setting{
 		{"realms", "shop, gold", "t.yaml:2", true},
-		{"realms[0].limits.pair_delay.first", "0s", "t.yaml:6", true},
+		{"realms[0].limits.pair_delay", "off", "t.yaml:6", true},
 		{"realms[0].limits.account", "7/24h challenge", "t.yaml:13", true},
 		{"realms[0].accounts.source", "table", "default", false},
 		{"realms[1].tokens", "(set)", "t.yaml:9", true},
-		{"realms[1].captcha_mode.threshold_max", "600", "t.yaml:14", true},
+		{"realms[1].captcha_mode.threshold", "50", "t.yaml:10", true},
 	} {
 		if got[want.Path] != want {
 			t.Errorf("got %+v, want %+v", got[want.Path], want)

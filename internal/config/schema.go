@@ -139,6 +139,14 @@ func (s setting) scalar() schema {
 			return orNumber(text(`^[0-9.]+%$`))
 		}
 		return schema{"type": "number"}
+	case *PairDelay:
+		return schema{"anyOf": []schema{{"const": off}, text(pairDelayText.String())}}
+	case *Spray:
+		return schema{"anyOf": []schema{{"const": off}, text(sprayText.String())}}
+	case *Threshold:
+		return schema{"anyOf": []schema{text(thresholdText.String()), {"type": "integer", "minimum": 1}}}
+	case *CoolDown:
+		return text(coolDownText.String())
 	case *guard.Action:
 		return schema{"enum": slices.Sorted(maps.Keys(actionsAt(s.path)))}
 	case *guard.SubjectKind:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -29,7 +30,6 @@ type setting struct {
 var (
 	hump        = regexp.MustCompile(`([a-z])([A-Z])`)
 	isPath      = regexp.MustCompile(`(^|\.)(data|database|file|htpasswd|keys_file|logo|texts|tls_(ca|cert|key))$`)
-	networkType = reflect.TypeFor[netip.Prefix]()
 	limitType   = reflect.TypeFor[guard.Limit]()
 	limitSyntax = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+monitor)?\s*$`)
 	// alwaysPattern is a list's limit that applies without failures: "0 challenge".
@@ -47,13 +47,18 @@ func fields(section setting) []setting {
 		if key := cmp.Or(f.Tag.Get("key"), strings.ToLower(hump.ReplaceAllString(f.Name, "${1}_$2"))); key != "." {
 			s.path = join(section.path, key)
 		}
-		if s.at.Kind() == reflect.Struct && s.at.Type() != networkType {
+		if s.at.Kind() == reflect.Struct && !plainText(s.at.Type()) {
 			all = append(all, fields(s)...)
 		} else {
 			all = append(all, s)
 		}
 	}
 	return all
+}
+
+// plainText reports whether values of a struct's type are written as one text, such as a network.
+func plainText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func (s setting) key() string { return s.path[strings.LastIndexByte(s.path, '.')+1:] }
@@ -64,7 +69,7 @@ func (s setting) section() bool {
 	if t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	return t.Kind() == reflect.Struct && t != networkType && !(setting{at: reflect.New(t).Elem()}).limit()
+	return t.Kind() == reflect.Struct && !plainText(t) && !(setting{at: reflect.New(t).Elem()}).limit()
 }
 
 // limit reports whether the setting is a limit, which may be written as one text.
@@ -118,6 +123,8 @@ func (s setting) set(text string) (err error) {
 		*to, err = duration.Parse(text)
 	case *netip.Prefix:
 		*to, err = parseNetwork(text)
+	case encoding.TextUnmarshaler:
+		err = to.UnmarshalText([]byte(text))
 	default:
 		s.at.SetString(text)
 		if below, home := strings.CutPrefix(text, "~/"); home && isPath.MatchString(s.path) {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"authguard/guard"
 )
 
 func TestNoTwoSettingsShareAVariable(t *testing.T) {
@@ -68,14 +66,5 @@ func TestOnlyNearNamesAreSuggested(t *testing.T) {
 		if got := didYouMean(word, names); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
-	}
-}
-
-func TestAPairDelayWithoutAFirstDelaysNothing(t *testing.T) {
-	t.Parallel()
-	c := Default()
-	c.Limits.PairDelay.First = 0
-	if got := c.Policy().PairDelay; got != (guard.PairDelay{}) {
-		t.Errorf("got %+v", got)
 	}
 }

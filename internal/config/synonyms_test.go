@@ -64,10 +64,10 @@ func TestMistakesAreAnsweredWithTheLineToWrite(t *testing.T) {
 		"alerts: {to: [mailto:ops@example.org]}":                     "alerts.to[0]: an email address needs its server: write smtp://",
 		"alerts: {to: ['https://hooks.slack.com/services/T1/B1/x']}": "alerts.to[0]: write slack+ before a Slack URL: slack+https://hooks.slack.com/services/",
 		"proxy: {upstream: 'http://127.0.0.1:1', routes: [{path: /a, name: login, account: 'form:a', names: '[a-'}]}": "proxy.routes[0].names: must be a regular expression such as [A-Za-z0-9._@+-]+",
-		"limits: {site: 10/1m}":                     `limits.site[0].action: must be block or fake-failure, not "challenge"`,
-		"trusted_proxies: 0.0.0.0/0":                "proxies[0]: would let every client choose its IP address",
-		"captcha_mode: {threshold_multiplier: 50%}": `captcha_mode.threshold_multiplier: must be a number, not "50%"`,
-		"captcha_mode: {throttle_at: 150%}":         "captcha_mode.throttle_at: must be above 0 and below 1",
+		"limits: {site: 10/1m}":             `limits.site[0].action: must be block or fake-failure, not "challenge"`,
+		"trusted_proxies: 0.0.0.0/0":        "proxies[0]: would let every client choose its IP address",
+		"captcha_mode: {baseline: 50%}":     `captcha_mode.baseline: must be a number, not "50%"`,
+		"captcha_mode: {throttle_at: 150%}": "captcha_mode.throttle_at: must be above 0 and below 1",
 	} {
 		if said := problems(t, text); !strings.Contains(said, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", text, said, want)
@@ -96,7 +96,7 @@ func TestOneValueIsAListOfOneAndAChallengeIsTheDefault(t *testing.T) {
 	for _, s := range a.Effective() {
 		shown[s.Path] = s.Value
 	}
-	if shown["captcha_mode.throttle_at"] != "33%" || shown["captcha_mode.off_below"] != "50%" || shown["limits.network"] != "60/1m challenge" {
+	if shown["captcha_mode.throttle_at"] != "33%" || shown["limits.network"] != "60/1m challenge" {
 		t.Errorf("%v", shown)
 	}
 }

@@ -91,34 +91,23 @@ func (l *loader) validate() {
 	l.check("origin", c.Origin, baseURL)
 	l.check("proxy.upstream", c.Proxy.Upstream, baseURL)
 	l.check("tracing.endpoint", c.Tracing.Endpoint, baseURL)
-	l.unless(c.Tracing.SampleRate > 0 && c.Tracing.SampleRate <= 1, "tracing.sample_rate", "",
-		"must be above 0%% and at most 100%%")
 	l.check("admin.listen", c.Admin.Listen, listenable)
-	for i, host := range c.Admin.Hosts {
-		l.unless(hostPattern.MatchString(host), fmt.Sprintf("admin.hosts[%d]", i), "",
-			"must be a host name such as admin.example.org, without a port, not %.60q", host)
-	}
-	l.check("admin.url", c.Admin.URL, baseURL)
-	if u, err := url.Parse(c.Admin.URL); err == nil && u.Host != "" && len(c.Admin.Hosts) > 0 {
-		_, address := netip.ParseAddr(u.Hostname())
-		l.unless(address == nil || u.Hostname() == "localhost" || slices.ContainsFunc(c.Admin.Hosts,
-			func(h string) bool { return strings.EqualFold(h, u.Hostname()) }),
-			"admin.url", "admin.hosts", "must have a host name from admin.hosts: any other name gets 421")
+	for i, u := range c.Admin.URLs {
+		l.check(fmt.Sprintf("admin.urls[%d]", i), u, baseURL)
 	}
 	l.check("database", c.Database.Reveal(), postgres)
 	for i, address := range c.Redis.Addresses {
 		l.unless(reachable(address), fmt.Sprintf("redis.addresses[%d]", i), "",
 			"must be a host and a port such as redis.internal:6379, not %.60q", address)
 	}
-	l.unless(c.Metrics.StatsD == "" || reachable(c.Metrics.StatsD), "metrics.statsd", "",
-		"must be a host and a port such as 127.0.0.1:8125, not %.60q", c.Metrics.StatsD)
-	l.unless(prefixPattern.MatchString(c.Metrics.Prefix), "metrics.prefix", "",
-		"must be 1 to 100 letters, digits and ._-, not %.60q", c.Metrics.Prefix)
+	at, prefix := c.Metrics.Server()
+	l.unless(at == "" || reachable(at) && prefixPattern.MatchString(prefix), "metrics.statsd", "",
+		"must be a host and a port such as 127.0.0.1:8125, or with a prefix 127.0.0.1:8125/authguard, not %.60q",
+		c.Metrics.StatsD)
 	// A brace would change the key's slot in a Cluster.
 	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
 	l.identity()
-	l.unless(c.CAPTCHAMode.Mode.CoolDown >= time.Second, "captcha_mode.cool_down", "", "must be at least 1s")
-	l.unless(c.CAPTCHAMode.Mode.CoolDown <= 7*day, "captcha_mode.cool_down", "", "must be at most 7d")
+	l.unless(c.CAPTCHAMode.CoolDown.Max >= time.Second, "captcha_mode.cool_down", "", "must be at least 1s")
 	for i, to := range c.Alerts.To {
 		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
@@ -263,9 +252,7 @@ func (l *loader) conflicts() {
 		"must be set, because pages.logo is set: it is the logo's text alternative")
 	l.unless(c.Admin.Listen != c.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", "listen",
 		"must differ from listen: the admin pages need their own address")
-	l.unless(c.Limits.MaxDelayedPerAddress <= c.Limits.MaxDelayed, "limits.max_delayed_per_address", "limits.max_delayed",
-		"must be at most limits.max_delayed (%d)", c.Limits.MaxDelayed)
-	if err := errors.Join(c.Policy().Validate(), c.CAPTCHAMode.Mode.Validate()); err != nil {
+	if err := errors.Join(c.Policy().Validate(), c.CAPTCHAMode.Mode().Validate()); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			path, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			if m := limitPattern.FindStringSubmatch(path); m != nil && l.unread(m[1]+"[") {
@@ -290,8 +277,6 @@ func because(path string) string {
 	switch {
 	case partOf(path, "limits.pair_delay"), partOf(path, "limits.pair"), partOf(path, "limits.known_client"):
 		return "limits.pair_delay"
-	case path == "captcha_mode.threshold_max":
-		return "captcha_mode.threshold_min"
 	default:
 		return ""
 	}
@@ -307,11 +292,7 @@ func (l *loader) redisConflicts(r *Redis) {
 		"must be the Sentinels' name for the master, because redis.mode is sentinel")
 	l.unless(r.Mode == RedisSentinel || r.Master == "", "redis.master", "redis.mode",
 		"is used with redis.mode: sentinel only: set that, or remove this")
-	l.unless(r.Mode != RedisCluster || r.Database == 0, "redis.database", "redis.mode",
-		"must be 0: a Cluster has no other database")
-	l.unless(r.TLS || r.TLSCA+r.TLSCert+r.TLSKey == "", "redis.tls", "redis", "must be true, because certificates are set")
-	l.unless((r.TLSCert == "") == (r.TLSKey == ""), "redis.tls_cert", "redis.tls_key",
-		"must be set together with redis.tls_key")
+	l.unless(r.TLS || r.TLSCA+r.TLSCert == "", "redis.tls", "redis", "must be true, because certificates are set")
 }
 
 func (l *loader) challengeConflicts(c *Challenge) {
@@ -435,18 +416,18 @@ func (l *loader) ldapConflicts(a *Accounts) {
 		l.unless(u.Scheme == "ldap" || !a.LDAP.StartTLS, at+"start_tls", at+"url",
 			"must be false: ldaps:// is already encrypted")
 	}
-	l.unless((a.LDAP.Filter == "") != (a.LDAP.UserDN == ""), at+"filter", at+"user_dn",
-		"or accounts.ldap.user_dn must be set, but not both: a filter such as (uid={name}), or the entry's DN")
-	for key, text := range map[string]string{"filter": a.LDAP.Filter, "user_dn": a.LDAP.UserDN} {
-		l.unless(text == "" || strings.Contains(text, "{name}"), at+key, "", "must contain {name}")
-	}
-	l.unless(a.LDAP.GroupFilter == "" || strings.Contains(a.LDAP.GroupFilter, "{dn}"), at+"group_filter", "",
+	l.unless(strings.Contains(a.LDAP.User, "{name}"), at+"user", "",
+		"must be a filter such as (uid={name}), or the DN of a user's entry, and contain {name}")
+	l.unless(!isFilter(a.LDAP.Groups) || strings.Contains(a.LDAP.Groups, "{dn}"), at+"groups", "",
 		"must contain {dn} for the user's DN")
-	l.unless(a.LDAP.Base != "" || a.LDAP.Filter == "" && a.LDAP.GroupFilter == "", at+"base", at+"filter",
+	l.unless(a.LDAP.Base != "" || !isFilter(a.LDAP.User) && !isFilter(a.LDAP.Groups), at+"base", at+"user",
 		"must be the DN of the subtree with the users, such as dc=example,dc=org")
 	l.unless((a.LDAP.BindDN == "") == (a.LDAP.Password == ""), at+"password", at+"bind_dn",
 		"must be set together with accounts.ldap.bind_dn")
 }
+
+// isFilter reports whether an LDAP setting is a search filter.
+func isFilter(text string) bool { return strings.HasPrefix(text, "(") }
 
 var headerPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 

@@ -25,10 +25,9 @@ type Traces struct {
 	tracer   trace.Tracer
 }
 
-// NewTraces sends to a collector's base URL such as http://127.0.0.1:4318 (OTLP over HTTP); "" returns nil. rate is the
-// sampled fraction of requests without a sampled parent. Headers and certificates for the collector come from
-// OpenTelemetry's environment variables.
-func NewTraces(endpoint string, rate float64, build Build, log *slog.Logger) (*Traces, error) {
+// NewTraces sends to a collector's base URL such as http://127.0.0.1:4318 (OTLP over HTTP); "" returns nil. The sampler,
+// and headers and certificates for the collector, come from OpenTelemetry's environment variables.
+func NewTraces(endpoint string, build Build, log *slog.Logger) (*Traces, error) {
 	if endpoint == "" {
 		return nil, nil
 	}
@@ -39,7 +38,6 @@ func NewTraces(endpoint string, rate float64, build Build, log *slog.Logger) (*T
 		return nil, fmt.Errorf("tracing.endpoint: %w", err)
 	}
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(to),
-		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(rate))),
 		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "authguard"),
 			attribute.String("service.version", build.Version))))
 	return &Traces{provider, provider.Tracer("authguard")}, nil

@@ -56,7 +56,7 @@ func TestTracesHoldTheStepsOfARequestAndNothingThatWasTyped(t *testing.T) {
 	var c collected
 	at := httptest.NewServer(&c)
 	defer at.Close()
-	traces, err := control.NewTraces(at.URL, 1, control.Build{Version: "v1"}, slog.New(slog.DiscardHandler))
+	traces, err := control.NewTraces(at.URL, control.Build{Version: "v1"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestTracesHoldTheStepsOfARequestAndNothingThatWasTyped(t *testing.T) {
 
 func TestWithoutACollectorNothingIsTraced(t *testing.T) {
 	t.Parallel()
-	traces, err := control.NewTraces("", 1, control.Build{}, nil)
+	traces, err := control.NewTraces("", control.Build{}, nil)
 	if err != nil || traces != nil {
 		t.Fatalf("%v %v", traces, err)
 	}

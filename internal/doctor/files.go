@@ -145,7 +145,7 @@ type tlsFiles struct {
 
 func certificates(_ context.Context, c Config, n *notes) {
 	r := c.Settings.Redis
-	tlsFiles{"redis", r.TLSCA, r.TLSCert, r.TLSKey}.look(c, n)
+	tlsFiles{"redis", r.TLSCA, r.TLSCert, r.TLSCert}.look(c, n)
 	ofDSN("database", c.Settings.Database.Reveal()).look(c, n)
 	tlsFiles{setting: "accounts.ldap", ca: c.Settings.Accounts.LDAP.TLSCA}.look(c, n)
 	ofDSN("accounts.database", c.Settings.Accounts.Database.Reveal()).look(c, n)

@@ -94,23 +94,24 @@ func TestAnHtpasswdFileIsRead(t *testing.T) {
 func TestCertificatesAreReadAndTheirDatesLookedAt(t *testing.T) {
 	t.Parallel()
 	dir, day := t.TempDir(), 24*time.Hour
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	cert, both := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "both.pem")
 	for until, state := range map[time.Duration]doctor.State{-day: problem, 3 * day: advice, 100 * day: good} {
-		certificate(t, cert, key, until)
-		c := served(t, func(s *config.Config) { s.Redis.TLSCA, s.Redis.TLSCert, s.Redis.TLSKey = cert, cert, key })
+		certificate(t, cert, both, until)
+		c := served(t, func(s *config.Config) { s.Redis.TLSCA, s.Redis.TLSCert = cert, both })
 		examine(t, c).wants(map[string]doctor.State{"tls": state})
 	}
-	certificate(t, cert, key, 100*day)
-	if err := os.Chmod(key, 0o644); err != nil {
+	certificate(t, cert, both, 100*day)
+	if err := os.Chmod(both, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := served(t, func(s *config.Config) { s.Redis.TLSCert, s.Redis.TLSKey = cert, key })
+	c := served(t, func(s *config.Config) { s.Redis.TLSCert = both })
 	examine(t, c).wants(map[string]doctor.State{"tls": advice})
-	c.Settings.Redis.TLSKey = cert
+	c.Settings.Redis.TLSCert = cert
 	examine(t, c).wants(map[string]doctor.State{"tls": problem})
 	c.Settings.Redis = config.Redis{TLSCA: filepath.Join(dir, "none.pem")}
 	examine(t, c).wants(map[string]doctor.State{"tls": problem})
-	c.Settings.Redis.TLSCA = key
+	c.Settings.Redis.TLSCA = filepath.Join(dir, "key.pem")
+	write(t, c.Settings.Redis.TLSCA, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}})))
 	examine(t, c).wants(map[string]doctor.State{"tls": problem})
 	c = whole(t, func(s *config.Config) {
 		s.Database = config.Secret("postgres://127.0.0.1:1/x?sslrootcert=" + filepath.Join(dir, "none.pem"))
@@ -158,7 +159,8 @@ func write(t *testing.T, file, content string) {
 }
 
 // certificate writes one that expires after a time from now, and its key.
-func certificate(t *testing.T, cert, key string, until time.Duration) {
+// certificate writes a certificate, and one file with it and its key.
+func certificate(t *testing.T, cert, both string, until time.Duration) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -176,8 +178,9 @@ func certificate(t *testing.T, cert, key string, until time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+	public := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	write(t, cert, public)
+	write(t, both, public+string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
 }
 
 func TestTheAccountsOfEveryRealmAreLookedAt(t *testing.T) {

@@ -26,8 +26,6 @@ type Server struct {
 	SentinelUsername, SentinelPassword string
 	// TLS encrypts the connections. It may be nil.
 	TLS *tls.Config
-	// Database is a number; a Cluster has only 0.
-	Database int
 	// Timed, if not nil, is called after each round trip. It must not block.
 	Timed func(ctx context.Context, took time.Duration)
 }
@@ -39,7 +37,7 @@ const connections = 64
 // nothing; the caller closes it. No command is sent twice, because a charge would count twice.
 func Connect(s Server, patience time.Duration) redis.UniversalClient {
 	client := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: s.Addresses, IsClusterMode: s.Cluster, MasterName: s.Master, DB: s.Database,
+		Addrs: s.Addresses, IsClusterMode: s.Cluster, MasterName: s.Master,
 		Username: s.Username, Password: s.Password,
 		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, TLSConfig: s.TLS,
 		MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: connections,

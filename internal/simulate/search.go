@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"authguard/guard"
+	"authguard/internal/config"
 	"authguard/internal/duration"
 	"authguard/internal/replay"
 )
@@ -216,9 +217,9 @@ func Text(s replay.Setup) string {
 	limitSet("network", s.Policy.Network)
 	limitSet("account", s.Policy.Account)
 	if d := s.Policy.PairDelay; d.First > 0 {
-		fmt.Fprintf(&b, "  pair_delay:\n    after: %d\n", d.After)
+		fmt.Fprintf(&b, "  pair_delay: %s\n", config.PairDelay(d))
 	}
-	fmt.Fprintf(&b, "captcha_mode:\n  threshold_multiplier: %g\n  threshold_min: %d\n", s.Mode.ThresholdMultiplier,
-		s.Mode.ThresholdMin)
+	fmt.Fprintf(&b, "captcha_mode:\n  threshold: %s\n",
+		config.Threshold{Multiplier: s.Mode.ThresholdMultiplier, Min: s.Mode.ThresholdMin, Max: s.Mode.ThresholdMax})
 	return b.String()
 }

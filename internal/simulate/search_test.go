@@ -111,7 +111,7 @@ func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
 	if p := loaded.Policy(); !reflect.DeepEqual(p.Address, s.Policy.Address) || p.PairDelay != s.Policy.PairDelay {
 		t.Errorf("%+v\n%+v", p, s.Policy)
 	}
-	if loaded.CAPTCHAMode.Mode != s.Mode {
-		t.Errorf("%+v", loaded.CAPTCHAMode.Mode)
+	if loaded.CAPTCHAMode.Mode() != s.Mode {
+		t.Errorf("%+v", loaded.CAPTCHAMode)
 	}
 }

@@ -147,7 +147,7 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
 			Detail: againWords}
 	case !ok:
-		return web.Invalid("passkeys require a domain name: open the admin console by a name in admin.hosts or as localhost")
+		return web.Invalid("passkeys require a domain name: open the admin console by a name in admin.urls or as localhost")
 	}
 	q, err := s.Control.AskNewPasskey(c.Request().Context(), at.Site, session.Account)
 	if err != nil {

@@ -155,7 +155,7 @@ func TestAChallengeLivesLongerThanASlowCoreNeeds(t *testing.T) {
 	p := provider(t, pow.DefaultWork)
 	desk, err := challenge.New(challenge.Config{
 		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: challenge.NewMemorySpent(0, clock),
-		BuiltIn: p, Now: clock, TTL: 5 * time.Minute,
+		BuiltIn: p, Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
