@@ -52,7 +52,7 @@ func TestR9TheAdministrationBelievesItsOwnProxiesOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config = []byte(strings.Replace(string(config), "admin: {", "admin: {trusted_proxies: [127.0.0.1], hosts: [admin.example.org], ", 1))
+	config = []byte(strings.Replace(string(config), "admin: {", "admin: {trusted_proxies: [127.0.0.1], urls: ['https://admin.example.org'], ", 1))
 	if err := os.WriteFile(yaml, config, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // What a reader has done before the first command of a document.
 var prepared = map[string]func(*testing.T, *doctest.Shell){
 	"README.md": func(t *testing.T, s *doctest.Shell) { // a slow password check outlasts the default's second
-		types(t, s, "export AUTHGUARD_LIMITS_PAIR_DELAY_FIRST=20s")
+		types(t, s, "export AUTHGUARD_LIMITS_PAIR_DELAY='3/1h delay 20s to 20s'")
 	},
 	"docs/edge.md":         func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
 	"docs/proxy.md":        anAppOfTheirs,
