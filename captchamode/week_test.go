@@ -1,3 +1,5 @@
+//go:build !race
+
 package captchamode_test
 
 import (

@@ -4,10 +4,13 @@ package guard_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"authguard/guard"
@@ -149,4 +152,38 @@ func TestTenPlacesAreEnoughForPeopleWhoAreKnown(t *testing.T) {
 	if ten != 0 {
 		t.Errorf("%d were challenged", ten)
 	}
+}
+
+func TestR15TwentyThousandHeldCostNoPrivilegedLogin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, world.Options{Running: true})
+		w.Right(t, "alice", "192.0.2.10")
+		for i := range 5 { // attempts that nobody settles yet
+			if d, _ := w.Begin(t.Context(), world.From("alice", world.Address(i))); d.Action != guard.Proceed {
+				t.Fatal(d.Action)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 20_500 {
+			all.Go(func() { _, _ = w.Begin(ctx, world.From("alice", world.Address(i/50))) })
+		}
+		synctest.Wait()
+		if held := w.Held(); held != 20_000 {
+			t.Errorf("%d are held, want 20,000", held)
+		}
+		began := time.Now()
+		if !w.Right(t, "alice", "192.0.2.10") {
+			t.Error("a privileged login was kept out")
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a privileged login waited %v", took)
+		}
+		cancel()
+		all.Wait()
+		if held := w.Held(); held != 0 {
+			t.Errorf("%d are held after all have gone", held)
+		}
+	})
 }

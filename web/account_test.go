@@ -28,7 +28,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/codes"
 	"authguard/internal/control"
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/mail"
 	"authguard/internal/mfa"
@@ -71,11 +71,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 			t.Fatal(err)
 		}
 	}
-	db, err := database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
-	must(err)
-	t.Cleanup(func() { db.Close() })
-	_, err = database.Migrate(t.Context(), db)
-	must(err)
+	db := databasetest.SQLite(t)
 	codes := codes.New(db, nil)
 	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Codes: codes}), db: db, codes: codes}
 	gate, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})

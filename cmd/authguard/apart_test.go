@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 	"authguard/internal/seal"
@@ -82,7 +82,7 @@ func TestNodesOfTwoVersionsDoNotCountApart(t *testing.T) {
 // An older version does not start on the tables of a newer one, and says so.
 func TestAnOlderVersionDoesNotStartOnNewerTables(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t).Database(t)
+	dsn := databasetest.PostgresURL(t)
 	s := newNodesOn(t, dsn, 1, standalone(t), quiet, "alice")[0]
 	s.stop()
 	db, err := database.Open(t.Context(), dsn)

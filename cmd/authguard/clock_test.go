@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"authguard/internal/config"
-	"authguard/internal/postgrestest"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/redistest"
 )
 
@@ -101,7 +101,7 @@ func startHere(t *testing.T, off time.Duration, yaml string) *server {
 func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 	t.Parallel()
 	token := strings.Repeat("t", 32)
-	dsn := postgrestest.Shared(t).Database(t) + "&connect_timeout=3600&statement_timeout=3600000"
+	dsn := databasetest.PostgresURL(t) + "&connect_timeout=3600&statement_timeout=3600000"
 	(&server{t: t}).addUsers(dsn, []string{"alice", "bob", "carol"})
 	yaml := fmt.Sprintf("database: %s\nkeys_file: %s\nredis: {%s}\napi: {tokens: [%s]}\nchallenge: {kind: pow, pow_cost: 100}\n%slimits: {pair_delay: off}\n",
 		dsn, filepath.Join(t.TempDir(), "keys"), standalone(t), token, quiet)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/postgrestest"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/redistest"
 )
 
@@ -77,7 +77,7 @@ func TestR27ADataFolderThatIsMovedIs503(t *testing.T) {
 // onPostgres is a single node with PostgreSQL and the user alice.
 func onPostgres(t *testing.T, yaml string) *server {
 	t.Helper()
-	dsn := postgrestest.Shared(t).Database(t)
+	dsn := databasetest.PostgresURL(t)
 	(&server{t: t}).addUsers(dsn, []string{"alice"})
 	return newServer(t, "database: "+dsn+"\nkeys_file: "+filepath.Join(t.TempDir(), "keys")+"\n"+yaml+patientPairs)
 }

@@ -20,6 +20,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/apitest"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/postgrestest"
 	"authguard/internal/redistest"
 	"authguard/internal/seal"
@@ -29,7 +30,7 @@ import (
 // keys file.
 func newNodes(t *testing.T, n int, redis, yaml string, users ...string) []*server {
 	t.Helper()
-	return newNodesOn(t, postgrestest.Shared(t).Database(t)+"&connect_timeout=3600&statement_timeout=3600000", n, redis, yaml, users...)
+	return newNodesOn(t, databasetest.PostgresURL(t)+"&connect_timeout=3600&statement_timeout=3600000", n, redis, yaml, users...)
 }
 
 func newNodesOn(t *testing.T, dsn string, n int, redis, yaml string, users ...string) []*server {

@@ -26,6 +26,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/apitest"
 	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/postgrestest"
 )
 
@@ -127,16 +128,24 @@ func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...
 	}
 	s := &server{t: t, dir: dir, log: new(logBuffer)}
 	prepare(filepath.Join(dir, "data"))
-	s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
+	if !strings.Contains(yaml, "database: ") {
+		s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
+	}
 	s.start()
 	t.Cleanup(s.stop)
 	return s
 }
 
-// addUsers fills the account table before the server opens it. shop/ann is the ann
-// of the realm shop.
+// addUsers fills the account table before the server opens it, which is a new file where there is none.
+// shop/ann is the ann of the realm shop.
 func (s *server) addUsers(dsn string, names []string) {
 	s.t.Helper()
+	if _, err := os.Stat(dsn); err != nil && !strings.HasPrefix(dsn, "postgres") {
+		if err := os.MkdirAll(filepath.Dir(dsn), 0o700); err != nil {
+			s.t.Fatal(err)
+		}
+		databasetest.SQLiteFile(s.t, dsn)
+	}
 	if len(names) == 0 {
 		return
 	}
@@ -146,8 +155,7 @@ func (s *server) addUsers(dsn string, names []string) {
 		s.t.Fatal(err)
 	}
 	defer db.Close()
-	_, err = database.Migrate(ctx, db)
-	if err != nil {
+	if _, err := database.Migrate(ctx, db); err != nil {
 		s.t.Fatal(err)
 	}
 	tables := map[string]*accounts.Table{}

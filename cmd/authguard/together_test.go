@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/postgrestest"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/redistest"
 )
 
@@ -67,7 +67,7 @@ func redisAt(r *redistest.Server, more string) string {
 func TestR1NodesOfOneDatabaseNeverCountApart(t *testing.T) {
 	t.Parallel()
 	r := redistest.Standalone(t)
-	first := newNodesOn(t, postgrestest.Shared(t).Database(t), 1, redisAt(r, ""), quiet+"limits: {pair_delay: off}\n", "alice")[0]
+	first := newNodesOn(t, databasetest.PostgresURL(t), 1, redisAt(r, ""), quiet+"limits: {pair_delay: off}\n", "alice")[0]
 
 	first.beside(t, redisAt(redistest.Standalone(t), "")).refusesAndSays(t, countsApart)
 	first.beside(t, redisAt(r, ", prefix: 'other:'")).refusesAndSays(t, countsApart)
@@ -115,7 +115,7 @@ func TestR1NodesOfOneDatabaseNeverCountApart(t *testing.T) {
 // Two nodes of one database without Redis count apart, too.
 func TestR1TwoNodesWithoutRedisDoNotCountApart(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t).Database(t)
+	dsn := databasetest.PostgresURL(t)
 	first := newServer(t, fmt.Sprintf("database: %s\nkeys_file: %s\n%s", dsn, filepath.Join(t.TempDir(), "keys"), quiet))
 	first.beside(t, "").refusesAndSays(t, countsApart)
 }
@@ -126,7 +126,7 @@ func TestR22ANodeThatMeetsAnotherRedisLaterDoesNotCountThere(t *testing.T) {
 	t.Parallel()
 	other := redistest.Standalone(t)
 	other.Kill()
-	first := newNodesOn(t, postgrestest.Shared(t).Database(t), 1, redisAt(redistest.Standalone(t), ""), quiet, "alice")[0]
+	first := newNodesOn(t, databasetest.PostgresURL(t), 1, redisAt(redistest.Standalone(t), ""), quiet, "alice")[0]
 	late := first.beside(t, redisAt(other, ""))
 	late.goes()
 	other.Start(t)

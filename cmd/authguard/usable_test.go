@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 )
@@ -91,7 +91,7 @@ func readOnlyDisk(t *testing.T, dir string) error {
 // What another node has written refuses a node in all commands alike.
 func TestWhatServeRefusesInSharedServersIsFoundBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	dsn, r := postgrestest.Shared(t).Database(t), redistest.Standalone(t)
+	dsn, r := databasetest.PostgresURL(t), redistest.Standalone(t)
 	s := newNodesOn(t, dsn, 1, redisAt(r, ""), quiet)[0]
 	s.stop()
 	signed := redisstore.SignKey(redisstore.DefaultPrefix)

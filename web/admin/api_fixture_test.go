@@ -25,7 +25,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/codes"
 	"authguard/internal/control"
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/mfa"
 	"authguard/internal/outbox"
@@ -97,11 +97,7 @@ func newOffice(t *testing.T) *office {
 		}
 	}
 	var err error
-	o.db, err = database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
-	must(err)
-	t.Cleanup(func() { o.db.Close() })
-	_, err = database.Migrate(t.Context(), o.db)
-	must(err)
+	o.db = databasetest.SQLite(t)
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)
 	o.accounts, err = accounts.New(t.Context(), accounts.Config{
