@@ -36,8 +36,8 @@ RACE = -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt 
 
 test: need ## Every test, with the race detector
 	cd bench && go vet ./... # a module of its own, which ./... does not include
-	go test $(RACE) -vet=all -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
-	FLOOD_NAMES=10000000 ./.ci/alone
+	./.ci/memory go test $(RACE) -vet=all -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
+	./.ci/memory ./.ci/alone
 
 pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; axe-core looks at each
 	@mkdir -p $(or $(PICTURES),dist/pictures)
@@ -48,10 +48,11 @@ test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; 
 	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard ./deploy
 	FULL_SIZE=1 go test -count=1 -timeout 30m -run 'LimitEveryTime' ./cmd/authguard
 
-long: need ## The long form: simulated weeks, random histories and every fuzz target for 30 s, after the tests
+long: need ## The long form: ten million names, simulated weeks, random histories and every fuzz target for 30 s, after the tests
 	$(MAKE) test
 	FULL_SIZE=1 go test -v -count=1 -run 'TestR28ABotnet|TestR28FiftyStaleProgramsPut' .
-	FULL_SIZE=1 go test -v -count=1 -run 'TestR12Times' ./cmd/authguard
+	FULL_SIZE=1 go test -v -count=1 -run 'TestR12Times|TestNativeCode' ./cmd/authguard ./captchamode/challenge/pow
+	FLOOD_NAMES=10000000 go test -count=1 -run TestR6Flood ./failures
 	go test -count=1 -timeout 60m -rapid.checks 1000 ./internal/redisstore
 	./.ci/fuzz 30s
 

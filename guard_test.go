@@ -1258,7 +1258,7 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 // issued and charged the other takes back, four minutes later as well.
 func TestR26UnsolvedChallengesAreCountedOverTwoNodes(t *testing.T) {
 	t.Parallel()
-	first := world.New(t, world.Options{Redis: redistest.Standalone(t).Client(t)})
+	first := world.New(t, world.Options{Redis: redistest.Shared(t).Client(t)})
 	nodes := []*world.World{first, world.New(t, world.Options{Beside: first})}
 	for _, node := range nodes {
 		node.Force(t)

@@ -1,3 +1,5 @@
+//go:build !race
+
 package failures_test
 
 import (
@@ -31,17 +33,24 @@ func bounded(t tester, c *clocktest.Clock, bound int64) *failures.Memory {
 	return m
 }
 
+// histories are random ones, each with a clock and the path of its counters.
+func histories(t *testing.T, check func(t *rapid.T, c *clocktest.Clock, path string)) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp("", "bound")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		check(rt, newClock(), filepath.Join(dir, "counters"))
+	})
+}
+
 // Whatever a store has saved, the same configuration loads: far from the bound, at it,
 // and after a flood that is much larger.
 func TestR7WhateverWasSavedLoadsUnderTheSameBound(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "bound")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		c, path := newClock(), filepath.Join(dir, "counters")
+	histories(t, func(t *rapid.T, c *clocktest.Clock, path string) {
 		bound := rapid.Int64Range(100<<10, 300<<10).Draw(t, "bound")
 		names := rapid.Uint64Range(0, 2*uint64(bound)/40).Draw(t, "names")
 		m := bounded(t, c, bound)
@@ -87,13 +96,7 @@ func chargeOne(t tester, m *failures.Memory, s failures.Subject) {
 // With less room than it had, a store shares counts: no key finds more room than it had.
 func TestR6ASmallerBoundIsStricterNeverForgetful(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "bound")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		c, path := newClock(), filepath.Join(dir, "counters")
+	histories(t, func(t *rapid.T, c *clocktest.Clock, path string) {
 		bound := rapid.Int64Range(260<<10, 400<<10).Draw(t, "bound")
 		names := rapid.Uint64Range(0, 2*uint64(bound)/40).Draw(t, "names")
 		m := bounded(t, c, bound)
@@ -124,13 +127,7 @@ func TestR6ASmallerBoundIsStricterNeverForgetful(t *testing.T) {
 // again with every count.
 func TestR7AKillAtTheBoundForgetsNoCharge(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "bound")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		c, path := newClock(), filepath.Join(dir, "counters")
+	histories(t, func(t *rapid.T, c *clocktest.Clock, path string) {
 		bound := rapid.Int64Range(140<<10, 220<<10).Draw(t, "bound")
 		names := rapid.Uint64Range(1, 2*uint64(bound)/40).Draw(t, "names")
 		m := bounded(t, c, bound)

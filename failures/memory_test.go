@@ -1,11 +1,9 @@
 package failures_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -106,38 +104,6 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	c.Advance(failurestest.Retain + time.Millisecond)
 	if l, err := newMemory(t, c, 0).Load(path); err != nil || l.Keys != 0 {
 		t.Errorf("loaded %+v, %v; want no key: all charges are too old to count", l, err)
-	}
-}
-
-func TestDamagedSnapshotIsRefusedWhole(t *testing.T) {
-	t.Parallel()
-	c := newClock()
-	m := newMemory(t, c, 0)
-	fail(t, m, victim)
-	path := filepath.Join(t.TempDir(), "counters")
-	if err := m.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range whole {
-		for what, bad := range map[string][]byte{
-			"cut":     whole[:i],
-			"flipped": append(append(bytes.Clone(whole[:i]), whole[i]^0x10), whole[i+1:]...),
-		} {
-			if err := os.WriteFile(path, bad, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			into := newMemory(t, c, 0)
-			if _, err := into.Load(path); !errors.Is(err, failures.ErrBadSnapshot) {
-				t.Fatalf("%s at byte %d: %v", what, i, err)
-			}
-			if keys, _ := into.Size(); keys != 0 {
-				t.Fatalf("%s at byte %d: took %d keys from it", what, i, keys)
-			}
-		}
 	}
 }
 

@@ -143,7 +143,7 @@ func eachWithCodes(t *testing.T, story func(t *testing.T, w *world.World, c *cod
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		c := newCodes()
-		story(t, world.New(t, world.Options{Mail: true, Codes: c, Redis: redistest.Standalone(t).Client(t)}), c)
+		story(t, world.New(t, world.Options{Mail: true, Codes: c, Redis: redistest.Shared(t).Client(t)}), c)
 	})
 }
 

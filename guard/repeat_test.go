@@ -122,7 +122,7 @@ func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
 	})
 	t.Run("from a place that is new, every minute, Redis", func(t *testing.T) {
 		t.Parallel()
-		story(t, world.New(t, world.Options{Redis: redistest.Standalone(t).Client(t)}), time.Minute, nowhere, false)
+		story(t, world.New(t, world.Options{Redis: redistest.Shared(t).Client(t)}), time.Minute, nowhere, false)
 	})
 }
 

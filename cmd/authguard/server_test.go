@@ -25,6 +25,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/apitest"
+	"authguard/internal/browsertest"
 	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/postgrestest"
@@ -49,7 +50,9 @@ func TestMain(m *testing.M) {
 		}
 		_ = os.Setenv("TEST_PRODUCT", product)
 	}
+	browsertest.Share()
 	code := postgrestest.Run(m)
+	browsertest.Close()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }

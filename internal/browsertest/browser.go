@@ -7,10 +7,13 @@ import (
 	"compress/gzip"
 	"context"
 	"embed"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,31 +23,80 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Open starts a Chromium with an empty profile and one tab, which the context stands for.
-// It ends with the test.
+// shared is the Chromium of a package's tests, between Share and Close.
+var shared struct {
+	mu   sync.Mutex
+	on   bool
+	ctx  context.Context
+	stop []context.CancelFunc
+}
+
+// Share lets the tabs of a package's tests share one Chromium, until Close. It is for TestMain.
+func Share() { shared.on = true }
+
+// Close ends the Chromium that Share asked for.
+func Close() {
+	for _, stop := range slices.Backward(shared.stop) {
+		stop()
+	}
+}
+
+// Open opens a tab with an empty profile, which the context stands for. It ends with the test. With options, the tab
+// has a Chromium of its own.
 func Open(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
+	if !shared.on || len(more) > 0 {
+		ctx, stop, err := start(more...)
+		for _, one := range stop {
+			t.Cleanup(one)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ctx
+	}
+	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatalf("a new tab: %v", err)
+	}
+	return ctx
+}
+
+// browser is the shared Chromium, which the first test starts.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.ctx == nil {
+		ctx, stop, err := start()
+		shared.stop = stop
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.ctx = ctx
+	}
+	return shared.ctx
+}
+
+// start starts a Chromium with one tab. stop ends it, the last first.
+func start(more ...chromedp.ExecAllocatorOption) (ctx context.Context, stop []context.CancelFunc, err error) {
 	options := append(
 		chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox,
 		chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-quic", true),
-		chromedp.Flag(
-			"disable-component-update",
-			true,
-		),
+		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true),
 		chromedp.WindowSize(1280, 900),
 		chromedp.WSURLReadTimeout(time.Hour),
 	)
-	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(options, more...)...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
-		t.Fatalf("Chromium cannot be started (apt-get install chromium): %v", err)
+	ctx, end := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
+	ctx, leave := chromedp.NewContext(ctx)
+	if err = chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		err = fmt.Errorf("starting Chromium (apt-get install chromium): %w", err)
 	}
-	return ctx
+	return ctx, []context.CancelFunc{end, leave}, err
 }
 
 // Scripts says whether the pages of a tab run scripts of their own.

@@ -44,11 +44,33 @@ func Standalone(t testing.TB, args ...string) *Server {
 
 func newServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{Addr: FreeAddress(t), dir: folder(t)}
-	_, port, _ := net.SplitHostPort(s.Addr)
-	s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir}, args...)
+	s := inFolder(t, folder(t), args...)
 	t.Cleanup(func() { s.end() })
 	return s
+}
+
+func inFolder(t testing.TB, dir string, args ...string) *Server {
+	t.Helper()
+	s := &Server{Addr: FreeAddress(t), dir: dir}
+	_, port, _ := net.SplitHostPort(s.Addr)
+	s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir}, args...)
+	return s
+}
+
+var shared struct {
+	once sync.Once
+	one  *Server
+}
+
+// Shared is the server of all tests of this process that keep to keys of their own, and neither stop nor empty it.
+// It writes no file, and ends with the process.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.once.Do(func() {
+		shared.one = inFolder(t, os.TempDir(), "--save", "", "--appendonly", "no")
+		shared.one.Start(t)
+	})
+	return shared.one
 }
 
 // folder is a new one with a short path: t.TempDir is removed before a server

@@ -21,7 +21,7 @@ func Each(t *testing.T, o Options, story func(t *testing.T, w *World)) {
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		over := o
-		over.Redis = redistest.Standalone(t).Client(t)
+		over.Redis = redistest.Shared(t).Client(t)
 		story(t, New(t, over))
 	})
 }

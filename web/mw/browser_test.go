@@ -9,16 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/image"
 	"authguard/captchamode/challenge/pow"
 	"authguard/guard"
+	"authguard/internal/browsertest"
 	"authguard/internal/redistest"
 	"authguard/internal/world"
 	"authguard/web/mw"
@@ -71,12 +69,7 @@ func TestThePageInBetweenInABrowser(t *testing.T) {
 		}
 	})))
 	t.Cleanup(server.Close)
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(420, 820), chromedp.WSURLReadTimeout(time.Hour))
-	browser, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
-	t.Cleanup(cancel)
-	tab, cancel := chromedp.NewContext(browser)
-	t.Cleanup(cancel)
+	tab := browsertest.Open(t, chromedp.WindowSize(420, 820))
 	do := func(steps ...chromedp.Action[chromedp.Void]) {
 		t.Helper()
 		for _, step := range steps {
@@ -119,10 +112,7 @@ func TestThePageInBetweenInABrowser(t *testing.T) {
 	do(chromedp.SendKeys("#captcha_answer", world.Answer+"\n"))
 	until("welcome alice")
 
-	do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		return err
-	}))
+	do(browsertest.Scripts(false))
 	send("bob", right)
 	until("challenge") // scripts of ours still run here
 	do(chromedp.SendKeys("#captcha_answer", world.Answer+"\n"))

@@ -1,13 +1,12 @@
 package pow_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/pow"
+	"authguard/internal/browsertest"
 	"authguard/internal/redistest"
 )
 
@@ -49,18 +49,11 @@ func page(t *testing.T, task, more string) (url string, sent <-chan http.Header)
 	return server.URL, answers
 }
 
-func browser(t *testing.T) context.Context {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatal("pow.js is tried in a browser, and there is no chromium: ", err)
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(time.Hour))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	return ctx
+func TestMain(m *testing.M) {
+	browsertest.Share()
+	code := m.Run()
+	browsertest.Close()
+	os.Exit(code)
 }
 
 func asAttribute(t *testing.T, task *challenge.PoW) string {
@@ -78,7 +71,7 @@ func TestTheScriptDoesTheWorkBeforeTheFormIsSent(t *testing.T) {
 	p := provider(t, 100)
 	c, task := issue(t, p, challenge.Task{Seed: challenge.Seed{9}})
 	url, sent := page(t, asAttribute(t, c), "")
-	if err := chromedp.Do(browser(t), chromedp.Navigate(url), chromedp.Click("button")); err != nil {
+	if err := chromedp.Do(browsertest.Open(t), chromedp.Navigate(url), chromedp.Click("button")); err != nil {
 		t.Fatal(err)
 	}
 	form := <-sent
@@ -90,7 +83,7 @@ func TestTheScriptDoesTheWorkBeforeTheFormIsSent(t *testing.T) {
 func TestTheScriptHidesThePictureUnlessBothAreAskedFor(t *testing.T) {
 	t.Parallel()
 	c, _ := issue(t, provider(t, 100), challenge.Task{})
-	ctx := browser(t)
+	ctx := browsertest.Open(t)
 	for more, hidden := range map[string]bool{"": true, " data-with-picture": false} {
 		url, _ := page(t, asAttribute(t, c), more)
 		if err := chromedp.Do(ctx, chromedp.Navigate(url), chromedp.WaitReady("[data-pow] [name=captcha_work]")); err != nil {
@@ -112,7 +105,7 @@ func TestTheScriptHidesThePictureUnlessBothAreAskedFor(t *testing.T) {
 func TestTheScriptHoldsNoFormWithACode(t *testing.T) {
 	t.Parallel()
 	url, sent := page(t, `{"algorithm":"PBKDF2-SHA-256","iterations":5000,"parts":8,"below":1,"salt":"x"}`, "")
-	ctx := browser(t)
+	ctx := browsertest.Open(t)
 	err := chromedp.Do(ctx, chromedp.Navigate(url), chromedp.SendKeys("[name=code]", "ABCD-EFGH"), chromedp.Click("button"))
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +125,7 @@ func TestTheScriptSaysHowManyMinutesALongWorkTakes(t *testing.T) {
 	t.Parallel()
 	c, _ := issue(t, provider(t, pow.DefaultWork), challenge.Task{Level: 8})
 	c.Iterations *= 10 // a slow device
-	ctx := browser(t)
+	ctx := browsertest.Open(t)
 	url, _ := page(t, asAttribute(t, c), "")
 	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
 		t.Fatal(err)
@@ -156,7 +149,7 @@ func TestTheScriptSaysHowManyMinutesALongWorkTakes(t *testing.T) {
 
 func TestThePictureIsThereWhenTheScriptFails(t *testing.T) {
 	t.Parallel()
-	whole := browser(t)
+	whole := browsertest.Open(t)
 	if err := chromedp.Do(whole); err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +190,13 @@ const inBrowser = `(async () => {
 // keys: with work that a script has to hash by itself it was 0.065. Both take
 // turns, so that a busy machine slows both.
 func TestNativeCodeIsHardlyFasterThanTheBrowser(t *testing.T) {
+	if os.Getenv("FULL_SIZE") == "" {
+		t.Skip("in the long form: it compares times")
+	}
 	const keys, rounds = 40, 9
 	c, _ := issue(t, provider(t, 0), challenge.Task{})
 	url, _ := page(t, "{", "")
-	ctx := browser(t)
+	ctx := browsertest.Open(t)
 	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
 		t.Fatal(err)
 	}
