@@ -114,7 +114,7 @@ func (h *home) serve() {
 // mustChange makes a password of alice's that is good for choosing another one only.
 func (h *home) mustChange(t *testing.T, password string) {
 	t.Helper()
-	if err := h.control.SetPassword(t.Context(), "admin:eve", "alice", password, true, ""); err != nil {
+	if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.SetPassword{OfAccount: control.OfAccount{Username: "alice"}, Password: password, MustChange: true}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -242,7 +242,7 @@ func TestWhoHasAPasswordThatIsDoubtedGetsNowhereWithItAlone(t *testing.T) {
 			t.Fatal(w.Code)
 		}
 	}
-	if err := h.control.AskNewPassword(t.Context(), "admin:eve", "alice", "seen in a leak"); err != nil {
+	if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.AskPassword{OfAccount: control.OfAccount{Username: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, b := range map[string]*browser{"owner": owner, "thief": thief} {
@@ -289,7 +289,7 @@ func TestALoginOnItsWayDoesNotOpenADoubtedAccount(t *testing.T) {
 	if err != nil || d.Action != guard.Proceed || !d.Known {
 		t.Fatalf("%+v %v", d, err)
 	}
-	if err := h.control.AskNewPassword(t.Context(), "admin:eve", "alice", "seen in a leak"); err != nil {
+	if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.AskPassword{OfAccount: control.OfAccount{Username: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.Clock.Advance(time.Second)
@@ -320,7 +320,7 @@ func TestAHalfSentRequestDoesNotOutliveItsSession(t *testing.T) {
 			csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(thief.get("/account/password").Body.String())[1]
 			form := url.Values{"csrf": {csrf}, "current_password": {password}, "new_password": {chosen}, "repeat_password": {chosen}}
 			r := httptest.NewRequest(http.MethodPost, "/account/password", &closing{text: strings.NewReader(form.Encode()), before: func() {
-				if err := h.control.AskNewPassword(t.Context(), "admin:eve", "alice", "seen in a leak"); err != nil {
+				if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.AskPassword{OfAccount: control.OfAccount{Username: "alice"}}); err != nil {
 					t.Error(err)
 				}
 			}})

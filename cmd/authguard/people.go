@@ -221,7 +221,7 @@ func (r *realm) openMailer() error {
 	p.mailer = codes.NewMailer(codes.MailerConfig{
 		Store: r.site.storage.outbox(r.log), Codes: p.codes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
-			if err := r.control.CodeIssued(ctx, "mail", account, expires, ""); err != nil {
+			if err := r.control.CodeSent(ctx, account, expires); err != nil {
 				r.log.Error("a verification code was sent but is not in the audit log", "error", err)
 			}
 		},

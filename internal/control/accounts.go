@@ -178,32 +178,6 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 	return l, err
 }
 
-// AddPerson adds a user with a temporary password, which only this result has. Errors are those of AddUser.
-func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition,
-	why string) (made NewAdministrator, err error) {
-	a.Password, a.Role, a.MustChange = oneTimePassword(), accounts.User, true
-	made.Password = a.Password
-	made.Account, err = c.AddUser(ctx, who, a, why)
-	return made, err
-}
-
-// OneTimePassword sets a user's temporary password: the given one or, if that is empty, a random one, which only this
-// result has. Errors are those of User and accounts.Table.SetPassword.
-func (c *Control) OneTimePassword(ctx context.Context, who, name, password, why string) (string, error) {
-	why, err := reason(why)
-	if err != nil {
-		return "", err
-	}
-	if err := c.User(ctx, name); err != nil {
-		return "", err
-	}
-	password = cmp.Or(password, oneTimePassword())
-	if err := c.config.Accounts.SetPassword(ctx, name, password, true); err != nil {
-		return "", err
-	}
-	return password, c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name, Why: why})
-}
-
 // User returns nil for a user's account in authguard's own table. The error is ErrAsked for an administrator's account
 // and for another account source, and accounts.ErrUnknown.
 func (c *Control) User(ctx context.Context, name string) error {

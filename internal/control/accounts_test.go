@@ -106,24 +106,24 @@ func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
 		if a := one(); a.Failures != 1 || a.LastFailure.IsZero() || a.LastLogin.IsZero() || a.Places != 2 || a.State != control.Active || a.Code {
 			t.Errorf("%+v", a)
 		}
-		if _, err := d.IssueCode(t.Context(), "admin:eve", "ann", 0, ""); err != nil || !one().Code {
+		if _, err := d.IssueCode(t.Context(), "admin:eve", "ann"); err != nil || !one().Code {
 			t.Errorf("%+v %v", one(), err)
 		}
-		password, err := d.OneTimePassword(t.Context(), "admin:eve", "ann", "", "forgotten")
-		if a := one(); err != nil || len(password) < 16 || a.State != control.MustChange || a.NeedsCode || a.Code || a.Places != 0 {
+		password, err := d.do(t.Context(), "admin:eve", control.TemporaryPassword{OfAccount: of("ann"), Password: "", Because: because("forgotten")})
+		if a := one(); err != nil || len(password.Secret.Text) < 16 || a.State != control.MustChange || a.NeedsCode || a.Code || a.Places != 0 {
 			t.Errorf("%+v %v", a, err)
 		}
 		if row := d.recorded(t); row.Decision != "user-set-password" || row.Detail != "forgotten" || row.Who != "admin:eve" {
 			t.Errorf("%+v", row)
 		}
-		if _, err := d.OneTimePassword(t.Context(), "admin:eve", "ann", "short", ""); !errors.Is(err, accounts.ErrTooShort) {
+		if _, err := d.do(t.Context(), "admin:eve", control.TemporaryPassword{OfAccount: of("ann"), Password: "short", Because: because("")}); !errors.Is(err, accounts.ErrTooShort) {
 			t.Error(err)
 		}
 		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", "leaked"); err != nil || !one().NeedsCode {
 			t.Errorf("%+v %v", one(), err)
 		}
-		made, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob", Role: accounts.Admin}, "asked for it")
-		if err != nil || made.Role != accounts.User || !made.MustChange || len(made.Password) < 16 {
+		made, err := d.do(t.Context(), "admin:eve", control.AddPerson{Username: "bob", Because: because("asked for it")})
+		if bob, _ := made.Answer.(accounts.Account); err != nil || bob.Role != accounts.User || !bob.MustChange || len(made.Secret.Text) < 16 {
 			t.Errorf("%+v %v", made, err)
 		}
 		if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
@@ -149,7 +149,7 @@ func TestAccountsElsewhereAreTheNamesThatWereTried(t *testing.T) {
 	if err != nil || p.Kept != "ldap" || len(p.All) != 1 || p.All[0].Username != "ann" || p.All[0].Failures != 1 || p.All[0].State != control.NotKnown {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob"}, ""); !errors.Is(err, control.ErrAsked) {
+	if _, err := d.do(t.Context(), "admin:eve", control.AddPerson{Username: "bob"}); !errors.Is(err, control.ErrAsked) {
 		t.Error(err)
 	}
 	if err := d.User(t.Context(), "ann"); !errors.Is(err, control.ErrAsked) {
@@ -170,8 +170,11 @@ func TestAnAdministratorsTokensEndWithADoubtedPassword(t *testing.T) {
 			}
 		}
 		for what, end := range map[string]func() error{
-			"ask":     func() error { return d.AskNewPassword(t.Context(), "cli:root", "ANN", "leaked") },
-			"replace": func() error { _, err := d.ReplacePassword(t.Context(), "admin:bob", "ann", "leaked"); return err },
+			"ask": func() error { return d.AskNewPassword(t.Context(), "cli:root", "ANN", "leaked") },
+			"replace": func() error {
+				_, err := d.do(t.Context(), "admin:bob", control.ReplacePassword{OfAdministrator: admin("ann"), Explained: explained("leaked")})
+				return err
+			},
 		} {
 			var texts [2]string
 			for i, maker := range []string{"ann", "bob"} {

@@ -53,7 +53,7 @@ func TestUnlockingActsOnBothGuards(t *testing.T) {
 		if a, b := decided(t, d.w, "root"), decided(t, inside, "root"); a != guard.Challenge || b != guard.Challenge {
 			t.Fatalf("%v and %v", a, b)
 		}
-		if err := d.Unlock(t.Context(), "admin:eve", "root", netip.Addr{}, ""); err != nil {
+		if err := d.Unlock(t.Context(), "admin:eve", "root", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		if a, b := decided(t, d.w, "root"), decided(t, inside, "root"); a != guard.Proceed || b != guard.Proceed {
@@ -65,7 +65,7 @@ func TestUnlockingActsOnBothGuards(t *testing.T) {
 				w.Wrong(t, fmt.Sprint("user", i), network.String())
 			}
 		}
-		if err := d.Unlock(t.Context(), "admin:eve", "", network, ""); err != nil {
+		if err := d.Unlock(t.Context(), "admin:eve", "", network); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.UnlockNetwork(t.Context(), "admin:eve", netip.MustParsePrefix("198.51.100.0/24"), ""); err != nil {
@@ -91,7 +91,7 @@ func TestRemovingKnownClientsActsOnBothGuards(t *testing.T) {
 		d, inside := withAdministration(t, db)
 		d.user(t, "root", "")
 		for name, remove := range map[string]func() error{
-			"removed":        func() error { return d.RemoveKnownClients(t.Context(), "admin:eve", "root", netip.Addr{}, "") },
+			"removed":        func() error { return d.RemoveKnownClients(t.Context(), "admin:eve", "root", netip.Addr{}) },
 			"a new password": func() error { return d.SetPassword(t.Context(), "admin:eve", "root", "another long one", false, "") },
 		} {
 			if !d.w.Right(t, "root", "192.0.2.7") || !inside.Right(t, "root", "192.0.2.7") {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"authguard/internal/accounts"
+	"authguard/internal/audit"
 	"authguard/internal/mfa"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
@@ -78,70 +78,90 @@ type NewAdministrator struct {
 
 // AddAdministrator adds an administrator or promotes a user. Both get a temporary password: an attacker who knew the
 // user's must not become administrator. Errors are ErrAsked and those of accounts.Table.Add.
-func (c *Control) AddAdministrator(ctx context.Context, who, name, email,
-	why string) (made NewAdministrator, err error) {
-	if err := whyNot(why, "it grants access to everything"); err != nil {
-		return made, err
-	}
-	made.Password = oneTimePassword()
-	made.Account, err = c.config.Accounts.Get(ctx, name)
+type AddAdministrator struct {
+	OfAdministrator
+	Email string `json:"email" help:"Email address, also valid as a user name"`
+	Explained
+}
+
+// Do implements Request.
+func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	made := NewAdministrator{Password: oneTimePassword()}
+	var err error
+	made.Account, err = c.config.Accounts.Get(ctx, q.Username)
 	switch {
 	case errors.Is(err, accounts.ErrUnknown):
-		made.Account, err = c.config.Accounts.Add(ctx, accounts.Addition{Username: name, Email: email,
+		made.Account, err = c.config.Accounts.Add(ctx, accounts.Addition{Username: q.Username, Email: q.Email,
 			Password: made.Password, Role: accounts.Admin, MustChange: true})
 	case err == nil && made.Role == accounts.Admin:
 		err = fmt.Errorf("%w: %s is already an administrator", ErrAsked, made.Username)
 	case err == nil:
-		if err = c.config.Accounts.Promote(ctx, name, made.Password); err == nil {
+		if err = c.config.Accounts.Promote(ctx, q.Username, made.Password); err == nil {
 			err = c.end(ctx, made.Username)
 			made.Role, made.MustChange = accounts.Admin, true
 		}
 	}
 	if err != nil {
-		return NewAdministrator{}, err
+		return nil, err
 	}
-	return made, c.signIn(ctx, who, "admin-add", made.Username, why)
+	c.alarm("admin-add", addedBy(made.Username, by.Who), by.Why)
+	return &Change{Action: audit.Action{Subject: made.Username}, Answer: made,
+		Secret: temporary(made.Username, made.Password)}, nil
 }
 
 // RemoveAdministrator removes the role with its sessions, known clients, MFA and the tokens that the administrator
-// created. The account remains as a user's. Errors are ErrAsked, also for one's own account, and those of
+// created. The account remains as a user's. Errors are ErrAsked for one's own account, and those of
 // accounts.Table.Demote.
-func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string) error {
-	if err := cmp.Or(whyNot(why, "it locks an administrator out"), c.another(who, name)); err != nil {
-		return err
-	}
-	account, err := c.config.Accounts.Get(ctx, name)
-	if err == nil {
-		err = c.config.Accounts.Demote(ctx, name)
-	}
-	if err != nil {
-		return err
-	}
-	_, removed := c.config.MFA.RemoveAll(context.WithoutCancel(ctx), account.ID)
-	return errors.Join(removed, c.end(ctx, account.Username), c.signIn(ctx, who, "admin-remove", account.Username, why))
+type RemoveAdministrator struct {
+	OfAdministrator
+	Explained
 }
 
-// ReplacePassword sets an administrator's temporary password, which only this result has, and revokes the tokens that
-// they created. Errors are ErrAsked, also for one's own account, and accounts.ErrUnknown.
-func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (password string, err error) {
-	if err := cmp.Or(whyNot(why, "the new password grants access"), c.another(who, name)); err != nil {
-		return "", err
+// Do implements Request.
+func (q RemoveAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	if err := c.another(by.Who, q.Username); err != nil {
+		return nil, err
 	}
-	account, err := c.config.Accounts.Get(ctx, name)
+	account, err := c.config.Accounts.Get(ctx, q.Username)
+	if err == nil {
+		err = c.config.Accounts.Demote(ctx, q.Username)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, removed := c.config.MFA.RemoveAll(context.WithoutCancel(ctx), account.ID)
+	return &Change{Action: audit.Action{Subject: account.Username}}, errors.Join(removed, c.end(ctx, account.Username))
+}
+
+// ReplacePassword sets an administrator's temporary password, which only the answer has, and revokes the tokens that
+// they created. Errors are ErrAsked for one's own account, and accounts.ErrUnknown.
+type ReplacePassword struct {
+	OfAdministrator
+	Explained
+}
+
+// Do implements Request.
+func (q ReplacePassword) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	if err := c.another(by.Who, q.Username); err != nil {
+		return nil, err
+	}
+	account, err := c.config.Accounts.Get(ctx, q.Username)
 	switch {
 	case err != nil:
-		return "", err
+		return nil, err
 	case account.Role != accounts.Admin:
-		return "", accounts.ErrUnknown
+		return nil, accounts.ErrUnknown
 	}
-	password = oneTimePassword()
-	if err := c.config.Accounts.SetPassword(ctx, name, password, true); err != nil {
-		return "", err
+	password := oneTimePassword()
+	if err := c.config.Accounts.SetPassword(ctx, q.Username, password, true); err != nil {
+		return nil, err
 	}
 	if err := c.config.Tokens.RevokeOf(ctx, account.Username); err != nil {
-		return "", err
+		return nil, err
 	}
-	return password, errors.Join(c.end(ctx, account.Username), c.signIn(ctx, who, "admin-passwd", account.Username, why))
+	return &Change{Action: audit.Action{Subject: account.Username},
+		Answer: map[string]string{"username": q.Username, "password": password},
+		Secret: temporary(q.Username, password)}, c.end(ctx, account.Username)
 }
 
 // another returns an error for an operation that could lock administrators out of their own account.
@@ -162,24 +182,67 @@ func whyNot(why, because string) error {
 
 func oneTimePassword() string { return strings.ToLower(rand.Text())[:16] }
 
-// ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. It requires a
-// reason. Errors are ErrAsked, also for one's own account, and accounts.ErrUnknown.
-func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (removed int64, err error) {
-	account, err := c.config.Accounts.Get(ctx, name)
+// ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. Errors are ErrAsked,
+// also for one's own account, and accounts.ErrUnknown.
+type ResetFactors struct {
+	OfAdministrator
+	Explained
+}
+
+// Do implements Request.
+func (q ResetFactors) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	account, err := c.config.Accounts.Get(ctx, q.Username)
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case account.Role != accounts.Admin:
-		return 0, fmt.Errorf("%w: only administrators have MFA, and this is not an administrator's account", ErrAsked)
+		return nil, fmt.Errorf("%w: only administrators have MFA, and this is not an administrator's account", ErrAsked)
 	}
-	if err := cmp.Or(whyNot(why, "it removes the account's protection"), c.another(who, name)); err != nil {
-		return 0, err
+	if err := c.another(by.Who, q.Username); err != nil {
+		return nil, err
 	}
-	if removed, err = c.config.MFA.RemoveAll(ctx, account.ID); err != nil {
-		return 0, err
+	removed, err := c.config.MFA.RemoveAll(ctx, account.ID)
+	if err != nil {
+		return nil, err
 	}
 	_, ended := c.config.Sessions.EndOthers(ctx, account.Username, adminIntegration, "")
-	return removed, errors.Join(ended, c.signIn(ctx, who, "mfa-reset", account.Username, why))
+	c.alarmOf("mfa-reset", account.Username, by.Who, by.Why)
+	return &Change{Action: audit.Action{Subject: account.Username}, Answer: map[string]any{"ok": true,
+		"removed": removed}}, ended
+}
+
+// EndSessions ends all sessions of an administrator, or the one with an ID. Being urgent, it requires no recent sign-in.
+// The error is sessions.ErrUnknown if there is no such session.
+type EndSessions struct {
+	Username string `json:"username"`
+	ID       string `json:"id"`
+	Because
+}
+
+// AllSessions are the flags of EndSessions.
+type AllSessions struct {
+	OfAdministrator
+	Explained
+}
+
+// Do implements Request.
+func (q EndSessions) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	name := c.nameOf(q.Username)
+	if name == "" {
+		return nil, fmt.Errorf("%w: username: missing", ErrAsked)
+	}
+	if q.ID != "" {
+		if err := c.config.Sessions.End(ctx, name, q.ID); err != nil {
+			return nil, err
+		}
+		return &Change{Action: audit.Action{Subject: name}, Notice: Notice{Text: "Session ended:", Subject: q.Username}}, nil
+	}
+	n, err := c.config.Sessions.EndOthers(ctx, name, adminIntegration, "")
+	if err != nil {
+		return nil, err
+	}
+	return &Change{Action: audit.Action{Subject: name, Detail: fmt.Sprintf("%d sessions", n)},
+		Answer: map[string]any{"ok": true, "ended": n}}, nil
 }
 
 // SessionsOf returns an administrator's sessions, newest first.

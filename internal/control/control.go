@@ -1,8 +1,8 @@
 // Package control changes and inspects a running server. The admin console, its API and the commands call only this
 // package.
 //
-// Every change names its sender, such as "admin:ann" or "cli:root", and is recorded in the audit log. Control decides
-// no login and checks no permission; its callers do.
+// A change by an administrator is an Operation of one table. It names its sender, such as "admin:ann" or "cli:root",
+// checks what the sender may do, and is recorded in the audit log.
 package control
 
 import (

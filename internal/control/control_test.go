@@ -62,7 +62,7 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 				t.Fatal("the place is not known")
 			}
 			d.openSession(t, "ann", what)
-			code, err := d.IssueCode(t.Context(), "cli:root", "Ann@Example.org", 0, "")
+			code, err := d.IssueCode(t.Context(), "cli:root", "Ann@Example.org")
 			if row := d.recorded(t); err != nil || row.Decision != "user-create-code" || row.Account != "ann" || strings.Contains(row.Detail, code.Code) {
 				t.Errorf("%v, on record: %+v", err, row)
 			}
@@ -96,7 +96,7 @@ func TestForgettingOnePlaceLeavesTheOthers(t *testing.T) {
 		d := newDesk(t, db)
 		d.w.Right(t, "ann", home.String())
 		d.w.Right(t, "ann", "192.0.2.8")
-		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "Ann", home, ""); err != nil {
+		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "Ann", home); err != nil {
 			t.Fatal(err)
 		}
 		if a, b := d.w.Status(t, "ann", home.String()), d.w.Status(t, "ann", "192.0.2.8"); a != trusted.Unknown || b != trusted.Known {
@@ -112,11 +112,11 @@ func TestAForceHoldsForItsTimeAndNoLonger(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
-		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, 0, " "); err != nil {
+		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, 0, " drill "); err != nil {
 			t.Fatal(err)
 		}
 		override := d.Overview(t.Context()).State.Override
-		if !d.w.Mode.On() || override.Who != "admin:eve" || override.Why != "no reason given" || !override.Until.Equal(d.w.Clock.Now().Add(2*time.Hour)) {
+		if !d.w.Mode.On() || override.Who != "admin:eve" || override.Why != "drill" || !override.Until.Equal(d.w.Clock.Now().Add(2*time.Hour)) {
 			t.Errorf("on: %v, %+v", d.w.Mode.On(), override)
 		}
 		d.w.Clock.Advance(2*time.Hour + time.Second)
@@ -138,10 +138,10 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 			"auto":        d.Force(ctx, "x", captchamode.Automatic, time.Hour, "y"),
 			"too long":    d.Force(ctx, "x", captchamode.ForcedOn, captchamode.MaxOverride+1, "y"),
 			"negative":    d.Force(ctx, "x", captchamode.ForcedOn, -1, "y"),
-			"long reason": d.Release(ctx, "x", strings.Repeat("y", 501)),
-			"unlock":      d.Unlock(ctx, "x", "", none, ""),
-			"forget":      d.RemoveKnownClients(ctx, "x", "", home, ""),
-			"unlist":      d.Unlist(ctx, "x", netip.Prefix{}, ""),
+			"long reason": d.Force(ctx, "x", "auto", 0, strings.Repeat("y", 501)),
+			"unlock":      d.Unlock(ctx, "x", "", none),
+			"forget":      d.RemoveKnownClients(ctx, "x", "", home),
+			"unlist":      second(d.do(ctx, "x", control.Unlist{})),
 			"allow":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Allow, Prefix: every, Force: true})),
 			"block":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Block, Prefix: every})),
 			"role":        second(d.AddUser(ctx, "x", accounts.Addition{Username: "bob", Password: "long enough", Role: "root"}, "")),
@@ -151,7 +151,7 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := d.Unlock(ctx, "x", "\x00", home, ""); !errors.Is(err, guard.ErrAccountName) {
+		if err := d.Unlock(ctx, "x", "\x00", home); !errors.Is(err, guard.ErrAccountName) {
 			t.Errorf("unlock: %v", err)
 		}
 		if row := d.recorded(t); row.ID != 0 {
@@ -187,7 +187,7 @@ func TestAChangeIsRecordedAlthoughTheClientHungUp(t *testing.T) {
 		d := newDesk(t, db)
 		gone, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		if err := d.Release(gone, "admin:eve", "done"); err != nil {
+		if err := d.Force(gone, "admin:eve", "auto", 0, "done"); err != nil {
 			t.Fatal(err)
 		}
 		if row := d.recorded(t); row.Decision != "captcha-auto" || row.Who != "admin:eve" || row.Detail != "done" {
@@ -314,7 +314,7 @@ func TestTheOverviewSaysWhatTheNextAttemptGets(t *testing.T) {
 		if len(o.Addresses) != 1 || o.Addresses[0].Name != home.String() || o.Addresses[0].Next != "proceed" {
 			t.Errorf("addresses: %+v", o.Addresses)
 		}
-		if err := d.Unlock(t.Context(), "admin:eve", "ann", netip.Addr{}, ""); err != nil {
+		if err := d.Unlock(t.Context(), "admin:eve", "ann", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.Overview(t.Context()).Accounts[0].Next; got != "proceed" {

@@ -30,23 +30,6 @@ func (c *Control) ExplainEvent(ctx context.Context, event string, s guard.Subjec
 	return e, c.noEvent(event, err)
 }
 
-// UnlockEvent resets an event's counters for the given subjects. The audit log does not get the subject's text.
-func (c *Control) UnlockEvent(ctx context.Context, who, event string, s guard.Subjects, why string) error {
-	if s.Account == "" && s.Subject == "" && !s.Address.IsValid() {
-		return fmt.Errorf("%w: enter an account, an IP address or a subject of the event", ErrAsked)
-	}
-	why, err := reason(why)
-	if err != nil {
-		return err
-	}
-	if err := c.config.Guard.UnlockEvent(ctx, event, s); err != nil {
-		return c.noEvent(event, err)
-	}
-	a := actionOn(who, "unlock", s.Account, s.Address, why)
-	a.Detail = strings.TrimSpace("event " + event + " " + a.Detail)
-	return c.record(ctx, a)
-}
-
 func (c *Control) noEvent(event string, err error) error {
 	if !errors.Is(err, guard.ErrNoEvent) {
 		return err

@@ -14,14 +14,16 @@ import (
 	"authguard/internal/lists"
 )
 
-// A ListImport allows or blocks many ranges at once.
-type ListImport struct {
-	// Request applies to every range; its Prefix, By and Force are ignored, since a range with every address is an invalid
-	// line here. Its Note is the default.
-	lists.Request
-	Text    string     // see lists.ReadImport
-	SkipBad bool       // skip invalid lines instead of rejecting the import
-	From    netip.Addr // the sender's IP address; zero if unknown
+// ImportLists allows or blocks many ranges in one change, with one row in the audit log. DryRun only returns the plan. An
+// invalid line stops the import unless SkipBad skips such lines; a range with every address is an invalid line.
+type ImportLists struct {
+	Text    string        `json:"text"` // see lists.ReadImport
+	Verdict lists.Verdict `json:"verdict"`
+	For     string        `json:"for"`  // a duration or "forever"; default lists.DefaultFor
+	Note    string        `json:"note"` // of ranges without one
+	SkipBad bool          `json:"skip_bad"`
+	DryRun  bool          `json:"dry_run"`
+	From    string        `json:"from"` // the IP address that must not lock itself out; empty if unknown
 }
 
 // A ListPlan is the effect of a ListImport.
@@ -45,24 +47,39 @@ func (p *ListPlan) Ranges() int { return p.New + p.Replaced }
 
 const shownLines = 100
 
+func (q ImportLists) request(who string) (r lists.Request, err error) {
+	r = lists.Request{Verdict: q.Verdict, Note: q.Note, By: who, Prefix: netip.MustParsePrefix("192.0.2.0/24")}
+	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
+		return r, fmt.Errorf("%w: verdict: must be allow or block, not %.20q", ErrAsked, q.Verdict)
+	}
+	if r.For, r.Forever, err = listedFor(q.For); err != nil {
+		return r, err
+	}
+	if err := r.Validate(); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrAsked, err)
+	}
+	return r, nil
+}
+
 // PlanLists previews an import and changes nothing.
-func (c *Control) PlanLists(ctx context.Context, q ListImport) (*ListPlan, error) {
+func (c *Control) PlanLists(ctx context.Context, who string, q ImportLists) (*ListPlan, error) {
+	one, err := q.request(who)
+	if err != nil {
+		return nil, err
+	}
+	from, err := AddressOf(q.From)
+	if err != nil {
+		return nil, err
+	}
 	entries, err := c.Listings(ctx)
 	if err != nil {
 		return nil, err
 	}
 	read := lists.ReadImport(q.Text)
-	p := &ListPlan{Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems),
-		Problems: read.Problems[:min(len(read.Problems), shownLines)], Warnings: []lists.LineProblem{}}
-	if p.Problems == nil {
-		p.Problems = []lists.LineProblem{}
-	}
-	if !q.Forever {
-		p.Expires = c.config.Now().Add(cmp.Or(q.For, lists.DefaultFor))
-	}
-	one := q.Request
-	if one.Prefix = netip.MustParsePrefix("192.0.2.0/24"); one.Validate() != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAsked, one.Validate())
+	p := &ListPlan{Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems), Warnings: []lists.LineProblem{},
+		Problems: append([]lists.LineProblem{}, read.Problems[:min(len(read.Problems), shownLines)]...)}
+	if !one.Forever {
+		p.Expires = c.config.Now().Add(cmp.Or(one.For, lists.DefaultFor))
 	}
 	known := newListed(entries)
 	for _, item := range read.Items {
@@ -73,7 +90,7 @@ func (c *Control) PlanLists(ctx context.Context, q ListImport) (*ListPlan, error
 		} else {
 			p.New++
 		}
-		if why := c.doubts(known, one, q.From); why != "" {
+		if why := c.doubts(known, one, from); why != "" {
 			if p.Warned++; len(p.Warnings) < shownLines {
 				p.Warnings = append(p.Warnings, lists.LineProblem{Line: item.Line, Text: item.Prefix.String() + " " + why})
 			}
@@ -130,18 +147,18 @@ func (c *Control) doubts(known *listed, r lists.Request, from netip.Addr) string
 	return strings.Join(all, "; ")
 }
 
-// ImportLists adds all ranges of a text in one change, with one row in the audit log. Without SkipBad an invalid line
-// stops it; the error is then ErrAsked with the first such lines.
-func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*ListPlan, error) {
-	q.By = who
-	p, err := c.PlanLists(ctx, q)
+// Do implements Request.
+func (q ImportLists) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	p, err := c.PlanLists(ctx, by.Who, q)
 	switch {
 	case err != nil:
 		return nil, err
+	case q.DryRun:
+		return &Change{Answer: p, Preview: true}, nil
 	case p.Bad > 0 && !q.SkipBad:
-		return p, fmt.Errorf("%w: nothing was imported: %s", ErrAsked, badLines(p))
+		return nil, fmt.Errorf("%w: nothing was imported: %s", ErrAsked, badLines(p))
 	case len(p.requests) == 0:
-		return p, fmt.Errorf("%w: no ranges to import", ErrAsked)
+		return nil, fmt.Errorf("%w: no ranges to import", ErrAsked)
 	}
 	if _, err := c.config.Listings.AddAll(ctx, p.requests, c.config.Now()); err != nil {
 		return nil, err
@@ -151,11 +168,8 @@ func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*L
 	if p.Bad > 0 {
 		detail += fmt.Sprintf(", %d invalid lines skipped", p.Bad)
 	}
-	recorded := c.record(ctx, audit.Action{Who: who, What: string(q.Verdict) + "-import", Detail: detail, Why: q.Note})
-	if err := c.reloadLists(ctx); err != nil {
-		return p, fmt.Errorf("control: the entries are saved and apply when the lists can be read again: %w", err)
-	}
-	return p, recorded
+	return &Change{Answer: p, Action: audit.Action{What: string(q.Verdict) + "-import", Detail: detail, Why: q.Note}},
+		c.listsChanged(ctx, "the entries are saved and apply")
 }
 
 func badLines(p *ListPlan) string {

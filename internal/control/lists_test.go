@@ -20,8 +20,8 @@ import (
 	"authguard/internal/world"
 )
 
-func block(text string) control.ListImport {
-	return control.ListImport{Request: lists.Request{Verdict: lists.Block, Note: "a botnet"}, Text: text}
+func block(text string) control.ImportLists {
+	return control.ImportLists{Verdict: lists.Block, Note: "a botnet", Text: text}
 }
 
 func TestR31AnImportIsOneRowOnRecordHoweverLong(t *testing.T) {
@@ -52,7 +52,7 @@ func TestAnImportWithABadLineImportsNothingUnlessAskedTo(t *testing.T) {
 		d := newDesk(t, db)
 		q := block("192.0.2.1\nnonsense\n192.0.2.2\n0.0.0.0/0\n")
 		p, err := d.ImportLists(t.Context(), "admin:eve", q)
-		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), `line 2 not an address or range: "nonsense"`) || !strings.Contains(err.Error(), "line 4 the range holds every IP address") || p.Imported {
+		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), `line 2 not an address or range: "nonsense"`) || !strings.Contains(err.Error(), "line 4 the range holds every IP address") || p != nil {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		if all, _ := d.Listings(t.Context()); len(all) != 0 || d.recorded(t).ID != 0 {
@@ -68,8 +68,8 @@ func TestAnImportWithABadLineImportsNothingUnlessAskedTo(t *testing.T) {
 		if _, err := d.ImportLists(t.Context(), "admin:eve", block("# nothing\n")); !errors.Is(err, control.ErrAsked) {
 			t.Errorf("an empty text: %v", err)
 		}
-		q.Request.Verdict = "maybe"
-		if _, err := d.PlanLists(t.Context(), q); !errors.Is(err, control.ErrAsked) {
+		q.Verdict = "maybe"
+		if _, err := d.PlanLists(t.Context(), "x", q); !errors.Is(err, control.ErrAsked) {
 			t.Errorf("no verdict: %v", err)
 		}
 	})
@@ -85,8 +85,8 @@ func TestAPlanWarnsOfWhatIsWorthASecondLook(t *testing.T) {
 			}
 		}
 		q := block("192.0.2.9\n198.51.100.0/24\n192.0.2.0/24\n203.0.113.0/24\n203.0.113.1\n10.0.0.0/8\n172.16.0.1\n")
-		q.From = netip.MustParseAddr("::ffff:10.9.8.7")
-		p, err := d.PlanLists(t.Context(), q)
+		q.From = "::ffff:10.9.8.7"
+		p, err := d.PlanLists(t.Context(), "x", q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
 		if l, _ := d.Listed(t.Context(), control.ListQuery{Soon: true, Verdict: lists.Block}); len(l.Entries) != 1 {
 			t.Errorf("%d end soon", len(l.Entries))
 		}
-		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/24"), 48*time.Hour, ""); err != nil {
+		if err := second(d.do(t.Context(), "admin:eve", control.Prolong{CIDR: "198.51.100.0/24", For: "48h"})); err != nil {
 			t.Fatal(err)
 		}
 		if row := d.recorded(t); row.Decision != "prolong" || row.Address != "198.51.100.0/24" {
@@ -156,7 +156,7 @@ func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
 		if d.w.Lists.Look(netip.MustParseAddr("198.51.100.1"), d.w.Clock.Now()) != guard.Blocked {
 			t.Error("a prolonged entry has run out")
 		}
-		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/25"), time.Hour, ""); !errors.Is(err, lists.ErrNotListed) {
+		if err := second(d.do(t.Context(), "admin:eve", control.Prolong{CIDR: "198.51.100.0/25", For: "1h"})); !errors.Is(err, lists.ErrNotListed) {
 			t.Errorf("prolonged what is not there: %v", err)
 		}
 	})

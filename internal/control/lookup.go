@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"authguard/guard"
@@ -293,18 +294,6 @@ func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists
 	return found, err
 }
 
-// Unlisted removes the list entry that decides about an IP address. The error is ErrAsked if there is none.
-func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, why string) error {
-	e, err := c.entryOf(ctx, address)
-	if err == nil && e == nil {
-		err = fmt.Errorf("%w: %s is not on any list", ErrAsked, address)
-	}
-	if err != nil {
-		return err
-	}
-	return c.Unlist(ctx, who, e.Prefix, why)
-}
-
 func eventOf(row audit.Row) Event {
 	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{
@@ -321,7 +310,7 @@ func eventOf(row audit.Row) Event {
 		e.What = map[string]string{"reached": "a limit was reached", "quiet": "a limit is no longer reached"}[row.Decision]
 		return e
 	default:
-		e.What = cmp.Or(adminWords(row.Decision), row.Decision)
+		e.What = cmp.Or(adminWords()[row.Decision], row.Decision)
 		return e
 	}
 	e.What = words[row.Decision]
@@ -349,23 +338,19 @@ func modeWords(state string) string {
 	return "CAPTCHA mode off"
 }
 
-// adminWords describes an operation; empty if its code is enough.
-func adminWords(code string) string {
-	return map[string]string{
-		"unlock": "failure counters reset", "known-clients-remove": "known clients removed", "user-add": "account added",
-		"user-set-password": "password changed", "user-create-code": "verification code created",
-		"user-disable": "disabled", "user-delete": "deleted", "user-enable": "enabled", "user-groups": "groups changed",
-		"user-ask-password": "password change forced", "user-sessions": "sessions ended", "block": "blocked",
-		"allow":  "allowed",
-		"unlist": "list entry removed", "prolong": "list entry extended", "block-import": "ranges blocked",
-		"allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
+// adminWords returns the words for operations' codes. Some codes are enough.
+var adminWords = sync.OnceValue(func() map[string]string {
+	words := map[string]string{
+		"user-enable": "enabled", "allow": "allowed", "allow-import": "ranges allowed",
+		"captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
 		"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset",
-		"alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token created",
-		"token-revoke": "token revoked",
-		"user-import":  "accounts imported", "totp-add": "authenticator app added",
+		"audit-export": "audit log exported", "user-import": "accounts imported", "totp-add": "authenticator app added",
 		"totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed",
-		"passkey-rename": "passkey renamed",
-		"recovery-codes": "recovery codes created", "mfa-reset": "MFA removed", "attack-reset": "secured after an attack",
-		"session-end": "session ended", "not-me": "reported by the owner as not theirs",
-	}[code]
-}
+		"passkey-rename": "passkey renamed", "recovery-codes": "recovery codes created",
+		"attack-reset": "secured after an attack", "not-me": "reported by the owner as not theirs",
+	}
+	for _, o := range Operations() {
+		words[o.Name] = cmp.Or(words[o.Name], o.Did)
+	}
+	return words
+})

@@ -133,13 +133,13 @@ func TestR23PlacesAreNamedByTheAuditLog(t *testing.T) {
 		if l := d.lookUp(t, "ann", "192.0.2.9"); l.Unnamed != 0 || len(l.Places) != 3 {
 			t.Errorf("the address that is asked about has a name: %+v, %d", l.Places, l.Unnamed)
 		}
-		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "ann", netip.MustParseAddr("2001:db8::7"), ""); err != nil {
+		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "ann", netip.MustParseAddr("2001:db8::7")); err != nil {
 			t.Fatal(err)
 		}
 		if l := d.lookUp(t, "ann", ""); len(l.Places) != 1 || l.Unnamed != 1 {
 			t.Errorf("one was forgotten: %+v, %d", l.Places, l.Unnamed)
 		}
-		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "ann", netip.Addr{}, ""); err != nil {
+		if err := d.RemoveKnownClients(t.Context(), "admin:eve", "ann", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		if l := d.lookUp(t, "ann", ""); len(l.Places)+l.Unnamed != 0 || l.Forgotten.IsZero() {
@@ -246,8 +246,8 @@ func TestAUserIsSignedOut(t *testing.T) {
 	d.user(t, "ann", "ann@example.org")
 	d.openSession(t, "ann", "one")
 	d.openSession(t, "ann", "two")
-	if n, err := d.EndUserSessions(t.Context(), "admin:eve", "Ann@example.org", "a lost phone"); n != 2 || err != nil {
-		t.Errorf("%d %v", n, err)
+	if _, err := d.do(t.Context(), "admin:eve", control.EndUserSessions{OfAccount: of("Ann@example.org"), Because: because("a lost phone")}); err != nil {
+		t.Error(err)
 	}
 	if row := d.recorded(t); row.Decision != "user-sessions" || row.Account != "ann" || row.Detail != "2 sessions: a lost phone" {
 		t.Errorf("%+v", row)
@@ -258,7 +258,7 @@ func TestAUserIsSignedOut(t *testing.T) {
 	if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.EndUserSessions(t.Context(), "admin:eve", "root", ""); !errors.Is(err, control.ErrAsked) {
+	if _, err := d.do(t.Context(), "admin:eve", control.EndUserSessions{OfAccount: of("root"), Because: because("")}); !errors.Is(err, control.ErrAsked) {
 		t.Error(err)
 	}
 }

@@ -117,12 +117,12 @@ var alarms = map[string]alerts.Kind{
 
 // signIn records a change of how an administrator signs in, and raises its alert.
 func (c *Control) signIn(ctx context.Context, who, what, account, detail string) error {
-	text := fmt.Sprintf("of administrator %s, by %s (%s)", alerts.Name(account), alerts.Name(who), what)
-	if what == "admin-add" {
-		text = addedBy(account, who)
-	}
-	c.alarm(what, text, detail)
+	c.alarmOf(what, account, who, detail)
 	return c.record(ctx, audit.Action{Who: who, What: what, Subject: account, Detail: detail})
+}
+
+func (c *Control) alarmOf(what, account, who, detail string) {
+	c.alarm(what, fmt.Sprintf("of administrator %s, by %s (%s)", alerts.Name(account), alerts.Name(who), what), detail)
 }
 
 func addedBy(account, who string) string {

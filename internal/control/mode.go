@@ -7,58 +7,55 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/guard"
 	"authguard/internal/audit"
 )
 
 // DefaultForce is the default duration of an override of CAPTCHA mode.
 const DefaultForce = 2 * time.Hour
 
-const noReason = "no reason given"
-
-func spoken(why string) (string, error) {
-	why, err := reason(why)
-	return cmp.Or(why, noReason), err
+// SetMode overrides CAPTCHA mode for a time (R21), returns it to the detector, or resets it: the failure rate of all
+// nodes is cleared and CAPTCHA mode ends without its cool-down, but an override stays. The detector notices an attack
+// that continues.
+type SetMode struct {
+	Mode string `json:"mode" kong:"-"` // on, off, auto or clear
+	For  string `json:"for" default:"2h" placeholder:"DURATION" help:"Duration, at most 7d"`
+	Because
 }
 
-// Force overrides CAPTCHA mode for hold (R21); 0 is DefaultForce. The error is ErrAsked for a state other than on or
-// off, and for a duration that is negative or over captchamode.MaxOverride.
-func (c *Control) Force(ctx context.Context, who string, to captchamode.Forced, hold time.Duration, why string) error {
-	why, err := spoken(why)
+// Do implements Request.
+func (q SetMode) Do(_ context.Context, c *Control, by By) (*Change, error) {
+	hold, err := holdOf(q.For)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if to != captchamode.ForcedOn && to != captchamode.ForcedOff {
-		return fmt.Errorf("%w: mode must be on, off or auto", ErrAsked)
+	if by.Why == "" && (q.Mode == "on" || q.Mode == "off") {
+		return nil, fmt.Errorf("%w: reason: missing (recorded in the audit log)", ErrAsked)
 	}
-	if hold = cmp.Or(hold, DefaultForce); hold < 0 || hold > captchamode.MaxOverride {
-		return fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked, captchamode.MaxOverride)
+	why := cmp.Or(by.Why, "no reason given")
+	change := &Change{Action: audit.Action{What: "captcha-" + q.Mode, Why: why}}
+	switch q.Mode {
+	case "clear":
+		c.config.Mode.Clear(by.Who, why)
+		change.Notice.Text = "CAPTCHA mode was reset. If the attack continues, it turns on again."
+	case "auto":
+		c.config.Mode.Release(by.Who, why)
+		change.Notice.Text = "CAPTCHA mode is automatic again."
+	case "on", "off":
+		if hold = cmp.Or(hold, DefaultForce); hold > captchamode.MaxOverride {
+			return nil, fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked,
+				captchamode.MaxOverride)
+		}
+		now := c.config.Now()
+		if err := c.config.Mode.Force(captchamode.Override{State: captchamode.Forced(q.Mode), Who: by.Who, Why: why,
+			Since: now, Until: now.Add(hold)}); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrAsked, err)
+		}
+		change.Detail = fmt.Sprintf("for %v", hold)
+		change.Notice.Text = "CAPTCHA mode is forced " + q.Mode + " for " + guard.Spell(hold) + "."
+	default:
+		return nil, fmt.Errorf("%w: mode: must be on, off, auto or clear, not %.20q", ErrAsked, q.Mode)
 	}
-	now := c.config.Now()
-	if err := c.config.Mode.Force(captchamode.Override{State: to, Who: who, Why: why, Since: now,
-		Until: now.Add(hold)}); err != nil {
-		return fmt.Errorf("%w: %w", ErrAsked, err)
-	}
-	return c.record(ctx, audit.Action{Who: who, What: "captcha-" + string(to), Detail: fmt.Sprintf("for %v", hold),
-		Why: why})
-}
-
-// Release returns CAPTCHA mode to the detector.
-func (c *Control) Release(ctx context.Context, who, why string) error {
-	why, err := spoken(why)
-	if err != nil {
-		return err
-	}
-	c.config.Mode.Release(who, why)
-	return c.record(ctx, audit.Action{Who: who, What: "captcha-auto", Why: why})
-}
-
-// Clear resets the failure rate on all nodes and ends CAPTCHA mode without its cool-down. An override stays. The
-// detector notices an attack that continues.
-func (c *Control) Clear(ctx context.Context, who, why string) error {
-	why, err := spoken(why)
-	if err != nil {
-		return err
-	}
-	c.config.Mode.Clear(who, why)
-	return c.record(ctx, audit.Action{Who: who, What: "captcha-clear", Why: why})
+	change.Answer = c.config.Mode.State()
+	return change, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 )
@@ -45,7 +46,7 @@ func TestWhatIsListedOnOneNodeIsInForceOnTheOther(t *testing.T) {
 		}
 		a.poll(t)
 		looks(guard.Allowed)
-		if err := b.Unlist(t.Context(), "admin:eve", host, ""); err != nil {
+		if err := second(b.do(t.Context(), "admin:eve", control.Unlist{CIDR: host.String()})); err != nil {
 			t.Fatal(err)
 		}
 		a.poll(t)

@@ -72,7 +72,9 @@ func (c *Control) RemoveOwnClients(ctx context.Context, who, directory, account 
 	if err := c.forgetIn(ctx, directory, account, address); err != nil {
 		return err
 	}
-	return c.record(ctx, actionOn(who, "known-clients-remove", account, address, ""))
+	a := actionOn(account, address)
+	a.Who, a.What = who, "known-clients-remove"
+	return c.record(ctx, a)
 }
 
 func (c *Control) forgetIn(ctx context.Context, directory, account string, address netip.Addr) error {
@@ -125,9 +127,11 @@ func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 		if err := c.config.Accounts.ChoosePassword(ctx, name, d.Password, d.Version); err != nil {
 			return err
 		}
-		err = c.changed(ctx, a)
-	} else if err = c.askNewPassword(ctx, a); errors.Is(err, ErrAsked) || errors.Is(err, accounts.ErrUnknown) {
-		err = c.changed(ctx, a)
+		err = c.changedBy(ctx, a)
+	} else if change, failed := c.askNewPassword(ctx, name); change != nil {
+		err = errors.Join(failed, c.record(ctx, a))
+	} else if err = failed; errors.Is(err, ErrAsked) || errors.Is(err, accounts.ErrUnknown) {
+		err = c.changedBy(ctx, a)
 	}
 	if err != nil && !errors.Is(err, ErrUnrecorded) {
 		return err

@@ -110,11 +110,17 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 			return doors
 		}
 		for what, do := range map[string]func() error{
-			"disabling":        func() error { return d.Disable(t.Context(), "admin:eve", "ann") },
-			"enabling":         func() error { return d.Enable(t.Context(), "admin:eve", "ann") },
-			"a new password":   func() error { return d.SetPassword(t.Context(), "admin:eve", "ann", "long enough", true, "") },
-			"a replaced one":   func() error { return second(d.ReplacePassword(t.Context(), "admin:eve", "ann", "lost")) },
-			"a reset of codes": func() error { return second(d.ResetFactors(t.Context(), "admin:eve", "ann", "lost")) },
+			"disabling": func() error { return d.Disable(t.Context(), "admin:eve", "ann") },
+			"enabling": func() error {
+				return second(d.do(t.Context(), "admin:eve", control.DisableUser{OfAccount: of("ann"), Enable: true}))
+			},
+			"a new password": func() error { return d.SetPassword(t.Context(), "admin:eve", "ann", "long enough", true, "") },
+			"a replaced one": func() error {
+				return second(d.do(t.Context(), "admin:eve", control.ReplacePassword{OfAdministrator: admin("ann"), Explained: explained("lost")}))
+			},
+			"a reset of codes": func() error {
+				return second(d.do(t.Context(), "admin:eve", control.ResetFactors{OfAdministrator: admin("ann"), Explained: explained("lost")}))
+			},
 		} {
 			open()
 			d.w.Right(t, "ann", "192.0.2.1") // the user's place

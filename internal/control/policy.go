@@ -236,45 +236,58 @@ func codeOf(limitSet, text string) string {
 }
 
 // SwitchPolicy enforces or monitors the limits of a subject, or of policy.Whole, or returns them to the configured
-// value. hold 0 is permanent. The error is ErrAsked for an invalid request, such as enforcing a limit that cannot be
-// reached (R8).
-func (c *Control) SwitchPolicy(ctx context.Context, who, limitSet, to string, hold time.Duration, why string) error {
-	why, err := reason(why)
+// value. Without For the change is permanent. The error is ErrAsked for an invalid request, such as enforcing a limit
+// that cannot be reached (R8).
+type SwitchPolicy struct {
+	LimitSet string `json:"limit" arg:"" name:"limits" help:"Limits as limit list names them, or all"`
+	To       string `json:"to" kong:"-"`
+	For      string `json:"for" placeholder:"DURATION" help:"Duration (default: until limit reset ends it)"`
+	Because
+}
+
+// Do implements Request.
+func (q SwitchPolicy) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	hold, err := holdOf(q.For)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	limitSet = cmp.Or(limitSet, policy.Whole)
 	written, before := c.config.Written(), c.overrides()
-	if limitSets := written.Policy.LimitSets(); limitSet != policy.Whole && !slices.Contains(limitSets, limitSet) {
-		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, limitSet,
-			strings.Join(limitSets, ", "))
-	}
+	limitSets := written.Policy.LimitSets()
 	switch {
-	case why == "":
-		return fmt.Errorf("%w: missing reason (recorded in the audit log)", ErrAsked)
-	case to != ToWatch && to != ToEnforce && to != ToFile:
-		return fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", ErrAsked, to)
-	case hold < 0 || hold > MaxPolicyOverride:
-		return fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end", ErrAsked,
-			duration.Format(MaxPolicyOverride))
+	case q.LimitSet == "":
+		return nil, fmt.Errorf("%w: limit: missing; send the name of a limit, or %q for all limits", ErrAsked, policy.Whole)
+	case q.LimitSet != policy.Whole && !slices.Contains(limitSets, q.LimitSet):
+		return nil, fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, q.LimitSet,
+			strings.Join(limitSets, ", "))
+	case by.Why == "":
+		return nil, fmt.Errorf("%w: missing reason (recorded in the audit log)", ErrAsked)
+	case q.To != ToWatch && q.To != ToEnforce && q.To != ToFile:
+		return nil, fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", ErrAsked, q.To)
+	case hold > MaxPolicyOverride:
+		return nil, fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end",
+			ErrAsked, duration.Format(MaxPolicyOverride))
 	}
 	now := c.config.Now()
-	override := policy.Override{LimitSet: limitSet, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
+	override := policy.Override{LimitSet: q.LimitSet, Enforce: q.To == ToEnforce, Who: by.Who, Why: by.Why, Since: now}
 	if hold > 0 {
 		override.Until = now.Add(hold)
 	}
-	if err := c.say(ctx, written, before, override, to == ToFile); err != nil {
-		return err
+	if err := c.say(ctx, written, before, override, q.To == ToFile); err != nil {
+		return nil, err
 	}
 	if err := c.ReadPolicy(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	detail := limitSet + ": " + why
-	if hold > 0 && to != ToFile {
-		detail = fmt.Sprintf("%s for %s: %s", limitSet, duration.Format(hold), why)
+	detail := q.LimitSet
+	if hold > 0 && q.To != ToFile {
+		detail += " for " + duration.Format(hold)
 	}
 	c.notifyPolicy(written, before, override)
-	return c.record(ctx, audit.Action{Who: who, What: "policy-" + to, Detail: detail})
+	answer, err := c.Policy(ctx)
+	return &Change{Action: audit.Action{What: "policy-" + q.To, Detail: detail}, Answer: answer,
+		Notice: Notice{Text: map[string]string{ToWatch: "In monitoring mode on all nodes within a second:",
+			ToEnforce: "Enforced on all nodes within a second:", ToFile: "Configured value restored:"}[q.To],
+			Subject: q.LimitSet}}, err
 }
 
 // say stores an override, or removes that of the subject.

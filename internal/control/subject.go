@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,60 +97,137 @@ func (c *Control) Unknown(ctx context.Context, account string) (note string, err
 	return note, err
 }
 
-// Unlock resets the failures of an account, an IP address or, with both, also of the pair. why may be empty. Errors are
-// ErrAsked without both, and guard.ErrAccountName.
-func (c *Control) Unlock(ctx context.Context, who, account string, address netip.Addr, why string) (err error) {
-	if account == "" && !address.IsValid() {
-		return fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
-	}
-	if why, err = reason(why); err != nil {
-		return err
-	}
-	if account != "" {
-		if account, err = c.Canonical(account); err != nil {
-			return err
-		}
-	}
-	if err := c.atAll(func(g *guard.Guard) error { return g.Unlock(ctx, account, address) }); err != nil {
-		return err
-	}
-	return c.record(ctx, actionOn(who, "unlock", account, address, why))
+// Unlock resets the failures of an account, an IP address or, with both, also of the pair; or of a network that the guard
+// counts, but not of the IP addresses in it; or of an event. With Known it also removes known clients (at an IP address).
+type Unlock struct {
+	Account string `json:"account" help:"Account to reset"`
+	Address string `json:"address" help:"IP address to reset; with --account also the pair"`
+	Network string `json:"network" placeholder:"CIDR" help:"Network to reset: IPv4 /24 or IPv6 /48"`
+	Event   string `json:"event" help:"Event to reset instead of logins"`
+	Subject string `json:"subject" help:"With --event: the subject that it counts by"`
+	Known   bool   `json:"known_clients" name:"known-clients" help:"Remove known clients as well: at --address, or all"`
+	Because
 }
 
-// UnlockNetwork resets the failures of a network that the guard counts, an IPv4 /24 or IPv6 /48, but not of the IP
-// addresses in it. The error is ErrAsked for any other range.
-func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.Prefix, why string) error {
-	why, err := reason(why)
-	if err != nil {
-		return err
+// May implements the check of a Request.
+func (q Unlock) May(ctx context.Context, c *Control, by By) error {
+	return c.mayUnlock(ctx, by, q.Account)
+}
+
+// Do implements Request.
+func (q Unlock) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	address, err := AddressOf(q.Address)
+	account := strings.TrimSpace(q.Account)
+	switch {
+	case err != nil:
+		return nil, err
+	case q.Known && account == "":
+		return nil, fmt.Errorf("%w: known_clients: requires an account; known clients belong to an account", ErrAsked)
+	case q.Network != "" && (account != "" || q.Address != "" || q.Event != "" || q.Known):
+		return nil, fmt.Errorf("%w: network: cannot be combined with other fields", ErrAsked)
+	case q.Network != "":
+		return c.unlockNetwork(ctx, q.Network)
+	case q.Event != "":
+		return c.unlockEvent(ctx, q.Event, guard.Subjects{Account: account, Address: address, Subject: q.Subject})
+	case account == "" && !address.IsValid():
+		return nil, fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
 	}
-	if _, counted := events.PrefixesOf(network.Addr()); !network.IsValid() || counted != network {
-		return fmt.Errorf("%w: failures are counted per network of one size; write it like 203.0.113.0/24 or 2001:db8:1::/48",
-			ErrAsked)
+	note, err := c.Unknown(ctx, account)
+	if err == nil && account != "" {
+		account, err = c.Canonical(account)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.atAll(func(g *guard.Guard) error { return g.Unlock(ctx, account, address) }); err != nil {
+		return nil, err
+	}
+	change := &Change{Action: actionOn(account, address)}
+	change.Notice = Notice{Text: "Failure counters reset:", Subject: cmp.Or(account, address.String())}
+	switch {
+	case account == "":
+		change.Notice.Text = "Failure counters reset: IP address"
+	case address.IsValid():
+		change.Notice.Text = "Failure counters reset at " + address.String() + ":"
+	case note != "":
+		change.Notice.Text = "Failure counters reset (" + note + "):"
+	}
+	if note != "" {
+		change.Answer = map[string]any{"ok": true, "note": note}
+	}
+	if q.Known {
+		change.Also, err = RemoveKnownClients{Account: account, Address: q.Address}.Do(ctx, c, by)
+	}
+	return change, err
+}
+
+func (c *Control) unlockNetwork(ctx context.Context, text string) (*Change, error) {
+	network, err := netip.ParsePrefix(strings.TrimSpace(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: network: %.60q is not a network; write it like 203.0.113.0/24 or 2001:db8:1::/48",
+			ErrAsked, text)
+	}
+	network = network.Masked()
+	if _, counted := events.PrefixesOf(network.Addr()); counted != network {
+		return nil, fmt.Errorf("%w: failures are counted per network of one size; write it like 203.0.113.0/24 or "+
+			"2001:db8:1::/48", ErrAsked)
 	}
 	if err := c.atAll(func(g *guard.Guard) error { return g.UnlockNetwork(ctx, network.Addr()) }); err != nil {
-		return err
+		return nil, err
 	}
-	return c.record(ctx, audit.Action{Who: who, What: "unlock", Subject: network.String(), Why: why})
+	return &Change{Action: audit.Action{Subject: network.String()},
+		Notice: Notice{Text: "Failure counters reset: network", Subject: network.String()}}, nil
+}
+
+// unlockEvent resets an event's counters. The audit log does not get the subject's text.
+func (c *Control) unlockEvent(ctx context.Context, event string, s guard.Subjects) (*Change, error) {
+	if s.Account == "" && s.Subject == "" && !s.Address.IsValid() {
+		return nil, fmt.Errorf("%w: enter an account, an IP address or a subject of the event", ErrAsked)
+	}
+	if err := c.config.Guard.UnlockEvent(ctx, event, s); err != nil {
+		return nil, c.noEvent(event, err)
+	}
+	a := actionOn(s.Account, s.Address)
+	a.Detail = strings.TrimSpace("event " + event + " " + a.Detail)
+	return &Change{Action: a}, nil
 }
 
 // RemoveKnownClients removes an IP address from an account's known clients or, without one, all known clients and
-// device cookies (R14). why may be empty.
-func (c *Control) RemoveKnownClients(ctx context.Context, who, account string, address netip.Addr, why string) error {
+// device cookies (R14).
+type RemoveKnownClients struct {
+	Account string `json:"account"`
+	Address string `json:"address"`
+	Because
+}
+
+// May implements the check of a Request.
+func (q RemoveKnownClients) May(ctx context.Context, c *Control, by By) error {
+	return c.mayUnlock(ctx, by, q.Account)
+}
+
+// Do implements Request.
+func (q RemoveKnownClients) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	account := strings.TrimSpace(q.Account)
 	if account == "" {
-		return fmt.Errorf("%w: enter the account whose known clients to remove", ErrAsked)
+		return nil, fmt.Errorf("%w: enter the account whose known clients to remove", ErrAsked)
 	}
-	why, err := reason(why)
+	address, err := AddressOf(q.Address)
+	if err == nil {
+		account, err = c.Canonical(account)
+	}
 	if err != nil {
-		return err
-	}
-	if account, err = c.Canonical(account); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.forget(ctx, account, address); err != nil {
-		return err
+		return nil, err
 	}
-	return c.record(ctx, actionOn(who, "known-clients-remove", account, address, why))
+	change := &Change{Action: actionOn(account, address), Notice: Notice{Text: "All known clients removed:",
+		Subject: account}}
+	change.What = "known-clients-remove"
+	if address.IsValid() {
+		change.Notice.Text = "Known IP address " + address.String() + " removed:"
+	}
+	return change, nil
 }
 
 func (c *Control) forget(ctx context.Context, account string, address netip.Addr) error {
@@ -198,8 +276,8 @@ func (c *Control) Canonical(account string) (string, error) {
 	return c.config.Accounts.Canonical(name), nil
 }
 
-func actionOn(who, what, account string, address netip.Addr, why string) audit.Action {
-	a := audit.Action{Who: who, What: what, Subject: account, Why: why}
+func actionOn(account string, address netip.Addr) audit.Action {
+	a := audit.Action{Subject: account}
 	switch {
 	case !address.IsValid():
 	case account == "":

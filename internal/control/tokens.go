@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,27 +20,61 @@ type NewToken struct {
 }
 
 // AddToken creates a token of the realm for the decision API or, with scopes, for the admin API, for all realms unless
-// Confined. It is valid when AddToken returns, and within a second on other nodes. why may be empty. Errors are those
-// of tokens.Table.Add.
-func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked, why string) (NewToken, error) {
-	why, err := reason(why)
-	if err != nil {
-		return NewToken{}, err
+// the request names one. It is valid when the operation returns, and within a second on other nodes. Only the answer
+// has the token. Errors are those of tokens.Table.Add.
+type AddToken struct {
+	Name   string         `json:"name"`
+	Scopes []tokens.Scope `json:"scopes"`
+	For    string         `json:"for"` // with scopes only; default tokens.Life
+	Because
+}
+
+// May implements the check of a Request.
+func (AddToken) May(_ context.Context, _ *Control, by By) error { return by.MayChangeSignIn() }
+
+// FormFields returns the names of the form's fields: a checkbox for each scope.
+func (AddToken) FormFields() []string {
+	names := []string{"name", "for", "reason"}
+	for _, scope := range tokens.Scopes() {
+		names = append(names, "scope_"+string(scope))
 	}
-	a.Realm, a.By = c.config.Realm, who
-	text, made, err := c.config.Tokens.Add(ctx, a, c.config.Now())
-	if err != nil {
-		return NewToken{}, err
+	return names
+}
+
+// FromForm reads the form's fields.
+func (q *AddToken) FromForm(f map[string]string) {
+	q.Name, q.Reason = f["name"], f["reason"]
+	for _, scope := range tokens.Scopes() {
+		if f["scope_"+string(scope)] == "true" {
+			q.Scopes, q.For = append(q.Scopes, scope), f["for"]
+		}
 	}
-	detail := ""
+}
+
+// Do implements Request.
+func (q AddToken) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	life, err := holdOf(q.For)
+	if err != nil {
+		return nil, err
+	}
+	text, made, err := c.config.Tokens.Add(ctx, tokens.Asked{Realm: c.config.Realm, Name: q.Name, By: by.Who,
+		Maker: by.Maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life,
+		Confined: len(q.Scopes) > 0 && by.Named}, c.config.Now())
+	if err != nil {
+		return nil, err
+	}
+	detail, hint := "", "Back ends send it to the decision API: Authorization: Bearer TOKEN."
 	if len(made.Scopes) > 0 {
 		detail = fmt.Sprintf("scopes %s %s until %s", made.Scopes, map[bool]string{true: "in this realm",
 			false: "in all realms"}[made.Confined], made.ExpiresAt.UTC().Format(time.RFC3339))
+		hint = "Programs send it to /api: Authorization: Bearer TOKEN."
 	}
-	told := strings.TrimSuffix(cmp.Or(detail, "for the decision API")+"; "+why, "; ")
-	c.alarm("token-add", fmt.Sprintf("token %s, by %s", alerts.Name(a.Name), alerts.Name(who)), told)
-	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: a.Name,
-		Detail: detail, Why: why})
+	told := strings.TrimSuffix(cmp.Or(detail, "for the decision API")+"; "+by.Why, "; ")
+	c.alarm("token-add", fmt.Sprintf("token %s, by %s", alerts.Name(q.Name), alerts.Name(by.Who)), told)
+	return &Change{
+		Action: audit.Action{Subject: q.Name, Detail: detail}, Answer: NewToken{made, text},
+		Secret: Secret{What: "Token", Name: made.Name, Text: text, Hint: hint},
+	}, c.tokensChanged(ctx)
 }
 
 // TokenOf returns the token with scopes that a request carries; see tokens.Table.Find.
@@ -47,26 +82,27 @@ func (c *Control) TokenOf(ctx context.Context, text string) (tokens.Token, bool,
 	return c.config.Tokens.Find(ctx, text, c.config.Now())
 }
 
-// RevokeToken revokes a token, here at once and on other nodes within a second. why may be empty. The error is
-// tokens.ErrUnknown if the realm has none of this name.
-func (c *Control) RevokeToken(ctx context.Context, who, name, why string) error {
-	why, err := reason(why)
-	if err != nil {
-		return err
-	}
-	if err := c.config.Tokens.Revoke(ctx, c.config.Realm, name); err != nil {
-		return err
-	}
-	return c.tokenChanged(ctx, audit.Action{Who: who, What: "token-revoke", Subject: name, Why: why})
+// RevokeToken revokes a token, here at once and on other nodes within a second. The error is tokens.ErrUnknown if the
+// realm has none of this name. Being urgent, it requires no recent sign-in.
+type RevokeToken struct {
+	Name string `json:"name" arg:"" help:"Name of the token"`
+	Because
 }
 
-// tokenChanged records and applies a change.
-func (c *Control) tokenChanged(ctx context.Context, a audit.Action) error {
-	recorded := c.record(ctx, a)
+// Do implements Request.
+func (q RevokeToken) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	if err := c.config.Tokens.Revoke(ctx, c.config.Realm, q.Name); err != nil {
+		return nil, err
+	}
+	return &Change{Action: audit.Action{Subject: q.Name}}, c.tokensChanged(ctx)
+}
+
+// tokensChanged applies a change.
+func (c *Control) tokensChanged(ctx context.Context) error {
 	if err := c.config.Changes.Poll(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("control: saved, and valid when the tokens can be read again: %w", err)
 	}
-	return recorded
+	return nil
 }
 
 // Tokens returns the tokens of all realms that a command or a page created.

@@ -14,51 +14,121 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/codes"
 	"authguard/internal/sessions"
+	"authguard/internal/tokens"
 )
 
 // MaxUsers is the most accounts on one page of AccountsOf.
 const MaxUsers = 1000
 
-// AddUser creates an account; why may be empty. Errors are ErrAsked and those of accounts.Table.Add.
-func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition, why string) (accounts.Account, error) {
-	why, err := reason(why)
-	if err != nil {
-		return accounts.Account{}, err
-	}
-	switch a.Role {
-	case "", accounts.User, accounts.Admin:
-	default:
-		return accounts.Account{}, fmt.Errorf("%w: role: must be user or admin", ErrAsked)
-	}
-	if a.Role == accounts.Admin && c.config.Realm != guard.DefaultRealm {
-		return accounts.Account{}, fmt.Errorf("%w: administrators belong to all realms; add them without --realm", ErrAsked)
-	}
-	if c.config.Elsewhere != "" && a.Role != accounts.Admin {
-		return accounts.Account{}, c.elsewhere()
-	}
-	account, err := c.config.Accounts.Add(ctx, a)
-	if err != nil {
-		return accounts.Account{}, err
-	}
-	if account.Role == accounts.Admin {
-		c.alarm("admin-add", addedBy(account.Username, who), why)
-	}
-	return account, c.record(ctx, audit.Action{
-		Who: who, What: "user-add", Subject: account.Username, Detail: "role " + string(account.Role), Why: why,
-	})
+// AddUser creates an account. Errors are ErrAsked and those of accounts.Table.Add.
+type AddUser struct {
+	Username   string        `json:"username"`
+	Email      string        `json:"email"`
+	Groups     []string      `json:"groups"`
+	Password   string        `json:"password"`
+	Role       accounts.Role `json:"role"`
+	MustChange bool          `json:"must_change"`
+	Because
 }
 
-// SetPassword sets a new password, ends the sessions and removes the known clients and device cookies (R14). mustChange
-// makes it a temporary password; why may be empty. Errors are those of accounts.Table.SetPassword.
-func (c *Control) SetPassword(ctx context.Context, who, name, password string, mustChange bool, why string) error {
-	why, err := reason(why)
+// May implements the check of a Request.
+func (q AddUser) May(_ context.Context, _ *Control, by By) error {
+	if q.Role == accounts.Admin {
+		if err := by.MayChangeSignIn(); err != nil {
+			return err
+		}
+	}
+	if len(q.Groups) > 0 {
+		return by.Needs(tokens.Groups)
+	}
+	return nil
+}
+
+// Do implements Request.
+func (q AddUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	switch {
+	case q.Role != "" && q.Role != accounts.User && q.Role != accounts.Admin:
+		return nil, fmt.Errorf("%w: role: must be user or admin", ErrAsked)
+	case q.Role == accounts.Admin && c.config.Realm != guard.DefaultRealm:
+		return nil, fmt.Errorf("%w: administrators belong to all realms; add them without --realm", ErrAsked)
+	case c.config.Elsewhere != "" && q.Role != accounts.Admin:
+		return nil, c.elsewhere()
+	}
+	account, err := c.config.Accounts.Add(ctx, accounts.Addition{Username: q.Username, Email: q.Email, Groups: q.Groups,
+		Password: q.Password, Role: q.Role, MustChange: q.MustChange})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.config.Accounts.SetPassword(ctx, name, password, mustChange); err != nil {
-		return err
+	if account.Role == accounts.Admin {
+		c.alarm("admin-add", addedBy(account.Username, by.Who), by.Why)
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name, Why: why})
+	return &Change{Answer: account, Action: audit.Action{Subject: account.Username,
+		Detail: "role " + string(account.Role)}}, nil
+}
+
+// AddPerson adds a user with a random temporary password. Errors are those of AddUser.
+type AddPerson struct {
+	Username string   `json:"username"`
+	Email    string   `json:"email"`
+	Groups   []string `json:"groups"`
+	Because
+}
+
+// Do implements Request.
+func (q AddPerson) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	password := oneTimePassword()
+	change, err := AddUser{Username: q.Username, Email: q.Email, Groups: q.Groups, Password: password,
+		MustChange: true}.Do(ctx, c, by)
+	if err == nil {
+		change.Secret = temporary(change.Subject, password)
+	}
+	return change, err
+}
+
+// temporary is a temporary password, shown only once.
+func temporary(name, password string) Secret {
+	return Secret{What: "Temporary password of", Name: name, Text: password,
+		Hint: "Give it only to its owner, who must choose a new password at the next sign-in."}
+}
+
+// SetPassword sets a new password, ends the sessions and removes the known clients and device cookies (R14). MustChange
+// makes it a temporary password. Errors are those of accounts.Table.SetPassword.
+type SetPassword struct {
+	OfAccount
+	Password   string `json:"password"`
+	MustChange bool   `json:"must_change"`
+	Because
+}
+
+// Do implements Request.
+func (q SetPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	if err := c.config.Accounts.SetPassword(ctx, q.Username, q.Password, q.MustChange); err != nil {
+		return nil, err
+	}
+	return c.changed(ctx, q.Username)
+}
+
+// TemporaryPassword sets a user's temporary password: the given one or a random one. Errors are those of
+// accounts.Table.SetPassword.
+type TemporaryPassword struct {
+	OfAccount
+	Password string `json:"password"`
+	Because
+}
+
+// Do implements Request.
+func (q TemporaryPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	password := cmp.Or(q.Password, oneTimePassword())
+	if err := c.config.Accounts.SetPassword(ctx, q.Username, password, true); err != nil {
+		return nil, err
+	}
+	change, err := c.changed(ctx, q.Username)
+	change.Notice = Notice{Text: "The password that you entered is temporary. Give it to the owner of",
+		Subject: q.Username}
+	if q.Password == "" {
+		change.Secret = temporary(q.Username, password)
+	}
+	return change, err
 }
 
 // ChoosePassword is SetPassword by the account's owner, in a session of this version of the account. The error is
@@ -67,25 +137,28 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 	if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
 		return err
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name})
+	return c.changedBy(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name})
 }
 
-// EndUserSessions ends all sessions of a user at all integrations and returns their number; why may be empty. Known
-// clients stay. The error is ErrAsked for an administrator's account. With another account source, an administrator of
-// the same name stays signed in.
-func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (ended int64, err error) {
-	why, err = reason(why)
-	if err == nil {
-		name, err = c.Canonical(name)
-	}
+// EndUserSessions ends all sessions of a user at all integrations. Known clients stay. The error is ErrAsked for an
+// administrator's account. With another account source, an administrator of the same name stays signed in.
+type EndUserSessions struct {
+	OfAccount
+	Because
+}
+
+// Do implements Request.
+func (q EndUserSessions) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	ended, name := 0, ""
+	name, err := c.Canonical(q.Username)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if c.config.Elsewhere == "" {
 		if a, err := c.config.Accounts.Get(ctx, name); err == nil && a.Role == accounts.Admin {
-			return 0, fmt.Errorf("%w: %s is an administrator; end the sessions under Administrators", ErrAsked, a.Username)
+			return nil, fmt.Errorf("%w: %s is an administrator; end the sessions under Administrators", ErrAsked, a.Username)
 		} else if err != nil && !errors.Is(err, accounts.ErrUnknown) {
-			return 0, err
+			return nil, err
 		}
 	}
 	running, err := c.config.Sessions.Of(ctx, name, "")
@@ -101,106 +174,130 @@ func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (e
 		}
 	}
 	if err != nil {
-		return ended, err
+		return nil, err
 	}
-	return ended, c.record(ctx, audit.Action{Who: who, What: "user-sessions", Subject: name,
-		Detail: fmt.Sprintf("%d sessions", ended), Why: why})
+	sessions := fmt.Sprintf("%d sessions", ended)
+	return &Change{Action: audit.Action{Subject: name, Detail: sessions}, Answer: map[string]int{"ended": ended},
+		Notice: Notice{Text: "Ended " + strings.TrimSuffix(sessions, map[bool]string{true: "s"}[ended == 1]) + ":",
+			Subject: name}}, nil
 }
 
-// AskNewPassword forces a password change for a password that an attacker may have. It ends the sessions and removes
-// all known clients and device cookies. The next sign-in needs the current password and a verification code. An
+// AskPassword forces a password change for a password that an attacker may have. It ends the sessions and removes all
+// known clients and device cookies. The next sign-in needs the current password and a verification code. An
 // administrator's tokens are revoked too, since each is as good as a session. Errors are accounts.ErrUnknown, and
 // ErrAsked for another account source.
-func (c *Control) AskNewPassword(ctx context.Context, who, name, why string) error {
-	why, err := reason(why)
-	if err != nil {
-		return err
-	}
-	return c.askNewPassword(ctx, audit.Action{Who: who, What: "user-ask-password", Subject: name, Why: why})
+type AskPassword struct {
+	OfAccount
+	Because
 }
 
-func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
-	standing, err := c.Standing(ctx, c.nameOf(a.Subject))
+// Do implements Request.
+func (q AskPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	return c.askNewPassword(ctx, q.Username)
+}
+
+func (c *Control) askNewPassword(ctx context.Context, name string) (*Change, error) {
+	standing, err := c.Standing(ctx, c.nameOf(name))
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case standing.Kept != ours:
-		return fmt.Errorf("%w: the account is not in authguard's own table (source: %s); change its password there", ErrAsked,
-			standing.Kept)
+		return nil, fmt.Errorf("%w: the account is not in authguard's own table (source: %s); change its password there",
+			ErrAsked, standing.Kept)
 	}
-	if err := c.config.Accounts.AskNewPassword(ctx, a.Subject); err != nil {
-		return err
+	if err := c.config.Accounts.AskNewPassword(ctx, name); err != nil {
+		return nil, err
 	}
-	if err := c.config.Tokens.RevokeOf(ctx, c.nameOf(a.Subject)); err != nil {
-		return err
+	if err := c.config.Tokens.RevokeOf(ctx, c.nameOf(name)); err != nil {
+		return nil, err
 	}
-	return c.changed(ctx, a)
+	return c.changed(ctx, name)
 }
 
 // SetGroups replaces an account's groups, not its sessions. Errors are those of accounts.Table.SetGroups.
-func (c *Control) SetGroups(ctx context.Context, who, name string, groups []string, why string) error {
-	why, err := reason(why)
-	if err != nil {
-		return err
-	}
-	if err := c.config.Accounts.SetGroups(ctx, name, groups); err != nil {
-		return err
-	}
-	return c.record(ctx, audit.Action{Who: who, What: "user-groups", Subject: c.nameOf(name), Detail: strings.Join(groups,
-		" "), Why: why})
+type SetGroups struct {
+	OfAccount
+	Groups []string `json:"groups" arg:"" optional:"" help:"All groups of the account"`
+	None   bool     `json:"-" help:"Remove all groups"`
+	Because
 }
 
-// Disable rejects an account's password, ends its sessions and removes its known clients. Errors are ErrAsked for one's
-// own account, and those of accounts.Table.Disable.
-func (c *Control) Disable(ctx context.Context, who, name string) error {
-	return c.DisableFor(ctx, who, name, "")
+// Validate implements kong.Validatable.
+func (q SetGroups) Validate() error {
+	if q.None == (len(q.Groups) > 0) {
+		return errors.New("missing groups: give all of the account's groups, or --none; see the present ones with " +
+			"authguard user list")
+	}
+	return nil
 }
 
-// DisableFor is Disable with a reason.
-func (c *Control) DisableFor(ctx context.Context, who, name, why string) error {
-	why, err := reason(why)
-	if err := cmp.Or(err, c.another(who, name)); err != nil {
-		return err
-	}
-	if err := c.config.Accounts.Disable(ctx, name); err != nil {
-		return err
-	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-disable", Subject: name, Why: why})
+// May implements the check of a Request.
+func (q SetGroups) May(ctx context.Context, c *Control, by By) error {
+	return cmp.Or(by.Needs(tokens.Groups), q.OfAccount.May(ctx, c, by))
 }
 
-// Enable undoes Disable, except for sessions and known clients.
-func (c *Control) Enable(ctx context.Context, who, name string) error {
-	return c.EnableFor(ctx, who, name, "")
+// Do implements Request.
+func (q SetGroups) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	if err := c.config.Accounts.SetGroups(ctx, q.Username, q.Groups); err != nil {
+		return nil, err
+	}
+	return &Change{Action: audit.Action{Subject: c.nameOf(q.Username), Detail: strings.Join(q.Groups, " ")}}, nil
 }
 
-// EnableFor is Enable with a reason.
-func (c *Control) EnableFor(ctx context.Context, who, name, why string) error {
-	why, err := reason(why)
-	if err != nil {
-		return err
-	}
-	if err := c.config.Accounts.Enable(ctx, name); err != nil {
-		return err
-	}
-	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name), Why: why})
+// DisableUser rejects an account's password, ends its sessions and removes its known clients; with Enable it undoes
+// that, except for sessions and known clients. Errors are ErrAsked for one's own account, and those of
+// accounts.Table.Disable.
+type DisableUser struct {
+	OfAccount
+	Enable bool `json:"enable" kong:"-"`
+	Because
 }
 
-// DeleteFor deletes an account permanently and ends what Disable ends; why may be empty. Errors are those of Disable.
-func (c *Control) DeleteFor(ctx context.Context, who, name, why string) error {
-	why, err := reason(why)
-	if err := cmp.Or(err, c.another(who, name)); err != nil {
-		return err
+// Do implements Request.
+func (q DisableUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	if q.Enable {
+		if err := c.config.Accounts.Enable(ctx, q.Username); err != nil {
+			return nil, err
+		}
+		return &Change{Action: audit.Action{What: "user-enable", Subject: c.nameOf(q.Username)},
+			Notice: Notice{Text: "Enabled:", Subject: q.Username}}, nil
 	}
-	canonical := c.nameOf(name)
-	if err := c.config.Accounts.Delete(ctx, name); err != nil {
-		return err
+	if err := c.another(by.Who, q.Username); err != nil {
+		return nil, err
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-delete", Subject: canonical, Why: why})
+	if err := c.config.Accounts.Disable(ctx, q.Username); err != nil {
+		return nil, err
+	}
+	return c.changed(ctx, q.Username)
+}
+
+// DeleteUser deletes an account permanently and ends what DisableUser ends. Errors are those of DisableUser.
+type DeleteUser struct {
+	OfAccount
+	Because
+}
+
+// Do implements Request.
+func (q DeleteUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+	if err := c.another(by.Who, q.Username); err != nil {
+		return nil, err
+	}
+	canonical := c.nameOf(q.Username)
+	if err := c.config.Accounts.Delete(ctx, q.Username); err != nil {
+		return nil, err
+	}
+	return c.changed(ctx, canonical)
 }
 
 // changed ends sessions, known clients and codes after a change of an account, even if one part fails. The account's
 // version has already invalidated the sessions; deleting them is cleanup.
-func (c *Control) changed(ctx context.Context, a audit.Action) error {
+func (c *Control) changed(ctx context.Context, name string) (*Change, error) {
+	name = c.nameOf(name)
+	return &Change{Action: audit.Action{Subject: name}}, c.end(ctx, name)
+}
+
+// changedBy is changed by the account's owner.
+func (c *Control) changedBy(ctx context.Context, a audit.Action) error {
 	a.Subject = c.nameOf(a.Subject)
 	return errors.Join(c.end(ctx, a.Subject), c.record(ctx, a))
 }
@@ -242,40 +339,49 @@ type Code struct {
 	Expires time.Time `json:"expires"`
 }
 
-// IssueCode creates a verification code that admits one unknown client together with the password (R29). life 0 is
-// codes.DefaultLife; why may be empty. Errors are accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for an
-// invalid life.
-func (c *Control) IssueCode(ctx context.Context, who, name string, life time.Duration, why string) (Code, error) {
-	why, err := reason(why)
+// CreateCode creates a verification code that admits one unknown client together with the password (R29). Only the
+// answer has it. Errors are accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for an invalid life.
+type CreateCode struct {
+	OfAccount
+	For string `json:"for" default:"1h" placeholder:"DURATION" help:"Validity of the code, at most 24h"`
+	Because
+}
+
+// Do implements Request.
+func (q CreateCode) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+	life, err := holdOf(q.For)
 	if err != nil {
-		return Code{}, err
+		return nil, err
 	}
 	if life = cmp.Or(life, codes.DefaultLife); life < time.Minute || life > codes.MaxLife {
-		return Code{}, fmt.Errorf("%w: a code can be valid for 1 minute to 24 hours", ErrAsked)
+		return nil, fmt.Errorf("%w: a code can be valid for 1 minute to 24 hours", ErrAsked)
 	}
-	if name, err = c.Canonical(name); err != nil {
-		return Code{}, err
+	name, err := c.Canonical(q.Username)
+	if err != nil {
+		return nil, err
 	}
 	directory, err := c.config.DirectoryOf(ctx, name)
 	if err != nil {
-		return Code{}, err
+		return nil, err
 	}
 	p, err := c.guardOf(directory).CodeFor(name, netip.Addr{})
 	if err != nil {
-		return Code{}, err
+		return nil, err
 	}
 	code, expires, err := c.config.Codes.Issue(ctx, codes.Grant{Directory: directory, Account: p.Account, For: life})
 	if err != nil {
-		return Code{}, err
+		return nil, err
 	}
-	return Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}, c.CodeIssued(ctx, who, p.Account,
-		expires, why)
+	return &Change{Action: audit.Action{Subject: p.Account, Detail: goodUntil(expires)},
+		Answer: Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}}, nil
 }
 
-// CodeIssued records a new verification code.
-func (c *Control) CodeIssued(ctx context.Context, who, account string, expires time.Time, why string) error {
-	return c.record(ctx, audit.Action{Who: who, What: "user-create-code", Subject: account, Detail: "good until " +
-		expires.UTC().Format(time.RFC3339), Why: why})
+func goodUntil(t time.Time) string { return "good until " + t.UTC().Format(time.RFC3339) }
+
+// CodeSent records a verification code that its owner asked for by email.
+func (c *Control) CodeSent(ctx context.Context, account string, expires time.Time) error {
+	return c.record(ctx, audit.Action{Who: "mail", What: "user-create-code", Subject: account,
+		Detail: goodUntil(expires)})
 }
 
 func (c *Control) elsewhere() error {

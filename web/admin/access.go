@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/control"
-	"authguard/internal/tokens"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -74,22 +72,12 @@ func (s *Site) lacks(session *web.Session) bool { return s.SecondRequired() && !
 
 func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) }
 
-// mayLetIn returns an error if the account is an administrator's and the session has no recent sign-in.
-func (s *Site) mayLetIn(c echo.Context, session *web.Session, name string) error {
-	held, err := s.of(c).Held(c.Request().Context(), name)
-	if err == nil && held == tokens.Admin && !s.fresh(session) {
-		err = web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
-			Detail: againWords}
-	}
-	return err
-}
-
 // apiSession admits API requests with an administrator's session cookie or a token.
 func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if token, ok := bearer(c.Request()); ok {
 			if err := s.byToken(c, token); err != nil {
-				return err
+				return problemOf(err)
 			}
 			return next(c)
 		}
@@ -106,8 +94,7 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 				Detail: "set up MFA at /security first (admin.mfa: required)",
 			}
 		}
-		c.Set(whoKey, who(session))
-		c.Set(grantKey, grant{fresh: s.fresh(session), maker: session.Account.Account})
+		c.Set(byKey, control.By{Who: who(session), Fresh: s.fresh(session), Maker: session.Account.Account})
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
 	}
@@ -154,20 +141,6 @@ func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error)
 			"This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
 	}
 	return f, nil
-}
-
-type change func(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error)
-
-// form carries out a change and shows the outcome once, on the page with the form.
-func (s *Site) form(do change, names ...string) echo.HandlerFunc {
-	return s.page(func(c echo.Context, session *web.Session) error {
-		f, err := readForm(c, session, names...)
-		if err != nil {
-			return err
-		}
-		notice, err := do(c.Request().Context(), s.of(c), who(session), f)
-		return s.outcome(c, session, f, notice, err)
-	})
 }
 
 // outcome shows the outcome of a form once, on the page with the form.

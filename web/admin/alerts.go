@@ -1,14 +1,10 @@
 package admin
 
 import (
-	"context"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -24,12 +20,6 @@ func (a *API) alerts(c echo.Context) (any, error) {
 		return nil, err
 	}
 	return a.of(c).Alerts(c.Request().Context(), before, int(min(limit, 1<<20)))
-}
-
-// testAlerts is POST /api/alerts/test. It sends a test message to each channel and returns the outcomes.
-func (a *API) testAlerts(c echo.Context, _ struct{}) (any, error) {
-	found, err := a.of(c).TestAlerts(c.Request().Context(), sender(c))
-	return map[string]any{"channels": listed(found)}, err
 }
 
 // alertsPage is GET /alerts?before=.
@@ -48,24 +38,4 @@ func (s *Site) alertsPage(c echo.Context, session *web.Session) error {
 	}
 	page, err := pages.RenderAlerts(pages.AlertsView{Admin: around, Alerts: all, Older: before > 0})
 	return web.WritePage(c, http.StatusOK, page, err)
-}
-
-func (s *Site) testAlertsForm(ctx context.Context, to *control.Control, who string, _ web.Form) (pages.Notice, error) {
-	found, err := to.TestAlerts(ctx, who)
-	if err != nil {
-		return pages.Notice{}, err
-	}
-	var bad []string
-	for _, one := range found {
-		if one.Problem != "" {
-			bad = append(bad, fmt.Sprintf("%s: %s", one.Channel, words(fmt.Errorf("%s", one.Problem))))
-		}
-	}
-	switch {
-	case len(found) == 0:
-		return pages.Notice{Bad: true, Text: "No alert channel configured. Add one in alerts.to."}, nil
-	case len(bad) > 0:
-		return pages.Notice{Bad: true, Text: "The test message could not be sent to " + strings.Join(bad, "; ") + "."}, nil
-	}
-	return pages.Notice{Text: "A test message was sent to every channel. Check that it has arrived."}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/control"
-	"authguard/internal/duration"
 	"authguard/internal/lists"
 	"authguard/internal/mfa"
 	"authguard/internal/passwords"
@@ -36,59 +34,47 @@ type API struct {
 	Control *control.Control
 	Realms  func() []*control.Control
 	Audit   *audit.Log
-	Probes  *control.Probes // for doctor, at the public listener; nil rejects probes
+	Probes  *control.Probes     // for doctor, at the public listener; nil rejects probes
+	More    []control.Operation // beside those of the table
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths. admit accepts or rejects a request and sets whoKey.
+// Routes adds the API's paths: questions, and the table of operations. admit accepts or rejects a request and sets byKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
-	add := func(method, path string, h question) { e.Add(method, "/api"+path, a.answering(h), admit) }
-	add(http.MethodGet, "/overview", a.overview)
-	add(http.MethodGet, "/status", a.overview)
-	add(http.MethodGet, "/series", a.series)
-	add(http.MethodGet, "/mode", a.mode)
-	add(http.MethodPut, "/mode", asking(a.setMode))
-	add(http.MethodGet, "/policy", a.policy)
-	add(http.MethodPut, "/policy", asking(a.setPolicy))
-	add(http.MethodGet, "/explain", a.explain)
-	add(http.MethodGet, "/lookup", a.lookUpAll)
-	add(http.MethodPost, "/unlock", asking(a.unlock))
-	add(http.MethodPost, "/forget", asking(a.forget))
-	add(http.MethodGet, "/lists", a.lists)
-	add(http.MethodPost, "/lists", asking(a.list))
-	add(http.MethodDelete, "/lists", a.unlist)
-	add(http.MethodPost, "/lists/import", a.importLists)
-	add(http.MethodPost, "/lists/prolong", asking(a.prolong))
-	add(http.MethodGet, "/edge", a.edge)
-	add(http.MethodGet, "/users", a.users)
-	add(http.MethodPost, "/users", asking(a.addUser))
-	add(http.MethodDelete, "/users", a.deleteUser)
-	add(http.MethodPost, "/users/set-password", asking(a.setPassword))
-	add(http.MethodPost, "/users/ask-password", asking(a.askPassword))
-	add(http.MethodPost, "/users/groups", asking(a.setGroups))
-	add(http.MethodPost, "/users/disable", asking(a.disableUser))
-	add(http.MethodPost, "/users/create-code", asking(a.issueCode))
-	add(http.MethodDelete, "/users/sessions", a.endUserSessions)
-	add(http.MethodPost, "/users/import", a.importUsers)
-	add(http.MethodGet, "/tokens", a.tokens)
-	add(http.MethodPost, "/tokens", asking(a.addToken))
-	add(http.MethodDelete, "/tokens", a.revokeToken)
-	add(http.MethodGet, "/attacks", a.attacks)
-	add(http.MethodGet, "/attacks/:id", a.attack)
-	add(http.MethodPost, "/attacks/:id/reset", asking(a.resetAttack))
-	add(http.MethodGet, "/alerts", a.alerts)
-	add(http.MethodPost, "/alerts/test", asking(a.testAlerts))
-	add(http.MethodGet, "/administrators", a.administrators)
-	add(http.MethodPost, "/administrators", asking(a.addAdministrator))
-	add(http.MethodDelete, "/administrators", a.removeAdministrator)
-	add(http.MethodPost, "/administrators/password", asking(a.replacePassword))
-	add(http.MethodPost, "/administrators/mfa", asking(a.resetFactors))
-	add(http.MethodGet, "/administrators/sessions", a.sessions)
-	add(http.MethodDelete, "/administrators/sessions", a.endSessions)
-	add(http.MethodGet, "/audit", a.audit)
-	add(http.MethodPost, "/probe", asking(a.expectProbe))
-	add(http.MethodGet, "/probe", a.probe)
+	add := func(route string, scope tokens.Scope, where control.Where, h question) {
+		method, path, _ := strings.Cut(route, " ")
+		e.Add(method, "/api"+path, a.answering(h), func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				c.Set(accessKey, access{scope, where == control.OneRealm})
+				return next(c)
+			}
+		}, admit)
+	}
+	for _, o := range a.operations() {
+		if o.Route != "" {
+			add(o.Route, o.Scope, o.Where, a.operate(o))
+		}
+	}
+	for route, h := range map[string]question{
+		"GET /overview": a.overview, "GET /status": a.overview, "GET /series": a.series, "GET /mode": a.mode,
+		"GET /policy": a.policy, "GET /explain": a.explain, "GET /lookup": a.lookUpAll, "GET /users": a.users,
+		"GET /attacks": a.attacks, "GET /attacks/:id": a.attack, "GET /audit": a.audit,
+	} {
+		add(route, tokens.Read, control.OneRealm, h)
+	}
+	add("POST /users/import", tokens.Accounts, control.OneRealm, a.importUsers)
+	add("POST /attacks/:id/reset", tokens.Accounts, control.OneRealm, asking(a.resetAttack))
+	add("GET /lists", tokens.Read, control.AllRealms, a.lists)
+	add("GET /edge", tokens.Read, control.AllRealms, a.edge)
+	add("GET /alerts", tokens.Read, control.AllRealms, a.alerts)
+	add("GET /tokens", tokens.Admin, control.AllRealms, a.tokens)
+	add("GET /administrators", tokens.Admin, control.MainRealm, a.administrators)
+	add("GET /administrators/sessions", tokens.Admin, control.MainRealm, a.sessions)
+	add("POST /probe", tokens.Admin, control.AllRealms, asking(a.expectProbe))
+	add("GET /probe", tokens.Admin, control.AllRealms, a.probe)
 }
+
+func (a *API) operations() []control.Operation { return append(control.Operations(), a.More...) }
 
 type probeQuestion struct {
 	Token string `json:"token"`
@@ -116,12 +102,11 @@ const realmKey = "authguard.admin.realm"
 
 // choose stores the realm of a request.
 func (a *API) choose(c echo.Context) error {
-	name, to := cmp.Or(c.QueryParam("realm"), guard.DefaultRealm), a.Control
-	if name != guard.DefaultRealm {
-		if to = a.realm(name); to == nil {
-			return asked(http.StatusNotFound, fmt.Sprintf("unknown realm %.60q; the realms are: %s", name,
-				strings.Join(a.realmNames(), ", ")))
-		}
+	name := cmp.Or(c.QueryParam("realm"), guard.DefaultRealm)
+	to := a.realm(name)
+	if to == nil {
+		return asked(http.StatusNotFound, fmt.Sprintf("unknown realm %.60q; the realms are: %s", name,
+			strings.Join(a.realmNames(), ", ")))
 	}
 	c.Set(realmKey, to)
 	return nil
@@ -135,7 +120,11 @@ func (a *API) of(c echo.Context) *control.Control {
 	return a.Control
 }
 
+// realm returns the Control of a realm; nil if there is none.
 func (a *API) realm(name string) *control.Control {
+	if name == guard.DefaultRealm {
+		return a.Control
+	}
 	if a.Realms != nil {
 		for _, one := range a.Realms() {
 			if one.Realm() == name {
@@ -156,12 +145,16 @@ func (a *API) realmNames() (all []string) {
 	return all
 }
 
-// whoKey is the request's key of its sender for the audit log, such as "admin:ann" or "cli:root".
-const whoKey = "authguard.admin.who"
+// byKey is the request's key of its sender.
+const byKey = "authguard.admin.by"
 
-func sender(c echo.Context) string {
-	who, _ := c.Get(whoKey).(string)
-	return cmp.Or(who, "unknown")
+func by(c echo.Context) control.By {
+	by, ok := c.Get(byKey).(control.By)
+	if !ok {
+		by.Who = "unknown"
+	}
+	by.Named = c.QueryParam("realm") != ""
+	return by
 }
 
 // A question is an API handler. Its answer is written as JSON unless the handler has written a response.
@@ -172,31 +165,15 @@ var done = map[string]bool{"ok": true}
 // maxQuestion limits a JSON body, in bytes.
 const maxQuestion = 64 << 10
 
-// asking decodes a JSON body. It requires the JSON content type, which another site's form cannot send (CSRF).
+// asking decodes a JSON body.
 func asking[Q any](h func(c echo.Context, q Q) (any, error)) question {
 	return func(c echo.Context) (any, error) {
 		var q Q
-		if !web.SentJSON(c.Request()) {
-			return nil, asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
-		}
-		if err := web.ReadJSON(c, maxQuestion, &q); err != nil {
+		if err := readJSON(c, maxQuestion, &q); err != nil {
 			return nil, err
 		}
 		return h(c, q)
 	}
-}
-
-// address parses an IP address; an empty text is none.
-func address(text string) (netip.Addr, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return netip.Addr{}, nil
-	}
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return a, web.Invalid("%.60q is not an IP address; write it like 192.0.2.7 or 2001:db8::7", text)
-	}
-	return a.Unmap().WithZone(""), nil
 }
 
 // number parses a positive integer from the query.
@@ -210,21 +187,6 @@ func number(c echo.Context, name string, otherwise int64) (int64, error) {
 		return 0, web.Invalid("%s: %.20q is not a positive integer", name, text)
 	}
 	return n, nil
-}
-
-// hold parses a duration; empty is 0, which selects the default.
-func hold(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	d, err := duration.Parse(text)
-	if err == nil && d == 0 {
-		err = errors.New("must be greater than zero")
-	}
-	if err != nil {
-		return 0, web.Invalid("for: %s", err)
-	}
-	return d, nil
 }
 
 // listed makes JSON show an empty list as [], not null.
@@ -246,7 +208,7 @@ func (a *API) answering(h question) echo.HandlerFunc {
 		}
 		p := problemOf(err)
 		if p.Status >= http.StatusInternalServerError {
-			a.Log.Error("admin API failed", "path", c.Path(), "who", sender(c), "error", err)
+			a.Log.Error("admin API failed", "path", c.Path(), "who", by(c).Who, "error", err)
 		}
 		return p
 	}
@@ -254,9 +216,12 @@ func (a *API) answering(h question) echo.HandlerFunc {
 
 // problemOf turns an error into a problem for the client: what happened and what to do next.
 func problemOf(err error) (p web.Problem) {
+	var refused control.Refused
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &refused):
+		return web.Problem{Type: refused.Type, Title: refused.Title, Status: http.StatusForbidden, Detail: refused.Detail}
 	case errors.Is(err, control.ErrUnrecorded):
 		return web.Problem{Type: "unrecorded", Title: "Done, but not recorded in the audit log",
 			Status: http.StatusInternalServerError, Detail: words(err)}

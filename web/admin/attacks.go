@@ -85,7 +85,7 @@ func fileFormat(c echo.Context) (string, error) {
 type attackQuestion struct {
 	Account string   `json:"account"`
 	What    []string `json:"what"`
-	because
+	control.Because
 }
 
 func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {
@@ -100,17 +100,13 @@ type resetAnswer struct {
 // resets secures the accounts that the request may change; an administrator's account requires more.
 func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answer resetAnswer, err error) {
 	asked.May = func(_ context.Context, account string) error {
-		var p web.Problem
-		err := a.mayChange(c, account)
-		if errors.As(err, &p) {
-			return fmt.Errorf("%s: %s", p.Title, p.Detail)
-		}
+		err := a.of(c).MayChange(c.Request().Context(), by(c), account)
 		if errors.Is(err, accounts.ErrUnknown) {
 			return errors.New("no such account")
 		}
 		return err
 	}
-	answer.Accounts, answer.Left, err = a.of(c).ResetAttack(c.Request().Context(), sender(c), id, asked)
+	answer.Accounts, answer.Left, err = a.of(c).ResetAttack(c.Request().Context(), by(c).Who, id, asked)
 	answer.Accounts = listed(answer.Accounts)
 	return answer, err
 }
@@ -173,8 +169,7 @@ func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
 	if f["what"] != "" {
 		asked.What = []string{f["what"]}
 	}
-	c.Set(whoKey, who(session))
-	c.Set(grantKey, grant{fresh: s.fresh(session), maker: session.Account.Account})
+	c.Set(byKey, s.by(c, session))
 	answer, err := s.resets(c, f["id"], asked)
 	return s.outcome(c, session, f, resetNotice(answer), err)
 }

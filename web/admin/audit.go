@@ -39,7 +39,7 @@ func (a *API) audit(c echo.Context) (any, error) {
 func (a *API) export(c echo.Context, format string, query control.AuditQuery, all bool) error {
 	name := "audit-" + a.of(c).Now().UTC().Format("2006-01-02-1504")
 	return a.file(c, name, format, control.AuditColumns(), func(row line) error {
-		return a.of(c).ExportAudit(c.Request().Context(), sender(c), format, query, all,
+		return a.of(c).ExportAudit(c.Request().Context(), by(c).Who, format, query, all,
 			func(e control.Event) error { return row(e.Cells(), e) })
 	})
 }
@@ -75,7 +75,7 @@ func (a *API) file(c echo.Context, name, format string, columns []string, rows f
 		to.begin() // even without rows
 		return errors.Join(table.Error(), buffer.Flush())
 	case c.Response().Committed: // a truncated file must not look complete
-		a.Log.Error("an export ended early", "file", to.name, "who", sender(c), "error", err)
+		a.Log.Error("an export ended early", "file", to.name, "who", by(c).Who, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return err

@@ -42,9 +42,9 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 		return nil, web.Invalid("shorten the reason to at most %d bytes", control.MaxReason)
 	}
 	write := startLines(c)
-	n, err := a.of(c).Import(c.Request().Context(), sender(c), accounts.ImportRequest{
+	n, err := a.of(c).Import(c.Request().Context(), by(c).Who, accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
-		Groupless: !may(c, tokens.Groups),
+		Groupless: !by(c).May(tokens.Groups),
 		Progress:  func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	}, why)
 	write(a.finished(c, n, err))
@@ -64,7 +64,7 @@ func (a *API) finished(c echo.Context, n int, err error) finish {
 		return finish{Problems: refused.Problems, More: refused.More}
 	}
 	p := problemOf(err)
-	a.Log.Error("import failed", "who", sender(c), "error", err)
+	a.Log.Error("import failed", "who", by(c).Who, "error", err)
 	return finish{Error: p.Detail}
 }
 

@@ -138,7 +138,7 @@ func TestTheListsPageHasPages(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&text, "203.0.113.%d note%d\n", i, i)
 	}
-	if _, err := c.control.ImportLists(t.Context(), "x", control.ListImport{Request: lists.Request{Verdict: lists.Block}, Text: text.String()}); err != nil {
+	if _, err := c.control.Do(t.Context(), control.By{Who: "x"}, control.ImportLists{Verdict: lists.Block, Text: text.String()}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -48,16 +47,11 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 	if f["file"] != "" {
 		f["text"] = f["file"]
 	}
-	q := importQuestion{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"],
-		SkipBad: f["skip_bad"] == "true"}
-	request, err := q.request()
-	var plan *control.ListPlan
-	if err == nil {
-		request.From = s.Login.Edge.Client(c.Request()).Address
-		plan, err = s.of(c).PlanLists(c.Request().Context(), request)
-	}
+	q := control.ImportLists{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"],
+		SkipBad: f["skip_bad"] == "true", From: s.Login.Edge.Client(c.Request()).Address.String()}
+	plan, err := s.of(c).PlanLists(c.Request().Context(), who(session), q)
 	if err == nil && (f["confirm"] == "true" || plan.Ranges() == 1 && plan.Bad+plan.Warned == 0) {
-		plan, err = s.of(c).ImportLists(c.Request().Context(), who(session), request)
+		_, err = s.of(c).Do(c.Request().Context(), s.by(c, session), q)
 		return s.outcome(c, session, f, imported(plan), err)
 	}
 	view := pages.ListsView{Admin: s.around(c, session, "/lists"), Plan: plan, Add: pages.ListsForm{Text: q.Text,
@@ -74,9 +68,6 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 }
 
 func imported(p *control.ListPlan) (n pages.Notice) {
-	if p == nil {
-		return n
-	}
 	n.Text = "Imported and applied: " + pages.Count(p.Ranges(), "range") + "."
 	if p.Bad > 0 {
 		n.Text += " Skipped: " + pages.Count(p.Bad, "invalid line") + "."
@@ -123,18 +114,4 @@ func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 			"This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
 	}
 	return f, nil
-}
-
-func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
-	return pages.Notice{Text: "Extended:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"],
-		because{f["reason"]}})
-}
-
-func (s *Site) removeForm(ctx context.Context, to *control.Control, who string,
-	f web.Form) (n pages.Notice, err error) {
-	prefix, err := lists.ParsePrefix(f["cidr"])
-	if err != nil {
-		return n, web.Invalid("cidr: %s", words(err))
-	}
-	return pages.Notice{Text: "Removed from the list:", Subject: f["cidr"]}, to.Unlist(ctx, who, prefix, f["reason"])
 }

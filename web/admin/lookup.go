@@ -2,16 +2,13 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"net/netip"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/guard"
 	"authguard/internal/control"
-	"authguard/internal/lists"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -23,7 +20,7 @@ func (a *API) lookUpAll(c echo.Context) (any, error) {
 		}
 		return a.of(c).LookUpNetwork(c.Request().Context(), network)
 	}
-	from, err := address(c.QueryParam("address"))
+	from, err := control.AddressOf(c.QueryParam("address"))
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +60,7 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 		return l
 	}
 	network, isNetwork := networkOf(l.Address)
-	from, err := address(l.Address)
+	from, err := control.AddressOf(l.Address)
 	switch {
 	case isNetwork && l.Account != "":
 		err = web.Invalid("an account can be combined with a single IP address, not with a network: leave one of them out")
@@ -89,34 +86,17 @@ func networkOf(text string) (netip.Prefix, bool) {
 	return p.Masked(), err == nil && !p.IsSingleIP()
 }
 
-// allowForm is POST /lookup/allow. It allows a network for a week.
-func (s *Site) allowForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
-	request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Allow, Note: f["reason"]}).request()
-	if err == nil {
-		_, err = to.List(ctx, who, request)
-	}
-	return pages.Notice{Text: "Allowed for a week:", Subject: f["cidr"]}, err
-}
-
-func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who string,
-	f web.Form) (n pages.Notice, err error) {
-	ended, err := to.EndUserSessions(ctx, who, f["account"], f["reason"])
-	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + ":", Subject: f["account"]}, err
-}
-
 // codeForm is POST /pass. The response itself shows the verification code, which must not be stored.
 func (s *Site) codeForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "account", "address", "for", "reason")
 	if err != nil {
 		return err
 	}
-	life, err := hold(f["for"])
 	var code control.Code
+	change, err := s.of(c).Do(c.Request().Context(), s.by(c, session), control.CreateCode{
+		OfAccount: control.OfAccount{Username: f["account"]}, For: f["for"], Because: control.Because{Reason: f["reason"]}})
 	if err == nil {
-		err = s.mayLetIn(c, session, f["account"])
-	}
-	if err == nil {
-		code, err = s.of(c).IssueCode(c.Request().Context(), who(session), f["account"], life, f["reason"])
+		code, _ = change.Answer.(control.Code)
 	}
 	view := pages.LookUpView{Admin: s.around(c, session, "/lookup"), Pass: code}
 	view.Back = s.back(c, f)
@@ -127,29 +107,4 @@ func (s *Site) codeForm(c echo.Context, session *web.Session) error {
 	}
 	view.LookUp = s.lookUp(c, pages.LookUp{Account: f["account"], Address: f["address"]})
 	return showLookUp(c, view)
-}
-
-// listForm is POST /lookup/list. It blocks or allows the IP address for a week, or removes the entry that decides.
-// Administrators cannot block their own IP address.
-func (s *Site) listForm(c echo.Context) error {
-	own := s.Login.Edge.Client(c.Request()).Address
-	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
-		from, err := address(f["address"])
-		if err != nil || !from.IsValid() {
-			return n, cmp.Or(err, error(web.Invalid("enter an IP address")))
-		}
-		prefix := guard.OneAddress(from)
-		n.Subject = prefix.String()
-		switch verdict := lists.Verdict(f["verdict"]); {
-		case verdict == "none":
-			n.Text, n.Subject = "Removed from the list:", from.String()
-			return n, to.Unlisted(ctx, who, from, f["reason"])
-		case verdict == lists.Block && prefix.Contains(own):
-			return n, web.Invalid("%s is your own IP address: you would lock yourself out", from)
-		default:
-			n.Text = map[lists.Verdict]string{lists.Block: "Blocked for a week:", lists.Allow: "Allowed for a week:"}[verdict]
-			_, err = to.List(ctx, who, lists.Request{Prefix: prefix, Verdict: verdict, Note: f["reason"]})
-			return n, err
-		}
-	}, "address", "verdict", "reason")(c)
 }

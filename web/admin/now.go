@@ -9,9 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode"
-	"authguard/guard"
 	"authguard/internal/control"
-	"authguard/internal/lists"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -81,68 +79,6 @@ func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context
 	return v
 }
 
-// blockForm is POST /block. Administrators cannot block their own IP address.
-func (s *Site) blockForm(c echo.Context) error {
-	own := s.Login.Edge.Client(c.Request()).Address
-	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
-		request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Block, For: f["for"], Note: cmp.Or(f["note"],
-			f["reason"])}).request()
-		switch {
-		case err != nil:
-			return n, err
-		case request.Prefix.Contains(own):
-			return n, web.Invalid("%s contains your own IP address, %s: you would lock yourself out", request.Prefix, own)
-		}
-		entry, err := to.List(ctx, who, request)
-		n = pages.Notice{Text: "Blocked permanently:", Subject: entry.Prefix.String()}
-		if !entry.ExpiresAt.IsZero() {
-			n.Text = "Blocked until " + entry.ExpiresAt.In(to.Now().Location()).Format("2 Jan 2006 15:04") + ":"
-		}
-		return n, err
-	}, "cidr", "for", "note", "reason")(c)
-}
-
 func (a *API) mode(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()).State, nil
-}
-
-type modeQuestion struct {
-	Mode   string `json:"mode"`
-	For    string `json:"for"`
-	Reason string `json:"reason"`
-}
-
-// setMode is PUT /api/mode. "for" is a duration such as 2h, two hours by default. The answer is the new mode.
-func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
-	if q.Reason == "" && (q.Mode == "on" || q.Mode == "off") {
-		return nil, web.Invalid("reason: missing (recorded in the audit log)")
-	}
-	if _, err := switchMode(c.Request().Context(), a.of(c), sender(c), q.Mode, q.For, q.Reason); err != nil {
-		return nil, err
-	}
-	return a.mode(c)
-}
-
-func (s *Site) modeForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
-	done, err := switchMode(ctx, to, who, f["mode"], f["for"], f["reason"])
-	return pages.Notice{Text: done}, err
-}
-
-// switchMode changes CAPTCHA mode and describes the outcome.
-func switchMode(ctx context.Context, to *control.Control, who, mode, how, reason string) (done string, err error) {
-	hold, err := hold(how)
-	if err != nil {
-		return "", err
-	}
-	switch mode {
-	case "clear":
-		return "CAPTCHA mode was reset. If the attack continues, it turns on again.", to.Clear(ctx, who, reason)
-	case "auto":
-		return "CAPTCHA mode is automatic again.", to.Release(ctx, who, reason)
-	case "on", "off":
-		hold = cmp.Or(hold, control.DefaultForce)
-		return "CAPTCHA mode is forced " + mode + " for " + guard.Spell(hold) + ".",
-			to.Force(ctx, who, captchamode.Forced(mode), hold, reason)
-	}
-	return "", web.Invalid("mode: must be on, off, auto or clear, not %.20q", mode)
 }

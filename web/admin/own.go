@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/control"
 	"authguard/internal/mfa"
 	"authguard/internal/sessions"
 	"authguard/web"
@@ -49,7 +50,7 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := admitted(c.Request(), session); err != nil {
 			return err
 		}
-		c.Set(whoKey, who(session))
+		c.Set(byKey, s.by(c, session))
 		c.Set(sessionKey, session)
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
@@ -60,8 +61,8 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Site) fresher(h ownQuestion) ownQuestion {
 	return func(c echo.Context, session *web.Session) (any, error) {
 		if !s.fresh(session) {
-			return nil, web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
-				Detail: againWords}
+			return nil, web.Problem{Type: control.FreshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
+				Detail: control.StaleSession}
 		}
 		return h(c, session)
 	}

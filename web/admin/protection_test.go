@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 )
 
 // changing are the routes that change something, but for those of the API's programs.
@@ -208,7 +209,8 @@ func TestNobodyLearnsWhoIsAnAdministrator(t *testing.T) {
 		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword, Role: role})
 		c.must(t, err)
 	}
-	c.must(t, c.control.Disable(t.Context(), "test", "bob"))
+	_, err := c.control.Do(t.Context(), control.By{Who: "test", Fresh: true}, control.DisableUser{OfAccount: control.OfAccount{Username: "bob"}})
+	c.must(t, err)
 	type answer struct {
 		status int
 		header string

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/control"
 	"authguard/internal/mfa"
 	"authguard/web"
 	"authguard/web/pages"
@@ -72,7 +73,7 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 			return err
 		}
 		if !s.fresh(session) {
-			return s.say(c, session, pages.Notice{Bad: true, Text: "Nothing was changed. " + againWords})
+			return s.say(c, session, pages.Notice{Bad: true, Text: "Nothing was changed. " + control.StaleSession})
 		}
 		text, codes, err := do(c, session, f)
 		notice := pages.Notice{Text: text}
@@ -92,9 +93,6 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 		return s.say(c, session, notice)
 	})
 }
-
-// againWords is the error for a session without a recent sign-in.
-const againWords = "Your last sign-in was more than ten minutes ago. Sign in again first."
 
 // say shows a notice on the page.
 func (s *Site) say(c echo.Context, session *web.Session, n pages.Notice) error {
@@ -144,8 +142,8 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	at, ok := s.Login.Edge.Site(c.Request())
 	switch {
 	case !s.fresh(session):
-		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
-			Detail: againWords}
+		return web.Problem{Type: control.FreshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
+			Detail: control.StaleSession}
 	case !ok:
 		return web.Invalid("passkeys require a domain name: open the admin console by a name in admin.urls or as localhost")
 	}
@@ -155,9 +153,6 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	}
 	return c.JSON(http.StatusOK, q)
 }
-
-// freshRequired is the problem type for a session without a recent sign-in.
-const freshRequired = "fresh-login-required"
 
 func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
 	at, _ := s.Login.Edge.Site(c.Request())

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/control"
 	"authguard/web"
 )
 
@@ -70,7 +72,7 @@ func (a *API) SocketServer() *http.Server {
 	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, _ := c.Request().Context().Value(peerKey{}).(string)
-			c.Set(whoKey, who)
+			c.Set(byKey, control.By{Who: cmp.Or(who, "unknown"), Fresh: true})
 			return next(c)
 		}
 	})

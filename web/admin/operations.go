@@ -1,0 +1,175 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/guard"
+	"authguard/internal/control"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// operate is an operation of the table in the API: a DELETE has its fields in the query, other methods in JSON.
+func (a *API) operate(o control.Operation) question {
+	return func(c echo.Context) (any, error) {
+		q := o.Request()
+		if c.Request().Method == http.MethodDelete {
+			fill(q, c.QueryParam)
+		} else if err := readJSON(c, cmp.Or(o.MaxBody, maxQuestion), q); err != nil {
+			return nil, err
+		}
+		to := a.of(c)
+		if o.Where == control.MainRealm {
+			to = a.Control
+		}
+		change, err := o.Do(c.Request().Context(), to, by(c), q)
+		switch {
+		case err != nil:
+			return nil, err
+		case o.Created:
+			return nil, c.JSON(http.StatusCreated, change.Answer)
+		case change.Answer == nil:
+			return done, nil
+		}
+		return change.Answer, nil
+	}
+}
+
+// readJSON decodes a JSON body. It requires the JSON content type, which another site's form cannot send (CSRF).
+func readJSON(c echo.Context, limit int64, q any) error {
+	if !web.SentJSON(c.Request()) {
+		return asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
+	}
+	return web.ReadJSON(c, limit, q)
+}
+
+// A field of a request, with its name in JSON, queries and forms.
+type field struct {
+	reflect.StructField
+	name  string
+	value reflect.Value
+}
+
+// fieldsOf returns the fields of a request, those of embedded structs too.
+func fieldsOf(request reflect.Value) (all []field) {
+	for i := range request.NumField() {
+		of, value := request.Type().Field(i), request.Field(i)
+		name, _, _ := strings.Cut(of.Tag.Get("json"), ",")
+		switch {
+		case of.Anonymous:
+			all = append(all, fieldsOf(value)...)
+		case name != "" && name != "-":
+			all = append(all, field{of, name, value})
+		}
+	}
+	return all
+}
+
+// fill reads a request from texts: a set box is true, and a list is separated by commas or spaces.
+func fill(q control.Request, get func(name string) string) {
+	for _, f := range fieldsOf(reflect.ValueOf(q).Elem()) {
+		switch text := get(f.name); f.value.Kind() {
+		case reflect.Bool:
+			f.value.SetBool(text != "" && text != "false")
+		case reflect.String:
+			f.value.SetString(text)
+		case reflect.Slice:
+			for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+				f.value.Set(reflect.Append(f.value, reflect.ValueOf(one).Convert(f.Type.Elem())))
+			}
+		}
+	}
+}
+
+// A formReader reads a form whose fields differ from the request's.
+type formReader interface {
+	FormFields() []string
+	FromForm(sent map[string]string)
+}
+
+// form is an operation of the table on a page. It shows the outcome once, on the page with the form.
+func (s *Site) form(o control.Operation, form control.Form) echo.HandlerFunc {
+	return s.page(func(c echo.Context, session *web.Session) error {
+		q := o.Request()
+		names := []string{"in"}
+		if own, ok := q.(formReader); ok {
+			names = append(names, own.FormFields()...)
+		} else {
+			for _, f := range fieldsOf(reflect.ValueOf(q).Elem()) {
+				names = append(names, f.name)
+			}
+		}
+		for _, other := range form.Alias {
+			names = append(names, other)
+		}
+		sent, err := readForm(c, session, names...)
+		if err != nil {
+			return err
+		}
+		for name, other := range form.Alias {
+			sent[name] = cmp.Or(sent[name], sent[other])
+		}
+		for name, value := range form.Set {
+			sent[name] = value
+		}
+		if own, ok := q.(formReader); ok {
+			own.FromForm(sent)
+		} else {
+			fill(q, func(name string) string { return sent[name] })
+		}
+		change, err := s.changed(c, session, o, form, q, sent["in"])
+		return s.shown(c, session, sent, form, change, err)
+	})
+}
+
+// changed carries out an operation for a signed-in administrator, in a realm that the form names.
+func (s *Site) changed(c echo.Context, session *web.Session, o control.Operation, form control.Form,
+	q control.Request, in string) (*control.Change, error) {
+	to := s.of(c)
+	switch o.Where {
+	case control.MainRealm:
+		to = s.Control
+	case control.NamedRealm:
+		if to = s.realm(cmp.Or(in, guard.DefaultRealm)); to == nil {
+			return nil, web.Invalid("unknown realm %.60q", in)
+		}
+	}
+	by := s.by(c, session)
+	by.Named, by.Users = in != "", form.Users
+	return o.Do(c.Request().Context(), to, by, q)
+}
+
+func (s *Site) by(c echo.Context, session *web.Session) control.By {
+	return control.By{Who: who(session), Fresh: s.fresh(session), Maker: session.Account.Account,
+		Address: s.Login.Edge.Client(c.Request()).Address}
+}
+
+// shown shows the outcome of an operation. A secret is shown in the response itself, because it must not be stored.
+func (s *Site) shown(c echo.Context, session *web.Session, sent web.Form, form control.Form, change *control.Change,
+	err error) error {
+	if err != nil {
+		return s.outcome(c, session, sent, pages.Notice{}, err)
+	}
+	notice := pages.Notice(change.Notice)
+	if notice.Text == "" {
+		notice = pages.Notice{Text: form.Notice, Subject: change.Subject}
+	}
+	if form.Path == "/policy" {
+		notice.Subject = pages.LimitSetTitle(notice.Subject)
+	}
+	secret := pages.Secret(change.Secret)
+	switch {
+	case secret.Text == "":
+		return s.outcome(c, session, sent, notice, nil)
+	case strings.HasPrefix(form.Path, "/accounts/"):
+		return s.showAccounts(c, http.StatusOK, pages.AccountsView{Admin: s.around(c, session, "/accounts"),
+			Secret: secret})
+	}
+	return s.showAdministrators(c, session, pages.AdministratorsView{Admin: s.around(c, session, "/administrators"),
+		Secret: secret})
+}
