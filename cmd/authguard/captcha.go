@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -13,38 +10,9 @@ import (
 
 	"authguard/captchamode"
 	"authguard/internal/control"
-	"authguard/internal/duration"
 )
 
-type captchaCmd struct {
-	Enable  captchaForceCmd `cmd:"" help:"Force CAPTCHA mode on for a time" example:"--for 2h --reason 'botnet announced'"`
-	Disable captchaForceCmd `cmd:"" help:"Force CAPTCHA mode off for a time" example:"--for 30m --reason 'load test'"`
-	Auto    captchaAutoCmd  `cmd:"" help:"Return CAPTCHA mode to the failure rate" example:""`
-	Reset   captchaResetCmd `cmd:"" help:"Reset the failure rate and end the cool-down" example:"--reason 'load test'"`
-}
-
-type captchaForceCmd struct {
-	realmFlag
-	For    duration.Duration `default:"2h" help:"Duration, at most 7d"`
-	Reason string            `help:"Reason, for the audit log"`
-}
-
-type captchaAutoCmd struct {
-	realmFlag
-	Reason string `help:"Reason, for the audit log"`
-}
-
-// Run forces CAPTCHA mode on or off, by the command's name.
-func (c captchaForceCmd) Run(g *globals, command *kong.Context) error {
-	if strings.TrimSpace(c.Reason) == "" {
-		return errors.New(`missing --reason "…" (recorded in the audit log)`)
-	}
-	word := map[string]string{"enable": "on", "disable": "off"}[command.Selected().Name]
-	return g.do(http.MethodPut, "/api/mode", c.query(),
-		map[string]string{"mode": word, "for": c.For.String(), "reason": c.Reason},
-		"CAPTCHA mode is %s until %s. It then follows the failure rate again; `authguard captcha auto` ends it sooner.", word,
-		soon(time.Now().Add(time.Duration(c.For))))
-}
+type captchaCmd struct{ kong.Plugins }
 
 // soon formats a future time in this machine's zone: 30 Nov 03:12, or with the year if it is far away.
 func soon(t time.Time) string {
@@ -52,24 +20,6 @@ func soon(t time.Time) string {
 		return t.Local().Format("2 Jan 2006")
 	}
 	return t.Local().Format("2 Jan 15:04")
-}
-
-// Run returns CAPTCHA mode to automatic.
-func (c captchaAutoCmd) Run(g *globals) error {
-	return g.do(http.MethodPut, "/api/mode", c.query(), map[string]string{"mode": "auto", "reason": c.Reason},
-		"CAPTCHA mode follows the failure rate again.")
-}
-
-type captchaResetCmd struct {
-	realmFlag
-	Reason string `help:"Reason, for the audit log"`
-}
-
-// Run resets the failure rate.
-func (c captchaResetCmd) Run(g *globals) error {
-	return g.do(http.MethodPut, "/api/mode", c.query(), map[string]string{"mode": "clear", "reason": c.Reason},
-		"The failure rate and the cool-down are reset on all nodes. If the attack continues, CAPTCHA mode turns on again; "+
-			"`authguard captcha disable` keeps it off.")
 }
 
 func printMode(out io.Writer, m captchamode.State) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -114,47 +113,3 @@ func (f *found) printPlaces(g *globals) {
 }
 
 func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
-
-type unlockCmd struct {
-	realmFlag
-	reasonFlag
-	Account string `help:"Account to reset"`
-	Address string `help:"IP address to reset; with --account also the pair"`
-	Network string `help:"Network to reset: IPv4 /24 or IPv6 /48" placeholder:"CIDR"`
-	Event   string `help:"Event to reset instead of logins"`
-	Subject string `help:"With --event: the subject that it counts by"`
-	Place   bool   `name:"known-clients" help:"Remove known clients as well: at --address, or all"`
-}
-
-// Run resets counters.
-func (c unlockCmd) Run(g *globals) error {
-	switch {
-	case c.Event != "":
-		question := map[string]any{"account": c.Account, "address": c.Address, "event": c.Event, "subject": c.Subject,
-			"reason": c.Reason}
-		return g.do(http.MethodPost, "/api/unlock", c.query(), question, "The counters of event %s are reset.", c.Event)
-	case c.Network != "":
-		return g.do(http.MethodPost, "/api/unlock", c.query(), map[string]any{"network": c.Network, "reason": c.Reason},
-			"The counters of the network %s are reset.", c.Network)
-	case c.Account == "" && c.Address == "":
-		return errors.New("missing subject: give --account NAME, --address IP or both, or --network CIDR")
-	case c.Place && c.Account == "":
-		return errors.New("--known-clients needs --account, because known clients belong to an account")
-	}
-	what := cmp.Or(c.Account, c.Address)
-	if c.Account != "" && c.Address != "" {
-		what += " from " + c.Address
-	}
-	var answer struct {
-		Note string `json:"note"`
-	}
-	question := map[string]any{"account": c.Account, "address": c.Address, "known_clients": c.Place, "reason": c.Reason}
-	return g.show(http.MethodPost, "/api/unlock", c.query(), question, &answer, func() error {
-		words := "The counters of %q are reset.\n"
-		if answer.Note != "" {
-			words = "The counters of %q are reset, if there were any: " + answer.Note + ".\n"
-		}
-		_, err := fmt.Fprintf(g.out, words, what)
-		return err
-	})
-}

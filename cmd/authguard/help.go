@@ -7,11 +7,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"authguard/internal/control"
 	"authguard/internal/tokens"
 )
 
 // newParser returns the command-line parser. The tags of [commandLine] contain each command's help, example and group.
 func newParser(line *commandLine, options ...kong.Option) (*kong.Kong, error) {
+	line.addOperations(control.Operations())
 	parser, err := kong.New(line, append(options,
 		kong.Name("authguard"), kong.Description("Brute-force protection for logins"),
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),

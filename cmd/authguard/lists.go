@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -24,9 +23,9 @@ import (
 type ipCmd struct {
 	Allow  listCmd      `cmd:"" help:"Add IP addresses or ranges to the allowlist" example:"192.0.2.0/24 --for 30d"`
 	Block  listCmd      `cmd:"" help:"Add IP addresses or ranges to the blocklist" example:"198.51.100.7"`
-	Remove unlistCmd    `cmd:"" help:"Remove an IP address or range from the lists" example:"198.51.100.7"`
 	List   showListsCmd `cmd:"" help:"Show the IP lists" example:"198.51.100.7"`
 	Export exportCmd    `cmd:"" help:"Export the IP lists for a firewall or proxy" example:"blocked --format nft"`
+	kong.Plugins
 }
 
 // listCmd is `ip allow` and `ip block`.
@@ -38,11 +37,6 @@ type listCmd struct {
 	Force   bool   `help:"Accept a range that holds every IP address"`
 	SkipBad bool   `help:"With --file: skip bad lines (default: import nothing)"`
 	DryRun  bool   `help:"With --file: print the changes, but make none"`
-}
-
-type unlistCmd struct {
-	reasonFlag
-	CIDR string `arg:"" help:"IP address or range, as listed"`
 }
 
 // Validate implements kong.Validatable.
@@ -151,12 +145,6 @@ func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 		fmt.Fprintf(out, "%d bad lines were skipped:%s\n", p.Bad, &bad)
 	}
 	return nil
-}
-
-// Run removes a range from the lists.
-func (c unlistCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil,
-		"%s is removed from the IP lists.", c.CIDR)
 }
 
 type showListsCmd struct {

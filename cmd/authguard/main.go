@@ -66,7 +66,7 @@ type (
 	limitsCommands struct {
 		Limit   limitCmd   `cmd:"" help:"Show, monitor, enforce, test and suggest limits"`
 		Explain explainCmd `cmd:"" help:"Show why an account or IP address is limited" example:"--account alice"`
-		Unlock  unlockCmd  `cmd:"" help:"Reset the counters of an account, IP address or network" example:"--account alice"`
+		kong.Plugins
 	}
 	maintenanceCommands struct {
 		Config configCmd `cmd:"" help:"Validate or show the configuration"`

@@ -2,73 +2,24 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/control"
-	"authguard/internal/duration"
 	"authguard/internal/policy"
 )
 
 type limitCmd struct {
-	List     limitListCmd   `cmd:"" help:"List limits and their effect in the last 24 hours" example:""`
-	Monitor  limitSwitchCmd `cmd:"" help:"Monitor limits: log and alert, but do not block" example:"account --for 7d --reason 'test the limit'"`
-	Enforce  limitSwitchCmd `cmd:"" help:"Enforce limits" example:"account --reason 'tested'"`
-	Reset    limitResetCmd  `cmd:"" help:"Return limits to the configuration" example:"all --reason 'configured now'"`
-	Replay   replayCmd      `cmd:"" help:"Test limits against logs" example:"access.log --policy new.yaml"`
-	Simulate simulateCmd    `cmd:"" help:"Test limits against simulated attacks" example:"spray"`
-	Suggest  suggestCmd     `cmd:"" help:"Suggest limits for logs or scenarios" example:"--scenario spray"`
-}
-
-type limitSwitchCmd struct {
-	realmFlag
-	Limits string            `arg:"" help:"Limits as limit list names them, or all"`
-	For    duration.Duration `help:"Duration (default: until limit reset ends it)"`
-	Reason string            `help:"Reason, for the audit log"`
-}
-
-type limitResetCmd struct {
-	realmFlag
-	Limits string `arg:"" help:"Limits as limit list names them, or all"`
-	Reason string `help:"Reason, for the audit log"`
-}
-
-// Run monitors or enforces limits, by the command's name.
-func (c limitSwitchCmd) Run(g *globals, command *kong.Context) error {
-	to := command.Selected().Name
-	words, hold, end := "%s is enforced", "", "until `authguard limit reset %s` ends it."
-	if to == control.ToWatch {
-		words = "%s is only monitored and blocks no one"
-	}
-	if c.For > 0 {
-		hold, end = c.For.String(), "for "+c.For.String()+"; `authguard limit reset %s` ends it sooner."
-	}
-	return c.send(g, c.Limits, to, hold, c.Reason, words+", on all nodes within a second, "+end)
-}
-
-// Run returns limits to the configuration.
-func (c limitResetCmd) Run(g *globals) error {
-	return c.send(g, c.Limits, control.ToFile, "", c.Reason,
-		"%s follows the configuration again, on all nodes within a second.%.0s")
-}
-
-func (f realmFlag) send(g *globals, limitSet, to, hold, reason, words string) error {
-	if strings.TrimSpace(reason) == "" {
-		return errors.New(`missing --reason "…" (recorded in the audit log)`)
-	}
-	name := limitSet
-	if limitSet == policy.Whole {
-		name = "every limit"
-	}
-	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"limit": limitSet, "to": to, "for": hold,
-		"reason": reason}, words, name, limitSet)
+	List     limitListCmd `cmd:"" help:"List limits and their effect in the last 24 hours" example:""`
+	Replay   replayCmd    `cmd:"" help:"Test limits against logs" example:"access.log --policy new.yaml"`
+	Simulate simulateCmd  `cmd:"" help:"Test limits against simulated attacks" example:"spray"`
+	Suggest  suggestCmd   `cmd:"" help:"Suggest limits for logs or scenarios" example:"--scenario spray"`
+	kong.Plugins
 }
 
 type limitListCmd struct{ realmFlag }

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"authguard/internal/control"
 	"authguard/internal/tokens"
 )
@@ -15,7 +17,7 @@ import (
 type tokenCmd struct {
 	Create tokenCreateCmd `cmd:"" help:"Create an API token and print it once" example:"shop-backend"`
 	List   tokenListCmd   `cmd:"" help:"List API tokens" example:""`
-	Revoke tokenRevokeCmd `cmd:"" help:"Revoke an API token" example:"shop-backend"`
+	kong.Plugins
 }
 
 type tokenCreateCmd struct {
@@ -59,18 +61,6 @@ func (tokenListCmd) Run(g *globals) error {
 		}
 		return w.Flush()
 	})
-}
-
-type tokenRevokeCmd struct {
-	realmFlag
-	reasonFlag
-	Name string `arg:"" help:"Name of the token"`
-}
-
-// Run revokes a token.
-func (c tokenRevokeCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/tokens", c.query("name", c.Name, "reason", c.Reason), nil,
-		"The token %q is revoked, on other nodes within a second.", c.Name)
 }
 
 // at formats a time in a table; "-" for zero.

@@ -29,12 +29,7 @@ type userCmd struct {
 	List        userListCmd        `cmd:"" help:"List accounts" example:"--find alice"`
 	Import      userImportCmd      `cmd:"" help:"Import accounts from htpasswd, shadow or CSV" example:"accounts.csv"`
 	SetPassword userSetPasswordCmd `cmd:"" help:"Set a password and end all sessions" example:"alice --generate"`
-	SetGroups   userSetGroupsCmd   `cmd:"" help:"Set the groups of an account" example:"alice staff editors"`
-	Enable      userDisableCmd     `cmd:"" help:"Enable a disabled account" example:"alice"`
-	Disable     userDisableCmd     `cmd:"" help:"Disable an account and end its sessions" example:"alice"`
-	Delete      userDeleteCmd      `cmd:"" help:"Delete an account for good" example:"alice --reason left"`
-	CreateCode  userCreateCodeCmd  `cmd:"" help:"Create a verification code for a new client" example:"alice --for 30m"`
-	SignOut     userSignOutCmd     `cmd:"" help:"Revoke all sessions of a user" example:"alice"`
+	kong.Plugins
 }
 
 type passwordFlags struct {
@@ -148,97 +143,6 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 		return "", false, errors.New("the two passwords differ: no change was made")
 	}
 	return string(typed[0]), false, nil
-}
-
-type userSetGroupsCmd struct {
-	realmFlag
-	reasonFlag
-	Name   string   `arg:"" help:"User name or email address"`
-	Groups []string `arg:"" optional:"" help:"All groups of the account"`
-	None   bool     `help:"Remove all groups"`
-}
-
-// Run sets the groups.
-func (c userSetGroupsCmd) Run(g *globals) error {
-	if c.None == (len(c.Groups) > 0) {
-		return fmt.Errorf("missing groups of %q: give all of them, or --none; see the present ones with authguard user list",
-			c.Name)
-	}
-	words := "Groups of %q: " + strings.Join(c.Groups, ", ") + ". They apply from the next request on."
-	if c.None {
-		words = "%q has no groups any more."
-	}
-	return g.do(http.MethodPost, "/api/users/groups", c.query(), map[string]any{"username": c.Name, "groups": c.Groups,
-		"reason": c.Reason}, words, c.Name)
-}
-
-type userDisableCmd struct {
-	realmFlag
-	reasonFlag
-	Name string `arg:"" help:"User name or email address"`
-}
-
-// Run disables or enables an account, by the command's name.
-func (c userDisableCmd) Run(g *globals, command *kong.Context) error {
-	enable, words := command.Selected().Name == "enable",
-		"%q is disabled. Its password is answered as wrong, and its sessions have ended."
-	if enable {
-		words = "%q can sign in again."
-	}
-	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": enable,
-		"reason": c.Reason}, words, c.Name)
-}
-
-type userDeleteCmd struct {
-	realmFlag
-	reasonFlag
-	Name string `arg:"" help:"User name or email address"`
-}
-
-// Run deletes an account.
-func (c userDeleteCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/users", c.query("username", c.Name, "reason", c.Reason), nil,
-		"%q is deleted. Its sessions have ended, and its known clients and codes are removed.", c.Name)
-}
-
-type userCreateCodeCmd struct {
-	realmFlag
-	reasonFlag
-	Name string `arg:"" help:"User name or email address"`
-	For  string `default:"1h" help:"Validity of the code, at most 24h"`
-}
-
-// Run creates a code and explains its use.
-func (c userCreateCodeCmd) Run(g *globals) error {
-	var code control.Code
-	return g.show(http.MethodPost, "/api/users/create-code", c.query(), map[string]any{"username": c.Name, "for": c.For,
-		"reason": c.Reason}, &code, func() error {
-		_, err := fmt.Fprintf(g.out, `Verification code for %q, shown once: %s
-Give it to the account's owner only, after verifying who it is.
-On the sign-in page it goes into "Verification code", with user name and password.
-It is valid once, for the first client that uses it, until %s.
-`, code.Account, code.Code, code.Expires.Local().Format("15:04 MST on 2 January"))
-		return err
-	})
-}
-
-type userSignOutCmd struct {
-	realmFlag
-	reasonFlag
-	Name string `arg:"" help:"User name or email address"`
-}
-
-// Run ends the sessions.
-func (c userSignOutCmd) Run(g *globals) error {
-	var answer struct {
-		Ended int `json:"ended"`
-	}
-	return g.show(http.MethodDelete, "/api/users/sessions", c.query("username", c.Name, "reason", c.Reason), nil, &answer,
-		func() error {
-			_, err := fmt.Fprintf(g.out, "%q is signed out: %d sessions have ended. Known clients are kept; remove them with: "+
-				"authguard unlock --account NAME --known-clients\n", c.Name, answer.Ended)
-			return err
-		})
 }
 
 type userListCmd struct {
