@@ -64,13 +64,16 @@ func asField(o control.Operation, command control.Command, name string) any {
 	return holder.Interface()
 }
 
+// Validate implements kong.Validatable for the flags.
+func (c operationCmd) Validate() error {
+	if flags, ok := c.flags.(interface{ Validate() error }); ok {
+		return flags.Validate()
+	}
+	return nil
+}
+
 // Run sends the request and prints the answer in words.
 func (c operationCmd) Run(g *globals) error {
-	if flags, ok := c.flags.(interface{ Validate() error }); ok {
-		if err := flags.Validate(); err != nil {
-			return err
-		}
-	}
 	fields, err := c.fields()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"authguard/guard"
@@ -24,6 +25,8 @@ type LookUp struct {
 	// Said tells the user why they cannot sign in, or that they can. Next tells the administrator what to do.
 	Said string `json:"said"`
 	Next string `json:"next"`
+	// Words are the whole result as lines of text, as commands print it.
+	Words []string `json:"words"`
 
 	Explanation guard.Explanation `json:"explanation"`
 	Account     *Standing         `json:"account,omitempty"`
@@ -104,8 +107,49 @@ func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr
 		}
 	}
 	l.answer()
+	l.Words = l.text()
 	return l, err
 }
+
+// text returns the result as lines. User input is quoted.
+func (l *LookUp) text() []string {
+	lines := append([]string{"Answer to the user: " + l.Said, "Next step: " + l.Next, ""}, l.Explanation.Text()...)
+	add := func(text string, args ...any) { lines = append(lines, fmt.Sprintf(text, args...)) }
+	if l.Explanation.Account != "" {
+		add("\nKnown clients:")
+		for _, p := range l.Places {
+			add("  %s, last %s%s%s", p.Address, local(p.Last), map[bool]string{
+				true: ", treated as unknown after too many wrong passwords"}[p.Spent], map[bool]string{
+				true: ", shared address"}[p.Shared])
+		}
+		if l.Unnamed > 0 {
+			add("  %d whose IP address is no longer in the audit log", l.Unnamed)
+		}
+		for _, d := range l.Devices {
+			add("  device cookie, last %s from %s", local(d.Last), d.Address)
+		}
+		if len(l.Places)+l.Unnamed+len(l.Devices) == 0 {
+			add("  none: the user is an unknown client everywhere")
+		}
+		add("Sessions: %d", l.Sessions)
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
+	for i, e := range l.Recent {
+		if i == 0 {
+			fmt.Fprintln(w, "\nWHEN\tWHAT\tACCOUNT\tADDRESS\tTIMES\tWHY")
+		}
+		why := strings.Join(e.Why, "; ")
+		if e.Who != "" {
+			why = fmt.Sprintf("by %q", e.Who)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%d\t%s\n", local(e.At), e.What, e.Account, e.Address, e.Count, why)
+	}
+	_ = w.Flush() // to a buffer
+	return append(lines, strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n")...)
+}
+
+func local(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
 // A NetworkLookUp is all information about a range.
 type NetworkLookUp struct {
@@ -114,6 +158,7 @@ type NetworkLookUp struct {
 	Next  string       `json:"next"`
 	Open  bool         `json:"open"`
 	Range netip.Prefix `json:"network"`
+	Words []string     `json:"words"` // as lines of text
 	// Counted is the network that counts the range's failures; invalid if the range is larger than one network.
 	Counted netip.Prefix `json:"counted,omitzero"`
 	Lines   []string     `json:"limits"` // the state of its limits, in words
@@ -170,6 +215,7 @@ func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*Net
 	page, err := c.Audit(ctx, AuditQuery{Address: n.Range.String(), Limit: recentRows}, false)
 	n.Recent = page.Rows
 	n.answer(decides, full)
+	n.Words = append([]string{"Answer to the users: " + n.Said, "Next step: " + n.Next}, n.Lines...)
 	return n, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/audit"
+	"authguard/internal/duration"
 )
 
 // DefaultForce is the default duration of an override of CAPTCHA mode.
@@ -21,6 +22,12 @@ type SetMode struct {
 	Mode string `json:"mode" kong:"-"` // on, off, auto or clear
 	For  string `json:"for" default:"2h" placeholder:"DURATION" help:"Duration, at most 7d"`
 	Because
+}
+
+// Validate checks the flags of a command.
+func (q SetMode) Validate() error {
+	_, err := duration.Parse(q.For)
+	return err
 }
 
 // Do implements Request.

@@ -245,6 +245,12 @@ type SwitchPolicy struct {
 	Because
 }
 
+// Validate checks the flags of a command.
+func (q SwitchPolicy) Validate() error {
+	_, err := holdOf(q.For)
+	return err
+}
+
 // Do implements Request.
 func (q SwitchPolicy) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	hold, err := holdOf(q.For)

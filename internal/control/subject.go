@@ -114,6 +114,17 @@ func (q Unlock) May(ctx context.Context, c *Control, by By) error {
 	return c.mayUnlock(ctx, by, q.Account)
 }
 
+// Validate checks the flags of a command.
+func (q Unlock) Validate() error {
+	switch {
+	case q.Event == "" && q.Network == "" && q.Account == "" && q.Address == "":
+		return errors.New("missing subject: give --account NAME, --address IP or both, or --network CIDR")
+	case q.Known && q.Account == "":
+		return errors.New("--known-clients needs --account, because known clients belong to an account")
+	}
+	return nil
+}
+
 // Do implements Request.
 func (q Unlock) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	address, err := AddressOf(q.Address)

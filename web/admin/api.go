@@ -59,6 +59,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 		"GET /overview": a.overview, "GET /status": a.overview, "GET /series": a.series, "GET /mode": a.mode,
 		"GET /policy": a.policy, "GET /explain": a.explain, "GET /lookup": a.lookUpAll, "GET /users": a.users,
 		"GET /attacks": a.attacks, "GET /attacks/:id": a.attack, "GET /audit": a.audit,
+		"GET /openapi.json": a.openAPI,
 	} {
 		add(route, tokens.Read, control.OneRealm, h)
 	}

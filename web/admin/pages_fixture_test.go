@@ -42,9 +42,10 @@ type counter struct {
 
 const rightPassword = "correct horse"
 
-func newCounter(t *testing.T) *counter {
+func newCounter(t *testing.T, more ...control.Operation) *counter {
 	t.Helper()
 	c := &counter{office: newOffice(t)}
+	c.api.More = more
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,79 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/control"
+)
+
+// openAPI is GET /api/openapi.json: the operations of the table as OpenAPI 3.1.
+func (a *API) openAPI(echo.Context) (any, error) {
+	paths := map[string]map[string]any{}
+	for _, o := range a.operations() {
+		if o.Route == "" {
+			continue
+		}
+		method, path, _ := strings.Cut(o.Route, " ")
+		path = "/api" + regexp.MustCompile(`:(\w+)`).ReplaceAllString(path, "{$1}")
+		if paths[path] == nil {
+			paths[path] = map[string]any{}
+		}
+		paths[path][strings.ToLower(method)] = described(method, o)
+	}
+	return map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{"title": "authguard admin API", "version": "1",
+			"description": "Operations of administrators. Every error is a problem document (RFC 9457)."},
+		"security": []any{map[string]any{"bearer": []any{}}},
+		"paths":    paths,
+		"components": map[string]any{"securitySchemes": map[string]any{
+			"bearer": map[string]any{"type": "http", "scheme": "bearer"}}},
+	}, nil
+}
+
+// described returns an operation for the document. A DELETE has its fields in the query.
+func described(method string, o control.Operation) map[string]any {
+	status, parameters, properties := "200", []any{}, map[string]any{}
+	if o.Created {
+		status = "201"
+	}
+	if o.Where == control.OneRealm || o.Where == control.NamedRealm {
+		parameters = append(parameters, parameter("realm", map[string]any{"type": "string"}))
+	}
+	for _, f := range fieldsOf(reflect.ValueOf(o.Request()).Elem()) {
+		schema := map[string]any{"type": map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer",
+			reflect.Slice: "array"}[f.Type.Kind()]}
+		schema["type"] = cmp.Or(schema["type"].(string), "string")
+		if f.Type.Kind() == reflect.Slice {
+			schema["items"] = map[string]any{"type": "string"}
+		}
+		if help := f.Tag.Get("help"); help != "" {
+			schema["description"] = help
+		}
+		if method == http.MethodDelete {
+			parameters = append(parameters, parameter(f.name, schema))
+		} else {
+			properties[f.name] = schema
+		}
+	}
+	answer := map[string]any{
+		"summary": cmp.Or(o.Did, o.Name), "parameters": parameters, "x-scope": o.Scope,
+		"responses": map[string]any{status: map[string]any{"description": "The change was made."},
+			"default": map[string]any{"description": "A problem document; `detail` says what to do."}},
+	}
+	if method != http.MethodDelete {
+		answer["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{
+			"schema": map[string]any{"type": "object", "additionalProperties": false, "properties": properties}}}}
+	}
+	return answer
+}
+
+func parameter(name string, schema any) map[string]any {
+	return map[string]any{"name": name, "in": "query", "schema": schema}
+}
