@@ -151,23 +151,6 @@ type userListCmd struct {
 	Sort string `enum:"name,failures,last" default:"name" help:"Order"`
 }
 
-type listedUser struct {
-	Username    string    `json:"username"`
-	Email       string    `json:"email"`
-	Groups      []string  `json:"groups"`
-	Role        string    `json:"role"`
-	Disabled    bool      `json:"disabled"`
-	State       string    `json:"state"`
-	NeedsCode   bool      `json:"needs_code"`
-	Code        bool      `json:"code"`
-	Second      bool      `json:"mfa"`
-	Failures    int64     `json:"failures"`
-	LastFailure time.Time `json:"last_failure,omitzero"`
-	LastLogin   time.Time `json:"last_login,omitzero"`
-	Places      int       `json:"known_clients"`
-	Sessions    int       `json:"sessions"`
-}
-
 // Run lists all accounts, page by page.
 func (c userListCmd) Run(g *globals) error {
 	client, err := g.client()
@@ -178,37 +161,34 @@ func (c userListCmd) Run(g *globals) error {
 	if order == "name" {
 		order = ""
 	}
-	var all []listedUser
+	all := []control.ListedAccount{}
 	for after := ""; ; {
-		var page struct {
-			Users []listedUser `json:"users"`
-			Next  string       `json:"next"`
-		}
+		var page control.Accounts
 		if err := client.ask(http.MethodGet, "/api/users", c.query("after", after, "find", c.Find, "sort", order), nil,
 			&page); err != nil {
 			return err
 		}
-		all = append(all, page.Users...)
+		all = append(all, page.All...)
 		if page.Next == "" || page.Next == after {
 			break
 		}
 		after = page.Next
 	}
 	if g.JSON {
-		return printJSON(g, append([]listedUser{}, all...))
+		return printJSON(g, all)
 	}
 	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tEMAIL\tROLE\tSTATE\tFAILURES\tLAST FAILURE\tLAST SIGN-IN\tKNOWN CLIENTS\tSESSIONS\tGROUPS")
 	for _, u := range all {
-		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", u.Username, u.Email, u.Role, u.state(), u.Failures,
+		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", u.Username, u.Email, u.Role, stateOf(u), u.Failures,
 			day(u.LastFailure), day(u.LastLogin),
 			u.Places, u.Sessions, strings.Join(u.Groups, " "))
 	}
 	return w.Flush()
 }
 
-// state returns the state of an account, in the words of user disable and set-password.
-func (u listedUser) state() string {
+// stateOf returns the state of an account, in the words of user disable and set-password.
+func stateOf(u control.ListedAccount) string {
 	switch {
 	case u.Disabled:
 		return "disabled"

@@ -15,6 +15,8 @@ import (
 // DefaultForce is the default duration of an override of CAPTCHA mode.
 const DefaultForce = 2 * time.Hour
 
+const noReason = "no reason given"
+
 // SetMode overrides CAPTCHA mode for a time (R21), returns it to the detector, or resets it: the failure rate of all
 // nodes is cleared and CAPTCHA mode ends without its cool-down, but an override stays. The detector notices an attack
 // that continues.
@@ -39,7 +41,7 @@ func (q SetMode) Do(_ context.Context, c *Control, by By) (*Change, error) {
 	if by.Why == "" && (q.Mode == "on" || q.Mode == "off") {
 		return nil, fmt.Errorf("%w: reason: missing (recorded in the audit log)", ErrAsked)
 	}
-	why := cmp.Or(by.Why, "no reason given")
+	why := cmp.Or(by.Why, noReason)
 	change := &Change{Action: audit.Action{What: "captcha-" + q.Mode, Why: why}}
 	switch q.Mode {
 	case "clear":

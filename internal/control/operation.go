@@ -55,8 +55,8 @@ type Form struct {
 	Path   string
 	Notice string // shown with the subject of the change, unless the Change has a notice
 	Users  bool   // administrators' accounts are rejected
-	// Set are fixed fields, Alias other names of fields in this form.
-	Set, Alias map[string]string
+	// Set are fixed fields, Default those of empty ones, Alias other names of fields in this form.
+	Set, Default, Alias map[string]string
 }
 
 // A Command is an operation on the command line.

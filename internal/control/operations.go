@@ -16,7 +16,7 @@ func Operations() []Operation {
 func modeOperations() []Operation {
 	return []Operation{{
 		Name: "captcha", Route: "PUT /mode", Scope: tokens.Mode, Request: request[SetMode](),
-		Forms: []Form{{Path: "/mode"}},
+		Forms: []Form{{Path: "/mode", Default: map[string]string{"reason": noReason}}},
 		Commands: []Command{{
 			Name: "captcha enable", Help: "Force CAPTCHA mode on for a time", Reason: true,
 			Example: "--for 2h --reason 'botnet announced'", Set: map[string]string{"mode": "on"},

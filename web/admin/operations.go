@@ -114,6 +114,9 @@ func (s *Site) form(o control.Operation, form control.Form) echo.HandlerFunc {
 		for name, other := range form.Alias {
 			sent[name] = cmp.Or(sent[name], sent[other])
 		}
+		for name, value := range form.Default {
+			sent[name] = cmp.Or(sent[name], value)
+		}
 		for name, value := range form.Set {
 			sent[name] = value
 		}
