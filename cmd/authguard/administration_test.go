@@ -62,6 +62,7 @@ func charged(t *testing.T, g *guard.Guard, account string) int {
 // mode on. What is counted against administrators stays, a new one has all of the limit, and
 // a restart keeps both.
 func TestR6AFloodAtThePublicLoginNeitherEvictsNorChallengesAdministrators(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	s := openQuietSite(t, dir)
 	public, inside := s.main().guard, s.main().administration

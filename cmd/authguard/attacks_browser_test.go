@@ -14,6 +14,7 @@ import (
 // Two accounts are lost in an attack. An administrator follows it to them and resets first
 // one, then all, without JavaScript.
 func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, "captcha_mode: {threshold: 60}\n", "alice", "bob", "carl", "admin")
 	b := openTab(t)
 	b.goTo(s.admin + "/")

@@ -113,6 +113,7 @@ func (b *tab) picture(name string) {
 }
 
 func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
+	t.Parallel()
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.URL.Path }))
 	defer receiver.Close()
@@ -219,6 +220,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 // A person calls: they cannot sign in. Support finds out why and lets them in by a one-time
 // code, without JavaScript.
 func TestSupportLetsACallerInInABrowser(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, "limits: {account: [5/24h block]}\n", "alice", "admin")
 	for i := range 5 {
 		from(loopback(80, i)).login(t, s, "alice", "wrong")
@@ -288,6 +290,7 @@ func (b *tab) imports(s *server, lines, picture string) {
 }
 
 func TestLoginThroughProofOfWorkInABrowser(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, "challenge: {kind: pow, pow_cost: 500}\ncaptcha_mode: {threshold: 1, address_share: 1}\n", "alice")
 	for i := range 3 {
 		from(loopback(70, i)).login(t, s, "nobody", "wrong")
@@ -353,6 +356,7 @@ func pictured(t *testing.T, yaml string, users ...string) (*server, *reader) {
 }
 
 func TestLoginThroughAPictureInABrowser(t *testing.T) {
+	t.Parallel()
 	s, known := pictured(t, "limits: {check_timeout: 1m}\ncaptcha_mode: {threshold: 1, address_share: 1, throttle_delay: 0s}\n", "alice", "bob")
 	for i := range 3 {
 		from(loopback(71, i)).login(t, s, "nobody", "wrong")

@@ -281,6 +281,7 @@ func TestEveryCommandAnswersJSON(t *testing.T) {
 
 // Whoever changes a password outside of authguard wants what it opened closed.
 func TestR14AnotherHashInTheHtpasswdFileEndsKnownPlaces(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "htpasswd")
 	write := func(password string) {
 		checker, err := passwords.NewChecker(10, nil)
@@ -311,6 +312,7 @@ func TestR14AnotherHashInTheHtpasswdFileEndsKnownPlaces(t *testing.T) {
 
 // A temporary password opens nothing but the page on which it is changed.
 func TestOneTimePasswordOfAnAdministratorOpensNoPublicSession(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, quiet)
 	if got := from("127.5.5.6").login(t, s, "admin", s.password); got.status != http.StatusUnauthorized {
 		t.Errorf("at the public door: %d %s", got.status, got.body)

@@ -408,6 +408,7 @@ func rulesHold(t *testing.T, alice, bob *person, at *server, app *toldApp, mark 
 // TestOneLoginIsGoodAtSeveralHostsInABrowser: the form of one host leads to another, which
 // Chromium holds to the page's form-action.
 func TestOneLoginIsGoodAtSeveralHostsInABrowser(t *testing.T) {
+	t.Parallel()
 	front := redistest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(front)
 	app := newToldApp(t)

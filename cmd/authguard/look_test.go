@@ -31,6 +31,7 @@ const hostileLogo = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 18 8">
 // What the configuration says of a site's look and languages is what a browser
 // shows, whose strict policy blocks nothing of it; a reload changes it.
 func TestPagesBearTheSitesLookAndSpeakItsLanguagesInABrowser(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()

@@ -83,34 +83,8 @@ func cluster(t *testing.T) string {
 	return fmt.Sprintf("addresses: ['%s'], mode: cluster, timeout: 5s", strings.Join(redistest.Cluster(t).Addrs(), "', '"))
 }
 
-func TestBurstOverThreeNodesGetsExactlyTheLimitEveryTime(t *testing.T) {
-	for name, redis := range map[string]func(*testing.T) string{"one server": standalone, "a Cluster": cluster} {
-		t.Run(name, func(t *testing.T) {
-			var users []string
-			for run := range bursts() {
-				users = append(users, fmt.Sprintf("victim%d", run))
-			}
-			// A node waits this long for those that another one checks.
-			nodes := newNodes(t, 3, redis(t), quiet+"limits: {pair_delay: off, check_timeout: 1s}\n", users...)
-			for run, victim := range users {
-				counts := tally(500, 200, func(i int) int {
-					return from(loopback(40+run, i%100)).login(t, nodes[i%3], victim, "wrong").status
-				})
-				if counts[http.StatusUnauthorized] != 5 || counts[http.StatusForbidden] != 495 {
-					t.Errorf("run %d: %v; want 5 × 401 and 495 × 403", run, counts)
-				}
-			}
-			// And here nobody may be taken for failed because the machine is busy.
-			nodes = newNodes(t, 3, redis(t), quiet+"limits: {pair_delay: off, check_timeout: 1m}\n", "alice")
-			right := tally(20, 20, func(i int) int { return from(loopback(2, i)).login(t, nodes[i%3], "alice", rightPassword).status })
-			if right[http.StatusOK] != 20 {
-				t.Errorf("20 right logins at once: %v, want 20 × 200", right)
-			}
-		})
-	}
-}
-
 func TestNodesActAsOne(t *testing.T) {
+	t.Parallel()
 	users := []string{"alice"}
 	for i := range 40 {
 		users = append(users, fmt.Sprintf("user%d", i))
@@ -280,6 +254,7 @@ func (s *server) ask(t *testing.T, token, path string, in, out any) int {
 }
 
 func TestANodeWithOtherKeysDoesNotStart(t *testing.T) {
+	t.Parallel()
 	redis := standalone(t)
 	nodes := newNodes(t, 1, redis, quiet, "alice")
 	text, err := os.ReadFile(filepath.Join(nodes[0].dir, "authguard.yaml"))
@@ -310,6 +285,7 @@ func TestANodeWithOtherKeysDoesNotStart(t *testing.T) {
 }
 
 func TestWithoutPostgreSQLLoginsAreToldToComeBack(t *testing.T) {
+	t.Parallel()
 	sql := postgrestest.Own(t)
 	s := newNodesOn(t, sql.Database(t), 1, standalone(t), quiet, "alice")[0]
 	alice := from("127.4.4.4")
@@ -336,6 +312,7 @@ func TestWithoutPostgreSQLLoginsAreToldToComeBack(t *testing.T) {
 }
 
 func TestANodeThatHasLostRedisSaysSo(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Standalone(t)
 	s := newNodes(t, 2, fmt.Sprintf("addresses: ['%s'], timeout: 5s", redis.Addr), quiet, "alice")[0]
 	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

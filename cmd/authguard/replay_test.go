@@ -83,6 +83,7 @@ func TestReplayThatCannotBeSaysWhatToDo(t *testing.T) {
 }
 
 func TestReplayOfTheDocuments(t *testing.T) {
+	t.Parallel()
 	if !doctest.Alone(t) {
 		return
 	}

@@ -40,9 +40,10 @@ func (b *tab) says(what string) {
 }
 
 func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, quiet)
 	at := strings.Replace(s.admin, "127.0.0.1", "localhost", 1)
-	b := openTab(t)
+	b := openTab(t, chromedp.WindowSize(1280, 900)) // in its own Chromium: one window at a time may use a passkey
 	b.holdsPasskeys()
 	const fresh = "a new long password"
 	b.goTo(at + "/security")

@@ -391,3 +391,23 @@ func tally(n, atATime int, request func(i int) int) map[int]int {
 func loopback(block, n int) string {
 	return fmt.Sprintf("127.%d.%d.%d", block, n%256, 1+n/256)
 }
+
+// configure changes the configuration and starts the server anew.
+func (s *server) configure(t *testing.T, was, is string) {
+	t.Helper()
+	file := filepath.Join(s.dir, "authguard.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), was) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), was, is, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	s.start()
+}
+
+// measuring reports whether times are looked at: then Redis has the product's own
+// timeout, and else the longest there is, since a busy machine must not look like
+// a lost Redis.
+func measuring() bool { return os.Getenv("FAULT_GUESSES") != "" }

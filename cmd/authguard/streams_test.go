@@ -157,6 +157,7 @@ func (s *server) load(t *testing.T, meanwhile func()) (sent, answered string) {
 // h2load is told to go (GOAWAY), and every request is answered that it has sent, also
 // over connections that it opens meanwhile.
 func TestHTTP2RequestsAroundSIGTERMAreAnswered(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, quiet+"shutdown: {delay: 1m}\n")
 	for run, meanwhile := range []func(){func() { _ = s.cmd.Process.Signal(syscall.SIGTERM) }, func() {}} {
 		if sent, answered := s.load(t, meanwhile); sent != answered || sent == "0" {

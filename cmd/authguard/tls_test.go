@@ -21,6 +21,7 @@ import (
 // A Redis that speaks nothing but TLS, wants a certificate of its clients, and
 // an ACL user with a password.
 func TestRedisOverTLSWithAUser(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, cert, key)

@@ -57,10 +57,20 @@ func Open(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	}
 	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+	if err := chromedp.Do(ctx, focused()); err != nil {
 		t.Fatalf("a new tab: %v", err)
 	}
 	return ctx
+}
+
+// focused gives a tab the focus, whichever other one has it too.
+func focused() chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(
+			ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true},
+		)
+		return err
+	})
 }
 
 // browser is the shared Chromium, which the first test starts.
