@@ -283,7 +283,9 @@ CREATE INDEX alerts_kind ON alerts (kind, id);
 
 -- ended_at is 0 while an attack runs; then there is one of a kind and subject, however many
 -- nodes detect it. summary is JSON of all nodes' records once it is over: no password, and
--- nothing that reveals one. part_of is the attack on the whole site that continues it.
+-- nothing that reveals one. part_of is the attack on the whole site that continues it. due is
+-- the report that the record waits for ('start', 'end'), and alerted is 1 if the start of an
+-- attack on the whole site was reported.
 CREATE TABLE attacks (
     id       TEXT   NOT NULL PRIMARY KEY,
     realm    TEXT   NOT NULL,
@@ -293,10 +295,14 @@ CREATE TABLE attacks (
     last_at  BIGINT NOT NULL,
     ended_at BIGINT NOT NULL DEFAULT 0,
     part_of  TEXT   NOT NULL DEFAULT '',
-    summary  TEXT   NOT NULL DEFAULT ''
+    summary  TEXT   NOT NULL DEFAULT '',
+    detected_at BIGINT NOT NULL DEFAULT 0,
+    due         TEXT   NOT NULL DEFAULT '',
+    alerted     BIGINT NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX attacks_running ON attacks (realm, kind, subject) WHERE ended_at = 0;
 CREATE INDEX attacks_began ON attacks (realm, began_at);
+CREATE INDEX attacks_due ON attacks (due);
 
 -- The record of each process: JSON that it replaces, so that a repeated write counts
 -- nothing twice. The sum is in attacks.summary when the attack is over.
@@ -331,18 +337,3 @@ CREATE TABLE attack_operations (
     why     TEXT   NOT NULL DEFAULT '',
     PRIMARY KEY (realm, account, what)
 );
-
--- Attempts that each process has counted before an attack on an account, or by an IP
--- address, is one: the nodes add up what is too little on each. A row that is older than
--- the pause that ends an attack counts nothing.
-CREATE TABLE attack_runs (
-    realm    TEXT   NOT NULL,
-    kind     TEXT   NOT NULL CHECK (kind IN ('account', 'address')),
-    subject  TEXT   NOT NULL,
-    node     TEXT   NOT NULL,
-    attempts BIGINT NOT NULL,
-    good     BIGINT NOT NULL,
-    last_at  BIGINT NOT NULL,
-    PRIMARY KEY (realm, kind, subject, node)
-);
-CREATE INDEX attack_runs_last ON attack_runs (last_at);

@@ -16,9 +16,9 @@ CREATE TABLE audit (
     detail   TEXT     NOT NULL DEFAULT '',
     place    TEXT     COLLATE "C" NOT NULL DEFAULT '',
     part     SMALLINT GENERATED ALWAYS AS (CASE
-        WHEN kind NOT IN ('attempt', 'event') THEN 4
+        WHEN kind NOT IN ('attempt', 'event', 'attack') THEN 4
         WHEN decision = 'succeeded' THEN 3
-        WHEN kind = 'attempt' AND detail LIKE '%, summed up' THEN 2
+        WHEN kind = 'attack' OR kind = 'attempt' AND detail LIKE '%, summed up' THEN 2
         WHEN decision = 'failed' THEN 1
         ELSE 0 END) STORED
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);

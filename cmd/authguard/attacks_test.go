@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestEveryShapeOfAttackIsRecognisedOnceOverThreeNodes(t *testing.T) {
 	attack(token("s"), 150, nth("mail%d@b.test", 150), nth("172.16.%d.1", 12), nth("leak %d", 150)) // a leaked list
 
 	type kept struct {
-		Kind, Subject                string
+		ID, Kind, Subject            string
 		Attempts, Accounts, Repeated int64
 		Shapes                       []string
 		Peak                         struct{ Attempts int64 }
@@ -60,7 +61,8 @@ func TestEveryShapeOfAttackIsRecognisedOnceOverThreeNodes(t *testing.T) {
 	sprayed := 0
 	redistest.Until(t, "the nodes to have told each other of a sprayed password", func() bool {
 		first := sprayed
-		attack(token("d"), 15, func(i int) string { return fmt.Sprint("staff", first+i) }, nth("198.51.100.%d", 15), always("Spring2026!"))
+		attack(token("d"), 15, func(i int) string { return fmt.Sprint("staff", first+i) },
+			func(i int) string { return fmt.Sprintf("198.51.100.%d", (first+i)%200) }, always("Spring2026!"))
 		sprayed += 15
 		return slices.ContainsFunc(all(nodes[0], ""), func(a kept) bool { return a.Kind == attacks.Spray && a.Attempts >= 20 })
 	})
@@ -84,6 +86,14 @@ func TestEveryShapeOfAttackIsRecognisedOnceOverThreeNodes(t *testing.T) {
 			a := got[0]
 			if len(got) != 1 || a.Subject != want.subject || want.kind != attacks.Spray && a.Attempts != want.attempts || !slices.Equal(a.Shapes, want.shapes) || a.Peak.Attempts < a.Attempts/2 {
 				t.Errorf("node %d has %+v, want %+v", n, got, want)
+			}
+			var shown kept
+			show := []string{"attack", "show", a.ID, "--json"}
+			if want.realm != "" {
+				show = append(show, "--realm", want.realm)
+			}
+			if err := json.Unmarshal([]byte(node.do(t, show...)), &shown); err != nil || !reflect.DeepEqual(shown, a) {
+				t.Errorf("attack show has %+v, attack list %+v: %v", shown, a, err)
 			}
 		}
 	}

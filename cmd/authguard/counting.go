@@ -91,7 +91,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	}
 	for i, t := range c.tables {
 		local := guard.NewLocal(t.Memory, c.known)
-		local.Sprays = failures.NewSprays(watch.alerts.Spray)
+		local.Sprays = failures.NewSprays(nil)
 		c.stores[i] = local
 	}
 	c.spent, c.settled = challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)

@@ -67,7 +67,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 		Client: s.client, Counters: c.tables[public].Memory, KnownClients: c.known, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
 		Redis: redisstore.Options{
-			Prefix: r.Prefix, PendingFor: pendingFor, KnownClients: policy.KnownClients, OnSpray: watch.alerts.Spray,
+			Prefix: r.Prefix, PendingFor: pendingFor, KnownClients: policy.KnownClients,
 			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
 			Refused: func() error { return elsewhere(loaded, on.claim.Refused()) },
 		},

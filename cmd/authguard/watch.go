@@ -39,9 +39,9 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	log *slog.Logger) (w *watch, err error) {
 	effects := policy.NewEffects(on.db, on.keys.Counters, on.clock.Now, log)
 	w = &watch{tops: new(control.Tops), effects: effects, metrics: control.NewMetrics(), log: log}
-	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
-		Shared: loaded.Database != "", Now: on.clock.Now, Log: log})
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
+	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
+		Began: w.attackBegan, Ended: w.attackEnded, Now: on.clock.Now, Log: log})
 	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), on.outbox(log)); err != nil {
 		return nil, err
 	}
@@ -51,14 +51,14 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 		return nil, err
 	}
 	w.metrics.Traces = w.traces
-	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops,
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.attacks, w.alerts, w.tops,
 		w.effects, w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }
 
 func (w *watch) alertConfig(c config.Config) alerts.Config {
 	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
-		FailureRatio: c.Alerts.FailureRatio, Attack: w.attack}
+		FailureRatio: c.Alerts.FailureRatio, Attack: w.attacks.OnSite}
 	if len(c.Admin.URLs) > 0 {
 		a.URL = c.Admin.URLs[0]
 	}
@@ -68,13 +68,14 @@ func (w *watch) alertConfig(c config.Config) alerts.Config {
 	return a
 }
 
-func (w *watch) attack(realm string) string {
-	for _, one := range w.attacks.Running(realm) {
-		if one.Kind == attacks.Site {
-			return one.ID
-		}
-	}
-	return ""
+func (w *watch) attackBegan(b attacks.Beginning) {
+	w.audit.Attack(b.Attack)
+	w.alerts.AttackBegan(b)
+}
+
+func (w *watch) attackEnded(a attacks.Attack, victims []attacks.Victim) {
+	w.audit.Attack(a)
+	w.alerts.AttackEnded(a, victims)
 }
 
 // start starts the receivers before the bus, so that the bus stops first.

@@ -1,7 +1,7 @@
 // Package alerts notifies administrators of the few events that matter (rule R24), such as CAPTCHA mode, attacks on the
 // site or an account, and a login after many wrong passwords.
 //
-// [Alerter] finds these events on the event bus, logs each at once and puts it into the outbox. Every channel delivers it
+// [Alerter] finds these events on the event bus, and hears of attacks from package attacks. It logs each at once and puts it into the outbox. Every channel delivers it
 // from there at least once: email, chat, ntfy or a signed webhook. Channels are independent. Each groups alerts, honors
 // an hourly maximum, and retries until it succeeds. The backlog is bounded; beyond the bound alerts are only counted. So
 // a failed mail server delays no login and loses no alert.
@@ -22,7 +22,6 @@ import (
 	"sync"
 	"time"
 
-	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/outbox"
@@ -43,8 +42,8 @@ type Config struct {
 	Private []netip.Prefix
 	// FailureRatio is the least number of failed logins per success for an alert; 0 disables the alert.
 	FailureRatio float64
-	// Attack returns the ID of the running attack on a whole realm; empty for none. Nil if attacks are not recorded.
-	Attack func(realm string) (id string)
+	// Attack is attacks.Recorder.OnSite; nil if attacks are not recorded.
+	Attack func(realm string) (running, silent bool)
 	// URL is the base URL of the admin console without a trailing slash; empty if unknown.
 	URL string
 }
@@ -89,6 +88,9 @@ func (a *Alerter) Reconfigure(cfg Config) error {
 	defer a.mu.Unlock()
 	if cfg.Bundle < 0 || cfg.PerHour < 1 {
 		return errors.New("alerts: group_wait must not be negative, and max_per_hour must be at least 1")
+	}
+	if cfg.Attack == nil {
+		cfg.Attack = func(string) (running, silent bool) { return false, false }
 	}
 	targets, err := targets(cfg.To)
 	if err != nil {
@@ -153,33 +155,11 @@ func (a *Alerter) adopt(ctx context.Context) {
 func (a *Alerter) watcher(realm string) *watcher {
 	w := a.watchers[realm]
 	if w == nil {
-		w = newWatcher(func() string { return a.kept(realm) }, func(at time.Time, kind Kind, body string) {
-			a.raise(at, realm,
-				kind, titles[kind], body)
-		})
+		w = newWatcher(func() (running, silent bool) { return a.config.Attack(realm) },
+			func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, titles[kind], body) })
 		a.watchers[realm] = w
 	}
 	return w
-}
-
-// kept says where to find the record of the running attack on a realm; empty for none.
-func (a *Alerter) kept(realm string) string {
-	if a.config.Attack == nil {
-		return ""
-	}
-	id, flag := a.config.Attack(realm), ""
-	if id == "" {
-		return ""
-	}
-	if name := events.RealmName(realm); name != "" {
-		flag = " --realm " + name
-	}
-	at := inRealm("/attacks/"+id, realm)
-	if a.config.URL == "" {
-		return fmt.Sprintf("Possibly compromised accounts: %s on the admin pages, or authguard attack show %s%s.\n", at, id,
-			flag)
-	}
-	return fmt.Sprintf("Possibly compromised accounts: %s%s (or authguard attack show %s%s)\n", a.config.URL, at, id, flag)
 }
 
 func inRealm(path, realm string) string {
@@ -216,7 +196,7 @@ func (a *Alerter) Handle(batch []guard.Event) {
 	}
 }
 
-// HandleSwitch raises alerts about CAPTCHA mode and about attacks that start or end with it.
+// HandleSwitch raises alerts about CAPTCHA mode.
 func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -236,16 +216,6 @@ func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.raise(a.now(), realm, kind, cmp.Or(title, titles[kind]), body)
-}
-
-// Spray raises the alert about password spraying.
-func (a *Alerter) Spray(s failures.Spray) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.raise(a.now(), "", Sprayed, titles[Sprayed],
-		fmt.Sprintf("%d accounts, from at least %d networks, since %s. Unknown clients with this password are rejected, "+
-			"even if it is right",
-			s.Accounts, s.Networks, clock(s.Since)))
 }
 
 // raise sends an alert to all channels; the caller holds the lock.

@@ -15,7 +15,7 @@ const (
 	AttackBegan       Kind = "attack-started"
 	AttackEnded       Kind = "attack-ended"
 	AccountAttacked   Kind = "account-attacked"
-	AddressRefused    Kind = "address-blocked"
+	AddressAttack     Kind = "address-attack"
 	ClientsAttack     Kind = "fingerprint-attacked"
 	SuspiciousSuccess Kind = "suspicious-success"
 	SprayedRight      Kind = "sprayed-password-correct"
@@ -28,7 +28,6 @@ const (
 	EventLimit        Kind = "event-limit"
 	EventQuiet        Kind = "event-limit-cleared"
 	ModeMonitored     Kind = "captcha-mode-monitored"
-	AddressMonitored  Kind = "address-monitored"
 	// Raised by changes of the policy.
 	PolicyMonitored Kind = "limits-monitored"
 	PolicyEnforced  Kind = "limits-enforced"
@@ -49,7 +48,7 @@ var titles = map[Kind]string{
 	AttackBegan:         "Login attack started",
 	AttackEnded:         "Login attack ended",
 	AccountAttacked:     "Brute force against an account",
-	AddressRefused:      "IP address blocked",
+	AddressAttack:       "Brute force from an IP address",
 	ClientsAttack:       "Client fingerprint reached its limit",
 	ChannelDead:         "Alert channel failed",
 	ChannelBack:         "Alert channel works again",
@@ -61,7 +60,6 @@ var titles = map[Kind]string{
 	EventLimit:          "Event limit reached",
 	EventQuiet:          "Event limit no longer exceeded",
 	ModeMonitored:       "CAPTCHA mode would be on (monitored)",
-	AddressMonitored:    "IP address would be blocked (monitored)",
 	AdministratorAdded:  "Administrator added",
 	SecondFactorRemoved: "An administrator's MFA was removed",
 	RecoveryCodeUsed:    "Administrator signed in with a recovery code",
@@ -92,7 +90,7 @@ func (k Kind) urgent() bool {
 // page returns the admin page with more details.
 func (k Kind) page() string {
 	switch k {
-	case AttackEnded, SuspiciousSuccess, SprayedRight, Sprayed:
+	case AttackEnded, SuspiciousSuccess, SprayedRight, Sprayed, AddressAttack:
 		return "/attacks"
 	case AccountAttacked:
 		return "/accounts?sort=failures"

@@ -338,16 +338,3 @@ func TestAFailureRatioIsToldAboveWhatIsUsualAndOnce(t *testing.T) {
 		t.Errorf("usual again: %q", got)
 	}
 }
-
-func TestAnAddressThatIsRefusedIsToldOnceADay(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	for i := range 1000 {
-		w.event(&guard.Event{At: noon.Add(time.Duration(i) * time.Minute), Account: "alice", Address: client, Action: guard.Block, Reasons: guard.Reasons{{
-			Cause: guard.LimitReached, Subject: guard.OnAddress, Limit: &guard.Limit{Failures: 1000, Action: guard.Block},
-		}}})
-	}
-	if len(*list) != 1 || (*list)[0].kind != AddressRefused || !strings.Contains((*list)[0].body, "192.0.2.7") {
-		t.Fatalf("%+v", *list)
-	}
-}

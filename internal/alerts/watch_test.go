@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/attacks"
 	"authguard/internal/events"
+	"authguard/internal/outbox"
 )
 
 var (
@@ -24,55 +27,14 @@ type raised struct {
 
 func watching() (*watcher, *[]raised) {
 	var list []raised
-	return newWatcher(func() string { return "Kept." }, func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) }), &list
-}
-
-func fullAccount(name string, at time.Time) *guard.Event {
-	return &guard.Event{
-		At: at, Account: name, Address: client, Action: guard.Challenge, AccountFailures: 5,
-		Reasons: guard.Reasons{{
-			Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &guard.Limit{Failures: 5, Action: guard.Challenge},
-		}},
-	}
+	calm := func() (running, silent bool) { return false, false }
+	return newWatcher(calm, func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) }), &list
 }
 
 func success(name string, failures int) *guard.Event {
 	return &guard.Event{
 		At: noon, Integration: "login", Account: name, Address: client, Action: guard.Proceed, Settled: true,
 		Outcome: guard.Succeeded, ClientEvent: guard.ClientEvent{NewClient: true}, AccountFailures: failures,
-	}
-}
-
-func TestAnAccountUnderAttackIsToldOnceADay(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	for hour := range 49 {
-		w.event(fullAccount("alice", noon.Add(time.Duration(hour)*time.Hour)))
-	}
-	if len(*list) != 3 {
-		t.Fatalf("%d alerts in 49 hours, want 3", len(*list))
-	}
-}
-
-func TestAPrivilegedPlaceIsNoAttackOnItsAccount(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	e := fullAccount("alice", noon)
-	e.Known = true
-	w.event(e)
-	if len(*list) != 0 {
-		t.Fatal(*list)
-	}
-}
-
-func TestAFloodOfNamesFillsABoundedMemoryAndIsToldOnceAsAWhole(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	for i := range 3 * maxAccounts {
-		w.event(fullAccount(fmt.Sprint("made-up-", i), noon.Add(time.Duration(i)*time.Second)))
-	}
-	if len(w.attacked) != maxAccounts+1 || len(*list) != maxAccounts+1 {
-		t.Fatalf("%d remembered, %d alerts, want %d and one more of each", len(w.attacked), len(*list), maxAccounts)
 	}
 }
 
@@ -97,39 +59,24 @@ func TestR24ModeAlertsAreEdges(t *testing.T) {
 	const off, slow, on = events.ModeOff, events.ModeSlow, events.ModeOn
 	for name, c := range map[string]struct {
 		from, to string
-		attacked bool
 		cause    string
 		want     string
 	}{
-		"slowing is an attack":               {off, slow, true, "failure-rate", "[attack-started]"},
-		"on by itself":                       {off, on, true, "failure-rate", "[attack-started captcha-mode-on]"},
-		"off by itself":                      {on, off, false, "cool-down", "[captcha-mode-off]"},
-		"forced on is no attack":             {off, on, false, events.CauseForced, "[captcha-mode-on]"},
-		"forced off while off":               {off, off, false, events.CauseForced, "[captcha-mode-off]"},
-		"an attack while forced on":          {on, on, true, "failure-rate", "[attack-started]"},
-		"on stays on":                        {on, on, false, "cool-down", "[]"},
-		"cleared in an attack":               {on, off, false, events.CauseCleared, "[captcha-mode-off]"},
-		"cleared while nothing was on":       {off, off, false, events.CauseCleared, "[]"},
-		"steady for half a day":              {slow, slow, true, events.CauseSteady, "[attack-started failure-rate-steady]"},
-		"slow ends with no attack in memory": {slow, off, false, "cool-down", "[]"},
+		"throttling":                   {off, slow, "failure-rate", "[]"},
+		"on by itself":                 {off, on, "failure-rate", "[captcha-mode-on]"},
+		"off by itself":                {on, off, "cool-down", "[captcha-mode-off]"},
+		"forced on":                    {off, on, events.CauseForced, "[captcha-mode-on]"},
+		"forced off while off":         {off, off, events.CauseForced, "[captcha-mode-off]"},
+		"on stays on":                  {on, on, "cool-down", "[]"},
+		"cleared in an attack":         {on, off, events.CauseCleared, "[captcha-mode-off]"},
+		"cleared while nothing was on": {off, off, events.CauseCleared, "[]"},
+		"steady for half a day":        {slow, slow, events.CauseSteady, "[failure-rate-steady]"},
 	} {
 		w, list := watching()
-		w.modeSwitch(events.ModeSwitch{At: noon, From: c.from, To: c.to, Attacked: c.attacked, Cause: c.cause})
+		w.modeSwitch(events.ModeSwitch{At: noon, From: c.from, To: c.to, Cause: c.cause, FailureRate: 28, Threshold: 30})
 		if got := fmt.Sprint(kinds(*list)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-	}
-}
-
-func TestR25SteadyPressureIsOneAlertOfItsOwn(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true, Cause: "failure-rate", FailureRate: 11, Threshold: 30})
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "throttling", Attacked: true, Cause: events.CauseSteady, FailureRate: 28, Threshold: 30})
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "off", Cause: "cool-down"})
-	const want = "[attack-started failure-rate-steady attack-ended]"
-	if got := fmt.Sprint(kinds(*list)); got != want || !strings.HasPrefix((*list)[1].body, "failure rate 28 a minute, threshold 30.") {
-		t.Errorf("%s, want %s: %+v", got, want, *list)
 	}
 }
 
@@ -141,65 +88,34 @@ func kinds(list []raised) []Kind {
 	return all
 }
 
-func TestR24AnAttackEndsWhenTheDetectorSaysSoWhateverAPersonSays(t *testing.T) {
+// CAPTCHA mode has no alert during a silent attack, unless an administrator switches it. When the attack becomes large,
+// the alert follows.
+func TestR24ModeIsSilentWhileAResumedAttackIsSmall(t *testing.T) {
 	t.Parallel()
-	w, list := watching()
-	for _, s := range []events.ModeSwitch{
-		{From: "off", To: "throttling", Attacked: true, Cause: "failure-rate"},
-		{From: "throttling", To: "on", Attacked: true, Cause: "failure-rate"},
-		{From: "on", To: "throttling", Attacked: true, Cause: events.CauseForced, Who: "root"},
-		{From: "throttling", To: "off", Attacked: false, Cause: "cool-down", Who: "root"},
-	} {
-		w.modeSwitch(s)
+	silent := true
+	var list []raised
+	w := newWatcher(func() (running, silenced bool) { return true, silent },
+		func(_ time.Time, kind Kind, _ string) { list = append(list, raised{kind: kind}) })
+	on := events.ModeSwitch{From: "throttling", To: "on", Cause: "failure-rate"}
+	off := events.ModeSwitch{From: "on", To: "off", Cause: "cool-down"}
+	w.modeSwitch(on)
+	w.modeSwitch(off)
+	w.modeSwitch(events.ModeSwitch{From: "off", To: "off", Would: "on", Cause: "failure-rate"})
+	if len(list) != 0 {
+		t.Errorf("small: %v", list)
 	}
-	const want = "[attack-started captcha-mode-on captcha-mode-off attack-ended]"
-	if got := fmt.Sprint(kinds(*list)); got != want {
-		t.Fatalf("%s, want %s", got, want)
+	w.modeSwitch(on)
+	silent = false
+	w.speak()
+	w.modeSwitch(off)
+	if got := fmt.Sprint(kinds(list)); got != "[captcha-mode-on captcha-mode-off]" {
+		t.Errorf("large: %s", got)
 	}
-}
-
-// A resumed attack raises no second alert while it is small. One of real size does.
-func TestR24AResumedAttackRaisesAnAlertOnlyIfItIsLarge(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	attack := func(resumed bool, attempts int) {
-		*list = nil
-		w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true, Resumed: resumed, Cause: "failure-rate", Threshold: 30})
-		w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "on", Attacked: true, Resumed: resumed, Cause: "failure-rate", Threshold: 30})
-		for range attempts {
-			w.event(&guard.Event{At: noon, Account: "alice", Address: client, Action: guard.Challenge})
-		}
-		w.modeSwitch(events.ModeSwitch{At: noon, From: "on", To: "off", Cause: "cool-down"})
-	}
-	for _, one := range []struct {
-		resumed  bool
-		attempts int
-		want     string
-	}{
-		{false, 31, "[attack-started captcha-mode-on attack-ended captcha-mode-off]"},
-		{true, 31, "[]"},
-		{true, 599, "[]"},
-		{true, 600, "[attack-started captcha-mode-on attack-ended captcha-mode-off]"},
-		{true, 31, "[]"},
-	} {
-		if attack(one.resumed, one.attempts); fmt.Sprint(kinds(*list)) != one.want {
-			t.Errorf("resumed %v, %d attempts: %v, want %s", one.resumed, one.attempts, kinds(*list), one.want)
-		}
-		const again = "short attacks without an alert since then: 2"
-		if one.attempts == 600 && !strings.Contains((*list)[0].body, again) {
-			t.Errorf("%q does not count the two", (*list)[0].body)
-		}
-	}
-	*list = nil // a third of the threshold again, then the threshold for the first time that day
-	w.modeSwitch(events.ModeSwitch{From: "off", To: "throttling", Attacked: true, Resumed: true, Cause: "failure-rate"})
-	w.modeSwitch(events.ModeSwitch{From: "throttling", To: "on", Attacked: true, Cause: "failure-rate"})
-	if got := fmt.Sprint(kinds(*list)); got != "[attack-started captcha-mode-on]" {
-		t.Errorf("the threshold for the first time: %s", got)
-	}
-	w, list = watching() // an administrator's word is always reported
-	w.modeSwitch(events.ModeSwitch{From: "off", To: "on", Attacked: true, Resumed: true, Cause: "failure-rate", Threshold: 30})
-	w.modeSwitch(events.ModeSwitch{From: "on", To: "off", Attacked: true, Cause: events.CauseForced, Who: "root"})
-	if got := fmt.Sprint(kinds(*list)); got != "[captcha-mode-off]" {
+	list, silent = nil, true
+	w.modeSwitch(on)
+	off.Cause = events.CauseForced
+	w.modeSwitch(off)
+	if got := fmt.Sprint(kinds(list)); got != "[captcha-mode-off]" {
 		t.Errorf("forced off: %s", got)
 	}
 }
@@ -216,49 +132,73 @@ func TestAModeAlertSaysWhoWhyAndUntilWhen(t *testing.T) {
 	}
 }
 
-func TestTheAttacksSummaryHasItsNumbers(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true})
-	for i := range 3000 {
-		e := guard.Event{At: noon, Account: fmt.Sprint("user", i%500), Address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}
-		if e.Action = guard.Challenge; i%10 == 0 {
-			e.Action, e.Account, e.Address, e.Settled = guard.Proceed, "alice", client, true
-		}
-		w.event(&e)
+// told is the log of alerts of an attack.
+func told(t *testing.T, do func(a *Alerter)) string {
+	t.Helper()
+	var log strings.Builder
+	a, err := New(Config{PerHour: 1}, outbox.Store{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
 	}
-	w.event(success("<b>mallory", 0))
-	w.modeSwitch(events.ModeSwitch{At: noon.Add(90 * time.Minute), From: "throttling", To: "off"})
-	body := (*list)[1].body
+	do(a)
+	return log.String()
+}
+
+func TestTheSummaryOfAnAttackIsItsRecord(t *testing.T) {
+	t.Parallel()
+	one := attacks.Attack{ID: "20261121-1200-abcd", Realm: guard.DefaultRealm, Kind: attacks.Site, Began: noon,
+		Ended: noon.Add(90 * time.Minute), Alerted: true, Counts: attacks.Counts{Failed: 300, Challenged: 2700},
+		Sources: attacks.Sources{Addresses: 2701, Accounts: 451, TopAddresses: []attacks.Named{{Name: "192.0.2.7", Attempts: 300}},
+			TopAccounts: []attacks.Named{{Name: "alice", Attempts: 299}}}, Compromised: attacks.Compromised{Lost: 1, Strange: 29}}
+	var victims []attacks.Victim
+	for i := range 30 {
+		victims = append(victims, attacks.Victim{Account: fmt.Sprint("<b>", i), Logins: []attacks.Login{{Address: "192.0.2.9"}}})
+	}
+	text := told(t, func(a *Alerter) { a.AttackEnded(one, victims) })
 	for _, want := range []string{
 		"Duration: 1h30m0s, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
 		"Failed: 300, challenged: 2700, delayed: 0, blocked: 0.",
-		"Top IP addresses (attempts, at least): 192.0.2.7 (",
-		`Most attacked accounts (attempts, at least): "alice" (`,
-		`Logins from unknown clients meanwhile: 1. Check them: "\x3cb\x3emallory" from 192.0.2.7.`,
+		"About 2701 IP addresses and 451 accounts.",
+		"Top IP addresses (attempts, at least): 192.0.2.7 (300).",
+		"Possibly compromised accounts: 1. Other accounts with a login from an unknown client: 29.",
+		"Check ", "3cb", "And 15 more.", "Attack 20261121-1200-abcd: /attacks/20261121-1200-abcd on the admin pages",
 	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %q in\n%s", want, body)
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	var addresses, accounts int
-	at := strings.Index(body, "About ")
-	if _, err := fmt.Sscanf(body[at:], "About %d IP addresses and %d accounts.", &addresses, &accounts); err != nil {
-		t.Fatal(err)
-	}
-	if addresses < 2600 || addresses > 2800 || accounts < 430 || accounts > 470 { // 2701 and 451
-		t.Errorf("about %d addresses and %d accounts", addresses, accounts)
+	one.Alerted = false
+	if text := told(t, func(a *Alerter) { a.AttackEnded(one, nil) }); text != "" {
+		t.Errorf("its start had no alert: %s", text)
 	}
 }
 
-func TestTheListOfSuccessesIsBounded(t *testing.T) {
+// R31: invented names raise a bounded number of alerts, and one that stands for all others.
+func TestAFloodOfAttacksRaisesABoundedNumberOfAlerts(t *testing.T) {
 	t.Parallel()
-	a := newAttack(events.ModeSwitch{At: noon})
-	for i := range 1000 {
-		a.add(success(fmt.Sprint(i), 0), events.Succeeded)
+	text := told(t, func(a *Alerter) {
+		for i := range maxNotified + 100 {
+			a.AttackBegan(attacks.Beginning{Attack: attacks.Attack{ID: fmt.Sprint(i), Kind: attacks.Account, Subject: fmt.Sprint("invented-", i)}})
+		}
+	})
+	if n := strings.Count(text, "account-attacked"); n != maxNotified+1 || !strings.Contains(text, "more than 10000 attacks within a day") {
+		t.Errorf("%d alerts", n)
 	}
-	if s := a.summary(noon); !strings.Contains(s, "meanwhile: 1000.") || !strings.Contains(s, "; and 980 more.") {
-		t.Fatal(s)
+}
+
+func TestEachKindOfAttackHasAnAlert(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{attacks.Site: "kind=attack-started", attacks.Account: "kind=account-attacked",
+		attacks.Address: "kind=address-attack", attacks.Spray: "kind=password-spraying"} {
+		one := attacks.Beginning{Attack: attacks.Attack{ID: "a1", Realm: "shop", Kind: kind, Attempts: 12, Began: noon,
+			Sources: attacks.Sources{Addresses: 1, Accounts: 3}}}
+		text := told(t, func(a *Alerter) { a.AttackBegan(one) })
+		for _, part := range []string{want, "realm shop: ", "authguard attack show a1 --realm shop",
+			"12 failed or stopped attempts since 2026-11-21 12:00:00 UTC, from about 1 IP address on about 3 accounts"} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("%s: no %q in %s", kind, part, text)
+			}
+		}
 	}
 }
 
@@ -292,8 +232,8 @@ func TestR28AlertsOfASprayedPassword(t *testing.T) {
 func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
-	for i := range maxAccounts + 10 {
-		w.event(fullAccount(fmt.Sprint("name", i), noon))
+	for i := range maxNotified + 10 {
+		w.first(fmt.Sprint("name", i), noon)
 	}
 	before := len(*list)
 	e := success("alice", 1)
@@ -301,25 +241,5 @@ func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 	w.event(e)
 	if all := kinds(*list); len(all) != before+1 || all[before] != SprayedRight {
 		t.Errorf("%v after the flood", all[before:])
-	}
-}
-
-func TestWhatOnlyWatchesIsToldAsSuch(t *testing.T) {
-	t.Parallel()
-	w, list := watching()
-	limit := &guard.Limit{Failures: 1000, Window: 24 * time.Hour, Action: guard.Block, Monitor: true}
-	e := guard.Event{
-		At: noon, Account: "alice", Address: client, Action: guard.Proceed, Settled: true,
-		Reasons: guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAddress, Limit: limit, Monitored: true}},
-	}
-	w.event(&e)
-	w.event(&e)
-	w.modeSwitch(events.ModeSwitch{At: noon, From: events.ModeOff, To: events.ModeOff, Would: events.ModeOn, Attacked: true, Cause: "failure-rate", FailureRate: 31, Threshold: 30})
-	var kinds []Kind
-	for _, one := range *list {
-		kinds = append(kinds, one.kind)
-	}
-	if want := []Kind{AddressMonitored, AttackBegan, ModeMonitored}; !slices.Equal(kinds, want) {
-		t.Errorf("told %v, want %v", kinds, want)
 	}
 }

@@ -1,16 +1,16 @@
 // Package attacks records attacks: start, end, strength, shape, and above all the possibly compromised accounts.
 //
-// A [Recorder] is a sink of the event bus. It detects four kinds: on the whole site (by CAPTCHA mode's detector), on
-// one account, from one IP address, and password spraying. Its memory is bounded whatever names attackers invent. It
-// writes every few seconds, off the hot path; a failed database delays nothing and loses no running attack. Attacks
-// belong to the site: several nodes and restarted processes continue the same record in the database.
+// A [Recorder] is a sink of the event bus, and the only place where attacks begin, end and are counted: pages, alerts,
+// the API and the audit log show its records. Its sources reveal four kinds: the detector of CAPTCHA mode an attack on
+// the whole site, a full limit one on an account or from an IP address, and a sprayed password password spraying. Its
+// memory is bounded whatever names attackers invent. It writes every few seconds, off the hot path; a failed database
+// delays nothing and loses no running attack. Attacks belong to the site: several nodes and restarted processes continue
+// the same record in the database.
 package attacks
 
 import (
 	"errors"
 	"time"
-
-	"authguard/internal/tops"
 )
 
 // The kinds of attacks, by how they were detected.
@@ -43,6 +43,8 @@ type Attack struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended,omitzero"` // zero while it is running
 	Last    time.Time `json:"last"`           // the last failed or stopped attempt
+	// Alerted is set if the start of an attack on the whole site was reported, and its end is not yet.
+	Alerted bool `json:"-"`
 	// PartOf is the attack on the whole site that continued this one.
 	PartOf string   `json:"part_of,omitempty"`
 	Shapes []string `json:"shapes"`
@@ -128,16 +130,31 @@ func shapesOf(a *Attack) []string {
 
 // scattered reports whether at least a quarter of the attempts came from IP addresses with few attempts.
 func scattered(a *Attack) bool {
-	busiest := make([]int64, len(a.TopAddresses))
-	for i, one := range a.TopAddresses {
-		busiest[i] = one.Attempts
-	}
-	loud, ok := tops.Scattered(a.Attempts, a.Addresses, busiest)
-	left := a.Attempts
-	for _, attempts := range busiest[:loud] {
-		left -= attempts
-	}
+	_, left, ok := a.LoudAddresses()
 	return ok && 4*left >= a.Attempts
+}
+
+// LoudAddresses returns how many of TopAddresses stand out, if the attempts come from so many IP addresses that a list
+// is useless: a botnet. left are the attempts of all others.
+func (a *Attack) LoudAddresses() (loud int, left int64, ok bool) {
+	return standOut(a.Attempts, a.Addresses, a.TopAddresses)
+}
+
+// LoudAccounts is LoudAddresses for accounts: invented user names.
+func (a *Attack) LoudAccounts() (loud int, left int64, ok bool) {
+	return standOut(a.Attempts, a.Accounts, a.TopAccounts)
+}
+
+// standOut counts the names with over a twentieth of the attempts without the previous ones. ok: at least 50 others made
+// at most four attempts each on average.
+func standOut(attempts, names int64, top []Named) (loud int, left int64, ok bool) {
+	left = attempts
+	for loud < len(top) && 20*top[loud].Attempts > left {
+		left -= top[loud].Attempts
+		loud++
+	}
+	others := names - int64(loud)
+	return loud, left, loud < max(len(top), 1) && others >= 50 && left <= 4*others
 }
 
 // Reasons that make a login from an unknown client suspicious.

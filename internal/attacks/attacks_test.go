@@ -26,6 +26,7 @@ type scene struct {
 	t        *testing.T
 	now      time.Time
 	attacked bool
+	reports  []string
 }
 
 func newScene(t *testing.T, db *sql.DB) *scene {
@@ -37,8 +38,16 @@ func newScene(t *testing.T, db *sql.DB) *scene {
 
 // node is another process over the same database.
 func (s *scene) node(db *sql.DB) *Recorder {
-	return New(Config{DB: db, Secret: []byte("secret"), Shared: true, Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
-		Attacked: func(string) bool { return s.attacked }})
+	return New(Config{DB: db, Secret: []byte("secret"), Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
+		Attacked: func(string) bool { return s.attacked },
+		Began:    func(b Beginning) { s.report(b.Attack, "began") },
+		Ended: func(a Attack, _ []Victim) {
+			s.report(a, map[bool]string{false: "ended", true: "ended silently"}[a.Kind == Site && !a.Alerted])
+		}})
+}
+
+func (s *scene) report(a Attack, what string) {
+	s.reports = append(s.reports, fmt.Sprintf("%s %s: %d %s", a.Kind, a.Subject, a.Attempts, what))
 }
 
 // on has a node see an attempt.
@@ -289,29 +298,39 @@ func TestSeveralNodesSeeOneAttack(t *testing.T) {
 	})
 }
 
+// full is an attempt that a full limit of a subject stops.
+func full(subject guard.SubjectKind) func(*guard.Event) {
+	return func(e *guard.Event) {
+		challenged(e)
+		e.AccountFailures = 5
+		e.Reasons = guard.Reasons{{Cause: guard.LimitReached, Subject: subject,
+			Limit: &guard.Limit{Failures: 5, Window: 24 * time.Hour, Action: guard.Challenge}}}
+	}
+}
+
 func TestAttacksThatAreNotOnTheWholeSite(t *testing.T) {
 	t.Parallel()
 	db := databasetest.SQLite(t)
 	s := newScene(t, db)
 	began := s.now
-	for i := range accountAfter - 1 {
+	for i := range 5 {
 		s.fails("bob", fmt.Sprintf("198.51.100.%d", i))
-		for range 3 {
-			s.fails("cron", "192.0.2.1", func(e *guard.Event) { e.Repeat = true }) // an old password in a script
-			s.fails("home", "192.0.2.2", func(e *guard.Event) { e.Known = true })  // somebody at home
-		}
+		s.fails("cron", "192.0.2.1", full(guard.OnAccount), func(e *guard.Event) { e.Repeat = true }) // an old password in a script
+		s.fails("home", "192.0.2.2", full(guard.OnAccount), func(e *guard.Event) { e.Known = true })  // a known client
+		s.fails("crowded", "192.0.2.3", full(guard.OnAccount), func(e *guard.Event) { e.AccountFailures = 1 })
 		s.now = s.now.Add(time.Minute)
 	}
 	if len(s.Running("")) != 0 {
 		t.Fatalf("%+v", s.Running(""))
 	}
-	s.fails("bob", "198.51.100.200")
-	for i := range addressAfter {
-		s.fails(fmt.Sprint("u", i), "2001:db8::1:"+fmt.Sprint(i%10))
+	s.fails("bob", "198.51.100.200", full(guard.OnAccount))
+	for i := range 10 {
+		s.fails(fmt.Sprint("u", i), "2001:db8::1:"+fmt.Sprint(i))
 	}
-	for i := range addressAfter { // a school
+	s.fails("u", "2001:db8::1", full(guard.OnAddress))
+	for i := range 20 { // a school
 		s.fails(fmt.Sprint("pupil", i), "203.0.113.1", func(e *guard.Event) { e.Outcome = guard.Succeeded })
-		s.fails(fmt.Sprint("pupil", i), "203.0.113.1")
+		s.fails(fmt.Sprint("pupil", i), "203.0.113.1", full(guard.OnAddress))
 	}
 	for i := range 12 {
 		s.fails(fmt.Sprint("s", i), fmt.Sprintf("203.0.113.%d", 10+i), sprayed)
@@ -325,10 +344,10 @@ func TestAttacksThatAreNotOnTheWholeSite(t *testing.T) {
 	for _, a := range s.list(3) {
 		all[a.Kind] = a
 	}
-	if a := all[Account]; a.Subject != "bob" || a.Attempts != accountAfter || !a.Began.Equal(began) || !slices.Equal(a.Shapes, []string{OneAccount, Botnet}) {
+	if a := all[Account]; a.Subject != "bob" || a.Attempts != 6 || !a.Began.Equal(began) || !slices.Equal(a.Shapes, []string{OneAccount}) {
 		t.Errorf("%+v", a)
 	}
-	if a := all[Address]; a.Subject != "2001:db8::/64" || a.Attempts != addressAfter || a.Addresses != 1 || !slices.Contains(a.Shapes, OneAddress) {
+	if a := all[Address]; a.Subject != "2001:db8::/64" || a.Attempts != 11 || a.Addresses != 1 || !slices.Equal(a.Shapes, []string{OneAddress}) {
 		t.Errorf("%+v", a)
 	}
 	if a := all[Spray]; a.Attempts != 12 || a.Sprayed != 12 || a.Passwords != 1 || !slices.Equal(a.Shapes, []string{Spraying}) {
@@ -451,6 +470,32 @@ func TestOldAttacksGoAndThoseWithLostAccountsLast(t *testing.T) {
 			t.Errorf("%d logins are left", n)
 		}
 	})
+}
+
+func TestNamesThatStandOutAreToldFromABotnet(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		attempts, names int64
+		top             []int64
+		loud            int
+		left            int64
+		scattered       bool
+	}{
+		{400, 400, []int64{1, 1, 1}, 0, 400, true},
+		{1200, 400, []int64{3, 3, 3}, 0, 1200, true},
+		{49, 49, []int64{1, 1, 1}, 0, 49, false},
+		{2000, 400, []int64{5, 5, 5}, 0, 2000, false},
+		{400, 1, []int64{400}, 1, 0, false},
+		{201, 102, []int64{100, 1, 1}, 1, 101, true}, // one made half of them
+	} {
+		var top []Named
+		for _, n := range one.top {
+			top = append(top, Named{"x", n})
+		}
+		if loud, left, ok := standOut(one.attempts, one.names, top); loud != one.loud || left != one.left || ok != one.scattered {
+			t.Errorf("%+v: %d stand out, %d left, %v", one, loud, left, ok)
+		}
+	}
 }
 
 // failureOf is a wrong password at a time.
@@ -590,79 +635,102 @@ func TestAResumedAttackSpreadOverNodesHasOneRecord(t *testing.T) {
 	}
 }
 
-// What is too little on each of several nodes is one attack, with all that any of them has
-// seen of it, whichever of them finds it out.
-func TestAnAttackSpreadOverNodesIsRecognisedOnce(t *testing.T) {
+// The node that sees a full limit begins the attack. The record has what all nodes saw of it, is reported once, and is
+// continued for a day.
+func TestAnAttackSpreadOverNodesIsRecognizedAndReportedOnce(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		s := newScene(t, db)
 		nodes := []*Recorder{s.Recorder, s.node(db), s.node(db)}
 		began := s.now
-		attack := func(attempts, of int) {
-			for i := range attempts {
-				switch of {
-				case accountAfter:
-					s.on(nodes[i%3], "bob", fmt.Sprintf("198.51.%d.%d", i%2, i))
-				default:
-					s.on(nodes[i%3], fmt.Sprint("u", i), "192.0.2.7")
-				}
-				if s.now = s.now.Add(time.Second); i%7 == 0 {
-					s.flush(nodes[1:]...)
-				}
-			}
+		for i := range 30 {
+			s.on(nodes[i%3], "bob", fmt.Sprintf("198.51.%d.%d", i%2, i))
+			s.on(nodes[i%3], fmt.Sprint("u", i), "192.0.2.7")
+			s.now = s.now.Add(time.Second)
 		}
-		attack(accountAfter-1, accountAfter)
-		attack(addressAfter-1, addressAfter)
-		for i := range addressAfter { // a school
-			s.on(nodes[i%3], fmt.Sprint("pupil", i), "203.0.113.1")
-			s.on(nodes[(i+1)%3], fmt.Sprint("pupil", i), "203.0.113.1", right)
+		for _, r := range nodes { // all of them see that the limits are full
+			s.on(r, "bob", "198.51.100.9", full(guard.OnAccount))
+			s.on(r, "v", "192.0.2.7", full(guard.OnAddress))
 		}
-		for range 2 { // each node in turn tells what it has, and hears of the others'
+		for range 5 {
 			s.flush(nodes[1:]...)
+			s.now = s.now.Add(writeEvery)
 		}
-		s.list(0)
-		s.on(nodes[1], "bob", "198.51.100.9")
-		s.on(nodes[2], "v", "192.0.2.7")
-		for range 3 {
-			s.flush(nodes[1:]...)
-		}
-		all := map[string]Attack{}
-		for _, a := range s.list(2) {
-			all[a.Kind] = a
-		}
-		if a := all[Account]; a.Subject != "bob" || a.Attempts != accountAfter || !a.Began.Equal(began) {
-			t.Errorf("%+v", a)
-		}
-		if a := all[Address]; a.Subject != "192.0.2.7" || a.Attempts != addressAfter {
-			t.Errorf("%+v", a)
-		}
-		s.on(nodes[2], "bob", "198.51.100.10") // it goes on, and ends in a success elsewhere
 		s.on(nodes[0], "w", "192.0.2.7", right)
 		s.flush(nodes[1:]...)
-		for _, r := range nodes {
-			if got := r.Running(""); len(got) != 2 || r.realms[guard.DefaultRealm].takeRun(subject{Account, "bob"}).events != nil {
-				t.Errorf("a node has %+v", got)
+		for _, a := range s.list(2) {
+			if a.Attempts != 33 || !a.Began.Equal(began) {
+				t.Errorf("%+v", a)
 			}
 		}
-		if a := s.list(2); a[0].Attempts+a[1].Attempts != accountAfter+1+addressAfter {
-			t.Errorf("%d and %d attempts", a[0].Attempts, a[1].Attempts)
+		slices.Sort(s.reports)
+		same(t, "reports", s.reports, []string{"account bob: 33 began", "address 192.0.2.7: 33 began"})
+		for range 2 { // it ends, and goes on
+			s.now = s.now.Add(quietAfter)
+			for _, r := range nodes {
+				r.Tick(s.now)
+			}
+			s.flush(nodes[1:]...)
+			s.now = s.now.Add(foldAfter + time.Second)
+			s.flush(nodes[1:]...)
+			s.on(nodes[1], "bob", "198.51.100.9", full(guard.OnAccount))
+			s.flush(nodes[1:]...)
 		}
-		lost, _ := s.victims(all[Address].ID)
-		same(t, "lost", lost, []string{"w 192.0.2.7[guessing-address]"})
-		var left int
-		if err := db.QueryRow(`SELECT COUNT(*) FROM attack_runs WHERE subject = 'bob' OR subject = '192.0.2.7'`).Scan(&left); err != nil || left != 0 {
-			t.Errorf("%d rows are left of runs that are attacks: %v", left, err)
+		if a := s.list(2)[0]; a.Attempts != 35 || !a.Running() || a.Subject != "bob" {
+			t.Errorf("%+v", a)
 		}
-		s.now = s.now.Add(quietAfter)
-		for _, r := range nodes {
-			r.Tick(s.now)
-		}
+		s.now = s.now.Add(time.Minute)
 		s.flush(nodes[1:]...)
-		s.on(nodes[0], "bob", "198.51.100.11") // one more, and not the next attack
-		s.flush(nodes[1:]...)
-		for _, a := range s.list(2) {
-			if a.Running() {
-				t.Errorf("it goes on: %+v", a)
+		slices.Sort(s.reports[2:4])
+		same(t, "reports", s.reports[2:], []string{"account bob: 33 ended", "address 192.0.2.7: 33 ended", "account bob: 34 ended"})
+	})
+}
+
+func TestAFloodOfNamesBeginsABoundedNumberOfAttacks(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, databasetest.SQLite(t))
+	for i := range mostAtOnce + 100 {
+		s.fails(fmt.Sprint("name", i), "192.0.2.7", full(guard.OnAccount))
+	}
+	if n := len(s.Running("")); n != mostAtOnce {
+		t.Errorf("%d attacks, want %d", n, mostAtOnce)
+	}
+}
+
+// The start of a resumed attack is reported once it is large, or reaches the threshold for the first time; its end, if
+// the start was.
+func TestR24AResumedAttackIsReportedOnlyIfItIsLarge(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		attack := func(attempts int, switches ...events.ModeSwitch) {
+			s.reports = nil
+			for _, one := range switches {
+				one.At, one.Attacked, one.Threshold = s.now, true, 3
+				s.HandleSwitch(one)
+			}
+			s.botnet(s.Recorder, 0, attempts)
+			s.flush()
+			s.now = s.now.Add(announceAfter)
+			s.flush()
+			s.turns(s.Recorder, false)
+			s.flush()
+			s.now = s.now.Add(time.Minute)
+			s.flush()
+		}
+		resumed := events.ModeSwitch{Resumed: true}
+		for i, one := range []struct {
+			attempts int
+			switches []events.ModeSwitch
+			want     []string
+		}{
+			{31, []events.ModeSwitch{{}}, []string{"site : 0 began", "site : 31 ended"}},
+			{59, []events.ModeSwitch{resumed, resumed}, []string{"site : 90 ended silently"}},
+			{60, []events.ModeSwitch{resumed, resumed}, []string{"site : 150 began", "site : 150 ended"}},
+			{10, []events.ModeSwitch{resumed, {Cause: events.CauseFailureRate}}, []string{"site : 160 began", "site : 160 ended"}},
+		} {
+			if attack(one.attempts, one.switches...); !slices.Equal(s.reports, one.want) {
+				t.Errorf("%d: %q, want %q", i, s.reports, one.want)
 			}
 		}
 	})

@@ -150,7 +150,7 @@ type tally struct {
 func newTally(hash func(string) uint64) *tally {
 	t := new(tally)
 	for i := range t.distinct {
-		t.distinct[i] = tops.NewKeyed(hash)
+		t.distinct[i] = tops.NewDistinct(hash)
 	}
 	for i := range t.busiest {
 		t.busiest[i] = tops.New[int64](topSlots)
@@ -245,7 +245,7 @@ func merge(parts ...part) (sum part) {
 	}
 	var sketches [dimensions]*tops.Distinct
 	for i := range sketches {
-		sketches[i] = tops.NewKeyed(whole)
+		sketches[i] = tops.NewDistinct(whole)
 	}
 	for _, p := range parts {
 		sum.Counts.add(p.Counts)

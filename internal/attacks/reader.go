@@ -12,7 +12,7 @@ import (
 	"authguard/internal/sqltx"
 )
 
-const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, part_of`
+const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, part_of, alerted`
 
 // List returns the attacks of a realm: the running ones, then the newest.
 func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all []Attack, err error) {
@@ -20,6 +20,16 @@ func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all
 		LIMIT $2 OFFSET $3`, realm, limit, skip)
 	if err != nil {
 		return nil, fmt.Errorf("attacks: list: %w", err)
+	}
+	return all, nil
+}
+
+// Current returns the running attacks of a realm, that on the whole site first.
+func (r *Recorder) Current(ctx context.Context, realm string, limit int) (all []Attack, err error) {
+	all, err = r.attacks(ctx, `WHERE realm = $1 AND ended_at = 0 ORDER BY CASE WHEN kind = 'site' THEN 0 ELSE 1 END,
+		began_at, id LIMIT $2`, realm, limit)
+	if err != nil {
+		return all, fmt.Errorf("attacks: running: %w", err)
 	}
 	return all, nil
 }
@@ -72,8 +82,9 @@ func (r *Recorder) attacks(ctx context.Context, where string, args ...any) ([]At
 	all := []Attack{}
 	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
 		var a Attack
-		var began, ended, last int64
-		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf)
+		var began, ended, last, alerted int64
+		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf, &alerted)
+		a.Alerted = alerted > 0
 		if a.Began, a.Last = time.UnixMilli(began), time.UnixMilli(last); ended > 0 {
 			a.Ended = time.UnixMilli(ended)
 		}

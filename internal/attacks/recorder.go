@@ -18,48 +18,55 @@ import (
 const (
 	// lookBack is how much time before its detection counts for an attack.
 	lookBack = 10 * time.Minute
-	// accountAfter and addressAfter are the attempts that make an attack on one account or from one IP address.
-	accountAfter = 50
-	addressAfter = 100
 	// quietAfter ends an attack on an account or from an IP address, quietSpray one of password spraying, which is slow.
 	quietAfter = 30 * time.Minute
 	quietSpray = 6 * time.Hour
-	// sameFor is how long after its end a resumed attack on the site continues its record.
+	// sameFor is how long after its end a resumed attack continues its record.
 	sameFor = 24 * time.Hour
-	// mostAtOnce limits the concurrent attacks on accounts, and those from IP addresses.
-	mostAtOnce = 20
+	// largeFrom is how many thresholds of attempts a resumed attack on the site needs for an alert of its start. A burst
+	// just above the threshold has none.
+	largeFrom = 20
+	// mostAtOnce limits the concurrent attacks on accounts, and those from IP addresses. A small one takes 8 KiB.
+	mostAtOnce = 1000
 	// mostLost and mostStrange limit the recorded logins of an attack, each of which costs an attacker a right password.
 	mostLost    = 10_000
 	mostStrange = 1000
 	// mostEarly limits the recent logins from unknown clients that are kept for an attack detected later.
 	mostEarly = 500
-	runSlots  = 128
 )
 
-// Config is what a Recorder needs. All but Attacked, Now and Log are required.
+// Config is what a Recorder needs. Only DB and Secret are required.
 type Config struct {
 	DB *sql.DB // migrated
 	// Secret keys the sketches in the database; the same on all nodes.
 	Secret []byte
 	// Attacked reports whether the detector sees an attack on a realm. If nil, only mode switches report attacks.
 	Attacked func(realm string) bool
-	// Shared is set if other processes use the database.
-	Shared bool
-	Now    func() time.Time // default time.Now
-	Log    *slog.Logger     // default slog.Default()
+	// Began and Ended receive every attack once, on one of the nodes. Ended gets the final record of all nodes. Both must
+	// not block, and not call the Recorder.
+	Began func(Beginning)
+	Ended func(Attack, []Victim)
+	Now   func() time.Time // default time.Now
+	Log   *slog.Logger     // default slog.Default()
+}
+
+// A Beginning is an attack that has just been detected, or one that resumed and has become large.
+type Beginning struct {
+	Attack
+	// FailureRate and Threshold are those of the switch that began an attack on the site, in failures per minute; 0 for a
+	// resumed one.
+	FailureRate, Threshold float64
 }
 
 // A Recorder detects and records attacks. It is safe for concurrent use; only Run and database reads block.
 type Recorder struct {
 	config Config
-	node   string // this process
 	hash   func(string) uint64
 
 	mu     sync.Mutex
 	realms map[string]*realm
-	over   []*running // ended, not yet written
-
-	told map[runKey]sharedRun // this node's runs in the database; used only by Flush
+	over   []*running  // ended, not yet written
+	began  []Beginning // for Config.Began, once the lock is released
 }
 
 var _ events.Sink = (*Recorder)(nil)
@@ -69,9 +76,24 @@ func New(c Config) *Recorder {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Began == nil {
+		c.Began = func(Beginning) {}
+	}
+	if c.Ended == nil {
+		c.Ended = func(Attack, []Victim) {}
+	}
 	c.Log = cmp.Or(c.Log, slog.Default())
-	return &Recorder{config: c, node: rand.Text(), realms: map[string]*realm{},
-		hash: tops.Keyed(c.Secret)}
+	return &Recorder{config: c, realms: map[string]*realm{}, hash: tops.Keyed(c.Secret)}
+}
+
+// unlock releases the lock, and then reports the attacks that have begun.
+func (r *Recorder) unlock() {
+	began := r.began
+	r.began = nil
+	r.mu.Unlock()
+	for _, one := range began {
+		r.config.Began(one)
+	}
 }
 
 // A realm is the state of one realm.
@@ -84,6 +106,7 @@ type realm struct {
 	runs    map[string]*tops.Top[run] // by kind
 	rotated time.Time
 	running map[subject]*running
+	unknown time.Time // since when the site is attacked without a record
 }
 
 type subject struct{ kind, name string }
@@ -93,19 +116,16 @@ type backMinute struct {
 	*tally
 }
 
-// A run is failed or stopped attempts on one account or from one IP address, at most quietAfter apart.
-type run struct {
-	events []guard.Event
-	good   int
-}
-
 // A running is this process's view of a running attack.
 type running struct {
 	saved
 	realm   string
 	subject subject
 	began   time.Time
-	resumed bool // continues a record of the day before its start, if there is one
+	found   time.Time          // its detection
+	resumed bool               // continues a record of the day before its start, if there is one
+	start   *events.ModeSwitch // on the node that had it, for an attack on the site
+	alerted bool               // the start was reported
 	tally   *tally
 	base    []part // counted before its detection
 	logins  map[[2]string]*kept
@@ -146,7 +166,7 @@ func (r *Recorder) in(name string) *realm {
 // Handle counts events.
 func (r *Recorder) Handle(batch []guard.Event) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	for i := range batch {
 		if ending := events.EndingOf(&batch[i]); ending != events.Undecided && ending != events.Abandoned {
 			r.in(batch[i].Realm).event(&batch[i], ending)
@@ -157,21 +177,43 @@ func (r *Recorder) Handle(batch []guard.Event) {
 // HandleSwitch begins and ends attacks on a whole site.
 func (r *Recorder) HandleSwitch(s events.ModeSwitch) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	of := r.in(s.Realm)
 	site := of.running[subject{kind: Site}]
 	switch {
 	case s.Attacked && site == nil:
-		of.beginSite(s.At, s.Resumed)
+		site = of.beginSite(s.At, s.Resumed)
+		if site.start = &s; !s.Resumed {
+			site.report(r)
+		}
 	case !s.Attacked && site != nil:
 		of.end(site, s.At, "")
+	case site != nil && site.silent() && s.Cause == events.CauseFailureRate && !s.Resumed:
+		site.report(r)
 	}
+}
+
+// silent reports whether the attack resumes one of the last day, and is too small for an alert.
+func (one *running) silent() bool { return one.start != nil && !one.alerted }
+
+// report reports the start of an attack on the site: at once, or with the whole record if it continues one.
+func (one *running) report(r *Recorder) {
+	if one.alerted = true; one.resumed {
+		return // announce does it
+	}
+	b := Beginning{Attack: one.brief(), FailureRate: one.start.FailureRate, Threshold: one.start.Threshold}
+	b.fill(one.sum())
+	r.began = append(r.began, b)
+}
+
+func (one *running) brief() Attack {
+	return Attack{ID: one.id, Realm: one.realm, Kind: one.subject.kind, Subject: one.subject.name, Began: one.began}
 }
 
 // Tick ends attacks without recent attempts.
 func (r *Recorder) Tick(time.Time) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	now := r.config.Now()
 	for _, of := range r.realms {
 		of.tick(now)
@@ -215,6 +257,15 @@ func (r *Recorder) Running(name string) (all []Brief) {
 	return all
 }
 
+// OnSite reports whether a whole realm is under attack. A silent attack resumes one of the last day, and is too small for
+// an alert.
+func (r *Recorder) OnSite(name string) (running, silent bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.in(name).running[subject{kind: Site}]
+	return one != nil, one != nil && one.silent()
+}
+
 func btoi(b bool) int {
 	if b {
 		return 1
@@ -237,114 +288,24 @@ func (of *realm) event(e *guard.Event, ending events.Ending) {
 	if ending == events.Failed {
 		of.memory.failed(e)
 	}
-	if e.Sprayed && of.running[subject{kind: Spray}] == nil && of.running[subject{kind: Site}] == nil {
-		of.begin(subject{kind: Spray}, e.At, e.At)
-	}
-	counted := false
 	for _, s := range subjectsOf(e) {
 		if one := of.running[s]; one != nil {
 			one.tally.add(e, ending)
 			one.seen = later(one.seen, e.At)
-			counted = true
+			if one.silent() && float64(one.tally.counts.Attempts()) >= largeFrom*one.start.Threshold {
+				one.report(of.all)
+			}
 		}
 	}
 	of.lookBack(e, ending)
-	if !counted {
-		of.suspectRun(e)
-	}
-}
-
-// subjectsOf returns the attacks that an attempt would belong to.
-func subjectsOf(e *guard.Event) []subject {
-	all := []subject{{kind: Site}}
-	if e.Account != "" {
-		all = append(all, subject{Account, events.Escape(e.Account)})
-	}
-	if e.Address.IsValid() {
-		all = append(all, subject{Address, addressOf(e.Address)})
-	}
-	if e.Sprayed {
-		all = append(all, subject{kind: Spray})
-	}
-	return all
-}
-
-// lookBack counts the event in its minute, for an attack that is detected later.
-func (of *realm) lookBack(e *guard.Event, ending events.Ending) {
-	minute, n := e.At.Unix()/60, len(of.back)
-	if n == 0 || of.back[n-1].minute < minute {
-		of.back = slices.DeleteFunc(of.back,
-			func(b backMinute) bool { return b.minute <= minute-int64(lookBack/time.Minute) })
-		of.back = append(of.back, backMinute{minute, newTally(of.all.hash)})
-	}
-	of.back[len(of.back)-1].add(e, ending)
-}
-
-// suspectRun counts an attempt towards attacks, unless it repeats a password or is from a known client.
-func (of *realm) suspectRun(e *guard.Event) {
-	if e.Repeat || e.Known || e.Reasons.Has(guard.BadAccountName) {
-		return
-	}
-	for _, s := range subjectsOf(e) {
-		most := enoughOf(s.kind)
-		if most == 0 {
-			continue
-		}
-		t := of.runs[s.kind].Of(s.name)
-		if t == nil {
-			continue
-		}
-		if n := len(t.events); n > 0 && e.At.Sub(t.events[n-1].At) > quietAfter {
-			*t = run{}
-		}
-		if t.events = append(t.events, *e); len(t.events) < most {
-			continue
-		}
-		found := *t
-		*t = run{}
-		if 2*found.good < most { // users of a shared address mistype too, but then log in
-			of.beginRun(s, found.events)
-		}
-	}
-}
-
-func (of *realm) good(e *guard.Event) {
-	if !e.Address.IsValid() {
-		return
-	}
-	if t := of.runs[Address].Of(addressOf(e.Address)); t != nil {
-		t.good++
-	}
-}
-
-func (of *realm) beginRun(s subject, attempts []guard.Event) {
-	most := 0
-	for other := range of.running {
-		if other.kind == s.kind {
-			most++
-		}
-	}
-	if most >= mostAtOnce {
-		return
-	}
-	of.count(of.begin(s, attempts[0].At, attempts[len(attempts)-1].At), attempts)
-}
-
-// count adds attempts from before the detection.
-func (of *realm) count(one *running, attempts []guard.Event) {
-	for i := range attempts {
-		e := &attempts[i]
-		one.tally.add(e, events.EndingOf(e))
-		one.seen = later(one.seen, e.At)
-		if e.At.Before(one.began) {
-			one.began = e.At
-		}
+	if of.running[subject{kind: Site}] == nil && !e.Repeat && !e.Known && !e.Reasons.Has(guard.BadAccountName) {
+		of.recognize(e)
 	}
 }
 
 // beginSite begins an attack on the whole site with the attempts that led to it. Running attacks on accounts or from IP
 // addresses become part of it.
-func (of *realm) beginSite(at time.Time, resumed bool) {
+func (of *realm) beginSite(at time.Time, resumed bool) *running {
 	began, parts := of.ledTo(at)
 	one := of.begin(subject{kind: Site}, began, at)
 	one.base, one.resumed = parts, resumed
@@ -353,6 +314,7 @@ func (of *realm) beginSite(at time.Time, resumed bool) {
 			of.end(other, at, one.id)
 		}
 	}
+	return one
 }
 
 // ledTo returns the start of the failures that led to an attack, and their counts. It goes back over consecutive
@@ -375,8 +337,8 @@ func (of *realm) ledTo(at time.Time) (began time.Time, parts []part) {
 
 func (of *realm) begin(s subject, began, at time.Time) *running {
 	one := &running{
-		saved: saved{id: idOf(began), part: rand.Text()}, realm: of.name, subject: s, began: began, seen: at,
-		tally: newTally(of.all.hash), logins: map[[2]string]*kept{},
+		saved: saved{id: idOf(began), part: rand.Text()}, realm: of.name, subject: s, began: began, found: at,
+		seen: at, tally: newTally(of.all.hash), logins: map[[2]string]*kept{},
 	}
 	of.running[s] = one
 	for _, early := range of.early {
@@ -404,7 +366,9 @@ func (of *realm) end(one *running, at time.Time, partOf string) {
 
 const (
 	// calmFor ends an attack on a site without a mode switch, after the server was stopped or another node had the switch.
-	calmFor     = 30 * time.Second
+	calmFor = 30 * time.Second
+	// followFor is how long a node waits for the record of the node that had the mode switch.
+	followFor   = 10 * time.Second
 	rotateEvery = time.Hour
 )
 
@@ -423,9 +387,14 @@ func (of *realm) tick(now time.Time) {
 			of.end(one, one.seen, "")
 		}
 	}
-	if n := len(of.back); of.attacked() && of.running[subject{kind: Site}] == nil && n > 0 &&
-		now.Unix()/60-of.back[n-1].minute <= 1 {
-		of.beginSite(now, true) // another node has the mode switch
+	n := len(of.back)
+	switch unknown := of.attacked() && of.running[subject{kind: Site}] == nil; {
+	case !unknown:
+		of.unknown = time.Time{}
+	case of.unknown.IsZero():
+		of.unknown = now // another node has the mode switch, and follow will find the record
+	case now.Sub(of.unknown) >= followFor && n > 0 && now.Unix()/60-of.back[n-1].minute <= 1:
+		of.beginSite(now, true)
 	}
 	if of.rotated.IsZero() {
 		of.rotated = now
@@ -436,24 +405,11 @@ func (of *realm) tick(now time.Time) {
 	}
 }
 
+// sum returns what this process has counted.
+func (one *running) sum() part { return merge(append(slices.Clone(one.base), one.tally.part())...) }
+
 func (of *realm) attacked() bool {
 	return of.all.config.Attacked != nil && of.all.config.Attacked(of.name)
-}
-
-// rotate drops old runs, so that names from long ago weigh nothing.
-func (of *realm) rotate(now time.Time) {
-	for kind, old := range of.runs {
-		fresh := tops.New[run](runSlots)
-		for name, t := range old.All() {
-			if n := len(t.events); n > 1 && now.Sub(t.events[n-1].At) <= quietAfter {
-				for range n - 1 {
-					fresh.Of(name)
-				}
-				*fresh.Of(name) = *t
-			}
-		}
-		of.runs[kind] = fresh
-	}
 }
 
 func later(a, b time.Time) time.Time {

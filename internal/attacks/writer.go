@@ -22,7 +22,10 @@ const (
 	// foldAfter is the time after an attack's end before it is summed up: other nodes still write.
 	foldAfter = 20 * time.Second
 	// mostOver limits the ended attacks that wait for a failed database.
-	mostOver = 200
+	mostOver = 2000
+	// announceAfter is the time after its detection before an attack on an account, from an IP address or by password
+	// spraying is reported: all nodes write what led to it.
+	announceAfter = 3 * writeEvery
 )
 
 // Run writes until ctx ends, and once more. A running attack stays open in the database, where the next process
@@ -37,12 +40,15 @@ func (r *Recorder) Run(ctx context.Context) {
 func (r *Recorder) Flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
+	if err := r.announce(ctx); err != nil {
+		return fmt.Errorf("attacks: announce: %w", err)
+	}
 	for _, j := range r.jobs() {
 		if err := r.write(ctx, j); err != nil {
 			return fmt.Errorf("attacks: write: %w", err)
 		}
 	}
-	if err := errors.Join(r.share(ctx), r.follow(ctx), r.fold(ctx)); err != nil {
+	if err := errors.Join(r.follow(ctx), r.fold(ctx)); err != nil {
 		return fmt.Errorf("attacks: write: %w", err)
 	}
 	return nil
@@ -54,9 +60,12 @@ type job struct {
 	saved  bool
 	seen   time.Time
 	ended  time.Time
+	found  time.Time
+	due    string // the report of a new record
+	alert  int    // 1: the start on the site was reported
 	partOf string
 	part   *part // nil: no new counts
-	sum    int64
+	count  int64
 	logins []Login
 	fresh  []*kept
 }
@@ -69,9 +78,13 @@ func (r *Recorder) jobs() (jobs []job) {
 		r.over = slices.Delete(r.over, 0, n)
 	}
 	for _, one := range r.all() {
-		j := job{of: one, id: one.id, saved: one.exists, seen: one.seen, ended: one.ended, partOf: one.partOf}
-		if j.sum = one.sum(); j.sum != one.written || !one.exists {
-			p := merge(append(slices.Clone(one.base), one.tally.part())...)
+		j := job{of: one, id: one.id, saved: one.exists, seen: one.seen, found: one.found, ended: one.ended, partOf: one.partOf,
+			alert: btoi(one.alerted)}
+		if one.subject.kind != Site || one.resumed && one.alerted {
+			j.due = "start"
+		}
+		if j.count = one.count(); j.count != one.written || !one.exists {
+			p := one.sum()
 			j.part = &p
 		}
 		for _, l := range one.logins {
@@ -90,7 +103,7 @@ func (r *Recorder) jobs() (jobs []job) {
 	return jobs
 }
 
-func (one *running) sum() int64 { return one.tally.counts.Attempts() + one.tally.counts.Succeeded }
+func (one *running) count() int64 { return one.tally.counts.Attempts() + one.tally.counts.Succeeded }
 
 func (r *Recorder) write(ctx context.Context, j job) error {
 	id, began, err := r.save(ctx, &j)
@@ -102,7 +115,7 @@ func (r *Recorder) write(ctx context.Context, j job) error {
 		}
 		return err
 	}
-	j.of.id, j.of.began, j.of.exists, j.of.written = id, began, true, j.sum
+	j.of.id, j.of.began, j.of.exists, j.of.written = id, began, true, j.count
 	if !j.ended.IsZero() {
 		r.over = slices.DeleteFunc(r.over, func(one *running) bool { return one == j.of })
 	}
@@ -127,7 +140,7 @@ func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time
 			}
 		}
 		if !j.ended.IsZero() {
-			_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = $1, part_of = $2 WHERE id = $3
+			_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = $1, part_of = $2, due = 'end' WHERE id = $3
 				AND ended_at = 0`, j.ended.UnixMilli(), j.partOf, id)
 		}
 		return err
@@ -141,9 +154,10 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		if err = resume(ctx, tx, j); err != nil {
 			return id, began, err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at)
-			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-			id, j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli())
+		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at, detected_at, due)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+			id, j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli(),
+			j.found.UnixMilli(), j.due)
 		if err != nil {
 			return id, began, err
 		}
@@ -162,17 +176,19 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		}
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE attacks SET last_at = CASE WHEN last_at < $1 THEN $1 ELSE last_at END,
-		began_at = CASE WHEN began_at > $2 THEN $2 ELSE began_at END
-			WHERE id = $3`, j.seen.UnixMilli(), began.UnixMilli(), id)
+		began_at = CASE WHEN began_at > $2 THEN $2 ELSE began_at END,
+		due = CASE WHEN alerted < $3 THEN $4 ELSE due END, alerted = CASE WHEN alerted < $3 THEN $3 ELSE alerted END
+			WHERE id = $5`, j.seen.UnixMilli(), began.UnixMilli(), j.alert, j.due, id)
 	return id, began, err
 }
 
 // resume reopens the newest record of the last day, unless one is running.
 func resume(ctx context.Context, tx *sql.Tx, j *job) (err error) {
 	if j.of.resumed {
-		_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = 0
+		_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = 0, due = '',
+			alerted = CASE WHEN due = 'end' THEN alerted ELSE 0 END
 			WHERE id = (SELECT id FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at > $4
-				ORDER BY ended_at DESC LIMIT 1)
+				AND part_of = '' ORDER BY ended_at DESC LIMIT 1)
 			AND NOT EXISTS (SELECT 1 FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at = 0)`,
 			j.of.realm, j.of.subject.kind, j.of.subject.name, j.of.began.Add(-sameFor).UnixMilli())
 	}
@@ -254,9 +270,7 @@ func (r *Recorder) follow(ctx context.Context) error {
 func (of *realm) join(id string, s subject, began, last time.Time) {
 	one := of.begin(s, began, last)
 	one.id, one.exists = id, true
-	if of.runs[s.kind] != nil {
-		of.count(one, of.takeRun(s).events)
-	}
+	one.add(of.takeRun(s))
 	if s.kind != Site {
 		return
 	}
@@ -269,41 +283,64 @@ func (of *realm) join(id string, s subject, began, last time.Time) {
 	one.written = -1 // base is not in the database yet
 }
 
-// fold sums up ended attacks once every node had time to write.
-func (r *Recorder) fold(ctx context.Context) error {
-	var ids []string
-	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, `SELECT DISTINCT p.attack FROM attack_parts p JOIN attacks a ON a.id = p.attack WHERE a.ended_at > 0
-		AND a.last_at < $1 AND a.ended_at < $1`,
-		r.config.Now().Add(-foldAfter).UnixMilli())
-	for _, id := range ids {
-		if err == nil {
-			err = sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) error { return foldOne(ctx, tx, id) })
+// announce reports the attacks on accounts, from IP addresses and by password spraying that any node has detected, and
+// resumed attacks on the site.
+func (r *Recorder) announce(ctx context.Context) error {
+	found, err := r.attacks(ctx, `WHERE due = 'start' AND detected_at <= $1 ORDER BY detected_at`,
+		r.config.Now().Add(-announceAfter).UnixMilli())
+	for i := 0; i < len(found) && err == nil; i++ {
+		var n int64
+		n, err = sqltx.Exec(ctx, r.config.DB, `UPDATE attacks SET due = '' WHERE id = $1 AND due = 'start'`, found[i].ID)
+		if n == 1 {
+			r.config.Began(Beginning{Attack: found[i]})
 		}
 	}
 	return err
 }
 
-func foldOne(ctx context.Context, tx *sql.Tx, id string) error {
-	// Lock the row first: the second node waits and then finds no parts.
-	if n, err := sqltx.Exec(ctx, tx, `UPDATE attacks SET summary = summary WHERE id = $1`, id); err != nil || n == 0 {
+// fold sums up ended attacks once every node had time to write, and reports each once.
+func (r *Recorder) fold(ctx context.Context) error {
+	ended, err := r.attacks(ctx, `WHERE ended_at > 0 AND ended_at < $1 AND last_at < $1
+		AND id IN (SELECT id FROM attacks WHERE due = 'end' UNION SELECT attack FROM attack_parts)`,
+		r.config.Now().Add(-foldAfter).UnixMilli())
+	for i := 0; i < len(ended) && err == nil; i++ {
+		err = r.foldOne(ctx, ended[i].Realm, ended[i].ID)
+	}
+	return err
+}
+
+func (r *Recorder) foldOne(ctx context.Context, realm, id string) error {
+	due := int64(0)
+	err := sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) (err error) {
+		// Lock the row first: the second node waits, and then finds nothing due.
+		due, err = sqltx.Exec(ctx, tx, `UPDATE attacks SET due = '' WHERE id = $1 AND due = 'end' AND ended_at > 0`, id)
+		if err != nil {
+			return err
+		}
+		sum, err := partsOf(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		sum.Sketches = [dimensions][]byte{}
+		data, err := json.Marshal(sum)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `UPDATE attacks SET summary = $1 WHERE id = $2`, string(data), id)
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM attack_parts WHERE attack = $1`, id)
+		}
+		return err
+	})
+	if err != nil || due == 0 {
 		return err
 	}
-	sum, err := partsOf(ctx, tx, id)
+	ended, err := r.Get(ctx, realm, id)
 	if err != nil {
 		return err
 	}
-	sum.Sketches = [dimensions][]byte{}
-	data, err := json.Marshal(sum)
+	victims, err := r.Victims(ctx, realm, id)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE attacks SET summary = $1 WHERE id = $2`, string(data), id)
-	}
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `DELETE FROM attack_parts WHERE attack = $1`, id)
+		r.config.Ended(ended, victims)
 	}
 	return err
 }
@@ -343,10 +380,6 @@ func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err
 		delete(which+` AND id IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY realm, kind
 			ORDER BY began_at DESC, id) AS n
 			FROM attacks WHERE ended_at > 0 AND `+which+`) AS numbered WHERE n > $1)`, mostKept)
-	}
-	if err == nil {
-		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_runs
-			WHERE last_at < $1`, r.config.Now().Add(-quietAfter).UnixMilli())
 	}
 	if err == nil {
 		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_operations WHERE at < $1`, before.UnixMilli())

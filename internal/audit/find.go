@@ -60,7 +60,7 @@ func One(address netip.Addr) netip.Prefix {
 
 // Kinds returns the valid values of Filter.Kind.
 func Kinds() []string {
-	all := []string{KindAdmin, KindMode, KindEvent, KindAttempt}
+	all := []string{KindAdmin, KindMode, KindAttack, KindEvent, KindAttempt}
 	for _, e := range []events.Ending{events.Succeeded, events.Failed, events.Challenged, events.Refused, events.Waited,
 		events.FakeFailure, events.Abandoned} {
 		all = append(all, e.String())
@@ -235,6 +235,9 @@ func (f Filter) addKind(c *conditions) {
 	case f.Kind == "":
 	case f.Kind == KindAdmin || f.Kind == KindMode:
 		c.add("part = 4")
+		c.add("kind = ?", f.Kind)
+	case f.Kind == KindAttack:
+		c.add("part = 2")
 		c.add("kind = ?", f.Kind)
 	case f.Kind == events.Succeeded.String():
 		c.add("part = 3")

@@ -16,7 +16,7 @@ import (
 const (
 	partStopped   = iota // blocked attempts, and limits on events
 	partFailed           // wrong passwords
-	partSums             // sums of both
+	partSums             // sums of both, and attacks
 	partSucceeded        // right passwords
 	partActions          // operations of administrators, and mode switches
 	parts

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/attacks"
 	"authguard/internal/events"
 )
 
@@ -127,6 +128,13 @@ func (l *Log) HandleSwitch(s events.ModeSwitch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open.rows = append(l.open.rows, switchRow(s))
+}
+
+// Attack adds the row of an attack that has started or ended, even to a full batch.
+func (l *Log) Attack(a attacks.Attack) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open.rows = append(l.open.rows, attackRow(a))
 }
 
 // Tick queues the open batch. Each minute it adds the last minute's sums.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/attacks"
 	"authguard/internal/events"
 )
 
@@ -16,6 +17,7 @@ const (
 	KindAttempt = "attempt" // decision is an events.Ending: "failed", "blocked" …
 	KindMode    = "mode"    // CAPTCHA mode switched; decision is the new state
 	KindAdmin   = "admin"   // an administrator's operation; decision is its code
+	KindAttack  = "attack"  // an attack started or ended; decision is "started" or "ended", and count its attempts
 	KindEvent   = "event"   // an event limit was reached, or is no longer reached
 )
 
@@ -149,6 +151,26 @@ func switchRow(s events.ModeSwitch) Row {
 		At: s.At, Realm: realmOf(s.Realm), Kind: KindMode, Decision: s.To, Reasons: s.Cause, Count: 1,
 		Who: events.Escape(s.Who), Detail: detail,
 	}
+}
+
+// attackRow has the numbers of an attack's record when it started or ended.
+func attackRow(a attacks.Attack) Row {
+	row := Row{At: a.Began, Realm: realmOf(a.Realm), Kind: KindAttack, Decision: "started", Count: a.Attempts}
+	if !a.Running() {
+		row.At, row.Decision = a.Ended, "ended"
+	}
+	switch a.Kind {
+	case attacks.Account:
+		row.Account = a.Subject
+	case attacks.Address:
+		row.Address = a.Subject
+	}
+	row.Detail = fmt.Sprintf("attack %s (%s) since %s; addresses %d, accounts %d, compromised %d", a.ID, a.Kind,
+		a.Began.UTC().Format(time.RFC3339), a.Addresses, a.Accounts, a.Lost)
+	if a.PartOf != "" {
+		row.Detail += "; continued as " + a.PartOf
+	}
+	return row
 }
 
 // A batch collects rows. It is not safe for concurrent use.

@@ -352,6 +352,9 @@ func eventOf(row audit.Row) Event {
 	case audit.KindMode:
 		e.What = modeWords(row.Decision)
 		return e
+	case audit.KindAttack:
+		e.What = map[string]string{"started": "attack started", "ended": "attack ended"}[row.Decision]
+		return e
 	case audit.KindEvent:
 		e.What = map[string]string{"reached": "a limit was reached", "quiet": "a limit is no longer reached"}[row.Decision]
 		return e

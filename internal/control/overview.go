@@ -27,17 +27,15 @@ type Overview struct {
 	Minutes  []captchamode.Minute `json:"minutes"`  // the last hour, oldest first
 	Switches []captchamode.Switch `json:"switches"` // oldest first
 	// Addresses, Networks, Accounts and Reasons have the most failed and stopped attempts of the last hour on this node,
-	// most first. Crowd is how widely they are spread. Botnet is set if they come from a botnet.
+	// most first.
 	Addresses []Subject `json:"addresses"`
 	Networks  []Subject `json:"networks"`
 	Accounts  []Subject `json:"accounts"`
 	Reasons   []Subject `json:"reasons"`
-	Crowd     Crowd     `json:"crowd"`
-	Botnet    bool      `json:"botnet"`
 	Warnings  []Warning `json:"warnings"`
-	// Attacks are the running attacks, those on the whole site first.
-	Attacks []attacks.Brief `json:"attacks"`
-	Held    int             `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
+	// Attacks are the running attacks, those on the whole site first, at most topRows.
+	Attacks []attacks.Attack `json:"attacks"`
+	Held    int              `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
 	// Nodes is set if other nodes serve the site.
 	Nodes bool `json:"nodes"`
 }
@@ -70,11 +68,10 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		Minutes:   append([]captchamode.Minute{}, c.config.Mode.Minutes()...),
 		Switches:  append([]captchamode.Switch{}, c.config.Mode.Switches()...),
 		Addresses: []Subject{}, Networks: []Subject{}, Accounts: []Subject{}, Reasons: []Subject{},
-		Crowd: c.config.Tops.Crowd(c.config.Realm, now), Warnings: c.warnings(now), Attacks: append([]attacks.Brief{},
-			c.config.Attacks.Running(c.config.Realm)...), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
+		Warnings: c.warnings(now), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
 	}
 	o.OffAt = OffAt(o.State)
-	o.Botnet = botnet(o.Crowd, o.State)
+	o.Attacks, _ = c.config.Attacks.Current(ctx, c.config.Realm, topRows)
 	busiest := c.config.Tops.First(c.config.Realm, now, topRows)
 	for _, top := range busiest.Addresses {
 		address, _ := netip.ParseAddr(top.Name) // always valid
@@ -92,14 +89,6 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		o.Reasons = append(o.Reasons, Subject{Top: top})
 	}
 	return o
-}
-
-// botnet reports whether many IP addresses with few attempts each exceed the threshold and make a quarter of the hour's
-// attempts, or ten thresholds. A few loud IP addresses do not hide a botnet.
-func botnet(c Crowd, s captchamode.State) bool {
-	left, attack := float64(c.ByAddress.Left), max(s.Threshold, 1)
-	return c.ByAddress.Scattered && (s.On || s.Level != captchamode.Calm) && left > attack &&
-		(4*c.ByAddress.Left >= c.Attempts || left >= 10*attack)
 }
 
 // glanceAge bounds how old an overview from Glance is, and the counters' reads with many live pages.

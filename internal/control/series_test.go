@@ -3,7 +3,6 @@ package control_test
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -81,40 +80,6 @@ func TestThePressureOfADayIsKeptThoughTheModeKeepsAnHour(t *testing.T) {
 		}
 		t.Error("the day's first minute is not there when the day is full")
 	})
-}
-
-func TestABotnetIsToldFromAFewAttackers(t *testing.T) {
-	t.Parallel()
-	from := func(addresses, each int) control.Crowd {
-		tops := new(control.Tops)
-		for i := range addresses {
-			for range each {
-				tops.Handle([]guard.Event{failed(fmt.Sprint("user", i), fmt.Sprintf("198.51.%d.%d", i/200, 1+i%200), noon)})
-			}
-		}
-		return tops.Crowd("", noon)
-	}
-	for _, one := range []struct {
-		addresses, each int
-		botnet          bool
-	}{{400, 1, true}, {400, 3, true}, {49, 1, false}, {400, 5, false}, {1, 400, false}} {
-		got := from(one.addresses, one.each)
-		if got.ByAddress.Scattered != one.botnet || got.Attempts != one.addresses*one.each || got.Most != one.each ||
-			got.Addresses < one.addresses*97/100 || got.Addresses > one.addresses*103/100 {
-			t.Errorf("%d addresses with %d attempts each: %+v, botnet %t", one.addresses, one.each, got, got.ByAddress.Scattered)
-		}
-	}
-	tops := new(control.Tops)
-	for i := range 100 {
-		tops.Handle([]guard.Event{failed("ann", fmt.Sprintf("198.51.100.%d", i), noon), failed("ann", "192.0.2.1", noon)})
-	}
-	tops.Handle([]guard.Event{failed("ann", "192.0.2.2", noon)})
-	if got := tops.Crowd("", noon); !got.ByAddress.Scattered || got.ByAddress.Loud != 1 || got.ByAddress.Left != 101 || got.ByAccount.Scattered || got.ByAccount.Names != 1 {
-		t.Errorf("one address made half of them, the others one each, all at ann: %+v", got)
-	}
-	if got := tops.Crowd("", noon.Add(2*time.Hour)); got != (control.Crowd{}) {
-		t.Errorf("two hours later: %+v", got)
-	}
 }
 
 func TestNetworksAndReasonsAreTops(t *testing.T) {

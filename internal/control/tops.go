@@ -17,9 +17,6 @@ import (
 const (
 	topMinutes = 60  // how far back the tops go
 	topNames   = 256 // names kept per minute
-
-	crowdEach = 10 * time.Minute // interval for counting distinct IP addresses, see Crowd
-	crowds    = 6
 )
 
 // A Top is one IP address, network, account or reason with its failed and stopped attempts of the last hour. During a
@@ -36,38 +33,6 @@ type Top struct {
 // Busiest are the tops of each kind, most first.
 type Busiest struct{ Addresses, Networks, Accounts, Reasons []Top }
 
-// A Crowd is how widely the failed and stopped attempts of the last hour are spread.
-type Crowd struct {
-	Attempts  int    `json:"attempts"`
-	Addresses int    `json:"addresses"` // distinct ones, within about 1 %
-	Most      int    `json:"most"`      // of the most active IP address
-	ByAddress Spread `json:"by_address"`
-	ByAccount Spread `json:"by_account"`
-}
-
-// A Spread describes one kind. Scattered is set if each name made or got so few attempts that a list is useless: a
-// botnet's IP addresses, or invented user names.
-type Spread struct {
-	Scattered bool `json:"scattered"`
-	Names     int  `json:"names"` // distinct ones, within about 1 %
-	// Loud counts the names that still stand out; Left is the attempts of all others.
-	Loud int `json:"loud"`
-	Left int `json:"left"`
-}
-
-func spreadOf(attempts, names int, busiest []Top) Spread {
-	s := Spread{Names: names, Left: attempts}
-	each := make([]int64, len(busiest))
-	for i, top := range busiest {
-		each[i] = int64(top.Failures + top.Stopped)
-	}
-	s.Loud, s.Scattered = tops.Scattered(int64(attempts), int64(names), each)
-	for _, top := range busiest[:s.Loud] {
-		s.Left -= top.Failures + top.Stopped
-	}
-	return s
-}
-
 // Tops are statistics of each realm's last hour and day in bounded memory: a Series (0.4 MiB), and the most frequent
 // subjects and reasons. An IPv6 /64 is one address, as in the guard. The zero Tops are empty; safe for concurrent use.
 type Tops struct {
@@ -79,8 +44,6 @@ type Tops struct {
 type realmTops struct {
 	series
 	addresses, networks, accounts, reasons ring[*tops.Top[Top]]
-	crowd, named                           ring[*tops.Distinct] // IP addresses, and accounts
-	everybody                              *tops.Distinct       // empty, from which the others are created and merged
 	minutesOf                              func() []captchamode.Minute
 }
 
@@ -114,13 +77,11 @@ func (of *realmTops) handle(e *guard.Event, ending events.Ending) {
 		count(&of.addresses, address.String(), one)
 		one.Name = network.String()
 		count(&of.networks, one.Name, one)
-		(*of.crowd.at(e.At, of.everybody.Fresh)).Add(address.String())
 	}
 	// An invalid name cannot be looked up, and has no size limit.
 	if !e.Reasons.Has(guard.BadAccountName) && e.Account != "" && len(e.Account) <= guard.MaxAccount {
 		one.Name = e.Account
 		count(&of.accounts, e.Account, one)
-		(*of.named.at(e.At, of.everybody.Fresh)).Add(e.Account)
 	}
 	why := reasonOf(e)
 	one.Name, one.Words = why.Code(), wordsOf(why)
@@ -184,36 +145,6 @@ func (t *Tops) First(realm string, now time.Time, n int) Busiest {
 		first(&of.reasons, now, n)}
 }
 
-// Crowd returns how widely a realm's attempts of the last hour are spread.
-func (t *Tops) Crowd(realm string, now time.Time) (c Crowd) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	of := t.in(realm)
-	of.minutes.newest(now, topMinutes, func(_ time.Time, counts *Counts) {
-		if counts != nil {
-			c.Attempts += int(counts.Failures + counts.Shown + counts.Refused)
-		}
-	})
-	busiest := first(&of.addresses, now, topRows)
-	if len(busiest) > 0 {
-		c.Most = busiest[0].Failures + busiest[0].Stopped
-	}
-	c.Addresses = min(of.different(&of.crowd, now), c.Attempts)
-	c.ByAddress = spreadOf(c.Attempts, c.Addresses, busiest)
-	c.ByAccount = spreadOf(c.Attempts, min(of.different(&of.named, now), c.Attempts), first(&of.accounts, now, topRows))
-	return c
-}
-
-func (of *realmTops) different(each *ring[*tops.Distinct], now time.Time) int {
-	all := of.everybody.Fresh()
-	each.newest(now, crowds, func(_ time.Time, d **tops.Distinct) {
-		if d != nil {
-			all.Merge(*d)
-		}
-	})
-	return all.Count()
-}
-
 // Forget deletes the statistics of a removed realm.
 func (t *Tops) Forget(realm string) {
 	t.mu.Lock()
@@ -230,9 +161,7 @@ func (t *Tops) in(realm string) *realmTops {
 			t.realms = map[string]*realmTops{}
 		}
 		hour := func() ring[*tops.Top[Top]] { return newRing[*tops.Top[Top]](time.Minute, topMinutes) }
-		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour(),
-			crowd: newRing[*tops.Distinct](crowdEach, crowds), named: newRing[*tops.Distinct](crowdEach, crowds),
-			everybody: tops.NewDistinct()}
+		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour()}
 		t.realms[realm] = of
 	}
 	return of

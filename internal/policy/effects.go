@@ -226,7 +226,7 @@ type row struct {
 }
 
 func newTally(hash func(string) uint64) *tally {
-	return &tally{accounts: tops.NewKeyed(hash), addresses: tops.NewKeyed(hash), later: tops.NewKeyed(hash)}
+	return &tally{accounts: tops.NewDistinct(hash), addresses: tops.NewDistinct(hash), later: tops.NewDistinct(hash)}
 }
 
 // Flush saves the changed tallies. After a failure they wait, for a day at most.

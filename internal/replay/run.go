@@ -91,7 +91,7 @@ type input struct {
 
 // newDistinct counts deterministically.
 func newDistinct() *tops.Distinct {
-	return tops.NewKeyed(func(name string) uint64 { return siphash.Hash(1, 2, []byte(name)) })
+	return tops.NewDistinct(func(name string) uint64 { return siphash.Hash(1, 2, []byte(name)) })
 }
 
 // read returns the next attempts in a batch's memory; none after the last.

@@ -4,7 +4,6 @@ package tops
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash/maphash"
 	"iter"
 	"math/rand/v2"
 
@@ -85,28 +84,14 @@ type Distinct struct {
 	sketch *hyperloglog.Sketch
 }
 
-// NewDistinct returns an empty Distinct with a random key.
-func NewDistinct() *Distinct {
-	seed := maphash.MakeSeed()
-	return NewKeyed(func(name string) uint64 { return maphash.String(seed, name) })
-}
+// NewDistinct returns an empty Distinct with a keyed hash. Counts with one key can be merged.
+func NewDistinct(hash func(string) uint64) *Distinct { return &Distinct{hash, hyperloglog.New()} }
 
-// NewKeyed is NewDistinct with the caller's keyed hash, so that several processes' counts can be merged.
-func NewKeyed(hash func(string) uint64) *Distinct { return &Distinct{hash, hyperloglog.New()} }
-
-// Keyed returns a hash for NewKeyed. It is the same for all processes with the secret.
+// Keyed returns a hash for NewDistinct. It is the same for all processes with the secret.
 func Keyed(secret []byte) func(string) uint64 {
 	key := sha256.Sum256(append([]byte("authguard tops "), secret...))
 	k0, k1 := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:16])
 	return func(name string) uint64 { return siphash.Hash(k0, k1, []byte(name)) }
-}
-
-// Fresh returns an empty Distinct that can be merged with d.
-func (d *Distinct) Fresh() *Distinct { return NewKeyed(d.hash) }
-
-// Merge adds the names of other, which must have the same key.
-func (d *Distinct) Merge(other *Distinct) {
-	_ = d.sketch.Merge(other.sketch) // fails only for a different precision
 }
 
 // Add counts a name.
@@ -163,16 +148,3 @@ func (s *Seen) Has(hash uint64) bool {
 
 // bitOf returns one of a name's bits; two hashes suffice (Kirsch and Mitzenmacher, 2006).
 func bitOf(hash, i uint64) uint64 { return (hash>>32 + i*(hash&(1<<32-1)|1)) % seenBits }
-
-// Scattered reports whether attempts come from many names with so few attempts each that a list is useless: a botnet's
-// IP addresses, or invented accounts. Loud names do not hide the others. loud counts those of busiest, most first, with
-// over a twentieth of the attempts without the previous ones.
-func Scattered(attempts, names int64, busiest []int64) (loud int, ok bool) {
-	left := attempts
-	for loud < len(busiest) && 20*busiest[loud] > left {
-		left -= busiest[loud]
-		loud++
-	}
-	others := names - int64(loud)
-	return loud, loud < max(len(busiest), 1) && others >= 50 && left <= 4*others
-}

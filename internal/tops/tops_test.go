@@ -2,7 +2,6 @@ package tops_test
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestATopFindsTheFrequentOneAndClaimsNoMoreThanThereWere(t *testing.T) {
 func TestDistinctNamesAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 100, 5_000, 200_000} {
-		d := tops.NewDistinct()
+		d := tops.NewDistinct(tops.Keyed([]byte("secret")))
 		for i := range n {
 			d.Add(fmt.Sprint(i))
 			d.Add(fmt.Sprint(i))
@@ -50,17 +49,13 @@ func TestDistinctNamesAreCountedOnce(t *testing.T) {
 
 func TestDistinctNamesOfTwoProcessesAreMerged(t *testing.T) {
 	t.Parallel()
-	hash := func(name string) uint64 {
-		h := fnv.New64a()
-		h.Write([]byte("key" + name))
-		return h.Sum64() * 0x9E3779B97F4A7C15
-	}
-	one, two := tops.NewKeyed(hash), tops.NewKeyed(hash)
+	hash := tops.Keyed([]byte("secret"))
+	one, two := tops.NewDistinct(hash), tops.NewDistinct(hash)
 	for i := range 10_000 {
 		one.Add(fmt.Sprint(i))
 		two.Add(fmt.Sprint(i + 5_000))
 	}
-	both := tops.NewKeyed(hash)
+	both := tops.NewDistinct(hash)
 	both.Load(one.Save())
 	both.Load(two.Save())
 	both.Load([]byte("damaged"))

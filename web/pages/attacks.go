@@ -386,13 +386,13 @@ func (v AttackView) PlotWords() string {
 // AttackLinks returns the running attacks, for the dashboard.
 func (v NowView) AttackLinks() (all []turn) {
 	for _, a := range v.Overview.Attacks {
-		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a, v.Now)})
+		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a.Kind, a.Began, v.Now)})
 	}
 	return all
 }
 
-func attackWords(a attacks.Brief, now time.Time) string {
+func attackWords(kind string, began, now time.Time) string {
 	text := map[string]string{attacks.Site: "Attack on the site", attacks.Account: "Brute force against one account",
-		attacks.Address: "Brute force from one IP address", attacks.Spray: "Password spraying"}[a.Kind]
-	return text + ", since " + newMoment(now, a.Began).Text
+		attacks.Address: "Brute force from one IP address", attacks.Spray: "Password spraying"}[kind]
+	return text + ", since " + newMoment(now, began).Text
 }

@@ -70,7 +70,8 @@ func (v AuditView) File(format, order string) string {
 // Kinds returns the options of the filter, in groups.
 func (v AuditView) Kinds() []choice {
 	return []choice{
-		{audit.KindAdmin, "Administrator actions"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindEvent, "Event limits"},
+		{audit.KindAdmin, "Administrator actions"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindAttack, "Attacks"},
+		{audit.KindEvent, "Event limits"},
 		{audit.KindAttempt, "All attempts"},
 		{events.Succeeded.String(), "Signed in"}, {events.Failed.String(), "Wrong passwords"}, {events.Challenged.String(),
 			"Challenged"},

@@ -60,7 +60,7 @@ func (l LookUp) FullNetwork() string {
 // Running returns the running attacks that concern the subject.
 func (v LookUpView) Running() (all []turn) {
 	for _, a := range v.LookUp.Result.Attacks {
-		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a, v.Now)})
+		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a.Kind, a.Began, v.Now)})
 	}
 	return all
 }

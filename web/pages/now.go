@@ -11,6 +11,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/plot"
 )
@@ -219,8 +220,8 @@ type subjectTable struct {
 	Hidden    bool
 }
 
-func (t *subjectTable) loud(s control.Spread, why string) {
-	t.Rows = t.Rows[:min(s.Loud, len(t.Rows))]
+func (t *subjectTable) loud(n int, why string) {
+	t.Rows = t.Rows[:min(n, len(t.Rows))]
 	t.Scattered, t.Hidden = cmp.Or(why, "Shows only those that stand out."), len(t.Rows) == 0 && why == ""
 }
 
@@ -236,29 +237,39 @@ func (t subjectTable) Rest() subjectTable {
 	return t
 }
 
-// CrowdWords describes a botnet and says what to do.
-func (v NowView) CrowdWords() []string {
-	c := v.Overview.Crowd
-	by := c.ByAddress
-	from := fmt.Sprintf("%s failed in the last hour, from about %s different IP addresses.", countWords(c.Attempts,
-		"attempt"), comma(c.Addresses))
-	if by.Loud > 0 {
-		return []string{from, fmt.Sprintf("%s. You can block %s. The other %s came from IP addresses that tried about once "+
-			"each. Blocking those one by one does not help: check the networks and accounts.",
-			map[bool]string{true: "One IP address stands out (see below)",
-				false: fmt.Sprintf("%d IP addresses stand out (see below)", by.Loud)}[by.Loud == 1], map[bool]string{true: "it",
-				false: "them"}[by.Loud == 1], comma(by.Left))}
+// OnSite returns the running attack on the whole site, or nil.
+func (v NowView) OnSite() *attacks.Attack {
+	if all := v.Overview.Attacks; len(all) > 0 && all[0].Kind == attacks.Site {
+		return &all[0]
 	}
-	return []string{from + fmt.Sprintf(" The most active IP address made %s. Blocking single IP addresses does not "+
-		"help, so none are listed: check the networks and accounts.", comma(c.Most))}
+	return nil
+}
+
+// Botnet describes an attack by a botnet and says what to do; empty for others.
+func (v NowView) Botnet() []string {
+	a := v.OnSite()
+	if a == nil || !slices.Contains(a.Shapes, attacks.Botnet) {
+		return nil
+	}
+	loud, left, _ := a.LoudAddresses()
+	from := fmt.Sprintf("%s failed since %s, from about %s different IP addresses.", countWords(int(a.Attempts), "attempt"),
+		newMoment(v.Now, a.Began).Text, comma(int(a.Addresses)))
+	if loud > 0 {
+		return []string{from, fmt.Sprintf("You can block the IP addresses that stand out (%d, see below). The other %s came "+
+			"from IP addresses that tried about once each. Blocking those one by one does not help: check the networks and "+
+			"accounts.", loud, countWords(int(left), "attempt"))}
+	}
+	return []string{from + fmt.Sprintf(" The most active IP address made %s. Blocking single IP addresses does not help, "+
+		"so none are listed: check the networks and accounts.", comma(int(a.TopAddresses[0].Attempts)))}
 }
 
 // Addresses, Networks, Accounts and Reasons return the four tables. For a botnet's IP addresses and for invented user
 // names, only rows that stand out are shown: the rest would be an arbitrary sample.
 func (v NowView) Addresses() subjectTable {
 	t := subjectTable{NowView: v, Kind: "address", Title: "IP addresses", Column: "IP address", Rows: v.Overview.Addresses}
-	if v.Overview.Botnet {
-		t.loud(v.Overview.Crowd.ByAddress, "")
+	if len(v.Botnet()) > 0 {
+		loud, _, _ := v.OnSite().LoudAddresses()
+		t.loud(loud, "")
 	}
 	return t
 }
@@ -267,9 +278,11 @@ func (v NowView) Networks() subjectTable {
 }
 func (v NowView) Accounts() subjectTable {
 	t := subjectTable{NowView: v, Kind: "account", Title: "Accounts", Column: "Account", Rows: v.Overview.Accounts}
-	if by := v.Overview.Crowd.ByAccount; by.Scattered {
-		t.loud(by, fmt.Sprintf("About %s different user names were tried, all equally rarely. None stands out.",
-			comma(by.Names)))
+	if a := v.OnSite(); a != nil {
+		if loud, _, scattered := a.LoudAccounts(); scattered {
+			t.loud(loud, fmt.Sprintf("About %s different user names were tried, all equally rarely. None stands out.",
+				comma(int(a.Accounts))))
+		}
 	}
 	return t
 }

@@ -245,12 +245,13 @@ func attacked() NowView {
 			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
 		}, Week: office()},
 		Overview: control.Overview{
-			Now: noon, Botnet: true, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2, ByAddress: control.Spread{Scattered: true, Names: 800, Loud: 1, Left: 600}}, Nodes: true,
+			Now: noon, Nodes: true,
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "trusted_proxies: [10.0.0.1]"}},
 			State: captchamode.State{
 				Level: captchamode.Attack, On: true, Override: forced, FailureRate: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
 			},
-			Attacks:   []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon.Add(-10 * time.Minute)}},
+			Attacks: []attacks.Attack{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon.Add(-10 * time.Minute), Attempts: 900, Shapes: []string{attacks.Botnet},
+				Sources: attacks.Sources{Addresses: 800, TopAddresses: []attacks.Named{{Name: "198.51.100.7", Attempts: 300}, {Name: "198.51.100.8", Attempts: 1}}}}},
 			Addresses: subjects, Accounts: subjects,
 			Networks: []control.Subject{{Top: control.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
 				{Top: control.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},

@@ -1,6 +1,6 @@
 //go:build !race
 
-package alerts
+package attacks
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"authguard/captchamode"
 	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/database/databasetest"
 	"authguard/trusted"
 )
 
@@ -47,7 +47,7 @@ func TestNamesTriedOnceAtTheMemoryBoundAreNotUnderAttack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, list := watching()
+	recorder := newScene(t, databasetest.SQLite(t))
 	stopped := 0
 	watch := observer(func(e guard.Event) {
 		for _, r := range e.Reasons {
@@ -55,7 +55,7 @@ func TestNamesTriedOnceAtTheMemoryBoundAreNotUnderAttack(t *testing.T) {
 				stopped++
 			}
 		}
-		w.event(&e)
+		recorder.Handle([]guard.Event{e})
 	})
 	store := &account{Store: guard.NewLocal(counters, places)}
 	quiet := captchamode.DefaultConfig()
@@ -100,16 +100,8 @@ func TestNamesTriedOnceAtTheMemoryBoundAreNotUnderAttack(t *testing.T) {
 	for i := range 3 {
 		try("victim", 5000+i)
 	}
-	attacked := 0
-	for _, one := range *list {
-		if one.kind == AccountAttacked {
-			attacked++
-			if !strings.Contains(one.body, `"victim"`) {
-				t.Errorf("%s", one.body)
-			}
-		}
-	}
-	if attacked != 1 {
-		t.Errorf("%d alerts, want one: victim", attacked)
+	all := recorder.Running("")
+	if len(all) != 1 || all[0].Kind != Account || all[0].Subject != "victim" {
+		t.Errorf("%+v, want an attack on victim", all)
 	}
 }

@@ -1,0 +1,121 @@
+package alerts
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"authguard/internal/attacks"
+	"authguard/internal/events"
+)
+
+const (
+	topShown = 5
+	// maxLoginsListed limits the accounts that the alert of an attack's end lists.
+	maxLoginsListed = 15
+)
+
+var kindsOfAttacks = map[string]Kind{attacks.Site: AttackBegan, attacks.Account: AccountAttacked,
+	attacks.Address: AddressAttack, attacks.Spray: Sprayed}
+
+// AttackBegan raises the alert of an attack that was detected.
+func (a *Alerter) AttackBegan(b attacks.Beginning) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w, kind, now := a.watcher(b.Realm), kindsOfAttacks[b.Kind], a.now()
+	text := fmt.Sprintf("%d failed or stopped attempts since %s, from about %s on about %s\n%s", b.Attempts,
+		clock(b.Began), count(b.Addresses, "IP address", "IP addresses"), count(b.Accounts, "account", "accounts"),
+		a.record(b.Attack))
+	switch b.Kind {
+	case attacks.Site:
+		if b.Threshold > 0 {
+			text = fmt.Sprintf("failure rate %s a minute; CAPTCHA mode turns on above %s\n%s", events.Rate(b.FailureRate),
+				events.Rate(b.Threshold), text)
+		}
+		w.raise(now, kind, text)
+		w.speak()
+		return
+	case attacks.Account:
+		text = "account " + Name(b.Subject) + ": " + text
+	case attacks.Address:
+		text = "address " + b.Subject + ": " + text +
+			"For legitimate users: authguard unlock --address IP, or raise limits.address"
+	case attacks.Spray:
+		text += "Unknown clients with this password are rejected, even if it is right"
+	}
+	switch {
+	case w.room(now):
+		w.notified[b.ID] = now
+		w.raise(now, kind, text)
+	case w.first(string(kind), now):
+		w.notified[string(kind)] = now
+		w.raise(now, kind, fmt.Sprintf("more than %d attacks within a day; further ones are not listed", maxNotified))
+	}
+}
+
+// AttackEnded raises the alert of the end of an attack on the site, with its record and the accounts with logins from
+// unknown clients. Other attacks, and resumed ones that were too small for an alert of their start, have none.
+func (a *Alerter) AttackEnded(one attacks.Attack, victims []attacks.Victim) {
+	if one.Kind != attacks.Site || !one.Alerted {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.raise(a.now(), one.Realm, AttackEnded, titles[AttackEnded], summary(one, victims)+a.record(one))
+}
+
+func summary(one attacks.Attack, victims []attacks.Victim) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("Duration: %s, from %s to %s.", one.Ended.Sub(one.Began).Round(time.Second), clock(one.Began), clock(one.Ended))
+	line("Failed: %d, challenged: %d, delayed: %d, blocked: %d.", one.Failed, one.Challenged, one.Waited, one.Refused)
+	line("About %d IP addresses and %d accounts.", one.Addresses, one.Accounts)
+	line("Top IP addresses (attempts, at least): %s.", first(one.TopAddresses, func(s string) string { return s }))
+	line("Most attacked accounts (attempts, at least): %s.", first(one.TopAccounts, Name))
+	line("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.", one.Lost,
+		one.Strange)
+	for _, v := range victims[:min(maxLoginsListed, len(victims))] { // the possibly compromised ones first
+		line("Check %s, from %s.", Name(v.Account), v.Logins[len(v.Logins)-1].Address)
+	}
+	if more := len(victims) - maxLoginsListed; more > 0 {
+		line("And %d more.", more)
+	}
+	return b.String()
+}
+
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func first(top []attacks.Named, show func(string) string) string {
+	var parts []string
+	for _, one := range top[:min(topShown, len(top))] {
+		parts = append(parts, fmt.Sprintf("%s (%d)", show(one.Name), one.Attempts))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none stands out")
+}
+
+// record says where to find the record of an attack.
+func (a *Alerter) record(one attacks.Attack) string {
+	flag := ""
+	if name := events.RealmName(one.Realm); name != "" {
+		flag = " --realm " + name
+	}
+	at := inRealm("/attacks/"+one.ID, one.Realm)
+	if a.config.URL == "" {
+		return fmt.Sprintf("Attack %s: %s on the admin pages, or authguard attack show %[1]s%[3]s\n", one.ID, at, flag)
+	}
+	return fmt.Sprintf("Attack %s: %s%s (or authguard attack show %[1]s%[4]s)\n", one.ID, a.config.URL, at, flag)
+}
+
+// speak raises the postponed alert of CAPTCHA mode during a resumed attack.
+func (w *watcher) speak() {
+	if w.silent != nil {
+		w.raise(w.silent.At, ModeOn, modeText(*w.silent))
+		w.silent = nil
+	}
+}
