@@ -1,7 +1,6 @@
 package captchamode
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -417,33 +416,4 @@ func (w *window) clear() {
 		w.seconds[i] = Counts{Login: w.seconds[i][Login]}
 	}
 	w.FailureRate = Counts{Login: w.FailureRate[Login]}
-}
-
-// shares store how much each IP address contributed in this minute and the one before. The size is fixed, and
-// colliding addresses have one share. That only lowers the failure rate, and attackers cannot cause it: addresses are
-// keyed digests.
-type shares [1 << 14]share
-
-type share struct {
-	minute      uint32
-	before, now uint16
-}
-
-// take reports whether the address may contribute once more: at most `most` times in any minute, and never more than
-// 65,535 times.
-func (s *shares) take(address *[16]byte, most float64, minute uint32) bool {
-	one := &s[binary.LittleEndian.Uint16(address[:])%uint16(len(s))]
-	switch minute - one.minute {
-	case 0:
-	case 1:
-		one.before, one.now = one.now, 0
-	default:
-		one.before, one.now = 0, 0
-	}
-	one.minute = minute
-	if used := int(one.before) + int(one.now); used >= 1<<16-1 || used > 0 && float64(used+1) > most {
-		return false
-	}
-	one.now++
-	return true
 }

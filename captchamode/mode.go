@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"authguard/internal/duration"
+	"authguard/internal/recent"
 )
 
 // A Mode is the site-wide switch. All methods are safe for concurrent use; On and Throttling are one atomic read.
@@ -27,7 +28,7 @@ type Mode struct {
 	config            Config
 	detector          Detector
 	window            window
-	shares            shares
+	shares            recent.Counts // how much each IP address contributed; a collision only lowers the failure rate
 	unsentCorrections corrections
 	people            people
 	minutes           minutes
@@ -128,7 +129,7 @@ func (m *Mode) Failed(pair, address [16]byte, at time.Time) (counted bool) {
 func (m *Mode) observe(s Sign, address *[16]byte, now time.Time) (counted bool) {
 	on := m.siteThreshold()
 	share := m.config.AddressShare * on / float64(m.fleet.nodes)
-	if !m.shares.take(address, share, uint32(m.window.now/60)) {
+	if _, counted := m.shares.Add(address, uint32(m.window.now/60), share); !counted {
 		return false
 	}
 	m.window.add(s)

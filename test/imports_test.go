@@ -19,7 +19,7 @@ var mayImport = map[string]string{
 	// What an attempt is counted in, and the site-wide switch. Nothing of ours.
 	"failures":                     "",
 	"trusted":                      "",
-	"captchamode":                  "internal/duration",
+	"captchamode":                  "internal/duration internal/recent",
 	"captchamode/challenge":        "captchamode internal/seal",
 	"captchamode/challenge/image":  "captchamode captchamode/challenge",
 	"captchamode/challenge/pow":    "captchamode captchamode/challenge internal/seal",
@@ -57,6 +57,7 @@ var mayImport = map[string]string{
 	"internal/passwords":  below,
 	"internal/plot":       "",
 	"internal/policy":     below,
+	"internal/recent":     "",
 	"internal/redisstore": below,
 	"internal/replay":     below,
 	"internal/route":      below,
@@ -175,7 +176,7 @@ func TestGuardWithMemoryStoresLinksNoServersLibraries(t *testing.T) {
 	for dep := range strings.FieldsSeq(string(goList(t, "-deps", "authguard/guard"))) {
 		for _, heavy := range []string{"redis", "labstack/echo", "database/sql", "dchest/captcha", "sqlite", "net/http", "authguard/internal"} {
 			light := strings.HasPrefix(dep, "vendor/") || slices.Contains([]string{"authguard/internal/duration",
-				"authguard/internal/seal"}, dep)
+				"authguard/internal/recent", "authguard/internal/seal"}, dep)
 			if strings.Contains(dep, heavy) && !light {
 				t.Errorf("authguard/guard links %s", dep)
 			}

@@ -73,9 +73,9 @@ func (w *watch) attackBegan(b attacks.Beginning) {
 	w.alerts.AttackBegan(b)
 }
 
-func (w *watch) attackEnded(a attacks.Attack, victims []attacks.Victim) {
-	w.audit.Attack(a)
-	w.alerts.AttackEnded(a, victims)
+func (w *watch) attackEnded(e attacks.Ending) {
+	w.audit.Attack(e.Attack)
+	w.alerts.AttackEnded(e)
 }
 
 // start starts the receivers before the bus, so that the bus stops first.

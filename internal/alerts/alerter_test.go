@@ -114,7 +114,7 @@ func config(changes Config) Config {
 func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		one := attacks.Attack{ID: "20260314-1200-abcd", Realm: "shop", Kind: attacks.Site, Alerted: true}
+		one := attacks.Attack{ID: "20260314-1200-abcd", Realm: "shop", Kind: attacks.Site}
 		for url, want := range map[string][]string{
 			"": {"abcd: /attacks/20260314-1200-abcd?realm=shop on the admin pages, or authguard attack show 20260314-1200-abcd --realm shop"},
 			"https://admin.example.org": {"abcd: https://admin.example.org/attacks/20260314-1200-abcd?realm=shop (or", "See https://admin.example.org/attacks?realm=shop\n",
@@ -126,7 +126,7 @@ func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
 			a.AttackBegan(attacks.Beginning{Attack: one})
 			a.HandleSwitch(on)
 			a.HandleSwitch(off)
-			a.AttackEnded(one, nil)
+			a.AttackEnded(attacks.Ending{Attack: one, Alerted: true})
 			a.Raise(PolicyMonitored, "The policy is not enforced", "only watched from now on: site")
 			a.Raise(PolicyMonitored, "The policy is not enforced", "only watched from now on: pair")
 			stop()

@@ -56,16 +56,16 @@ func (a *Alerter) AttackBegan(b attacks.Beginning) {
 
 // AttackEnded raises the alert of the end of an attack on the site, with its record and the accounts with logins from
 // unknown clients. Other attacks, and resumed ones that were too small for an alert of their start, have none.
-func (a *Alerter) AttackEnded(one attacks.Attack, victims []attacks.Victim) {
+func (a *Alerter) AttackEnded(one attacks.Ending) {
 	if one.Kind != attacks.Site || !one.Alerted {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), one.Realm, AttackEnded, titles[AttackEnded], summary(one, victims)+a.record(one))
+	a.raise(a.now(), one.Realm, AttackEnded, titles[AttackEnded], summary(&one)+a.record(one.Attack))
 }
 
-func summary(one attacks.Attack, victims []attacks.Victim) string {
+func summary(one *attacks.Ending) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("Duration: %s, from %s to %s.", one.Ended.Sub(one.Began).Round(time.Second), clock(one.Began), clock(one.Ended))
@@ -75,10 +75,10 @@ func summary(one attacks.Attack, victims []attacks.Victim) string {
 	line("Most attacked accounts (attempts, at least): %s.", first(one.TopAccounts, Name))
 	line("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.", one.Lost,
 		one.Strange)
-	for _, v := range victims[:min(maxLoginsListed, len(victims))] { // the possibly compromised ones first
+	for _, v := range one.Victims[:min(maxLoginsListed, len(one.Victims))] { // the possibly compromised ones first
 		line("Check %s, from %s.", Name(v.Account), v.Logins[len(v.Logins)-1].Address)
 	}
-	if more := len(victims) - maxLoginsListed; more > 0 {
+	if more := len(one.Victims) - maxLoginsListed; more > 0 {
 		line("And %d more.", more)
 	}
 	return b.String()

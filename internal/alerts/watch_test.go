@@ -146,15 +146,14 @@ func told(t *testing.T, do func(a *Alerter)) string {
 
 func TestTheSummaryOfAnAttackIsItsRecord(t *testing.T) {
 	t.Parallel()
-	one := attacks.Attack{ID: "20261121-1200-abcd", Realm: guard.DefaultRealm, Kind: attacks.Site, Began: noon,
-		Ended: noon.Add(90 * time.Minute), Alerted: true, Counts: attacks.Counts{Failed: 300, Challenged: 2700},
+	one := attacks.Ending{Alerted: true, Attack: attacks.Attack{ID: "20261121-1200-abcd", Realm: guard.DefaultRealm, Kind: attacks.Site, Began: noon,
+		Ended: noon.Add(90 * time.Minute), Counts: attacks.Counts{Failed: 300, Challenged: 2700},
 		Sources: attacks.Sources{Addresses: 2701, Accounts: 451, TopAddresses: []attacks.Named{{Name: "192.0.2.7", Attempts: 300}},
-			TopAccounts: []attacks.Named{{Name: "alice", Attempts: 299}}}, Compromised: attacks.Compromised{Lost: 1, Strange: 29}}
-	var victims []attacks.Victim
+			TopAccounts: []attacks.Named{{Name: "alice", Attempts: 299}}}, Compromised: attacks.Compromised{Lost: 1, Strange: 29}}}
 	for i := range 30 {
-		victims = append(victims, attacks.Victim{Account: fmt.Sprint("<b>", i), Logins: []attacks.Login{{Address: "192.0.2.9"}}})
+		one.Victims = append(one.Victims, attacks.Victim{Account: fmt.Sprint("<b>", i), Logins: []attacks.Login{{Address: "192.0.2.9"}}})
 	}
-	text := told(t, func(a *Alerter) { a.AttackEnded(one, victims) })
+	text := told(t, func(a *Alerter) { a.AttackEnded(one) })
 	for _, want := range []string{
 		"Duration: 1h30m0s, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
 		"Failed: 300, challenged: 2700, delayed: 0, blocked: 0.",
@@ -168,7 +167,7 @@ func TestTheSummaryOfAnAttackIsItsRecord(t *testing.T) {
 		}
 	}
 	one.Alerted = false
-	if text := told(t, func(a *Alerter) { a.AttackEnded(one, nil) }); text != "" {
+	if text := told(t, func(a *Alerter) { a.AttackEnded(one) }); text != "" {
 		t.Errorf("its start had no alert: %s", text)
 	}
 }

@@ -43,8 +43,6 @@ type Attack struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended,omitzero"` // zero while it is running
 	Last    time.Time `json:"last"`           // the last failed or stopped attempt
-	// Alerted is set if the start of an attack on the whole site was reported, and its end is not yet.
-	Alerted bool `json:"-"`
 	// PartOf is the attack on the whole site that continued this one.
 	PartOf string   `json:"part_of,omitempty"`
 	Shapes []string `json:"shapes"`

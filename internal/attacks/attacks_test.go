@@ -41,8 +41,8 @@ func (s *scene) node(db *sql.DB) *Recorder {
 	return New(Config{DB: db, Secret: []byte("secret"), Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
 		Attacked: func(string) bool { return s.attacked },
 		Began:    func(b Beginning) { s.report(b.Attack, "began") },
-		Ended: func(a Attack, _ []Victim) {
-			s.report(a, map[bool]string{false: "ended", true: "ended silently"}[a.Kind == Site && !a.Alerted])
+		Ended: func(e Ending) {
+			s.report(e.Attack, map[bool]string{false: "ended", true: "ended silently"}[e.Kind == Site && !e.Alerted])
 		}})
 }
 

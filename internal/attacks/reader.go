@@ -12,7 +12,7 @@ import (
 	"authguard/internal/sqltx"
 )
 
-const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, part_of, alerted`
+const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, part_of`
 
 // List returns the attacks of a realm: the running ones, then the newest.
 func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all []Attack, err error) {
@@ -82,9 +82,8 @@ func (r *Recorder) attacks(ctx context.Context, where string, args ...any) ([]At
 	all := []Attack{}
 	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
 		var a Attack
-		var began, ended, last, alerted int64
-		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf, &alerted)
-		a.Alerted = alerted > 0
+		var began, ended, last int64
+		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf)
 		if a.Began, a.Last = time.UnixMilli(began), time.UnixMilli(last); ended > 0 {
 			a.Ended = time.UnixMilli(ended)
 		}

@@ -45,7 +45,7 @@ type Config struct {
 	// Began and Ended receive every attack once, on one of the nodes. Ended gets the final record of all nodes. Both must
 	// not block, and not call the Recorder.
 	Began func(Beginning)
-	Ended func(Attack, []Victim)
+	Ended func(Ending)
 	Now   func() time.Time // default time.Now
 	Log   *slog.Logger     // default slog.Default()
 }
@@ -71,6 +71,14 @@ type Recorder struct {
 
 var _ events.Sink = (*Recorder)(nil)
 
+// An Ending is an attack that is over, and what every node saw of it.
+type Ending struct {
+	Attack
+	Victims []Victim
+	// Alerted is set for an attack on the site whose start was reported: a resumed, small one has none.
+	Alerted bool
+}
+
 // New returns a Recorder without attacks.
 func New(c Config) *Recorder {
 	if c.Now == nil {
@@ -80,7 +88,7 @@ func New(c Config) *Recorder {
 		c.Began = func(Beginning) {}
 	}
 	if c.Ended == nil {
-		c.Ended = func(Attack, []Victim) {}
+		c.Ended = func(Ending) {}
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return &Recorder{config: c, realms: map[string]*realm{}, hash: tops.Keyed(c.Secret)}
@@ -119,13 +127,11 @@ type backMinute struct {
 // A running is this process's view of a running attack.
 type running struct {
 	saved
+	detection
 	realm   string
 	subject subject
 	began   time.Time
-	found   time.Time          // its detection
-	resumed bool               // continues a record of the day before its start, if there is one
-	start   *events.ModeSwitch // on the node that had it, for an attack on the site
-	alerted bool               // the start was reported
+	resumed bool // continues a record of the day before its start, if there is one
 	tally   *tally
 	base    []part // counted before its detection
 	logins  map[[2]string]*kept
@@ -142,6 +148,14 @@ type saved struct {
 	part    string // key of this process's part; new after each start
 	exists  bool
 	written int64 // attempts and successes in the stored part
+}
+
+// A detection is how an attack was detected, and whether it was reported.
+type detection struct {
+	found   time.Time
+	start   *events.ModeSwitch // of an attack on the site, on the node that had it
+	alerted bool               // its start was reported on this node
+	late    bool               // announce reports it, unless another node did
 }
 
 // A kept is a recorded login.
@@ -188,8 +202,8 @@ func (r *Recorder) HandleSwitch(s events.ModeSwitch) {
 		}
 	case !s.Attacked && site != nil:
 		of.end(site, s.At, "")
-	case site != nil && site.silent() && s.Cause == events.CauseFailureRate && !s.Resumed:
-		site.report(r)
+	case site != nil && !site.alerted && s.Cause == events.CauseFailureRate && !s.Resumed:
+		site.report(r) // the threshold, for the first time that day
 	}
 }
 
@@ -198,8 +212,9 @@ func (one *running) silent() bool { return one.start != nil && !one.alerted }
 
 // report reports the start of an attack on the site: at once, or with the whole record if it continues one.
 func (one *running) report(r *Recorder) {
-	if one.alerted = true; one.resumed {
-		return // announce does it
+	one.alerted, one.late = true, one.resumed || one.exists
+	if one.late {
+		return
 	}
 	b := Beginning{Attack: one.brief(), FailureRate: one.start.FailureRate, Threshold: one.start.Threshold}
 	b.fill(one.sum())
@@ -337,8 +352,8 @@ func (of *realm) ledTo(at time.Time) (began time.Time, parts []part) {
 
 func (of *realm) begin(s subject, began, at time.Time) *running {
 	one := &running{
-		saved: saved{id: idOf(began), part: rand.Text()}, realm: of.name, subject: s, began: began, found: at,
-		seen: at, tally: newTally(of.all.hash), logins: map[[2]string]*kept{},
+		saved: saved{id: idOf(began), part: rand.Text()}, detection: detection{found: at}, realm: of.name, subject: s,
+		began: began, seen: at, tally: newTally(of.all.hash), logins: map[[2]string]*kept{},
 	}
 	of.running[s] = one
 	for _, early := range of.early {

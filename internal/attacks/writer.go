@@ -80,7 +80,7 @@ func (r *Recorder) jobs() (jobs []job) {
 	for _, one := range r.all() {
 		j := job{of: one, id: one.id, saved: one.exists, seen: one.seen, found: one.found, ended: one.ended, partOf: one.partOf,
 			alert: btoi(one.alerted)}
-		if one.subject.kind != Site || one.resumed && one.alerted {
+		if one.subject.kind != Site || one.late {
 			j.due = "start"
 		}
 		if j.count = one.count(); j.count != one.written || !one.exists {
@@ -310,10 +310,13 @@ func (r *Recorder) fold(ctx context.Context) error {
 }
 
 func (r *Recorder) foldOne(ctx context.Context, realm, id string) error {
-	due := int64(0)
+	var due, alerted int64
 	err := sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) (err error) {
 		// Lock the row first: the second node waits, and then finds nothing due.
 		due, err = sqltx.Exec(ctx, tx, `UPDATE attacks SET due = '' WHERE id = $1 AND due = 'end' AND ended_at > 0`, id)
+		if err == nil {
+			err = tx.QueryRowContext(ctx, `SELECT alerted FROM attacks WHERE id = $1`, id).Scan(&alerted)
+		}
 		if err != nil {
 			return err
 		}
@@ -340,7 +343,7 @@ func (r *Recorder) foldOne(ctx context.Context, realm, id string) error {
 	}
 	victims, err := r.Victims(ctx, realm, id)
 	if err == nil {
-		r.config.Ended(ended, victims)
+		r.config.Ended(Ending{ended, victims, alerted > 0})
 	}
 	return err
 }

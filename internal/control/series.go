@@ -8,6 +8,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/recent"
 )
 
 // Counts are the attempts in a period.
@@ -80,11 +81,11 @@ const (
 
 // Series returns the series of a span. The error is ErrAsked for an invalid span.
 func (c *Control) Series(span Span) (Series, error) {
-	now, tops := c.config.Now(), c.config.Tops
+	now, all := c.config.Now(), c.config.Tops
 	minutes, week := slices.Clone(c.config.Mode.Minutes()), c.config.Mode.Week()
-	tops.mu.Lock()
-	defer tops.mu.Unlock()
-	of := tops.in(c.config.Realm)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	of := all.in(c.config.Realm)
 	of.note(minutes)
 	switch span {
 	case LastHour:
@@ -95,65 +96,24 @@ func (c *Control) Series(span Span) (Series, error) {
 	return Series{}, fmt.Errorf("%w: span: must be hour or day, not %.20q", ErrAsked, string(span))
 }
 
-// A ring keeps the newest intervals of equal length. Create it with newRing.
-type ring[T any] struct {
-	each  int64 // seconds
-	n     int64
-	slots []slot[T] // n, or nil before the first interval
-}
-
-type slot[T any] struct {
-	number int64 // of the interval, since 1970
-	value  T
-}
-
-func newRing[T any](each time.Duration, n int) ring[T] {
-	return ring[T]{each: int64(each / time.Second), n: int64(n)}
-}
-
-// at returns the interval of t, new from fresh if needed. A late event counts in the interval that took its slot.
-func (r *ring[T]) at(t time.Time, fresh func() T) *T {
-	if r.slots == nil {
-		r.slots = make([]slot[T], r.n)
-	}
-	number := t.Unix() / r.each
-	one := &r.slots[number%r.n]
-	if one.number < number {
-		one.number, one.value = number, fresh()
-	}
-	return &one.value
-}
-
-// newest calls each for the last n intervals up to now, oldest first, with nil for an empty one.
-func (r *ring[T]) newest(now time.Time, n int, each func(start time.Time, value *T)) {
-	last := now.Unix() / r.each
-	for number := last - int64(n) + 1; number <= last; number++ {
-		var value *T
-		if len(r.slots) > 0 && r.slots[number%r.n].number == number {
-			value = &r.slots[number%r.n].value
-		}
-		each(time.Unix(number*r.each, 0), value)
-	}
-}
-
 const (
 	hourSeconds = 3600
 	dayMinutes  = 1440
 )
 
 type series struct {
-	seconds, minutes ring[Counts]
-	failureRate      ring[captchamode.Minute]
+	seconds, minutes recent.Ring[Counts]
+	failureRate      recent.Ring[captchamode.Minute]
 }
 
 func newSeries() series {
-	return series{newRing[Counts](time.Second, hourSeconds), newRing[Counts](time.Minute, dayMinutes),
-		newRing[captchamode.Minute](time.Minute, dayMinutes)}
+	return series{recent.NewRing[Counts](time.Second, hourSeconds), recent.NewRing[Counts](time.Minute, dayMinutes),
+		recent.NewRing[captchamode.Minute](time.Minute, dayMinutes)}
 }
 
 func (s *series) add(at time.Time, one Counts) {
-	s.seconds.at(at, none).Add(one)
-	s.minutes.at(at, none).Add(one)
+	s.seconds.At(at, none).Add(one)
+	s.minutes.At(at, none).Add(one)
 }
 
 func none() Counts { return Counts{} }
@@ -161,13 +121,13 @@ func none() Counts { return Counts{} }
 // note stores the mode's minutes, which the mode keeps only for an hour.
 func (s *series) note(minutes []captchamode.Minute) {
 	for _, m := range minutes {
-		*s.failureRate.at(m.Start, func() captchamode.Minute { return m }) = m
+		*s.failureRate.At(m.Start, func() captchamode.Minute { return m }) = m
 	}
 }
 
 // day returns the failure rate of the last day, from the first known minute.
 func (s *series) day(now time.Time) (all []captchamode.Minute) {
-	s.failureRate.newest(now, dayMinutes, func(_ time.Time, m *captchamode.Minute) {
+	s.failureRate.Newest(now, dayMinutes, func(_ time.Time, m *captchamode.Minute) {
 		if m != nil {
 			all = append(all, *m)
 		}
@@ -175,9 +135,9 @@ func (s *series) day(now time.Time) (all []captchamode.Minute) {
 	return all
 }
 
-func points(r *ring[Counts], now time.Time) []Point {
-	all := make([]Point, 0, r.n)
-	r.newest(now, int(r.n), func(start time.Time, counts *Counts) {
+func points(r *recent.Ring[Counts], now time.Time) []Point {
+	all := make([]Point, 0, r.Len())
+	r.Newest(now, r.Len(), func(start time.Time, counts *Counts) {
 		one := Point{Start: start.UTC()}
 		if counts != nil {
 			one.Counts = *counts

@@ -63,7 +63,7 @@ func newStory(t *testing.T, db *sql.DB, nodes int) *story {
 		s.nodes = append(s.nodes, attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: s.w.Clock.Now,
 			Log:   slog.New(slog.DiscardHandler),
 			Began: func(b attacks.Beginning) { log.Attack(b.Attack); log.Tick(b.Began); told.AttackBegan(b) },
-			Ended: func(a attacks.Attack, v []attacks.Victim) { log.Attack(a); log.Tick(a.Ended); told.AttackEnded(a, v) }}))
+			Ended: func(e attacks.Ending) { log.Attack(e.Attack); log.Tick(e.Attack.Ended); told.AttackEnded(e) }}))
 		s.stop.Start(log.Run)
 		s.stop.Start(told.Run)
 	}

@@ -11,6 +11,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/recent"
 	"authguard/internal/tops"
 )
 
@@ -43,7 +44,7 @@ type Tops struct {
 
 type realmTops struct {
 	series
-	addresses, networks, accounts, reasons ring[*tops.Top[Top]]
+	addresses, networks, accounts, reasons recent.Ring[*tops.Top[Top]]
 	minutesOf                              func() []captchamode.Minute
 }
 
@@ -160,7 +161,7 @@ func (t *Tops) in(realm string) *realmTops {
 		if t.realms == nil {
 			t.realms = map[string]*realmTops{}
 		}
-		hour := func() ring[*tops.Top[Top]] { return newRing[*tops.Top[Top]](time.Minute, topMinutes) }
+		hour := func() recent.Ring[*tops.Top[Top]] { return recent.NewRing[*tops.Top[Top]](time.Minute, topMinutes) }
 		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour()}
 		t.realms[realm] = of
 	}
@@ -169,15 +170,15 @@ func (t *Tops) in(realm string) *realmTops {
 
 func newTop() *tops.Top[Top] { return tops.New[Top](topNames) }
 
-func count(minutes *ring[*tops.Top[Top]], key string, one Top) {
-	if t := (*minutes.at(one.LastSeen, newTop)).Of(key); t != nil {
+func count(minutes *recent.Ring[*tops.Top[Top]], key string, one Top) {
+	if t := (*minutes.At(one.LastSeen, newTop)).Of(key); t != nil {
 		t.add(one)
 	}
 }
 
-func first(minutes *ring[*tops.Top[Top]], now time.Time, n int) []Top {
+func first(minutes *recent.Ring[*tops.Top[Top]], now time.Time, n int) []Top {
 	sums := map[string]Top{}
-	minutes.newest(now, topMinutes, func(_ time.Time, minute **tops.Top[Top]) {
+	minutes.Newest(now, topMinutes, func(_ time.Time, minute **tops.Top[Top]) {
 		if minute == nil {
 			return
 		}

@@ -2,14 +2,16 @@ package passwords
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
+	"math"
 	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"authguard/internal/recent"
 )
 
 // Defaults of a QueueConfig.
@@ -48,7 +50,7 @@ type Queue struct {
 	turn    int // number of slots handed on
 	lines   [classes][]*waiter
 	present map[string]*presence // running and waiting, by account, pair and address
-	asked   *[2]lately           // by pair and by address; 256 KiB, allocated at the first request
+	asked   *[2]recent.Counts    // by pair and by address; 256 KiB, allocated at the first request
 	typical time.Duration        // duration of a check
 	hog     hogging
 	shed    uint64
@@ -351,38 +353,15 @@ func (g *Queue) overload() error {
 // for these, eight requests of others count as one.
 func (g *Queue) rank(a *Request) int {
 	if g.asked == nil {
-		g.asked = new([2]lately)
+		g.asked = new([2]recent.Counts)
 	}
 	minute := uint32(g.config.Now().Unix() / 60)
-	pair, address := g.asked[0].add(a.Pair, minute), g.asked[1].add(a.Address, minute)
+	pair, _ := g.asked[0].Add(&a.Pair, minute, math.MaxUint16)
+	address, _ := g.asked[1].Add(&a.Address, minute, math.MaxUint16)
 	if a.Known {
 		address /= 8
 	}
 	return pair + address
-}
-
-// lately counts the running minute and the one before, in a table of fixed size. Colliding digests share a count,
-// which delays only them. Attackers cannot cause collisions, because the digests are keyed.
-type lately [1 << 14]struct {
-	minute      uint32
-	before, now uint16
-}
-
-func (l *lately) add(who [16]byte, minute uint32) int {
-	one := &l[binary.LittleEndian.Uint16(who[:])%uint16(len(l))]
-	switch minute - one.minute {
-	case 0:
-	case 1:
-		one.before, one.now = one.now, 0
-	default:
-		one.before, one.now = 0, 0
-	}
-	one.minute = minute
-	already := int(one.before) + int(one.now)
-	if one.now < 1<<16-1 {
-		one.now++
-	}
-	return already
 }
 
 // A Heavy is an account or IP address that fills the queue. For hogsFor, it has had at least a quarter of all checks,

@@ -1,4 +1,5 @@
-// Package tops finds frequent names and counts distinct ones, in bounded memory whatever names attackers invent.
+// Package tops counts names in bounded memory, whatever names attackers invent: frequent ones ([Top]), distinct ones
+// ([Distinct]), and those that were seen before ([Seen]). Package recent counts by time.
 package tops
 
 import (
