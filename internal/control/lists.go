@@ -120,15 +120,16 @@ type ListAddress struct {
 // Do implements Request.
 func (q ListAddress) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	address, err := AddressOf(q.Address)
-	switch {
-	case err != nil:
+	if err == nil && !address.IsValid() {
+		err = fmt.Errorf("%w: enter an IP address", ErrAsked)
+	}
+	if err != nil {
 		return nil, err
-	case !address.IsValid():
-		return nil, fmt.Errorf("%w: enter an IP address", ErrAsked)
-	case q.Verdict == lists.Block && address == by.Address:
+	}
+	switch prefix := guard.OneAddress(address); {
+	case q.Verdict == lists.Block && by.Address.IsValid() && prefix.Contains(by.Address):
 		return nil, fmt.Errorf("%w: %s is your own IP address: you would lock yourself out", ErrAsked, address)
 	case q.Verdict != "none":
-		prefix := guard.OneAddress(address)
 		change, err := c.list(ctx, By{Who: by.Who}, lists.Request{Prefix: prefix, Verdict: q.Verdict, Note: q.Reason})
 		if change != nil {
 			change.Notice = Notice{Text: map[lists.Verdict]string{lists.Block: "Blocked for a week:",

@@ -214,3 +214,28 @@ func TestAListWhoseFileIsBrokenIsWarnedOf(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// An administrator cannot block the network of their own browser: an IPv6 address counts with its /64.
+func TestAnAdministratorsOwnAddressIsNotBlocked(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.SQLite(t))
+	for own, blocked := range map[string][]string{
+		"2001:db8::1": {"2001:db8::1", "2001:db8::ffff"}, "192.0.2.7": {"192.0.2.7"},
+	} {
+		by := control.By{Who: "admin:ann", Fresh: true, Address: netip.MustParseAddr(own)}
+		for _, address := range blocked {
+			if _, err := d.Do(t.Context(), by, control.ListAddress{Address: address, Verdict: lists.Block}); !errors.Is(err, control.ErrAsked) {
+				t.Errorf("%s blocks %s: %v", own, address, err)
+			}
+		}
+		if _, err := d.Do(t.Context(), by, control.ListAddress{Address: own, Verdict: lists.Allow}); err != nil {
+			t.Error(err)
+		}
+		if _, err := d.Do(t.Context(), by, control.ListRange{CIDR: own, Verdict: lists.Block}); !errors.Is(err, control.ErrAsked) {
+			t.Error(err)
+		}
+	}
+	if all, err := d.Listings(t.Context()); len(all) != 2 || err != nil {
+		t.Errorf("%+v %v", all, err)
+	}
+}

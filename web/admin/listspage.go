@@ -48,7 +48,10 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 		f["text"] = f["file"]
 	}
 	q := control.ImportLists{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"],
-		SkipBad: f["skip_bad"] == "true", From: s.Login.Edge.Client(c.Request()).Address.String()}
+		SkipBad: f["skip_bad"] == "true"}
+	if own := s.Login.Edge.Client(c.Request()).Address; own.IsValid() {
+		q.From = own.String()
+	}
 	plan, err := s.of(c).PlanLists(c.Request().Context(), who(session), q)
 	if err == nil && (f["confirm"] == "true" || plan.Ranges() == 1 && plan.Bad+plan.Warned == 0) {
 		_, err = s.of(c).Do(c.Request().Context(), s.by(c, session), q)
