@@ -109,21 +109,21 @@ func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
 		if _, err := d.IssueCode(t.Context(), "admin:eve", "ann"); err != nil || !one().Code {
 			t.Errorf("%+v %v", one(), err)
 		}
-		password, err := d.do(t.Context(), "admin:eve", control.TemporaryPassword{OfAccount: of("ann"), Password: "", Because: because("forgotten")})
+		password, err := d.do(t.Context(), "admin:eve", control.SetPassword{OfAccount: of("ann"), Password: "", Generate: true, Because: because("forgotten")})
 		if a := one(); err != nil || len(password.Secret.Text) < 16 || a.State != control.MustChange || a.NeedsCode || a.Code || a.Places != 0 {
 			t.Errorf("%+v %v", a, err)
 		}
 		if row := d.recorded(t); row.Decision != "user-set-password" || row.Detail != "forgotten" || row.Who != "admin:eve" {
 			t.Errorf("%+v", row)
 		}
-		if _, err := d.do(t.Context(), "admin:eve", control.TemporaryPassword{OfAccount: of("ann"), Password: "short", Because: because("")}); !errors.Is(err, accounts.ErrTooShort) {
+		if _, err := d.do(t.Context(), "admin:eve", control.SetPassword{OfAccount: of("ann"), Password: "short", Generate: true, Because: because("")}); !errors.Is(err, accounts.ErrTooShort) {
 			t.Error(err)
 		}
 		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", "leaked"); err != nil || !one().NeedsCode {
 			t.Errorf("%+v %v", one(), err)
 		}
-		made, err := d.do(t.Context(), "admin:eve", control.AddPerson{Username: "bob", Because: because("asked for it")})
-		if bob, _ := made.Answer.(accounts.Account); err != nil || bob.Role != accounts.User || !bob.MustChange || len(made.Secret.Text) < 16 {
+		made, err := d.do(t.Context(), "admin:eve", control.AddUser{Username: "bob", Generate: true, Because: because("asked for it")})
+		if bob, _ := made.Answer.(control.NewAdministrator); err != nil || bob.Role != accounts.User || !bob.MustChange || len(made.Secret.Text) < 16 {
 			t.Errorf("%+v %v", made, err)
 		}
 		if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
@@ -149,7 +149,7 @@ func TestAccountsElsewhereAreTheNamesThatWereTried(t *testing.T) {
 	if err != nil || p.Kept != "ldap" || len(p.All) != 1 || p.All[0].Username != "ann" || p.All[0].Failures != 1 || p.All[0].State != control.NotKnown {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := d.do(t.Context(), "admin:eve", control.AddPerson{Username: "bob"}); !errors.Is(err, control.ErrAsked) {
+	if _, err := d.do(t.Context(), "admin:eve", control.AddUser{Username: "bob", Generate: true}); !errors.Is(err, control.ErrAsked) {
 		t.Error(err)
 	}
 	if err := d.User(t.Context(), "ann"); !errors.Is(err, control.ErrAsked) {

@@ -3,6 +3,7 @@ package control
 import (
 	"slices"
 
+	"authguard/internal/accounts"
 	"authguard/internal/lists"
 	"authguard/internal/tokens"
 )
@@ -114,9 +115,8 @@ func listOperations() []Operation {
 func userOperations() []Operation {
 	return []Operation{{
 		Name: "user-add", Did: "account added", Route: "POST /users", Created: true, Scope: tokens.Accounts,
-		Request: request[AddUser](),
-	}, {
-		Name: "user-add", Request: request[AddPerson](), Forms: []Form{{Path: "/accounts/add"}},
+		Request: request[AddUser](), Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
+			"role": string(accounts.User), "generate": "true"}}},
 	}, {
 		Name: "user-groups", Did: "groups changed", Route: "POST /users/groups", Scope: tokens.Accounts,
 		Request: request[SetGroups](),
@@ -162,9 +162,7 @@ func passwordOperations() []Operation {
 	return []Operation{{
 		Name: "user-set-password", Did: "password changed", Route: "POST /users/set-password", Scope: tokens.Accounts,
 		Request: request[SetPassword](),
-	}, {
-		Name: "user-set-password", Request: request[TemporaryPassword](),
-		Forms: []Form{{Path: "/accounts/password", Users: true}},
+		Forms:   []Form{{Path: "/accounts/password", Users: true, Set: map[string]string{"generate": "true"}}},
 	}, {
 		Name: "user-ask-password", Did: "password change forced", Route: "POST /users/ask-password",
 		Scope: tokens.Accounts, Request: request[AskPassword](),

@@ -20,7 +20,8 @@ import (
 // MaxUsers is the most accounts on one page of AccountsOf.
 const MaxUsers = 1000
 
-// AddUser creates an account. Errors are ErrAsked and those of accounts.Table.Add.
+// AddUser creates an account, with Generate for a random temporary password, which only the answer has. Errors are
+// ErrAsked and those of accounts.Table.Add.
 type AddUser struct {
 	Username   string        `json:"username"`
 	Email      string        `json:"email"`
@@ -28,6 +29,7 @@ type AddUser struct {
 	Password   string        `json:"password"`
 	Role       accounts.Role `json:"role"`
 	MustChange bool          `json:"must_change"`
+	Generate   bool          `json:"generate"`
 	Because
 }
 
@@ -54,6 +56,9 @@ func (q AddUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	case c.config.Elsewhere != "" && q.Role != accounts.Admin:
 		return nil, c.elsewhere()
 	}
+	if q.Generate {
+		q.Password, q.MustChange = oneTimePassword(), true
+	}
 	account, err := c.config.Accounts.Add(ctx, accounts.Addition{Username: q.Username, Email: q.Email, Groups: q.Groups,
 		Password: q.Password, Role: q.Role, MustChange: q.MustChange})
 	if err != nil {
@@ -62,27 +67,13 @@ func (q AddUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	if account.Role == accounts.Admin {
 		c.alarm("admin-add", addedBy(account.Username, by.Who), by.Why)
 	}
-	return &Change{Answer: account, Action: audit.Action{Subject: account.Username,
-		Detail: "role " + string(account.Role)}}, nil
-}
-
-// AddPerson adds a user with a random temporary password. Errors are those of AddUser.
-type AddPerson struct {
-	Username string   `json:"username"`
-	Email    string   `json:"email"`
-	Groups   []string `json:"groups"`
-	Because
-}
-
-// Do implements Request.
-func (q AddPerson) Do(ctx context.Context, c *Control, by By) (*Change, error) {
-	password := oneTimePassword()
-	change, err := AddUser{Username: q.Username, Email: q.Email, Groups: q.Groups, Password: password,
-		MustChange: true}.Do(ctx, c, by)
-	if err == nil {
-		change.Secret = temporary(change.Subject, password)
+	change := &Change{Answer: account, Action: audit.Action{Subject: account.Username,
+		Detail: "role " + string(account.Role)}}
+	if q.Generate {
+		change.Answer = NewAdministrator{account, q.Password}
+		change.Secret = temporary(account.Username, q.Password)
 	}
-	return change, err
+	return change, nil
 }
 
 // temporary is a temporary password, shown only once.
@@ -92,40 +83,30 @@ func temporary(name, password string) Secret {
 }
 
 // SetPassword sets a new password, ends the sessions and removes the known clients and device cookies (R14). MustChange
-// makes it a temporary password. Errors are those of accounts.Table.SetPassword.
+// makes it a temporary password. Generate does so too; without a password it makes up one, which only the answer has.
+// Errors are those of accounts.Table.SetPassword.
 type SetPassword struct {
 	OfAccount
 	Password   string `json:"password"`
 	MustChange bool   `json:"must_change"`
+	Generate   bool   `json:"generate"`
 	Because
 }
 
 // Do implements Request.
 func (q SetPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
-	if err := c.config.Accounts.SetPassword(ctx, q.Username, q.Password, q.MustChange); err != nil {
-		return nil, err
+	password := q.Password
+	if q.Generate {
+		password = cmp.Or(password, oneTimePassword())
 	}
-	return c.changed(ctx, q.Username)
-}
-
-// TemporaryPassword sets a user's temporary password: the given one or a random one. Errors are those of
-// accounts.Table.SetPassword.
-type TemporaryPassword struct {
-	OfAccount
-	Password string `json:"password"`
-	Because
-}
-
-// Do implements Request.
-func (q TemporaryPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
-	password := cmp.Or(q.Password, oneTimePassword())
-	if err := c.config.Accounts.SetPassword(ctx, q.Username, password, true); err != nil {
+	if err := c.config.Accounts.SetPassword(ctx, q.Username, password, q.MustChange || q.Generate); err != nil {
 		return nil, err
 	}
 	change, err := c.changed(ctx, q.Username)
 	change.Notice = Notice{Text: "The password that you entered is temporary. Give it to the owner of",
 		Subject: q.Username}
-	if q.Password == "" {
+	if password != q.Password {
+		change.Answer = map[string]string{"username": q.Username, "password": password}
 		change.Secret = temporary(q.Username, password)
 	}
 	return change, err
