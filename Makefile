@@ -34,9 +34,13 @@ need: ## Install, or name, what the tests need
 # has one) makes the detector see races where there are none.
 RACE = -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt golang.org/x/crypto/blowfish,-gcflags=$(others)=-race=false)
 
-test: need ## Every test, with the race detector
+# The tests of cmd/authguard that run servers in their own process. The others attack a binary.
+IN_PROCESS = TestNodesWhoseClocks|TestAClockFollows|TestLearn|TestLoginThroughAPicture
+
+test: need ## Every test, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include
-	./.ci/memory go test $(RACE) -vet=all -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
+	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -v /cmd/authguard$$) # many tests wait
+	./.ci/memory go test $(RACE) -timeout 30m -run '$(IN_PROCESS)' ./cmd/authguard
 	./.ci/memory ./.ci/alone
 
 pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; axe-core looks at each

@@ -60,7 +60,7 @@ func TestBurstGetsExactlyTheLimitEveryTime(t *testing.T) {
 
 func TestBurstUnderThePoliciesDelayGetsExactlyThree(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"limits: {pair_delay: 1/1h delay 1m to 2m, known_client: []}\n", "victim")
+	s := newServer(t, quiet+"limits: {pair_delay: 3/1h delay 1m to 2m, known_client: []}\n", "victim")
 	counts := tally(500, 200, func(int) int { return from("127.9.9.9").login(t, s, "victim", "wrong").status })
 	if counts[http.StatusUnauthorized] != 3 || counts[http.StatusTooManyRequests] != 497 {
 		t.Errorf("%v; want 3 × 401 and 497 × 429", counts)
