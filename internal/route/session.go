@@ -50,7 +50,7 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 		return q.byPage()
 	case r.account.kind == basic:
 		return q.withoutHeader()
-	case !r.path.folder && (r.account.kind == form || r.account.kind == param):
+	case r.ReadsForm():
 		return q.byForm()
 	}
 	return q.byPassword(madeUp)
@@ -69,17 +69,42 @@ func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Ba
 	return q.byPassword(func(c Credential) Credential { return Credential{Account: madeUpName(c.Account)} })
 }
 
-// SignsIn reports whether the page of Spec.SignedIn shows a signed-in client; true if it cannot tell: there is no such
-// page, or a JSON login without cookies, whose session may be a token in the response.
-func (r *Route) SignsIn(req *http.Request, ask Ask) bool {
-	if r.signedIn.page == "" || !r.inFields() || r.account.kind == object && len(req.Header["Cookie"]) == 0 {
+// SignsIn reports whether the client of a successful attempt is signed in now, by requests with the cookies of the
+// success (after). The page of Spec.SignedIn must show that. Without one, the login form is gone, or a made-up password
+// fails in the same session: an app may redirect every attempt of a session after some failures, or before its second
+// step. It is true if this cannot tell, as for a JSON login without cookies, whose session may be a token in the
+// response.
+func (r *Route) SignsIn(attempt, after *http.Request, body []byte, offer Offer, ask Ask) bool {
+	q := question{Route: r, req: after, body: body, offer: offer, ask: ask}
+	switch {
+	case r.ReadsForm() && r.mayCarrySession(attempt, body):
+		if !slices.ContainsFunc(q.gets(), q.showsForm) {
+			return true
+		}
+		basis, err := q.byPassword(madeUp)
+		return err == nil && basis == OnPassword
+	case r.signedIn.page == "" || !r.inFields() || r.account.kind == object && len(after.Header["Cookie"]) == 0:
 		return true
 	}
-	return slices.ContainsFunc(question{Route: r, req: req}.gets(), func(get look) bool {
+	return slices.ContainsFunc(q.gets(), func(get look) bool {
 		get.URL.Path, get.URL.RawPath = r.signedIn.page+pathSession.FindString(get.URL.Path), ""
 		a, err := ask(get.Request, nil)
 		return err == nil && r.signedIn.holds(a)
 	})
+}
+
+// ReadsForm reports whether only the login form itself tells who is signed in.
+func (r *Route) ReadsForm() bool {
+	return r.signedIn.conditions == nil && !r.path.folder && (r.account.kind == form || r.account.kind == param)
+}
+
+var passwordInput = regexp.MustCompile(`(?i)<input[^>]*\stype\s*=\s*["']?password`)
+
+// showsForm reports whether a page has a field for a password, or cannot be read.
+func (q question) showsForm(get look) bool {
+	a, err := q.ask(get.Request, nil)
+	return err != nil || (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) &&
+		(passwordInput.Match(a.Body) || !a.Whole)
 }
 
 // Blank reports whether a credential lacks a visible password. Some apps answer that without a check, with a link by

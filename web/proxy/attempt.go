@@ -190,7 +190,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 
 // forward forwards the request. Its attempts are settled before the response reaches the client.
 func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offer) {
-	leave, ok := v.enter(w, r, v.attempts[0].Account)
+	leave, ok := v.enter(w, r, offer.Credentials[0].Account)
 	if !ok {
 		return
 	}

@@ -17,11 +17,8 @@ import (
 func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offer) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), v.app.Timeout)
 	defer cancel()
-	plain := r.Clone(ctx)
-	withoutClaims(plain.Header)
-	withoutOurs(plain.Header)
 	var err error
-	v.proof.basis, err = v.route.Basis(plain, v.sent.Body, offer, v.ask)
+	v.proof.basis, err = v.route.Basis(v.plain(ctx), v.sent.Body, offer, v.ask)
 	switch {
 	case err != nil && r.Context().Err() != nil: // the client has gone, and the guess with it
 		v.settle(v.unanswered(guard.Withdrawn))
@@ -79,7 +76,7 @@ const mostRead = 64 << 10
 func (p *probe) answered(v *visit, answer *http.Response) (err error) {
 	p.answer = route.Answer{Status: answer.StatusCode, Header: answer.Header.Clone(), Whole: true,
 		Own: answer.Request.URL.EscapedPath()}
-	if v.route.NeedsBody() {
+	if v.route.NeedsBody() || answer.Request.Method == http.MethodGet && v.route.ReadsForm() {
 		err = v.peek(answer, &p.answer)
 	}
 	if n := answer.ContentLength; n >= 0 && n <= mostRead { // it may be an endless stream

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"hash/maphash"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"authguard/guard"
 	"authguard/internal/route"
@@ -47,8 +47,9 @@ func (v *visit) proves(answer *http.Response) bool {
 			return false
 		}
 		// The made-up password may have failed for a CSRF token, or for a token that is valid once.
-		if !v.route.SignsIn(v.afterwards(answer), v.ask) {
-			p.note = "answered as a success, but the visitor is not signed in"
+		attempt := v.plain(p.ctx)
+		if !v.route.SignsIn(attempt, with(attempt, answer.Cookies()), v.sent.Body, p.offer, v.ask) {
+			p.note = "answered as a success, but the visitor is not signed in, or another password is a success in this session"
 			return false
 		}
 	}
@@ -59,12 +60,18 @@ func (v *visit) proves(answer *http.Response) bool {
 	return true
 }
 
-// afterwards returns the client's request with the cookies that the response sets.
-func (v *visit) afterwards(answer *http.Response) *http.Request {
-	next := v.in.Clone(v.proof.ctx)
-	withoutClaims(next.Header)
-	withoutOurs(next.Header)
-	for _, c := range answer.Cookies() {
+// plain returns the client's request without what the app must not believe.
+func (v *visit) plain(ctx context.Context) *http.Request {
+	plain := v.in.Clone(ctx)
+	withoutClaims(plain.Header)
+	withoutOurs(plain.Header)
+	return plain
+}
+
+// with returns a request with the cookies that a response sets.
+func with(r *http.Request, set []*http.Cookie) *http.Request {
+	next := r.Clone(r.Context())
+	for _, c := range set {
 		keepCookies(next.Header, func(part string) bool { return !strings.HasPrefix(strings.TrimSpace(part), c.Name+"=") })
 		next.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
 	}
@@ -103,7 +110,7 @@ type Rivals struct {
 }
 
 type rival struct {
-	account  string // empty: another form's
+	account  string // as typed, in lower case; empty: another form's
 	sessions []uint64
 	judged   chan struct{} // closed once the app has answered, or will not
 	reached  bool          // the app; valid once judged
@@ -135,20 +142,27 @@ func (r *Rivals) sets(cookies []string) {
 		name, value, _ := strings.Cut(pair, "=")
 		r.known = r.known || len(value) >= shortestID
 		if len(r.names) < mostNames {
-			r.names[strings.ToLower(cookieName(name))] = true
+			r.names[cookieName(name)] = true
 		}
 	}
 }
 
-var cookieJoined = strings.NewReplacer(".", "_", " ", "_") // as PHP reads names
-
-func cookieName(text string) string { return cookieJoined.Replace(strings.TrimSpace(text)) }
+// cookieName returns a name the same for every spelling: PHP reads my.app and my[app as my_app, and Node trims more
+// than white space.
+func cookieName(text string) string {
+	return strings.ToLower(strings.Trim(strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return c
+		}
+		return '_'
+	}, strings.ToValidUTF8(route.Decoded(text), "_")), "_"))
+}
 
 // manyCookies is the error for a request that may hide its session among others.
 var manyCookies = &route.Refusal{Status: http.StatusBadRequest, Text: "Send fewer cookies."}
 
-// enter begins a request for a normalized account. Apps also read sessions from ;parameters of the path and from the
-// query, under the cookie's name.
+// enter begins a request for an account as typed: the app may know "alice " apart from alice. Apps also read sessions
+// from ;parameters of the path and from the query, under the cookie's name.
 func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, error) {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
@@ -158,18 +172,27 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 	for _, segment := range strings.Split(at.EscapedPath(), "/") {
 		inURL = append(inURL, strings.Split(segment, ";")[1:]...)
 	}
-	one := &rival{account: account, judged: make(chan struct{})}
+	one, compared := &rival{account: strings.ToLower(account), judged: make(chan struct{})}, 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := !r.known || len(r.names) == mostNames
 	for i, part := range append(parts, inURL...) {
 		name, value, _ := strings.Cut(part, "=")
-		if name = strings.ToLower(cookieName(name)); r.names[name] || all && i < len(parts) {
-			one.sessions = append(one.sessions, maphash.String(r.seed, name+"="+sessionID(value)))
+		if name = cookieName(name); !r.names[name] && (!all || i >= len(parts)) {
+			continue
 		}
-	}
-	if len(one.sessions) > mostCookies {
-		return nil, manyCookies
+		if compared++; compared > mostCookies {
+			return nil, manyCookies
+		}
+		for _, id := range sessionIDs(value) {
+			if len(one.sessions) > 4*mostCookies {
+				return nil, manyCookies
+			}
+			key := maphash.String(r.seed, name+"="+id)
+			if !slices.Contains(one.sessions, key) {
+				one.sessions = append(one.sessions, key)
+			}
+		}
 	}
 	for _, key := range one.sessions {
 		r.session[key] = append(r.session[key], one)
@@ -177,22 +200,33 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 	return one, nil
 }
 
-// sessionID returns the part of a cookie's value that identifies a session, the same for every spelling. To Jetty,
-// id.node0 and id.x are one. Python reads "\054" as a comma.
-func sessionID(value string) string {
+// sessionIDs returns the parts of a cookie's value that may identify a session, the same for every spelling. To Jetty,
+// id.node0 and id.x are one. Python reads "\054" as a comma, Express j:"\u0061" as a, and Flask a signature with other
+// last bits. A value that begins like JSON in base64 is the whole session, and has no identifier.
+func sessionIDs(value string) (ids []string) {
 	value = escaped.ReplaceAllStringFunc(route.Decoded(value), func(e string) string {
-		if n, err := strconv.ParseUint(e[1:], 8, 8); err == nil && len(e) > 2 {
-			return string([]byte{byte(n)})
+		base, digits := 8, e[1:]
+		if e[1] == 'u' {
+			base, digits = 16, e[2:]
+		}
+		if n, err := strconv.ParseUint(digits, base, 16); err == nil && len(e) > 2 {
+			return string(rune(n))
 		}
 		return e[1:]
 	})
 	value, _, _ = strings.Cut(strings.ReplaceAll(route.Decoded(value), ";", ","), ",") // as enter splits it
-	return cmp.Or(longID.FindString(value), strings.Trim(value, `" `))
+	if !strings.HasPrefix(value, "eyJ") {
+		ids = longID.FindAllString(value, -1)
+	}
+	if len(ids) == 0 {
+		ids = []string{strings.TrimFunc(value, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })}
+	}
+	return ids
 }
 
 var (
-	escaped = regexp.MustCompile(`(?s)\\([0-3][0-7]{2}|.)`)
-	longID  = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+	escaped = regexp.MustCompile(`(?s)\\(u[0-9A-Fa-f]{4}|[0-3][0-7]{2}|.)`)
+	longID  = regexp.MustCompile(`[A-Za-z0-9]{8,}`)
 )
 
 // judge notes that the app has answered, or that it will not.

@@ -77,7 +77,7 @@ func (a *guestApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.tokens[id] = map[string]bool{}
 		}
 		a.tokens[id][token] = true
-		send(http.StatusOK, "token="+token)
+		send(http.StatusOK, `<form><input type="password" name="password"> token=`+token)
 	case a.token != "none" && !a.tokens[id][r.PostFormValue("token")]:
 		send(http.StatusForbidden, "the form is too old")
 	default:
@@ -312,6 +312,53 @@ func TestVisitorsWithCookiesSignIn(t *testing.T) {
 			}
 			if n, _ := c.app.seen(); n != want {
 				t.Errorf("the app has checked %d passwords, want %d", n, want)
+			}
+		})
+	}
+}
+
+// A stuckApp is a guestApp in which each session that has failed three times, or waits for its second step, is redirected
+// before its password is looked at, while the login page still shows the form.
+type stuckApp struct {
+	guestApp
+	failed map[string]int
+}
+
+func (a *stuckApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := ""
+	if c, err := r.Cookie("session"); err == nil {
+		id = c.Value
+	}
+	if r.Method == http.MethodPost && id != "" && a.failed[id] >= 3 {
+		http.Redirect(w, r, "/slow-down", http.StatusFound)
+		return
+	}
+	if r.Method == http.MethodPost && r.PostFormValue("password") != right {
+		a.failed[id]++
+	}
+	a.guestApp.ServeHTTP(w, r)
+}
+
+// A session in a state of its own makes a redirect of every attempt. The same session with a made-up password shows that,
+// and a page without a form spares the app that check.
+func TestASessionThatRedirectsEveryAttemptProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	for name, keeps := range map[string]bool{"a new identifier at the login": false, "the session stays": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t, redirects, nil)
+			app := &stuckApp{guestApp: guestApp{token: "none", keeps: keeps}, failed: map[string]int{}}
+			d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 302"} }), app.ServeHTTP)
+			const cookie = "session=of-mallory"
+			for i := range 3 {
+				d.send(t, fmt.Sprintf("198.18.4.%d", i), form(url.Values{"username": {fmt.Sprint("nobody", i)}, "password": {"x"}}.Encode()), "Cookie", cookie)
+			}
+			answer := d.send(t, "198.18.3.1", form(url.Values{"username": {"alice"}, "password": {"guess"}}.Encode()), "Cookie", cookie)
+			if device(answer) || d.Status(t, "alice", "198.18.3.1") != trusted.Unknown {
+				t.Errorf("%d %v: known without the password", answer.StatusCode, answer.Header)
+			}
+			if answer := d.browser(t, "198.18.3.2", "alice", right); !device(answer) {
+				t.Errorf("the owner: %d %v", answer.StatusCode, answer.Header)
 			}
 		})
 	}
