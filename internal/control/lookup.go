@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -359,7 +358,7 @@ func eventOf(row audit.Row) Event {
 		e.What = map[string]string{"reached": "a limit was reached", "quiet": "a limit is no longer reached"}[row.Decision]
 		return e
 	default:
-		e.What = cmp.Or(adminWords()[row.Decision], row.Decision)
+		e.What = adminWords(row.Decision)
 		return e
 	}
 	e.What = words[row.Decision]
@@ -387,19 +386,26 @@ func modeWords(state string) string {
 	return "CAPTCHA mode off"
 }
 
-// adminWords returns the words for operations' codes. Some codes are enough.
-var adminWords = sync.OnceValue(func() map[string]string {
-	words := map[string]string{
-		"user-enable": "enabled", "allow": "allowed", "allow-import": "ranges allowed",
-		"captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
-		"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset",
-		"audit-export": "audit log exported", "user-import": "accounts imported", "totp-add": "authenticator app added",
-		"totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed",
-		"passkey-rename": "passkey renamed", "recovery-codes": "recovery codes created",
-		"attack-reset": "secured after an attack", "not-me": "reported by the owner as not theirs",
+// shortWords are shorter than those of the operations, or for what is not in their table.
+var shortWords = map[string]string{
+	"user-enable": "enabled", "allow": "allowed", "allow-import": "ranges allowed",
+	"captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
+	"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset",
+	"audit-export": "audit log exported", "user-import": "accounts imported", "totp-add": "authenticator app added",
+	"totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed",
+	"passkey-rename": "passkey renamed", "recovery-codes": "recovery codes created",
+	"attack-reset": "secured after an attack", "not-me": "reported by the owner as not theirs",
+}
+
+// adminWords returns the words for an operation's code, or the code.
+func adminWords(code string) string {
+	if words := shortWords[code]; words != "" {
+		return words
 	}
 	for _, o := range Operations() {
-		words[o.Name] = cmp.Or(words[o.Name], o.Did)
+		if o.Name == code {
+			return cmp.Or(o.Did, code)
+		}
 	}
-	return words
-})
+	return code
+}
