@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -256,6 +257,13 @@ type Brief struct {
 	Began time.Time `json:"began"`
 	// Subject is the account or IP address of the kinds Account and Address.
 	Subject string `json:"subject,omitempty"`
+}
+
+// Concerns reports whether an attack is on the whole site, on a normalized account, or from an IP address, of which
+// either may be missing.
+func (b Brief) Concerns(account string, address netip.Addr) bool {
+	return b.Kind == Site || b.Kind == Account && b.Subject == events.Escape(account) ||
+		b.Kind == Address && address.IsValid() && b.Subject == addressOf(address)
 }
 
 // Running returns the running attacks on a realm, that on the whole site first.

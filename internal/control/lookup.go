@@ -100,8 +100,7 @@ func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr
 	}
 	l.Attacks = []attacks.Brief{}
 	for _, a := range c.config.Attacks.Running(c.config.Realm) {
-		if a.Kind == attacks.Site || a.Kind == attacks.Account && a.Subject == e.Account || a.Kind == attacks.Address &&
-			address.IsValid() && a.Subject == events.AddressText(address) {
+		if a.Concerns(e.Account, address) {
 			l.Attacks = append(l.Attacks, a)
 		}
 	}
