@@ -55,7 +55,8 @@ type Form struct {
 	Path   string
 	Notice string // shown with the subject of the change, unless the Change has a notice
 	Users  bool   // administrators' accounts are rejected
-	// Set are fixed fields, Default those of empty ones, Alias other names of fields in this form.
+	// Set are fixed fields, empty for those that this form must not set. Default are those of empty ones, Alias other names
+	// of fields in this form.
 	Set, Default, Alias map[string]string
 }
 
@@ -164,9 +165,9 @@ func (c *Control) MayChange(ctx context.Context, by By, name string) error {
 }
 
 // mayUnlock keeps tokens from administrators' counters and known clients. Otherwise an attacker could reset the limits
-// between guesses.
+// between guesses. The name is trimmed as the operations trim it: with much space around it, Held would not find it.
 func (c *Control) mayUnlock(ctx context.Context, by By, name string) error {
-	held, err := c.Held(ctx, name)
+	held, err := c.Held(ctx, strings.TrimSpace(name))
 	if err != nil || held != tokens.Admin {
 		return err
 	}

@@ -71,7 +71,8 @@ func flags[F any]() any { return new(F) }
 func subjectOperations() []Operation {
 	return []Operation{{
 		Name: "unlock", Did: "failure counters reset", Route: "POST /unlock", Scope: tokens.Unlock,
-		Request: request[Unlock](), Forms: []Form{{Path: "/unlock"}},
+		Request: request[Unlock](), Forms: []Form{{Path: "/unlock", Set: map[string]string{"event": "", "subject": "",
+			"known_clients": ""}}},
 		Commands: []Command{{
 			Name: "unlock", Help: "Reset the counters of an account, IP address or network", Example: "--account alice",
 			Says: `{{with .Q}}{{if .Event}}The counters of event {{.Event}} are reset.` +
@@ -87,7 +88,8 @@ func subjectOperations() []Operation {
 }
 
 func listOperations() []Operation {
-	block, allow := map[string]string{"verdict": string(lists.Block)}, map[string]string{"verdict": string(lists.Allow)}
+	block := map[string]string{"verdict": string(lists.Block), "force": ""}
+	allow := map[string]string{"verdict": string(lists.Allow), "force": "", "for": ""}
 	return []Operation{{
 		Name: "block", Did: "blocked", Route: "POST /lists", Scope: tokens.Lists, Where: AllRealms,
 		Request: request[ListRange](), Forms: []Form{
@@ -116,7 +118,7 @@ func userOperations() []Operation {
 	return []Operation{{
 		Name: "user-add", Did: "account added", Route: "POST /users", Created: true, Scope: tokens.Accounts,
 		Request: request[AddUser](), Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
-			"role": string(accounts.User), "generate": "true"}}},
+			"role": string(accounts.User), "generate": "true", "password": "", "must_change": ""}}},
 	}, {
 		Name: "user-groups", Did: "groups changed", Route: "POST /users/groups", Scope: tokens.Accounts,
 		Request: request[SetGroups](),
@@ -129,7 +131,7 @@ func userOperations() []Operation {
 		Name: "user-disable", Did: "disabled", Route: "POST /users/disable", Scope: tokens.Accounts,
 		Request: request[DisableUser](), Forms: []Form{
 			{Path: "/accounts/disable", Users: true, Notice: "Disabled and signed out:"},
-			{Path: "/administrators/disable", Notice: "Disabled and signed out:"},
+			{Path: "/administrators/disable", Notice: "Disabled and signed out:", Set: map[string]string{"enable": ""}},
 			{Path: "/administrators/enable", Set: map[string]string{"enable": "true"}},
 		},
 		Commands: []Command{{
@@ -162,7 +164,8 @@ func passwordOperations() []Operation {
 	return []Operation{{
 		Name: "user-set-password", Did: "password changed", Route: "POST /users/set-password", Scope: tokens.Accounts,
 		Request: request[SetPassword](),
-		Forms:   []Form{{Path: "/accounts/password", Users: true, Set: map[string]string{"generate": "true"}}},
+		Forms: []Form{{Path: "/accounts/password", Users: true, Set: map[string]string{"generate": "true",
+			"must_change": ""}}},
 	}, {
 		Name: "user-ask-password", Did: "password change forced", Route: "POST /users/ask-password",
 		Scope: tokens.Accounts, Request: request[AskPassword](),

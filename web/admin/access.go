@@ -76,8 +76,11 @@ func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) 
 func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if token, ok := bearer(c.Request()); ok {
-			if err := s.byToken(c, token); err != nil {
-				return problemOf(err)
+			err := s.byToken(c, token)
+			if errors.As(err, new(control.Refused)) {
+				return problemOf(err) // of other errors, a client without a valid token gets no details
+			} else if err != nil {
+				return err
 			}
 			return next(c)
 		}
