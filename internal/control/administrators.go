@@ -87,7 +87,7 @@ type AddAdministrator struct {
 // Do implements Request.
 func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	made := NewAdministrator{Password: oneTimePassword()}
-	var err error
+	var err, ended error
 	made.Account, err = c.config.Accounts.Get(ctx, q.Username)
 	switch {
 	case errors.Is(err, accounts.ErrUnknown):
@@ -97,7 +97,7 @@ func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, e
 		err = fmt.Errorf("%w: %s is already an administrator", ErrAsked, made.Username)
 	case err == nil:
 		if err = c.config.Accounts.Promote(ctx, q.Username, made.Password); err == nil {
-			err = c.end(ctx, made.Username)
+			ended = c.end(ctx, made.Username)
 			made.Role, made.MustChange = accounts.Admin, true
 		}
 	}
@@ -106,7 +106,7 @@ func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, e
 	}
 	c.alarm("admin-add", addedBy(made.Username, by.Who), by.Why)
 	return &Change{Action: audit.Action{Subject: made.Username}, Answer: made,
-		Secret: temporary(made.Username, made.Password)}, nil
+		Secret: temporary(made.Username, made.Password)}, ended
 }
 
 // RemoveAdministrator removes the role with its sessions, known clients, MFA and the tokens that the administrator
@@ -156,12 +156,10 @@ func (q ReplacePassword) Do(ctx context.Context, c *Control, by By) (*Change, er
 	if err := c.config.Accounts.SetPassword(ctx, q.Username, password, true); err != nil {
 		return nil, err
 	}
-	if err := c.config.Tokens.RevokeOf(ctx, account.Username); err != nil {
-		return nil, err
-	}
+	revoked := c.config.Tokens.RevokeOf(context.WithoutCancel(ctx), account.Username)
 	return &Change{Action: audit.Action{Subject: account.Username},
 		Answer: map[string]string{"username": q.Username, "password": password},
-		Secret: temporary(q.Username, password)}, c.end(ctx, account.Username)
+		Secret: temporary(q.Username, password)}, errors.Join(revoked, c.end(ctx, account.Username))
 }
 
 // another returns an error for an operation that could lock administrators out of their own account.

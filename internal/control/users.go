@@ -189,10 +189,9 @@ func (c *Control) askNewPassword(ctx context.Context, name string) (*Change, err
 	if err := c.config.Accounts.AskNewPassword(ctx, name); err != nil {
 		return nil, err
 	}
-	if err := c.config.Tokens.RevokeOf(ctx, c.nameOf(name)); err != nil {
-		return nil, err
-	}
-	return c.changed(ctx, name)
+	revoked := c.config.Tokens.RevokeOf(context.WithoutCancel(ctx), c.nameOf(name))
+	change, err := c.changed(ctx, name)
+	return change, errors.Join(revoked, err)
 }
 
 // SetGroups replaces an account's groups, not its sessions. Errors are those of accounts.Table.SetGroups.
