@@ -41,7 +41,7 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	w = &watch{tops: new(control.Tops), effects: effects, metrics: control.NewMetrics(), log: log}
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
 	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
-		Began: w.attackBegan, Ended: w.attackEnded, Now: on.clock.Now, Log: log})
+		Began: w.attackBegan, Ended: w.attackEnded, Crowded: w.attacksCrowded, Now: on.clock.Now, Log: log})
 	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), on.outbox(log)); err != nil {
 		return nil, err
 	}
@@ -77,6 +77,8 @@ func (w *watch) attackEnded(e attacks.Ending) {
 	w.audit.Attack(e.Attack)
 	w.alerts.AttackEnded(e)
 }
+
+func (w *watch) attacksCrowded(realm, kind string) { w.alerts.AttacksCrowded(realm, kind) }
 
 // start starts the receivers before the bus, so that the bus stops first.
 func (w *watch) start(group *background.Group) {

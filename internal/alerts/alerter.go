@@ -1,10 +1,10 @@
 // Package alerts notifies administrators of the few events that matter (rule R24), such as CAPTCHA mode, attacks on the
 // site or an account, and a login after many wrong passwords.
 //
-// [Alerter] finds these events on the event bus, and hears of attacks from package attacks. It logs each at once and puts it into the outbox. Every channel delivers it
-// from there at least once: email, chat, ntfy or a signed webhook. Channels are independent. Each groups alerts, honors
-// an hourly maximum, and retries until it succeeds. The backlog is bounded; beyond the bound alerts are only counted. So
-// a failed mail server delays no login and loses no alert.
+// [Alerter] finds these events on the event bus, and gets attacks from package attacks. It logs each alert at once and
+// puts it into the outbox. Every channel delivers it from there at least once: email, chat, ntfy or a signed webhook.
+// Channels are independent. Each groups alerts, honors an hourly maximum, and retries until it succeeds. The backlog is
+// bounded; beyond the bound alerts are only counted. So a failed mail server delays no login and loses no alert.
 //
 // Titles are constant text. User input appears only in bodies, escaped by [Name].
 package alerts

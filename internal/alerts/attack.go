@@ -54,6 +54,14 @@ func (a *Alerter) AttackBegan(b attacks.Beginning) {
 	}
 }
 
+// AttacksCrowded raises the alert that further attacks of a kind are not recorded.
+func (a *Alerter) AttacksCrowded(realm, kind string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.watcher(realm).raise(a.now(), kindsOfAttacks[kind], fmt.Sprintf("%d attacks of this kind run at the same time; "+
+		"further ones have neither a record nor an alert until some of these end", attacks.MostAtOnce))
+}
+
 // AttackEnded raises the alert of the end of an attack on the site, with its record and the accounts with logins from
 // unknown clients. Other attacks, and resumed ones that were too small for an alert of their start, have none.
 func (a *Alerter) AttackEnded(one attacks.Ending) {

@@ -100,10 +100,13 @@ func (w *watcher) clients(e *guard.Event) {
 
 // failures raises alerts if more logins fail than usual, and when that ends. It is silent during an attack.
 func (w *watcher) failures(e *guard.Event, ending events.Ending) {
+	attacked, silent := w.attack()
+	if attacked && !silent {
+		w.speak() // another node may have reported the attack
+	}
 	if e.Repeat || ending != events.Failed && ending != events.Succeeded {
 		return
 	}
-	attacked, _ := w.attack()
 	switch edge, is, usual := w.ratio.count(e.At, ending == events.Failed, attacked); edge {
 	case above:
 		w.raise(e.At, ManyFailures, fmt.Sprintf("%.2g failed logins for each successful one in the last %d minutes; "+

@@ -242,3 +242,20 @@ func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 		t.Errorf("%v after the flood", all[before:])
 	}
 }
+
+// CAPTCHA mode's postponed alert follows if another node reports the attack.
+func TestR24ModeIsReportedIfAnotherNodeReportsTheAttack(t *testing.T) {
+	t.Parallel()
+	silent := true
+	var list []raised
+	w := newWatcher(func() (running, silenced bool) { return true, silent },
+		func(_ time.Time, kind Kind, _ string) { list = append(list, raised{kind: kind}) })
+	w.modeSwitch(events.ModeSwitch{From: "throttling", To: "on", Cause: "failure-rate"})
+	w.event(success("ann", 0))
+	silent = false
+	w.event(success("ann", 0))
+	w.event(success("ann", 0))
+	if got := fmt.Sprint(kinds(list)); got != "[captcha-mode-on]" {
+		t.Error(got)
+	}
+}

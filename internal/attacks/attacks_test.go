@@ -689,11 +689,17 @@ func TestAnAttackSpreadOverNodesIsRecognizedAndReportedOnce(t *testing.T) {
 func TestAFloodOfNamesBeginsABoundedNumberOfAttacks(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, databasetest.SQLite(t))
-	for i := range mostAtOnce + 100 {
+	crowded := 0
+	s.config.Crowded = func(realm, kind string) {
+		if crowded++; realm != guard.DefaultRealm || kind != Account || len(s.Running("")) != MostAtOnce {
+			t.Errorf("attacks on realm %s, kind %s, are not recorded", realm, kind)
+		}
+	}
+	for i := range MostAtOnce + 100 {
 		s.fails(fmt.Sprint("name", i), "192.0.2.7", full(guard.OnAccount))
 	}
-	if n := len(s.Running("")); n != mostAtOnce {
-		t.Errorf("%d attacks, want %d", n, mostAtOnce)
+	if n := len(s.Running("")); n != MostAtOnce || crowded != 1 {
+		t.Errorf("%d attacks, want %d; %d reports of more", n, MostAtOnce, crowded)
 	}
 }
 
@@ -731,6 +737,110 @@ func TestR24AResumedAttackIsReportedOnlyIfItIsLarge(t *testing.T) {
 		} {
 			if attack(one.attempts, one.switches...); !slices.Equal(s.reports, one.want) {
 				t.Errorf("%d: %q, want %q", i, s.reports, one.want)
+			}
+		}
+	})
+}
+
+// The record cannot be read when the attack is over: its end is reported later.
+func TestAnEndThatCannotBeReadIsReportedLater(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		s.turns(s.Recorder, true)
+		s.turns(s.Recorder, false)
+		s.flush()
+		s.now = s.now.Add(time.Minute)
+		rename := func(from, to string) {
+			t.Helper()
+			if _, err := db.Exec(`ALTER TABLE attack_operations RENAME COLUMN ` + from + ` TO ` + to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rename("why", "away")
+		if s.Flush(t.Context()) == nil {
+			t.Fatal("the record can be read")
+		}
+		rename("away", "why")
+		s.flush()
+		same(t, "reports", s.reports, []string{"site : 0 began", "site : 0 ended"})
+	})
+}
+
+// An attack begins and ends while the database fails: both are reported.
+func TestAnAttackDuringAFailureOfTheDatabaseIsReported(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		s.fails("bob", "198.51.100.9", full(guard.OnAccount))
+		s.now = s.now.Add(quietAfter)
+		s.Tick(s.now)
+		s.flush()
+		s.flush()
+		s.flush()
+		same(t, "reports", s.reports, []string{"account bob: 1 began", "account bob: 1 ended"})
+	})
+}
+
+// The node that had the mode switch dies before it reports anything: another one does.
+func TestTheStartIsReportedIfTheNodeWithTheSwitchDies(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		other := s.node(db)
+		s.attacked = true
+		for range 30 {
+			s.on(s.Recorder, "bob", "198.51.100.9")
+			s.Tick(s.now)
+			other.Tick(s.now)
+			s.flush(other)
+			s.now = s.now.Add(time.Second)
+		}
+		s.attacked = false
+		s.HandleSwitch(events.ModeSwitch{At: s.now})
+		s.flush(other)
+		s.now = s.now.Add(time.Minute)
+		s.flush(other)
+		if len(s.reports) != 2 || !strings.HasSuffix(s.reports[0], "began") || s.reports[1] != "site : 30 ended" {
+			t.Errorf("reports: %q", s.reports)
+		}
+	})
+}
+
+// A resumed attack on the site is too small for an alert, so it must not suppress that of an account. It has one after
+// a restart too, once it is large, and its parts have its ID.
+func TestASilentAttackOnTheSiteSuppressesNoAlert(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		s.turns(s.Recorder, true)
+		s.turns(s.Recorder, false)
+		s.flush()
+		s.now = s.now.Add(time.Minute)
+		s.flush()
+		s.reports, s.attacked = nil, true
+		s.HandleSwitch(events.ModeSwitch{At: s.now, Attacked: true, Resumed: true, Threshold: 30})
+		s.fails("bob", "198.51.100.9", full(guard.OnAccount))
+		s.flush()
+		s.Recorder = s.node(db)
+		s.flush()
+		s.now = s.now.Add(announceAfter)
+		s.flush()
+		same(t, "reports", s.reports, []string{"account bob: 1 began"})
+		if running, silent := s.OnSite(guard.DefaultRealm); !running || !silent {
+			t.Errorf("after a restart: %v, %v", running, silent)
+		}
+		s.fails("carl", "198.51.100.9", full(guard.OnAccount))
+		s.botnet(s.Recorder, 0, largeElsewhere)
+		s.flush()
+		s.flush()
+		if len(s.reports) != 2 || s.reports[1] != "site : 1002 began" || len(s.Running("")) != 1 {
+			t.Errorf("reports: %q; running: %+v", s.reports, s.Running(""))
+		}
+		site := s.Running("")[0].ID
+		for _, a := range s.list(3) {
+			if a.Kind == Account && a.PartOf != site {
+				t.Errorf("%s is part of %q, want %s", a.Subject, a.PartOf, site)
 			}
 		}
 	})

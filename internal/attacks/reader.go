@@ -16,7 +16,7 @@ const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, pa
 
 // List returns the attacks of a realm: the running ones, then the newest.
 func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all []Attack, err error) {
-	all, err = r.attacks(ctx, `WHERE realm = $1 ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, began_at DESC, id DESC
+	all, err = r.attacks(ctx, r.config.DB, `WHERE realm = $1 ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, began_at DESC, id DESC
 		LIMIT $2 OFFSET $3`, realm, limit, skip)
 	if err != nil {
 		return nil, fmt.Errorf("attacks: list: %w", err)
@@ -26,7 +26,7 @@ func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all
 
 // Current returns the running attacks of a realm, that on the whole site first.
 func (r *Recorder) Current(ctx context.Context, realm string, limit int) (all []Attack, err error) {
-	all, err = r.attacks(ctx, `WHERE realm = $1 AND ended_at = 0 ORDER BY CASE WHEN kind = 'site' THEN 0 ELSE 1 END,
+	all, err = r.attacks(ctx, r.config.DB, `WHERE realm = $1 AND ended_at = 0 ORDER BY CASE WHEN kind = 'site' THEN 0 ELSE 1 END,
 		began_at, id LIMIT $2`, realm, limit)
 	if err != nil {
 		return all, fmt.Errorf("attacks: running: %w", err)
@@ -40,7 +40,7 @@ const eachAtOnce = 200
 func (r *Recorder) Each(ctx context.Context, realm string, do func(Attack) error) error {
 	last, id := int64(math.MaxInt64), ""
 	for {
-		all, err := r.attacks(ctx, `WHERE realm = $1 AND (began_at < $2 OR began_at = $2 AND id < $3)
+		all, err := r.attacks(ctx, r.config.DB, `WHERE realm = $1 AND (began_at < $2 OR began_at = $2 AND id < $3)
 			ORDER BY began_at DESC, id DESC LIMIT $4`, realm, last, id, eachAtOnce)
 		if err != nil {
 			return fmt.Errorf("attacks: each: %w", err)
@@ -68,7 +68,11 @@ func (r *Recorder) Count(ctx context.Context, realm string) (n int, err error) {
 
 // Get returns one attack of a realm, or ErrUnknown.
 func (r *Recorder) Get(ctx context.Context, realm, id string) (Attack, error) {
-	all, err := r.attacks(ctx, `WHERE realm = $1 AND id = $2`, realm, id)
+	return r.get(ctx, r.config.DB, realm, id)
+}
+
+func (r *Recorder) get(ctx context.Context, db sqltx.Runner, realm, id string) (Attack, error) {
+	all, err := r.attacks(ctx, db, `WHERE realm = $1 AND id = $2`, realm, id)
 	if err == nil && len(all) == 0 {
 		err = ErrUnknown
 	}
@@ -78,9 +82,9 @@ func (r *Recorder) Get(ctx context.Context, realm, id string) (Attack, error) {
 	return all[0], nil
 }
 
-func (r *Recorder) attacks(ctx context.Context, where string, args ...any) ([]Attack, error) {
+func (*Recorder) attacks(ctx context.Context, db sqltx.Runner, where string, args ...any) ([]Attack, error) {
 	all := []Attack{}
-	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+	err := sqltx.Each(ctx, db, func(rows *sql.Rows) error {
 		var a Attack
 		var began, ended, last int64
 		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf)
@@ -92,33 +96,38 @@ func (r *Recorder) attacks(ctx context.Context, where string, args ...any) ([]At
 	}, `SELECT `+attackColumns+` FROM attacks `+where, args...)
 	for i := range all {
 		if err == nil {
-			err = r.fill(ctx, &all[i])
+			err = fill(ctx, db, &all[i])
 		}
 	}
 	return all, err
 }
 
-func (r *Recorder) fill(ctx context.Context, a *Attack) error {
-	sum, err := partsOf(ctx, r.config.DB, a.ID)
+func fill(ctx context.Context, db sqltx.Runner, a *Attack) error {
+	sum, err := partsOf(ctx, db, a.ID)
 	if err != nil {
 		return err
 	}
 	a.fill(sum)
 	lost := `SELECT account, MAX(last_at) AS last FROM attack_logins WHERE attack = $1 GROUP BY account
 		HAVING MAX(why) <> ''`
-	err = r.config.DB.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM (`+lost+`) AS lost),
+	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&a.Lost, &a.Strange, &a.Open) },
+		`SELECT (SELECT COUNT(*) FROM (`+lost+`) AS lost),
 		(SELECT COUNT(DISTINCT account) FROM attack_logins WHERE attack = $1),
 		(SELECT COUNT(*) FROM (`+lost+`) AS lost WHERE (SELECT COUNT(*) FROM attack_operations d WHERE d.realm = $2
 			AND d.account = lost.account AND d.at >= lost.last) < 3)`,
-		a.ID, a.Realm).Scan(&a.Lost, &a.Strange, &a.Open)
+		a.ID, a.Realm)
 	a.Strange -= a.Lost
 	return err
 }
 
 // Victims returns the accounts with logins from unknown clients: those after failures first, then by time.
 func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim, err error) {
+	return r.victims(ctx, r.config.DB, realm, id)
+}
+
+func (*Recorder) victims(ctx context.Context, db sqltx.Runner, realm, id string) (all []Victim, err error) {
 	at := map[string]int{}
-	err = sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
 		var l Login
 		var why string
 		var first, last int64
@@ -137,7 +146,7 @@ func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim,
 	}, `SELECT account, address, door, why, failures, first_at, last_at FROM attack_logins WHERE attack = $1
 		ORDER BY first_at, account, address`, id)
 	if err == nil {
-		err = r.resets(ctx, realm, id, all, at)
+		err = resets(ctx, db, realm, id, all, at)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("attacks: read logins: %w", err)
@@ -147,8 +156,8 @@ func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim,
 }
 
 // resets adds the operations since each account's last login.
-func (r *Recorder) resets(ctx context.Context, realm, id string, all []Victim, at map[string]int) error {
-	return sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+func resets(ctx context.Context, db sqltx.Runner, realm, id string, all []Victim, at map[string]int) error {
+	return sqltx.Each(ctx, db, func(rows *sql.Rows) error {
 		var account string
 		var done Reset
 		var ms int64

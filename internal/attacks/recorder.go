@@ -25,10 +25,11 @@ const (
 	// sameFor is how long after its end a resumed attack continues its record.
 	sameFor = 24 * time.Hour
 	// largeFrom is how many thresholds of attempts a resumed attack on the site needs for an alert of its start. A burst
-	// just above the threshold has none.
-	largeFrom = 20
-	// mostAtOnce limits the concurrent attacks on accounts, and those from IP addresses. A small one takes 8 KiB.
-	mostAtOnce = 1000
+	// just above the threshold has none. A node that does not know the threshold reports from largeElsewhere attempts.
+	largeFrom      = 20
+	largeElsewhere = 1000
+	// MostAtOnce limits the concurrent attacks on accounts, and those from IP addresses. A small one takes 8 KiB.
+	MostAtOnce = 1000
 	// mostLost and mostStrange limit the recorded logins of an attack, each of which costs an attacker a right password.
 	mostLost    = 10_000
 	mostStrange = 1000
@@ -47,8 +48,11 @@ type Config struct {
 	// not block, and not call the Recorder.
 	Began func(Beginning)
 	Ended func(Ending)
-	Now   func() time.Time // default time.Now
-	Log   *slog.Logger     // default slog.Default()
+	// Crowded receives, at most once a day, a kind of which MostAtOnce attacks run: this node records no others. Like Began,
+	// it must not block.
+	Crowded func(realm, kind string)
+	Now     func() time.Time // default time.Now
+	Log     *slog.Logger     // default slog.Default()
 }
 
 // A Beginning is an attack that has just been detected, or one that resumed and has become large.
@@ -64,10 +68,10 @@ type Recorder struct {
 	config Config
 	hash   func(string) uint64
 
-	mu     sync.Mutex
-	realms map[string]*realm
-	over   []*running  // ended, not yet written
-	began  []Beginning // for Config.Began, once the lock is released
+	mu      sync.Mutex
+	realms  map[string]*realm
+	over    []*running // ended, not yet written
+	reports []func()   // for Config.Began and Config.Crowded, once the lock is released
 }
 
 var _ events.Sink = (*Recorder)(nil)
@@ -91,17 +95,20 @@ func New(c Config) *Recorder {
 	if c.Ended == nil {
 		c.Ended = func(Ending) {}
 	}
+	if c.Crowded == nil {
+		c.Crowded = func(string, string) {}
+	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return &Recorder{config: c, realms: map[string]*realm{}, hash: tops.Keyed(c.Secret)}
 }
 
 // unlock releases the lock, and then reports the attacks that have begun.
 func (r *Recorder) unlock() {
-	began := r.began
-	r.began = nil
+	reports := r.reports
+	r.reports = nil
 	r.mu.Unlock()
-	for _, one := range began {
-		r.config.Began(one)
+	for _, report := range reports {
+		report()
 	}
 }
 
@@ -115,7 +122,8 @@ type realm struct {
 	runs    map[string]*tops.Top[run] // by kind
 	rotated time.Time
 	running map[subject]*running
-	unknown time.Time // since when the site is attacked without a record
+	unknown time.Time            // since when the site is attacked without a record
+	crowded map[string]time.Time // by kind: when Config.Crowded was called
 }
 
 type subject struct{ kind, name string }
@@ -138,7 +146,7 @@ type running struct {
 	logins  map[[2]string]*kept
 	lost    int
 	ended   time.Time
-	partOf  string
+	partOf  *running  // the attack on the site that continues it, or nil
 	seen    time.Time // the last attempt on any node
 	calm    time.Time // since when this node sees no attack
 }
@@ -155,8 +163,9 @@ type saved struct {
 type detection struct {
 	found   time.Time
 	start   *events.ModeSwitch // of an attack on the site, on the node that had it
-	alerted bool               // its start was reported on this node
+	alerted bool               // the start of an attack on the site was reported
 	late    bool               // announce reports it, unless another node did
+	orphan  bool               // the node that had the switch has written nothing: announce reports a new record
 }
 
 // A kept is a recorded login.
@@ -172,7 +181,8 @@ func (r *Recorder) in(name string) *realm {
 	of := r.realms[name]
 	if of == nil {
 		of = &realm{name: name, all: r, memory: memory{hash: r.hash}, running: map[subject]*running{},
-			runs: map[string]*tops.Top[run]{Account: tops.New[run](runSlots), Address: tops.New[run](runSlots)}}
+			crowded: map[string]time.Time{},
+			runs:    map[string]*tops.Top[run]{Account: tops.New[run](runSlots), Address: tops.New[run](runSlots)}}
 		r.realms[name] = of
 	}
 	return of
@@ -202,24 +212,34 @@ func (r *Recorder) HandleSwitch(s events.ModeSwitch) {
 			site.report(r)
 		}
 	case !s.Attacked && site != nil:
-		of.end(site, s.At, "")
+		of.end(site, s.At, nil)
 	case site != nil && !site.alerted && s.Cause == events.CauseFailureRate && !s.Resumed:
 		site.report(r) // the threshold, for the first time that day
 	}
 }
 
 // silent reports whether the attack resumes one of the last day, and is too small for an alert.
-func (one *running) silent() bool { return one.start != nil && !one.alerted }
+func (one *running) silent() bool { return one.subject.kind == Site && !one.alerted }
+
+// large reports whether a resumed attack is large enough for an alert.
+func (one *running) large() bool {
+	least := float64(largeElsewhere)
+	if one.start != nil {
+		least = largeFrom * one.start.Threshold
+	}
+	return float64(one.tally.counts.Attempts()) >= least
+}
 
 // report reports the start of an attack on the site: at once, or with the whole record if it continues one.
 func (one *running) report(r *Recorder) {
 	one.alerted, one.late = true, one.resumed || one.exists
+	r.in(one.realm).absorb(one, one.seen)
 	if one.late {
 		return
 	}
 	b := Beginning{Attack: one.brief(), FailureRate: one.start.FailureRate, Threshold: one.start.Threshold}
 	b.fill(one.sum())
-	r.began = append(r.began, b)
+	r.reports = append(r.reports, func() { r.config.Began(b) })
 }
 
 func (one *running) brief() Attack {
@@ -245,7 +265,7 @@ func (r *Recorder) Forget(name string) {
 		return
 	}
 	for _, one := range of.running {
-		of.end(one, r.config.Now(), "")
+		of.end(one, r.config.Now(), nil)
 	}
 	delete(r.realms, name)
 }
@@ -315,29 +335,34 @@ func (of *realm) event(e *guard.Event, ending events.Ending) {
 		if one := of.running[s]; one != nil {
 			one.tally.add(e, ending)
 			one.seen = later(one.seen, e.At)
-			if one.silent() && float64(one.tally.counts.Attempts()) >= largeFrom*one.start.Threshold {
+			if one.silent() && one.large() {
 				one.report(of.all)
 			}
 		}
 	}
 	of.lookBack(e, ending)
-	if of.running[subject{kind: Site}] == nil && !e.Repeat && !e.Known && !e.Reasons.Has(guard.BadAccountName) {
+	site := of.running[subject{kind: Site}]
+	if (site == nil || site.silent()) && !e.Repeat && !e.Known && !e.Reasons.Has(guard.BadAccountName) {
 		of.recognize(e)
 	}
 }
 
-// beginSite begins an attack on the whole site with the attempts that led to it. Running attacks on accounts or from IP
-// addresses become part of it.
+// beginSite begins an attack on the whole site with the attempts that led to it.
 func (of *realm) beginSite(at time.Time, resumed bool) *running {
 	began, parts := of.ledTo(at)
 	one := of.begin(subject{kind: Site}, began, at)
 	one.base, one.resumed = parts, resumed
+	return one
+}
+
+// absorb makes the other running attacks part of one on the whole site, once that is reported. A silent attack must not
+// suppress their alerts.
+func (of *realm) absorb(site *running, at time.Time) {
 	for _, other := range of.running {
-		if other != one {
-			of.end(other, at, one.id)
+		if other != site {
+			of.end(other, at, site)
 		}
 	}
-	return one
 }
 
 // ledTo returns the start of the failures that led to an attack, and their counts. It goes back over consecutive
@@ -372,12 +397,15 @@ func (of *realm) begin(s subject, began, at time.Time) *running {
 	return one
 }
 
+// idLetters make equal IDs unlikely, although thousands of attacks can begin in one minute.
+const idLetters = 7
+
 // idOf returns an ID with the minute in which the attack began.
 func idOf(began time.Time) string {
-	return began.UTC().Format("20060102-1504-") + strings.ToLower(rand.Text()[:4])
+	return began.UTC().Format("20060102-1504-") + strings.ToLower(rand.Text()[:idLetters])
 }
 
-func (of *realm) end(one *running, at time.Time, partOf string) {
+func (of *realm) end(one *running, at time.Time, partOf *running) {
 	one.ended, one.partOf = at, partOf
 	of.rejudge(one)
 	delete(of.running, one.subject)
@@ -401,13 +429,13 @@ func (of *realm) tick(now time.Time) {
 		switch {
 		case now.Sub(one.seen) < cmp.Or(quiet, quietAfter):
 		case s.kind != Site:
-			of.end(one, one.seen, "")
+			of.end(one, one.seen, nil)
 		case of.all.config.Attacked == nil || of.attacked():
 			one.calm = time.Time{}
 		case one.calm.IsZero():
 			one.calm = now
 		case now.Sub(one.calm) >= calmFor:
-			of.end(one, one.seen, "")
+			of.end(one, one.seen, nil)
 		}
 	}
 	n := len(of.back)
@@ -417,7 +445,7 @@ func (of *realm) tick(now time.Time) {
 	case of.unknown.IsZero():
 		of.unknown = now // another node has the mode switch, and follow will find the record
 	case now.Sub(of.unknown) >= followFor && n > 0 && now.Unix()/60-of.back[n-1].minute <= 1:
-		of.beginSite(now, true)
+		of.beginSite(now, true).orphan = true
 	}
 	if of.rotated.IsZero() {
 		of.rotated = now
@@ -442,8 +470,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// all returns the ended, unwritten attacks, then the running ones: the older of a subject first. The caller holds the
-// lock.
+// all returns the ended, unwritten attacks, then the running ones: the older of a subject first. Those on the site come
+// before their parts, which have their ID. The caller holds the lock.
 func (r *Recorder) all() (all []*running) {
 	for _, of := range r.realms {
 		for _, one := range of.running {
@@ -451,5 +479,9 @@ func (r *Recorder) all() (all []*running) {
 			all = append(all, one)
 		}
 	}
-	return slices.Concat(r.over, all)
+	all = slices.Concat(r.over, all)
+	slices.SortStableFunc(all, func(a, b *running) int {
+		return btoi(b.subject.kind == Site) - btoi(a.subject.kind == Site)
+	})
+	return all
 }

@@ -91,8 +91,13 @@ func (of *realm) recognize(e *guard.Event) {
 	}
 	for _, source := range sources {
 		for _, s := range source(e) {
-			if of.running[s] == nil && of.count(s.kind) < mostAtOnce {
+			switch {
+			case of.running[s] != nil:
+			case of.count(s.kind) < MostAtOnce:
 				of.beginFrom(s, e)
+			case e.At.Sub(of.crowded[s.kind]) >= sameFor: // invented names must not suppress an alert in silence
+				of.crowded[s.kind] = e.At
+				of.all.reports = append(of.all.reports, func() { of.all.config.Crowded(of.name, s.kind) })
 			}
 		}
 	}

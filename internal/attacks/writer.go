@@ -63,7 +63,7 @@ type job struct {
 	found  time.Time
 	due    string // the report of a new record
 	alert  int    // 1: the start on the site was reported
-	partOf string
+	partOf *running
 	part   *part // nil: no new counts
 	count  int64
 	logins []Login
@@ -80,7 +80,7 @@ func (r *Recorder) jobs() (jobs []job) {
 	for _, one := range r.all() {
 		j := job{of: one, id: one.id, saved: one.exists, seen: one.seen, found: one.found, ended: one.ended, partOf: one.partOf,
 			alert: btoi(one.alerted)}
-		if one.subject.kind != Site || one.late {
+		if one.subject.kind != Site || one.late || one.orphan {
 			j.due = "start"
 		}
 		if j.count = one.count(); j.count != one.written || !one.exists {
@@ -140,8 +140,14 @@ func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time
 			}
 		}
 		if !j.ended.IsZero() {
-			_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = $1, part_of = $2, due = 'end' WHERE id = $3
-				AND ended_at = 0`, j.ended.UnixMilli(), j.partOf, id)
+			partOf := ""
+			if j.partOf != nil {
+				partOf = j.partOf.id // only this goroutine changes it
+			}
+			// After a failure of the database, the start can still be due. The end follows it.
+			_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = $1, part_of = $2,
+				due = CASE WHEN due = 'start' AND CAST($2 AS TEXT) = '' THEN due ELSE 'end' END
+				WHERE id = $3 AND ended_at = 0`, j.ended.UnixMilli(), partOf, id)
 		}
 		return err
 	})
@@ -154,10 +160,10 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		if err = resume(ctx, tx, j); err != nil {
 			return id, began, err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at, detected_at, due)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at, detected_at, due,
+			alerted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
 			id, j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli(),
-			j.found.UnixMilli(), j.due)
+			j.found.UnixMilli(), j.due, max(j.alert, btoi(j.of.orphan)))
 		if err != nil {
 			return id, began, err
 		}
@@ -185,10 +191,10 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 // resume reopens the newest record of the last day, unless one is running.
 func resume(ctx context.Context, tx *sql.Tx, j *job) (err error) {
 	if j.of.resumed {
-		_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = 0, due = '',
-			alerted = CASE WHEN due = 'end' THEN alerted ELSE 0 END
-			WHERE id = (SELECT id FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at > $4
-				AND part_of = '' ORDER BY ended_at DESC LIMIT 1)
+		_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = 0, due = CASE WHEN due = 'start' THEN due ELSE '' END,
+			alerted = CASE WHEN due = '' THEN 0 ELSE alerted END
+			WHERE ended_at > 0 AND id = (SELECT id FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3
+				AND ended_at > $4 AND part_of = '' ORDER BY ended_at DESC LIMIT 1)
 			AND NOT EXISTS (SELECT 1 FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at = 0)`,
 			j.of.realm, j.of.subject.kind, j.of.subject.name, j.of.began.Add(-sameFor).UnixMilli())
 	}
@@ -233,14 +239,15 @@ func (r *Recorder) follow(ctx context.Context) error {
 		id, realm   string
 		subject     subject
 		began, last int64
+		alerted     bool
 	}
 	found := map[string]row{}
 	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
 		var one row
-		err := rows.Scan(&one.id, &one.realm, &one.subject.kind, &one.subject.name, &one.began, &one.last)
+		err := rows.Scan(&one.id, &one.realm, &one.subject.kind, &one.subject.name, &one.began, &one.last, &one.alerted)
 		found[one.id] = one
 		return err
-	}, `SELECT id, realm, kind, subject, began_at, last_at FROM attacks WHERE ended_at = 0`)
+	}, `SELECT id, realm, kind, subject, began_at, last_at, alerted > 0 FROM attacks WHERE ended_at = 0`)
 	if err != nil {
 		return err
 	}
@@ -250,9 +257,10 @@ func (r *Recorder) follow(ctx context.Context) error {
 		for _, one := range of.running {
 			there, ok := found[one.id]
 			if one.exists && !ok {
-				of.end(one, r.config.Now(), "") // another node ended it and wrote the end
+				of.end(one, r.config.Now(), nil) // another node ended it and wrote the end
 			}
 			one.seen = later(one.seen, time.UnixMilli(there.last))
+			one.alerted = one.alerted || there.alerted
 		}
 	}
 	for _, one := range found {
@@ -261,18 +269,23 @@ func (r *Recorder) follow(ctx context.Context) error {
 			slices.ContainsFunc(r.over, func(over *running) bool { return over.id == one.id }) {
 			continue
 		}
-		of.join(one.id, one.subject, time.UnixMilli(one.began), time.UnixMilli(one.last))
+		of.join(one.id, one.subject, time.UnixMilli(one.began), time.UnixMilli(one.last)).alerted = one.alerted
+	}
+	for _, of := range r.realms {
+		if site := of.running[subject{kind: Site}]; site != nil && site.alerted {
+			of.absorb(site, site.seen)
+		}
 	}
 	return nil
 }
 
 // join joins an attack that another node or an earlier process detected.
-func (of *realm) join(id string, s subject, began, last time.Time) {
+func (of *realm) join(id string, s subject, began, last time.Time) *running {
 	one := of.begin(s, began, last)
 	one.id, one.exists = id, true
 	one.add(of.takeRun(s))
 	if s.kind != Site {
-		return
+		return one
 	}
 	for _, b := range of.back {
 		if b.minute >= began.Unix()/60 {
@@ -281,16 +294,18 @@ func (of *realm) join(id string, s subject, began, last time.Time) {
 		}
 	}
 	one.written = -1 // base is not in the database yet
+	return one
 }
 
 // announce reports the attacks on accounts, from IP addresses and by password spraying that any node has detected, and
 // resumed attacks on the site.
 func (r *Recorder) announce(ctx context.Context) error {
-	found, err := r.attacks(ctx, `WHERE due = 'start' AND detected_at <= $1 ORDER BY detected_at`,
+	found, err := r.attacks(ctx, r.config.DB, `WHERE due = 'start' AND detected_at <= $1 ORDER BY detected_at`,
 		r.config.Now().Add(-announceAfter).UnixMilli())
 	for i := 0; i < len(found) && err == nil; i++ {
 		var n int64
-		n, err = sqltx.Exec(ctx, r.config.DB, `UPDATE attacks SET due = '' WHERE id = $1 AND due = 'start'`, found[i].ID)
+		n, err = sqltx.Exec(ctx, r.config.DB, `UPDATE attacks SET
+			due = CASE WHEN ended_at > 0 THEN 'end' ELSE '' END WHERE id = $1 AND due = 'start'`, found[i].ID)
 		if n == 1 {
 			r.config.Began(Beginning{Attack: found[i]})
 		}
@@ -300,7 +315,7 @@ func (r *Recorder) announce(ctx context.Context) error {
 
 // fold sums up ended attacks once every node had time to write, and reports each once.
 func (r *Recorder) fold(ctx context.Context) error {
-	ended, err := r.attacks(ctx, `WHERE ended_at > 0 AND ended_at < $1 AND last_at < $1
+	ended, err := r.attacks(ctx, r.config.DB, `WHERE ended_at > 0 AND ended_at < $1 AND last_at < $1
 		AND id IN (SELECT id FROM attacks WHERE due = 'end' UNION SELECT attack FROM attack_parts)`,
 		r.config.Now().Add(-foldAfter).UnixMilli())
 	for i := 0; i < len(ended) && err == nil; i++ {
@@ -309,15 +324,20 @@ func (r *Recorder) fold(ctx context.Context) error {
 	return err
 }
 
+// foldOne reads the report in the transaction that clears it: if the read fails, the report stays due.
 func (r *Recorder) foldOne(ctx context.Context, realm, id string) error {
-	var due, alerted int64
-	err := sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) (err error) {
-		// Lock the row first: the second node waits, and then finds nothing due.
-		due, err = sqltx.Exec(ctx, tx, `UPDATE attacks SET due = '' WHERE id = $1 AND due = 'end' AND ended_at > 0`, id)
-		if err == nil {
-			err = tx.QueryRowContext(ctx, `SELECT alerted FROM attacks WHERE id = $1`, id).Scan(&alerted)
+	var report *Ending
+	err := sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) error {
+		report = nil
+		// Lock the row first: the second node waits, and then finds nothing due. A resumed attack is not over.
+		n, err := sqltx.Exec(ctx, tx, `UPDATE attacks SET ended_at = ended_at WHERE id = $1 AND ended_at > 0`, id)
+		if err != nil || n == 0 {
+			return err
 		}
-		if err != nil {
+		var due string
+		var alerted bool
+		if err := tx.QueryRowContext(ctx, `SELECT due, alerted > 0 FROM attacks WHERE id = $1`,
+			id).Scan(&due, &alerted); err != nil {
 			return err
 		}
 		sum, err := partsOf(ctx, tx, id)
@@ -327,23 +347,25 @@ func (r *Recorder) foldOne(ctx context.Context, realm, id string) error {
 		sum.Sketches = [dimensions][]byte{}
 		data, err := json.Marshal(sum)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, `UPDATE attacks SET summary = $1 WHERE id = $2`, string(data), id)
+			_, err = tx.ExecContext(ctx, `UPDATE attacks SET summary = $1, due = CASE WHEN due = 'end' THEN '' ELSE due END
+				WHERE id = $2`, string(data), id)
 		}
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `DELETE FROM attack_parts WHERE attack = $1`, id)
 		}
+		if err != nil || due != "end" {
+			return err
+		}
+		ended, err := r.get(ctx, tx, realm, id)
+		if err != nil {
+			return err
+		}
+		victims, err := r.victims(ctx, tx, realm, id)
+		report = &Ending{ended, victims, alerted}
 		return err
 	})
-	if err != nil || due == 0 {
-		return err
-	}
-	ended, err := r.Get(ctx, realm, id)
-	if err != nil {
-		return err
-	}
-	victims, err := r.Victims(ctx, realm, id)
-	if err == nil {
-		r.config.Ended(Ending{ended, victims, alerted > 0})
+	if err == nil && report != nil {
+		r.config.Ended(*report)
 	}
 	return err
 }
