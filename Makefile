@@ -49,7 +49,7 @@ pictures: need ## Pictures of every page into dist/pictures: light, dark, phone;
 
 test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps
-	go test -tags apps -count=1 -timeout 30m -run 'Apps|R26EverybodyElse' ./internal/appstest ./cmd/authguard ./deploy
+	go test -tags apps -count=1 -timeout 30m -run 'Apps|R26EverybodyElse' ./internal/testing/appstest ./cmd/authguard ./deploy
 	FULL_SIZE=1 go test -tags apps -count=1 -timeout 30m -run 'LimitEveryTime' ./cmd/authguard
 
 long: need ## The long form: ten million names, simulated weeks, random histories and every fuzz target for 30 s, after the tests

@@ -19,8 +19,8 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/pow"
 	"authguard/guard"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

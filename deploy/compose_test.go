@@ -19,8 +19,8 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"authguard/internal/config"
-	"authguard/internal/doctest"
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/postgrestest"
 )
 
 func TestMain(m *testing.M) {

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // packaged is a package of this version, made from the sources in a folder.

@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/postgrestest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/postgrestest"
+	"authguard/internal/testing/redistest"
 )
 
 // A site is what compose.yaml describes, on this machine's loopback.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"authguard/internal/config"
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // worst is the most that systemd may say against the unit: 10 is nothing

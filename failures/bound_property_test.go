@@ -15,7 +15,7 @@ import (
 
 	"authguard/failures"
 	"authguard/failures/failurestest"
-	"authguard/internal/clocktest"
+	"authguard/internal/testing/clocktest"
 )
 
 // boundSubject is one of three kinds of subjects, whose limits differ in size.

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/failures"
-	"authguard/internal/clocktest"
+	"authguard/internal/testing/clocktest"
 )
 
 func TestDamagedSnapshotIsRefusedWhole(t *testing.T) {

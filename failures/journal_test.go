@@ -16,7 +16,7 @@ import (
 
 	"authguard/failures"
 	"authguard/failures/failurestest"
-	"authguard/internal/clocktest"
+	"authguard/internal/testing/clocktest"
 )
 
 // A tester is a *testing.T or a *rapid.T.

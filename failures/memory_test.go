@@ -11,7 +11,7 @@ import (
 
 	"authguard/failures"
 	"authguard/failures/failurestest"
-	"authguard/internal/clocktest"
+	"authguard/internal/testing/clocktest"
 )
 
 func newClock() *clocktest.Clock { return clocktest.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) }

@@ -11,7 +11,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

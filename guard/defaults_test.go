@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // What follows measures two numbers of the default policy by simulation, each beside

@@ -12,7 +12,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // limited is the default policy with limits on events.

@@ -12,8 +12,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 )
 
 // oneClient is the default policy without delays, and with a limit of twenty an hour on

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // datacenter is an address on the list that these tests are about.

@@ -6,7 +6,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 func TestR25KnownPlacesAndWhatIsMadeGoodAreNoPressure(t *testing.T) {

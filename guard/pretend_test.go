@@ -13,7 +13,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // pretending is a policy with one limit that pretends, and delays and challenges as

@@ -12,7 +12,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // A check is one password that was looked at and was wrong.

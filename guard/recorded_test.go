@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // A loginLine is one login of a recorded SSH log.

@@ -11,8 +11,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // siteLimit is the default policy with a limit of twenty an hour on the site, and no

@@ -10,7 +10,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

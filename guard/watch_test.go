@@ -9,7 +9,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // fullSize reports whether to simulate the site of docs/decisions/0020-spraying.md,

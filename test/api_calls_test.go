@@ -9,7 +9,7 @@ import (
 )
 
 // TestEveryTestThatCallsTheAPIHoldsItAgainstItsDocument: a path of the API may stand
-// only where the call goes through internal/apitest, or through a helper that does.
+// only where the call goes through internal/testing/apitest, or through a helper that does.
 func TestEveryTestThatCallsTheAPIHoldsItAgainstItsDocument(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "ls-files", "*_test.go").Output()
@@ -28,7 +28,7 @@ func TestEveryTestThatCallsTheAPIHoldsItAgainstItsDocument(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			if path.MatchString(line) && raw.MatchString(line) && !strings.Contains(string(text), "apitest.") {
-				t.Errorf("%s calls the API by itself: ask through internal/apitest, or a helper that does: %s", file, line)
+				t.Errorf("%s calls the API by itself: ask through internal/testing/apitest, or a helper that does: %s", file, line)
 			}
 		}
 	}

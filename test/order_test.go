@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // TestGuardsFilesUseOnlyEarlierOnes reads the files of package guard in the order of CONTRIBUTING.md. Fields and methods

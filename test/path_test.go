@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // recorder is added to the copy. From SIGUSR1 to SIGUSR2 it notes the calls, with the goroutine that makes each.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // What a sentence calls a make target or a test is one. What follows -run or -bench is a

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // runs is the test that runs every block of a language that names no test of its own.

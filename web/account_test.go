@@ -36,8 +36,8 @@ import (
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
+	"authguard/internal/testing/world"
 	"authguard/internal/tokens"
-	"authguard/internal/world"
 	"authguard/trusted"
 	"authguard/web"
 )

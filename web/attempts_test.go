@@ -16,8 +16,8 @@ import (
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/apitest"
-	"authguard/internal/world"
+	"authguard/internal/testing/apitest"
+	"authguard/internal/testing/world"
 	"authguard/web"
 )
 

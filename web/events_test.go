@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/apitest"
-	"authguard/internal/world"
+	"authguard/internal/testing/apitest"
+	"authguard/internal/testing/world"
 	"authguard/web"
 )
 

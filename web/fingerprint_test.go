@@ -14,8 +14,8 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/doctest"
-	"authguard/internal/world"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/world"
 )
 
 // What a back end sends as password_tag (docs/fingerprints.md).

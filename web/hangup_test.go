@@ -14,8 +14,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
-	"authguard/internal/apitest"
 	"authguard/internal/passwords"
+	"authguard/internal/testing/apitest"
 	"authguard/web"
 )
 

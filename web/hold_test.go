@@ -12,7 +12,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/web"
 )
 

@@ -22,7 +22,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 	"authguard/web"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"authguard/guard"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/web"
 	"authguard/web/pages"
 )

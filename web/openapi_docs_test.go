@@ -12,7 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"authguard/internal/apitest"
+	"authguard/internal/testing/apitest"
 )
 
 // apiPage is the page of the API. What stands below the mark is made from its document.

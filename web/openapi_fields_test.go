@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode/challenge"
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // A schema is as much of a JSON Schema as names fields.

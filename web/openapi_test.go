@@ -19,8 +19,8 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/apitest"
-	"authguard/internal/world"
+	"authguard/internal/testing/apitest"
+	"authguard/internal/testing/world"
 	"authguard/web"
 )
 

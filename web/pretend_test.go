@@ -9,7 +9,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/web"
 )
 

@@ -13,11 +13,11 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
-	"authguard/internal/apitest"
 	"authguard/internal/control"
 	"authguard/internal/outbox"
 	"authguard/internal/passwords"
-	"authguard/internal/world"
+	"authguard/internal/testing/apitest"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 	"authguard/web"
 )

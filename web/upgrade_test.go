@@ -10,7 +10,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // Upgrade keeps the new hash of an account, and counts.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"authguard/captchamode/challenge"
-	"authguard/internal/clocktest"
+	"authguard/internal/testing/clocktest"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/challengetest"
-	"authguard/internal/clocktest"
+	"authguard/internal/testing/clocktest"
 )
 
 func newClock() *clocktest.Clock { return clocktest.At(time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)) }

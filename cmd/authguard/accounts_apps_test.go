@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/appstest"
+	"authguard/internal/testing/appstest"
 )
 
 // A site that Django itself has made, with accounts by each of its hashers: by

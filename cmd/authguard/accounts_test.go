@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"authguard/internal/database"
-	"authguard/internal/doctest"
-	"authguard/internal/ldaptest"
-	"authguard/internal/postgrestest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/ldaptest"
+	"authguard/internal/testing/postgrestest"
+	"authguard/internal/testing/redistest"
 )
 
 // recipe is the configuration below a heading of docs/accounts.md, with a setting of

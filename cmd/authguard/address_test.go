@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // The doors' proxies are not the administration's: they may say for whom they

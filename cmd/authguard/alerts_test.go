@@ -12,7 +12,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"authguard/internal/database"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // kill -9 between commit and bundling, and again while the receiver has the message and

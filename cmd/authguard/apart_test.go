@@ -11,8 +11,8 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
 	"authguard/internal/seal"
+	"authguard/internal/testing/redistest"
 )
 
 // refuses starts a server that is to end by itself, and say why.

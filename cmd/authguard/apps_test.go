@@ -20,10 +20,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/appstest"
-	"authguard/internal/doctest"
 	"authguard/internal/learn"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/appstest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // A realApp is an application, and how a person and a script log in to it.

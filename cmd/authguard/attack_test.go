@@ -19,7 +19,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/database"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 const noDelay = "limits: {pair_delay: off}\n"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // Two accounts are lost in an attack. An administrator follows it to them and resets first

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"authguard/internal/attacks"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // Every shape of attack is run against three nodes, each of which sees a third of it: one

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // A copy that was made under attack, in an empty folder: accounts, known clients and counters.

@@ -19,9 +19,9 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/image"
-	"authguard/internal/browsertest"
 	"authguard/internal/config"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/browsertest"
+	"authguard/internal/testing/redistest"
 )
 
 // A tab is one page of a real Chromium with an empty profile.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // djangoSite is a site with nothing but the documented view, and one account. It tells

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/apitest"
-	"authguard/internal/doctest"
+	"authguard/internal/testing/apitest"
+	"authguard/internal/testing/doctest"
 )
 
 // A clientOf a language calls the documented login: of alice, whose password is

@@ -15,7 +15,7 @@ import (
 
 	"authguard/internal/config"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 func TestAClockFollowsTheSharedOneWhateverItsMachineShows(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"authguard/internal/config"
 	"authguard/internal/passwords"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // spoken is what a command printed, and how it ended.

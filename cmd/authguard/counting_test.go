@@ -8,8 +8,8 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/internal/alerts"
-	"authguard/internal/clocktest"
 	"authguard/internal/outbox"
+	"authguard/internal/testing/clocktest"
 )
 
 func TestR26AStoreOfSpentChallengesThatFillsIsToldOnce(t *testing.T) {

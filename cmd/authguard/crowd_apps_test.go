@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // noLimits leaves nothing between an attacker and the password checks.

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // A diagnosis is what `authguard doctor --json` answers.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // wholeLines are names that would be lines of the log, whatever reads them.

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 const (

@@ -17,9 +17,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"authguard/internal/doctest"
 	"authguard/internal/edge"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // What an administrator, or whoever told them what to write, typed is in no format.

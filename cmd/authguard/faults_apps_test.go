@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // A loss is something that happens under load.

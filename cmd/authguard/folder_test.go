@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"authguard/internal/database/databasetest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // A server whose lock file was deleted still has its folder to itself.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/appstest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/appstest"
+	"authguard/internal/testing/redistest"
 )
 
 // unread are ways to write a login that PHP does not read as one.

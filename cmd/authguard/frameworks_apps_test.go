@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/appstest"
+	"authguard/internal/testing/appstest"
 )
 
 // A framework reads a body in its own way, whatever type the body says to be.

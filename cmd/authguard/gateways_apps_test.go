@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // phpApps start PHP, which prints $_SERVER as JSON.

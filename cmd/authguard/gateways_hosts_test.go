@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // twoSites is a gateway before the sites 127.0.0.1 and wiki.localhost, and alice's session

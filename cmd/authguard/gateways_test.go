@@ -23,8 +23,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/goccy/go-yaml"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // A toldApp is an app behind a gateway, which shows what it was told: every header that

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/appstest"
 	"authguard/internal/learn"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/appstest"
+	"authguard/internal/testing/redistest"
 )
 
 // A guest is an application that turns a signed-in visitor away from its login without

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // balancer is a real HAProxy with one frontend for each of these lines of a server. It

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"authguard/internal/learn"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // A said keeps what a learner says.

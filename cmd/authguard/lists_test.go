@@ -15,7 +15,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/lists"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // expiring adds entries that end tomorrow to a data folder.

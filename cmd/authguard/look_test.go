@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // speaks makes the browser ask for pages in a language.

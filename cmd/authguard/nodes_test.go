@@ -19,11 +19,11 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/apitest"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/postgrestest"
-	"authguard/internal/redistest"
 	"authguard/internal/seal"
+	"authguard/internal/testing/apitest"
+	"authguard/internal/testing/postgrestest"
+	"authguard/internal/testing/redistest"
 )
 
 // newNodes starts several servers of one site: one Redis, one PostgreSQL, one

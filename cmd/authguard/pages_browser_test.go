@@ -9,8 +9,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/browsertest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/browsertest"
+	"authguard/internal/testing/redistest"
 	"authguard/web/pages"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // closed is the part of a configuration in which a hundred failures close an

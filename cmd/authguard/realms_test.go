@@ -14,7 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // token is an API token of 32 like letters.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // TestR18TheProvidersWidgetAndItsOutage has hCaptcha's contract on this machine.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
 	"authguard/internal/replay"
+	"authguard/internal/testing/doctest"
 )
 
 // replayed runs authguard limit replay in a folder of its own.

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // Something that is missing, or of somewhere else, beside what is there.

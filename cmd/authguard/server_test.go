@@ -24,11 +24,11 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/apitest"
-	"authguard/internal/browsertest"
 	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/apitest"
+	"authguard/internal/testing/browsertest"
+	"authguard/internal/testing/postgrestest"
 )
 
 // product is the binary under test, built as it is shipped: a race detector in

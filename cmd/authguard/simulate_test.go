@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // tiny is a scenario that takes no time.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // What a reader has done before the first command of a document.

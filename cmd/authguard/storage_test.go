@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/postgrestest"
+	"authguard/internal/testing/redistest"
 )
 
 // A broken database is one that reads and does not write, in one of the ways

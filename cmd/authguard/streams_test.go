@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // A sink is an app that says how many bytes of an upload it read, and counts those of

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // The log is a short one, and the scenario too: what is looked at here are the words.

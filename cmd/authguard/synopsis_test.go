@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // understood tells whether a command line, such as a document has it, is one of ours:

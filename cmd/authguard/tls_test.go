@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // A Redis that speaks nothing but TLS, wants a certificate of its clients, and

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"authguard/internal/database/databasetest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // beside is a node with the configuration of another one, but its own data folder and other

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // TestATokenIsMadeAndRevokedWhileItRuns, for one realm, told once, on record.

@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // A legacy is an app with a login form of its own. It counts the passwords that it

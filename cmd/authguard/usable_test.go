@@ -12,7 +12,7 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // What serve refuses, doctor and config validate refuse with the same sentence.

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 const backEnd = "a-back-ends-token-of-32-characters"

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // raw sends bytes over a connection of its own, and returns all that comes back.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"authguard/internal/database"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 func TestVersionIsTold(t *testing.T) {

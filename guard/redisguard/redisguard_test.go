@@ -16,8 +16,8 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/guard/redisguard"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 )
 
 var secret = []byte("sixteen random bytes, or more")

@@ -15,7 +15,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/postgrestest"
 )
 
 // lookUps makes a hundred at once, of both kinds, and hands over how each ended.

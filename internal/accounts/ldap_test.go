@@ -14,7 +14,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"authguard/internal/accounts"
-	"authguard/internal/ldaptest"
+	"authguard/internal/testing/ldaptest"
 )
 
 // trusting is TLS that believes the directory's certificate alone.

@@ -14,7 +14,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/postgrestest"
 )
 
 const users = `CREATE TABLE users (id INTEGER, login TEXT, email TEXT, password_hash TEXT);

@@ -16,9 +16,9 @@ import (
 
 	"authguard/internal/attacks"
 	"authguard/internal/background"
-	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/outbox"
+	"authguard/internal/testing/clocktest"
 )
 
 func TestMain(m *testing.M) { databasetest.Main(m) }

@@ -16,7 +16,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/mail"
-	"authguard/internal/mailtest"
+	"authguard/internal/testing/mailtest"
 )
 
 // hostile is an alert about an account whose name tries everything.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/testing/clocktest"
 	"authguard/trusted"
 )
 

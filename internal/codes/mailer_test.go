@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/mail"
 	"authguard/internal/outbox"
+	"authguard/internal/testing/clocktest"
 	"authguard/trusted"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"authguard/internal/config"
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 var rowPattern = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]*)` \\| (live|restart) \\| .+ \\|$")

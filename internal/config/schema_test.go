@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"authguard/internal/config"
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // compiled is the schema as an editor has it.

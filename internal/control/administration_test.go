@@ -10,7 +10,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

@@ -19,7 +19,7 @@ import (
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
 	"authguard/internal/lists"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

@@ -25,8 +25,8 @@ import (
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
+	"authguard/internal/testing/world"
 	"authguard/internal/tokens"
-	"authguard/internal/world"
 )
 
 var quiet = slog.New(slog.DiscardHandler)

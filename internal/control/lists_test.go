@@ -17,7 +17,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 func block(text string) control.ImportLists {

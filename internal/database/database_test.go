@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/postgrestest"
 	"authguard/migrations"
 )
 

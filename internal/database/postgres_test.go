@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/postgrestest"
+	"authguard/internal/testing/redistest"
 	"authguard/migrations"
 )
 

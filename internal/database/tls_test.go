@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/postgrestest"
+	"authguard/internal/testing/redistest"
 )
 
 // certificate makes the server's certificate and key, for localhost.

@@ -13,8 +13,8 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/database"
 	"authguard/internal/doctor"
-	"authguard/internal/postgrestest"
 	"authguard/internal/seal"
+	"authguard/internal/testing/postgrestest"
 )
 
 // served is a data folder as a server leaves it.

@@ -10,7 +10,7 @@ import (
 
 	"authguard/internal/config"
 	"authguard/internal/doctor"
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/postgrestest"
 )
 
 func TestMain(m *testing.M) { postgrestest.Main(m) }

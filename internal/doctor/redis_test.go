@@ -18,8 +18,8 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/doctor"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
 	"authguard/internal/seal"
+	"authguard/internal/testing/redistest"
 )
 
 func withRedis(t *testing.T, addresses ...string) doctor.Config {

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/guard"
-	"authguard/internal/doctest"
 	"authguard/internal/edge"
+	"authguard/internal/testing/doctest"
 )
 
 // some are ranges of every shape: one with a hole, single addresses, both families,

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"authguard/guard"
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // everything is the ranges that are hard on a tool: none, some, and all there is.

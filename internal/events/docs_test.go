@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"authguard/guard"
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 )
 
 // The log of an attack, in JSON, and what each query of the document makes of it.

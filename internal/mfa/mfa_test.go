@@ -17,10 +17,10 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/mfa"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) { databasetest.Main(m) }

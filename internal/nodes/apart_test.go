@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // left reports whether a node has left Redis for a reason that contains the text.

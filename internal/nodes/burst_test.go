@@ -8,7 +8,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/redisstore"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 )
 
 // A charge that is being taken back holds its place for at most CheckTimeout: within it a busy machine

@@ -7,7 +7,7 @@ import (
 
 	"authguard/failures"
 	"authguard/guard"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 	"authguard/trusted"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // An event's limit and the site's go the way of all limits in an outage: each node has

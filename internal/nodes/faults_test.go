@@ -18,8 +18,8 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

@@ -22,8 +22,8 @@ import (
 	"authguard/internal/known"
 	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 

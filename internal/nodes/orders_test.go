@@ -17,10 +17,10 @@ import (
 
 	"authguard/failures"
 	"authguard/guard"
-	"authguard/internal/clocktest"
 	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 	"authguard/trusted"
 )
 

@@ -14,7 +14,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/remote"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // away is a Redis that does not answer.

@@ -13,7 +13,7 @@ import (
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // sprays are what any node has told of.

@@ -7,7 +7,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // What was under way when Redis went is part of the limit in Redis: five attempts there, and

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/mail"
 	"authguard/internal/outbox"
+	"authguard/internal/testing/clocktest"
 )
 
 func TestMain(m *testing.M) { databasetest.Main(m) }

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/mail"
+	"authguard/internal/testing/clocktest"
 )
 
 func TestMain(m *testing.M) { databasetest.Main(m) }

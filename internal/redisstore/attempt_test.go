@@ -15,7 +15,7 @@ import (
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 	"authguard/trusted"
 )
 

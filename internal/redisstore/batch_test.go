@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // A gate is a hook that lets pipelines of scripts through once it is open.

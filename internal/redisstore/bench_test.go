@@ -12,7 +12,7 @@ import (
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // BenchmarkAttempt is what the store alone costs beside the floor of three

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 func redisCLI(t *testing.T, server *redistest.Server, args ...string) string {

@@ -15,9 +15,9 @@ import (
 	"authguard/captchamode/challenge/challengetest"
 	"authguard/failures"
 	"authguard/failures/failurestest"
-	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 	"authguard/trusted"
 	"authguard/trusted/trustedtest"
 )

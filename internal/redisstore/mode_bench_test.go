@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"authguard/captchamode"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // BenchmarkFlush is what a quarter of a second costs Redis and a node.

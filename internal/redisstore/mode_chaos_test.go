@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"authguard/internal/clocktest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 )
 
 // Whatever was lost, three rounds after it all nodes say the same, and no

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // outage has every node flush in vain.

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/captchamode"
-	"authguard/internal/clocktest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 )
 
 // Three nodes that each see some of it come to what one Mode comes to that sees

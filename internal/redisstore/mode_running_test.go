@@ -8,9 +8,9 @@ import (
 
 	"authguard/captchamode"
 	"authguard/internal/background"
-	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 )
 
 // A node that crosses the threshold does not wait for its next flush to say so.

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
-	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 )
 
 // modeClaims are what holds on every kind of Redis.

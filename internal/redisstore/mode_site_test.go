@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
-	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/clocktest"
+	"authguard/internal/testing/redistest"
 )
 
 // A site is some nodes over one Redis.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/browsertest"
 	"authguard/internal/replay"
+	"authguard/internal/testing/browsertest"
 )
 
 // A report with everything in it, and strangers' names wherever there is a text: axe-core

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/doctest"
 	"authguard/internal/replay"
 	"authguard/internal/simulate"
+	"authguard/internal/testing/doctest"
 )
 
 // Without a defense, every right guess gets in. Each defense lets some in.

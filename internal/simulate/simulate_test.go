@@ -12,9 +12,9 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/doctest"
 	"authguard/internal/replay"
 	"authguard/internal/simulate"
+	"authguard/internal/testing/doctest"
 )
 
 func ours() []replay.Setup {

@@ -32,8 +32,8 @@ import (
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
+	"authguard/internal/testing/world"
 	"authguard/internal/tokens"
-	"authguard/internal/world"
 	"authguard/web/admin"
 )
 

@@ -13,7 +13,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/audit"
 	"authguard/internal/control"
-	"authguard/internal/doctest"
+	"authguard/internal/testing/doctest"
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/admin"

@@ -16,8 +16,8 @@ import (
 	"authguard/internal/codes"
 	"authguard/internal/control"
 	"authguard/internal/sessions"
+	"authguard/internal/testing/world"
 	"authguard/internal/tokens"
-	"authguard/internal/world"
 )
 
 // attempts are what a program could try on the administrator whose name is put in for %s,

@@ -16,9 +16,9 @@ import (
 	"authguard/captchamode/challenge/image"
 	"authguard/captchamode/challenge/pow"
 	"authguard/guard"
-	"authguard/internal/browsertest"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/browsertest"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 	"authguard/web/mw"
 )
 

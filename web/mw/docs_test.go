@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"testing"
 
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // A module is one that somebody makes beside the tree.

@@ -23,8 +23,8 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/redistest"
-	"authguard/internal/world"
+	"authguard/internal/testing/redistest"
+	"authguard/internal/testing/world"
 	"authguard/web/client"
 	"authguard/web/mw"
 )

@@ -17,7 +17,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/browsertest"
+	"authguard/internal/testing/browsertest"
 	"authguard/web/static"
 )
 

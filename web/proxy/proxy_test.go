@@ -25,7 +25,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/route"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/client"

@@ -18,7 +18,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/route"
-	"authguard/internal/world"
+	"authguard/internal/testing/world"
 	"authguard/web"
 )
 

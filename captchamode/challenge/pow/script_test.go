@@ -17,8 +17,8 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/pow"
-	"authguard/internal/browsertest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/browsertest"
+	"authguard/internal/testing/redistest"
 )
 
 const policy = "default-src 'none'; script-src 'self'; form-action 'self'"

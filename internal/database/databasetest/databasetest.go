@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"authguard/internal/database"
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/postgrestest"
 )
 
 // Main runs a package's tests and stops the PostgreSQL server that they share.

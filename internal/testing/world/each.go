@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"authguard/guard"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // Each runs a story twice: with everything in memory, and with counters and known clients in a real Redis.

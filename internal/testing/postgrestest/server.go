@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // Password is that of the role "guarded", the only one that needs one.

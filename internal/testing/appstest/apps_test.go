@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/appstest"
-	"authguard/internal/doctest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/appstest"
+	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // As the page about Django has it started: the document's line, a site of that name.

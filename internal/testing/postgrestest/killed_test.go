@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/postgrestest"
-	"authguard/internal/redistest"
+	"authguard/internal/testing/postgrestest"
+	"authguard/internal/testing/redistest"
 )
 
 // victim is set in a process that starts a server to be killed with it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 func TestAServerHangsDiesAndComesBack(t *testing.T) {

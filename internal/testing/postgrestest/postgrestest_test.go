@@ -3,7 +3,7 @@ package postgrestest_test
 import (
 	"testing"
 
-	"authguard/internal/postgrestest"
+	"authguard/internal/testing/postgrestest"
 )
 
 func TestMain(m *testing.M) { postgrestest.Main(m) }

@@ -20,8 +20,8 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/guard"
-	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
+	"authguard/internal/testing/clocktest"
 	"authguard/trusted"
 )
 

@@ -3,7 +3,7 @@
 package ldaptest
 
 import (
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"

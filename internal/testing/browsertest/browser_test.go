@@ -8,7 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/browsertest"
+	"authguard/internal/testing/browsertest"
 )
 
 // Ensure that axe-core is the one that was published, and that it finds what is wrong, past a

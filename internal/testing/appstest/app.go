@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/redistest"
+	"authguard/internal/testing/redistest"
 )
 
 // User and Password are those of the one account that each application has.
