@@ -82,8 +82,7 @@ func TestReplayThatCannotBeSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestReplayOfTheDocuments(t *testing.T) {
-	t.Parallel()
+func TestReplayOfTheDocuments(t *testing.T) { // it changes the folder in a process of its own
 	if !doctest.Alone(t) {
 		return
 	}

@@ -71,7 +71,6 @@ func TestR1NodesOfOneDatabaseNeverCountApart(t *testing.T) {
 
 	first.beside(t, redisAt(redistest.Standalone(t), "")).refusesAndSays(t, countsApart)
 	first.beside(t, redisAt(r, ", prefix: 'other:'")).refusesAndSays(t, countsApart)
-	first.beside(t, redisAt(r, ", database: 1")).refusesAndSays(t, countsApart)
 	single := first.beside(t, "")
 	single.refusesAndSays(t, countsApart)
 

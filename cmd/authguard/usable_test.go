@@ -40,7 +40,7 @@ func TestWhatServeRefusesIsFoundBeforeTheStart(t *testing.T) {
 		"the path is too long":            {"data: DIR/" + strings.Repeat("long", 30) + "\n", nothing, "the path of the data folder is too long for a socket"},
 		"no folder for the keys":          {"keys_file: DIR/none/keys\n", nothing, "the keys file cannot be created: stat DIR/none: no such file or directory"},
 		"no CA of Redis":                  {"redis: {addresses: ['127.0.0.1:1'], tls: true, tls_ca: DIR/none.pem}\n", nothing, "redis: tls_ca: open DIR/none.pem"},
-		"no CA of the directory": {"accounts: {source: ldap, ldap: {url: 'ldaps://127.0.0.1:1', base: 'dc=x', filter: '(uid={name})', tls_ca: DIR/none.pem}}\n",
+		"no CA of the directory": {"accounts: {source: ldap, ldap: {url: 'ldaps://127.0.0.1:1', base: 'dc=x', user: '(uid={name})', tls_ca: DIR/none.pem}}\n",
 			nothing, "accounts.ldap.tls_ca: open DIR/none.pem"},
 		"a bad line in the htpasswd file": {"accounts: {source: htpasswd, htpasswd: DIR/h}\n", file("h", "alice\n"), "htpasswd: DIR/h: accounts: nothing was imported"},
 		"no htpasswd file":                {"accounts: {source: htpasswd, htpasswd: DIR/h}\n", nothing, "Create it with: htpasswd -cB DIR/h USER"},
