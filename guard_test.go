@@ -42,7 +42,7 @@ func TestR1ABurstGetsExactlyTheLimit(t *testing.T) {
 		"from one address, without delays":        {&undelayed, func(int) string { return nowhere }, 5},
 		"from many addresses":                     {nil, func(i int) string { return world.Address(i % 100) }, 5},
 	} {
-		for range 5 {
+		for range 20 {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {

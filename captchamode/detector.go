@@ -1,6 +1,7 @@
 package captchamode
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -416,4 +417,29 @@ func (w *window) clear() {
 		w.seconds[i] = Counts{Login: w.seconds[i][Login]}
 	}
 	w.FailureRate = Counts{Login: w.FailureRate[Login]}
+}
+
+// people counts each account's logins within half an hour, up to mostLogins. A user with short sessions logs in and
+// fails several times, while an attacker's account says little. The size is fixed. Colliding accounts count as one,
+// which is the strict side: fewer logins, a lower threshold.
+type people [1 << 16]uint16
+
+const (
+	// loginEvery is the period in seconds in which mostLogins logins of an account count.
+	loginEvery = 30 * 60
+	mostLogins = 3
+)
+
+func (p *people) counts(account *[16]byte, unix int64) bool {
+	const halves = 1<<16/mostLogins - 1
+	slot, half := &p[binary.LittleEndian.Uint16(account[:])], uint16(unix/loginEvery%halves+1)*mostLogins
+	switch {
+	case *slot/mostLogins != half/mostLogins:
+		*slot = half
+	case *slot == half+mostLogins-1:
+		return false
+	default:
+		*slot++
+	}
+	return true
 }

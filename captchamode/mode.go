@@ -72,6 +72,27 @@ type State struct {
 	WouldBeOn bool `json:"would_be_on,omitzero"`
 }
 
+// fleet is what a Mode knows of the other nodes.
+type fleet struct {
+	node     string
+	hurry    func()
+	together bool          // the last report was answered
+	agreed   Agreed        // what this node goes by; no Version before the first answer
+	ahead    time.Duration // the site's clock less this node's
+	judged   Level         // this node's level at its last Merge
+	clearing bool          // an administrator reset the failure rate here, and the others may not know
+	cleared  bool          // or on another node, and this one has not reported it
+
+	// As of the last answer: its time, the number of nodes, and the failure rate of this node and of
+	// all others.
+	at           time.Time
+	nodes        int
+	mine, others Counts
+}
+
+// alone reports whether the node was one of several and gets no answers now.
+func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
+
 // NewMode returns a switch that is off. It calls onSwitch after each switch, sequentially and in order; onSwitch must
 // not block or call the Mode, and may be nil. A nil now is time.Now. On a site of several nodes, every node calls
 // onSwitch; on exactly one of them the switch is not Adopted.

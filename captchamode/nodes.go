@@ -31,27 +31,6 @@ type Answer struct {
 	Agreed *Agreed // nil if there is nothing, or nothing that makes sense
 }
 
-// fleet is what a Mode knows of the other nodes.
-type fleet struct {
-	node     string
-	hurry    func()
-	together bool          // the last report was answered
-	agreed   Agreed        // what this node goes by; no Version before the first answer
-	ahead    time.Duration // the site's clock less this node's
-	judged   Level         // this node's level at its last Merge
-	clearing bool          // an administrator reset the failure rate here, and the others may not know
-	cleared  bool          // or on another node, and this one has not reported it
-
-	// As of the last answer: its time, the number of nodes, and the failure rate of this node and of
-	// all others.
-	at           time.Time
-	nodes        int
-	mine, others Counts
-}
-
-// alone reports whether the node was one of several and gets no answers now.
-func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
-
 // Merge merges the shared state with that of one node. apart means that the node's level was
 // reached without the others.
 func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {

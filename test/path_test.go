@@ -292,8 +292,8 @@ func TestThePathOfALogin(t *testing.T) {
 		name, configuration string
 		known, unknown      int // files at most
 	}{
-		{"memory", "", 36, 46},
-		{"Redis", "redis: {addresses: [" + redistest.Standalone(t).Addr + "]}\n", 40, 49},
+		{"memory", "", 35, 45},
+		{"Redis", "redis: {addresses: [" + redistest.Standalone(t).Addr + "]}\n", 39, 48},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			signsIn := func() (s *traced, second path) {

@@ -30,7 +30,7 @@ func bursts() int {
 	if os.Getenv("FULL_SIZE") != "" {
 		return 20
 	}
-	return 1
+	return 5
 }
 
 func TestBurstGetsExactlyTheLimitEveryTime(t *testing.T) {

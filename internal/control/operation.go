@@ -36,7 +36,7 @@ type Operation struct {
 // A Request has the fields of an operation, with their names in JSON, queries and forms, and with tags for package kong.
 // If it has a method May, that decides who may do this, after the scope.
 type Request interface {
-	// Do makes the change. It returns nil if nothing was changed; with an error, a Change is incomplete.
+	// Do makes the change. It returns nil if nothing was changed. A Change with an error is incomplete.
 	Do(ctx context.Context, c *Control, by By) (*Change, error)
 }
 
@@ -226,7 +226,10 @@ func (o *Operation) Do(ctx context.Context, c *Control, by By, q Request) (*Chan
 		return nil, fmt.Errorf("%w: missing reason: %s", ErrAsked, o.Reason)
 	}
 	change, err := q.Do(ctx, c, by)
-	if change == nil || change.Preview {
+	switch {
+	case change == nil && err == nil:
+		return &Change{Preview: true}, nil
+	case change == nil || change.Preview:
 		return change, err
 	}
 	for one := change; one != nil; one = one.Also {

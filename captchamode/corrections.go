@@ -6,7 +6,7 @@ import (
 )
 
 // Corrected typos are no attack (R25): if an account and IP pair signs in shortly after its failures, these are taken
-// back. The number of accounts that sign in determines how many failures are usual.
+// back.
 
 // A CorrectedTypo is a pair that signed in, with the second by the site's clock.
 type CorrectedTypo struct {
@@ -65,31 +65,6 @@ func (o *corrections) add(w *window, m CorrectedTypo) {
 			}
 		}
 	}
-}
-
-// people counts each account's logins within half an hour, up to mostLogins. A user with short sessions logs in and
-// fails several times, while an attacker's account says little. The size is fixed. Colliding accounts count as one,
-// which is the strict side: fewer logins, a lower threshold.
-type people [1 << 16]uint16
-
-const (
-	// loginEvery is the period in seconds in which mostLogins logins of an account count.
-	loginEvery = 30 * 60
-	mostLogins = 3
-)
-
-func (p *people) counts(account *[16]byte, unix int64) bool {
-	const halves = 1<<16/mostLogins - 1
-	slot, half := &p[binary.LittleEndian.Uint16(account[:])], uint16(unix/loginEvery%halves+1)*mostLogins
-	switch {
-	case *slot/mostLogins != half/mostLogins:
-		*slot = half
-	case *slot == half+mostLogins-1:
-		return false
-	default:
-		*slot++
-	}
-	return true
 }
 
 func pairOf(pair *[16]byte) uint64 { return binary.LittleEndian.Uint64(pair[:]) }
