@@ -30,7 +30,7 @@ type Config struct {
 	Monitor bool
 }
 
-// DefaultConfig returns the default configuration (docs/configuration.md).
+// DefaultConfig returns the default configuration (docs/reference/configuration.md).
 func DefaultConfig() Config {
 	return Config{
 		ThresholdMultiplier: 5, ThresholdMin: 30, ThresholdMax: 500,

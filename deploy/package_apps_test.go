@@ -61,7 +61,7 @@ func TestAppsThePackageIsTheSameBytesWhoeverBuildsIt(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(root, "dist")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("bash", "-euc", doctest.Claimed(t, "docs/install.md")[0].Text+"root-amd64/authguard --version")
+	cmd := exec.Command("bash", "-euc", doctest.Claimed(t, "docs/how-to/install.md")[0].Text+"root-amd64/authguard --version")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=") // it is no part of the make that runs the tests
 	out, err := cmd.CombinedOutput()
 	if err != nil || !regexp.MustCompile(`authguard_0\.0\.0~git\d{14}\.[0-9a-f]{12}_amd64\.deb: OK\nauthguard 0\.0\.0~git\S+, commit [0-9a-f]{12} of \d{4}-\S+Z, built with go1\.\S+\n$`).Match(out) {
@@ -94,7 +94,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 		}
 		return said
 	}
-	blocks := doctest.Claimed(t, "docs/install.md")
+	blocks := doctest.Claimed(t, "docs/how-to/install.md")
 	// A systemd that is this machine's is nobody to talk to.
 	run("mount -t tmpfs tmpfs /run; hash -r; mkdir dist; cp " + os.Getenv(where) + "/authguard_1.2.3_amd64.deb dist/")
 	if said := run("export DEBIAN_FRONTEND=noninteractive\n" + blocks[0].Text); !strings.Contains(said, "is installed but not started") {
@@ -171,7 +171,7 @@ func TestAppsTheImageIsTheDockerfiles(t *testing.T) {
 	if err := exec.Command("cmp", archive, other).Run(); err != nil {
 		t.Errorf("built twice it is not the same bytes: %v", err)
 	}
-	load := exec.Command("bash", "-euc", `docker() { [ "$1 $2" = "load -i" ] && skopeo inspect docker-archive:"$3" >/dev/null; }`+"\n"+doctest.Claimed(t, "docs/install.md")[0].Text)
+	load := exec.Command("bash", "-euc", `docker() { [ "$1 $2" = "load -i" ] && skopeo inspect docker-archive:"$3" >/dev/null; }`+"\n"+doctest.Claimed(t, "docs/how-to/install.md")[0].Text)
 	load.Dir, load.Env = copied(t), append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -56,7 +56,7 @@ func TestTheExampleConfigurationIsGood(t *testing.T) {
 // The unit that keeps a firewall up to date, as the document prints it.
 func TestTheDocsEdgeUnitIsGood(t *testing.T) {
 	t.Parallel()
-	text := doctest.Claimed(t, "docs/edge.md")[0].Text
+	text := doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text
 	unit := filepath.Join(openFolder(t), "authguard-edge.service")
 	here := strings.ReplaceAll(text, "=/usr/bin/authguard", "="+filepath.Join(theImage(t).root, program))
 	if err := os.WriteFile(unit, []byte(here), 0o600); err != nil {

@@ -6,5 +6,5 @@ import _ "embed"
 // Configuration is the reference of the settings, in Markdown. Its tables are the one place
 // where a setting is described: `authguard config schema` reads them.
 //
-//go:embed configuration.md
+//go:embed reference/configuration.md
 var Configuration string

@@ -169,7 +169,7 @@ var ErrAccountName = errors.New("guard: not an account name")
 // and half width, surrounding space and Unicode form (NFC), and merges nothing else. It is idempotent.
 //
 // A character that only some back ends treat as another letter is invalid. Merged, a success for one account could make
-// a client known for another; kept apart, one account would have several counts. docs/configuration.md has the table.
+// a client known for another; kept apart, one account would have several counts. docs/reference/configuration.md has the table.
 func NormaliseAccount(typed string) (string, error) {
 	if plainASCII(typed) {
 		return typed, nil

@@ -246,7 +246,7 @@ func TestR1AnAttemptThatTravelsGivesBackWhatItsListCounted(t *testing.T) {
 	})
 }
 
-// What a list of 100,000 ranges costs: see docs/lists.md.
+// What a list of 100,000 ranges costs: see docs/how-to/ip-lists.md.
 func BenchmarkNamedListOf100000(b *testing.B) {
 	all := make([]netip.Prefix, 100_000)
 	for i := range all {

@@ -84,7 +84,7 @@ type Policy struct {
 	Events map[string][]EventLimit
 }
 
-// DefaultPolicy returns the default policy (docs/configuration.md).
+// DefaultPolicy returns the default policy (docs/reference/configuration.md).
 func DefaultPolicy() Policy {
 	const day = 24 * time.Hour
 	return Policy{

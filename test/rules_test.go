@@ -29,21 +29,21 @@ func TestEveryRuleHasATestOfItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, err := os.ReadFile("docs/rules.md")
+	listed, err := os.ReadFile("docs/contributing/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rules := 0
 	for _, match := range regexp.MustCompile(`(?m)^\| (R[0-9]+) \| \*\*`).FindAllStringSubmatch(string(listed), -1) {
 		if rules++; match[1] != fmt.Sprint("R", rules) {
-			t.Errorf("docs/rules.md has %s where R%d should be", match[1], rules)
+			t.Errorf("docs/contributing/rules.md has %s where R%d should be", match[1], rules)
 		}
 		if held[match[1]] == 0 {
-			t.Errorf("docs/rules.md has %s, and no test is called Test%[1]s…", match[1])
+			t.Errorf("docs/contributing/rules.md has %s, and no test is called Test%[1]s…", match[1])
 		}
 	}
 	if rules < 31 {
-		t.Errorf("docs/rules.md has %d rules; R1 to R31 must hold", rules)
+		t.Errorf("docs/contributing/rules.md has %d rules; R1 to R31 must hold", rules)
 	}
 }
 

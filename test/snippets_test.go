@@ -168,7 +168,7 @@ func (tests testTree) parsed(t *testing.T, dir string) map[string][]ast.Node {
 // What takes minutes and rivals' code to run is there, flags and all.
 func TestTheDocsGoRunsAreThere(t *testing.T) {
 	t.Parallel()
-	for doc, dir := range map[string]string{"docs/benchmarks.md": ".", "docs/challenges.md": "."} {
+	for doc, dir := range map[string]string{"docs/contributing/benchmarks.md": ".", "docs/explanation/challenges.md": "."} {
 		for _, b := range doctest.Claimed(t, doc) {
 			for line := range strings.Lines(b.Text) {
 				line, _, _ = strings.Cut(line, "#")

@@ -18,7 +18,7 @@ import (
 	"authguard/internal/testing/world"
 )
 
-// What a back end sends as password_tag (docs/fingerprints.md).
+// What a back end sends as password_tag (docs/how-to/password-tags.md).
 func Example_fingerprint() {
 	key, password := make([]byte, 32), "correct horse"
 	for i := range key {
@@ -46,7 +46,7 @@ func TestEveryLanguageOfTheDocsMakesTheSameFingerprint(t *testing.T) {
 		"js":     {"node", "const crypto = require('crypto'), key = '" + key + "', password = 'correct horse'\n", "console.log(fingerprint)"},
 		"php":    {"php", "<?php $key = '" + key + "'; $password = 'correct horse';\n", "echo $fingerprint;"},
 	}
-	for _, b := range doctest.Claimed(t, "docs/fingerprints.md") {
+	for _, b := range doctest.Claimed(t, "docs/how-to/password-tags.md") {
 		if b.Language == "go" {
 			for line := range strings.Lines(b.Text) {
 				if !strings.Contains(string(source), "\n\t"+line) {
@@ -66,9 +66,9 @@ func TestEveryLanguageOfTheDocsMakesTheSameFingerprint(t *testing.T) {
 			t.Errorf("%s (apt-get install php-cli nodejs python3 openssl): %v %s", b.Language, err, out)
 		}
 	}
-	text, err := os.ReadFile("../docs/fingerprints.md")
+	text, err := os.ReadFile("../docs/how-to/password-tags.md")
 	if err != nil || !strings.Contains(string(text), "`"+fingerprint+"`") {
-		t.Error("docs/fingerprints.md has another fingerprint", err)
+		t.Error("docs/how-to/password-tags.md has another fingerprint", err)
 	}
 }
 

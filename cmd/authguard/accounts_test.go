@@ -18,11 +18,11 @@ import (
 	"authguard/internal/testing/redistest"
 )
 
-// recipe is the configuration below a heading of docs/accounts.md, with a setting of
+// recipe is the configuration below a heading of docs/how-to/accounts.md, with a setting of
 // the test's.
 func recipe(t *testing.T, heading, key, value string) string {
 	t.Helper()
-	for _, b := range doctest.Read(t, "docs/accounts.md").Blocks {
+	for _, b := range doctest.Read(t, "docs/how-to/accounts.md").Blocks {
 		if b.Heading == heading && b.Language == "yaml" {
 			line := regexp.MustCompile(`(?m)^  ` + key + `: .*$`)
 			if !line.MatchString(b.Text) {
@@ -31,19 +31,19 @@ func recipe(t *testing.T, heading, key, value string) string {
 			return line.ReplaceAllString(b.Text, fmt.Sprintf("  %s: %q", key, value))
 		}
 	}
-	t.Fatalf("docs/accounts.md has no configuration under %s", heading)
+	t.Fatalf("docs/how-to/accounts.md has no configuration under %s", heading)
 	return ""
 }
 
-// toRun is a command or statement under a heading of docs/accounts.md.
+// toRun is a command or statement under a heading of docs/how-to/accounts.md.
 func toRun(t *testing.T, heading string) string {
 	t.Helper()
-	for _, b := range doctest.Claimed(t, "docs/accounts.md") {
+	for _, b := range doctest.Claimed(t, "docs/how-to/accounts.md") {
 		if b.Heading == heading {
 			return b.Text
 		}
 	}
-	t.Fatalf("docs/accounts.md has nothing to run under %s", heading)
+	t.Fatalf("docs/how-to/accounts.md has nothing to run under %s", heading)
 	return ""
 }
 
@@ -179,15 +179,15 @@ func export(t *testing.T, s *server, mariadb string) string {
 	return said.out
 }
 
-// wordPressExport is the command of docs/accounts.md.
+// wordPressExport is the command of docs/how-to/accounts.md.
 func wordPressExport(t *testing.T) string {
 	t.Helper()
-	for _, b := range doctest.Read(t, "docs/accounts.md").Blocks {
+	for _, b := range doctest.Read(t, "docs/how-to/accounts.md").Blocks {
 		if b.Heading == "WordPress" && b.Language == "sh" {
 			return b.Text
 		}
 	}
-	t.Fatal("docs/accounts.md does not export WordPress's accounts")
+	t.Fatal("docs/how-to/accounts.md does not export WordPress's accounts")
 	return ""
 }
 

@@ -204,9 +204,9 @@ func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 			t.Errorf("way %d: %d, want %d and %q in\n%s", i, got.status, want.status, want.says, got.out)
 		}
 	}
-	typed := strings.Fields(strings.Replace(doctest.Claimed(t, "docs/proxies.md")[0].Text, "https://login.example.org", urls[2], 1))
+	typed := strings.Fields(strings.Replace(doctest.Claimed(t, "docs/how-to/client-ip.md")[0].Text, "https://login.example.org", urls[2], 1))
 	if got := say(t, s.command(typed[1:]...), ""); got.status != 0 || !strings.Contains(got.out, "were ignored") {
-		t.Errorf("as docs/proxies.md says it: %d %s", got.status, got.out)
+		t.Errorf("as docs/how-to/client-ip.md says it: %d %s", got.status, got.out)
 	}
 	if got := say(t, s.command("doctor", "--through", s.base+"/login"), ""); got.status != 0 || !strings.Contains(got.out, "directly from this machine") {
 		t.Errorf("with nothing in between: %d %s", got.status, got.out)
@@ -228,7 +228,7 @@ func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 func TestProxiesTakeWhatTheDocsSay(t *testing.T) {
 	t.Parallel()
 	var nginx, http, tcp []string
-	for _, span := range doctest.Read(t, "docs/proxies.md").Spans {
+	for _, span := range doctest.Read(t, "docs/how-to/client-ip.md").Spans {
 		switch word, _, _ := strings.Cut(span.Text, " "); word {
 		case "proxy_set_header":
 			if strings.HasSuffix(span.Text, ";") { // and not the name alone

@@ -218,10 +218,10 @@ func eachApp(t *testing.T, test func(*testing.T, realApp, *appstest.App)) {
 }
 
 // before is the configuration of a proxy before an application, as its page in
-// docs/presets says it.
+// docs/how-to says it.
 func (a realApp) before(t *testing.T, app *appstest.App) string {
 	t.Helper()
-	page := "docs/presets/" + a.preset + ".md"
+	page := "docs/how-to/" + a.preset + ".md"
 	for _, b := range doctest.Read(t, page).Blocks {
 		if b.Language == "yaml" && strings.Count(b.Text, "http://127.0.0.1:8000") == 1 {
 			return strings.ReplaceAll(b.Text, "http://127.0.0.1:8000", app.URL)

@@ -43,7 +43,7 @@ func TestAppsDjangoAsksAsTheDocsSay(t *testing.T) {
 	s.must("ip", "block", "192.0.2.66")
 	token := strings.TrimSpace(s.must("token", "create", "django"))
 	dir := t.TempDir()
-	blocks := doctest.Claimed(t, "docs/api.md")
+	blocks := doctest.Claimed(t, "docs/how-to/decision-api.md")
 	for name, text := range map[string]string{"guard.py": blocks[0].Text, "views.py": blocks[1].Text, "site_of_theirs.py": djangoSite} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

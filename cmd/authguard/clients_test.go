@@ -156,7 +156,7 @@ func inTime(logins func(try int) []returned) (got []returned) {
 	return got
 }
 
-// TestTheDocsClientsAskAndFailClosed runs each client of docs/api.md against a server,
+// TestTheDocsClientsAskAndFailClosed runs each client of docs/how-to/decision-api.md against a server,
 // against one that takes the connection and says nothing, and against none.
 func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 	}
 	_ = gone.Close()
 	settles := settlesAsItIsTold(t)
-	for i, block := range doctest.Claimed(t, "docs/api.md") {
+	for i, block := range doctest.Claimed(t, "docs/how-to/decision-api.md") {
 		t.Run(block.Language, func(t *testing.T) {
 			t.Parallel()
 			name, home, elsewhere := "", "", ""

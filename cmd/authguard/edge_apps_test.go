@@ -57,7 +57,7 @@ func TestAppsFail2banReadsTheTrueAddressOnly(t *testing.T) {
 			}
 		}
 	}
-	blocks := doctest.Claimed(t, "docs/edge.md")
+	blocks := doctest.Claimed(t, "docs/how-to/firewall.md")
 	jail, err := os.ReadFile(filepath.Join(doctest.Root(t), "deploy/fail2ban/jail.d/authguard.conf"))
 	if err != nil || string(jail) != blocks[1].Text {
 		t.Errorf("the jail of deploy/ is another than that of the document: %v", err)
@@ -88,7 +88,7 @@ func TestAppsPrometheusTakesTheAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := write("authguard.rules.yml", string(rules))
-	config := strings.Replace(doctest.Claimed(t, "docs/metrics.md")[0].Text, "/etc/prometheus/authguard.rules.yml", at, 1)
+	config := strings.Replace(doctest.Claimed(t, "docs/reference/metrics.md")[0].Text, "/etc/prometheus/authguard.rules.yml", at, 1)
 	const series = `    input_series:
       - {series: 'up{job="authguard", instance="a"}', values: '1 1 0 0 0 0'}
       - {series: 'authguard_captcha_mode{realm="default"}', values: '0 0 0 1 1 1'}

@@ -103,7 +103,7 @@ func TestR1EventsAtTwoNodesGetExactlyTheLimitAndPartOfItWithoutRedis(t *testing.
 // page's configuration.
 func TestTheDocsEventsAreAnswered(t *testing.T) {
 	t.Parallel()
-	blocks := doctest.Claimed(t, "docs/events.md")
+	blocks := doctest.Claimed(t, "docs/how-to/events.md")
 	var s *server
 	script := "authguard() { " + product + ` "$@"; }` + "\n"
 	for _, b := range blocks {
@@ -124,7 +124,7 @@ func TestTheDocsEventsAreAnswered(t *testing.T) {
 
 func TestTheDocsEventsInGoRun(t *testing.T) {
 	t.Parallel()
-	for _, b := range doctest.Claimed(t, "docs/events.md") {
+	for _, b := range doctest.Claimed(t, "docs/how-to/events.md") {
 		if b.Language != "go" {
 			continue
 		}

@@ -148,7 +148,7 @@ func TestTheEdgeIsKeptUpToDate(t *testing.T) {
 	s.Write("/etc/nginx/nginx.conf", "events {}\nhttp {\n"+strings.Replace(nginxOfTheEdge(t), "/var/www/html", "/srv/www", 1)+"}\n")
 	s.Write("/srv/www/index.html", "hello")
 	types(t, s, "chmod -R a+rX /srv; nginx; authguard serve")
-	for command := range strings.Lines(doctest.Claimed(t, "docs/edge.md")[0].Text) {
+	for command := range strings.Lines(doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text) {
 		types(t, s, "command "+strings.TrimSpace(command)+" --every 1s >>/mnt/follow 2>&1 & followers=\"${followers-} $!\"")
 	}
 	is := func(what string, blocked bool) {
@@ -180,12 +180,12 @@ func TestTheEdgeIsKeptUpToDate(t *testing.T) {
 // nginxOfTheEdge is the server that the document denies with.
 func nginxOfTheEdge(t *testing.T) string {
 	t.Helper()
-	for _, b := range doctest.Read(t, "docs/edge.md").Blocks {
+	for _, b := range doctest.Read(t, "docs/how-to/firewall.md").Blocks {
 		if b.Language == "nginx" && strings.Contains(b.Text, "authguard.deny") {
 			return b.Text
 		}
 	}
-	t.Fatal("docs/edge.md has no nginx that denies")
+	t.Fatal("docs/how-to/firewall.md has no nginx that denies")
 	return ""
 }
 
@@ -210,7 +210,7 @@ func TestIptablesDropsWhatIsBlocked(t *testing.T) {
 		return
 	}
 	s := doctest.NewShell(t, product)
-	types(t, s, "authguard serve; authguard ip block 127.0.2.0/24; authguard ip block 2001:db8::/32\n"+doctest.Claimed(t, "docs/edge.md")[0].Text)
+	types(t, s, "authguard serve; authguard ip block 127.0.2.0/24; authguard ip block 2001:db8::/32\n"+doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text)
 	const ask = "command curl -s -o /dev/null --interface %s --connect-timeout %s http://127.0.0.1/; echo $?"
 	for from, want := range map[string]string{"127.0.2.1": "28", "127.0.3.1": "7"} { // dropped; refused, since nobody listens
 		limit := map[string]string{"28": "0.3", "7": "300"}[want]
@@ -238,7 +238,7 @@ func TestAlertsAndDashboardAskForMetricsThatThereAre(t *testing.T) {
 	// What nothing has brought about here.
 	there["authguard_events_total"], there["authguard_captcha_mode_switches_total"] = true, true
 	there["authguard_alerts_waiting"], there["authguard_alerts_delivered_total"] = true, true
-	for _, file := range []string{"deploy/prometheus/authguard.rules.yml", "deploy/grafana/authguard.json", "docs/metrics.md"} {
+	for _, file := range []string{"deploy/prometheus/authguard.rules.yml", "deploy/grafana/authguard.json", "docs/reference/metrics.md"} {
 		text, err := os.ReadFile("../../" + file)
 		if err != nil {
 			t.Fatal(err)
@@ -302,7 +302,7 @@ func TestTheDocsCrowdSecAcquisitionReadsOurLog(t *testing.T) {
 		Filenames []string
 		Labels    struct{ Type string }
 	}
-	if err := yaml.Unmarshal([]byte(doctest.Claimed(t, "docs/edge.md")[0].Text), &reads); err != nil || len(reads.Filenames) != 1 || reads.Labels.Type != "authguard" {
+	if err := yaml.Unmarshal([]byte(doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text), &reads); err != nil || len(reads.Filenames) != 1 || reads.Labels.Type != "authguard" {
 		t.Errorf("%+v, %v", reads, err)
 	}
 	s := newServer(t, quiet+"log: {format: json}\n")

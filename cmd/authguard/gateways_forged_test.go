@@ -55,7 +55,7 @@ func forgedHeadersReachNoApp(t *testing.T, alice, unknown *person, at *server, n
 		}
 	}
 	// A proxy removes what Connection names (RFC 9110, section 7.6.1), authguard's own word too:
-	// docs/gateways/traefik.md says so.
+	// docs/how-to/traefik.md says so.
 	if got := alice.send(t, at, "GET", "/shop", "", "Connection", "keep-alive, Remote-User"); got.status !=
 		http.StatusBadRequest && got.body != "GET /shop "+identity+" 0" && name != "caddy by the README" && name != "traefik" {
 		t.Errorf("Connection: Remote-User: %d %.300q", got.status, got.body)

@@ -159,7 +159,7 @@ func write(t *testing.T, dir, name, text string) {
 // blocksOf are the configuration files that a gateway's page prints.
 func blocksOf(t *testing.T, name string) (blocks []string) {
 	t.Helper()
-	for _, b := range doctest.Read(t, "docs/gateways/"+name+".md").Blocks {
+	for _, b := range doctest.Read(t, "docs/how-to/"+name+".md").Blocks {
 		if slices.Contains(b.Tests, "TestGatewaysLetPeopleInAfterLogin") {
 			blocks = append(blocks, b.Text)
 		}
@@ -208,12 +208,12 @@ func (p *person) send(t *testing.T, at *server, method, target, body string, hea
 	return p.do(t, r)
 }
 
-// TestGatewaysLetPeopleInAfterLogin does with each gateway what docs/forward-auth.md
+// TestGatewaysLetPeopleInAfterLogin does with each gateway what docs/how-to/forward-auth.md
 // promises, with the configuration that is printed.
 func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 	t.Parallel()
 	app := newToldApp(t)
-	s := newServer(t, quiet+doctest.Claimed(t, "docs/forward-auth.md")[0].Text)
+	s := newServer(t, quiet+doctest.Claimed(t, "docs/how-to/forward-auth.md")[0].Text)
 	for _, add := range [][]string{{"alice", "--email", "alice@example.org", "--groups", "staff"}, {"bob", "--groups", "staff,admins"}} {
 		if said := say(t, s.command(append([]string{"user", "create", "--password-stdin"}, add...)...), rightPassword+"\n"); said.status != 0 {
 			t.Fatalf("%+v", said)
@@ -271,12 +271,12 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 }
 
 // doctorFindsAGatewayThatIsNotNamed: where everybody is the gateway's address, it says so through every gateway, as
-// docs/forward-auth.md has it.
+// docs/how-to/forward-auth.md has it.
 func doctorFindsAGatewayThatIsNotNamed(t *testing.T, app *toldApp) {
 	t.Helper()
 	s := newServer(t, quiet, "alice")
 	var typed []string
-	for _, span := range doctest.Read(t, "docs/forward-auth.md").Spans {
+	for _, span := range doctest.Read(t, "docs/how-to/forward-auth.md").Spans {
 		if strings.Contains(span.Text, "doctor --through http") {
 			typed = append(typed, span.Text)
 		}

@@ -19,17 +19,17 @@ var prepared = map[string]func(*testing.T, *doctest.Shell){
 	"README.md": func(t *testing.T, s *doctest.Shell) { // a slow password check outlasts the default's second
 		types(t, s, "export AUTHGUARD_LIMITS_PAIR_DELAY='3/1h delay 20s to 20s'")
 	},
-	"docs/edge.md":         func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
-	"docs/proxy.md":        anAppOfTheirs,
-	"docs/forward-auth.md": func(t *testing.T, s *doctest.Shell) { itsConfiguration(t, s, "docs/forward-auth.md") },
-	"docs/presets/json.md": func(t *testing.T, s *doctest.Shell) {
+	"docs/how-to/firewall.md":         func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
+	"docs/how-to/reverse-proxy.md":        anAppOfTheirs,
+	"docs/how-to/forward-auth.md": func(t *testing.T, s *doctest.Shell) { itsConfiguration(t, s, "docs/how-to/forward-auth.md") },
+	"docs/how-to/json.md": func(t *testing.T, s *doctest.Shell) {
 		anAppOfTheirs(t, s)
-		itsConfiguration(t, s, "docs/presets/json.md")
+		itsConfiguration(t, s, "docs/how-to/json.md")
 		types(t, s, "authguard serve")
 	},
-	"docs/realms.md": func(t *testing.T, s *doctest.Shell) {
+	"docs/how-to/several-sites.md": func(t *testing.T, s *doctest.Shell) {
 		s.Write("/etc/intranet.htpasswd", "")
-		itsConfiguration(t, s, "docs/realms.md")
+		itsConfiguration(t, s, "docs/how-to/several-sites.md")
 		types(t, s, "authguard serve")
 	},
 }
@@ -196,7 +196,7 @@ func TestTheProxyLearnsAsTheDocsSay(t *testing.T) {
 	}
 	s := doctest.NewShell(t, product)
 	anAppOfTheirs(t, s)
-	types(t, s, "{\n"+doctest.Claimed(t, "docs/proxy.md")[0].Text+"} 2>said & learner=$!\nuntil grep -q :8088 said; do sleep 0.1; done")
+	types(t, s, "{\n"+doctest.Claimed(t, "docs/how-to/reverse-proxy.md")[0].Text+"} 2>said & learner=$!\nuntil grep -q :8088 said; do sleep 0.1; done")
 	for _, password := range []string{"wrong", rightPassword} {
 		if _, err := http.DefaultTransport.RoundTrip(posted(t, "http://127.0.0.1:8088/login", password)); err != nil {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestAccountsMoveAsTheDocsSay(t *testing.T) {
 	s := doctest.NewShell(t, product)
 	types(t, s, "authguard serve; echo "+rightPassword+" | authguard user create alice --password-stdin; end")
 	types(t, s, "export AUTHGUARD_DATA=/srv/new; authguard serve; cd authguard-data")
-	types(t, s, doctest.Claimed(t, "docs/operations.md")[0].Text)
+	types(t, s, doctest.Claimed(t, "docs/how-to/operate.md")[0].Text)
 	a, err := http.PostForm("http://127.0.0.1:8080/login", url.Values{"username": {"alice"}, "password": {rightPassword}})
 	if err != nil || a.StatusCode != http.StatusOK {
 		t.Errorf("alice at the new node: %v %+v", err, a)

@@ -23,7 +23,7 @@ func TestTuneOfTheDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for line := range strings.Lines(doctest.Claimed(t, "docs/tune.md")[0].Text) {
+	for line := range strings.Lines(doctest.Claimed(t, "docs/how-to/choose-limits.md")[0].Text) {
 		words := strings.Fields(line)[1:]
 		for i, word := range words {
 			switch word {

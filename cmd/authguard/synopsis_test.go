@@ -107,7 +107,7 @@ func words(line string) (all []string) {
 func TestTheSynopsisIsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	named := map[string]bool{}
-	for _, b := range doctest.Claimed(t, "docs/commands.md") {
+	for _, b := range doctest.Claimed(t, "docs/reference/commands.md") {
 		for line := range strings.Lines(b.Text) {
 			rest, ours := strings.CutPrefix(line, "authguard ")
 			if err := understood(rest); !ours || err != nil {
@@ -129,7 +129,7 @@ func TestTheSynopsisIsWhatThereIs(t *testing.T) {
 	}
 	for _, leaf := range parser.Model.Leaves(true) {
 		if path := strings.TrimPrefix(leaf.FullPath(), "authguard "); !named[path] {
-			t.Errorf("docs/commands.md does not name %s among the commands", path)
+			t.Errorf("docs/reference/commands.md does not name %s among the commands", path)
 		}
 	}
 }

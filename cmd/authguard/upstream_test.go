@@ -202,14 +202,14 @@ func TestBeforeAnAppHTTPSIsAsTheDocsSay(t *testing.T) {
 	t.Cleanup(func() { _ = app.Close() })
 	go func() { _ = app.Serve(socket) }()
 	s := doctest.NewShell(t, product)
-	page := doctest.Read(t, "docs/proxy.md").Blocks
+	page := doctest.Read(t, "docs/how-to/reverse-proxy.md").Blocks
 	said := func(language, holding string) string {
 		for _, b := range page {
 			if b.Language == language && strings.Contains(b.Text, holding) {
 				return b.Text
 			}
 		}
-		t.Fatalf("docs/proxy.md has no %s with %s", language, holding)
+		t.Fatalf("docs/how-to/reverse-proxy.md has no %s with %s", language, holding)
 		return ""
 	}
 	s.Write("authguard.yaml", "proxy: {upstream: 'http://127.0.0.1:8000', preset: json}\n"+said("yaml", "proxies:"))

@@ -63,7 +63,7 @@ func (s *server) replayed(t *testing.T, file string) (log struct{ Attempts, Fail
 // watched, taken out of the audit log, tuned on, and its limits are enforced by one switch.
 func TestWatchingFirstOfTheDocuments(t *testing.T) {
 	t.Parallel()
-	blocks := doctest.Claimed(t, "docs/tune.md")
+	blocks := doctest.Claimed(t, "docs/how-to/choose-limits.md")
 	s := newServer(t, blocks[0].Text+"api: {tokens: ["+backEnd+"]}\n")
 	typed := func(text string) string {
 		t.Helper()

@@ -24,7 +24,7 @@ func (s *server) memory(t *testing.T, what string) int64 {
 	return n << 10
 }
 
-// What a realm has in memory while nobody logs in there: see docs/realms.md. Measured before:
+// What a realm has in memory while nobody logs in there: see docs/how-to/several-sites.md. Measured before:
 // 259 MB, of which each realm's own copy of the built-in texts was 51.
 func TestAHundredRealmsTakeLittleMemory(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestIdleWebSocketsAreCheap(t *testing.T) {
 		open()
 	}
 	each := (s.memory(t, "VmRSS") - before) / 499
-	t.Logf("%d KiB each", each>>10) // docs/benchmarks.md says it
+	t.Logf("%d KiB each", each>>10) // docs/contributing/benchmarks.md says it
 	if each > 160<<10 {
 		t.Errorf("an idle WebSocket costs %d KiB", each>>10)
 	}

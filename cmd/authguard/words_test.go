@@ -128,10 +128,10 @@ func TestUnlockSaysThatItKnowsNobodyOfThatName(t *testing.T) {
 	}
 }
 
-// setting is a key of the example in docs/configuration.md.
+// setting is a key of the example in docs/reference/configuration.md.
 func setting(t *testing.T, key string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/configuration.md")
+	text, err := os.ReadFile("../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

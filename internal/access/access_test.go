@@ -18,7 +18,7 @@ func compile(t testing.TB, rules ...access.Rule) access.Rules {
 	return all
 }
 
-// sites is what docs/forward-auth.md tells about.
+// sites is what docs/how-to/forward-auth.md tells about.
 func sites(t testing.TB) access.Rules {
 	return compile(t,
 		access.Rule{Paths: []string{"/public/*", "/health"}, Allow: access.Anyone},

@@ -32,7 +32,7 @@ const adoptEvery = 2 * time.Minute
 
 // Config is the channels and how often they notify.
 type Config struct {
-	// To are the channels' addresses (docs/alerts.md), secret and never printed. Empty: alerts go to the log only.
+	// To are the channels' addresses (docs/reference/alerts.md), secret and never printed. Empty: alerts go to the log only.
 	To []string
 	// Bundle is how long a message waits for further alerts; 0 does not wait, nor does CAPTCHA mode turning on.
 	Bundle time.Duration

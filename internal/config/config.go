@@ -5,7 +5,7 @@
 // are errors. All errors are reported together, each with its line or variable ([Problem]). Every value knows its
 // origin ([Loaded.Effective]). Secrets never print ([Secret]).
 //
-// To add a setting, add a field to [Config] and a row to docs/configuration.md; a test compares the two. The key is the
+// To add a setting, add a field to [Config] and a row to docs/reference/configuration.md; a test compares the two. The key is the
 // field's name in snake case, inside the keys of the enclosing structs: CAPTCHAMode.CoolDown is
 // captcha_mode.cool_down. Checks that tags cannot express belong in validate.go. The tags:
 //

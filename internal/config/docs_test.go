@@ -25,7 +25,7 @@ func TestEveryKeyIsDocumentedWithItsDefault(t *testing.T) {
 		}
 		want = append(want, strings.Join([]string{s.Path, s.Value, change}, " | "))
 	}
-	for _, row := range rowPattern.FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1) {
+	for _, row := range rowPattern.FindAllStringSubmatch(read(t, "../../docs/reference/configuration.md"), -1) {
 		got = append(got, strings.Join(row[1:], " | "))
 	}
 	for _, w := range want {
@@ -84,12 +84,12 @@ func TestTheDocsSentencesShowGoodValues(t *testing.T) {
 
 func TestTheExamplesOfRealmsAreRead(t *testing.T) {
 	t.Parallel()
-	for _, b := range doctest.Claimed(t, "docs/realms.md") {
+	for _, b := range doctest.Claimed(t, "docs/how-to/several-sites.md") {
 		if l := load(t, b.Text, nil); len(l.Realms) != 2 {
 			t.Errorf("%d realms in\n%s", len(l.Realms), b.Text)
 		}
 	}
-	for _, key := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| (?:live|restart) \\|").FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1) {
+	for _, key := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| (?:live|restart) \\|").FindAllStringSubmatch(read(t, "../../docs/reference/configuration.md"), -1) {
 		if _, err := config.Parse("t.yaml", []byte("realms:\n  - "+key[1]+": x\n"), nil); strings.Contains(err.Error(), "unknown key") {
 			t.Errorf("documented, but no key of a realm: %s", key[1])
 		}
@@ -98,7 +98,7 @@ func TestTheExamplesOfRealmsAreRead(t *testing.T) {
 
 func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
 	t.Parallel()
-	blocks := doctest.Claimed(t, "docs/configuration.md")
+	blocks := doctest.Claimed(t, "docs/reference/configuration.md")
 	if len(blocks) != 4 {
 		t.Fatalf("%d examples", len(blocks))
 	}
@@ -119,13 +119,13 @@ func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
 func TestTheDocumentationNamesEveryPreset(t *testing.T) {
 	t.Parallel()
 	var named []string
-	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+)`: \\[.+\\]\\(presets/([a-z]+)\\.md\\)$").FindAllStringSubmatch(read(t, "../../docs/proxy.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+)`: \\[.+\\]\\(([a-z]+)\\.md\\)$").FindAllStringSubmatch(read(t, "../../docs/how-to/reverse-proxy.md"), -1) {
 		named = append(named, row[1])
-		if page := read(t, "../../docs/presets/"+row[2]+".md"); row[1] != row[2] || !strings.Contains(page, "\n     preset: "+row[1]+"\n") {
+		if page := read(t, "../../docs/how-to/"+row[2]+".md"); row[1] != row[2] || !strings.Contains(page, "\n     preset: "+row[1]+"\n") {
 			t.Errorf("%s: its page does not say how it is set:\n%s", row[1], page)
 		}
 	}
 	if !slices.Equal(named, config.Presets()) {
-		t.Errorf("docs/proxy.md names %v; there are %v", named, config.Presets())
+		t.Errorf("docs/how-to/reverse-proxy.md names %v; there are %v", named, config.Presets())
 	}
 }

@@ -16,7 +16,7 @@ type schema map[string]any
 
 // Schema describes the settings file to editors and programs, in JSON Schema draft 7, which yaml-language-server
 // supports best. Its sources are the fields and tags of [Config], the defaults, and the tables of
-// docs/configuration.md. Only [Load] checks settings against each other.
+// docs/reference/configuration.md. Only [Load] checks settings against each other.
 func Schema() map[string]any {
 	c := Default()
 	root := object(settings(&c), "", describe())
@@ -177,7 +177,7 @@ var (
 	linkPattern    = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 )
 
-// describe reads the description of each key from docs/configuration.md and strips link targets. A table of a section's
+// describe reads the description of each key from docs/reference/configuration.md and strips link targets. A table of a section's
 // keys, such as that of lists, is below its heading.
 func describe() map[string]string {
 	about, heading := map[string]string{}, ""

@@ -181,7 +181,7 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 			"All clients behind it count as one IP address.%s "+
 			"A client that sends X-Forwarded-For may choose its IP address. "+
 			"Let the proxy set the header, in nginx with "+silentLine+
-			" (docs/proxies.md has the line for others), and reload it. "+
+			" (docs/how-to/client-ip.md has the line for others), and reload it. "+
 			"Check the result with authguard doctor --through URL. "+
 			"If users really sign in from there, add it to direct_clients.", since, f.Address, limit)
 		if f.Integration == "api" {
@@ -200,7 +200,7 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 		Code: "unconfigured-proxy", Title: "Unconfigured proxy",
 		Text: fmt.Sprintf("Since %s, several accounts have signed in through the private IP address %s, which %s. "+
 			"All clients behind it count as one IP address, and are known clients only by device cookie.%s "+
-			"If it is your proxy, add it to trusted_proxies, let it forward the client's IP address (docs/proxies.md), and "+
+			"If it is your proxy, add it to trusted_proxies, let it forward the client's IP address (docs/how-to/client-ip.md), and "+
 			"reload. "+
 			"Check the result with authguard doctor --through URL. If users really sign in from there, add it to direct_clients.",
 			since, f.Address, does, limit),
@@ -208,5 +208,5 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 	}
 }
 
-// silentLine is for nginx, as in docs/proxies.md.
+// silentLine is for nginx, as in docs/how-to/client-ip.md.
 const silentLine = "proxy_set_header X-Forwarded-For $remote_addr;"

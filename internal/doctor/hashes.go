@@ -102,7 +102,7 @@ func (c census) write(n *notes, place, whose string) {
 	n.check("accounts.hashes", fmt.Sprintf("%scontains the password hashes of %d accounts%s: %s.", place, all, whose,
 		kinds),
 		problem(cannot > 0, "Set new passwords where the accounts are kept (in authguard's table: authguard user "+
-			"set-password NAME). docs/accounts.md lists the supported kinds.",
+			"set-password NAME). docs/how-to/accounts.md lists the supported kinds.",
 			"%scontains unsupported password hashes, so %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose,
 			strings.Join(bad, ", ")))
 	n.check("accounts.weak", "", advice(found > 0,

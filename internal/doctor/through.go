@@ -106,7 +106,7 @@ func judge(n *notes, v verdict) {
 	mine := address(last) == v.own.Addr().Unmap() && s.Believed
 	peer := s.Peer.Addr().Unmap()
 	direct := s.Peer.Port() == v.own.Port() && peer == v.own.Addr().Unmap()
-	const page = "docs/proxies.md has the lines for your proxy."
+	const page = "docs/how-to/client-ip.md has the lines for your proxy."
 	n.check("through.address", fmt.Sprintf("The probe arrived as %s; its forged forwarding headers were ignored.",
 		came(s, last)),
 		problem(!direct && !s.Believed,

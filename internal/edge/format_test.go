@@ -132,7 +132,7 @@ func fourOf(m []string) string {
 
 func TestPfReadsOneRangeALine(t *testing.T) {
 	t.Parallel()
-	conf := doctest.Claimed(t, "docs/edge.md")[0].Text
+	conf := doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text
 	if !regexp.MustCompile(`(?m)^table <(\w+)> persist file "/\S+"\nblock in quick proto tcp from <\w+> to any port \{ 80 443 \}\n$`).MatchString(conf) {
 		t.Errorf("not of pf.conf(5)'s form: %s", conf)
 	}

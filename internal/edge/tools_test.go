@@ -61,7 +61,7 @@ free() { is free $1 7 300; }
 
 func TestNftTakesItAndDropsWhatIsBlocked(t *testing.T) {
 	t.Parallel()
-	rules := file(t, "rules", doctest.Claimed(t, "docs/edge.md")[0].Text)
+	rules := file(t, "rules", doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text)
 	script := functions + "nft -f " + rules + "\n"
 	for _, listed := range everything() {
 		path := file(t, "x", blocked(t, "nft", listed...))
@@ -184,7 +184,7 @@ func TestNginxAnswers403(t *testing.T) {
 		at := strings.NewReplacer("/etc/nginx/authguard.deny", file(t, "deny", blocked(t, "nginx", deny...)),
 			"/etc/nginx/authguard.map", file(t, "map", blocked(t, "nginx-map", geo...)), "/var/www/html", dir)
 		servers = ""
-		for i, b := range doctest.Claimed(t, "docs/edge.md") {
+		for i, b := range doctest.Claimed(t, "docs/how-to/firewall.md") {
 			servers += strings.Replace(at.Replace(b.Text), "listen 80", "listen "+listen[i], 1)
 		}
 		return file(t, "nginx.conf", fmt.Sprintf("pid %s/pid;\nerror_log stderr;\nworker_processes 1;\nuser root;\nevents {}\nhttp {\n%saccess_log off;\n%s}\n", dir, temp, servers))
@@ -205,7 +205,7 @@ func TestHAProxyAnswers403(t *testing.T) {
 	haproxy := program(t, "haproxy", "haproxy")
 	conf := func(listed []guard.Listing, listen string) string {
 		text := strings.NewReplacer("/etc/haproxy/authguard.map", file(t, "map", blocked(t, "haproxy", listed...)), "bind :80", "bind "+listen,
-			"server one 127.0.0.1:9000", "http-request return status 200").Replace(doctest.Claimed(t, "docs/edge.md")[0].Text)
+			"server one 127.0.0.1:9000", "http-request return status 200").Replace(doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text)
 		return file(t, "haproxy.cfg", "defaults\n\ttimeout connect 5s\n\ttimeout client 1m\n\ttimeout server 1m\n"+text)
 	}
 	for name, listed := range everything() {

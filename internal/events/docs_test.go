@@ -33,7 +33,7 @@ func TestTheDocsQueriesOfTheLogAnswer(t *testing.T) {
 		`{"time":"2026-11-21T12:00:00Z","account":"alice","address":"192.0.2.7"}` + "\n",
 		"      1 captcha-mode\n      1 limit:account\n",
 	}
-	for i, b := range doctest.Claimed(t, "docs/log.md") {
+	for i, b := range doctest.Claimed(t, "docs/reference/log.md") {
 		query := exec.Command("bash", "-eu", "-o", "pipefail", "-c", b.Text)
 		query.Dir, query.Env = dir, append(os.Environ(), "LC_ALL=C")
 		if out, err := query.CombinedOutput(); err != nil || string(out) != answers[i] {
@@ -44,13 +44,13 @@ func TestTheDocsQueriesOfTheLogAnswer(t *testing.T) {
 
 func TestEveryMessageIsInTheDocumentation(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/log.md")
+	text, err := os.ReadFile("../../docs/reference/log.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, msg := range append(messages[:], "attempts not logged", "events dropped", "captcha mode switched") {
 		if msg != "" && !strings.Contains(string(text), "| `"+msg+"` |") {
-			t.Errorf("docs/log.md does not list %q", msg)
+			t.Errorf("docs/reference/log.md does not list %q", msg)
 		}
 	}
 	filter, err := os.ReadFile("../../deploy/fail2ban/filter.d/authguard.conf")

@@ -17,7 +17,7 @@ const (
 	maxSettled    = 1000 // failed or succeeded attempts
 )
 
-// Log is the sink that logs the decisions. Messages are constant and keys are stable: docs/log.md lists them.
+// Log is the sink that logs the decisions. Messages are constant and keys are stable: docs/reference/log.md lists them.
 type Log struct {
 	logger *slog.Logger
 	seen   map[string]*[endings]int // since the last tick, by realm: a flood in one realm hides no lines of another

@@ -140,7 +140,7 @@ func TestAListWhoseFileWasNeverThereIsEmptyAndSaysSo(t *testing.T) {
 	}
 }
 
-// The numbers in docs/lists.md.
+// The numbers in docs/how-to/ip-lists.md.
 func TestAHundredThousandRangesTakeLittleMemory(t *testing.T) {
 	var text strings.Builder
 	for n := range 100_000 {

@@ -159,7 +159,7 @@ func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
 
 func TestAScenarioOfTheDocuments(t *testing.T) {
 	t.Parallel()
-	s, err := simulate.Parse([]byte(doctest.Claimed(t, "docs/simulate.md")[0].Text))
+	s, err := simulate.Parse([]byte(doctest.Claimed(t, "docs/how-to/simulate.md")[0].Text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,13 +152,13 @@ func attack(t *testing.T, at string) {
 	}
 }
 
-// Ensure that the programs and the lines of docs/go.md make a module that builds, a login
+// Ensure that the programs and the lines of docs/how-to/go-middleware.md make a module that builds, a login
 // that holds, and echo too.
 func TestTheGoPageBuildsAModuleOfItsOwn(t *testing.T) {
 	t.Parallel()
 	m, at := newModule(t), map[string]string{}
 	var scripts []string
-	for _, b := range doctest.Claimed(t, "docs/go.md") {
+	for _, b := range doctest.Claimed(t, "docs/how-to/go-middleware.md") {
 		if b.Language == "sh" {
 			scripts = append(scripts, b.Text)
 			continue
@@ -206,7 +206,7 @@ func main() {
 func TestTheGoPageBuildsInAWorkspace(t *testing.T) {
 	t.Parallel()
 	m := newModule(t)
-	blocks := doctest.Claimed(t, "docs/go.md")
+	blocks := doctest.Claimed(t, "docs/how-to/go-middleware.md")
 	m.run(blocks[0].Text)
 	m.write(blocks[1])
 	m.run("go vet ./login")

@@ -195,7 +195,7 @@ func TestR13ClientsThatLookAlikeAreAsked(t *testing.T) {
 }
 
 // echo writes what a handler returns when the middleware is done, so that its status is
-// nobody's word: docs/go.md says so.
+// nobody's word: docs/how-to/go-middleware.md says so.
 func TestR27AnEchoHandlerThatReturns503SaysSo(t *testing.T) {
 	t.Parallel()
 	for want, say := range map[guard.Outcome]func(*http.Request){guard.Failed: func(*http.Request) {}, guard.Abandoned: mw.Abandoned} {

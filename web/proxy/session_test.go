@@ -423,7 +423,7 @@ func TestNothingInAnAttemptHidesASession(t *testing.T) {
 				d.behind(t, guestRoute(func(s *route.Spec) { s.SignedIn = signedIn }), pickyApp(app))
 				for i := range 4 { // each in a session by cookie, by header, and by the query
 					if i%3 > 0 && len(disturber) > 0 && disturber[0] == "X-Tenant" {
-						continue // a limit of this, in docs/proxy.md
+						continue // a limit of this, in docs/how-to/reverse-proxy.md
 					}
 					id := app.signedIn("mallory")
 					o := form(fmt.Sprintf("username=alice&password=guess-%d&token=known", i))

@@ -11,7 +11,7 @@ import (
 )
 
 // The library's output has regular features that programs rely on: digits at equal distances, and public recordings
-// played at one speed. This file varies both as far as users tolerate; docs/challenges.md has the effect on programs.
+// played at one speed. This file varies both as far as users tolerate; docs/explanation/challenges.md has the effect on programs.
 
 // random returns the random numbers of a seed for one form.
 func random(seed challenge.Seed, what string) *rand.Rand {

@@ -2,7 +2,7 @@
 // it. It needs no other service, so every other challenge falls back to it (R18).
 //
 // It renders with github.com/dchest/captcha, without that library's store, handlers and globals. The digits follow
-// from the seed, so nothing is stored. For machine recognition rates, see docs/challenges.md.
+// from the seed, so nothing is stored. For machine recognition rates, see docs/explanation/challenges.md.
 package image
 
 import (

@@ -20,7 +20,7 @@ func TestAppsGunicornListensAsTheDocsSay(t *testing.T) {
 	}
 	s := doctest.NewShell(t, "/bin/true")
 	s.Write("mysite/wsgi.py", "def application(environ, start):\n    start('204 No Content', [])\n    return []\n")
-	if said, ok := s.Run(strings.TrimSpace(doctest.Claimed(t, "docs/presets/django.md")[0].Text) + " & gunicorn=$!"); !ok {
+	if said, ok := s.Run(strings.TrimSpace(doctest.Claimed(t, "docs/how-to/django.md")[0].Text) + " & gunicorn=$!"); !ok {
 		t.Fatal(said)
 	}
 	redistest.Until(t, "gunicorn to listen", func() bool {
@@ -51,7 +51,7 @@ func TestAppsStart(t *testing.T) {
 
 // The page's lines for wp-config.php say where the site is, and that it is there by HTTPS.
 func TestAppsPHPOfThePages(t *testing.T) {
-	for _, b := range doctest.Claimed(t, "docs/presets/wordpress.md") {
+	for _, b := range doctest.Claimed(t, "docs/how-to/wordpress.md") {
 		code := b.Text + "echo WP_SITEURL, ' ', $_SERVER['HTTPS'] ?? 'no';"
 		for proto, want := range map[string]string{"http": "http://127.0.0.1:8080 no", "https": "http://127.0.0.1:8080 on"} {
 			out, err := exec.Command("/usr/bin/php", "-r", "$_SERVER['HTTP_X_FORWARDED_PROTO'] = '"+proto+"';\n"+code).CombinedOutput()

@@ -4,7 +4,7 @@
 //
 //	go run ./captchamode/challenge/image/readrate [-only tesseract,network,filter,listener] [-n 200]
 //
-// It is not part of the tests. Only the tesseract rows need tesseract. For its results, see docs/challenges.md.
+// It is not part of the tests. Only the tesseract rows need tesseract. For its results, see docs/explanation/challenges.md.
 package main
 
 import (
