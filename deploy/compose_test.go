@@ -128,7 +128,7 @@ func TestTheDocsDockerCommandsAreOfTheComposeFile(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	typed := exec.Command("bash", "-eu", "-o", "pipefail", "-c", `docker() { echo "$@" >>said; echo temporary; }
-`+doctest.Claimed(t, "docs/how-to/operate.md")[0].Text)
+`+doctest.Claimed(t, "docs/how-to/several-nodes.md")[0].Text)
 	typed.Dir = dir
 	if out, err := typed.CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)

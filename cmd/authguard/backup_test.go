@@ -37,7 +37,7 @@ func TestABackupOfARunningServerIsRestoredIntoAnEmptyFolder(t *testing.T) {
 		}
 	})
 	folder := filepath.Join(s.dir, "copy")
-	typed := strings.Fields(doctest.Claimed(t, "docs/how-to/operate.md")[0].Text)
+	typed := strings.Fields(doctest.Claimed(t, "docs/how-to/backup-and-restore.md")[0].Text)
 	said := s.must(append(typed[1:len(typed)-1], folder)...)
 	close(stop)
 	others.Wait()

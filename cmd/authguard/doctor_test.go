@@ -56,7 +56,7 @@ func TestTheDocumentedRedisPermissionsAreEnoughForNodes(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Standalone(t)
 	settings := "addresses: ['" + redis.Addr + "'], username: nodes, password: secret-of-nodes, timeout: 5s"
-	text, err := os.ReadFile("../../docs/how-to/operate.md")
+	text, err := os.ReadFile("../../docs/how-to/several-nodes.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func losses() []loss {
 	}
 }
 
-// TestAppsFaultsUnderLoad measures what docs/how-to/operate.md promises. What it asserts
+// TestAppsFaultsUnderLoad measures what docs/how-to/several-nodes.md promises. What it asserts
 // are the counts; times are for `make faults`, which prints the table.
 func TestAppsFaultsUnderLoad(t *testing.T) {
 	table := []string{"| fault | checked of one account, at most | known people locked out | longest wait to be refused | longest added to a login | noticed after | back after |", "|---|---|---|---|---|---|---|"}

@@ -232,7 +232,7 @@ func TestAccountsMoveAsTheDocsSay(t *testing.T) {
 	s := doctest.NewShell(t, product)
 	types(t, s, "authguard serve; echo "+rightPassword+" | authguard user create alice --password-stdin; end")
 	types(t, s, "export AUTHGUARD_DATA=/srv/new; authguard serve; cd authguard-data")
-	types(t, s, doctest.Claimed(t, "docs/how-to/operate.md")[0].Text)
+	types(t, s, doctest.Claimed(t, "docs/how-to/several-nodes.md")[0].Text)
 	a, err := http.PostForm("http://127.0.0.1:8080/login", url.Values{"username": {"alice"}, "password": {rightPassword}})
 	if err != nil || a.StatusCode != http.StatusOK {
 		t.Errorf("alice at the new node: %v %+v", err, a)

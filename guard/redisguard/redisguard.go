@@ -6,8 +6,8 @@
 //	})
 //
 // Without Redis the site degrades (R22): within Config.Timeout each process continues alone with its part of the
-// limits. When Redis is back they count together again. docs/how-to/operate.md has the price of each loss, and the rights
-// that a Redis user needs. A program that imports this package links go-redis; package guard alone does not.
+// limits. When Redis is back they count together again. docs/how-to/several-nodes.md has the price of each loss, and the
+// rights that a Redis user needs. A program that imports this package links go-redis; package guard alone does not.
 package redisguard
 
 import (

@@ -22,7 +22,7 @@ const (
 	// slow is the advice for a server that answers PING but nothing else in time.
 	slow = "Check its load, SLOWLOG GET and the network, then run doctor again."
 	// grant is the advice for a user without a permission.
-	grant = "Grant its user the permissions that docs/how-to/operate.md lists under Several nodes, then run ACL SAVE."
+	grant = "Grant its user the permissions that docs/how-to/several-nodes.md lists, then run ACL SAVE."
 )
 
 // redisServer checks Redis through the client that the nodes use, which finds the masters.

@@ -44,7 +44,7 @@ var called = regexp.MustCompile(`\bcall\(['"]([A-Za-z]+)['"]`)
 func TestTheDocumentedPermissionsCoverEveryCommandOfTheScripts(t *testing.T) {
 	t.Parallel()
 	root, found := os.DirFS("../.."), 0
-	documented, err := fs.ReadFile(root, "docs/how-to/operate.md")
+	documented, err := fs.ReadFile(root, "docs/how-to/several-nodes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestTheDocumentedPermissionsCoverEveryCommandOfTheScripts(t *testing.T) {
 		for _, match := range called.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if !regexp.MustCompile(`\+` + strings.ToLower(match[1]) + `\b`).Match(documented) {
-				t.Errorf("%s runs %s, which docs/how-to/operate.md does not grant", path, match[1])
+				t.Errorf("%s runs %s, which docs/how-to/several-nodes.md does not grant", path, match[1])
 			}
 		}
 		return err

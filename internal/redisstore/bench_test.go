@@ -55,7 +55,7 @@ func BenchmarkAttempt(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryOfAnAttack is the example of docs/how-to/operate.md: what Redis
+// BenchmarkMemoryOfAnAttack is the example of docs/how-to/capacity.md: what Redis
 // holds of 5,000 accounts with two known clients each, and then of an attack from
 // 50,000 addresses, each in a network of its own and each guess on another
 // account: five failures an account, which is all that a botnet gets that solves
