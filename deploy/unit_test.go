@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"authguard/internal/config"
-	"authguard/internal/testing/doctest"
 )
 
 // worst is the most that systemd may say against the unit: 10 is nothing
@@ -53,10 +52,10 @@ func TestTheExampleConfigurationIsGood(t *testing.T) {
 	}
 }
 
-// The unit that keeps a firewall up to date, as the document prints it.
-func TestTheDocsEdgeUnitIsGood(t *testing.T) {
+// The unit that keeps a firewall up to date.
+func TestTheEdgeUnitIsGood(t *testing.T) {
 	t.Parallel()
-	text := doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text
+	text := read(t, "authguard-edge.service")
 	unit := filepath.Join(openFolder(t), "authguard-edge.service")
 	here := strings.ReplaceAll(text, "=/usr/bin/authguard", "="+filepath.Join(theImage(t).root, program))
 	if err := os.WriteFile(unit, []byte(here), 0o600); err != nil {

@@ -169,6 +169,18 @@ func answers(t *testing.T, what, at string) {
 	}
 }
 
+// ownResponse is an nginx that reads the export as a variable.
+const ownResponse = `geo $authguard_blocked {
+	default 0;
+	include /etc/nginx/authguard.map;
+}
+server {
+	listen 80;
+	if ($authguard_blocked) { return 403; }
+	location / { root /var/www/html; }
+}
+`
+
 func TestNginxAnswers403(t *testing.T) {
 	t.Parallel()
 	nginx, dir, servers := program(t, "nginx", "nginx-light"), t.TempDir(), ""
@@ -184,8 +196,8 @@ func TestNginxAnswers403(t *testing.T) {
 		at := strings.NewReplacer("/etc/nginx/authguard.deny", file(t, "deny", blocked(t, "nginx", deny...)),
 			"/etc/nginx/authguard.map", file(t, "map", blocked(t, "nginx-map", geo...)), "/var/www/html", dir)
 		servers = ""
-		for i, b := range doctest.Claimed(t, "docs/how-to/firewall.md") {
-			servers += strings.Replace(at.Replace(b.Text), "listen 80", "listen "+listen[i], 1)
+		for i, text := range []string{doctest.Claimed(t, "docs/how-to/firewall.md")[0].Text, ownResponse} {
+			servers += strings.Replace(at.Replace(text), "listen 80", "listen "+listen[i], 1)
 		}
 		return file(t, "nginx.conf", fmt.Sprintf("pid %s/pid;\nerror_log stderr;\nworker_processes 1;\nuser root;\nevents {}\nhttp {\n%saccess_log off;\n%s}\n", dir, temp, servers))
 	}
