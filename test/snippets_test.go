@@ -168,38 +168,31 @@ func (tests testTree) parsed(t *testing.T, dir string) map[string][]ast.Node {
 // What takes minutes and rivals' code to run is there, flags and all.
 func TestTheDocsGoRunsAreThere(t *testing.T) {
 	t.Parallel()
-	for doc, dir := range map[string]string{"docs/contributing/benchmarks.md": ".", "docs/explanation/challenges.md": "."} {
-		for _, b := range doctest.Claimed(t, doc) {
-			for line := range strings.Lines(b.Text) {
-				line, _, _ = strings.Cut(line, "#")
-				words := strings.Fields(line)
-				switch {
-				case words[0] == "cd":
-					dir = words[1]
-				case words[0] == "make":
-					runsWith(t, line, "Makefile", `(?m)^`+words[1]+`:`)
-				case words[0] == "go" && words[1] == "run":
-					for _, flag := range words[3:] {
-						if name, ok := strings.CutPrefix(flag, "-"); ok {
-							name, _, _ = strings.Cut(name, "=")
-							runsWith(t, line, pathpkg.Join(dir, words[2], "*.go"), `flag\.\w+\("`+name+`"`)
-						}
-					}
-				case words[0] == "go" && words[1] == "test":
-					at := slices.Index(words, "-bench") + 1
-					folder := dir
-					if strings.HasPrefix(words[2], "./") {
-						folder = pathpkg.Join(dir, words[2])
-					}
-					for part := range strings.SplitSeq(strings.Trim(words[at], "/'$"), "/") {
-						if _, err := strconv.Atoi(part); err != nil {
-							runsWith(t, line, pathpkg.Join(folder, "*.go"), `"[^"\n]*`+strings.ReplaceAll(part, "_", "[ _]")+`\b`)
-						}
-					}
-				default:
-					t.Errorf("%s: how is %q looked at?", doc, line)
+	const doc = "docs/contributing/benchmarks.md"
+	dir := "."
+	for line := range strings.Lines(doctest.Claimed(t, doc)[0].Text) {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		switch {
+		case words[0] == "cd":
+			dir = words[1]
+		case words[0] == "make":
+			runsWith(t, line, "Makefile", `(?m)^`+words[1]+`:`)
+		case words[0] == "go" && words[1] == "run":
+			for _, flag := range words[3:] {
+				if name, ok := strings.CutPrefix(flag, "-"); ok {
+					runsWith(t, line, pathpkg.Join(dir, words[2], "*.go"), `flag\.\w+\("`+name+`"`)
 				}
 			}
+		case words[0] == "go" && words[1] == "test":
+			at := slices.Index(words, "-bench") + 1
+			for part := range strings.SplitSeq(strings.Trim(words[at], "/'$"), "/") {
+				if _, err := strconv.Atoi(part); err != nil {
+					runsWith(t, line, pathpkg.Join(dir, "*.go"), `"[^"\n]*`+part+`\b`)
+				}
+			}
+		default:
+			t.Errorf("%s: how is %q looked at?", doc, line)
 		}
 	}
 }

@@ -19,8 +19,7 @@ var ErrSpentFull = errors.New("challenge: too many challenges were spent at once
 var _ Spent = (*MemorySpent)(nil)
 
 // MemorySpent is a [Spent] for one process. At its bound it returns [ErrSpentFull], so no challenge can be solved
-// until there is room; it never forgets one (R6). It has no goroutine: calls remove expired challenges. For its
-// memory use, see docs/explanation/challenges.md.
+// until there is room; it never forgets one (R6). It has no goroutine: calls remove expired challenges.
 type MemorySpent struct {
 	now   func() time.Time
 	epoch [16]byte

@@ -107,7 +107,7 @@ func TestIdleWebSocketsAreCheap(t *testing.T) {
 		open()
 	}
 	each := (s.memory(t, "VmRSS") - before) / 499
-	t.Logf("%d KiB each", each>>10) // docs/contributing/benchmarks.md says it
+	t.Logf("%d KiB each", each>>10) // bench/README.md says it
 	if each > 160<<10 {
 		t.Errorf("an idle WebSocket costs %d KiB", each>>10)
 	}

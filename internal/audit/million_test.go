@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { databasetest.Main(m) }
 // TestAMillionRowsAreSearchedInTime prints what each filter of the page takes. Writing the rows takes minutes.
 func TestAMillionRowsAreSearchedInTime(t *testing.T) {
 	if os.Getenv("AUDIT_MILLION") == "" {
-		t.Skip("AUDIT_MILLION is not set: see docs/contributing/benchmarks.md")
+		t.Skip("AUDIT_MILLION is not set: see bench/README.md")
 	}
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) { searchAMillion(t, openLog(t, open, Config{})) })
 }

@@ -1,7 +1,7 @@
 // Package pow is the proof of work that a browser computes without the user. It derives keys from counted-up
 // passwords until enough of them begin with a small number. PBKDF2 with SHA-256 is built into browsers (WebCrypto),
 // so an attacker's native code is hardly faster. A script that hashes in JavaScript would be fifteen times slower
-// than native code (docs/explanation/challenges.md).
+// than native code (docs/decisions/0022).
 //
 // Everything follows from the challenge's seed and the work sealed in its ID, so nothing is stored.
 package pow

@@ -65,12 +65,12 @@ func Root(t testing.TB) string {
 	return ""
 }
 
-// All are the documents for people: those beside the README, docs/ and deploy/.
+// All are the documents for people: those beside the README, and those below the folders that have some.
 func All(t testing.TB) (all []*Document) {
 	t.Helper()
 	root := os.DirFS(Root(t))
 	paths, err := fs.Glob(root, "*.md")
-	for _, dir := range []string{"docs", "deploy"} {
+	for _, dir := range []string{"docs", "deploy", "test", "bench"} {
 		if err == nil {
 			err = fs.WalkDir(root, dir, func(path string, _ fs.DirEntry, err error) error {
 				if strings.HasSuffix(path, ".md") {
