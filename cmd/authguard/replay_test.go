@@ -102,7 +102,7 @@ func TestReplayOfTheDocuments(t *testing.T) { // it changes the folder in a proc
 			t.Fatal(err)
 		}
 	}
-	typed := doctest.Claimed(t, "docs/how-to/replay.md")[0].Text
+	typed := doctest.Claimed(t, "docs/how-to/choose-limits.md")[0].Text
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"stricter.yaml", "looser.yaml"} {
 		if err := os.WriteFile(name, []byte("limits:\n  address: [7/1h challenge]\n"), 0o600); err != nil {

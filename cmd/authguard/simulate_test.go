@@ -58,7 +58,7 @@ func TestSimulateOfTheDocuments(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "stricter.yaml"), []byte("limits:\n  address: [7/1h challenge]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(doctest.Claimed(t, "docs/how-to/simulate.md")[0].Text) {
+	for line := range strings.Lines(doctest.Claimed(t, "docs/how-to/choose-limits.md")[0].Text) {
 		words := strings.Fields(line)[1:]
 		if n := len(words); words[n-2] == ">" { // as a shell does
 			words = words[:n-2]

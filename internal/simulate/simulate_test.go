@@ -14,7 +14,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/replay"
 	"authguard/internal/simulate"
-	"authguard/internal/testing/doctest"
 )
 
 func ours() []replay.Setup {
@@ -157,9 +156,13 @@ func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
 	}
 }
 
-func TestAScenarioOfTheDocuments(t *testing.T) {
+func TestTheScenarioToCopyHasTheDefaults(t *testing.T) {
 	t.Parallel()
-	s, err := simulate.Parse([]byte(doctest.Claimed(t, "docs/how-to/simulate.md")[0].Text))
+	text, err := os.ReadFile("../../deploy/scenario.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := simulate.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +172,6 @@ func TestAScenarioOfTheDocuments(t *testing.T) {
 	}
 	ordinary.People.Accounts = s.People.Accounts
 	if s.People != ordinary.People || s.Days != ordinary.Days || s.Seed != ordinary.Seed {
-		t.Errorf("what is not in a scenario is not as in the document:\n%+v\n%+v", s, ordinary)
+		t.Errorf("what is not in a scenario is not as in deploy/scenario.yaml:\n%+v\n%+v", s, ordinary)
 	}
 }
