@@ -8,7 +8,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-.PHONY: help run build deb image test pictures test-apps long faults bench lint path lines need
+.PHONY: help run build deb image test reference pictures test-apps long faults bench lint path lines need
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,9 @@ test: need ## Every test, with the race detector where code of ours runs in the 
 	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -v /cmd/authguard$$) # many tests wait
 	./.ci/memory go test $(RACE) -timeout 30m -run '$(IN_PROCESS)' ./cmd/authguard
 	./.ci/memory ./.ci/alone
+
+reference: ## Renew the generated parts of docs/reference
+	REFERENCE=write go test -count=1 -run '^TestReference' $$(grep -rl --include=*_test.go 'func TestReference' . | xargs -n1 dirname | sort -u)
 
 pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; axe-core looks at each
 	@mkdir -p $(or $(PICTURES),dist/pictures)

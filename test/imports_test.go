@@ -37,7 +37,7 @@ var mayImport = map[string]string{
 	"internal/audit":      below,
 	"internal/background": "",
 	"internal/changes":    below,
-	"internal/config":     below + " docs",
+	"internal/config":     below,
 	"internal/control":    below,
 	"internal/database":   below + " migrations",
 	"internal/doctor":     below,
@@ -69,7 +69,6 @@ var mayImport = map[string]string{
 	"internal/tops":       "",
 	"internal/wire":       "",
 	"migrations":          "",
-	"docs":                "",
 
 	// The doors.
 	"web/texts":  "guard",

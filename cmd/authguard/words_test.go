@@ -128,10 +128,10 @@ func TestUnlockSaysThatItKnowsNobodyOfThatName(t *testing.T) {
 	}
 }
 
-// setting is a key of the example in docs/reference/configuration.md.
+// setting is a key of the full example.
 func setting(t *testing.T, key string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/reference/configuration.md")
+	text, err := os.ReadFile("../../internal/config/testdata/good/full.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@
 // are errors. All errors are reported together, each with its line or variable ([Problem]). Every value knows its
 // origin ([Loaded.Effective]). Secrets never print ([Secret]).
 //
-// To add a setting, add a field to [Config] and a row to docs/reference/configuration.md; a test compares the two. The key is the
-// field's name in snake case, inside the keys of the enclosing structs: CAPTCHAMode.CoolDown is
-// captcha_mode.cool_down. Checks that tags cannot express belong in validate.go. The tags:
+// To add a setting, add a field to [Config] and its meaning to settings.txt. The key is the field's name in snake case,
+// inside the keys of the enclosing structs: CAPTCHAMode.CoolDown is captcha_mode.cool_down. Checks that tags cannot
+// express belong in validate.go. The tags:
 //
 //   - key:"tls_ca" is the key if snake case would be wrong; key:"." puts the fields of a struct into the enclosing
 //     section.
@@ -371,7 +371,7 @@ type Alerts struct {
 
 // Mail sends verification codes and notifications to account owners.
 type Mail struct {
-	Server Secret // smtp:// or smtps: // smtp:// or smtps:// URL; empty: no email
+	Server Secret // smtp:// or smtps:// URL; empty: no email
 	From   string // an address, or a name and an address in angle brackets
 	// NotifyNewClient emails the account's owner about each login from an unknown client.
 	NotifyNewClient bool

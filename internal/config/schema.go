@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"maps"
 	"reflect"
 	"regexp"
@@ -8,15 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"authguard/docs"
 	"authguard/guard"
 )
 
 type schema map[string]any
 
 // Schema describes the settings file to editors and programs, in JSON Schema draft 7, which yaml-language-server
-// supports best. Its sources are the fields and tags of [Config], the defaults, and the tables of
-// docs/reference/configuration.md. Only [Load] checks settings against each other.
+// supports best. Its sources are the fields and tags of [Config], the defaults, and settings.txt. Only [Load] checks
+// settings against each other.
 func Schema() map[string]any {
 	c := Default()
 	root := object(settings(&c), "", describe())
@@ -65,7 +65,7 @@ func (s setting) values(about map[string]string) schema {
 		realm := object(fields(item("realms[0]", t.Elem())), "realms[0]", about)
 		return schema{"type": "array", "items": likeTheRoot(realm)}
 	case t == eventsType:
-		limits := item("events.x", reflect.SliceOf(eventLimitType)).values(about)
+		limits := item("events.NAME", reflect.SliceOf(eventLimitType)).values(about)
 		return schema{"anyOf": []schema{{"type": "object", "additionalProperties": limits}, {"type": "array", "maxItems": 0}}}
 	case t.Kind() == reflect.Slice:
 		one := item(s.path+"[0]", t.Elem()).schema(about)
@@ -170,34 +170,38 @@ func (s setting) plainValue() any {
 	return s.show()
 }
 
-var (
-	headingPattern = regexp.MustCompile(`^## (\w+)$`)
-	cellPattern    = regexp.MustCompile(`^\| (.+?) \| (?:.* \| )?(?:(?:live|restart) \| )?(.+) \|$`)
-	keyPattern     = regexp.MustCompile("`([a-z_.]+)`")
-	linkPattern    = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
-)
+//go:embed settings.txt
+var settingsText string
 
-// describe reads the description of each key from docs/reference/configuration.md and strips link targets. A table of a section's
-// keys, such as that of lists, is below its heading.
-func describe() map[string]string {
-	about, heading := map[string]string{}, ""
-	for line := range strings.Lines(docs.Configuration) {
+// A description is the meaning of a setting, in Markdown. Keys of list items have no index: lists.name.
+type description struct{ section, path, meaning string }
+
+// descriptions reads settings.txt.
+func descriptions() (all []description) {
+	section := ""
+	for line := range strings.Lines(settingsText) {
 		line = strings.TrimRight(line, "\n")
-		if m := headingPattern.FindStringSubmatch(line); m != nil {
-			heading = strings.ToLower(m[1])
+		title, heading := strings.CutPrefix(line, "## ")
+		switch {
+		case heading:
+			section = title
+		case strings.HasPrefix(line, "  "):
+			all[len(all)-1].meaning += " " + strings.TrimSpace(line)
+		case line != "" && line[0] != '#':
+			path, meaning, _ := strings.Cut(line, ": ")
+			all = append(all, description{section, path, meaning})
 		}
-		m := cellPattern.FindStringSubmatch(line)
-		if m == nil {
-			continue
-		}
-		words := strings.ReplaceAll(linkPattern.ReplaceAllString(m[2], "$1"), `\|`, "|")
-		for _, key := range keyPattern.FindAllStringSubmatch(m[1], -1) {
-			for _, path := range []string{key[1], heading + "." + key[1]} {
-				if about[path] == "" {
-					about[path] = words
-				}
-			}
-		}
+	}
+	return all
+}
+
+var linkPattern = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+
+// describe returns the meaning of each setting as plain text, without link targets.
+func describe() map[string]string {
+	about := map[string]string{}
+	for _, one := range descriptions() {
+		about[one.path] = linkPattern.ReplaceAllString(one.meaning, "$1")
 	}
 	return about
 }

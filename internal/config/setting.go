@@ -214,7 +214,7 @@ type Setting struct {
 	Live   bool   `json:"live"`   // reloadable
 }
 
-// Effective lists every setting in the order of docs/reference/configuration.md. The settings of each realm follow realms.
+// Effective lists every setting in the order of [Config]. The settings of each realm follow realms.
 func (l *Loaded) Effective() []Setting {
 	var all []Setting
 	for _, s := range settings(&l.Config) {
@@ -262,8 +262,8 @@ func (l *Loaded) Notes() (notes []string) {
 	return notes
 }
 
-// Diff lists the settings that differ, in the order of docs/reference/configuration.md. A running service can adopt reloadable on
-// reload, even if needsRestart is not empty.
+// Diff lists the settings that differ, in the order of [Config]. A running service can adopt reloadable on reload, even if
+// needsRestart is not empty.
 //
 // Limits are reloadable because counters keep times, not verdicts: new limits apply to old failures.
 func Diff(old, new Config) (reloadable, needsRestart []string) {
