@@ -11,7 +11,7 @@ import (
 	"authguard/captchamode"
 )
 
-// The table of docs/decisions/0043: what else could follow the hour. Each gets the same
+// docs/decisions/0043: what else could follow the hour. Each gets the same
 // minutes of a site where more logins fail than succeed.
 func TestWhatElseCouldFollowTheHour(t *testing.T) {
 	t.Parallel()

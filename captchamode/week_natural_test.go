@@ -277,7 +277,7 @@ func (w *town) evenly(d time.Duration, rate func(at time.Time) (logins, failures
 }
 
 // An attack by night, by a botnet of ever more addresses: two guesses a minute more in
-// each minute. The numbers stand in docs/decisions/0043.
+// each minute.
 func TestR25AnAttackByNightIsFoundSooner(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
