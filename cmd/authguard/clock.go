@@ -129,7 +129,7 @@ func (c *clock) warn() []control.Warning {
 func (c *clock) tell(told *alerts.Alerter, node string) {
 	raise := func(wrong bool) {
 		if wrong {
-			told.Raise(clockOff, "A machine's clock is wrong", "node "+node+": "+c.off()+"; the node uses the servers' time")
+			told.Raise(clockOff, "", "node "+node+": "+c.off()+"; the node uses the servers' time")
 		}
 	}
 	c.changed = raise

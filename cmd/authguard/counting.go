@@ -244,11 +244,11 @@ func (c *counting) lookAtSaves() {
 	case now.why == nil && was != nil:
 		c.unsaved.Store(nil)
 		c.log.Info("counters can be saved again")
-		c.alerts.Raise(countersBack, "Counters can be saved again", node+" saves its counters again")
+		c.alerts.Raise(countersBack, "", node+" saves its counters again")
 	case now.why != nil && (was == nil || was.journaled != now.journaled):
 		c.unsaved.Store(now)
 		c.log.Error("counters cannot be saved", "error", now.why, "journaled", now.journaled)
-		c.alerts.Raise(countersFailed, "Counters cannot be saved",
+		c.alerts.Raise(countersFailed, "",
 			fmt.Sprintf("%s: %s\nError: %s", node, now.effect(c.alone), alerts.Name(now.why.Error())))
 	}
 }
@@ -280,13 +280,13 @@ func (c *counting) lookForRoom() {
 	full := max(c.spent.Full(), c.settled.Full())
 	switch {
 	case full >= 0.8 && !c.filling.Swap(true):
-		c.alerts.Raise(challengesFilling, "The store of used challenges is almost full", fmt.Sprintf(
+		c.alerts.Raise(challengesFilling, "", fmt.Sprintf(
 			"%.0f %% is used. When it is full, no challenge can be solved until older ones expire; known clients still get in.\n"+
 				"A client is solving very many challenges: block the IP addresses with the most rejected attempts.",
 			100*full,
 		))
 	case full < 0.5 && c.filling.Swap(false):
-		c.alerts.Raise(challengesRoom, "The store of used challenges has room again", fmt.Sprintf("%.0f %% is used.",
+		c.alerts.Raise(challengesRoom, "", fmt.Sprintf("%.0f %% is used.",
 			100*full))
 	}
 }

@@ -242,6 +242,6 @@ func (s *site) expiring(ctx context.Context) (rows int64, err error) {
 	if more := len(all) - shownExpiring; more > 0 {
 		fmt.Fprintf(&body, "\nand %d more", more)
 	}
-	s.watch.alerts.Raise(listExpiring, "IP list entries expire soon", body.String())
+	s.watch.alerts.Raise(listExpiring, "", body.String())
 	return 0, s.listings.Told(ctx, all)
 }

@@ -128,11 +128,11 @@ const (
 // providerChanged alerts when the built-in image CAPTCHA replaces a failed provider, and when the provider is back.
 func (r *realm) providerChanged(up bool, why error) {
 	if up {
-		r.raise(providerBack, "The challenge provider answers again", "unknown clients get its widget again")
+		r.raise(providerBack, "", "unknown clients get its widget again")
 		return
 	}
 	r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "error", why)
-	r.raise(providerLost, "The challenge provider cannot be used",
+	r.raise(providerLost, "",
 		"unknown clients get the built-in image CAPTCHA instead.\n"+alerts.Name(why.Error()))
 }
 

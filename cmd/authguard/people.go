@@ -100,7 +100,7 @@ func (r *realm) queueCrowded(h passwords.Heavy) {
 	if h.Account != "" {
 		who = fmt.Sprintf("the account %s, last from %s", alerts.Name(h.Account), events.AddressText(h.Address))
 	}
-	r.raise(checksCrowded, "One account or address fills the queue for password checks", fmt.Sprintf(
+	r.raise(checksCrowded, "", fmt.Sprintf(
 		"%d of %d running or queued password checks belong to %s. Others go first, so they hardly notice. "+
 			"If it is an attack: authguard ip block ADDRESS.", h.Present, h.All, who))
 }
@@ -114,7 +114,7 @@ func (r *realm) unusable(account string, why error) {
 	if last != 0 && now-last < int64(time.Hour) || !r.people.told.CompareAndSwap(last, now) {
 		return
 	}
-	r.raise(unusableHash, "Password hashes of an unsupported kind", fmt.Sprintf(
+	r.raise(unusableHash, "", fmt.Sprintf(
 		"A login to the account %s failed, whatever the password: %s.\n"+
 			"Set new passwords for such accounts: authguard doctor counts them, except behind accounts.query. "+
 			"This alert repeats after an hour at the earliest.",
@@ -172,11 +172,11 @@ func (r *realm) watchSource() {
 	r.people.health = database.NewHealth(nil, source.Try, func(failed error) {
 		if failed == nil {
 			r.log.Info("accounts can be looked up again")
-			r.raise(accountsBack, "Accounts can be looked up again", "Logins work again.")
+			r.raise(accountsBack, "", "Logins work again.")
 			return
 		}
 		r.log.Error("accounts cannot be looked up: every login gets 503", "source", r.people.kept.Source, "error", failed)
-		r.raise(accountsFailed, "Accounts cannot be looked up", "Every login gets 503 until then.\n"+
+		r.raise(accountsFailed, "", "Every login gets 503 until then.\n"+
 			alerts.Name(failed.Error()))
 	})
 }
@@ -226,7 +226,7 @@ func (r *realm) openMailer() error {
 			}
 		},
 		Failed: func(err error) {
-			r.raise(mailFailed, "Verification codes cannot be sent",
+			r.raise(mailFailed, "",
 				"Users who request a verification code get none. Until then create codes with: authguard user create-code NAME\n"+
 					alerts.Name(err.Error()))
 		},
@@ -244,7 +244,7 @@ func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
 			return r.look.Message(r.config.Mail.Language, l, r.config.Origin+"/login/not-me/"+token)
 		},
 		Failed: func(err error) {
-			r.raise(noticesFailed, "Sign-in notifications cannot be sent",
+			r.raise(noticesFailed, "",
 				"The mail server rejects the emails. They are kept and retried.\n"+alerts.Name(err.Error()))
 		},
 	})

@@ -176,7 +176,7 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 func (s *shared) agree(ctx context.Context) error {
 	err := s.store.Redis().Probe(ctx)
 	if errors.Is(err, redisstore.ErrApart) {
-		s.alerts.Raise(redisLost, "Redis cannot be used", fmt.Sprintf("node %s does not start.\n%v", s.node, err))
+		s.alerts.Raise(redisLost, "", fmt.Sprintf("node %s does not start.\n%v", s.node, err))
 		return err
 	}
 	if err == nil {
@@ -202,7 +202,7 @@ func (s *shared) emptied() {
 		return
 	}
 	s.lastEmptied.Store(now.UnixMilli())
-	s.alerts.Raise(redisEmptied, "Redis has lost its data", fmt.Sprintf(
+	s.alerts.Raise(redisEmptied, "", fmt.Sprintf(
 		"node %s: Redis was flushed, or restarted without its file (%d times since this node started). Every limit counts "+
 			"from zero again, "+
 			"so attackers get more attempts. Known clients are kept. Enable appendonly, and restrict FLUSHALL", s.node, times))
@@ -210,10 +210,10 @@ func (s *shared) emptied() {
 
 func (s *shared) changed(up bool, why error) {
 	if up {
-		s.alerts.Raise(redisBack, "Redis is back", "node "+s.node+" shares its counters with the other nodes again")
+		s.alerts.Raise(redisBack, "", "node "+s.node+" shares its counters with the other nodes again")
 		return
 	}
-	s.alerts.Raise(redisLost, "Redis cannot be used", fmt.Sprintf(
+	s.alerts.Raise(redisLost, "", fmt.Sprintf(
 		"node %s counts locally with its share of the limits; known clients still get in.\nRedis: %s",
 		s.node, alerts.Name(why.Error())))
 }

@@ -140,11 +140,11 @@ func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(er
 	return func(failed error) {
 		if failed == nil {
 			log.Info("the database can be written again")
-			told.Raise(storageBack, "The database can be written again", "node "+node+" accepts logins again")
+			told.Raise(storageBack, "", "node "+node+" accepts logins again")
 			return
 		}
 		log.Error("the database cannot be written: every login gets 503", "error", failed)
-		told.Raise(storageFailed, "The database cannot be written", fmt.Sprintf(
+		told.Raise(storageFailed, "", fmt.Sprintf(
 			"node %s answers every login with 503 until then; open sessions continue.\nDatabase: %s", node,
 			alerts.Name(failed.Error())))
 	}

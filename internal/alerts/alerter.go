@@ -32,7 +32,7 @@ const adoptEvery = 2 * time.Minute
 
 // Config is the channels and how often they notify.
 type Config struct {
-	// To are the channels' addresses (docs/reference/alerts.md), secret and never printed. Empty: alerts go to the log only.
+	// To are the channels' addresses (docs/how-to/alerts.md), secret and never printed. Empty: alerts go to the log only.
 	To []string
 	// Bundle is how long a message waits for further alerts; 0 does not wait, nor does CAPTCHA mode turning on.
 	Bundle time.Duration
@@ -156,7 +156,7 @@ func (a *Alerter) watcher(realm string) *watcher {
 	w := a.watchers[realm]
 	if w == nil {
 		w = newWatcher(func() (running, silent bool) { return a.config.Attack(realm) },
-			func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, titles[kind], body) })
+			func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, kind.meaning().title, body) })
 		a.watchers[realm] = w
 	}
 	return w
@@ -207,7 +207,7 @@ func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 func (a *Alerter) Tick(time.Time) {}
 
 // Raise raises the caller's alert. The kind is a stable code by which messages group alerts. The title is constant
-// text, and empty for a kind of this package. The body can have several lines; user input in it must pass through
+// text; empty: the kind's own. The body can have several lines; user input in it must pass through
 // [Name].
 func (a *Alerter) Raise(kind Kind, title, body string) { a.RaiseIn("", kind, title, body) }
 
@@ -215,7 +215,7 @@ func (a *Alerter) Raise(kind Kind, title, body string) { a.RaiseIn("", kind, tit
 func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), realm, kind, cmp.Or(title, titles[kind]), body)
+	a.raise(a.now(), realm, kind, cmp.Or(title, kind.meaning().title), body)
 }
 
 // raise sends an alert to all channels; the caller holds the lock.
@@ -248,10 +248,10 @@ func (a *Alerter) send(except *channel, one Alert) {
 func (a *Alerter) channelChanged(of *channel, dead string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	one := Alert{At: a.now(), Kind: ChannelBack, Title: titles[ChannelBack], Body: "channel " + of.name() +
+	one := Alert{At: a.now(), Kind: ChannelBack, Title: ChannelBack.meaning().title, Body: "channel " + of.name() +
 		" delivers again, including the waiting alerts"}
 	if dead != "" {
-		one.Kind, one.Title = ChannelDead, titles[ChannelDead]
+		one.Kind, one.Title = ChannelDead, ChannelDead.meaning().title
 		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is retried: %s", of.name(), deadAfter,
 			bodyText(dead))
 	}

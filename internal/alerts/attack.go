@@ -70,7 +70,7 @@ func (a *Alerter) AttackEnded(one attacks.Ending) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), one.Realm, AttackEnded, titles[AttackEnded], summary(&one)+a.record(one.Attack))
+	a.raise(a.now(), one.Realm, AttackEnded, AttackEnded.meaning().title, summary(&one)+a.record(one.Attack))
 }
 
 func summary(one *attacks.Ending) string {

@@ -130,7 +130,7 @@ func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
 	group, more := slices.DeleteFunc(slices.Clone(d.Kept), others), d.Counted[kind]
 	if len(group) == 0 {
 		fmt.Fprintf(b, "%d alerts of kind %s, since %s\n\n", more, kind, clock(d.Since))
-		return cmp.Or(titles[kind], "Alerts of kind "+string(kind))
+		return cmp.Or(kind.meaning().title, "Alerts of kind "+string(kind))
 	}
 	title = group[0].Title
 	b.WriteString(title + "\n")
@@ -140,6 +140,12 @@ func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
 	}
 	if more > 0 {
 		fmt.Fprintf(b, "- and %d more\n", more)
+	}
+	if m := kind.meaning(); m.todo != "" {
+		fmt.Fprintf(b, "What to do: %s\n", m.todo)
+	}
+	if m := kind.meaning(); m.runbook != "" {
+		fmt.Fprintf(b, "Runbook: docs/runbooks/%s.md\n", m.runbook)
 	}
 	var seen []string
 	for _, a := range group {

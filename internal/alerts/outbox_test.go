@@ -193,7 +193,7 @@ func TestAChannelGetsTheKindsThatItIsFor(t *testing.T) {
 		a.Raise("test", "A test", "for all")
 		a.HandleSwitch(modeOn())
 		time.Sleep(time.Minute)
-		if got := p.got(); len(got) != 1 || strings.Contains(got[0].body, "for all") || strings.Contains(got[0].body, "attack") || !strings.Contains(got[0].body, "CAPTCHA mode is on") {
+		if got := p.got(); len(got) != 1 || strings.Contains(got[0].body, "for all") || strings.Contains(got[0].body, "Login attack") || !strings.Contains(got[0].body, "CAPTCHA mode is on") {
 			t.Errorf("%+v", got)
 		}
 		if got := q.got(); len(got) != 1 || !strings.Contains(got[0].body, "for all") {

@@ -22,7 +22,7 @@ import (
 // hostile is an alert about an account whose name tries everything.
 func hostile() message {
 	d := digest{Kept: []Alert{{
-		ID: 1, At: noon, Kind: AccountAttacked, Title: titles[AccountAttacked],
+		ID: 1, At: noon, Kind: AccountAttacked, Title: AccountAttacked.meaning().title,
 		Body: bodyText("account " + Name("a\r\nBcc: all@example.org\u202e<img src=x onerror=alert(1)>@everyone [x](https://evil.test) =cmd()") + ": 5 wrong passwords"),
 	}}}
 	m := d.message()
@@ -67,7 +67,7 @@ const hookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 func TestEveryServiceGetsItsOwnForm(t *testing.T) {
 	t.Parallel()
 	url, got := receiver(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
-	title := "authguard: " + titles[AccountAttacked]
+	title := "authguard: " + AccountAttacked.meaning().title
 	text := func(of ...string) func(t *testing.T, body map[string]any) {
 		return func(t *testing.T, body map[string]any) {
 			var at any = body

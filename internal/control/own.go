@@ -141,7 +141,7 @@ func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 	if d.Password != "" {
 		next = "Its sessions were ended, its known clients removed, and its owner has chosen a new password."
 	}
-	c.config.Alerts.RaiseIn(c.config.Realm, notMe, "An owner reported a sign-in as not theirs",
+	c.config.Alerts.RaiseIn(c.config.Realm, notMe, "",
 		fmt.Sprintf("The account %s: %s.\n%s\n"+
 			"An attacker had its password or a session. Look the account up and check the other sign-ins.", alerts.Name(name),
 			alerts.Name(what), next))

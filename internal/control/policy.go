@@ -325,11 +325,11 @@ func (c *Control) notifyPolicy(written policy.Written, before []policy.Override,
 		if !override.Until.IsZero() {
 			by += "\nuntil " + override.Until.UTC().Format(time.RFC3339)
 		}
-		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyMonitored, "Limits are in monitoring mode",
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyMonitored, "",
 			"monitoring mode from now on: "+strings.Join(less, ", ")+"\n"+by)
 	}
 	if len(more) > 0 {
-		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyEnforced, "Limits are enforced again", strings.Join(more, ", ")+
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyEnforced, "", strings.Join(more, ", ")+
 			"\n"+by)
 	}
 }

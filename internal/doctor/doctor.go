@@ -136,7 +136,7 @@ func alertChannels(ctx context.Context, c Config, n *notes) {
 		err := alerts.Try(ctx, to[i].Reveal(), c.Settings.Alerts.PrivateNetworks)
 		one := new(notes)
 		one.check("alerts", fmt.Sprintf("A test message was sent to alerts.to[%d]: check that it arrived.", i),
-			problem(err != nil, "Check the address, its password and the network; docs/reference/alerts.md has the form of each kind of "+
+			problem(err != nil, "Check the address, its password and the network; docs/how-to/alerts.md has the form of each kind of "+
 				"channel.",
 				"A test message to alerts.to[%d] was not delivered: %s.", i, why(err)))
 		return one.checks()

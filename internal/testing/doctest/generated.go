@@ -46,7 +46,7 @@ func Generated(t testing.TB, page string, part func(name string) string) {
 func Table(rows ...[]string) string {
 	var out strings.Builder
 	for i, row := range rows {
-		out.WriteString(strings.ReplaceAll(strings.Join(row, " | "), "|  |", "| |") + "\n")
+		out.WriteString(strings.TrimRight(strings.ReplaceAll(strings.Join(row, " | "), "|  |", "| |"), " ") + "\n")
 		if i == 0 {
 			out.WriteString(strings.Repeat("---|", len(row)-1) + "---\n")
 		}
