@@ -61,9 +61,7 @@ func newNode(addr string, h how) (n *node, err error) {
 	if err != nil {
 		return n, err
 	}
-	group := new(background.Group)
-	group.Start(n.store.Run)
-	n.stop = append(n.stop, group.Stop)
+	n.stop = append(n.stop, background.Go(n.store.Run))
 	c := guard.Config{Policy: h.policy, Secret: secret, Store: n.store, Mode: mode}
 	if h.devices {
 		if c.Cookies, err = trusted.NewCookies(secret); err != nil {

@@ -9,6 +9,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/alerts"
+	"authguard/internal/background"
 	"authguard/internal/policy"
 	"authguard/web/admin"
 )
@@ -42,6 +43,7 @@ func openAdministration(ctx context.Context, r *realm) (a *administration, err e
 	}
 	// The admin console has its own trusted proxies and is reached through tunnels.
 	a.guard.Direct([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
+	r.Add(background.Run(a.mode.Run))
 	return a, nil
 }
 

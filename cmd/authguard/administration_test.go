@@ -109,14 +109,14 @@ func TestR6AFloodAtThePublicLoginNeitherEvictsNorChallengesAdministrators(t *tes
 			t.Errorf("another administrator's failure %d: %v, want %v", 1+i, d.Action, want)
 		}
 	}
-	if err := s.stop(); err != nil {
+	if err := s.parts.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	s = openQuietSite(t, dir)
 	if n, other := charged(t, s.main().administration.guard, "root"), charged(t, s.main().administration.guard, "eve"); n != 5 || other != 5 {
 		t.Errorf("after a restart: %d and %d failures, want 5 and 5", n, other)
 	}
-	if err := s.stop(); err != nil {
+	if err := s.parts.Stop(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 // counting is where attempts are counted: this node's memory or, with several nodes, Redis.
 type counting struct {
+	background.Group
 	tables    [len(tables)]*table // all counters, or this node's local store beside Redis
 	known     *known.Store
 	shared    *shared                  // with the other nodes; nil: single node
@@ -59,14 +60,21 @@ type table struct {
 }
 
 func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch,
-	log *slog.Logger) (c *counting, err error) {
-	policy := loaded.Policy()
-	retain, pendingFor := longestOf(loaded.Config)
-	c = &counting{
+	log *slog.Logger) (*counting, error) {
+	c := &counting{
 		saveEvery: loaded.Counters.SaveInterval, alone: !loaded.Redis.On(),
 		node:   nodeName(loaded.Listen),
 		alerts: watch.alerts, log: log, opened: time.Now(),
 	}
+	if err := c.open(ctx, loaded, on, anew, watch); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	c.addParts()
+	return c, nil
+}
+
+func (c *counting) open(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch) (err error) {
+	retain, pendingFor := longestOf(loaded.Config)
 	for i, of := range tables {
 		memory := failures.Config{
 			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)),
@@ -74,20 +82,21 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 			Owner: on.keys.Counted(of.file), Now: on.clock.counting(),
 		}
 		if err := c.recall(ctx, on, i, memory, anew); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
-		return nil, err
+	c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: loaded.Policy().KnownClients, Now: on.clock.Now})
+	if err != nil {
+		return err
 	}
 	if loaded.Redis.On() {
 		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
-			return nil, fmt.Errorf("redis: %w", err)
+			return fmt.Errorf("redis: %w", err)
 		}
 		c.spent, c.settled = c.shared.used, c.shared.settled
 		c.stores[public] = c.shared.store
 		c.stores[administrators] = c.shared.store.Beside(c.tables[administrators].Memory)
-		return c, nil
+		return nil
 	}
 	for i, t := range c.tables {
 		local := guard.NewLocal(t.Memory, c.known)
@@ -95,7 +104,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 		c.stores[i] = local
 	}
 	c.spent, c.settled = challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
-	return c, nil
+	return nil
 }
 
 // recall restores a table; with anew, it starts empty if the file is unusable. With Redis the file is only a copy, so a
@@ -179,25 +188,29 @@ func lacksOf(l failures.Loaded, part int) (all []lack) {
 	return all
 }
 
-func (c *counting) start(ctx context.Context, group *background.Group) error {
+func (c *counting) addParts() {
 	for _, t := range c.tables {
-		group.Start(t.Run)
+		c.Add(background.Run(t.Run))
 	}
-	group.Start(c.saveAgain)
+	c.Add(
+		background.Run(c.saveAgain),
+		background.Ready(c.reportLacks),
+		background.Repeat(lookEvery, func(context.Context) { c.lookForRoom() }),
+		background.Repeat(time.Second, func(context.Context) { c.lookAtSaves() }),
+	)
+	if c.shared != nil {
+		c.Add(
+			// Everything else that reads the database reports the error.
+			background.Repeat(time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) }),
+			background.Ready(c.shared.agree), background.Run(c.shared.store.Run),
+		)
+	}
+}
+
+func (c *counting) reportLacks(context.Context) error {
 	for _, one := range c.atStart {
 		c.log.Error(one.title, "text", one.text)
 		c.alerts.Raise(countersLost, one.title, one.text)
-	}
-	group.Start(func(ctx context.Context) { background.Every(ctx, lookEvery, func(context.Context) { c.lookForRoom() }) })
-	group.Start(func(ctx context.Context) {
-		background.Every(ctx, time.Second, func(context.Context) { c.lookAtSaves() })
-	})
-	if c.shared != nil {
-		group.Start(func(ctx context.Context) {
-			// Everything else that reads the database reports the error.
-			background.Every(ctx, time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) })
-		})
-		return c.shared.start(ctx, group)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -30,6 +31,8 @@ type listeners struct {
 	inside web.Edge // the admin listener's
 	rivals *proxy.Rivals
 	realms atomic.Pointer[http.Handler]
+	open   []listener
+	failed chan error
 	probes control.Probes
 	live   admin.Streams // of the admin console
 	// shutdown.delay and shutdown.timeout, in nanoseconds
@@ -39,7 +42,7 @@ type listeners struct {
 }
 
 func openListeners(s *site) *listeners {
-	d := &listeners{site: s, at: s.loaded, rivals: proxy.NewRivals()}
+	d := &listeners{site: s, at: s.loaded, rivals: proxy.NewRivals(), failed: make(chan error, 3)}
 	d.reload(s.loaded)
 	return d
 }
@@ -64,15 +67,8 @@ type listener struct {
 	server *http.Server
 }
 
-// listen opens all listeners or none.
-func (d *listeners) listen(ctx context.Context) (all []listener, err error) {
-	defer func() {
-		if err != nil {
-			for _, l := range all {
-				_ = l.socket.Close()
-			}
-		}
-	}()
+// Start opens the listeners. They accept no requests before serve.
+func (d *listeners) Start(ctx context.Context) error {
 	tcp := func(name, at string, front *wire.Listener, h http.Handler) error {
 		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
 		if err != nil {
@@ -85,29 +81,66 @@ func (d *listeners) listen(ctx context.Context) (all []listener, err error) {
 				c.(*wire.Conn).Hijacked()
 			}
 		}
-		all = append(all, listener{name, front, server})
+		d.open = append(d.open, listener{name, front, server})
 		return nil
 	}
 	if err := tcp("listen", d.at.Listen, &d.front, d.site.watch.traces.Request("public", d.edge.Believes,
 		d.public())); err != nil {
-		return all, err
+		return err
 	}
-	wire.AllowHTTP2(all[0].server)
+	wire.AllowHTTP2(d.open[0].server)
 	if d.at.Admin.Listen != "" {
 		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Integration,
 			d.inside.Believes, d.administration())); err != nil {
-			return all, err
+			return err
 		}
 	}
 	path, err := socketPath(d.at.Data)
 	if err != nil {
-		return all, err
+		return err
 	}
 	commands, err := admin.Listen(path)
 	if err != nil {
-		return all, err
+		return err
 	}
-	return append(all, listener{"socket", commands, d.commands().SocketServer()}), nil
+	d.open = append(d.open, listener{"socket", commands, d.commands().SocketServer()})
+	return nil
+}
+
+// serve accepts requests. A listener that fails sends its error to failed.
+func (d *listeners) serve(context.Context) error {
+	for _, l := range d.open {
+		go func() {
+			if err := l.server.Serve(l.socket); !errors.Is(err, http.ErrServerClosed) {
+				d.failed <- fmt.Errorf("%s: %w", l.name, err)
+			}
+		}()
+	}
+	return nil
+}
+
+// closingWithin is how long both ends of a WebSocket may take to close it.
+const closingWithin = 2 * time.Second
+
+// Stop stops accepting, answers the requests in progress, and aborts those that exceed shutdown.timeout. It closes idle
+// connections.
+func (d *listeners) Stop() (err error) {
+	stopping, cancel := context.WithTimeout(context.Background(), time.Duration(d.within.Load()))
+	defer cancel()
+	d.live.End()
+	for _, l := range d.open {
+		ended := l.server.Shutdown(stopping)
+		if errors.Is(ended, context.DeadlineExceeded) {
+			d.site.log.Warn("stopped while requests took longer than shutdown.timeout", "listener", l.name)
+			ended = l.server.Close()
+		}
+		_ = l.socket.Close() // if it does not serve yet
+		err = errors.Join(err, ended)
+	}
+	ending, cancel := context.WithTimeout(context.Background(), closingWithin)
+	defer cancel()
+	d.front.End(ending)
+	return err
 }
 
 // headersWithin is how long a client may take to send a request header, also on a new connection. Clients with spare

@@ -17,7 +17,6 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/events"
 	"authguard/internal/modestore"
-	"authguard/internal/redisstore"
 	"authguard/web"
 )
 
@@ -25,8 +24,6 @@ type mode struct {
 	*captchamode.Mode
 	realm      string
 	saved      *modestore.Store
-	follow     func()           // unsubscribes from changes of other nodes
-	together   *redisstore.Mode // with the other nodes; nil: single node
 	bus        *events.Bus
 	work       [2]*pow.Provider // without and with an image CAPTCHA
 	remote     *remote.Provider // on the web
@@ -44,13 +41,20 @@ func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
 		return nil, err
 	}
-	m.follow = on.changes.On(changes.Mode(r.name), m.saved.Sync)
+	r.Add(background.Undo(on.changes.On(changes.Mode(r.name), m.saved.Sync)))
 	if shared != nil {
-		if m.together, err = shared.join(r.name, m.Mode); err != nil {
+		joined, err := shared.join(r.name, m.Mode)
+		if err != nil {
 			return nil, err
 		}
+		r.Add(background.Ready(func(ctx context.Context) error { shared.share(ctx, joined); return nil }),
+			background.Run(joined.Run))
 	}
-	return m, m.openChallenges(r)
+	if err := m.openChallenges(r); err != nil {
+		return nil, err
+	}
+	r.Add(background.Run(m.saved.Run), background.Run(m.Mode.Run), background.Run(m.remote.Run))
+	return m, nil
 }
 
 // picturesKept is the number of bytes of images, and of sounds, that a realm caches besides the default one: there may
@@ -150,15 +154,6 @@ func (m *mode) switched(one captchamode.Switch) {
 		Cause:    string(one.Cause), Who: one.Override.Who, Why: one.Override.Why,
 		FailureRate: float64(one.FailureRate), Threshold: one.Threshold, Until: one.Override.Until,
 	})
-}
-
-func (m *mode) start(ctx context.Context, shared *shared, group *background.Group) {
-	if shared != nil {
-		shared.share(ctx, m.together, group)
-	}
-	group.Start(m.saved.Run)
-	group.Start(m.Mode.Run)
-	group.Start(m.remote.Run)
 }
 
 func (m *mode) reload(c config.Config) error {

@@ -13,6 +13,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/background"
 	"authguard/internal/codes"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -179,6 +180,7 @@ func (r *realm) watchSource() {
 		r.raise(accountsFailed, "", "Every login gets 503 until then.\n"+
 			alerts.Name(failed.Error()))
 	})
+	r.Add(background.Run(r.people.health.Run))
 }
 
 // away returns why the source is unavailable, as far as known; nil if it is available.
@@ -217,6 +219,7 @@ func (r *realm) openMailer() error {
 		if p.notices, err = r.openNotices(server); err != nil {
 			return err
 		}
+		r.Add(background.Run(p.notices.Run))
 	}
 	p.mailer = codes.NewMailer(codes.MailerConfig{
 		Store: r.site.storage.outbox(r.log), Codes: p.codes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin,
@@ -231,6 +234,7 @@ func (r *realm) openMailer() error {
 					alerts.Name(err.Error()))
 		},
 	})
+	r.Add(background.Run(p.mailer.Run))
 	return nil
 }
 

@@ -30,12 +30,12 @@ import (
 // Each realm has its own queue for password checks: an attack that fills one rejects no logins elsewhere, and does not
 // raise the failure rate there.
 type realm struct {
+	background.Group
 	name    string
 	site    *site
 	config  config.Config // as it applies in this realm; only reload changes it
 	log     *slog.Logger
-	running background.Group
-	leaving background.Group // stops the realm after its removal
+	leaving background.Part // stops the realm after its removal
 
 	mode   *mode
 	people *people
@@ -61,49 +61,52 @@ type publicPart struct {
 	routes  atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes with their own counters
 }
 
-func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
-	r = &realm{name: name, site: s, config: c, log: s.log, publicPart: publicPart{look: web.NewLook()}}
+func (s *site) openRealm(ctx context.Context, name string, c config.Config) (*realm, error) {
+	r := &realm{name: name, site: s, config: c, log: s.log, publicPart: publicPart{look: web.NewLook()}}
 	if name != guard.DefaultRealm {
 		r.log = s.log.With("realm", name)
 	}
-	begun := r
-	defer func() {
-		if err != nil {
-			begun.unfollow()
-		}
-	}()
+	if err := r.open(ctx); err != nil {
+		return nil, errors.Join(err, r.Stop())
+	}
+	return r, nil
+}
+
+func (r *realm) open(ctx context.Context) (err error) {
+	s, c := r.site, r.config
 	if err = r.dress(c); err != nil {
-		return nil, err
+		return err
 	}
 	if r.mode, err = openMode(ctx, r); err != nil {
-		return nil, err
+		return err
 	}
 	if r.people, err = openPeople(ctx, r); err != nil {
-		return nil, err
+		return err
 	}
 	r.watchSource()
-	if r.guard, err = r.newGuard(ctx, name, c.Policy()); err != nil {
-		return nil, err
+	if r.guard, err = r.newGuard(ctx, r.name, c.Policy()); err != nil {
+		return err
 	}
 	r.written.Store(writtenIn(c))
 	if r.administration, err = openAdministration(ctx, r); err != nil {
-		return nil, err
+		return err
 	}
 	if err = r.openProxy(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err = r.openControl(); err != nil {
-		return nil, err
+		return err
 	}
-	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: name,
+	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: r.name,
 		Media: r.mode.challenges.Media, Identity: &r.clients}
 	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.codes, r.log))
 	r.adopt(c)
 	if err = r.openMailer(); err != nil {
-		return nil, err
+		return err
 	}
+	r.Add(background.Run(r.control.RunLists), background.Run(r.control.RunPolicy))
 	r.handler = r.public(s.listeners)
-	return r, nil
+	return nil
 }
 
 func (r *realm) openControl() (err error) {
@@ -135,6 +138,9 @@ func (r *realm) openControl() (err error) {
 		Changes: s.storage.changes, Nodes: s.counting.shared != nil, Warn: s.warnings, Now: s.storage.clock.Now,
 		Log: r.log,
 	})
+	if err == nil {
+		r.Add(background.Undo(r.control.Close))
+	}
 	return err
 }
 
@@ -213,39 +219,6 @@ func (r *realm) raise(kind alerts.Kind, title, body string) {
 func (r *realm) unconfiguredProxy(f guard.UnconfiguredProxy) {
 	w := control.UnconfiguredProxy(f)
 	r.raise(alerts.Kind(w.Code), w.Title, strings.TrimSpace(strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting))
-}
-
-func (r *realm) start(ctx context.Context) {
-	r.mode.start(ctx, r.site.counting.shared, &r.running)
-	if r.people.mailer != nil {
-		r.running.Start(r.people.mailer.Run)
-	}
-	if r.people.notices != nil {
-		r.running.Start(r.people.notices.Run)
-	}
-	if r.people.health != nil {
-		r.running.Start(r.people.health.Run)
-	}
-	if r.administration != nil {
-		r.running.Start(r.administration.mode.Run)
-	}
-	r.running.Start(r.control.RunLists)
-	r.running.Start(r.control.RunPolicy)
-}
-
-// stop ends the background work and the subscriptions. What CAPTCHA mode has learned is saved.
-func (r *realm) stop() {
-	r.running.Stop()
-	r.unfollow()
-}
-
-func (r *realm) unfollow() {
-	if r.mode != nil && r.mode.follow != nil {
-		r.mode.follow()
-	}
-	if r.control != nil {
-		r.control.Close()
-	}
 }
 
 // reload puts a valid configuration in force, except for settings that need a restart.

@@ -10,6 +10,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/route"
@@ -56,20 +57,23 @@ func (s *site) openRealms(ctx context.Context) error {
 	return nil
 }
 
-// startRealms starts the realms. They stop, including removed ones, before whatever was started earlier.
-func (s *site) startRealms(ctx context.Context) {
+func (s *site) startRealms(ctx context.Context) (err error) {
 	for _, r := range *s.realms.Load() {
-		r.start(ctx)
+		err = errors.Join(err, r.Start(ctx))
 	}
-	s.running.Start(func(ctx context.Context) {
-		<-ctx.Done()
-		for _, r := range s.leaving {
-			r.leaving.Stop()
+	return err
+}
+
+func (s *site) stopRealms() (err error) {
+	for _, r := range s.leaving {
+		err = errors.Join(err, r.leaving.Stop())
+	}
+	if all := s.realms.Load(); all != nil {
+		for _, r := range slices.Backward(*all) {
+			err = errors.Join(err, r.Stop())
 		}
-		for _, r := range slices.Backward(*s.realms.Load()) {
-			r.stop()
-		}
-	})
+	}
+	return err
 }
 
 func (s *site) reloadRealms(loaded *config.Loaded) (err error) {
@@ -104,7 +108,7 @@ func (s *site) addRealm(name string, c config.Config) (*realm, error) {
 	ctx := context.Background()
 	s.leaving = slices.DeleteFunc(s.leaving, func(r *realm) bool {
 		if r.name == name { // added again: save what it has learned first
-			r.leaving.Stop()
+			_ = r.leaving.Stop()
 		}
 		return r.name == name
 	})
@@ -112,11 +116,12 @@ func (s *site) addRealm(name string, c config.Config) (*realm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.control.Follow(ctx); err != nil {
-		r.unfollow()
-		return nil, err
+	if err = r.control.Follow(ctx); err == nil {
+		err = r.Start(ctx)
 	}
-	r.start(ctx)
+	if err != nil {
+		return nil, errors.Join(err, r.Stop())
+	}
 	r.log.Info("realm added")
 	return r, nil
 }
@@ -129,14 +134,17 @@ const leaveAfter = time.Minute
 func (s *site) leave(r *realm) {
 	r.log.Info("realm removed")
 	s.leaving = append(s.leaving, r)
-	r.leaving.Start(func(ctx context.Context) {
+	r.leaving = background.Run(func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(leaveAfter):
 		}
-		r.stop()
+		if err := r.Stop(); err != nil {
+			r.log.Error("realm not stopped in full", "error", err)
+		}
 		s.watch.forget(r.name)
 	})
+	_ = r.leaving.Start(context.Background())
 }
 
 // dispatch routes requests to the realms. A realm that failed to open keeps its hosts, paths and tokens, so no other

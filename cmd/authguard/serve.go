@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/gofrs/flock"
 
+	"authguard/internal/background"
 	"authguard/internal/config"
 )
 
@@ -74,11 +74,6 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	if err := usable(ctx, loaded); err != nil {
 		return err
 	}
-	unlock, err := lockData(loaded.Data)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	s, err := openSite(ctx, loaded, level, log, how)
 	if err != nil {
 		return err
@@ -86,16 +81,25 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	return s.serve(ctx, path, hangup, out)
 }
 
+// serve starts the parts, and stops them when ctx ends or a listener fails.
 func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
-	err := s.start(ctx)
+	s.parts.Add(
+		s.listeners,
+		background.Ready(func(ctx context.Context) error { return s.welcome(ctx, out, path, s.listeners.open) }),
+		background.Ready(s.listeners.serve),
+		background.Run(func(ctx context.Context) { s.reloadOn(ctx, path, hangup) }),
+	)
+	err := s.parts.Start(ctx)
 	if err == nil {
-		err = s.listen(ctx, out, path, func(ctx context.Context) { s.reloadOn(ctx, path, hangup) })
+		select {
+		case err = <-s.listeners.failed:
+		case <-ctx.Done():
+			s.linger(time.Duration(s.listeners.delay.Load()))
+			s.log.Info("stopping")
+		}
 	}
-	return errors.Join(err, s.stop())
+	return errors.Join(err, s.parts.Stop())
 }
-
-// closingWithin is how long both ends of a WebSocket may take to close it.
-const closingWithin = 2 * time.Second
 
 func newLog(c config.Config, level *slog.LevelVar, to io.Writer) *slog.Logger {
 	level.Set(c.Log.Level.Slog())
@@ -140,64 +144,17 @@ func lockData(folder string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// listen opens the listeners, prints their URLs, and serves until ctx ends or a listener fails.
-func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside func(context.Context)) error {
-	listeners, err := s.listeners.listen(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.welcome(ctx, out, path, listeners); err != nil {
-		return err
-	}
-	failed := make(chan error, len(listeners))
-	for _, l := range listeners {
-		go func() {
-			if err := l.server.Serve(l.socket); !errors.Is(err, http.ErrServerClosed) {
-				failed <- fmt.Errorf("%s: %w", l.name, err)
-			}
-		}()
-	}
-	s.running.Start(alongside)
-	select {
-	case err = <-failed:
-	case <-ctx.Done():
-		s.linger(time.Duration(s.listeners.delay.Load()), failed)
-		s.log.Info("stopping")
-	}
-	return errors.Join(err, s.end(context.WithoutCancel(ctx), listeners))
-}
-
-// end stops accepting, answers the requests in progress, and aborts those that exceed shutdown.timeout. It closes idle
-// connections.
-func (s *site) end(ctx context.Context, listeners []listener) (err error) {
-	stopping, cancel := context.WithTimeout(ctx, time.Duration(s.listeners.within.Load()))
-	defer cancel()
-	s.listeners.live.End()
-	for _, l := range listeners {
-		ended := l.server.Shutdown(stopping)
-		if errors.Is(ended, context.DeadlineExceeded) {
-			s.log.Warn("stopped while requests took longer than shutdown.timeout", "listener", l.name)
-			ended = l.server.Close()
-		}
-		err = errors.Join(err, ended)
-	}
-	ending, cancel := context.WithTimeout(ctx, closingWithin)
-	defer cancel()
-	s.listeners.front.End(ending)
-	return err
-}
-
 // linger serves for shutdown.delay without being ready, so that load balancers switch to another node before the
 // listeners close. Closing resets connections that the kernel has accepted but the server has not, and a proxy must not
 // resend their logins.
-func (s *site) linger(delay time.Duration, failed <-chan error) {
+func (s *site) linger(delay time.Duration) {
 	s.stopping.Store(true)
 	if delay == 0 {
 		return
 	}
 	s.log.Info("shutting down: not ready, closing connections", "for", delay)
 	select {
-	case <-failed:
+	case <-s.listeners.failed:
 	case <-time.After(delay):
 	}
 }

@@ -52,6 +52,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	if err != nil {
 		return nil, err
 	}
+	c.Add(background.Close(client.Close))
 	s := &shared{
 		client: client, clock: on.clock, prefix: r.Prefix, alerts: watch.alerts,
 		file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
@@ -107,15 +108,14 @@ func (s *shared) join(realm string, mode *captchamode.Mode) (joined *redisstore.
 	return s.mode, err
 }
 
-// share starts with the mode's state on the other nodes, so that an ongoing attack continues here.
-func (s *shared) share(ctx context.Context, joined *redisstore.Mode, group *background.Group) {
+// share reads the mode's state on the other nodes, so that an ongoing attack continues here.
+func (s *shared) share(ctx context.Context, joined *redisstore.Mode) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	answered := joined.Flush(ctx) == nil
 	if joined == s.mode {
 		s.met.Store(answered)
 	}
-	group.Start(joined.Run)
 }
 
 // nodes returns the last known number of nodes: from the file until Redis answers.
@@ -161,19 +161,11 @@ func (s *shared) saveNodes() error {
 	return nil
 }
 
-func (s *shared) start(ctx context.Context, group *background.Group) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if err := s.agree(ctx); err != nil {
-		return err
-	}
-	group.Start(s.store.Run)
-	return nil
-}
-
 // agree checks that this node can count together with the other nodes of this Redis: one with another version or other
 // keys would count separately. An unavailable Redis is no error; the store compares when it is back.
 func (s *shared) agree(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	err := s.store.Redis().Probe(ctx)
 	if errors.Is(err, redisstore.ErrApart) {
 		s.alerts.Raise(redisLost, "", fmt.Sprintf("node %s does not start.\n%v", s.node, err))
@@ -239,13 +231,6 @@ func (s *shared) gauges() *control.RedisGauges {
 	return &control.RedisGauges{
 		Up: s.store.Up, Failures: s.store.Failures, Unsent: s.store.Unsent, Nodes: s.nodes, Closed: s.store.Redis().Closed,
 	}
-}
-
-func (s *shared) close() error {
-	if s == nil {
-		return nil
-	}
-	return s.client.Close()
 }
 
 // redisTLS returns the TLS configuration of the settings; nil for none.

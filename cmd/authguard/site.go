@@ -25,13 +25,13 @@ import (
 	"authguard/web"
 )
 
-// site is everything that one process serves: the realms and what they share. openSite creates its parts bottom up,
-// start starts them in the same order, and stop ends them in reverse.
+// site is everything that one process serves: the realms and what they share. Its parts are opened and started in
+// order, and stopped in reverse.
 type site struct {
 	settings
-	log     *slog.Logger
-	level   *slog.LevelVar
-	running background.Group
+	parts background.Group
+	log   *slog.Logger
+	level *slog.LevelVar
 	// stopping: the signal has arrived; serving for shutdown.delay.
 	stopping atomic.Bool
 
@@ -79,17 +79,13 @@ type opening struct {
 
 func (o opening) environment() []string { return append(os.Environ(), o.flags...) }
 
-// openSite opens a site for a data folder that this process has locked.
+// openSite locks the data folder and opens a site.
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger,
 	how opening) (*site, error) {
 	s := &site{settings: settings{loaded, loaded.Config, how}, log: log, level: level,
 		ipLists: ipLists{lists: new(guard.Lists)}}
-	var err error
-	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {
-		return nil, err
-	}
 	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.parts.Stop())
 	}
 	return s, nil
 }
@@ -100,12 +96,24 @@ func (s *site) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	unlock, err := lockData(s.loaded.Data)
+	if err != nil {
+		return err
+	}
+	s.parts.Add(background.Undo(unlock))
+	if s.storage, err = openStorage(ctx, s.loaded, s.how, s.log); err != nil {
+		return err
+	}
+	s.parts.Add(s.storage)
 	if s.watch, err = openWatch(s.loaded, s.storage, s.attacked, s.log); err != nil {
 		return err
 	}
+	s.parts.Add(s.watch, background.Ready(s.clockAlerts), background.Run(s.storage.clock.Run))
 	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.how.anew, s.watch, s.log); err != nil {
 		return err
 	}
+	s.parts.Add(s.counting, background.Ready(s.claim),
+		background.Repeat(time.Second, func(ctx context.Context) { _ = s.hold(ctx) })) // Refused returns the reason
 	proof, err := s.newSessions(guard.DefaultRealm)
 	if err != nil {
 		return err
@@ -125,9 +133,11 @@ func (s *site) open(ctx context.Context) (err error) {
 	}
 	s.storage.changes.On(changes.Tokens, s.readTokens)
 	s.listeners = openListeners(s)
+	s.parts.Add(background.Run(s.health.Run), background.Run(s.named.Run), background.Close(s.stopRealms))
 	if err := s.openRealms(ctx); err != nil {
 		return err
 	}
+	s.parts.Add(background.Ready(s.startRealms), background.Run(s.upkeep))
 	s.watch.statsd.Realms = s.gauges
 	s.watch.metrics.Watch(control.Gauges{
 		Realms: s.gauges, Size: s.counting.tables[public].Size, Dropped: s.watch.bus.Dropped,
@@ -164,39 +174,9 @@ func (s *site) ready(ctx context.Context) error {
 	return s.health.Prove(ctx)
 }
 
-// start starts the background work. Receivers start before senders, so they stop after them.
-func (s *site) start(ctx context.Context) error {
-	if err := s.storage.start(ctx, &s.running); err != nil {
-		return err
-	}
-	s.watch.start(&s.running)
+func (s *site) clockAlerts(context.Context) error {
 	s.storage.clock.tell(s.watch.alerts, nodeName(s.loaded.Listen))
-	s.running.Start(s.storage.clock.Run)
-	if err := s.counting.start(ctx, &s.running); err != nil {
-		return err
-	}
-	if err := s.claim(ctx); err != nil {
-		return err
-	}
-	s.running.Start(s.health.Run)
-	s.running.Start(s.named.Run)
-	s.startRealms(ctx)
-	s.running.Start(s.upkeep)
 	return nil
-}
-
-func (s *site) stop() error {
-	s.running.Stop()
-	s.watch.traces.Close()
-	return s.close()
-}
-
-func (s *site) close() (err error) {
-	if s.counting != nil {
-		err = s.counting.shared.close()
-	}
-	s.storage.claim.Close()
-	return errors.Join(err, s.storage.db.Close())
 }
 
 func (s *site) startedRealms(now []config.Realm) []config.Realm {

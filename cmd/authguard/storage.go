@@ -23,7 +23,9 @@ import (
 
 // storage is the data on disk: the database, the keys, and notifications of other nodes' changes.
 type storage struct {
+	background.Group
 	folder  string
+	name    string // of the folder, for claims
 	keys    seal.Keys
 	db      *sql.DB
 	inPlace func() error // see database.InPlace
@@ -35,7 +37,7 @@ type storage struct {
 // openStorage opens the data on disk. Missing data is an error unless anew is set: an attacker would start with fresh
 // limits, and account owners would have no known clients.
 func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
-	s = &storage{folder: loaded.Data, clock: &clock{local: how.clock, log: log, changed: func(bool) {}}}
+	s = &storage{folder: loaded.Data, name: folderName(loaded.Data), clock: &clock{local: how.clock, log: log, changed: func(bool) {}}}
 	if how.clock == nil {
 		s.clock.local = time.Now
 	}
@@ -43,12 +45,13 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 		return nil, err
 	}
 	s.claim = database.NewClaim(s.db)
+	s.Add(background.Close(s.db.Close), background.Undo(s.claim.Close))
 	here := dsn(loaded)
 	if loaded.Database != "" {
 		here = loaded.Data // with the counters and the socket
 	}
 	if s.inPlace, err = database.InPlace(here); err != nil {
-		return nil, errors.Join(err, s.db.Close())
+		return nil, errors.Join(err, s.Stop())
 	}
 	if loaded.Database != "" {
 		s.clock.sources = []timeSource{{"PostgreSQL", func(ctx context.Context) (time.Time, error) {
@@ -57,8 +60,10 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 		s.clock.look(ctx)
 	}
 	if err = s.open(ctx, loaded, how.anew, log); err != nil {
-		return nil, errors.Join(err, s.db.Close())
+		return nil, errors.Join(err, s.Stop())
 	}
+	// Everything that is kept in memory is loaded before the first decision.
+	s.Add(background.Ready(s.changes.Poll), background.Run(s.changes.Run))
 	return s, nil
 }
 
@@ -119,15 +124,6 @@ func (s *storage) path(name string) string { return filepath.Join(s.folder, name
 
 func keysPath(loaded *config.Loaded) string {
 	return cmp.Or(loaded.KeysFile, filepath.Join(loaded.Data, "keys"))
-}
-
-// start loads everything that is kept in memory before the first decision, then follows changes.
-func (s *storage) start(ctx context.Context, group *background.Group) error {
-	if err := s.changes.Poll(ctx); err != nil {
-		return err
-	}
-	group.Start(s.changes.Run)
-	return nil
 }
 
 // Kinds of alerts about the database.

@@ -7,9 +7,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
-	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/database"
 	"authguard/internal/redisstore"
@@ -93,29 +91,24 @@ func folderName(folder string) string {
 	return fmt.Sprintf("%s:%d:%d", strings.TrimSpace(string(boot)), is.Dev, is.Ino)
 }
 
-// claim shows the other nodes where this one counts, and fails if they count elsewhere: two nodes that start together
-// have not seen each other before.
-func (s *site) claim(ctx context.Context) error {
-	db, folder := s.storage.db, folderName(s.loaded.Data)
-	hold := func(ctx context.Context) error {
-		if s.counting.shared != nil {
-			return s.storage.claim.Hold(ctx, s.counting.shared.store.Redis().Name())
-		}
-		return s.storage.claim.Hold(ctx, folder)
+// hold shows the other nodes where this one counts. It fails if they count elsewhere.
+func (s *site) hold(ctx context.Context) error {
+	name := s.storage.name
+	if s.counting.shared != nil {
+		name = s.counting.shared.store.Redis().Name()
 	}
-	err := elsewhere(s.loaded, hold(ctx))
+	return s.storage.claim.Hold(ctx, name)
+}
+
+// claim holds the claim for the first time: two nodes that start together have not seen each other before.
+func (s *site) claim(ctx context.Context) error {
+	err := elsewhere(s.loaded, s.hold(ctx))
 	switch {
 	case err != nil:
 	case s.counting.shared != nil:
-		err = database.Mark(ctx, db, inRedis)
+		err = database.Mark(ctx, s.storage.db, inRedis)
 	case s.how.anew:
-		err = database.Unmark(ctx, db, inRedis)
+		err = database.Unmark(ctx, s.storage.db, inRedis)
 	}
-	if err != nil {
-		return err
-	}
-	s.running.Start(func(ctx context.Context) {
-		background.Every(ctx, time.Second, func(ctx context.Context) { _ = hold(ctx) }) // Refused returns the reason
-	})
-	return nil
+	return err
 }

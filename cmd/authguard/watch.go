@@ -20,6 +20,7 @@ import (
 // watch is everything that receives events, through one bus: the log, the audit log, the alerts, the overview and the
 // metrics.
 type watch struct {
+	background.Group
 	bus     *events.Bus
 	audit   *audit.Log
 	alerts  *alerts.Alerter
@@ -53,6 +54,11 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	w.metrics.Traces = w.traces
 	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.attacks, w.alerts, w.tops,
 		w.effects, w.metrics, w.statsd)
+	w.Add(background.Undo(w.traces.Close))
+	for _, run := range []func(context.Context){w.alerts.Run, w.audit.Run, w.attacks.Run, w.effects.Run, w.statsd.Run,
+		w.bus.Run} {
+		w.Add(background.Run(run))
+	}
 	return w, w.reload(loaded)
 }
 
@@ -79,16 +85,6 @@ func (w *watch) attackEnded(e attacks.Ending) {
 }
 
 func (w *watch) attacksCrowded(realm, kind string) { w.alerts.AttacksCrowded(realm, kind) }
-
-// start starts the receivers before the bus, so that the bus stops first.
-func (w *watch) start(group *background.Group) {
-	group.Start(w.alerts.Run)
-	group.Start(w.audit.Run)
-	group.Start(w.attacks.Run)
-	group.Start(w.effects.Run)
-	group.Start(w.statsd.Run)
-	group.Start(w.bus.Run)
-}
 
 func (w *watch) reload(loaded *config.Loaded) error {
 	w.keep.Store(&loaded.Audit)

@@ -126,15 +126,16 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 		return err
 	}
 	d.Background = append(d.Background, func(ctx context.Context) {
-		var group background.Group
+		group := new(background.Group)
+		group.Add(background.Close(client.Close)) // nothing more is sent then
 		for _, run := range []func(context.Context){
 			counters.Run, store.Run, mode.Run, d.Mode.Run,
 		} {
-			group.Start(run)
+			group.Add(background.Run(run))
 		}
+		_ = group.Start(ctx)
 		<-ctx.Done()
-		group.Stop()
-		_ = client.Close() // nothing more is sent
+		_ = group.Stop()
 	})
 	return nil
 }

@@ -76,9 +76,7 @@ func started(t *testing.T, cfg Config, log io.Writer) (a *Alerter, p, q *post, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	var group background.Group
-	group.Start(a.Run)
-	return a, p, q, group.Stop
+	return a, p, q, background.Go(a.Run)
 }
 
 // waiting is how many alerts are not delivered yet, over all channels.

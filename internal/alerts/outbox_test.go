@@ -151,8 +151,7 @@ func TestR24AnHourOf10000AttacksIsNoMoreMessagesThanTheCeiling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var group background.Group
-		group.Start(a.Run)
+		stop := background.Go(a.Run)
 		for i := range 10_000 {
 			a.AttackBegan(attacks.Beginning{Attack: attacks.Attack{ID: fmt.Sprint(i), Kind: attacks.Account, Subject: fmt.Sprint("account-", i)}})
 			if i%50 == 0 {
@@ -176,7 +175,7 @@ func TestR24AnHourOf10000AttacksIsNoMoreMessagesThanTheCeiling(t *testing.T) {
 		if inAnyHour > 20 || told != 10_000 || waiting(a) != 0 {
 			t.Errorf("%d messages in an hour, want 20 at most; %d accounts told or counted of 10000; %d wait", inAnyHour, told, waiting(a))
 		}
-		group.Stop()
+		stop()
 		var rows, counted int
 		if err := db.QueryRow(`SELECT COUNT(*), SUM(count) FROM alerts`).Scan(&rows, &counted); err != nil || counted != 10_000 {
 			t.Errorf("%d rows for %d alerts, %v", rows, counted, err)

@@ -67,9 +67,7 @@ func TestAnAlertRaisedWhileTheWebhookIsDownArrivesWhenItIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var group background.Group
-	group.Start(a.Run)
-	defer group.Stop()
+	defer background.Go(a.Run)()
 	a.HandleSwitch(events.ModeSwitch{At: time.Now(), From: "off", To: "on", Attacked: true, Cause: "failure-rate"})
 	if line := <-failed; strings.Contains(line, "top-secret") || !strings.Contains(line, "connection refused") {
 		t.Errorf("the log says %s", line)

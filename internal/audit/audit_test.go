@@ -313,9 +313,7 @@ func (f *faulty) events() (sum int64) {
 func faultyLog(f *faulty, w io.Writer) (l *Log, stop func()) {
 	l = New(nil, Config{Logger: slog.New(slog.NewTextHandler(w, nil))})
 	l.write = f.write
-	var group background.Group
-	group.Start(l.Run)
-	return l, group.Stop
+	return l, background.Go(l.Run)
 }
 
 func TestAFailingDatabaseLosesNothingOnceItIsBack(t *testing.T) {

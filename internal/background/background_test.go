@@ -11,38 +11,76 @@ import (
 	"authguard/internal/background"
 )
 
-func TestTheLastStartedStopsFirst(t *testing.T) {
+func TestTheLastAddedStopsFirst(t *testing.T) {
 	t.Parallel()
-	var group background.Group
+	var group, inner background.Group
 	var stopped []string
-	for _, name := range []string{"store", "feeder"} {
-		group.Start(func(ctx context.Context) {
+	part := func(name string) background.Part {
+		return background.Run(func(ctx context.Context) {
 			<-ctx.Done()
 			stopped = append(stopped, name)
 		})
 	}
-	group.Stop()
-	group.Stop()
-	if want := []string{"feeder", "store"}; !slices.Equal(stopped, want) {
+	inner.Add(part("bus"), part("feeder"))
+	group.Add(part("store"), &inner, part("listener"))
+	if err := group.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := group.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"listener", "feeder", "bus", "store"}; !slices.Equal(stopped, want) {
 		t.Errorf("stopped %v, want %v", stopped, want)
 	}
 }
 
-func TestStopBeforeStartReturns(t *testing.T) {
+func TestAFailedStartStopsWhatIsOpenAndReportsEveryError(t *testing.T) {
 	t.Parallel()
-	new(background.Group).Stop()
+	busy, full, late := errors.New("busy"), errors.New("full"), errors.New("late")
+	var group background.Group
+	group.Add(
+		background.Close(func() error { return full }),
+		background.Ready(func(context.Context) error { return busy }),
+		background.Run(func(context.Context) { t.Error("started after a failure") }),
+		background.Close(func() error { return late }),
+	)
+	if err := group.Start(t.Context()); !errors.Is(err, busy) {
+		t.Errorf("started: %v", err)
+	}
+	if err := group.Stop(); !errors.Is(err, full) || !errors.Is(err, late) {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+func TestARunOutlivesTheContextOfItsStart(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	run := background.Run(func(ctx context.Context) {
+		cancel()
+		ended <- ctx.Err()
+	})
+	if err := run.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := run.Stop(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestEveryCallsOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var group background.Group
 		calls := 0
-		group.Start(func(ctx context.Context) {
-			background.Every(ctx, time.Second, func(context.Context) { calls++ })
-		})
+		every := background.Repeat(time.Second, func(context.Context) { calls++ })
+		_ = every.Start(t.Context())
 		time.Sleep(10*time.Second + time.Millisecond)
-		group.Stop()
+		_ = every.Stop()
 		if calls != 10 {
 			t.Errorf("%d calls in ten seconds, want 10", calls)
 		}

@@ -146,9 +146,7 @@ func TestARunningWatcherSeesAChange(t *testing.T) {
 		}
 		seen := make(chan struct{}, 100)
 		w.On(changes.Lists, func(context.Context) error { seen <- struct{}{}; return nil })
-		var group background.Group
-		group.Start(w.Run)
-		t.Cleanup(group.Stop)
+		t.Cleanup(background.Go(w.Run))
 		<-seen
 		bump(t, db, changes.Lists, nil)
 		<-seen
@@ -166,9 +164,7 @@ func TestAChangeIsEverywhereWithinASecond(t *testing.T) {
 		}
 		var seen atomic.Int64
 		w.On(changes.Lists, func(context.Context) error { seen.Add(1); return nil })
-		var group background.Group
-		group.Start(w.Run)
-		t.Cleanup(group.Stop)
+		t.Cleanup(background.Go(w.Run))
 		time.Sleep(time.Second)
 		for n := range 10 {
 			before := seen.Load()

@@ -64,8 +64,10 @@ func newStory(t *testing.T, db *sql.DB, nodes int) *story {
 			Log:   slog.New(slog.DiscardHandler),
 			Began: func(b attacks.Beginning) { log.Attack(b.Attack); log.Tick(b.Began); told.AttackBegan(b) },
 			Ended: func(e attacks.Ending) { log.Attack(e.Attack); log.Tick(e.Attack.Ended); told.AttackEnded(e) }}))
-		s.stop.Start(log.Run)
-		s.stop.Start(told.Run)
+		s.stop.Add(background.Run(log.Run), background.Run(told.Run))
+	}
+	if err := s.stop.Start(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }
@@ -131,7 +133,9 @@ func (s *story) play() (began, ended time.Time, attempts int64) {
 	s.flush()
 	s.w.Clock.Advance(time.Minute)
 	s.flush()
-	s.stop.Stop()
+	if err := s.stop.Stop(); err != nil {
+		s.t.Error(err)
+	}
 	return began, ended, 400 + 60 + 40 + 7
 }
 

@@ -49,9 +49,7 @@ func (d *disk) set(broken error) {
 
 func (d *disk) watched(t *testing.T) *database.Health {
 	h := database.NewHealth(nil, d.write, func(err error) { d.edges = append(d.edges, err) })
-	var group background.Group
-	group.Start(h.Run)
-	t.Cleanup(group.Stop)
+	t.Cleanup(background.Go(h.Run))
 	return h
 }
 
@@ -156,9 +154,7 @@ func TestR27WhatAGlanceShowsFailsAtOnce(t *testing.T) {
 			moved = err
 		}
 		h := database.NewHealth(glance, d.write, func(err error) { d.edges = append(d.edges, err) })
-		var group background.Group
-		group.Start(h.Run)
-		t.Cleanup(group.Stop)
+		t.Cleanup(background.Go(h.Run))
 		synctest.Wait()
 		set(database.ErrMoved)
 		if why, since := h.Failed(); !errors.Is(why, database.ErrMoved) || !since.Equal(time.Now()) {

@@ -87,8 +87,7 @@ func TestBusCountsWhatItDropsAndSaysSo(t *testing.T) {
 		var out bytes.Buffer
 		r := recorder{hold: make(chan struct{})}
 		bus := NewBus(Config{Buffer: 4, Logger: slog.New(slog.NewTextHandler(&out, nil))}, &r)
-		var group background.Group
-		group.Start(bus.Run)
+		stop := background.Go(bus.Run)
 		bus.Observe(guard.Event{})
 		synctest.Wait() // the sink has that one and holds it
 		for range 10 {
@@ -98,7 +97,7 @@ func TestBusCountsWhatItDropsAndSaysSo(t *testing.T) {
 			t.Fatalf("dropped %d and %d wait, want 6 and 4", bus.Dropped(), len(bus.queue))
 		}
 		close(r.hold)
-		group.Stop()
+		stop()
 		if len(r.accounts) != 5 {
 			t.Fatalf("delivered %d, want 5", len(r.accounts))
 		}
@@ -127,10 +126,9 @@ func TestBusTicksOnceASecondAndOnceMoreAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
 		bus := NewBus(Config{}, &r)
-		var group background.Group
-		group.Start(bus.Run)
+		stop := background.Go(bus.Run)
 		time.Sleep(3*TickEvery + TickEvery/2)
-		group.Stop()
+		stop()
 		if r.ticks != 4 {
 			t.Fatalf("%d ticks, want 3 and a last one", r.ticks)
 		}
@@ -152,8 +150,7 @@ func TestObserveFromManyGoroutinesLosesNothingUncounted(t *testing.T) {
 	t.Parallel()
 	var r recorder
 	bus := NewBus(Config{Buffer: 64}, &r)
-	var group background.Group
-	group.Start(bus.Run)
+	stop := background.Go(bus.Run)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -163,7 +160,7 @@ func TestObserveFromManyGoroutinesLosesNothingUncounted(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	group.Stop()
+	stop()
 	if got := len(r.accounts) + int(bus.Dropped()); got != 8000 {
 		t.Fatalf("%d delivered or counted, want 8000", got)
 	}

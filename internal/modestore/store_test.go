@@ -35,12 +35,11 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 			now = now.Add(time.Minute)
 			mode.Tick()
 		}
-		var group background.Group
-		group.Start(store.Run)
+		stop := background.Go(store.Run)
 		if err := mode.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Until: now.Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
-		group.Stop()
+		stop()
 
 		again := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
 		second, err := captchamode.NewMode(config, clock, nil)

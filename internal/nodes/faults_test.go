@@ -496,10 +496,9 @@ func TestR14ALoginReportedLateIsNotLaterThanAReset(t *testing.T) {
 	server.Start(t)
 	for _, i := range []int{1, 0} {
 		n := s.nodes[i]
-		var again background.Group
-		again.Start(n.store.Run)
+		stop := background.Go(n.store.Run)
 		redistest.Until(t, "Redis to be told", func() bool { return n.store.Up() && n.store.Unsent() == 0 })
-		again.Stop()
+		stop()
 	}
 	for i, n := range s.nodes {
 		if e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(there)); err != nil || e.Status != trusted.Unknown {

@@ -110,9 +110,7 @@ func (s *site) join(t *testing.T, n int) *node {
 		Callbacks: guard.Callbacks{Failed: func(err error) { t.Logf("failed: %v", err) }},
 	})
 	must(err)
-	var group background.Group
-	group.Start(made.store.Run)
-	made.leave = sync.OnceFunc(group.Stop)
+	made.leave = background.Go(made.store.Run)
 	t.Cleanup(made.leave)
 	return made
 }

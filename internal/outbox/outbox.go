@@ -19,7 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"authguard/internal/background"
 	"authguard/internal/mail"
 )
 
@@ -216,12 +215,11 @@ func (c *Channel) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(LastAttempt, cancel) })()
-	var workers background.Group
+	var workers sync.WaitGroup
 	for range max(1, c.Workers) {
-		workers.Start(func(ended context.Context) { c.work(ended, sending) })
+		workers.Go(func() { c.work(ctx, sending) })
 	}
-	<-ctx.Done()
-	workers.Stop()
+	workers.Wait()
 	c.mu.Lock()
 	c.closing, c.triedAt = true, time.Time{}
 	c.mu.Unlock()

@@ -24,9 +24,7 @@ func TestStartedNodesFollow(t *testing.T) {
 		s, err := redisstore.NewMode(on(server)(t), m, redisstore.ModeOptions{Every: every})
 		must(t, err)
 		must(t, s.Flush(t.Context()))
-		var group background.Group
-		group.Start(s.Run)
-		t.Cleanup(group.Stop)
+		t.Cleanup(background.Go(s.Run))
 		modes = append(modes, m)
 	}
 	for range 31 {

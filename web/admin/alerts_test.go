@@ -38,9 +38,7 @@ func TestAlertsAreShownAndTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.alerts.Raise("test", "Something happened", "to "+alerts.Name("<img src=x>"))
-	var running background.Group
-	running.Start(o.alerts.Run)
-	running.Stop() // which writes what was raised, and sends it
+	background.Go(o.alerts.Run)() // which writes what was raised, and sends it
 	if path := <-got; path != "/hunter22" {
 		t.Error(path)
 	}
