@@ -31,6 +31,10 @@ func (l *Login) accountRoutes(e *echo.Echo) {
 	e.POST("/account/not-me", l.own(l.notAdmin(l.notMe)))
 	e.GET("/account/password", l.signedIn(l.ownPassword(l.PasswordPage)))
 	e.POST("/account/password", l.signedIn(l.ownPassword(l.ChangePassword)))
+	// https://w3c.github.io/webappsec-change-password-url/
+	e.GET("/.well-known/change-password", func(c echo.Context) error {
+		return c.Redirect(http.StatusSeeOther, l.toPassword(c, "/"))
+	})
 	if l.Notices != nil {
 		e.GET("/login/not-me/:token", l.letterPage)
 		e.POST("/login/not-me/:token", l.message)

@@ -448,8 +448,14 @@ func TestAnAccountShowsItsOwnerWhereItIsSignedInAndKnown(t *testing.T) {
 	if w := h.browser(page).get("/account"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login?next=%2Faccount" {
 		t.Errorf("a stranger: %d to %s", w.Code, w.Header().Get("Location"))
 	}
+	if w := b.get("/login").Body.String(); !strings.Contains(w, `href="/account"`) || !strings.Contains(w, `href="/account/password"`) {
+		t.Errorf("the page of a signed-in user does not lead to the account:\n%s", w)
+	}
+	if w := b.get("/.well-known/change-password"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/account/password" {
+		t.Errorf("/.well-known/change-password: %d to %s", w.Code, w.Header().Get("Location"))
+	}
 	w := b.get("/account")
-	for say, times := range map[string]int{"198.51.100.7": 7, "<b>this session": 1, "<b>this address": 1, "This was not me": 2} {
+	for say, times := range map[string]int{"198.51.100.7": 8, "<b class=\"tag\">this session": 1, "<b class=\"tag\">this address": 1, "This was not me": 2} {
 		if n := strings.Count(w.Body.String(), say); w.Code != http.StatusOK || n != times {
 			t.Errorf("%d: %q stands there %d times", w.Code, say, n)
 		}

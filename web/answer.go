@@ -293,6 +293,7 @@ func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 	if m.CodeFailed = t.decision.Reasons.Has(guard.CodeFailed); m.CodeFailed {
 		p.Detail = strings.TrimSpace(p.Detail + " " + texts.English().Say("message.code-failed"))
 	}
+	m.Client = t.client.Address.String()
 	return answer(t, p, func() ([]byte, error) {
 		view := l.view(t, t.form["next"])
 		if m.Kind == pages.InvalidInput {

@@ -193,7 +193,8 @@ func TestABlockedVisitorIsToldOfTheBlock(t *testing.T) {
 	h.Lists.Set([]guard.Listing{{Prefix: prefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: h.Clock.Now().Add(12 * time.Hour)}})
 	w := h.browser(page).login("alice", right)
 	want(t, w, http.StatusTooManyRequests, "has blocked this network")
-	for _, not := range []string{"several failed sign-ins", "15 minutes", "data-until"} {
+	want(t, w, http.StatusTooManyRequests, "<strong>192.0.2.1, ")
+	for _, not := range []string{"several failed sign-ins", "15 minutes", "data-until", "<form"} {
 		if strings.Contains(w.Body.String(), not) {
 			t.Errorf("the page says %q", not)
 		}

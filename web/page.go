@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/accounts"
 	"authguard/web/pages"
 )
 
@@ -39,7 +40,8 @@ func (l *Login) page(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, l.toPassword(c, l.next(c.QueryParam("next"))))
 	}
 	if session != nil {
-		view.SignedInAs = session.Account.Account
+		view.SignedInAs, view.Account = session.Account.Account, l.Control != nil && !l.Admin
+		view.Password = l.replaces() && session.Account.Role != accounts.Admin
 		return l.show(c, view)
 	}
 	ahead, err := l.ahead(c.Request(), l.client(c))

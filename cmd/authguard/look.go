@@ -46,7 +46,7 @@ func openLook(p config.Pages) (look *pages.Look, missing []string, err error) {
 			return nil, nil, fmt.Errorf("pages.texts: the texts in %s cannot be used:\n%w", p.Texts, err)
 		}
 	}
-	brand := pages.Brand{Name: p.Name, Colour: p.Color, Help: p.HelpURL}
+	brand := pages.Brand{Name: p.Name, Colour: p.Color, Help: p.HelpURL, Forgot: p.ForgotURL}
 	if p.Logo != "" {
 		if brand.Logo, err = readAtMost(p.Logo, pages.LargestLogo); err != nil {
 			return nil, nil, fmt.Errorf("pages.logo: %w", err)

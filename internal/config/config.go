@@ -314,11 +314,12 @@ type KnownClients struct {
 
 // Pages is the appearance of the public pages. The files are read at start and on reload.
 type Pages struct {
-	Name    string // the site's name; empty: authguard's
-	Logo    string // path of an SVG, PNG or JPEG file; empty: none
-	Color   string // #rrggbb; empty: authguard's
-	HelpURL string `key:"help_url"` // https: or mailto: URL of "Need help?"; empty: no such link
-	Texts   string // folder with texts in further languages; empty: none
+	Name      string // the site's name; empty: authguard's
+	Logo      string // path of an SVG, PNG or JPEG file; empty: none
+	Color     string // #rrggbb; empty: authguard's
+	HelpURL   string `key:"help_url"`   // https: or mailto: URL of "Need help?"; empty: no such link
+	ForgotURL string `key:"forgot_url"` // https: or mailto: URL of "Forgot your password?"; empty: no such link
+	Texts     string // folder with texts in further languages; empty: none
 }
 
 // Counters is the memory store of the sliding windows.

@@ -134,6 +134,7 @@ func (l *loader) pages() {
 	l.unless(c.Pages.Color == "" || colorPattern.MatchString(c.Pages.Color), "pages.color", "",
 		`must be a color such as "#0f665e", in quotation marks`)
 	l.check("pages.help_url", c.Pages.HelpURL, helpURL)
+	l.check("pages.forgot_url", c.Pages.ForgotURL, helpURL)
 }
 
 func (l *loader) tokens() {

@@ -21,6 +21,8 @@ type Brand struct {
 	Colour string
 	// Help is an https: or mailto: URL; empty for no link.
 	Help string
+	// Forgot is the https: or mailto: URL where users ask for a new password; empty for no link.
+	Forgot string
 }
 
 // LargestLogo is the size limit of a logo in bytes.

@@ -39,7 +39,7 @@ func pseudo(t *testing.T) (*Look, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newLook(t, Brand{Help: "mailto:help@example.org"}, set), keys
+	return newLook(t, Brand{Help: "mailto:help@example.org", Forgot: "https://example.org/forgot"}, set), keys
 }
 
 func read(t *testing.T, path string) string {
@@ -132,7 +132,7 @@ func TestEverythingOnAPageIsInItsLanguage(t *testing.T) {
 func spoken(doc *html.Node) (all []string) {
 	for _, n := range elements(doc) {
 		for _, a := range n.Attr {
-			if slices.Contains([]string{"alt", "aria-label", "data-busy", "data-hide", "data-not-loaded", "data-meanwhile", "data-texts", "data-units"}, a.Key) {
+			if slices.Contains([]string{"alt", "aria-label", "data-busy", "data-hide", "data-not-loaded", "data-meanwhile", "data-texts", "data-units", "data-with-code"}, a.Key) {
 				all = append(all, a.Val)
 			}
 		}

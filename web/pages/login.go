@@ -3,6 +3,8 @@ package pages
 import (
 	"strconv"
 	"time"
+
+	"authguard/captchamode/challenge/image"
 )
 
 // LoginView is the sign-in page of the site and of the admin console.
@@ -15,7 +17,9 @@ type LoginView struct {
 	Next string
 	// SignedInAs is the account of the running session. The page then offers to continue or to sign out (POST /logout).
 	SignedInAs string
-	Message    Message
+	// Account and Password offer links to the account's page and to its password.
+	Account, Password bool
+	Message           Message
 	// Challenge is zero if none is required.
 	Challenge Challenge
 	// Passkeys offers a sign-in without user name and password (POST /login/passkey). PasskeysAt is the host where
@@ -54,6 +58,9 @@ type Challenge struct {
 	Service, Script, Class, SiteKey, Action, Bound string
 }
 
+// Digits is how many digits the image has.
+func (c Challenge) Digits() string { return strconv.Itoa(image.DefaultDigits) }
+
 // PoW reports whether the browser has to compute a proof of work.
 func (c Challenge) PoW() bool { return c.Kind == ChallengePoW || c.Kind == ChallengeBoth }
 
@@ -63,13 +70,14 @@ func (c Challenge) Remote() bool { return c.Kind == ChallengeRemote }
 // Both reports whether the image CAPTCHA is required as well.
 func (c Challenge) Both() bool { return c.Kind == ChallengeBoth }
 
-// A wait is a delay: in seconds for the browser's countdown, in words, and its end for programs and for users.
-type wait struct{ Seconds, Words, ISO, Clock string }
+// A wait is a delay: in seconds for the browser's countdown, in words, and its end for programs and for users. Client
+// is what a blocked user can tell the administrator.
+type wait struct{ Seconds, Words, ISO, Clock, Client string }
 
 // Wait returns the message's wait.
 func (v LoginView) Wait() wait {
 	if v.marked {
-		return wait{slotSeconds.mark(), slotWords.mark(), slotISO.mark(), slotClock.mark()}
+		return wait{slotSeconds.mark(), slotWords.mark(), slotISO.mark(), slotClock.mark(), slotClient.mark()}
 	}
 	return v.wait(v.Message)
 }
@@ -78,6 +86,7 @@ func (p Page) wait(m Message) wait {
 	return wait{
 		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), p.language().Spell(m.RetryAfter),
 		m.RetryAt.UTC().Format("2006-01-02T15:04:05Z"), m.RetryAt.Format("15:04:05 MST"),
+		m.Client + ", " + m.RetryAt.UTC().Format("15:04 MST"),
 	}
 }
 

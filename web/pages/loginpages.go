@@ -53,6 +53,7 @@ const (
 	slotWords
 	slotISO
 	slotClock
+	slotClient
 	slots
 )
 
@@ -76,6 +77,7 @@ func (v LoginView) withMarks() LoginView {
 	} else {
 		m.RetryAfter = 0
 	}
+	m.Client = ""
 	if !m.RetryAt.IsZero() {
 		m.RetryAt = time.Unix(0, 0)
 	}
@@ -88,9 +90,10 @@ func fill(skeleton []string, v LoginView) []byte {
 		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio,
 		slotPoW: v.Challenge.PoWJSON, slotBound: v.Challenge.Bound,
 	}
-	if v.Message.Waits() {
+	if v.Message.Waits() || v.Message.Closed() {
 		w := v.Wait()
 		with[slotSeconds], with[slotWords], with[slotISO], with[slotClock] = w.Seconds, w.Words, w.ISO, w.Clock
+		with[slotClient] = w.Client
 	}
 	for i, text := range with {
 		with[i] = template.HTMLEscapeString(text)

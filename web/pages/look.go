@@ -67,6 +67,14 @@ func (p Page) Help() string {
 	return p.Look.brand.Help
 }
 
+// Forgot returns the URL of the link "Forgot your password?"; empty for none.
+func (p Page) Forgot() string {
+	if p.Look == nil {
+		return ""
+	}
+	return p.Look.brand.Forgot
+}
+
 // Logo returns the path of the site's logo; empty for none.
 func (p Page) Logo() string { return p.asset(logoFile) }
 

@@ -62,6 +62,8 @@ type Message struct {
 	RetryAfter time.Duration
 	// RetryAt is the end of the wait, for browsers without JavaScript; the zero time leaves it out.
 	RetryAt time.Time
+	// Client is the client's IP address, for Blocked; RetryAt is then the time of the attempt.
+	Client string
 	// CodeFailed is set if the verification code was wrong.
 	CodeFailed bool
 	// Detail replaces the text of InvalidInput. It is the handler's own sentence in the page's language, never user input.
@@ -131,6 +133,9 @@ func (p Page) lines(m Message, atGate bool) (lines []string) {
 func (m Message) Waits() bool {
 	return m.Kind == SlowDown || m.Kind == Overloaded || m.Kind == PicturesWait
 }
+
+// Closed reports whether no attempt can succeed: the page shows no form.
+func (m Message) Closed() bool { return m.Kind == Blocked }
 
 // ChallengeOptional reports whether the form may lack a solution: the server does not know the account yet.
 func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }

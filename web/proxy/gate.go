@@ -165,7 +165,7 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 		p.Detail = "The password was not checked. On a new device you may need a verification code: send it in the header " +
 			"Authguard-Code. See " + v.proxy.Base + "/login/code."
 	}
-	m.CodeFailed = d.Reasons.Has(guard.CodeFailed)
+	m.CodeFailed, m.Client = d.Reasons.Has(guard.CodeFailed), v.client.Address.String()
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
 }
 

@@ -32,15 +32,40 @@ for (const button of document.querySelectorAll("[data-busy]")) {
   window.addEventListener("pageshow", (event) => { if (event.persisted) say(false); });
 }
 
-// A one-time code stands in for the digits of a picture. HTML cannot say so: without
-// this file nothing is required, and the server asks again.
-for (const digits of document.querySelectorAll("[data-unless-code]")) {
-  const code = digits.form.elements.code;
-  const ask = () => { digits.required = code.value.trim() === ""; };
+// A verification code replaces the challenge. HTML cannot say so: without this file
+// nothing is required, and the server asks again.
+for (const note of document.querySelectorAll("[data-with-code]")) {
+  const code = note.closest("form").elements.code;
+  const ask = () => {
+    const challenge = note.nextElementSibling;
+    const coded = code.value.trim() !== "";
+    challenge.hidden = coded;
+    note.textContent = coded ? note.dataset.withCode : "";
+    for (const digits of challenge.querySelectorAll("[data-unless-code]")) digits.required = !coded;
+  };
   code.addEventListener("input", ask);
   window.addEventListener("pageshow", ask); // the back button brings what was typed
+  document.addEventListener("challenge", ask);
   ask();
 }
+
+// Another image replaces the challenge and keeps what was typed. pow.js starts anew.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("[data-another]");
+  if (!link) return;
+  event.preventDefault();
+  const old = link.closest("fieldset");
+  try {
+    const page = new DOMParser().parseFromString(await (await fetch(link.href)).text(), "text/html");
+    const next = page.querySelector("fieldset.challenge");
+    if (!next || next.querySelector("[data-remote]")) throw new Error("no image");
+    old.replaceWith(next);
+    next.dispatchEvent(new Event("challenge", { bubbles: true }));
+    next.querySelector("[name=captcha_answer]").focus();
+  } catch {
+    location.assign(link.href);
+  }
+});
 
 const waiting = document.querySelector("form[data-retry-after]");
 if (waiting) countDown(waiting, Number(waiting.dataset.retryAfter));

@@ -25,17 +25,17 @@
   }
 
   // solve returns a number for each part. As many parts are worked at as there
-  // are cores, up to four. measured gets the keys a millisecond of the first forty.
-  async function solve(task, solved, measured) {
+  // are cores, up to four, while the answer is wanted. measured gets the keys a millisecond of the first forty.
+  async function solve(task, wanted, solved, measured) {
     if (task.algorithm !== "PBKDF2-SHA-256") throw new Error("unknown algorithm");
     const numbers = [];
     const began = performance.now();
     let next = 0, keys = 0;
     const worker = async () => {
-      while (next < task.parts) {
+      while (next < task.parts && wanted()) {
         const part = next++;
         let n = 0;
-        while (await derive(task, part, n) >= task.below) {
+        while (await derive(task, part, n) >= task.below && wanted()) {
           n++;
           if (++keys === 40) measured(keys / (performance.now() - began));
         }
@@ -65,7 +65,7 @@
 
     let working = true, held = null, long = "";
     const hold = (event) => {
-      if (!working || form.elements.code?.value.trim()) return;
+      if (!working || !part.isConnected || form.elements.code?.value.trim()) return;
       event.preventDefault();
       held = { by: event.submitter };
       say(`${texts.held} ${long}`.trim());
@@ -81,7 +81,7 @@
       const answer = document.createElement("input");
       answer.type = "hidden";
       answer.name = "captcha_work";
-      answer.value = await solve(task, () => {
+      answer.value = await solve(task, () => part.isConnected, () => {
         // A quarter at a time: a screen reader says each of them.
         if (++done * 4 % task.parts === 0 && done < task.parts && !held) say(`${texts.part.replace("{n}", done * 100 / task.parts)} ${long} ${meanwhile}`.replace("  ", " "));
       }, (speed) => {
@@ -98,8 +98,11 @@
       say(texts.failed);
     }
     working = false;
-    if (held) form.requestSubmit(held.by);
+    form.removeEventListener("submit", hold);
+    if (held && part.isConnected) form.requestSubmit(held.by);
   }
 
   for (const part of document.querySelectorAll("[data-pow]")) run(part);
+  // login.js has put another challenge into the page.
+  document.addEventListener("challenge", (event) => { for (const part of event.target.querySelectorAll("[data-pow]")) run(part); });
 })();

@@ -19,9 +19,12 @@ import (
 
 var _ challenge.Illustrated = (*Provider)(nil)
 
+// DefaultDigits is how many digits a challenge has unless Config says otherwise.
+const DefaultDigits = 6
+
 // Config configures a Provider. The zero value is the measured default.
 type Config struct {
-	// Digits in a challenge: 4 to 8; default 6.
+	// Digits in a challenge: 4 to 8; zero: DefaultDigits.
 	Digits int
 	// Width and Height of the image in pixels; default 240 by 80.
 	Width, Height int
@@ -55,7 +58,7 @@ func New(config Config) (*Provider, error) {
 
 func (c *Config) setDefaults() {
 	if c.Digits == 0 {
-		c.Digits = 6
+		c.Digits = DefaultDigits
 	}
 	if c.Width == 0 && c.Height == 0 {
 		c.Width, c.Height = 240, 80
