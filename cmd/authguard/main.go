@@ -1,7 +1,8 @@
 // Command authguard protects logins. It serves the login page, the decision API and the admin console, and controls a
 // running server.
 //
-// `authguard serve` starts everything in site.go, in reading order. Other commands use the running server's socket.
+// `authguard serve` wires one server in three files, in reading order: serve.go (start, listeners, stop), site.go (what
+// the realms share) and realm.go. Other commands use the running server's socket.
 package main
 
 import (

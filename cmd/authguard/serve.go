@@ -6,19 +6,30 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/gofrs/flock"
 
+	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/background"
 	"authguard/internal/config"
+	"authguard/internal/control"
+	"authguard/internal/route"
+	"authguard/internal/wire"
+	"authguard/web"
+	"authguard/web/admin"
+	webclient "authguard/web/client"
+	"authguard/web/proxy"
 )
 
 type serveCmd struct {
@@ -118,32 +129,6 @@ func limitMemory(counters int64) {
 	}
 }
 
-const lockName = "lock"
-
-// lockData locks the data folder for this process: two servers on one folder would each count half. A second lock on
-// the folder itself survives the deletion of the file; not every file system supports it.
-func lockData(folder string) (unlock func(), err error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("the data folder cannot be created: %w", err)
-	}
-	file, whole := flock.New(filepath.Join(folder, lockName)), flock.New(folder, flock.SetFlag(os.O_RDONLY))
-	unlock = func() { _, _ = file.Close(), whole.Close() }
-	mine, err := file.TryLock()
-	if err == nil && mine {
-		if alone, failed := whole.TryLock(); failed == nil {
-			mine = alone
-		}
-	}
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the data folder cannot be used: %w", err)
-	case !mine:
-		unlock()
-		return nil, fmt.Errorf("another server is running from %s: stop it, or set data: to another folder", folder)
-	}
-	return unlock, nil
-}
-
 // linger serves for shutdown.delay without being ready, so that load balancers switch to another node before the
 // listeners close. Closing resets connections that the kernel has accepted but the server has not, and a proxy must not
 // resend their logins.
@@ -176,4 +161,285 @@ func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signa
 			}
 		}
 	}
+}
+
+// listeners are the listeners and their handlers: the public listener, the admin console, and the socket for commands.
+type listeners struct {
+	site   *site
+	at     *config.Loaded // as started: listeners and cookies change at a restart only
+	front  wire.Listener  // the public listener
+	edge   web.Edge
+	inside web.Edge // the admin listener's
+	rivals *proxy.Rivals
+	realms atomic.Pointer[http.Handler]
+	open   []listener
+	failed chan error
+	probes control.Probes
+	live   admin.Streams // of the admin console
+	// shutdown.delay and shutdown.timeout, in nanoseconds
+	delay, within atomic.Int64
+	// every administrator needs MFA
+	secondRequired atomic.Bool
+}
+
+func openListeners(s *site) *listeners {
+	d := &listeners{site: s, at: s.loaded, rivals: proxy.NewRivals(), failed: make(chan error, 3)}
+	d.reload(s.loaded)
+	return d
+}
+
+func (d *listeners) reload(loaded *config.Loaded) {
+	header := webclient.XForwardedFor
+	if loaded.Forwarded == config.Forwarded {
+		header = webclient.Forwarded
+	}
+	d.front.SetBalancers(loaded.ProxyProtocolFrom)
+	d.edge.Set(loaded.TrustedProxies, header)
+	d.inside.Set(loaded.Admin.TrustedProxies, header)
+	d.inside.SetHosts(loaded.Admin.Hosts())
+	d.secondRequired.Store(loaded.Admin.MFA == config.MFARequired)
+	d.delay.Store(int64(loaded.Shutdown.Delay))
+	d.within.Store(int64(loaded.Shutdown.Timeout))
+}
+
+type listener struct {
+	name   string
+	socket net.Listener
+	server *http.Server
+}
+
+// Start opens the listeners. They accept no requests before serve.
+func (d *listeners) Start(ctx context.Context) error {
+	tcp := func(name, at string, front *wire.Listener, h http.Handler) error {
+		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
+		if err != nil {
+			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
+		}
+		server := httpServer(front.Handler(wire.Closing(&d.site.stopping, h)), d.site.log)
+		front.Listener, front.Log = socket, d.site.log
+		server.ConnState = func(c net.Conn, state http.ConnState) {
+			if state == http.StateHijacked {
+				c.(*wire.Conn).Hijacked()
+			}
+		}
+		d.open = append(d.open, listener{name, front, server})
+		return nil
+	}
+	if err := tcp("listen", d.at.Listen, &d.front, d.site.watch.traces.Request("public", d.edge.Believes,
+		d.public())); err != nil {
+		return err
+	}
+	wire.AllowHTTP2(d.open[0].server)
+	if d.at.Admin.Listen != "" {
+		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Integration,
+			d.inside.Believes, d.administration())); err != nil {
+			return err
+		}
+	}
+	path, err := socketPath(d.at.Data)
+	if err != nil {
+		return err
+	}
+	commands, err := admin.Listen(path)
+	if err != nil {
+		return err
+	}
+	d.open = append(d.open, listener{"socket", commands, d.commands().SocketServer()})
+	return nil
+}
+
+// serve accepts requests. A listener that fails sends its error to failed.
+func (d *listeners) serve(context.Context) error {
+	for _, l := range d.open {
+		go func() {
+			if err := l.server.Serve(l.socket); !errors.Is(err, http.ErrServerClosed) {
+				d.failed <- fmt.Errorf("%s: %w", l.name, err)
+			}
+		}()
+	}
+	return nil
+}
+
+// closingWithin is how long both ends of a WebSocket may take to close it.
+const closingWithin = 2 * time.Second
+
+// Stop stops accepting, answers the requests in progress, and aborts those that exceed shutdown.timeout. It closes idle
+// connections.
+func (d *listeners) Stop() (err error) {
+	stopping, cancel := context.WithTimeout(context.Background(), time.Duration(d.within.Load()))
+	defer cancel()
+	d.live.End()
+	for _, l := range d.open {
+		ended := l.server.Shutdown(stopping)
+		if errors.Is(ended, context.DeadlineExceeded) {
+			d.site.log.Warn("stopped while requests took longer than shutdown.timeout", "listener", l.name)
+			ended = l.server.Close()
+		}
+		_ = l.socket.Close() // if it does not serve yet
+		err = errors.Join(err, ended)
+	}
+	ending, cancel := context.WithTimeout(context.Background(), closingWithin)
+	defer cancel()
+	d.front.End(ending)
+	return err
+}
+
+// headersWithin is how long a client may take to send a request header, also on a new connection. Clients with spare
+// connections lose a POST that they send just when one is closed. So this must differ from limits.check_timeout, after
+// which all waiting clients get their answers.
+const headersWithin = 10 * time.Second
+
+func httpServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headersWithin, ReadTimeout: 15 * time.Second,
+		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (d *listeners) public() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.realms.Load()).ServeHTTP(w, r) })
+}
+
+func (r *realm) public(d *listeners) http.Handler {
+	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
+	login.Look = r.look
+	public := &web.Public{
+		Login: login, API: &r.api,
+		Challenges: r.mode.challenges, Origin: r.config.Origin, Probes: &d.probes, Look: r.look, Log: r.log,
+		Timed: d.site.watch.metrics.Answered("public"),
+	}
+	return r.before(public.Handler())
+}
+
+func (d *listeners) commands() *admin.API {
+	return &admin.API{Control: d.site.main().control, Realms: d.site.controls, Audit: d.site.watch.audit,
+		Probes: &d.probes, Log: d.site.log}
+}
+
+// administration returns the admin listener's handler. Its login is guarded like the public one. Only administrators in
+// authguard's own table can sign in, and sessions of the public login are not valid.
+func (d *listeners) administration() http.Handler {
+	r := d.site.main()
+	login := r.login(d, admin.Integration, &d.inside, d.at.Admin.Session, r.people.accounts)
+	login.Guard, login.Admin = r.administration.guard, true
+	login.Second = d.second(r)
+	e := web.NewEcho("", nil, d.site.log)
+	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Integration)), d.inside.Local)
+	web.Media(e, r.mode.challenges)
+	pages := admin.Site{
+		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready, Streams: &d.live,
+		SecondRequired: d.secondRequired.Load,
+	}
+	pages.Routes(e)
+	return e
+}
+
+// second returns the MFA step of the administrators' login.
+func (d *listeners) second(r *realm) *web.Second {
+	return &web.Second{
+		MFA: d.site.mfa,
+		Waiting: web.NewSessions(web.SessionConfig{
+			Store: r.people.sessions, Source: r.people.accounts, Integration: admin.Integration + "_second",
+			Lifetime: web.SecondLifetime,
+			Secure:   r.secure(d),
+		}),
+		Notify: func(ctx context.Context, account, what string) {
+			if err := r.control.FactorUsed(ctx, account, what); err != nil {
+				r.log.Error("an MFA operation is not in the audit log", "account", account, "what", what, "error", err)
+			}
+		},
+	}
+}
+
+func (r *realm) login(
+	d *listeners,
+	door string,
+	edge *web.Edge,
+	session time.Duration,
+	source accounts.Source,
+) *web.Login {
+	p, entrance := r.people, door
+	if r.name != guard.DefaultRealm {
+		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies
+	}
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Integration: entrance, Lifetime: session,
+		Secure: r.secure(d), Now: r.site.storage.clock.Now}
+	var away func() error // for authguard's own table, Storage reports this
+	checker := p.checker
+	if source != accounts.Source(p.accounts) {
+		sessions.Changed, away, checker = p.forget, p.away, p.sourceChecker
+	}
+	origin := ""
+	if door == admin.Integration {
+		sessions.Idle, sessions.Used = d.at.Admin.Idle, p.sessions.Touch
+	} else {
+		sessions.Domain, origin = r.config.Session.Domain, r.config.Origin
+	}
+	directory := map[bool]string{true: admin.Directory}[door == admin.Integration]
+	var ask func(guard.Code)
+	if p.mailer != nil && (door == admin.Integration || p.source == accounts.Source(p.accounts)) {
+		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
+	}
+	return &web.Login{
+		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Widget: &r.mode.widget,
+		Identity: &r.clients, Hold: &r.hold, Secure: sessions.Secure, Log: r.log,
+		LoginUsers: web.LoginUsers{
+			Directory: directory, Control: r.control, Sessions: web.NewSessions(sessions), Storage: r.site.health,
+			Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable,
+				Log: r.log},
+		},
+		LoginEmails: web.LoginEmails{AskCode: ask, Notices: p.notices},
+	}
+}
+
+// secure returns Secure cookies if browsers reach the realm over TLS.
+func (r *realm) secure(d *listeners) web.CookieSecurity {
+	switch {
+	case d.at.SecureCookies == config.SecureNever:
+		return web.SecureNever
+	case d.at.SecureCookies == config.SecureAlways || strings.HasPrefix(r.config.Origin, "https://"):
+		return web.SecureAlways
+	}
+	return web.SecureLikeRequest
+}
+
+// dispatch routes requests to the realms. A realm that failed to open keeps its hosts, paths and tokens, so no other
+// realm gets its requests.
+func (s *site) dispatch(loaded *config.Loaded) {
+	t := &web.Realms{Edge: &s.listeners.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm,
+		Handler: s.main().handler}}
+	tokens := tokensOf(guard.DefaultRealm, loaded.Config)
+	for _, r := range s.leaving {
+		tokens = append(tokens, tokensOf(r.name, r.config)...)
+		t.Claims = append(t.Claims, web.Claim{Realm: r.name, Handler: r.handler, Leaving: true})
+	}
+	for _, c := range loaded.Realms {
+		written := c.Paths
+		if len(written) > 0 {
+			written = append(slices.Clone(written), proxy.BaseOf(c.Name)+"/*")
+		}
+		paths, _ := route.ParsePaths(written) // validated by the configuration
+		tokens = append(tokens, tokensOf(c.Name, loaded.In(c))...)
+		claim := web.Claim{Realm: c.Name, Hosts: c.Hosts, Paths: paths, Handler: http.HandlerFunc(unopened)}
+		if r := s.realm(c.Name); r != nil {
+			claim.Handler = r.handler
+		}
+		t.Claims = append(t.Claims, claim)
+	}
+	s.tokens.SetConfigured(tokens)
+	h := t.Handler()
+	s.listeners.realms.Store(&h)
+}
+
+func unopened(w http.ResponseWriter, r *http.Request) {
+	if web.WantsJSON(r) {
+		w.Header().Set("Retry-After", "10")
+		_ = web.Problem{
+			Type: web.OverloadedProblem, Title: "This site could not be started", Status: http.StatusServiceUnavailable,
+			Detail: "See the server's log.", RetryAfter: 10,
+		}.Write(w)
+		return
+	}
+	http.Error(w, "This site could not be started. See the server's log.", http.StatusServiceUnavailable)
 }

@@ -18,7 +18,6 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/alerts"
-	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/nodes"
@@ -43,43 +42,6 @@ type shared struct {
 	met    atomic.Bool  // Redis has answered
 	before atomic.Int64 // number of nodes in the file
 	file   string
-}
-
-// openShared connects the node to the others. An unavailable Redis is no error: the node starts with its local store.
-func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, watch *watch) (*shared, error) {
-	r := loaded.Redis
-	client, err := connectRedis(r, watch.metrics.Redis)
-	if err != nil {
-		return nil, err
-	}
-	c.Add(background.Close(client.Close))
-	s := &shared{
-		client: client, clock: on.clock, prefix: r.Prefix, alerts: watch.alerts,
-		file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
-	}
-	s.before.Store(readNodes(s.file))
-	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) {
-		return s.client.Time(ctx).Result()
-	}}}, on.clock.sources...)
-	on.clock.look(ctx) // Redis's time comes first: tickets carry it
-	policy := loaded.Policy()
-	_, pendingFor := longestOf(loaded.Config)
-	s.store, err = nodes.New(nodes.Config{
-		Client: s.client, Counters: c.tables[public].Memory, KnownClients: c.known, Nodes: s.nodes,
-		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
-		Redis: redisstore.Options{
-			Prefix: r.Prefix, PendingFor: pendingFor, KnownClients: policy.KnownClients,
-			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
-			Refused: func() error { return elsewhere(loaded, on.claim.Refused()) },
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"), on.clock.Now)
-	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
-	s.settled.Strict = true // an unsettled ticket raises the failure rate (R20)
-	return s, nil
 }
 
 // connectRedis creates a client from the settings. It sends nothing yet.

@@ -1,26 +1,36 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/image"
+	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
+	"authguard/internal/known"
 	"authguard/internal/lists"
 	"authguard/internal/mfa"
+	"authguard/internal/nodes"
+	"authguard/internal/outbox"
 	"authguard/internal/policy"
+	"authguard/internal/redisstore"
+	"authguard/internal/seal"
 	"authguard/internal/tokens"
 	"authguard/web"
 )
@@ -208,4 +218,280 @@ func (s *site) reload(loaded *config.Loaded) error {
 	s.loaded, s.started.Realms = loaded, s.startedRealms(loaded.Realms)
 	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)
 	return err
+}
+
+// storage is the data on disk: the database, the keys, and notifications of other nodes' changes.
+type storage struct {
+	background.Group
+	folder  string
+	name    string // of the folder, for claims
+	keys    seal.Keys
+	db      *sql.DB
+	inPlace func() error // see database.InPlace
+	changes *changes.Watcher
+	clock   *clock
+	claim   *database.Claim
+}
+
+// openStorage opens the data on disk. Missing data is an error unless anew is set: an attacker would start with fresh
+// limits, and account owners would have no known clients.
+func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
+	s = &storage{folder: loaded.Data, name: folderName(loaded.Data),
+		clock: &clock{local: how.clock, log: log, changed: func(bool) {}}}
+	if how.clock == nil {
+		s.clock.local = time.Now
+	}
+	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
+		return nil, err
+	}
+	s.claim = database.NewClaim(s.db)
+	s.Add(background.Close(s.db.Close), background.Undo(s.claim.Close))
+	here := dsn(loaded)
+	if loaded.Database != "" {
+		here = loaded.Data // with the counters and the socket
+	}
+	if s.inPlace, err = database.InPlace(here); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	if loaded.Database != "" {
+		s.clock.sources = []timeSource{{"PostgreSQL", func(ctx context.Context) (time.Time, error) {
+			return database.Time(ctx, s.db)
+		}}}
+		s.clock.look(ctx)
+	}
+	if err = s.open(ctx, loaded, how.anew, log); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	// Everything that is kept in memory is loaded before the first decision.
+	s.Add(background.Ready(s.changes.Poll), background.Run(s.changes.Run))
+	return s, nil
+}
+
+func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, log *slog.Logger) error {
+	err := s.startable(ctx, loaded, anew)
+	if err != nil {
+		return err
+	}
+	applied, err := database.Migrate(ctx, s.db)
+	if len(applied) > 0 {
+		log.Info("database migrated", "migrations", len(applied))
+		err = errors.Join(err, s.startable(ctx, loaded, anew)) // older tables do not show everything
+	}
+	if err == nil {
+		err = s.readKeys(ctx, loaded, anew)
+	}
+	if err == nil {
+		s.changes, err = changes.New(changes.Config{DB: s.db, Log: log})
+	}
+	return err
+}
+
+// outbox is where alerts and emails wait.
+func (s *storage) outbox(log *slog.Logger) outbox.Store {
+	return outbox.Store{DB: s.db, Alone: !database.IsPostgres(s.db), Now: s.clock.Now, Log: log}
+}
+
+func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew bool) error {
+	if anew {
+		return nil
+	}
+	_, err := startable(ctx, loaded, s.db)
+	if errors.Is(err, redisstore.ErrApart) {
+		return nil // shared.agree reports this with an alert
+	}
+	return err
+}
+
+func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) (err error) {
+	file := keysPath(loaded)
+	if s.keys, err = seal.Load(file); err != nil {
+		return err
+	}
+	err = database.AgreeOnKeys(ctx, s.db, s.keys, file)
+	if loaded.Database == "" && anew && errors.Is(err, database.ErrKeysDiffer) {
+		if err = database.AbandonKeys(ctx, s.db); err == nil {
+			err = database.AgreeOnKeys(ctx, s.db, s.keys, file)
+		}
+	}
+	return err
+}
+
+func dsn(loaded *config.Loaded) string {
+	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))
+}
+
+func (s *storage) path(name string) string { return filepath.Join(s.folder, name) }
+
+func keysPath(loaded *config.Loaded) string {
+	return cmp.Or(loaded.KeysFile, filepath.Join(loaded.Data, "keys"))
+}
+
+func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch,
+	log *slog.Logger) (*counting, error) {
+	c := &counting{
+		saveEvery: loaded.Counters.SaveInterval, alone: !loaded.Redis.On(),
+		node:   nodeName(loaded.Listen),
+		alerts: watch.alerts, log: log, opened: time.Now(),
+	}
+	if err := c.open(ctx, loaded, on, anew, watch); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	c.addParts()
+	return c, nil
+}
+
+func (c *counting) open(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch) (err error) {
+	retain, pendingFor := longestOf(loaded.Config)
+	for i, of := range tables {
+		memory := failures.Config{
+			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)),
+			Retain:   retain, PendingFor: pendingFor,
+			Owner: on.keys.Counted(of.file), Now: on.clock.counting(),
+		}
+		if err := c.recall(ctx, on, i, memory, anew); err != nil {
+			return err
+		}
+	}
+	c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: loaded.Policy().KnownClients, Now: on.clock.Now})
+	if err != nil {
+		return err
+	}
+	if loaded.Redis.On() {
+		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
+			return fmt.Errorf("redis: %w", err)
+		}
+		c.spent, c.settled = c.shared.used, c.shared.settled
+		c.stores[public] = c.shared.store
+		c.stores[administrators] = c.shared.store.Beside(c.tables[administrators].Memory)
+		return nil
+	}
+	for i, t := range c.tables {
+		local := guard.NewLocal(t.Memory, c.known)
+		local.Sprays = failures.NewSprays(nil)
+		c.stores[i] = local
+	}
+	c.spent, c.settled = challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
+	return nil
+}
+
+func (c *counting) addParts() {
+	for _, t := range c.tables {
+		c.Add(background.Run(t.Run))
+	}
+	c.Add(
+		background.Run(c.saveAgain),
+		background.Ready(c.reportLacks),
+		background.Repeat(lookEvery, func(context.Context) { c.lookForRoom() }),
+		background.Repeat(time.Second, func(context.Context) { c.lookAtSaves() }),
+	)
+	if c.shared != nil {
+		c.Add(
+			// Everything else that reads the database reports the error.
+			background.Repeat(time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) }),
+			background.Ready(c.shared.agree), background.Run(c.shared.store.Run),
+		)
+	}
+}
+
+// openShared connects the node to the others. An unavailable Redis is no error: the node starts with its local store.
+func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, watch *watch) (*shared, error) {
+	r := loaded.Redis
+	client, err := connectRedis(r, watch.metrics.Redis)
+	if err != nil {
+		return nil, err
+	}
+	c.Add(background.Close(client.Close))
+	s := &shared{
+		client: client, clock: on.clock, prefix: r.Prefix, alerts: watch.alerts,
+		file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
+	}
+	s.before.Store(readNodes(s.file))
+	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) {
+		return s.client.Time(ctx).Result()
+	}}}, on.clock.sources...)
+	on.clock.look(ctx) // Redis's time comes first: tickets carry it
+	policy := loaded.Policy()
+	_, pendingFor := longestOf(loaded.Config)
+	s.store, err = nodes.New(nodes.Config{
+		Client: s.client, Counters: c.tables[public].Memory, KnownClients: c.known, Nodes: s.nodes,
+		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
+		Redis: redisstore.Options{
+			Prefix: r.Prefix, PendingFor: pendingFor, KnownClients: policy.KnownClients,
+			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
+			Refused: func() error { return elsewhere(loaded, on.claim.Refused()) },
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"), on.clock.Now)
+	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
+	s.settled.Strict = true // an unsettled ticket raises the failure rate (R20)
+	return s, nil
+}
+
+// hold shows the other nodes where this one counts. It fails if they count elsewhere.
+func (s *site) hold(ctx context.Context) error {
+	name := s.storage.name
+	if s.counting.shared != nil {
+		name = s.counting.shared.store.Redis().Name()
+	}
+	return s.storage.claim.Hold(ctx, name)
+}
+
+// claim holds the claim for the first time: two nodes that start together have not seen each other before.
+func (s *site) claim(ctx context.Context) error {
+	err := elsewhere(s.loaded, s.hold(ctx))
+	switch {
+	case err != nil:
+	case s.counting.shared != nil:
+		err = database.Mark(ctx, s.storage.db, inRedis)
+	case s.how.anew:
+		err = database.Unmark(ctx, s.storage.db, inRedis)
+	}
+	return err
+}
+
+const (
+	// upkeepEvery is the interval of deleting old data.
+	upkeepEvery = 10 * time.Minute
+	// upkeepWithin is the timeout of one run.
+	upkeepWithin = 5 * time.Minute
+)
+
+// upkeep deletes expired sessions, known clients and list entries, and audit rows that are too old or too many. It
+// alerts about list entries that expire soon.
+func (s *site) upkeep(ctx context.Context) {
+	s.tidy(ctx)
+	background.Every(ctx, upkeepEvery, s.tidy)
+}
+
+func (s *site) tidy(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, upkeepWithin)
+	defer cancel()
+	for _, table := range []struct {
+		name  string
+		purge func(context.Context) (rows int64, err error)
+	}{
+		{"audit", s.watch.purge},
+		{"attacks", s.watch.purgeAttacks},
+		{"alerts", s.watch.alerts.Purge},
+		{"IP list entries about to expire", s.expiring},
+		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
+		{"hits of limits", s.watch.effects.Purge},
+		{"sessions", s.main().people.sessions.Purge},
+		{"codes", s.main().people.codes.Purge},
+		{"messages", func(ctx context.Context) (int64, error) {
+			return outbox.Purge(ctx, s.storage.db, s.storage.clock.Now())
+		}},
+		{"known clients", s.counting.known.Purge},
+	} {
+		rows, err := table.purge(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("old records could not be deleted", "table", table.name, "error", err)
+		}
+		if rows > 0 {
+			s.log.Info("old records deleted", "table", table.name, "rows", rows)
+		}
+	}
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
-	"syscall"
 
 	"authguard/internal/config"
 	"authguard/internal/database"
@@ -74,41 +71,4 @@ func elsewhere(loaded *config.Loaded, err error) error {
 	}
 	return fmt.Errorf("%w, %s, so attackers would get each limit twice. "+
 		"Give all nodes the same redis: settings, or stop the other nodes first", err, how)
-}
-
-// folderName names the data folder of a node without Redis, unique across machines; empty if the folder does not exist.
-// Containers of one machine that share a folder get the same name.
-func folderName(folder string) string {
-	var is syscall.Stat_t
-	if syscall.Stat(folder, &is) != nil {
-		return ""
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		host, _ := os.Hostname()
-		boot = []byte(host)
-	}
-	return fmt.Sprintf("%s:%d:%d", strings.TrimSpace(string(boot)), is.Dev, is.Ino)
-}
-
-// hold shows the other nodes where this one counts. It fails if they count elsewhere.
-func (s *site) hold(ctx context.Context) error {
-	name := s.storage.name
-	if s.counting.shared != nil {
-		name = s.counting.shared.store.Redis().Name()
-	}
-	return s.storage.claim.Hold(ctx, name)
-}
-
-// claim holds the claim for the first time: two nodes that start together have not seen each other before.
-func (s *site) claim(ctx context.Context) error {
-	err := elsewhere(s.loaded, s.hold(ctx))
-	switch {
-	case err != nil:
-	case s.counting.shared != nil:
-		err = database.Mark(ctx, s.storage.db, inRedis)
-	case s.how.anew:
-		err = database.Unmark(ctx, s.storage.db, inRedis)
-	}
-	return err
 }

@@ -59,54 +59,6 @@ type table struct {
 	saveErr atomic.Pointer[error] // of the last Save
 }
 
-func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch,
-	log *slog.Logger) (*counting, error) {
-	c := &counting{
-		saveEvery: loaded.Counters.SaveInterval, alone: !loaded.Redis.On(),
-		node:   nodeName(loaded.Listen),
-		alerts: watch.alerts, log: log, opened: time.Now(),
-	}
-	if err := c.open(ctx, loaded, on, anew, watch); err != nil {
-		return nil, errors.Join(err, c.Stop())
-	}
-	c.addParts()
-	return c, nil
-}
-
-func (c *counting) open(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch) (err error) {
-	retain, pendingFor := longestOf(loaded.Config)
-	for i, of := range tables {
-		memory := failures.Config{
-			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)),
-			Retain:   retain, PendingFor: pendingFor,
-			Owner: on.keys.Counted(of.file), Now: on.clock.counting(),
-		}
-		if err := c.recall(ctx, on, i, memory, anew); err != nil {
-			return err
-		}
-	}
-	c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: loaded.Policy().KnownClients, Now: on.clock.Now})
-	if err != nil {
-		return err
-	}
-	if loaded.Redis.On() {
-		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
-			return fmt.Errorf("redis: %w", err)
-		}
-		c.spent, c.settled = c.shared.used, c.shared.settled
-		c.stores[public] = c.shared.store
-		c.stores[administrators] = c.shared.store.Beside(c.tables[administrators].Memory)
-		return nil
-	}
-	for i, t := range c.tables {
-		local := guard.NewLocal(t.Memory, c.known)
-		local.Sprays = failures.NewSprays(nil)
-		c.stores[i] = local
-	}
-	c.spent, c.settled = challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
-	return nil
-}
-
 // recall restores a table; with anew, it starts empty if the file is unusable. With Redis the file is only a copy, so a
 // node starts without it.
 func (c *counting) recall(ctx context.Context, on *storage, i int, memory failures.Config, anew bool) (err error) {
@@ -186,25 +138,6 @@ func lacksOf(l failures.Loaded, part int) (all []lack) {
 			l.Sharing, int64(part)*(l.Needs*8/7>>20+1))})
 	}
 	return all
-}
-
-func (c *counting) addParts() {
-	for _, t := range c.tables {
-		c.Add(background.Run(t.Run))
-	}
-	c.Add(
-		background.Run(c.saveAgain),
-		background.Ready(c.reportLacks),
-		background.Repeat(lookEvery, func(context.Context) { c.lookForRoom() }),
-		background.Repeat(time.Second, func(context.Context) { c.lookAtSaves() }),
-	)
-	if c.shared != nil {
-		c.Add(
-			// Everything else that reads the database reports the error.
-			background.Repeat(time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) }),
-			background.Ready(c.shared.agree), background.Run(c.shared.store.Run),
-		)
-	}
 }
 
 func (c *counting) reportLacks(context.Context) error {

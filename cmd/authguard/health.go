@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"authguard/internal/alerts"
+	"authguard/internal/control"
+	"authguard/internal/database"
+)
+
+// Kinds of alerts about the database.
+const (
+	storageFailed alerts.Kind = "database-failed"
+	storageBack   alerts.Kind = "database-recovered"
+)
+
+func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(error) {
+	return func(failed error) {
+		if failed == nil {
+			log.Info("the database can be written again")
+			told.Raise(storageBack, "", "node "+node+" accepts logins again")
+			return
+		}
+		log.Error("the database cannot be written: every login gets 503", "error", failed)
+		told.Raise(storageFailed, "", fmt.Sprintf(
+			"node %s answers every login with 503 until then; open sessions continue.\nDatabase: %s", node,
+			alerts.Name(failed.Error())))
+	}
+}
+
+func storageWarning(h *database.Health) []control.Warning {
+	why, since := h.Failed()
+	if why == nil {
+		return nil
+	}
+	return []control.Warning{{
+		Code: string(storageFailed), Title: "The database cannot be written",
+		Text: fmt.Sprintf("Every login has got 503 since %s: %v. Check that the disk has space, that the file is in its "+
+			"place, "+
+			"that it or the server is not read-only, and that no other process locks it. "+
+			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why),
+	}}
+}
