@@ -104,36 +104,6 @@ func words(line string) (all []string) {
 	return all
 }
 
-func TestTheSynopsisIsWhatThereIs(t *testing.T) {
-	t.Parallel()
-	named := map[string]bool{}
-	for _, b := range doctest.Claimed(t, "docs/reference/commands.md") {
-		for line := range strings.Lines(b.Text) {
-			rest, ours := strings.CutPrefix(line, "authguard ")
-			if err := understood(rest); !ours || err != nil {
-				t.Errorf("%s:%d: %s: %v", b.Doc, b.Line, line, err)
-			}
-			first, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
-			second, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-			for name := range strings.SplitSeq(first, "|") {
-				named[name] = true
-				for also := range strings.SplitSeq(second, "|") {
-					named[name+" "+also] = true
-				}
-			}
-		}
-	}
-	parser, err := newParser(&commandLine{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, leaf := range parser.Model.Leaves(true) {
-		if path := strings.TrimPrefix(leaf.FullPath(), "authguard "); !named[path] {
-			t.Errorf("docs/reference/commands.md does not name %s among the commands", path)
-		}
-	}
-}
-
 // What a sentence calls a command is one, in the documents and in what the program says.
 func TestWhatSentencesCallACommandIsOne(t *testing.T) {
 	t.Parallel()

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-var partPattern = regexp.MustCompile(`(?m)^#+ (.+)$|^<!-- generated -->\n(?:\n(?:.+\n)*)?`)
+var partPattern = regexp.MustCompile(`(?m)^#+ (.+)$|^<!-- generated -->\n(?:\n(?:[^#<\n].*\n)*)?`)
 
 // Generated fails the test if a generated part of the page is not what part returns for its name. A part is the block,
-// usually a table, after the line <!-- generated -->. Its name is the heading above. With REFERENCE=write, as make
+// usually a table, after the line <!-- generated -->. Its name is the heading above. If part returns nothing, another test
+// holds it. With REFERENCE=write, as make
 // reference sets it, the page is written instead.
 func Generated(t testing.TB, page string, part func(name string) string) {
 	t.Helper()
@@ -26,8 +27,16 @@ func Generated(t testing.TB, page string, part func(name string) string) {
 			heading = name
 			return text
 		}
+		made := part(heading)
 		parts++
-		return "<!-- generated -->\n\n" + part(heading)
+		if made == "" {
+			return text
+		}
+		end := ""
+		if strings.HasSuffix(text, "-->\n\n") { // nothing is generated yet
+			end = "\n"
+		}
+		return "<!-- generated -->\n\n" + made + end
 	})
 	switch {
 	case parts == 0:
