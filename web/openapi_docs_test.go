@@ -17,7 +17,7 @@ import (
 
 // apiPage is the page of the API. What stands below the mark is made from its document.
 const (
-	apiPage = "../docs/how-to/decision-api.md"
+	apiPage = "../docs/reference/http-api.md"
 	mark    = "<!-- made from web/openapi.json by `go generate ./web`; do not edit below -->\n"
 )
 

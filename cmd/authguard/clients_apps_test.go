@@ -9,11 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"authguard/internal/testing/doctest"
 )
 
-// djangoSite is a site with nothing but the documented view, and one account. It tells
+// djangoSite is a site with nothing but the view of deploy/clients, and one account. It tells
 // what it answers to logins: status, whether there is a session, and the cookie.
 const djangoSite = `
 import json, sys
@@ -29,7 +27,7 @@ from django.test import Client
 from django.urls import path
 call_command("migrate", verbosity=0)
 User.objects.create_user("alice", password="correct horse")
-from views import log_in
+from django_views import log_in
 urlpatterns = [path("log-in", log_in)]
 for password, address in [("correct horse", "198.51.100.1"), ("wrong 1", "203.0.113.1"), ("wrong 2", "203.0.113.1"), ("correct horse", "203.0.113.1"), ("correct horse", "192.0.2.66")]:
     browser = Client(REMOTE_ADDR=address)
@@ -37,14 +35,15 @@ for password, address in [("correct horse", "198.51.100.1"), ("wrong 1", "203.0.
     print(json.dumps([answer.status_code, "_auth_user_id" in browser.session, "device" in answer.cookies, answer.get("Retry-After", ""), "challenge" in answer.json()]))
 `
 
-func TestAppsDjangoAsksAsTheDocsSay(t *testing.T) {
+func TestAppsDjangoAsksTheDecisionAPI(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet+"limits: {pair_delay: off, account: [2/24h challenge]}\n")
 	s.must("ip", "block", "192.0.2.66")
 	token := strings.TrimSpace(s.must("token", "create", "django"))
 	dir := t.TempDir()
-	blocks := doctest.Claimed(t, "docs/how-to/decision-api.md")
-	for name, text := range map[string]string{"guard.py": blocks[0].Text, "views.py": blocks[1].Text, "site_of_theirs.py": djangoSite} {
+	for name, text := range map[string]string{
+		"guard.py": clientFile(t, "guard.py"), "django_views.py": clientFile(t, "django_views.py"), "site_of_theirs.py": djangoSite,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,29 +22,29 @@ import (
 	"authguard/internal/testing/doctest"
 )
 
-// A clientOf a language calls the documented login: of alice, whose password is
+// A clientOf a language calls the login of its file in deploy/clients: of alice, whose password is
 // rightPassword; with a wrong one, often; and from an address that is blocked. Each
 // time it prints what login returns, as JSON.
-var clientOf = map[string]struct{ program, before, after string }{
-	"python": {"python3", "", `
+var clientOf = map[string]struct{ program, after string }{
+	"guard.py": {"python3", `
 import json, sys
 def check(account, password):
     return account.startswith("alice") and password == "correct horse"
 for account, password, address in json.load(open(sys.argv[1])):
     print(json.dumps(login(account, password, address, check)))
 `},
-	"js": {"node", "", `
+	"guard.mjs": {"node", `
 import { readFileSync } from "node:fs"
 const check = async (account, password) => account.startsWith("alice") && password === "correct horse"
 for (const one of JSON.parse(readFileSync(process.argv[2]))) console.log(JSON.stringify(await login(...one, check)))
 `},
-	"php": {"php", "<?php\n", `
+	"guard.php": {"php", `
 $check = fn ($account, $password) => str_starts_with($account, 'alice') && $password === 'correct horse';
 foreach (json_decode(file_get_contents($argv[1])) as $one) {
     echo json_encode(guard_login(...$one, check: $check)), "\n";
 }
 `},
-	"sh": {"bash", "", `
+	"guard.sh": {"bash", `
 check() { case $1 in alice*) [ "$2" = "correct horse" ] ;; *) false ;; esac; }
 jq -c '.[]' "$1" | while read -r one; do
 	echo "[$(login "$(jq -r '.[0]' <<<"$one")" "$(jq -r '.[1]' <<<"$one")" "$(jq -r '.[2]' <<<"$one")"), {}]"
@@ -54,14 +55,10 @@ done
 // runs the documented client and returns what its logins returned.
 func (c clientCall) run(t *testing.T, tries ...[3]string) (all []returned) {
 	t.Helper()
-	of, known := clientOf[c.block.Language]
-	if !known {
-		t.Fatalf("how is %s run?", c.block.Language)
-	}
-	dir := t.TempDir()
+	of, dir := clientOf[c.file], t.TempDir()
 	questions, _ := json.Marshal(tries)
-	program, input := filepath.Join(dir, "client."+map[string]string{"js": "mjs"}[c.block.Language]), filepath.Join(dir, "tries")
-	for path, text := range map[string]string{program: of.before + c.block.Text + of.after, input: string(questions)} {
+	program, input := filepath.Join(dir, c.file), filepath.Join(dir, "tries")
+	for path, text := range map[string]string{program: clientFile(t, c.file) + of.after, input: string(questions)} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -84,9 +81,16 @@ func (c clientCall) run(t *testing.T, tries ...[3]string) (all []returned) {
 	return all
 }
 
-type clientCall struct {
-	block      doctest.Block
-	url, token string
+type clientCall struct{ file, url, token string }
+
+// clientFile is a file that back ends copy.
+func clientFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(doctest.Root(t), "deploy/clients", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // What a documented login returned.
@@ -156,9 +160,9 @@ func inTime(logins func(try int) []returned) (got []returned) {
 	return got
 }
 
-// TestTheDocsClientsAskAndFailClosed runs each client of docs/how-to/decision-api.md against a server,
-// against one that takes the connection and says nothing, and against none.
-func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
+// TestClientsAskAndFailClosed runs each client of deploy/clients against a server, against one that takes the
+// connection and says nothing, and against none.
+func TestClientsAskAndFailClosed(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet+"limits: {pair_delay: off, account: [2/24h challenge]}\n"+
 		"realms: [{name: trap, tokens: [], limits: {address: [1/1h fake-failure]}}]\n")
@@ -176,16 +180,16 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 	}
 	_ = gone.Close()
 	settles := settlesAsItIsTold(t)
-	for i, block := range doctest.Claimed(t, "docs/how-to/decision-api.md") {
-		t.Run(block.Language, func(t *testing.T) {
+	for i, file := range slices.Sorted(maps.Keys(clientOf)) {
+		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			name, home, elsewhere := "", "", ""
 			again := func(try int) {
-				name, home, elsewhere = fmt.Sprint("alice-", block.Language, try), fmt.Sprintf("198.51.%d.%d", i, try), fmt.Sprintf("203.0.%d.%d", i, try)
+				name, home, elsewhere = fmt.Sprint("alice-", file, try), fmt.Sprintf("198.51.%d.%d", i, try), fmt.Sprintf("203.0.%d.%d", i, try)
 			}
 			got := inTime(func(try int) []returned {
 				again(try)
-				return clientCall{block, held, token}.run(t, [3]string{name, "correct horse", home}, [3]string{name, "wrong 1", elsewhere},
+				return clientCall{file, held, token}.run(t, [3]string{name, "correct horse", home}, [3]string{name, "wrong 1", elsewhere},
 					[3]string{name, `wrong "2"`, elsewhere}, [3]string{name, "correct horse", elsewhere}, [3]string{name, "correct horse", "192.0.2.66"})
 			})
 			for j, want := range []int{200, 401, 401, 403, 429} {
@@ -193,23 +197,23 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 					t.Fatalf("login %d: %+v, want %d", j+1, got, want)
 				}
 			}
-			if challenge := got[3].field("challenge"); block.Language != "sh" && (got[0].field("device") == "" || !strings.Contains(challenge, "data:image/png;base64,") || got[4].field("retry_after") == "") {
+			if challenge := got[3].field("challenge"); file != "guard.sh" && (got[0].field("device") == "" || !strings.Contains(challenge, "data:image/png;base64,") || got[4].field("retry_after") == "") {
 				t.Errorf("%+v", got)
 			}
-			if got := (clientCall{block, held, token}).run(t, [3]string{"", "x", home}); got[0].status != 401 || got[0].log != "" {
+			if got := (clientCall{file, held, token}).run(t, [3]string{"", "x", home}); got[0].status != 401 || got[0].log != "" {
 				t.Errorf("no name: %+v", got)
 			}
-			if got := (clientCall{block, s.base, token}).run(t, [3]string{name, "correct horse", ""}, [3]string{name, "correct horse", home + ":4711"}); got[0].status != 503 || got[1].status != 503 || strings.Count(got[0].log, "authguard answers ") != 2 {
+			if got := (clientCall{file, s.base, token}).run(t, [3]string{name, "correct horse", ""}, [3]string{name, "correct horse", home + ":4711"}); got[0].status != 503 || got[1].status != 503 || strings.Count(got[0].log, "authguard answers ") != 2 {
 				t.Errorf("no address, and one with a port: %+v", got)
 			}
 			trapped := func(try int) []returned {
 				again(try)
-				return clientCall{block, held, trap}.run(t, [3]string{name, "wrong", home}, [3]string{name, "correct horse", home})
+				return clientCall{file, held, trap}.run(t, [3]string{name, "wrong", home}, [3]string{name, "correct horse", home})
 			}
 			if got := inTime(trapped); got[0].status != 401 || got[1].status != 401 {
 				t.Errorf("where it is to pretend: %+v", got)
 			}
-			settled := clientCall{block, settles, token}.run(t, [3]string{"alice 204", "correct horse", home}, [3]string{"alice 403", "correct horse", home},
+			settled := clientCall{file, settles, token}.run(t, [3]string{"alice 204", "correct horse", home}, [3]string{"alice 403", "correct horse", home},
 				[3]string{"alice 409", "correct horse", home}, [3]string{"alice 410", "correct horse", home},
 				[3]string{"alice 400", "correct horse", home}, [3]string{"alice 401", "wrong", home}, [3]string{"alice 503", "correct horse", home})
 			for j, want := range []int{200, 401, 401, 401, 503, 503, 503} {
@@ -218,9 +222,9 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 				}
 			}
 			for what, at := range map[string]clientCall{
-				"a server that is silent": {block, "http://" + silent.Addr().String(), token},
-				"no server":               {block, "http://" + gone.Addr().String(), token},
-				"a token that is none":    {block, held, "authguard_NONE"},
+				"a server that is silent": {file, "http://" + silent.Addr().String(), token},
+				"no server":               {file, "http://" + gone.Addr().String(), token},
+				"a token that is none":    {file, held, "authguard_NONE"},
 			} {
 				if got := at.run(t, [3]string{name, "correct horse", home}); len(got) != 1 || got[0].status != 503 || strings.Contains(got[0].log, "authguard answers ") != (at.token != token) {
 					t.Errorf("%s: %+v", what, got)

@@ -116,12 +116,13 @@ var gateways = map[string]func(t *testing.T, dir, front string, blocks []string)
 		for _, one := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			conf += fmt.Sprintf("%s_temp_path %s/%[1]s;\n", one, dir)
 		}
-		write(t, dir, "authguard.conf", blocks[0])
-		write(t, dir, "nginx.conf", conf+blocks[1]+"}\n")
+		write(t, dir, "nginx.conf", conf+blocks[0]+"}\n")
+		write(t, dir, "authguard.conf", blocks[1])
 		runGateway(t, dir, front, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-g", "daemon off;")
 	},
 	"caddy": func(t *testing.T, dir, front string, blocks []string) {
 		write(t, dir, "Caddyfile", "{\nadmin off\n}\n"+blocks[0])
+		write(t, dir, "authguard.caddy", blocks[1])
 		runGateway(t, dir, front, "caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 	},
 	"haproxy": func(t *testing.T, dir, front string, blocks []string) {
@@ -156,13 +157,25 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// blocksOf are the configuration files that a gateway's page prints.
+// besides are the files that the pages of gateways have their readers copy.
+var besides = map[string]string{
+	"nginx": "authguard.nginx.conf", "caddy": "authguard.caddy", "haproxy": "authguard.haproxy.lua",
+}
+
+// blocksOf are the configuration files that a gateway's page prints, then the one to copy.
 func blocksOf(t *testing.T, name string) (blocks []string) {
 	t.Helper()
 	for _, b := range doctest.Read(t, "docs/how-to/"+name+".md").Blocks {
 		if slices.Contains(b.Tests, "TestGatewaysLetPeopleInAfterLogin") {
 			blocks = append(blocks, b.Text)
 		}
+	}
+	if file := besides[name]; file != "" {
+		text, err := os.ReadFile(filepath.Join(doctest.Root(t), "deploy/gateways", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks = append(blocks, string(text))
 	}
 	return blocks
 }
