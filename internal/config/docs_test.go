@@ -87,7 +87,7 @@ func TestTheFullExampleHasEverySetting(t *testing.T) {
 func TestTheDocumentationNamesEveryPreset(t *testing.T) {
 	t.Parallel()
 	var named []string
-	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+)`: \\[.+\\]\\(([a-z]+)\\.md\\)$").FindAllStringSubmatch(read(t, "../../docs/how-to/reverse-proxy.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^ *- `([a-z]+)`: \\[.+\\]\\(([a-z]+)\\.md\\)$").FindAllStringSubmatch(read(t, "../../docs/how-to/reverse-proxy.md"), -1) {
 		named = append(named, row[1])
 		if page := read(t, "../../docs/how-to/"+row[2]+".md"); row[1] != row[2] || !strings.Contains(page, "\n     preset: "+row[1]+"\n") {
 			t.Errorf("%s: its page does not say how it is set:\n%s", row[1], page)
