@@ -206,3 +206,34 @@ func ExampleLists() {
 	// true
 	// true
 }
+
+// Other actions have limits of their own: the sixth password reset within an hour is blocked.
+func ExampleGuard_Exceeded() {
+	g, err := guard.Default([]byte("sixteen random bytes, or more"), func(d *guard.Defaults) {
+		d.Policy.Events = map[string][]guard.EventLimit{
+			"password-reset": {{Count: 5, Window: time.Hour, Action: guard.Block, By: guard.OnAccount}},
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	for range 6 {
+		d, err := g.Exceeded(context.Background(), "password-reset", guard.Subjects{Account: "alice@example.org"})
+		switch {
+		case err != nil:
+			fmt.Println("try again later") // the counters cannot be read
+		case d.Action != guard.Proceed:
+			fmt.Println("come back in", guard.Spell(d.RetryAfter))
+		default:
+			fmt.Println("an email is on its way")
+		}
+	}
+	// Output:
+	// an email is on its way
+	// an email is on its way
+	// an email is on its way
+	// an email is on its way
+	// an email is on its way
+	// come back in 1 hour
+}

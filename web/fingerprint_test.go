@@ -35,10 +35,6 @@ func Example_fingerprint() {
 func TestEveryLanguageOfTheDocsMakesTheSameFingerprint(t *testing.T) {
 	t.Parallel()
 	const key, fingerprint = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "e864df1a8a6cf2551c64c7a3484bfe6e157345fa1856b162659a6c7f2b6f090e"
-	source, err := os.ReadFile("fingerprint_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Each is begun with a key and a password, and ends with what it made.
 	around := map[string]struct{ program, before, after string }{
 		"sh":     {"bash", "openssl() { case $1 in rand) echo " + key + ";; *) command openssl \"$@\";; esac; }; PASSWORD='correct horse'\n", ""},
@@ -47,14 +43,6 @@ func TestEveryLanguageOfTheDocsMakesTheSameFingerprint(t *testing.T) {
 		"php":    {"php", "<?php $key = '" + key + "'; $password = 'correct horse';\n", "echo $fingerprint;"},
 	}
 	for _, b := range doctest.Claimed(t, "docs/how-to/password-tags.md") {
-		if b.Language == "go" {
-			for line := range strings.Lines(b.Text) {
-				if !strings.Contains(string(source), "\n\t"+line) {
-					t.Errorf("not in the example: %s", line)
-				}
-			}
-			continue
-		}
 		a, known := around[b.Language]
 		if !known {
 			t.Errorf("how is %s run?", b.Language)

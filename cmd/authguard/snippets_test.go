@@ -19,9 +19,9 @@ var prepared = map[string]func(*testing.T, *doctest.Shell){
 	"README.md": func(t *testing.T, s *doctest.Shell) { // a slow password check outlasts the default's second
 		types(t, s, "export AUTHGUARD_LIMITS_PAIR_DELAY='3/1h delay 20s to 20s'")
 	},
-	"docs/how-to/firewall.md":         func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
-	"docs/how-to/reverse-proxy.md":        anAppOfTheirs,
-	"docs/how-to/forward-auth.md": func(t *testing.T, s *doctest.Shell) { itsConfiguration(t, s, "docs/how-to/forward-auth.md") },
+	"docs/how-to/firewall.md":      func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
+	"docs/how-to/reverse-proxy.md": anAppOfTheirs,
+	"docs/how-to/forward-auth.md":  func(t *testing.T, s *doctest.Shell) { itsConfiguration(t, s, "docs/how-to/forward-auth.md") },
 	"docs/how-to/json.md": func(t *testing.T, s *doctest.Shell) {
 		anAppOfTheirs(t, s)
 		itsConfiguration(t, s, "docs/how-to/json.md")
