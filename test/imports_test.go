@@ -52,6 +52,7 @@ var mayImport = map[string]string{
 	"internal/modestore":  below,
 	"internal/nodes":      below,
 	"internal/notices":    below,
+	"internal/operation":  "internal/duration",
 	"internal/outbox":     below,
 	"internal/codes":      below,
 	"internal/passwords":  below,

@@ -15,6 +15,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/notices"
+	"authguard/internal/operation"
 	"authguard/internal/sessions"
 	"authguard/web/client"
 	"authguard/web/pages"
@@ -128,7 +129,7 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 // done redirects to the account page with a message. An operation that is missing from the audit log has taken effect
 // all the same.
 func (l *Login) done(c echo.Context, what string, err error) error {
-	if errors.Is(err, control.ErrUnrecorded) {
+	if errors.Is(err, operation.ErrUnrecorded) {
 		l.Log.Error("a user's operation is not in the audit log", "what", what, "error", err)
 	} else if err != nil && !errors.Is(err, sessions.ErrUnknown) {
 		return err
@@ -226,7 +227,7 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 	what := "reported by the owner, " + control.LoginWords(row.At, row.Address)
 	if !l.replaces() {
 		denial := control.Denial{Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, What: what}
-		if err := l.Control.NotMe(c.Request().Context(), denial); err != nil && !errors.Is(err, control.ErrUnrecorded) {
+		if err := l.Control.NotMe(c.Request().Context(), denial); err != nil && !errors.Is(err, operation.ErrUnrecorded) {
 			return err
 		}
 		return l.showDone(c, s.Account.Account)
@@ -288,7 +289,7 @@ func (l *Login) message(c echo.Context) error {
 			Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account,
 			What: "reported through the email's link, " + control.LoginWords(told.At, told.Address),
 		})
-		if errors.Is(err, control.ErrUnrecorded) {
+		if errors.Is(err, operation.ErrUnrecorded) {
 			return nil
 		}
 		return err

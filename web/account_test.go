@@ -32,6 +32,7 @@ import (
 	"authguard/internal/mail"
 	"authguard/internal/mfa"
 	"authguard/internal/notices"
+	"authguard/internal/operation"
 	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
@@ -90,8 +91,10 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	must(err)
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
 	h.inside = h.Second(t, func(c *guard.Config) { c.Codes, c.Observer = codes.Of("administration"), h.World })
+	listings := lists.New(db)
+	listings.Memory = h.Lists
 	steered := control.Config{
-		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Lists: h.Lists, Listings: lists.New(db)}, Tables: control.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), MFA: second},
+		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Listings: listings}, Tables: control.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), MFA: second},
 		Users: control.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Effects: policy.NewEffects(db, []byte("secret"), h.Clock.Now, quiet), Tops: new(control.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)
@@ -114,7 +117,7 @@ func (h *home) serve() {
 // mustChange makes a password of alice's that is good for choosing another one only.
 func (h *home) mustChange(t *testing.T, password string) {
 	t.Helper()
-	if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.SetPassword{OfAccount: control.OfAccount{Username: "alice"}, Password: password, MustChange: true}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.SetPassword{OfAccount: operation.OfAccount{Username: "alice"}, Password: password, MustChange: true}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -242,7 +245,7 @@ func TestWhoHasAPasswordThatIsDoubtedGetsNowhereWithItAlone(t *testing.T) {
 			t.Fatal(w.Code)
 		}
 	}
-	if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.AskPassword{OfAccount: control.OfAccount{Username: "alice"}}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, b := range map[string]*browser{"owner": owner, "thief": thief} {
@@ -289,7 +292,7 @@ func TestALoginOnItsWayDoesNotOpenADoubtedAccount(t *testing.T) {
 	if err != nil || d.Action != guard.Proceed || !d.Known {
 		t.Fatalf("%+v %v", d, err)
 	}
-	if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.AskPassword{OfAccount: control.OfAccount{Username: "alice"}}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.Clock.Advance(time.Second)
@@ -320,7 +323,7 @@ func TestAHalfSentRequestDoesNotOutliveItsSession(t *testing.T) {
 			csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(thief.get("/account/password").Body.String())[1]
 			form := url.Values{"csrf": {csrf}, "current_password": {password}, "new_password": {chosen}, "repeat_password": {chosen}}
 			r := httptest.NewRequest(http.MethodPost, "/account/password", &closing{text: strings.NewReader(form.Encode()), before: func() {
-				if _, err := h.control.Do(t.Context(), control.By{Who: "admin:eve"}, control.AskPassword{OfAccount: control.OfAccount{Username: "alice"}}); err != nil {
+				if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
 					t.Error(err)
 				}
 			}})

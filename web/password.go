@@ -11,7 +11,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/internal/passwords"
 	"authguard/web/pages"
 )
@@ -211,7 +211,7 @@ func (l *Login) current(c echo.Context, session *Session, password string,
 // this one.
 func (l *Login) replaced(ctx context.Context, replace func(context.Context) error) error {
 	err := replace(context.WithoutCancel(ctx))
-	if errors.Is(err, control.ErrUnrecorded) {
+	if errors.Is(err, operation.ErrUnrecorded) {
 		l.Log.Error("a new password is not in the audit log", "error", err)
 		err = nil
 	}

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"authguard/internal/control"
 	"authguard/internal/edge"
+	"authguard/internal/lists"
 )
 
 type exportCmd struct {
@@ -118,7 +118,7 @@ func (f *follower) follow(ctx context.Context, ticks <-chan time.Time) {
 }
 
 func (f *follower) once(ctx context.Context) error {
-	var now control.Edge
+	var now lists.Edge
 	query := f.query("verdict", f.What, "limited", fmt.Sprint(f.Refused), "everything", fmt.Sprint(f.Everybody))
 	if err := f.client.ask(http.MethodGet, "/api/edge", query, nil, &now); err != nil {
 		return err
@@ -137,14 +137,14 @@ func (f *follower) once(ctx context.Context) error {
 
 // stale reports whether the exported list is outdated. Entries that last longer than a format's maximum are exported
 // again before they expire.
-func (f *follower) stale(now control.Edge) bool {
+func (f *follower) stale(now lists.Edge) bool {
 	same := slices.EqualFunc(f.ranges, now.Ranges, func(a, b edge.Range) bool {
 		return a.Prefix == b.Prefix && a.Until.Equal(b.Until)
 	})
 	return !same || f.format.Longest > 0 && now.Now.Sub(f.at) > f.format.Longest/2
 }
 
-func (f *follower) warn(now control.Edge) {
+func (f *follower) warn(now lists.Edge) {
 	left := fmt.Sprint(now.Everybody)
 	if len(now.Everybody) > 0 && left != f.warned {
 		fmt.Fprintf(f.g.complaints, "authguard: %s holds every IP address and is left out, because blocking it would lock "+

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/control"
-	"authguard/internal/tokens"
+	"authguard/internal/operation"
 )
 
 // newParser returns the command-line parser. The tags of [commandLine] contain each command's help, example and group.
@@ -36,7 +36,7 @@ func example(leaf *kong.Node) string {
 }
 
 func scopeNames() string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens.Scopes()), " ", ","), "[]")
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(operation.Scopes()), " ", ","), "[]")
 }
 
 func withValues(v *kong.Value) string {

@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/alerts"
-	"authguard/internal/control"
 	"authguard/internal/duration"
 	"authguard/internal/lists"
 )
@@ -85,7 +84,7 @@ func (c listCmd) load(g *globals, verdict string) error {
 	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
 	question := map[string]any{"text": text, "verdict": verdict, "for": c.For, "note": c.Reason, "skip_bad": c.SkipBad,
 		"dry_run": true, "from": from}
-	var plan control.ListPlan
+	var plan lists.Plan
 	if err := client.ask(http.MethodPost, "/api/lists/import", nil, question, &plan); err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ func (c listCmd) read() (string, error) {
 	return string(text), err
 }
 
-func told(out io.Writer, p *control.ListPlan, stopped bool) error {
+func told(out io.Writer, p *lists.Plan, stopped bool) error {
 	for _, w := range p.Warnings {
 		fmt.Fprintf(out, "line %d: %s\n", w.Line, w.Text)
 	}
@@ -163,7 +162,7 @@ func (c showListsCmd) Run(g *globals) error {
 	} else if c.Blocked {
 		q.Set("verdict", string(lists.Block))
 	}
-	var all control.Listed
+	var all lists.Listed
 	return g.show(http.MethodGet, "/api/lists", q, nil, &all, func() error {
 		t := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 		if len(all.Entries) == 0 {
@@ -199,7 +198,7 @@ func (c showListsCmd) Run(g *globals) error {
 	})
 }
 
-func doesText(l control.NamedList) string {
+func doesText(l lists.NamedList) string {
 	if l.Then == "limits" {
 		return strings.Join(l.Limits, ", ")
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/lists"
 	"authguard/internal/testing/redistest"
@@ -108,7 +107,7 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	bad := []string{"ip", "block", "--file", file}
 	s.fails("nothing was imported; fix these lines, or skip them with --skip-bad:\n  line 2: not an address or range: \"<img\"", bad...)
 	said := say(t, s.command(append([]string{"--json"}, bad...)...), "")
-	var plan control.ListPlan
+	var plan lists.Plan
 	if err := json.Unmarshal([]byte(said.out), &plan); err != nil || said.status != 1 || plan.Imported || plan.Bad != 2 || plan.Problems[1].Line != 3 {
 		t.Errorf("--json: %+v, %+v, %v", said, plan, err)
 	}
@@ -132,7 +131,7 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	if first, second := strings.Index(text, "127.82.0.1/32"), strings.Index(text, "127.82.0.0/24"); first < 0 || second < first || !strings.Contains(text, "with no expiry") {
 		t.Errorf("list says %s", text)
 	}
-	var all control.Listed
+	var all lists.Listed
 	if err := json.Unmarshal([]byte(s.must("--json", "ip", "list", "--blocked", "SOC")), &all); err != nil || len(all.Entries) != 1 || all.Entries[0].Note != "from the SOC" {
 		t.Errorf("--json: %+v, %v", all, err)
 	}

@@ -9,16 +9,17 @@ import (
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/control"
+	"authguard/internal/operation"
 )
 
 // greet is a new operation.
 type greet struct {
-	control.OfAccount
+	operation.OfAccount
 	Words string `json:"words" help:"What to say"`
-	control.Because
+	operation.Because
 }
 
-func (greet) Do(context.Context, *control.Control, control.By) (*control.Change, error) {
+func (greet) Do(context.Context, *control.Control, operation.By) (*operation.Change, error) {
 	return nil, nil
 }
 
@@ -27,7 +28,7 @@ func TestANewOperationHasItsCommand(t *testing.T) {
 	t.Parallel()
 	var line commandLine
 	line.addOperations([]control.Operation{{
-		Name: "greet", Route: "POST /greet", Request: func() control.Request { return new(greet) },
+		Name: "greet", Route: "POST /greet", Request: func() any { return new(greet) },
 		Commands: []control.Command{{Name: "user greet", Help: "Greet a user", Example: "alice --words hello"}},
 	}})
 	var out bytes.Buffer

@@ -275,7 +275,7 @@ func (r *realm) open(ctx context.Context) (err error) {
 	if err = r.openMailer(); err != nil {
 		return err
 	}
-	r.Add(background.Run(r.control.RunLists), background.Run(r.control.RunPolicy))
+	r.Add(background.Run(r.control.Lists.Run), background.Run(r.control.RunPolicy))
 	r.handler = r.public(s.listeners)
 	return nil
 }
@@ -283,14 +283,11 @@ func (r *realm) open(ctx context.Context) (err error) {
 func (r *realm) openControl() (err error) {
 	s, open := r.site, control.New
 	if r.name != guard.DefaultRealm {
-		open = s.main().control.Beside
+		open = control.Beside
 	}
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Administration: r.administration.ofSignIn(), Others: r.others, Mode: r.mode.Mode,
-		IPLists: control.IPLists{
-			Lists: s.lists, Listings: s.listings, Named: s.named,
-			Direct: func() []netip.Prefix { return *s.proxies.Load() },
-		},
+		IPLists: control.IPLists{Listings: s.listings, Named: s.named},
 		Tables: control.Tables{
 			Accounts: r.people.accounts, Sessions: r.people.sessions, Codes: r.people.codes, Tokens: s.issued,
 			MFA: s.mfa,

@@ -131,6 +131,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.health = database.NewHealth(s.storage.inPlace, proof.Prove,
 		storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
 	s.listings = lists.New(s.storage.db)
+	s.listings.Memory, s.listings.Direct = s.lists, func() []netip.Prefix { return *s.proxies.Load() }
 	s.overrides = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
 	s.named.Configure(s.loaded.Sources())

@@ -18,6 +18,7 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
+	"authguard/internal/operation"
 )
 
 var (
@@ -213,7 +214,7 @@ func TestEveryRowIsARealmsAndAFloodOnOneFlushesNoOther(t *testing.T) {
 		}
 		l.Handle([]guard.Event{in("", "alice"), in(guard.DefaultRealm, "alice"), in("wiki", "alice")})
 		l.HandleSwitch(events.ModeSwitch{At: noon, Realm: "shop", From: "off", To: "on"})
-		if err := l.Record(t.Context(), Action{Who: "root", What: "unlock", Realm: "shop"}); err != nil {
+		if err := l.Record(t.Context(), operation.Action{Who: "root", What: "unlock", Realm: "shop"}); err != nil {
 			t.Fatal(err)
 		}
 		drain(l)
@@ -233,7 +234,7 @@ func TestActionsAreOnRecordAtOnceAndFoundBySubject(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{})
-		for _, a := range []Action{
+		for _, a := range []operation.Action{
 			{Who: "root", What: "unlock", Subject: "alice", Detail: "called\nthe desk"},
 			{Who: "root", What: "block", Subject: "192.0.2.7"},
 			{Who: "root", What: "block", Subject: "192.0.2.9/24"},
@@ -250,7 +251,7 @@ func TestActionsAreOnRecordAtOnceAndFoundBySubject(t *testing.T) {
 		if err != nil || len(rows) != 2 || rows[0].Address != "192.0.2.0/24" || rows[1].Address != "192.0.2.7" {
 			t.Fatalf("%+v, %v", rows, err)
 		}
-		if err := l.Record(t.Context(), Action{What: "unlock"}); err == nil {
+		if err := l.Record(t.Context(), operation.Action{What: "unlock"}); err == nil {
 			t.Error("an action without a who was recorded")
 		}
 	})
@@ -261,7 +262,7 @@ func TestAnActionThatCannotBeWrittenIsAnError(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{})
 		l.db.Close()
-		if err := l.Record(t.Context(), Action{Who: "root", What: "unlock"}); err == nil {
+		if err := l.Record(t.Context(), operation.Action{Who: "root", What: "unlock"}); err == nil {
 			t.Fatal("no error")
 		}
 	})

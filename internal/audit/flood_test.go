@@ -10,6 +10,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
+	"authguard/internal/operation"
 )
 
 // TestR31AFloodOfInventedNamesFlushesNoEvidence: 750 refused attempts a second
@@ -29,7 +30,7 @@ func TestR31AFloodOfInventedNamesFlushesNoEvidence(t *testing.T) {
 				l := openLog(t, open, Config{})
 				l.Handle([]guard.Event{success("alice")})
 				l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root"})
-				if err := l.Record(t.Context(), Action{Who: "root", What: "unlock", Subject: "bob"}); err != nil {
+				if err := l.Record(t.Context(), operation.Action{Who: "root", What: "unlock", Subject: "bob"}); err != nil {
 					t.Fatal(err)
 				}
 				for second := range 120 {

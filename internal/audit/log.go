@@ -23,6 +23,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/attacks"
 	"authguard/internal/events"
+	"authguard/internal/operation"
 )
 
 const (
@@ -174,27 +175,14 @@ func (l *Log) seal() {
 	}
 }
 
-// An Action is an operation of an administrator.
-type Action struct {
-	Who string // required
-	// Realm is the realm; default guard.DefaultRealm.
-	Realm string
-	What  string // a stable code such as "unlock", "block" or "captcha-on"; required
-	// Subject is the target, which Filter finds by Network or else by Account. Empty means the whole site.
-	Subject string
-	Detail  string
-	// Why is the administrator's reason; it follows Detail.
-	Why string
-}
-
 // Record writes an administrator's operation at once. After an error it is not recorded.
-func (l *Log) Record(ctx context.Context, a Action) error {
+func (l *Log) Record(ctx context.Context, a operation.Action) error {
 	if a.Who == "" || a.What == "" {
 		return errors.New("audit: an action needs who and what")
 	}
 	row := Row{
 		At: time.Now(), Realm: realmOf(a.Realm), Kind: KindAdmin, Decision: events.Escape(a.What), Count: 1,
-		Who: events.Escape(a.Who), Detail: events.EscapeLines(a.told(), 20, 500),
+		Who: events.Escape(a.Who), Detail: events.EscapeLines(told(a), 20, 500),
 	}
 	if address, ok := addressOrNetwork(a.Subject); ok {
 		row.Address = address
@@ -204,7 +192,8 @@ func (l *Log) Record(ctx context.Context, a Action) error {
 	return l.write(ctx, []Row{row})
 }
 
-func (a Action) told() string {
+// told is the detail of an operation with its reason.
+func told(a operation.Action) string {
 	if a.Detail == "" || a.Why == "" {
 		return a.Detail + a.Why
 	}

@@ -12,6 +12,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/operation"
 )
 
 // The orders of accounts.
@@ -70,7 +71,7 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	case q.Sort == ByFailures || q.Sort == ByLast || p.Kept != ours:
 		found, err = c.failing(ctx, q, &p)
 	case q.Sort != ByName:
-		return p, fmt.Errorf("%w: sort: must be %s, %s or empty", ErrAsked, ByFailures, ByLast)
+		return p, fmt.Errorf("%w: sort: must be %s, %s or empty", operation.ErrAsked, ByFailures, ByLast)
 	case q.Find != "":
 		found, err = c.config.Accounts.Search(ctx, q.Find, q.After, q.Limit+1)
 	default:
@@ -100,7 +101,7 @@ func (c *Control) failing(ctx context.Context, q AccountsQuery, p *Accounts) ([]
 	if q.After != "" {
 		var err error
 		if begin, err = strconv.Atoi(q.After); err != nil || begin < 0 {
-			return nil, fmt.Errorf("%w: after: send the value of next from the previous page", ErrAsked)
+			return nil, fmt.Errorf("%w: after: send the value of next from the previous page", operation.ErrAsked)
 		}
 	}
 	all, whole, err := c.config.Audit.Failing(ctx, c.config.Realm, c.Now().Add(-aDay), q.Sort != ByFailures)
@@ -186,7 +187,7 @@ func (c *Control) User(ctx context.Context, name string) error {
 	case errors.Is(err, accounts.ErrUnknown) && c.config.Elsewhere != "":
 		return c.elsewhere()
 	case err == nil && a.Role == accounts.Admin:
-		return fmt.Errorf("%w: %s is an administrator; use the page Administrators", ErrAsked, a.Username)
+		return fmt.Errorf("%w: %s is an administrator; use the page Administrators", operation.ErrAsked, a.Username)
 	}
 	return err
 }

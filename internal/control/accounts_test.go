@@ -14,6 +14,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/operation"
 	"authguard/internal/tokens"
 )
 
@@ -78,7 +79,7 @@ func TestAccountsAreFoundAndSortedByTheirFailures(t *testing.T) {
 			t.Error(all)
 		}
 		for _, bad := range []control.AccountsQuery{{Sort: "size"}, {Sort: control.ByLast, After: "x"}, {Sort: control.ByLast, After: "-1"}} {
-			if _, err := d.AccountsOf(t.Context(), bad); !errors.Is(err, control.ErrAsked) {
+			if _, err := d.AccountsOf(t.Context(), bad); !errors.Is(err, operation.ErrAsked) {
 				t.Errorf("%+v: %v", bad, err)
 			}
 		}
@@ -129,7 +130,7 @@ func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
 		if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.User(t.Context(), "root"); !errors.Is(err, control.ErrAsked) {
+		if err := d.User(t.Context(), "root"); !errors.Is(err, operation.ErrAsked) {
 			t.Errorf("an administrator is changed here: %v", err)
 		}
 	})
@@ -149,10 +150,10 @@ func TestAccountsElsewhereAreTheNamesThatWereTried(t *testing.T) {
 	if err != nil || p.Kept != "ldap" || len(p.All) != 1 || p.All[0].Username != "ann" || p.All[0].Failures != 1 || p.All[0].State != control.NotKnown {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := d.do(t.Context(), "admin:eve", control.AddUser{Username: "bob", Generate: true}); !errors.Is(err, control.ErrAsked) {
+	if _, err := d.do(t.Context(), "admin:eve", control.AddUser{Username: "bob", Generate: true}); !errors.Is(err, operation.ErrAsked) {
 		t.Error(err)
 	}
-	if err := d.User(t.Context(), "ann"); !errors.Is(err, control.ErrAsked) {
+	if err := d.User(t.Context(), "ann"); !errors.Is(err, operation.ErrAsked) {
 		t.Error(err)
 	}
 }
@@ -178,7 +179,7 @@ func TestAnAdministratorsTokensEndWithADoubtedPassword(t *testing.T) {
 		} {
 			var texts [2]string
 			for i, maker := range []string{"ann", "bob"} {
-				ask := tokens.Asked{Realm: guard.DefaultRealm, Name: what + maker, Maker: maker, Scopes: []tokens.Scope{tokens.Admin}, For: time.Hour}
+				ask := tokens.Asked{Realm: guard.DefaultRealm, Name: what + maker, Maker: maker, Scopes: []operation.Scope{operation.Admin}, For: time.Hour}
 				var err error
 				if texts[i], _, err = table.Add(t.Context(), ask, time.Now()); err != nil {
 					t.Fatal(err)

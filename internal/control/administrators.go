@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"authguard/internal/accounts"
-	"authguard/internal/audit"
 	"authguard/internal/mfa"
+	"authguard/internal/operation"
 	"authguard/internal/sessions"
-	"authguard/internal/tokens"
 )
 
 // An Administrator is an account that may use the admin console, with its sign-in methods.
@@ -57,15 +56,15 @@ func (c *Control) Administrators(ctx context.Context) (all []Administrator, err 
 
 // Held returns the scope that a token needs, in addition to the operation's, to change an account. Setting a user's
 // password gives all their rights. It is empty for an account without power and for an unknown one.
-func (c *Control) Held(ctx context.Context, name string) (tokens.Scope, error) {
+func (c *Control) Held(ctx context.Context, name string) (operation.Scope, error) {
 	account, err := c.config.Accounts.Get(ctx, name)
 	switch {
 	case errors.Is(err, accounts.ErrUnknown):
 		return "", nil
 	case account.Role == accounts.Admin:
-		return tokens.Admin, err
+		return operation.Admin, err
 	case len(account.Groups) > 0:
-		return tokens.Groups, err
+		return operation.Groups, err
 	}
 	return "", err
 }
@@ -79,13 +78,13 @@ type NewAdministrator struct {
 // AddAdministrator adds an administrator or promotes a user. Both get a temporary password: an attacker who knew the
 // user's must not become administrator. Errors are ErrAsked and those of accounts.Table.Add.
 type AddAdministrator struct {
-	OfAdministrator
+	operation.OfAdministrator
 	Email string `json:"email" help:"Email address, also valid as a user name"`
-	Explained
+	operation.Explained
 }
 
 // Do implements Request.
-func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q AddAdministrator) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	made := NewAdministrator{Password: oneTimePassword()}
 	var err, ended error
 	made.Account, err = c.config.Accounts.Get(ctx, q.Username)
@@ -94,7 +93,7 @@ func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, e
 		made.Account, err = c.config.Accounts.Add(ctx, accounts.Addition{Username: q.Username, Email: q.Email,
 			Password: made.Password, Role: accounts.Admin, MustChange: true})
 	case err == nil && made.Role == accounts.Admin:
-		err = fmt.Errorf("%w: %s is already an administrator", ErrAsked, made.Username)
+		err = fmt.Errorf("%w: %s is already an administrator", operation.ErrAsked, made.Username)
 	case err == nil:
 		if err = c.config.Accounts.Promote(ctx, q.Username, made.Password); err == nil {
 			ended = c.end(ctx, made.Username)
@@ -104,8 +103,8 @@ func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, e
 	if err != nil {
 		return nil, err
 	}
-	c.alarm("admin-add", addedBy(made.Username, by.Who), by.Why)
-	return &Change{Action: audit.Action{Subject: made.Username}, Answer: made,
+	return &operation.Change{Action: operation.Action{Subject: made.Username}, Answer: made,
+		Alert:  addedAlert(made.Username, by),
 		Secret: temporary(made.Username, made.Password)}, ended
 }
 
@@ -113,12 +112,12 @@ func (q AddAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, e
 // created. The account remains as a user's. Errors are ErrAsked for one's own account, and those of
 // accounts.Table.Demote.
 type RemoveAdministrator struct {
-	OfAdministrator
-	Explained
+	operation.OfAdministrator
+	operation.Explained
 }
 
 // Do implements Request.
-func (q RemoveAdministrator) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q RemoveAdministrator) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	if err := c.another(by.Who, q.Username); err != nil {
 		return nil, err
 	}
@@ -130,18 +129,19 @@ func (q RemoveAdministrator) Do(ctx context.Context, c *Control, by By) (*Change
 		return nil, err
 	}
 	_, removed := c.config.MFA.RemoveAll(context.WithoutCancel(ctx), account.ID)
-	return &Change{Action: audit.Action{Subject: account.Username}}, errors.Join(removed, c.end(ctx, account.Username))
+	return &operation.Change{Action: operation.Action{Subject: account.Username}}, errors.Join(removed, c.end(ctx,
+		account.Username))
 }
 
 // ReplacePassword sets an administrator's temporary password, which only the answer has, and revokes the tokens that
 // they created. Errors are ErrAsked for one's own account, and accounts.ErrUnknown.
 type ReplacePassword struct {
-	OfAdministrator
-	Explained
+	operation.OfAdministrator
+	operation.Explained
 }
 
 // Do implements Request.
-func (q ReplacePassword) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q ReplacePassword) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	if err := c.another(by.Who, q.Username); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (q ReplacePassword) Do(ctx context.Context, c *Control, by By) (*Change, er
 		return nil, err
 	}
 	revoked := c.config.Tokens.RevokeOf(context.WithoutCancel(ctx), account.Username)
-	return &Change{Action: audit.Action{Subject: account.Username},
+	return &operation.Change{Action: operation.Action{Subject: account.Username},
 		Answer: map[string]string{"username": q.Username, "password": password},
 		Secret: temporary(q.Username, password)}, errors.Join(revoked, c.end(ctx, account.Username))
 }
@@ -165,16 +165,17 @@ func (q ReplacePassword) Do(ctx context.Context, c *Control, by By) (*Change, er
 // another returns an error for an operation that could lock administrators out of their own account.
 func (c *Control) another(who, name string) error {
 	if who == "admin:"+c.nameOf(name) {
-		return fmt.Errorf("%w: this is your own account; ask another administrator, or use a command on the server", ErrAsked)
+		return fmt.Errorf("%w: this is your own account; ask another administrator, or use a command on the server",
+			operation.ErrAsked)
 	}
 	return nil
 }
 
 func whyNot(why, because string) error {
 	if strings.TrimSpace(why) == "" {
-		return fmt.Errorf("%w: missing reason: %s", ErrAsked, because)
+		return fmt.Errorf("%w: missing reason: %s", operation.ErrAsked, because)
 	}
-	_, err := reason(why)
+	_, err := operation.Trimmed(why)
 	return err
 }
 
@@ -183,18 +184,19 @@ func oneTimePassword() string { return strings.ToLower(rand.Text())[:16] }
 // ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. Errors are ErrAsked,
 // also for one's own account, and accounts.ErrUnknown.
 type ResetFactors struct {
-	OfAdministrator
-	Explained
+	operation.OfAdministrator
+	operation.Explained
 }
 
 // Do implements Request.
-func (q ResetFactors) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q ResetFactors) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	account, err := c.config.Accounts.Get(ctx, q.Username)
 	switch {
 	case err != nil:
 		return nil, err
 	case account.Role != accounts.Admin:
-		return nil, fmt.Errorf("%w: only administrators have MFA, and this is not an administrator's account", ErrAsked)
+		return nil, fmt.Errorf("%w: only administrators have MFA, and this is not an administrator's account",
+			operation.ErrAsked)
 	}
 	if err := c.another(by.Who, q.Username); err != nil {
 		return nil, err
@@ -204,9 +206,9 @@ func (q ResetFactors) Do(ctx context.Context, c *Control, by By) (*Change, error
 		return nil, err
 	}
 	_, ended := c.config.Sessions.EndOthers(ctx, account.Username, adminIntegration, "")
-	c.alarmOf("mfa-reset", account.Username, by.Who, by.Why)
-	return &Change{Action: audit.Action{Subject: account.Username}, Answer: map[string]any{"ok": true,
-		"removed": removed}}, ended
+	return &operation.Change{Alert: signInAlert("mfa-reset", account.Username, by.Who, by.Why),
+		Action: operation.Action{Subject: account.Username}, Answer: map[string]any{"ok": true,
+			"removed": removed}}, ended
 }
 
 // EndSessions ends all sessions of an administrator, or the one with an ID. Being urgent, it requires no recent sign-in.
@@ -214,32 +216,33 @@ func (q ResetFactors) Do(ctx context.Context, c *Control, by By) (*Change, error
 type EndSessions struct {
 	Username string `json:"username"`
 	ID       string `json:"id"`
-	Because
+	operation.Because
 }
 
 // AllSessions are the flags of EndSessions.
 type AllSessions struct {
-	OfAdministrator
-	Explained
+	operation.OfAdministrator
+	operation.Explained
 }
 
 // Do implements Request.
-func (q EndSessions) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q EndSessions) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	name := c.nameOf(q.Username)
 	if name == "" {
-		return nil, fmt.Errorf("%w: username: missing", ErrAsked)
+		return nil, fmt.Errorf("%w: username: missing", operation.ErrAsked)
 	}
 	if q.ID != "" {
 		if err := c.config.Sessions.End(ctx, name, q.ID); err != nil {
 			return nil, err
 		}
-		return &Change{Action: audit.Action{Subject: name}, Notice: Notice{Text: "Session ended:", Subject: q.Username}}, nil
+		return &operation.Change{Action: operation.Action{Subject: name}, Notice: operation.Notice{Text: "Session ended:",
+			Subject: q.Username}}, nil
 	}
 	n, err := c.config.Sessions.EndOthers(ctx, name, adminIntegration, "")
 	if err != nil {
 		return nil, err
 	}
-	return &Change{Action: audit.Action{Subject: name, Detail: fmt.Sprintf("%d sessions", n)},
+	return &operation.Change{Action: operation.Action{Subject: name, Detail: fmt.Sprintf("%d sessions", n)},
 		Answer: map[string]any{"ok": true, "ended": n}}, nil
 }
 
@@ -250,7 +253,7 @@ func (c *Control) SessionsOf(ctx context.Context, name string) ([]sessions.Sessi
 
 // EndSession ends one session of an account; why may be empty. The error is sessions.ErrUnknown if there is none.
 func (c *Control) EndSession(ctx context.Context, who, name, id, why string) error {
-	why, err := reason(why)
+	why, err := operation.Trimmed(why)
 	if err != nil {
 		return err
 	}
@@ -268,7 +271,7 @@ func (c *Control) EndSessions(ctx context.Context, who, name, but, why string) (
 
 // EndSessionsAt is EndSessions for the sessions of any account at an integration.
 func (c *Control) EndSessionsAt(ctx context.Context, who, name, door, but, why string) (int64, error) {
-	why, err := reason(why)
+	why, err := operation.Trimmed(why)
 	if err != nil {
 		return 0, err
 	}

@@ -3,10 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"authguard/internal/alerts"
-	"authguard/internal/audit"
 	"authguard/internal/events"
 )
 
@@ -38,27 +36,4 @@ func (c *Control) Alerts(ctx context.Context, before int64, limit int) (a Alerts
 		a.Recent = a.Recent[:limit]
 	}
 	return a, nil
-}
-
-// TestAlerts sends a test message to every channel and waits for all outcomes.
-type TestAlerts struct{}
-
-// Do implements Request.
-func (TestAlerts) Do(ctx context.Context, c *Control, by By) (*Change, error) {
-	found, bad := c.config.Alerts.Test(ctx, by.Who), []string{}
-	for _, one := range found {
-		if one.Problem != "" {
-			bad = append(bad, one.Channel+": "+strings.ReplaceAll(one.Problem, "\n", "; "))
-		}
-	}
-	notice := Notice{Text: "A test message was sent to every channel. Check that it has arrived."}
-	if len(found) == 0 {
-		notice = Notice{Bad: true, Text: "No alert channel configured. Add one in alerts.to."}
-	} else if len(bad) > 0 {
-		notice = Notice{Bad: true, Text: "The test message could not be sent to " + strings.Join(bad, "; ") + "."}
-	}
-	return &Change{
-		Action: audit.Action{Detail: fmt.Sprintf("%d channels, %d of them failed", len(found), len(bad))},
-		Answer: map[string]any{"channels": append([]alerts.Tested{}, found...)}, Notice: notice,
-	}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/attacks"
-	"authguard/internal/audit"
+	"authguard/internal/operation"
 )
 
 const (
@@ -114,7 +114,8 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string,
 	}
 	for _, what := range asked.What {
 		if !slices.Contains(attacks.Resets(), what) {
-			return nil, 0, fmt.Errorf("%w: what: must be one of %s, not %.20q", ErrAsked, strings.Join(attacks.Resets(), ", "),
+			return nil, 0, fmt.Errorf("%w: what: must be one of %s, not %.20q", operation.ErrAsked,
+				strings.Join(attacks.Resets(), ", "),
 				what)
 		}
 	}
@@ -126,7 +127,8 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string,
 		return asked.Account != "" && v.Account != asked.Account || asked.Account == "" && !v.Lost
 	})
 	if len(chosen) == 0 && asked.Account != "" {
-		return nil, 0, fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack", ErrAsked,
+		return nil, 0, fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack",
+			operation.ErrAsked,
 			asked.Account)
 	}
 	began := time.Now()
@@ -160,7 +162,7 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 			one.Already = append(one.Already, what)
 		default:
 			if err := c.reset(ctx, what, v); err != nil {
-				one.Problems = append(one.Problems, what+": "+strings.TrimPrefix(err.Error(), ErrAsked.Error()+": "))
+				one.Problems = append(one.Problems, what+": "+strings.TrimPrefix(err.Error(), operation.ErrAsked.Error()+": "))
 				continue
 			}
 			at := c.config.Now()
@@ -174,7 +176,7 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 	if len(one.Done) == 0 {
 		return one, nil
 	}
-	return one, c.record(ctx, audit.Action{Who: who, What: "attack-reset", Subject: v.Account,
+	return one, c.record(ctx, operation.Action{Who: who, What: "attack-reset", Subject: v.Account,
 		Detail: fmt.Sprintf("%s, after the attack %s", strings.Join(one.Done, ", "), id), Why: asked.Why})
 }
 
@@ -201,11 +203,11 @@ func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) erro
 		return err
 	}
 	if standing.Kept != ours {
-		return fmt.Errorf("%w: %s", ErrAsked, notOurs(standing.Kept))
+		return fmt.Errorf("%w: %s", operation.ErrAsked, notOurs(standing.Kept))
 	}
 	err = errors.Join(c.config.Accounts.AskNewPassword(ctx, account), c.config.Codes.Revoke(ctx, account))
 	if errors.Is(err, accounts.ErrUnknown) {
-		return fmt.Errorf("%w: no such account", ErrAsked)
+		return fmt.Errorf("%w: no such account", operation.ErrAsked)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/duration"
 	"authguard/internal/lists"
+	"authguard/internal/operation"
 )
 
 // An AuditQuery is a query of the audit log as typed. Empty fields match everything.
@@ -34,13 +35,13 @@ func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	case "oldest":
 		q.OldestFirst = true
 	default:
-		return q, fmt.Errorf("%w: order: must be newest or oldest, not %.20q", ErrAsked, order)
+		return q, fmt.Errorf("%w: order: must be newest or oldest, not %.20q", operation.ErrAsked, order)
 	}
 	limit := int64(0)
 	for name, to := range map[string]*int64{"before": &q.Before, "limit": &limit} {
 		if text := get(name); text != "" {
 			if *to, err = strconv.ParseInt(text, 10, 63); err != nil || *to < 1 {
-				return q, fmt.Errorf("%w: %s: %.20q is not a positive integer", ErrAsked, name, text)
+				return q, fmt.Errorf("%w: %s: %.20q is not a positive integer", operation.ErrAsked, name, text)
 			}
 		}
 	}
@@ -64,7 +65,7 @@ func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPag
 	}
 	page, err := c.config.Audit.Page(ctx, f)
 	if errors.Is(err, audit.ErrSlow) {
-		err = fmt.Errorf("%w: %w", ErrAsked, err)
+		err = fmt.Errorf("%w: %w", operation.ErrAsked, err)
 	}
 	for _, row := range page.Rows {
 		p.Rows = append(p.Rows, eventOf(row))
@@ -80,7 +81,7 @@ func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQu
 	if err != nil {
 		return err
 	}
-	if err := c.record(ctx, audit.Action{Who: who, What: "audit-export", Detail: strings.TrimSpace(format + " " +
+	if err := c.record(ctx, operation.Action{Who: who, What: "audit-export", Detail: strings.TrimSpace(format + " " +
 		q.String())}); err != nil {
 		return err
 	}
@@ -128,11 +129,12 @@ func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error
 	if q.Address != "" {
 		if f.Network, err = lists.ParsePrefix(q.Address); err != nil {
 			return f, fmt.Errorf("%w: %.60q is not an IP address or network; write it like 203.0.113.9, 203.0.113.0/24 or "+
-				"2001:db8::/48", ErrAsked, q.Address)
+				"2001:db8::/48", operation.ErrAsked, q.Address)
 		}
 	}
 	if q.Kind != "" && !slices.Contains(audit.Kinds(), q.Kind) {
-		return f, fmt.Errorf("%w: unknown kind %.40q; the kinds are: %s", ErrAsked, q.Kind, strings.Join(audit.Kinds(), ", "))
+		return f, fmt.Errorf("%w: unknown kind %.40q; the kinds are: %s", operation.ErrAsked, q.Kind,
+			strings.Join(audit.Kinds(), ", "))
 	}
 	if f.Since, err = c.momentOf("since", q.Since); err != nil {
 		return f, err
@@ -156,7 +158,7 @@ func (c *Control) momentOf(name, text string) (time.Time, error) {
 		return c.config.Now().Add(-ago), nil
 	}
 	return time.Time{}, fmt.Errorf("%w: %s: %.40q is not a time; write it like 2026-03-01, 2026-03-01 14:05 (UTC), "+
-		"2026-03-01T14:05:00+02:00, or as an age like 24h or 7d", ErrAsked, name, text)
+		"2026-03-01T14:05:00+02:00, or as an age like 24h or 7d", operation.ErrAsked, name, text)
 }
 
 // AuditColumns are the columns of an export.

@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,16 +24,10 @@ import (
 	"authguard/internal/codes"
 	"authguard/internal/lists"
 	"authguard/internal/mfa"
+	"authguard/internal/operation"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
-)
-
-var (
-	// ErrAsked means an invalid request. Its text says what to send instead.
-	ErrAsked = errors.New("control: invalid request")
-	// ErrUnrecorded means that a change was made but is missing from the audit log.
-	ErrUnrecorded = errors.New("control: done, but the audit log could not be written")
 )
 
 // Config is what a Control works on. All but Realm, Administration, Warn, Now and Log are required.
@@ -65,11 +57,8 @@ type Config struct {
 
 // IPLists are the allowlist, the blocklist and IP lists.
 type IPLists struct {
-	Lists    *guard.Lists // in memory
-	Listings *lists.Table // in the database
+	Listings *lists.Table // of all realms, with its copy in memory
 	Named    *lists.Files // from files, of all realms; nil for none
-	// Direct, if set, returns the configured proxies: blocking one blocks all clients behind it.
-	Direct func() []netip.Prefix
 }
 
 // Users say where the users' accounts are.
@@ -113,12 +102,10 @@ type Policies struct {
 
 // A Control manages one realm of a running server. It is safe for concurrent use.
 type Control struct {
+	Lists  *lists.Realm
 	config Config
-	// reading serializes reloads of the lists for all realms, so that an older version never replaces a newer one.
-	reading *sync.Mutex
-	closed  func()
-	told    listsTold
-	said    said
+	closed func()
+	said   said
 
 	glance sync.Mutex
 	seen   Overview // by Glance
@@ -126,15 +113,12 @@ type Control struct {
 
 // New returns the Control of the first realm. Poll Changes before the first attempt, which needs the blocklist.
 func New(c Config) (*Control, error) {
-	control, err := newControl(c, new(sync.Mutex))
+	control, err := Beside(c)
 	if err == nil {
-		c.Changes.On(changes.Lists, control.reloadLists)
+		c.Changes.On(changes.Lists, func(ctx context.Context) error { return c.Listings.Reload(ctx, control.Now()) })
 	}
 	return control, err
 }
-
-// Beside returns the Control of another realm of the same server. Close it when the realm is removed.
-func (c *Control) Beside(other Config) (*Control, error) { return newControl(other, c.reading) }
 
 // Realm returns the name of the realm.
 func (c *Control) Realm() string { return c.config.Realm }
@@ -148,10 +132,11 @@ func (c *Control) Follow(ctx context.Context) error { return c.config.Changes.Po
 // Close ends what New and Beside started.
 func (c *Control) Close() { c.closed() }
 
-func newControl(c Config, reading *sync.Mutex) (*Control, error) {
+// Beside returns the Control of another realm of the same server. Close it when the realm is removed.
+func Beside(c Config) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
-		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil,
+		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Listings": c.Listings == nil || c.Listings.Memory == nil,
 		"Accounts": c.Accounts == nil,
 		"Sessions": c.Sessions == nil, "Passes": c.Codes == nil, "Tokens": c.Tokens == nil, "MFA": c.MFA == nil,
 		"DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil,
@@ -179,7 +164,9 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	if c.Written == nil {
 		c.Written, c.Enact = enactHere(c)
 	}
-	control := &Control{config: c, reading: reading}
+	control := &Control{config: c}
+	control.Lists = &lists.Realm{Table: c.Listings, Files: c.Named, Name: c.Realm, Guards: control.guards, Now: c.Now,
+		Policy: func() []guard.NamedList { return c.Guard.Policy().Lists }, Log: c.Log}
 	accounts, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm),
 		control.ReadPolicy)
 	control.closed = func() { accounts(); overrides() }
@@ -195,26 +182,15 @@ func enactHere(c Config) (func() policy.Written, func([]policy.Override) error) 
 	}
 }
 
-// MaxReason is the longest reason, in bytes.
-const MaxReason = 500
-
-// reason checks the reason for a change before anything is changed. It may be empty.
-func reason(why string) (string, error) {
-	if why = strings.TrimSpace(why); len(why) > MaxReason {
-		return "", fmt.Errorf("%w: shorten the reason to at most %d bytes", ErrAsked, MaxReason)
-	}
-	return why, nil
-}
-
 const recordWithin = 10 * time.Second // time limit of a write to the audit log
 
 // record writes a change to the audit log even if the client has disconnected, because the change was made.
-func (c *Control) record(ctx context.Context, a audit.Action) error {
+func (c *Control) record(ctx context.Context, a operation.Action) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	a.Realm = c.config.Realm
 	if err := c.config.Audit.Record(ctx, a); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
+		return fmt.Errorf("%w: %w", operation.ErrUnrecorded, err)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
 	"authguard/internal/lists"
+	"authguard/internal/operation"
 	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
@@ -28,7 +29,7 @@ var home = netip.MustParseAddr("192.0.2.7")
 func TestAControlNeedsEverythingItSteers(t *testing.T) {
 	t.Parallel()
 	_, err := control.New(control.Config{})
-	for _, field := range []string{"Guard", "Mode", "Lists", "Listings", "Accounts", "Sessions", "Audit", "Tops", "Changes"} {
+	for _, field := range []string{"Guard", "Mode", "Listings", "Accounts", "Sessions", "Audit", "Tops", "Changes"} {
 		if err == nil || !strings.Contains(err.Error(), "control: "+field+": must be set") {
 			t.Errorf("%s is not missed in: %v", field, err)
 		}
@@ -141,13 +142,13 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 			"long reason": d.Force(ctx, "x", "auto", 0, strings.Repeat("y", 501)),
 			"unlock":      d.Unlock(ctx, "x", "", none),
 			"forget":      d.RemoveKnownClients(ctx, "x", "", home),
-			"unlist":      second(d.do(ctx, "x", control.Unlist{})),
+			"unlist":      second(d.do(ctx, "x", lists.Unlist{})),
 			"allow":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Allow, Prefix: every, Force: true})),
 			"block":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Block, Prefix: every})),
 			"role":        second(d.AddUser(ctx, "x", accounts.Addition{Username: "bob", Password: "long enough", Role: "root"}, "")),
 			"explain":     second(d.Explain(ctx, "", none)),
 		} {
-			if !errors.Is(err, control.ErrAsked) {
+			if !errors.Is(err, operation.ErrAsked) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -169,10 +170,10 @@ func TestAChangeThatCannotBeRecordedIsMadeAndSaysSo(t *testing.T) {
 		if _, err := d.db.ExecContext(t.Context(), `DROP TABLE audit`); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, time.Hour, "drill"); !errors.Is(err, control.ErrUnrecorded) || !d.w.Mode.On() {
+		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, time.Hour, "drill"); !errors.Is(err, operation.ErrUnrecorded) || !d.w.Mode.On() {
 			t.Errorf("%v, on: %v", err, d.w.Mode.On())
 		}
-		if _, err := d.List(t.Context(), "admin:eve", lists.Request{Verdict: lists.Block, Prefix: netip.PrefixFrom(home, 32)}); !errors.Is(err, control.ErrUnrecorded) {
+		if _, err := d.List(t.Context(), "admin:eve", lists.Request{Verdict: lists.Block, Prefix: netip.PrefixFrom(home, 32)}); !errors.Is(err, operation.ErrUnrecorded) {
 			t.Error(err)
 		}
 		if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.Blocked {
@@ -385,7 +386,7 @@ func TestANetworkIsUnlocked(t *testing.T) {
 		if row := d.recorded(t); row.Decision != "unlock" || row.Address != network.String() || row.Detail != "a school" {
 			t.Errorf("%+v", row)
 		}
-		if err := d.UnlockNetwork(t.Context(), "admin:eve", netip.PrefixFrom(fresh, 20), ""); !errors.Is(err, control.ErrAsked) {
+		if err := d.UnlockNetwork(t.Context(), "admin:eve", netip.PrefixFrom(fresh, 20), ""); !errors.Is(err, operation.ErrAsked) {
 			t.Error(err)
 		}
 	}

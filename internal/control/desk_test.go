@@ -9,24 +9,25 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/lists"
+	"authguard/internal/operation"
 )
 
 // do carries out an operation of the table as a command would.
-func (d *desk) do(ctx context.Context, who string, q control.Request) (control.Change, error) {
-	change, err := d.Do(ctx, control.By{Who: who, Fresh: true}, q)
+func (d *desk) do(ctx context.Context, who string, q any) (operation.Change, error) {
+	change, err := d.Do(ctx, operation.By{Who: who, Fresh: true}, q)
 	if change == nil {
-		change = new(control.Change)
+		change = new(operation.Change)
 	}
 	return *change, err
 }
 
-func of(name string) control.OfAccount { return control.OfAccount{Username: name} }
+func of(name string) operation.OfAccount { return operation.OfAccount{Username: name} }
 
-func admin(name string) control.OfAdministrator { return control.OfAdministrator{Username: name} }
+func admin(name string) operation.OfAdministrator { return operation.OfAdministrator{Username: name} }
 
-func because(why string) control.Because { return control.Because{Reason: why} }
+func because(why string) operation.Because { return operation.Because{Reason: why} }
 
-func explained(why string) control.Explained { return control.Explained{Reason: why} }
+func explained(why string) operation.Explained { return operation.Explained{Reason: why} }
 
 func text(address netip.Addr) string {
 	if !address.IsValid() {
@@ -42,12 +43,12 @@ func lasts(hold time.Duration) string {
 	return hold.String()
 }
 
-func (d *desk) AddUser(ctx context.Context, who string, a accounts.Addition, why string) (control.Change, error) {
+func (d *desk) AddUser(ctx context.Context, who string, a accounts.Addition, why string) (operation.Change, error) {
 	return d.do(ctx, who, control.AddUser{Username: a.Username, Email: a.Email, Groups: a.Groups, Password: a.Password,
 		Role: a.Role, MustChange: a.MustChange, Because: because(why)})
 }
 
-func (d *desk) AddAdministrator(ctx context.Context, who, name, email, why string) (control.Change, error) {
+func (d *desk) AddAdministrator(ctx context.Context, who, name, email, why string) (operation.Change, error) {
 	return d.do(ctx, who, control.AddAdministrator{OfAdministrator: admin(name), Email: email, Explained: explained(why)})
 }
 
@@ -93,14 +94,14 @@ func (d *desk) RemoveKnownClients(ctx context.Context, who, account string, addr
 	return err
 }
 
-func (d *desk) List(ctx context.Context, who string, r lists.Request) (control.Change, error) {
-	return d.do(ctx, who, control.ListRange{CIDR: r.Prefix.String(), Verdict: r.Verdict, For: lasts(r.For), Note: r.Note,
+func (d *desk) List(ctx context.Context, who string, r lists.Request) (operation.Change, error) {
+	return d.do(ctx, who, lists.ListRange{CIDR: r.Prefix.String(), Verdict: r.Verdict, For: lasts(r.For), Note: r.Note,
 		Force: r.Force})
 }
 
-func (d *desk) ImportLists(ctx context.Context, who string, q control.ImportLists) (*control.ListPlan, error) {
+func (d *desk) ImportLists(ctx context.Context, who string, q lists.ImportLists) (*lists.Plan, error) {
 	change, err := d.do(ctx, who, q)
-	plan, _ := change.Answer.(*control.ListPlan)
+	plan, _ := change.Answer.(*lists.Plan)
 	return plan, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"authguard/guard"
+	"authguard/internal/operation"
 )
 
 // An EventExplanation is the state of an event's limits.
@@ -38,5 +39,5 @@ func (c *Control) noEvent(event string, err error) error {
 	if names := c.config.Guard.Policy().EventNames(); len(names) > 0 {
 		there = strings.Join(names, ", ")
 	}
-	return fmt.Errorf("%w: the event %.40q has no limits; events with limits: %s", ErrAsked, event, there)
+	return fmt.Errorf("%w: the event %.40q has no limits; events with limits: %s", operation.ErrAsked, event, there)
 }

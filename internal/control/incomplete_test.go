@@ -8,6 +8,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/operation"
 )
 
 // A change is recorded even if the sessions or tokens that it ends could not be ended: the role or password has changed.
@@ -25,13 +26,13 @@ func TestAnIncompleteChangeIsRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		why := control.Explained{Reason: "drill"}
-		for what, q := range map[string]control.Request{
-			"admin-add":         control.AddAdministrator{OfAdministrator: control.OfAdministrator{Username: "bob"}, Explained: why},
-			"admin-passwd":      control.ReplacePassword{OfAdministrator: control.OfAdministrator{Username: "ann"}, Explained: why},
-			"user-ask-password": control.AskPassword{OfAccount: control.OfAccount{Username: "zoe"}},
+		why := operation.Explained{Reason: "drill"}
+		for what, q := range map[string]any{
+			"admin-add":         control.AddAdministrator{OfAdministrator: operation.OfAdministrator{Username: "bob"}, Explained: why},
+			"admin-passwd":      control.ReplacePassword{OfAdministrator: operation.OfAdministrator{Username: "ann"}, Explained: why},
+			"user-ask-password": control.AskPassword{OfAccount: operation.OfAccount{Username: "zoe"}},
 		} {
-			if _, err := d.Do(t.Context(), control.By{Who: "admin:eve", Fresh: true}, q); err == nil || !strings.Contains(err.Error(), "repeat it") {
+			if _, err := d.Do(t.Context(), operation.By{Who: "admin:eve", Fresh: true}, q); err == nil || !strings.Contains(err.Error(), "repeat it") {
 				t.Errorf("%s: %v", what, err)
 			}
 			if row := d.recorded(t); row.Decision != what || row.Who != "admin:eve" {

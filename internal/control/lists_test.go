@@ -17,11 +17,12 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
+	"authguard/internal/operation"
 	"authguard/internal/testing/world"
 )
 
-func block(text string) control.ImportLists {
-	return control.ImportLists{Verdict: lists.Block, Note: "a botnet", Text: text}
+func block(text string) lists.ImportLists {
+	return lists.ImportLists{Verdict: lists.Block, Note: "a botnet", Text: text}
 }
 
 func TestR31AnImportIsOneRowOnRecordHoweverLong(t *testing.T) {
@@ -52,10 +53,10 @@ func TestAnImportWithABadLineImportsNothingUnlessAskedTo(t *testing.T) {
 		d := newDesk(t, db)
 		q := block("192.0.2.1\nnonsense\n192.0.2.2\n0.0.0.0/0\n")
 		p, err := d.ImportLists(t.Context(), "admin:eve", q)
-		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), `line 2 not an address or range: "nonsense"`) || !strings.Contains(err.Error(), "line 4 the range holds every IP address") || p != nil {
+		if !errors.Is(err, operation.ErrAsked) || !strings.Contains(err.Error(), `line 2 not an address or range: "nonsense"`) || !strings.Contains(err.Error(), "line 4 the range holds every IP address") || p != nil {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		if all, _ := d.Listings(t.Context()); len(all) != 0 || d.recorded(t).ID != 0 {
+		if all, _ := d.Lists.Entries(t.Context()); len(all) != 0 || d.recorded(t).ID != 0 {
 			t.Errorf("%d entries of a bad text", len(all))
 		}
 		q.SkipBad = true
@@ -65,11 +66,11 @@ func TestAnImportWithABadLineImportsNothingUnlessAskedTo(t *testing.T) {
 		if row := d.recorded(t); !strings.Contains(row.Detail, "2 invalid lines skipped") {
 			t.Errorf("on record: %q", row.Detail)
 		}
-		if _, err := d.ImportLists(t.Context(), "admin:eve", block("# nothing\n")); !errors.Is(err, control.ErrAsked) {
+		if _, err := d.ImportLists(t.Context(), "admin:eve", block("# nothing\n")); !errors.Is(err, operation.ErrAsked) {
 			t.Errorf("an empty text: %v", err)
 		}
-		q.Verdict = "maybe"
-		if _, err := d.PlanLists(t.Context(), "x", q); !errors.Is(err, control.ErrAsked) {
+		q.Verdict, q.DryRun = "maybe", true
+		if _, err := d.ImportLists(t.Context(), "x", q); !errors.Is(err, operation.ErrAsked) {
 			t.Errorf("no verdict: %v", err)
 		}
 	})
@@ -85,8 +86,8 @@ func TestAPlanWarnsOfWhatIsWorthASecondLook(t *testing.T) {
 			}
 		}
 		q := block("192.0.2.9\n198.51.100.0/24\n192.0.2.0/24\n203.0.113.0/24\n203.0.113.1\n10.0.0.0/8\n172.16.0.1\n")
-		q.From = "::ffff:10.9.8.7"
-		p, err := d.PlanLists(t.Context(), "x", q)
+		q.From, q.DryRun = "::ffff:10.9.8.7", true
+		p, err := d.ImportLists(t.Context(), "x", q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func TestAPlanWarnsOfWhatIsWorthASecondLook(t *testing.T) {
 		if got != want || p.New != 5 || p.Replaced != 2 || p.Warned != 5 {
 			t.Errorf("%d new, %d replaced, warned of\n%swant\n%s", p.New, p.Replaced, got, want)
 		}
-		if all, _ := d.Listings(t.Context()); len(all) != 3 {
+		if all, _ := d.Lists.Entries(t.Context()); len(all) != 3 {
 			t.Errorf("a plan changed the lists: %d", len(all))
 		}
 	})
@@ -134,7 +135,7 @@ func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
 			"203.0.113.9": "203.0.113.9/32 203.0.113.0/24", "203.0.113.8": "203.0.113.0/24", "::ffff:203.0.113.8": "203.0.113.0/24", "192.0.2.1": "",
 			"203.0.0.0/16": "203.0.113.9/32 203.0.113.0/24", "scanner": "203.0.113.0/24", "admin:EVE": "198.51.100.0/24 203.0.113.9/32 203.0.113.0/24", "": "198.51.100.0/24 203.0.113.9/32 203.0.113.0/24",
 		} {
-			l, err := d.Listed(t.Context(), control.ListQuery{Find: find})
+			l, err := d.Lists.Listed(t.Context(), lists.Query{Find: find})
 			var got []string
 			for _, e := range l.Entries {
 				got = append(got, e.Prefix.String())
@@ -143,10 +144,10 @@ func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
 				t.Errorf("%q finds %v (%v; %d, %d, %d), want %s", find, got, err, l.Total, l.Allowed, l.Soon, want)
 			}
 		}
-		if l, _ := d.Listed(t.Context(), control.ListQuery{Soon: true, Verdict: lists.Block}); len(l.Entries) != 1 {
+		if l, _ := d.Lists.Listed(t.Context(), lists.Query{Soon: true, Verdict: lists.Block}); len(l.Entries) != 1 {
 			t.Errorf("%d end soon", len(l.Entries))
 		}
-		if err := second(d.do(t.Context(), "admin:eve", control.Prolong{CIDR: "198.51.100.0/24", For: "48h"})); err != nil {
+		if err := second(d.do(t.Context(), "admin:eve", lists.Prolong{CIDR: "198.51.100.0/24", For: "48h"})); err != nil {
 			t.Fatal(err)
 		}
 		if row := d.recorded(t); row.Decision != "prolong" || row.Address != "198.51.100.0/24" {
@@ -156,7 +157,7 @@ func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
 		if d.w.Lists.Look(netip.MustParseAddr("198.51.100.1"), d.w.Clock.Now()) != guard.Blocked {
 			t.Error("a prolonged entry has run out")
 		}
-		if err := second(d.do(t.Context(), "admin:eve", control.Prolong{CIDR: "198.51.100.0/25", For: "1h"})); !errors.Is(err, lists.ErrNotListed) {
+		if err := second(d.do(t.Context(), "admin:eve", lists.Prolong{CIDR: "198.51.100.0/25", For: "1h"})); !errors.Is(err, lists.ErrNotListed) {
 			t.Errorf("prolonged what is not there: %v", err)
 		}
 	})
@@ -181,7 +182,7 @@ func TestHitsOfNamedListsAreSavedOnce(t *testing.T) {
 		}
 		met := func() lists.Hits {
 			t.Helper()
-			l, err := d.Listed(t.Context(), control.ListQuery{Find: "198.51.100.7"})
+			l, err := d.Lists.Listed(t.Context(), lists.Query{Find: "198.51.100.7"})
 			if err != nil || len(l.Named) != 1 || fmt.Sprint(l.Named[0].Limits, l.Found) != "[0 challenge] [tor]" || l.Named[0].Ranges != 1 {
 				t.Fatalf("%+v, %v", l, err)
 			}
@@ -197,8 +198,8 @@ func TestHitsOfNamedListsAreSavedOnce(t *testing.T) {
 			if got := met(); got != want {
 				t.Errorf("met %+v, want %+v", got, want)
 			}
-			d.SaveHits(t.Context())
-			d.SaveHits(t.Context())
+			d.Lists.SaveHits(t.Context())
+			d.Lists.SaveHits(t.Context())
 		}
 		d.w.Clock.Advance(25 * time.Hour)
 		if got := met(); got != (lists.Hits{}) {
@@ -222,20 +223,20 @@ func TestAnAdministratorsOwnAddressIsNotBlocked(t *testing.T) {
 	for own, blocked := range map[string][]string{
 		"2001:db8::1": {"2001:db8::1", "2001:db8::ffff"}, "192.0.2.7": {"192.0.2.7"},
 	} {
-		by := control.By{Who: "admin:ann", Fresh: true, Address: netip.MustParseAddr(own)}
+		by := operation.By{Who: "admin:ann", Fresh: true, Address: netip.MustParseAddr(own)}
 		for _, address := range blocked {
-			if _, err := d.Do(t.Context(), by, control.ListAddress{Address: address, Verdict: lists.Block}); !errors.Is(err, control.ErrAsked) {
+			if _, err := d.Do(t.Context(), by, lists.ListAddress{Address: address, Verdict: lists.Block}); !errors.Is(err, operation.ErrAsked) {
 				t.Errorf("%s blocks %s: %v", own, address, err)
 			}
 		}
-		if _, err := d.Do(t.Context(), by, control.ListAddress{Address: own, Verdict: lists.Allow}); err != nil {
+		if _, err := d.Do(t.Context(), by, lists.ListAddress{Address: own, Verdict: lists.Allow}); err != nil {
 			t.Error(err)
 		}
-		if _, err := d.Do(t.Context(), by, control.ListRange{CIDR: own, Verdict: lists.Block}); !errors.Is(err, control.ErrAsked) {
+		if _, err := d.Do(t.Context(), by, lists.ListRange{CIDR: own, Verdict: lists.Block}); !errors.Is(err, operation.ErrAsked) {
 			t.Error(err)
 		}
 	}
-	if all, err := d.Listings(t.Context()); len(all) != 2 || err != nil {
+	if all, err := d.Lists.Entries(t.Context()); len(all) != 2 || err != nil {
 		t.Errorf("%+v %v", all, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/events"
 	"authguard/internal/lists"
+	"authguard/internal/operation"
 	"authguard/trusted"
 )
 
@@ -90,7 +91,7 @@ func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr
 		}
 	}
 	if address.IsValid() {
-		if l.Entry, err = c.entryOf(ctx, address); err != nil {
+		if l.Entry, err = c.config.Listings.EntryOf(ctx, address, c.config.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -172,11 +173,11 @@ const shownListed = 20
 // LookUpNetwork returns all information about a range. It changes nothing.
 func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*NetworkLookUp, error) {
 	if !network.IsValid() {
-		return nil, fmt.Errorf("%w: %w", ErrAsked, lists.ErrPrefix)
+		return nil, fmt.Errorf("%w: %w", operation.ErrAsked, lists.ErrPrefix)
 	}
 	n := &NetworkLookUp{Now: c.config.Now(), Range: network.Masked(), Lines: []string{}, Entries: []lists.Entry{},
 		Recent: []Event{}}
-	all, err := c.Listings(ctx)
+	all, err := c.Lists.Entries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -317,25 +318,6 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// entryOf returns the list entry that decides about an IP address; nil for none.
-func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists.Entry, err error) {
-	if c.config.Guard.Listed(address) == guard.NotListed {
-		return nil, nil
-	}
-	all, err := c.Listings(ctx)
-	address = address.Unmap().WithZone("")
-	for _, e := range all {
-		if !e.Prefix.Contains(address) {
-			continue
-		}
-		if found == nil || e.Prefix.Bits() > found.Prefix.Bits() || e.Prefix.Bits() == found.Prefix.Bits() &&
-			e.Verdict == lists.Block {
-			found = &e
-		}
-	}
-	return found, err
 }
 
 func eventOf(row audit.Row) Event {

@@ -16,6 +16,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
+	"authguard/internal/operation"
 )
 
 // told writes what the world has seen into the audit log.
@@ -258,7 +259,7 @@ func TestAUserIsSignedOut(t *testing.T) {
 	if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.do(t.Context(), "admin:eve", control.EndUserSessions{OfAccount: of("root"), Because: because("")}); !errors.Is(err, control.ErrAsked) {
+	if _, err := d.do(t.Context(), "admin:eve", control.EndUserSessions{OfAccount: of("root"), Because: because("")}); !errors.Is(err, operation.ErrAsked) {
 		t.Error(err)
 	}
 }

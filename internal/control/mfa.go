@@ -7,8 +7,8 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
-	"authguard/internal/audit"
 	"authguard/internal/mfa"
+	"authguard/internal/operation"
 )
 
 // MFA returns the MFA methods of an account.
@@ -108,7 +108,8 @@ func (c *Control) FactorUsed(ctx context.Context, account, what string) error {
 
 // alarms maps operations that can give an attacker access to the kinds of their alerts.
 var alarms = map[string]alerts.Kind{
-	"admin-add": alerts.AdministratorAdded, "totp-remove": alerts.SecondFactorRemoved,
+	"admin-add": alerts.AdministratorAdded, "user-add": alerts.AdministratorAdded,
+	"totp-remove":    alerts.SecondFactorRemoved,
 	"passkey-remove": alerts.SecondFactorRemoved,
 	"mfa-reset":      alerts.SecondFactorRemoved, "recovery-code-used": alerts.RecoveryCodeUsed,
 	"passkey-cloned": alerts.PasskeyCopied,
@@ -117,26 +118,28 @@ var alarms = map[string]alerts.Kind{
 
 // signIn records a change of how an administrator signs in, and raises its alert.
 func (c *Control) signIn(ctx context.Context, who, what, account, detail string) error {
-	c.alarmOf(what, account, who, detail)
-	return c.record(ctx, audit.Action{Who: who, What: what, Subject: account, Detail: detail})
+	c.alarm(what, signInAlert(what, account, who, detail))
+	return c.record(ctx, operation.Action{Who: who, What: what, Subject: account, Detail: detail})
 }
 
-func (c *Control) alarmOf(what, account, who, detail string) {
-	c.alarm(what, fmt.Sprintf("of administrator %s, by %s (%s)", alerts.Name(account), alerts.Name(who), what), detail)
+func signInAlert(what, account, who, detail string) string {
+	return withDetail(fmt.Sprintf("of administrator %s, by %s (%s)", alerts.Name(account), alerts.Name(who), what), detail)
 }
 
-func addedBy(account, who string) string {
-	return fmt.Sprintf("administrator %s, added by %s", alerts.Name(account), alerts.Name(who))
+func addedAlert(account string, by operation.By) string {
+	return withDetail(fmt.Sprintf("administrator %s, added by %s", alerts.Name(account), alerts.Name(by.Who)), by.Why)
 }
 
-// alarm raises the alert for a change that can give an attacker access, even if the audit log fails.
-func (c *Control) alarm(what, text, detail string) {
-	kind, ok := alarms[what]
-	if !ok {
-		return
-	}
+func withDetail(text, detail string) string {
 	if detail != "" {
 		text += ": " + alerts.Name(detail)
 	}
-	c.config.Alerts.RaiseIn(c.config.Realm, kind, "", text)
+	return text
+}
+
+// alarm raises the alert for an operation that can give an attacker access, even if the audit log fails.
+func (c *Control) alarm(what, text string) {
+	if kind, ok := alarms[what]; ok {
+		c.config.Alerts.RaiseIn(c.config.Realm, kind, "", text)
+	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/audit"
 	"authguard/internal/duration"
+	"authguard/internal/operation"
 )
 
 // DefaultForce is the default duration of an override of CAPTCHA mode.
@@ -23,7 +23,7 @@ const noReason = "no reason given"
 type SetMode struct {
 	Mode string `json:"mode" kong:"-"` // on, off, auto or clear
 	For  string `json:"for" default:"2h" placeholder:"DURATION" help:"Duration, at most 7d"`
-	Because
+	operation.Because
 }
 
 // Validate checks the flags of a command.
@@ -33,16 +33,16 @@ func (q SetMode) Validate() error {
 }
 
 // Do implements Request.
-func (q SetMode) Do(_ context.Context, c *Control, by By) (*Change, error) {
-	hold, err := holdOf(q.For)
+func (q SetMode) Do(_ context.Context, c *Control, by operation.By) (*operation.Change, error) {
+	hold, err := operation.HoldOf(q.For)
 	if err != nil {
 		return nil, err
 	}
 	if by.Why == "" && (q.Mode == "on" || q.Mode == "off") {
-		return nil, fmt.Errorf("%w: reason: missing (recorded in the audit log)", ErrAsked)
+		return nil, fmt.Errorf("%w: reason: missing (recorded in the audit log)", operation.ErrAsked)
 	}
 	why := cmp.Or(by.Why, noReason)
-	change := &Change{Action: audit.Action{What: "captcha-" + q.Mode, Why: why}}
+	change := &operation.Change{Action: operation.Action{What: "captcha-" + q.Mode, Why: why}}
 	switch q.Mode {
 	case "clear":
 		c.config.Mode.Clear(by.Who, why)
@@ -52,18 +52,18 @@ func (q SetMode) Do(_ context.Context, c *Control, by By) (*Change, error) {
 		change.Notice.Text = "CAPTCHA mode is automatic again."
 	case "on", "off":
 		if hold = cmp.Or(hold, DefaultForce); hold > captchamode.MaxOverride {
-			return nil, fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked,
+			return nil, fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", operation.ErrAsked,
 				captchamode.MaxOverride)
 		}
 		now := c.config.Now()
 		if err := c.config.Mode.Force(captchamode.Override{State: captchamode.Forced(q.Mode), Who: by.Who, Why: why,
 			Since: now, Until: now.Add(hold)}); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrAsked, err)
+			return nil, fmt.Errorf("%w: %w", operation.ErrAsked, err)
 		}
 		change.Detail = fmt.Sprintf("for %v", hold)
 		change.Notice.Text = "CAPTCHA mode is forced " + q.Mode + " for " + guard.Spell(hold) + "."
 	default:
-		return nil, fmt.Errorf("%w: mode: must be on, off, auto or clear, not %.20q", ErrAsked, q.Mode)
+		return nil, fmt.Errorf("%w: mode: must be on, off, auto or clear, not %.20q", operation.ErrAsked, q.Mode)
 	}
 	change.Answer = c.config.Mode.State()
 	return change, nil

@@ -8,7 +8,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 )
@@ -46,7 +45,7 @@ func TestWhatIsListedOnOneNodeIsInForceOnTheOther(t *testing.T) {
 		}
 		a.poll(t)
 		looks(guard.Allowed)
-		if err := second(b.do(t.Context(), "admin:eve", control.Unlist{CIDR: host.String()})); err != nil {
+		if err := second(b.do(t.Context(), "admin:eve", lists.Unlist{CIDR: host.String()})); err != nil {
 			t.Fatal(err)
 		}
 		a.poll(t)

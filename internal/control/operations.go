@@ -4,8 +4,9 @@ import (
 	"slices"
 
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/lists"
-	"authguard/internal/tokens"
+	"authguard/internal/operation"
 )
 
 // Operations returns the table of operations.
@@ -16,7 +17,7 @@ func Operations() []Operation {
 
 func modeOperations() []Operation {
 	return []Operation{{
-		Name: "captcha", Route: "PUT /mode", Scope: tokens.Mode, Request: request[SetMode](),
+		Name: "captcha", Route: "PUT /mode", Scope: operation.Mode, Request: request[SetMode],
 		Forms: []Form{{Path: "/mode", Default: map[string]string{"reason": noReason}}},
 		Commands: []Command{{
 			Name: "captcha enable", Help: "Force CAPTCHA mode on for a time", Reason: true,
@@ -30,15 +31,15 @@ func modeOperations() []Operation {
 				"`authguard captcha auto` ends it sooner.",
 		}, {
 			Name: "captcha auto", Help: "Return CAPTCHA mode to the failure rate", Set: map[string]string{"mode": "auto"},
-			Flags: flags[Because], Says: "CAPTCHA mode follows the failure rate again.",
+			Flags: flags[operation.Because], Says: "CAPTCHA mode follows the failure rate again.",
 		}, {
 			Name: "captcha reset", Help: "Reset the failure rate and end the cool-down", Example: "--reason 'load test'",
-			Set: map[string]string{"mode": "clear"}, Flags: flags[Because],
+			Set: map[string]string{"mode": "clear"}, Flags: flags[operation.Because],
 			Says: "The failure rate and the cool-down are reset on all nodes. If the attack continues, CAPTCHA mode turns " +
 				"on again; `authguard captcha disable` keeps it off.",
 		}},
 	}, {
-		Name: "policy", Route: "PUT /policy", Scope: tokens.Policy, Request: request[SwitchPolicy](),
+		Name: "policy", Route: "PUT /policy", Scope: operation.Policy, Request: request[SwitchPolicy],
 		Forms: []Form{{Path: "/policy"}},
 		Commands: []Command{{
 			Name: "limit monitor", Help: "Monitor limits: log and alert, but do not block", Reason: true,
@@ -55,23 +56,23 @@ func modeOperations() []Operation {
 			Says: "{{limits .Q.LimitSet}} follows the configuration again, on all nodes within a second.",
 		}},
 	}, {
-		Name: "alert-test", Did: "test message sent", Route: "POST /alerts/test", Scope: tokens.Alerts, Where: AllRealms,
-		Request: request[TestAlerts](), Forms: []Form{{Path: "/alerts/test"}},
+		Name: "alert-test", Did: "test message sent", Route: "POST /alerts/test", Scope: operation.Alerts, Where: AllRealms,
+		Request: request[alerts.SendTest], Forms: []Form{{Path: "/alerts/test"}},
 	}}
 }
 
 // limitReset are the flags of limit reset.
 type limitReset struct {
 	LimitSet string `json:"limit" arg:"" name:"limits" help:"Limits as limit list names them, or all"`
-	Because
+	operation.Because
 }
 
 func flags[F any]() any { return new(F) }
 
 func subjectOperations() []Operation {
 	return []Operation{{
-		Name: "unlock", Did: "failure counters reset", Route: "POST /unlock", Scope: tokens.Unlock,
-		Request: request[Unlock](), Forms: []Form{{Path: "/unlock", Set: map[string]string{"event": "", "subject": "",
+		Name: "unlock", Did: "failure counters reset", Route: "POST /unlock", Scope: operation.Unlock,
+		Request: request[Unlock], Forms: []Form{{Path: "/unlock", Set: map[string]string{"event": "", "subject": "",
 			"known_clients": ""}}},
 		Commands: []Command{{
 			Name: "unlock", Help: "Reset the counters of an account, IP address or network", Example: "--account alice",
@@ -82,8 +83,8 @@ func subjectOperations() []Operation {
 				`{{if not (or .Q.Event .Q.Network)}}{{with .A.note}}, if there were any: {{.}}{{end}}.{{end}}`,
 		}},
 	}, {
-		Name: "known-clients-remove", Did: "known clients removed", Route: "POST /forget", Scope: tokens.Unlock,
-		Request: request[RemoveKnownClients](), Forms: []Form{{Path: "/forget"}},
+		Name: "known-clients-remove", Did: "known clients removed", Route: "POST /forget", Scope: operation.Unlock,
+		Request: request[RemoveKnownClients], Forms: []Form{{Path: "/forget"}},
 	}}
 }
 
@@ -91,22 +92,22 @@ func listOperations() []Operation {
 	block := map[string]string{"verdict": string(lists.Block), "force": ""}
 	allow := map[string]string{"verdict": string(lists.Allow), "force": "", "for": ""}
 	return []Operation{{
-		Name: "block", Did: "blocked", Route: "POST /lists", Scope: tokens.Lists, Where: AllRealms,
-		Request: request[ListRange](), Forms: []Form{
+		Name: "block", Did: "blocked", Route: "POST /lists", Scope: operation.Lists, Where: AllRealms,
+		Request: request[lists.ListRange], Forms: []Form{
 			{Path: "/block", Set: block, Alias: map[string]string{"note": "reason"}},
 			{Path: "/lookup/allow", Set: allow, Alias: map[string]string{"note": "reason"}},
 		},
 	}, {
-		Name: "list-address", Where: AllRealms, Request: request[ListAddress](), Forms: []Form{{Path: "/lookup/list"}},
+		Name: "list-address", Where: AllRealms, Request: request[lists.ListAddress], Forms: []Form{{Path: "/lookup/list"}},
 	}, {
-		Name: "block-import", Did: "ranges blocked", Route: "POST /lists/import", Scope: tokens.Lists, Where: AllRealms,
-		MaxBody: 2 * lists.MaxImport, Request: request[ImportLists](), // allows it with every line break escaped
+		Name: "block-import", Did: "ranges blocked", Route: "POST /lists/import", Scope: operation.Lists, Where: AllRealms,
+		MaxBody: 2 * lists.MaxImport, Request: request[lists.ImportLists], // allows it with every line break escaped
 	}, {
-		Name: "prolong", Did: "list entry extended", Route: "POST /lists/prolong", Scope: tokens.Lists, Where: AllRealms,
-		Request: request[Prolong](), Forms: []Form{{Path: "/lists/prolong", Notice: "Extended:"}},
+		Name: "prolong", Did: "list entry extended", Route: "POST /lists/prolong", Scope: operation.Lists, Where: AllRealms,
+		Request: request[lists.Prolong], Forms: []Form{{Path: "/lists/prolong", Notice: "Extended:"}},
 	}, {
-		Name: "unlist", Did: "list entry removed", Route: "DELETE /lists", Scope: tokens.Lists, Where: AllRealms,
-		Request: request[Unlist](), Forms: []Form{{Path: "/lists/remove", Notice: "Removed from the list:"}},
+		Name: "unlist", Did: "list entry removed", Route: "DELETE /lists", Scope: operation.Lists, Where: AllRealms,
+		Request: request[lists.Unlist], Forms: []Form{{Path: "/lists/remove", Notice: "Removed from the list:"}},
 		Commands: []Command{{
 			Name: "ip remove", Help: "Remove an IP address or range from the lists", Example: "198.51.100.7",
 			Says: "{{.Q.CIDR}} is removed from the IP lists.",
@@ -116,20 +117,20 @@ func listOperations() []Operation {
 
 func userOperations() []Operation {
 	return []Operation{{
-		Name: "user-add", Did: "account added", Route: "POST /users", Created: true, Scope: tokens.Accounts,
-		Request: request[AddUser](), Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
+		Name: "user-add", Did: "account added", Route: "POST /users", Created: true, Scope: operation.Accounts,
+		Request: request[AddUser], Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
 			"role": string(accounts.User), "generate": "true", "password": "", "must_change": ""}}},
 	}, {
-		Name: "user-groups", Did: "groups changed", Route: "POST /users/groups", Scope: tokens.Accounts,
-		Request: request[SetGroups](),
+		Name: "user-groups", Did: "groups changed", Route: "POST /users/groups", Scope: operation.Accounts,
+		Request: request[SetGroups],
 		Commands: []Command{{
 			Name: "user set-groups", Help: "Set the groups of an account", Example: "alice staff editors",
 			Says: `{{if .Q.None}}{{quote .Q.Username}} has no groups any more.{{else}}Groups of {{quote .Q.Username}}: ` +
 				`{{join .Q.Groups}}. They apply from the next request on.{{end}}`,
 		}},
 	}, {
-		Name: "user-disable", Did: "disabled", Route: "POST /users/disable", Scope: tokens.Accounts,
-		Request: request[DisableUser](), Forms: []Form{
+		Name: "user-disable", Did: "disabled", Route: "POST /users/disable", Scope: operation.Accounts,
+		Request: request[DisableUser], Forms: []Form{
 			{Path: "/accounts/disable", Users: true, Notice: "Disabled and signed out:"},
 			{Path: "/administrators/disable", Notice: "Disabled and signed out:", Set: map[string]string{"enable": ""}},
 			{Path: "/administrators/enable", Set: map[string]string{"enable": "true"}},
@@ -142,15 +143,15 @@ func userOperations() []Operation {
 			Says: "{{quote .Q.Username}} is disabled. Its password is answered as wrong, and its sessions have ended.",
 		}},
 	}, {
-		Name: "user-delete", Did: "deleted", Route: "DELETE /users", Scope: tokens.Accounts,
-		Request: request[DeleteUser](),
+		Name: "user-delete", Did: "deleted", Route: "DELETE /users", Scope: operation.Accounts,
+		Request: request[DeleteUser],
 		Commands: []Command{{
 			Name: "user delete", Help: "Delete an account for good", Example: "alice --reason left",
 			Says: "{{quote .Q.Username}} is deleted. Its sessions have ended, and its known clients and codes are removed.",
 		}},
 	}, {
-		Name: "user-sessions", Did: "sessions ended", Route: "DELETE /users/sessions", Scope: tokens.Accounts,
-		Request: request[EndUserSessions](),
+		Name: "user-sessions", Did: "sessions ended", Route: "DELETE /users/sessions", Scope: operation.Accounts,
+		Request: request[EndUserSessions],
 		Forms:   []Form{{Path: "/lookup/sessions", Alias: map[string]string{"username": "account"}}},
 		Commands: []Command{{
 			Name: "user sign-out", Help: "Revoke all sessions of a user", Example: "alice",
@@ -162,18 +163,18 @@ func userOperations() []Operation {
 
 func passwordOperations() []Operation {
 	return []Operation{{
-		Name: "user-set-password", Did: "password changed", Route: "POST /users/set-password", Scope: tokens.Accounts,
-		Request: request[SetPassword](),
+		Name: "user-set-password", Did: "password changed", Route: "POST /users/set-password", Scope: operation.Accounts,
+		Request: request[SetPassword],
 		Forms: []Form{{Path: "/accounts/password", Users: true, Set: map[string]string{"generate": "true",
 			"must_change": ""}}},
 	}, {
 		Name: "user-ask-password", Did: "password change forced", Route: "POST /users/ask-password",
-		Scope: tokens.Accounts, Request: request[AskPassword](),
+		Scope: operation.Accounts, Request: request[AskPassword],
 		Forms: []Form{{Path: "/accounts/ask-password", Users: true, Notice: "Signed out everywhere. A verification " +
 			"code and the current password are needed to choose a new password for"}},
 	}, {
 		Name: "user-create-code", Did: "verification code created", Route: "POST /users/create-code",
-		Scope: tokens.Accounts, Request: request[CreateCode](),
+		Scope: operation.Accounts, Request: request[CreateCode],
 		Commands: []Command{{
 			Name: "user create-code", Help: "Create a verification code for a new client", Example: "alice --for 30m",
 			Says: `Verification code for {{quote .A.account}}, shown once: {{.A.code}}
@@ -186,8 +187,8 @@ It is valid once, for the first client that uses it, until {{clock .A.expires}}.
 
 func administratorOperations() []Operation {
 	return []Operation{{
-		Name: "admin-add", Did: "administrator added", Route: "POST /administrators", Created: true, Scope: tokens.Admin,
-		Where: MainRealm, Reason: "it grants access to everything", Request: request[AddAdministrator](),
+		Name: "admin-add", Did: "administrator added", Route: "POST /administrators", Created: true, Scope: operation.Admin,
+		Where: MainRealm, Reason: "it grants access to everything", Request: request[AddAdministrator],
 		Forms: []Form{{Path: "/administrators/add"}},
 		Commands: []Command{{
 			Name: "admin add", Help: "Add an administrator (prints a temporary password)",
@@ -195,16 +196,16 @@ func administratorOperations() []Operation {
 			Says:    "{{quote .A.username}} is an administrator. Temporary password, shown once: {{.A.password}}",
 		}},
 	}, {
-		Name: "admin-remove", Did: "administrator removed", Route: "DELETE /administrators", Scope: tokens.Admin,
-		Where: MainRealm, Reason: "it locks an administrator out", Request: request[RemoveAdministrator](),
+		Name: "admin-remove", Did: "administrator removed", Route: "DELETE /administrators", Scope: operation.Admin,
+		Where: MainRealm, Reason: "it locks an administrator out", Request: request[RemoveAdministrator],
 		Forms: []Form{{Path: "/administrators/remove", Notice: "Admin role removed:"}},
 		Commands: []Command{{
 			Name: "admin remove", Help: "Remove the administrator role and keep the account", Example: "carol --reason left",
 			Says: "{{quote .Q.Username}} is no longer an administrator. Their sessions, MFA and tokens are revoked.",
 		}},
 	}, {
-		Name: "admin-passwd", Did: "password reset", Route: "POST /administrators/password", Scope: tokens.Admin,
-		Where: MainRealm, Reason: "the new password grants access", Request: request[ReplacePassword](),
+		Name: "admin-passwd", Did: "password reset", Route: "POST /administrators/password", Scope: operation.Admin,
+		Where: MainRealm, Reason: "the new password grants access", Request: request[ReplacePassword],
 		Forms: []Form{{Path: "/administrators/password"}},
 		Commands: []Command{{
 			Name: "admin reset-password", Help: "Reset a password (prints a temporary one)",
@@ -212,8 +213,8 @@ func administratorOperations() []Operation {
 			Says:    "Temporary password of {{quote .Q.Username}}, shown once: {{.A.password}}",
 		}},
 	}, {
-		Name: "mfa-reset", Did: "MFA removed", Route: "POST /administrators/mfa", Scope: tokens.Admin, Where: MainRealm,
-		Reason: "it removes the account's protection", Request: request[ResetFactors](),
+		Name: "mfa-reset", Did: "MFA removed", Route: "POST /administrators/mfa", Scope: operation.Admin, Where: MainRealm,
+		Reason: "it removes the account's protection", Request: request[ResetFactors],
 		Forms: []Form{{Path: "/administrators/mfa", Notice: "MFA removed and sessions ended:"}},
 		Commands: []Command{{
 			Name: "admin reset-mfa", Help: "Remove app, passkeys and recovery codes; end sessions",
@@ -222,8 +223,8 @@ func administratorOperations() []Operation {
 				"sign-in: /security.",
 		}},
 	}, {
-		Name: "session-end", Did: "session ended", Route: "DELETE /administrators/sessions", Scope: tokens.Admin,
-		Where: MainRealm, Request: request[EndSessions](),
+		Name: "session-end", Did: "session ended", Route: "DELETE /administrators/sessions", Scope: operation.Admin,
+		Where: MainRealm, Request: request[EndSessions],
 		Forms: []Form{{Path: "/administrators/sessions/end", Notice: "All sessions ended:"}},
 		Commands: []Command{{
 			Name: "admin sign-out", Help: "Revoke all sessions of an administrator", Example: "carol --reason 'lost laptop'",
@@ -234,11 +235,11 @@ func administratorOperations() []Operation {
 
 func tokenOperations() []Operation {
 	return []Operation{{
-		Name: "token-add", Did: "token created", Route: "POST /tokens", Created: true, Scope: tokens.Admin,
-		Where: NamedRealm, Request: request[AddToken](), Forms: []Form{{Path: "/administrators/tokens/add"}},
+		Name: "token-add", Did: "token created", Route: "POST /tokens", Created: true, Scope: operation.Admin,
+		Where: NamedRealm, Request: request[AddToken], Forms: []Form{{Path: "/administrators/tokens/add"}},
 	}, {
-		Name: "token-revoke", Did: "token revoked", Route: "DELETE /tokens", Scope: tokens.Admin, Where: NamedRealm,
-		Request: request[RevokeToken](), Forms: []Form{{Path: "/administrators/tokens/revoke", Notice: "Revoked:"}},
+		Name: "token-revoke", Did: "token revoked", Route: "DELETE /tokens", Scope: operation.Admin, Where: NamedRealm,
+		Request: request[RevokeToken], Forms: []Form{{Path: "/administrators/tokens/revoke", Notice: "Revoked:"}},
 		Commands: []Command{{
 			Name: "token revoke", Help: "Revoke an API token", Example: "shop-backend",
 			Says: "The token {{quote .Q.Name}} is revoked, on other nodes within a second.",

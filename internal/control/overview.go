@@ -11,6 +11,7 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/changes"
 	"authguard/internal/events"
+	"authguard/internal/lists"
 )
 
 const topRows = 10
@@ -129,7 +130,7 @@ func (c *Control) next(ctx context.Context, s Subject, account string, address n
 }
 
 func (c *Control) blocked(address netip.Addr) bool {
-	return c.config.Lists.Look(address, c.config.Now()) == guard.Blocked
+	return c.config.Listings.Memory.Look(address, c.config.Now()) == guard.Blocked
 }
 
 func lastOf(p netip.Prefix) netip.Addr {
@@ -210,3 +211,22 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 
 // silentLine is for nginx, as in docs/how-to/client-ip.md.
 const silentLine = "proxy_set_header X-Forwarded-For $remote_addr;"
+
+// BrokenLists warns of IP lists whose file could not be loaded.
+func BrokenLists(states []lists.State) (all []Warning) {
+	for _, s := range states {
+		if s.Kept == "" {
+			continue
+		}
+		kept := "The list is empty."
+		if !s.Read.IsZero() {
+			kept = fmt.Sprintf("The version of %s stays in use: %d ranges.", s.Read.UTC().Format(time.RFC3339), s.Ranges)
+		}
+		all = append(all, Warning{
+			Code: "list-file", Title: "The file of the list " + s.Name + " could not be loaded",
+			Text: fmt.Sprintf("%s: %s. %s Replace list files atomically: write a new file, then rename it.", s.File, s.Kept,
+				kept),
+		})
+	}
+	return all
+}

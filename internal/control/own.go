@@ -13,6 +13,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
+	"authguard/internal/operation"
 	"authguard/internal/sessions"
 )
 
@@ -107,7 +108,7 @@ const notMe alerts.Kind = "not-me"
 
 // A Denial is an owner's report that a login was not theirs.
 type Denial struct {
-	Who, What          string // as in audit.Action
+	Who, What          string // as in operation.Action
 	Directory, Account string // the name is canonical
 	// Password is the new one, if the owner chose one in a session of this Version of the account; see ChoosePassword.
 	Password string
@@ -120,7 +121,7 @@ type Denial struct {
 // login it was and how the owner reported it.
 func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 	name, what := d.Account, d.What
-	a := audit.Action{Who: d.Who, What: "not-me", Subject: name, Detail: what}
+	a := operation.Action{Who: d.Who, What: "not-me", Subject: name, Detail: what}
 	if c.apart(d.Directory) {
 		err = errors.Join(c.endApart(ctx, "", name), c.record(ctx, a))
 	} else if d.Password != "" {
@@ -130,10 +131,10 @@ func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 		err = c.changedBy(ctx, a)
 	} else if change, failed := c.askNewPassword(ctx, name); change != nil {
 		err = errors.Join(failed, c.record(ctx, a))
-	} else if err = failed; errors.Is(err, ErrAsked) || errors.Is(err, accounts.ErrUnknown) {
+	} else if err = failed; errors.Is(err, operation.ErrAsked) || errors.Is(err, accounts.ErrUnknown) {
 		err = c.changedBy(ctx, a)
 	}
-	if err != nil && !errors.Is(err, ErrUnrecorded) {
+	if err != nil && !errors.Is(err, operation.ErrUnrecorded) {
 		return err
 	}
 	next := "Its sessions were ended and its known clients removed. The next sign-in needs a verification code and a " +

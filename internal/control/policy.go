@@ -13,9 +13,9 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/alerts"
-	"authguard/internal/audit"
 	"authguard/internal/background"
 	"authguard/internal/duration"
+	"authguard/internal/operation"
 	"authguard/internal/policy"
 )
 
@@ -242,18 +242,18 @@ type SwitchPolicy struct {
 	LimitSet string `json:"limit" arg:"" name:"limits" help:"Limits as limit list names them, or all"`
 	To       string `json:"to" kong:"-"`
 	For      string `json:"for" placeholder:"DURATION" help:"Duration (default: until limit reset ends it)"`
-	Because
+	operation.Because
 }
 
 // Validate checks the flags of a command.
 func (q SwitchPolicy) Validate() error {
-	_, err := holdOf(q.For)
+	_, err := operation.HoldOf(q.For)
 	return err
 }
 
 // Do implements Request.
-func (q SwitchPolicy) Do(ctx context.Context, c *Control, by By) (*Change, error) {
-	hold, err := holdOf(q.For)
+func (q SwitchPolicy) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
+	hold, err := operation.HoldOf(q.For)
 	if err != nil {
 		return nil, err
 	}
@@ -261,17 +261,18 @@ func (q SwitchPolicy) Do(ctx context.Context, c *Control, by By) (*Change, error
 	limitSets := written.Policy.LimitSets()
 	switch {
 	case q.LimitSet == "":
-		return nil, fmt.Errorf("%w: limit: missing; send the name of a limit, or %q for all limits", ErrAsked, policy.Whole)
+		return nil, fmt.Errorf("%w: limit: missing; send the name of a limit, or %q for all limits", operation.ErrAsked,
+			policy.Whole)
 	case q.LimitSet != policy.Whole && !slices.Contains(limitSets, q.LimitSet):
-		return nil, fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, q.LimitSet,
+		return nil, fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", operation.ErrAsked, q.LimitSet,
 			strings.Join(limitSets, ", "))
 	case by.Why == "":
-		return nil, fmt.Errorf("%w: missing reason (recorded in the audit log)", ErrAsked)
+		return nil, fmt.Errorf("%w: missing reason (recorded in the audit log)", operation.ErrAsked)
 	case q.To != ToWatch && q.To != ToEnforce && q.To != ToFile:
-		return nil, fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", ErrAsked, q.To)
+		return nil, fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", operation.ErrAsked, q.To)
 	case hold > MaxPolicyOverride:
 		return nil, fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end",
-			ErrAsked, duration.Format(MaxPolicyOverride))
+			operation.ErrAsked, duration.Format(MaxPolicyOverride))
 	}
 	now := c.config.Now()
 	override := policy.Override{LimitSet: q.LimitSet, Enforce: q.To == ToEnforce, Who: by.Who, Why: by.Why, Since: now}
@@ -290,8 +291,8 @@ func (q SwitchPolicy) Do(ctx context.Context, c *Control, by By) (*Change, error
 	}
 	c.notifyPolicy(written, before, override)
 	answer, err := c.Policy(ctx)
-	return &Change{Action: audit.Action{What: "policy-" + q.To, Detail: detail}, Answer: answer,
-		Notice: Notice{Text: map[string]string{ToWatch: "In monitoring mode on all nodes within a second:",
+	return &operation.Change{Action: operation.Action{What: "policy-" + q.To, Detail: detail}, Answer: answer,
+		Notice: operation.Notice{Text: map[string]string{ToWatch: "In monitoring mode on all nodes within a second:",
 			ToEnforce: "Enforced on all nodes within a second:", ToFile: "Configured value restored:"}[q.To],
 			Subject: q.LimitSet}}, err
 }
@@ -302,14 +303,14 @@ func (c *Control) say(ctx context.Context, written policy.Written, before []poli
 	if back {
 		was, err := c.config.Overrides.Remove(ctx, c.config.Realm, override.LimitSet)
 		if err == nil && !was {
-			err = fmt.Errorf("%w: the configured value already applies", ErrAsked)
+			err = fmt.Errorf("%w: the configured value already applies", operation.ErrAsked)
 		}
 		return err
 	}
 	after := append(slices.DeleteFunc(slices.Clone(before),
 		func(w policy.Override) bool { return w.LimitSet == override.LimitSet }), override)
 	if _, _, err := written.With(after); err != nil {
-		return fmt.Errorf("%w: %w", ErrAsked, err)
+		return fmt.Errorf("%w: %w", operation.ErrAsked, err)
 	}
 	return c.config.Overrides.Set(ctx, c.config.Realm, override)
 }
@@ -421,7 +422,7 @@ func (c *Control) EndOverrides(ctx context.Context) error {
 		if err == nil && first {
 			c.notifyPolicy(c.config.Written(), before, policy.Override{Who: "authguard", Why: "the duration set by " + w.Who +
 				" has ended"})
-			err = c.record(ctx, audit.Action{Who: "authguard", What: "policy-ended", Detail: w.LimitSet + ": " + w.Why})
+			err = c.record(ctx, operation.Action{Who: "authguard", What: "policy-ended", Detail: w.LimitSet + ": " + w.Why})
 		}
 		if err == nil {
 			err = c.ReadPolicy(ctx)

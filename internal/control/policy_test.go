@@ -14,6 +14,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/operation"
 	"authguard/internal/outbox"
 	"authguard/internal/policy"
 )
@@ -231,7 +232,7 @@ func TestWhatCannotBeSwitchedIsRefusedWithWhatCan(t *testing.T) {
 			{"account", control.ToFile, "x", "the configured value already applies"},
 		} {
 			err := d.SwitchPolicy(t.Context(), "admin:ann", c.limitSet, c.to, 0, c.why)
-			if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, operation.ErrAsked) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: %v", c, err)
 			}
 		}
@@ -253,7 +254,7 @@ func TestR8AWordThatCannotBeEnforcedIsRefused(t *testing.T) {
 			}
 		})
 		err := d.SwitchPolicy(t.Context(), "admin:ann", "account", control.ToEnforce, 0, "x")
-		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), "can never be reached") {
+		if !errors.Is(err, operation.ErrAsked) || !strings.Contains(err.Error(), "can never be reached") {
 			t.Errorf("%v", err)
 		}
 	})

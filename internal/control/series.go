@@ -8,6 +8,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/operation"
 	"authguard/internal/recent"
 )
 
@@ -93,7 +94,7 @@ func (c *Control) Series(span Span) (Series, error) {
 	case LastDay:
 		return Series{time.Minute, points(&of.minutes, now), of.day(now), week}, nil
 	}
-	return Series{}, fmt.Errorf("%w: span: must be hour or day, not %.20q", ErrAsked, string(span))
+	return Series{}, fmt.Errorf("%w: span: must be hour or day, not %.20q", operation.ErrAsked, string(span))
 }
 
 const (

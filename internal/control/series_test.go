@@ -10,6 +10,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/operation"
 )
 
 func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
@@ -53,7 +54,7 @@ func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
 		if all, _, _ := sum(control.LastHour); all != (control.Counts{}) {
 			t.Errorf("two hours later: %+v", all)
 		}
-		if _, err := d.Series("week"); !errors.Is(err, control.ErrAsked) {
+		if _, err := d.Series("week"); !errors.Is(err, operation.ErrAsked) {
 			t.Errorf("a span that is none: %v", err)
 		}
 	})

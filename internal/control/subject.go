@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"authguard/guard"
-	"authguard/internal/audit"
 	"authguard/internal/events"
+	"authguard/internal/operation"
 	"authguard/trusted"
 )
 
@@ -19,7 +19,7 @@ import (
 // address, and guard.ErrAccountName for an invalid name.
 func (c *Control) Explain(ctx context.Context, account string, address netip.Addr) (guard.Explanation, error) {
 	if account == "" && !address.IsValid() {
-		return guard.Explanation{}, fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
+		return guard.Explanation{}, fmt.Errorf("%w: enter an account, an IP address or both", operation.ErrAsked)
 	}
 	e, _, err := c.explain(ctx, account, address)
 	return e, err
@@ -106,12 +106,12 @@ type Unlock struct {
 	Event   string `json:"event" help:"Event to reset instead of logins"`
 	Subject string `json:"subject" help:"With --event: the subject that it counts by"`
 	Known   bool   `json:"known_clients" name:"known-clients" help:"Remove known clients as well: at --address, or all"`
-	Because
+	operation.Because
 }
 
 // May implements the check of a Request.
-func (q Unlock) May(ctx context.Context, c *Control, by By) error {
-	return c.mayUnlock(ctx, by, q.Account)
+func (q Unlock) May(ctx context.Context, p operation.Powers, by operation.By) error {
+	return p.MayUnlock(ctx, by, q.Account)
 }
 
 // Validate checks the flags of a command.
@@ -126,22 +126,23 @@ func (q Unlock) Validate() error {
 }
 
 // Do implements Request.
-func (q Unlock) Do(ctx context.Context, c *Control, by By) (*Change, error) {
-	address, err := AddressOf(q.Address)
+func (q Unlock) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
+	address, err := operation.AddressOf(q.Address)
 	account := strings.TrimSpace(q.Account)
 	switch {
 	case err != nil:
 		return nil, err
 	case q.Known && account == "":
-		return nil, fmt.Errorf("%w: known_clients: requires an account; known clients belong to an account", ErrAsked)
+		return nil, fmt.Errorf("%w: known_clients: requires an account; known clients belong to an account",
+			operation.ErrAsked)
 	case q.Network != "" && (account != "" || q.Address != "" || q.Event != "" || q.Known):
-		return nil, fmt.Errorf("%w: network: cannot be combined with other fields", ErrAsked)
+		return nil, fmt.Errorf("%w: network: cannot be combined with other fields", operation.ErrAsked)
 	case q.Network != "":
 		return c.unlockNetwork(ctx, q.Network)
 	case q.Event != "":
 		return c.unlockEvent(ctx, q.Event, guard.Subjects{Account: account, Address: address, Subject: q.Subject})
 	case account == "" && !address.IsValid():
-		return nil, fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
+		return nil, fmt.Errorf("%w: enter an account, an IP address or both", operation.ErrAsked)
 	}
 	note, err := c.Unknown(ctx, account)
 	if err == nil && account != "" {
@@ -153,8 +154,8 @@ func (q Unlock) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	if err := c.atAll(func(g *guard.Guard) error { return g.Unlock(ctx, account, address) }); err != nil {
 		return nil, err
 	}
-	change := &Change{Action: actionOn(account, address)}
-	change.Notice = Notice{Text: "Failure counters reset:", Subject: cmp.Or(account, address.String())}
+	change := &operation.Change{Action: actionOn(account, address)}
+	change.Notice = operation.Notice{Text: "Failure counters reset:", Subject: cmp.Or(account, address.String())}
 	switch {
 	case account == "":
 		change.Notice.Text = "Failure counters reset: IP address"
@@ -172,35 +173,35 @@ func (q Unlock) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	return change, err
 }
 
-func (c *Control) unlockNetwork(ctx context.Context, text string) (*Change, error) {
+func (c *Control) unlockNetwork(ctx context.Context, text string) (*operation.Change, error) {
 	network, err := netip.ParsePrefix(strings.TrimSpace(text))
 	if err != nil {
 		return nil, fmt.Errorf("%w: network: %.60q is not a network; write it like 203.0.113.0/24 or 2001:db8:1::/48",
-			ErrAsked, text)
+			operation.ErrAsked, text)
 	}
 	network = network.Masked()
 	if _, counted := events.PrefixesOf(network.Addr()); counted != network {
 		return nil, fmt.Errorf("%w: failures are counted per network of one size; write it like 203.0.113.0/24 or "+
-			"2001:db8:1::/48", ErrAsked)
+			"2001:db8:1::/48", operation.ErrAsked)
 	}
 	if err := c.atAll(func(g *guard.Guard) error { return g.UnlockNetwork(ctx, network.Addr()) }); err != nil {
 		return nil, err
 	}
-	return &Change{Action: audit.Action{Subject: network.String()},
-		Notice: Notice{Text: "Failure counters reset: network", Subject: network.String()}}, nil
+	return &operation.Change{Action: operation.Action{Subject: network.String()},
+		Notice: operation.Notice{Text: "Failure counters reset: network", Subject: network.String()}}, nil
 }
 
 // unlockEvent resets an event's counters. The audit log does not get the subject's text.
-func (c *Control) unlockEvent(ctx context.Context, event string, s guard.Subjects) (*Change, error) {
+func (c *Control) unlockEvent(ctx context.Context, event string, s guard.Subjects) (*operation.Change, error) {
 	if s.Account == "" && s.Subject == "" && !s.Address.IsValid() {
-		return nil, fmt.Errorf("%w: enter an account, an IP address or a subject of the event", ErrAsked)
+		return nil, fmt.Errorf("%w: enter an account, an IP address or a subject of the event", operation.ErrAsked)
 	}
 	if err := c.config.Guard.UnlockEvent(ctx, event, s); err != nil {
 		return nil, c.noEvent(event, err)
 	}
 	a := actionOn(s.Account, s.Address)
 	a.Detail = strings.TrimSpace("event " + event + " " + a.Detail)
-	return &Change{Action: a}, nil
+	return &operation.Change{Action: a}, nil
 }
 
 // RemoveKnownClients removes an IP address from an account's known clients or, without one, all known clients and
@@ -208,21 +209,21 @@ func (c *Control) unlockEvent(ctx context.Context, event string, s guard.Subject
 type RemoveKnownClients struct {
 	Account string `json:"account"`
 	Address string `json:"address"`
-	Because
+	operation.Because
 }
 
 // May implements the check of a Request.
-func (q RemoveKnownClients) May(ctx context.Context, c *Control, by By) error {
-	return c.mayUnlock(ctx, by, q.Account)
+func (q RemoveKnownClients) May(ctx context.Context, p operation.Powers, by operation.By) error {
+	return p.MayUnlock(ctx, by, q.Account)
 }
 
 // Do implements Request.
-func (q RemoveKnownClients) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+func (q RemoveKnownClients) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
 	account := strings.TrimSpace(q.Account)
 	if account == "" {
-		return nil, fmt.Errorf("%w: enter the account whose known clients to remove", ErrAsked)
+		return nil, fmt.Errorf("%w: enter the account whose known clients to remove", operation.ErrAsked)
 	}
-	address, err := AddressOf(q.Address)
+	address, err := operation.AddressOf(q.Address)
 	if err == nil {
 		account, err = c.Canonical(account)
 	}
@@ -232,8 +233,9 @@ func (q RemoveKnownClients) Do(ctx context.Context, c *Control, _ By) (*Change, 
 	if err := c.forget(ctx, account, address); err != nil {
 		return nil, err
 	}
-	change := &Change{Action: actionOn(account, address), Notice: Notice{Text: "All known clients removed:",
-		Subject: account}}
+	change := &operation.Change{Action: actionOn(account, address),
+		Notice: operation.Notice{Text: "All known clients removed:",
+			Subject: account}}
 	change.What = "known-clients-remove"
 	if address.IsValid() {
 		change.Notice.Text = "Known IP address " + address.String() + " removed:"
@@ -287,8 +289,8 @@ func (c *Control) Canonical(account string) (string, error) {
 	return c.config.Accounts.Canonical(name), nil
 }
 
-func actionOn(account string, address netip.Addr) audit.Action {
-	a := audit.Action{Subject: account}
+func actionOn(account string, address netip.Addr) operation.Action {
+	a := operation.Action{Subject: account}
 	switch {
 	case !address.IsValid():
 	case account == "":

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authguard/internal/alerts"
-	"authguard/internal/audit"
+	"authguard/internal/operation"
 	"authguard/internal/tokens"
 )
 
@@ -23,19 +23,21 @@ type NewToken struct {
 // the request names one. It is valid when the operation returns, and within a second on other nodes. Only the answer
 // has the token. Errors are those of tokens.Table.Add.
 type AddToken struct {
-	Name   string         `json:"name"`
-	Scopes []tokens.Scope `json:"scopes"`
-	For    string         `json:"for"` // with scopes only; default tokens.Life
-	Because
+	Name   string            `json:"name"`
+	Scopes []operation.Scope `json:"scopes"`
+	For    string            `json:"for"` // with scopes only; default tokens.Life
+	operation.Because
 }
 
 // May implements the check of a Request.
-func (AddToken) May(_ context.Context, _ *Control, by By) error { return by.MayChangeSignIn() }
+func (AddToken) May(_ context.Context, _ operation.Powers, by operation.By) error {
+	return by.MayChangeSignIn()
+}
 
 // FormFields returns the names of the form's fields: a checkbox for each scope.
 func (AddToken) FormFields() []string {
 	names := []string{"name", "for", "reason"}
-	for _, scope := range tokens.Scopes() {
+	for _, scope := range operation.Scopes() {
 		names = append(names, "scope_"+string(scope))
 	}
 	return names
@@ -44,7 +46,7 @@ func (AddToken) FormFields() []string {
 // FromForm reads the form's fields.
 func (q *AddToken) FromForm(f map[string]string) {
 	q.Name, q.Reason = f["name"], f["reason"]
-	for _, scope := range tokens.Scopes() {
+	for _, scope := range operation.Scopes() {
 		if f["scope_"+string(scope)] == "true" {
 			q.Scopes, q.For = append(q.Scopes, scope), f["for"]
 		}
@@ -52,8 +54,8 @@ func (q *AddToken) FromForm(f map[string]string) {
 }
 
 // Do implements Request.
-func (q AddToken) Do(ctx context.Context, c *Control, by By) (*Change, error) {
-	life, err := holdOf(q.For)
+func (q AddToken) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
+	life, err := operation.HoldOf(q.For)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +72,10 @@ func (q AddToken) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 		hint = "Programs send it to /api: Authorization: Bearer TOKEN."
 	}
 	told := strings.TrimSuffix(cmp.Or(detail, "for the decision API")+"; "+by.Why, "; ")
-	c.alarm("token-add", fmt.Sprintf("token %s, by %s", alerts.Name(q.Name), alerts.Name(by.Who)), told)
-	return &Change{
-		Action: audit.Action{Subject: q.Name, Detail: detail}, Answer: NewToken{made, text},
-		Secret: Secret{What: "Token", Name: made.Name, Text: text, Hint: hint},
+	return &operation.Change{
+		Action: operation.Action{Subject: q.Name, Detail: detail}, Answer: NewToken{made, text},
+		Alert:  fmt.Sprintf("token %s, by %s: %s", alerts.Name(q.Name), alerts.Name(by.Who), alerts.Name(told)),
+		Secret: operation.Secret{What: "Token", Name: made.Name, Text: text, Hint: hint},
 	}, c.tokensChanged(ctx)
 }
 
@@ -86,15 +88,15 @@ func (c *Control) TokenOf(ctx context.Context, text string) (tokens.Token, bool,
 // realm has none of this name. Being urgent, it requires no recent sign-in.
 type RevokeToken struct {
 	Name string `json:"name" arg:"" help:"Name of the token"`
-	Because
+	operation.Because
 }
 
 // Do implements Request.
-func (q RevokeToken) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+func (q RevokeToken) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
 	if err := c.config.Tokens.Revoke(ctx, c.config.Realm, q.Name); err != nil {
 		return nil, err
 	}
-	return &Change{Action: audit.Action{Subject: q.Name}}, c.tokensChanged(ctx)
+	return &operation.Change{Action: operation.Action{Subject: q.Name}}, c.tokensChanged(ctx)
 }
 
 // tokensChanged applies a change.

@@ -11,10 +11,9 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/audit"
 	"authguard/internal/codes"
+	"authguard/internal/operation"
 	"authguard/internal/sessions"
-	"authguard/internal/tokens"
 )
 
 // MaxUsers is the most accounts on one page of AccountsOf.
@@ -30,29 +29,29 @@ type AddUser struct {
 	Role       accounts.Role `json:"role"`
 	MustChange bool          `json:"must_change"`
 	Generate   bool          `json:"generate"`
-	Because
+	operation.Because
 }
 
 // May implements the check of a Request.
-func (q AddUser) May(_ context.Context, _ *Control, by By) error {
+func (q AddUser) May(_ context.Context, _ operation.Powers, by operation.By) error {
 	if q.Role == accounts.Admin {
 		if err := by.MayChangeSignIn(); err != nil {
 			return err
 		}
 	}
 	if len(q.Groups) > 0 {
-		return by.Needs(tokens.Groups)
+		return by.Needs(operation.Groups)
 	}
 	return nil
 }
 
 // Do implements Request.
-func (q AddUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q AddUser) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	switch {
 	case q.Role != "" && q.Role != accounts.User && q.Role != accounts.Admin:
-		return nil, fmt.Errorf("%w: role: must be user or admin", ErrAsked)
+		return nil, fmt.Errorf("%w: role: must be user or admin", operation.ErrAsked)
 	case q.Role == accounts.Admin && c.config.Realm != guard.DefaultRealm:
-		return nil, fmt.Errorf("%w: administrators belong to all realms; add them without --realm", ErrAsked)
+		return nil, fmt.Errorf("%w: administrators belong to all realms; add them without --realm", operation.ErrAsked)
 	case c.config.Elsewhere != "" && q.Role != accounts.Admin:
 		return nil, c.elsewhere()
 	}
@@ -64,11 +63,11 @@ func (q AddUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if account.Role == accounts.Admin {
-		c.alarm("admin-add", addedBy(account.Username, by.Who), by.Why)
-	}
-	change := &Change{Answer: account, Action: audit.Action{Subject: account.Username,
+	change := &operation.Change{Answer: account, Action: operation.Action{Subject: account.Username,
 		Detail: "role " + string(account.Role)}}
+	if account.Role == accounts.Admin {
+		change.Alert = addedAlert(account.Username, by)
+	}
 	if q.Generate {
 		change.Answer = NewAdministrator{account, q.Password}
 		change.Secret = temporary(account.Username, q.Password)
@@ -77,8 +76,8 @@ func (q AddUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
 }
 
 // temporary is a temporary password, shown only once.
-func temporary(name, password string) Secret {
-	return Secret{What: "Temporary password of", Name: name, Text: password,
+func temporary(name, password string) operation.Secret {
+	return operation.Secret{What: "Temporary password of", Name: name, Text: password,
 		Hint: "Give it only to its owner, who must choose a new password at the next sign-in."}
 }
 
@@ -86,15 +85,15 @@ func temporary(name, password string) Secret {
 // makes it a temporary password. Generate does so too; without a password it makes up one, which only the answer has.
 // Errors are those of accounts.Table.SetPassword.
 type SetPassword struct {
-	OfAccount
+	operation.OfAccount
 	Password   string `json:"password"`
 	MustChange bool   `json:"must_change"`
 	Generate   bool   `json:"generate"`
-	Because
+	operation.Because
 }
 
 // Do implements Request.
-func (q SetPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+func (q SetPassword) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
 	password := q.Password
 	if q.Generate {
 		password = cmp.Or(password, oneTimePassword())
@@ -103,7 +102,7 @@ func (q SetPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) 
 		return nil, err
 	}
 	change, err := c.changed(ctx, q.Username)
-	change.Notice = Notice{Text: "The password that you entered is temporary. Give it to the owner of",
+	change.Notice = operation.Notice{Text: "The password that you entered is temporary. Give it to the owner of",
 		Subject: q.Username}
 	if password != q.Password {
 		change.Answer = map[string]string{"username": q.Username, "password": password}
@@ -118,18 +117,18 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 	if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
 		return err
 	}
-	return c.changedBy(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name})
+	return c.changedBy(ctx, operation.Action{Who: who, What: "user-set-password", Subject: name})
 }
 
 // EndUserSessions ends all sessions of a user at all integrations. Known clients stay. The error is ErrAsked for an
 // administrator's account. With another account source, an administrator of the same name stays signed in.
 type EndUserSessions struct {
-	OfAccount
-	Because
+	operation.OfAccount
+	operation.Because
 }
 
 // Do implements Request.
-func (q EndUserSessions) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+func (q EndUserSessions) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
 	ended, name := 0, ""
 	name, err := c.Canonical(q.Username)
 	if err != nil {
@@ -137,7 +136,8 @@ func (q EndUserSessions) Do(ctx context.Context, c *Control, _ By) (*Change, err
 	}
 	if c.config.Elsewhere == "" {
 		if a, err := c.config.Accounts.Get(ctx, name); err == nil && a.Role == accounts.Admin {
-			return nil, fmt.Errorf("%w: %s is an administrator; end the sessions under Administrators", ErrAsked, a.Username)
+			return nil, fmt.Errorf("%w: %s is an administrator; end the sessions under Administrators", operation.ErrAsked,
+				a.Username)
 		} else if err != nil && !errors.Is(err, accounts.ErrUnknown) {
 			return nil, err
 		}
@@ -158,8 +158,9 @@ func (q EndUserSessions) Do(ctx context.Context, c *Control, _ By) (*Change, err
 		return nil, err
 	}
 	sessions := fmt.Sprintf("%d sessions", ended)
-	return &Change{Action: audit.Action{Subject: name, Detail: sessions}, Answer: map[string]int{"ended": ended},
-		Notice: Notice{Text: "Ended " + strings.TrimSuffix(sessions, map[bool]string{true: "s"}[ended == 1]) + ":",
+	return &operation.Change{Action: operation.Action{Subject: name, Detail: sessions},
+		Answer: map[string]int{"ended": ended},
+		Notice: operation.Notice{Text: "Ended " + strings.TrimSuffix(sessions, map[bool]string{true: "s"}[ended == 1]) + ":",
 			Subject: name}}, nil
 }
 
@@ -168,23 +169,23 @@ func (q EndUserSessions) Do(ctx context.Context, c *Control, _ By) (*Change, err
 // administrator's tokens are revoked too, since each is as good as a session. Errors are accounts.ErrUnknown, and
 // ErrAsked for another account source.
 type AskPassword struct {
-	OfAccount
-	Because
+	operation.OfAccount
+	operation.Because
 }
 
 // Do implements Request.
-func (q AskPassword) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+func (q AskPassword) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
 	return c.askNewPassword(ctx, q.Username)
 }
 
-func (c *Control) askNewPassword(ctx context.Context, name string) (*Change, error) {
+func (c *Control) askNewPassword(ctx context.Context, name string) (*operation.Change, error) {
 	standing, err := c.Standing(ctx, c.nameOf(name))
 	switch {
 	case err != nil:
 		return nil, err
 	case standing.Kept != ours:
 		return nil, fmt.Errorf("%w: the account is not in authguard's own table (source: %s); change its password there",
-			ErrAsked, standing.Kept)
+			operation.ErrAsked, standing.Kept)
 	}
 	if err := c.config.Accounts.AskNewPassword(ctx, name); err != nil {
 		return nil, err
@@ -196,10 +197,10 @@ func (c *Control) askNewPassword(ctx context.Context, name string) (*Change, err
 
 // SetGroups replaces an account's groups, not its sessions. Errors are those of accounts.Table.SetGroups.
 type SetGroups struct {
-	OfAccount
+	operation.OfAccount
 	Groups []string `json:"groups" arg:"" optional:"" help:"All groups of the account"`
 	None   bool     `json:"-" help:"Remove all groups"`
-	Because
+	operation.Because
 }
 
 // Validate implements kong.Validatable.
@@ -212,35 +213,36 @@ func (q SetGroups) Validate() error {
 }
 
 // May implements the check of a Request.
-func (q SetGroups) May(ctx context.Context, c *Control, by By) error {
-	return cmp.Or(by.Needs(tokens.Groups), q.OfAccount.May(ctx, c, by))
+func (q SetGroups) May(ctx context.Context, p operation.Powers, by operation.By) error {
+	return cmp.Or(by.Needs(operation.Groups), q.OfAccount.May(ctx, p, by))
 }
 
 // Do implements Request.
-func (q SetGroups) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
+func (q SetGroups) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
 	if err := c.config.Accounts.SetGroups(ctx, q.Username, q.Groups); err != nil {
 		return nil, err
 	}
-	return &Change{Action: audit.Action{Subject: c.nameOf(q.Username), Detail: strings.Join(q.Groups, " ")}}, nil
+	return &operation.Change{Action: operation.Action{Subject: c.nameOf(q.Username), Detail: strings.Join(q.Groups,
+		" ")}}, nil
 }
 
 // DisableUser rejects an account's password, ends its sessions and removes its known clients; with Enable it undoes
 // that, except for sessions and known clients. Errors are ErrAsked for one's own account, and those of
 // accounts.Table.Disable.
 type DisableUser struct {
-	OfAccount
+	operation.OfAccount
 	Enable bool `json:"enable" kong:"-"`
-	Because
+	operation.Because
 }
 
 // Do implements Request.
-func (q DisableUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q DisableUser) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	if q.Enable {
 		if err := c.config.Accounts.Enable(ctx, q.Username); err != nil {
 			return nil, err
 		}
-		return &Change{Action: audit.Action{What: "user-enable", Subject: c.nameOf(q.Username)},
-			Notice: Notice{Text: "Enabled:", Subject: q.Username}}, nil
+		return &operation.Change{Action: operation.Action{What: "user-enable", Subject: c.nameOf(q.Username)},
+			Notice: operation.Notice{Text: "Enabled:", Subject: q.Username}}, nil
 	}
 	if err := c.another(by.Who, q.Username); err != nil {
 		return nil, err
@@ -253,12 +255,12 @@ func (q DisableUser) Do(ctx context.Context, c *Control, by By) (*Change, error)
 
 // DeleteUser deletes an account permanently and ends what DisableUser ends. Errors are those of DisableUser.
 type DeleteUser struct {
-	OfAccount
-	Because
+	operation.OfAccount
+	operation.Because
 }
 
 // Do implements Request.
-func (q DeleteUser) Do(ctx context.Context, c *Control, by By) (*Change, error) {
+func (q DeleteUser) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
 	if err := c.another(by.Who, q.Username); err != nil {
 		return nil, err
 	}
@@ -271,13 +273,13 @@ func (q DeleteUser) Do(ctx context.Context, c *Control, by By) (*Change, error) 
 
 // changed ends sessions, known clients and codes after a change of an account, even if one part fails. The account's
 // version has already invalidated the sessions; deleting them is cleanup.
-func (c *Control) changed(ctx context.Context, name string) (*Change, error) {
+func (c *Control) changed(ctx context.Context, name string) (*operation.Change, error) {
 	name = c.nameOf(name)
-	return &Change{Action: audit.Action{Subject: name}}, c.end(ctx, name)
+	return &operation.Change{Action: operation.Action{Subject: name}}, c.end(ctx, name)
 }
 
 // changedBy is changed by the account's owner.
-func (c *Control) changedBy(ctx context.Context, a audit.Action) error {
+func (c *Control) changedBy(ctx context.Context, a operation.Action) error {
 	a.Subject = c.nameOf(a.Subject)
 	return errors.Join(c.end(ctx, a.Subject), c.record(ctx, a))
 }
@@ -322,19 +324,19 @@ type Code struct {
 // CreateCode creates a verification code that admits one unknown client together with the password (R29). Only the
 // answer has it. Errors are accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for an invalid life.
 type CreateCode struct {
-	OfAccount
+	operation.OfAccount
 	For string `json:"for" default:"1h" placeholder:"DURATION" help:"Validity of the code, at most 24h"`
-	Because
+	operation.Because
 }
 
 // Do implements Request.
-func (q CreateCode) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
-	life, err := holdOf(q.For)
+func (q CreateCode) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
+	life, err := operation.HoldOf(q.For)
 	if err != nil {
 		return nil, err
 	}
 	if life = cmp.Or(life, codes.DefaultLife); life < time.Minute || life > codes.MaxLife {
-		return nil, fmt.Errorf("%w: a code can be valid for 1 minute to 24 hours", ErrAsked)
+		return nil, fmt.Errorf("%w: a code can be valid for 1 minute to 24 hours", operation.ErrAsked)
 	}
 	name, err := c.Canonical(q.Username)
 	if err != nil {
@@ -352,7 +354,7 @@ func (q CreateCode) Do(ctx context.Context, c *Control, _ By) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Change{Action: audit.Action{Subject: p.Account, Detail: goodUntil(expires)},
+	return &operation.Change{Action: operation.Action{Subject: p.Account, Detail: goodUntil(expires)},
 		Answer: Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}}, nil
 }
 
@@ -360,20 +362,20 @@ func goodUntil(t time.Time) string { return "good until " + t.UTC().Format(time.
 
 // CodeSent records a verification code that its owner asked for by email.
 func (c *Control) CodeSent(ctx context.Context, account string, expires time.Time) error {
-	return c.record(ctx, audit.Action{Who: "mail", What: "user-create-code", Subject: account,
+	return c.record(ctx, operation.Action{Who: "mail", What: "user-create-code", Subject: account,
 		Detail: goodUntil(expires)})
 }
 
 func (c *Control) elsewhere() error {
 	return fmt.Errorf("%w: accounts.source is %s, so users are looked up there and not in authguard's own table; "+
-		"add the account there. Only administrators can be added here, with authguard admin add", ErrAsked,
+		"add the account there. Only administrators can be added here, with authguard admin add", operation.ErrAsked,
 		c.config.Elsewhere)
 }
 
 // Import adds the accounts of a file, all or none, and returns their number; why may be empty. The error is an
 // *accounts.ImportError for invalid lines.
 func (c *Control) Import(ctx context.Context, who string, request accounts.ImportRequest, why string) (int, error) {
-	why, err := reason(why)
+	why, err := operation.Trimmed(why)
 	if err != nil {
 		return 0, err
 	}
@@ -384,5 +386,6 @@ func (c *Control) Import(ctx context.Context, who string, request accounts.Impor
 	if err != nil {
 		return n, err
 	}
-	return n, c.record(ctx, audit.Action{Who: who, What: "user-import", Detail: fmt.Sprintf("%d accounts", n), Why: why})
+	return n, c.record(ctx, operation.Action{Who: who, What: "user-import", Detail: fmt.Sprintf("%d accounts", n),
+		Why: why})
 }

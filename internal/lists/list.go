@@ -13,8 +13,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/changes"
 	"authguard/internal/sqltx"
 )
@@ -92,11 +94,20 @@ func (r Request) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Table is the database table. It is safe for concurrent use, also by several processes.
-type Table struct{ db *sql.DB }
+// Table is the database table. It is safe for concurrent use, also by several processes. The operations of
+// administrators also need Memory.
+type Table struct {
+	// Memory is the copy for the guards.
+	Memory *guard.Lists
+	// Direct, if set, returns the configured proxies: blocking one blocks all clients behind it.
+	Direct func() []netip.Prefix
+
+	db      *sql.DB
+	reading sync.Mutex // serializes Reload
+}
 
 // New returns a Table over a migrated database.
-func New(db *sql.DB) *Table { return &Table{db} }
+func New(db *sql.DB) *Table { return &Table{db: db} }
 
 // Add adds an entry and replaces one of exactly the same range.
 func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error) {

@@ -21,6 +21,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/changes"
+	"authguard/internal/operation"
 	"authguard/internal/sqltx"
 )
 
@@ -29,30 +30,6 @@ const (
 	Prefix      = "authguard_"
 	AdminPrefix = Prefix + "admin_"
 )
-
-// Scope is a permission of an admin API token. The set is closed.
-type Scope string
-
-// The scopes. Only Admin includes others, because it could grant them to itself. Groups extends Accounts.
-const (
-	Read     Scope = "read"     // see everything except tokens and administrators' MFA
-	Unlock   Scope = "unlock"   // reset counters, remove known clients
-	Lists    Scope = "lists"    // change the allowlist and the blocklist
-	Accounts Scope = "accounts" // add and change users without groups
-	Groups   Scope = "groups"   // with Accounts: also users in groups, and their groups
-	Mode     Scope = "mode"     // switch CAPTCHA mode
-	Alerts   Scope = "alerts"   // change and test alerts
-	Policy   Scope = "policy"   // monitor and enforce limits
-	Admin    Scope = "admin"    // everything, including administrators and tokens
-)
-
-// Scopes returns all scopes.
-func Scopes() []Scope {
-	return []Scope{Read, Unlock, Lists, Accounts, Groups, Mode, Alerts, Policy, Admin}
-}
-
-// OverAll returns the scopes that apply to all realms; no token of one realm has them.
-func OverAll() []Scope { return []Scope{Lists, Alerts, Admin} }
 
 const (
 	// MaxLife and Life are the maximum and default validity of tokens with scopes. Tokens of the decision API are valid
@@ -91,7 +68,7 @@ type Token struct {
 	Name      string            `json:"name"`
 	CreatedBy string            `json:"by"`
 	CreatedAt time.Time         `json:"created"`
-	Scopes    []Scope           `json:"scopes,omitempty"`   // none: decision API
+	Scopes    []operation.Scope `json:"scopes,omitempty"`   // none: decision API
 	ExpiresAt time.Time         `json:"expires,omitzero"`   // zero: never
 	UsedAt    time.Time         `json:"last_used,omitzero"` // with scopes only; zero: never
 	Sum       [sha256.Size]byte `json:"-"`
@@ -106,7 +83,7 @@ type Token struct {
 // Asked describes a new token. Realm and Name are required. By is the requester.
 type Asked struct {
 	Realm, Name, By, Maker string
-	Scopes                 []Scope
+	Scopes                 []operation.Scope
 	For                    time.Duration // with scopes only; 0: Life
 	Confined               bool          // to Realm; with scopes only
 }
@@ -153,10 +130,10 @@ func (a *Asked) check() error {
 		return ErrName
 	}
 	for _, scope := range a.Scopes {
-		if !slices.Contains(Scopes(), scope) {
+		if !slices.Contains(operation.Scopes(), scope) {
 			return ErrScope
 		}
-		if a.Confined && slices.Contains(OverAll(), scope) {
+		if a.Confined && slices.Contains(operation.OverAll(), scope) {
 			return ErrOverAll
 		}
 	}
@@ -190,11 +167,6 @@ func (t *Table) Find(ctx context.Context, text string, now time.Time) (found Tok
 		return Token{}, false, fmt.Errorf("tokens: %w", err)
 	}
 	return found, ok, nil
-}
-
-// May reports whether a token has a scope.
-func (t *Token) May(scope Scope) bool {
-	return slices.Contains(t.Scopes, scope) || slices.Contains(t.Scopes, Admin)
 }
 
 // Revoke deletes a token, or returns ErrUnknown.
@@ -247,7 +219,7 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 		}
 		one.CreatedAt, one.ExpiresAt, one.UsedAt = moment(created), moment(expires), moment(used)
 		for _, scope := range strings.Fields(scopes) {
-			one.Scopes = append(one.Scopes, Scope(scope))
+			one.Scopes = append(one.Scopes, operation.Scope(scope))
 		}
 		if n, err := hex.Decode(one.Sum[:], []byte(sum)); err != nil || n != len(one.Sum) {
 			return fmt.Errorf("the digest of %q cannot be read", one.Name)
@@ -258,7 +230,7 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 		FROM api_tokens `+which, args...)
 }
 
-func joined(scopes []Scope) string {
+func joined(scopes []operation.Scope) string {
 	all := make([]string, len(scopes))
 	for i, one := range scopes {
 		all[i] = string(one)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authguard/internal/database/databasetest"
+	"authguard/internal/operation"
 	"authguard/internal/tokens"
 )
 
@@ -96,14 +97,14 @@ func TestATokenWithScopesIsGoodForATimeAndAsLongAsItsMakerIsOne(t *testing.T) {
 			}
 		}
 		exec(`INSERT INTO accounts (id, realm, username, password_hash, role, created_at, changed_at) VALUES ('1', 'default', 'ann', 'x', 'admin', 0, 0)`)
-		ask := tokens.Asked{Realm: "default", Name: "ci", Maker: "ann", Scopes: []tokens.Scope{tokens.Lists, tokens.Read}, For: time.Hour}
+		ask := tokens.Asked{Realm: "default", Name: "ci", Maker: "ann", Scopes: []operation.Scope{operation.Lists, operation.Read}, For: time.Hour}
 		text, made, err := table.Add(t.Context(), ask, noon)
 		if err != nil || !regexp.MustCompile(`^authguard_admin_[A-Z2-7]{26}$`).MatchString(text) || !made.ExpiresAt.Equal(noon.Add(time.Hour)) {
 			t.Fatalf("%q %+v %v", text, made, err)
 		}
 		good := func(text string, at time.Time, want bool) {
 			t.Helper()
-			if found, ok, err := table.Find(t.Context(), text, at); ok != want || err != nil || ok && (!found.May(tokens.Lists) || found.May(tokens.Mode) || found.May(tokens.Admin)) {
+			if found, ok, err := table.Find(t.Context(), text, at); ok != want || err != nil || ok && (!operation.Includes(found.Scopes, operation.Lists) || operation.Includes(found.Scopes, operation.Mode) || operation.Includes(found.Scopes, operation.Admin)) {
 				t.Errorf("%+v, %t, %v, want %t", found, ok, err, want)
 			}
 		}
@@ -132,7 +133,7 @@ func TestATokenWithScopesIsGoodForATimeAndAsLongAsItsMakerIsOne(t *testing.T) {
 			good(other, noon, false)
 		}
 		for want, bad := range map[error]tokens.Asked{
-			tokens.ErrScope: {Scopes: []tokens.Scope{"everything"}}, tokens.ErrLife: {Scopes: []tokens.Scope{tokens.Read}, For: 367 * 24 * time.Hour},
+			tokens.ErrScope: {Scopes: []operation.Scope{"everything"}}, tokens.ErrLife: {Scopes: []operation.Scope{operation.Read}, For: 367 * 24 * time.Hour},
 		} {
 			bad.Realm, bad.Name = "default", "bad"
 			if _, _, err := table.Add(t.Context(), bad, noon); !errors.Is(err, want) {
@@ -147,7 +148,7 @@ func TestATokenKnowsWhetherItIsOfOneRealm(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		table := tokens.New(db)
 		for _, confined := range []bool{true, false} {
-			text, made, err := table.Add(t.Context(), tokens.Asked{Realm: "shop", Name: fmt.Sprint("of", confined), Scopes: []tokens.Scope{tokens.Read}, Confined: confined}, noon)
+			text, made, err := table.Add(t.Context(), tokens.Asked{Realm: "shop", Name: fmt.Sprint("of", confined), Scopes: []operation.Scope{operation.Read}, Confined: confined}, noon)
 			if err != nil || made.Confined != confined {
 				t.Fatalf("%+v, %v", made, err)
 			}
@@ -165,8 +166,8 @@ func TestATokenKnowsWhetherItIsOfOneRealm(t *testing.T) {
 				}
 			}
 		}
-		for _, scope := range tokens.OverAll() {
-			if _, _, err := table.Add(t.Context(), tokens.Asked{Realm: "shop", Name: "x", Scopes: []tokens.Scope{scope}, Confined: true}, noon); !errors.Is(err, tokens.ErrOverAll) {
+		for _, scope := range operation.OverAll() {
+			if _, _, err := table.Add(t.Context(), tokens.Asked{Realm: "shop", Name: "x", Scopes: []operation.Scope{scope}, Confined: true}, noon); !errors.Is(err, tokens.ErrOverAll) {
 				t.Errorf("%s: %v", scope, err)
 			}
 		}

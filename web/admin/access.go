@@ -9,7 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
-	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -77,7 +77,7 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if token, ok := bearer(c.Request()); ok {
 			err := s.byToken(c, token)
-			if errors.As(err, new(control.Refused)) {
+			if errors.As(err, new(operation.Refused)) {
 				return problemOf(err) // of other errors, a client without a valid token gets no details
 			} else if err != nil {
 				return err
@@ -97,7 +97,7 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 				Detail: "set up MFA at /security first (admin.mfa: required)",
 			}
 		}
-		c.Set(byKey, control.By{Who: who(session), Fresh: s.fresh(session), Maker: session.Account.Account})
+		c.Set(byKey, operation.By{Who: who(session), Fresh: s.fresh(session), Maker: session.Account.Account})
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
 	}
@@ -201,7 +201,7 @@ func (s *Site) around(c echo.Context, session *web.Session, path string) pages.A
 func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	p := problemOf(err)
 	switch {
-	case errors.Is(err, control.ErrUnrecorded):
+	case errors.Is(err, operation.ErrUnrecorded):
 		s.Log.Error("admin console failed", "path", c.Path(), "error", err)
 		return pages.Notice{Bad: true,
 			Text: "The change was made, but could not be recorded in the audit log. See the server's log."}, nil

@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -22,7 +22,7 @@ func (s *Site) accountsPage(c echo.Context, session *web.Session) error {
 
 func (s *Site) showAccounts(c echo.Context, status int, v pages.AccountsView) (err error) {
 	v.Query = accountsQuery(c)
-	if v.Accounts, err = s.of(c).AccountsOf(c.Request().Context(), v.Query); errors.Is(err, control.ErrAsked) {
+	if v.Accounts, err = s.of(c).AccountsOf(c.Request().Context(), v.Query); errors.Is(err, operation.ErrAsked) {
 		return problemOf(err)
 	} else if err != nil {
 		return err

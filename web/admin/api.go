@@ -21,6 +21,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/internal/mfa"
+	"authguard/internal/operation"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
@@ -41,7 +42,7 @@ type API struct {
 
 // Routes adds the API's paths: questions, and the table of operations. admit accepts or rejects a request and sets byKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
-	add := func(route string, scope tokens.Scope, where control.Where, h question) {
+	add := func(route string, scope operation.Scope, where control.Where, h question) {
 		method, path, _ := strings.Cut(route, " ")
 		e.Add(method, "/api"+path, a.answering(h), func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c echo.Context) error {
@@ -61,18 +62,18 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 		"GET /attacks": a.attacks, "GET /attacks/:id": a.attack, "GET /audit": a.audit,
 		"GET /openapi.json": a.openAPI,
 	} {
-		add(route, tokens.Read, control.OneRealm, h)
+		add(route, operation.Read, control.OneRealm, h)
 	}
-	add("POST /users/import", tokens.Accounts, control.OneRealm, a.importUsers)
-	add("POST /attacks/:id/reset", tokens.Accounts, control.OneRealm, asking(a.resetAttack))
-	add("GET /lists", tokens.Read, control.AllRealms, a.lists)
-	add("GET /edge", tokens.Read, control.AllRealms, a.edge)
-	add("GET /alerts", tokens.Read, control.AllRealms, a.alerts)
-	add("GET /tokens", tokens.Admin, control.AllRealms, a.tokens)
-	add("GET /administrators", tokens.Admin, control.MainRealm, a.administrators)
-	add("GET /administrators/sessions", tokens.Admin, control.MainRealm, a.sessions)
-	add("POST /probe", tokens.Admin, control.AllRealms, asking(a.expectProbe))
-	add("GET /probe", tokens.Admin, control.AllRealms, a.probe)
+	add("POST /users/import", operation.Accounts, control.OneRealm, a.importUsers)
+	add("POST /attacks/:id/reset", operation.Accounts, control.OneRealm, asking(a.resetAttack))
+	add("GET /lists", operation.Read, control.AllRealms, a.lists)
+	add("GET /edge", operation.Read, control.AllRealms, a.edge)
+	add("GET /alerts", operation.Read, control.AllRealms, a.alerts)
+	add("GET /tokens", operation.Admin, control.AllRealms, a.tokens)
+	add("GET /administrators", operation.Admin, control.MainRealm, a.administrators)
+	add("GET /administrators/sessions", operation.Admin, control.MainRealm, a.sessions)
+	add("POST /probe", operation.Admin, control.AllRealms, asking(a.expectProbe))
+	add("GET /probe", operation.Admin, control.AllRealms, a.probe)
 }
 
 func (a *API) operations() []control.Operation { return append(control.Operations(), a.More...) }
@@ -149,8 +150,8 @@ func (a *API) realmNames() (all []string) {
 // byKey is the request's key of its sender.
 const byKey = "authguard.admin.by"
 
-func by(c echo.Context) control.By {
-	by, ok := c.Get(byKey).(control.By)
+func by(c echo.Context) operation.By {
+	by, ok := c.Get(byKey).(operation.By)
 	if !ok {
 		by.Who = "unknown"
 	}
@@ -217,16 +218,16 @@ func (a *API) answering(h question) echo.HandlerFunc {
 
 // problemOf turns an error into a problem for the client: what happened and what to do next.
 func problemOf(err error) (p web.Problem) {
-	var refused control.Refused
+	var refused operation.Refused
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &refused):
 		return web.Problem{Type: refused.Type, Title: refused.Title, Status: http.StatusForbidden, Detail: refused.Detail}
-	case errors.Is(err, control.ErrUnrecorded):
+	case errors.Is(err, operation.ErrUnrecorded):
 		return web.Problem{Type: "unrecorded", Title: "Done, but not recorded in the audit log",
 			Status: http.StatusInternalServerError, Detail: words(err)}
-	case errors.Is(err, control.ErrAsked):
+	case errors.Is(err, operation.ErrAsked):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, attacks.ErrUnknown):
 		return asked(http.StatusNotFound,
@@ -285,11 +286,12 @@ func asked(status int, detail string) web.Problem {
 
 // packagePrefix matches the package names in our errors, which mean nothing to users.
 var packagePrefix = regexp.MustCompile(
-	`\b(accounts|alerts|control|guard|lists|codes|captchamode|audit|sessions|passwords|database|tokens|mfa|policy): `)
+	`\b(accounts|alerts|control|operation|guard|lists|codes|captchamode|audit|sessions|passwords|database|tokens|mfa|` +
+		`policy): `)
 
 // words returns an error's text on one line without package names.
 func words(err error) string {
-	text := strings.ReplaceAll(err.Error(), control.ErrAsked.Error()+": ", "")
+	text := strings.ReplaceAll(err.Error(), operation.ErrAsked.Error()+": ", "")
 	text = packagePrefix.ReplaceAllString(text, "")
 	return strings.ReplaceAll(text, "\n", "; ")
 }

@@ -110,6 +110,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	record := audit.New(o.db, audit.Config{Logger: quiet})
 	o.listings = lists.New(o.db)
+	o.listings.Memory = o.Lists
 	o.effects = policy.NewEffects(o.db, []byte("secret"), o.Clock.Now, quiet)
 	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
 	must(err)
@@ -119,7 +120,7 @@ func newOffice(t *testing.T) *office {
 	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})
 	o.inside = o.Second(t, nil)
 	o.config = control.Config{
-		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Lists: o.Lists, Listings: o.listings}, Tables: control.Tables{Accounts: o.accounts, Sessions: store, Codes: codes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), MFA: o.mfa},
+		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Listings: o.listings}, Tables: control.Tables{Accounts: o.accounts, Sessions: store, Codes: codes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), MFA: o.mfa},
 		Users: control.Users{DirectoryOf: o.directoryOf}, Sinks: control.Sinks{Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Effects: o.effects}, Policies: control.Policies{Overrides: policy.NewTable(o.db)}, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)

@@ -12,7 +12,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/audit"
-	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/internal/testing/doctest"
 	"authguard/trusted"
 	"authguard/web"
@@ -111,7 +111,7 @@ func TestEveryChangeIsOnRecordWithItsReason(t *testing.T) {
 		with := func(why string) (path, question string) {
 			return strings.Replace(one.path, "WHY", url.QueryEscape(why), 1), strings.Replace(one.question, "WHY", why, 1)
 		}
-		if path, question := with(strings.Repeat("x", control.MaxReason+1)); !strings.Contains(one.question, "note") {
+		if path, question := with(strings.Repeat("x", operation.MaxReason+1)); !strings.Contains(one.question, "note") {
 			if status, body := o.ask(t, one.method, path, question, nil); status != http.StatusBadRequest || !strings.Contains(body, "shorten the reason") {
 				t.Errorf("%s %s with a reason that is too long: %d %s", one.method, one.path, status, body)
 			}

@@ -14,6 +14,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -85,7 +86,7 @@ func fileFormat(c echo.Context) (string, error) {
 type attackQuestion struct {
 	Account string   `json:"account"`
 	What    []string `json:"what"`
-	control.Because
+	operation.Because
 }
 
 func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {

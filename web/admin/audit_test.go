@@ -15,8 +15,8 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/audit"
 	"authguard/internal/control"
+	"authguard/internal/operation"
 )
 
 // hostileNames are what strangers type as names: markup, formulas, lines, characters that
@@ -32,7 +32,7 @@ func (o *office) attacked(t *testing.T) {
 	for i, name := range hostileNames {
 		e := guard.Event{At: now.Add(-time.Duration(i) * time.Second), Integration: "login", Account: name, Address: netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
 		o.api.Audit.Handle([]guard.Event{e})
-		if err := o.api.Audit.Record(t.Context(), audit.Action{Who: "admin:" + name, What: "unlock", Subject: name, Detail: name}); err != nil {
+		if err := o.api.Audit.Record(t.Context(), operation.Action{Who: "admin:" + name, What: "unlock", Subject: name, Detail: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestTheAuditLogIsFilteredPagedAndExported(t *testing.T) {
 	c.admit(t, "ann", accounts.Admin, false)
 	c.attacked(t)
 	for i := range 60 {
-		c.must(t, c.api.Audit.Record(t.Context(), audit.Action{Who: "cli:root", What: "block", Subject: fmt.Sprintf("198.51.100.%d", i)}))
+		c.must(t, c.api.Audit.Record(t.Context(), operation.Action{Who: "cli:root", What: "block", Subject: fmt.Sprintf("198.51.100.%d", i)}))
 	}
 	// The page keeps its filter from page to page.
 	seen, path := 0, "/audit?who=root&kind=admin&what=block"

@@ -103,7 +103,7 @@ func TestAFormCannotBlockEveryIPAddress(t *testing.T) {
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
 	page := c.submit(t, "/block", url.Values{"cidr": {"::/0"}, "force": {"true"}, "reason": {"x"}})
-	entries, err := c.control.Listings(t.Context())
+	entries, err := c.control.Lists.Entries(t.Context())
 	if err != nil || len(entries) > 0 || !strings.Contains(page, "Nothing was changed") {
 		t.Errorf("%v %v", entries, err)
 	}

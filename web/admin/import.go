@@ -9,8 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
-	"authguard/internal/control"
-	"authguard/internal/tokens"
+	"authguard/internal/operation"
 	"authguard/web"
 )
 
@@ -38,13 +37,13 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 		return nil, err
 	}
 	why := c.QueryParam("reason")
-	if len(why) > control.MaxReason { // before reading the file
-		return nil, web.Invalid("shorten the reason to at most %d bytes", control.MaxReason)
+	if len(why) > operation.MaxReason { // before reading the file
+		return nil, web.Invalid("shorten the reason to at most %d bytes", operation.MaxReason)
 	}
 	write := startLines(c)
 	n, err := a.of(c).Import(c.Request().Context(), by(c).Who, accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
-		Groupless: !by(c).May(tokens.Groups),
+		Groupless: !by(c).May(operation.Groups),
 		Progress:  func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	}, why)
 	write(a.finished(c, n, err))

@@ -4,7 +4,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
-	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/web"
 )
@@ -15,11 +14,11 @@ func (a *API) lists(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.of(c).Listed(c.Request().Context(), q)
+	return a.of(c).Lists.Listed(c.Request().Context(), q)
 }
 
-func listQuery(c echo.Context) (q control.ListQuery, err error) {
-	q = control.ListQuery{Find: c.QueryParam("find"), Verdict: lists.Verdict(c.QueryParam("verdict")),
+func listQuery(c echo.Context) (q lists.Query, err error) {
+	q = lists.Query{Find: c.QueryParam("find"), Verdict: lists.Verdict(c.QueryParam("verdict")),
 		Soon: c.QueryParam("soon") == "true"}
 	if q.Verdict != "" && q.Verdict != lists.Allow && q.Verdict != lists.Block {
 		err = web.Invalid("verdict: must be allow or block, not %.20q", q.Verdict)

@@ -12,8 +12,8 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/control"
 	"authguard/internal/lists"
+	"authguard/internal/operation"
 )
 
 // importing posts the form of the page Lists, with a file if there is one.
@@ -57,7 +57,7 @@ func TestTheListsPageShowsWhatWillHappenBeforeItDoes(t *testing.T) {
 	if strings.Contains(body, "<img") || strings.Contains(body, "\u202e") && strings.Contains(body, ">203.0.113.9 =cmd()\u202e<") {
 		t.Error("strangers' text is markup")
 	}
-	if all, _ := c.control.Listings(t.Context()); len(all) != 0 {
+	if all, _ := c.control.Lists.Entries(t.Context()); len(all) != 0 {
 		t.Fatalf("a preview has listed %d ranges", len(all))
 	}
 	status, to, _ := c.importing(t, "", form("text", file, "note", "a botnet", "confirm", "true", "skip_bad", "true"))
@@ -138,7 +138,7 @@ func TestTheListsPageHasPages(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&text, "203.0.113.%d note%d\n", i, i)
 	}
-	if _, err := c.control.Do(t.Context(), control.By{Who: "x"}, control.ImportLists{Verdict: lists.Block, Text: text.String()}); err != nil {
+	if _, err := c.control.Do(t.Context(), operation.By{Who: "x"}, lists.ImportLists{Verdict: lists.Block, Text: text.String()}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -163,7 +163,7 @@ func TestTheAPIImportsLists(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	bad := `{"text":"192.0.2.1\nnonsense\n","verdict":"block","note":"x","dry_run":true}`
-	var plan control.ListPlan
+	var plan lists.Plan
 	o.mustAsk(t, "POST", "/api/lists/import", bad, &plan)
 	if plan.Imported || plan.New != 1 || plan.Bad != 1 || plan.Problems[0].Line != 2 {
 		t.Errorf("planned: %+v", plan)
@@ -179,7 +179,7 @@ func TestTheAPIImportsLists(t *testing.T) {
 	if what, _, subject := o.recorded(t); what != "prolong" || subject != "192.0.2.1/32" {
 		t.Errorf("on record: %s %s", what, subject)
 	}
-	var all control.Listed
+	var all lists.Listed
 	o.mustAsk(t, "GET", "/api/lists?find=192.0.2.1&verdict=block", "", &all)
 	if len(all.Entries) != 1 || all.Entries[0].ExpiresAt.Sub(o.Clock.Now()).Hours() != 720 || all.Total != 1 {
 		t.Errorf("listed: %+v", all)

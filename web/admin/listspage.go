@@ -8,7 +8,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/web"
 	"authguard/web/pages"
@@ -30,7 +29,7 @@ func (s *Site) showLists(c echo.Context, status int, v pages.ListsView) (err err
 	if page, err := number(c, "page", 1); err == nil {
 		v.Page = int(page)
 	}
-	if v.Listed, err = s.of(c).Listed(c.Request().Context(), v.Query); err != nil {
+	if v.Listed, err = s.of(c).Lists.Listed(c.Request().Context(), v.Query); err != nil {
 		return err
 	}
 	page, err := pages.RenderLists(v)
@@ -47,12 +46,18 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 	if f["file"] != "" {
 		f["text"] = f["file"]
 	}
-	q := control.ImportLists{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"],
+	q := lists.ImportLists{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"],
 		SkipBad: f["skip_bad"] == "true"}
 	if own := s.Login.Edge.Client(c.Request()).Address; own.IsValid() {
 		q.From = own.String()
 	}
-	plan, err := s.of(c).PlanLists(c.Request().Context(), who(session), q)
+	q.DryRun = true
+	change, err := s.of(c).Do(c.Request().Context(), s.by(c, session), q)
+	plan := new(lists.Plan)
+	if err == nil {
+		plan, _ = change.Answer.(*lists.Plan)
+	}
+	q.DryRun = false
 	if err == nil && (f["confirm"] == "true" || plan.Ranges() == 1 && plan.Bad+plan.Warned == 0) {
 		_, err = s.of(c).Do(c.Request().Context(), s.by(c, session), q)
 		return s.outcome(c, session, f, imported(plan), err)
@@ -70,7 +75,7 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 	return s.showLists(c, http.StatusOK, view)
 }
 
-func imported(p *control.ListPlan) (n pages.Notice) {
+func imported(p *lists.Plan) (n pages.Notice) {
 	n.Text = "Imported and applied: " + pages.Count(p.Ranges(), "range") + "."
 	if p.Bad > 0 {
 		n.Text += " Skipped: " + pages.Count(p.Bad, "invalid line") + "."

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -20,7 +21,7 @@ func (a *API) lookUpAll(c echo.Context) (any, error) {
 		}
 		return a.of(c).LookUpNetwork(c.Request().Context(), network)
 	}
-	from, err := control.AddressOf(c.QueryParam("address"))
+	from, err := operation.AddressOf(c.QueryParam("address"))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 		return l
 	}
 	network, isNetwork := networkOf(l.Address)
-	from, err := control.AddressOf(l.Address)
+	from, err := operation.AddressOf(l.Address)
 	switch {
 	case isNetwork && l.Account != "":
 		err = web.Invalid("an account can be combined with a single IP address, not with a network: leave one of them out")
@@ -94,7 +95,8 @@ func (s *Site) codeForm(c echo.Context, session *web.Session) error {
 	}
 	var code control.Code
 	change, err := s.of(c).Do(c.Request().Context(), s.by(c, session), control.CreateCode{
-		OfAccount: control.OfAccount{Username: f["account"]}, For: f["for"], Because: control.Because{Reason: f["reason"]}})
+		OfAccount: operation.OfAccount{Username: f["account"]}, For: f["for"],
+		Because: operation.Because{Reason: f["reason"]}})
 	if change != nil { // valid even if it could not be recorded
 		code, _ = change.Answer.(control.Code)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -27,7 +28,7 @@ func (a *API) operate(o control.Operation) question {
 		if o.Where == control.MainRealm {
 			to = a.Control
 		}
-		change, err := o.Do(c.Request().Context(), to, by(c), q)
+		change, err := to.Operate(c.Request().Context(), o, by(c), q)
 		switch {
 		case err != nil:
 			return nil, err
@@ -71,7 +72,7 @@ func fieldsOf(request reflect.Value) (all []field) {
 }
 
 // fill reads a request from texts: a set box is true, and a list is separated by commas or spaces.
-func fill(q control.Request, get func(name string) string) {
+func fill(q any, get func(name string) string) {
 	for _, f := range fieldsOf(reflect.ValueOf(q).Elem()) {
 		switch text := get(f.name); f.value.Kind() {
 		case reflect.Bool:
@@ -132,7 +133,7 @@ func (s *Site) form(o control.Operation, form control.Form) echo.HandlerFunc {
 
 // changed carries out an operation for a signed-in administrator, in a realm that the form names.
 func (s *Site) changed(c echo.Context, session *web.Session, o control.Operation, form control.Form,
-	q control.Request, in string) (*control.Change, error) {
+	q any, in string) (*operation.Change, error) {
 	to := s.of(c)
 	switch o.Where {
 	case control.MainRealm:
@@ -144,16 +145,16 @@ func (s *Site) changed(c echo.Context, session *web.Session, o control.Operation
 	}
 	by := s.by(c, session)
 	by.Named, by.Users = in != "", form.Users
-	return o.Do(c.Request().Context(), to, by, q)
+	return to.Operate(c.Request().Context(), o, by, q)
 }
 
-func (s *Site) by(c echo.Context, session *web.Session) control.By {
-	return control.By{Who: who(session), Fresh: s.fresh(session), Maker: session.Account.Account,
+func (s *Site) by(c echo.Context, session *web.Session) operation.By {
+	return operation.By{Who: who(session), Fresh: s.fresh(session), Maker: session.Account.Account,
 		Address: s.Login.Edge.Client(c.Request()).Address}
 }
 
 // shown shows the outcome of an operation. A secret is shown in the response itself, because it must not be stored.
-func (s *Site) shown(c echo.Context, session *web.Session, sent web.Form, form control.Form, change *control.Change,
+func (s *Site) shown(c echo.Context, session *web.Session, sent web.Form, form control.Form, change *operation.Change,
 	err error) error {
 	if err != nil {
 		return s.outcome(c, session, sent, pages.Notice{}, err)

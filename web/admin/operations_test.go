@@ -13,18 +13,18 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/control"
-	"authguard/internal/tokens"
+	"authguard/internal/operation"
 )
 
 // greet is a new operation.
 type greet struct {
-	control.OfAccount
+	operation.OfAccount
 	Words string `json:"words" help:"What to say"`
-	control.Because
+	operation.Because
 }
 
-func (q greet) Do(context.Context, *control.Control, control.By) (*control.Change, error) {
-	return &control.Change{Action: audit.Action{Subject: q.Username, Detail: q.Words}}, nil
+func (q greet) Do(context.Context, *control.Control, operation.By) (*operation.Change, error) {
+	return &operation.Change{Action: operation.Action{Subject: q.Username, Detail: q.Words}}, nil
 }
 
 // A new operation is one entry of the table: it is in the API, on its page and in the OpenAPI document, and it is
@@ -32,8 +32,8 @@ func (q greet) Do(context.Context, *control.Control, control.By) (*control.Chang
 func TestANewOperationIsOneEntryOfTheTable(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t, control.Operation{
-		Name: "greet", Did: "greeted", Route: "POST /greet", Scope: tokens.Accounts, Reason: "it disturbs",
-		Request: func() control.Request { return new(greet) }, Forms: []control.Form{{Path: "/greet", Notice: "Greeted:"}},
+		Name: "greet", Did: "greeted", Route: "POST /greet", Scope: operation.Accounts, Reason: "it disturbs",
+		Request: func() any { return new(greet) }, Forms: []control.Form{{Path: "/greet", Notice: "Greeted:"}},
 	})
 	c.admit(t, "ann", accounts.Admin, false)
 	for _, account := range []accounts.Addition{{Username: "bob"}, {Username: "ops", Groups: []string{"ops"}}} {
@@ -85,7 +85,7 @@ func TestANewOperationIsOneEntryOfTheTable(t *testing.T) {
 func TestTheOperationsAreInTheOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	o.api.More = []control.Operation{{Name: "greet", Route: "POST /greet", Request: func() control.Request { return new(greet) }}}
+	o.api.More = []control.Operation{{Name: "greet", Route: "POST /greet", Request: func() any { return new(greet) }}}
 	o.listen(t)
 	var text json.RawMessage
 	o.mustAsk(t, "GET", "/api/openapi.json", "", &text)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
 	"authguard/internal/mfa"
+	"authguard/internal/operation"
 	"authguard/internal/sessions"
 	"authguard/web"
 )
@@ -61,8 +61,9 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Site) fresher(h ownQuestion) ownQuestion {
 	return func(c echo.Context, session *web.Session) (any, error) {
 		if !s.fresh(session) {
-			return nil, web.Problem{Type: control.FreshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
-				Detail: control.StaleSession}
+			return nil, web.Problem{Type: operation.FreshRequired, Title: "Recent sign-in required",
+				Status: http.StatusForbidden,
+				Detail: operation.StaleSession}
 		}
 		return h(c, session)
 	}

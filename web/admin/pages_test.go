@@ -196,7 +196,7 @@ func TestAnAttackerIsBlockedFromThePage(t *testing.T) {
 		t.Error("the page does not offer to block address and network for a week")
 	}
 	page := c.submit(t, "/block", url.Values{"cidr": {"192.0.2.66/32"}, "note": {"<guesses>"}})
-	entries, err := c.control.Listings(t.Context())
+	entries, err := c.control.Lists.Entries(t.Context())
 	if err != nil || len(entries) != 1 || entries[0].Note != "<guesses>" || entries[0].CreatedBy != "admin:ann" ||
 		!entries[0].ExpiresAt.Equal(entries[0].CreatedAt.Add(7*24*time.Hour)) {
 		t.Errorf("%+v, %v", entries, err)
@@ -214,7 +214,7 @@ func TestAnAttackerIsBlockedFromThePage(t *testing.T) {
 	if status, _, _ := c.post(t, "/block", url.Values{"cidr": {"192.0.2.1"}}); status != http.StatusForbidden {
 		t.Errorf("without the session's token: %d", status)
 	}
-	if entries, _ := c.control.Listings(t.Context()); len(entries) != 1 {
+	if entries, _ := c.control.Lists.Entries(t.Context()); len(entries) != 1 {
 		t.Errorf("%d entries", len(entries))
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/codes"
 	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/internal/sessions"
 	"authguard/internal/testing/world"
-	"authguard/internal/tokens"
 )
 
 // attempts are what a program could try on the administrator whose name is put in for %s,
@@ -94,8 +94,8 @@ func TestNoScopeReachesAnAdministrator(t *testing.T) {
 	c.mustAsk(t, "POST", "/api/tokens", `{"name":"theirs","scopes":["admin"]}`, nil)
 	c.mustAsk(t, "POST", "/api/tokens", `{"name":"shop"}`, nil)
 	var all []string
-	for _, scope := range tokens.Scopes() {
-		if scope != tokens.Admin {
+	for _, scope := range operation.Scopes() {
+		if scope != operation.Admin {
 			all = append(all, `"`+string(scope)+`"`)
 		}
 	}
@@ -216,7 +216,7 @@ func (o *office) shop(t *testing.T) *control.Control {
 	must(err)
 	other := o.config
 	other.Realm, other.Administration, other.Guard, other.Mode, other.Accounts, other.Sessions, other.Codes = "shop", nil, w.Guard, w.Mode, table, held, codes.New(o.db, o.Clock.Now).In("shop")
-	shop, err := o.control.Beside(other)
+	shop, err := control.Beside(other)
 	must(err)
 	t.Cleanup(shop.Close)
 	o.api.Realms = func() []*control.Control { return []*control.Control{o.control, shop} }
@@ -236,8 +236,8 @@ func TestATokenOfOneRealmIsGoodNowhereElse(t *testing.T) {
 	c.Wrong(t, secret, "192.0.2.7")
 	var made struct{ Token string }
 	var all []string
-	for _, scope := range tokens.Scopes() {
-		if !slices.Contains(tokens.OverAll(), scope) {
+	for _, scope := range operation.Scopes() {
+		if !slices.Contains(operation.OverAll(), scope) {
 			all = append(all, `"`+string(scope)+`"`)
 		}
 	}
@@ -284,7 +284,7 @@ func TestATokenOfOneRealmHasNoScopeOverAll(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.shop(t)
-	for _, scope := range tokens.OverAll() {
+	for _, scope := range operation.OverAll() {
 		for _, realm := range []string{"shop", "default"} {
 			if status, body := c.ask(t, "POST", "/api/tokens?realm="+realm, `{"name":"x","scopes":["`+string(scope)+`"]}`, nil); status != http.StatusBadRequest || !strings.Contains(body, "apply to all realms") {
 				t.Errorf("%s in %s: %d %s", scope, realm, status, body)
@@ -349,8 +349,8 @@ func TestThePathsOfAdministratorsTellNobodyWhoIsOne(t *testing.T) {
 	_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: "ann", Password: rightPassword, Role: accounts.Admin})
 	c.must(t, err)
 	var all []string
-	for _, scope := range tokens.Scopes() {
-		if scope != tokens.Admin {
+	for _, scope := range operation.Scopes() {
+		if scope != operation.Admin {
 			all = append(all, `"`+string(scope)+`"`)
 		}
 	}

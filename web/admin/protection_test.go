@@ -12,6 +12,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/control"
+	"authguard/internal/operation"
 )
 
 // changing are the routes that change something, but for those of the API's programs.
@@ -209,7 +210,7 @@ func TestNobodyLearnsWhoIsAnAdministrator(t *testing.T) {
 		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword, Role: role})
 		c.must(t, err)
 	}
-	_, err := c.control.Do(t.Context(), control.By{Who: "test", Fresh: true}, control.DisableUser{OfAccount: control.OfAccount{Username: "bob"}})
+	_, err := c.control.Do(t.Context(), operation.By{Who: "test", Fresh: true}, control.DisableUser{OfAccount: operation.OfAccount{Username: "bob"}})
 	c.must(t, err)
 	type answer struct {
 		status int

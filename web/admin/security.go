@@ -7,8 +7,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
 	"authguard/internal/mfa"
+	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -73,7 +73,7 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 			return err
 		}
 		if !s.fresh(session) {
-			return s.say(c, session, pages.Notice{Bad: true, Text: "Nothing was changed. " + control.StaleSession})
+			return s.say(c, session, pages.Notice{Bad: true, Text: "Nothing was changed. " + operation.StaleSession})
 		}
 		text, codes, err := do(c, session, f)
 		notice := pages.Notice{Text: text}
@@ -142,8 +142,8 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	at, ok := s.Login.Edge.Site(c.Request())
 	switch {
 	case !s.fresh(session):
-		return web.Problem{Type: control.FreshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
-			Detail: control.StaleSession}
+		return web.Problem{Type: operation.FreshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden,
+			Detail: operation.StaleSession}
 	case !ok:
 		return web.Invalid("passkeys require a domain name: open the admin console by a name in admin.urls or as localhost")
 	}

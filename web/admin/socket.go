@@ -16,7 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/web"
 )
 
@@ -72,7 +72,7 @@ func (a *API) SocketServer() *http.Server {
 	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, _ := c.Request().Context().Value(peerKey{}).(string)
-			c.Set(byKey, control.By{Who: cmp.Or(who, "unknown"), Fresh: true})
+			c.Set(byKey, operation.By{Who: cmp.Or(who, "unknown"), Fresh: true})
 			return next(c)
 		}
 	})

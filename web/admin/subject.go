@@ -4,12 +4,12 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
-	"authguard/internal/control"
+	"authguard/internal/operation"
 )
 
 // explain is GET /api/explain?account=&address=; with &event=&subject= it explains the limits of an event.
 func (a *API) explain(c echo.Context) (any, error) {
-	from, err := control.AddressOf(c.QueryParam("address"))
+	from, err := operation.AddressOf(c.QueryParam("address"))
 	if err != nil {
 		return nil, err
 	}

@@ -8,15 +8,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
+	"authguard/internal/operation"
 	"authguard/internal/tokens"
 	"authguard/web"
 )
 
 // access is what a token needs for a route.
 type access struct {
-	scope    tokens.Scope // empty: no token is admitted
-	oneRealm bool         // a token of one realm may use it
+	scope    operation.Scope // empty: no token is admitted
+	oneRealm bool            // a token of one realm may use it
 }
 
 // accessKey is the request's key of its access.
@@ -42,10 +42,10 @@ func (a *API) byToken(c echo.Context, text string) error {
 				"decision API only",
 		}
 	}
-	by := control.By{Who: "token:" + token.Name, Token: &token, Maker: token.Maker}
+	by := operation.By{Who: "token:" + token.Name, Token: true, Scopes: token.Scopes, Maker: token.Maker}
 	needs, _ := c.Get(accessKey).(access)
 	if needs.scope == "" {
-		return control.OutOfScope(token, "only signed-in administrators can do this")
+		return operation.OutOfScope(token.Scopes, "only signed-in administrators can do this")
 	}
 	c.Set(byKey, by)
 	return cmp.Or(by.Needs(needs.scope), confine(c, token, needs))
@@ -60,10 +60,10 @@ func confine(c echo.Context, t tokens.Token, needs access) error {
 	asked := c.Request().URL.Query()
 	switch all := asked["realm"]; {
 	case !needs.oneRealm:
-		return control.Refused{Type: "realm", Title: title,
+		return operation.Refused{Type: "realm", Title: title,
 			Detail: "this applies to all realms; use a token that was created without a realm"}
 	case slices.ContainsFunc(all, func(name string) bool { return name != t.Realm }):
-		return control.Refused{Type: "realm", Title: title,
+		return operation.Refused{Type: "realm", Title: title,
 			Detail: "the token is valid only in the realm " + t.Realm}
 	}
 	asked.Set("realm", t.Realm)

@@ -9,7 +9,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
-	"authguard/internal/tokens"
+	"authguard/internal/operation"
 )
 
 // bearer asks the API with a token and nothing else.
@@ -37,7 +37,7 @@ func TestATokenDoesWhatItsScopesSayAndNoMore(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	may := func(scope tokens.Scope) (all []string) {
+	may := func(scope operation.Scope) (all []string) {
 		t.Helper()
 		token := c.token(t, string(scope), `"`+string(scope)+`"`)
 		for _, one := range []struct{ method, path, question string }{
@@ -56,16 +56,16 @@ func TestATokenDoesWhatItsScopesSayAndNoMore(t *testing.T) {
 			case status < 300:
 				path, _, _ := strings.Cut(strings.TrimPrefix(one.path, "/api/"), "?")
 				all = append(all, path)
-			case scope == tokens.Accounts && status == http.StatusNotFound && strings.Contains(one.question, `"username":"ann"`): // an administrator is nobody to it
+			case scope == operation.Accounts && status == http.StatusNotFound && strings.Contains(one.question, `"username":"ann"`): // an administrator is nobody to it
 			case status != http.StatusForbidden || !strings.Contains(body, `"scope"`):
 				t.Errorf("%s: %s %s: %d %s", scope, one.method, one.path, status, body)
 			}
 		}
 		return all
 	}
-	for scope, want := range map[tokens.Scope]string{
-		tokens.Read: "status users", tokens.Mode: "mode", tokens.Unlock: "unlock", tokens.Lists: "lists", tokens.Accounts: "users users", tokens.Alerts: "", tokens.Policy: "",
-		tokens.Admin: "status users tokens administrators mode unlock lists users users users users/set-password users/create-code users/disable tokens administrators/mfa",
+	for scope, want := range map[operation.Scope]string{
+		operation.Read: "status users", operation.Mode: "mode", operation.Unlock: "unlock", operation.Lists: "lists", operation.Accounts: "users users", operation.Alerts: "", operation.Policy: "",
+		operation.Admin: "status users tokens administrators mode unlock lists users users users users/set-password users/create-code users/disable tokens administrators/mfa",
 	} {
 		if got := strings.Join(may(scope), " "); got != want {
 			t.Errorf("%s may %q, want %q", scope, got, want)

@@ -7,6 +7,7 @@ import (
 
 	"authguard/internal/control"
 	"authguard/internal/mfa"
+	"authguard/internal/operation"
 	"authguard/internal/tokens"
 )
 
@@ -99,19 +100,19 @@ func (v *AdministratorsView) Over(t tokens.Token) bool {
 // Scopes returns the scopes that a token can have, each with its meaning.
 func (v *AdministratorsView) Scopes() []ScopeChoice {
 	return []ScopeChoice{
-		{tokens.Read, "read everything except tokens and administrators' sign-in"},
-		{tokens.Unlock, "reset counters and remove known clients, except administrators'"},
-		{tokens.Lists, "change the allowlist and blocklist"},
-		{tokens.Accounts, "add and change accounts without groups, except administrators"},
-		{tokens.Groups, "with accounts: also accounts in groups"}, {tokens.Mode, "switch CAPTCHA mode"},
-		{tokens.Alerts, "send test messages"},
-		{tokens.Policy, "switch limits between monitor and enforce"},
-		{tokens.Admin, "everything, including administrators and tokens"},
+		{operation.Read, "read everything except tokens and administrators' sign-in"},
+		{operation.Unlock, "reset counters and remove known clients, except administrators'"},
+		{operation.Lists, "change the allowlist and blocklist"},
+		{operation.Accounts, "add and change accounts without groups, except administrators"},
+		{operation.Groups, "with accounts: also accounts in groups"}, {operation.Mode, "switch CAPTCHA mode"},
+		{operation.Alerts, "send test messages"},
+		{operation.Policy, "switch limits between monitor and enforce"},
+		{operation.Admin, "everything, including administrators and tokens"},
 	}
 }
 
 type ScopeChoice struct {
-	Scope tokens.Scope
+	Scope operation.Scope
 	Means string
 }
 

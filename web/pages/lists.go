@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"authguard/guard"
-	"authguard/internal/control"
 	"authguard/internal/events"
 	"authguard/internal/lists"
 )
@@ -16,13 +15,13 @@ import (
 // page; its forms post to /lists/import, /lists/prolong and /lists/remove.
 type ListsView struct {
 	Admin
-	Query control.ListQuery
-	control.Listed
+	Query lists.Query
+	lists.Listed
 	Page int // from 1
 	// Add is the content of the form for new entries.
 	Add ListsForm
 	// Plan is the preview of an import; nil for none.
-	Plan *control.ListPlan
+	Plan *lists.Plan
 	// Problem is the error in the whole form.
 	Problem string
 }
@@ -103,7 +102,7 @@ func (v ListsView) at(page int) string {
 }
 
 // Asked reports whether a filter is set.
-func (v ListsView) Asked() bool { return v.Query != control.ListQuery{} }
+func (v ListsView) Asked() bool { return v.Query != lists.Query{} }
 
 // Answer returns which entry decides for the IP address that was searched for; empty without one.
 func (v ListsView) Answer() string {
@@ -183,7 +182,7 @@ func (Admin) Times() []choice {
 
 // A NamedListView is one IP list from a file.
 type NamedListView struct {
-	control.NamedList
+	lists.NamedList
 }
 
 // Does describes what the list does to logins from its ranges.

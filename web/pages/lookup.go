@@ -6,6 +6,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/lists"
 	"authguard/trusted"
 )
 
@@ -94,7 +95,7 @@ func (v LookUpView) Ways() (all []turn) {
 
 // ListsOf returns the URL of the IP lists for the network.
 func (v LookUpView) ListsOf() string {
-	return ListsView{Admin: v.Admin, Query: control.ListQuery{Find: v.LookUp.Network.Range.String()}}.at(1)
+	return ListsView{Admin: v.Admin, Query: lists.Query{Find: v.LookUp.Network.Range.String()}}.at(1)
 }
 
 // Why returns the reasons for the answer, a sentence each.
