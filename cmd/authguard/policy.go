@@ -10,7 +10,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"authguard/internal/control"
 	"authguard/internal/policy"
 )
 
@@ -27,13 +26,13 @@ type limitListCmd struct{ realmFlag }
 // Run prints the limits.
 func (c limitListCmd) Run(g *globals) error {
 	var p struct {
-		control.Policy
+		policy.View
 		Mode any `json:"mode"` // for `authguard status`
 	}
-	return g.show(http.MethodGet, "/api/policy", c.query(), nil, &p, func() error { return printPolicy(g.out, p.Policy) })
+	return g.show(http.MethodGet, "/api/policy", c.query(), nil, &p, func() error { return printPolicy(g.out, p.View) })
 }
 
-func printPolicy(out io.Writer, p control.Policy) error {
+func printPolicy(out io.Writer, p policy.View) error {
 	whole := "Limits are enforced"
 	if !p.Enforce {
 		whole = "Limits are only monitored"

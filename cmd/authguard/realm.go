@@ -189,7 +189,7 @@ func (s *site) controls() (all []*control.Control) {
 func (s *site) gauges() (all []control.RealmGauges) {
 	for _, r := range *s.realms.Load() {
 		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp,
-			Checks: r.people.gate.State, Events: r.guard.Tallied, Enforced: r.control.Enforced,
+			Checks: r.people.gate.State, Events: r.guard.Tallied, Enforced: r.control.Limits.Enforced,
 			Unusable: r.people.unusable.Load})
 	}
 	return all
@@ -275,7 +275,7 @@ func (r *realm) open(ctx context.Context) (err error) {
 	if err = r.openMailer(); err != nil {
 		return err
 	}
-	r.Add(background.Run(r.control.Lists.Run), background.Run(r.control.RunPolicy))
+	r.Add(background.Run(r.control.Lists.Run), background.Run(r.control.Limits.Run))
 	r.handler = r.public(s.listeners)
 	return nil
 }
@@ -394,7 +394,7 @@ func (r *realm) reload(c config.Config) error {
 	err := errors.Join(r.mode.reload(c), r.dress(c))
 	r.adopt(c)
 	err = errors.Join(err, r.setProxy(context.Background()))
-	return errors.Join(err, r.control.EnactPolicy())
+	return errors.Join(err, r.control.Limits.EnactNow())
 }
 
 type written struct {

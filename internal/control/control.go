@@ -103,9 +103,9 @@ type Policies struct {
 // A Control manages one realm of a running server. It is safe for concurrent use.
 type Control struct {
 	Lists  *lists.Realm
+	Limits *policy.Limits
 	config Config
 	closed func()
-	said   said
 
 	glance sync.Mutex
 	seen   Overview // by Glance
@@ -167,8 +167,11 @@ func Beside(c Config) (*Control, error) {
 	control := &Control{config: c}
 	control.Lists = &lists.Realm{Table: c.Listings, Files: c.Named, Name: c.Realm, Guards: control.guards, Now: c.Now,
 		Policy: func() []guard.NamedList { return c.Guard.Policy().Lists }, Log: c.Log}
+	control.Limits = &policy.Limits{Realm: c.Realm, Table: c.Overrides, Effects: c.Effects, Mode: c.Mode,
+		Written: c.Written,
+		Enact:   c.Enact, Alerts: c.Alerts, Record: control.record, Now: c.Now, Log: c.Log}
 	accounts, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm),
-		control.ReadPolicy)
+		control.Limits.Read)
 	control.closed = func() { accounts(); overrides() }
 	return control, nil
 }

@@ -10,6 +10,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
+	"authguard/internal/policy"
 )
 
 // do carries out an operation of the table as a command would.
@@ -75,7 +76,7 @@ func (d *desk) IssueCode(ctx context.Context, who, name string) (control.Code, e
 }
 
 func (d *desk) Force(ctx context.Context, who string, to captchamode.Forced, hold time.Duration, why string) error {
-	_, err := d.do(ctx, who, control.SetMode{Mode: string(to), For: lasts(hold), Because: because(why)})
+	_, err := d.do(ctx, who, policy.SetMode{Mode: string(to), For: lasts(hold), Because: because(why)})
 	return err
 }
 
@@ -106,6 +107,6 @@ func (d *desk) ImportLists(ctx context.Context, who string, q lists.ImportLists)
 }
 
 func (d *desk) SwitchPolicy(ctx context.Context, who, limitSet, to string, hold time.Duration, why string) error {
-	_, err := d.do(ctx, who, control.SwitchPolicy{LimitSet: limitSet, To: to, For: lasts(hold), Because: because(why)})
+	_, err := d.do(ctx, who, policy.SwitchPolicy{LimitSet: limitSet, To: to, For: lasts(hold), Because: because(why)})
 	return err
 }

@@ -67,7 +67,7 @@ type RealmGauges struct {
 	Checks func() passwords.QueueState // passwords.Queue.State
 	// Events is guard.Guard.Tallied: limited events by name and decision.
 	Events func() map[string]map[string]uint64
-	// Enforced is Control.Enforced: whether the policy as a whole is enforced.
+	// Enforced is policy.Limits.Enforced: whether the policy as a whole is enforced.
 	Enforced func() bool
 	// Unusable counts logins whose password hash could not be checked.
 	Unusable func() uint64

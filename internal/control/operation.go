@@ -12,6 +12,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
+	"authguard/internal/policy"
 )
 
 // An Operation is a change by an administrator. The API, forms and commands decode the same request; Do checks it,
@@ -132,6 +133,8 @@ func (c *Control) carryOut(ctx context.Context, by operation.By, q any) (*operat
 		return q.Do(ctx, c, by)
 	case operation.Request[*lists.Table]:
 		return q.Do(ctx, c.config.Listings, by)
+	case operation.Request[*policy.Limits]:
+		return q.Do(ctx, c.Limits, by)
 	case operation.Request[*alerts.Alerter]:
 		return q.Do(ctx, c.config.Alerts, by)
 	}

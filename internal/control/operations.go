@@ -7,6 +7,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
+	"authguard/internal/policy"
 )
 
 // Operations returns the table of operations.
@@ -17,8 +18,8 @@ func Operations() []Operation {
 
 func modeOperations() []Operation {
 	return []Operation{{
-		Name: "captcha", Route: "PUT /mode", Scope: operation.Mode, Request: request[SetMode],
-		Forms: []Form{{Path: "/mode", Default: map[string]string{"reason": noReason}}},
+		Name: "captcha", Route: "PUT /mode", Scope: operation.Mode, Request: request[policy.SetMode],
+		Forms: []Form{{Path: "/mode", Default: map[string]string{"reason": policy.NoReason}}},
 		Commands: []Command{{
 			Name: "captcha enable", Help: "Force CAPTCHA mode on for a time", Reason: true,
 			Example: "--for 2h --reason 'botnet announced'", Set: map[string]string{"mode": "on"},
@@ -39,20 +40,20 @@ func modeOperations() []Operation {
 				"on again; `authguard captcha disable` keeps it off.",
 		}},
 	}, {
-		Name: "policy", Route: "PUT /policy", Scope: operation.Policy, Request: request[SwitchPolicy],
+		Name: "policy", Route: "PUT /policy", Scope: operation.Policy, Request: request[policy.SwitchPolicy],
 		Forms: []Form{{Path: "/policy"}},
 		Commands: []Command{{
 			Name: "limit monitor", Help: "Monitor limits: log and alert, but do not block", Reason: true,
-			Example: "account --for 7d --reason 'test the limit'", Set: map[string]string{"to": ToWatch},
+			Example: "account --for 7d --reason 'test the limit'", Set: map[string]string{"to": policy.ToWatch},
 			Says: "{{limits .Q.LimitSet}} is only monitored and blocks no one, on all nodes within a second, " +
 				"{{ends .Q.For .Q.LimitSet}}",
 		}, {
 			Name: "limit enforce", Help: "Enforce limits", Reason: true, Example: "account --reason 'tested'",
-			Set:  map[string]string{"to": ToEnforce},
+			Set:  map[string]string{"to": policy.ToEnforce},
 			Says: "{{limits .Q.LimitSet}} is enforced, on all nodes within a second, {{ends .Q.For .Q.LimitSet}}",
 		}, {
 			Name: "limit reset", Help: "Return limits to the configuration", Reason: true,
-			Example: "all --reason 'configured now'", Set: map[string]string{"to": ToFile}, Flags: flags[limitReset],
+			Example: "all --reason 'configured now'", Set: map[string]string{"to": policy.ToFile}, Flags: flags[limitReset],
 			Says: "{{limits .Q.LimitSet}} follows the configuration again, on all nodes within a second.",
 		}},
 	}, {

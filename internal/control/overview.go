@@ -156,7 +156,9 @@ func (c *Control) warnings(now time.Time) []Warning {
 				". Later changes do not apply yet. See the log for the cause.",
 		})
 	}
-	all = append(all, c.policyWarning()...)
+	if title, text := c.Limits.Warning(); title != "" {
+		all = append(all, Warning{Code: "limits-monitored", Title: title, Text: text})
+	}
 	if c.config.Warn != nil {
 		all = append(all, c.config.Warn()...)
 	}

@@ -20,9 +20,9 @@ import (
 )
 
 // limit finds one in what is in force.
-func (d *desk) limit(t *testing.T, limitSet, limit string) control.PolicyLimit {
+func (d *desk) limit(t *testing.T, limitSet, limit string) policy.LimitState {
 	t.Helper()
-	p, err := d.Policy(t.Context())
+	p, err := d.Limits.View(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func (d *desk) limit(t *testing.T, limitSet, limit string) control.PolicyLimit {
 		}
 	}
 	t.Fatalf("no %s of %s in %+v", limit, limitSet, p.LimitSets)
-	return control.PolicyLimit{}
+	return policy.LimitState{}
 }
 
 // observe hands what the world saw since the last time to the effects.
@@ -49,7 +49,7 @@ func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		db := open(t)
 		d := newDesk(t, db)
-		if err := d.SwitchPolicy(t.Context(), "admin:ann", policy.Whole, control.ToWatch, 0, "the first week"); err != nil {
+		if err := d.SwitchPolicy(t.Context(), "admin:ann", policy.Whole, policy.ToWatch, 0, "the first week"); err != nil {
 			t.Fatal(err)
 		}
 		// Seven wrong passwords for one account and two for another, and then one is right.
@@ -155,7 +155,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 			if err := d.changes.Poll(ctx); err != nil {
 				t.Fatal(err)
 			}
-			p, err := d.Policy(ctx)
+			p, err := d.Limits.View(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 			}
 		}
 		is("at first", true, true, true)
-		switched("account", control.ToWatch, 0)
+		switched("account", policy.ToWatch, 0)
 		is("a limitSet", false, true, true)
 		if row := one.recorded(t); row.Who != "admin:ann" || row.Decision != "policy-monitor" || row.Detail != "account: to see" {
 			t.Errorf("%+v", row)
@@ -192,11 +192,11 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		if o := two.Overview(ctx); len(o.Warnings) != 1 || o.Warnings[0].Code != "limits-monitored" || !strings.Contains(o.Warnings[0].Text, "account, set by admin:ann") {
 			t.Errorf("%+v", o.Warnings)
 		}
-		switched(policy.Whole, control.ToWatch, 0)
-		switched("address", control.ToEnforce, time.Hour)
+		switched(policy.Whole, policy.ToWatch, 0)
+		switched("address", policy.ToEnforce, time.Hour)
 		is("the whole but one", false, true, false)
 		two.w.Clock.Advance(time.Hour) // the other node's clock says so first
-		if err := errors.Join(two.EndOverrides(ctx), two.EndOverrides(ctx)); err != nil {
+		if err := errors.Join(two.Limits.EndExpired(ctx), two.Limits.EndExpired(ctx)); err != nil {
 			t.Fatal(err)
 		}
 		is("after an hour", false, false, false)
@@ -207,7 +207,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		if enforced(three, "account") || enforced(three, "mode") {
 			t.Error("a restart forgot what was said")
 		}
-		switched(policy.Whole, control.ToFile, 0)
+		switched(policy.Whole, policy.ToFile, 0)
 		is("back to the file", true, true, true)
 		rows, err := one.audit.Recent(ctx, audit.Filter{Kind: audit.KindAdmin})
 		if err != nil || len(rows) != 5 {
@@ -226,10 +226,10 @@ func TestWhatCannotBeSwitchedIsRefusedWithWhatCan(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		d := newDesk(t, open(t))
 		for _, c := range []struct{ limitSet, to, why, want string }{
-			{"acount", control.ToWatch, "x", "the limits are: pair-delay, account, address"},
+			{"acount", policy.ToWatch, "x", "the limits are: pair-delay, account, address"},
 			{"account", "off", "x", "must be monitor, enforce or reset"},
-			{"account", control.ToWatch, " ", "missing reason"},
-			{"account", control.ToFile, "x", "the configured value already applies"},
+			{"account", policy.ToWatch, " ", "missing reason"},
+			{"account", policy.ToFile, "x", "the configured value already applies"},
 		} {
 			err := d.SwitchPolicy(t.Context(), "admin:ann", c.limitSet, c.to, 0, c.why)
 			if !errors.Is(err, operation.ErrAsked) || !strings.Contains(err.Error(), c.want) {
@@ -253,7 +253,7 @@ func TestR8AWordThatCannotBeEnforcedIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		err := d.SwitchPolicy(t.Context(), "admin:ann", "account", control.ToEnforce, 0, "x")
+		err := d.SwitchPolicy(t.Context(), "admin:ann", "account", policy.ToEnforce, 0, "x")
 		if !errors.Is(err, operation.ErrAsked) || !strings.Contains(err.Error(), "can never be reached") {
 			t.Errorf("%v", err)
 		}
@@ -264,7 +264,7 @@ func TestWithoutTheDatabaseWhatWasSaidLastHolds(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		d := newDesk(t, open(t))
-		if err := d.SwitchPolicy(t.Context(), "admin:ann", "account", control.ToWatch, time.Hour, "x"); err != nil {
+		if err := d.SwitchPolicy(t.Context(), "admin:ann", "account", policy.ToWatch, time.Hour, "x"); err != nil {
 			t.Fatal(err)
 		}
 		d.db.Close()
@@ -272,7 +272,7 @@ func TestWithoutTheDatabaseWhatWasSaidLastHolds(t *testing.T) {
 			t.Error("it was forgotten with the database")
 		}
 		d.w.Clock.Advance(time.Hour)
-		if d.EndOverrides(t.Context()) == nil || d.w.Guard.Policy().Account[0].Monitor {
+		if d.Limits.EndExpired(t.Context()) == nil || d.w.Guard.Policy().Account[0].Monitor {
 			t.Error("it did not end by the clock")
 		}
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *API) policy(c echo.Context) (any, error) {
-	return a.of(c).Policy(c.Request().Context())
+	return a.of(c).Limits.View(c.Request().Context())
 }
 
 // policyPage is GET /policy?switch=&to=. With them it shows the effect of the switch and asks for confirmation.
@@ -19,7 +19,7 @@ func (s *Site) policyPage(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.of(c).Policy(c.Request().Context())
+	found, err := s.of(c).Limits.View(c.Request().Context())
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/control"
+	"authguard/internal/policy"
 )
 
 func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
@@ -55,7 +55,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 		t.Errorf("%v %v", a.Action, err)
 	}
 	var p struct {
-		control.Policy
+		policy.View
 		Mode any `json:"mode"`
 	}
 	c.mustAsk(t, "GET", "/api/policy", "", &p)

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 
-	"authguard/internal/control"
 	"authguard/internal/events"
 	"authguard/internal/policy"
 )
@@ -14,7 +13,7 @@ import (
 // PolicyView shows the limits and their effect. Its parameters are switch and to; its form posts to /policy.
 type PolicyView struct {
 	Admin
-	Policy control.Policy
+	Policy policy.View
 	// Switch names the limits to switch after a confirmation, and To their new state; both are empty without one.
 	Switch, To string
 }
@@ -76,7 +75,7 @@ func LimitSetTitle(name string) string {
 
 // A limitSet contains the limits of one subject for the page.
 type limitSet struct {
-	control.LimitSet
+	policy.LimitSet
 	view *PolicyView
 }
 
@@ -123,18 +122,18 @@ func (v PolicyView) switches(name string, watched, said bool) (all []turn) {
 		all = append(all, turn{"/policy?" + q.Encode() + "#confirm", text})
 	}
 	if watched {
-		at(control.ToEnforce, enforceLimits)
+		at(policy.ToEnforce, enforceLimits)
 	} else {
-		at(control.ToWatch, monitorLimits)
+		at(policy.ToWatch, monitorLimits)
 	}
 	if said {
-		at(control.ToFile, useConfigured)
+		at(policy.ToFile, useConfigured)
 	}
 	return all
 }
 
 // Rule describes a limit.
-func (l limitSet) Rule(r control.PolicyLimit) string {
+func (l limitSet) Rule(r policy.LimitState) string {
 	switch {
 	case l.Name == "mode" && r.Limit == policy.TextSlow:
 		return "Throttle unknown clients"
@@ -157,7 +156,7 @@ func (l limitSet) Rule(r control.PolicyLimit) string {
 }
 
 // Action returns the action of a limit in words.
-func (l limitSet) Action(r control.PolicyLimit) string {
+func (l limitSet) Action(r policy.LimitState) string {
 	switch {
 	case r.Gone:
 		return ""
@@ -171,7 +170,7 @@ func (l limitSet) Action(r control.PolicyLimit) string {
 }
 
 // Audit returns the URL of the audit log for the attempts that the limit stopped or would have stopped; empty for none.
-func (l limitSet) Audit(r control.PolicyLimit) string {
+func (l limitSet) Audit(r policy.LimitState) string {
 	if r.Code == "" {
 		return ""
 	}
@@ -214,9 +213,9 @@ func (v PolicyView) Confirm() *confirmation {
 			continue
 		}
 		for _, r := range l.Limits {
-			if v.To == control.ToWatch && r.Stopped.Attempts > most.Attempts {
+			if v.To == policy.ToWatch && r.Stopped.Attempts > most.Attempts {
 				most = r.Stopped
-			} else if v.To == control.ToEnforce && r.Would.Attempts > most.Attempts {
+			} else if v.To == policy.ToEnforce && r.Would.Attempts > most.Attempts {
 				most = r.Would
 			}
 		}
@@ -226,16 +225,16 @@ func (v PolicyView) Confirm() *confirmation {
 	}
 	title := LimitSetTitle(v.Switch)
 	switch v.To {
-	case control.ToWatch:
+	case policy.ToWatch:
 		return &confirmation{title + ": switch to monitoring mode?",
 			"Attempts over a limit will be logged and alerted, but no longer stopped. " +
 				v.did("In the last 24 hours, the most active limit stopped ", most,
 					"No attempts were stopped in the last 24 hours."), monitorLimits}
-	case control.ToEnforce:
+	case policy.ToEnforce:
 		return &confirmation{title + ": switch to enforcement?", "Attempts over a limit will be stopped from now on. " +
 			v.did("In the last 24 hours, the most active limit would have stopped ", most,
 				"No attempts would have been stopped in the last 24 hours."), enforceLimits}
-	case control.ToFile:
+	case policy.ToFile:
 		return &confirmation{title + ": use configured value?", "This override ends, and the configured value applies again.",
 			useConfigured}
 	}

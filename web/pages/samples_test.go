@@ -424,18 +424,18 @@ var notANumber = math.NaN()
 func watchedPolicy() PolicyView {
 	override := policy.Override{LimitSet: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
 	met := policy.Effect{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1}
-	return PolicyView{Admin: around("/policy"), Switch: "all", To: "monitor", Policy: control.Policy{
+	return PolicyView{Admin: around("/policy"), Switch: "all", To: "monitor", Policy: policy.View{
 		Now: noon, Enforce: true, Written: true, Overrides: []policy.Override{override}, Monitored: []string{"account", "list:tor"},
-		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: control.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
-		LimitSets: []control.LimitSet{
-			{Name: "account", Override: &override, Limits: []control.PolicyLimit{
+		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: policy.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
+		LimitSets: []policy.LimitSet{
+			{Name: "account", Override: &override, Limits: []policy.LimitState{
 				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Monitored: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
-			{Name: "pair-delay", Limits: []control.PolicyLimit{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
-			{Name: "mode", Limits: []control.PolicyLimit{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "throttled"}}},
-			{Name: "list:tor", Limits: []control.PolicyLimit{{Limit: "0 challenge", Then: "challenge", Monitored: true, Code: "list:tor"}, {Limit: "block", Then: "block", Monitored: true, Code: "blocked:tor"}}},
-			{Name: "event:sms", Limits: []control.PolicyLimit{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
+			{Name: "pair-delay", Limits: []policy.LimitState{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
+			{Name: "mode", Limits: []policy.LimitState{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "throttled"}}},
+			{Name: "list:tor", Limits: []policy.LimitState{{Limit: "0 challenge", Then: "challenge", Monitored: true, Code: "list:tor"}, {Limit: "block", Then: "block", Monitored: true, Code: "blocked:tor"}}},
+			{Name: "event:sms", Limits: []policy.LimitState{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
 		},
 	}}
 }

@@ -1,4 +1,4 @@
-package control
+package policy
 
 import (
 	"cmp"
@@ -15,7 +15,8 @@ import (
 // DefaultForce is the default duration of an override of CAPTCHA mode.
 const DefaultForce = 2 * time.Hour
 
-const noReason = "no reason given"
+// NoReason is recorded for a switch to automatic without a reason.
+const NoReason = "no reason given"
 
 // SetMode overrides CAPTCHA mode for a time (R21), returns it to the detector, or resets it: the failure rate of all
 // nodes is cleared and CAPTCHA mode ends without its cool-down, but an override stays. The detector notices an attack
@@ -33,7 +34,7 @@ func (q SetMode) Validate() error {
 }
 
 // Do implements Request.
-func (q SetMode) Do(_ context.Context, c *Control, by operation.By) (*operation.Change, error) {
+func (q SetMode) Do(_ context.Context, l *Limits, by operation.By) (*operation.Change, error) {
 	hold, err := operation.HoldOf(q.For)
 	if err != nil {
 		return nil, err
@@ -41,22 +42,22 @@ func (q SetMode) Do(_ context.Context, c *Control, by operation.By) (*operation.
 	if by.Why == "" && (q.Mode == "on" || q.Mode == "off") {
 		return nil, fmt.Errorf("%w: reason: missing (recorded in the audit log)", operation.ErrAsked)
 	}
-	why := cmp.Or(by.Why, noReason)
+	why := cmp.Or(by.Why, NoReason)
 	change := &operation.Change{Action: operation.Action{What: "captcha-" + q.Mode, Why: why}}
 	switch q.Mode {
 	case "clear":
-		c.config.Mode.Clear(by.Who, why)
+		l.Mode.Clear(by.Who, why)
 		change.Notice.Text = "CAPTCHA mode was reset. If the attack continues, it turns on again."
 	case "auto":
-		c.config.Mode.Release(by.Who, why)
+		l.Mode.Release(by.Who, why)
 		change.Notice.Text = "CAPTCHA mode is automatic again."
 	case "on", "off":
 		if hold = cmp.Or(hold, DefaultForce); hold > captchamode.MaxOverride {
 			return nil, fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", operation.ErrAsked,
 				captchamode.MaxOverride)
 		}
-		now := c.config.Now()
-		if err := c.config.Mode.Force(captchamode.Override{State: captchamode.Forced(q.Mode), Who: by.Who, Why: why,
+		now := by.Now
+		if err := l.Mode.Force(captchamode.Override{State: captchamode.Forced(q.Mode), Who: by.Who, Why: why,
 			Since: now, Until: now.Add(hold)}); err != nil {
 			return nil, fmt.Errorf("%w: %w", operation.ErrAsked, err)
 		}
@@ -65,6 +66,6 @@ func (q SetMode) Do(_ context.Context, c *Control, by operation.By) (*operation.
 	default:
 		return nil, fmt.Errorf("%w: mode: must be on, off, auto or clear, not %.20q", operation.ErrAsked, q.Mode)
 	}
-	change.Answer = c.config.Mode.State()
+	change.Answer = l.Mode.State()
 	return change, nil
 }
