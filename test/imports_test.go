@@ -49,7 +49,6 @@ var mayImport = map[string]string{
 	"internal/learn":      below,
 	"internal/lists":      below,
 	"internal/mail":       below,
-	"internal/modestore":  below,
 	"internal/nodes":      below,
 	"internal/notices":    below,
 	"internal/operation":  "internal/duration",

@@ -16,14 +16,14 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/events"
-	"authguard/internal/modestore"
+	"authguard/internal/policy"
 	"authguard/web"
 )
 
 type mode struct {
 	*captchamode.Mode
 	realm      string
-	saved      *modestore.Store
+	saved      *policy.ModeStore
 	bus        *events.Bus
 	work       [2]*pow.Provider // without and with an image CAPTCHA
 	remote     *remote.Provider // on the web
@@ -33,7 +33,7 @@ type mode struct {
 
 func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	on, shared := r.site.storage, r.site.counting.shared
-	m = &mode{realm: r.name, bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name,
+	m = &mode{realm: r.name, bus: r.site.watch.bus, saved: policy.NewModeStore(policy.ModeConfig{DB: on.db, Realm: r.name,
 		Log: r.log})}
 	if m.Mode, err = captchamode.NewMode(r.config.CAPTCHAMode.Mode(), on.clock.Now, m.switched); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package modestore_test
+package policy_test
 
 import (
 	"database/sql"
@@ -11,13 +11,13 @@ import (
 	"authguard/captchamode"
 	"authguard/internal/changes"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/modestore"
+	"authguard/internal/policy"
 )
 
 // A node is a process with its own mode over a database that others share. Its
 // clock is its own, and it polls when it is told to.
 type node struct {
-	store *modestore.Store
+	store *policy.ModeStore
 	mode  *captchamode.Mode
 	watch *changes.Watcher
 	now   time.Time
@@ -27,7 +27,7 @@ type node struct {
 func newNode(t *testing.T, db *sql.DB) *node {
 	t.Helper()
 	n := &node{now: time.Now().Truncate(time.Millisecond)}
-	n.store = modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
+	n.store = policy.NewModeStore(policy.ModeConfig{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
 	var err error
 	n.mode, err = captchamode.NewMode(captchamode.DefaultConfig(), func() time.Time { return n.now }, func(one captchamode.Switch) {
 		n.store.Switched(one)

@@ -1,8 +1,4 @@
-// Package modestore stores CAPTCHA mode in the SQL database: what it has learned, the last override, and the history of
-// switches. If nodes share the database, an override on one applies to all, through internal/changes.
-//
-// Saving is off the hot path: a background task writes queued switches, and saves what was learned every few seconds.
-package modestore
+package policy
 
 import (
 	"context"
@@ -29,17 +25,20 @@ const (
 	saveWithin = 10 * time.Second
 )
 
-// Config configures a Store.
-type Config struct {
+// ModeConfig configures a ModeStore.
+type ModeConfig struct {
 	DB    *sql.DB
 	Realm string
 	Log   *slog.Logger
 }
 
-// Store saves one Mode. Create the Mode with Switched, call Load, then Run. Its methods are safe for concurrent use;
+// ModeStore saves one Mode: what it has learned, the last override, and the history of switches. If nodes share the
+// database, an override on one applies to all. It writes off the hot path, from a queue.
+//
+// Create the Mode with Switched, call Load, then Run. Its methods are safe for concurrent use;
 // Load must return before Run or Sync starts.
-type Store struct {
-	config Config
+type ModeStore struct {
+	config ModeConfig
 	mode   *captchamode.Mode
 	wake   chan struct{}
 
@@ -55,12 +54,14 @@ type entry struct {
 	tried bool
 }
 
-// New returns a store without a mode; call Load.
-func New(c Config) *Store { return &Store{config: c, wake: make(chan struct{}, 1)} }
+// NewModeStore returns a store without a mode; call Load.
+func NewModeStore(c ModeConfig) *ModeStore {
+	return &ModeStore{config: c, wake: make(chan struct{}, 1)}
+}
 
 // Switched queues a switch without blocking. An adopted switch is saved by the node that made it. A full queue accepts
 // overrides only.
-func (s *Store) Switched(one captchamode.Switch) {
+func (s *ModeStore) Switched(one captchamode.Switch) {
 	if one.Adopted {
 		return
 	}
@@ -78,13 +79,13 @@ func (s *Store) Switched(one captchamode.Switch) {
 }
 
 // Load restores the saved state into mode; the store saves that mode from now on. A new database has none.
-func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
+func (s *ModeStore) Load(ctx context.Context, mode *captchamode.Mode) error {
 	s.mode = mode
 	var learned string
 	err := s.config.DB.QueryRowContext(ctx, `SELECT value FROM mode_state
 		WHERE name = $1`, s.config.Realm+"/mode").Scan(&learned)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("modestore: load: %w", err)
+		return fmt.Errorf("policy: load: %w", err)
 	}
 	var saved captchamode.Snapshot
 	if learned != "" {
@@ -94,14 +95,14 @@ func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 		}
 	}
 	if saved.Override, err = s.override(ctx); err != nil {
-		return fmt.Errorf("modestore: load: %w", err)
+		return fmt.Errorf("policy: load: %w", err)
 	}
 	mode.Restore(saved)
 	return nil
 }
 
 // Run saves switches as they come, and what was learned periodically, until ctx ends, and once afterwards.
-func (s *Store) Run(ctx context.Context) {
+func (s *ModeStore) Run(ctx context.Context) {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	for running := true; running; {
@@ -119,13 +120,13 @@ func (s *Store) Run(ctx context.Context) {
 }
 
 // Sync writes the queued switches, then adopts the last override of any node. Call it whenever changes.Mode changes.
-func (s *Store) Sync(ctx context.Context) error {
+func (s *ModeStore) Sync(ctx context.Context) error {
 	if err := s.writeAll(ctx); err != nil {
 		return err
 	}
 	override, err := s.override(ctx)
 	if err != nil {
-		return fmt.Errorf("modestore: sync: %w", err)
+		return fmt.Errorf("policy: sync: %w", err)
 	}
 	s.mu.Lock()
 	waiting := len(s.queue) > 0 // a queued override is newer; writing it triggers another Sync
@@ -136,7 +137,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) override(ctx context.Context) (f captchamode.Override, err error) {
+func (s *ModeStore) override(ctx context.Context) (f captchamode.Override, err error) {
 	var since, until int64
 	err = s.config.DB.QueryRowContext(ctx, `SELECT state, who, why, since, until FROM mode_words
 		WHERE realm = $1`, s.config.Realm).
@@ -148,7 +149,7 @@ func (s *Store) override(ctx context.Context) (f captchamode.Override, err error
 	return f, err
 }
 
-func (s *Store) save(ctx context.Context) error {
+func (s *ModeStore) save(ctx context.Context) error {
 	m := s.mode.Save()
 	m.Override = captchamode.Override{} // has its own table
 	learned, err := json.Marshal(m)
@@ -164,7 +165,7 @@ func (s *Store) save(ctx context.Context) error {
 }
 
 // writeAll writes the queued switches. If one fails, it and all later ones stay queued.
-func (s *Store) writeAll(ctx context.Context) error {
+func (s *ModeStore) writeAll(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for {
@@ -177,7 +178,7 @@ func (s *Store) writeAll(ctx context.Context) error {
 		s.queue[0].tried = true
 		s.mu.Unlock()
 		if err := s.write(ctx, first); err != nil {
-			return fmt.Errorf("modestore: save a switch: %w", err)
+			return fmt.Errorf("policy: save a switch: %w", err)
 		}
 		s.mu.Lock()
 		s.queue = s.queue[1:]
@@ -186,7 +187,7 @@ func (s *Store) writeAll(ctx context.Context) error {
 }
 
 // write writes the history's row and, for an override or its end, the present state.
-func (s *Store) write(ctx context.Context, e entry) error {
+func (s *ModeStore) write(ctx context.Context, e entry) error {
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
 	err := sqltx.Run(ctx, s.config.DB, func(tx *sql.Tx) error {
@@ -215,7 +216,7 @@ func (s *Store) write(ctx context.Context, e entry) error {
 
 // writeOverride stores the override as the last one. The first try always wins, regardless of clocks; at a later try,
 // another node may have stored a newer one.
-func (s *Store) writeOverride(ctx context.Context, tx *sql.Tx, e entry) error {
+func (s *ModeStore) writeOverride(ctx context.Context, tx *sql.Tx, e entry) error {
 	query := `INSERT INTO mode_words (realm, id, state, who, why, since, until) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (realm) DO UPDATE SET id = excluded.id, state = excluded.state, who = excluded.who, why = excluded.why,
 		since = excluded.since, until = excluded.until`
@@ -232,7 +233,7 @@ func (s *Store) writeOverride(ctx context.Context, tx *sql.Tx, e entry) error {
 }
 
 // writeEnd records the end of the override. Every node calls it; the first one writes the history.
-func (s *Store) writeEnd(ctx context.Context, tx *sql.Tx, e entry) (first bool, err error) {
+func (s *ModeStore) writeEnd(ctx context.Context, tx *sql.Tx, e entry) (first bool, err error) {
 	rows, err := sqltx.Exec(ctx, tx, `UPDATE mode_words SET state = '' WHERE realm = $1 AND state <> '' AND until <= $2`,
 		s.config.Realm, e.At.UnixMilli())
 	return rows > 0, err

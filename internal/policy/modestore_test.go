@@ -1,4 +1,4 @@
-package modestore_test
+package policy_test
 
 import (
 	"database/sql"
@@ -9,7 +9,7 @@ import (
 	"authguard/captchamode"
 	"authguard/internal/background"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/modestore"
+	"authguard/internal/policy"
 )
 
 func TestMain(m *testing.M) { databasetest.Main(m) }
@@ -19,7 +19,7 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		now := time.Now()
 		clock := func() time.Time { return now }
-		store := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
+		store := policy.NewModeStore(policy.ModeConfig{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
 		config := captchamode.DefaultConfig()
 		mode, err := captchamode.NewMode(config, clock, store.Switched)
 		if err != nil {
@@ -41,7 +41,7 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 		}
 		stop()
 
-		again := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
+		again := policy.NewModeStore(policy.ModeConfig{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
 		second, err := captchamode.NewMode(config, clock, nil)
 		if err != nil {
 			t.Fatal(err)
