@@ -42,7 +42,6 @@ var mayImport = map[string]string{
 	"internal/database":   below + " migrations",
 	"internal/doctor":     below,
 	"internal/duration":   "",
-	"internal/edge":       "guard",
 	"internal/events":     below,
 	"internal/mfa":        below,
 	"internal/known":      below,

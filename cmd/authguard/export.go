@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"authguard/internal/edge"
 	"authguard/internal/lists"
 )
 
@@ -34,7 +33,7 @@ type exportCmd struct {
 
 func formatNames() string {
 	var names []string
-	for _, f := range edge.Formats() {
+	for _, f := range lists.ExportFormats() {
 		names = append(names, f.Name)
 	}
 	return strings.Join(names, ",")
@@ -43,7 +42,7 @@ func formatNames() string {
 // Validate implements kong.Validatable.
 func (c exportCmd) Validate() error {
 	switch {
-	case !edge.Name.MatchString(c.Name):
+	case !lists.ExportName.MatchString(c.Name):
 		return errors.New("--name: must begin with a letter and have at most 16 letters, digits, - and _")
 	case c.Refused && c.What != "blocked":
 		return errors.New("--limited works with blocked only")
@@ -63,7 +62,7 @@ func (c exportCmd) Run(g *globals) error {
 	}
 	client.http.Timeout = answersWithin
 	to := &follower{exportCmd: c, client: client, g: g}
-	for _, f := range edge.Formats() {
+	for _, f := range lists.ExportFormats() {
 		if f.Name == c.Format {
 			to.format = f
 		}
@@ -86,10 +85,10 @@ type follower struct {
 	exportCmd
 	client *client
 	g      *globals
-	format edge.Format
+	format lists.ExportFormat
 
 	told    bool // ranges were exported, at
-	ranges  []edge.Range
+	ranges  []lists.Range
 	at      time.Time
 	trouble string // last reported error
 	warned  string
@@ -127,7 +126,7 @@ func (f *follower) once(ctx context.Context) error {
 	if f.told && !f.stale(now) {
 		return nil
 	}
-	e := edge.Export{Verdict: f.What, At: now.Now, Ranges: now.Ranges, Name: f.Name}
+	e := lists.Export{Verdict: f.What, At: now.Now, Ranges: now.Ranges, Name: f.Name}
 	if err := f.tell(ctx, e); err != nil {
 		return err
 	}
@@ -138,7 +137,7 @@ func (f *follower) once(ctx context.Context) error {
 // stale reports whether the exported list is outdated. Entries that last longer than a format's maximum are exported
 // again before they expire.
 func (f *follower) stale(now lists.Edge) bool {
-	same := slices.EqualFunc(f.ranges, now.Ranges, func(a, b edge.Range) bool {
+	same := slices.EqualFunc(f.ranges, now.Ranges, func(a, b lists.Range) bool {
 		return a.Prefix == b.Prefix && a.Until.Equal(b.Until)
 	})
 	return !same || f.format.Longest > 0 && now.Now.Sub(f.at) > f.format.Longest/2
@@ -153,7 +152,7 @@ func (f *follower) warn(now lists.Edge) {
 	f.warned = left
 }
 
-func (f *follower) tell(ctx context.Context, e edge.Export) error {
+func (f *follower) tell(ctx context.Context, e lists.Export) error {
 	text := f.format.Text(e)
 	if f.Output == "" && f.Hook == "" {
 		_, err := f.g.out.Write(text)
@@ -176,15 +175,15 @@ func (f *follower) tell(ctx context.Context, e edge.Export) error {
 	return f.say(e, strings.Join(did, "; "))
 }
 
-func (f *follower) say(e edge.Export, did string) error {
+func (f *follower) say(e lists.Export, did string) error {
 	if f.g.JSON {
 		return printJSON(f.g, map[string]any{"verdict": e.Verdict, "ranges": len(e.Ranges), "did": did})
 	}
 	until := ""
-	if first := edge.First(e.Ranges); !first.IsZero() {
+	if first := e.First(); !first.IsZero() {
 		until = ", the first until " + first.UTC().Format(time.RFC3339)
 	}
-	_, err := fmt.Fprintf(f.g.out, "%s%s: %s\n", edge.Count(e), until, did)
+	_, err := fmt.Fprintf(f.g.out, "%s%s: %s\n", e.Count(), until, did)
 	return err
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"authguard/internal/edge"
+	"authguard/internal/lists"
 	"authguard/internal/testing/doctest"
 	"authguard/internal/testing/redistest"
 )
@@ -28,7 +28,7 @@ func TestR23AnExportHoldsAddressesAndNothingThatWasTyped(t *testing.T) {
 	s := newServer(t, quiet)
 	s.must("ip", "block", "127.7.7.0/24", "--for", "1h", "--reason", "hostile\n0.0.0.0/0 1;\r\n}; flush ruleset #\u2028add")
 	s.must("ip", "allow", "127.7.7.0/25", "--reason", "hostile")
-	for _, f := range edge.Formats() {
+	for _, f := range lists.ExportFormats() {
 		said := s.must("ip", "export", "blocked", "--format", f.Name)
 		if !strings.Contains(said, "127.7.7.128") || strings.Contains(said, "127.7.7.0") || strings.Contains(said, "hostile") ||
 			strings.Contains(said, "0.0.0.0/0") || strings.ContainsAny(said, "\r\u2028") {

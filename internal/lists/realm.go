@@ -15,7 +15,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/background"
 	"authguard/internal/duration"
-	"authguard/internal/edge"
 )
 
 // A Realm is the lists as one realm uses them. Set all fields but Files before use.
@@ -206,8 +205,8 @@ func (r *Realm) unsaved() map[string]Hits {
 
 // An Edge is the ranges for an upstream firewall or proxy to block or allow.
 type Edge struct {
-	Now    time.Time    `json:"now"`
-	Ranges []edge.Range `json:"ranges"` // without overlaps
+	Now    time.Time `json:"now"`
+	Ranges []Range   `json:"ranges"` // without overlaps
 	// Everybody has the listed ranges that contain every IP address. They are left out unless requested: blocking all
 	// logins does not mean blocking all traffic.
 	Everybody []netip.Prefix `json:"everything"`
@@ -215,7 +214,7 @@ type Edge struct {
 
 // Edge returns the ranges with a verdict, those of the table and of more listings.
 func (r *Realm) Edge(ctx context.Context, verdict guard.Verdict, more []guard.Listing, everybody bool) (Edge, error) {
-	e := Edge{Now: r.Now(), Ranges: []edge.Range{}, Everybody: []netip.Prefix{}}
+	e := Edge{Now: r.Now(), Ranges: []Range{}, Everybody: []netip.Prefix{}}
 	entries, err := r.Entries(ctx)
 	if err != nil {
 		return e, err
@@ -226,7 +225,7 @@ func (r *Realm) Edge(ctx context.Context, verdict guard.Verdict, more []guard.Li
 			return e.leftOut(l.Prefix, l.Verdict == verdict)
 		})
 	}
-	for _, r := range edge.Cover(listings, verdict, e.Now) {
+	for _, r := range Cover(listings, verdict, e.Now) {
 		if everybody || !e.leftOut(r.Prefix, true) {
 			e.Ranges = append(e.Ranges, r)
 		}

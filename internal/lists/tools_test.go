@@ -1,4 +1,4 @@
-package edge_test
+package lists_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package edge_test
+package lists_test
 
 import (
 	"fmt"
@@ -10,10 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/guard"
-	"authguard/internal/edge"
+	"authguard/internal/lists"
 )
-
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // in an hour, or at another hour after noon; 0 is never.
 func in(hours int) time.Time {
@@ -52,7 +50,7 @@ func TestRangesDoNotOverlapAndAreFew(t *testing.T) {
 		"the same range twice":            {[]guard.Listing{allow("192.0.2.7/32", 0), block("192.0.2.7/32", 2), block("192.0.2.7/32", 1)}, []string{"192.0.2.7/32 2"}},
 	} {
 		var got []string
-		for _, r := range edge.Cover(tc.listed, guard.Blocked, noon) {
+		for _, r := range lists.Cover(tc.listed, guard.Blocked, noon) {
 			hours := 0
 			if !r.Until.IsZero() {
 				hours = int(r.Until.Sub(noon).Hours())
@@ -72,9 +70,9 @@ func TestACoverSaysWhatTheGuardSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		listed := rapid.SliceOfN(rapid.Custom(listing), 0, 8).Draw(t, "listed")
 		verdict := rapid.SampledFrom([]guard.Verdict{guard.Blocked, guard.Allowed}).Draw(t, "verdict")
-		var lists guard.Lists
-		lists.Set(listed)
-		ranges := edge.Cover(listed, verdict, noon)
+		var held guard.Lists
+		held.Set(listed)
+		ranges := lists.Cover(listed, verdict, noon)
 		for i, r := range ranges {
 			if i > 0 && (ranges[i-1].Prefix.Overlaps(r.Prefix) || ranges[i-1].Prefix.Compare(r.Prefix) >= 0) {
 				t.Fatalf("%v and %v: %v", ranges[i-1].Prefix, r.Prefix, listed)
@@ -82,13 +80,13 @@ func TestACoverSaysWhatTheGuardSays(t *testing.T) {
 		}
 		for range 20 {
 			a := address(t)
-			i := slices.IndexFunc(ranges, func(r edge.Range) bool { return r.Prefix.Contains(a) })
-			if says := lists.Look(a, noon) == verdict; says != (i >= 0) {
+			i := slices.IndexFunc(ranges, func(r lists.Range) bool { return r.Prefix.Contains(a) })
+			if says := held.Look(a, noon) == verdict; says != (i >= 0) {
 				t.Fatalf("%v: the guard says %v, the cover %v: %v", a, says, ranges, listed)
 			}
 			for at := 1; i >= 0 && at < 10; at++ {
 				still := ranges[i].Until.IsZero() || in(at).Before(ranges[i].Until)
-				if says := lists.Look(a, in(at)) == verdict; still && !says || !says == still && in(at).Equal(ranges[i].Until) {
+				if says := held.Look(a, in(at)) == verdict; still && !says || !says == still && in(at).Equal(ranges[i].Until) {
 					t.Fatalf("%v at %d: %v, until %v: %v", a, at, says, ranges[i].Until, listed)
 				}
 			}

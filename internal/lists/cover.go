@@ -1,9 +1,4 @@
-// Package edge exports blocked and allowed IP addresses for firewalls and proxies, so that they decide before a request
-// costs anything.
-//
-// [Cover] turns the allowlist and the blocklist into ranges that do not overlap: most tools lack "the most specific
-// entry decides". A [Format] writes them. The only user input in an export is addresses, never notes (R23).
-package edge
+package lists
 
 import (
 	"net/netip"
@@ -102,12 +97,4 @@ func halves(p netip.Prefix) (low, high netip.Prefix) {
 	bytes[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
 	middle, _ := netip.AddrFromSlice(bytes)
 	return netip.PrefixFrom(p.Addr(), p.Bits()+1), netip.PrefixFrom(middle, p.Bits()+1)
-}
-
-// unmap converts IPv4-mapped addresses to IPv4 (R10).
-func unmap(p netip.Prefix) netip.Prefix {
-	if p.Addr().Is4In6() && p.Bits() >= 96 {
-		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	return p
 }

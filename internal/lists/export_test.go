@@ -1,4 +1,4 @@
-package edge_test
+package lists_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/guard"
-	"authguard/internal/edge"
+	"authguard/internal/lists"
 	"authguard/internal/testing/doctest"
 )
 
@@ -25,15 +25,15 @@ func some() []guard.Listing {
 	}
 }
 
-func export(verdict guard.Verdict, listed []guard.Listing) edge.Export {
+func export(verdict guard.Verdict, listed []guard.Listing) lists.Export {
 	word := map[guard.Verdict]string{guard.Blocked: "blocked", guard.Allowed: "allowed"}[verdict]
-	return edge.Export{Verdict: word, At: noon, Ranges: edge.Cover(listed, verdict, noon), Name: "authguard"}
+	return lists.Export{Verdict: word, At: noon, Ranges: lists.Cover(listed, verdict, noon), Name: "authguard"}
 }
 
-func format(t *testing.T, name string) edge.Format {
+func format(t *testing.T, name string) lists.ExportFormat {
 	t.Helper()
-	all := edge.Formats()
-	i := slices.IndexFunc(all, func(f edge.Format) bool { return f.Name == name })
+	all := lists.ExportFormats()
+	i := slices.IndexFunc(all, func(f lists.ExportFormat) bool { return f.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no format %s", name)
 	}
@@ -158,7 +158,7 @@ func TestAnEmptyAccessListLetsEverybodyThrough(t *testing.T) {
 
 func TestFormatsThatEndNothingSayWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
-	for _, f := range edge.Formats() {
+	for _, f := range lists.ExportFormats() {
 		text := string(f.Text(export(guard.Blocked, some())))
 		if says := strings.Contains(text, "2026-03-01T13:00:00Z"); says != (f.Longest == 0) {
 			t.Errorf("%s: %s", f.Name, text)

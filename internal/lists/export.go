@@ -1,4 +1,4 @@
-package edge
+package lists
 
 import (
 	"bytes"
@@ -14,16 +14,16 @@ type Export struct {
 	Verdict string // "blocked" or "allowed"
 	At      time.Time
 	Ranges  []Range // from Cover
-	// Name is the name of the set, table or access list; see [Name].
+	// Name is the name of the set, table or access list; see [ExportName].
 	Name string
 }
 
-// Name matches names that are valid in every format.
-var Name = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,15}$`)
+// ExportName matches names that are valid in every format.
+var ExportName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,15}$`)
 
-// Format is the syntax of one kind of firewall or proxy. Every text is complete: it replaces the previous one, and may
+// ExportFormat is the syntax of one kind of firewall or proxy. Every text is complete: it replaces the previous one, and may
 // have no ranges.
-type Format struct {
+type ExportFormat struct {
 	Name string
 	For  string // what reads it
 	// Longest is the maximum timeout of an entry; longer ones must be exported again before it ends. Zero: the format has
@@ -34,10 +34,10 @@ type Format struct {
 	write   func(*bytes.Buffer, Export)
 }
 
-// Formats lists all formats.
-func Formats() []Format {
+// ExportFormats lists all formats.
+func ExportFormats() []ExportFormat {
 	const ever = 1<<63 - 1
-	return []Format{
+	return []ExportFormat{
 		{"json", "programs", 0, "", writeJSON},
 		{"nft", "nft -f", ever, "#", writeNft},
 		// The kernel stores milliseconds in 32 bits.
@@ -54,12 +54,12 @@ func Formats() []Format {
 }
 
 // Text returns the export in this format.
-func (f Format) Text(e Export) []byte {
+func (f ExportFormat) Text(e Export) []byte {
 	var b bytes.Buffer
 	if f.comment != "" {
 		fmt.Fprintf(&b, "%s %s. Written by \"authguard ip export %s --format %s\"; changes are overwritten.\n", f.comment,
-			Count(e), e.Verdict, f.Name)
-		if first := First(e.Ranges); f.Longest == 0 && !first.IsZero() {
+			e.Count(), e.Verdict, f.Name)
+		if first := e.First(); f.Longest == 0 && !first.IsZero() {
 			fmt.Fprintf(&b, "%s The first one expires at %s: export again then.\n", f.comment, first.UTC().Format(time.RFC3339))
 		}
 	}
@@ -68,7 +68,7 @@ func (f Format) Text(e Export) []byte {
 }
 
 // Count returns the number of ranges in words.
-func Count(e Export) string {
+func (e Export) Count() string {
 	if len(e.Ranges) == 1 {
 		return "1 range is " + e.Verdict
 	}
@@ -76,8 +76,8 @@ func Count(e Export) string {
 }
 
 // First returns when the first range expires; zero if none does.
-func First(ranges []Range) (first time.Time) {
-	for _, r := range ranges {
+func (e Export) First() (first time.Time) {
+	for _, r := range e.Ranges {
 		if !r.Until.IsZero() && (first.IsZero() || r.Until.Before(first)) {
 			first = r.Until
 		}
