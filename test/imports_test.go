@@ -43,6 +43,7 @@ var mayImport = map[string]string{
 	"internal/doctor":     below,
 	"internal/duration":   "",
 	"internal/events":     below,
+	"internal/metrics":    below,
 	"internal/mfa":        below,
 	"internal/known":      below,
 	"internal/learn":      below,

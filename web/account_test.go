@@ -30,6 +30,7 @@ import (
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/mail"
+	"authguard/internal/metrics"
 	"authguard/internal/mfa"
 	"authguard/internal/notices"
 	"authguard/internal/operation"
@@ -95,7 +96,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	listings.Memory = h.Lists
 	steered := control.Config{
 		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Listings: listings}, Tables: control.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), MFA: second},
-		Users: control.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Effects: policy.NewEffects(db, []byte("secret"), h.Clock.Now, quiet), Tops: new(control.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
+		Users: control.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Effects: policy.NewEffects(db, []byte("secret"), h.Clock.Now, quiet), Tops: new(metrics.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)
 	h.control, err = control.New(steered)

@@ -18,11 +18,11 @@ import (
 	"slices"
 	_ "time/tzdata" // for limit replay --zone: not every machine has its own
 
+	"authguard/internal/metrics"
+
 	"github.com/alecthomas/kong"
 
 	"github.com/redis/go-redis/v9/logging"
-
-	"authguard/internal/control"
 )
 
 type commandLine struct {
@@ -153,9 +153,9 @@ func builtFrom(info *debug.BuildInfo, ok bool) build {
 	return b
 }
 
-func runs() control.Build {
+func runs() metrics.Build {
 	b := builtFrom(debug.ReadBuildInfo())
-	return control.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}
+	return metrics.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}
 }
 
 func (b build) from() string {

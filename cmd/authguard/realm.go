@@ -19,6 +19,7 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/metrics"
 	"authguard/internal/policy"
 	"authguard/internal/seal"
 	"authguard/trusted"
@@ -186,9 +187,9 @@ func (s *site) controls() (all []*control.Control) {
 	return all
 }
 
-func (s *site) gauges() (all []control.RealmGauges) {
+func (s *site) gauges() (all []metrics.RealmGauges) {
 	for _, r := range *s.realms.Load() {
-		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp,
+		all = append(all, metrics.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp,
 			Checks: r.people.gate.State, Events: r.guard.Tallied, Enforced: r.control.Limits.Enforced,
 			Unusable: r.people.unusable.Load})
 	}

@@ -20,6 +20,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/metrics"
 	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
 )
@@ -186,11 +187,11 @@ func (s *shared) warn() []control.Warning {
 }
 
 // gauges returns nil with a single node.
-func (s *shared) gauges() *control.RedisGauges {
+func (s *shared) gauges() *metrics.RedisGauges {
 	if s == nil {
 		return nil
 	}
-	return &control.RedisGauges{
+	return &metrics.RedisGauges{
 		Up: s.store.Up, Failures: s.store.Failures, Unsent: s.store.Unsent, Nodes: s.nodes, Closed: s.store.Redis().Closed,
 	}
 }

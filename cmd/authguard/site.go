@@ -25,6 +25,7 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/known"
 	"authguard/internal/lists"
+	"authguard/internal/metrics"
 	"authguard/internal/mfa"
 	"authguard/internal/nodes"
 	"authguard/internal/outbox"
@@ -150,7 +151,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	}
 	s.parts.Add(background.Ready(s.startRealms), background.Run(s.upkeep))
 	s.watch.statsd.Realms = s.gauges
-	s.watch.metrics.Watch(control.Gauges{
+	s.watch.metrics.Watch(metrics.Gauges{
 		Realms: s.gauges, Size: s.counting.tables[public].Size, Dropped: s.watch.bus.Dropped,
 		Channels: s.watch.channels, Redis: s.counting.shared.gauges(),
 		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: runs(),

@@ -14,6 +14,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/events"
+	"authguard/internal/metrics"
 	"authguard/internal/policy"
 )
 
@@ -25,11 +26,11 @@ type watch struct {
 	audit   *audit.Log
 	alerts  *alerts.Alerter
 	attacks *attacks.Recorder
-	tops    *control.Tops
+	tops    *metrics.Tops
 	effects *policy.Effects
-	metrics *control.Metrics
-	statsd  *control.StatsD
-	traces  *control.Traces
+	metrics *metrics.Metrics
+	statsd  *metrics.StatsD
+	traces  *metrics.Traces
 	log     *slog.Logger
 
 	keep atomic.Pointer[config.Audit] // how much of the audit log to keep
@@ -39,7 +40,7 @@ type watch struct {
 func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool,
 	log *slog.Logger) (w *watch, err error) {
 	effects := policy.NewEffects(on.db, on.keys.Counters, on.clock.Now, log)
-	w = &watch{tops: new(control.Tops), effects: effects, metrics: control.NewMetrics(), log: log}
+	w = &watch{tops: new(metrics.Tops), effects: effects, metrics: metrics.New(), log: log}
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
 	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
 		Began: w.attackBegan, Ended: w.attackEnded, Crowded: w.attacksCrowded, Now: on.clock.Now, Log: log})
@@ -47,8 +48,8 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 		return nil, err
 	}
 	at, prefix := loaded.Metrics.Server()
-	w.statsd = &control.StatsD{Address: at, Prefix: prefix, Log: log}
-	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, runs(), log); err != nil {
+	w.statsd = &metrics.StatsD{Address: at, Prefix: prefix, Log: log}
+	if w.traces, err = metrics.NewTraces(loaded.Tracing.Endpoint, runs(), log); err != nil {
 		return nil, err
 	}
 	w.metrics.Traces = w.traces
@@ -109,9 +110,9 @@ func (w *watch) purgeAttacks(ctx context.Context) (rows int64, err error) {
 	return w.attacks.Purge(ctx, time.Now().Add(-w.keep.Load().AdminRetention))
 }
 
-func (w *watch) channels() (all []control.ChannelGauges) {
+func (w *watch) channels() (all []metrics.ChannelGauges) {
 	for _, c := range w.alerts.Channels() {
-		all = append(all, control.ChannelGauges{Name: c.Name, Waiting: c.Waiting, Delivered: c.Delivered, Dead: c.Tries > 0})
+		all = append(all, metrics.ChannelGauges{Name: c.Name, Waiting: c.Waiting, Delivered: c.Delivered, Dead: c.Tries > 0})
 	}
 	return all
 }

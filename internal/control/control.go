@@ -23,6 +23,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/codes"
 	"authguard/internal/lists"
+	"authguard/internal/metrics"
 	"authguard/internal/mfa"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
@@ -88,7 +89,7 @@ type Sinks struct {
 	Audit   *audit.Log
 	Attacks *attacks.Recorder
 	Alerts  *alerts.Alerter
-	Tops    *Tops
+	Tops    *metrics.Tops
 	Effects *policy.Effects // counts the effects of limits, of all realms
 }
 
@@ -160,7 +161,7 @@ func Beside(c Config) (*Control, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	c.Tops.watch(c.Realm, c.Mode.Minutes)
+	c.Tops.Watch(c.Realm, c.Mode.Minutes)
 	if c.Written == nil {
 		c.Written, c.Enact = enactHere(c)
 	}

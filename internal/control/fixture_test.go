@@ -20,6 +20,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
+	"authguard/internal/metrics"
 	"authguard/internal/mfa"
 	"authguard/internal/outbox"
 	"authguard/internal/passwords"
@@ -44,7 +45,7 @@ type desk struct {
 	audit    *audit.Log
 	attacks  *attacks.Recorder
 	codes    *codes.Table
-	tops     *control.Tops
+	tops     *metrics.Tops
 	effects  *policy.Effects
 	changes  *changes.Watcher
 	config   control.Config
@@ -64,7 +65,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 			t.Fatal(err)
 		}
 	}
-	d := &desk{db: db, tops: new(control.Tops)}
+	d := &desk{db: db, tops: new(metrics.Tops)}
 	var err error
 	canonical := func(name string) string { return d.accounts.Canonical(name) }
 	d.w = world.New(t, world.Options{Codes: codes.New(d.db, nil), Start: time.Now().Truncate(time.Second), Canonical: canonical})

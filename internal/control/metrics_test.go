@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"authguard/guard"
-	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
+	"authguard/internal/metrics"
 	"authguard/internal/passwords"
 )
 
-func scrape(t *testing.T, m *control.Metrics) string {
+func scrape(t *testing.T, m *metrics.Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -31,19 +31,19 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
-		m := control.NewMetrics()
+		m := metrics.New()
 		checks := func() passwords.QueueState {
 			return passwords.QueueState{Running: 2, Unknown: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
 		}
-		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 3 }}}
-		m.Watch(control.Gauges{
-			Realms: func() []control.RealmGauges { return realms },
-			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, Channels: func() []control.ChannelGauges {
-				return []control.ChannelGauges{{Name: "to[0] (smtp)", Waiting: 3, Delivered: 4, Dead: true}, {Name: "to[1] (ntfy)"}}
+		realms := []metrics.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 3 }}}
+		m.Watch(metrics.Gauges{
+			Realms: func() []metrics.RealmGauges { return realms },
+			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, Channels: func() []metrics.ChannelGauges {
+				return []metrics.ChannelGauges{{Name: "to[0] (smtp)", Waiting: 3, Delivered: 4, Dead: true}, {Name: "to[1] (ntfy)"}}
 			},
 			Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
-			Database: db, DatabaseUp: func() bool { return true }, Build: control.Build{Version: "v1.2.3", Commit: "abc", Go: "go1"},
-			Redis: &control.RedisGauges{
+			Database: db, DatabaseUp: func() bool { return true }, Build: metrics.Build{Version: "v1.2.3", Commit: "abc", Go: "go1"},
+			Redis: &metrics.RedisGauges{
 				Up: func() bool { return true }, Failures: func() int64 { return 0 }, Unsent: func() int { return 0 },
 				Closed: func() uint64 { return 0 }, Nodes: func() int { return 3 },
 			},
@@ -94,7 +94,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		if err != nil || len(complaints) > 0 {
 			t.Errorf("%v %v", complaints, err)
 		}
-		realms = append(realms, control.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return false }, Unusable: func() uint64 { return 3 }})
+		realms = append(realms, metrics.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return false }, Unusable: func() uint64 { return 3 }})
 		m.HandleSwitch(events.ModeSwitch{Realm: "shop", To: events.ModeOn})
 		const both = `authguard_captcha_mode{realm="shop"} 1`
 		const switched = `authguard_captcha_mode_switches_total{realm="shop",to="on"} 1`

@@ -12,6 +12,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/events"
 	"authguard/internal/lists"
+	"authguard/internal/metrics"
 )
 
 const topRows = 10
@@ -41,9 +42,9 @@ type Overview struct {
 	Nodes bool `json:"nodes"`
 }
 
-// A Subject is a Top with the decision for its next attempt.
+// A Subject is a metrics.Top with the decision for its next attempt.
 type Subject struct {
-	Top
+	metrics.Top
 	// Range is what a block of the IP address or network has to name.
 	Range netip.Prefix `json:"range,omitzero"`
 	// Blocked is set if the whole range is on the blocklist.
@@ -95,14 +96,19 @@ func (c *Control) Overview(ctx context.Context) Overview {
 // glanceAge bounds how old an overview from Glance is, and the counters' reads with many live pages.
 const glanceAge = time.Second
 
+// Series returns the attempts of a span. The error is operation.ErrAsked for an invalid span.
+func (c *Control) Series(span metrics.Span) (metrics.Series, error) {
+	return c.config.Tops.Series(c.config.Realm, c.config.Mode, span, c.config.Now())
+}
+
 // Look returns Overview and Series.
-func (c *Control) Look(ctx context.Context, span Span) (Overview, Series) {
+func (c *Control) Look(ctx context.Context, span metrics.Span) (Overview, metrics.Series) {
 	series, _ := c.Series(span)
 	return c.Overview(ctx), series
 }
 
 // Glance is Look with an overview that is at most a second old.
-func (c *Control) Glance(ctx context.Context, span Span) (Overview, Series) {
+func (c *Control) Glance(ctx context.Context, span metrics.Span) (Overview, metrics.Series) {
 	c.glance.Lock()
 	defer c.glance.Unlock()
 	if now := c.config.Now(); c.seen.Now.IsZero() || now.Sub(c.seen.Now).Abs() >= glanceAge {

@@ -8,8 +8,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/metrics"
 	"authguard/internal/operation"
 )
 
@@ -30,7 +30,7 @@ func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
 			known, solved, settled(now, guard.Failed), stopped(now, guard.Challenge), stopped(now, guard.Block), stopped(now, guard.Delay),
 			stopped(now, guard.Proceed), // undecided
 		})
-		sum := func(span control.Span) (all control.Counts, last control.Point, n int) {
+		sum := func(span metrics.Span) (all metrics.Counts, last metrics.Point, n int) {
 			t.Helper()
 			s, err := d.Series(span)
 			if err != nil {
@@ -41,17 +41,17 @@ func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
 			}
 			return all, s.Points[len(s.Points)-1], len(s.Points)
 		}
-		here := control.Counts{Attempts: 6, Failures: 2, Logins: 1, Shown: 1, Solved: 1, Refused: 2, Known: 1}
-		all, last, n := sum(control.LastHour)
+		here := metrics.Counts{Attempts: 6, Failures: 2, Logins: 1, Shown: 1, Solved: 1, Refused: 2, Known: 1}
+		all, last, n := sum(metrics.LastHour)
 		if n != 3600 || last.Counts != here || !last.Start.Equal(now) || all.Shown != 2 {
 			t.Errorf("hour: %d points, last %+v, in all %+v", n, last, all)
 		}
-		all, last, n = sum(control.LastDay)
+		all, last, n = sum(metrics.LastDay)
 		if n != 1440 || last.Counts != here || !last.Start.Equal(now.Truncate(time.Minute)) || all.Shown != 3 {
 			t.Errorf("day: %d points, last %+v, in all %+v", n, last, all)
 		}
 		d.w.Clock.Advance(2 * time.Hour)
-		if all, _, _ := sum(control.LastHour); all != (control.Counts{}) {
+		if all, _, _ := sum(metrics.LastHour); all != (metrics.Counts{}) {
 			t.Errorf("two hours later: %+v", all)
 		}
 		if _, err := d.Series("week"); !errors.Is(err, operation.ErrAsked) {
@@ -72,7 +72,7 @@ func TestThePressureOfADayIsKeptThoughTheModeKeepsAnHour(t *testing.T) {
 			d.w.Clock.Advance(time.Minute)
 			d.tops.Tick(d.w.Clock.Now())
 			// The last minute is missing as long as reports of it can be late.
-			if s, _ := d.Series(control.LastDay); len(s.FailureRate) >= 1439 && s.FailureRate[0].Start.Equal(first) {
+			if s, _ := d.Series(metrics.LastDay); len(s.FailureRate) >= 1439 && s.FailureRate[0].Start.Equal(first) {
 				if s.FailureRate[0].Failures != 7 || s.FailureRate[0].Threshold == 0 {
 					t.Errorf("a day later the minute is %+v", s.FailureRate[0])
 				}
@@ -85,7 +85,7 @@ func TestThePressureOfADayIsKeptThoughTheModeKeepsAnHour(t *testing.T) {
 
 func TestNetworksAndReasonsAreTops(t *testing.T) {
 	t.Parallel()
-	tops := new(control.Tops)
+	tops := new(metrics.Tops)
 	limited := refused("ann", "192.0.2.1", noon)
 	limited.Reasons = guard.Reasons{{Cause: guard.ModeOn, Monitored: true}, {Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &guard.Limit{Failures: 5, Window: time.Hour}}}
 	tops.Handle([]guard.Event{

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/metrics"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-func topAddresses(t *control.Tops, now time.Time, n int) []control.Top {
+func topAddresses(t *metrics.Tops, now time.Time, n int) []metrics.Top {
 	return t.First("", now, n).Addresses
 }
 
-func topAccounts(t *control.Tops, now time.Time, n int) []control.Top {
+func topAccounts(t *metrics.Tops, now time.Time, n int) []metrics.Top {
 	return t.First("", now, n).Accounts
 }
 
@@ -39,7 +39,7 @@ func refused(account, address string, at time.Time) guard.Event {
 
 func TestTopsTellFailedFromStoppedAndLeaveSuccessesOut(t *testing.T) {
 	t.Parallel()
-	tops := new(control.Tops)
+	tops := new(metrics.Tops)
 	success := failed("ann", "192.0.2.1", noon)
 	success.Outcome = guard.Succeeded
 	undecided := failed("ann", "192.0.2.1", noon)
@@ -48,7 +48,7 @@ func TestTopsTellFailedFromStoppedAndLeaveSuccessesOut(t *testing.T) {
 		failed("ann", "192.0.2.1", noon), refused("ann", "192.0.2.1", noon.Add(time.Second)), failed("bob", "192.0.2.1", noon),
 		success, undecided,
 	})
-	ann, bob := control.Top{Name: "ann", Failures: 1, Stopped: 1, LastSeen: noon.Add(time.Second)}, control.Top{Name: "bob", Failures: 1, LastSeen: noon}
+	ann, bob := metrics.Top{Name: "ann", Failures: 1, Stopped: 1, LastSeen: noon.Add(time.Second)}, metrics.Top{Name: "bob", Failures: 1, LastSeen: noon}
 	if got := topAccounts(tops, noon, 9); len(got) != 2 || got[0] != ann || got[1] != bob {
 		t.Errorf("accounts: %+v", got)
 	}
@@ -59,7 +59,7 @@ func TestTopsTellFailedFromStoppedAndLeaveSuccessesOut(t *testing.T) {
 
 func TestTopsForgetAfterAnHour(t *testing.T) {
 	t.Parallel()
-	tops := new(control.Tops)
+	tops := new(metrics.Tops)
 	for i := range 90 {
 		tops.Handle([]guard.Event{failed("ann", "192.0.2.1", noon.Add(time.Duration(i)*time.Minute))})
 	}
@@ -77,7 +77,7 @@ func TestTopsForgetAfterAnHour(t *testing.T) {
 
 func TestAnIPv6NetworkOfOneCustomerIsOneAddress(t *testing.T) {
 	t.Parallel()
-	tops := new(control.Tops)
+	tops := new(metrics.Tops)
 	for i := range 50 {
 		tops.Handle([]guard.Event{failed("ann", fmt.Sprintf("2001:db8::%x", i+1), noon)})
 	}
@@ -90,7 +90,7 @@ func TestAnIPv6NetworkOfOneCustomerIsOneAddress(t *testing.T) {
 
 func TestAFloodOfNamesPushesNobodyHeavyOut(t *testing.T) {
 	t.Parallel()
-	tops := new(control.Tops)
+	tops := new(metrics.Tops)
 	const flood, every = 60_000, 500 // 240 of 60,240 are ann's, all within a minute
 	for i := range flood {
 		tops.Handle([]guard.Event{failed(fmt.Sprintf("made-up-%d", i), "", noon.Add(time.Duration(i)*500*time.Microsecond))})
@@ -106,7 +106,7 @@ func TestAFloodOfNamesPushesNobodyHeavyOut(t *testing.T) {
 
 func TestAFloodOfNamesCannotGrowTheTops(t *testing.T) {
 	t.Parallel()
-	tops := new(control.Tops)
+	tops := new(metrics.Tops)
 	long := strings.Repeat("x", 200)
 	for i := range 30_000 {
 		at := noon.Add(time.Duration(i) * 200 * time.Millisecond) // 100 minutes

@@ -1,9 +1,9 @@
 // Package lists stores the administrators' allowlist and blocklist in the SQL database. Package guard has a copy in
 // memory, which it checks for every attempt.
 //
-// [Cover] and [ExportFormat] export them for firewalls and proxies, so that these decide before a request costs anything:
-// as ranges that do not overlap, because most tools lack "the most specific entry decides". The only user input in an
-// export is addresses, never notes (R23).
+// [Cover] and [ExportFormat] export them for firewalls and proxies, so that these decide before a request costs
+// anything: as ranges that do not overlap, because most tools lack "the most specific entry decides". The only user
+// input in an export is addresses, never notes (R23).
 package lists
 
 import (

@@ -21,8 +21,8 @@ var (
 	ErrUnrecorded = errors.New("operation: done, but the audit log could not be written")
 )
 
-// A Request has the fields of an operation, with their names in JSON, queries and forms, and with tags for package kong.
-// S is what the operation changes. A Request that is Checked restricts who may do this, after the scope.
+// A Request has the fields of an operation, with their names in JSON, queries and forms, and with tags for package
+// kong. S is what the operation changes. A Request that is Checked restricts who may do this, after the scope.
 type Request[S any] interface {
 	// Do makes the change. It returns nil if nothing was changed. A Change with an error is incomplete.
 	Do(ctx context.Context, s S, by By) (*Change, error)

@@ -27,6 +27,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
+	"authguard/internal/metrics"
 	"authguard/internal/mfa"
 	"authguard/internal/outbox"
 	"authguard/internal/passwords"
@@ -48,7 +49,7 @@ type office struct {
 	accounts *accounts.Table
 	listings *lists.Table
 	mfa      *mfa.Table
-	tops     *control.Tops
+	tops     *metrics.Tops
 	effects  *policy.Effects
 	alerts   *alerts.Alerter
 	told     bell
@@ -89,7 +90,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second)}), tops: new(control.Tops)}
+	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second)}), tops: new(metrics.Tops)}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/internal/control"
+	"authguard/internal/metrics"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -20,7 +21,7 @@ func (a *API) overview(c echo.Context) (any, error) {
 
 // series is GET /api/series?span=hour|day, in columns, oldest first.
 func (a *API) series(c echo.Context) (any, error) {
-	span := control.Span(cmp.Or(c.QueryParam("span"), string(control.LastHour)))
+	span := metrics.Span(cmp.Or(c.QueryParam("span"), string(metrics.LastHour)))
 	all, err := a.of(c).Series(span)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (a *API) series(c echo.Context) (any, error) {
 }
 
 type seriesAnswer struct {
-	Span         control.Span           `json:"span"`
+	Span         metrics.Span           `json:"span"`
 	Start        time.Time              `json:"start"`
 	EverySeconds int                    `json:"every_seconds"`
 	Attempts     []int                  `json:"attempts"`
@@ -67,11 +68,11 @@ func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context, control.Span) (control.Overview,
-	control.Series)) pages.NowView {
-	v := pages.NowView{Admin: around, Span: control.LastHour}
-	if c.QueryParam("span") == string(control.LastDay) {
-		v.Span = control.LastDay
+func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context, metrics.Span) (control.Overview,
+	metrics.Series)) pages.NowView {
+	v := pages.NowView{Admin: around, Span: metrics.LastHour}
+	if c.QueryParam("span") == string(metrics.LastDay) {
+		v.Span = metrics.LastDay
 	}
 	v.Overview, v.Series = look(c.Request().Context(), v.Span)
 	v.Now = v.Overview.Now

@@ -13,6 +13,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/metrics"
 	"authguard/internal/plot"
 )
 
@@ -21,8 +22,8 @@ type NowView struct {
 	Admin
 	Overview control.Overview
 	// Span is the plotted time, and Series its numbers.
-	Span   control.Span
-	Series control.Series
+	Span   metrics.Span
+	Series metrics.Series
 }
 
 // RenderNow draws the whole page.
@@ -60,8 +61,8 @@ func (v NowView) Live() string { return v.with("/live", v.Span) }
 // Spans returns the links between the two spans.
 func (v NowView) Spans() []spanLink {
 	return []spanLink{
-		{v.with("/", control.LastHour), "Last hour", v.Span == control.LastHour},
-		{v.with("/", control.LastDay), "Last day", v.Span == control.LastDay},
+		{v.with("/", metrics.LastHour), "Last hour", v.Span == metrics.LastHour},
+		{v.with("/", metrics.LastDay), "Last day", v.Span == metrics.LastDay},
 	}
 }
 
@@ -70,10 +71,10 @@ type spanLink struct {
 	Current    bool
 }
 
-func (v NowView) with(path string, span control.Span) string {
+func (v NowView) with(path string, span metrics.Span) string {
 	path = v.At(path)
 	switch {
-	case span != control.LastDay:
+	case span != metrics.LastDay:
 		return path
 	case strings.Contains(path, "?"):
 		return path + "&span=day"
@@ -82,7 +83,7 @@ func (v NowView) with(path string, span control.Span) string {
 }
 
 // Day reports whether the plots show a day.
-func (v NowView) Day() bool { return v.Span == control.LastDay }
+func (v NowView) Day() bool { return v.Span == metrics.LastDay }
 
 // shapes are the two layouts of each plot; the style sheet shows one.
 var shapes = [...]string{"wide", "narrow"}
@@ -106,7 +107,7 @@ func (v NowView) Strips() (all []template.HTML) {
 // A stretch is a row of the table behind the plots: a minute of an hour, or an hour of a day.
 type stretch struct {
 	Start time.Time
-	control.Counts
+	metrics.Counts
 	// Pressure is the minute with the highest failure rate.
 	Pressure *captchamode.Minute
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"authguard/internal/control"
+	"authguard/internal/metrics"
 )
 
 func TestNothingInlineThatThePolicyForbids(t *testing.T) {
@@ -189,7 +190,7 @@ func TestWhatStrangersTypeStaysData(t *testing.T) {
 func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
 	t.Parallel()
 	v := attacked()
-	v.Overview.Accounts = []control.Subject{{Top: control.Top{Name: "bob\u202e\"<>&"}}}
+	v.Overview.Accounts = []control.Subject{{Top: metrics.Top{Name: "bob\u202e\"<>&"}}}
 	doc := parse(t, func() ([]byte, error) { return RenderNow(v) })
 	for _, in := range elements(doc, "input") {
 		if attr(in, "name") == "account" && attr(in, "value") == "bob\u202e\"<>&" {

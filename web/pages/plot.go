@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/control"
+	"authguard/internal/metrics"
 	"authguard/internal/plot"
 )
 
@@ -20,14 +20,14 @@ type chart struct {
 	each  time.Duration // width of a column
 }
 
-func newChart(shape string, now time.Time, span control.Span) chart {
+func newChart(shape string, now time.Time, span metrics.Span) chart {
 	c := chart{plot.New(960, 320), shape, now, time.Minute}
 	c.Right, c.Top, c.Bottom = 828, 46, 270
 	if c.narrow() {
 		c.Width, c.Height, c.Right, c.Bottom = 340, 300, 330, 252
 	}
 	long := time.Hour
-	if span == control.LastDay {
+	if span == metrics.LastDay {
 		c.each, long = 4*time.Minute, 24*time.Hour
 		if c.narrow() {
 			c.each = 12 * time.Minute
@@ -81,7 +81,7 @@ func (c chart) highest(points []captchamode.Minute) []captchamode.Minute {
 }
 
 // ratePlot draws the failure rate of a span, oldest minute first.
-func ratePlot(shape string, now time.Time, span control.Span, points []captchamode.Minute,
+func ratePlot(shape string, now time.Time, span metrics.Span, points []captchamode.Minute,
 	switches []captchamode.Switch) template.HTML {
 	c, high := newChart(shape, now, span), 0.0
 	for _, m := range points {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/captchamode"
-	"authguard/internal/control"
+	"authguard/internal/metrics"
 )
 
 // A shape is one element of a plot.
@@ -56,7 +56,7 @@ func (d drawing) texts(class string) (all []string) {
 	return all
 }
 
-func rates(t testing.TB, now time.Time, span control.Span, points []captchamode.Minute, switches ...captchamode.Switch) drawing {
+func rates(t testing.TB, now time.Time, span metrics.Span, points []captchamode.Minute, switches ...captchamode.Switch) drawing {
 	t.Helper()
 	return drawn(t, ratePlot("wide", now, span, points, switches))
 }
@@ -64,7 +64,7 @@ func rates(t testing.TB, now time.Time, span control.Span, points []captchamode.
 func TestBarsStackToTheTotal(t *testing.T) {
 	t.Parallel()
 	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Overload: 20}
-	bars := rates(t, noon, control.LastHour, []captchamode.Minute{m}).of("bar")
+	bars := rates(t, noon, metrics.LastHour, []captchamode.Minute{m}).of("bar")
 	if len(bars) != 3 || bars[0].Class != "bar failures" || bars[1].Class != "bar unsolved" || bars[2].Class != "bar shed" {
 		t.Fatalf("bars: %+v", bars)
 	}
@@ -79,7 +79,7 @@ func TestBarsStackToTheTotal(t *testing.T) {
 
 func TestTimeRunsFromLeftToRight(t *testing.T) {
 	t.Parallel()
-	d := rates(t, noon, control.LastHour, hour(0))
+	d := rates(t, noon, metrics.LastHour, hour(0))
 	hits := d.of("hit")
 	axis := d.of("axis")[6].D // after six labels
 	left, right, _ := strings.Cut(axis[1:], " ")
@@ -96,7 +96,7 @@ func TestTimeRunsFromLeftToRight(t *testing.T) {
 func TestADayHasItsDateWhereItBegins(t *testing.T) {
 	t.Parallel()
 	zone := time.FixedZone("CEST", 7200)
-	ticks := strings.Join(rates(t, noon.In(zone), control.LastDay, nil).texts("tick"), " ")
+	ticks := strings.Join(rates(t, noon.In(zone), metrics.LastDay, nil).texts("tick"), " ")
 	if want := "16:00 20:00 14 Mar 04:00 08:00 12:00"; !strings.HasSuffix(ticks, want) {
 		t.Errorf("ticks: %s, want %s", ticks, want)
 	}
@@ -105,7 +105,7 @@ func TestADayHasItsDateWhereItBegins(t *testing.T) {
 func TestAColumnOfADayIsItsHighestMinute(t *testing.T) {
 	t.Parallel()
 	start := noon.Truncate(time.Hour)
-	d := rates(t, noon, control.LastDay, []captchamode.Minute{{Start: start, Failures: 3, On: true}, {Start: start.Add(time.Minute), Failures: 9, Unsolved: 1}, {Start: start.Add(2 * time.Minute), Failures: 4}})
+	d := rates(t, noon, metrics.LastDay, []captchamode.Minute{{Start: start, Failures: 3, On: true}, {Start: start.Add(time.Minute), Failures: 9, Unsolved: 1}, {Start: start.Add(2 * time.Minute), Failures: 4}})
 	hits := d.of("hit")
 	if len(hits) != 1 || hits[0].Title != "12:00: 9 failures, 1 unsolved, 0 rejected · CAPTCHA above 0 · CAPTCHA mode" {
 		t.Errorf("%+v", hits)
@@ -117,7 +117,7 @@ func TestSwitchesAreMarkedWithTheirTimeAndNotOverOneAnother(t *testing.T) {
 	at := func(ago time.Duration, on bool) captchamode.Switch {
 		return captchamode.Switch{At: noon.Add(-ago), On: on, WasOn: !on}
 	}
-	d := rates(t, noon, control.LastDay, nil,
+	d := rates(t, noon, metrics.LastDay, nil,
 		at(30*time.Hour, true), at(20*time.Hour, true), at(2*time.Hour+time.Minute, false), at(2*time.Hour, true), captchamode.Switch{At: noon.Add(-time.Hour), On: true, WasOn: true})
 	var titles []string
 	for _, m := range d.of("mode-mark") {
@@ -131,16 +131,16 @@ func TestSwitchesAreMarkedWithTheirTimeAndNotOverOneAnother(t *testing.T) {
 
 func TestAStripSaysItsPeakAndDrawsEveryColumn(t *testing.T) {
 	t.Parallel()
-	series := control.Series{Each: time.Second}
+	series := metrics.Series{Each: time.Second}
 	for i := range 3600 {
-		p := control.Point{Start: noon.Truncate(time.Minute).Add(time.Duration(i-3540) * time.Second)}
+		p := metrics.Point{Start: noon.Truncate(time.Minute).Add(time.Duration(i-3540) * time.Second)}
 		p.Attempts = 2
 		if i == 1800 {
 			p.Failures = 20
 		}
 		series.Points = append(series.Points, p)
 	}
-	d := drawn(t, strips("wide", noon, control.LastHour, series, nil))
+	d := drawn(t, strips("wide", noon, metrics.LastHour, series, nil))
 	texts, areas := d.texts("tick")[6:], d.of("area")
 	for i, want := range []string{"7,200 total, peak 2 per second at 11:01:00", "20 total, peak 20 per second at 11:31:00", "0 total"} {
 		steps := []int{2, 3, 1}[i]
@@ -160,7 +160,7 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 		points[i].Threshold = 70
 	}
 	points[10].SlowAt = 0
-	d := rates(t, noon, control.LastHour, points)
+	d := rates(t, noon, metrics.LastHour, points)
 	if on := d.of("line on")[0].D; strings.Count(on, "V") != 1 || strings.Count(on, "M") != 1 || d.texts("line-label on")[0] != "CAPTCHA 70" {
 		t.Errorf("%s, labels %q", on, d.texts("line-label"))
 	}
@@ -173,7 +173,7 @@ func TestSpansJoinNeighbours(t *testing.T) {
 	t.Parallel()
 	points := hour(1)
 	points[20].Level = captchamode.Slow
-	d := rates(t, noon, control.LastHour, points)
+	d := rates(t, noon, metrics.LastHour, points)
 	if spans := d.of("span "); len(spans) != 2 || spans[0].Class != "span slow" || spans[1].Class != "span captcha" {
 		t.Fatalf("spans: %+v", spans)
 	}
@@ -184,13 +184,13 @@ func TestSpansJoinNeighbours(t *testing.T) {
 
 func TestThePlotIsToldInWords(t *testing.T) {
 	t.Parallel()
-	words := rates(t, noon, control.LastHour, hour(1000)).Desc
+	words := rates(t, noon, metrics.LastHour, hour(1000)).Desc
 	for _, want := range []string{"From 11:01 to 12:01", "20,000 challenges unsolved", "peaked at 11:42 with 1,254 a minute", "on for 20 minutes", "above 60 a minute"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("%q does not say %q", words, want)
 		}
 	}
-	if d := rates(t, noon, control.LastHour, nil); d.Desc != "No data yet." || len(d.of("nothing")) != 1 {
+	if d := rates(t, noon, metrics.LastHour, nil); d.Desc != "No data yet." || len(d.of("nothing")) != 1 {
 		t.Error("an empty plot is not told")
 	}
 }
@@ -200,7 +200,7 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		points := anyMinutes(rt)
 		id := rapid.SampledFrom([]string{"wide", "narrow"}).Draw(rt, "shape")
-		span := rapid.SampledFrom([]control.Span{control.LastHour, control.LastDay}).Draw(rt, "span")
+		span := rapid.SampledFrom([]metrics.Span{metrics.LastHour, metrics.LastDay}).Draw(rt, "span")
 		d := drawn(t, ratePlot(id, noon, span, points, nil))
 		right, bottom := 828.0, 270.0
 		if id == "narrow" {

@@ -19,6 +19,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/lists"
+	"authguard/internal/metrics"
 	"authguard/internal/mfa"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
@@ -241,12 +242,12 @@ func aroundMany() LookUpView {
 // wherever they can appear.
 func attacked() NowView {
 	subjects := []control.Subject{
-		{Top: control.Top{Name: hostile, Failures: 1234, LastSeen: noon}, Next: "challenge"}, {Top: control.Top{Name: "198.51.100.7"}, Next: "proceed"},
+		{Top: metrics.Top{Name: hostile, Failures: 1234, LastSeen: noon}, Next: "challenge"}, {Top: metrics.Top{Name: "198.51.100.7"}, Next: "proceed"},
 	}
 	forced := captchamode.Override{State: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
 	return NowView{
-		Admin: around("/"), Span: control.LastDay, Series: control.Series{Each: time.Minute, FailureRate: hour(40), Points: []control.Point{
-			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
+		Admin: around("/"), Span: metrics.LastDay, Series: metrics.Series{Each: time.Minute, FailureRate: hour(40), Points: []metrics.Point{
+			{Start: noon.Add(-time.Minute), Counts: metrics.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
 		}, Week: office()},
 		Overview: control.Overview{
 			Now: noon, Nodes: true,
@@ -257,9 +258,9 @@ func attacked() NowView {
 			Attacks: []attacks.Attack{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon.Add(-10 * time.Minute), Attempts: 900, Shapes: []string{attacks.Botnet},
 				Sources: attacks.Sources{Addresses: 800, TopAddresses: []attacks.Named{{Name: "198.51.100.7", Attempts: 300}, {Name: "198.51.100.8", Attempts: 1}}}}},
 			Addresses: subjects, Accounts: subjects,
-			Networks: []control.Subject{{Top: control.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
-				{Top: control.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},
-			Reasons:  []control.Subject{{Top: control.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
+			Networks: []control.Subject{{Top: metrics.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
+				{Top: metrics.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},
+			Reasons:  []control.Subject{{Top: metrics.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
 			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Override: forced}},
 		},
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/control"
+	"authguard/internal/metrics"
 )
 
 const (
@@ -18,22 +18,22 @@ const (
 
 var counted = [...]struct {
 	name string
-	of   func(control.Counts) int
+	of   func(metrics.Counts) int
 }{
-	{"Attempts", func(c control.Counts) int { return c.Attempts }},
-	{"Failed", func(c control.Counts) int { return c.Failures }},
-	{"Challenges issued", func(c control.Counts) int { return c.Shown }},
-	{"Challenges solved", func(c control.Counts) int { return c.Solved }},
-	{"Blocked or delayed", func(c control.Counts) int { return c.Refused }},
-	{"Known clients admitted", func(c control.Counts) int { return c.Known }},
+	{"Attempts", func(c metrics.Counts) int { return c.Attempts }},
+	{"Failed", func(c metrics.Counts) int { return c.Failures }},
+	{"Challenges issued", func(c metrics.Counts) int { return c.Shown }},
+	{"Challenges solved", func(c metrics.Counts) int { return c.Solved }},
+	{"Blocked or delayed", func(c metrics.Counts) int { return c.Refused }},
+	{"Known clients admitted", func(c metrics.Counts) int { return c.Known }},
 }
 
 // strips draws small plots of one span, one below the other, each with its own scale.
-func strips(shape string, now time.Time, span control.Span, s control.Series,
+func strips(shape string, now time.Time, span metrics.Span, s metrics.Series,
 	switches []captchamode.Switch) template.HTML {
 	c := newChart(shape, now, span)
 	c.Left, c.Right, c.Top = 2, c.Width-2, 4
-	if span == control.LastHour {
+	if span == metrics.LastHour {
 		if c.each = 10 * time.Second; c.narrow() {
 			c.each = 30 * time.Second
 		}
@@ -62,9 +62,9 @@ func strips(shape string, now time.Time, span control.Span, s control.Series,
 }
 
 // strip returns the average of each column, and in words the sum and the peak.
-func (c chart) strip(s control.Series, of func(control.Counts) int) (sums []float64, text, words string) {
+func (c chart) strip(s metrics.Series, of func(metrics.Counts) int) (sums []float64, text, words string) {
 	sums = make([]float64, c.columns())
-	var peak control.Point
+	var peak metrics.Point
 	var sum int
 	for _, p := range s.Points {
 		if i, ok := c.column(p.Start); ok {

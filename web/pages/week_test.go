@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/control"
+	"authguard/internal/metrics"
 )
 
 // office is a week in which people work from eight to six, UTC.
@@ -44,7 +44,7 @@ func TestTheWeekIsDrawnByTheReadersClock(t *testing.T) {
 			t.Errorf("%s: %s\n%+v", now, ticks, d)
 		}
 	}
-	v := NowView{Admin: around("/"), Series: control.Series{Week: office()}}
+	v := NowView{Admin: around("/"), Series: metrics.Series{Week: office()}}
 	if rows := v.WeekTable(); len(rows) != 24 || rows[9].Hour != "09:00" || len(rows[9].Days) != 7 {
 		t.Errorf("%+v", rows)
 	}
@@ -63,10 +63,10 @@ func TestBeforeAWeekWasSeenThePageSaysSo(t *testing.T) {
 // Failures per login are shown; nothing else follows from them.
 func TestFailuresPerLoginAreShown(t *testing.T) {
 	t.Parallel()
-	for want, counts := range map[string]control.Counts{
+	for want, counts := range map[string]metrics.Counts{
 		"": {Refused: 7}, "1.5": {Failures: 3, Logins: 2}, "1,234 to 0": {Failures: 1234}, "0.0": {Logins: 9},
 	} {
-		v := NowView{Series: control.Series{Points: []control.Point{{Counts: counts}, {}}}}
+		v := NowView{Series: metrics.Series{Points: []metrics.Point{{Counts: counts}, {}}}}
 		if got := v.PerLogin(); got != want {
 			t.Errorf("%+v: %q, want %q", counts, got, want)
 		}

@@ -1,4 +1,4 @@
-package control_test
+package metrics_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/control"
 	"authguard/internal/events"
+	"authguard/internal/metrics"
 	"authguard/internal/passwords"
 )
 
@@ -28,15 +28,15 @@ func TestStatsDHearsEachCountOnceAndNothingThatWasTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	realm := func(name string) control.RealmGauges {
-		return control.RealmGauges{
+	realm := func(name string) metrics.RealmGauges {
+		return metrics.RealmGauges{
 			Realm: name, Mode: mode, Held: func() int { return 4 },
 			Checks: func() passwords.QueueState { return passwords.QueueState{Unknown: 1, Known: 2} },
 		}
 	}
-	s := &control.StatsD{
+	s := &metrics.StatsD{
 		Address: socket.LocalAddr().String(), Prefix: "ag", Log: slog.New(slog.DiscardHandler),
-		Realms: func() []control.RealmGauges { return []control.RealmGauges{realm("default"), realm("the.shop")} },
+		Realms: func() []metrics.RealmGauges { return []metrics.RealmGauges{realm("default"), realm("the.shop")} },
 	}
 	failed := guard.Event{Settled: true, Outcome: guard.Failed, Account: "mallory:1|c\n", Realm: "default"}
 	stopped := guard.Event{Action: guard.Block, Realm: "the.shop"}

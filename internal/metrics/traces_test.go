@@ -1,4 +1,4 @@
-package control_test
+package metrics_test
 
 import (
 	"encoding/hex"
@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"authguard/internal/metrics"
+
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"authguard/internal/control"
 )
 
 // A collected trace is what an OpenTelemetry collector was sent.
@@ -56,11 +56,11 @@ func TestTracesHoldTheStepsOfARequestAndNothingThatWasTyped(t *testing.T) {
 	var c collected
 	at := httptest.NewServer(&c)
 	defer at.Close()
-	traces, err := control.NewTraces(at.URL, control.Build{Version: "v1"}, slog.New(slog.DiscardHandler))
+	traces, err := metrics.NewTraces(at.URL, metrics.Build{Version: "v1"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, passed := control.NewMetrics(), ""
+	m, passed := metrics.New(), ""
 	m.Traces = traces
 	believed := func(r *http.Request) bool { return r.RemoteAddr == "192.0.2.1:1" }
 	h := traces.Request("public", believed, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -108,7 +108,7 @@ func TestTracesHoldTheStepsOfARequestAndNothingThatWasTyped(t *testing.T) {
 
 func TestWithoutACollectorNothingIsTraced(t *testing.T) {
 	t.Parallel()
-	traces, err := control.NewTraces("", control.Build{}, nil)
+	traces, err := metrics.NewTraces("", metrics.Build{}, nil)
 	if err != nil || traces != nil {
 		t.Fatalf("%v %v", traces, err)
 	}

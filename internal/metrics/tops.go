@@ -1,4 +1,4 @@
-package control
+package metrics
 
 import (
 	"cmp"
@@ -130,8 +130,8 @@ func (t *Tops) Tick(now time.Time) {
 	}
 }
 
-// watch stores the failure rate of a realm from now on, until Forget.
-func (t *Tops) watch(realm string, minutes func() []captchamode.Minute) {
+// Watch stores the failure rate of a realm from now on, until Forget.
+func (t *Tops) Watch(realm string, minutes func() []captchamode.Minute) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.in(realm).minutesOf = minutes

@@ -1,4 +1,6 @@
-package control
+// Package metrics counts for Prometheus, StatsD and the overview, and sends traces. Everything is in bounded memory of
+// one node; Prometheus keeps the long term.
+package metrics
 
 import (
 	"cmp"
@@ -82,8 +84,8 @@ type RedisGauges struct {
 	Nodes    func() int
 }
 
-// NewMetrics returns metrics without gauges, because the bus needs its sinks before their sources exist.
-func NewMetrics() *Metrics {
+// New returns metrics without gauges, because the bus needs its sinks before their sources exist.
+func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{

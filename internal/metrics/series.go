@@ -1,4 +1,4 @@
-package control
+package metrics
 
 import (
 	"fmt"
@@ -80,13 +80,13 @@ const (
 	LastDay  Span = "day"  // a point per minute
 )
 
-// Series returns the series of a span. The error is ErrAsked for an invalid span.
-func (c *Control) Series(span Span) (Series, error) {
-	now, all := c.config.Now(), c.config.Tops
-	minutes, week := slices.Clone(c.config.Mode.Minutes()), c.config.Mode.Week()
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	of := all.in(c.config.Realm)
+// Series returns the series of a span of a realm; the mode has its failure rate. The error is operation.ErrAsked for an
+// invalid span.
+func (t *Tops) Series(realm string, mode *captchamode.Mode, span Span, now time.Time) (Series, error) {
+	minutes, week := slices.Clone(mode.Minutes()), mode.Week()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.in(realm)
 	of.note(minutes)
 	switch span {
 	case LastHour:
