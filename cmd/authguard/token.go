@@ -10,7 +10,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"authguard/internal/control"
 	"authguard/internal/tokens"
 )
 
@@ -30,7 +29,7 @@ type tokenCreateCmd struct {
 
 // Run creates a token. Only the token goes to standard output, for scripts.
 func (c tokenCreateCmd) Run(g *globals) error {
-	var made control.NewToken
+	var made tokens.NewToken
 	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/tokens", c.query(), question, &made, func() error {
 		if len(made.Scopes) > 0 {

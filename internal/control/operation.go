@@ -13,6 +13,7 @@ import (
 	"authguard/internal/lists"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
+	"authguard/internal/tokens"
 )
 
 // An Operation is a change by an administrator. The API, forms and commands decode the same request; Do checks it,
@@ -135,6 +136,12 @@ func (c *Control) carryOut(ctx context.Context, by operation.By, q any) (*operat
 		return q.Do(ctx, c.config.Listings, by)
 	case operation.Request[*policy.Limits]:
 		return q.Do(ctx, c.Limits, by)
+	case operation.Request[*tokens.Table]:
+		change, err := q.Do(ctx, c.config.Tokens, by)
+		if change != nil {
+			err = errors.Join(err, c.tokensChanged(ctx))
+		}
+		return change, err
 	case operation.Request[*alerts.Alerter]:
 		return q.Do(ctx, c.config.Alerts, by)
 	}

@@ -8,6 +8,7 @@ import (
 	"authguard/internal/lists"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
+	"authguard/internal/tokens"
 )
 
 // Operations returns the table of operations.
@@ -237,10 +238,10 @@ func administratorOperations() []Operation {
 func tokenOperations() []Operation {
 	return []Operation{{
 		Name: "token-add", Did: "token created", Route: "POST /tokens", Created: true, Scope: operation.Admin,
-		Where: NamedRealm, Request: request[AddToken], Forms: []Form{{Path: "/administrators/tokens/add"}},
+		Where: NamedRealm, Request: request[tokens.Create], Forms: []Form{{Path: "/administrators/tokens/add"}},
 	}, {
 		Name: "token-revoke", Did: "token revoked", Route: "DELETE /tokens", Scope: operation.Admin, Where: NamedRealm,
-		Request: request[RevokeToken], Forms: []Form{{Path: "/administrators/tokens/revoke", Notice: "Revoked:"}},
+		Request: request[tokens.Revoke], Forms: []Form{{Path: "/administrators/tokens/revoke", Notice: "Revoked:"}},
 		Commands: []Command{{
 			Name: "token revoke", Help: "Revoke an API token", Example: "shop-backend",
 			Says: "The token {{quote .Q.Name}} is revoked, on other nodes within a second.",

@@ -1,0 +1,94 @@
+package tokens
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"authguard/internal/alerts"
+	"authguard/internal/operation"
+)
+
+// A NewToken has the token's text, which is not stored.
+type NewToken struct {
+	Token
+	Text string `json:"token"`
+}
+
+// Create creates a token of the realm for the decision API or, with scopes, for the admin API, for all realms unless
+// the request names one. It is valid when the operation returns, and within a second on other nodes. Only the answer
+// has the token. Errors are those of Table.Add.
+type Create struct {
+	Name   string            `json:"name"`
+	Scopes []operation.Scope `json:"scopes"`
+	For    string            `json:"for"` // with scopes only; default Life
+	operation.Because
+}
+
+// May implements the check of a Request.
+func (Create) May(_ context.Context, _ operation.Powers, by operation.By) error {
+	return by.MayChangeSignIn()
+}
+
+// FormFields returns the names of the form's fields: a checkbox for each scope.
+func (Create) FormFields() []string {
+	names := []string{"name", "for", "reason"}
+	for _, scope := range operation.Scopes() {
+		names = append(names, "scope_"+string(scope))
+	}
+	return names
+}
+
+// FromForm reads the form's fields.
+func (q *Create) FromForm(f map[string]string) {
+	q.Name, q.Reason = f["name"], f["reason"]
+	for _, scope := range operation.Scopes() {
+		if f["scope_"+string(scope)] == "true" {
+			q.Scopes, q.For = append(q.Scopes, scope), f["for"]
+		}
+	}
+}
+
+// Do implements Request.
+func (q Create) Do(ctx context.Context, t *Table, by operation.By) (*operation.Change, error) {
+	life, err := operation.HoldOf(q.For)
+	if err != nil {
+		return nil, err
+	}
+	text, made, err := t.Add(ctx, Asked{Realm: by.Realm, Name: q.Name, By: by.Who,
+		Maker: by.Maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life,
+		Confined: len(q.Scopes) > 0 && by.Named}, by.Now)
+	if err != nil {
+		return nil, err
+	}
+	detail, hint := "", "Back ends send it to the decision API: Authorization: Bearer TOKEN."
+	if len(made.Scopes) > 0 {
+		detail = fmt.Sprintf("scopes %s %s until %s", made.Scopes, map[bool]string{true: "in this realm",
+			false: "in all realms"}[made.Confined], made.ExpiresAt.UTC().Format(time.RFC3339))
+		hint = "Programs send it to /api: Authorization: Bearer TOKEN."
+	}
+	told := strings.TrimSuffix(cmp.Or(detail, "for the decision API")+"; "+by.Why, "; ")
+	return &operation.Change{
+		Action: operation.Action{Subject: q.Name, Detail: detail}, Answer: NewToken{made, text},
+		Alert:  fmt.Sprintf("token %s, by %s: %s", alerts.Name(q.Name), alerts.Name(by.Who), alerts.Name(told)),
+		Secret: operation.Secret{What: "Token", Name: made.Name, Text: text, Hint: hint},
+	}, nil
+}
+
+// Revoke revokes a token, here at once and on other nodes within a second. The error is ErrUnknown if the
+// realm has none of this name. Being urgent, it requires no recent sign-in.
+type Revoke struct {
+	Name string `json:"name" arg:"" help:"Name of the token"`
+	operation.Because
+}
+
+// Do implements Request.
+func (q Revoke) Do(ctx context.Context, t *Table, by operation.By) (*operation.Change, error) {
+	if err := t.Revoke(ctx, by.Realm, q.Name); err != nil {
+		return nil, err
+	}
+	return &operation.Change{Action: operation.Action{Subject: q.Name}}, nil
+}
