@@ -1,8 +1,8 @@
-// Package control changes and inspects a running server. The admin console, its API and the commands call only this
-// package.
+// Package control changes and inspects the realms of a running server for the admin console, its API and the commands.
 //
-// A change by an administrator is an Operation of one table. It names its sender, such as "admin:ann" or "cli:root",
-// checks what the sender may do, and is recorded in the audit log.
+// A change by an administrator is an Operation of one table. It names its sender, such as "admin:ann" or "cli:root".
+// Control checks what the sender may do, gives the request to the part of the realm that it changes, and records it in
+// the audit log.
 package control
 
 import (
@@ -103,8 +103,8 @@ type Policies struct {
 
 // A Control manages one realm of a running server. It is safe for concurrent use.
 type Control struct {
-	Lists  *lists.Realm
-	Limits *policy.Limits
+	Lists  *lists.Realm   // the allowlist, the blocklist and IP lists
+	Limits *policy.Limits // the limits in force
 	config Config
 	closed func()
 

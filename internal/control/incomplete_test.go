@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"database/sql"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -40,4 +41,25 @@ func TestAnIncompleteChangeIsRecorded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Every request of the table reaches the part of the realm that it changes, and what it requires of its sender is
+// checked.
+func TestEveryRequestOfTheTableHasAPart(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.SQLite(t))
+	for _, o := range control.Operations() {
+		_, may := reflect.TypeOf(o.Request()).MethodByName("May")
+		if _, checked := o.Request().(operation.Checked); may && !checked {
+			t.Errorf("%s: its method May is not called", o.Name)
+		}
+		o.Reason = ""
+		_, err := d.Operate(t.Context(), o, operation.By{Who: "admin:eve", Fresh: true}, o.Request())
+		if err != nil && strings.Contains(err.Error(), "no part of a realm") {
+			t.Errorf("%s: %v", o.Name, err)
+		}
+	}
+	if _, err := d.Operate(t.Context(), control.Operation{}, operation.By{Who: "x"}, new(struct{})); err == nil {
+		t.Error("a request without a part was accepted")
+	}
 }
