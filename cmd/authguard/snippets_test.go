@@ -171,11 +171,12 @@ func dialogue(t *testing.T, s *doctest.Shell, b doctest.Block) {
 	}
 }
 
-// What differs from one time to the next: times, passwords, codes, numbers of seconds,
-// what a machine has.
+// What differs from one time to the next: times, passwords, codes, IDs of attacks,
+// numbers of seconds, the failure rate, what a machine has.
 var varies = regexp.MustCompile(strings.Join([]string{
 	`\w{3}, \d+ \w{3} \d{4} [\d:]+ \w+`, `\d{4}-\d\d-\d\dT[\d:]+Z`, `\d\d:\d\d \w+ on \d+ \w+`, `[a-z2-7]{16}`, `\w{4}(-\w{4}){3}`, `\d+ seconds?\b`,
-	`\d+ (checks|passed|warnings|problems)\b`, `until \d+ \w{3} [\d:]+`,
+	`\d+ (checks|passed|warnings|problems)\b`, `until \d+ \w{3} [\d:]+`, `\d{4}-\d\d-\d\d [\d:]+`, `\d{8}-\d{4}-\w{7}`,
+	`\d+ failures, \d+ unsolved challenges`,
 }, "|"))
 
 // alike tells whether an answer is the printed one; … stands for anything.
