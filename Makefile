@@ -8,7 +8,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-.PHONY: help run build deb image test reference pictures test-apps long faults bench lint path lines need
+.PHONY: help run build deb image release test reference pictures test-apps long faults bench lint path lines need
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ deb: ## Build dist/authguard_….deb and SHA256SUMS, the same bytes each time
 
 image: ## Build dist/authguard_….image.tar for docker load or podman load; no engine needed
 	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' DATE='$(DATE)' ./deploy/package/build image $(or $(ARCH),amd64) dist
+
+release: ## Build a release into dist/: programs, packages, images, SBOMs, SHA256SUMS and notes, the same bytes each time
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' DATE='$(DATE)' ./deploy/package/build release 'amd64 arm64' dist
 
 run: build ## Start the product: no server, no configuration needed
 	@bin/authguard serve

@@ -3,7 +3,8 @@
 package deploy_test
 
 import (
-	"bytes"
+	"debug/buildinfo"
+	"debug/elf"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -48,28 +49,75 @@ cd "$2"; git init -q; git add -A; git -c user.name=x -c user.email=x@localhost c
 	return to
 }
 
+// In two clones of one tag, a release is the same bytes. The snapshot before it is a package, too.
 func TestAppsThePackageIsTheSameBytesWhoeverBuildsIt(t *testing.T) {
-	root := copied(t)
-	here, there := packaged(t, doctest.Root(t), "1.2.3", t.TempDir()), packaged(t, root, "1.2.3", filepath.Join(root, "dist"))
-	one, err := os.ReadFile(here)
+	root, other := copied(t), filepath.Join(openFolder(t), "other")
+	run := func(script string) string {
+		t.Helper()
+		cmd := exec.Command("bash", "-euc", script, "bash", other)
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=") // it is no part of the make that runs the tests
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	said := run(doctest.Claimed(t, "docs/how-to/install.md")[0].Text + "root-amd64/authguard --version")
+	if !regexp.MustCompile(`authguard_0\.0\.0~git\d{14}\.[0-9a-f]{12}_amd64\.deb: OK\nauthguard 0\.0\.0~git\S+, commit [0-9a-f]{12} of \d{4}-\S+Z, built with go1\.\S+\n$`).MatchString(said) {
+		t.Error(said)
+	}
+	run(`sed -i 's/^## Unreleased$/## 1.2.3 (2026-12-01)/' CHANGELOG.md; git -c user.name=x -c user.email=x@localhost commit -qam x`)
+	said = run(doctest.Claimed(t, "docs/how-to/release.md")[0].Text)
+	for _, file := range []string{"linux_amd64", "linux_arm64", "amd64.deb", "arm64.deb", "amd64.image.tar", "arm64.image.tar", "amd64.cdx.json", "arm64.cdx.json"} {
+		if !strings.Contains(said, "\nauthguard_1.2.3_"+file+": OK\n") {
+			t.Errorf("%s is not in\n%s", file, said)
+		}
+	}
+	run(`git clone -q . "$1"; CDPATH= cd "$1"; make release; cmp dist/SHA256SUMS "$OLDPWD/dist/SHA256SUMS"`)
+	if notes, err := os.ReadFile(filepath.Join(root, "dist/RELEASE-NOTES.md")); err != nil || !strings.HasPrefix(string(notes), "\nFirst version.") {
+		t.Errorf("%v %s", err, notes)
+	}
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		program := filepath.Join(root, "dist/authguard_1.2.3_linux_"+arch)
+		builtAnywhere(t, program)
+		if binary, err := elf.Open(program); err != nil || binary.Machine != machine {
+			t.Errorf("%s: %v", arch, err)
+		}
+		listsModules(t, program, filepath.Join(root, "dist/authguard_1.2.3_"+arch+".cdx.json"))
+	}
+	if out, err := exec.Command("lintian", filepath.Join(root, "dist/authguard_1.2.3_amd64.deb")).CombinedOutput(); err != nil || regexp.MustCompile(`(?m)^[EW]: `).Match(out) {
+		t.Errorf("lintian: %v\n%s", err, out)
+	}
+}
+
+// listsModules holds that an SBOM has Go's library and each module of a program.
+func listsModules(t *testing.T, program, sbom string) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := os.ReadFile(there); err != nil || !bytes.Equal(one, other) {
-		t.Errorf("%d and %d bytes, which are not the same: %v", len(one), len(other), err)
+	want := []string{"pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
+	for _, d := range info.Deps {
+		want = append(want, "pkg:golang/"+d.Path+"@"+strings.ReplaceAll(d.Version, "+", "%2B"))
 	}
-	if err := os.RemoveAll(filepath.Join(root, "dist")); err != nil {
+	text, err := os.ReadFile(sbom)
+	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("bash", "-euc", doctest.Claimed(t, "docs/how-to/install.md")[0].Text+"root-amd64/authguard --version")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=") // it is no part of the make that runs the tests
-	out, err := cmd.CombinedOutput()
-	if err != nil || !regexp.MustCompile(`authguard_0\.0\.0~git\d{14}\.[0-9a-f]{12}_amd64\.deb: OK\nauthguard 0\.0\.0~git\S+, commit [0-9a-f]{12} of \d{4}-\S+Z, built with go1\.\S+\n$`).Match(out) {
-		t.Errorf("%v\n%s", err, out)
+	var listed struct {
+		BOMFormat, SpecVersion string
+		Components             []struct{ PURL string }
 	}
-	builtAnywhere(t, filepath.Join(root, "dist/root-amd64/authguard"))
-	if out, err := exec.Command("lintian", here).CombinedOutput(); err != nil || regexp.MustCompile(`(?m)^[EW]: `).Match(out) {
-		t.Errorf("lintian: %v\n%s", err, out)
+	if err := json.Unmarshal(text, &listed); err != nil || listed.BOMFormat != "CycloneDX" || listed.SpecVersion != "1.5" {
+		t.Errorf("%s: %v %+v", sbom, err, listed)
+	}
+	var got []string
+	for _, c := range listed.Components {
+		got = append(got, c.PURL)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s has\n%v\nwant\n%v", sbom, got, want)
 	}
 }
 
@@ -167,10 +215,7 @@ func TestAppsTheImageIsTheDockerfiles(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("only root can give files away: run make test-apps as root, in a container or on CI")
 	}
-	archive, other := made(t, doctest.Root(t), "image", "1.2.3", t.TempDir()), made(t, doctest.Root(t), "image", "1.2.3", t.TempDir())
-	if err := exec.Command("cmp", archive, other).Run(); err != nil {
-		t.Errorf("built twice it is not the same bytes: %v", err)
-	}
+	archive := made(t, doctest.Root(t), "image", "1.2.3", t.TempDir())
 	load := exec.Command("bash", "-euc", `docker() { [ "$1 $2" = "load -i" ] && skopeo inspect docker-archive:"$3" >/dev/null; }`+"\n"+doctest.Claimed(t, "docs/how-to/install.md")[0].Text)
 	load.Dir, load.Env = copied(t), append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	if out, err := load.CombinedOutput(); err != nil {
