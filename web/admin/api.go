@@ -40,7 +40,7 @@ type API struct {
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths: questions, and the table of operations. admit accepts or rejects a request and sets byKey.
+// Routes adds the API's paths: inquiries, and the table of operations. admit accepts or rejects a request and sets byKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add := func(route string, scope operation.Scope, where control.Where, h question) {
 		method, path, _ := strings.Cut(route, " ")
@@ -56,24 +56,9 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 			add(o.Route, o.Scope, o.Where, a.operate(o))
 		}
 	}
-	for route, h := range map[string]question{
-		"GET /overview": a.overview, "GET /status": a.overview, "GET /series": a.series, "GET /mode": a.mode,
-		"GET /policy": a.policy, "GET /explain": a.explain, "GET /lookup": a.lookUpAll, "GET /users": a.users,
-		"GET /attacks": a.attacks, "GET /attacks/:id": a.attack, "GET /audit": a.audit,
-		"GET /openapi.json": a.openAPI,
-	} {
-		add(route, operation.Read, control.OneRealm, h)
+	for _, i := range a.inquiries() {
+		add(i.route, i.scope, i.where, i.h)
 	}
-	add("POST /users/import", operation.Accounts, control.OneRealm, a.importUsers)
-	add("POST /attacks/:id/reset", operation.Accounts, control.OneRealm, asking(a.resetAttack))
-	add("GET /lists", operation.Read, control.AllRealms, a.lists)
-	add("GET /edge", operation.Read, control.AllRealms, a.edge)
-	add("GET /alerts", operation.Read, control.AllRealms, a.alerts)
-	add("GET /tokens", operation.Admin, control.AllRealms, a.tokens)
-	add("GET /administrators", operation.Admin, control.MainRealm, a.administrators)
-	add("GET /administrators/sessions", operation.Admin, control.MainRealm, a.sessions)
-	add("POST /probe", operation.Admin, control.AllRealms, asking(a.expectProbe))
-	add("GET /probe", operation.Admin, control.AllRealms, a.probe)
 }
 
 func (a *API) operations() []control.Operation { return append(control.Operations(), a.More...) }

@@ -12,19 +12,24 @@ import (
 	"authguard/internal/control"
 )
 
-// openAPI is GET /api/openapi.json: the operations of the table as OpenAPI 3.1.
+// openAPI is GET /api/openapi.json: inquiries and the operations of the table as OpenAPI 3.1.
 func (a *API) openAPI(echo.Context) (any, error) {
 	paths := map[string]map[string]any{}
-	for _, o := range a.operations() {
-		if o.Route == "" {
-			continue
-		}
-		method, path, _ := strings.Cut(o.Route, " ")
-		path = "/api" + regexp.MustCompile(`:(\w+)`).ReplaceAllString(path, "{$1}")
+	add := func(route string, describe func(method string) map[string]any) {
+		method, path, _ := strings.Cut(route, " ")
+		path = "/api" + pathParameter.ReplaceAllString(path, "{$1}")
 		if paths[path] == nil {
 			paths[path] = map[string]any{}
 		}
-		paths[path][strings.ToLower(method)] = described(method, o)
+		paths[path][strings.ToLower(method)] = describe(method)
+	}
+	for _, o := range a.operations() {
+		if o.Route != "" {
+			add(o.Route, func(method string) map[string]any { return described(method, o) })
+		}
+	}
+	for _, i := range a.inquiries() {
+		add(i.route, func(string) map[string]any { return i.described() })
 	}
 	return map[string]any{
 		"openapi": "3.1.0",
@@ -35,6 +40,28 @@ func (a *API) openAPI(echo.Context) (any, error) {
 		"components": map[string]any{"securitySchemes": map[string]any{
 			"bearer": map[string]any{"type": "http", "scheme": "bearer"}}},
 	}, nil
+}
+
+var pathParameter = regexp.MustCompile(`:(\w+)`)
+
+// described returns an inquiry for the document.
+func (i *inquiry) described() map[string]any {
+	parameters := []any{}
+	for _, m := range pathParameter.FindAllStringSubmatch(i.route, -1) {
+		parameters = append(parameters, map[string]any{"name": m[1], "in": "path", "required": true,
+			"schema": map[string]any{"type": "string"}})
+	}
+	query := i.query
+	if i.where == control.OneRealm {
+		query = "realm " + query
+	}
+	for name := range strings.FieldsSeq(query) {
+		parameters = append(parameters, parameter(name, map[string]any{"type": "string"}))
+	}
+	return map[string]any{
+		"summary": i.about, "parameters": parameters, "x-scope": i.scope,
+		"responses": map[string]any{"200": map[string]any{"description": "The answer."}, "default": problemResponse()},
+	}
 }
 
 // described returns an operation for the document. A DELETE has its fields in the query.
@@ -65,13 +92,17 @@ func described(method string, o control.Operation) map[string]any {
 	answer := map[string]any{
 		"summary": cmp.Or(o.Did, o.Name), "parameters": parameters, "x-scope": o.Scope,
 		"responses": map[string]any{status: map[string]any{"description": "The change was made."},
-			"default": map[string]any{"description": "A problem document; `detail` says what to do."}},
+			"default": problemResponse()},
 	}
 	if method != http.MethodDelete {
 		answer["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{
 			"schema": map[string]any{"type": "object", "additionalProperties": false, "properties": properties}}}}
 	}
 	return answer
+}
+
+func problemResponse() any {
+	return map[string]any{"description": "A problem document; `detail` says what to do."}
 }
 
 func parameter(name string, schema any) map[string]any {
