@@ -85,7 +85,7 @@ func (f *fieldTable) add(within string, s *openapi3.Schema) {
 			kind += `\*`
 		}
 		row := []string{doctest.Code(within + name), kind, of.Description}
-		if id := within + name + of.Description; !f.seen[id] && of.Description != "" {
+		if id := name + of.Description; !f.seen[id] && of.Description != "" {
 			f.seen[id] = true
 			f.rows = append(f.rows, row)
 		}

@@ -17,7 +17,11 @@ func TestReference(t *testing.T) {
 		rows := [][]string{{"kind", "when", "what to do", "runbook"}}
 		for _, k := range meanings {
 			urgent := map[bool]string{true: `\*`}[k.urgent]
-			rows = append(rows, []string{doctest.Code(string(k.kind)) + urgent, k.when, k.todo, k.runbook})
+			runbook := ""
+			if k.runbook != "" {
+				runbook = "[" + k.runbook + "](../runbooks/" + k.runbook + ".md)"
+			}
+			rows = append(rows, []string{doctest.Code(string(k.kind)) + urgent, k.when, k.todo, runbook})
 		}
 		return doctest.Table(rows...)
 	})
