@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,46 +16,6 @@ import (
 	"authguard/internal/database/databasetest"
 	"authguard/internal/testing/redistest"
 )
-
-func TestAClockFollowsTheSharedOneWhateverItsMachineShows(t *testing.T) {
-	t.Parallel()
-	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ours, theirs := begin.Add(-5*time.Minute), begin
-	var edges []bool
-	var fails error
-	c := &clock{local: func() time.Time { return ours }, log: slog.New(slog.DiscardHandler), changed: func(wrong bool) { edges = append(edges, wrong) }}
-	if got := c.Now(); !got.Equal(ours) || c.counting() != nil {
-		t.Errorf("with nobody to ask: %v", got)
-	}
-	c.sources = []timeSource{
-		{"Redis", func(context.Context) (time.Time, error) { return theirs, fails }},
-		{"PostgreSQL", func(context.Context) (time.Time, error) { return theirs.Add(time.Hour), errors.New("gone") }},
-	}
-	is := func(what string, want time.Time, warnings int) {
-		t.Helper()
-		if got := c.Now(); !got.Equal(want) || len(c.warn()) != warnings {
-			t.Errorf("%s: %v with %d warnings, want %v with %d", what, got, len(c.warn()), want, warnings)
-		}
-	}
-	c.look(t.Context())
-	is("five minutes behind", theirs, 1)
-	ours, theirs = ours.Add(time.Minute), theirs.Add(time.Minute)
-	is("a minute later", theirs, 1)
-	theirs = theirs.Add(50 * time.Millisecond) // the way there and back
-	c.look(t.Context())
-	is("a little off", theirs.Add(-50*time.Millisecond), 1)
-	fails = errors.New("away")
-	ours = ours.Add(time.Minute)
-	c.look(t.Context())
-	is("nobody answers", theirs.Add(time.Minute-50*time.Millisecond), 1)
-	fails, theirs = nil, theirs.Add(time.Minute)
-	ours = theirs.Add(time.Second) // somebody has set it, and it has no monotonic part here
-	c.look(t.Context())
-	is("mended", theirs, 0)
-	if len(edges) != 2 || !edges[0] || edges[1] {
-		t.Errorf("told %v", edges)
-	}
-}
 
 // startHere is a node in this process, on a machine whose clock is off.
 func startHere(t *testing.T, off time.Duration, yaml string) *server {

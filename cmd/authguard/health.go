@@ -8,6 +8,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/control"
 	"authguard/internal/database"
+	"authguard/internal/nodes"
 )
 
 // Kinds of alerts about the database.
@@ -41,5 +42,28 @@ func storageWarning(h *database.Health) []control.Warning {
 			"place, "+
 			"that it or the server is not read-only, and that no other process locks it. "+
 			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why),
+	}}
+}
+
+const clockOff alerts.Kind = "clock-skew"
+
+func watchClock(c *nodes.Clock, told *alerts.Alerter, node string) {
+	c.OnWrong = func(wrong bool) {
+		if wrong {
+			told.Raise(clockOff, "", "node "+node+": "+c.Off()+"; the node uses the servers' time")
+		}
+	}
+	c.OnWrong(c.Off() != "")
+}
+
+func clockWarning(c *nodes.Clock) []control.Warning {
+	off := c.Off()
+	if off == "" {
+		return nil
+	}
+	return []control.Warning{{
+		Code: string(clockOff), Title: "This machine's clock is wrong",
+		Text: "Right now " + off + ". The node uses their time for limits, challenges, blocks and sessions, but not for " +
+			"its log. Synchronize it by NTP: timedatectl set-ntp true, or chrony.",
 	}}
 }

@@ -90,7 +90,7 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 
 func (s *site) newSessions(realm string) (*sessions.Store, error) {
 	return sessions.New(sessions.Config{DB: s.storage.db, Realm: realm, Now: s.storage.clock.Now,
-		Ahead: s.storage.clock.ahead})
+		Ahead: s.storage.clock.Ahead})
 }
 
 // checksCrowded is an alert about the account or address that fills the password check queue.

@@ -26,7 +26,7 @@ import (
 )
 
 type shared struct {
-	clock   *clock
+	clock   *nodes.Clock
 	client  redis.UniversalClient
 	prefix  string
 	store   *nodes.Store

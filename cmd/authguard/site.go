@@ -162,7 +162,7 @@ func (s *site) open(ctx context.Context) (err error) {
 }
 
 func (s *site) warnings() []control.Warning {
-	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn(),
+	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), clockWarning(s.storage.clock),
 		control.BrokenLists(s.named.States()))
 	for _, r := range *s.realms.Load() {
 		all = append(all, r.warn()...)
@@ -187,7 +187,7 @@ func (s *site) ready(ctx context.Context) error {
 }
 
 func (s *site) clockAlerts(context.Context) error {
-	s.storage.clock.tell(s.watch.alerts, nodeName(s.loaded.Listen))
+	watchClock(s.storage.clock, s.watch.alerts, nodeName(s.loaded.Listen))
 	return nil
 }
 
@@ -231,7 +231,7 @@ type storage struct {
 	db      *sql.DB
 	inPlace func() error // see database.InPlace
 	changes *changes.Watcher
-	clock   *clock
+	clock   *nodes.Clock
 	claim   *database.Claim
 }
 
@@ -239,9 +239,9 @@ type storage struct {
 // limits, and account owners would have no known clients.
 func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
 	s = &storage{folder: loaded.Data, name: folderName(loaded.Data),
-		clock: &clock{local: how.clock, log: log, changed: func(bool) {}}}
+		clock: &nodes.Clock{Local: how.clock, Log: log}}
 	if how.clock == nil {
-		s.clock.local = time.Now
+		s.clock.Local = time.Now
 	}
 	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
 		return nil, err
@@ -256,10 +256,10 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 		return nil, errors.Join(err, s.Stop())
 	}
 	if loaded.Database != "" {
-		s.clock.sources = []timeSource{{"PostgreSQL", func(ctx context.Context) (time.Time, error) {
+		s.clock.Sources = []nodes.TimeSource{{Name: "PostgreSQL", Ask: func(ctx context.Context) (time.Time, error) {
 			return database.Time(ctx, s.db)
 		}}}
-		s.clock.look(ctx)
+		s.clock.Look(ctx)
 	}
 	if err = s.open(ctx, loaded, how.anew, log); err != nil {
 		return nil, errors.Join(err, s.Stop())
@@ -348,7 +348,7 @@ func (c *counting) open(ctx context.Context, loaded *config.Loaded, on *storage,
 		memory := failures.Config{
 			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)),
 			Retain:   retain, PendingFor: pendingFor,
-			Owner: on.keys.Counted(of.file), Now: on.clock.counting(),
+			Owner: on.keys.Counted(of.file), Now: on.clock.Counting(),
 		}
 		if err := c.recall(ctx, on, i, memory, anew); err != nil {
 			return err
@@ -408,10 +408,10 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 		file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
 	}
 	s.before.Store(readNodes(s.file))
-	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) {
+	on.clock.Sources = append([]nodes.TimeSource{{Name: "Redis", Ask: func(ctx context.Context) (time.Time, error) {
 		return s.client.Time(ctx).Result()
-	}}}, on.clock.sources...)
-	on.clock.look(ctx) // Redis's time comes first: tickets carry it
+	}}}, on.clock.Sources...)
+	on.clock.Look(ctx) // Redis's time comes first: tickets carry it
 	policy := loaded.Policy()
 	_, pendingFor := longestOf(loaded.Config)
 	s.store, err = nodes.New(nodes.Config{
