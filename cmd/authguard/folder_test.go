@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/testing/redistest"
 )
@@ -15,7 +16,7 @@ import (
 func TestR1ADeletedLockFileLetsNoSecondServerCountApart(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet+"limits: {pair_delay: off}\n", "alice")
-	for _, name := range []string{lockName, socketName} {
+	for _, name := range []string{database.LockName, socketName} {
 		if err := os.Remove(filepath.Join(s.dir, "data", name)); err != nil {
 			t.Fatal(err)
 		}

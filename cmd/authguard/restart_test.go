@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"authguard/internal/database"
 	"authguard/internal/testing/redistest"
 )
 
@@ -307,12 +308,12 @@ func TestARequestInProgressIsAnsweredAfterTheDelay(t *testing.T) {
 // and reported by the server.
 func TestAFolderWithoutRoomForTheServersFilesIsFoundBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{lockName, socketName, strings.Repeat("long", 30)} {
+	for _, name := range []string{database.LockName, socketName, strings.Repeat("long", 30)} {
 		s := newServer(t, quiet)
 		s.stop()
 		data := filepath.Join(s.dir, "data")
 		switch name {
-		case socketName, lockName:
+		case socketName, database.LockName:
 			path := filepath.Join(data, name)
 			if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
 				t.Fatal(err)

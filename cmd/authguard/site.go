@@ -107,7 +107,7 @@ func (s *site) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	unlock, err := lockData(s.loaded.Data)
+	unlock, err := database.LockFolder(s.loaded.Data)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ type storage struct {
 // openStorage opens the data on disk. Missing data is an error unless anew is set: an attacker would start with fresh
 // limits, and account owners would have no known clients.
 func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
-	s = &storage{folder: loaded.Data, name: folderName(loaded.Data),
+	s = &storage{folder: loaded.Data, name: database.FolderName(loaded.Data),
 		clock: &nodes.Clock{Local: how.clock, Log: log}}
 	if how.clock == nil {
 		s.clock.Local = time.Now

@@ -49,7 +49,7 @@ func (s *stored) withoutRedis(ctx context.Context) error {
 	if s.db == nil {
 		return nil
 	}
-	err := database.Elsewhere(ctx, s.db, func(context.Context) (string, error) { return folderName(s.loaded.Data), nil })
+	err := database.Elsewhere(ctx, s.db, func(context.Context) (string, error) { return database.FolderName(s.loaded.Data), nil })
 	if err != nil || !s.current {
 		return elsewhere(s.loaded, err)
 	}

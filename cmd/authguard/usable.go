@@ -34,7 +34,7 @@ func usable(ctx context.Context, loaded *config.Loaded) error {
 	if err != nil {
 		return err
 	}
-	lock := filepath.Join(filepath.Dir(path), lockName)
+	lock := filepath.Join(filepath.Dir(path), database.LockName)
 	if info, err := os.Stat(lock); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder: remove it, the server needs a file there", lock)
 	}

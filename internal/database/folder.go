@@ -1,4 +1,4 @@
-package main
+package database
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"github.com/gofrs/flock"
 )
 
-const lockName = "lock"
+// LockName is the name of the lock in a data folder.
+const LockName = "lock"
 
-// lockData locks the data folder for this process: two servers on one folder would each count half. A second lock on
+// LockFolder locks a data folder for this process: two servers on one folder would each count half. A second lock on
 // the folder itself survives the deletion of the file; not every file system supports it.
-func lockData(folder string) (unlock func(), err error) {
+func LockFolder(folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be created: %w", err)
 	}
-	file, whole := flock.New(filepath.Join(folder, lockName)), flock.New(folder, flock.SetFlag(os.O_RDONLY))
+	file, whole := flock.New(filepath.Join(folder, LockName)), flock.New(folder, flock.SetFlag(os.O_RDONLY))
 	unlock = func() { _, _ = file.Close(), whole.Close() }
 	mine, err := file.TryLock()
 	if err == nil && mine {
@@ -36,9 +37,9 @@ func lockData(folder string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// folderName names the data folder of a node without Redis, unique across machines; empty if the folder does not exist.
+// FolderName names the data folder of a node without Redis, unique across machines; empty if the folder does not exist.
 // Containers of one machine that share a folder get the same name.
-func folderName(folder string) string {
+func FolderName(folder string) string {
 	var is syscall.Stat_t
 	if syscall.Stat(folder, &is) != nil {
 		return ""
