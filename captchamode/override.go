@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"authguard/internal/duration"
 )
 
 // MaxOverride is the longest duration of an override.
@@ -97,7 +99,7 @@ func (f Override) validate(now time.Time) error {
 	case !f.Until.After(now):
 		return fmt.Errorf("%w: its end must be in the future", ErrOverride)
 	case f.Until.Sub(now) > MaxOverride:
-		return fmt.Errorf("%w: at most %v ahead", ErrOverride, MaxOverride)
+		return fmt.Errorf("%w: at most %s ahead", ErrOverride, duration.Format(MaxOverride))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ var mayImport = map[string]string{
 	"captchamode/challenge/remote": "captchamode captchamode/challenge internal/seal",
 
 	// The policy and the order of things.
-	"guard":            counted,
+	"guard":            counted + " internal/duration",
 	"guard/redisguard": below,
 
 	// What no other program imports: stores, accounts, lists, alerts.
@@ -55,7 +55,7 @@ var mayImport = map[string]string{
 	"internal/outbox":     below,
 	"internal/codes":      below,
 	"internal/passwords":  below,
-	"internal/plot":       "",
+	"internal/plot":       "internal/times",
 	"internal/policy":     below,
 	"internal/recent":     "",
 	"internal/redisstore": below,
@@ -65,6 +65,7 @@ var mayImport = map[string]string{
 	"internal/sessions":   below,
 	"internal/simulate":   below,
 	"internal/sqltx":      "",
+	"internal/times":      "",
 	"internal/tokens":     below,
 	"internal/tops":       "",
 	"internal/wire":       "",

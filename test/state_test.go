@@ -116,15 +116,21 @@ func (s *stateful) made(v *ast.ValueSpec) {
 	})
 }
 
-func (s *stateful) written(f *ast.File) {
-	s.imports = map[string]bool{}
+// importsOf returns the names of the packages that a file imports.
+func importsOf(f *ast.File) map[string]bool {
+	all := map[string]bool{}
 	for _, i := range f.Imports {
 		path, _ := strconv.Unquote(i.Path.Value)
-		s.imports[filepath.Base(path)] = true
+		all[filepath.Base(path)] = true
 		if i.Name != nil {
-			s.imports[i.Name.Name] = true
+			all[i.Name.Name] = true
 		}
 	}
+	return all
+}
+
+func (s *stateful) written(f *ast.File) {
+	s.imports = importsOf(f)
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:

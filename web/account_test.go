@@ -39,6 +39,7 @@ import (
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/testing/world"
+	"authguard/internal/times"
 	"authguard/internal/tokens"
 	"authguard/trusted"
 	"authguard/web"
@@ -522,7 +523,7 @@ func TestThatWasNotMeByALetter(t *testing.T) {
 	h.Clock.Advance(time.Hour)
 	thief.login("alice", right)
 	path, text := letter()
-	if !strings.Contains(text, "198.51.100.66") || !strings.Contains(text, h.Clock.Now().UTC().Format("2006-01-02 15:04 MST")) {
+	if !strings.Contains(text, "198.51.100.66") || !strings.Contains(text, times.Text(h.Clock.Now().UTC())) {
 		t.Error(text)
 	}
 	owner.login("alice", right)

@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/notices"
+	"authguard/internal/times"
 	"authguard/web/pages"
 	"authguard/web/static"
 )
@@ -61,7 +62,7 @@ func (l *Look) Message(language string, told notices.Login, link string) (subjec
 	}
 	parts := []string{
 		page.T("mail.somebody", "account", pages.Plain(told.Account), "site", page.Site()),
-		strings.TrimRight("    "+told.At.UTC().Format("2006-01-02 15:04 MST")+"\n    "+told.Address+"\n    "+
+		strings.TrimRight("    "+times.Text(told.At.UTC())+"\n    "+told.Address+"\n    "+
 			pages.BrowserName(told.Agent), " \n"),
 		page.T("mail.was-me"), page.T("mail.not-me"), "    " + link, page.T("mail.few", "n", strconv.Itoa(notices.MostADay)),
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/control"
+	"authguard/internal/times"
 )
 
 // adminCmd is `authguard admin`, the counterpart of the page Administrators.
@@ -26,7 +27,7 @@ func (adminListCmd) Run(g *globals) error {
 		fmt.Fprintln(w, "NAME\tDISABLED\tAPP\tPASSKEYS\tRECOVERY CODES\tSESSIONS\tLAST SIGN-IN")
 		for _, one := range answer.Administrators {
 			fmt.Fprintf(w, "%q\t%t\t%t\t%d\t%d\t%d\t%s\n", one.Username, one.Disabled, one.TOTP != nil, len(one.Passkeys),
-				one.Recovery, one.Sessions, day(one.LastLogin))
+				one.Recovery, one.Sessions, times.Text(one.LastLogin.Local()))
 		}
 		return w.Flush()
 	})

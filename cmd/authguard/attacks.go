@@ -12,6 +12,7 @@ import (
 
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/times"
 )
 
 type attackCmd struct {
@@ -35,7 +36,7 @@ func (c attacksListCmd) Run(g *globals) error {
 			w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "ID\tTARGET\tSTARTED\tENDED\tSHAPE\tATTEMPTS\tADDRESSES\tACCOUNTS\tCOMPROMISED\tNOT RESET")
 			for _, a := range all.Attacks {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.ID, on(a), at(a.Began), ended(a),
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.ID, on(a), times.Text(a.Began.UTC()), ended(a),
 					cmp.Or(strings.Join(a.Shapes, ", "), "-"), a.Attempts, a.Addresses, a.Accounts, a.Lost, a.Open)
 			}
 			if err := w.Flush(); err != nil || len(all.Attacks) == 0 {
@@ -61,7 +62,7 @@ func ended(a attacks.Attack) string {
 	if a.Running() {
 		return "running"
 	}
-	return at(a.Ended)
+	return times.Text(a.Ended.UTC())
 }
 
 type attacksShowCmd struct {
@@ -79,11 +80,11 @@ func attackPath(id string) string { return "/api/attacks/" + url.PathEscape(id) 
 
 func printAttack(out io.Writer, a control.AttackReport) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "target\t%s\nstarted\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), at(a.Began), ended(a.Attack),
-		cmp.Or(strings.Join(a.Shapes, ", "), "-"))
+	fmt.Fprintf(w, "target\t%s\nstarted\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), times.Text(a.Began.UTC()),
+		ended(a.Attack), cmp.Or(strings.Join(a.Shapes, ", "), "-"))
 	fmt.Fprintf(w, "failed attempts\t%d: %d wrong passwords, %d challenged, %d delayed, %d blocked\n", a.Attempts,
 		a.Failed, a.Challenged, a.Waited, a.Refused)
-	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, at(a.Peak.At))
+	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, times.Text(a.Peak.At.UTC()))
 	fmt.Fprintf(w, "sources\tabout %d IP addresses in %d networks\naccounts\tabout %d\n", a.Addresses, a.Networks,
 		a.Accounts)
 	fmt.Fprintf(w, "passwords\tabout %d different passwords in %d attempts; %d used for spraying, %d repeated on the "+
@@ -99,11 +100,11 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 	for _, v := range a.Victims {
 		if v.Lost {
 			for _, l := range v.Logins {
-				fmt.Fprintf(out, "  %q from %s at %s: %s\n", v.Account, l.Address, at(l.Last), cmp.Or(strings.Join(l.Why, ", "),
-					"an unknown client"))
+				fmt.Fprintf(out, "  %q from %s at %s: %s\n", v.Account, l.Address, times.Text(l.Last.UTC()),
+					cmp.Or(strings.Join(l.Why, ", "), "an unknown client"))
 			}
 			for _, done := range v.Done {
-				fmt.Fprintf(out, "    %s reset at %s by %q: %q\n", done.What, at(done.At), done.Who, done.Why)
+				fmt.Fprintf(out, "    %s reset at %s by %q: %q\n", done.What, times.Text(done.At.UTC()), done.Who, done.Why)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"authguard/internal/control"
+	"authguard/internal/times"
 )
 
 type auditCmd struct {
@@ -57,7 +58,7 @@ func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 		if e.Summed {
 			what += " (sum)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", e.At.UTC().Format("2006-01-02 15:04:05"), plain(what), e.Count,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", times.Text(e.At.UTC()), plain(what), e.Count,
 			plain(e.Account), plain(e.Address), plain(e.Who), plain(strings.Join(e.Why, "; ")))
 	}
 	if err := w.Flush(); err != nil {

@@ -4,36 +4,28 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"authguard/captchamode"
 	"authguard/internal/control"
+	"authguard/internal/times"
 )
 
 type captchaCmd struct{ kong.Plugins }
-
-// soon formats a future time in this machine's zone: 30 Nov 03:12, or with the year if it is far away.
-func soon(t time.Time) string {
-	if time.Until(t) > 300*24*time.Hour {
-		return t.Local().Format("2 Jan 2006")
-	}
-	return t.Local().Format("2 Jan 15:04")
-}
 
 func printMode(out io.Writer, m captchamode.State) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "CAPTCHA mode\t%s\n", map[bool]string{true: "on", false: "off"}[m.On])
 	if m.Override.State != "" {
-		fmt.Fprintf(w, "decided by\t%q until %s; reason: %q\n", m.Override.Who, m.Override.Until.Local().Format(time.RFC1123),
+		fmt.Fprintf(w, "decided by\t%q until %s; reason: %q\n", m.Override.Who, times.Text(m.Override.Until.Local()),
 			m.Override.Why)
 	} else {
 		fmt.Fprintf(w, "decided by\tthe failure rate\n")
 	}
 	fmt.Fprintf(w, "stage\t%s\n", m.Level)
 	if off := control.OffAt(m); !off.IsZero() {
-		fmt.Fprintf(w, "turns off\tat %s, if the failure rate stays low\n", off.Local().Format(time.RFC1123))
+		fmt.Fprintf(w, "turns off\tat %s, if the failure rate stays low\n", times.Text(off.Local()))
 	}
 	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d rejected for overload\n",
 		m.FailureRate[captchamode.Failure], m.FailureRate[captchamode.Unsolved], m.FailureRate[captchamode.Overload])

@@ -19,6 +19,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/known"
+	"authguard/internal/times"
 )
 
 // counting is where attempts are counted: this node's memory or, with several nodes, Redis.
@@ -254,7 +255,7 @@ func (c *counting) warn() []control.Warning {
 	if one := c.unsaved.Load(); one != nil {
 		all = append(all, control.Warning{
 			Code: string(countersFailed), Title: "Counters cannot be saved",
-			Text: fmt.Sprintf("Since %s: %v. Effect: %s", one.since.UTC().Format(time.RFC3339), one.why, one.effect(c.alone)),
+			Text: fmt.Sprintf("Since %s: %v. Effect: %s", times.Text(one.since.UTC()), one.why, one.effect(c.alone)),
 		})
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"authguard/internal/lists"
+	"authguard/internal/times"
 )
 
 type exportCmd struct {
@@ -181,7 +182,7 @@ func (f *follower) say(e lists.Export, did string) error {
 	}
 	until := ""
 	if first := e.First(); !first.IsZero() {
-		until = ", the first until " + first.UTC().Format(time.RFC3339)
+		until = ", the first until " + times.Text(first.UTC())
 	}
 	_, err := fmt.Fprintf(f.g.out, "%s%s: %s\n", e.Count(), until, did)
 	return err

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"time"
 
 	"authguard/internal/alerts"
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/nodes"
+	"authguard/internal/times"
 )
 
 // Kinds of alerts about the database.
@@ -41,7 +41,7 @@ func storageWarning(h *database.Health) []control.Warning {
 		Text: fmt.Sprintf("Every login has got 503 since %s: %v. Check that the disk has space, that the file is in its "+
 			"place, "+
 			"that it or the server is not read-only, and that no other process locks it. "+
-			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why),
+			"Logins work again a second later.", times.Text(since.UTC()), why),
 	}}
 }
 

@@ -17,6 +17,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/duration"
 	"authguard/internal/lists"
+	"authguard/internal/times"
 )
 
 type ipCmd struct {
@@ -63,7 +64,7 @@ func (c listCmd) Run(g *globals, command *kong.Context) error {
 	}
 	until := "with no expiry"
 	if hold, err := duration.Parse(c.For); err == nil {
-		until = "until " + soon(time.Now().Add(hold))
+		until = "until " + times.Text(time.Now().Add(hold))
 	}
 	return g.do(http.MethodPost, "/api/lists", nil,
 		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Reason, "force": c.Force},
@@ -209,7 +210,7 @@ func untilText(t time.Time) string {
 	if t.IsZero() {
 		return "with no expiry"
 	}
-	return t.Local().Format("2006-01-02 15:04")
+	return times.Text(t.Local())
 }
 
 // plain makes user input safe for a terminal: it escapes cursor and bidirectional controls.
@@ -230,10 +231,10 @@ func (s *site) expiring(ctx context.Context) (rows int64, err error) {
 		return 0, err
 	}
 	var body strings.Builder
-	fmt.Fprintf(&body, "%d entries expire within two days, the first at %s UTC. Extend them on the page IP lists.",
-		len(all), all[0].ExpiresAt.UTC().Format(time.DateTime))
+	fmt.Fprintf(&body, "%d entries expire within two days, the first at %s. Extend them on the page IP lists.",
+		len(all), times.Text(all[0].ExpiresAt.UTC()))
 	for _, e := range all[:min(len(all), shownExpiring)] {
-		fmt.Fprintf(&body, "\n%s %s until %s", e.Verdict, e.Prefix, e.ExpiresAt.UTC().Format(time.DateTime))
+		fmt.Fprintf(&body, "\n%s %s until %s", e.Verdict, e.Prefix, times.Text(e.ExpiresAt.UTC()))
 		if e.Note != "" {
 			fmt.Fprintf(&body, ": %s", alerts.Name(e.Note))
 		}

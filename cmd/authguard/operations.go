@@ -16,6 +16,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/duration"
 	"authguard/internal/policy"
+	"authguard/internal/times"
 )
 
 // operationCmd is a command of the table of operations.
@@ -119,11 +120,11 @@ var templateFuncs = template.FuncMap{
 	"join":  func(all []string) string { return strings.Join(all, ", ") },
 	"soon": func(text string) (string, error) {
 		hold, err := duration.Parse(text)
-		return soon(time.Now().Add(hold)), err
+		return times.Text(time.Now().Add(hold)), err
 	},
 	"clock": func(text string) (string, error) {
 		at, err := time.Parse(time.RFC3339, text)
-		return at.Local().Format("15:04 MST on 2 January"), err
+		return times.Text(at.Local()), err
 	},
 	"limits": func(name string) string {
 		if name == policy.Whole {

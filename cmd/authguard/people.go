@@ -23,6 +23,7 @@ import (
 	"authguard/internal/notices"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
+	"authguard/internal/times"
 	"authguard/web/admin"
 )
 
@@ -200,7 +201,7 @@ func (r *realm) warn() []control.Warning {
 		Code: string(accountsFailed), Title: "Accounts cannot be looked up",
 		Text: alerts.InRealm(r.name, fmt.Sprintf("Every login has got 503 since %s: %v. Check that the database or "+
 			"directory runs and accepts authguard's credentials. "+
-			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why)),
+			"Logins work again a second later.", times.Text(since.UTC()), why)),
 	}}
 }
 

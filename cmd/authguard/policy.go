@@ -6,11 +6,11 @@ import (
 	"io"
 	"net/http"
 	"text/tabwriter"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/policy"
+	"authguard/internal/times"
 )
 
 type limitCmd struct {
@@ -47,7 +47,7 @@ func printPolicy(out io.Writer, p policy.View) error {
 			does = "is enforced"
 		}
 		if !w.Until.IsZero() {
-			until = "until " + w.Until.Local().Format(time.RFC1123)
+			until = "until " + times.Text(w.Until.Local())
 		}
 		fmt.Fprintf(out, "%s %s: set by %q, %s. Reason: %q\n", w.LimitSet, does, w.Who, until, w.Why)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/config"
+	"authguard/internal/duration"
 	"authguard/internal/lists"
 	"authguard/internal/replay"
 )
@@ -206,7 +207,7 @@ func progressText(logs *replay.Log, took time.Duration) string {
 		return fmt.Sprintf("%s read", humanize.Bytes(uint64(read)))
 	}
 	left := time.Duration(float64(took) * float64(of-read) / float64(read)).Round(time.Second)
-	return fmt.Sprintf("%3d %% of %s, %s left", 100*read/of, humanize.Bytes(uint64(of)), left)
+	return fmt.Sprintf("%3d %% of %s, %s left", 100*read/of, humanize.Bytes(uint64(of)), duration.Format(left))
 }
 
 func untilInterrupted() (ctx context.Context, stop context.CancelFunc) {

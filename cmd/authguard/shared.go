@@ -23,6 +23,7 @@ import (
 	"authguard/internal/metrics"
 	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
+	"authguard/internal/times"
 )
 
 type shared struct {
@@ -182,7 +183,7 @@ func (s *shared) warn() []control.Warning {
 		Code: "redis-lost", Title: "This node counts locally, without Redis",
 		Text: fmt.Sprintf("Redis has been unavailable since %s: %v. Known clients still get in, and this node enforces its "+
 			"share of each limit. "+
-			"Run authguard doctor to find the cause.", since.UTC().Format(time.RFC3339), why),
+			"Run authguard doctor to find the cause.", times.Text(since.UTC()), why),
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"authguard/internal/control"
+	"authguard/internal/times"
 )
 
 type statusCmd struct{ realmFlag }
@@ -22,7 +23,8 @@ func (c statusCmd) Run(g *globals) error {
 			fmt.Fprintln(g.out, "Attacks: none")
 		}
 		for _, a := range o.Attacks {
-			fmt.Fprintf(g.out, "Attack %s on %s since %s\n", a.ID, strings.TrimSpace(a.Kind+" "+plain(a.Subject)), at(a.Began))
+			fmt.Fprintf(g.out, "Attack %s on %s since %s\n", a.ID, strings.TrimSpace(a.Kind+" "+plain(a.Subject)),
+				times.Text(a.Began.UTC()))
 		}
 		if len(o.Warnings) == 0 {
 			fmt.Fprintln(g.out, "Warnings: none")

@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/alecthomas/kong"
 
+	"authguard/internal/times"
 	"authguard/internal/tokens"
 )
 
@@ -35,7 +35,7 @@ func (c tokenCreateCmd) Run(g *globals) error {
 		if len(made.Scopes) > 0 {
 			fmt.Fprintf(os.Stderr, "Token %q for the admin API, shown once. Send it as: Authorization: Bearer TOKEN. It is "+
 				"valid until %s. Revoke it with: authguard token revoke %s\n",
-				made.Name, made.ExpiresAt.UTC().Format(time.RFC3339), made.Name)
+				made.Name, times.Text(made.ExpiresAt.UTC()), made.Name)
 			_, err := fmt.Fprintln(g.out, made.Text)
 			return err
 		}
@@ -55,19 +55,11 @@ func (tokenListCmd) Run(g *globals) error {
 		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tREALM\tCREATED\tBY\tSCOPES\tEXPIRES\tLAST USED")
 		for _, t := range answer.Tokens {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", t.Name, reach(t), at(t.CreatedAt), t.CreatedBy, scopes(t),
-				at(t.ExpiresAt), at(t.UsedAt))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", t.Name, reach(t), times.Text(t.CreatedAt.UTC()),
+				t.CreatedBy, scopes(t), times.Text(t.ExpiresAt.UTC()), times.Text(t.UsedAt.UTC()))
 		}
 		return w.Flush()
 	})
-}
-
-// at formats a time in a table; "-" for zero.
-func at(moment time.Time) string {
-	if moment.IsZero() {
-		return "-"
-	}
-	return moment.UTC().Format(time.RFC3339)
 }
 
 // reach returns the realm in which a token is valid, or "all".

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"golang.org/x/term"
 
@@ -22,6 +21,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/control"
+	"authguard/internal/times"
 )
 
 type userCmd struct {
@@ -181,7 +181,7 @@ func (c userListCmd) Run(g *globals) error {
 	fmt.Fprintln(w, "NAME\tEMAIL\tROLE\tSTATE\tFAILURES\tLAST FAILURE\tLAST SIGN-IN\tKNOWN CLIENTS\tSESSIONS\tGROUPS")
 	for _, u := range all {
 		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", u.Username, u.Email, u.Role, stateOf(u), u.Failures,
-			day(u.LastFailure), day(u.LastLogin),
+			times.Text(u.LastFailure.Local()), times.Text(u.LastLogin.Local()),
 			u.Places, u.Sessions, strings.Join(u.Groups, " "))
 	}
 	return w.Flush()
@@ -200,14 +200,6 @@ func stateOf(u control.ListedAccount) string {
 		return "-"
 	}
 	return "enabled"
-}
-
-// day formats a time in this machine's zone; "-" for zero.
-func day(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Local().Format("2006-01-02 15:04")
 }
 
 type userImportCmd struct {

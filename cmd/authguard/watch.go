@@ -16,6 +16,7 @@ import (
 	"authguard/internal/events"
 	"authguard/internal/metrics"
 	"authguard/internal/policy"
+	"authguard/internal/times"
 )
 
 // watch is everything that receives events, through one bus: the log, the audit log, the alerts, the overview and the
@@ -123,7 +124,7 @@ func (w *watch) warn() (all []control.Warning) {
 			Code: string(alerts.ChannelDead), Title: "The alert channel " + dead.Name + " has failed",
 			Text: fmt.Sprintf("%[2]d tries have failed since %[1]s, and %[3]d alerts wait: %[4]s. They are sent when it works "+
 				"again. "+
-				"Send a test with: authguard doctor --alerts", dead.Since.UTC().Format(time.RFC3339), dead.Tries, dead.Waiting,
+				"Send a test with: authguard doctor --alerts", times.Text(dead.Since.UTC()), dead.Tries, dead.Waiting,
 				dead.Why),
 		})
 	}

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"authguard/internal/attacks"
+	"authguard/internal/duration"
 	"authguard/internal/events"
+	"authguard/internal/times"
 )
 
 const (
@@ -25,7 +27,7 @@ func (a *Alerter) AttackBegan(b attacks.Beginning) {
 	defer a.mu.Unlock()
 	w, kind, now := a.watcher(b.Realm), kindsOfAttacks[b.Kind], a.now()
 	text := fmt.Sprintf("%d failed or stopped attempts since %s, from about %s on about %s\n%s", b.Attempts,
-		clock(b.Began), count(b.Addresses, "IP address", "IP addresses"), count(b.Accounts, "account", "accounts"),
+		times.Text(b.Began.UTC()), count(b.Addresses, "IP address", "IP addresses"), count(b.Accounts, "account", "accounts"),
 		a.record(b.Attack))
 	switch b.Kind {
 	case attacks.Site:
@@ -76,7 +78,8 @@ func (a *Alerter) AttackEnded(one attacks.Ending) {
 func summary(one *attacks.Ending) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("Duration: %s, from %s to %s.", one.Ended.Sub(one.Began).Round(time.Second), clock(one.Began), clock(one.Ended))
+	line("Duration: %s, from %s to %s.", duration.Format(one.Ended.Sub(one.Began).Round(time.Second)),
+		times.Text(one.Began.UTC()), times.Text(one.Ended.UTC()))
 	line("Failed: %d, challenged: %d, delayed: %d, blocked: %d.", one.Failed, one.Challenged, one.Waited, one.Refused)
 	line("About %d IP addresses and %d accounts.", one.Addresses, one.Accounts)
 	line("Top IP addresses (attempts, at least): %s.", first(one.TopAddresses, func(s string) string { return s }))

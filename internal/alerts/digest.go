@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"authguard/internal/times"
 )
 
 const (
@@ -129,14 +131,14 @@ func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
 	others := func(a Alert) bool { return a.Kind != kind }
 	group, more := slices.DeleteFunc(slices.Clone(d.Kept), others), d.Counted[kind]
 	if len(group) == 0 {
-		fmt.Fprintf(b, "%d alerts of kind %s, since %s\n\n", more, kind, clock(d.Since))
+		fmt.Fprintf(b, "%d alerts of kind %s, since %s\n\n", more, kind, times.Text(d.Since.UTC()))
 		return cmp.Or(kind.meaning().title, "Alerts of kind "+string(kind))
 	}
 	title = group[0].Title
 	b.WriteString(title + "\n")
 	for _, a := range group {
 		text := strings.ReplaceAll(strings.TrimSpace(a.Body), "\n", "\n  ")
-		fmt.Fprintf(b, "- %s: %s\n", clock(a.At), text)
+		fmt.Fprintf(b, "- %s: %s\n", times.Text(a.At.UTC()), text)
 	}
 	if more > 0 {
 		fmt.Fprintf(b, "- and %d more\n", more)
@@ -157,5 +159,3 @@ func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
 	b.WriteString("\n")
 	return title
 }
-
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

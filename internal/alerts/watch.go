@@ -9,6 +9,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/times"
 )
 
 const (
@@ -185,7 +186,7 @@ func modeText(s events.ModeSwitch) string {
 		fmt.Fprintf(&b, "\nby %s: %s", Name(s.Who), Name(s.Why))
 	}
 	if !s.Until.IsZero() {
-		fmt.Fprintf(&b, "\nuntil %s", clock(s.Until))
+		fmt.Fprintf(&b, "\nuntil %s", times.Text(s.Until.UTC()))
 	}
 	return b.String()
 }

@@ -155,7 +155,7 @@ func TestTheSummaryOfAnAttackIsItsRecord(t *testing.T) {
 	}
 	text := told(t, func(a *Alerter) { a.AttackEnded(one) })
 	for _, want := range []string{
-		"Duration: 1h30m0s, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
+		"Duration: 1h30m, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
 		"Failed: 300, challenged: 2700, delayed: 0, blocked: 0.",
 		"About 2701 IP addresses and 451 accounts.",
 		"Top IP addresses (attempts, at least): 192.0.2.7 (300).",

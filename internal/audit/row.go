@@ -10,6 +10,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/attacks"
 	"authguard/internal/events"
+	"authguard/internal/times"
 )
 
 // The kinds of rows.
@@ -166,7 +167,7 @@ func attackRow(a attacks.Attack) Row {
 		row.Address = a.Subject
 	}
 	row.Detail = fmt.Sprintf("attack %s (%s) since %s; addresses %d, accounts %d, compromised %d", a.ID, a.Kind,
-		a.Began.UTC().Format(time.RFC3339), a.Addresses, a.Accounts, a.Lost)
+		times.Text(a.Began.UTC()), a.Addresses, a.Accounts, a.Lost)
 	if a.PartOf != "" {
 		row.Detail += "; continued as " + a.PartOf
 	}

@@ -11,6 +11,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/mail"
 	"authguard/internal/outbox"
+	"authguard/internal/times"
 	"authguard/trusted"
 )
 
@@ -138,5 +139,5 @@ The code works once, from the first network that uses it, until %s.
 
 If you did not request it, ignore this email. The code is useless without your password.
 Do not share it. The staff of this site will never ask you for it.
-`, account, at, Spell(code), expires.UTC().Format("15:04 MST on 2 January 2006"))
+`, account, at, Spell(code), times.Text(expires.UTC()))
 }

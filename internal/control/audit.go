@@ -14,6 +14,7 @@ import (
 	"authguard/internal/duration"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 )
 
 // An AuditQuery is a query of the audit log as typed. Empty fields match everything.
@@ -170,15 +171,9 @@ func AuditColumns() []string {
 // Cells returns the event as a row of an export. The writer has to defuse spreadsheet formulas.
 func (e Event) Cells() []string {
 	return []string{
-		utc(e.At), utc(e.Last), strconv.FormatInt(e.Count, 10), e.Realm, e.Kind, e.What, e.Decision, e.Account, e.Address,
+		times.RFC3339(e.At), times.RFC3339(e.Last), strconv.FormatInt(e.Count, 10), e.Realm, e.Kind, e.What, e.Decision,
+		e.Account, e.Address,
 		strings.Join(e.Why, "; "), e.Reasons, e.Who, strconv.FormatBool(e.Summed), e.Detail, strconv.FormatInt(e.ID, 10),
 		e.Identity,
 	}
-}
-
-func utc(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }

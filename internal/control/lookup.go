@@ -16,6 +16,7 @@ import (
 	"authguard/internal/events"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 	"authguard/trusted"
 )
 
@@ -117,7 +118,7 @@ func (l *LookUp) text() []string {
 	if l.Explanation.Account != "" {
 		add("\nKnown clients:")
 		for _, p := range l.Places {
-			add("  %s, last %s%s%s", p.Address, local(p.Last), map[bool]string{
+			add("  %s, last %s%s%s", p.Address, times.Text(p.Last.Local()), map[bool]string{
 				true: ", treated as unknown after too many wrong passwords"}[p.Spent], map[bool]string{
 				true: ", shared address"}[p.Shared])
 		}
@@ -125,7 +126,7 @@ func (l *LookUp) text() []string {
 			add("  %d whose IP address is no longer in the audit log", l.Unnamed)
 		}
 		for _, d := range l.Devices {
-			add("  device cookie, last %s from %s", local(d.Last), d.Address)
+			add("  device cookie, last %s from %s", times.Text(d.Last.Local()), d.Address)
 		}
 		if len(l.Places)+l.Unnamed+len(l.Devices) == 0 {
 			add("  none: the user is an unknown client everywhere")
@@ -142,13 +143,11 @@ func (l *LookUp) text() []string {
 		if e.Who != "" {
 			why = fmt.Sprintf("by %q", e.Who)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%d\t%s\n", local(e.At), e.What, e.Account, e.Address, e.Count, why)
+		fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%d\t%s\n", times.Text(e.At.Local()), e.What, e.Account, e.Address, e.Count, why)
 	}
 	_ = w.Flush() // to a buffer
 	return append(lines, strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n")...)
 }
-
-func local(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
 // A NetworkLookUp is all information about a range.
 type NetworkLookUp struct {

@@ -13,6 +13,7 @@ import (
 	"authguard/internal/events"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
+	"authguard/internal/times"
 )
 
 const topRows = 10
@@ -158,7 +159,7 @@ func (c *Control) warnings(now time.Time) []Warning {
 	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
 		all = append(all, Warning{
 			Code: "lists-stale", Title: "The database is not readable",
-			Text: "The allowlist and blocklist are as of " + listed.UTC().Format(time.RFC3339) +
+			Text: "The allowlist and blocklist are as of " + times.Text(listed.UTC()) +
 				". Later changes do not apply yet. See the log for the cause.",
 		})
 	}
@@ -183,7 +184,7 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 	if f.MostLogins {
 		limit = " It carries most logins, so it gets CAPTCHAs instead of blocks."
 	}
-	since := f.Since.UTC().Format(time.RFC3339)
+	since := times.Text(f.Since.UTC())
 	if f.Configured {
 		text := fmt.Sprintf("Since %s, many accounts were tried from %s, which is in trusted_proxies. "+
 			"A client has this IP address only if the proxy does not forward the client's IP address. "+
@@ -228,7 +229,7 @@ func BrokenLists(states []lists.State) (all []Warning) {
 		}
 		kept := "The list is empty."
 		if !s.Read.IsZero() {
-			kept = fmt.Sprintf("The version of %s stays in use: %d ranges.", s.Read.UTC().Format(time.RFC3339), s.Ranges)
+			kept = fmt.Sprintf("The version of %s stays in use: %d ranges.", times.Text(s.Read.UTC()), s.Ranges)
 		}
 		all = append(all, Warning{
 			Code: "list-file", Title: "The file of the list " + s.Name + " could not be loaded",

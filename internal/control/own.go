@@ -15,6 +15,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/operation"
 	"authguard/internal/sessions"
+	"authguard/internal/times"
 )
 
 // Own is what the user sees of their own account.
@@ -154,5 +155,5 @@ func LoginWords(at time.Time, address string) string {
 	if a, err := netip.ParseAddr(address); err == nil {
 		address = a.String()
 	}
-	return fmt.Sprintf("the sign-in of %s from %s", at.UTC().Format("2006-01-02 15:04 MST"), address)
+	return fmt.Sprintf("the sign-in of %s from %s", times.Text(at.UTC()), address)
 }

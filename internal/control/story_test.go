@@ -27,6 +27,7 @@ import (
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
 	"authguard/internal/outbox"
+	"authguard/internal/times"
 	web "authguard/web/admin"
 	"authguard/web/pages"
 )
@@ -202,7 +203,7 @@ func (s *story) comparePage(a control.AttackReport) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.contains("the page", string(page), a.ID, a.Began.UTC().Format(time.RFC3339), a.Ended.UTC().Format(time.RFC3339),
+	s.contains("the page", string(page), a.ID, times.RFC3339(a.Began), times.RFC3339(a.Ended),
 		fmt.Sprintf("%s attempts failed, from about %s IP addresses", humanize.Comma(a.Attempts), humanize.Comma(a.Addresses)),
 		fmt.Sprintf("against about %s user names", humanize.Comma(a.Accounts)))
 	for _, v := range a.Victims {
@@ -212,7 +213,6 @@ func (s *story) comparePage(a control.AttackReport) {
 
 func (s *story) compareMessages(a control.AttackReport) {
 	s.t.Helper()
-	const layout = "2006-01-02 15:04:05 UTC"
 	started, ended := "", ""
 	for _, m := range s.messages {
 		for part := range strings.SplitSeq(m, "\n\n") {
@@ -227,10 +227,10 @@ func (s *story) compareMessages(a control.AttackReport) {
 	if strings.Count(started, "\n- ") != 1 || strings.Count(ended, "\n- ") != 1 {
 		s.t.Errorf("not one alert of the start and one of the end: %q", s.messages)
 	}
-	s.contains("the alert of the start", started, "Attack "+a.ID, "since "+a.Began.UTC().Format(layout),
+	s.contains("the alert of the start", started, "Attack "+a.ID, "since "+times.Text(a.Began.UTC()),
 		"failure rate 200 a minute")
 	s.contains("the message of the end", ended, "Attack "+a.ID,
-		"from "+a.Began.UTC().Format(layout)+" to "+a.Ended.UTC().Format(layout),
+		"from "+times.Text(a.Began.UTC())+" to "+times.Text(a.Ended.UTC()),
 		fmt.Sprintf("Failed: %d, challenged: %d, delayed: %d, blocked: %d.", a.Failed, a.Challenged, a.Waited, a.Refused),
 		fmt.Sprintf("About %d IP addresses and %d accounts.", a.Addresses, a.Accounts),
 		fmt.Sprintf("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.", a.Lost, a.Strange))
@@ -246,7 +246,7 @@ func (s *story) compareAudit(a control.AttackReport) {
 		s.t.Fatalf("%+v, %v", rows, err)
 	}
 	slices.SortFunc(rows, func(a, b audit.Row) int { return cmp.Compare(b.Decision, a.Decision) })
-	since := fmt.Sprintf("attack %s (site) since %s; ", a.ID, a.Began.UTC().Format(time.RFC3339))
+	since := fmt.Sprintf("attack %s (site) since %s; ", a.ID, times.Text(a.Began.UTC()))
 	s.contains("the audit log", rows[0].Decision+": "+rows[0].Detail, "started: "+since)
 	s.contains("the audit log", rows[1].Decision+": "+rows[1].Detail, fmt.Sprintf("ended: %saddresses %d, accounts %d, "+
 		"compromised %d", since, a.Addresses, a.Accounts, a.Lost))

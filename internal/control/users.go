@@ -14,6 +14,7 @@ import (
 	"authguard/internal/codes"
 	"authguard/internal/operation"
 	"authguard/internal/sessions"
+	"authguard/internal/times"
 )
 
 // MaxUsers is the most accounts on one page of AccountsOf.
@@ -358,7 +359,7 @@ func (q CreateCode) Do(ctx context.Context, c *Control, _ operation.By) (*operat
 		Answer: Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}}, nil
 }
 
-func goodUntil(t time.Time) string { return "good until " + t.UTC().Format(time.RFC3339) }
+func goodUntil(t time.Time) string { return "good until " + times.Text(t.UTC()) }
 
 // CodeSent records a verification code that its owner asked for by email.
 func (c *Control) CodeSent(ctx context.Context, account string, expires time.Time) error {

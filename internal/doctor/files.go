@@ -18,6 +18,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/lists"
 	"authguard/internal/seal"
+	"authguard/internal/times"
 )
 
 const (
@@ -197,12 +198,12 @@ func (f tlsFiles) valid(c Config, n *notes, file string) {
 	}
 	now, about := c.Now(), fmt.Sprintf("%s: a certificate in %s", f.setting, file)
 	for _, one := range all {
-		from, until := one.NotBefore.UTC().Format(time.DateTime), one.NotAfter.UTC().Format(time.DateTime)
-		n.check("tls", fmt.Sprintf("%s is valid until %s UTC.", about, until),
-			problem(now.After(one.NotAfter), "Renew it and restart the server.", "%s expired at %s UTC.", about, until),
-			problem(now.Before(one.NotBefore), "Correct this machine's clock, or wait.", "%s is not valid before %s UTC.", about,
+		from, until := times.Text(one.NotBefore.UTC()), times.Text(one.NotAfter.UTC())
+		n.check("tls", fmt.Sprintf("%s is valid until %s.", about, until),
+			problem(now.After(one.NotAfter), "Renew it and restart the server.", "%s expired at %s.", about, until),
+			problem(now.Before(one.NotBefore), "Correct this machine's clock, or wait.", "%s is not valid before %s.", about,
 				from),
-			advice(now.Add(soon).After(one.NotAfter), "Renew it and restart the server.", "%s expires at %s UTC.", about, until))
+			advice(now.Add(soon).After(one.NotAfter), "Renew it and restart the server.", "%s expires at %s.", about, until))
 	}
 }
 

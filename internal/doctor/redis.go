@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
+	"authguard/internal/duration"
 	"authguard/internal/redisstore"
 	"authguard/internal/seal"
 )
@@ -85,9 +86,10 @@ func answers(ctx context.Context, c Config, client redis.UniversalClient, n *not
 			fastest = min(fastest, time.Since(began))
 		}
 	}
-	n.check("redis.ping", fmt.Sprintf("answers a PING in %v.", fastest.Round(time.Microsecond)),
+	n.check("redis.ping", fmt.Sprintf("answers a PING in %s.", duration.Format(fastest.Round(time.Microsecond))),
 		advice(fastest > budget/5, "Move Redis closer to the nodes, reduce its load, or raise redis.timeout.",
-			"answers a PING in %v: over a fifth of redis.timeout (%v), after which a node decides locally.", fastest, budget))
+			"answers a PING in %s: over a fifth of redis.timeout (%s), after which a node decides locally.",
+			duration.Format(fastest), duration.Format(budget)))
 	return true
 }
 

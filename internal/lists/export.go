@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"regexp"
 	"time"
+
+	"authguard/internal/times"
 )
 
 // Export is the content of an export.
@@ -60,7 +62,7 @@ func (f ExportFormat) Text(e Export) []byte {
 		fmt.Fprintf(&b, "%s %s. Written by \"authguard ip export %s --format %s\"; changes are overwritten.\n", f.comment,
 			e.Count(), e.Verdict, f.Name)
 		if first := e.First(); f.Longest == 0 && !first.IsZero() {
-			fmt.Fprintf(&b, "%s The first one expires at %s: export again then.\n", f.comment, first.UTC().Format(time.RFC3339))
+			fmt.Fprintf(&b, "%s The first one expires at %s: export again then.\n", f.comment, times.Text(first.UTC()))
 		}
 	}
 	f.write(&b, e)

@@ -11,6 +11,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 )
 
 // ListRange allows or blocks a range, in force when the operation returns. The note is the reason. Administrators cannot
@@ -38,7 +39,7 @@ func (q ListRange) Do(ctx context.Context, t *Table, by operation.By) (*operatio
 		entry, _ := change.Answer.(Entry)
 		change.Notice = operation.Notice{Text: "Blocked permanently:", Subject: entry.Prefix.String()}
 		if !entry.ExpiresAt.IsZero() {
-			change.Notice.Text = "Blocked until " + entry.ExpiresAt.In(by.Now.Location()).Format("2 Jan 2006 15:04") + ":"
+			change.Notice.Text = "Blocked until " + times.Text(entry.ExpiresAt.In(by.Now.Location())) + ":"
 		}
 		if q.Verdict == Allow {
 			change.Notice.Text = "Allowed for a week:"
@@ -99,7 +100,7 @@ func until(t time.Time) string {
 	if t.IsZero() {
 		return "permanently"
 	}
-	return "until " + t.UTC().Format(time.RFC3339)
+	return "until " + times.Text(t.UTC())
 }
 
 // ListAddress blocks or allows an IP address for a week, or removes the entry that decides about it.

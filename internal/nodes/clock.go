@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
+	"authguard/internal/duration"
 )
 
 const (
@@ -109,6 +110,6 @@ func (c *Clock) Off() string {
 	if ahead < 0 {
 		way = "behind"
 	}
-	return fmt.Sprintf("this machine's clock is %v %s the clock of the shared servers", ahead.Abs().Round(time.Second),
-		way)
+	return fmt.Sprintf("this machine's clock is %s %s the clock of the shared servers",
+		duration.Format(ahead.Abs().Round(time.Second)), way)
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"authguard/internal/times"
 )
 
 // Plot is a plot of values over columns of equal width, usually times. Shapes that are drawn later cover earlier ones.
@@ -168,13 +170,14 @@ func (p *Plot) Times(labels int, class string, height float64, zone *time.Locati
 	every := p.To.Sub(p.From) / time.Duration(labels)
 	year, month, day := p.From.In(zone).Date()
 	for t := time.Date(year, month, day, 0, 0, 0, 0, zone); !t.After(p.To); t = t.Add(every) {
-		layout := "15:04"
+		label := times.Clock(t)
 		if t.Hour() == 0 && t.Minute() == 0 && every >= time.Hour {
-			layout = "2 Jan"
+			label = times.Day(t)
 		}
 		if !t.Before(p.From) {
 			p.Path(class, "", "M", p.At(t), p.Bottom, "v", height)
-			p.Text("tick", "middle", max(18, min(p.At(t), p.Width-18)), p.Bottom+19, t.Format(layout)) // not cut at an edge
+			half := 3.6 * float64(len(label)) // of its width: it is not cut at an edge
+			p.Text("tick", "middle", max(half, min(p.At(t), p.Width-half)), p.Bottom+19, label)
 		}
 	}
 }

@@ -53,15 +53,15 @@ func (q SetMode) Do(_ context.Context, l *Limits, by operation.By) (*operation.C
 		change.Notice.Text = "CAPTCHA mode is automatic again."
 	case "on", "off":
 		if hold = cmp.Or(hold, DefaultForce); hold > captchamode.MaxOverride {
-			return nil, fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", operation.ErrAsked,
-				captchamode.MaxOverride)
+			return nil, fmt.Errorf("%w: CAPTCHA mode can be forced for at most %s, such as 2h", operation.ErrAsked,
+				duration.Format(captchamode.MaxOverride))
 		}
 		now := by.Now
 		if err := l.Mode.Force(captchamode.Override{State: captchamode.Forced(q.Mode), Who: by.Who, Why: why,
 			Since: now, Until: now.Add(hold)}); err != nil {
 			return nil, fmt.Errorf("%w: %w", operation.ErrAsked, err)
 		}
-		change.Detail = fmt.Sprintf("for %v", hold)
+		change.Detail = "for " + duration.Format(hold)
 		change.Notice.Text = "CAPTCHA mode is forced " + q.Mode + " for " + guard.Spell(hold) + "."
 	default:
 		return nil, fmt.Errorf("%w: mode: must be on, off, auto or clear, not %.20q", operation.ErrAsked, q.Mode)

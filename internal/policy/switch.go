@@ -12,6 +12,7 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/duration"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 )
 
 // SwitchPolicy enforces or monitors the limits of a subject, or of Whole, or returns them to the configured
@@ -103,7 +104,7 @@ func (l *Limits) notify(written Written, before []Override, override Override) {
 	by := fmt.Sprintf("by %s: %s", alerts.Name(override.Who), alerts.Name(override.Why))
 	if len(less) > 0 {
 		if !override.Until.IsZero() {
-			by += "\nuntil " + override.Until.UTC().Format(time.RFC3339)
+			by += "\nuntil " + times.Text(override.Until.UTC())
 		}
 		l.Alerts.RaiseIn(l.Realm, alerts.PolicyMonitored, "",
 			"monitoring mode from now on: "+strings.Join(less, ", ")+"\n"+by)
@@ -236,7 +237,7 @@ func saidOf(overrides []Override) string {
 		if !w.Enforce {
 			text := ", set by " + w.Who
 			if !w.Until.IsZero() {
-				text += ", until " + w.Until.UTC().Format("2006-01-02 15:04 MST")
+				text += ", until " + times.Text(w.Until.UTC())
 			}
 			return text
 		}

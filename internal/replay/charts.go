@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"authguard/internal/plot"
+	"authguard/internal/times"
 )
 
 // Chart is a plot of a page.
@@ -62,7 +63,7 @@ func Charts(all []Bucket, text string) []Chart {
 		})
 	}
 	last := &charts[len(charts)-1]
-	last.From, last.To = Moment(all[0].At), Moment(all[0].At.Add(each*time.Duration(len(all))))
+	last.From, last.To = times.Text(all[0].At.UTC()), times.Text(all[0].At.Add(each*time.Duration(len(all))).UTC())
 	return charts
 }
 

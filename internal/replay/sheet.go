@@ -144,9 +144,6 @@ func Part[N int | int64](n, of N) string {
 // Comma formats a number with thousands separators.
 func Comma[N int | int64](n N) string { return humanize.Comma(int64(n)) }
 
-// Moment formats a time in UTC.
-func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
-
 // Spell formats a duration in words.
 func Spell(d time.Duration) string {
 	if d <= 0 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"authguard/internal/times"
 )
 
 // Sheet returns the report as a sheet.
@@ -59,7 +61,7 @@ func (r *Report) figures(s *Sheet) {
 func (r *Report) summary() string {
 	l := r.Log
 	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords",
-		Comma(l.Attempts), Moment(l.From), Moment(l.To), Comma(l.Succeeded),
+		Comma(l.Attempts), times.Text(l.From.UTC()), times.Text(l.To.UTC()), Comma(l.Succeeded),
 		Comma(l.Failed))
 	if l.Stopped > 0 {
 		text += fmt.Sprintf(", %s without a password check", Comma(l.Stopped))
@@ -119,7 +121,7 @@ func (r *Result) section() Section {
 	if len(r.Hindered) > 0 {
 		t := Table{Name: "most affected users", Heads: []string{"login (UTC)", "account", "IP address", "effects"}}
 		for _, c := range r.Hindered {
-			t.Rows = append(t.Rows, []string{Moment(c.At), cmp.Or(c.Account, "–"), c.Address, c.met()})
+			t.Rows = append(t.Rows, []string{times.Text(c.At.UTC()), cmp.Or(c.Account, "–"), c.Address, c.met()})
 		}
 		s.Tables = append(s.Tables, t)
 	}
@@ -153,9 +155,9 @@ func (c Case) met() string {
 func (s Span) String() string {
 	to := "the end of the log"
 	if !s.To.IsZero() {
-		to = Moment(s.To)
+		to = times.Text(s.To.UTC())
 	}
-	return fmt.Sprintf("CAPTCHA mode from %s to %s, at a failure rate of %d a minute", Moment(s.From), to,
+	return fmt.Sprintf("CAPTCHA mode from %s to %s, at a failure rate of %d a minute", times.Text(s.From.UTC()), to,
 		s.Pressure)
 }
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"authguard/internal/alerts"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 )
 
 // A NewToken has the token's text, which is not stored.
@@ -67,7 +67,7 @@ func (q Create) Do(ctx context.Context, t *Table, by operation.By) (*operation.C
 	detail, hint := "", "Back ends send it to the decision API: Authorization: Bearer TOKEN."
 	if len(made.Scopes) > 0 {
 		detail = fmt.Sprintf("scopes %s %s until %s", made.Scopes, map[bool]string{true: "in this realm",
-			false: "in all realms"}[made.Confined], made.ExpiresAt.UTC().Format(time.RFC3339))
+			false: "in all realms"}[made.Confined], times.Text(made.ExpiresAt.UTC()))
 		hint = "Programs send it to /api: Authorization: Bearer TOKEN."
 	}
 	told := strings.TrimSuffix(cmp.Or(detail, "for the decision API")+"; "+by.Why, "; ")

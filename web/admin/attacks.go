@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -15,6 +14,7 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -219,11 +219,11 @@ func attackColumns() []string {
 }
 
 func attackCells(a attacks.Attack) []string {
-	row := []string{a.ID, a.Kind, a.Subject, stamp(a.Began), stamp(a.Ended), strings.Join(a.Shapes, ";")}
+	row := []string{a.ID, a.Kind, a.Subject, times.RFC3339(a.Began), times.RFC3339(a.Ended), strings.Join(a.Shapes, ";")}
 	for _, n := range []int64{a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused, a.Peak.Attempts} {
 		row = append(row, strconv.FormatInt(n, 10))
 	}
-	row = append(row, stamp(a.Peak.At))
+	row = append(row, times.RFC3339(a.Peak.At))
 	for _, n := range []int64{a.Addresses, a.Networks, a.Accounts, a.Passwords, a.Known, a.Repeated, a.Sprayed,
 		int64(a.Lost), int64(a.Strange), int64(a.Open)} {
 		row = append(row, strconv.FormatInt(n, 10))
@@ -242,21 +242,14 @@ func victimCells(v attacks.Victim) (rows [][]string) {
 	for _, what := range attacks.Resets() {
 		text := ""
 		if reset := v.Reset(what); reset != nil {
-			text = stamp(reset.At) + " " + reset.Who
+			text = times.RFC3339(reset.At) + " " + reset.Who
 		}
 		done = append(done, text)
 	}
 	for _, l := range v.Logins {
 		row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Integration, strings.Join(l.Why, ";"),
-			strconv.Itoa(l.Failures), stamp(l.First), stamp(l.Last)}
+			strconv.Itoa(l.Failures), times.RFC3339(l.First), times.RFC3339(l.Last)}
 		rows = append(rows, append(row, done...))
 	}
 	return rows
-}
-
-func stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
 }

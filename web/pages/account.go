@@ -11,6 +11,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/sessions"
+	"authguard/internal/times"
 )
 
 // AccountView is the user's own account page: sessions, known clients, newest logins. Its forms post csrf to
@@ -49,26 +50,18 @@ func (v AccountView) Said() string {
 
 type use struct {
 	Address, Agent string
-	At, Last       clock
+	At, Last       moment
 	ID             string
 	This           bool
 }
 
-// A clock is a time in UTC, for programs and for readers of any language.
-type clock struct{ ISO, Text string }
-
-func clockOf(t time.Time) (c clock) {
-	if !t.IsZero() {
-		t = t.UTC()
-		c = clock{t.Format(time.RFC3339), t.Format("2006-01-02 15:04 UTC")}
-	}
-	return c
-}
+// inUTC returns a time for readers of any language, without Ago.
+func inUTC(t time.Time) moment { return moment{ISO: times.RFC3339(t), Text: times.Text(t.UTC())} }
 
 // Sessions returns the account's sessions at this integration.
 func (v AccountView) Sessions() (all []use) {
 	for _, s := range v.Own.Sessions {
-		all = append(all, use{s.Address, Browser(s.Agent), clockOf(s.Started), clockOf(s.Seen), s.ID, s.ID == v.This})
+		all = append(all, use{s.Address, Browser(s.Agent), inUTC(s.Started), inUTC(s.Seen), s.ID, s.ID == v.This})
 	}
 	return all
 }
@@ -77,7 +70,7 @@ func (v AccountView) Sessions() (all []use) {
 func (v AccountView) Places() (all []use) {
 	for _, p := range v.Own.Places {
 		if !p.Spent && !p.Shared {
-			all = append(all, use{Address: p.Address.String(), At: clockOf(p.First), Last: clockOf(p.Last),
+			all = append(all, use{Address: p.Address.String(), At: inUTC(p.First), Last: inUTC(p.Last),
 				This: p.Address == v.Here})
 		}
 	}
@@ -87,7 +80,7 @@ func (v AccountView) Places() (all []use) {
 // Devices returns the IP addresses from which browsers with a device cookie signed in.
 func (v AccountView) Devices() (all []use) {
 	for _, d := range v.Own.Devices {
-		all = append(all, use{Address: d.Address, Last: clockOf(d.Last)})
+		all = append(all, use{Address: d.Address, Last: inUTC(d.Last)})
 	}
 	return all
 }
@@ -102,7 +95,7 @@ func (v AccountView) Logins() (all []use) {
 
 // loginOf takes the browser from a running session that began at the same time and IP address.
 func loginOf(r audit.Row, running []sessions.Session) use {
-	u := use{Address: strings.Replace(r.Address, "unknown", "–", 1), At: clockOf(r.At), ID: strconv.FormatInt(r.ID, 10)}
+	u := use{Address: strings.Replace(r.Address, "unknown", "–", 1), At: inUTC(r.At), ID: strconv.FormatInt(r.ID, 10)}
 	for _, s := range running {
 		if gap := s.Started.Sub(r.At); s.Address == r.Address && gap.Abs() < 5*time.Second {
 			u.Agent = Browser(s.Agent)
@@ -126,7 +119,7 @@ type NotMeView struct {
 
 // NotMe returns the view of one login.
 func NotMe(p Page, username, address, agent string, at time.Time) NotMeView {
-	return NotMeView{Page: p, Username: username, Login: use{Address: address, Agent: Browser(agent), At: clockOf(at)}}
+	return NotMeView{Page: p, Username: username, Login: use{Address: address, Agent: Browser(agent), At: inUTC(at)}}
 }
 
 // RenderNotMe draws the page.

@@ -14,6 +14,7 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/plot"
+	"authguard/internal/times"
 )
 
 // AttacksView is the list of the recorded attacks. It has the parameter page.
@@ -142,9 +143,9 @@ func (v AttackView) Export(format string) string {
 
 // Audit returns the URL of the audit log for the duration of the attack.
 func (v AttackView) Audit() string {
-	q := url.Values{"since": {v.Report.Began.UTC().Format(time.RFC3339)}}
+	q := url.Values{"since": {times.RFC3339(v.Report.Began)}}
 	if !v.Report.Running() {
-		q.Set("until", v.Report.Ended.Add(time.Second).UTC().Format(time.RFC3339))
+		q.Set("until", times.RFC3339(v.Report.Ended.Add(time.Second)))
 	}
 	if v.Elsewhere() != "" {
 		q.Set("realm", v.Elsewhere())

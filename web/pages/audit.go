@@ -9,6 +9,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/events"
+	"authguard/internal/times"
 )
 
 // AuditView is the page of the audit log. Its parameters are those of control.AuditQuery.
@@ -96,7 +97,7 @@ type auditRow struct {
 // Moment returns the time of the event in UTC.
 func (r auditRow) Moment() moment {
 	m := newMoment(r.view.Now, r.At)
-	m.Text = r.At.UTC().Format("2 Jan 2006 15:04:05")
+	m.Text = times.Text(r.At.UTC())
 	return m
 }
 
@@ -105,7 +106,7 @@ func (r auditRow) Until() string {
 	if r.Last.IsZero() || r.Last.Sub(r.At) < time.Second {
 		return ""
 	}
-	return r.Last.UTC().Format("15:04:05")
+	return times.Text(r.Last.UTC())
 }
 
 // To returns the look-up URL of the account, with the IP address if it is not a network.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"authguard/captchamode/challenge/image"
+	"authguard/internal/times"
 )
 
 // LoginView is the sign-in page of the site and of the admin console.
@@ -85,8 +86,7 @@ func (v LoginView) Wait() wait {
 func (p Page) wait(m Message) wait {
 	return wait{
 		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), p.language().Spell(m.RetryAfter),
-		m.RetryAt.UTC().Format("2006-01-02T15:04:05Z"), m.RetryAt.Format("15:04:05 MST"),
-		m.Client + ", " + m.RetryAt.UTC().Format("15:04 MST"),
+		times.RFC3339(m.RetryAt), times.Text(m.RetryAt), m.Client + ", " + times.Text(m.RetryAt.UTC()),
 	}
 }
 

@@ -158,7 +158,10 @@ func (v NowView) Status() status {
 }
 
 // Zone returns the abbreviation of the time zone of all times shown.
-func (v NowView) Zone() string { return v.Now.Format("MST") }
+func (v NowView) Zone() string {
+	zone, _ := v.Now.Zone()
+	return zone
+}
 
 const shownSwitches = 20
 

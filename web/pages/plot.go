@@ -10,6 +10,7 @@ import (
 	"authguard/captchamode"
 	"authguard/internal/metrics"
 	"authguard/internal/plot"
+	"authguard/internal/times"
 )
 
 // chart is a plot of a span that ends now, in one of two shapes.
@@ -111,7 +112,8 @@ func ratePlot(shape string, now time.Time, span metrics.Span, points []captchamo
 		}
 	})
 	c.Text("axis-name", "start", 2, 11, "per minute")
-	c.Text("axis-name", "middle", c.X(0.5), c.Bottom+40, "time ("+now.Format("MST")+")")
+	zone, _ := now.Zone()
+	c.Text("axis-name", "middle", c.X(0.5), c.Bottom+40, "time ("+zone+")")
 	if len(points) == 0 {
 		c.Text("nothing", "middle", c.X(0.5), c.Top+90, "No data yet.")
 	}
@@ -207,9 +209,9 @@ func describe(zone *time.Location, points []captchamode.Minute) string {
 	last := points[len(points)-1]
 	return fmt.Sprintf("From %s to %s: %s, %s unsolved, %s rejected for overload. The failure rate peaked at %s with %s "+
 		"a minute. CAPTCHA mode now turns on above %s a minute. It was on for %s.",
-		points[0].Start.In(zone).Format("15:04"), last.Start.Add(time.Minute).In(zone).Format("15:04"),
+		times.Clock(points[0].Start.In(zone)), times.Clock(last.Start.Add(time.Minute).In(zone)),
 		countWords(failures, "failure"), countWords(unsolved, "challenge"), countWords(shed, "attempt"),
-		peak.Start.In(zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
+		times.Clock(peak.Start.In(zone)), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
 }
 
 const labelGap, labelRoom = 14, 92

@@ -97,7 +97,7 @@ func TestADayHasItsDateWhereItBegins(t *testing.T) {
 	t.Parallel()
 	zone := time.FixedZone("CEST", 7200)
 	ticks := strings.Join(rates(t, noon.In(zone), metrics.LastDay, nil).texts("tick"), " ")
-	if want := "16:00 20:00 14 Mar 04:00 08:00 12:00"; !strings.HasSuffix(ticks, want) {
+	if want := "16:00 20:00 2026-03-14 04:00 08:00 12:00"; !strings.HasSuffix(ticks, want) {
 		t.Errorf("ticks: %s, want %s", ticks, want)
 	}
 }
@@ -124,7 +124,7 @@ func TestSwitchesAreMarkedWithTheirTimeAndNotOverOneAnother(t *testing.T) {
 		titles = append(titles, m.Title)
 	}
 	got := strings.Join(append(titles, d.texts("mark-label")...), ",")
-	if want := "CAPTCHA mode on 10:00,CAPTCHA mode off 09:59,CAPTCHA mode on 13 Mar 16:00,on 10:00,on 13 Mar 16:00"; got != want {
+	if want := "CAPTCHA mode on 10:00,CAPTCHA mode off 09:59,CAPTCHA mode on 2026-03-13 16:00,on 10:00,on 2026-03-13 16:00"; got != want {
 		t.Errorf("marks: %s\nwant %s", got, want)
 	}
 }
@@ -142,13 +142,13 @@ func TestAStripSaysItsPeakAndDrawsEveryColumn(t *testing.T) {
 	}
 	d := drawn(t, strips("wide", noon, metrics.LastHour, series, nil))
 	texts, areas := d.texts("tick")[6:], d.of("area")
-	for i, want := range []string{"7,200 total, peak 2 per second at 11:01:00", "20 total, peak 20 per second at 11:31:00", "0 total"} {
+	for i, want := range []string{"7,200 total, peak 2 per second at 11:01", "20 total, peak 20 per second at 11:31", "0 total"} {
 		steps := []int{2, 3, 1}[i]
 		if texts[i] != want || strings.Count(areas[i].D, "V") != steps {
 			t.Errorf("%q with %s, want %q with %d steps", texts[i], areas[i].D, want, steps)
 		}
 	}
-	if !strings.Contains(d.Desc, "Failed: 20 total, peak 20 per second at 11:31:00.") {
+	if !strings.Contains(d.Desc, "Failed: 20 total, peak 20 per second at 11:31.") {
 		t.Errorf("in words: %s", d.Desc)
 	}
 }

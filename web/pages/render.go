@@ -23,6 +23,8 @@ import (
 	"fmt"
 	"html/template"
 	"time"
+
+	"authguard/internal/times"
 )
 
 //go:embed templates/*.html
@@ -32,6 +34,8 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"name":     newName,
 	"line":     newLine,
 	"moment":   newMoment,
+	"time":     times.Text,
+	"day":      times.Day,
 	"after":    func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
 	"next":     nextWords,
 	"count":    countWords,

@@ -83,9 +83,6 @@ func (c chart) strip(s metrics.Series, of func(metrics.Counts) int) (sums []floa
 		return sums, text, ""
 	}
 	when := newMoment(c.now, peak.Start).Text
-	if s.Each == time.Second {
-		when = peak.Start.In(c.now.Location()).Format("15:04:05")
-	}
 	if c.narrow() {
 		return sums, text, fmt.Sprintf(", peak %s at %s", short(float64(n)), when)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/internal/plot"
+	"authguard/internal/times"
 )
 
 const weekHours = 7 * 24
@@ -30,7 +31,7 @@ func weekPlot(shape string, now time.Time, hours []captchamode.Expected) templat
 		begins := c.From.Add(time.Duration(day) * 24 * time.Hour)
 		noon := begins.Add(12 * time.Hour)
 		c.Path("grid", "", "M", c.At(begins), c.Top, "V", c.Bottom)
-		c.Text("tick", "middle", c.At(noon), c.Bottom+17, noon.Format("Mon"))
+		c.Text("tick", "middle", c.At(noon), c.Bottom+17, weekdays[day])
 	}
 	for i, m := range points {
 		c.stack(i, m)
@@ -43,8 +44,8 @@ func weekPlot(shape string, now time.Time, hours []captchamode.Expected) templat
 	by := func(a, b captchamode.Minute) int { return cmp.Compare(a.Threshold, b.Threshold) }
 	least, most := slices.MinFunc(points, by), slices.MaxFunc(points, by)
 	return c.SVG("plot "+shape, "week-"+shape, "Threshold through the week", fmt.Sprintf(
-		"From %s a minute on %s to %s on %s.", rateWords(least.Threshold), least.Start.Format("Mon 15:04"),
-		rateWords(most.Threshold), most.Start.Format("Mon 15:04")))
+		"From %s a minute on %s %s to %s on %s %s.", rateWords(least.Threshold), least.Start.Weekday(),
+		times.Clock(least.Start), rateWords(most.Threshold), most.Start.Weekday(), times.Clock(most.Start)))
 }
 
 // mondayOf returns the beginning of the week by the reader's clock.
@@ -83,10 +84,10 @@ func (v NowView) Week() (all []template.HTML) {
 	return all
 }
 
+var weekdays = [...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
+
 // Weekdays are the columns of WeekTable.
-func (v NowView) Weekdays() [7]string {
-	return [...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
-}
+func (v NowView) Weekdays() [7]string { return weekdays }
 
 // WeekTable returns the same as numbers.
 func (v NowView) WeekTable() (rows []weekRow) {

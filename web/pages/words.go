@@ -12,6 +12,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/plot"
+	"authguard/internal/times"
 )
 
 // Sentence capitalizes the first letter and adds a full stop.
@@ -70,17 +71,11 @@ func newMoment(now, t time.Time) moment {
 		return moment{}
 	}
 	local := t.In(now.Location())
-	return moment{ISO: t.UTC().Format(time.RFC3339), Text: clockWords(now, local), Ago: agoWords(now, t)}
-}
-
-func clockWords(now, t time.Time) string {
-	switch {
-	case t.YearDay() == now.YearDay() && t.Year() == now.Year():
-		return t.Format("15:04")
-	case t.Year() == now.Year():
-		return t.Format("2 Jan 15:04")
+	text := times.Clock(local)
+	if day := times.Day(local); day != times.Day(now) {
+		text = day + " " + text
 	}
-	return t.Format("2 Jan 2006 15:04")
+	return moment{ISO: times.RFC3339(t), Text: text, Ago: agoWords(now, t)}
 }
 
 // agoWords is coarse, because the page redraws it every two seconds and it must not flicker.

@@ -28,8 +28,8 @@ func TestMomentsAreReadNextToNow(t *testing.T) {
 		{noon.Add(-3 * time.Second), "12:00", "now"},
 		{noon.Add(-5 * time.Minute), "11:55", "5 minutes ago"},
 		{noon.Add(2 * time.Hour), "14:00", "in 2 hours"},
-		{noon.Add(-72 * time.Hour), "11 Mar 12:00", "3 days ago"},
-		{noon.AddDate(-1, 0, 0), "14 Mar 2025 12:00", "365 days ago"},
+		{noon.Add(-72 * time.Hour), "2026-03-11 12:00", "3 days ago"},
+		{noon.AddDate(-1, 0, 0), "2025-03-14 12:00", "365 days ago"},
 		{time.Time{}, "", ""},
 	} {
 		if m := newMoment(noon, tc.at); m.Text != tc.text || m.Ago != tc.ago {

@@ -1,0 +1,26 @@
+// Package times formats times: one form for people, of which pages also show parts, and RFC 3339 for programs.
+package times
+
+import "time"
+
+// Text formats a time for people, in its own zone: 2026-03-02 14:05:10 UTC. The zero time is "-".
+func Text(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+// Day returns the date in Text.
+func Day(t time.Time) string { return t.Format(time.DateOnly) }
+
+// Clock returns the hour and the minute in Text.
+func Clock(t time.Time) string { return t.Format("15:04") }
+
+// RFC3339 formats a time for programs, in UTC and with milliseconds: 2026-03-02T14:05:10.000Z. The zero time is empty.
+func RFC3339(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
