@@ -18,7 +18,7 @@ import (
 type runbook struct {
 	t      *testing.T
 	shell  *doctest.Shell
-	text   string           // the page on one line
+	text   string          // the page on one line
 	blocks []doctest.Block // those of this test: the command, then the remedy
 	site   *server
 }
