@@ -130,6 +130,27 @@ func (s *scene) botnet(r *Recorder, first, n int, change ...func(*guard.Event)) 
 	}
 }
 
+// Measured before: two owners who had signed in from a new client before the first wrong password were listed as
+// possibly compromised.
+func TestASignInBeforeTheFirstWrongPasswordIsNotSuspicious(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		s.fails("bob", "198.51.100.7", right)
+		s.now = s.now.Add(8 * time.Second)
+		s.fails("bob", "192.0.2.66")
+		s.fails("carol", "192.0.2.66")
+		s.fails("carol", "198.51.100.9", right)
+		s.botnet(s.Recorder, 0, 600)
+		s.turns(s.Recorder, true)
+		s.flush()
+		id := s.list(1)[0].ID
+		lost, strange := s.victims(id)
+		same(t, "possibly compromised", lost, []string{"carol 198.51.100.9[failures]"})
+		same(t, "new clients", strange, []string{"bob 198.51.100.7[]"})
+	})
+}
+
 func TestAnAttackOnTheSiteIsKeptWithWhoWasLost(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {

@@ -92,11 +92,12 @@ type unknownClient struct {
 	sprayed                       bool
 	failures                      int
 	at                            time.Time
+	why                           []string // the reasons at that time
 }
 
 func unknownClientOf(e *guard.Event) unknownClient {
 	return unknownClient{e.Account, addressOf(e.Address), e.Integration, events.AddressText(e.Address), e.Guess, e.Sprayed,
-		e.AccountFailures, e.At}
+		e.AccountFailures, e.At, nil}
 }
 
 // why returns the reasons against a login from an unknown client; none after a few typos of its own.
@@ -121,12 +122,25 @@ func (m *memory) why(s unknownClient) (why []string) {
 	return why
 }
 
+// reasons returns those at the time of the login and those that came to light later: an IP address may have guessed
+// right at first and gone on guessing. Later failures at the account are none: they did not lead to this login.
+func (m *memory) reasons(s unknownClient) []string {
+	why := slices.Clone(s.why)
+	for _, w := range m.why(s) {
+		if w != AfterFailures && !slices.Contains(why, w) {
+			why = append(why, w)
+		}
+	}
+	return why
+}
+
 // unknownClient records a login from an unknown client for the running attacks and for those detected later. If there
 // is no room, logins without a reason go first.
 func (of *realm) unknownClient(s unknownClient) {
+	s.why = of.memory.why(s)
 	of.early = slices.DeleteFunc(of.early, func(e unknownClient) bool { return s.at.Sub(e.at) > lookBack })
 	if len(of.early) >= mostEarly {
-		drop := max(0, slices.IndexFunc(of.early, func(e unknownClient) bool { return len(of.memory.why(e)) == 0 }))
+		drop := max(0, slices.IndexFunc(of.early, func(e unknownClient) bool { return len(of.memory.reasons(e)) == 0 }))
 		of.early = slices.Delete(of.early, drop, drop+1)
 	}
 	of.early = append(of.early, s)
@@ -150,7 +164,7 @@ func (one *running) concerns(s unknownClient, why []string) bool {
 
 // keep records a login of an attack.
 func (of *realm) keep(one *running, s unknownClient) {
-	why := of.memory.why(s)
+	why := of.memory.reasons(s)
 	if one.subject.kind == Address && s.address == one.subject.name && !slices.Contains(why, FromGuesser) {
 		why = append(why, FromGuesser) // as another node has seen
 	}
@@ -188,11 +202,11 @@ func (one *running) suspect(l *kept, why []string) {
 	}
 }
 
-// rejudge checks again the logins without a reason: an IP address may have guessed right at first and gone on guessing.
+// rejudge checks again the logins without a reason.
 func (of *realm) rejudge(one *running) {
 	for _, l := range one.logins {
 		if len(l.Why) == 0 {
-			one.suspect(l, slices.DeleteFunc(of.memory.why(l.unknownClient), func(w string) bool { return w == AfterFailures }))
+			one.suspect(l, of.memory.reasons(l.unknownClient))
 		}
 	}
 }
