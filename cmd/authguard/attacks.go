@@ -176,6 +176,10 @@ func (c attacksResetCmd) Run(g *globals) error {
 func printResets(out io.Writer, all []control.Resetting) error {
 	problems := 0
 	for _, one := range all {
+		if one.LeftOut {
+			fmt.Fprintf(out, "%q: left out, because it is an administrator's account; secure it with --account\n", one.Account)
+			continue
+		}
 		fmt.Fprintf(out, "%q: %s", one.Account, cmp.Or(strings.Join(one.Done, ", "), "nothing"))
 		if len(one.Already) > 0 {
 			fmt.Fprintf(out, "; done before: %s", strings.Join(one.Already, ", "))

@@ -64,6 +64,9 @@ func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err er
 	if r.Victims, err = c.config.Attacks.Victims(ctx, c.config.Realm, id); err != nil {
 		return r, err
 	}
+	if err = c.describe(ctx, r.Victims); err != nil {
+		return r, err
+	}
 	kept, err := c.Kept(ctx)
 	if kept != ours {
 		r.NoPassword = notOurs(kept)
@@ -77,6 +80,25 @@ func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err er
 	return r, err
 }
 
+// describe adds what an administrator has to know before securing possibly compromised accounts.
+func (c *Control) describe(ctx context.Context, victims []attacks.Victim) error {
+	for i := range victims {
+		v := &victims[i]
+		if !v.Lost {
+			continue
+		}
+		account, err := c.config.Accounts.Get(ctx, v.Account)
+		if errors.Is(err, accounts.ErrUnknown) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		v.Username, v.Administrator, v.NoEmail = account.Username, account.Role == accounts.Admin, account.Email == ""
+	}
+	return nil
+}
+
 func notOurs(kept string) string {
 	if kept == InApp {
 		return "the app manages the accounts; force the password change there"
@@ -86,7 +108,8 @@ func notOurs(kept string) string {
 
 // An AttackReset secures the accounts of an attack.
 type AttackReset struct {
-	Account string   // one account; empty: all possibly compromised ones
+	Account string   // one account; empty: all possibly compromised ones but administrators'
+	Own     string   // the administrator who asks, whose account is never secured; empty: a program
 	What    []string // of attacks.Resets; empty: all
 	Why     string   // required
 	// May returns why an account must not be changed; nil: all may be.
@@ -99,7 +122,11 @@ type Resetting struct {
 	Done     []string `json:"done"`
 	Already  []string `json:"already"` // since the last login
 	Problems []string `json:"problems,omitempty"`
+	LeftOut  bool     `json:"left_out,omitempty"` // an administrator's account, which is secured by its name only
 }
+
+var errOwnAccount = fmt.Errorf("%w: this is your own account: end your other sessions and change your password on the "+
+	"page My security", operation.ErrAsked)
 
 // ResetAttack ends sessions, removes known clients and forces password changes unless that was done since the last
 // login. The audit log has a row per account. left counts the accounts not processed in time: repeat the call. Errors
@@ -133,8 +160,14 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string,
 	}
 	began := time.Now()
 	for i, v := range chosen {
-		if time.Since(began) > resetWithin {
+		switch {
+		case time.Since(began) > resetWithin:
 			return done, len(chosen) - i, nil
+		case asked.Account == "" && v.Administrator:
+			done = append(done, Resetting{Account: v.Account, Done: []string{}, Already: []string{}, LeftOut: true})
+			continue
+		case v.Administrator && v.Username == asked.Own:
+			return done, 0, errOwnAccount
 		}
 		one, err := c.resetVictim(ctx, who, id, v, asked)
 		if err != nil {

@@ -107,6 +107,9 @@ func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answ
 		}
 		return err
 	}
+	if by := by(c); !by.Token {
+		asked.Own = by.Maker
+	}
 	answer.Accounts, answer.Left, err = a.of(c).ResetAttack(c.Request().Context(), by(c).Who, id, asked)
 	answer.Accounts = listed(answer.Accounts)
 	return answer, err
@@ -176,8 +179,11 @@ func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
 }
 
 func resetNotice(a resetAnswer) (n pages.Notice) {
-	done, problems := 0, []string{}
+	done, leftOut, problems := 0, 0, []string{}
 	for _, one := range a.Accounts {
+		if one.LeftOut {
+			leftOut++
+		}
 		if len(one.Done) > 0 {
 			done++
 		}
@@ -204,6 +210,9 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 		n.Text = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s", pages.Count(done, "account"),
 			pages.Count(len(problems), "problem"), pages.Sentence(problems[0]))
 		n.Subject = ""
+	}
+	if leftOut > 0 {
+		n.Text += " " + pages.Count(leftOut, "administrator") + " left out: secure each below."
 	}
 	if a.Left > 0 {
 		n.Text += fmt.Sprintf(" %s not processed in time. Repeat the action.", pages.Count(a.Left, "account"))

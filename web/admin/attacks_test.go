@@ -195,3 +195,52 @@ func TestTheAttackPagesShowAndReset(t *testing.T) {
 		t.Error(body)
 	}
 }
+
+// Measured before: one click on "Reset", or on "Reset all 13", locked out the administrator who pressed it.
+func TestSecuringAnAttacksAccountsLocksOutNoAdministrator(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	for name, role := range map[string]accounts.Role{"eve": accounts.Admin, "bob": accounts.User} {
+		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword, Role: role})
+		c.must(t, err)
+	}
+	c.keeps(t, "20260314-1155-abcd", "ann", "bob", "eve")
+	path := "/attacks/20260314-1155-abcd"
+	_, _, page := c.get(t, path)
+	for _, says := range []string{"Secure 1 account…", "1 account without an email address", "2 administrators left out",
+		`<b class="tag">you</b>`, `<b class="tag">administrator</b>`, "Your own account:"} {
+		if !strings.Contains(page, says) {
+			t.Errorf("the page lacks %q", says)
+		}
+	}
+	if strings.Contains(page, `name="account" value="ann"`) {
+		t.Error("the page has a button against its own administrator")
+	}
+	press := func(account string) (page string) {
+		t.Helper()
+		form := map[string][]string{"csrf": {c.csrf(t, path)}, "id": {"20260314-1155-abcd"}, "account": {account}, "reason": {"attack"}, "back": {path}}
+		if status, to, body := c.post(t, "/attacks/reset", form); status != http.StatusSeeOther || to != path {
+			t.Errorf("%d %s %s", status, to, body)
+		}
+		_, _, page = c.get(t, path)
+		return page
+	}
+	if said := press("ann"); !strings.Contains(said, "This is your own account") && !strings.Contains(said, "this is your own account") {
+		t.Error(said)
+	}
+	if said := press(""); !strings.Contains(said, "2 administrators left out") {
+		t.Error(said)
+	}
+	changes := func(want map[string]bool) {
+		t.Helper()
+		for name, must := range want {
+			if a, err := c.accounts.Get(t.Context(), name); err != nil || a.MustChange != must {
+				t.Errorf("%s: %+v %v", name, a, err)
+			}
+		}
+	}
+	changes(map[string]bool{"ann": false, "bob": true, "eve": false})
+	press("eve")
+	changes(map[string]bool{"ann": false, "eve": true})
+}

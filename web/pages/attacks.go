@@ -237,16 +237,30 @@ func (v AttackView) Where() string {
 	return fmt.Sprintf("Page %d of %d", v.page(), pagesOf(v.Report.Lost, victimsShown))
 }
 
-// OnlyOpen returns an account that is not fully secured yet; empty for none.
-func (v AttackView) OnlyOpen() string {
+// Plan returns how many accounts "Secure all" changes, and its effects.
+func (v AttackView) Plan() (p struct{ Accounts, NoEmail, Administrators int }) {
 	for _, one := range v.Report.Victims {
-		for _, what := range attacks.Resets() {
-			if one.Lost && one.Reset(what) == nil && (what != attacks.Password || v.Report.NoPassword == "") {
-				return one.Account
+		switch {
+		case !one.Lost || v.secured(one):
+		case one.Administrator:
+			p.Administrators++
+		default:
+			p.Accounts++
+			if one.NoEmail {
+				p.NoEmail++
 			}
 		}
 	}
-	return ""
+	return p
+}
+
+func (v AttackView) secured(one attacks.Victim) bool {
+	for _, what := range attacks.Resets() {
+		if one.Reset(what) == nil && (what != attacks.Password || v.Report.NoPassword == "") {
+			return false
+		}
+	}
+	return true
 }
 
 // Reason returns the reason that the reset buttons record.
@@ -268,6 +282,9 @@ func (v AttackView) State() string {
 			countWords(a.Lost, "account"), plural(a.Open, "is", "are"))
 	}
 }
+
+// Own reports whether the account is that of the administrator who looks at the page.
+func (v victimView) Own() bool { return v.Administrator && v.Username == v.User }
 
 // Words returns the suspicious facts about a login.
 func (v victimView) Words(l attacks.Login) (all []string) {

@@ -519,6 +519,7 @@ func lostIn(lost int, noPassword string) AttackView {
 		if i%3 == 1 {
 			victim.Done = []attacks.Reset{{What: attacks.Sessions, At: noon, Who: "admin:" + hostile, Why: hostile}}
 		}
+		victim.Username, victim.Administrator, victim.NoEmail = v.User, i%10 == 3, i%10 == 4
 		v.Report.Victims = append(v.Report.Victims, victim)
 	}
 	return v
