@@ -80,6 +80,26 @@ func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err er
 	return r, err
 }
 
+// unsecuredFor is how long after an attack the overview shows its accounts.
+const unsecuredFor = 7 * 24 * time.Hour
+
+func (c *Control) unsecured(ctx context.Context, now time.Time) ([]attacks.Attack, error) {
+	open := []attacks.Attack{}
+	all, err := c.config.Attacks.List(ctx, c.config.Realm, 0, attacksShown)
+	for _, a := range all {
+		if a.Running() || a.Open == 0 || now.Sub(a.Ended) > unsecuredFor {
+			continue
+		}
+		if report, err := c.Attack(ctx, a.ID); err == nil {
+			a.Open = report.Open
+		}
+		if a.Open > 0 {
+			open = append(open, a)
+		}
+	}
+	return open, err
+}
+
 // describe adds what an administrator has to know before securing possibly compromised accounts.
 func (c *Control) describe(ctx context.Context, victims []attacks.Victim) error {
 	for i := range victims {

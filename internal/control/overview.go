@@ -38,6 +38,8 @@ type Overview struct {
 	Warnings  []Warning `json:"warnings"`
 	// Attacks are the running attacks, those on the whole site first, at most topRows.
 	Attacks []attacks.Attack `json:"attacks"`
+	// Unsecured are the newest attacks of the last week that are over, with possibly compromised accounts to secure.
+	Unsecured []attacks.Attack `json:"unsecured"`
 	Held    int              `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
 	// Nodes is set if other nodes serve the site.
 	Nodes bool `json:"nodes"`
@@ -75,6 +77,7 @@ func (c *Control) Overview(ctx context.Context) Overview {
 	}
 	o.OffAt = OffAt(o.State)
 	o.Attacks, _ = c.config.Attacks.Current(ctx, c.config.Realm, topRows)
+	o.Unsecured, _ = c.unsecured(ctx, now)
 	busiest := c.config.Tops.First(c.config.Realm, now, topRows)
 	for _, top := range busiest.Addresses {
 		address, _ := netip.ParseAddr(top.Name) // always valid

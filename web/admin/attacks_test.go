@@ -207,6 +207,9 @@ func TestSecuringAnAttacksAccountsLocksOutNoAdministrator(t *testing.T) {
 	}
 	c.keeps(t, "20260314-1155-abcd", "ann", "bob", "eve")
 	path := "/attacks/20260314-1155-abcd"
+	if _, _, now := c.get(t, "/"); !strings.Contains(now, "3 accounts may be compromised") || !strings.Contains(now, "compromised accounts not secured") {
+		t.Error("the dashboard is calm while accounts are to be secured")
+	}
 	_, _, page := c.get(t, path)
 	for _, says := range []string{"Secure 1 account…", "1 account without an email address", "2 administrators left out",
 		`<b class="tag">you</b>`, `<b class="tag">administrator</b>`, "Your own account:"} {

@@ -49,7 +49,7 @@ func RenderLive(v NowView) (parts [][]byte, err error) {
 
 // Frame returns the page's title and script.
 func (v NowView) Frame() frame {
-	return frame{Title: v.Status().Verdict().Headline + " · Admin console", Script: "now.js", Wide: true}
+	return frame{Title: v.Verdict().Headline + " · Admin console", Script: "now.js", Wide: true}
 }
 
 // Here returns the URL of the page with the current span.
@@ -341,10 +341,10 @@ type verdict struct{ Headline, Meaning, Tone string }
 func (s status) Verdict() verdict {
 	const solve = "Every unknown client must solve a CAPTCHA before signing in. Known clients are exempt."
 	switch attack := s.Level == captchamode.Attack; {
+	case s.CoolingDown() && (!attack || !s.Low.IsZero()):
+		return verdict{"Attack stopped — CAPTCHA mode still on", solve, "slow"}
 	case s.On && attack:
 		return verdict{"Under attack — CAPTCHA mode on", solve, "attack"}
-	case s.CoolingDown():
-		return verdict{"Attack subsiding — CAPTCHA mode still on", solve, "on"}
 	case s.On:
 		return verdict{"CAPTCHA mode on", solve, "on"}
 	case attack && s.Override.State == captchamode.ForcedOff:
@@ -360,6 +360,15 @@ func (s status) Verdict() verdict {
 				"exempt.", "slow"}
 	}
 	return verdict{"No attack", "The failure rate is in the normal range. CAPTCHA mode and throttling are off.", "quiet"}
+}
+
+// Verdict is that of the status. It is not calm while accounts may be compromised.
+func (v NowView) Verdict() verdict {
+	said := v.Status().Verdict()
+	if len(v.Overview.Unsecured) > 0 && said.Tone == "quiet" {
+		said.Headline, said.Tone = "No attack — possibly compromised accounts not secured", "slow"
+	}
+	return said
 }
 
 // Part returns the position of a rate on the gauge of the failure rate.

@@ -260,8 +260,9 @@ func attacked() NowView {
 			Addresses: subjects, Accounts: subjects,
 			Networks: []control.Subject{{Top: metrics.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
 				{Top: metrics.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},
-			Reasons:  []control.Subject{{Top: metrics.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
-			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Override: forced}},
+			Unsecured: []attacks.Attack{{ID: "20260313-1150-abcd", Kind: attacks.Site, Compromised: attacks.Compromised{Lost: 7, Open: 1}}},
+			Reasons:   []control.Subject{{Top: metrics.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
+			Switches:  []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Override: forced}},
 		},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"authguard/captchamode"
+	"authguard/internal/attacks"
+	"authguard/internal/control"
 )
 
 func TestNumbersHaveCommas(t *testing.T) {
@@ -71,16 +73,29 @@ func FuzzNamesNeverHideAnything(f *testing.F) {
 	})
 }
 
+// Measured before: "Under attack" eight minutes after the last guess, and "No attack" with an account to secure.
+func TestTheHeadlineIsOfNowAndNotCalmWhileAccountsAreOpen(t *testing.T) {
+	t.Parallel()
+	v := NowView{Overview: control.Overview{State: captchamode.State{Level: captchamode.Attack, On: true, Low: noon}}}
+	if got := v.Verdict(); got.Headline != "Attack stopped — CAPTCHA mode still on" || got.Tone == "attack" {
+		t.Errorf("during the cool-down: %+v", got)
+	}
+	v = NowView{Overview: control.Overview{Unsecured: []attacks.Attack{{Compromised: attacks.Compromised{Lost: 7, Open: 1}}}}}
+	if got := v.Verdict(); got.Tone == "quiet" || !strings.Contains(got.Headline, "not secured") {
+		t.Errorf("with an account to secure: %+v", got)
+	}
+}
+
 func TestTheHeadlineSaysWhoDecides(t *testing.T) {
 	t.Parallel()
 	on, off := captchamode.Override{State: captchamode.ForcedOn}, captchamode.Override{State: captchamode.ForcedOff}
 	for want, state := range map[string]captchamode.State{
-		"No attack":                                {},
-		"Throttling unknown clients":               {Level: captchamode.Slow},
-		"Under attack — CAPTCHA mode on":           {Level: captchamode.Attack, On: true},
-		"Attack subsiding — CAPTCHA mode still on": {On: true},
-		"CAPTCHA mode on":                          {On: true, Override: on},
-		"Under attack — CAPTCHA mode forced off":   {Level: captchamode.Attack, Override: off},
+		"No attack":                              {},
+		"Throttling unknown clients":             {Level: captchamode.Slow},
+		"Under attack — CAPTCHA mode on":         {Level: captchamode.Attack, On: true},
+		"Attack stopped — CAPTCHA mode still on": {On: true},
+		"CAPTCHA mode on":                        {On: true, Override: on},
+		"Under attack — CAPTCHA mode forced off": {Level: captchamode.Attack, Override: off},
 	} {
 		if got := (status{State: state}).Verdict(); got.Headline != want || got.Meaning == "" || got.Tone == "" {
 			t.Errorf("%+v is %q", state, got)
