@@ -200,10 +200,11 @@ type Victim struct {
 	Logins  []Login `json:"logins"`      // oldest first
 	// Done are the operations since the last login.
 	Done []Reset `json:"done"`
-	// Username is the account's own name; empty if it is unknown here. The report fills in these three.
-	Username      string `json:"username,omitempty"`
-	Administrator bool   `json:"administrator,omitempty"`
-	NoEmail       bool   `json:"no_email,omitempty"` // a verification code has to be handed over
+	// Username is the account's own name; empty if it is unknown here. The report fills in these three, for the page only:
+	// a token must not enumerate administrators.
+	Username      string `json:"-"`
+	Administrator bool   `json:"-"`
+	NoEmail       bool   `json:"-"` // a verification code has to be handed over
 }
 
 // Reset returns the operation of one kind since the last login, or nil.

@@ -129,6 +129,7 @@ func notOurs(kept string) string {
 // An AttackReset secures the accounts of an attack.
 type AttackReset struct {
 	Account string   // one account; empty: all possibly compromised ones but administrators'
+	Hide    bool     // for a token that must not learn who is an administrator; May then refuses these
 	Own     string   // the administrator who asks, whose account is never secured; empty: a program
 	What    []string // of attacks.Resets; empty: all
 	Why     string   // required
@@ -183,7 +184,7 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string,
 		switch {
 		case time.Since(began) > resetWithin:
 			return done, len(chosen) - i, nil
-		case asked.Account == "" && v.Administrator:
+		case asked.Account == "" && v.Administrator && !asked.Hide:
 			done = append(done, Resetting{Account: v.Account, Done: []string{}, Already: []string{}, LeftOut: true})
 			continue
 		case v.Administrator && v.Username == asked.Own:

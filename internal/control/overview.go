@@ -40,7 +40,7 @@ type Overview struct {
 	Attacks []attacks.Attack `json:"attacks"`
 	// Unsecured are the newest attacks of the last week that are over, with possibly compromised accounts to secure.
 	Unsecured []attacks.Attack `json:"unsecured"`
-	Held    int              `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
+	Held      int              `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
 	// Nodes is set if other nodes serve the site.
 	Nodes bool `json:"nodes"`
 }

@@ -100,17 +100,19 @@ type resetAnswer struct {
 
 // resets secures the accounts that the request may change; an administrator's account requires more.
 func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answer resetAnswer, err error) {
+	by := by(c)
 	asked.May = func(_ context.Context, account string) error {
-		err := a.of(c).MayChange(c.Request().Context(), by(c), account)
+		err := a.of(c).MayChange(c.Request().Context(), by, account)
 		if errors.Is(err, accounts.ErrUnknown) {
 			return errors.New("no such account")
 		}
 		return err
 	}
-	if by := by(c); !by.Token {
+	asked.Hide = !by.May(operation.Admin)
+	if !by.Token {
 		asked.Own = by.Maker
 	}
-	answer.Accounts, answer.Left, err = a.of(c).ResetAttack(c.Request().Context(), by(c).Who, id, asked)
+	answer.Accounts, answer.Left, err = a.of(c).ResetAttack(c.Request().Context(), by.Who, id, asked)
 	answer.Accounts = listed(answer.Accounts)
 	return answer, err
 }
