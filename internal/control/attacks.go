@@ -147,7 +147,7 @@ type Resetting struct {
 }
 
 var errOwnAccount = fmt.Errorf("%w: this is your own account: end your other sessions and change your password on the "+
-	"page My security", operation.ErrAsked)
+	"page Your sign-in", operation.ErrAsked)
 
 // ResetAttack ends sessions, removes known clients and forces password changes unless that was done since the last
 // login. The audit log has a row per account. left counts the accounts not processed in time: repeat the call. Errors
