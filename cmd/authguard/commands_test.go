@@ -122,7 +122,7 @@ func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
 	if got := from("127.0.1.1").login(t, s, "ann", rightPassword); got.status != 403 {
 		t.Errorf("while on: %d", got.status)
 	}
-	until := regexp.MustCompile(`CAPTCHA mode is on until \d+ [A-Z][a-z]{2} \d\d:\d\d\.`)
+	until := regexp.MustCompile(`CAPTCHA mode is on until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z+\d]+\.`)
 	if said := s.must("captcha", "enable", "--for", "10m", "--reason", "drill"); !until.MatchString(said) {
 		t.Errorf("the answer says no end: %s", said)
 	}

@@ -63,7 +63,7 @@ until redis-cli ping >/dev/null 2>&1; do sleep 0.05; done`)
 		s.Write("authguard.yaml", "redis:\n  addresses: [127.0.0.1:6379]\n")
 	},
 	`curl --unix-socket authguard-data/authguard.sock http://authguard/api/mode`: func(t *testing.T, s *doctest.Shell) {
-		types(t, s, "rm authguard.yaml; authguard serve")
+		types(t, s, "rm -f authguard.yaml; authguard serve")
 	},
 }
 
