@@ -1,6 +1,6 @@
 // A login with authguard's decision API: docs/how-to/decision-api.md. login returns the status and
 // the data of your response to the client. check(account, password) is your own password check. Attempts fail closed after two
-// seconds without an answer.
+// seconds without an answer. challenge is the solution: { id, answer, work }.
 const url = process.env.GUARD_URL ?? "http://127.0.0.1:8080"
 
 async function ask(path, question) {
@@ -38,7 +38,8 @@ export async function login(account, password, address, check, device, challenge
       says(settled)
       return away
     }
-  } catch {
+  } catch (error) { // also of your check
+    console.error("authguard", error)
     return away
   }
   if (outcome === "succeeded" && decision.password_suffices && settled.status === 204) return [200, { device: settled.device }]

@@ -46,7 +46,8 @@ def login(account, password, address, check, device=None, challenge=None):
             status, device, settled = ask("/v1/attempts/settle", {"ticket": decision["ticket"], "outcome": outcome})
         if status not in (204, 403, 409, 410):  # 403 does not suffice; 409 and 410: ended already
             return away(status, settled)
-    except (OSError, ValueError, KeyError, http.client.HTTPException):
+    except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
+        print("authguard:", repr(error), file=sys.stderr)
         return 503, {"retry_after": 5}
     if outcome == "succeeded" and decision["password_suffices"] and status == 204:
         return 200, {"device": device}

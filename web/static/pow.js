@@ -2,7 +2,7 @@
 // derived by PBKDF2, is small enough.
 //
 //   <div data-pow='{"algorithm":"PBKDF2-SHA-256","iterations":…,"parts":…,"below":…,"salt":…}'
-//     [data-with-picture] data-texts="…" data-meanwhile="…"><p role="status"></p></div>
+//     [data-with-picture] [data-texts="…"] [data-meanwhile="…"]><p role="status"></p></div>
 //   <div data-image-part>… <input name="captcha_answer"> …</div>
 //
 // Both in the login form. Without data-with-picture the work stands in for the
@@ -55,7 +55,8 @@
     const picture = form.querySelector("[data-image-part]");
     const withPicture = "withPicture" in part.dataset;
     const status = part.querySelector("[role=status]");
-    const texts = JSON.parse(part.dataset.texts), meanwhile = part.dataset.meanwhile;
+    const texts = { doing: "", part: "", long: "", held: "", done: "", digits: "", failed: "", ...JSON.parse(part.dataset.texts ?? "{}") };
+    const meanwhile = part.dataset.meanwhile ?? "";
     const say = (words) => { if (status && status.textContent !== words) status.textContent = words; };
     const showPicture = (shown) => {
       if (!picture || withPicture) return;
