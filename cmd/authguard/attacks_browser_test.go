@@ -64,7 +64,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	b.withoutScripts()
 	b.goTo(s.admin + "/attacks")
 	b.picture("attacks")
-	b.do("following the attack", chromedp.Click(".attacks a"), chromedp.WaitVisible("#lost form.all"))
+	b.do("following the attack", chromedp.Click(".attacks a"), chromedp.WaitVisible("#lost details.all"))
 	for _, words := range []string{recorded + " attempts failed, from about ", "2 accounts had sign-ins from unknown clients after failures. 2 are not secured yet.", "alice", "bob", "2 accounts. Most are users with a new device or a corrected typo."} {
 		if page := b.text(); !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q:\n%s", words, page)
@@ -78,7 +78,11 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	if signedIn(thieves["alice"]) || knows("alice", loopback(91, 0)) || !signedIn(thieves["bob"]) || !knows("bob", loopback(91, 1)) {
 		t.Error("not that one was reset, or not that one alone")
 	}
-	b.do("resetting all", chromedp.Click("#lost form.all button"), chromedp.WaitNotPresent("#lost form.all"))
+	b.do("the panel that counts", chromedp.Click("#lost details.all summary"), chromedp.WaitVisible("#lost details.all button"))
+	if page := b.text(); !strings.Contains(page, "known clients of 1 account, and forces password changes") {
+		t.Errorf("the panel says:\n%s", page)
+	}
+	b.do("resetting all", chromedp.Click("#lost details.all button"), chromedp.WaitNotPresent("#lost details.all"))
 	if page := b.text(); !strings.Contains(page, "All are secured") {
 		t.Errorf("the page says:\n%s", page)
 	}
