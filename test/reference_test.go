@@ -86,3 +86,27 @@ func sourcesOf(t *testing.T, folders ...string) (texts []string) {
 	}
 	return texts
 }
+
+// Every type of problem in OpenAPI is one of the page, whose table is made from the code.
+func TestTheProblemTypesOfOpenAPIAreThoseOfThePage(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	page, found := read("docs/reference/reasons.md"), 0
+	types := regexp.MustCompile(`"type": \{"(?:const|enum)": ("[^"]+"|\[[^\]]+\])`)
+	for _, m := range types.FindAllStringSubmatch(read("web/openapi.json"), -1) {
+		for _, kind := range regexp.MustCompile(`[a-z][\w:-]+`).FindAllString(m[1], -1) {
+			if found++; !strings.Contains(page, doctest.Code(kind)) {
+				t.Errorf("OpenAPI has the problem type %s, and docs/reference/reasons.md lacks it", kind)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d problem types", found)
+	}
+}
