@@ -51,7 +51,8 @@ func TestAppsDjangoAsksTheDecisionAPI(t *testing.T) {
 	run := func(url string) (all [][]any) {
 		cmd := exec.Command("/usr/bin/python3", "site_of_theirs.py") // Debian's, which has Django
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GUARD_URL="+url, "GUARD_TOKEN="+token)
-		out, err := cmd.CombinedOutput()
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

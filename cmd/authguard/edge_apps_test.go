@@ -102,7 +102,7 @@ func TestAppsPrometheusTakesTheAlerts(t *testing.T) {
 	} {
 		expected := "[]"
 		if when.labels != "" {
-			expected = "\n          - exp_labels: " + when.labels + "\n            exp_annotations: {summary: '" + summary(string(rules), when.alert) + "'}"
+			expected = "\n          - exp_labels: " + when.labels + "\n            exp_annotations: {summary: '" + summary(string(rules), when.alert) + "'" + runbookOf(string(rules), when.alert) + "}"
 		}
 		test += "      - eval_time: " + when.at + "\n        alertname: " + when.alert + "\n        exp_alerts: " + expected + "\n"
 	}
@@ -111,6 +111,17 @@ func TestAppsPrometheusTakesTheAlerts(t *testing.T) {
 			t.Errorf("promtool %v (apt-get install prometheus): %v\n%s", args, err, out)
 		}
 	}
+}
+
+// runbookOf is the annotation of an alert that leads to its runbook, if it has one.
+func runbookOf(rules, alert string) string {
+	_, rule, _ := strings.Cut(rules, "alert: "+alert+"\n")
+	rule, _, _ = strings.Cut(rule, "- alert:")
+	if _, url, ok := strings.Cut(rule, "runbook_url: "); ok {
+		url, _, _ = strings.Cut(url, "\n")
+		return ", runbook_url: '" + url + "'"
+	}
+	return ""
 }
 
 // summary is what an alert of this test says.
