@@ -86,7 +86,7 @@ func (v LoginView) Wait() wait {
 func (p Page) wait(m Message) wait {
 	return wait{
 		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), p.language().Spell(m.RetryAfter),
-		times.RFC3339(m.RetryAt), times.Text(m.RetryAt), m.Client + ", " + times.Text(m.RetryAt.UTC()),
+		times.RFC3339(m.RetryAt), times.Text(m.RetryAt), m.Client + ", " + times.Text(m.RetryAt.Add(-m.RetryAfter).UTC()),
 	}
 }
 

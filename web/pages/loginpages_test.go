@@ -12,6 +12,16 @@ import (
 	"authguard/web/texts"
 )
 
+// Support looks the attempt up by its time, not by the end of the block.
+func TestABlockedClientIsShownTheTimeOfItsAttempt(t *testing.T) {
+	t.Parallel()
+	blocked := Message{Kind: Blocked, Client: "203.0.113.9", RetryAfter: 12 * time.Hour, RetryAt: noon.Add(12 * time.Hour)}
+	page, err := new(LoginPages).Render(LoginView{Message: blocked})
+	if err != nil || !bytes.Contains(page, []byte("<strong>203.0.113.9, 2026-03-14 12:00:30 UTC</strong>")) {
+		t.Errorf("%v\n%s", err, page)
+	}
+}
+
 // A page from a skeleton must read exactly like one that is drawn whole,
 // whatever was typed.
 func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
@@ -35,6 +45,7 @@ func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
 				Why:        ChallengeWhy(rapid.IntRange(0, int(WhySite)).Draw(rt, "why")),
 				RetryAfter: time.Duration(rapid.IntRange(0, 7_200_000).Draw(rt, "ms")) * time.Millisecond,
 				RetryAt:    rapid.SampledFrom([]time.Time{{}, noon}).Draw(rt, "at"),
+				Client:     rapid.SampledFrom([]string{"", "2001:db8::1"}).Draw(rt, "client"),
 			},
 			Challenge: rapid.SampledFrom([]Challenge{{}, digits(), work()}).Draw(rt, "challenge"),
 		}

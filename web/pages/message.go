@@ -62,7 +62,7 @@ type Message struct {
 	RetryAfter time.Duration
 	// RetryAt is the end of the wait, for browsers without JavaScript; the zero time leaves it out.
 	RetryAt time.Time
-	// Client is the client's IP address, for Blocked; RetryAt is then the time of the attempt.
+	// Client is the client's IP address, for Blocked, which shows it with the time of the attempt.
 	Client string
 	// CodeFailed is set if the verification code was wrong.
 	CodeFailed bool
