@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto"
 	"github.com/chromedp/chromedp"
@@ -39,9 +40,12 @@ func openTab(t *testing.T, more ...chromedp.ExecAllocatorOption) *tab {
 // do carries out steps.
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
+	// A step waits for its element for ever. The bound is far beyond the slowest machine.
+	ctx, stop := context.WithTimeout(b.ctx, 5*time.Minute)
+	defer stop()
 	for _, step := range steps {
 		redistest.Until(b.t, what, func() bool {
-			err := chromedp.Do(b.ctx, step)
+			err := chromedp.Do(ctx, step)
 			if gone, ok := errors.AsType[*cdproto.Error](err); ok && strings.Contains(gone.Message, "node with given id") {
 				return false // the page was left before the step found its element, and did nothing
 			}
