@@ -55,6 +55,9 @@ func Generated(t testing.TB, page string, part func(name string) string) {
 func Table(rows ...[]string) string {
 	var out strings.Builder
 	for i, row := range rows {
+		if row[0] == "" {
+			out.WriteString("|") // otherwise the first pipe would be the table's edge, and the row would lose a cell
+		}
 		out.WriteString(strings.TrimRight(strings.ReplaceAll(strings.Join(row, " | "), "|  |", "| |"), " ") + "\n")
 		if i == 0 {
 			out.WriteString(strings.Repeat("---|", len(row)-1) + "---\n")
