@@ -46,6 +46,9 @@ func requests(document *openapi3.T) string {
 func fields(document *openapi3.T, sent bool) string {
 	f := fieldTable{rows: [][]string{{"field", "kind", "meaning"}}, seen: map[string]bool{}}
 	for _, path := range slices.Sorted(maps.Keys(document.Paths.Map())) {
+		if strings.Contains(path, "/events/") {
+			f.only = " (events)"
+		}
 		for _, operation := range document.Paths.Value(path).Operations() {
 			if sent && operation.RequestBody != nil {
 				f.add("", operation.RequestBody.Value.Content["application/json"].Schema.Value)
@@ -68,6 +71,7 @@ func fields(document *openapi3.T, sent bool) string {
 type fieldTable struct {
 	rows [][]string
 	seen map[string]bool
+	only string // which requests have the field, if the page has another one of its name
 }
 
 // add adds the fields of an object, and of the objects in it.
@@ -84,7 +88,7 @@ func (f *fieldTable) add(within string, s *openapi3.Schema) {
 		if slices.Contains(s.Required, name) {
 			kind += `\*`
 		}
-		row := []string{doctest.Code(within + name), kind, of.Description}
+		row := []string{doctest.Code(within+name) + f.only, kind, of.Description}
 		if id := name + of.Description; !f.seen[id] && of.Description != "" {
 			f.seen[id] = true
 			f.rows = append(f.rows, row)
