@@ -100,11 +100,12 @@ func (c *Control) unsecured(ctx context.Context, now time.Time) ([]attacks.Attac
 	return open, err
 }
 
-// describe adds what an administrator has to know before securing possibly compromised accounts.
+// describe adds what an administrator has to know before securing possibly compromised accounts. With another account
+// source, a user is not the administrator of the same name.
 func (c *Control) describe(ctx context.Context, victims []attacks.Victim) error {
 	for i := range victims {
 		v := &victims[i]
-		if !v.Lost {
+		if !v.Lost || c.config.Elsewhere != "" && !atAdministration(*v) {
 			continue
 		}
 		account, err := c.config.Accounts.Get(ctx, v.Account)
@@ -117,6 +118,11 @@ func (c *Control) describe(ctx context.Context, victims []attacks.Victim) error 
 		v.Username, v.Administrator, v.NoEmail = account.Username, account.Role == accounts.Admin, account.Email == ""
 	}
 	return nil
+}
+
+// atAdministration is whether the attack had a sign-in of the account at the admin console.
+func atAdministration(v attacks.Victim) bool {
+	return slices.ContainsFunc(v.Logins, func(l attacks.Login) bool { return ofAdministration(l.Integration) })
 }
 
 func notOurs(kept string) string {
@@ -238,7 +244,7 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 // only if the attack had a sign-in at the admin console.
 func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) error {
 	account, directory := v.Account, ""
-	if slices.ContainsFunc(v.Logins, func(l attacks.Login) bool { return ofAdministration(l.Integration) }) {
+	if atAdministration(v) {
 		directory = adminDirectory
 	}
 	switch apart := c.config.Elsewhere != ""; {
