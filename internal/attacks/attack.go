@@ -74,6 +74,8 @@ type Compromised struct {
 	// Strange had only a login from an unknown client.
 	Strange int `json:"new_clients"`
 	Open    int `json:"open"`
+	// OpenHere is Open where a password change cannot be forced.
+	OpenHere int `json:"-"`
 }
 
 // Running reports whether the attack goes on.

@@ -108,16 +108,7 @@ func fill(ctx context.Context, db sqltx.Runner, a *Attack) error {
 		return err
 	}
 	a.fill(sum)
-	lost := `SELECT account, MAX(last_at) AS last FROM attack_logins WHERE attack = $1 GROUP BY account
-		HAVING MAX(why) <> ''`
-	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&a.Lost, &a.Strange, &a.Open) },
-		`SELECT (SELECT COUNT(*) FROM (`+lost+`) AS lost),
-		(SELECT COUNT(DISTINCT account) FROM attack_logins WHERE attack = $1),
-		(SELECT COUNT(*) FROM (`+lost+`) AS lost WHERE (SELECT COUNT(*) FROM attack_operations d WHERE d.realm = $2
-			AND d.account = lost.account AND d.at >= lost.last) < 3)`,
-		a.ID, a.Realm)
-	a.Strange -= a.Lost
-	return err
+	return countCompromised(ctx, db, a)
 }
 
 // Victims returns the accounts with logins from unknown clients: those after failures first, then by time.

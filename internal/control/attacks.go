@@ -39,7 +39,11 @@ func (c *Control) Attacks(ctx context.Context, page, limit int) (a Attacks, err 
 	if a.Total, err = c.config.Attacks.Count(ctx, c.config.Realm); err != nil {
 		return a, err
 	}
-	a.Attacks, err = c.config.Attacks.List(ctx, c.config.Realm, (a.Page-1)*a.Limit, a.Limit)
+	if a.Attacks, err = c.config.Attacks.List(ctx, c.config.Realm, (a.Page-1)*a.Limit, a.Limit); err != nil {
+		return a, err
+	}
+	kept, err := c.Kept(ctx)
+	a.Attacks = opened(a.Attacks, kept)
 	return a, err
 }
 
@@ -69,35 +73,38 @@ func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err er
 	}
 	kept, err := c.Kept(ctx)
 	if kept != ours {
-		r.NoPassword = notOurs(kept)
-		r.Open = 0
-		for _, v := range r.Victims {
-			if v.Lost && (v.Reset(attacks.Sessions) == nil || v.Reset(attacks.KnownClients) == nil) {
-				r.Open++
-			}
-		}
+		r.NoPassword, r.Open = notOurs(kept), r.OpenHere
 	}
 	return r, err
 }
 
-// unsecuredFor is how long after an attack the overview shows its accounts.
-const unsecuredFor = 7 * 24 * time.Hour
+// OpenAccounts returns the number of possibly compromised accounts to secure: of running attacks, and of those that
+// ended in the last week.
+func (c *Control) OpenAccounts(ctx context.Context) (int, error) {
+	kept, err := c.Kept(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return c.config.Attacks.OpenAccounts(ctx, c.config.Realm, c.config.Now().Add(-attacks.OpenFor), kept == ours)
+}
 
 func (c *Control) unsecured(ctx context.Context, now time.Time) ([]attacks.Attack, error) {
-	open := []attacks.Attack{}
-	all, err := c.config.Attacks.List(ctx, c.config.Realm, 0, attacksShown)
-	for _, a := range all {
-		if a.Running() || a.Open == 0 || now.Sub(a.Ended) > unsecuredFor {
-			continue
-		}
-		if report, err := c.Attack(ctx, a.ID); err == nil {
-			a.Open = report.Open
-		}
-		if a.Open > 0 {
-			open = append(open, a)
+	kept, err := c.Kept(ctx)
+	if err != nil {
+		return []attacks.Attack{}, err
+	}
+	all, err := c.config.Attacks.Unsecured(ctx, c.config.Realm, now.Add(-attacks.OpenFor), kept == ours, topRows)
+	return opened(all, kept), err
+}
+
+// opened counts only what can be done about accounts that are kept there.
+func opened(all []attacks.Attack, kept string) []attacks.Attack {
+	for i := range all {
+		if kept != ours {
+			all[i].Open = all[i].OpenHere
 		}
 	}
-	return open, err
+	return all
 }
 
 // describe adds what an administrator has to know before securing possibly compromised accounts. With another account
