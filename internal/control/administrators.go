@@ -236,14 +236,14 @@ func (q EndSessions) Do(ctx context.Context, c *Control, by operation.By) (*oper
 			return nil, err
 		}
 		return &operation.Change{Action: operation.Action{Subject: name}, Notice: operation.Notice{Text: "Session ended:",
-			Subject: q.Username}}, nil
+			Subject: q.Username, Note: noUndoSessions}}, nil
 	}
 	n, err := c.config.Sessions.EndOthers(ctx, name, adminIntegration, "")
 	if err != nil {
 		return nil, err
 	}
 	return &operation.Change{Action: operation.Action{Subject: name, Detail: fmt.Sprintf("%d sessions", n)},
-		Answer: map[string]any{"ok": true, "ended": n}}, nil
+		Answer: map[string]any{"ok": true, "ended": n}, Notice: operation.Notice{Note: noUndoSessions}}, nil
 }
 
 // SessionsOf returns an administrator's sessions, newest first.

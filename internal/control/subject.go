@@ -155,7 +155,8 @@ func (q Unlock) Do(ctx context.Context, c *Control, by operation.By) (*operation
 		return nil, err
 	}
 	change := &operation.Change{Action: actionOn(account, address)}
-	change.Notice = operation.Notice{Text: "Failure counters reset:", Subject: cmp.Or(account, address.String())}
+	change.Notice = operation.Notice{Text: "Failure counters reset:", Subject: cmp.Or(account, address.String()),
+		Note: noUndoCounters}
 	switch {
 	case account == "":
 		change.Notice.Text = "Failure counters reset: IP address"
@@ -188,8 +189,11 @@ func (c *Control) unlockNetwork(ctx context.Context, text string) (*operation.Ch
 		return nil, err
 	}
 	return &operation.Change{Action: operation.Action{Subject: network.String()},
-		Notice: operation.Notice{Text: "Failure counters reset: network", Subject: network.String()}}, nil
+		Notice: operation.Notice{Text: "Failure counters reset: network", Subject: network.String(),
+			Note: noUndoCounters}}, nil
 }
+
+const noUndoCounters = "No undo: the counted failures are deleted."
 
 // unlockEvent resets an event's counters. The audit log does not get the subject's text.
 func (c *Control) unlockEvent(ctx context.Context, event string, s guard.Subjects) (*operation.Change, error) {
@@ -234,8 +238,8 @@ func (q RemoveKnownClients) Do(ctx context.Context, c *Control, _ operation.By) 
 		return nil, err
 	}
 	change := &operation.Change{Action: actionOn(account, address),
-		Notice: operation.Notice{Text: "All known clients removed:",
-			Subject: account}}
+		Notice: operation.Notice{Text: "All known clients removed:", Subject: account,
+			Note: "No undo: a client becomes known again at its next sign-in."}}
 	change.What = "known-clients-remove"
 	if address.IsValid() {
 		change.Notice.Text = "Known IP address " + address.String() + " removed:"

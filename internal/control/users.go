@@ -121,6 +121,9 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 	return c.changedBy(ctx, operation.Action{Who: who, What: "user-set-password", Subject: name})
 }
 
+// noUndoSessions is why ended sessions have no undo.
+const noUndoSessions = "No undo: a user who is signed out has to sign in again."
+
 // EndUserSessions ends all sessions of a user at all integrations. Known clients stay. The error is ErrAsked for an
 // administrator's account. With another account source, an administrator of the same name stays signed in.
 type EndUserSessions struct {
@@ -162,7 +165,7 @@ func (q EndUserSessions) Do(ctx context.Context, c *Control, _ operation.By) (*o
 	return &operation.Change{Action: operation.Action{Subject: name, Detail: sessions},
 		Answer: map[string]int{"ended": ended},
 		Notice: operation.Notice{Text: "Ended " + strings.TrimSuffix(sessions, map[bool]string{true: "s"}[ended == 1]) + ":",
-			Subject: name}}, nil
+			Subject: name, Note: noUndoSessions}}, nil
 }
 
 // AskPassword forces a password change for a password that an attacker may have. It ends the sessions and removes all
@@ -193,6 +196,7 @@ func (c *Control) askNewPassword(ctx context.Context, name string) (*operation.C
 	}
 	revoked := c.config.Tokens.RevokeOf(context.WithoutCancel(ctx), c.nameOf(name))
 	change, err := c.changed(ctx, name)
+	change.Notice.Note = "No undo: sessions and known clients are removed."
 	return change, errors.Join(revoked, err)
 }
 
@@ -243,7 +247,7 @@ func (q DisableUser) Do(ctx context.Context, c *Control, by operation.By) (*oper
 			return nil, err
 		}
 		return &operation.Change{Action: operation.Action{What: "user-enable", Subject: c.nameOf(q.Username)},
-			Notice: operation.Notice{Text: "Enabled:", Subject: q.Username}}, nil
+			Undo: q.inverse(), Notice: operation.Notice{Text: "Enabled:", Subject: q.Username}}, nil
 	}
 	if err := c.another(by.Who, q.Username); err != nil {
 		return nil, err
@@ -251,7 +255,13 @@ func (q DisableUser) Do(ctx context.Context, c *Control, by operation.By) (*oper
 	if err := c.config.Accounts.Disable(ctx, q.Username); err != nil {
 		return nil, err
 	}
-	return c.changed(ctx, q.Username)
+	change, err := c.changed(ctx, q.Username)
+	change.Undo, change.Notice.Note = q.inverse(), "Undo does not restore sessions and known clients."
+	return change, err
+}
+
+func (q DisableUser) inverse() *DisableUser {
+	return &DisableUser{OfAccount: q.OfAccount, Enable: !q.Enable, Because: operation.Because{Reason: operation.Undone}}
 }
 
 // DeleteUser deletes an account permanently and ends what DisableUser ends. Errors are those of DisableUser.

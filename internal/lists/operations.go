@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/duration"
 	"authguard/internal/operation"
 	"authguard/internal/times"
 )
@@ -61,14 +62,35 @@ func (t *Table) list(ctx context.Context, by operation.By, request Request) (*op
 		return nil, fmt.Errorf("%w: %s contains your own IP address, %s: you would lock yourself out", operation.ErrAsked,
 			request.Prefix, by.Address)
 	}
+	before, err := t.restoring(ctx, request.Prefix, by.Now)
+	if err != nil {
+		return nil, err
+	}
 	entry, err := t.Add(ctx, request, by.Now)
 	if err != nil {
 		return nil, err
 	}
-	change := &operation.Change{Answer: entry, Action: operation.Action{What: string(request.Verdict),
+	change := &operation.Change{Answer: entry, Undo: before, Action: operation.Action{What: string(request.Verdict),
 		Subject: entry.Prefix.String(),
 		Detail:  until(entry.ExpiresAt), Why: entry.Note}}
 	return change, t.applied(ctx, by.Now, "the entry is saved and applies")
+}
+
+// restoring returns the request that restores the entry of exactly this range, or its absence.
+func (t *Table) restoring(ctx context.Context, prefix netip.Prefix, now time.Time) (any, error) {
+	entries, err := t.All(ctx, now)
+	for _, e := range entries {
+		if e.Prefix != unmap(prefix).Masked() {
+			continue
+		}
+		request := &ListRange{CIDR: e.Prefix.String(), Verdict: e.Verdict, For: "forever", Note: e.Note,
+			Force: e.Prefix.Bits() == 0}
+		if !e.ExpiresAt.IsZero() {
+			request.For = duration.Format(e.ExpiresAt.Sub(now))
+		}
+		return request, err
+	}
+	return &Unlist{CIDR: prefix.String(), Because: operation.Because{Reason: operation.Undone}}, err
 }
 
 // applied loads the table into memory after a change.
@@ -185,10 +207,14 @@ func (q Unlist) Do(ctx context.Context, t *Table, by operation.By) (*operation.C
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Remove(ctx, prefix); err != nil {
+	before, err := t.restoring(ctx, prefix, by.Now)
+	if err == nil {
+		err = t.Remove(ctx, prefix)
+	}
+	if err != nil {
 		return nil, t.near(ctx, prefix, by.Now, err)
 	}
-	return &operation.Change{Action: operation.Action{Subject: prefix.String()}},
+	return &operation.Change{Action: operation.Action{Subject: prefix.String()}, Undo: before},
 		t.applied(ctx, by.Now, "the entry is deleted and stops applying")
 }
 

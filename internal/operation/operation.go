@@ -47,6 +47,7 @@ type Change struct {
 	Answer  any     // of the API; nil: {"ok": true}
 	Preview bool    // nothing was changed
 	Notice  Notice  // of a form
+	Undo    any     // a pointer to the request that restores what was before; nil if there is none
 	Secret  Secret  // shown only once
 	Alert   string  // the text of the operation's alert; empty for none
 	Also    *Change // recorded afterwards
@@ -69,7 +70,13 @@ type Action struct {
 type Notice struct {
 	Text, Subject string
 	Bad           bool
+	// Note says what Undo does not restore, or why there is no undo.
+	Note string
 }
+
+// Undone is the reason of an operation that undoes another.
+const Undone = "undone"
+
 
 // A Secret is shown in the response itself, because it must not be stored.
 type Secret struct{ What, Name, Text, Hint string }

@@ -43,12 +43,17 @@ func (q SetMode) Do(_ context.Context, l *Limits, by operation.By) (*operation.C
 		return nil, fmt.Errorf("%w: reason: missing (recorded in the audit log)", operation.ErrAsked)
 	}
 	why := cmp.Or(by.Why, NoReason)
-	change := &operation.Change{Action: operation.Action{What: "captcha-" + q.Mode, Why: why}}
+	change := &operation.Change{Action: operation.Action{What: "captcha-" + q.Mode, Why: why},
+		Undo: restoring(l.Mode.State().Override, by.Now)}
 	switch q.Mode {
 	case "clear":
 		l.Mode.Clear(by.Who, why)
 		change.Notice.Text = "CAPTCHA mode was reset. If the attack continues, it turns on again."
+		change.Undo, change.Notice.Note = nil, "No undo: the failure rate was cleared on all nodes."
 	case "auto":
+		if l.Mode.State().Override.State == captchamode.Automatic {
+			change.Undo = nil
+		}
 		l.Mode.Release(by.Who, why)
 		change.Notice.Text = "CAPTCHA mode is automatic again."
 	case "on", "off":
@@ -68,4 +73,13 @@ func (q SetMode) Do(_ context.Context, l *Limits, by operation.By) (*operation.C
 	}
 	change.Answer = l.Mode.State()
 	return change, nil
+}
+
+// restoring returns the request that restores an override of CAPTCHA mode for the rest of its time.
+func restoring(before captchamode.Override, now time.Time) *SetMode {
+	if before.State == captchamode.Automatic || !before.Until.After(now) {
+		return &SetMode{Mode: "auto", Because: operation.Because{Reason: operation.Undone}}
+	}
+	return &SetMode{Mode: string(before.State), For: duration.Format(before.Until.Sub(now)),
+		Because: operation.Because{Reason: before.Why}}
 }

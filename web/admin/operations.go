@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -159,9 +160,10 @@ func (s *Site) shown(c echo.Context, session *web.Session, sent web.Form, form c
 	if err != nil {
 		return s.outcome(c, session, sent, pages.Notice{}, err)
 	}
-	notice := pages.Notice(change.Notice)
+	notice := pages.Notice{Text: change.Notice.Text, Subject: change.Notice.Subject, Bad: change.Notice.Bad,
+		Note: change.Notice.Note, Undo: s.undo(c, form, change.Undo)}
 	if notice.Text == "" {
-		notice = pages.Notice{Text: form.Notice, Subject: change.Subject}
+		notice.Text, notice.Subject = form.Notice, change.Subject
 	}
 	if form.Path == "/policy" {
 		notice.Subject = pages.LimitSetTitle(notice.Subject)
@@ -176,4 +178,35 @@ func (s *Site) shown(c echo.Context, session *web.Session, sent web.Form, form c
 	}
 	return s.showAdministrators(c, session, pages.AdministratorsView{Admin: s.around(c, session, "/administrators"),
 		Secret: secret})
+}
+
+// undo returns the form that sends an inverse request: the first that can, and that rejects the same accounts. Another
+// tab may show the notice, so the path names the realm.
+func (s *Site) undo(c echo.Context, of control.Form, request any) *pages.Undo {
+	if request == nil {
+		return nil
+	}
+	fields := map[string]string{}
+	for _, f := range fieldsOf(reflect.ValueOf(request).Elem()) {
+		switch text := fmt.Sprint(f.value); {
+		case f.value.Kind() == reflect.Bool && text == "false":
+		case text != "":
+			fields[f.name] = text
+		}
+	}
+	for _, o := range s.operations() {
+		if reflect.TypeOf(o.Request()) != reflect.TypeOf(request) {
+			continue
+		}
+		for _, form := range o.Forms {
+			fits := form.Users == of.Users
+			for name, value := range form.Set {
+				fits = fits && fields[name] == value
+			}
+			if fits {
+				return &pages.Undo{Path: pages.At(form.Path, s.of(c).Realm()), Fields: fields}
+			}
+		}
+	}
+	return nil
 }

@@ -32,6 +32,16 @@ type Notice struct {
 	Subject string
 	// Bad marks a failure.
 	Bad bool
+	// Note says what Undo does not restore, or why there is no undo.
+	Note string
+	// Undo is the form of the inverse operation; nil if there is none.
+	Undo *Undo
+}
+
+// Undo is the form that undoes an operation. It comes from the session, never from a URL.
+type Undo struct {
+	Path   string
+	Fields map[string]string
 }
 
 type link struct{ Path, Name string }
