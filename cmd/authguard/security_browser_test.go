@@ -85,7 +85,7 @@ func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
 
 	leave := func() {
 		t.Helper()
-		b.do("leaving", chromedp.Click("form[action='/logout'] button"), chromedp.WaitVisible("#username"))
+		b.do("leaving", chromedp.Click(".who summary"), chromedp.Click("form[action='/logout'] button"), chromedp.WaitVisible("#username"))
 	}
 	leave()
 	b.send("admin", fresh)

@@ -77,7 +77,6 @@ type Notice struct {
 // Undone is the reason of an operation that undoes another.
 const Undone = "undone"
 
-
 // A Secret is shown in the response itself, because it must not be stored.
 type Secret struct{ What, Name, Text, Hint string }
 

@@ -182,6 +182,9 @@ const noticeKey = "notice"
 func (s *Site) chrome(c echo.Context, session *web.Session) (a pages.Admin, err error) {
 	a = s.around(c, session, c.Path())
 	a.Back = c.Request().URL.RequestURI()
+	if a.Open, err = s.of(c).OpenAccounts(c.Request().Context()); err != nil {
+		s.Log.Error("possibly compromised accounts could not be counted", "error", err)
+	}
 	notice, err := s.Login.Sessions.Pop(session, noticeKey)
 	if err == nil && notice != "" {
 		err = json.Unmarshal([]byte(notice), &a.Notice)

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"net/url"
+	"strings"
 	"time"
 
 	"authguard/internal/events"
@@ -18,6 +19,8 @@ type Admin struct {
 	Realm  string
 	Realms []string
 	User   string
+	// Open is the number of possibly compromised accounts that are not secured yet.
+	Open int
 	// Now is the time at which the page is drawn, in the time zone of all its times.
 	Now time.Time
 	// Notice is the outcome of the last form.
@@ -47,23 +50,37 @@ type Undo struct {
 type link struct{ Path, Name string }
 
 // Pages returns the pages of the navigation.
-func (a Admin) Pages() []link {
+func (Admin) Pages() []link {
 	return []link{
-		{"/", "Dashboard"},
+		{"/", "Overview"},
 		{"/attacks", "Attacks"},
-		{"/accounts", "Accounts"},
-		{"/lists", "IP lists"},
+		{"/accounts", "People"},
 		{"/policy", "Limits"},
-		{"/audit", "Audit log"},
+		{"/lists", "IP lists"},
+		{"/audit", "Log"},
+	}
+}
+
+// Own returns the pages of the menu under the administrator's name.
+func (Admin) Own() []link {
+	return []link{
+		{"/security", "My security"},
+		{"/administrators", "Administrators"},
+		{"/administrators#tokens", "Tokens"},
 		{"/alerts", "Alerts"},
 	}
+}
+
+// Marked reports whether the page belongs to a page of the navigation.
+func (a Admin) Marked(path string) bool {
+	return a.Path == path || path != "/" && strings.HasPrefix(a.Path, path+"/")
 }
 
 // Frame titles the page by its name. A view that needs another title or a script has its own Frame.
 func (a Admin) Frame() frame {
 	title := "Admin console"
-	for _, one := range a.Pages() {
-		if one.Path == a.Path {
+	for _, one := range append(a.Pages(), a.Own()...) {
+		if a.Marked(one.Path) {
 			title = one.Name + " · " + title
 		}
 	}
@@ -98,5 +115,9 @@ func At(path, realm string) string {
 	if realm = events.RealmName(realm); realm == "" {
 		return path
 	}
-	return path + "?realm=" + url.QueryEscape(realm)
+	path, part, in := strings.Cut(path, "#")
+	if path += "?realm=" + url.QueryEscape(realm); in {
+		path += "#" + part
+	}
+	return path
 }

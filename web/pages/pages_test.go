@@ -237,8 +237,14 @@ func TestThePageIsMarkedInTheNavigationAndKeptForAnotherRealm(t *testing.T) {
 			current[where] = attr(a, "href") + " " + inner(a)
 		}
 	}
-	if current["page"] != "/?realm=shop Dashboard" || current["true"] != "/?realm=shop shop" || len(current) != 2 {
+	if current["page"] != "/?realm=shop Overview" || current["true"] != "/?realm=shop shop" || len(current) != 2 {
 		t.Errorf("marked: %q", current)
+	}
+	if a := around("/"); a.At("/administrators#tokens") != "/administrators?realm=shop#tokens" || !around("/attacks/:id").Marked("/attacks") || around("/attacks").Marked("/") {
+		t.Error("the menu under the name, or the page of one attack")
+	}
+	if badge := elements(doc, "header")[0]; !strings.Contains(inner(badge), "3 to secure") {
+		t.Errorf("no count of open accounts in %q", inner(badge))
 	}
 	if other := around("/lists").Of("blog"); other != "/lists?realm=blog" {
 		t.Errorf("the page of another realm is %s", other)

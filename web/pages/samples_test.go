@@ -269,8 +269,8 @@ func attacked() NowView {
 
 // around is what surrounds a page, for somebody and a realm with strangers' names.
 func around(path string) Admin {
-	return Admin{CSRF: "token", Path: path, Back: path, Now: noon, User: hostile, Realm: "shop", Realms: []string{"default", "shop"},
-		Notice: Notice{Text: "Failure counters reset:", Subject: hostile}}
+	return Admin{CSRF: "token", Path: path, Back: path, Now: noon, User: hostile, Open: 3, Realm: "shop", Realms: []string{"default", "shop"},
+		Notice: Notice{Text: "Blocked:", Subject: hostile, Note: "No undo: of this.", Undo: &Undo{"/lists/remove", map[string]string{"cidr": hostile}}}}
 }
 
 // listed is the page of the lists with everything in it.
