@@ -270,12 +270,27 @@ type Line struct {
 // Open reports whether the next attempt would proceed to its password check.
 func (e *Explanation) Open() bool { return e.Decision.Action == Proceed }
 
+// Behind returns the limit that blocks the next attempt after its challenge: a solution does not help.
+func (e *Explanation) Behind() (longest Line, ok bool) {
+	for _, l := range e.Lines {
+		if e.Decision.Action == Challenge && l.Full && !l.Delay && !l.Limit.Monitor && l.Limit.Action == Block &&
+			(!ok || l.FreeIn > longest.FreeIn) {
+			longest, ok = l, true
+		}
+	}
+	return longest, ok
+}
+
 // Summary returns what would happen to the next attempt, in one or two sentences.
 func (e *Explanation) Summary() string {
 	switch d := &e.Decision; d.Action {
 	case Proceed:
 		return "The next attempt would proceed to the password check."
 	case Challenge:
+		if line, ok := e.Behind(); ok {
+			return "The next attempt would have to solve a CAPTCHA, and would then be blocked, whatever its password. The " +
+				"block ends in " + Spell(line.FreeIn) + "."
+		}
 		return "The next attempt would have to solve a CAPTCHA before the password check."
 	case Delay:
 		return "The next attempt would be delayed by " + Spell(d.RetryAfter) + "."

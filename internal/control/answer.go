@@ -74,7 +74,11 @@ func (l *LookUp) stopped() {
 		home = " Devices and networks from which you have signed in before still work."
 	}
 	const code = "Verify the owner's identity, then create a verification code. It admits them with their password."
-	switch d.Action {
+	action := d.Action
+	if _, ok := l.Explanation.Behind(); ok {
+		action = guard.Block
+	}
+	switch action {
 	case guard.Delay:
 		l.say("There is a short delay after wrong passwords. Try again in %s.",
 			"Nothing to do. Ask them to wait and to type carefully.", guard.Spell(d.RetryAfter))
@@ -106,6 +110,9 @@ func (l *LookUp) knownElsewhere() bool {
 
 // full returns the limit that stops the next attempt longest, among those with the decision's action.
 func (l *LookUp) full() (longest guard.Line, ok bool) {
+	if line, ok := l.Explanation.Behind(); ok {
+		return line, true
+	}
 	for _, line := range l.Explanation.Lines {
 		if line.Full && !line.Limit.Monitor && line.Then() == l.Explanation.Decision.Action &&
 			(!ok || line.FreeIn > longest.FreeIn) {
@@ -136,6 +143,9 @@ func (l *LookUp) whose() string {
 }
 
 func (l *LookUp) until() string {
+	if line, ok := l.Explanation.Behind(); ok {
+		return "for another " + guard.Spell(line.FreeIn)
+	}
 	if wait := l.Explanation.Decision.RetryAfter; wait > 0 {
 		return "for another " + guard.Spell(wait)
 	}

@@ -97,6 +97,12 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		}
 		says("bob", "", "Devices and networks from which you have signed in before still work.", "verification code")
 		says("bob", home, "You can sign in now", "")
+		must(d.w.Mode.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "admin:eve", Why: "drill", Until: d.w.Clock.Now().Add(time.Hour)}))
+		says("ann", "", "so sign-ins are blocked for another", "Verify the owner's identity, then create a verification code") // solving a CAPTCHA does not help
+		if l := d.lookUp(t, "ann", ""); !strings.Contains(l.Explanation.Summary(), "and would then be blocked") {
+			t.Error(l.Explanation.Summary())
+		}
+		d.w.Mode.Release("admin:eve", "drill")
 		_, err = d.List(t.Context(), "admin:eve", lists.Request{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: lists.Block, For: 2 * time.Hour})
 		must(err)
 		says("ann", cafe, "blocked your IP address for another 2 hours", "remove the block")
