@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/seal"
 	"authguard/internal/sessions"
 	"authguard/web/client"
 )
@@ -96,6 +97,7 @@ type Session struct {
 	Proved time.Time
 	Second bool
 	ctx    context.Context
+	token  string
 }
 
 // ValidCSRF reports whether token is the session's.
@@ -139,7 +141,7 @@ func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, se
 func (s *Sessions) session(ctx context.Context, login accounts.Login, token string) *Session {
 	return &Session{
 		Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ID: sessions.ID(token), ctx: ctx,
-		Proved: time.UnixMilli(s.manager.GetInt64(ctx, provedKey)), Second: s.manager.GetBool(ctx, secondKey),
+		Proved: time.UnixMilli(s.manager.GetInt64(ctx, provedKey)), Second: s.manager.GetBool(ctx, secondKey), token: token,
 	}
 }
 
@@ -206,21 +208,33 @@ func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 	return s.session(ctx, login, token), nil
 }
 
-// Put keeps a value in a session until Pop.
+// Put keeps a value in a session until Pop. It is encrypted under the cookie's token, of which the database has only a
+// digest, because it may be a temporary password or a code.
 func (s *Sessions) Put(session *Session, key, value string) error {
-	s.manager.Put(session.ctx, "put."+key, value)
-	_, _, err := s.manager.Commit(session.ctx)
+	box, err := seal.NewBox([]byte(session.token), "put")
+	if err != nil {
+		return err
+	}
+	s.manager.Put(session.ctx, "put."+key, box.Seal([]byte(value), key))
+	_, _, err = s.manager.Commit(session.ctx)
 	return err
 }
 
 // Pop takes a value out of a session; empty if there is none.
 func (s *Sessions) Pop(session *Session, key string) (string, error) {
-	value := s.manager.PopString(session.ctx, "put."+key)
-	if value == "" {
+	sealed := s.manager.PopString(session.ctx, "put."+key)
+	if sealed == "" {
 		return "", nil
 	}
-	_, _, err := s.manager.Commit(session.ctx)
-	return value, err
+	box, err := seal.NewBox([]byte(session.token), "put")
+	if err != nil {
+		return "", err
+	}
+	if _, _, err = s.manager.Commit(session.ctx); err != nil {
+		return "", err
+	}
+	value, err := box.Open(sealed, key)
+	return string(value), err
 }
 
 // End ends the request's session, if there is one.

@@ -177,6 +177,7 @@ func passwordOperations() []Operation {
 	}, {
 		Name: "user-create-code", Did: "verification code created", Route: "POST /users/create-code",
 		Scope: operation.Accounts, Request: request[CreateCode],
+		Forms: []Form{{Path: "/pass", Alias: map[string]string{"username": "account"}}},
 		Commands: []Command{{
 			Name: "user create-code", Help: "Create a verification code for a new client", Example: "alice --for 30m",
 			Says: `Verification code for {{quote .A.account}}, shown once: {{.A.code}}

@@ -361,12 +361,27 @@ func (q CreateCode) Do(ctx context.Context, c *Control, _ operation.By) (*operat
 	if err != nil {
 		return nil, err
 	}
+	earlier, err := c.config.Codes.Live(ctx, p.Account)
+	if err != nil {
+		return nil, err
+	}
 	code, expires, err := c.config.Codes.Issue(ctx, codes.Grant{Directory: directory, Account: p.Account, For: life})
 	if err != nil {
 		return nil, err
 	}
-	return &operation.Change{Action: operation.Action{Subject: p.Account, Detail: goodUntil(expires)},
-		Answer: Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}}, nil
+	answer := Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}
+	return &operation.Change{Action: operation.Action{Subject: p.Account, Detail: goodUntil(expires)}, Answer: answer,
+		Secret: codeSecret(answer, times.Text(expires.In(c.Now().Location())), earlier)}, nil
+}
+
+func codeSecret(code Code, until string, earlier bool) operation.Secret {
+	hint := "Verify the identity of the account's owner before you share it. The owner enters it on the sign-in page as " +
+		"“Verification code”, with user name and password. It works once, from the first network that uses it, until " +
+		until + "."
+	if earlier {
+		hint += " An earlier code of this account is still valid, too."
+	}
+	return operation.Secret{What: "Verification code for", Name: code.Account, Text: code.Code, Hint: hint}
 }
 
 func goodUntil(t time.Time) string { return "good until " + times.Text(t.UTC()) }

@@ -77,7 +77,7 @@ type Notice struct {
 // Undone is the reason of an operation that undoes another.
 const Undone = "undone"
 
-// A Secret is shown in the response itself, because it must not be stored.
+// A Secret is shown only once, by the page after the form.
 type Secret struct{ What, Name, Text, Hint string }
 
 // By is the sender of a request.

@@ -198,7 +198,7 @@ func TestThePageOfAdministrators(t *testing.T) {
 		{"/administrators/disable", "Disabled and signed out:", "user-disable"},
 		{"/administrators/enable", "Enabled", "user-enable"},
 		{"/administrators/mfa", "MFA removed and sessions ended:", "mfa-reset"},
-		{"/administrators/password", "shown only once", "admin-passwd"},
+		{"/administrators/password", "Shown only once", "admin-passwd"},
 		{"/administrators/remove", "Admin role removed:", "admin-remove"},
 	} {
 		if body := c.steer(t, one.path, url.Values{"username": {"bob"}, "reason": {"because of " + one.path}}); !strings.Contains(body, one.says) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/control"
 	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
@@ -85,28 +84,4 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 func networkOf(text string) (netip.Prefix, bool) {
 	p, err := netip.ParsePrefix(strings.TrimSpace(text))
 	return p.Masked(), err == nil && !p.IsSingleIP()
-}
-
-// codeForm is POST /pass. The response itself shows the verification code, which must not be stored.
-func (s *Site) codeForm(c echo.Context, session *web.Session) error {
-	f, err := readForm(c, session, "account", "address", "for", "reason")
-	if err != nil {
-		return err
-	}
-	var code control.Code
-	change, err := s.of(c).Do(c.Request().Context(), s.by(c, session), control.CreateCode{
-		OfAccount: operation.OfAccount{Username: f["account"]}, For: f["for"],
-		Because: operation.Because{Reason: f["reason"]}})
-	if change != nil { // valid even if it could not be recorded
-		code, _ = change.Answer.(control.Code)
-	}
-	view := pages.LookUpView{Admin: s.around(c, session, "/lookup"), Pass: code}
-	view.Back = s.back(c, f)
-	if err != nil {
-		if view.Notice, err = s.failed(c, err); err != nil {
-			return err
-		}
-	}
-	view.LookUp = s.lookUp(c, pages.LookUp{Account: f["account"], Address: f["address"]})
-	return showLookUp(c, view)
 }

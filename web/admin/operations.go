@@ -154,30 +154,32 @@ func (s *Site) by(c echo.Context, session *web.Session) operation.By {
 		Address: s.Login.Edge.Client(c.Request()).Address}
 }
 
-// shown shows the outcome of an operation. A secret is shown in the response itself, because it must not be stored.
+// shown shows the outcome of an operation after a redirect, so that reloading the page repeats nothing. A secret is
+// shown even if the operation could not be recorded.
 func (s *Site) shown(c echo.Context, session *web.Session, sent web.Form, form control.Form, change *operation.Change,
 	err error) error {
+	var notice pages.Notice
 	if err != nil {
-		return s.outcome(c, session, sent, pages.Notice{}, err)
+		if notice, err = s.failed(c, err); err != nil {
+			return err
+		}
+	} else {
+		notice = pages.Notice{Text: change.Notice.Text, Subject: change.Notice.Subject, Bad: change.Notice.Bad,
+			Note: change.Notice.Note, Undo: s.undo(c, form, change.Undo)}
+		if notice.Text == "" {
+			notice.Text, notice.Subject = form.Notice, change.Subject
+		}
+		if form.Path == "/policy" {
+			notice.Subject = pages.LimitSetTitle(notice.Subject)
+		}
 	}
-	notice := pages.Notice{Text: change.Notice.Text, Subject: change.Notice.Subject, Bad: change.Notice.Bad,
-		Note: change.Notice.Note, Undo: s.undo(c, form, change.Undo)}
-	if notice.Text == "" {
-		notice.Text, notice.Subject = form.Notice, change.Subject
+	if change != nil && change.Secret.Text != "" {
+		secret := pages.Secret(change.Secret)
+		if notice.Secret = &secret; !notice.Bad {
+			notice.Text, notice.Subject = "", ""
+		}
 	}
-	if form.Path == "/policy" {
-		notice.Subject = pages.LimitSetTitle(notice.Subject)
-	}
-	secret := pages.Secret(change.Secret)
-	switch {
-	case secret.Text == "":
-		return s.outcome(c, session, sent, notice, nil)
-	case strings.HasPrefix(form.Path, "/accounts/"):
-		return s.showAccounts(c, http.StatusOK, pages.AccountsView{Admin: s.around(c, session, "/accounts"),
-			Secret: secret})
-	}
-	return s.showAdministrators(c, session, pages.AdministratorsView{Admin: s.around(c, session, "/administrators"),
-		Secret: secret})
+	return s.outcome(c, session, sent, notice, nil)
 }
 
 // undo returns the form that sends an inverse request: the first that can, and that rejects the same accounts. Another

@@ -54,7 +54,6 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/audit", s.page(s.auditPage))
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.GET("/lookup", s.page(s.lookUpPage))
-	e.POST("/pass", s.page(s.codeForm))
 	e.GET("/lists", s.page(s.listsPage))
 	e.POST("/lists/import", s.page(s.importForm))
 	e.GET("/accounts", s.page(s.accountsPage))

@@ -122,3 +122,23 @@ func TestANoticeSaysWhyThereIsNoUndo(t *testing.T) {
 		}
 	}
 }
+
+// A verification code is shown once, on the page after the form, so that reloading the page makes no other code.
+func TestACodeIsShownOnceAfterARedirect(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: "bob", Password: rightPassword})
+	c.must(t, err)
+	first := oneTime.FindStringSubmatch(c.submit(t, "/pass", url.Values{"account": {"bob"}}))
+	if first == nil {
+		t.Fatal("no code")
+	}
+	if _, _, again := c.get(t, "/"); oneTime.MatchString(again) || strings.Contains(again, first[1]) {
+		t.Error("it is shown twice")
+	}
+	page := c.submit(t, "/pass", url.Values{"account": {"bob"}})
+	if second := oneTime.FindStringSubmatch(page); second == nil || second[1] == first[1] || !strings.Contains(page, "An earlier code of this account is still valid, too.") {
+		t.Errorf("%v, or no word of the earlier code", second)
+	}
+}

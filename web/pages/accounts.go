@@ -14,7 +14,6 @@ type AccountsView struct {
 	Admin
 	Query    control.AccountsQuery
 	Accounts control.Accounts
-	Secret   Secret
 }
 
 // RenderAccounts draws the page.

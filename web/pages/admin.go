@@ -39,7 +39,12 @@ type Notice struct {
 	Note string
 	// Undo is the form of the inverse operation; nil if there is none.
 	Undo *Undo
+	// Secret is shown only once; nil if there is none.
+	Secret *Secret
 }
+
+// A Secret is a temporary password, a code or a token. What begins a sentence that ends with Name.
+type Secret struct{ What, Name, Text, Hint string }
 
 // Undo is the form that undoes an operation. It comes from the session, never from a URL.
 type Undo struct {

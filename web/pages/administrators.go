@@ -17,12 +17,8 @@ type AdministratorsView struct {
 	All    []control.Administrator
 	Tokens []tokens.Token
 	// Fresh is set if the administrator signed in recently. Without it the page stays closed.
-	Fresh  bool
-	Secret Secret
+	Fresh bool
 }
-
-// A Secret is shown once and not stored. What begins a sentence that ends with Name.
-type Secret struct{ What, Name, Text, Hint string }
 
 // RenderAdministrators draws the page.
 func RenderAdministrators(v AdministratorsView) ([]byte, error) {

@@ -15,8 +15,6 @@ import (
 type LookUpView struct {
 	Admin
 	LookUp LookUp
-	// Pass is a verification code that was just created; zero for none.
-	Pass control.Code
 }
 
 // To returns the look-up URL of an account, an IP address or both; each may be empty.

@@ -196,7 +196,8 @@ func widget() Challenge {
 
 // listedAccounts are accounts in every state.
 func listedAccounts() AccountsView {
-	v := AccountsView{Admin: around("/accounts"), Secret: Secret{"Temporary password of", hostile, "abcdefgh", "Hand it over."}}
+	v := AccountsView{Admin: around("/accounts")}
+	v.Notice.Secret = &Secret{"Temporary password of", hostile, "abcdefgh", "Hand it over."}
 	v.Query.Find, v.Query.After, v.Accounts = hostile, "50", control.Accounts{Kept: "authguard", Next: "100", Partial: true}
 	one := func(a accounts.Account) {
 		v.Accounts.All = append(v.Accounts.All, control.ListedAccount{
@@ -298,7 +299,7 @@ func listed() ListsView {
 // locked is the look-up of an account that is closed to strangers.
 func locked() LookUpView {
 	return LookUpView{
-		Admin: around("/lookup"), Pass: control.Code{Account: hostile, Code: "ABCD-EFGH-JKLM-NPQR", Expires: noon.Add(time.Hour)},
+		Admin: around("/lookup"),
 		LookUp: LookUp{Account: hostile, Address: hostile, Result: &control.LookUp{Attacks: []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon}},
 			Now: noon, Said: "You are blocked.", Next: "Unblock them.", Account: &control.Standing{State: control.Active, Kept: "authguard"}, Unnamed: 2, Forgotten: noon,
 			Entry:   &lists.Entry{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: lists.Block, Note: hostile, CreatedBy: hostile},
@@ -462,7 +463,7 @@ func deadChannels() AlertsView {
 
 // steering are administrators in every state, and tokens of both kinds.
 func steering() AdministratorsView {
-	v := AdministratorsView{Admin: around("/administrators"), Fresh: true, Secret: Secret{What: "Temporary password of", Name: hostile, Text: "abcdefgh", Hint: "Once."}}
+	v := AdministratorsView{Admin: around("/administrators"), Fresh: true}
 	v.User = "ann"
 	of := func(id, name string) control.Administrator {
 		return control.Administrator{Account: accounts.Account{ID: id, Username: name, Role: accounts.Admin, CreatedAt: noon.Add(-time.Hour)}}
