@@ -161,8 +161,17 @@ var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
 // hostIsPublic are the kinds whose host is a server's name. For others, such as discord, it is part of the key.
 var hostIsPublic = []string{"smtp", "smtps", "generic", "webhook", "ntfy"}
 
+// advice is an error in our own words. It contains nothing of an address, so nothing in it is masked: a path /hook must
+// not change "web hook".
+type advice string
+
+func (a advice) Error() string { return string(a) }
+
 // redact removes secret parts of the address from an error: libraries put whole addresses into errors.
 func (t *target) redact(err error) string {
+	if own, is := err.(advice); is {
+		return string(own)
+	}
 	text := anyURL.ReplaceAllString(err.Error(), "(address)")
 	for _, secret := range t.secrets() {
 		text = strings.ReplaceAll(text, secret, "***")

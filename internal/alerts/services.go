@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -94,11 +93,11 @@ func smtp(t target) (func(*httpClient) sender, error) {
 				open2 = mail.NewLenient
 			}
 		default:
-			return nil, errors.New("an email address takes from=, to= and requirestarttls= only")
+			return nil, advice("an email address takes from=, to= and requirestarttls= only")
 		}
 	}
 	if strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("only ?from=…&to=… may follow the host")
+		return nil, advice("only ?from=…&to=… may follow the host")
 	}
 	u.Path, u.RawQuery = "", ""
 	server, err := open2(u.String(), from)
@@ -106,7 +105,7 @@ func smtp(t target) (func(*httpClient) sender, error) {
 		return nil, err
 	}
 	if mail.CheckFrom(from) != nil || mail.CheckFrom(to) != nil {
-		return nil, errors.New("from= and to= must be email addresses")
+		return nil, advice("from= and to= must be email addresses")
 	}
 	return func(*httpClient) sender { return emails{server, to, domainOf(from)} }, nil
 }
@@ -140,7 +139,7 @@ func slack(t target) (func(*httpClient) sender, error) {
 		}
 		token := slackToken.FindStringSubmatch(user)
 		if token == nil {
-			return nil, errors.New("must be slack://hook:AAAAAAAAA-BBBBBBBBB-CCCCCCCCCCCCCCCCCCCCCCCC@webhook, or an incoming " +
+			return nil, advice("must be slack://hook:AAAAAAAAA-BBBBBBBBB-CCCCCCCCCCCCCCCCCCCCCCCC@webhook, or an incoming " +
 				"web hook: slack+https://…")
 		}
 		to = "https://hooks.slack.com/services/" + strings.Join(token[1:], "/")
@@ -156,7 +155,7 @@ func discord(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
 		if t.url.User == nil || t.url.Host == "" || strings.Trim(t.url.Path, "/") != "" {
-			return nil, errors.New("must be discord://TOKEN@WEBHOOK_ID, or discord+https://…")
+			return nil, advice("must be discord://TOKEN@WEBHOOK_ID, or discord+https://…")
 		}
 		to = "https://discord.com/api/webhooks/" + url.PathEscape(t.url.Host) + "/" + url.PathEscape(t.url.User.Username())
 	}
@@ -180,7 +179,7 @@ func telegram(t target) (func(*httpClient) sender, error) {
 	query.Del("chats")
 	query.Del("channels")
 	if !telegramToken.MatchString(token) || chat == "" || len(query) > 0 {
-		return nil, errors.New("must be telegram://TOKEN@telegram?chats=ID with the token of a bot")
+		return nil, advice("must be telegram://TOKEN@telegram?chats=ID with the token of a bot")
 	}
 	return putting("https://api.telegram.org/bot"+token+"/sendMessage", func(m message) any {
 		return map[string]any{"chat_id": chat, "text": cut(m.title+"\n\n"+m.body, 4096),
@@ -190,7 +189,7 @@ func telegram(t target) (func(*httpClient) sender, error) {
 			OK bool `json:"ok"`
 		}
 		if json.Unmarshal(body, &answer) != nil || !answer.OK {
-			return errors.New("Telegram rejected the message")
+			return advice("Telegram rejected the message")
 		}
 		return nil
 	}), nil
@@ -200,7 +199,7 @@ func telegram(t target) (func(*httpClient) sender, error) {
 func teams(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
-		return nil, errors.New("must be the URL of a Teams workflow for web hooks: teams+https://… (connectors no longer " +
+		return nil, advice("must be the URL of a Teams workflow for web hooks: teams+https://… (connectors no longer " +
 			"work)")
 	}
 	block := func(text string, more ...string) map[string]any {
@@ -244,12 +243,12 @@ func ntfy(t target) (func(*httpClient) sender, error) {
 		case "tags":
 			tags = strings.Split(value, ",")
 		default:
-			return nil, errors.New("an ntfy address takes priority=, tags= and scheme= only")
+			return nil, advice("an ntfy address takes priority=, tags= and scheme= only")
 		}
 	}
 	if topic == "" || strings.Contains(topic, "/") || to.Host == "" || priority < 1 || priority > 5 ||
 		to.Scheme != "https" && to.Scheme != "http" {
-		return nil, errors.New("must be ntfy://ntfy.sh/TOPIC, optionally with ?priority= from min to max")
+		return nil, advice("must be ntfy://ntfy.sh/TOPIC, optionally with ?priority= from min to max")
 	}
 	header := jsonHeader()
 	if t.url.User != nil {
@@ -284,13 +283,13 @@ func generic(t target) (func(*httpClient) sender, error) {
 			header.Set(name, values[0])
 		case strings.EqualFold(key, "template"):
 			if asJSON = strings.EqualFold(values[0], "json"); !asJSON {
-				return nil, errors.New("template= must be json")
+				return nil, advice("template= must be json")
 			}
 			header.Set("Content-Type", "application/json")
 		case strings.EqualFold(key, "contenttype"), strings.EqualFold(key, "disabletls"), strings.EqualFold(key, "method"),
 			strings.EqualFold(key, "messagekey"),
 			strings.EqualFold(key, "titlekey"), strings.HasPrefix(key, "$"):
-			return nil, errors.New("a generic web hook takes template=json and headers such as @Authorization= only")
+			return nil, advice("a generic web hook takes template=json and headers such as @Authorization= only")
 		default:
 			continue
 		}
@@ -300,7 +299,7 @@ func generic(t target) (func(*httpClient) sender, error) {
 	u.RawQuery, t.url = query.Encode(), &u
 	to, is := t.hookOf()
 	if !is {
-		return nil, errors.New("must be generic+https://…")
+		return nil, advice("must be generic+https://…")
 	}
 	return func(c *httpClient) sender {
 		return over{c, func(m message) (call, error) {
@@ -332,11 +331,11 @@ type hookData struct {
 func webhook(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
-		return nil, errors.New("must be webhook+https://…#secret=whsec_…")
+		return nil, advice("must be webhook+https://…#secret=whsec_…")
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(t.secret, "whsec_"))
 	if err != nil || !strings.HasPrefix(t.secret, "whsec_") || len(key) < 24 || len(key) > 64 {
-		return nil, errors.New("needs #secret=whsec_ and 24 to 64 random bytes in base64: echo whsec_$(openssl rand " +
+		return nil, advice("needs #secret=whsec_ and 24 to 64 random bytes in base64: echo whsec_$(openssl rand " +
 			"-base64 32)")
 	}
 	signer, err := standardwebhooks.NewWebhookRaw(key)

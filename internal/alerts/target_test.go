@@ -64,6 +64,19 @@ func TestRedactHidesEveryPartOfAnAddress(t *testing.T) {
 	}
 }
 
+func TestOurOwnWordsAreNotMaskedWithThoseOfTheAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"generic+https://example.org/hook?contenttype=x": "a generic web hook takes template=json",
+		"ntfy://ntfy.sh/takes/priority":                  "must be ntfy://ntfy.sh/TOPIC, optionally with ?priority=",
+		"webhook+https://example.org/bytes/random":       "24 to 64 random bytes in base64",
+	} {
+		if err := Check(address); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 func TestEachRecipientOfAMailIsAChannelOfItsOwn(t *testing.T) {
 	t.Parallel()
 	got := expand("smtp://u:p@mail.example.org/?from=a%40example.org&to=b%40example.org,c%40example.org")
