@@ -230,6 +230,8 @@ func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict,
 	p, view := refusal(http.StatusForbidden, "problem.closed"), pages.ErrorView{}
 	if who != nil {
 		p, view.Login = refusal(http.StatusForbidden, "problem.not-permitted"), way
+		path, _, _ := strings.Cut(w.uri, "?") // a query may contain secrets
+		view.Account, view.Asked = who.Account.Account, w.host+path
 	}
 	p.Type, p.Title = NotPermitted, "Not permitted"
 	return l.hand(c, w, p, view)

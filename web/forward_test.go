@@ -198,6 +198,10 @@ func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 	if got := g.ask("/auth/denied", in, "X-Original-URL", "http://app.example.org//evil.example/x").Header().Get("Location"); got != "/" {
 		t.Errorf("by now it may, and leads to %q", got)
 	}
+	page := g.ask("/auth/verify", in, "X-Forwarded-Uri", "/admin/<x>?token=secret", "X-Forwarded-Host", "app.example.org").Body.String()
+	if !strings.Contains(page, "signed in as <strong>") || !strings.Contains(page, "app.example.org/admin/&lt;x&gt;<") || strings.Contains(page, "token=secret<") {
+		t.Errorf("the page does not say who asked for what:\n%s", page)
+	}
 	g.sessions.fail = errors.New("the disk is gone")
 	if w := g.ask("/auth/verify", in, "X-Forwarded-Uri", "/x"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "The server is busy") {
 		t.Errorf("without sessions: %d %v %s", w.Code, w.Header(), w.Body)

@@ -15,6 +15,8 @@ type ErrorView struct {
 	Detail string
 	// Login is the sign-in page if signing in (again) helps; else empty.
 	Login string
+	// Account is who is signed in but not permitted, and Asked the host and path that were requested; else empty.
+	Account, Asked string
 }
 
 // RenderError draws an error page.

@@ -157,7 +157,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"late":        func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 504}) },
 		"error":       func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 404}) },
 		"stranger":    func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 401, Login: "/login?next=%2Fx"}) },
-		"no group":    func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 403, Login: "/login"}) },
+		"no group":    func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 403, Login: "/login", Account: hostile, Asked: "app.example.org/admin/" + hostile}) },
 	}
 }
 
