@@ -58,8 +58,12 @@ func (s *Site) showSecurity(c echo.Context, session *web.Session, v pages.Securi
 	v.Fresh, v.Lacks = s.fresh(session), s.lacks(session)
 	at, ok := s.Login.Edge.Site(c.Request())
 	v.PasskeysHere, v.PasskeysAt = ok, at.Elsewhere
+	status := http.StatusOK
+	if v.AppWrong {
+		status = http.StatusUnprocessableEntity
+	}
 	page, err := pages.RenderSecurity(v)
-	return web.WritePage(c, http.StatusOK, page, err)
+	return web.WritePage(c, status, page, err)
 }
 
 // An ownChange changes how the administrator signs in. It returns the notice, and codes that only this response shows.
@@ -76,6 +80,9 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 			return s.say(c, session, pages.Notice{Bad: true, Text: "Nothing was changed. " + operation.StaleSession})
 		}
 		text, codes, err := do(c, session, f)
+		if errors.Is(err, mfa.ErrCode) {
+			return s.wrongCode(c, session)
+		}
 		notice := pages.Notice{Text: text}
 		if err != nil {
 			if notice, err = s.failed(c, err); err != nil {
@@ -92,6 +99,16 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 		}
 		return s.say(c, session, notice)
 	})
+}
+
+// wrongCode shows the setup of the app again, with the same secret: a new one would leave an entry in the app that never
+// works.
+func (s *Site) wrongCode(c echo.Context, session *web.Session) (err error) {
+	v := pages.SecurityView{Admin: s.around(c, session, "/security"), AppWrong: true}
+	if v.App, err = s.Control.EnrollingTOTP(c.Request().Context(), session.Account); err != nil {
+		return err
+	}
+	return s.showSecurity(c, session, v)
 }
 
 // say shows a notice on the page.

@@ -34,6 +34,9 @@ func (c *counter) enrolled(t *testing.T) (shows func() string, recovery []string
 		t.Fatalf("no secret:\n%s", body)
 	}
 	secret := strings.ReplaceAll(found[1], " ", "")
+	if to, body := c.own(t, "/security/app/confirm", url.Values{"otp": {"000000"}}); to != "" || !strings.Contains(body, found[0]) || !strings.Contains(body, `aria-describedby="otp_problem"`) {
+		t.Fatalf("a mistyped code loses the secret or says nothing: to %q\n%s", to, body)
+	}
 	shows = func() string {
 		t.Helper()
 		c.Clock.Advance(time.Minute) // each code is good once
@@ -46,6 +49,9 @@ func (c *counter) enrolled(t *testing.T) (shows func() string, recovery []string
 	_, body = c.own(t, "/security/app/confirm", url.Values{"otp": {shows()}})
 	for _, one := range recoveryCode.FindAllStringSubmatch(body, -1) {
 		recovery = append(recovery, one[1])
+	}
+	if !strings.Contains(body, `download="authguard-recovery-codes.txt"`) || !strings.Contains(body, "I have saved these codes") {
+		t.Errorf("the codes can be lost:\n%s", body)
 	}
 	if len(recovery) != 10 {
 		t.Fatalf("%d recovery codes:\n%s", len(recovery), body)

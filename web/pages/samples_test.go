@@ -485,9 +485,10 @@ func steering() AdministratorsView {
 func secured() SecurityView {
 	v := SecurityView{Admin: around("/security"), Fresh: true, PasskeysHere: true, Codes: []string{"abcd-efgh-ijkl-mnop"}}
 	v.App = mfa.Enrolment{Secret: "ABCDEFGHIJKLMNOP", QR: []byte("a picture")}
-	v.TOTP, v.Recovery = &mfa.TOTP{Created: noon, Used: noon}, 10
+	v.AppWrong, v.TOTP, v.Recovery = true, &mfa.TOTP{Created: noon, Used: noon}, 10
 	v.Passkeys = []mfa.Passkey{{ID: "x", Name: hostile, Host: "localhost", Created: noon, Cloned: noon}}
-	v.Sessions = []OwnSession{{Session: sessions.Session{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon, Ends: noon}, This: true}}
+	v.Sessions = []OwnSession{{Session: sessions.Session{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon, Ends: noon}, This: true},
+		{Session: sessions.Session{ID: "y", Agent: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36", Address: "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", Started: noon, Seen: noon, Ends: noon}}}
 	return v
 }
 

@@ -22,6 +22,8 @@ type SecurityView struct {
 	PasskeysAt   string
 	// App is a TOTP app during its setup; zero for none.
 	App mfa.Enrolment
+	// AppWrong is set after a wrong code from the app.
+	AppWrong bool
 	// Codes are new recovery codes.
 	Codes []string
 }
@@ -37,13 +39,23 @@ func RenderSecurity(v SecurityView) ([]byte, error) { return render("security", 
 
 // Frame returns the page's title and script.
 func (v SecurityView) Frame() frame {
-	return frame{Title: "Your sign-in · Admin console", Script: "login.js", Passkey: v.Fresh && v.PasskeysHere, Wide: true}
+	return frame{Title: "Your sign-in · Admin console", Script: "codes.js", Passkey: v.Fresh && v.PasskeysHere, Wide: true}
 }
 
 // QR returns the TOTP secret as a data URL, so that no server or cache stores it.
 func (v SecurityView) QR() template.URL {
 	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(v.App.QR)) // not user input
 }
+
+// Saved returns the recovery codes as a file, in a data URL: the download works without JavaScript.
+func (v SecurityView) Saved() template.URL {
+	text := "Recovery codes of " + Plain(v.User) + " for the authguard admin console. Each works once.\n\n" +
+		strings.Join(v.Codes, "\n") + "\n"
+	return template.URL("data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(text)))
+}
+
+// Browser returns the session's browser, as /account names it.
+func (s OwnSession) Browser() string { return Browser(s.Agent) }
 
 // Secret returns the TOTP secret in groups of four characters.
 func (v SecurityView) Secret() string {

@@ -57,7 +57,12 @@
     const status = part.querySelector("[role=status]");
     const texts = { doing: "", part: "", long: "", held: "", done: "", digits: "", failed: "", ...JSON.parse(part.dataset.texts ?? "{}") };
     const meanwhile = part.dataset.meanwhile ?? "";
-    const say = (words) => { if (status && status.textContent !== words) status.textContent = words; };
+    // A shorter text leaves the height: what is below must not move under a finger.
+    const say = (words) => {
+      if (!status || status.textContent === words) return;
+      status.textContent = words;
+      status.style.minHeight = `${status.offsetHeight}px`;
+    };
     const showPicture = (shown) => {
       if (!picture || withPicture) return;
       picture.hidden = !shown;
