@@ -113,8 +113,9 @@ CREATE INDEX verification_codes_asked_from ON verification_codes (asked_from);
 CREATE INDEX verification_codes_expires_at ON verification_codes (expires_at);
 
 -- Messages to administrators and account owners, until they expire. channel names the
--- sender: alerts/PLACE, notices/REALM or codes/REALM. A channel's limits count by subject:
--- the account of a notification, the keyed digest of the IP address that requested a code.
+-- sender: alerts/PLACE, notices/REALM, resets/REALM, changes/REALM or codes/REALM. A
+-- channel's limits count by subject: the account of a notification, the keyed digest of the
+-- IP address that requested a code.
 -- body is bounded JSON, or an alert's title once it is sent: no password, address of a
 -- channel, code or link. id of a notification is half of the token in its link; the other
 -- half is derived from it with the server's keys. lease_until: a node is sending the message.

@@ -415,7 +415,7 @@ func (h *home) tells(t *testing.T) func() (path, text string) {
 	var text string
 	mailer, err := notices.New(notices.Config{
 		Store: outbox.Store{DB: h.db, Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
-		Realm: guard.DefaultRealm, Secret: []byte("the server's secret"),
+		Realm: guard.DefaultRealm, Purpose: notices.NewClient, Secret: []byte("the server's secret"),
 		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
 		Write: func(l notices.Login, token string) (string, string) {
 			return h.look.Message("en", l, "https://login.example.org/login/not-me/"+token)

@@ -1,11 +1,11 @@
-// Package notices emails account owners about a login from an unknown client, and accepts the answer that it was not
-// theirs.
+// Package notices emails account owners, and checks the links in these emails: about a login from an unknown client,
+// which the owner can report as not theirs; with a link to reset a forgotten password; about a reset password.
 //
-// It delays no login: the outbox sends the emails, at least once. An account gets few a day, so that an attacker with its
-// password cannot flood the mailbox.
+// It delays no request: the outbox sends the emails, at least once. An account gets few a day, so that an attacker cannot
+// flood the mailbox.
 //
-// The link in an email is valid for one answer about this login, for a week. Its token is the message's ID with a MAC:
-// each attempt creates the email anew, and the database contains no token.
+// The token of a link is the message's ID with a MAC: each attempt creates the email anew, and the database contains no
+// token.
 package notices
 
 import (
@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,27 +27,48 @@ import (
 )
 
 const (
-	// Life is how long a link is valid, and MostADay the number of emails per account and day.
-	Life     = 7 * 24 * time.Hour
-	MostADay = 5
+	// Life is how long a link is valid, ResetLife that of a Reset, and MostADay the number of emails per account and day.
+	Life      = 7 * 24 * time.Hour
+	ResetLife = 30 * time.Minute
+	MostADay  = 5
 
 	maxWaiting = 10_000
+	day        = 24 * time.Hour
 )
+
+// A Purpose is what emails are about. A link is valid for its own purpose only.
+type Purpose string
+
+// The purposes. They are parts of channel names in the outbox.
+const (
+	NewClient       Purpose = "notices" // a login from an unknown client
+	Reset           Purpose = "resets"  // a forgotten password
+	PasswordChanged Purpose = "changes" // a password was reset; no link
+)
+
+func (p Purpose) life() time.Duration {
+	if p == Reset {
+		return ResetLife
+	}
+	return Life
+}
 
 // ErrUnknown means that a link is forged, used or expired.
 var ErrUnknown = errors.New("notices: this link has expired or was used")
 
-// A Login is a login to notify the owner of.
+// A Login is a login to notify the owner of, or a request for a Reset.
 type Login struct {
 	Directory, Account string
 	Address, Agent     string // IP address and User-Agent
 	At                 time.Time
+	Version            int64 `json:"-"` // of the account, if links are bound to it; set by Of and Use
 }
 
-// Config is what a Mailer needs; Failed may be nil.
+// Config is what a Mailer needs; Version and Failed may be nil.
 type Config struct {
 	outbox.Store
-	Realm string
+	Realm   string
+	Purpose Purpose
 	// Secret is the server's, the same on every node: at least 16 bytes.
 	Secret []byte
 	// Find returns the email address of an account's owner; empty if there is none, and nothing is sent.
@@ -55,6 +77,9 @@ type Config struct {
 	Write func(login Login, token string) (subject, text string)
 	// Send sends an email; mail.Server.Send.
 	Send func(ctx context.Context, l mail.Message) error
+	// Version returns the account's version. With it, a link is valid for this version only, and only the newest link of
+	// an account is valid.
+	Version func(ctx context.Context, l Login) (int64, error)
 	// Failed is called when sending starts to fail.
 	Failed func(error)
 }
@@ -71,28 +96,32 @@ func New(c Config) (*Mailer, error) {
 	if len(c.Secret) < 16 {
 		return nil, errors.New("notices: a Secret of 16 bytes is required")
 	}
-	key, err := hkdf.Key(sha256.New, c.Secret, nil, "authguard login notices "+c.Realm, 32)
+	key, err := hkdf.Key(sha256.New, c.Secret, nil, "authguard links of "+string(c.Purpose)+" "+c.Realm, 32)
 	if err != nil {
 		return nil, fmt.Errorf("notices: deriving a key: %w", err)
 	}
 	m := &Mailer{config: c, key: key}
 	m.box = outbox.New(outbox.Config{
-		Store: c.Store, Name: "notices/" + c.Realm, Send: m.send, Wanted: m.wanted,
-		Limits:     outbox.Limits{Waiting: maxWaiting, PerSubject: MostADay, Window: 24 * time.Hour},
+		Store: c.Store, Name: string(c.Purpose) + "/" + c.Realm, Send: m.send, Wanted: m.wanted,
+		Limits:     outbox.Limits{Waiting: maxWaiting, PerSubject: MostADay, Window: day},
 		FirstRetry: time.Minute, LongestRetry: time.Hour, Failed: c.Failed,
 	})
 	return m, nil
 }
 
-// Notify notifies the owner of a login. It never blocks; if there are too many, it drops the login and logs it.
+// Notify sends the owner an email. It never blocks; if there are too many, it drops the email and logs it. Messages stay
+// for a day at least, because the limit counts them.
 func (m *Mailer) Notify(l Login) {
 	body, err := json.Marshal(l)
 	if err != nil || !m.box.Add(outbox.Message{
-		ID: rand.Text(), Subject: l.Directory + "/" + l.Account, Body: string(body), At: l.At, Expires: l.At.Add(Life),
+		ID: rand.Text(), Subject: subjectOf(l), Body: string(body), At: l.At,
+		Expires: l.At.Add(max(m.config.Purpose.life(), day)),
 	}) {
-		m.config.Log.Warn("too many sign-ins from unknown clients: one owner is not notified", "account", l.Account)
+		m.config.Log.Warn("too many emails: one owner is not notified", "about", m.config.Purpose, "account", l.Account)
 	}
 }
+
+func subjectOf(l Login) string { return l.Directory + "/" + l.Account }
 
 // Run sends until ctx ends.
 func (m *Mailer) Run(ctx context.Context) { m.box.Run(ctx) }
@@ -119,9 +148,16 @@ func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
 	if err != nil {
 		return err
 	}
+	if m.expired(of.At) {
+		return nil
+	}
 	email, err := m.config.Find(ctx, l.Directory, l.Account)
+	id := of.ID
 	if err == nil && email != "" {
-		subject, text := m.config.Write(l, m.token(of.ID))
+		id, err = m.bound(ctx, id, l)
+	}
+	if err == nil && email != "" {
+		subject, text := m.config.Write(l, m.token(id))
 		sum := sha256.Sum256([]byte(of.ID))
 		err = m.config.Send(ctx, mail.Message{To: email, Subject: subject, Text: text, ID: encode(sum[:16]) + "@authguard"})
 	}
@@ -132,6 +168,19 @@ func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
 		m.config.Log.Error("a notification to an account's owner could not be sent; retrying", "error", err)
 	}
 	return err
+}
+
+func (m *Mailer) expired(at time.Time) bool {
+	return !m.box.Now().Before(at.Add(m.config.Purpose.life()))
+}
+
+// bound returns a message's ID with the account's version, if links are bound to it.
+func (m *Mailer) bound(ctx context.Context, id string, l Login) (string, error) {
+	if m.config.Version == nil {
+		return id, nil
+	}
+	version, err := m.config.Version(ctx, l)
+	return id + "-" + strconv.FormatInt(version, 10), err
 }
 
 // Of returns the login of a valid link. It changes nothing, because mail scanners open links too.
@@ -161,21 +210,38 @@ func (m *Mailer) Use(ctx context.Context, token string, do func(Login) error) er
 }
 
 func (m *Mailer) open(ctx context.Context, token string) (sent outbox.Message, l Login, err error) {
-	id, _, _ := strings.Cut(token, ".")
-	if !hmac.Equal([]byte(m.token(id)), []byte(token)) {
+	signed, _, _ := strings.Cut(token, ".")
+	if !hmac.Equal([]byte(m.token(signed)), []byte(token)) {
 		return sent, l, ErrUnknown
 	}
+	id, version, _ := strings.Cut(signed, "-")
 	if sent, err = m.box.Find(ctx, id); err != nil {
 		return sent, l, fmt.Errorf("notices: read: %w", err)
 	}
-	if sent.ID == "" {
+	if sent.ID == "" || m.expired(sent.At) {
 		return sent, l, ErrUnknown
 	}
-	l, err = loginOf(sent)
-	return sent, l, err
+	if l, err = loginOf(sent); err != nil || m.config.Version == nil {
+		return sent, l, err
+	}
+	l.Version, _ = strconv.ParseInt(version, 10, 64) // signed
+	return sent, l, m.current(ctx, sent.ID, signed, l)
 }
 
-// token returns the ID and 128 bits of its MAC.
+// current returns ErrUnknown if the account has changed since the link was sent, or has a newer link.
+func (m *Mailer) current(ctx context.Context, id, signed string, l Login) error {
+	now, err := m.bound(ctx, id, l)
+	newest, failed := m.box.Newest(ctx, subjectOf(l))
+	switch {
+	case err != nil || failed != nil:
+		return fmt.Errorf("notices: read: %w", errors.Join(err, failed))
+	case now != signed || newest != "" && newest != id:
+		return ErrUnknown
+	}
+	return nil
+}
+
+// token returns the text and 128 bits of its MAC.
 func (m *Mailer) token(id string) string {
 	mac := hmac.New(sha256.New, m.key)
 	mac.Write([]byte(id))

@@ -36,7 +36,7 @@ func newPost(t *testing.T, db *sql.DB, realm string) *post {
 	var err error
 	p.Mailer, err = New(Config{
 		Store: outbox.Store{DB: db, Now: p.clock.Now, Log: slog.New(slog.DiscardHandler)},
-		Realm: realm, Secret: []byte("the server's secret"), Failed: func(error) { p.failed++ },
+		Realm: realm, Purpose: NewClient, Secret: []byte("the server's secret"), Failed: func(error) { p.failed++ },
 		Find: func(_ context.Context, _, account string) (string, error) {
 			if account == "nobody" {
 				return "", nil

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -265,6 +266,18 @@ func (c *Channel) Find(ctx context.Context, id string) (m Message, err error) {
 		m = rows[0]
 	}
 	return m, err
+}
+
+// Newest returns the ID of the newest sent message of a subject that has not expired; empty if there is none.
+func (c *Channel) Newest(ctx context.Context, subject string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = c.DB.QueryRowContext(ctx, `SELECT id FROM outbox WHERE channel = $1 AND subject = $2 AND expires_at > $3
+		AND sent_at > 0 ORDER BY at DESC, id LIMIT 1`, c.Name, sqltx.Clean(subject), c.Now().UnixMilli()).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return id, err
 }
 
 // Remove deletes a message. Of concurrent callers, one gets true.
