@@ -337,6 +337,10 @@ func Shown(h http.Header, c *challenge.Challenge, widget *remote.Provider) (view
 // ahead returns the challenge that CAPTCHA mode requires; nil otherwise. A browser with a device cookie gets none
 // before it names its account, which may need none.
 func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error) {
+	return l.aheadOf(r, from, l.Integration)
+}
+
+func (l *Login) aheadOf(r *http.Request, from Client, integration string) (*challenge.Challenge, error) {
 	if !l.Guard.NeedsChallenge(from.Address) {
 		return nil, nil
 	}
@@ -347,7 +351,7 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 	}
 	issued, err := l.Guard.Issue(
 		r.Context(),
-		guard.Attempt{Address: from.Address, Integration: l.Integration},
+		guard.Attempt{Address: from.Address, Integration: integration},
 		guard.Decision{},
 	)
 	if errors.Is(err, guard.ErrChallenges) {
@@ -366,7 +370,8 @@ func below(r *http.Request, c *challenge.Challenge) *challenge.Challenge {
 }
 
 func (l *Login) view(c echo.Context, next string) pages.LoginView {
-	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin}
+	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin,
+		Resets: l.Resets != nil}
 	if l.Second != nil {
 		site, ok := l.Edge.Site(c.Request())
 		view.Passkeys, view.PasskeysAt = ok, site.Elsewhere

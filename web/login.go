@@ -58,6 +58,8 @@ type LoginUsers struct {
 // LoginEmails are sent to account owners.
 type LoginEmails struct {
 	Notices *notices.Mailer // emails about logins from unknown clients; nil: none
+	// Resets sends links to reset a forgotten password, and Changes reports that it was reset; nil: there are none.
+	Resets, Changes *notices.Mailer
 	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
 	// not configured.
 	AskCode func(guard.Code)

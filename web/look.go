@@ -56,10 +56,7 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 // Message returns the email about a login from an unknown client, in the language with this tag. link reports the login
 // as not the user's own. The attacker controls the User-Agent: it is reduced to one short line (R23).
 func (l *Look) Message(language string, told notices.Login, link string) (subject, text string) {
-	page := pages.Page{}
-	if now := l.now.Load(); now != nil {
-		page = now.For(language)
-	}
+	page := l.in(language)
 	parts := []string{
 		page.T("mail.somebody", "account", pages.Plain(told.Account), "site", page.Site()),
 		strings.TrimRight("    "+times.Text(told.At.UTC())+"\n    "+told.Address+"\n    "+
@@ -67,6 +64,36 @@ func (l *Look) Message(language string, told notices.Login, link string) (subjec
 		page.T("mail.was-me"), page.T("mail.not-me"), "    " + link, page.T("mail.few", "n", strconv.Itoa(notices.MostADay)),
 	}
 	return page.T("mail.subject"), strings.Join(parts, "\n\n") + "\n"
+}
+
+// ResetMessage returns the email with a link to reset a forgotten password.
+func (l *Look) ResetMessage(language string, asked notices.Login, link string) (subject, text string) {
+	page := l.in(language)
+	parts := []string{
+		page.T("mail.reset", "account", pages.Plain(asked.Account), "site", page.Site()), "    " + link,
+		page.T("mail.reset.ignore", "address", asked.Address), page.T("mail.few", "n", strconv.Itoa(notices.MostADay)),
+	}
+	return page.T("mail.reset.subject"), strings.Join(parts, "\n\n") + "\n"
+}
+
+// ResetDoneMessage returns the email after a reset.
+func (l *Look) ResetDoneMessage(language string, done notices.Login) (subject, text string) {
+	page := l.in(language)
+	parts := []string{
+		page.T("mail.changed", "account", pages.Plain(done.Account), "site", page.Site()),
+		strings.TrimRight("    "+times.Text(done.At.UTC())+"\n    "+done.Address+"\n    "+
+			pages.BrowserName(done.Agent), " \n"),
+		page.T("mail.changed.not-me"),
+	}
+	return page.T("mail.changed.subject"), strings.Join(parts, "\n\n") + "\n"
+}
+
+// in returns the common data of a text in the language with this tag.
+func (l *Look) in(language string) (page pages.Page) {
+	if now := l.now.Load(); now != nil {
+		page = now.For(language)
+	}
+	return page
 }
 
 // static is GET and HEAD /static/{file}: a file of the look or of all looks. Browsers see changes within five minutes.

@@ -19,6 +19,9 @@ func (l *Login) Routes(e *echo.Echo) {
 		l.secondRoutes(e)
 	}
 	l.CodeRoutes(e)
+	if l.Resets != nil {
+		l.forgotRoutes(e)
+	}
 	if l.Control != nil && !l.Admin {
 		l.accountRoutes(e)
 	}
@@ -52,6 +55,8 @@ func (l *Login) page(c echo.Context) error {
 	switch {
 	case c.QueryParam("signed-out") != "":
 		view.Message.Kind = pages.SignedOut
+	case c.QueryParam("reset") != "":
+		view.Message.Kind = pages.PasswordReset
 	case ahead != nil:
 		view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
 	}

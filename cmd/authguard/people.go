@@ -32,6 +32,8 @@ type emails struct {
 	mailer *codes.Mailer // verification codes; nil without a mail server
 	// notices reports logins from unknown clients; nil: off.
 	notices *notices.Mailer
+	// resets sends links to reset a forgotten password, and changes reports that it was reset; nil: off.
+	resets, changes *notices.Mailer
 }
 
 type people struct {
@@ -217,10 +219,18 @@ func (r *realm) openMailer() error {
 		return fmt.Errorf("mail.server: %w", err)
 	}
 	if m.NotifyNewClient {
-		if p.notices, err = r.openNotices(server); err != nil {
+		p.notices, err = r.openNotices(notices.Config{Purpose: notices.NewClient, Send: server.Send, Find: p.ownerOf,
+			Write: func(l notices.Login, token string) (string, string) {
+				return r.look.Message(m.Language, l, r.config.Origin+"/login/not-me/"+token)
+			}})
+		if err != nil {
 			return err
 		}
-		r.Add(background.Run(p.notices.Run))
+	}
+	if m.PasswordReset && r.config.Origin != "" && p.elsewhere() == "" {
+		if err := r.openResets(server); err != nil {
+			return err
+		}
 	}
 	p.mailer = codes.NewMailer(codes.MailerConfig{
 		Store: r.site.storage.outbox(r.log), Codes: p.codes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin,
@@ -241,18 +251,49 @@ func (r *realm) openMailer() error {
 
 const noticesFailed alerts.Kind = "notifications-failed"
 
-func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
-	return notices.New(notices.Config{
-		Store: r.site.storage.outbox(r.log), Realm: r.name, Secret: r.site.storage.keys.Counters,
-		Find: r.people.ownerOf, Send: server.Send,
+// openNotices starts a mailer to account owners; c has what differs between them.
+func (r *realm) openNotices(c notices.Config) (*notices.Mailer, error) {
+	c.Store, c.Realm, c.Secret = r.site.storage.outbox(r.log), r.name, r.site.storage.keys.Counters
+	c.Failed = func(err error) {
+		r.raise(noticesFailed, "",
+			"The mail server rejects the emails. They are kept and retried.\n"+alerts.Name(err.Error()))
+	}
+	mailer, err := notices.New(c)
+	if err == nil {
+		r.Add(background.Run(mailer.Run))
+	}
+	return mailer, err
+}
+
+// openResets starts the emails about forgotten passwords.
+func (r *realm) openResets(server *mail.Server) (err error) {
+	p, language := r.people, r.config.Mail.Language
+	find := func(ctx context.Context, directory, account string) (string, error) {
+		_, email, err := p.mailbox(ctx, directory, account)
+		return email, err
+	}
+	p.resets, err = r.openNotices(notices.Config{Purpose: notices.Reset, Send: server.Send, Find: find,
+		Version: func(ctx context.Context, l notices.Login) (int64, error) {
+			a, err := p.accounts.Get(ctx, l.Account)
+			if err == nil && (a.Disabled || a.Role == accounts.Admin) {
+				err = accounts.ErrUnknown
+			}
+			return a.Version, err
+		},
 		Write: func(l notices.Login, token string) (string, string) {
-			return r.look.Message(r.config.Mail.Language, l, r.config.Origin+"/login/not-me/"+token)
+			return r.look.ResetMessage(language, l, r.config.Origin+"/login/reset/"+token)
 		},
-		Failed: func(err error) {
-			r.raise(noticesFailed, "",
-				"The mail server rejects the emails. They are kept and retried.\n"+alerts.Name(err.Error()))
-		},
-	})
+		Sent: func(ctx context.Context, l notices.Login) {
+			if err := r.control.ResetSent(ctx, l.Account, l.Address); err != nil {
+				r.log.Error("a password reset link was sent but is not in the audit log", "error", err)
+			}
+		}})
+	if err != nil {
+		return err
+	}
+	p.changes, err = r.openNotices(notices.Config{Purpose: notices.PasswordChanged, Send: server.Send, Find: find,
+		Write: func(l notices.Login, _ string) (string, string) { return r.look.ResetDoneMessage(language, l) }})
+	return err
 }
 
 // ownerOf returns the email address of an account's owner, from authguard's own table or from the source.

@@ -381,6 +381,10 @@ func (r *realm) login(
 	if p.mailer != nil && (door == admin.Integration || p.source == accounts.Source(p.accounts)) {
 		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
 	}
+	emails := web.LoginEmails{AskCode: ask, Notices: p.notices}
+	if door != admin.Integration {
+		emails.Resets, emails.Changes = p.resets, p.changes
+	}
 	return &web.Login{
 		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Widget: &r.mode.widget,
 		Identity: &r.clients, Hold: &r.hold, Secure: sessions.Secure, Log: r.log,
@@ -389,7 +393,7 @@ func (r *realm) login(
 			Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable,
 				Log: r.log},
 		},
-		LoginEmails: web.LoginEmails{AskCode: ask, Notices: p.notices},
+		LoginEmails: emails,
 	}
 }
 

@@ -376,6 +376,7 @@ type Mail struct {
 	From   string // an address, or a name and an address in angle brackets
 	// NotifyNewClient emails the account's owner about each login from an unknown client.
 	NotifyNewClient bool
+	PasswordReset   bool   // links to reset a forgotten password, in authguard's own table
 	Language        string // of emails to owners; a tag such as de
 }
 
@@ -413,7 +414,7 @@ func Default() Config {
 		Audit:    Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxRows: 5_000_000},
 		Log:      Log{Format: FormatText, Level: LevelInfo},
 		Alerts:   Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
-		Mail:     Mail{Language: "en"},
+		Mail:     Mail{Language: "en", PasswordReset: true},
 		Proxy:    Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB},
 		Shutdown: Shutdown{Delay: time.Second, Timeout: 15 * time.Second},
 	}

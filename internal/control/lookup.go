@@ -374,6 +374,7 @@ var shortWords = map[string]string{
 	"audit-export": "audit log exported", "user-import": "accounts imported", "totp-add": "authenticator app added",
 	"totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed",
 	"passkey-rename": "passkey renamed", "recovery-codes": "recovery codes created",
+	"user-reset-password": "password reset by the owner", "password-reset-email": "password reset link sent",
 	"attack-reset": "secured after an attack", "not-me": "reported by the owner as not theirs",
 }
 

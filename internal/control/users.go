@@ -386,6 +386,21 @@ func codeSecret(code Code, until string, earlier bool) operation.Secret {
 
 func goodUntil(t time.Time) string { return "good until " + times.Text(t.UTC()) }
 
+// ResetPassword is ChoosePassword through the link of an email, which is valid for this version of the account.
+func (c *Control) ResetPassword(ctx context.Context, name, password string, version int64, from netip.Addr) error {
+	if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
+		return err
+	}
+	return c.changedBy(ctx, operation.Action{Who: "user:" + c.nameOf(name), What: "user-reset-password", Subject: name,
+		Detail: "through the email's link, from " + from.String()})
+}
+
+// ResetSent records an email with a link to reset the password, and the IP address that requested it.
+func (c *Control) ResetSent(ctx context.Context, account, from string) error {
+	return c.record(ctx, operation.Action{Who: "mail", What: "password-reset-email", Subject: account,
+		Detail: "requested from " + from})
+}
+
 // CodeSent records a verification code that its owner asked for by email.
 func (c *Control) CodeSent(ctx context.Context, account string, expires time.Time) error {
 	return c.record(ctx, operation.Action{Who: "mail", What: "user-create-code", Subject: account,

@@ -64,7 +64,7 @@ type Login struct {
 	Version            int64 `json:"-"` // of the account, if links are bound to it; set by Of and Use
 }
 
-// Config is what a Mailer needs; Version and Failed may be nil.
+// Config is what a Mailer needs; Version, Sent and Failed may be nil.
 type Config struct {
 	outbox.Store
 	Realm   string
@@ -80,6 +80,8 @@ type Config struct {
 	// Version returns the account's version. With it, a link is valid for this version only, and only the newest link of
 	// an account is valid.
 	Version func(ctx context.Context, l Login) (int64, error)
+	// Sent, unless nil, records a sent email.
+	Sent func(ctx context.Context, l Login)
 	// Failed is called when sending starts to fail.
 	Failed func(error)
 }
@@ -160,6 +162,9 @@ func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
 		subject, text := m.config.Write(l, m.token(id))
 		sum := sha256.Sum256([]byte(of.ID))
 		err = m.config.Send(ctx, mail.Message{To: email, Subject: subject, Text: text, ID: encode(sum[:16]) + "@authguard"})
+		if err == nil && m.config.Sent != nil {
+			m.config.Sent(context.WithoutCancel(ctx), l)
+		}
 	}
 	switch {
 	case errors.Is(err, mail.ErrAddress):

@@ -21,6 +21,8 @@ type LoginView struct {
 	// Account and Password offer links to the account's page and to its password.
 	Account, Password bool
 	Message           Message
+	// Resets offers the page /login/forgot, in place of the look's URL.
+	Resets bool
 	// Challenge is zero if none is required.
 	Challenge Challenge
 	// Passkeys offers a sign-in without user name and password (POST /login/passkey). PasskeysAt is the host where
@@ -124,6 +126,17 @@ func (v LoginView) TypeMeanwhile() string {
 
 // Again returns the link to another image.
 func (v LoginView) Again() string { return v.Base + loginPath(v.Next) }
+
+// ForgotLink returns the target of "Forgot your password?"; empty for no link.
+func (v LoginView) ForgotLink() string {
+	switch {
+	case v.Admin:
+		return ""
+	case v.Resets:
+		return v.Base + "/login/forgot"
+	}
+	return v.Forgot()
+}
 
 // CodeView is the page that says how to get a verification code.
 type CodeView struct {

@@ -28,6 +28,8 @@ const (
 	PicturesWait
 	// InvalidInput reports an incomplete form (400); Message.Detail says what to correct.
 	InvalidInput
+	// PasswordReset confirms that a forgotten password was replaced.
+	PasswordReset
 	// SignedOut confirms the end of a session.
 	SignedOut
 	// SecondWrong reports a wrong MFA code, or a passkey that did not match after the password.
@@ -83,6 +85,7 @@ var said = [...]struct{ tone, key, atGate string }{
 	Overloaded:        {"calm", "message.busy", "gate.busy-text"},
 	PicturesWait:      {"calm", "message.pictures", "gate.pictures"},
 	InvalidInput:      {"bad", "message.invalid", "gate.invalid"},
+	PasswordReset:     {"good", "message.reset", ""},
 	SignedOut:         {"good", "message.signed-out", ""},
 	SecondWrong:       {"bad", "message.second", ""},
 	PasskeyWrong:      {"bad", "message.passkey", ""},

@@ -12,6 +12,8 @@ type PasswordView struct {
 	Username string
 	// OneTime is set for a temporary password.
 	OneTime bool
+	// Reset is set after a link from an email: there is no session and no current password.
+	Reset bool
 	// JustTyped leaves out the current password, which the user entered a moment ago.
 	JustTyped bool
 	// Problems are the errors of the last try.
@@ -33,7 +35,7 @@ var (
 
 // Title returns the heading.
 func (v PasswordView) Title() string {
-	if v.OneTime {
+	if v.OneTime || v.Reset {
 		return v.T("password.choose")
 	}
 	return v.T("password.change")
@@ -62,7 +64,7 @@ func (v PasswordView) Fields() []passwordField {
 		{ID: "new_password", Label: v.T("password.new"), Complete: "new-password", Hint: v.T("password.hint")},
 		{ID: "repeat_password", Label: v.T("password.again"), Complete: "new-password"},
 	}
-	if v.JustTyped {
+	if v.JustTyped || v.Reset {
 		fields = fields[1:]
 	}
 	focus := 0

@@ -102,6 +102,10 @@ func public(p Page) map[string]func() ([]byte, error) {
 		v.Look, v.Language = p.Look, p.Language
 		return func() ([]byte, error) { return RenderGate(v) }
 	}
+	forgot := func(v ForgotView) func() ([]byte, error) {
+		v.Page = p
+		return func() ([]byte, error) { return RenderForgot(v) }
+	}
 	account := func(v AccountView) func() ([]byte, error) {
 		v.Page, v.CSRF = p, "token"
 		return func() ([]byte, error) { return RenderAccount(v) }
@@ -135,6 +139,12 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"code":              code(CodeView{Back: "/login"}),
 		"code by mail":      code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
 		"code asked":        code(CodeView{Mail: true, Asked: true, Username: hostile, Back: "/login"}),
+		"forgot":            forgot(ForgotView{}),
+		"forgot challenge":  forgot(ForgotView{Username: hostile, GateView: GateView{Challenge: both(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}}),
+		"forgot wait":       forgot(ForgotView{Username: hostile, GateView: GateView{Message: Message{Kind: SlowDown, RetryAfter: time.Minute, RetryAt: noon.Add(time.Minute)}}}),
+		"forgot blocked":    forgot(ForgotView{GateView: GateView{Message: Message{Kind: Blocked, Client: "203.0.113.9", RetryAt: noon}}}),
+		"forgot asked":      forgot(ForgotView{Username: hostile, Asked: true}),
+		"login reset":       login(LoginView{Resets: true, Message: Message{Kind: PasswordReset}}),
 		"account":           account(AccountView{Username: hostile}),
 		"account all":       account(ownAccount()),
 		"account admin":     account(AccountView{Username: hostile, Administrator: true}),
@@ -145,6 +155,9 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"not me over":       notMe(NotMeView{Done: true}),
 		"own password": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Page: p, Action: "/account/password", CSRF: "token", Username: hostile, Problems: []PasswordProblem{CurrentWrong, NewTooShort, NewTooLong, NewHasNUL, NewSame, RepeatDiffers}})
+		},
+		"reset": func() ([]byte, error) {
+			return RenderPassword(PasswordView{Page: p, Action: "/login/reset/TOKEN", Username: hostile, Reset: true})
 		},
 		"own password held": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Page: p, CSRF: "token", Username: hostile, Action: "/account/password", Next: "/a", OneTime: true, JustTyped: true})
@@ -157,7 +170,9 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"late":        func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 504}) },
 		"error":       func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 404}) },
 		"stranger":    func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 401, Login: "/login?next=%2Fx"}) },
-		"no group":    func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 403, Login: "/login", Account: hostile, Asked: "app.example.org/admin/" + hostile}) },
+		"no group": func() ([]byte, error) {
+			return RenderError(ErrorView{Page: p, Status: 403, Login: "/login", Account: hostile, Asked: "app.example.org/admin/" + hostile})
+		},
 	}
 }
 

@@ -1,0 +1,287 @@
+package web_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/audit"
+	"authguard/internal/control"
+	"authguard/internal/mail"
+	"authguard/internal/notices"
+	"authguard/internal/operation"
+	"authguard/internal/outbox"
+	"authguard/internal/testing/world"
+	"authguard/trusted"
+)
+
+// letters are the emails about forgotten passwords.
+type letters struct {
+	sent    []mail.Message
+	mailers []*notices.Mailer
+}
+
+// forgets lets users of the home reset their passwords.
+func (h *home) forgets(t *testing.T) *letters {
+	t.Helper()
+	all := new(letters)
+	open := func(c notices.Config) *notices.Mailer {
+		c.Store = outbox.Store{DB: h.db, Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+		c.Realm, c.Secret = guard.DefaultRealm, []byte("the server's secret")
+		c.Find = func(ctx context.Context, _, name string) (string, error) {
+			a, err := h.accounts.Get(ctx, name)
+			if err != nil || a.Disabled || a.Role == accounts.Admin {
+				return "", nil
+			}
+			return a.Email, nil
+		}
+		c.Send = func(_ context.Context, m mail.Message) error { all.sent = append(all.sent, m); return nil }
+		m, err := notices.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.mailers = append(all.mailers, m)
+		return m
+	}
+	h.door.Resets = open(notices.Config{
+		Purpose: notices.Reset,
+		Version: func(ctx context.Context, l notices.Login) (int64, error) {
+			a, err := h.accounts.Get(ctx, l.Account)
+			return a.Version, err
+		},
+		Write: func(l notices.Login, token string) (string, string) {
+			return h.look.ResetMessage("en", l, "https://login.example.org/login/reset/"+token)
+		},
+	})
+	h.door.Changes = open(notices.Config{
+		Purpose: notices.PasswordChanged,
+		Write:   func(l notices.Login, _ string) (string, string) { return h.look.ResetDoneMessage("en", l) },
+	})
+	h.serve()
+	return all
+}
+
+// challengeOn is the ID of the challenge on a page.
+func challengeOn(t *testing.T, page string) string {
+	t.Helper()
+	found := challengeID.FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("no challenge:\n%s", page)
+	}
+	return found[1]
+}
+
+var resetLink = regexp.MustCompile(`https://login\.example\.org(/login/reset/\S+)`)
+
+// link sends what waits, and returns the newest link's path.
+func (l *letters) link(t *testing.T) string {
+	t.Helper()
+	for _, m := range l.mailers {
+		m.SendDue(t.Context())
+	}
+	for i := len(l.sent) - 1; i >= 0; i-- {
+		if found := resetLink.FindStringSubmatch(l.sent[i].Text); found != nil {
+			return found[1]
+		}
+	}
+	t.Fatalf("no link in %+v", l.sent)
+	return ""
+}
+
+func TestAForgottenPasswordIsResetByEmail(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	owner, elsewhere := h.browser(page), h.browser(page)
+	elsewhere.login("alice", right)
+	if w := owner.get("/login").Body.String(); !strings.Contains(w, `href="/login/forgot"`) {
+		t.Errorf("the sign-in page has no link:\n%s", w)
+	}
+	if w := owner.post("/login/forgot", "username", "Alice@example.org"); w.Code != http.StatusAccepted {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	to := all.link(t)
+	for range 2 { // a mail scanner opens the link
+		w := owner.get(to)
+		if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" || w.Header().Get("Cache-Control") != "no-store" ||
+			strings.Contains(w.Body.String(), "current_password") {
+			t.Fatalf("%d %v\n%s", w.Code, w.Header(), w.Body)
+		}
+	}
+	if w := owner.post(to, "new_password", "short", "repeat_password", "other"); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "too short") {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+	if w := elsewhere.get("/account"); w.Code != http.StatusOK {
+		t.Errorf("a session ended before the reset: %d", w.Code)
+	}
+	if w := owner.post(to, "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login?reset=1" {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if w := owner.get("/login?reset=1").Body.String(); !strings.Contains(w, "Your password was changed") {
+		t.Errorf("the sign-in page does not say so:\n%s", w)
+	}
+	for _, w := range []int{owner.get(to).Code, owner.post(to, "new_password", right, "repeat_password", right).Code} {
+		if w != http.StatusNotFound {
+			t.Errorf("the link works twice: %d", w)
+		}
+	}
+	if w := elsewhere.get("/account"); w.Code != http.StatusSeeOther {
+		t.Errorf("a session goes on: %d", w.Code)
+	}
+	all.mailers[1].SendDue(t.Context())
+	if last := all.sent[len(all.sent)-1]; last.Subject != "Your password was changed" || last.To != "alice@example.org" {
+		t.Errorf("the owner is not notified: %+v", last)
+	}
+	if w := owner.login("alice", right); w.Code != http.StatusUnauthorized {
+		t.Errorf("the old password: %d", w.Code)
+	}
+	if w := owner.login("alice", chosen); w.Code != http.StatusSeeOther {
+		t.Errorf("the new password: %d", w.Code)
+	}
+	rows, err := h.audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Limit: 10})
+	if err != nil || len(rows) != 1 || rows[0].Decision != "user-reset-password" || rows[0].Who != "user:alice" || strings.Contains(rows[0].Detail, to) {
+		t.Errorf("on record: %+v %v", rows, err)
+	}
+}
+
+// R14: an attacker whose browser is known would stay so.
+func TestR14AResetRemovesAllKnownClients(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	attacker, owner := h.browser(page), h.browser(page)
+	attacker.from = "198.51.100.7"
+	attacker.login("alice", right)
+	known := func(address string) bool { return h.Status(t, "alice", address) == trusted.Known }
+	if !known(attacker.from) {
+		t.Fatal("the attacker is not known")
+	}
+	owner.post("/login/forgot", "username", "alice")
+	owner.post(all.link(t), "new_password", chosen, "repeat_password", chosen)
+	if known(attacker.from) || known("192.0.2.1") {
+		t.Error("a client is known after the reset")
+	}
+	if owner.login("alice", chosen); !known("192.0.2.1") {
+		t.Error("the browser that reset is not known after its login")
+	}
+}
+
+// R12: what is answered does not depend on the account, and nothing is looked up before the answer.
+func TestR12AForgottenPasswordRevealsNoAccount(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	for _, a := range []accounts.Addition{{Username: "mute"}, {Username: "gone", Email: "gone@example.org"}, {Username: "root1", Email: "root1@example.org", Role: accounts.Admin}} {
+		a.Password = right
+		if _, err := h.accounts.Add(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}}); err != nil {
+		t.Fatal(err)
+	}
+	var answers []string
+	for i, name := range []string{"alice", "mute", "gone", "root1", "nobody"} {
+		b := h.browser(page)
+		b.from = []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"}[i]
+		w := b.post("/login/forgot", "username", name)
+		w.Header().Del("Date")
+		answers = append(answers, strings.ReplaceAll(w.Body.String(), name, "NAME"))
+		if w.Code != http.StatusAccepted || answers[i] != answers[0] || len(w.Result().Cookies()) > 0 {
+			t.Errorf("%s: %d\n%s", name, w.Code, w.Body)
+		}
+	}
+	for _, m := range all.mailers {
+		m.SendDue(t.Context())
+	}
+	if len(all.sent) != 1 || all.sent[0].To != "alice@example.org" {
+		t.Errorf("%+v", all.sent)
+	}
+	if w := h.browser(page).get("/login/reset/" + strings.Repeat("A", 26) + "-1." + strings.Repeat("A", 26)); w.Code != http.StatusNotFound || w.Header().Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("a made-up link: %d", w.Code)
+	}
+}
+
+// A request counts like a failed attempt from its IP address, for any name.
+func TestRequestsForLinksAreLimitedByAddress(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	b := h.browser(page)
+	accepted := 0
+	for i := range 20 {
+		w := b.post("/login/forgot", "username", []string{"alice", "nobody"}[i%2])
+		if w.Code == http.StatusAccepted {
+			accepted++
+		} else if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `name="captcha_id"`) {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if accepted != 10 {
+		t.Errorf("%d requests without a challenge", accepted)
+	}
+	w := b.post("/login/forgot", "username", "alice")
+	id := challengeOn(t, w.Body.String())
+	if w := b.post("/login/forgot", "username", "alice", "captcha_id", id, "captcha_answer", "41"); w.Code != http.StatusForbidden {
+		t.Errorf("a wrong solution: %d", w.Code)
+	}
+	id = challengeOn(t, b.post("/login/forgot", "username", "alice").Body.String())
+	if w := b.post("/login/forgot", "username", "alice", "captcha_id", id, "captcha_answer", world.Answer); w.Code != http.StatusAccepted {
+		t.Errorf("solved: %d %s", w.Code, w.Body)
+	}
+	if all.link(t); len(all.sent) != notices.MostADay {
+		t.Errorf("%d emails", len(all.sent))
+	}
+	if w := h.browser(page).post("/login/forgot", "username", "a\u200bb"); w.Code != http.StatusBadRequest && w.Code != http.StatusForbidden {
+		t.Errorf("an invalid name: %d", w.Code)
+	}
+}
+
+func TestInCAPTCHAModeALinkNeedsAChallenge(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	h.Force(t)
+	b := h.browser(page)
+	id := challengeOn(t, b.get("/login/forgot").Body.String())
+	if w := b.post("/login/forgot", "username", "alice"); w.Code != http.StatusForbidden {
+		t.Errorf("without a solution: %d", w.Code)
+	}
+	if w := b.post("/login/forgot", "username", "alice", "captcha_id", id, "captcha_answer", world.Answer); w.Code != http.StatusAccepted {
+		t.Errorf("solved: %d %s", w.Code, w.Body)
+	}
+	if all.link(t); len(all.sent) != 1 {
+		t.Errorf("%d emails", len(all.sent))
+	}
+}
+
+func TestALinkExpiresAndIsVoidAfterAnotherChange(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	b := h.browser(page)
+	b.post("/login/forgot", "username", "alice")
+	to := all.link(t)
+	h.Clock.Advance(notices.ResetLife)
+	if w := b.post(to, "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusNotFound {
+		t.Errorf("expired: %d", w.Code)
+	}
+	b.post("/login/forgot", "username", "alice")
+	first := all.link(t)
+	h.Clock.Advance(time.Second)
+	b.post("/login/forgot", "username", "alice")
+	newest := all.link(t)
+	if first == newest || b.get(first).Code != http.StatusNotFound || b.get(newest).Code != http.StatusOK {
+		t.Error("not the newest link alone is valid")
+	}
+	h.mustChange(t, oneTime)
+	if w := b.post(newest, "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusNotFound {
+		t.Errorf("after an administrator's new password: %d", w.Code)
+	}
+}
