@@ -54,3 +54,34 @@ func TestThatWasNotMeInABrowserWithoutScripts(t *testing.T) {
 	eye.goTo(s.base + "/account/password")
 	eye.picture("account-password")
 }
+
+var forgotLink = regexp.MustCompile(`https://login\.example\.org(/login/reset/[A-Z0-9.-]+)`)
+
+// A user who has forgotten the password gets in with the link of an email, in a browser without JavaScript.
+func TestAForgottenPasswordInABrowserWithoutScripts(t *testing.T) {
+	t.Parallel()
+	mail := openPostbox(t, false)
+	s := newServer(t, quiet+"secure_cookies: never\norigin: https://login.example.org\nmail: {server: 'smtp://"+mail.Addr().String()+"', from: login@example.org}\n", "alice@example.org")
+	b := openTab(t)
+	b.withoutScripts()
+	b.goTo(s.base + "/login")
+	b.click("a[href='/login/forgot']")
+	b.do("the name", chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", "alice@example.org"),
+		chromedp.Click("main form button[type=submit]"))
+	b.says("Check your email")
+	letter := strings.ReplaceAll(strings.ReplaceAll(<-mail.letters, "=\n", ""), "=\r\n", "")
+	link := forgotLink.FindStringSubmatch(letter)
+	if link == nil {
+		t.Fatal(letter)
+	}
+	const chosen = "battery staple and more"
+	b.goTo(s.base + link[1])
+	b.do("the new password", chromedp.WaitVisible("#new_password"), chromedp.SendKeys("#new_password", chosen),
+		chromedp.SendKeys("#repeat_password", chosen), chromedp.Click("main form button[type=submit]"))
+	b.says("Your password was changed")
+	if done := <-mail.letters; !strings.Contains(done, "changed") {
+		t.Error(done)
+	}
+	b.send("alice@example.org", chosen)
+	b.says("You are signed in")
+}
