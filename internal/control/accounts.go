@@ -179,6 +179,22 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 	return l, err
 }
 
+// Person returns an account of authguard's own table with its activity; nil if there is none, or for another account
+// source.
+func (c *Control) Person(ctx context.Context, name string) (*ListedAccount, error) {
+	if kept, err := c.Kept(ctx); err != nil || kept != ours {
+		return nil, err
+	}
+	a, err := c.config.Accounts.Get(ctx, name)
+	if errors.Is(err, accounts.ErrUnknown) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	l, err := c.listed(ctx, a)
+	return &l, err
+}
+
 // User returns nil for a user's account in authguard's own table. The error is ErrAsked for an administrator's account
 // and for another account source, and accounts.ErrUnknown.
 func (c *Control) User(ctx context.Context, name string) error {

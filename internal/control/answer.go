@@ -96,6 +96,7 @@ func (l *LookUp) stopped() {
 	default:
 		l.say("There were too many wrong passwords %s, so sign-ins are blocked %s.%s", code, whose, l.until(), home)
 		if l.Explanation.Account == "" || l.refusedByAddress() {
+			l.NoCode = true
 			l.Next = "A verification code does not help here. Reset the failure counters if the failures were theirs; " +
 				"otherwise ask them to use another connection."
 		}

@@ -225,11 +225,11 @@ func TestAnAdministratorsOwnAddressIsNotBlocked(t *testing.T) {
 	} {
 		by := operation.By{Who: "admin:ann", Fresh: true, Address: netip.MustParseAddr(own)}
 		for _, address := range blocked {
-			if _, err := d.Do(t.Context(), by, lists.ListAddress{Address: address, Verdict: lists.Block}); !errors.Is(err, operation.ErrAsked) {
+			if _, err := d.Do(t.Context(), by, lists.ListRange{CIDR: guard.OneAddress(netip.MustParseAddr(address)).String(), Verdict: lists.Block}); !errors.Is(err, operation.ErrAsked) {
 				t.Errorf("%s blocks %s: %v", own, address, err)
 			}
 		}
-		if _, err := d.Do(t.Context(), by, lists.ListAddress{Address: own, Verdict: lists.Allow}); err != nil {
+		if _, err := d.Do(t.Context(), by, lists.ListRange{CIDR: own, Verdict: lists.Allow}); err != nil {
 			t.Error(err)
 		}
 		if _, err := d.Do(t.Context(), by, lists.ListRange{CIDR: own, Verdict: lists.Block}); !errors.Is(err, operation.ErrAsked) {

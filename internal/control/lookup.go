@@ -43,6 +43,8 @@ type LookUp struct {
 	Forgotten time.Time `json:"forgotten,omitzero"`
 	Sessions  int       `json:"sessions"` // at all integrations
 	Recent    []Event   `json:"recent"`   // newest first
+	// NoCode is set if a verification code does not help.
+	NoCode bool `json:"-"`
 	// Attacks are the running attacks on the site, the account or the IP address.
 	Attacks []attacks.Brief `json:"attacks"`
 }

@@ -91,16 +91,10 @@ func subjectOperations() []Operation {
 }
 
 func listOperations() []Operation {
-	block := map[string]string{"verdict": string(lists.Block), "force": ""}
-	allow := map[string]string{"verdict": string(lists.Allow), "force": "", "for": ""}
 	return []Operation{{
 		Name: "block", Did: "blocked", Route: "POST /lists", Scope: operation.Lists, Where: AllRealms,
-		Request: request[lists.ListRange], Forms: []Form{
-			{Path: "/block", Set: block, Alias: map[string]string{"note": "reason"}},
-			{Path: "/lookup/allow", Set: allow, Alias: map[string]string{"note": "reason"}},
-		},
-	}, {
-		Name: "list-address", Where: AllRealms, Request: request[lists.ListAddress], Forms: []Form{{Path: "/lookup/list"}},
+		Request: request[lists.ListRange], Forms: []Form{{Path: "/list", Set: map[string]string{"force": ""},
+			Alias: map[string]string{"note": "reason"}}},
 	}, {
 		Name: "block-import", Did: "ranges blocked", Route: "POST /lists/import", Scope: operation.Lists, Where: AllRealms,
 		MaxBody: 2 * lists.MaxImport, Request: request[lists.ImportLists], // allows it with every line break escaped

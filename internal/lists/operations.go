@@ -38,13 +38,11 @@ func (q ListRange) Do(ctx context.Context, t *Table, by operation.By) (*operatio
 	change, err := t.list(ctx, by, request)
 	if change != nil {
 		entry, _ := change.Answer.(Entry)
-		change.Notice = operation.Notice{Text: "Blocked permanently:", Subject: entry.Prefix.String()}
+		text := map[Verdict]string{Block: "Blocked ", Allow: "Allowed "}[q.Verdict] + "permanently:"
 		if !entry.ExpiresAt.IsZero() {
-			change.Notice.Text = "Blocked until " + times.Text(entry.ExpiresAt.In(by.Now.Location())) + ":"
+			text = strings.Replace(text, "permanently", "until "+times.Text(entry.ExpiresAt.In(by.Now.Location())), 1)
 		}
-		if q.Verdict == Allow {
-			change.Notice.Text = "Allowed for a week:"
-		}
+		change.Notice = operation.Notice{Text: text, Subject: entry.Prefix.String()}
 	}
 	return change, err
 }
@@ -123,48 +121,6 @@ func until(t time.Time) string {
 		return "permanently"
 	}
 	return "until " + times.Text(t.UTC())
-}
-
-// ListAddress blocks or allows an IP address for a week, or removes the entry that decides about it.
-type ListAddress struct {
-	Address string  `json:"address"`
-	Verdict Verdict `json:"verdict"` // "none" removes the entry
-	operation.Because
-}
-
-// Do implements Request.
-func (q ListAddress) Do(ctx context.Context, t *Table, by operation.By) (*operation.Change, error) {
-	address, err := operation.AddressOf(q.Address)
-	if err == nil && !address.IsValid() {
-		err = fmt.Errorf("%w: enter an IP address", operation.ErrAsked)
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch prefix := guard.OneAddress(address); {
-	case q.Verdict == Block && by.Address.IsValid() && prefix.Contains(by.Address):
-		return nil, fmt.Errorf("%w: %s is your own IP address: you would lock yourself out", operation.ErrAsked, address)
-	case q.Verdict != "none":
-		change, err := t.list(ctx, operation.By{Who: by.Who, Now: by.Now}, Request{Prefix: prefix, Verdict: q.Verdict,
-			Note: q.Reason})
-		if change != nil {
-			change.Notice = operation.Notice{Text: map[Verdict]string{Block: "Blocked for a week:",
-				Allow: "Allowed for a week:"}[q.Verdict], Subject: prefix.String()}
-		}
-		return change, err
-	}
-	e, err := t.EntryOf(ctx, address, by.Now)
-	if err == nil && e == nil {
-		err = fmt.Errorf("%w: %s is not on any list", operation.ErrAsked, address)
-	}
-	if err != nil {
-		return nil, err
-	}
-	change, err := Unlist{CIDR: e.Prefix.String()}.Do(ctx, t, by)
-	if change != nil {
-		change.What, change.Notice = "unlist", operation.Notice{Text: "Removed from the list:", Subject: address.String()}
-	}
-	return change, err
 }
 
 // Prolong sets when the entry of exactly this range expires, from now on. The error is NotListed if there is none.

@@ -57,7 +57,7 @@ func TestFormsReadNoOtherFieldsThanTheirPagesHave(t *testing.T) {
 	want := map[string]string{
 		"/mode": "for mode reason", "/policy": "for limit reason to", "/alerts/test": "",
 		"/unlock": "account address network reason", "/forget": "account address reason",
-		"/block": "cidr for note reason", "/lookup/allow": "cidr note reason", "/lookup/list": "address reason verdict",
+		"/list": "cidr for note reason verdict",
 		"/pass": "account for reason username", "/lookup/sessions": "account reason username", "/lists/prolong": "cidr for reason", "/lists/remove": "cidr reason",
 		"/accounts/add": "email groups reason username", "/accounts/password": "password reason username",
 		"/accounts/ask-password": "reason username", "/accounts/disable": "enable reason username",
@@ -102,7 +102,7 @@ func TestAFormCannotBlockEveryIPAddress(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	page := c.submit(t, "/block", url.Values{"cidr": {"::/0"}, "force": {"true"}, "reason": {"x"}})
+	page := c.submit(t, "/list", url.Values{"verdict": {"block"}, "cidr": {"::/0"}, "force": {"true"}, "reason": {"x"}})
 	entries, err := c.control.Lists.Entries(t.Context())
 	if err != nil || len(entries) > 0 || !strings.Contains(page, "Nothing was changed") {
 		t.Errorf("%v %v", entries, err)

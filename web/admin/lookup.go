@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
 	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
@@ -69,6 +70,9 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 	case err == nil:
 		l.Result, err = s.of(c).LookUp(c.Request().Context(), l.Account, from)
 	}
+	if err == nil && l.Result != nil {
+		err = s.about(c, &l)
+	}
 	if err != nil {
 		p := problemOf(err)
 		l.Result, l.Network, l.Problem = nil, nil, pages.Sentence(p.Detail)
@@ -78,6 +82,18 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 		}
 	}
 	return l
+}
+
+// about adds who uses the IP address, or the account itself.
+func (s *Site) about(c echo.Context, l *pages.LookUp) (err error) {
+	ctx, e := c.Request().Context(), l.Result.Explanation
+	if e.Account != "" {
+		l.Person, err = s.of(c).Person(ctx, e.Account)
+		return err
+	}
+	affected, err := s.of(c).Affected(ctx, guard.OneAddress(e.Address))
+	l.Affected = &affected
+	return err
 }
 
 // networkOf parses a range of more than one address. 203.0.113.9/32 is not one.

@@ -54,6 +54,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/audit", s.page(s.auditPage))
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.GET("/lookup", s.page(s.lookUpPage))
+	e.GET("/act", s.page(s.actPage))
 	e.GET("/lists", s.page(s.listsPage))
 	e.POST("/lists/import", s.page(s.importForm))
 	e.GET("/accounts", s.page(s.accountsPage))

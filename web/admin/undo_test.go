@@ -55,7 +55,7 @@ func TestAnOperationIsUndoneFromItsNotice(t *testing.T) {
 			t.Errorf("%+v", entries)
 		}
 	}
-	page := c.submit(t, "/block", url.Values{"cidr": {"192.0.2.66"}, "for": {"24h"}, "note": {"<one>"}})
+	page := c.submit(t, "/list", url.Values{"verdict": {"block"}, "cidr": {"192.0.2.66"}, "for": {"24h"}, "note": {"<one>"}})
 	listed(guard.Blocked, "<one>")
 	page = c.undo(t, page)
 	listed(guard.NotListed, "")
@@ -65,7 +65,7 @@ func TestAnOperationIsUndoneFromItsNotice(t *testing.T) {
 	if !entries[0].ExpiresAt.Equal(now.Add(24 * time.Hour)) {
 		t.Errorf("until %v", entries[0].ExpiresAt)
 	}
-	page = c.submit(t, "/lookup/allow", url.Values{"cidr": {"192.0.2.66"}, "note": {"two"}})
+	page = c.submit(t, "/list", url.Values{"verdict": {"allow"}, "cidr": {"192.0.2.66"}, "note": {"two"}})
 	listed(guard.Allowed, "two")
 	c.undo(t, page) // the entry that it replaced
 	listed(guard.Blocked, "<one>")

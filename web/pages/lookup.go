@@ -5,13 +5,14 @@ import (
 	"net/url"
 
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/trusted"
 )
 
-// LookUpView explains why a user cannot sign in. Its parameters are account and address; its forms post to /unlock,
-// /forget, /pass and /lookup/list.
+// LookUpView explains why a user cannot sign in. Its parameters are account and address; its forms post to
+// /forget, /pass, /lookup/sessions and /accounts/…; lists and counters change in the dialog /act.
 type LookUpView struct {
 	Admin
 	LookUp LookUp
@@ -44,7 +45,70 @@ type LookUp struct {
 	// Result is nil before the first query; Network is nil unless the query was a range.
 	Result  *control.LookUp
 	Network *control.NetworkLookUp
+	// Affected is who uses an IP address that is looked up without an account.
+	Affected *control.Affected
+	// Person is the account, if it is in authguard's own table.
+	Person *control.ListedAccount
 }
+
+// The operations that Primary returns.
+const (
+	primaryUnblock = "unblock"
+	primaryCode    = "code"
+	primaryUnlock  = "unlock"
+	primaryBlock   = "block"
+	primaryEnable  = "enable"
+	primaryReset   = "password"
+)
+
+// Primary returns the operation that helps now; empty if none does.
+func (l LookUp) Primary() string {
+	r := l.Result
+	switch {
+	case r.Entry != nil && r.Entry.Verdict == lists.Block:
+		return primaryUnblock
+	case r.Account == nil && l.Affected != nil && l.Affected.Failed > 0 && len(l.Affected.Accounts) == 0:
+		return primaryBlock
+	case r.Account == nil && l.Open(), r.Account != nil && r.Account.State == control.NoAccount:
+		return ""
+	case r.Account == nil:
+		return primaryUnlock
+	case r.Account.State == control.Disabled:
+		return primaryEnable
+	case r.Account.State == control.MustChange && l.Open():
+		return primaryReset
+	case l.Open():
+		return ""
+	case r.NoCode:
+		return primaryUnlock
+	}
+	return primaryCode
+}
+
+// Class returns the class of a button: quiet unless it is primary.
+func (l LookUp) Class(operation string) string {
+	if l.Primary() == operation {
+		return "button"
+	}
+	return "button quiet"
+}
+
+// Missing reports whether there is no account of this name.
+func (l LookUp) Missing() bool {
+	return l.Result.Account != nil && l.Result.Account.State == control.NoAccount
+}
+
+// CIDR returns the range of list entries for the IP address; empty without one.
+func (l LookUp) CIDR() string {
+	address := l.Result.Explanation.Address
+	if !address.IsValid() {
+		return ""
+	}
+	return guard.OneAddress(address).String()
+}
+
+// Changeable reports whether this page can change the account. Administrators have a page of their own.
+func (l LookUp) Changeable() bool { return l.Person != nil && l.Person.Role != accounts.Admin }
 
 // FullNetwork returns the network around the IP address if its limit stops the client; else an empty string.
 func (l LookUp) FullNetwork() string {
@@ -83,9 +147,6 @@ func (v LookUpView) Ways() (all []turn) {
 	if e.Address.IsValid() {
 		address = e.Address.String()
 		add("/lists", "IP lists", "find", address)
-	}
-	if e.Account != "" {
-		add("/accounts", "Account", "find", e.Account)
 	}
 	add("/audit", "Audit log", "account", e.Account, "address", address)
 	return all

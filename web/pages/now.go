@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"fmt"
-	"hash/crc32"
 	"html/template"
 	"slices"
 	"strings"
@@ -305,9 +304,10 @@ func (t subjectTable) Asks() string {
 	return t.Kind
 }
 
-// Key returns the id of the form that resets a row.
-func (t subjectTable) Key(name string) string {
-	return fmt.Sprintf("unlock-%s-%x", t.Kind, crc32.ChecksumIEEE([]byte(name)))
+// Unlocks returns the URL of the dialog that resets a row's counters.
+func (t subjectTable) Unlocks(name string) string {
+	fields := map[string]string{t.Kind: name}
+	return t.Admin.Act(ActUnlock, fields["account"], fields["address"], fields["network"])
 }
 
 func nextWords(s control.Subject) string {

@@ -56,6 +56,15 @@ func samples() map[string]func() ([]byte, error) {
 		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
 		"look up network":  func() ([]byte, error) { return RenderLookUp(aroundMany()) },
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
+		"act":              func() ([]byte, error) { return RenderAct(ActView{Admin: around("/act"), What: ActBlock}) },
+		"act block": func() ([]byte, error) {
+			range24, at := netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("203.0.113.0/25")
+			return RenderAct(ActView{Admin: around("/act"), What: ActBlock, CIDR: range24.String(), Affected: control.Affected{Range: range24, Partial: true,
+				Accounts: []string{"ann", hostile, "c", "d", "e", "f"}, Failed: 7, Tried: 2, Entries: []lists.Entry{{Prefix: range24, Verdict: lists.Block, ExpiresAt: noon}, {Prefix: at, Verdict: lists.Allow, Note: hostile}}}})
+		},
+		"act unlock": func() ([]byte, error) {
+			return RenderAct(ActView{Admin: around("/act"), What: ActUnlock, Account: hostile, Counters: []string{"Account: 5 of 5 failures."}})
+		},
 		"attacks": func() ([]byte, error) {
 			return RenderAttacks(AttacksView{Admin: around("/attacks"), Attacks: control.Attacks{Page: 1, Limit: 20}})
 		},
