@@ -44,10 +44,13 @@ func (v ActView) Frame() frame { return frame{Title: v.Title() + " · Admin cons
 var actWords = map[string]string{ActBlock: "Block", ActAllow: "Allow", ActRemove: "Remove entry of",
 	ActUnlock: "Reset failure counters of"}
 
-// Title returns the operation and its subject.
+// Title returns the operation, with its subject unless that is as typed.
 func (v ActView) Title() string {
-	if v.Subject() == "" {
+	switch {
+	case v.Subject() == "":
 		return "Block or allow"
+	case v.What == ActUnlock:
+		return "Reset failure counters"
 	}
 	return actWords[v.What] + " " + v.Subject()
 }
