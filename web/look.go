@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"mime"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -112,6 +114,29 @@ func (l *Look) static(c echo.Context) error {
 			return nil
 		}
 	}
+	h.Add("Vary", "Accept-Encoding")
+	if small, ok := static.Compressed(name); ok && AcceptsGzip(c.Request()) {
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+		h.Set("Content-Length", strconv.Itoa(len(small)))
+		c.Response().WriteHeader(http.StatusOK)
+		if c.Request().Method != http.MethodHead {
+			_, _ = c.Response().Write(small)
+		}
+		return nil
+	}
 	http.ServeFileFS(c.Response(), c.Request(), static.Files, name)
 	return nil
+}
+
+// AcceptsGzip reports whether a response may be compressed. Only responses without a secret are: one with a CSRF token
+// and text of an attacker would reveal the token by its size (BREACH).
+func AcceptsGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") && strings.TrimSpace(quality) != "q=0" {
+			return true
+		}
+	}
+	return false
 }

@@ -224,3 +224,20 @@ func TestHEADOfAFileIsAnsweredLikeGETWithoutABody(t *testing.T) {
 	}
 	want(t, h.browser(page).do("POST", "/static/logo", "", ""), http.StatusMethodNotAllowed)
 }
+
+func TestFilesAreCompressedForClientsThatAcceptIt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for accepts, compressed := range map[string]bool{"": false, "br": false, "gzip;q=0": false, "gzip": true, "br, GZIP;q=0.5": true} {
+		r := httptest.NewRequest(http.MethodGet, "/static/authguard.css", nil)
+		r.Header.Set("Accept-Encoding", accepts)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Encoding") == "gzip"; got != compressed || w.Code != http.StatusOK || w.Header().Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%q: %d %v", accepts, w.Code, w.Header())
+		}
+		if w.Header().Get("Content-Type") != "text/css; charset=utf-8" || compressed && w.Body.Len() > 12_000 {
+			t.Errorf("%q: %d bytes of %s", accepts, w.Body.Len(), w.Header().Get("Content-Type"))
+		}
+	}
+}

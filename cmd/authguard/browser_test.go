@@ -142,19 +142,22 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		t.Fatalf("the attack met no challenge: %v", counts)
 	}
 	b.until("the attack to show by itself", `document.querySelector("#live").innerText.toLowerCase().includes("under attack")`)
-	b.until("all of it to be counted", `document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 total")`)
+	b.until("all of it to be counted", `document.querySelector("#live-address").innerText.includes("200 other IP addresses, 1 try each: nothing to block")`)
+	b.goTo(s.admin + "/") // the plot follows once a minute
+	b.until("all of it to be drawn", `document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 total")`)
 	if after := b.eval(plots); after == before {
 		t.Error("the plots did not grow")
 	}
-	b.until("the botnet to be called one", `document.querySelector("#live-crowd").innerText.includes("botnet") && !document.querySelector("#top-address")`)
+	b.until("the botnet to be called one", `document.querySelector(".attack-line").innerText.includes("botnet") && !document.querySelector("#live-address tbody")`)
 	b.picture("now-attacked")
 	b.do("the last day", chromedp.Click(".spans a[href='/?span=day']"), chromedp.WaitVisible("#live"))
-	b.until("the last day", `document.querySelector(".spans a[aria-current]").innerText === "Last day" && document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 total")`)
+	b.until("the last day", `document.querySelector(".spans a[aria-current]").innerText === "24 h" && document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 total")`)
 	b.picture("now-day")
-	b.do("blocking a network", chromedp.Click("#live-network details[id^=block-] summary"), chromedp.SendKeys("#live-network details[open] input[name=note]", "a botnet"))
-	network := b.eval(`document.querySelector("#live-network details[open] input[name=cidr]").value`)
-	b.do("blocking a network", chromedp.Click("#live-network details[open] button"))
-	b.until("the page to say so", `document.body.innerText.includes("Blocked until") && document.body.innerText.includes("`+network+`") && location.search === "?span=day"`)
+	b.do("a network", chromedp.Click("#live-network .act a"), chromedp.WaitVisible("#act_why"))
+	network := b.eval(`document.querySelector("form[method=post] input[name=cidr]").value`)
+	b.do("blocking a network", chromedp.SendKeys("#act_why", "a botnet"), chromedp.Click(".buttons button[type=submit]"))
+	b.until("the page to say so", `document.body.innerText.includes("Blocked until") && document.body.innerText.includes("`+network+`")`)
+	b.goTo(s.admin + "/")
 	redistest.Until(t, "the network to be blocked", func() bool {
 		return from(strings.Replace(network, ".0/24", ".9", 1)).login(t, s, "somebody else", "wrong").status == http.StatusTooManyRequests
 	})
@@ -208,15 +211,15 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.withoutScripts()
 	b.goTo(s.admin + "/")
 	b.until("the link and the numbers", `!document.querySelector("[data-refresh]").hidden && document.querySelector("[data-pause]").hidden &&
-		document.querySelectorAll("#plot-table tbody tr").length >= 60 && document.querySelector("svg.strips desc").textContent.includes("Attempts: ")`)
+		document.querySelector("svg.strips desc").textContent.includes("Attempts: ")`)
 	force("on", "without scripts")
 	b.until("the mode to be on", `document.querySelector("#status").innerText.includes("without scripts")`)
-	b.do("blocking", chromedp.Click("#live-network details[id^=block-] summary"), chromedp.Click("#live-network details[open] button"))
-	b.until("the page to say so", `document.body.innerText.includes("Blocked until")`)
-	b.do("unlocking", chromedp.Click("#live-network tr:first-child details.block summary"), chromedp.SendKeys("#live-network details[open] input[name=reason]", "a drill"), chromedp.Click("#live-network details[open] button"))
-	b.until("the page to say so", `document.body.innerText.includes("Failure counters reset: network")`)
+	b.do("a network", chromedp.Click("#live-network .act a"), chromedp.WaitVisible("#act_why"))
+	b.do("blocking", chromedp.Click(".buttons button[type=submit]"))
+	b.until("the page to say so", `document.body.innerText.includes("Blocked")`)
+	b.goTo(s.admin + "/")
 	b.do("the day", chromedp.Click(".spans a[href='/?span=day']"))
-	b.until("the day", `document.querySelector(".spans a[aria-current]").innerText === "Last day"`)
+	b.until("the day", `document.querySelector(".spans a[aria-current]").innerText === "24 h"`)
 	b.do("looking up", chromedp.SetValue(".find input[type=search]", "someone1"), chromedp.Click(".find button"))
 	b.until("the answer", `document.querySelector("#account")?.value === "someone1" && document.querySelector("main .verdict")`)
 }

@@ -25,6 +25,8 @@ type Counts struct {
 	Known    int64 `json:"passwords_known"`
 	Repeated int64 `json:"passwords_repeated"` // a repeated password of the account
 	Sprayed  int64 `json:"passwords_sprayed"`  // a sprayed password
+	// Solved counts attempts with a solved challenge, with whatever outcome.
+	Solved int64 `json:"challenges_solved"`
 }
 
 // Attempts returns the failed and stopped attempts.
@@ -35,9 +37,13 @@ func (c *Counts) add(o Counts) {
 		c.Refused+o.Refused
 	c.Succeeded, c.Known, c.Repeated, c.Sprayed = c.Succeeded+o.Succeeded, c.Known+o.Known, c.Repeated+o.Repeated,
 		c.Sprayed+o.Sprayed
+	c.Solved += o.Solved
 }
 
 func countsOf(e *guard.Event, ending events.Ending) (c Counts) {
+	if e.Reasons.Has(guard.ChallengeSolved) {
+		c.Solved = 1
+	}
 	switch ending {
 	case events.Succeeded:
 		c.Succeeded = 1

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"authguard/captchamode"
@@ -110,6 +111,8 @@ type Control struct {
 
 	glance sync.Mutex
 	seen   Overview // by Glance
+
+	isSetUp atomic.Bool // the overview need not check any more
 }
 
 // New returns the Control of the first realm. Poll Changes before the first attempt, which needs the blocklist.

@@ -16,7 +16,7 @@ import (
 	"authguard/internal/times"
 )
 
-const topRows = 10
+const topRows = 8
 
 // listsStale is the age of the lists in memory that causes a warning.
 const listsStale = 10 * time.Second
@@ -25,22 +25,27 @@ const listsStale = 10 * time.Second
 type Overview struct {
 	Now   time.Time         `json:"now"`
 	State captchamode.State `json:"mode"`
+	// Situation answers the four questions at the top of the page.
+	Situation Situation `json:"situation"`
 	// OffAt is when the detector turns the mode off if the attack does not resume; zero if unknown or off.
 	OffAt    time.Time            `json:"off_at,omitzero"`
 	Minutes  []captchamode.Minute `json:"minutes"`  // the last hour, oldest first
 	Switches []captchamode.Switch `json:"switches"` // oldest first
 	// Addresses, Networks, Accounts and Reasons have the most failed and stopped attempts of the last hour on this node,
-	// most first.
-	Addresses []Subject `json:"addresses"`
-	Networks  []Subject `json:"networks"`
-	Accounts  []Subject `json:"accounts"`
-	Reasons   []Subject `json:"reasons"`
-	Warnings  []Warning `json:"warnings"`
+	// most first: those with at least 1 % of the attempts or 20 of them. Others are the rest.
+	Addresses []Subject      `json:"addresses"`
+	Networks  []Subject      `json:"networks"`
+	Accounts  []Subject      `json:"accounts"`
+	Reasons   []Subject      `json:"reasons"`
+	Others    metrics.Others `json:"others"`
+	Warnings  []Warning      `json:"warnings"`
 	// Attacks are the running attacks, those on the whole site first, at most topRows.
 	Attacks []attacks.Attack `json:"attacks"`
 	// Unsecured are the newest attacks of the last week that are over, with possibly compromised accounts to secure.
 	Unsecured []attacks.Attack `json:"unsecured"`
-	Held      int              `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
+	// Setup is what a new installation needs; empty once it is done or a user has signed in.
+	Setup []SetupStep `json:"setup,omitempty"`
+	Held  int         `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
 	// Nodes is set if other nodes serve the site.
 	Nodes bool `json:"nodes"`
 }
@@ -77,8 +82,13 @@ func (c *Control) Overview(ctx context.Context) Overview {
 	}
 	o.OffAt = OffAt(o.State)
 	o.Attacks, _ = c.config.Attacks.Current(ctx, c.config.Realm, topRows)
+	kept, _ := c.Kept(ctx)
+	o.Attacks = opened(o.Attacks, kept)
 	o.Unsecured, _ = c.unsecured(ctx, now)
+	o.Situation = c.situation(ctx, &o)
+	o.Setup = c.setup(ctx, &o)
 	busiest := c.config.Tops.First(c.config.Realm, now, topRows)
+	o.Others = busiest.Others
 	for _, top := range busiest.Addresses {
 		address, _ := netip.ParseAddr(top.Name) // always valid
 		one, _ := events.PrefixesOf(address)
@@ -181,6 +191,8 @@ const proxiesShown = 5
 // SilentProxy is the warning code and alert kind for a configured proxy that does not forward the client's IP address.
 const SilentProxy = "proxy-names-no-client"
 
+const unconfiguredProxyCode = "unconfigured-proxy"
+
 // UnconfiguredProxy returns the warning about an unconfigured or misconfigured proxy.
 func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 	limit := ""
@@ -210,7 +222,7 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 		does = "sends forwarding headers that are ignored"
 	}
 	return Warning{
-		Code: "unconfigured-proxy", Title: "Unconfigured proxy",
+		Code: unconfiguredProxyCode, Title: "Unconfigured proxy",
 		Text: fmt.Sprintf("Since %s, several accounts have signed in through the private IP address %s, which %s. "+
 			"All clients behind it count as one IP address, and are known clients only by device cookie.%s "+
 			"If it is your proxy, add it to trusted_proxies, let it forward the client's IP address (docs/how-to/client-ip.md), and "+

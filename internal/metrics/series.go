@@ -74,11 +74,22 @@ type Series struct {
 // A Span is the period of a Series.
 type Span string
 
-// The spans.
+// The spans, from the shortest. The first two have a point per second, the others one per minute.
 const (
-	LastHour Span = "hour" // a point per second
-	LastDay  Span = "day"  // a point per minute
+	LastQuarter Span = "quarter"
+	LastHour    Span = "hour"
+	LastSix     Span = "six-hours"
+	LastDay     Span = "day"
 )
+
+// Spans returns all spans.
+func Spans() []Span { return []Span{LastQuarter, LastHour, LastSix, LastDay} }
+
+// Long returns the duration of a span; 0 for an invalid one.
+func (s Span) Long() time.Duration {
+	return map[Span]time.Duration{LastQuarter: 15 * time.Minute, LastHour: time.Hour, LastSix: 6 * time.Hour,
+		LastDay: 24 * time.Hour}[s]
+}
 
 // Series returns the series of a span of a realm; the mode has its failure rate. The error is operation.ErrAsked for an
 // invalid span.
@@ -88,13 +99,17 @@ func (t *Tops) Series(realm string, mode *captchamode.Mode, span Span, now time.
 	defer t.mu.Unlock()
 	of := t.in(realm)
 	of.note(minutes)
-	switch span {
-	case LastHour:
-		return Series{time.Second, points(&of.seconds, now), minutes, week}, nil
-	case LastDay:
-		return Series{time.Minute, points(&of.minutes, now), of.day(now), week}, nil
+	switch long := span.Long(); {
+	case long == 0:
+		return Series{}, fmt.Errorf("%w: span: must be quarter, hour, six-hours or day, not %.20q", operation.ErrAsked,
+			string(span))
+	case long <= time.Hour:
+		n := int(long / time.Minute)
+		return Series{time.Second, points(&of.seconds, now, 60*n), minutes[max(0, len(minutes)-n-1):], week}, nil
+	default:
+		n := int(long / time.Minute)
+		return Series{time.Minute, points(&of.minutes, now, n), of.rates(now, n), week}, nil
 	}
-	return Series{}, fmt.Errorf("%w: span: must be hour or day, not %.20q", operation.ErrAsked, string(span))
 }
 
 const (
@@ -126,9 +141,9 @@ func (s *series) note(minutes []captchamode.Minute) {
 	}
 }
 
-// day returns the failure rate of the last day, from the first known minute.
-func (s *series) day(now time.Time) (all []captchamode.Minute) {
-	s.failureRate.Newest(now, dayMinutes, func(_ time.Time, m *captchamode.Minute) {
+// rates returns the failure rate of the last n minutes, from the first known minute.
+func (s *series) rates(now time.Time, n int) (all []captchamode.Minute) {
+	s.failureRate.Newest(now, n, func(_ time.Time, m *captchamode.Minute) {
 		if m != nil {
 			all = append(all, *m)
 		}
@@ -136,9 +151,9 @@ func (s *series) day(now time.Time) (all []captchamode.Minute) {
 	return all
 }
 
-func points(r *recent.Ring[Counts], now time.Time) []Point {
-	all := make([]Point, 0, r.Len())
-	r.Newest(now, r.Len(), func(start time.Time, counts *Counts) {
+func points(r *recent.Ring[Counts], now time.Time, n int) []Point {
+	all := make([]Point, 0, n)
+	r.Newest(now, n, func(start time.Time, counts *Counts) {
 		one := Point{Start: start.UTC()}
 		if counts != nil {
 			one.Counts = *counts

@@ -31,8 +31,24 @@ type Top struct {
 	Words    string    `json:"words,omitempty"` // the meaning of a reason's code
 }
 
-// Busiest are the tops of each kind, most first.
-type Busiest struct{ Addresses, Networks, Accounts, Reasons []Top }
+// Busiest are the tops of each kind that stand out, most first.
+type Busiest struct {
+	Addresses, Networks, Accounts, Reasons []Top
+	Others
+}
+
+// Others are the names of each kind that do not stand out.
+type Others struct {
+	Addresses Rest `json:"addresses"`
+	Networks  Rest `json:"networks"`
+	Accounts  Rest `json:"accounts"`
+}
+
+// A Rest is a number of names, and the attempts of the most active one. During a flood the numbers are lower bounds.
+type Rest struct {
+	Names int `json:"names"`
+	Most  int `json:"most_attempts"`
+}
 
 // Tops are statistics of each realm's last hour and day in bounded memory: a Series (0.4 MiB), and the most frequent
 // subjects and reasons. An IPv6 /64 is one address, as in the guard. The zero Tops are empty; safe for concurrent use.
@@ -137,13 +153,19 @@ func (t *Tops) Watch(realm string, minutes func() []captchamode.Minute) {
 	t.in(realm).minutesOf = minutes
 }
 
-// First returns the n most active of each kind in a realm.
+// First returns the n most active of each kind in a realm that stand out: with at least 1 % of the attempts or 20 of
+// them. Reasons all do.
 func (t *Tops) First(realm string, now time.Time, n int) Busiest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.in(realm)
-	return Busiest{first(&of.addresses, now, n), first(&of.networks, now, n), first(&of.accounts, now, n),
-		first(&of.reasons, now, n)}
+	var b Busiest
+	b.Addresses, b.Others.Addresses = standOut(first(&of.addresses, now), n)
+	b.Networks, b.Others.Networks = standOut(first(&of.networks, now), n)
+	b.Accounts, b.Others.Accounts = standOut(first(&of.accounts, now), n)
+	b.Reasons = first(&of.reasons, now)
+	b.Reasons = b.Reasons[:min(n, len(b.Reasons))]
+	return b
 }
 
 // Forget deletes the statistics of a removed realm.
@@ -176,7 +198,28 @@ func count(minutes *recent.Ring[*tops.Top[Top]], key string, one Top) {
 	}
 }
 
-func first(minutes *recent.Ring[*tops.Top[Top]], now time.Time, n int) []Top {
+// enough attempts in an hour are worth a block, however large an attack is besides.
+const enough = 20
+
+// standOut splits the tops, most first.
+func standOut(all []Top, n int) ([]Top, Rest) {
+	sum := 0
+	for _, t := range all {
+		sum += t.attempts()
+	}
+	i := 0
+	for i < min(n, len(all)) && (100*all[i].attempts() >= sum || all[i].attempts() >= enough) {
+		i++
+	}
+	if i == len(all) {
+		return all, Rest{}
+	}
+	return all[:i], Rest{len(all) - i, all[i].attempts()}
+}
+
+func (t *Top) attempts() int { return t.Failures + t.Stopped }
+
+func first(minutes *recent.Ring[*tops.Top[Top]], now time.Time) []Top {
 	sums := map[string]Top{}
 	minutes.Newest(now, topMinutes, func(_ time.Time, minute **tops.Top[Top]) {
 		if minute == nil {
@@ -188,10 +231,9 @@ func first(minutes *recent.Ring[*tops.Top[Top]], now time.Time, n int) []Top {
 			sums[key] = sum
 		}
 	})
-	all := slices.SortedFunc(maps.Values(sums), func(a, b Top) int {
-		return cmp.Or(cmp.Compare(b.Failures+b.Stopped, a.Failures+a.Stopped), strings.Compare(a.Name, b.Name))
+	return slices.SortedFunc(maps.Values(sums), func(a, b Top) int {
+		return cmp.Or(cmp.Compare(b.attempts(), a.attempts()), strings.Compare(a.Name, b.Name))
 	})
-	return all[:min(n, len(all))]
 }
 
 // add sums up, under the newest name.

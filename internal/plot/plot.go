@@ -23,6 +23,8 @@ type Plot struct {
 	// From and To are the ends of the time axis, High and Step the end and the labels of the value axis.
 	From, To   time.Time
 	High, Step float64
+	// Root draws values by their square root, so that low values stay visible beside high ones.
+	Root bool
 	// Stretch lets the style sheet set both sides, for plots without texts.
 	Stretch bool
 
@@ -62,7 +64,11 @@ func (p *Plot) At(t time.Time) float64 {
 
 // Y returns the position of a value. A value outside of the axis is at its end.
 func (p *Plot) Y(v float64) float64 {
-	return p.Bottom - clamp(Finite(v)/max(p.High, math.SmallestNonzeroFloat64))*(p.Bottom-p.Top)
+	part := clamp(Finite(v) / max(p.High, math.SmallestNonzeroFloat64))
+	if p.Root {
+		part = math.Sqrt(part)
+	}
+	return p.Bottom - part*(p.Bottom-p.Top)
 }
 
 // Rect draws a rectangle. The title is shown by the pointer; it may be empty.
@@ -156,9 +162,31 @@ func (p *Plot) Scale(v float64) {
 	p.High = math.Ceil(v/p.Step) * p.Step
 }
 
+// labelRoom is the least distance of two labels of the value axis.
+const labelRoom = 26
+
+// ticks returns the labelled values: multiples of Step, or with Root, round values far enough from one another.
+func (p *Plot) ticks() (all []float64) {
+	if !p.Root {
+		for v := 0.0; v <= p.High+p.Step/2; v += p.Step {
+			all = append(all, v)
+		}
+		return all
+	}
+	all = []float64{p.High}
+	for power := math.Pow(10, math.Floor(math.Log10(p.High))); power >= 1; power /= 10 {
+		for _, m := range []float64{5, 2, 1} {
+			if v := m * power; p.Y(v)-p.Y(all[len(all)-1]) >= labelRoom && p.Bottom-p.Y(v) >= labelRoom {
+				all = append(all, v)
+			}
+		}
+	}
+	return append(all, 0)
+}
+
 // Grid draws the lines and labels of the value axis.
 func (p *Plot) Grid(label func(float64) string) {
-	for v := 0.0; v <= p.High+p.Step/2; v += p.Step {
+	for _, v := range p.ticks() {
 		p.Path("grid", "", "M", p.Left, p.Y(v), "H", p.Right)
 		p.Text("tick", "end", p.Left-8, p.Y(v)+4, label(v))
 	}

@@ -207,7 +207,7 @@ func TestSecuringAnAttacksAccountsLocksOutNoAdministrator(t *testing.T) {
 	}
 	c.keeps(t, "20260314-1155-abcd", "ann", "bob", "eve")
 	path := "/attacks/20260314-1155-abcd"
-	if _, _, now := c.get(t, "/"); !strings.Contains(now, "3 accounts may be compromised") || !strings.Contains(now, "compromised accounts not secured") {
+	if _, _, now := c.get(t, "/"); !strings.Contains(now, "<b>3 accounts</b> may be compromised") || !strings.Contains(now, "compromised accounts not secured") {
 		t.Error("the dashboard is calm while accounts are to be secured")
 	}
 	_, _, page := c.get(t, path)

@@ -19,9 +19,9 @@ type inquiry struct {
 func (a *API) inquiries() []inquiry {
 	const read, one, all = operation.Read, control.OneRealm, control.AllRealms
 	return []inquiry{
-		{"GET /overview", "", "Data of the dashboard", read, one, a.overview},
+		{"GET /overview", "", "Data of the page Overview", read, one, a.overview},
 		{"GET /status", "", "The same", read, one, a.overview},
-		{"GET /series", "span", "Charts: each second of the last hour, or each minute of the last day", read, one, a.series},
+		{"GET /series", "span", "Charts: each second of span quarter or hour, each minute of six-hours or day", read, one, a.series},
 		{"GET /mode", "", "CAPTCHA mode and its override", read, one, a.mode},
 		{"GET /policy", "", "Limits, their mode and their effect", read, one, a.policy},
 		{"GET /explain", "account address event subject", "Why an attempt is limited", read, one, a.explain},

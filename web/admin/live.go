@@ -1,9 +1,10 @@
 package admin
 
 import (
-	"bytes"
 	"cmp"
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -11,20 +12,21 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/web"
 	"authguard/web/pages"
 )
 
 const (
 	// maxStreams limits the live pages; further pages do not update themselves.
 	maxStreams = 32
-	liveEvery  = 2 * time.Second
+	liveEvery  = 5 * time.Second
 	// writeWithin limits how long a browser may take to read a message.
 	writeWithin = 10 * time.Second
 )
 
 // Streams are the open live pages. The zero value is ready to use and safe for concurrent use.
 type Streams struct {
-	Every time.Duration // interval between updates; default 2 s
+	Every time.Duration // interval between updates; default 5 s
 
 	mu      sync.Mutex
 	running int
@@ -75,13 +77,13 @@ func (s *Site) live(c echo.Context) error {
 	c.Response().Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(c.Response())
 	_ = control.SetReadDeadline(time.Time{}) // the request has been read
+	out, flush := compressed(c)
 	tick := time.NewTicker(cmp.Or(s.Streams.Every, liveEvery))
 	defer tick.Stop()
-	for sent := [][]byte(nil); ; {
-		message, parts, goOn := s.liveMessage(c, sent)
-		sent = parts
+	for sent := new(pages.Live); ; {
+		message, goOn := s.liveMessage(c, sent)
 		_ = control.SetWriteDeadline(time.Now().Add(writeWithin))
-		if _, err := c.Response().Write(message); err != nil || control.Flush() != nil || !goOn {
+		if _, err := out.Write(message); err != nil || flush() != nil || control.Flush() != nil || !goOn {
 			return nil
 		}
 		select {
@@ -94,27 +96,36 @@ func (s *Site) live(c echo.Context) error {
 	}
 }
 
-// liveMessage returns the parts that differ from those sent. goOn is false after the session has ended.
-func (s *Site) liveMessage(c echo.Context, sent [][]byte) (message []byte, parts [][]byte, goOn bool) {
+// compressed returns a writer for the response that compresses if the client accepts it, across messages: rows repeat.
+func compressed(c echo.Context) (out io.Writer, flush func() error) {
+	c.Response().Header().Add("Vary", "Accept-Encoding")
+	if !web.AcceptsGzip(c.Request()) {
+		return c.Response(), func() error { return nil }
+	}
+	c.Response().Header().Set("Content-Encoding", "gzip")
+	g := gzip.NewWriter(c.Response())
+	return g, g.Flush
+}
+
+// liveMessage returns the parts that have changed. goOn is false after the session has ended.
+func (s *Site) liveMessage(c echo.Context, sent *pages.Live) (message []byte, goOn bool) {
 	session, err := s.Login.Sessions.Peek(c)
 	if err != nil {
-		return []byte(": the session cannot be read right now\n\n"), sent, true
+		return []byte(": the session cannot be read right now\n\n"), true
 	}
 	if session == nil || session.Account.Role != accounts.Admin || session.Account.MustChange || s.lacks(session) ||
 		s.choose(c) != nil {
-		return []byte("event: ended\ndata:\n\n"), nil, false
+		return []byte("event: ended\ndata:\n\n"), false
 	}
-	parts, err = pages.RenderLive(s.now(c, s.around(c, session, "/"), s.of(c).Glance))
+	parts, err := sent.Draw(s.now(c, s.around(c, session, "/"), s.of(c).Glance))
 	if err != nil {
 		s.Log.Error("the live page cannot be drawn", "error", err)
-		return nil, nil, false
+		return nil, false
 	}
 	changed := []string{} // an empty message is sent too, as a keep-alive
-	for i, part := range parts {
-		if i >= len(sent) || !bytes.Equal(part, sent[i]) {
-			changed = append(changed, string(part))
-		}
+	for _, part := range parts {
+		changed = append(changed, string(part))
 	}
 	text, err := json.Marshal(changed) // one line, whatever the user input
-	return []byte("event: parts\ndata: " + string(text) + "\n\n"), parts, err == nil
+	return []byte("event: parts\ndata: " + string(text) + "\n\n"), err == nil
 }

@@ -19,7 +19,7 @@ func (a *API) overview(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()), nil
 }
 
-// series is GET /api/series?span=hour|day, in columns, oldest first.
+// series is GET /api/series?span=quarter|hour|six-hours|day, in columns, oldest first.
 func (a *API) series(c echo.Context) (any, error) {
 	span := metrics.Span(cmp.Or(c.QueryParam("span"), string(metrics.LastHour)))
 	all, err := a.of(c).Series(span)
@@ -70,9 +70,10 @@ func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 
 func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context, metrics.Span) (control.Overview,
 	metrics.Series)) pages.NowView {
-	v := pages.NowView{Admin: around, Span: metrics.LastHour}
-	if c.QueryParam("span") == string(metrics.LastDay) {
-		v.Span = metrics.LastDay
+	v := pages.NowView{Admin: around, Span: metrics.Span(c.QueryParam("span")), Preset: c.QueryParam("switch"),
+		Show: c.QueryParam("show")}
+	if v.Span.Long() == 0 {
+		v.Span = metrics.LastHour
 	}
 	v.Overview, v.Series = look(c.Request().Context(), v.Span)
 	v.Now = v.Overview.Now

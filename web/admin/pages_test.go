@@ -168,7 +168,7 @@ func TestNowShowsWhoFailsAndUnlocks(t *testing.T) {
 	c.tops.Handle(c.Events())
 	_, _, page := c.get(t, "/")
 	for _, part := range []string{
-		`<td class="num" data-label="Wrong passwords">5</td>
+		`<td class="num" data-label="Failed">5</td>
 <td class="num" data-label="Stopped">2</td>`, "192.0.2.66", ">CAPTCHA<", "vic&#34;&gt;&lt;b&gt;", "192.0.2.0/24", "Limit reached: account",
 	} {
 		if !strings.Contains(page, part) && !strings.Contains(page, strings.ToLower(part)) {

@@ -401,27 +401,6 @@ func (v AttackView) PlotWords() string {
 		newMoment(v.Now, cmp.Or(v.Report.Last, v.Now)).Text)
 }
 
-// AttackLinks returns the running attacks, for the dashboard.
-func (v NowView) AttackLinks() (all []turn) {
-	for _, a := range v.Overview.Attacks {
-		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a.Kind, a.Began, v.Now)})
-	}
-	return all
-}
-
-// Unsecured returns the attacks whose possibly compromised accounts are still to be secured, for the dashboard.
-func (v NowView) Unsecured() (all []turn) {
-	for _, a := range append(slices.Clone(v.Overview.Attacks), v.Overview.Unsecured...) {
-		if a.Open > 0 {
-			all = append(all, turn{v.At("/attacks/"+url.PathEscape(a.ID)) + "#lost",
-				fmt.Sprintf("%s may be compromised: review and secure", countWords(a.Open, "account"))})
-		}
-	}
-	return all
-}
-
 func attackWords(kind string, began, now time.Time) string {
-	text := map[string]string{attacks.Site: "Attack on the site", attacks.Account: "Brute force against one account",
-		attacks.Address: "Brute force from one IP address", attacks.Spray: "Password spraying"}[kind]
-	return text + ", since " + newMoment(now, began).Text
+	return kindWords(kind) + ", since " + newMoment(now, began).Text
 }

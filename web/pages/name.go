@@ -11,6 +11,7 @@ import (
 const (
 	shownRunes = 64
 	titleRunes = 512
+	narrowest  = 16 // bytes that fit into every column
 )
 
 // A name is user input made safe to display: in pieces that the template escapes and marks.
@@ -62,6 +63,14 @@ func nameOf(s string, most int) name {
 		full.WriteString(p.Text)
 	}
 	return name{Pieces: pieces(shown), Cut: cut, Full: full.String()}
+}
+
+// Title returns the tooltip; empty for a name that every column shows whole.
+func (n name) Title() string {
+	if len(n.Pieces) == 1 && !n.Pieces[0].Hidden && len(n.Full) <= narrowest {
+		return ""
+	}
+	return n.Full
 }
 
 func cutRunes(s string, most int) (string, bool) {

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"fmt"
 	"html/template"
 	"slices"
 	"strings"
@@ -23,28 +22,14 @@ type NowView struct {
 	// Span is the plotted time, and Series its numbers.
 	Span   metrics.Span
 	Series metrics.Series
+	// Preset opens the form of CAPTCHA mode at "on", "off" or "auto".
+	Preset string
+	// Show replaces the charts by their "table", or by the threshold through the "week".
+	Show string
 }
 
 // RenderNow draws the whole page.
 func RenderNow(v NowView) ([]byte, error) { return render("now", v) }
-
-// liveParts are the parts of the page that update themselves, one element each.
-var liveParts = [...]string{
-	"live-clock", "live-warnings", "live-status", "live-plot", "live-crowd", "live-address", "live-network",
-	"live-account", "live-reason", "live-switches",
-}
-
-// RenderLive draws the parts of the page that update themselves.
-func RenderLive(v NowView) (parts [][]byte, err error) {
-	for _, name := range liveParts {
-		part, err := render(name, v)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
-	}
-	return parts, nil
-}
 
 // Frame returns the page's title and script.
 func (v NowView) Frame() frame {
@@ -57,12 +42,12 @@ func (v NowView) Here() string { return v.with("/", v.Span) }
 // Live returns the URL of the stream of updated parts.
 func (v NowView) Live() string { return v.with("/live", v.Span) }
 
-// Spans returns the links between the two spans.
-func (v NowView) Spans() []spanLink {
-	return []spanLink{
-		{v.with("/", metrics.LastHour), "Last hour", v.Span == metrics.LastHour},
-		{v.with("/", metrics.LastDay), "Last day", v.Span == metrics.LastDay},
+// Spans returns the links to the spans.
+func (v NowView) Spans() (all []spanLink) {
+	for _, span := range metrics.Spans() {
+		all = append(all, spanLink{v.with("/", span), spanName(span), v.Span == span})
 	}
+	return all
 }
 
 type spanLink struct {
@@ -70,19 +55,32 @@ type spanLink struct {
 	Current    bool
 }
 
-func (v NowView) with(path string, span metrics.Span) string {
-	path = v.At(path)
-	switch {
-	case span != metrics.LastDay:
-		return path
-	case strings.Contains(path, "?"):
-		return path + "&span=day"
-	}
-	return path + "?span=day"
+func spanName(s metrics.Span) string {
+	return map[metrics.Span]string{metrics.LastQuarter: "15 m", metrics.LastHour: "1 h", metrics.LastSix: "6 h",
+		metrics.LastDay: "24 h"}[s]
 }
 
-// Day reports whether the plots show a day.
-func (v NowView) Day() bool { return v.Span == metrics.LastDay }
+// SpanName returns the name of the current span.
+func (v NowView) SpanName() string { return spanName(v.Span) }
+
+func (v NowView) with(path string, span metrics.Span) string {
+	if path = v.At(path); span == metrics.LastHour || span == "" {
+		return path
+	}
+	return with(path, "span="+string(span))
+}
+
+// Showing returns the page with the charts' "table", or the threshold through the "week".
+func (v NowView) Showing(what string) string { return with(v.Here(), "show="+what) + "#plots" }
+
+// Counted reports whether there is something to plot.
+func (v NowView) Counted() bool {
+	return slices.ContainsFunc(v.Series.Points, func(p metrics.Point) bool { return p.Attempts > 0 }) ||
+		slices.ContainsFunc(v.Series.FailureRate, func(m captchamode.Minute) bool { return total(m) > 0 })
+}
+
+// Day reports whether a row of the table is an hour, not a minute.
+func (v NowView) Day() bool { return v.Span.Long() > time.Hour }
 
 // shapes are the two layouts of each plot; the style sheet shows one.
 var shapes = [...]string{"wide", "narrow"}
@@ -218,14 +216,8 @@ type subjectTable struct {
 	NowView
 	Kind, Title, Column string
 	Rows                []control.Subject
-	// Scattered is why only rows that stand out are shown. Hidden is set if there are none.
-	Scattered string
-	Hidden    bool
-}
-
-func (t *subjectTable) loud(n int, why string) {
-	t.Rows = t.Rows[:min(n, len(t.Rows))]
-	t.Scattered, t.Hidden = cmp.Or(why, "Shows only those that stand out."), len(t.Rows) == 0 && why == ""
+	// Others are those that do not stand out, in words.
+	Others string
 }
 
 const shownRows = 5
@@ -240,74 +232,36 @@ func (t subjectTable) Rest() subjectTable {
 	return t
 }
 
-// OnSite returns the running attack on the whole site, or nil.
-func (v NowView) OnSite() *attacks.Attack {
-	if all := v.Overview.Attacks; len(all) > 0 && all[0].Kind == attacks.Site {
-		return &all[0]
-	}
-	return nil
-}
-
-// Botnet describes an attack by a botnet and says what to do; empty for others.
-func (v NowView) Botnet() []string {
-	a := v.OnSite()
-	if a == nil || !slices.Contains(a.Shapes, attacks.Botnet) {
-		return nil
-	}
-	loud, left, _ := a.LoudAddresses()
-	from := fmt.Sprintf("%s failed since %s, from about %s different IP addresses.", countWords(int(a.Attempts), "attempt"),
-		newMoment(v.Now, a.Began).Text, comma(int(a.Addresses)))
-	if loud > 0 {
-		return []string{from, fmt.Sprintf("You can block the IP addresses that stand out (%d, see below). The other %s came "+
-			"from IP addresses that tried about once each. Blocking those one by one does not help: check the networks and "+
-			"accounts.", loud, countWords(int(left), "attempt"))}
-	}
-	return []string{from + fmt.Sprintf(" The most active IP address made %s. Blocking single IP addresses does not help, "+
-		"so none are listed: check the networks and accounts.", comma(int(a.TopAddresses[0].Attempts)))}
-}
-
-// Addresses, Networks, Accounts and Reasons return the four tables. For a botnet's IP addresses and for invented user
-// names, only rows that stand out are shown: the rest would be an arbitrary sample.
+// Addresses, Networks, Accounts and Reasons return the four tables.
 func (v NowView) Addresses() subjectTable {
-	t := subjectTable{NowView: v, Kind: "address", Title: "IP addresses", Column: "IP address", Rows: v.Overview.Addresses}
-	if len(v.Botnet()) > 0 {
-		loud, _, _ := v.OnSite().LoudAddresses()
-		t.loud(loud, "")
+	rest := v.Overview.Others.Addresses
+	if a := v.Overview.Situation.Attack(); v.Overview.Situation.Going.Yes && a.Kind == attacks.Site {
+		rest.Names = max(rest.Names, int(a.Addresses)-len(v.Overview.Addresses))
 	}
-	return t
+	return subjectTable{v, "address", "Most active IP addresses", "IP address", v.Overview.Addresses,
+		others(rest, "IP address")}
 }
 func (v NowView) Networks() subjectTable {
-	return subjectTable{NowView: v, Kind: "network", Title: "Networks", Column: "Network", Rows: v.Overview.Networks}
+	return subjectTable{v, "network", "Most active networks", "Network", v.Overview.Networks,
+		others(v.Overview.Others.Networks, "network")}
 }
 func (v NowView) Accounts() subjectTable {
-	t := subjectTable{NowView: v, Kind: "account", Title: "Accounts", Column: "Account", Rows: v.Overview.Accounts}
-	if a := v.OnSite(); a != nil {
-		if loud, _, scattered := a.LoudAccounts(); scattered {
-			t.loud(loud, fmt.Sprintf("About %s different user names were tried, all equally rarely. None stands out.",
-				comma(int(a.Accounts))))
-		}
-	}
-	return t
+	return subjectTable{v, "account", "Most attacked accounts", "Account", v.Overview.Accounts,
+		strings.TrimSuffix(others(v.Overview.Others.Accounts, "user name"), ": nothing to block")}
 }
 func (v NowView) Reasons() subjectTable {
-	return subjectTable{NowView: v, Kind: "reason", Title: "Reasons", Column: "Reason", Rows: v.Overview.Reasons}
+	return subjectTable{v, "reason", "Reasons", "Reason", v.Overview.Reasons, ""}
 }
 
-// ActsOn reports whether a row can be reset and looked up.
+// ActsOn reports whether a row can be looked up.
 func (t subjectTable) ActsOn() bool { return t.Kind != "reason" }
 
-// Asks returns the parameter of the look-up for a row's name.
-func (t subjectTable) Asks() string {
-	if t.Kind == "network" {
-		return "address"
+// Page returns the page of a row's name.
+func (t subjectTable) Page(name string) string {
+	if t.Kind == "account" {
+		return t.LookUpOf(name, "")
 	}
-	return t.Kind
-}
-
-// Unlocks returns the URL of the dialog that resets a row's counters.
-func (t subjectTable) Unlocks(name string) string {
-	fields := map[string]string{t.Kind: name}
-	return t.Admin.Act(ActUnlock, fields["account"], fields["address"], fields["network"])
+	return t.LookUpOf("", name)
 }
 
 func nextWords(s control.Subject) string {
@@ -360,15 +314,6 @@ func (s status) Verdict() verdict {
 				"exempt.", "slow"}
 	}
 	return verdict{"No attack", "The failure rate is in the normal range. CAPTCHA mode and throttling are off.", "quiet"}
-}
-
-// Verdict is that of the status. It is not calm while accounts may be compromised.
-func (v NowView) Verdict() verdict {
-	said := v.Status().Verdict()
-	if len(v.Overview.Unsecured) > 0 && said.Tone == "quiet" {
-		said.Headline, said.Tone = "No attack — possibly compromised accounts not secured", "slow"
-	}
-	return said
 }
 
 // Part returns the position of a rate on the gauge of the failure rate.

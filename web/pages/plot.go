@@ -27,17 +27,18 @@ func newChart(shape string, now time.Time, span metrics.Span) chart {
 	if c.narrow() {
 		c.Width, c.Height, c.Right, c.Bottom = 340, 300, 330, 252
 	}
-	long := time.Hour
-	if span == metrics.LastDay {
-		c.each, long = 4*time.Minute, 24*time.Hour
-		if c.narrow() {
-			c.each = 12 * time.Minute
-		}
+	long := cmp.Or(span.Long(), time.Hour)
+	most := map[bool]time.Duration{true: maxColumns / 2, false: maxColumns}[c.narrow()]
+	for c.each < long/most {
+		c.each += time.Minute
 	}
 	c.To = now.Truncate(c.each).Add(c.each)
 	c.From = c.To.Add(-long)
 	return c
 }
+
+// maxColumns bounds the columns of a wide chart, and so the weight of the page.
+const maxColumns = 120
 
 func (c chart) narrow() bool { return c.shape == "narrow" }
 
@@ -50,6 +51,9 @@ func (c chart) scale(high float64) {
 // times draws the labels of the time axis.
 func (c chart) times(class string, height float64) {
 	labels := 6
+	if c.To.Sub(c.From) == metrics.LastQuarter.Long() {
+		labels = 5 // full minutes
+	}
 	if c.narrow() {
 		labels = 3
 	}
@@ -81,6 +85,9 @@ func (c chart) highest(points []captchamode.Minute) []captchamode.Minute {
 	return all
 }
 
+// hides is how far bars rise above the threshold until a linear scale would hide it.
+const hides = 5
+
 // ratePlot draws the failure rate of a span, oldest minute first.
 func ratePlot(shape string, now time.Time, span metrics.Span, points []captchamode.Minute,
 	switches []captchamode.Switch) template.HTML {
@@ -88,6 +95,11 @@ func ratePlot(shape string, now time.Time, span metrics.Span, points []captchamo
 	for _, m := range points {
 		high = max(high, float64(total(m)), plot.Finite(m.Threshold), plot.Finite(m.SlowAt), plot.Finite(m.LeaveAt))
 	}
+	threshold := 0.
+	for _, m := range points {
+		threshold = plot.Finite(m.Threshold)
+	}
+	c.Root = threshold > 0 && high > hides*threshold
 	c.scale(high)
 	columns := c.highest(points)
 	modes := make([]string, len(columns))
@@ -100,9 +112,7 @@ func ratePlot(shape string, now time.Time, span metrics.Span, points []captchamo
 	})
 	c.Grid(short)
 	c.times("axis", 5)
-	for i, m := range columns {
-		c.stack(i, m)
-	}
+	c.stack(columns)
 	c.Path("axis", "", "M", c.Left, c.Bottom, "H", c.Right)
 	c.marks(switches, 14, true)
 	c.thresholds(columns)
@@ -111,14 +121,20 @@ func ratePlot(shape string, now time.Time, span metrics.Span, points []captchamo
 			c.Text("span-label", "start", x+6, c.Top-8, map[string]string{"slow": throttling, "captcha": captcha}[mode])
 		}
 	})
-	c.Text("axis-name", "start", 2, 11, "per minute")
+	unit := "per minute"
+	if c.Root {
+		unit += ", square-root scale"
+	}
+	c.Text("axis-name", "start", 2, 11, unit)
 	zone, _ := now.Zone()
 	c.Text("axis-name", "middle", c.X(0.5), c.Bottom+40, "time ("+zone+")")
 	if len(points) == 0 {
 		c.Text("nothing", "middle", c.X(0.5), c.Top+90, "No data yet.")
 	}
 	for _, m := range columns {
-		c.hit(m)
+		if !c.narrow() { // a phone has no pointer
+			c.hit(m)
+		}
 	}
 	return c.SVG("plot "+shape, "plot-"+shape, "Failure rate per minute", describe(now.Location(), points))
 }
@@ -140,19 +156,26 @@ func (c chart) marks(switches []captchamode.Switch, top float64, labels bool) {
 	}
 }
 
-// stack draws the parts of a column's failure rate.
-func (c chart) stack(column int, m captchamode.Minute) {
-	x := c.X(float64(column) / float64(c.columns()))
-	width := c.X(float64(column+1)/float64(c.columns())) - x
-	gap, base := min(1, width/5), 0
-	for _, part := range []struct {
-		class string
-		n     int
-	}{{"failures", m.Failures}, {"unsolved", m.Unsolved}, {"shed", m.Overload}} {
-		if part.n > 0 {
-			low, high := c.Y(float64(base)), c.Y(float64(base+part.n))
-			c.Rect("bar "+part.class, "", x+gap/2, high, width-gap, low-high)
-			base += part.n
+// stack draws the parts of the columns' failure rates, each kind as one shape.
+func (c chart) stack(columns []captchamode.Minute) {
+	width := c.X(1/float64(len(columns))) - c.X(0)
+	gap := min(1, width/5)
+	kinds := [...]string{"failures", "unsolved", "shed"}
+	var paths [len(kinds)][]any
+	for i, m := range columns {
+		base := 0
+		for kind, n := range [...]int{m.Failures, m.Unsolved, m.Overload} {
+			if n > 0 {
+				x := c.X(float64(i) / float64(len(columns)))
+				paths[kind] = append(paths[kind], "M", x+gap/2, c.Y(float64(base)), "V", c.Y(float64(base+n)), "h", width-gap,
+					"V", c.Y(float64(base)), "Z")
+				base += n
+			}
+		}
+	}
+	for kind, path := range paths {
+		if path != nil {
+			c.Path("bar "+kinds[kind], "", path...)
 		}
 	}
 }
@@ -162,9 +185,13 @@ func (c chart) hit(m captchamode.Minute) {
 	if m.Start.IsZero() {
 		return
 	}
-	text := fmt.Sprintf("%s: %s, %s unsolved, %s rejected · CAPTCHA above %s · %s",
-		newMoment(c.now, m.Start).Text, countWords(m.Failures, "failure"),
-		comma(m.Unsolved), comma(m.Overload), rateWords(m.Threshold), modeWords(m))
+	text := newMoment(c.now, m.Start).Text + ": " + countWords(m.Failures, "failure")
+	if m.Unsolved > 0 {
+		text += ", " + comma(m.Unsolved) + " unsolved"
+	}
+	if m.Overload > 0 {
+		text += ", " + comma(m.Overload) + " rejected"
+	}
 	x := c.At(m.Start)
 	c.Rect("hit", text, x, c.Top, c.At(m.Start.Add(c.each))-x, c.Bottom-c.Top)
 }

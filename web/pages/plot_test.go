@@ -2,6 +2,7 @@ package pages
 
 import (
 	"encoding/xml"
+	"fmt"
 	"html/template"
 	"strconv"
 	"strings"
@@ -61,19 +62,58 @@ func rates(t testing.TB, now time.Time, span metrics.Span, points []captchamode.
 	return drawn(t, ratePlot("wide", now, span, points, switches))
 }
 
+// bars returns the bottom, top, left and width of each bar.
+func (d drawing) bars(t testing.TB) (all [][4]float64) {
+	t.Helper()
+	for _, s := range d.of("bar") {
+		for part := range strings.SplitSeq(strings.TrimSuffix(s.D, "Z"), "Z") {
+			var x, low, high, width, again float64
+			if _, err := fmt.Sscanf(part, "M%f %fV%fh%fV%f", &x, &low, &high, &width, &again); err != nil || low != again {
+				t.Fatalf("%q: %v", part, err)
+			}
+			all = append(all, [4]float64{low, high, x, width})
+		}
+	}
+	return all
+}
+
 func TestBarsStackToTheTotal(t *testing.T) {
 	t.Parallel()
 	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Overload: 20}
-	bars := rates(t, noon, metrics.LastHour, []captchamode.Minute{m}).of("bar")
-	if len(bars) != 3 || bars[0].Class != "bar failures" || bars[1].Class != "bar unsolved" || bars[2].Class != "bar shed" {
-		t.Fatalf("bars: %+v", bars)
+	d := rates(t, noon, metrics.LastHour, []captchamode.Minute{m})
+	if kinds := d.of("bar"); len(kinds) != 3 || kinds[0].Class != "bar failures" || kinds[1].Class != "bar unsolved" || kinds[2].Class != "bar shed" {
+		t.Fatalf("bars: %+v", kinds)
 	}
+	bars := d.bars(t)
 	const top, bottom, high = 46.0, 270.0, 150.0
-	if want := bottom - 100/high*(bottom-top); bars[2].Y < want-0.1 || bars[2].Y > want+0.1 {
-		t.Errorf("the stack ends at %v, not at %v", bars[2].Y, want)
+	if want := bottom - 100/high*(bottom-top); bars[2][1] < want-0.1 || bars[2][1] > want+0.1 {
+		t.Errorf("the stack ends at %v, not at %v", bars[2][1], want)
 	}
-	if base := bars[0].Y + bars[0].H; base < bottom-0.1 || base > bottom+0.1 {
-		t.Errorf("the stack starts at %v, not on the axis", base)
+	if bars[0][0] != bottom || bars[1][0] != bars[0][1] || bars[2][0] != bars[1][1] {
+		t.Errorf("the bars do not stand on one another: %v", bars)
+	}
+}
+
+// Measured before: a threshold of 30 under bars of 1,500 lay on the axis.
+func TestTheThresholdIsSeenBelowHighBars(t *testing.T) {
+	t.Parallel()
+	points := hour(1200)
+	for i := range points {
+		points[i].Threshold = 30
+	}
+	for _, shape := range shapes {
+		d := drawn(t, ratePlot(shape, noon, metrics.LastHour, points, nil))
+		var y float64
+		if _, err := fmt.Sscanf(d.of("line on")[0].D[strings.Index(d.of("line on")[0].D, " ")+1:], "%f", &y); err != nil {
+			t.Fatal(err)
+		}
+		bottom := map[string]float64{"wide": 270, "narrow": 252}[shape]
+		if bottom-y < 25 || d.texts("axis-name")[0] != "per minute, square-root scale" {
+			t.Errorf("%s: the threshold is %v above the axis of %q", shape, bottom-y, d.texts("axis-name"))
+		}
+	}
+	if d := rates(t, noon, metrics.LastHour, hour(0)); d.texts("axis-name")[0] != "per minute" {
+		t.Errorf("a quiet site has %q", d.texts("axis-name"))
 	}
 }
 
@@ -107,7 +147,7 @@ func TestAColumnOfADayIsItsHighestMinute(t *testing.T) {
 	start := noon.Truncate(time.Hour)
 	d := rates(t, noon, metrics.LastDay, []captchamode.Minute{{Start: start, Failures: 3, On: true}, {Start: start.Add(time.Minute), Failures: 9, Unsolved: 1}, {Start: start.Add(2 * time.Minute), Failures: 4}})
 	hits := d.of("hit")
-	if len(hits) != 1 || hits[0].Title != "12:00: 9 failures, 1 unsolved, 0 rejected · CAPTCHA above 0 · CAPTCHA mode" {
+	if len(hits) != 1 || hits[0].Title != "12:00: 9 failures, 1 unsolved" {
 		t.Errorf("%+v", hits)
 	}
 }
@@ -200,14 +240,14 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		points := anyMinutes(rt)
 		id := rapid.SampledFrom([]string{"wide", "narrow"}).Draw(rt, "shape")
-		span := rapid.SampledFrom([]metrics.Span{metrics.LastHour, metrics.LastDay}).Draw(rt, "span")
+		span := rapid.SampledFrom(metrics.Spans()).Draw(rt, "span")
 		d := drawn(t, ratePlot(id, noon, span, points, nil))
 		right, bottom := 828.0, 270.0
 		if id == "narrow" {
 			right, bottom = 330, 252
 		}
-		for _, b := range d.of("bar") {
-			if b.X < 14 || b.X+b.W > right+0.2 || b.Y < 45.9 || b.Y+b.H > bottom+0.2 || b.W <= 0 || b.H < 0 {
+		for _, b := range d.bars(t) {
+			if b[2] < 14 || b[2]+b[3] > right+0.2 || b[1] < 45.9 || b[0] > bottom+0.2 || b[3] <= 0 || b[1] > b[0] {
 				rt.Fatalf("bar outside: %+v", b)
 			}
 		}

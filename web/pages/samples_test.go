@@ -40,6 +40,9 @@ func samples() map[string]func() ([]byte, error) {
 		return func() ([]byte, error) { return RenderNow(v) }
 	}
 	all := public(Page{})
+	for name, v := range overviews() {
+		all["now "+name] = now(v)
+	}
 	maps.Copy(all, map[string]func() ([]byte, error){
 		"password": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Admin: true, Action: "/password", CSRF: "token", OneTime: true})
@@ -270,7 +273,7 @@ func attacked() NowView {
 		{Top: metrics.Top{Name: hostile, Failures: 1234, LastSeen: noon}, Next: "challenge"}, {Top: metrics.Top{Name: "198.51.100.7"}, Next: "proceed"},
 	}
 	forced := captchamode.Override{State: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
-	return NowView{
+	return answered(NowView{
 		Admin: around("/"), Span: metrics.LastDay, Series: metrics.Series{Each: time.Minute, FailureRate: hour(40), Points: []metrics.Point{
 			{Start: noon.Add(-time.Minute), Counts: metrics.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
 		}, Week: office()},
@@ -289,7 +292,7 @@ func attacked() NowView {
 			Reasons:   []control.Subject{{Top: metrics.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
 			Switches:  []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Override: forced}},
 		},
-	}
+	})
 }
 
 // around is what surrounds a page, for somebody and a realm with strangers' names.

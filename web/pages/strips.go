@@ -33,9 +33,10 @@ func strips(shape string, now time.Time, span metrics.Span, s metrics.Series,
 	switches []captchamode.Switch) template.HTML {
 	c := newChart(shape, now, span)
 	c.Left, c.Right, c.Top = 2, c.Width-2, 4
-	if span == metrics.LastHour {
-		if c.each = 10 * time.Second; c.narrow() {
-			c.each = 30 * time.Second
+	if long := c.To.Sub(c.From); long <= time.Hour {
+		c.each = long / 120
+		if c.narrow() {
+			c.each *= 2
 		}
 	}
 	c.Bottom = c.Top + float64(len(counted))*(stripText+stripHeight)

@@ -33,9 +33,7 @@ func weekPlot(shape string, now time.Time, hours []captchamode.Expected) templat
 		c.Path("grid", "", "M", c.At(begins), c.Top, "V", c.Bottom)
 		c.Text("tick", "middle", c.At(noon), c.Bottom+17, weekdays[day])
 	}
-	for i, m := range points {
-		c.stack(i, m)
-	}
+	c.stack(points)
 	c.Path("axis", "", "M", c.Left, c.Bottom, "H", c.Right)
 	c.Path("now-mark", "now", "M", c.At(now), c.Top, "V", c.Bottom)
 	c.line("on", points, func(m captchamode.Minute) float64 { return m.Threshold })

@@ -40,7 +40,7 @@ func TestTheWeekIsDrawnByTheReadersClock(t *testing.T) {
 		}
 		ticks := strings.Join(d.texts("tick"), " ")
 		label := map[bool]string{true: "now 200", false: "now 30"}[noon.Weekday() != time.Saturday && noon.Weekday() != time.Sunday]
-		if !strings.HasSuffix(ticks, "Mon Tue Wed Thu Fri Sat Sun") || len(d.of("line on")) != 1 || d.texts("line-label")[0] != label || len(d.of("bar")) != weekHours {
+		if !strings.HasSuffix(ticks, "Mon Tue Wed Thu Fri Sat Sun") || len(d.of("line on")) != 1 || d.texts("line-label")[0] != label || strings.Count(d.of("bar")[0].D, "Z") != weekHours {
 			t.Errorf("%s: %s\n%+v", now, ticks, d)
 		}
 	}
@@ -53,7 +53,7 @@ func TestTheWeekIsDrawnByTheReadersClock(t *testing.T) {
 func TestBeforeAWeekWasSeenThePageSaysSo(t *testing.T) {
 	t.Parallel()
 	v := attacked()
-	v.Series.Week = nil
+	v.Series.Week, v.Show = nil, "week"
 	page, err := RenderNow(v)
 	if err != nil || !strings.Contains(string(page), "The threshold follows the hour of the week after one week") || strings.Contains(string(page), "week-table") {
 		t.Errorf("%v\n%s", err, page)

@@ -32,6 +32,9 @@ func countWords(n int, noun string) string {
 	if stem, ok := strings.CutSuffix(noun, "ry"); ok { // entry, but not day
 		noun = stem + "rie"
 	}
+	if strings.HasSuffix(noun, "s") { // address
+		noun += "e"
+	}
 	return comma(n) + " " + noun + "s"
 }
 

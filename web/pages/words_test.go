@@ -76,11 +76,11 @@ func FuzzNamesNeverHideAnything(f *testing.F) {
 // Measured before: "Under attack" eight minutes after the last guess, and "No attack" with an account to secure.
 func TestTheHeadlineIsOfNowAndNotCalmWhileAccountsAreOpen(t *testing.T) {
 	t.Parallel()
-	v := NowView{Overview: control.Overview{State: captchamode.State{Level: captchamode.Attack, On: true, Low: noon}}}
+	v := answered(NowView{Overview: control.Overview{State: captchamode.State{Level: captchamode.Attack, On: true, Low: noon}}})
 	if got := v.Verdict(); got.Headline != "Attack stopped — CAPTCHA mode still on" || got.Tone == "attack" {
 		t.Errorf("during the cool-down: %+v", got)
 	}
-	v = NowView{Overview: control.Overview{Unsecured: []attacks.Attack{{Compromised: attacks.Compromised{Lost: 7, Open: 1}}}}}
+	v = answered(NowView{Overview: control.Overview{Unsecured: []attacks.Attack{{Compromised: attacks.Compromised{Lost: 7, Open: 1}}}}})
 	if got := v.Verdict(); got.Tone == "quiet" || !strings.Contains(got.Headline, "not secured") {
 		t.Errorf("with an account to secure: %+v", got)
 	}

@@ -3,9 +3,37 @@
 // package pages names.
 package static
 
-import "embed"
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"io/fs"
+)
 
 // Files has every asset at its root: authguard.css, login.js and so on.
 //
 //go:embed *.css *.js *.svg
 var Files embed.FS
+
+var compressed = compress()
+
+func compress() map[string][]byte {
+	all := map[string][]byte{}
+	names, _ := fs.Glob(Files, "*")
+	for _, name := range names {
+		text, _ := Files.ReadFile(name)
+		var small bytes.Buffer
+		w := gzip.NewWriter(&small)
+		_, _ = w.Write(text)
+		_ = w.Close()
+		all[name] = small.Bytes()
+	}
+	return all
+}
+
+// Compressed returns a file as gzip, and whether it exists. The files are public and constant, so that their size
+// reveals nothing.
+func Compressed(name string) (small []byte, ok bool) {
+	small, ok = compressed[name]
+	return small, ok
+}
