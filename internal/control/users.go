@@ -397,7 +397,7 @@ func (c *Control) ResetPassword(ctx context.Context, name, password string, vers
 
 // ResetSent records an email with a link to reset the password, and the IP address that requested it.
 func (c *Control) ResetSent(ctx context.Context, account, from string) error {
-	return c.record(ctx, operation.Action{Who: "mail", What: "password-reset-email", Subject: account,
+	return c.record(ctx, operation.Action{Who: "mail", What: "password-reset-email", Subject: c.nameOf(account),
 		Detail: "requested from " + from})
 }
 
