@@ -178,6 +178,33 @@ func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Ac
 		ORDER BY username LIMIT $4`, t.config.Realm, pattern, sqltx.Clean(after), limit)
 }
 
+// Counts are the numbers of a realm's accounts, by state.
+type Counts struct{ All, MustChange, NeedsCode, Disabled int }
+
+// Counts counts the accounts.
+func (t *Table) Counts(ctx context.Context) (n Counts, err error) {
+	err = t.config.DB.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(CASE WHEN must_change THEN 1 END),
+		COUNT(CASE WHEN needs_code THEN 1 END), COUNT(CASE WHEN disabled THEN 1 END) FROM accounts
+		WHERE realm = $1`, t.config.Realm).Scan(&n.All, &n.MustChange, &n.NeedsCode, &n.Disabled)
+	if err != nil {
+		err = fmt.Errorf("accounts: count: %w", err)
+	}
+	return n, err
+}
+
+// stateColumns are the states of InState, with their columns.
+var stateColumns = map[string]string{"must-change": "must_change", "needs-code": "needs_code", "disabled": "disabled"}
+
+// InState is List for accounts in a state: "must-change", "needs-code" or "disabled". For other states there are none.
+func (t *Table) InState(ctx context.Context, state, after string, limit int) ([]Account, error) {
+	column, ok := stateColumns[state]
+	if !ok {
+		return nil, nil
+	}
+	return t.query(ctx, `WHERE realm = $1 AND username > $2 AND `+column+` ORDER BY username
+		LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
+}
+
 // Those returns the existing accounts among the user names, in no order.
 func (t *Table) Those(ctx context.Context, names []string) (all []Account, err error) {
 	for part := range slices.Chunk(names, 500) {

@@ -29,6 +29,7 @@ const AccountsPage = 50
 type AccountsQuery struct {
 	Find  string // part of the user name or email address; empty: all
 	Sort  string // ByName, or ByFailures or ByLast for accounts with failures
+	State string // as accounts.Table.InState; empty: all
 	After string // Next of the previous page; empty: the first page
 	Limit int    // default AccountsPage, at most MaxUsers
 }
@@ -41,6 +42,8 @@ type Accounts struct {
 	Next string          `json:"next,omitempty"`
 	// Partial is set if there were more wrong passwords than the newest audit.MostFailing, which are counted.
 	Partial bool `json:"partial,omitempty"`
+	// Counts are those of authguard's own table.
+	Counts accounts.Counts `json:"-"`
 }
 
 // A ListedAccount is an account with its activity.
@@ -70,6 +73,8 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	switch {
 	case q.Sort == ByFailures || q.Sort == ByLast || p.Kept != ours:
 		found, err = c.failing(ctx, q, &p)
+	case q.State != "":
+		found, err = c.config.Accounts.InState(ctx, q.State, q.After, q.Limit+1)
 	case q.Sort != ByName:
 		return p, fmt.Errorf("%w: sort: must be %s, %s or empty", operation.ErrAsked, ByFailures, ByLast)
 	case q.Find != "":
@@ -79,6 +84,11 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	}
 	if err != nil {
 		return p, err
+	}
+	if p.Kept == ours {
+		if p.Counts, err = c.config.Accounts.Counts(ctx); err != nil {
+			return p, err
+		}
 	}
 	if len(found) > q.Limit {
 		found = found[:q.Limit]

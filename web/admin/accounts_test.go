@@ -113,3 +113,29 @@ func TestTheAPIFindsAndSortsAccounts(t *testing.T) {
 		t.Errorf("%s of %s", what, subject)
 	}
 }
+
+func TestPeopleAreCountedFilteredAndFound(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	for name, must := range map[string]bool{"bob": true, "carl": false, "carla": false} {
+		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword, MustChange: must})
+		c.must(t, err)
+	}
+	c.must(t, c.accounts.Disable(t.Context(), "carl"))
+	_, _, page := c.get(t, "/accounts")
+	for _, part := range []string{">4 accounts<", ">1 must change their password<", ">1 disabled<", `<span class="tag calm">disabled</span>`, `<span class="tag wait">password change required</span>`} {
+		if !strings.Contains(page, part) {
+			t.Errorf("%q is missing", part)
+		}
+	}
+	if _, _, page := c.get(t, "/accounts?state=disabled"); !strings.Contains(page, "account=carl&#34;") && !strings.Contains(page, `account=carl"`) || strings.Contains(page, "account=bob") {
+		t.Error("not only the disabled account")
+	}
+	if status, to, _ := c.get(t, "/lookup?q=car"); status != http.StatusSeeOther || to != "/accounts?find=car" {
+		t.Errorf("a part of a name: %d to %s", status, to)
+	}
+	if status, _, _ := c.get(t, "/lookup?q=carl"); status != http.StatusOK {
+		t.Errorf("a name: %d", status)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
+	"authguard/internal/control"
 	"authguard/internal/operation"
 	"authguard/web"
 	"authguard/web/pages"
@@ -34,7 +35,15 @@ func (s *Site) lookUpPage(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	return showLookUp(c, pages.LookUpView{Admin: around, LookUp: s.lookUp(c, asksAbout(c))})
+	l := s.lookUp(c, asksAbout(c))
+	if c.QueryParam("q") != "" && l.Result != nil && l.Missing() {
+		found, err := s.of(c).AccountsOf(c.Request().Context(), control.AccountsQuery{Find: l.Account, Limit: 1})
+		if err == nil && len(found.All) > 0 && found.Kept == l.Result.Account.Kept {
+			return c.Redirect(http.StatusSeeOther, pages.AccountsView{Admin: around,
+				Query: control.AccountsQuery{Find: l.Account}}.Link("", ""))
+		}
+	}
+	return showLookUp(c, pages.LookUpView{Admin: around, LookUp: l})
 }
 
 func showLookUp(c echo.Context, v pages.LookUpView) error {

@@ -21,5 +21,6 @@ func (a *API) users(c echo.Context) (any, error) {
 }
 
 func accountsQuery(c echo.Context) control.AccountsQuery {
-	return control.AccountsQuery{Find: c.QueryParam("find"), Sort: c.QueryParam("sort"), After: c.QueryParam("after")}
+	return control.AccountsQuery{Find: c.QueryParam("find"), Sort: c.QueryParam("sort"),
+		State: c.QueryParam("state"), After: c.QueryParam("after")}
 }

@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"strings"
 
-	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/control"
 )
@@ -48,26 +47,48 @@ type accountRow struct {
 	control.ListedAccount
 	View AccountsView
 	// States are the account's states, worst first.
-	States []string
+	States []accountState
 	Groups string
-	// User is set if this page can change the account.
-	User bool
+}
+
+type accountState struct{ Words, Class string }
+
+// Chips returns the numbers of accounts by state, as links to these accounts.
+func (v AccountsView) Chips() (all []spanLink) {
+	n := v.Accounts.Counts
+	for _, one := range []struct {
+		n           int
+		state, name string
+	}{
+		{n.All, "", countWords(n.All, "account")}, {n.MustChange, "must-change", comma(n.MustChange) + " must change their password"},
+		{n.NeedsCode, "needs-code", comma(n.NeedsCode) + " must enter a verification code"},
+		{n.Disabled, "disabled", comma(n.Disabled) + " disabled"},
+	} {
+		if one.n > 0 && v.Here() {
+			path := v.At("/accounts")
+			if one.state != "" {
+				path = v.link(map[string]string{"state": one.state})
+			}
+			all = append(all, spanLink{path, one.name, v.Query.State == one.state})
+		}
+	}
+	return all
 }
 
 // Rows returns the table's rows.
 func (v AccountsView) Rows() (all []accountRow) {
 	for _, a := range v.Accounts.All {
-		row := accountRow{ListedAccount: a, View: v, Groups: strings.Join(a.Account.Groups, ", "), User: a.ID != "" &&
-			a.Role != accounts.Admin}
+		row := accountRow{ListedAccount: a, View: v, Groups: strings.Join(a.Account.Groups, ", ")}
 		for _, one := range []struct {
 			is    bool
-			words string
+			state accountState
 		}{
-			{a.Disabled, "disabled"}, {a.NeedsCode, "verification code required"}, {a.MustChange, "password change required"},
-			{a.Code, "verification code issued"},
+			{a.Disabled, accountState{"disabled", "calm"}}, {a.NeedsCode, accountState{"verification code required", "wait"}},
+			{a.MustChange, accountState{"password change required", "wait"}},
+			{a.Code, accountState{"verification code issued", "calm"}},
 		} {
 			if one.is {
-				row.States = append(row.States, one.words)
+				row.States = append(row.States, one.state)
 			}
 		}
 		all = append(all, row)
@@ -85,9 +106,13 @@ func (v AccountsView) Partial() int {
 
 // Link returns the URL of the page in another order, or of the following page.
 func (v AccountsView) Link(sort, after string) string {
+	return v.link(map[string]string{"find": v.Query.Find, "sort": sort, "state": v.Query.State, "after": after})
+}
+
+func (v AccountsView) link(fields map[string]string) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"find": v.Query.Find, "sort": sort, "after": after,
-		"realm": v.Elsewhere()} {
+	fields["realm"] = v.Elsewhere()
+	for name, value := range fields {
 		if value != "" {
 			q.Set(name, value)
 		}

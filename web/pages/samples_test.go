@@ -225,7 +225,7 @@ func widget() Challenge {
 func listedAccounts() AccountsView {
 	v := AccountsView{Admin: around("/accounts")}
 	v.Notice.Secret = &Secret{"Temporary password of", hostile, "abcdefgh", "Hand it over."}
-	v.Query.Find, v.Query.After, v.Accounts = hostile, "50", control.Accounts{Kept: "authguard", Next: "100", Partial: true}
+	v.Query.Find, v.Query.After, v.Accounts = hostile, "50", control.Accounts{Kept: "authguard", Next: "100", Partial: true, Counts: accounts.Counts{All: 152, MustChange: 12, NeedsCode: 1, Disabled: 3}}
 	one := func(a accounts.Account) {
 		v.Accounts.All = append(v.Accounts.All, control.ListedAccount{
 			Account: a, Outcome: audit.Outcome{LastFailure: noon, LastLogin: noon, Failures: 12345}, Places: 3, Sessions: 2, Code: true, Second: a.Role == accounts.Admin,
