@@ -38,7 +38,7 @@ func (l *LookUp) absent() bool {
 	case Disabled:
 		l.say("Your account is disabled.", "If this is a mistake, enable it in the account source.")
 		if here {
-			l.Next = "If this is a mistake, enable it under Accounts."
+			l.Next = "If this is a mistake, enable the account."
 		}
 	case NoAccount:
 		l.say("There is no account with this name.",
@@ -53,7 +53,7 @@ func (l *LookUp) doubted() {
 	l.say("An attacker may have your password. Sign in with the current password and a verification code, then choose a "+
 		"new password.",
 		"Verify the owner's identity, then create a verification code. If the current password does not work, it was "+
-			"changed: reset it under Accounts.")
+			"changed: reset it.")
 }
 
 func (l *LookUp) blocked() {
@@ -166,7 +166,7 @@ func (l *LookUp) open() {
 	switch {
 	case l.Account.State == MustChange:
 		l.say("You have a temporary password. Sign in with it and choose a new one.",
-			"If they do not have it, reset the password under Accounts.")
+			"If they do not have it, reset the password.")
 	case !ok:
 		l.say("%s: the next attempt is checked normally.",
 			"Ask them to try now and refresh this page; the attempt appears below within a second.", free)

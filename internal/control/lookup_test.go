@@ -73,9 +73,9 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 			}
 		}
 		says("nobody", "", "There is no account with this name.", "the spelling of the name")
-		says("off", "", "Your account is disabled", "enable it under Accounts")
-		says("must", "", "temporary password", "reset the password under Accounts")
-		says("user", "", "temporary password", "reset the password under Accounts")
+		says("off", "", "Your account is disabled", "enable the account")
+		says("must", "", "temporary password", "reset the password")
+		says("user", "", "temporary password", "reset the password")
 		says("quiet", "", "You can sign in now: the next attempt", "try now")
 		says("bob", "", "The last attempt, a moment ago from 192.0.2.1, signed you in", "Was it theirs?")
 		says("", cafe, "Your IP address is not limited", "Ask for the user name")
