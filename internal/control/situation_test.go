@@ -1,0 +1,50 @@
+package control_test
+
+import (
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/internal/attacks"
+	"authguard/internal/control"
+)
+
+func TestTheSituationAtEachMoment(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 3, 8, 0, 0, time.UTC)
+	site := attacks.Attack{ID: "site", Kind: attacks.Site, Last: now, Counts: attacks.Counts{Failed: 63, Challenged: 2756},
+		Compromised: attacks.Compromised{Lost: 7, Open: 7}}
+	small := attacks.Attack{ID: "small", Kind: attacks.Account, Last: now, Attempts: 30, Counts: attacks.Counts{Failed: 30}}
+	over, secured, old := site, site, small
+	over.Ended, secured.Open, old.Last = now, 0, now.Add(-6*time.Minute)
+	on := captchamode.State{Level: captchamode.Attack, On: true}
+	low, off := on, on
+	low.Low, off.On, off.Override = now, false, captchamode.Override{State: captchamode.ForcedOff}
+	for name, one := range map[string]struct {
+		o             control.Overview
+		last          attacks.Attack
+		open          int
+		state, of     string
+		stopped, todo string
+	}{
+		"quiet":        {control.Overview{}, secured, 0, control.NoAttack, "site", control.Yes, ""},
+		"nothing yet":  {control.Overview{}, attacks.Attack{}, 0, control.NoAttack, "", control.No, ""},
+		"guesser":      {control.Overview{Attacks: []attacks.Attack{small}}, small, 0, control.UnderAttack, "small", control.No, ""},
+		"guesser gone": {control.Overview{Attacks: []attacks.Attack{old}}, old, 0, control.NoAttack, "small", control.No, ""},
+		"attack":       {control.Overview{State: on, Attacks: []attacks.Attack{site, small}}, site, 7, control.UnderAttack, "site", control.Yes, control.SecureAccounts},
+		"forced off":   {control.Overview{State: off, Attacks: []attacks.Attack{site}}, site, 0, control.UnderAttack, "site", control.Partly, control.SecureAccounts},
+		"stopped":      {control.Overview{State: low, Attacks: []attacks.Attack{site}}, site, 7, control.AttackOver, "site", control.Yes, control.SecureAccounts},
+		"after":        {control.Overview{Unsecured: []attacks.Attack{over}}, small, 7, control.AccountsOpen, "site", control.Yes, control.SecureAccounts},
+	} {
+		one.o.Now = now
+		s := control.Answer(&one.o, one.last, one.open)
+		of, todo := s.Attack().ID, ""
+		if len(s.Next.Do) > 0 {
+			todo = s.Next.Do[0]
+		}
+		if s.State != one.state || of != one.of || (s.Of == nil) != (of == "") || s.Stopped.Answer != one.stopped || todo != one.todo ||
+			s.Going.Yes != (one.state == control.UnderAttack) || s.Entered.Compromised != s.Attack().Lost {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
