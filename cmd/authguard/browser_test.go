@@ -196,7 +196,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.picture("limits-monitored")
 	b.goTo(s.admin + "/lookup?account=someone1&address=127.60.1.1")
 	b.picture("look-up")
-	b.do("unlocking", chromedp.SendKeys(".acts input[name=reason]", "the caller asked"), chromedp.Click("button[formaction='/unlock']"))
+	b.do("unlocking", chromedp.Click(".acts a[href*='what=unlock']"), chromedp.SendKeys("#act_why", "the caller asked"), chromedp.Click("form[action='/unlock'] button"))
 	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("failure counters reset") && document.querySelector(".recent").innerText.includes("the caller asked")`)
 
 	// On a phone the header leaves most of the screen, and from far down one can jump.

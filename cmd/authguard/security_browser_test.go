@@ -77,10 +77,10 @@ func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
 
 	b.goTo(at + "/administrators")
 	b.do("another administrator", chromedp.SendKeys("#add_username", "bob <img onerror>"), chromedp.SendKeys("#add_reason", "on call"), chromedp.Click("form[action='/administrators/add'] button"))
-	b.says("shown only once")
+	b.says("Shown only once")
 	b.do("a token", chromedp.SendKeys("#token_name", "ci"), chromedp.Click("input[name=scope_read]"), chromedp.Click("form[action='/administrators/tokens/add'] button"))
-	b.says("token ci")
-	b.eval(`document.querySelectorAll("details").forEach(one => one.open = true); ""`)
+	b.says("Token ci")
+	b.eval(`document.querySelectorAll("main details").forEach(one => one.open = true); ""`)
 	b.picture("administrators")
 
 	leave := func() {
