@@ -65,6 +65,7 @@ var mayImport = map[string]string{
 	"internal/sessions":   below,
 	"internal/simulate":   below,
 	"internal/sqltx":      "",
+	"internal/story":      "",
 	"internal/times":      "",
 	"internal/tokens":     below,
 	"internal/tops":       "",

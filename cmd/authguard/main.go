@@ -45,6 +45,7 @@ type commandLine struct {
 type (
 	runCommands struct {
 		Serve      serveCmd      `cmd:"" help:"Run the server" example:"--upstream http://127.0.0.1:8000"`
+		Demo       demoCmd       `cmd:"" help:"Play an attack against a temporary server" example:""`
 		Status     statusCmd     `cmd:"" help:"Show attack status, CAPTCHA mode and warnings" example:""`
 		Doctor     doctorCmd     `cmd:"" help:"Check configuration, storage and proxies" example:"--alerts"`
 		Migrate    migrateCmd    `cmd:"" help:"Migrate the database (serve does so too)" example:""`

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
 	"authguard/internal/accounts"
@@ -92,14 +93,16 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	return s.serve(ctx, path, hangup, out)
 }
 
-// serve starts the parts, and stops them when ctx ends or a listener fails.
-func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
+// serve starts the parts, more ones last, and stops them when ctx ends or a listener fails.
+func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer,
+	more ...background.Part) error {
 	s.parts.Add(
 		s.listeners,
 		background.Ready(func(ctx context.Context) error { return s.welcome(ctx, out, path, s.listeners.open) }),
 		background.Ready(s.listeners.serve),
 		background.Run(func(ctx context.Context) { s.reloadOn(ctx, path, hangup) }),
 	)
+	s.parts.Add(more...)
 	err := s.parts.Start(ctx)
 	if err == nil {
 		select {
@@ -332,6 +335,9 @@ func (d *listeners) administration() http.Handler {
 		SecondRequired: d.secondRequired.Load,
 	}
 	pages.Routes(e)
+	if link := d.site.how.link; link != "" {
+		e.GET(link, func(c echo.Context) error { return login.SignIn(c, firstAdmin) })
+	}
 	return e
 }
 

@@ -86,6 +86,7 @@ type opening struct {
 	builtIn challenge.Illustrated // draws the built-in image CAPTCHA
 	clock   func() time.Time      // this machine's clock
 	flags   []string              // settings from flags, as variables
+	link    string                // a path that signs in as the first administrator; only the demo has one
 }
 
 func (o opening) environment() []string { return append(os.Environ(), o.flags...) }
@@ -240,9 +241,6 @@ type storage struct {
 func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
 	s = &storage{folder: loaded.Data, name: database.FolderName(loaded.Data),
 		clock: &nodes.Clock{Local: how.clock, Log: log}}
-	if how.clock == nil {
-		s.clock.Local = time.Now
-	}
 	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ const (
 // Between two requests it follows the monotonic clock, so setting the wall clock has no effect. A single node uses its
 // machine's clock.
 type Clock struct {
-	Local   func() time.Time // this machine's
+	Local   func() time.Time // this machine's; nil: time.Now
 	Log     *slog.Logger
 	Sources []TimeSource     // the first that answers counts; set them before Run
 	OnWrong func(wrong bool) // when Off changes between empty and not; optional, set it before Run
@@ -45,9 +45,16 @@ type TimeSource struct {
 	Ask  func(context.Context) (time.Time, error)
 }
 
+func (c *Clock) local() time.Time {
+	if c.Local == nil {
+		return time.Now()
+	}
+	return c.Local()
+}
+
 // Now returns the shared time.
 func (c *Clock) Now() time.Time {
-	now := c.Local()
+	now := c.local()
 	if at := c.set.Load(); at != nil {
 		return at.theirs.Add(now.Sub(at.ours))
 	}
@@ -55,11 +62,11 @@ func (c *Clock) Now() time.Time {
 }
 
 // Ahead returns how far the shared time is ahead of this machine's.
-func (c *Clock) Ahead() time.Duration { return c.Now().Sub(c.Local()) }
+func (c *Clock) Ahead() time.Duration { return c.Now().Sub(c.local()) }
 
-// Counting returns the clock for counters in memory; nil with one node, because their own clock is cheaper.
+// Counting returns the clock for counters in memory; nil with one node on time.Now, because their own clock is cheaper.
 func (c *Clock) Counting() func() time.Time {
-	if c.set.Load() == nil {
+	if c.set.Load() == nil && c.Local == nil {
 		return nil
 	}
 	return c.Now
@@ -69,20 +76,20 @@ func (c *Clock) Counting() func() time.Time {
 func (c *Clock) Look(ctx context.Context) {
 	for _, source := range c.Sources {
 		within, cancel := context.WithTimeout(ctx, askWithin)
-		before := c.Local()
+		before := c.local()
 		theirs, err := source.Ask(within)
 		cancel()
 		if err != nil {
 			continue
 		}
-		round := c.Local().Sub(before)
+		round := c.local().Sub(before)
 		c.adjust(source.Name, moment{theirs, before.Add(round / 2)}, round)
 		return
 	}
 }
 
 func (c *Clock) adjust(name string, at moment, round time.Duration) {
-	off := at.theirs.Sub(c.Now().Add(at.ours.Sub(c.Local())))
+	off := at.theirs.Sub(c.Now().Add(at.ours.Sub(c.local())))
 	if off.Abs() > goodEnough+round || c.set.Load() == nil {
 		if c.set.Load() != nil {
 			c.Log.Warn("the clock was set", "by", off.Round(time.Millisecond), "of", name)
