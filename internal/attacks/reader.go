@@ -88,9 +88,7 @@ func (*Recorder) attacks(ctx context.Context, db sqltx.Runner, where string, arg
 		var a Attack
 		var began, ended, last int64
 		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf)
-		if a.Began, a.Last = time.UnixMilli(began), time.UnixMilli(last); ended > 0 {
-			a.Ended = time.UnixMilli(ended)
-		}
+		a.Began, a.Last, a.Ended = time.UnixMilli(began), time.UnixMilli(last), sqltx.Time(ended)
 		all = append(all, a)
 		return err
 	}, `SELECT `+attackColumns+` FROM attacks `+where, args...)

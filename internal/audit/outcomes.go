@@ -51,12 +51,7 @@ func (l *Log) Outcome(ctx context.Context, realm, account string, since time.Tim
 		return o, fmt.Errorf("audit: outcome: %w", err)
 	}
 	o.AtLeast = rows == MostFailures
-	if login > 0 {
-		o.LastLogin = time.UnixMilli(login)
-	}
-	if failure > 0 {
-		o.LastFailure = time.UnixMilli(failure)
-	}
+	o.LastLogin, o.LastFailure = sqltx.Time(login), sqltx.Time(failure)
 	return o, nil
 }
 

@@ -72,17 +72,10 @@ func (l *Log) values(rows []Row) []any {
 	args := make([]any, 0, len(rows)*columnCount)
 	for _, r := range rows {
 		at := r.At.UnixMilli()
-		args = append(args, l.id(at), at, milliseconds(r.Last), r.Realm, r.Kind, r.Decision, r.Account, r.Address, r.Reasons,
+		args = append(args, l.id(at), at, sqltx.Milliseconds(r.Last), r.Realm, r.Kind, r.Decision, r.Account, r.Address, r.Reasons,
 			r.Count, r.Who, r.Detail, place(r.Address))
 	}
 	return args
-}
-
-func milliseconds(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }
 
 // id grows with time and differs at each try, so that a collision with another node costs a retry instead of a row. The
@@ -97,10 +90,7 @@ func (l *Log) rows(ctx context.Context, query string, args ...any) (list []Row, 
 		var at, last int64
 		err := rows.Scan(&r.ID, &at, &last, &r.Realm, &r.Kind, &r.Decision, &r.Account, &r.Address, &r.Reasons, &r.Count,
 			&r.Who, &r.Detail)
-		r.At = time.UnixMilli(at)
-		if last > 0 {
-			r.Last = time.UnixMilli(last)
-		}
+		r.At, r.Last = time.UnixMilli(at), sqltx.Time(last)
 		r.Realm = events.RealmName(r.Realm)
 		list = append(list, r)
 		return err

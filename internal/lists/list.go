@@ -158,13 +158,6 @@ func (r Request) entry(now time.Time) Entry {
 	return e
 }
 
-func (e Entry) expires() int64 {
-	if e.ExpiresAt.IsZero() {
-		return 0
-	}
-	return e.ExpiresAt.UnixMilli()
-}
-
 func insert(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 	var rows []string
 	var args []any
@@ -172,7 +165,7 @@ func insert(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 		n := 7 * i
 		rows = append(rows, fmt.Sprintf("($%d, $%d, $%d, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4, n+5, n+6, n+7))
 		args = append(args, e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(),
-			e.expires())
+			sqltx.Milliseconds(e.ExpiresAt))
 	}
 	_, err := sqltx.Exec(ctx, tx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
 		VALUES `+strings.Join(rows, ", ")+`
@@ -337,10 +330,7 @@ func scan(rows *sql.Rows) (e Entry, err error) {
 	if err = rows.Scan(&e.ID, &cidr, &e.Verdict, &e.Note, &e.CreatedBy, &created, &expires); err != nil {
 		return Entry{}, err
 	}
-	e.CreatedAt = time.UnixMilli(created)
-	if expires != 0 {
-		e.ExpiresAt = time.UnixMilli(expires)
-	}
+	e.CreatedAt, e.ExpiresAt = time.UnixMilli(created), sqltx.Time(expires)
 	e.Prefix, err = netip.ParsePrefix(cidr)
 	return e, err
 }

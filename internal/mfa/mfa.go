@@ -97,7 +97,7 @@ func (t *Table) Of(ctx context.Context, account string) (k Kept, err error) {
 	err = t.db.QueryRowContext(ctx, `SELECT confirmed_at, used_at FROM totp WHERE account = $1
 		AND confirmed_at > 0`, account).Scan(&created, &used)
 	if err == nil {
-		k.TOTP = &TOTP{moment(created), moment(used)}
+		k.TOTP = &TOTP{sqltx.Time(created), sqltx.Time(used)}
 	} else if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -158,11 +158,4 @@ func (t *Table) one(ctx context.Context, statement string, args ...any) error {
 		return ErrUnknown
 	}
 	return nil
-}
-
-func moment(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
 }

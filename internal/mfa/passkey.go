@@ -325,7 +325,7 @@ func (t *Table) passkeys(ctx context.Context, account string) (all []Passkey, er
 		if err := rows.Scan(&one.ID, &one.Host, &one.Name, &data, &created, &used, &cloned); err != nil {
 			return err
 		}
-		one.Created, one.Used, one.Cloned = moment(created), moment(used), moment(cloned)
+		one.Created, one.Used, one.Cloned = sqltx.Time(created), sqltx.Time(used), sqltx.Time(cloned)
 		if err := json.Unmarshal([]byte(data), &one.record); err != nil {
 			return fmt.Errorf("the record of a passkey cannot be read: %w", err)
 		}

@@ -16,29 +16,14 @@ const queryTimeout = 5 * time.Second
 
 const columns = "id, subject, body, at, due_at, expires_at, attempts, lease_until, failed_at, error, reported_at, sent_at"
 
-// milliseconds is the zero time as 0.
-func milliseconds(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func timeOf(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
-}
-
 func selectRows(ctx context.Context, db sqltx.Runner, where string, args ...any) (all []Message, err error) {
 	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
 		var m Message
 		var at, due, expires, lease, failed, reported, sent int64
 		err := rows.Scan(&m.ID, &m.Subject, &m.Body, &at, &due, &expires, &m.Attempts, &lease, &failed, &m.Error, &reported,
 			&sent)
-		m.At, m.Due, m.Expires, m.LeaseUntil = timeOf(at), timeOf(due), timeOf(expires), timeOf(lease)
-		m.FailedAt, m.ReportedAt, m.SentAt = timeOf(failed), timeOf(reported), timeOf(sent)
+		m.At, m.Due, m.Expires, m.LeaseUntil = sqltx.Time(at), sqltx.Time(due), sqltx.Time(expires), sqltx.Time(lease)
+		m.FailedAt, m.ReportedAt, m.SentAt = sqltx.Time(failed), sqltx.Time(reported), sqltx.Time(sent)
 		all = append(all, m)
 		return err
 	}, "SELECT "+columns+" FROM outbox WHERE "+where, args...)
@@ -48,9 +33,9 @@ func selectRows(ctx context.Context, db sqltx.Runner, where string, args ...any)
 func (c *Channel) insert(ctx context.Context, db sqltx.Runner, m Message) error {
 	_, err := db.ExecContext(ctx, `INSERT INTO outbox (channel, `+columns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING`,
-		c.Name, m.ID, sqltx.Clean(m.Subject), sqltx.Clean(m.Body), milliseconds(m.At), milliseconds(m.Due),
-		milliseconds(m.Expires), m.Attempts, milliseconds(m.LeaseUntil), milliseconds(m.FailedAt), sqltx.Clean(m.Error),
-		milliseconds(m.ReportedAt), milliseconds(m.SentAt))
+		c.Name, m.ID, sqltx.Clean(m.Subject), sqltx.Clean(m.Body), sqltx.Milliseconds(m.At), sqltx.Milliseconds(m.Due),
+		sqltx.Milliseconds(m.Expires), m.Attempts, sqltx.Milliseconds(m.LeaseUntil), sqltx.Milliseconds(m.FailedAt), sqltx.Clean(m.Error),
+		sqltx.Milliseconds(m.ReportedAt), sqltx.Milliseconds(m.SentAt))
 	return err
 }
 
@@ -206,7 +191,7 @@ func (c *Channel) merge(ctx context.Context, tx *sql.Tx, m Message) (bool, error
 		merged := c.Merge(rows[0], m)
 		n, err := sqltx.Exec(ctx, tx, `UPDATE outbox SET body = $1, due_at = $2
 			WHERE id = $3 AND attempts = 0 AND body = $4`,
-			sqltx.Clean(merged.Body), milliseconds(merged.Due), merged.ID, rows[0].Body)
+			sqltx.Clean(merged.Body), sqltx.Milliseconds(merged.Due), merged.ID, rows[0].Body)
 		if err != nil || n == 1 {
 			return n == 1, err
 		} // another node has just changed or claimed it
@@ -249,8 +234,8 @@ func (c *Channel) update(ctx context.Context, before, m Message) (bool, error) {
 	n, err := sqltx.Exec(ctx, c.DB, `UPDATE outbox SET body = $1, due_at = $2, attempts = $3, lease_until = $4,
 		failed_at = $5, error = $6, reported_at = $7, sent_at = $8
 		WHERE id = $9 AND sent_at = 0 AND attempts = $10 AND body = $11`,
-		sqltx.Clean(m.Body), milliseconds(m.Due), m.Attempts, milliseconds(m.LeaseUntil), milliseconds(m.FailedAt),
-		sqltx.Clean(m.Error), milliseconds(m.ReportedAt), milliseconds(m.SentAt), m.ID, before.Attempts, before.Body)
+		sqltx.Clean(m.Body), sqltx.Milliseconds(m.Due), m.Attempts, sqltx.Milliseconds(m.LeaseUntil), sqltx.Milliseconds(m.FailedAt),
+		sqltx.Clean(m.Error), sqltx.Milliseconds(m.ReportedAt), sqltx.Milliseconds(m.SentAt), m.ID, before.Attempts, before.Body)
 	if err != nil {
 		c.note(err)
 	}

@@ -112,3 +112,19 @@ func Holds(text string) bool { return Clean(text) == text }
 func Clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
+
+// Milliseconds returns a time as the tables store it: Unix milliseconds, 0 for the zero time.
+func Milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// Time is the inverse of Milliseconds.
+func Time(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}

@@ -113,7 +113,7 @@ func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, m
 		SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, CAST($8 AS BIGINT), CAST($9 AS BOOLEAN) WHERE (SELECT COUNT(*)
 			FROM api_tokens) < $10 ON CONFLICT (realm, name) DO NOTHING`,
 		hex.EncodeToString(made.Sum[:]), a.Realm, a.Name, made.CreatedBy, now.UnixMilli(), joined(a.Scopes), a.Maker,
-		milli(made.ExpiresAt), a.Confined, Most)
+		sqltx.Milliseconds(made.ExpiresAt), a.Confined, Most)
 	if errors.Is(err, ErrTaken) {
 		if all, failed := t.All(ctx); failed == nil && len(all) >= Most {
 			err = ErrMost
@@ -217,7 +217,7 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 			&one.Confined); err != nil {
 			return err
 		}
-		one.CreatedAt, one.ExpiresAt, one.UsedAt = moment(created), moment(expires), moment(used)
+		one.CreatedAt, one.ExpiresAt, one.UsedAt = sqltx.Time(created), sqltx.Time(expires), sqltx.Time(used)
 		for _, scope := range strings.Fields(scopes) {
 			one.Scopes = append(one.Scopes, operation.Scope(scope))
 		}
@@ -236,18 +236,4 @@ func joined(scopes []operation.Scope) string {
 		all[i] = string(one)
 	}
 	return strings.Join(all, " ")
-}
-
-func milli(at time.Time) int64 {
-	if at.IsZero() {
-		return 0
-	}
-	return at.UnixMilli()
-}
-
-func moment(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
 }
