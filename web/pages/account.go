@@ -55,13 +55,15 @@ type use struct {
 	This           bool
 }
 
-// inUTC returns a time for readers of any language, without Ago.
-func inUTC(t time.Time) moment { return moment{ISO: times.RFC3339(t), Text: times.Text(t.UTC())} }
+// fullMoment returns a time in its own zone for readers of any language, without Ago.
+func fullMoment(t time.Time) moment {
+	return moment{ISO: times.RFC3339(t), Full: times.Text(t), UTC: times.Text(t.UTC())}
+}
 
 // Sessions returns the account's sessions at this integration.
 func (v AccountView) Sessions() (all []use) {
 	for _, s := range v.Own.Sessions {
-		all = append(all, use{s.Address, Browser(s.Agent), inUTC(s.Started), inUTC(s.Seen), s.ID, s.ID == v.This})
+		all = append(all, use{s.Address, Browser(s.Agent), fullMoment(s.Started), fullMoment(s.Seen), s.ID, s.ID == v.This})
 	}
 	return all
 }
@@ -70,7 +72,7 @@ func (v AccountView) Sessions() (all []use) {
 func (v AccountView) Places() (all []use) {
 	for _, p := range v.Own.Places {
 		if !p.Spent && !p.Shared {
-			all = append(all, use{Address: p.Address.String(), At: inUTC(p.First), Last: inUTC(p.Last),
+			all = append(all, use{Address: p.Address.String(), At: fullMoment(p.First), Last: fullMoment(p.Last),
 				This: p.Address == v.Here})
 		}
 	}
@@ -80,7 +82,7 @@ func (v AccountView) Places() (all []use) {
 // Devices returns the IP addresses from which browsers with a device cookie signed in.
 func (v AccountView) Devices() (all []use) {
 	for _, d := range v.Own.Devices {
-		all = append(all, use{Address: d.Address, Last: inUTC(d.Last)})
+		all = append(all, use{Address: d.Address, Last: fullMoment(d.Last)})
 	}
 	return all
 }
@@ -95,7 +97,7 @@ func (v AccountView) Logins() (all []use) {
 
 // loginOf takes the browser from a running session that began at the same time and IP address.
 func loginOf(r audit.Row, running []sessions.Session) use {
-	u := use{Address: strings.Replace(r.Address, "unknown", "–", 1), At: inUTC(r.At), ID: strconv.FormatInt(r.ID, 10)}
+	u := use{Address: strings.Replace(r.Address, "unknown", "–", 1), At: fullMoment(r.At), ID: strconv.FormatInt(r.ID, 10)}
 	for _, s := range running {
 		if gap := s.Started.Sub(r.At); s.Address == r.Address && gap.Abs() < 5*time.Second {
 			u.Agent = Browser(s.Agent)
@@ -119,7 +121,7 @@ type NotMeView struct {
 
 // NotMe returns the view of one login.
 func NotMe(p Page, username, address, agent string, at time.Time) NotMeView {
-	return NotMeView{Page: p, Username: username, Login: use{Address: address, Agent: Browser(agent), At: inUTC(at)}}
+	return NotMeView{Page: p, Username: username, Login: use{Address: address, Agent: Browser(agent), At: fullMoment(at)}}
 }
 
 // RenderNotMe draws the page.
@@ -139,7 +141,7 @@ func (v NotMeView) Title() string {
 }
 
 // Frame returns the page's title and script.
-func (v NotMeView) Frame() frame { return frame{Page: v.Page, Title: v.Title(), Script: "login.js"} }
+func (v NotMeView) Frame() frame { return frame{Page: v.Page, Title: v.Title(), Script: "login.js", Times: true} }
 
 // Browser returns a browser's name and system, or the User-Agent itself if it is unknown.
 func Browser(agent string) string { return cmp.Or(BrowserName(agent), agent) }

@@ -92,6 +92,9 @@ func (a Admin) Frame() frame {
 	return frame{Title: title, Wide: true}
 }
 
+// Zone returns the abbreviation of the time zone of all times shown.
+func (a Admin) Zone() string { return a.Now.Format("MST") }
+
 // At returns a path of the admin console for the current realm.
 func (a Admin) At(path string) string { return At(path, a.Realm) }
 

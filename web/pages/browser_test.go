@@ -51,6 +51,44 @@ func TestEveryPageIsAccessibleAndFitsAPhoneInABrowser(t *testing.T) {
 	}
 }
 
+// Times are in the browser's zone, with UTC in the tooltip; so are the times that are typed.
+func TestTimesAreInTheBrowsersZone(t *testing.T) {
+	t.Parallel()
+	all := samples()
+	site := httptest.NewServer(shown(t, all))
+	defer site.Close()
+	tab := browsertest.Open(t)
+	for _, page := range []struct{ sample, script, want string }{
+		{"audit full", `document.querySelector("tbody time").textContent`, "2026-03-14 13:01:30 CET"},
+		{"audit full", `document.querySelector("tbody time").title`, "2026-03-14 12:01:30 UTC"},
+		{"audit full", `document.querySelector("[data-zone]").textContent`, "Europe/Berlin"},
+		{"audit full", `document.getElementById("typed-zone").textContent + document.querySelector("input[name=zone]").value`,
+			"Europe/BerlinEurope/Berlin"},
+		{"audit full", `new URL(document.querySelector(".chips a").href).searchParams.get("zone")`, "Europe/Berlin"},
+		{"now attacked", `document.querySelector("#live-clock").textContent`, "2026-03-14 13:00:30 CET"},
+		{"lists full", `document.querySelector("time[data-local^=ago]").title`, "2026-03-14 12:00:30 CET (2026-03-14 11:00:30 UTC)"},
+		{"account all", `document.querySelector("time").textContent.slice(-4) + document.querySelector("time").title.slice(-4)`, " CET UTC"},
+		// A part that the live page gets is changed as well, before it is compared.
+		{"now attacked", `(() => {
+			const part = document.createElement("p");
+			part.innerHTML = '<time datetime="2026-07-14T22:30:00Z" title="x" data-local="moment">22:30</time>';
+			localTimes(part);
+			return part.textContent;
+		})()`, "2026-07-15 00:30"},
+	} {
+		if _, err := chromedp.Run(tab, browsertest.Zone("Europe/Berlin")); err != nil {
+			t.Fatal(err)
+		}
+		if err := chromedp.Do(tab, chromedp.Navigate(site.URL+"/sample/"+url.PathEscape(page.sample))); err != nil {
+			t.Fatal(err)
+		}
+		got, err := chromedp.Run(tab, chromedp.Evaluate[string](page.script))
+		if err != nil || got != page.want {
+			t.Errorf("%s: %s = %q, want %q %v", page.sample, page.script, got, page.want, err)
+		}
+	}
+}
+
 // shown serves the samples, what they load, and pictures where theirs would be.
 func shown(t *testing.T, all map[string]func() ([]byte, error)) http.Handler {
 	t.Helper()

@@ -2,9 +2,13 @@ package pages
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"authguard/internal/times"
 )
 
 // The limits of user input on a page and in a tooltip, in characters.
@@ -26,6 +30,7 @@ type name struct {
 type piece struct {
 	Text   string
 	Hidden bool
+	At     moment // Text is a time
 }
 
 func newName(s string) name { return nameOf(s, shownRunes) }
@@ -51,7 +56,7 @@ func Plain(s string) string {
 
 func nameOf(s string, most int) name {
 	if s == "" {
-		return name{Pieces: []piece{{"empty", true}}, Full: "empty"}
+		return name{Pieces: []piece{{Text: "empty", Hidden: true}}, Full: "empty"}
 	}
 	shown, cut := cutRunes(s, most)
 	long, _ := cutRunes(s, titleRunes)
@@ -62,7 +67,38 @@ func nameOf(s string, most int) name {
 		}
 		full.WriteString(p.Text)
 	}
-	return name{Pieces: pieces(shown), Cut: cut, Full: full.String()}
+	n := name{Cut: cut, Full: full.String()}
+	for _, p := range pieces(shown) {
+		if p.Hidden {
+			n.Pieces = append(n.Pieces, p)
+		} else {
+			n.Pieces = append(n.Pieces, timed(p.Text)...)
+		}
+	}
+	return n
+}
+
+// printed is what times.Text prints.
+var printed = regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?:[A-Z]{2,5}|[+-]\d\d(?:\d\d)?)\b`)
+
+// timed splits a text at its times, which pages show like all others.
+func timed(text string) (all []piece) {
+	from := 0
+	for _, at := range printed.FindAllStringIndex(text, -1) {
+		span, err := times.Parse(text[at[0]:at[1]], time.Time{}.Local())
+		if err != nil {
+			continue
+		}
+		if from < at[0] {
+			all = append(all, piece{Text: text[from:at[0]]})
+		}
+		all = append(all, piece{Text: text[at[0]:at[1]], At: fullMoment(span.From)})
+		from = at[1]
+	}
+	if from < len(text) {
+		all = append(all, piece{Text: text[from:]})
+	}
+	return all
 }
 
 // Title returns the tooltip; empty for a name that every column shows whole.
@@ -90,7 +126,7 @@ func pieces(s string) (all []piece) {
 		label, last := hiddenLabel(r, size, s[0]), len(all)-1
 		switch {
 		case label != "":
-			all = append(all, piece{label, true})
+			all = append(all, piece{Text: label, Hidden: true})
 		case last >= 0 && !all[last].Hidden:
 			all[last].Text += s[:size]
 		default:

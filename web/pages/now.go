@@ -154,12 +154,6 @@ func (v NowView) Status() status {
 	return s
 }
 
-// Zone returns the abbreviation of the time zone of all times shown.
-func (v NowView) Zone() string {
-	zone, _ := v.Now.Zone()
-	return zone
-}
-
 const shownSwitches = 20
 
 // History returns the newest changes of CAPTCHA mode, newest first.

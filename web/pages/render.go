@@ -34,7 +34,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"name":     newName,
 	"line":     newLine,
 	"moment":   newMoment,
-	"time":     times.Text,
+	"timed":    timed,
 	"day":      times.Day,
 	"after":    func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
 	"next":     nextWords,
@@ -64,4 +64,5 @@ type frame struct {
 	Remote  bool
 	Passkey bool
 	Wide    bool
+	Times   bool // times outside of wide pages
 }

@@ -66,6 +66,8 @@ func rateWords(v float64) string {
 type moment struct {
 	ISO  string // empty for the zero time
 	Text string // "14:05", with the date if it is not today
+	Full string // see times.Text
+	UTC  string // Full in UTC, for the tooltip
 	Ago  string // "3 minutes ago", "in 2 hours", "now"
 }
 
@@ -78,7 +80,8 @@ func newMoment(now, t time.Time) moment {
 	if day := times.Day(local); day != times.Day(now) {
 		text = day + " " + text
 	}
-	return moment{ISO: times.RFC3339(t), Text: text, Ago: agoWords(now, t)}
+	return moment{ISO: times.RFC3339(t), Text: text, Full: times.Text(local), UTC: times.Text(t.UTC()),
+		Ago: agoWords(now, t)}
 }
 
 // agoWords is coarse, because the page redraws it every two seconds and it must not flicker.

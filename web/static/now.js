@@ -12,7 +12,7 @@ const againMs = 30000;
 let paused = false;
 let stream = null;
 let timer = 0;
-let lastGood = clock(); // the server's, in its own zone, as all times of the page are
+let lastGood = clock(); // the server's, in the zone of all times of the page
 const waiting = new Map(); // parts that came while theirs was held
 
 pause.hidden = false;
@@ -55,7 +55,9 @@ function disconnect() {
 function show(parts) {
   for (const text of parts) {
     const part = new DOMParser().parseFromString(text, "text/html").querySelector("[data-part]");
-    if (part) waiting.set(part.id, part);
+    if (!part) continue;
+    localTimes(part);
+    waiting.set(part.id, part);
   }
   for (const [id, part] of waiting) if (replace(part)) waiting.delete(id);
   lastGood = clock();

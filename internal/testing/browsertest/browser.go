@@ -122,6 +122,14 @@ func Scripts(run bool) chromedp.Action[chromedp.Void] {
 	})
 }
 
+// Zone sets the time zone of a tab, such as Europe/Berlin.
+func Zone(name string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
+		return err
+	})
+}
+
 // PhoneHeight is how high the screen of a phone is, in pixels.
 const PhoneHeight = 844
 
