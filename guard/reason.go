@@ -156,6 +156,24 @@ func (r Reason) words() string {
 	return causes[r.Cause].words
 }
 
+// CodeLabel shortens a code, with or without the limit behind it, to a label: "account limit 5/24h", "CAPTCHA mode".
+func CodeLabel(code string) string {
+	what, monitored := strings.CutSuffix(code, ":monitored")
+	name, subject, _ := strings.Cut(what, ":")
+	subject, limit, _ := strings.Cut(subject, ":")
+	if name == causes[LimitReached].code {
+		name, subject = strings.TrimSpace(strings.ReplaceAll(subject, "-", " ")+" limit"), ""
+	}
+	label := strings.ReplaceAll(strings.ReplaceAll(name, "-", " "), "captcha", "CAPTCHA")
+	for _, more := range []string{subject, limit} {
+		label = strings.TrimSpace(label + " " + more)
+	}
+	if monitored {
+		label += " (monitored)"
+	}
+	return label
+}
+
 // CodeWords explains a reason of which only the code was kept, with or without the limit behind it
 // ("limit:account:5/24h"). It returns an unknown code as it is.
 func CodeWords(code string) string {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 
 	"authguard/internal/control"
@@ -19,8 +18,8 @@ type auditCmd struct {
 	Who         string `help:"Part of the actor's name, such as ann or admin:"`
 	Kind        string `enum:",admin,mode,event,attempt,succeeded,failed,challenged,blocked,delayed,fake-failure,abandoned" default:"" help:"Kind of row"`
 	What        string `placeholder:"CODE" help:"Code of an operation or reason, such as unlock"`
-	Since       string `placeholder:"TIME" help:"Start: a UTC time, or a duration ago such as 24h"`
-	Until       string `placeholder:"TIME" help:"End: a UTC time, or a duration ago"`
+	Since       string `placeholder:"TIME" help:"Start: a UTC time, a day, or an age such as 24h"`
+	Until       string `placeholder:"TIME" help:"End: a UTC time, a day (included), or an age"`
 	Limit       int    `default:"50" help:"Number of rows, at most 1000"`
 	OldestFirst bool   `help:"Show the oldest first, as replay and suggest need"`
 	Format      string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"Write all matching rows to standard output"`
@@ -59,7 +58,7 @@ func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 			what += " (sum)"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", times.Text(e.At.UTC()), plain(what), e.Count,
-			plain(e.Account), plain(e.Address), plain(e.Who), plain(strings.Join(e.Why, "; ")))
+			plain(e.Account), plain(e.Address), plain(e.Who), plain(e.Reason))
 	}
 	if err := w.Flush(); err != nil {
 		return err

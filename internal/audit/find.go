@@ -34,11 +34,13 @@ type Filter struct {
 	Network netip.Prefix
 	Who     string // a part of it; the case of ASCII letters is ignored
 	// Kind is a kind of rows, or an ending of attempts: "failed", "blocked" …
-	Kind   string
-	What   string    // the code of a decision, an operation or a reason
-	Since  time.Time // inclusive
-	Until  time.Time // exclusive
-	Before int64     // only rows with a lower ID: Page.Next of the previous page
+	Kind string
+	// Unchallenged leaves out challenged attempts, which during an attack are most rows.
+	Unchallenged bool
+	What         string    // the code of a decision, an operation or a reason
+	Since        time.Time // inclusive
+	Until        time.Time // exclusive
+	Before       int64     // only rows with a lower ID: Page.Next of the previous page
 	// OldestFirst reverses the order. Page.Next is then for After.
 	OldestFirst bool
 	After       int64 // only rows with a higher ID
@@ -183,6 +185,9 @@ func (f Filter) conditions() (c conditions) {
 	}
 	f.addNetwork(&c)
 	f.addKind(&c)
+	if f.Unchallenged {
+		c.add("NOT (kind = 'attempt' AND decision = 'challenged')")
+	}
 	if f.What != "" {
 		code := "%," + likeText(f.What) // also with a suffix: the limit, and whether it was monitored
 		c.add(`(decision = ? OR (',' || reasons || ',' LIKE ? ESCAPE '\' OR ',' || reasons LIKE ? ESCAPE '\')

@@ -130,6 +130,15 @@ func (l likeness) detail() string {
 	}
 }
 
+// Note returns what Detail says of an attempt's client besides the integration and the fingerprint: "unknown client".
+func (r Row) Note() string {
+	_, note, _ := strings.Cut(strings.TrimSuffix(r.Detail, summedUp), ", ")
+	if identity := r.Identity(); identity != "" {
+		note = strings.TrimPrefix(strings.TrimPrefix(note, "client "+identity), ", ")
+	}
+	return note
+}
+
 // Identity returns the client fingerprint in eight hexadecimal digits; empty if unknown.
 func (r Row) Identity() string {
 	_, rest, ok := strings.Cut(r.Detail, ofClient)

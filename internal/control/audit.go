@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"authguard/internal/audit"
-	"authguard/internal/duration"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
 	"authguard/internal/times"
@@ -20,7 +19,9 @@ import (
 // An AuditQuery is a query of the audit log as typed. Empty fields match everything.
 type AuditQuery struct {
 	Account, Address, Who, Kind, What string
-	Since, Until                      string // a time in UTC, or an age
+	Since, Until                      string // see times.Parse; the end of Until is exclusive
+	Challenges                        string // "hide" leaves out challenged attempts
+	Zone                              string // of Since and Until: UTC by default, "Local" for the server's
 	OldestFirst                       bool
 	Before                            int64
 	Limit                             int
@@ -30,7 +31,10 @@ type AuditQuery struct {
 func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
 	q = AuditQuery{Account: get("account"), Address: get("address"), Who: get("who"), Kind: get("kind"), What: get("what"),
-		Since: get("since"), Until: get("until")}
+		Since: get("since"), Until: get("until"), Zone: get("zone"), Challenges: get("challenges")}
+	if c := q.Challenges; c != "" && c != "show" && c != "hide" {
+		return q, fmt.Errorf("%w: challenges: must be show or hide, not %.20q", operation.ErrAsked, c)
+	}
 	switch order := get("order"); order {
 	case "", "newest":
 	case "oldest":
@@ -93,13 +97,17 @@ func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQu
 func (q AuditQuery) Values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{"account": q.Account, "address": q.Address, "who": q.Who, "kind": q.Kind,
-		"what": q.What, "since": q.Since, "until": q.Until} {
+		"what": q.What, "since": q.Since, "until": q.Until,
+		"challenges": q.Challenges} {
 		if value != "" {
 			v.Set(name, value)
 		}
 	}
 	if q.OldestFirst {
 		v.Set("order", "oldest")
+	}
+	if q.Zone != "" && q.Since+q.Until != "" {
+		v.Set("zone", q.Zone)
 	}
 	return v
 }
@@ -115,7 +123,8 @@ func (q AuditQuery) String() string {
 }
 
 func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error) {
-	f = audit.Filter{Who: q.Who, Kind: q.Kind, What: q.What, Limit: q.Limit, OldestFirst: q.OldestFirst}
+	f = audit.Filter{Who: q.Who, Kind: q.Kind, What: q.What, Limit: q.Limit, OldestFirst: q.OldestFirst,
+		Unchallenged: q.Challenges == "hide"}
 	if f.Before = q.Before; q.OldestFirst { // the page after this one
 		f.Before, f.After = 0, q.Before
 	}
@@ -137,29 +146,41 @@ func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error
 		return f, fmt.Errorf("%w: unknown kind %.40q; the kinds are: %s", operation.ErrAsked, q.Kind,
 			strings.Join(audit.Kinds(), ", "))
 	}
-	if f.Since, err = c.momentOf("since", q.Since); err != nil {
+	now, err := c.nowIn(q.Zone)
+	if err != nil {
 		return f, err
 	}
-	f.Until, err = c.momentOf("until", q.Until)
+	since, err := spanOf("since", q.Since, now)
+	if err != nil {
+		return f, err
+	}
+	until, err := spanOf("until", q.Until, now)
+	f.Since, f.Until = since.From, until.To
 	return f, err
 }
 
-// momentOf parses a time in UTC or an age.
-func (c *Control) momentOf(name, text string) (time.Time, error) {
+// nowIn returns the current time in a zone; see AuditQuery.
+func (c *Control) nowIn(zone string) (time.Time, error) {
+	now := c.config.Now()
+	if zone == "Local" {
+		return now, nil
+	}
+	in, err := time.LoadLocation(zone)
+	if err != nil {
+		return now, fmt.Errorf("%w: zone: unknown time zone %.40q; write it like Europe/Berlin", operation.ErrAsked, zone)
+	}
+	return now.In(in), nil
+}
+
+func spanOf(name, text string, now time.Time) (times.Span, error) {
 	if text == "" {
-		return time.Time{}, nil
+		return times.Span{}, nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04",
-		"2006-01-02 15:04:05", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, nil
-		}
+	span, err := times.Parse(text, now)
+	if err != nil {
+		err = fmt.Errorf("%w: %s: %w", operation.ErrAsked, name, err)
 	}
-	if ago, err := duration.Parse(text); err == nil {
-		return c.config.Now().Add(-ago), nil
-	}
-	return time.Time{}, fmt.Errorf("%w: %s: %.40q is not a time; write it like 2026-03-01, 2026-03-01 14:05 (UTC), "+
-		"2026-03-01T14:05:00+02:00, or as an age like 24h or 7d", operation.ErrAsked, name, text)
+	return span, err
 }
 
 // AuditColumns are the columns of an export.

@@ -70,6 +70,8 @@ type Event struct {
 	audit.Row
 	What string   `json:"what"`
 	Why  []string `json:"why"`
+	// Reason is a short label of why: the first of the reasons, or the details of an operation.
+	Reason string `json:"reason,omitempty"`
 	// Summed is set if the row sums up attempts that have no rows of their own.
 	Summed bool `json:"summed_up,omitempty"`
 	// Identity is the client fingerprint in eight hexadecimal digits, if limits.fingerprint is configured.
@@ -322,7 +324,8 @@ func later(a, b time.Time) time.Time {
 }
 
 func eventOf(row audit.Row) Event {
-	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
+	e := Event{Row: row, What: row.Decision, Why: []string{}, Reason: reasonOf(row), Summed: row.Summed(),
+		Identity: row.Identity()}
 	words := map[string]string{
 		"succeeded": "signed in", "failed": "wrong password", "blocked": "blocked", "challenged": "challenged",
 		"delayed": "delayed", "abandoned": "abandoned before the password check",
@@ -356,6 +359,23 @@ func eventOf(row audit.Row) Event {
 		e.Why = append(e.Why, "known client (device cookie)")
 	}
 	return e
+}
+
+func reasonOf(row audit.Row) string {
+	first, more, _ := strings.Cut(row.Reasons, ",")
+	switch {
+	case row.Kind != audit.KindAttempt:
+		return row.Detail
+	case row.Sprayed():
+		return "sprayed password"
+	case row.AtDevice():
+		return "known client (device cookie)"
+	case first == "":
+		return row.Note()
+	case more != "":
+		return fmt.Sprintf("%s, %d more", guard.CodeLabel(first), 1+strings.Count(more, ","))
+	}
+	return guard.CodeLabel(first)
 }
 
 func modeWords(state string) string {

@@ -211,5 +211,9 @@ func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	case p.Status >= http.StatusInternalServerError:
 		return pages.Notice{}, err
 	}
-	return pages.Notice{Bad: true, Text: "Nothing was changed. " + pages.Sentence(p.Detail)}, nil
+	text := pages.Sentence(p.Detail)
+	if c.Request().Method != http.MethodGet {
+		text = "Nothing was changed. " + text
+	}
+	return pages.Notice{Bad: true, Text: text}, nil
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -114,6 +115,10 @@ func (s *Site) auditPage(c echo.Context, session *web.Session) error {
 	view := pages.AuditView{Admin: around}
 	if view.Query, err = control.AuditQueryOf(c.QueryParams()); err == nil {
 		view.Query.Limit = pages.AuditRows
+		view.Query.Zone = cmp.Or(view.Query.Zone, "Local")
+		if view.Query.Kind+view.Query.What == "" {
+			view.Query.Challenges = cmp.Or(view.Query.Challenges, "hide")
+		}
 		view.AuditPage, err = s.of(c).Audit(c.Request().Context(), view.Query, false)
 	}
 	status := http.StatusOK
@@ -122,7 +127,7 @@ func (s *Site) auditPage(c echo.Context, session *web.Session) error {
 		if err != nil {
 			return err
 		}
-		status, view.Problem = http.StatusBadRequest, notice.Text
+		status, view.Problem = http.StatusBadRequest, pages.AuditProblem(notice.Text)
 	}
 	page, err := pages.RenderAudit(view)
 	return web.WritePage(c, status, page, err)

@@ -73,7 +73,7 @@ func TestTheAuditLogIsFilteredPagedAndExported(t *testing.T) {
 	if seen != 60 {
 		t.Errorf("%d rows on the pages, want 60", seen)
 	}
-	if status, _, body := c.get(t, "/audit?since=yesterday"); status != http.StatusBadRequest || !strings.Contains(body, "or as an age like 24h or 7d") {
+	if status, _, body := c.get(t, "/audit?since=last+tuesday"); status != http.StatusBadRequest || !strings.Contains(body, "From: can&#39;t read &#34;last tuesday&#34;. Try 17 Nov 2026 or 7d") || strings.Contains(body, "Nothing was changed") {
 		t.Errorf("%d %s", status, body)
 	}
 	// The API has the same pages, and all of it as a file.
@@ -88,7 +88,7 @@ func TestTheAuditLogIsFilteredPagedAndExported(t *testing.T) {
 	if len(page.Rows) != 10 || page.Next != 0 {
 		t.Errorf("then %d rows, next %d", len(page.Rows), page.Next)
 	}
-	for query, problem := range map[string]string{"kind=nonsense": "the kinds are: admin, mode", "address=nowhere": "is not an IP address or network", "until=soon": "is not a time", "format=xml": "must be csv, jsonl or json", "before=x": "not a positive integer"} {
+	for query, problem := range map[string]string{"kind=nonsense": "the kinds are: admin, mode", "address=nowhere": "is not an IP address or network", "until=soon": "until: can't read", "zone=Nowhere/City": "unknown time zone", "format=xml": "must be csv, jsonl or json", "before=x": "not a positive integer"} {
 		if status, body := c.ask(t, "GET", "/api/audit?"+query, "", nil); status != http.StatusBadRequest || !strings.Contains(body, problem) {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
@@ -147,4 +147,55 @@ func linkTo(body, text string) string {
 		return ""
 	}
 	return path
+}
+
+// A time without a zone is in the zone that the request names: UTC for programs.
+func TestAuditTimesAreInTheZoneOfTheRequest(t *testing.T) {
+	t.Parallel()
+	o := newCounter(t)
+	o.must(t, o.api.Audit.Record(t.Context(), operation.Action{Who: "cli:root", What: "block", Subject: "192.0.2.1"}))
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	o.must(t, err)
+	now := o.Clock.Now()
+	minuteAgo := now.Add(-time.Minute).In(berlin).Format("2 Jan 2006 15:04")
+	for query, want := range map[string]int{
+		"since=" + minuteAgo + "&zone=Europe/Berlin": 1,
+		"since=" + minuteAgo:                         0, // an hour or two from now
+		"since=" + minuteAgo + " CET":                -1,
+		"since=today&until=today":                    1, // until the end of the day
+		"since=7d&until=yesterday":                   0,
+	} {
+		status, body := o.ask(t, "GET", "/api/audit?"+strings.ReplaceAll(query, " ", "+"), "", nil)
+		if got := strings.Count(body, "192.0.2.1"); want < 0 && status != http.StatusBadRequest || want >= 0 && got != want {
+			t.Errorf("%s: %d, %d rows, want %d\n%s", query, status, got, want, body)
+		}
+	}
+}
+
+// At first the page leaves out challenges, which during an attack are most rows; a link shows them.
+func TestTheAuditLogHidesChallengesAtFirst(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	now := c.Clock.Now()
+	for i, action := range []guard.Action{guard.Challenge, guard.Block} {
+		c.api.Audit.Handle([]guard.Event{{At: now, Integration: "login", Account: "carol",
+			Address: netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}), Action: action,
+			Reasons: guard.Reasons{{Cause: guard.ModeOn}, {Cause: guard.KnownClient}}}})
+	}
+	c.api.Audit.Tick(now)
+	c.writeAudit(t)
+	for path, want := range map[string]bool{"/audit": false, "/audit?challenges=show": true, "/audit?kind=challenged": true,
+		"/audit?what=captcha-mode": true, "/api/audit?challenges=hide": false, "/api/audit": true} {
+		_, _, body := c.get(t, path)
+		if strings.Contains(body, "198.51.100.0") != want {
+			t.Errorf("%s shows challenges: %t\n%s", path, !want, body)
+		}
+		if path == "/audit" && (!strings.Contains(body, "198.51.100.1") || !strings.Contains(body, `challenges=show`)) {
+			t.Error(body)
+		}
+		if path == "/api/audit" && !strings.Contains(body, `"reason":"CAPTCHA mode, 1 more"`) {
+			t.Error(body)
+		}
+	}
 }

@@ -33,7 +33,7 @@ func (a *API) inquiries() []inquiry {
 		{"GET /attacks/:id", "format", "One attack, with its logins from unknown clients", read, one, a.attack},
 		{"POST /attacks/:id/reset", "", "Secure possibly compromised accounts: account, what, reason",
 			operation.Accounts, one, asking(a.resetAttack)},
-		{"GET /audit", "account address who kind what since until before limit order format",
+		{"GET /audit", "account address who kind what challenges since until zone before limit order format",
 			"Rows of the audit log; next page: next as before", read, one, a.audit},
 		{"GET /lists", "find verdict soon", "Entries of the IP lists", read, all, a.lists},
 		{"GET /edge", "verdict limited everything", "IP ranges without overlaps, for firewalls", read, all, a.edge},

@@ -141,7 +141,9 @@ func (v NotMeView) Title() string {
 }
 
 // Frame returns the page's title and script.
-func (v NotMeView) Frame() frame { return frame{Page: v.Page, Title: v.Title(), Script: "login.js", Times: true} }
+func (v NotMeView) Frame() frame {
+	return frame{Page: v.Page, Title: v.Title(), Script: "login.js", Times: true}
+}
 
 // Browser returns a browser's name and system, or the User-Agent itself if it is unknown.
 func Browser(agent string) string { return cmp.Or(BrowserName(agent), agent) }

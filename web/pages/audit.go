@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/events"
-	"authguard/internal/times"
 )
 
 // AuditView is the page of the audit log. Its parameters are those of control.AuditQuery.
@@ -21,8 +21,16 @@ type AuditView struct {
 	Problem string
 }
 
-// AuditRows is how many rows the page shows.
-const AuditRows = 25
+// AuditRows is how many rows the page reads. It shows repeats as one, and at most auditLines.
+const (
+	AuditRows  = 100
+	auditLines = 25
+)
+
+// AuditProblem puts the label of a field before an error in it.
+func AuditProblem(text string) string {
+	return strings.NewReplacer("Since: ", "From: ", "Until: ", "To: ").Replace(text)
+}
 
 // RenderAudit draws the page.
 func RenderAudit(v AuditView) ([]byte, error) { return render("audit", v) }
@@ -30,7 +38,7 @@ func RenderAudit(v AuditView) ([]byte, error) { return render("audit", v) }
 // Asked reports whether a filter is set.
 func (v AuditView) Asked() bool {
 	q := v.Query
-	q.OldestFirst = false
+	q.OldestFirst, q.Challenges = false, ""
 	return q.String() != ""
 }
 
@@ -49,10 +57,46 @@ func (v AuditView) at(path string, more ...string) string {
 
 // Older returns the URL of the preceding rows; empty if there are none.
 func (v AuditView) Older() string {
-	if v.Next == 0 {
+	_, next := v.lines()
+	if next == 0 {
 		return ""
 	}
-	return v.at("/audit", "realm", v.Elsewhere(), "before", strconv.FormatInt(v.Next, 10))
+	return v.at("/audit", "realm", v.Elsewhere(), "before", strconv.FormatInt(next, 10))
+}
+
+// Chips returns the links to usual ranges, with the other filters.
+func (v AuditView) Chips() (all []link) {
+	for _, one := range [...]struct{ name, since, until string }{
+		{"1 h", "1h", ""}, {"today", "today", ""}, {"yesterday", "yesterday", "yesterday"}, {"7 d", "7d", ""},
+	} {
+		w := v
+		w.Query.Since, w.Query.Until = one.since, one.until
+		all = append(all, link{w.at("/audit", "realm", v.Elsewhere()), one.name})
+	}
+	return all
+}
+
+// Current reports whether a link is to this page.
+func (v AuditView) Current(l link) bool { return l.Path == v.at("/audit", "realm", v.Elsewhere()) }
+
+// Challenges returns the link that shows or hides challenged attempts; without a name if all rows have one kind.
+func (v AuditView) Challenges() link {
+	w, name := v, "Hide challenges"
+	if w.Query.Challenges = "hide"; v.Query.Challenges == "hide" {
+		w.Query.Challenges, name = "show", "Show challenges"
+	}
+	if v.Query.Kind+v.Query.What != "" && v.Query.Challenges == "" {
+		name = ""
+	}
+	return link{w.at("/audit", "realm", v.Elsewhere()), name}
+}
+
+// TypedZone returns the zone of From and To.
+func (v AuditView) TypedZone() string {
+	if v.Query.Zone == "" || v.Query.Zone == "Local" {
+		return v.Zone()
+	}
+	return v.Query.Zone
 }
 
 // Newest returns the URL of the newest matching rows; empty on that page itself.
@@ -63,8 +107,9 @@ func (v AuditView) Newest() string {
 	return v.at("/audit", "realm", v.Elsewhere())
 }
 
-// File returns the URL of all matching rows as a file in this format and order.
+// File returns the URL of all matching rows, with challenges, as a file in this format and order.
 func (v AuditView) File(format, order string) string {
+	v.Query.Challenges = ""
 	return v.at("/api/audit", "realm", v.Realm, "format", format, "order", order)
 }
 
@@ -81,12 +126,25 @@ func (v AuditView) Kinds() []choice {
 	}
 }
 
-// Events returns the rows.
-func (v AuditView) Events() (all []auditRow) {
-	for _, e := range v.Rows {
+// Events returns the rows, repeats as one.
+func (v AuditView) Events() []auditRow {
+	all, _ := v.lines()
+	return all
+}
+
+// lines also returns where the next page begins; 0 for none.
+func (v AuditView) lines() (all []auditRow, next int64) {
+	for i, e := range v.Rows {
+		if last := len(all) - 1; last >= 0 && all[last].repeats(e) {
+			all[last].add(e)
+			continue
+		}
+		if len(all) == auditLines {
+			return all, v.Rows[i-1].ID
+		}
 		all = append(all, auditRow{e, v})
 	}
-	return all
+	return all, v.Next
 }
 
 type auditRow struct {
@@ -94,20 +152,34 @@ type auditRow struct {
 	view AuditView
 }
 
-// Moment returns the time of the event in UTC.
-func (r auditRow) Moment() moment {
-	m := newMoment(r.view.Now, r.At)
-	m.Text = times.Text(r.At.UTC())
-	return m
+// repeats reports whether an event differs only in its time.
+func (r auditRow) repeats(e control.Event) bool {
+	a, b := r.Row, e.Row
+	a.ID, a.At, a.Last, a.Count = b.ID, b.At, b.Last, b.Count
+	return a == b
 }
 
-// Until returns the time of the last of several attempts; empty for one.
-func (r auditRow) Until() string {
-	if r.Last.IsZero() || r.Last.Sub(r.At) < time.Second {
-		return ""
+func (r *auditRow) add(e control.Event) {
+	first, last := r.At, cmp.Or(r.Last, r.At)
+	for _, at := range []time.Time{e.At, cmp.Or(e.Last, e.At)} {
+		if at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
 	}
-	return times.Text(r.Last.UTC())
+	r.At, r.Last, r.Count = first, last, r.Count+e.Count
 }
+
+// First returns the time of the first event.
+func (r auditRow) First() moment { return newMoment(r.view.Now, r.At) }
+
+// Newest returns the time of the last event.
+func (r auditRow) Newest() moment { return newMoment(r.view.Now, cmp.Or(r.Last, r.At)) }
+
+// Long reports whether there is time between the first and the last.
+func (r auditRow) Long() bool { return r.Last.Sub(r.At) >= time.Second }
 
 // To returns the look-up URL of the account, with the IP address if it is not a network.
 func (r auditRow) To() string { return r.view.LookUpOf(r.Account, r.address()) }
@@ -133,12 +205,11 @@ func (r auditRow) From() string {
 
 // Note returns the details that What and Why do not show.
 func (r auditRow) Note() string {
-	if r.Kind == audit.KindAttempt {
-		_, note, _ := strings.Cut(strings.TrimSuffix(r.Detail, ", summed up"), ", ")
-		if r.Sprayed() || r.AtDevice() {
-			return ""
-		}
-		return note
+	switch {
+	case r.Kind != audit.KindAttempt:
+		return r.Detail
+	case r.Sprayed() || r.AtDevice():
+		return ""
 	}
-	return r.Detail
+	return r.Row.Note()
 }

@@ -344,7 +344,7 @@ func locked() LookUpView {
 
 // audited is the page of the audit log with a row of each kind, of a search that goes on.
 func audited() AuditView {
-	v := AuditView{Admin: around("/audit"), Problem: "since: this is no time.", Query: control.AuditQuery{Account: hostile, Address: hostile, Who: hostile, What: hostile, Since: hostile, Until: hostile, Kind: audit.KindAdmin, Before: 7}}
+	v := AuditView{Admin: around("/audit"), Problem: AuditProblem("Since: can't read \"x\". Try 17 Nov 2026 or 7d."), Query: control.AuditQuery{Account: hostile, Address: hostile, Who: hostile, What: hostile, Since: hostile, Until: hostile, Kind: audit.KindAdmin, Before: 7, Zone: "Local"}}
 	rows := []audit.Row{
 		{At: noon, Last: noon.Add(time.Minute), Kind: audit.KindAttempt, Decision: "failed", Address: "198.51.100.0/24", Count: 5400, Detail: "login, summed up"},
 		{At: noon, Kind: audit.KindAttempt, Decision: "succeeded", Account: hostile, Address: "198.51.100.7", Count: 1, Detail: "login, unknown client"},
@@ -352,7 +352,7 @@ func audited() AuditView {
 		{At: noon, Kind: audit.KindMode, Decision: "on", Reasons: "forced", Who: hostile, Detail: "from off; " + hostile, Count: 1},
 	}
 	for _, r := range rows {
-		v.Rows = append(v.Rows, control.Event{Row: r, What: "what", Why: []string{hostile}, Summed: r.Summed()})
+		v.Rows = append(v.Rows, control.Event{Row: r, What: "what", Why: []string{hostile}, Reason: []string{"CAPTCHA mode, 1 more", "", hostile}[len(v.Rows)%3], Summed: r.Summed()})
 	}
 	v.Next = 6
 	return v
