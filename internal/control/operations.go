@@ -99,6 +99,12 @@ func listOperations() []Operation {
 		Name: "block-import", Did: "ranges blocked", Route: "POST /lists/import", Scope: operation.Lists, Where: AllRealms,
 		MaxBody: 2 * lists.MaxImport, Request: request[lists.ImportLists], // allows it with every line break escaped
 	}, {
+		Name: "unlist-many", Did: "list entries removed", Route: "DELETE /lists/many", Scope: operation.Lists,
+		Where: AllRealms, Request: request[lists.UnlistMany], Forms: []Form{{Path: "/lists/unlist"}},
+	}, {
+		Name: "relist", Did: "list entries restored", Where: AllRealms, Request: request[lists.RestoreEntries],
+		Forms: []Form{{Path: "/lists/restore"}},
+	}, {
 		Name: "prolong", Did: "list entry extended", Route: "POST /lists/prolong", Scope: operation.Lists, Where: AllRealms,
 		Request: request[lists.Prolong], Forms: []Form{{Path: "/lists/prolong", Notice: "Extended:"}},
 	}, {

@@ -79,8 +79,10 @@ type ImportLists struct {
 	For     string  `json:"for"`  // a duration or "forever"; default DefaultFor
 	Note    string  `json:"note"` // of ranges without one
 	SkipBad bool    `json:"skip_bad"`
-	DryRun  bool    `json:"dry_run"`
-	From    string  `json:"from"` // the IP address that must not lock itself out; empty if unknown
+	// SkipDoubtful leaves out ranges that block From or a configured proxy.
+	SkipDoubtful bool   `json:"skip_doubtful"`
+	DryRun       bool   `json:"dry_run"`
+	From         string `json:"from"` // the IP address that must not lock itself out; empty if unknown
 }
 
 // A Plan is the effect of ImportLists.
@@ -92,15 +94,26 @@ type Plan struct {
 	Twice    int           `json:"twice"`    // duplicates within the text
 	Bad      int           `json:"bad"`
 	Problems []LineProblem `json:"problems"` // the first invalid lines
+	Doubtful int           `json:"doubtful"` // ranges that block From or a configured proxy
+	Own      bool          `json:"own"`      // one of them blocks From
 	Warned   int           `json:"warned"`
 	Warnings []LineProblem `json:"warnings"` // the first lines to review
 	Imported bool          `json:"imported"` // false for a preview
 
 	requests []Request
+	safe     bool // without the doubtful ranges
 }
 
 // Ranges returns how many entries are added or replaced.
 func (p *Plan) Ranges() int { return p.New + p.Replaced }
+
+// Only returns the range of a plan that has just one; invalid otherwise.
+func (p *Plan) Only() (one netip.Prefix) {
+	if len(p.requests) == 1 {
+		one = p.requests[0].Prefix
+	}
+	return one
+}
 
 const shownLines = 100
 
@@ -133,7 +146,7 @@ func (t *Table) plan(ctx context.Context, by operation.By, q ImportLists) (*Plan
 		return nil, err
 	}
 	read := ReadImport(q.Text)
-	p := &Plan{Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems), Warnings: []LineProblem{},
+	p := &Plan{safe: q.SkipDoubtful, Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems), Warnings: []LineProblem{},
 		Problems: append([]LineProblem{}, read.Problems[:min(len(read.Problems), shownLines)]...)}
 	if !one.Forever {
 		p.Expires = by.Now.Add(cmp.Or(one.For, DefaultFor))
@@ -141,11 +154,21 @@ func (t *Table) plan(ctx context.Context, by operation.By, q ImportLists) (*Plan
 	known := newListed(entries)
 	for _, item := range read.Items {
 		one.Prefix, one.Note = item.Prefix, cmp.Or(item.Note, q.Note)
-		p.requests = append(p.requests, one)
-		if _, replaced := known.all.Get(item.Prefix); replaced {
+		own := one.locksOut(from)
+		doubtful := own || one.Verdict == Block && len(t.proxiesIn(one.Prefix)) > 0
+		if doubtful {
+			p.Doubtful++
+			p.Own = p.Own || own
+		}
+		_, replaced := known.all.Get(item.Prefix)
+		switch {
+		case doubtful && q.SkipDoubtful:
+		case replaced:
 			p.Replaced++
-		} else {
+			p.requests = append(p.requests, one)
+		default:
 			p.New++
+			p.requests = append(p.requests, one)
 		}
 		if why := t.doubts(known, one, from); why != "" {
 			if p.Warned++; len(p.Warnings) < shownLines {
@@ -169,15 +192,11 @@ func newListed(entries []Entry) *listed {
 func (t *Table) doubts(known *listed, r Request, from netip.Addr) string {
 	var all []string
 	add := func(text string, args ...any) { all = append(all, fmt.Sprintf(text, args...)) }
-	if from = from.Unmap().WithZone(""); r.Verdict == Block && r.Prefix.Contains(from) {
-		add("contains your own IP address %s: you would lock yourself out of the site", from)
+	if r.locksOut(from) {
+		add("contains your own IP address %s: you would lock yourself out of the site", from.Unmap().WithZone(""))
 	}
-	if t.Direct != nil {
-		for _, proxy := range t.Direct() {
-			if proxy.Overlaps(r.Prefix) {
-				add("contains the configured proxy %s", proxy)
-			}
-		}
+	for _, proxy := range t.proxiesIn(r.Prefix) {
+		add("contains the configured proxy %s", proxy)
 	}
 	for p, e := range known.all.Supernets(r.Prefix) {
 		if e.Verdict == r.Verdict && p != r.Prefix {
@@ -204,6 +223,19 @@ func (t *Table) doubts(known *listed, r Request, from netip.Addr) string {
 	return strings.Join(all, "; ")
 }
 
+// proxiesIn returns the configured proxies within a range.
+func (t *Table) proxiesIn(p netip.Prefix) (all []netip.Prefix) {
+	if t.Direct == nil {
+		return nil
+	}
+	for _, proxy := range t.Direct() {
+		if proxy.Overlaps(p) {
+			all = append(all, proxy)
+		}
+	}
+	return all
+}
+
 // Do implements Request.
 func (q ImportLists) Do(ctx context.Context, t *Table, by operation.By) (*operation.Change, error) {
 	p, err := t.plan(ctx, by, q)
@@ -217,15 +249,21 @@ func (q ImportLists) Do(ctx context.Context, t *Table, by operation.By) (*operat
 	case len(p.requests) == 0:
 		return nil, fmt.Errorf("%w: no ranges to import", operation.ErrAsked)
 	}
+	undo, note, err := t.undoImport(ctx, p, by)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := t.AddAll(ctx, p.requests, by.Now); err != nil {
 		return nil, err
 	}
 	p.Imported = true
+	notice := p.notice(by.Now)
+	notice.Note = strings.TrimSpace(notice.Note + " " + note)
 	detail := fmt.Sprintf("%d ranges, %s", len(p.requests), until(p.Expires))
-	if p.Bad > 0 {
-		detail += fmt.Sprintf(", %d invalid lines skipped", p.Bad)
+	if left := p.LeftOut(); left != "" {
+		detail += ", " + left + " skipped"
 	}
-	return &operation.Change{Answer: p, Action: operation.Action{What: string(q.Verdict) + "-import", Detail: detail,
+	return &operation.Change{Answer: p, Undo: undo, Notice: notice, Action: operation.Action{What: string(q.Verdict) + "-import", Detail: detail,
 			Why: q.Note}},
 		t.applied(ctx, by.Now, "the entries are saved and apply")
 }

@@ -56,9 +56,8 @@ func (t *Table) list(ctx context.Context, by operation.By, request Request) (*op
 	if err := request.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", operation.ErrAsked, err)
 	}
-	if request.Verdict == Block && by.Address.IsValid() && request.Prefix.Contains(by.Address) {
-		return nil, fmt.Errorf("%w: %s contains your own IP address, %s: you would lock yourself out", operation.ErrAsked,
-			request.Prefix, by.Address)
+	if request.locksOut(by.Address) {
+		return nil, lockedOut(request.Prefix, by.Address)
 	}
 	before, err := t.restoring(ctx, request.Prefix, by.Now)
 	if err != nil {

@@ -44,7 +44,7 @@ type Query struct {
 
 // A Listed is the result of a query, with the IP lists from files.
 type Listed struct {
-	// Entries are newest first. For an IP address they are the most specific first, which decides.
+	// Entries are sorted by address. For an IP address they are the most specific first, which decides.
 	Entries []Entry     `json:"lists"`
 	Named   []NamedList `json:"named"`
 	// Address is Find as an IP address, and Found its IP lists; the first decides if no entry does.
@@ -74,7 +74,8 @@ func (r *Realm) Listed(ctx context.Context, q Query) (l Listed, err error) {
 	address, _ := netip.ParseAddr(find)
 	l = Listed{Entries: []Entry{}, Address: address.Unmap().WithZone(""), Total: len(entries)}
 	matches := matching(find, l.Address)
-	for _, e := range slices.Backward(entries) {
+	sortedEntries(entries)
+	for _, e := range entries {
 		soon := !e.ExpiresAt.IsZero() && e.ExpiresAt.Sub(now) <= 24*time.Hour
 		if e.Verdict == Allow {
 			l.Allowed++

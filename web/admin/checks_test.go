@@ -59,6 +59,7 @@ func TestFormsReadNoOtherFieldsThanTheirPagesHave(t *testing.T) {
 		"/unlock": "account address network reason", "/forget": "account address reason",
 		"/list": "cidr for note reason verdict",
 		"/pass": "account for reason username", "/lookup/sessions": "account reason username", "/lists/prolong": "cidr for reason", "/lists/remove": "cidr reason",
+		"/lists/unlist": "created ranges reason who", "/lists/restore": "entries reason",
 		"/accounts/add": "email groups reason username", "/accounts/password": "password reason username",
 		"/accounts/ask-password": "reason username", "/accounts/disable": "enable reason username",
 		"/administrators/add": "email reason username", "/administrators/remove": "reason username",

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestTheListsPageShowsWhatWillHappenBeforeItDoes(t *testing.T) {
 	status, _, body := c.importing(t, file, form("note", "a botnet"))
 	for _, want := range []string{
 		"3 ranges will be blocked for 24 hours", "1 invalid line", "<b>Line 2</b>", "not an address or range: &#34;&lt;img&#34;",
-		"contains your own IP address 127.0.0.1: you would lock yourself out of the site", "Skip invalid lines and import 3 ranges",
+		"contains your own IP address 127.0.0.1: you would lock yourself out of the site", ">Block 2 ranges until <time", "</time>, leave out 1 invalid line and 1 doubtful range</button>", `name="lock_out" value="true">Block 3 ranges until `, "and lock yourself out</button>",
 	} {
 		if !strings.Contains(body, want) || status != http.StatusOK {
 			t.Errorf("%d: the preview lacks %q", status, want)
@@ -66,7 +67,7 @@ func TestTheListsPageShowsWhatWillHappenBeforeItDoes(t *testing.T) {
 	}
 	_, _, body = c.get(t, "/lists?find=203.0.113.9")
 	for _, want := range []string{
-		"Imported and applied: 3 ranges. Skipped: 1 invalid line.", "Blocked by 203.0.113.9.", "=cmd()", "U&#43;202E", "from the SOC", "3 entries",
+		"Blocked until ", ": 2 ranges.", "Left out: 1 invalid line and 1 doubtful range.", "Blocked by 203.0.113.9.", "=cmd()", "U&#43;202E", "from the SOC", "2 entries",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q", want)
@@ -75,12 +76,28 @@ func TestTheListsPageShowsWhatWillHappenBeforeItDoes(t *testing.T) {
 	if strings.Index(body, "<code>203.0.113.9</code>") > strings.Index(body, "<code>203.0.113.0/24</code>") || strings.Contains(body, "<code>127.0.0.0/8</code>") {
 		t.Error("not what covers the address, the narrowest first")
 	}
+	c.undo(t, body) // of the whole import
+	if all, _ := c.control.Lists.Entries(t.Context()); len(all) != 0 {
+		t.Errorf("%d entries after Undo", len(all))
+	}
+	c.importing(t, "", form("text", file, "note", "a botnet", "confirm", "true", "skip_bad", "true", "lock_out", "true"))
+	if c.Lists.Look(netip.MustParseAddr("127.0.0.9"), c.Clock.Now()) != guard.Blocked {
+		t.Error("the second button leaves out the doubtful range")
+	}
 	if what, who, _ := c.recorded(t); what != "block-import" || who != "admin:admin" {
 		t.Errorf("on record: %s by %s", what, who)
 	}
-	// One range that nobody need look at twice is done at once, and a doubtful one is not.
-	if status, _, _ := c.importing(t, "", form("text", "198.51.100.7", "verdict", "allow")); status != http.StatusSeeOther {
-		t.Errorf("one range: %d", status)
+	// One range has a preview as well, whose button says what it does.
+	status, _, body = c.importing(t, "", form("text", "198.51.100.7", "verdict", "allow"))
+	if status != http.StatusOK || !strings.Contains(body, ">Allow 198.51.100.7 until <time") ||
+		c.Lists.Look(netip.MustParseAddr("198.51.100.7"), c.Clock.Now()) != guard.NotListed {
+		t.Errorf("one range: %d %s", status, body)
+	}
+	if status, _, _ := c.importing(t, "", form("text", "198.51.100.7", "verdict", "allow", "confirm", "true")); status != http.StatusSeeOther {
+		t.Errorf("one range, confirmed: %d", status)
+	}
+	if _, _, body := c.get(t, "/lists"); !strings.Contains(body, "Allowed until ") || !strings.Contains(body, "198.51.100.7/32") || !undoForm.MatchString(body) {
+		t.Error("the notice does not say which range, or has no Undo")
 	}
 	if status, _, body := c.importing(t, "", form("text", "198.51.100.0/24")); status != http.StatusOK || !strings.Contains(body, "contains 198.51.100.7/32, which stays on the other list (allow)") {
 		t.Errorf("one that overlaps the other list: %d", status)
@@ -116,7 +133,7 @@ func (c *counter) changes(t *testing.T, csrf string) {
 	if status, to, _ := c.post(t, "/lists/prolong", form); status != http.StatusSeeOther || to != "/lists?find=203.0.113.9" {
 		t.Errorf("prolonged: %d to %s", status, to)
 	}
-	if _, _, body := c.get(t, "/lists?find=203.0.113.9"); !strings.Contains(body, "Extended:") || strings.Count(body, "<td>permanent</td>") != 1 {
+	if _, _, body := c.get(t, "/lists?find=203.0.113.9"); !strings.Contains(body, "Extended:") || strings.Count(body, `data-label="Until">permanent</td>`) != 1 {
 		t.Error("it is not prolonged")
 	}
 	c.post(t, "/lists/remove", form)
@@ -142,7 +159,7 @@ func TestTheListsPageHasPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for page, rows := range map[string]int{"": 15, "?page=2": 15, "?page=3": 10, "?page=99": 10, "?find=note1&page=1": 11, "?verdict=allow": 0, "?page=x&verdict=maybe": 15} {
+	for page, rows := range map[string]int{"": 25, "?page=2": 15, "?page=99": 15, "?find=note1&page=1": 11, "?verdict=allow": 0, "?page=x&verdict=maybe": 25} {
 		_, _, body := c.get(t, "/lists"+page)
 		if got := strings.Count(body, `<th scope="row">`); got != rows {
 			t.Errorf("%q shows %d entries, want %d", page, got, rows)
@@ -151,11 +168,66 @@ func TestTheListsPageHasPages(t *testing.T) {
 			seen[part[:3]] = true
 		}
 	}
+	if _, _, body := c.get(t, "/lists"); strings.Index(body, ">203.0.113.2<") > strings.Index(body, ">203.0.113.10<") {
+		t.Error("the entries are not sorted by address")
+	}
 	if len(seen) != 40 {
 		t.Errorf("%d of 40 entries are on some page", len(seen))
 	}
 	if _, _, body := c.get(t, "/lists?find=note1&page=1"); !strings.Contains(body, `value="note1"`) {
 		t.Error("what was looked for is forgotten")
+	}
+}
+
+// Selected entries are removed after a preview that names and counts them. Undo restores them with note and expiry.
+func TestSelectedEntriesAreRemovedAndRestored(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "admin", accounts.Admin, false)
+	for _, q := range []any{lists.ListRange{CIDR: "192.0.2.1", Verdict: lists.Block, For: "24h", Note: "<one>"},
+		lists.ListRange{CIDR: "192.0.2.2", Verdict: lists.Allow, For: "forever", Note: "two, \"quoted\""},
+		lists.ListRange{CIDR: "192.0.2.3", Verdict: lists.Block}} {
+		_, err := c.control.Do(t.Context(), operation.By{Who: "x"}, q)
+		c.must(t, err)
+	}
+	before, err := c.control.Lists.Entries(t.Context())
+	c.must(t, err)
+	_, _, body := c.get(t, "/lists?remove=192.0.2.1/32&remove=192.0.2.2/32&remove=192.0.2.77/32")
+	for _, want := range []string{"Remove 2 entries?", ">Remove 2 entries</button>", "&lt;one&gt;", `name="ranges" value="192.0.2.1/32 192.0.2.2/32"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the preview lacks %q", want)
+		}
+	}
+	if all, _ := c.control.Lists.Entries(t.Context()); len(all) != 3 {
+		t.Fatalf("the preview leaves %d entries", len(all))
+	}
+	page := c.submit(t, "/lists/unlist", url.Values{"ranges": {"192.0.2.1/32 192.0.2.2/32"}})
+	if all, _ := c.control.Lists.Entries(t.Context()); len(all) != 1 || !strings.Contains(page, "Removed from the lists: 2 entries.") {
+		t.Errorf("%d entries are left", len(all))
+	}
+	page = c.undo(t, page)
+	after, err := c.control.Lists.Entries(t.Context())
+	c.must(t, err)
+	for _, one := range before {
+		if !slices.ContainsFunc(after, func(e lists.Entry) bool {
+			return e.Prefix == one.Prefix && e.Verdict == one.Verdict && e.Note == one.Note && e.ExpiresAt.Equal(one.ExpiresAt)
+		}) {
+			t.Errorf("%+v is not restored: %+v", one, after)
+		}
+	}
+	c.undo(t, page) // and once more
+	if all, _ := c.control.Lists.Entries(t.Context()); len(all) != 1 {
+		t.Errorf("%d entries are left", len(all))
+	}
+	for _, form := range []url.Values{{}, {"ranges": {"nonsense"}}, {"created": {"soon"}}, {"ranges": {"192.0.2.99"}}} {
+		if page := c.submit(t, "/lists/unlist", form); !strings.Contains(page, "Nothing was changed.") {
+			t.Errorf("%v is accepted", form)
+		}
+	}
+	for _, entries := range []string{"", "[{}]", `[{"cidr":"127.0.0.0/8","verdict":"block"}]`, `[{"cidr":"0.0.0.0/0","verdict":"allow"}]`} {
+		if page := c.submit(t, "/lists/restore", url.Values{"entries": {entries}}); !strings.Contains(page, "Nothing was changed.") {
+			t.Errorf("%q is accepted", entries)
+		}
 	}
 }
 

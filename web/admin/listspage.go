@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/web"
 	"authguard/web/pages"
@@ -29,6 +30,7 @@ func (s *Site) showLists(c echo.Context, status int, v pages.ListsView) (err err
 	if page, err := number(c, "page", 1); err == nil {
 		v.Page = int(page)
 	}
+	v.Selected = c.QueryParams()["remove"]
 	if v.Listed, err = s.of(c).Lists.Listed(c.Request().Context(), v.Query); err != nil {
 		return err
 	}
@@ -36,8 +38,8 @@ func (s *Site) showLists(c echo.Context, status int, v pages.ListsView) (err err
 	return web.WritePage(c, status, page, err)
 }
 
-// importForm is POST /lists/import. It shows the plan for the typed or uploaded text and imports after a confirmation.
-// A single range without a warning needs none.
+// importForm is POST /lists/import. It shows the plan for the typed or uploaded text and imports after a confirmation,
+// without the ranges that would lock out the administrator or all clients behind a proxy, unless these are confirmed.
 func (s *Site) importForm(c echo.Context, session *web.Session) error {
 	f, err := readUpload(c, session)
 	if err != nil {
@@ -47,20 +49,20 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 		f["text"] = f["file"]
 	}
 	q := lists.ImportLists{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"],
-		SkipBad: f["skip_bad"] == "true"}
+		SkipBad: f["skip_bad"] == "true", DryRun: f["confirm"] != "true"}
+	q.SkipDoubtful = !q.DryRun && f["lock_out"] != "true"
 	if own := s.Login.Edge.Client(c.Request()).Address; own.IsValid() {
 		q.From = own.String()
 	}
-	q.DryRun = true
 	change, err := s.of(c).Do(c.Request().Context(), s.by(c, session), q)
+	if !q.DryRun && err == nil {
+		return s.shown(c, session, f, control.Form{}, change, nil)
+	} else if !q.DryRun {
+		return s.outcome(c, session, f, pages.Notice{}, err)
+	}
 	plan := new(lists.Plan)
 	if err == nil {
 		plan, _ = change.Answer.(*lists.Plan)
-	}
-	q.DryRun = false
-	if err == nil && (f["confirm"] == "true" || plan.Ranges() == 1 && plan.Bad+plan.Warned == 0) {
-		_, err = s.of(c).Do(c.Request().Context(), s.by(c, session), q)
-		return s.outcome(c, session, f, imported(plan), err)
 	}
 	view := pages.ListsView{Admin: s.around(c, session, "/lists"), Plan: plan, Add: pages.ListsForm{Text: q.Text,
 		Verdict: f["verdict"], For: f["for"], Note: f["note"]}}
@@ -73,14 +75,6 @@ func (s *Site) importForm(c echo.Context, session *web.Session) error {
 		return s.showLists(c, http.StatusUnprocessableEntity, view)
 	}
 	return s.showLists(c, http.StatusOK, view)
-}
-
-func imported(p *lists.Plan) (n pages.Notice) {
-	n.Text = "Imported and applied: " + pages.Count(p.Ranges(), "range") + "."
-	if p.Bad > 0 {
-		n.Text += " Skipped: " + pages.Count(p.Bad, "invalid line") + "."
-	}
-	return n
 }
 
 // maxUpload allows the text twice, typed and as a file, plus the rest of the form.

@@ -190,7 +190,11 @@ func (s *Site) undo(c echo.Context, of control.Form, request any) *pages.Undo {
 	}
 	fields := map[string]string{}
 	for _, f := range fieldsOf(reflect.ValueOf(request).Elem()) {
-		switch text := fmt.Sprint(f.value); {
+		text := fmt.Sprint(f.value)
+		if all, ok := f.value.Interface().([]string); ok {
+			text = strings.Join(all, " ")
+		}
+		switch {
 		case f.value.Kind() == reflect.Bool && text == "false":
 		case text != "":
 			fields[f.name] = text

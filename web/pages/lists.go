@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/lists"
+	"authguard/internal/times"
 )
 
 // ListsView shows the allowlist, the blocklist and the IP lists from files. Its parameters are find, verdict, soon and
-// page; its forms post to /lists/import, /lists/prolong and /lists/remove.
+// page, and remove for a preview; its forms post to /lists/import, /lists/prolong, /lists/remove and /lists/unlist.
 type ListsView struct {
 	Admin
 	Query lists.Query
@@ -20,6 +22,8 @@ type ListsView struct {
 	Page int // from 1
 	// Add is the content of the form for new entries.
 	Add ListsForm
+	// Selected are the ranges whose removal is previewed.
+	Selected []string
 	// Plan is the preview of an import; nil for none.
 	Plan *lists.Plan
 	// Problem is the error in the whole form.
@@ -32,7 +36,7 @@ type ListsForm struct{ Text, Verdict, For, Note string }
 // RenderLists draws the page.
 func RenderLists(v ListsView) ([]byte, error) { return render("lists", v) }
 
-const perPage = 15
+const perPage = 25
 
 // Shown returns the entries of the page.
 func (v ListsView) Shown() (all []listEntry) {
@@ -46,6 +50,28 @@ func (v ListsView) Shown() (all []listEntry) {
 func (v ListsView) page() int { return min(max(v.Page, 1), v.last()) }
 
 func (v ListsView) last() int { return max(1, (len(v.Entries)+perPage-1)/perPage) }
+
+// Removed returns the selected entries of the whole result.
+func (v ListsView) Removed() (all []listEntry) {
+	for _, e := range v.Entries {
+		if slices.Contains(v.Selected, e.Prefix.String()) {
+			all = append(all, listEntry{e, v.Admin})
+		}
+	}
+	return all
+}
+
+// Ranges returns the ranges of entries for a form.
+func (v ListsView) Ranges(all []listEntry) string {
+	var texts []string
+	for _, e := range all {
+		texts = append(texts, e.Prefix.String())
+	}
+	return strings.Join(texts, " ")
+}
+
+// Picked reports whether an entry is selected.
+func (v ListsView) Picked(e listEntry) bool { return slices.Contains(v.Selected, e.Prefix.String()) }
 
 type listEntry struct {
 	lists.Entry
@@ -161,6 +187,47 @@ func (v ListsView) Outcome() string {
 		text += "; " + countWords(p.Twice, "duplicate") + " skipped"
 	}
 	return text + "."
+}
+
+// Safe returns how many ranges lock out neither the administrator nor the clients behind a proxy.
+func (v ListsView) Safe() int { return v.Plan.Ranges() - v.Plan.Doubtful }
+
+// Import names what the button of the preview does, with the doubtful ranges or without.
+func (v ListsView) Import(all bool) string {
+	p, does := v.Plan, "Block"
+	if p.Verdict == lists.Allow {
+		does = "Allow"
+	}
+	n := v.Safe()
+	if all {
+		n = p.Ranges()
+	}
+	text := does + " " + countWords(n, "range")
+	if one := p.Only(); one.IsValid() {
+		text = does + " " + rangeText(one)
+	}
+	if !p.Expires.IsZero() {
+		text += " until " + times.Text(p.Expires.In(v.Now.Location()))
+	} else {
+		text += " permanently"
+	}
+	var left []string
+	if p.Bad > 0 {
+		left = append(left, countWords(p.Bad, "invalid line"))
+	}
+	if !all && p.Doubtful > 0 {
+		left = append(left, countWords(p.Doubtful, "doubtful range"))
+	}
+	if len(left) > 0 {
+		text += ", leave out " + strings.Join(left, " and ")
+	}
+	switch {
+	case all && p.Own:
+		text += ", and lock yourself out"
+	case all:
+		text += ", and all clients behind your proxy"
+	}
+	return text
 }
 
 // MoreBad returns how many further lines have errors.

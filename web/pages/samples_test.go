@@ -303,7 +303,7 @@ func around(path string) Admin {
 
 // listed is the page of the lists with everything in it.
 func listed() ListsView {
-	v := ListsView{Admin: around("/lists"), Query: lists.Query{Find: "203.0.113.9"}, Page: 2, Problem: "Nothing was changed.",
+	v := ListsView{Admin: around("/lists"), Query: lists.Query{Find: "203.0.113.9"}, Page: 2, Problem: "Nothing was changed.", Selected: []string{"203.0.113.30/32", "203.0.113.31/32"},
 		Add: ListsForm{Text: "203.0.113.9 </textarea><script>", Verdict: "allow", For: "24h", Note: hostile}}
 	v.Address, v.Total, v.Allowed, v.Soon, v.Found = netip.MustParseAddr("203.0.113.9"), 40, 20, 3, []string{"tor"}
 	for i := range 40 {
@@ -314,7 +314,7 @@ func listed() ListsView {
 		v.Entries = append(v.Entries, e)
 	}
 	bad := []lists.LineProblem{{Line: 3, Text: "not an address or range: " + hostile}}
-	v.Plan = &lists.Plan{Verdict: lists.Block, Expires: noon.Add(time.Hour), New: 4, Replaced: 1, Twice: 1, Bad: 7, Problems: bad, Warned: 1, Warnings: bad}
+	v.Plan = &lists.Plan{Verdict: lists.Block, Expires: noon.Add(time.Hour), New: 4, Replaced: 1, Doubtful: 1, Own: true, Twice: 1, Bad: 7, Problems: bad, Warned: 1, Warnings: bad}
 	v.Named = []lists.NamedList{
 		{State: lists.State{Name: "tor", File: "/var/lib/" + hostile, Format: lists.Plain, Kept: "it is a folder", BadLines: 1, Problems: bad, LeftOut: 2, Private: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, Then: "limits", Limits: []string{"0 challenge"}},
 		{State: lists.State{Name: "drop", Ranges: 1000, Changed: noon.Add(-time.Hour), Read: noon}, Then: "block", Day: lists.Hits{Met: 1234, Stopped: 1234}},
