@@ -76,6 +76,17 @@ func (c attacksShowCmd) Run(g *globals) error {
 	return g.show(http.MethodGet, attackPath(c.ID), c.query(), nil, &a, func() error { return printAttack(g.out, a) })
 }
 
+// mostActive lists the first names with at least 1 % of the attempts.
+func mostActive(all []attacks.Named, attempts int64) string {
+	var parts []string
+	for _, one := range all[:min(len(all), 5)] {
+		if one.Attempts*100 >= attempts {
+			parts = append(parts, fmt.Sprintf("%q (%d)", one.Name, one.Attempts))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func attackPath(id string) string { return "/api/attacks/" + url.PathEscape(id) }
 
 func printAttack(out io.Writer, a control.AttackReport) error {
@@ -87,6 +98,12 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, times.Text(a.Peak.At.UTC()))
 	fmt.Fprintf(w, "sources\tabout %d IP addresses in %d networks\naccounts\tabout %d\n", a.Addresses, a.Networks,
 		a.Accounts)
+	for _, top := range []struct {
+		of  string
+		all []attacks.Named
+	}{{"IP addresses", a.TopAddresses}, {"networks", a.TopNetworks}, {"accounts", a.TopAccounts}} {
+		fmt.Fprintf(w, "most active %s\t%s\n", top.of, cmp.Or(mostActive(top.all, a.Attempts), "-"))
+	}
 	fmt.Fprintf(w, "passwords\tabout %d different passwords in %d attempts; %d used for spraying, %d repeated on the "+
 		"same account\n", a.Passwords, a.Known, a.Sprayed, a.Repeated)
 	if a.PartOf != "" {

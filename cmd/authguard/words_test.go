@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"authguard/internal/attacks"
+	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/testing/redistest"
 )
@@ -212,4 +214,16 @@ func TestTheHintOfServeNamesItsConfiguration(t *testing.T) {
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
+}
+
+// Names below 1 % of the attempts would be a sample of a botnet: there is nothing to do about them.
+func TestAttackShowNamesTheMostActiveSources(t *testing.T) {
+	t.Parallel()
+	var a control.AttackReport
+	a.Attempts = 200
+	a.TopNetworks = []attacks.Named{{Name: "192.0.2.0/24", Attempts: 60}, {Name: "198.51.100.0/24", Attempts: 1}}
+	var out strings.Builder
+	if err := printAttack(&out, a); err != nil || !strings.Contains(out.String(), "most active networks      \"192.0.2.0/24\" (60)\n") || !strings.Contains(out.String(), "most active accounts      -\n") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
 }

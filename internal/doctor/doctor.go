@@ -114,11 +114,9 @@ func starts(ctx context.Context, c Config, n *notes) {
 
 func running(ctx context.Context, c Config, n *notes) {
 	warnings, err := c.Ask(ctx)
-	if errors.Is(err, ErrNotRunning) {
-		n.ok("server", "No server is running from %s, so current warnings are not checked.", c.Settings.Data)
-		return
-	}
-	well := n.check("server", "", problem(err != nil, "Check its log, and restart it if it hangs.",
+	well := n.check("server", "", advice(errors.Is(err, ErrNotRunning),
+		"If it should run: systemctl start authguard, or authguard serve.",
+		"No server is running from %s: logins fail, and current warnings are not checked.", c.Settings.Data), problem(err != nil, "Check its log, and restart it if it hangs.",
 		"The running server does not answer: %s.", why(err)))
 	for _, w := range warnings {
 		n.check("server."+w.Code, "", problem(true, cmp.Or(w.Setting, w.Text), "Warning of the running server: %s.", w.Title))

@@ -66,7 +66,8 @@ func dataFolder(_ context.Context, c Config, n *notes) {
 	n.check("data.space", fmt.Sprintf("%d GiB are free on the file system of the data folder.", free>>30),
 		advice(err != nil, "Check with df.", "The free space of %s cannot be read: %v.", folder, err),
 		problem(err == nil && free < noSpace, "Free disk space, then lower audit.max_rows and audit.retention.",
-			"The file system of the data folder %s is full (%d KiB free): every login gets 503, and counters are not saved.",
+			"The file system of the data folder %s is full (%d KiB free): logins get 503 once a write fails, and counters are "+
+				"not saved.",
 			folder, free>>10),
 		advice(free < littleSpace, "Free disk space, or lower audit.max_rows and audit.retention.",
 			"Only %d MiB are free on the file system of %s. Once it is full, counters and the audit log are no longer saved.",

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -20,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/internal/doctor"
 )
 
@@ -204,4 +206,12 @@ func TestTheAccountsOfEveryRealmAreLookedAt(t *testing.T) {
 	if found["ok accounts.htpasswd"] != 1 || found["problem accounts.htpasswd"] != 1 || found["problem accounts.database"] != 1 || len(found) != 3 {
 		t.Errorf("%v", found)
 	}
+}
+
+// A stopped server is no problem before the first start, but must not look well.
+func TestAStoppedServerIsNotWell(t *testing.T) {
+	t.Parallel()
+	c := whole(t, nil)
+	c.Ask = func(context.Context) ([]control.Warning, error) { return nil, doctor.ErrNotRunning }
+	examine(t, c).wants(map[string]doctor.State{"server": advice})
 }
