@@ -182,7 +182,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.picture("cleared")
 	b.goTo(s.admin + "/alerts")
 	b.do("a test message", chromedp.Click("form[action='/alerts/test'] button"))
-	b.until("what came of it", `document.body.innerText.includes("The test message could not be sent to to[1] (generic)")`)
+	b.until("what came of it", `document.body.innerText.includes("The test message could not be sent to generic 127.0.0.1 (2)")`)
 	if path := <-told; path != "/hook" {
 		t.Errorf("it went to %s", path)
 	}

@@ -141,7 +141,7 @@ func TestADeadAlertChannelIsSeenAndTested(t *testing.T) {
 	}
 	at := dead.Addr().String()
 	dead.Close()
-	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: off}\nalerts: {group_wait: 0s, private_networks: [127.0.0.0/8], to: ['generic+http://%s/secret-path', 'generic+%s/hook']}\n", quiet, at, alive.URL), "alice")
+	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: off}\nalerts: {group_wait: 0s, private_networks: [127.0.0.0/8], to: ['generic+http://%s/secret-path#name=ops', 'generic+%s/hook']}\n", quiet, at, alive.URL), "alice")
 	for i := range 6 {
 		from(loopback(6, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
 	}
@@ -157,8 +157,8 @@ func TestADeadAlertChannelIsSeenAndTested(t *testing.T) {
 	}
 	before := got.Load()
 	said := say(t, s.command("doctor", "--alerts"), "")
-	if said.status == 0 || !strings.Contains(said.out, "A test message to alerts.to[0] was not delivered") ||
-		!strings.Contains(said.out, "A test message was sent to alerts.to[1]") || strings.Contains(said.out, "secret-path") {
+	if said.status == 0 || !strings.Contains(said.out, "A test message to the channel ops was not delivered") ||
+		!strings.Contains(said.out, "A test message was sent to the channel generic 127.0.0.1:") || strings.Contains(said.out, "secret-path") {
 		t.Errorf("%+v", said)
 	}
 	if got.Load() != before+1 {

@@ -17,7 +17,7 @@ type target struct {
 	raw    string // without the fragment
 	url    *url.URL
 	scheme string // without "+https"
-	label  string
+	label  string // its name: unique, without secrets
 	kinds  []Kind // to deliver; empty: all
 	secret string // key that signs webhooks
 	make   func(client *httpClient) sender
@@ -38,17 +38,20 @@ func dial(t target, private []netip.Prefix) sender {
 
 // targets parses the addresses of a Config. Duplicates are one channel.
 func targets(addresses []string) (all []target, err error) {
+	named := map[string]int{}
 	for i, address := range addresses {
 		for _, one := range expand(address) {
 			t, err := parse(one)
 			if err != nil {
 				return nil, fmt.Errorf("alerts.to[%d]: %w", i, err)
 			}
-			// The label has only position and kind: for some kinds even the host is a secret.
-			t.label = fmt.Sprintf("to[%d] (%s)", i, t.scheme)
-			if !slices.ContainsFunc(all, func(other target) bool { return other.raw == t.raw }) {
-				all = append(all, t)
+			if slices.ContainsFunc(all, func(other target) bool { return other.raw == t.raw }) {
+				continue
 			}
+			if named[t.label]++; named[t.label] > 1 {
+				t.label += fmt.Sprintf(" (%d)", named[t.label])
+			}
+			all = append(all, t)
 		}
 	}
 	return all, nil
@@ -79,7 +82,7 @@ func parse(address string) (t target, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.kinds, t.secret = options.kinds, options.secret
+	t.kinds, t.secret, t.label = options.kinds, options.secret, cmp.Or(options.name, nameOf(t.scheme, u))
 	u.Fragment, u.RawFragment = "", ""
 	t.raw, t.url = u.String(), u
 	if t.make, err = kind(t); err != nil {
@@ -92,10 +95,20 @@ func parse(address string) (t target, err error) {
 	return t, nil
 }
 
-type options struct {
-	kinds  []Kind
-	secret string
+// nameOf returns the name of a channel without one. For some kinds even the host is a secret.
+func nameOf(scheme string, u *url.URL) string {
+	if !slices.Contains(hostIsPublic, scheme) {
+		return scheme
+	}
+	return scheme + " " + events.Escape(u.Hostname())
 }
+
+type options struct {
+	kinds        []Kind
+	secret, name string
+}
+
+var channelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$`)
 
 // optionsOf parses the fragment of an address, which no server receives.
 func optionsOf(u *url.URL) (o options, err error) {
@@ -108,6 +121,11 @@ func optionsOf(u *url.URL) (o options, err error) {
 		case "":
 		case "secret":
 			o.secret = value
+		case "name":
+			if !channelName.MatchString(value) {
+				return o, errors.New("alerts: #name= must be at most 40 letters, digits, spaces, dots, - and _")
+			}
+			o.name = value
 		case "kinds":
 			for kind := range strings.SplitSeq(value, ",") {
 				if !kindPattern.MatchString(kind) {
@@ -116,7 +134,7 @@ func optionsOf(u *url.URL) (o options, err error) {
 				o.kinds = append(o.kinds, Kind(kind))
 			}
 		default:
-			return o, errors.New("alerts: only kinds=… and secret=… can follow the # of an address")
+			return o, errors.New("alerts: only name=…, kinds=… and secret=… can follow the # of an address")
 		}
 	}
 	return o, nil

@@ -286,16 +286,23 @@ type Tested struct {
 
 // Test sends a test message to all channels concurrently and waits for all outcomes. by names the administrator.
 func (a *Alerter) Test(ctx context.Context, by string) []Tested {
-	channels := a.all()
-	found := make([]Tested, len(channels))
+	var to []sender
+	var names []string
+	for _, c := range a.all() {
+		c.mu.Lock()
+		to, names = append(to, c.sender), append(names, c.target.label)
+		c.mu.Unlock()
+	}
+	return testAll(ctx, to, names, "This is a test, requested by "+Name(by)+". Nothing has happened.\n")
+}
+
+func testAll(ctx context.Context, to []sender, names []string, text string) []Tested {
+	found := make([]Tested, len(to))
 	var sending sync.WaitGroup
-	for i, c := range channels {
+	for i := range to {
 		sending.Go(func() {
-			c.mu.Lock()
-			to := c.sender
-			found[i].Channel = c.target.label
-			c.mu.Unlock()
-			if err := test(ctx, to, "This is a test, requested by "+Name(by)+". Nothing has happened.\n"); err != nil {
+			found[i].Channel = names[i]
+			if err := test(ctx, to[i], text); err != nil {
 				found[i].Problem = err.Error()
 			}
 		})
@@ -311,12 +318,13 @@ func test(ctx context.Context, to sender, text string) error {
 	return to.send(ctx, message{id: "msg_" + rand.Text(), at: time.Now(), title: "authguard: a test", body: text, what: d})
 }
 
-// Try sends a test message to one address of a Config and waits for the outcome. The error reveals no secret.
-func Try(ctx context.Context, address string, private []netip.Prefix) (err error) {
-	all, err := targets([]string{address})
+// Try sends a test message to all channels of a Config concurrently, and waits for all outcomes.
+func Try(ctx context.Context, addresses []string, private []netip.Prefix) ([]Tested, error) {
+	all, err := targets(addresses)
+	var to []sender
+	var names []string
 	for _, t := range all {
-		err = errors.Join(err, test(ctx, dial(t, private),
-			"This is a test by authguard doctor --alerts. Nothing has happened.\n"))
+		to, names = append(to, dial(t, private)), append(names, t.label)
 	}
-	return err
+	return testAll(ctx, to, names, "This is a test by authguard doctor --alerts. Nothing has happened.\n"), err
 }

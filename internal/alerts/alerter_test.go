@@ -275,7 +275,7 @@ func TestR24ADeadChannelIsToldThroughTheOthersOnce(t *testing.T) {
 		if got := kinds(); len(got) != 2 || got[0] != "authguard: A test" || got[1] != "authguard: Alert channel failed" {
 			t.Errorf("the other channel got %q", got)
 		}
-		if len(dead) != 1 || dead[0].Name != "to[0] (generic)" || dead[0].Waiting != 1 || dead[0].Tries < 3 || dead[0].Why == "" {
+		if len(dead) != 1 || dead[0].Name != "generic 127.0.0.1" || dead[0].Waiting != 1 || dead[0].Tries < 3 || dead[0].Why == "" {
 			t.Errorf("dead: %+v", dead)
 		}
 		time.Sleep(24 * time.Hour) // it is tried all the time, and nobody hears of it again
@@ -374,7 +374,7 @@ func TestStopSendsWhatWaitsAndReportsWhatItCannot(t *testing.T) {
 		if len(q.got()) != 1 {
 			t.Error("what waited was not sent")
 		}
-		if want := `msg="alert lost" channel="to[0] (generic)" kind=test title="Something happened"`; strings.Count(log.String(), want) != 1 {
+		if want := `msg="alert lost" channel="generic 127.0.0.1" kind=test title="Something happened"`; strings.Count(log.String(), want) != 1 {
 			t.Errorf("not one %s in\n%s", want, log.String())
 		}
 	})

@@ -188,7 +188,7 @@ func poke(wake chan struct{}) {
 
 // A Channel is the public state of a channel.
 type Channel struct {
-	Name  string `json:"name"`  // its position and kind, such as "to[0] (smtp)"
+	Name  string `json:"name"`  // from #name=, or its kind and host, such as "smtp mail.example.org"
 	State string `json:"state"` // unused, working, failing or dead
 	Kinds []Kind `json:"kinds,omitempty"`
 	// Waiting counts undelivered alerts, Delivered those that this process has delivered.

@@ -88,3 +88,28 @@ func TestEachRecipientOfAMailIsAChannelOfItsOwn(t *testing.T) {
 		t.Fatalf("%q", got)
 	}
 }
+
+func TestChannelsHaveUniqueNamesWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	all, err := targets([]string{
+		"smtp://user:hunter22@mail.example.org/?from=a@example.org&to=b@example.org,c@example.org",
+		"smtp://user:hunter22@mail.example.org/?from=a@example.org&to=d@example.org#name=ops%20mail",
+		"webhook+https://hooks.example.org/hunter22#secret=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=&name=ops",
+		"generic+https://hooks.example.org/hunter22#name=ops",
+		"discord://hunter22@123456",
+		"ntfy://:hunter22@ntfy.sh/hunter22",
+	})
+	var names []string
+	for _, one := range all {
+		names = append(names, one.label)
+	}
+	want := []string{"smtp mail.example.org", "smtp mail.example.org (2)", "ops mail", "ops", "ops (2)", "discord", "ntfy ntfy.sh"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v", names, err)
+	}
+	for _, name := range []string{"", "a%0Ab", "%3Cb%3E", "ops%20(2)", strings.Repeat("x", 41), "%ff"} {
+		if err := Check("ntfy://ntfy.sh/topic#name=" + name); err == nil {
+			t.Errorf("the name %q was taken", name)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		m.Watch(metrics.Gauges{
 			Realms: func() []metrics.RealmGauges { return realms },
 			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, Channels: func() []metrics.ChannelGauges {
-				return []metrics.ChannelGauges{{Name: "to[0] (smtp)", Waiting: 3, Delivered: 4, Dead: true}, {Name: "to[1] (ntfy)"}}
+				return []metrics.ChannelGauges{{Name: "smtp mail.example.org", Waiting: 3, Delivered: 4, Dead: true}, {Name: "ntfy ntfy.sh"}}
 			},
 			Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
 			Database: db, DatabaseUp: func() bool { return true }, Build: metrics.Build{Version: "v1.2.3", Commit: "abc", Go: "go1"},
@@ -83,7 +83,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			`authguard_answer_seconds_bucket{code="403",listener="public",route="/login",le="0.1"} 1`,
 			`authguard_build_info{commit="abc",go="go1",version="v1.2.3"} 1`, "authguard_database_up 1", "authguard_redis_up 1", "authguard_nodes 3",
 			`go_sql_open_connections{db_name="authguard"} `,
-			"authguard_alert_channels_dead 1", `authguard_alerts_waiting{channel="to[0] (smtp)"} 3`, `authguard_alerts_delivered_total{channel="to[0] (smtp)"} 4`,
+			"authguard_alert_channels_dead 1", `authguard_alerts_waiting{channel="smtp mail.example.org"} 3`, `authguard_alerts_delivered_total{channel="smtp mail.example.org"} 4`,
 			"authguard_tracked_keys ", "authguard_tracked_bytes ", `authguard_failure_rate{realm="default"} `,
 		} {
 			if !strings.Contains(got, "\n"+line) {

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -130,15 +129,18 @@ func alertChannels(ctx context.Context, c Config, n *notes) {
 	to := c.Settings.Alerts.To
 	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to to be notified of attacks.",
 		"No alert channel is configured: alerts go to the log only."))
-	n.add(together(len(to), func(i int) []Check {
-		err := alerts.Try(ctx, to[i].Reveal(), c.Settings.Alerts.PrivateNetworks)
-		one := new(notes)
-		one.check("alerts", fmt.Sprintf("A test message was sent to alerts.to[%d]: check that it arrived.", i),
-			problem(err != nil, "Check the address, its password and the network; docs/how-to/alerts.md has the form of each kind of "+
-				"channel.",
-				"A test message to alerts.to[%d] was not delivered: %s.", i, why(err)))
-		return one.checks()
-	})...)
+	var addresses []string
+	for _, one := range to {
+		addresses = append(addresses, one.Reveal())
+	}
+	found, err := alerts.Try(ctx, addresses, c.Settings.Alerts.PrivateNetworks)
+	n.check("alerts", "", problem(err != nil, "Correct alerts.to.", "%s.", why(err)))
+	for _, one := range found {
+		n.check("alerts", "A test message was sent to the channel "+one.Channel+": check that it arrived.",
+			problem(one.Problem != "", "Check the address, its password and the network; docs/how-to/alerts.md has the form of "+
+				"each kind of channel.",
+				"A test message to the channel %s was not delivered: %s.", one.Channel, clean(one.Problem)))
+	}
 }
 
 // subjects lists everything that the settings name.

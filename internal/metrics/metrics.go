@@ -55,7 +55,7 @@ type Build struct{ Version, Commit, Go string }
 
 // ChannelGauges are the gauges of one alert channel.
 type ChannelGauges struct {
-	Name               string // its position and kind, such as "to[0] (smtp)"
+	Name               string // the channel's, such as "smtp mail.example.org"
 	Waiting, Delivered int    // alerts in the outbox, of all nodes
 	Dead               bool   // its last message failed
 }

@@ -473,12 +473,12 @@ func watchedPolicy() PolicyView {
 func deadChannels() AlertsView {
 	return AlertsView{Admin: around("/alerts"), Alerts: control.Alerts{
 		Channels: []alerts.Channel{
-			{Name: "to[0] (smtp)", State: "working", Delivered: 12, Hour: 3, PerHour: 20, Last: noon.Add(-time.Minute), LastTitle: "authguard: CAPTCHA mode is on"},
+			{Name: "smtp mail.example.org", State: "working", Delivered: 12, Hour: 3, PerHour: 20, Last: noon.Add(-time.Minute), LastTitle: "authguard: CAPTCHA mode is on"},
 			{
-				Name: "to[1] (webhook)", State: "dead", Kinds: []alerts.Kind{alerts.ModeOn, alerts.ModeOff}, Waiting: 1234, PerHour: 20, Next: noon.Add(time.Hour),
+				Name: "ops web hook", State: "dead", Kinds: []alerts.Kind{alerts.ModeOn, alerts.ModeOff}, Waiting: 1234, PerHour: 20, Next: noon.Add(time.Hour),
 				Since: noon.Add(-time.Hour), Tries: 17, Why: "the server answered 502 Bad Gateway",
 			},
-			{Name: "to[2] (ntfy)", State: "unused", PerHour: 20},
+			{Name: "ntfy ntfy.sh", State: "unused", PerHour: 20},
 		},
 		Recent: []alerts.Record{
 			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Brute force against an account", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
