@@ -60,8 +60,12 @@ func (l *Login) forgot(c echo.Context) (err error) {
 	ask.Integration = resetIntegration
 	ask.Solution = challenge.Solution{ID: t.form["captcha_id"],
 		Answer: cmp.Or(t.form["captcha_answer"], t.form[l.token()]), Work: t.form["captcha_work"]}
-	var stopped bool
-	if t.decision, stopped = l.Guard.Unreadable(c.Request().Context(), ask); stopped {
+	switch t.decision, err = l.Guard.Begin(c.Request().Context(), ask); {
+	case err != nil: // not counted: else clients that hang up would have no limit
+		p, m := Overloaded(l.Unchecked(c, err))
+		p.Detail = ""
+		return l.forgotAnswer(t, p, m)
+	case !t.decision.Reasons.Has(guard.BadAccountName):
 		return l.forgotStopped(t, ask)
 	}
 	asked, err := l.Guard.CodeFor(t.form["username"], t.client.Address)

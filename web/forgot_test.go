@@ -285,3 +285,51 @@ func TestALinkExpiresAndIsVoidAfterAnotherChange(t *testing.T) {
 		t.Errorf("after an administrator's new password: %d", w.Code)
 	}
 }
+
+// deaf is a store that does not answer: it is down, or the client has hung up in the middle of the request.
+type deaf struct{ guard.Store }
+
+func (deaf) Begin(context.Context, *guard.Charge) error { return context.Canceled }
+
+// R27: a request that is not counted sends nothing. Otherwise clients that hang up have no limit and no challenge.
+func TestR27ARequestThatIsNotCountedSendsNoLink(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.door.Guard = h.Second(t, func(c *guard.Config) { c.Store = deaf{c.Store} }).Guard
+	all := h.forgets(t)
+	if w := h.browser(page).post("/login/forgot", "username", "alice"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, m := range all.mailers {
+		m.SendDue(t.Context())
+	}
+	if len(all.sent) > 0 {
+		t.Errorf("sent: %+v", all.sent)
+	}
+}
+
+// An account of the same name may belong to somebody else.
+func TestALinkOfADeletedAccountDoesNotOpenItsSuccessor(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	b := h.browser(page)
+	b.post("/login/forgot", "username", "alice")
+	to := all.link(t)
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.DeleteUser{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
+		t.Fatal(err)
+	}
+	h.Clock.Advance(time.Minute)
+	if _, err := h.accounts.Add(t.Context(), accounts.Addition{Username: "alice", Email: "other@example.org", Password: right}); err != nil {
+		t.Fatal(err)
+	}
+	if w := b.get(to); w.Code != http.StatusNotFound {
+		t.Errorf("the page: %d", w.Code)
+	}
+	if w := b.post(to, "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusNotFound {
+		t.Errorf("the form: %d", w.Code)
+	}
+	if w := b.login("alice", right); w.Code != http.StatusSeeOther {
+		t.Errorf("the successor's password: %d", w.Code)
+	}
+}

@@ -58,8 +58,9 @@ func (t *Table) newAccount(a Addition) (Account, error) {
 	}
 	now := t.config.Now().Truncate(time.Millisecond)
 	return Account{
-		ID: rand.Text(), Username: username, Email: email, Groups: groups, Role: a.Role,
-		MustChange: a.MustChange, Version: 1, CreatedAt: now, ChangedAt: now,
+		ID: rand.Text(), Username: username, Email: email, Groups: groups, Role: a.Role, MustChange: a.MustChange,
+		Version:   now.UnixMilli(), // not one of a deleted account of this name, whose links may still be valid
+		CreatedAt: now, ChangedAt: now,
 	}, nil
 }
 
@@ -90,9 +91,9 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 		at := a.CreatedAt.UnixMilli()
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts
 			(id, realm, username, email, member_of, password_hash, role, must_change, version, created_at, changed_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9)`,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`,
 			a.ID, t.config.Realm, a.Username, nullable(a.Email), strings.Join(a.Groups, ","), hash, string(a.Role), a.MustChange,
-			at)
+			a.Version, at)
 		if err != nil {
 			return err
 		}

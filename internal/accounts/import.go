@@ -200,8 +200,8 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 func (s *stage) commit(ctx context.Context) error {
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, realm, username, email, member_of, password_hash,
-			created_at, changed_at)
-			SELECT id, CAST($2 AS TEXT), username, email, member_of, hash, $1, $1
+			version, created_at, changed_at)
+			SELECT id, CAST($2 AS TEXT), username, email, member_of, hash, $1, $1, $1
 				FROM import_accounts`, s.table.config.Now().UnixMilli(), s.table.config.Realm)
 		if err != nil {
 			return err

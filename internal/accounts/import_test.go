@@ -54,7 +54,7 @@ func TestHtpasswdFilesAreTakenAsTheyAre(t *testing.T) {
 		}
 		for _, name := range []string{"ann", "bob", "cid"} {
 			l := mustFind(t, table, name)
-			if bcrypt.CompareHashAndPassword([]byte(l.Password.Hash), []byte("secret")) != nil || l.Version != 1 {
+			if bcrypt.CompareHashAndPassword([]byte(l.Password.Hash), []byte("secret")) != nil || l.Version <= 1 {
 				t.Errorf("%+v", l)
 			}
 		}
