@@ -73,6 +73,7 @@ func TestEveryChangeIsOnRecordWithItsReason(t *testing.T) {
 		{"POST", "/api/lists/import", `{"text":"192.0.2.10","verdict":"block","note":"WHY"}`, "block-import"},
 		{"POST", "/api/lists/prolong", `{"cidr":"192.0.2.8","for":"7d","reason":"WHY"}`, "prolong"},
 		{"DELETE", "/api/lists?cidr=192.0.2.8&reason=WHY", "", "unlist"},
+		{"DELETE", "/api/lists/many?ranges=192.0.2.9,192.0.2.10&reason=WHY", "", "unlist-many"},
 		{"DELETE", "/api/users/sessions?username=ann&reason=WHY", "", "user-sessions"},
 		{"POST", "/api/users/create-code", `{"username":"ann","reason":"WHY"}`, "user-create-code"},
 		{"POST", "/api/users/ask-password", `{"username":"ann","reason":"WHY"}`, "user-ask-password"},

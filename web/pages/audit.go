@@ -35,6 +35,13 @@ func AuditProblem(text string) string {
 // RenderAudit draws the page.
 func RenderAudit(v AuditView) ([]byte, error) { return render("audit", v) }
 
+// Frame returns the page's title and script.
+func (v AuditView) Frame() frame {
+	f := v.Admin.Frame()
+	f.Script = "zone.js"
+	return f
+}
+
 // Asked reports whether a filter is set.
 func (v AuditView) Asked() bool {
 	q := v.Query

@@ -120,7 +120,7 @@ func TestTheOverviewIsAtMost60KBInAnAttack(t *testing.T) {
 		}
 		sum := len(text(t, func() ([]byte, error) { return RenderNow(v) }))
 		page := sum
-		for _, file := range []string{"authguard.css", "now.js", "icon.svg"} {
+		for _, file := range []string{"authguard.css", "times.js", "now.js", "icon.svg"} {
 			small, ok := static.Compressed(file)
 			if !ok {
 				t.Fatal(file)

@@ -67,7 +67,6 @@ type moment struct {
 	ISO  string // empty for the zero time
 	Text string // "14:05", with the date if it is not today
 	Full string // see times.Text
-	UTC  string // Full in UTC, for the tooltip
 	Ago  string // "3 minutes ago", "in 2 hours", "now"
 }
 
@@ -80,8 +79,16 @@ func newMoment(now, t time.Time) moment {
 	if day := times.Day(local); day != times.Day(now) {
 		text = day + " " + text
 	}
-	return moment{ISO: times.RFC3339(t), Text: text, Full: times.Text(local), UTC: times.Text(t.UTC()),
-		Ago: agoWords(now, t)}
+	return moment{ISO: isoSecond(t), Text: text, Full: times.Text(local), Ago: agoWords(now, t)}
+}
+
+// isoSecond is RFC 3339 in UTC, without the milliseconds that no page shows: the overview has many times. The zero time
+// is empty.
+func isoSecond(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // agoWords is coarse, because the page redraws it every two seconds and it must not flicker.
