@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,8 +12,12 @@ import (
 	"authguard/internal/lists"
 )
 
-// affectedFor is the period whose sign-ins and attempts say who uses an IP address.
-const affectedFor = 7 * 24 * time.Hour
+const (
+	// affectedFor is the period whose sign-ins and attempts say who uses an IP address.
+	affectedFor = 7 * 24 * time.Hour
+	// affectedWithin limits the search: an administrator waits for the preview before blocking an attacker.
+	affectedWithin = 5 * time.Second
+)
 
 // Affected is who uses a range: the preview of a list entry for it.
 type Affected struct {
@@ -23,7 +28,7 @@ type Affected struct {
 	// the oldest and newest.
 	Failed, Tried int
 	First, Last   time.Time
-	// Partial is set if there were more attempts than the newest audit.MaxLimit.
+	// Partial is set if there were more attempts than the newest audit.MaxLimit, or if the search took too long.
 	Partial bool
 	// Entries are the overlapping list entries, widest first. Exactly is the one of this range, or nil.
 	Entries []lists.Entry
@@ -47,22 +52,26 @@ func (c *Control) Affected(ctx context.Context, network netip.Prefix) (a Affecte
 		}
 	}
 	slices.SortStableFunc(a.Entries, func(a, b lists.Entry) int { return cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()) })
+	ctx, cancel := context.WithTimeout(ctx, affectedWithin)
+	defer cancel()
 	f := audit.Filter{Network: a.Range, Since: c.Now().Add(-affectedFor), Limit: audit.MaxLimit}
-	f.Kind = "succeeded"
-	good, err := c.config.Audit.Recent(ctx, f)
-	if err != nil {
-		return a, err
-	}
-	for _, row := range good {
-		if !slices.Contains(a.Accounts, row.Account) {
-			a.Accounts = append(a.Accounts, row.Account)
+	for _, f.Kind = range []string{"succeeded", "failed"} {
+		rows, err := c.config.Audit.Recent(ctx, f)
+		if err != nil && !errors.Is(err, audit.ErrSlow) {
+			return a, err
+		}
+		a.Partial = a.Partial || err != nil || len(rows) == audit.MaxLimit
+		if f.Kind == "failed" {
+			a.failed(rows)
+			continue
+		}
+		for _, row := range rows {
+			if !slices.Contains(a.Accounts, row.Account) {
+				a.Accounts = append(a.Accounts, row.Account)
+			}
 		}
 	}
-	f.Kind = "failed"
-	bad, err := c.config.Audit.Recent(ctx, f)
-	a.failed(bad)
-	a.Partial = max(len(good), len(bad)) == audit.MaxLimit
-	return a, err
+	return a, nil
 }
 
 func (a *Affected) failed(rows []audit.Row) {

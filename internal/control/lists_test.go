@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -238,5 +239,24 @@ func TestAnAdministratorsOwnAddressIsNotBlocked(t *testing.T) {
 	}
 	if all, err := d.Lists.Entries(t.Context()); len(all) != 2 || err != nil {
 		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// The preview of a block must not fail because a search of a large audit log takes too long.
+func TestThePreviewOfABlockIsPartialRatherThanSlow(t *testing.T) {
+	t.Parallel()
+	db := databasetest.SQLite(t)
+	d := newDesk(t, db)
+	for _, endless := range []string{"ALTER TABLE audit RENAME TO rows_of_audit", `CREATE VIEW audit AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL
+		SELECT i + 1 FROM n) SELECT a.* FROM n CROSS JOIN rows_of_audit AS a`} {
+		if _, err := db.ExecContext(t.Context(), endless); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	a, err := d.Affected(ctx, netip.MustParsePrefix("10.0.0.0/8"))
+	if err != nil || !a.Partial {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
