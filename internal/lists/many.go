@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/changes"
 	"authguard/internal/operation"
 	"authguard/internal/sqltx"
@@ -32,6 +33,9 @@ const maxRestored = 50
 func (q UnlistMany) Do(ctx context.Context, t *Table, by operation.By) (*operation.Change, error) {
 	selected, err := q.selector()
 	if err != nil {
+		return nil, err
+	}
+	if err := t.keeps(ctx, by, selected); err != nil {
 		return nil, err
 	}
 	entries, err := t.All(ctx, by.Now)
@@ -163,6 +167,21 @@ func (q RestoreEntries) Do(ctx context.Context, t *Table, by operation.By) (*ope
 // locksOut reports whether a request blocks this IP address.
 func (r Request) locksOut(own netip.Addr) bool {
 	return r.Verdict == Block && r.Prefix.Contains(own.Unmap().WithZone(""))
+}
+
+// keeps returns an error if the removal of entries would leave the sender's IP address to a block.
+func (t *Table) keeps(ctx context.Context, by operation.By, removed func(Entry) bool) error {
+	entries, err := t.All(ctx, by.Now)
+	if err != nil || t.Memory.Look(by.Address, by.Now) != guard.Allowed {
+		return err
+	}
+	left := new(guard.Lists)
+	left.Set(listingsOf(slices.DeleteFunc(entries, removed)))
+	if left.Look(by.Address, by.Now) != guard.Blocked {
+		return nil
+	}
+	return fmt.Errorf("%w: without this entry, a block of a wider range applies to your own IP address, %s: you would lock "+
+		"yourself out", operation.ErrAsked, by.Address)
 }
 
 func lockedOut(prefix netip.Prefix, own netip.Addr) error {

@@ -164,6 +164,9 @@ func (q Unlist) Do(ctx context.Context, t *Table, by operation.By) (*operation.C
 	}
 	before, err := t.restoring(ctx, prefix, by.Now)
 	if err == nil {
+		err = t.keeps(ctx, by, func(e Entry) bool { return e.Prefix == unmap(prefix).Masked() })
+	}
+	if err == nil {
 		err = t.Remove(ctx, prefix)
 	}
 	if err != nil {

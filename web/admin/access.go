@@ -97,7 +97,7 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 				Detail: "set up MFA at /security first (admin.mfa: required)",
 			}
 		}
-		c.Set(byKey, operation.By{Who: who(session), Fresh: s.fresh(session), Maker: session.Account.Account})
+		c.Set(byKey, s.by(c, session))
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
 	}

@@ -2,12 +2,16 @@ package admin_test
 
 import (
 	"context"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/lists"
 )
 
 // One dialog says who is affected before a range is blocked or allowed, or counters are reset.
@@ -98,6 +102,46 @@ func TestThePrimaryButtonFollowsTheSituation(t *testing.T) {
 	}
 	if _, _, page := c.get(t, "/lookup?address=192.0.2.66"); !strings.Contains(page, "5 wrong passwords for 1 account") {
 		t.Error("the address has no facts")
+	}
+}
+
+// A page with every entry of a long list would take seconds and tens of megabytes.
+func TestTheDialogShowsAFewOfManyEntries(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	var all []lists.Request
+	for i := range 50 {
+		all = append(all, lists.Request{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}), 32), Verdict: lists.Allow})
+	}
+	_, err := c.config.Listings.AddAll(t.Context(), all, c.Clock.Now())
+	c.must(t, err)
+	_, _, page := c.get(t, "/act?what=block&cidr=198.51.100.0/24")
+	if n := strings.Count(page, "Overlaps <code>"); n != 20 || !strings.Contains(page, "30 more entries overlap.") {
+		t.Errorf("%d entries\n%s", n, page)
+	}
+}
+
+// An entry may be all that keeps a wider block from the administrator, who could not sign in again.
+func TestRemovingAnEntryDoesNotLockOutTheAdministrator(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	own := netip.MustParseAddr("127.0.0.1")
+	_, err := c.config.Listings.AddAll(t.Context(), []lists.Request{{Prefix: netip.MustParsePrefix("127.0.0.0/8"), Verdict: lists.Block},
+		{Prefix: netip.PrefixFrom(own, 32), Verdict: lists.Allow}}, c.Clock.Now())
+	c.must(t, err)
+	c.must(t, c.config.Listings.Reload(t.Context(), c.Clock.Now()))
+	for path, f := range map[string]url.Values{"/lists/remove": {"cidr": {"127.0.0.1"}}, "/lists/unlist": {"ranges": {"127.0.0.1/32"}}} {
+		if page := c.submit(t, path, f); !strings.Contains(page, "Nothing was changed.") || !strings.Contains(page, "lock yourself out") || c.Lists.Look(own, c.Clock.Now()) != guard.Allowed {
+			t.Errorf("%s: removed\n%s", path, page)
+		}
+	}
+	if page := c.submit(t, "/lists/unlist", url.Values{"ranges": {"127.0.0.1/32 127.0.0.0/8"}}); strings.Contains(page, "Nothing was changed.") {
+		t.Errorf("with the block: not removed\n%s", page)
+	}
+	if status, _, body := c.send(t, c.request(t, http.MethodPost, "/api/lists", `{"verdict":"block","cidr":"127.0.0.0/8"}`, "application/json")); status != http.StatusBadRequest || !strings.Contains(body, "lock yourself out") {
+		t.Errorf("the API: %d %s", status, body)
 	}
 }
 

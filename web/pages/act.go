@@ -140,7 +140,16 @@ func (v ActView) Possible() bool {
 	return v.Problem == "" && v.CIDR != ""
 }
 
-const shownAffected = 5
+const (
+	shownAffected = 5
+	shownEntries  = 20
+)
+
+// Overlapping returns the widest overlapping entries, and MoreEntries counts the others.
+func (v ActView) Overlapping() []lists.Entry {
+	return v.Affected.Entries[:min(shownEntries, len(v.Affected.Entries))]
+}
+func (v ActView) MoreEntries() int { return len(v.Affected.Entries) - len(v.Overlapping()) }
 
 // First returns the newest accounts that sign in from the range; More counts the others.
 func (v ActView) First() []string {
