@@ -91,8 +91,8 @@ func attackPath(id string) string { return "/api/attacks/" + url.PathEscape(id) 
 
 func printAttack(out io.Writer, a control.AttackReport) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "target\t%s\nstarted\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), times.Text(a.Began.UTC()),
-		ended(a.Attack), cmp.Or(strings.Join(a.Shapes, ", "), "-"))
+	fmt.Fprintf(w, "target\t%s\nstarted\t%s\nlast attempt\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), times.Text(a.Began.UTC()),
+		times.Text(a.Last.UTC()), ended(a.Attack), cmp.Or(strings.Join(a.Shapes, ", "), "-"))
 	fmt.Fprintf(w, "failed attempts\t%d: %d wrong passwords, %d challenged, %d delayed, %d blocked\n", a.Attempts,
 		a.Failed, a.Challenged, a.Waited, a.Refused)
 	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, times.Text(a.Peak.At.UTC()))

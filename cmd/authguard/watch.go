@@ -66,7 +66,8 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 
 func (w *watch) alertConfig(c config.Config) alerts.Config {
 	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
-		FailureRatio: c.Alerts.FailureRatio, Attack: w.attacks.OnSite}
+		FailureRatio: c.Alerts.FailureRatio, Attack: w.attacks.OnSite,
+		Record: w.attacks.SoFar}
 	if len(c.Admin.URLs) > 0 {
 		a.URL = c.Admin.URLs[0]
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/attacks"
 	"authguard/internal/events"
 	"authguard/internal/outbox"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	FailureRatio float64
 	// Attack is attacks.Recorder.OnSite; nil if attacks are not recorded.
 	Attack func(realm string) (running, silent bool)
+	// Record is attacks.Recorder.SoFar; nil if attacks are not recorded.
+	Record func(realm string) (attacks.Attack, bool)
 	// URL is the base URL of the admin console without a trailing slash; empty if unknown.
 	URL string
 }
@@ -91,6 +94,9 @@ func (a *Alerter) Reconfigure(cfg Config) error {
 	}
 	if cfg.Attack == nil {
 		cfg.Attack = func(string) (running, silent bool) { return false, false }
+	}
+	if cfg.Record == nil {
+		cfg.Record = func(string) (a attacks.Attack, ok bool) { return a, false }
 	}
 	targets, err := targets(cfg.To)
 	if err != nil {
@@ -156,7 +162,10 @@ func (a *Alerter) watcher(realm string) *watcher {
 	w := a.watchers[realm]
 	if w == nil {
 		w = newWatcher(func() (running, silent bool) { return a.config.Attack(realm) },
-			func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, kind.meaning().title, body) })
+			func(at time.Time, kind Kind, body string) {
+				body, of := a.about(realm, kind, body)
+				a.raise(at, realm, kind, kind.meaning().title, body, of)
+			})
 		a.watchers[realm] = w
 	}
 	return w
@@ -215,13 +224,26 @@ func (a *Alerter) Raise(kind Kind, title, body string) { a.RaiseIn("", kind, tit
 func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), realm, kind, cmp.Or(title, kind.meaning().title), body)
+	a.raise(a.now(), realm, kind, cmp.Or(title, kind.meaning().title), body, nil)
 }
 
-// raise sends an alert to all channels; the caller holds the lock.
-func (a *Alerter) raise(at time.Time, realm string, kind Kind, title, body string) {
-	a.send(nil, Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind,
-		Title: titleText(title), Body: bodyText(InRealm(cmp.Or(realm, guard.DefaultRealm), body))})
+// raise sends an alert to all channels, with the link to an attack unless it is nil; the caller holds the lock.
+func (a *Alerter) raise(at time.Time, realm string, kind Kind, title, body string, of *record) {
+	one := Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind, Title: titleText(title)}
+	page := inRealm(kind.page(), one.Realm)
+	if of != nil {
+		page = inRealm(of.page, one.Realm)
+		body = strings.TrimSuffix(body, "\n") + "\nAttack: "
+		if a.config.URL == "" {
+			body += page + " in the admin console, or "
+		}
+		body += of.command
+	}
+	if a.config.URL != "" {
+		one.Page = a.config.URL + page
+	}
+	one.Body = bodyText(InRealm(cmp.Or(realm, guard.DefaultRealm), body))
+	a.send(nil, one)
 }
 
 // send logs an alert and sends it to all channels except one; the caller holds the lock.
@@ -232,9 +254,6 @@ func (a *Alerter) send(except *channel, one Alert) {
 	id := a.now().UnixMilli()<<20 | int64(salt[0])<<12 | int64(salt[1])<<4 | int64(salt[2])>>4
 	a.lastID = max(id, a.lastID+1)
 	one.ID = a.lastID
-	if a.config.URL != "" {
-		one.Page = a.config.URL + inRealm(one.Kind.page(), one.Realm)
-	}
 	a.logger.Warn("alert raised", "kind", one.Kind, "title", one.Title, "body", one.Body)
 	a.history.add(one)
 	for _, c := range a.channels {
@@ -254,6 +273,9 @@ func (a *Alerter) channelChanged(of *channel, dead string) {
 		one.Kind, one.Title = ChannelDead, ChannelDead.meaning().title
 		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is retried: %s", of.name(), deadAfter,
 			bodyText(dead))
+	}
+	if a.config.URL != "" {
+		one.Page = a.config.URL + one.Kind.page()
 	}
 	a.send(of, one)
 }

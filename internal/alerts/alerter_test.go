@@ -102,7 +102,7 @@ func config(changes Config) Config {
 	if changes.To != nil {
 		cfg.To = changes.To
 	}
-	cfg.URL = changes.URL
+	cfg.URL, cfg.Record = changes.URL, changes.Record
 	if changes.PerHour != 0 {
 		cfg.PerHour = changes.PerHour
 	}
@@ -114,8 +114,8 @@ func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := attacks.Attack{ID: "20260314-1200-abcd", Realm: "shop", Kind: attacks.Site}
 		for url, want := range map[string][]string{
-			"": {"abcd: /attacks/20260314-1200-abcd?realm=shop on the admin pages, or authguard attack show 20260314-1200-abcd --realm shop"},
-			"https://admin.example.org": {"abcd: https://admin.example.org/attacks/20260314-1200-abcd?realm=shop (or", "See https://admin.example.org/attacks?realm=shop\n",
+			"": {"Attack: /attacks/20260314-1200-abcd?realm=shop in the admin console, or authguard attack show 20260314-1200-abcd --realm shop\n"},
+			"https://admin.example.org": {"  Attack: authguard attack show 20260314-1200-abcd --realm shop\n", "See https://admin.example.org/attacks/20260314-1200-abcd?realm=shop\n",
 				"See https://admin.example.org/?realm=shop\n", "See https://admin.example.org/policy\n"},
 		} {
 			a, p, _, stop := started(t, Config{URL: url}, io.Discard)
@@ -140,6 +140,39 @@ func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
 			if strings.Count(text, "See ") != 5*len(url)/len("https://admin.example.org") {
 				t.Errorf("%q:\n%s", url, text)
 			}
+		}
+	})
+}
+
+// Alerts about CAPTCHA mode during an attack have the numbers of its record, and lead to its page.
+func TestModeOnHasTheRecordOfTheAttack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one := attacks.Attack{ID: "20260314-1200-abcd", Kind: attacks.Site, Began: time.Now().Add(-time.Hour), Last: time.Now(), Attempts: 214,
+			Counts: attacks.Counts{Failed: 31, Challenged: 180, Solved: 2, Refused: 3}, Sources: attacks.Sources{Addresses: 90, Accounts: 80},
+			Compromised: attacks.Compromised{Lost: 7, Strange: 1}}
+		running := true
+		a, p, _, stop := started(t, Config{URL: "https://admin.example.org", Record: func(string) (attacks.Attack, bool) { return one, running }}, io.Discard)
+		defer stop()
+		a.HandleSwitch(modeOn())
+		got := p.got()
+		if len(got) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		for _, want := range []string{"214 failed or stopped attempts since ", "from about 90 IP addresses on about 80 accounts\n",
+			"Wrong passwords checked: 31. Challenged: 180, solved: 2. Delayed: 0. Blocked: 3.\n", "It goes on: last attempt ",
+			"Possibly compromised accounts: 7. Other accounts with a login from an unknown client: 1.\n",
+			"Attack: authguard attack show 20260314-1200-abcd\n", "See https://admin.example.org/attacks/20260314-1200-abcd\n"} {
+			if !strings.Contains(got[0].body, want) {
+				t.Errorf("no %q in\n%s", want, got[0].body)
+			}
+		}
+		time.Sleep(time.Hour)
+		running = false
+		a.HandleSwitch(modeOff())
+		time.Sleep(time.Minute)
+		if got = p.got(); len(got) != 2 || strings.Contains(got[1].body, "attempts since") || !strings.Contains(got[1].body, "See https://admin.example.org/\n") {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -25,35 +25,52 @@ var kindsOfAttacks = map[string]Kind{attacks.Site: AttackBegan, attacks.Account:
 func (a *Alerter) AttackBegan(b attacks.Beginning) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w, kind, now := a.watcher(b.Realm), kindsOfAttacks[b.Kind], a.now()
-	text := fmt.Sprintf("%d failed or stopped attempts since %s, from about %s on about %s\n%s", b.Attempts,
-		times.Text(b.Began.UTC()), count(b.Addresses, "IP address", "IP addresses"), count(b.Accounts, "account", "accounts"),
-		a.record(b.Attack))
+	w, kind, now, text := a.watcher(b.Realm), kindsOfAttacks[b.Kind], a.now(), soFar(b.Attack, a.now())
+	raise := func() { a.raise(now, b.Realm, kind, kind.meaning().title, text, recordOf(b.Attack)) }
 	switch b.Kind {
 	case attacks.Site:
 		if b.Threshold > 0 {
 			text = fmt.Sprintf("failure rate %s a minute; CAPTCHA mode turns on above %s\n%s", events.Rate(b.FailureRate),
 				events.Rate(b.Threshold), text)
 		}
-		w.raise(now, kind, text)
+		raise()
 		w.speak()
 		return
 	case attacks.Account:
 		text = "account " + Name(b.Subject) + ": " + text
 	case attacks.Address:
 		text = "address " + b.Subject + ": " + text +
-			"For legitimate users: authguard unlock --address IP, or raise limits.address"
+			"For legitimate users: authguard unlock --address IP, or raise limits.address\n"
 	case attacks.Spray:
-		text += "Unknown clients with this password are rejected, even if it is right"
+		text += "Unknown clients with this password are rejected, even if it is right\n"
 	}
 	switch {
 	case w.room(now):
 		w.notified[b.ID] = now
-		w.raise(now, kind, text)
+		raise()
 	case w.first(string(kind), now):
 		w.notified[string(kind)] = now
 		w.raise(now, kind, fmt.Sprintf("more than %d attacks within a day; further ones are not listed", maxNotified))
 	}
+}
+
+// soFar sums up a running attack: the numbers are those of its page.
+func soFar(one attacks.Attack, now time.Time) string {
+	state := map[bool]string{true: "It goes on: last", false: "Last"}[now.Sub(one.Last) <= time.Minute]
+	return fmt.Sprintf("%d failed or stopped attempts since %s, from about %s on about %s\n%s%s attempt %s\n%s",
+		one.Attempts, times.Text(one.Began.UTC()), count(one.Addresses, "IP address", "IP addresses"),
+		count(one.Accounts, "account", "accounts"), numbers(one), state, times.Text(one.Last.UTC()), compromised(one))
+}
+
+// numbers says what was stopped.
+func numbers(one attacks.Attack) string {
+	return fmt.Sprintf("Wrong passwords checked: %d. Challenged: %d, solved: %d. Delayed: %d. Blocked: %d.\n", one.Failed,
+		one.Challenged, one.Solved, one.Waited, one.Refused)
+}
+
+func compromised(one attacks.Attack) string {
+	return fmt.Sprintf("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.\n",
+		one.Lost, one.Strange)
 }
 
 // AttacksCrowded raises the alert that further attacks of a kind are not recorded.
@@ -72,20 +89,21 @@ func (a *Alerter) AttackEnded(one attacks.Ending) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), one.Realm, AttackEnded, AttackEnded.meaning().title, summary(&one)+a.record(one.Attack))
+	a.raise(a.now(), one.Realm, AttackEnded, AttackEnded.meaning().title, summary(&one), recordOf(one.Attack))
 }
 
 func summary(one *attacks.Ending) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("Duration: %s, from %s to %s.", duration.Format(one.Ended.Sub(one.Began).Round(time.Second)),
-		times.Text(one.Began.UTC()), times.Text(one.Ended.UTC()))
-	line("Failed: %d, challenged: %d, delayed: %d, blocked: %d.", one.Failed, one.Challenged, one.Waited, one.Refused)
+	line("Duration: %s, from %s to %s (last attempt). The cool-down ended at %s.",
+		duration.Format(one.Duration().Round(time.Second)), times.Text(one.Began.UTC()), times.Text(one.Last.UTC()),
+		times.Text(one.Ended.UTC()))
+	line("Failed or stopped attempts: %d.", one.Attempts)
+	b.WriteString(numbers(one.Attack))
 	line("About %d IP addresses and %d accounts.", one.Addresses, one.Accounts)
 	line("Top IP addresses (attempts, at least): %s.", first(one.TopAddresses, func(s string) string { return s }))
 	line("Most attacked accounts (attempts, at least): %s.", first(one.TopAccounts, Name))
-	line("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.", one.Lost,
-		one.Strange)
+	b.WriteString(compromised(one.Attack))
 	for _, v := range one.Victims[:min(maxLoginsListed, len(one.Victims))] { // the possibly compromised ones first
 		line("Check %s, from %s.", Name(v.Account), v.Logins[len(v.Logins)-1].Address)
 	}
@@ -110,17 +128,27 @@ func first(top []attacks.Named, show func(string) string) string {
 	return cmp.Or(strings.Join(parts, ", "), "none stands out")
 }
 
-// record says where to find the record of an attack.
-func (a *Alerter) record(one attacks.Attack) string {
-	flag := ""
+// A record is where to find the record of an attack.
+type record struct{ page, command string }
+
+func recordOf(one attacks.Attack) *record {
+	r := &record{"/attacks/" + one.ID, "authguard attack show " + one.ID}
 	if name := events.RealmName(one.Realm); name != "" {
-		flag = " --realm " + name
+		r.command += " --realm " + name
 	}
-	at := inRealm("/attacks/"+one.ID, one.Realm)
-	if a.config.URL == "" {
-		return fmt.Sprintf("Attack %s: %s on the admin pages, or authguard attack show %[1]s%[3]s\n", one.ID, at, flag)
+	return r
+}
+
+// about adds the running attack to an alert about CAPTCHA mode.
+func (a *Alerter) about(realm string, kind Kind, body string) (string, *record) {
+	if kind != ModeOn && kind != ModeOff && kind != ModeMonitored {
+		return body, nil
 	}
-	return fmt.Sprintf("Attack %s: %s%s (or authguard attack show %[1]s%[4]s)\n", one.ID, a.config.URL, at, flag)
+	one, ok := a.config.Record(realm)
+	if !ok {
+		return body, nil
+	}
+	return body + "\n" + soFar(one, a.now()), recordOf(one)
 }
 
 // speak raises the postponed alert of CAPTCHA mode during a resumed attack.

@@ -147,7 +147,7 @@ func told(t *testing.T, do func(a *Alerter)) string {
 func TestTheSummaryOfAnAttackIsItsRecord(t *testing.T) {
 	t.Parallel()
 	one := attacks.Ending{Alerted: true, Attack: attacks.Attack{ID: "20261121-1200-abcd", Realm: guard.DefaultRealm, Kind: attacks.Site, Began: noon,
-		Ended: noon.Add(90 * time.Minute), Counts: attacks.Counts{Failed: 300, Challenged: 2700},
+		Last: noon.Add(80 * time.Minute), Ended: noon.Add(90 * time.Minute), Attempts: 3000, Counts: attacks.Counts{Failed: 300, Challenged: 2700},
 		Sources: attacks.Sources{Addresses: 2701, Accounts: 451, TopAddresses: []attacks.Named{{Name: "192.0.2.7", Attempts: 300}},
 			TopAccounts: []attacks.Named{{Name: "alice", Attempts: 299}}}, Compromised: attacks.Compromised{Lost: 1, Strange: 29}}}
 	for i := range 30 {
@@ -155,12 +155,13 @@ func TestTheSummaryOfAnAttackIsItsRecord(t *testing.T) {
 	}
 	text := told(t, func(a *Alerter) { a.AttackEnded(one) })
 	for _, want := range []string{
-		"Duration: 1h30m, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
-		"Failed: 300, challenged: 2700, delayed: 0, blocked: 0.",
+		"Duration: 1h20m, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:20:00 UTC (last attempt). The cool-down ended at 2026-11-21 13:30:00 UTC.",
+		"Failed or stopped attempts: 3000.",
+		"Wrong passwords checked: 300. Challenged: 2700, solved: 0. Delayed: 0. Blocked: 0.",
 		"About 2701 IP addresses and 451 accounts.",
 		"Top IP addresses (attempts, at least): 192.0.2.7 (300).",
 		"Possibly compromised accounts: 1. Other accounts with a login from an unknown client: 29.",
-		"Check ", "3cb", "And 15 more.", "Attack 20261121-1200-abcd: /attacks/20261121-1200-abcd on the admin pages",
+		"Check ", "3cb", "And 15 more.", "Attack: /attacks/20261121-1200-abcd in the admin console, or authguard attack show 20261121-1200-abcd",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

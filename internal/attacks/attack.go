@@ -43,6 +43,8 @@ type Attack struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended,omitzero"` // zero while it is running
 	Last    time.Time `json:"last"`           // the last failed or stopped attempt
+	// Going is set by package control: attempts go on. It ends before the record does, which includes a cool-down.
+	Going bool `json:"going"`
 	// PartOf is the attack on the whole site that continued this one.
 	PartOf string   `json:"part_of,omitempty"`
 	Shapes []string `json:"shapes"`
@@ -80,6 +82,9 @@ type Compromised struct {
 
 // Running reports whether the attack goes on.
 func (a Attack) Running() bool { return a.Ended.IsZero() }
+
+// Duration is the time from the start to the last attempt, without the cool-down of CAPTCHA mode.
+func (a Attack) Duration() time.Duration { return max(0, a.Last.Sub(a.Began)) }
 
 const topShown = 10
 

@@ -237,13 +237,35 @@ func (one *running) report(r *Recorder) {
 	if one.late {
 		return
 	}
-	b := Beginning{Attack: one.brief(), FailureRate: one.start.FailureRate, Threshold: one.start.Threshold}
-	b.fill(one.sum())
+	b := Beginning{Attack: one.soFar(), FailureRate: one.start.FailureRate, Threshold: one.start.Threshold}
 	r.reports = append(r.reports, func() { r.config.Began(b) })
 }
 
-func (one *running) brief() Attack {
-	return Attack{ID: one.id, Realm: one.realm, Kind: one.subject.kind, Subject: one.subject.name, Began: one.began}
+// soFar returns the record without what other nodes have seen.
+func (one *running) soFar() Attack {
+	a := Attack{ID: one.id, Realm: one.realm, Kind: one.subject.kind, Subject: one.subject.name, Began: one.began}
+	a.fill(one.sum())
+	lost := map[string]bool{}
+	for _, l := range one.logins {
+		lost[l.Account] = lost[l.Account] || len(l.Why) > 0
+	}
+	for _, is := range lost {
+		a.Lost, a.Strange = a.Lost+btoi(is), a.Strange+btoi(!is)
+	}
+	return a
+}
+
+// SoFar returns the running attack on a whole realm as this node has seen it; ok is false if there is none.
+func (r *Recorder) SoFar(name string) (a Attack, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.in(name)
+	one := of.running[subject{kind: Site}]
+	if one == nil {
+		return a, false
+	}
+	of.rejudge(one)
+	return one.soFar(), true
 }
 
 // Tick ends attacks without recent attempts.

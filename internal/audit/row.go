@@ -166,8 +166,10 @@ func switchRow(s events.ModeSwitch) Row {
 // attackRow has the numbers of an attack's record when it started or ended.
 func attackRow(a attacks.Attack) Row {
 	row := Row{At: a.Began, Realm: realmOf(a.Realm), Kind: KindAttack, Decision: "started", Count: a.Attempts}
+	span := "since " + times.Text(a.Began.UTC())
 	if !a.Running() {
 		row.At, row.Decision = a.Ended, "ended"
+		span = "from " + times.Text(a.Began.UTC()) + " to " + times.Text(a.Last.UTC())
 	}
 	switch a.Kind {
 	case attacks.Account:
@@ -175,8 +177,8 @@ func attackRow(a attacks.Attack) Row {
 	case attacks.Address:
 		row.Address = a.Subject
 	}
-	row.Detail = fmt.Sprintf("attack %s (%s) since %s; addresses %d, accounts %d, compromised %d", a.ID, a.Kind,
-		times.Text(a.Began.UTC()), a.Addresses, a.Accounts, a.Lost)
+	row.Detail = fmt.Sprintf("attack %s (%s) %s; addresses %d, accounts %d, compromised %d", a.ID, a.Kind,
+		span, a.Addresses, a.Accounts, a.Lost)
 	if a.PartOf != "" {
 		row.Detail += "; continued as " + a.PartOf
 	}

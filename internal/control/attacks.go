@@ -43,13 +43,17 @@ func (c *Control) Attacks(ctx context.Context, page, limit int) (a Attacks, err 
 		return a, err
 	}
 	kept, err := c.Kept(ctx)
-	a.Attacks = opened(a.Attacks, kept)
+	a.Attacks = c.opened(a.Attacks, kept)
 	return a, err
 }
 
 // EachAttack calls do for all attacks on the realm, newest first, until do fails.
 func (c *Control) EachAttack(ctx context.Context, do func(attacks.Attack) error) error {
-	return c.config.Attacks.Each(ctx, c.config.Realm, do)
+	mode, now := c.config.Mode.State(), c.config.Now()
+	return c.config.Attacks.Each(ctx, c.config.Realm, func(a attacks.Attack) error {
+		a.Going = going(a, mode, now)
+		return do(a)
+	})
 }
 
 // An AttackReport is one attack with the accounts that had suspicious sign-ins.
@@ -65,6 +69,7 @@ func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err er
 	if r.Attack, err = c.config.Attacks.Get(ctx, c.config.Realm, id); err != nil {
 		return r, err
 	}
+	r.Going = going(r.Attack, c.config.Mode.State(), c.config.Now())
 	if r.Victims, err = c.config.Attacks.Victims(ctx, c.config.Realm, id); err != nil {
 		return r, err
 	}
@@ -94,12 +99,14 @@ func (c *Control) unsecured(ctx context.Context, now time.Time) ([]attacks.Attac
 		return []attacks.Attack{}, err
 	}
 	all, err := c.config.Attacks.Unsecured(ctx, c.config.Realm, now.Add(-attacks.OpenFor), kept == ours, topRows)
-	return opened(all, kept), err
+	return c.opened(all, kept), err
 }
 
-// opened counts only what can be done about accounts that are kept there.
-func opened(all []attacks.Attack, kept string) []attacks.Attack {
+// opened adds whether attempts go on, and counts only what can be done about accounts that are kept there.
+func (c *Control) opened(all []attacks.Attack, kept string) []attacks.Attack {
+	mode, now := c.config.Mode.State(), c.config.Now()
 	for i := range all {
+		all[i].Going = going(all[i], mode, now)
 		if kept != ours {
 			all[i].Open = all[i].OpenHere
 		}

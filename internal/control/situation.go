@@ -88,7 +88,7 @@ func (c *Control) situation(ctx context.Context, o *Overview) Situation {
 	var last attacks.Attack
 	if all, err := c.config.Attacks.List(ctx, c.config.Realm, 0, 1); err == nil && len(all) > 0 {
 		kept, _ := c.Kept(ctx)
-		last = opened(all, kept)[0]
+		last = c.opened(all, kept)[0]
 	}
 	open, _ := c.OpenAccounts(ctx)
 	return Answer(o, last, open)
@@ -148,6 +148,17 @@ func mostUrgent(o *Overview, last attacks.Attack) (a attacks.Attack, going bool)
 		}
 	}
 	return last, false
+}
+
+// going reports whether a running attack's attempts go on.
+func going(a attacks.Attack, mode captchamode.State, now time.Time) bool {
+	switch {
+	case !a.Running():
+		return false
+	case a.Kind == attacks.Site:
+		return mode.Level == captchamode.Attack && mode.Low.IsZero()
+	}
+	return now.Sub(a.Last) <= goingFor
 }
 
 func stopped(a attacks.Attack, mode captchamode.State) string {

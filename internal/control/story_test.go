@@ -25,6 +25,7 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/duration"
 	"authguard/internal/events"
 	"authguard/internal/outbox"
 	"authguard/internal/times"
@@ -203,7 +204,7 @@ func (s *story) comparePage(a control.AttackReport) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.contains("the page", string(page), a.ID, times.RFC3339(a.Began), times.RFC3339(a.Ended),
+	s.contains("the page", string(page), a.ID, times.RFC3339(a.Began), times.RFC3339(a.Last), times.RFC3339(a.Ended),
 		fmt.Sprintf("%s attempts failed, from about %s IP addresses", humanize.Comma(a.Attempts), humanize.Comma(a.Addresses)),
 		fmt.Sprintf("against about %s user names", humanize.Comma(a.Accounts)))
 	for _, v := range a.Victims {
@@ -227,11 +228,12 @@ func (s *story) compareMessages(a control.AttackReport) {
 	if strings.Count(started, "\n- ") != 1 || strings.Count(ended, "\n- ") != 1 {
 		s.t.Errorf("not one alert of the start and one of the end: %q", s.messages)
 	}
-	s.contains("the alert of the start", started, "Attack "+a.ID, "since "+times.Text(a.Began.UTC()),
+	s.contains("the alert of the start", started, "authguard attack show "+a.ID, "since "+times.Text(a.Began.UTC()),
 		"failure rate 200 a minute")
-	s.contains("the message of the end", ended, "Attack "+a.ID,
-		"from "+times.Text(a.Began.UTC())+" to "+times.Text(a.Ended.UTC()),
-		fmt.Sprintf("Failed: %d, challenged: %d, delayed: %d, blocked: %d.", a.Failed, a.Challenged, a.Waited, a.Refused),
+	s.contains("the message of the end", ended, "authguard attack show "+a.ID,
+		fmt.Sprintf("Duration: %s, from %s to %s (last attempt). The cool-down ended at %s.", duration.Format(a.Duration().Round(time.Second)),
+			times.Text(a.Began.UTC()), times.Text(a.Last.UTC()), times.Text(a.Ended.UTC())), fmt.Sprintf("attempts: %d.", a.Attempts),
+		fmt.Sprintf("Wrong passwords checked: %d. Challenged: %d, solved: %d. Delayed: %d. Blocked: %d.", a.Failed, a.Challenged, a.Solved, a.Waited, a.Refused),
 		fmt.Sprintf("About %d IP addresses and %d accounts.", a.Addresses, a.Accounts),
 		fmt.Sprintf("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.", a.Lost, a.Strange))
 	for _, v := range a.Victims {
@@ -246,10 +248,10 @@ func (s *story) compareAudit(a control.AttackReport) {
 		s.t.Fatalf("%+v, %v", rows, err)
 	}
 	slices.SortFunc(rows, func(a, b audit.Row) int { return cmp.Compare(b.Decision, a.Decision) })
-	since := fmt.Sprintf("attack %s (site) since %s; ", a.ID, times.Text(a.Began.UTC()))
-	s.contains("the audit log", rows[0].Decision+": "+rows[0].Detail, "started: "+since)
-	s.contains("the audit log", rows[1].Decision+": "+rows[1].Detail, fmt.Sprintf("ended: %saddresses %d, accounts %d, "+
-		"compromised %d", since, a.Addresses, a.Accounts, a.Lost))
+	began := times.Text(a.Began.UTC())
+	s.contains("the audit log", rows[0].Decision+": "+rows[0].Detail, "started: attack "+a.ID+" (site) since "+began+"; ")
+	s.contains("the audit log", rows[1].Decision+": "+rows[1].Detail, fmt.Sprintf("ended: attack %s (site) from %s to %s; addresses %d, accounts %d, "+
+		"compromised %d", a.ID, began, times.Text(a.Last.UTC()), a.Addresses, a.Accounts, a.Lost))
 	if rows[1].Count != a.Attempts || !rows[1].At.Equal(a.Ended) || !rows[0].At.Equal(a.Began) {
 		s.t.Errorf("%+v, want %d attempts from %v to %v", rows, a.Attempts, a.Began, a.Ended)
 	}

@@ -94,21 +94,29 @@ func (a attackView) On() string {
 		attacks.Address: "From one IP address", attacks.Spray: "Password spraying"}[a.Kind]
 }
 
-// Lasted returns the duration, up to now for a running attack.
+// Lasted returns the duration up to the last attempt, or up to now while attempts go on.
 func (a attackView) Lasted() string {
-	end := a.Ended
-	if a.Running() {
-		end = a.admin.Now
+	lasted := a.Duration()
+	if a.Going {
+		lasted = a.admin.Now.Sub(a.Began)
 	}
-	return guard.Spell(max(time.Second, end.Sub(a.Began).Truncate(time.Second)))
+	return guard.Spell(max(time.Second, lasted.Truncate(time.Second)))
+}
+
+// CoolsDown reports whether only CAPTCHA mode's cool-down goes on, CooledDown whether it ended after the attempts.
+func (a attackView) CoolsDown() bool { return a.Kind == attacks.Site && a.Running() && !a.Going }
+
+// CooledDown is described at CoolsDown.
+func (a attackView) CooledDown() bool {
+	return a.Kind == attacks.Site && !a.Running() && a.Ended.Sub(a.Last) >= time.Minute
 }
 
 // Tone returns the color of the state.
 func (a attackView) Tone() string {
 	switch {
-	case a.Running():
+	case a.Going:
 		return "attack"
-	case a.Open > 0:
+	case a.Running(), a.Open > 0:
 		return "slow"
 	}
 	return "quiet"

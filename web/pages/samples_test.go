@@ -525,6 +525,7 @@ func attackOf(ended time.Time, lost, open int) attacks.Attack {
 	a := attacks.Attack{ID: "20260314-1150-abcd", Realm: "shop", Kind: attacks.Account, Subject: hostile, Began: noon.Add(-time.Hour), Last: noon, Ended: ended,
 		Shapes: []string{attacks.OneAccount, attacks.Spraying, attacks.Botnet}, Attempts: 12345, Peak: attacks.Peak{At: noon, Attempts: 600}, Sources: attacks.Sources{Addresses: 800, Networks: 20, Accounts: 700, Passwords: 3, TopAddresses: top, TopNetworks: top, TopAccounts: top},
 		Minutes: attacks.Minutes{Each: 1, Counts: map[int64]int64{}}, Compromised: attacks.Compromised{Lost: lost, Open: open, Strange: 1}}
+	a.Going = ended.IsZero()
 	a.Counts = attacks.Counts{Failed: 12000, Challenged: 300, Waited: 40, Refused: 5, Known: 12000, Repeated: 9, Sprayed: 11000}
 	for i := range int64(40) {
 		a.Minutes.Counts[noon.Unix()/60-i] = i * i
@@ -535,7 +536,8 @@ func attackOf(ended time.Time, lost, open int) attacks.Attack {
 // attackedOften is the list of attacks with everything in it.
 func attackedOften() AttacksView {
 	v := AttacksView{Admin: around("/attacks"), Attacks: control.Attacks{Total: 60, Page: 2, Limit: 20}}
-	v.Attacks.Attacks = []attacks.Attack{attackOf(time.Time{}, 0, 0), attackOf(noon, 3, 1), attackOf(noon, 2, 0), {ID: "x", Kind: attacks.Site, Began: noon.Add(-26 * time.Hour), Ended: noon.Add(-25 * time.Hour)}}
+	v.Attacks.Attacks = []attacks.Attack{attackOf(time.Time{}, 0, 0), attackOf(noon, 3, 1), attackOf(noon, 2, 0), {ID: "x", Kind: attacks.Site, Began: noon.Add(-26 * time.Hour), Last: noon.Add(-26 * time.Hour), Ended: noon.Add(-25 * time.Hour)},
+		{ID: "y", Kind: attacks.Site, Began: noon.Add(-time.Hour), Last: noon.Add(-time.Minute)}}
 	return v
 }
 
