@@ -79,6 +79,11 @@ func samples() map[string]func() ([]byte, error) {
 		"policy watched":   func() ([]byte, error) { return RenderPolicy(watchedPolicy()) },
 		"lists":            func() ([]byte, error) { return RenderLists(ListsView{Admin: around("/lists")}) },
 		"lists full":       func() ([]byte, error) { return RenderLists(listed()) },
+		"lists removal": func() ([]byte, error) {
+			v := listed()
+			v.Plan, v.Problem, v.Selected = nil, "", []string{"203.0.113.30/32", "203.0.113.31/32"}
+			return RenderLists(v)
+		},
 		"login passkeys": func() ([]byte, error) {
 			return new(LoginPages).Render(LoginView{Admin: true, Passkeys: true, PasskeysAt: "http://localhost:8081", Next: "/a?b=" + hostile})
 		},
@@ -303,7 +308,7 @@ func around(path string) Admin {
 
 // listed is the page of the lists with everything in it.
 func listed() ListsView {
-	v := ListsView{Admin: around("/lists"), Query: lists.Query{Find: "203.0.113.9"}, Page: 2, Problem: "Nothing was changed.", Selected: []string{"203.0.113.30/32", "203.0.113.31/32"},
+	v := ListsView{Admin: around("/lists"), Query: lists.Query{Find: "203.0.113.9"}, Page: 2, Problem: "Nothing was changed.",
 		Add: ListsForm{Text: "203.0.113.9 </textarea><script>", Verdict: "allow", For: "24h", Note: hostile}}
 	v.Address, v.Total, v.Allowed, v.Soon, v.Found = netip.MustParseAddr("203.0.113.9"), 40, 20, 3, []string{"tor"}
 	for i := range 40 {
