@@ -159,11 +159,11 @@ func TestR29TheOwnerIsSentACodeAndNobodyLearnsWhoHasAnAccount(t *testing.T) {
 	t.Parallel()
 	mail := openPostbox(t, false)
 	s := newServer(t, closed+"origin: https://login.example.org\nmail: {server: 'smtp://"+mail.Addr().String()+"', from: 'Example <login@example.org>'}\n",
-		"alice@example.org", "bob")
+		"alice@example.org", "bob-without-email")
 	closeToStrangers(t, s, "alice@example.org")
 	owner := from("127.92.0.1")
 	known := owner.ask(t, s, "Alice@Example.org")
-	for i, name := range []string{"nobody@example.org", "bob"} { // bob has no address of mail
+	for i, name := range []string{"nobody@example.org", "bob-without-email"} { // a long name has a tooltip
 		unknown := from(fmt.Sprintf("127.92.1.%d", i)).ask(t, s, name)
 		if unknown.status != known.status || strings.ReplaceAll(unknown.body, name, "") != strings.ReplaceAll(known.body, "Alice@Example.org", "") {
 			t.Errorf("%s: %d %s\nthe owner: %d %s", name, unknown.status, unknown.body, known.status, known.body)
