@@ -66,7 +66,7 @@ var mayImport = map[string]string{
 	"internal/simulate":   below,
 	"internal/sqltx":      "",
 	"internal/story":      "",
-	"internal/times":      "",
+	"internal/times":      "internal/duration",
 	"internal/tokens":     below,
 	"internal/tops":       "",
 	"internal/wire":       "",

@@ -204,7 +204,7 @@ func (s *story) comparePage(a control.AttackReport) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.contains("the page", string(page), a.ID, times.RFC3339(a.Began), times.RFC3339(a.Last), times.RFC3339(a.Ended),
+	s.contains("the page", string(page), a.ID, times.Second(a.Began), times.Second(a.Last), times.Second(a.Ended),
 		fmt.Sprintf("%s attempts failed, from about %s IP addresses", humanize.Comma(a.Attempts), humanize.Comma(a.Addresses)),
 		fmt.Sprintf("against about %s user names", humanize.Comma(a.Accounts)))
 	for _, v := range a.Victims {

@@ -17,6 +17,20 @@ func Day(t time.Time) string { return t.Format(time.DateOnly) }
 // Clock returns the hour and the minute in Text.
 func Clock(t time.Time) string { return t.Format("15:04") }
 
+// Date returns a date as people type it: 2 Mar 2026.
+func Date(t time.Time) string { return t.Format("2 Jan 2006") }
+
+// Zone returns the abbreviation of the time's zone in Text.
+func Zone(t time.Time) string { return t.Format("MST") }
+
+// Second is RFC3339 without milliseconds, which pages do not show.
+func Second(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
 // RFC3339 formats a time for programs, in UTC and with milliseconds: 2026-03-02T14:05:10.000Z. The zero time is empty.
 func RFC3339(t time.Time) string {
 	if t.IsZero() {

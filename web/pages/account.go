@@ -57,7 +57,7 @@ type use struct {
 
 // fullMoment returns a time in its own zone for readers of any language, without Ago.
 func fullMoment(t time.Time) moment {
-	return moment{ISO: isoSecond(t), Full: times.Text(t)}
+	return moment{ISO: times.Second(t), Full: times.Text(t)}
 }
 
 // Sessions returns the account's sessions at this integration.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"authguard/internal/events"
+	"authguard/internal/times"
 )
 
 // Admin is what all pages of the admin console have in common. A view embeds it. Its template stands between
@@ -93,7 +94,7 @@ func (a Admin) Frame() frame {
 }
 
 // Zone returns the abbreviation of the time zone of all times shown.
-func (a Admin) Zone() string { return a.Now.Format("MST") }
+func (a Admin) Zone() string { return times.Zone(a.Now) }
 
 // At returns a path of the admin console for the current realm.
 func (a Admin) At(path string) string { return At(path, a.Realm) }

@@ -36,6 +36,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"moment":   newMoment,
 	"timed":    timed,
 	"day":      times.Day,
+	"date":     times.Date,
 	"after":    func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
 	"next":     nextWords,
 	"count":    countWords,

@@ -79,16 +79,7 @@ func newMoment(now, t time.Time) moment {
 	if day := times.Day(local); day != times.Day(now) {
 		text = day + " " + text
 	}
-	return moment{ISO: isoSecond(t), Text: text, Full: times.Text(local), Ago: agoWords(now, t)}
-}
-
-// isoSecond is RFC 3339 in UTC, without the milliseconds that no page shows: the overview has many times. The zero time
-// is empty.
-func isoSecond(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
+	return moment{ISO: times.Second(t), Text: text, Full: times.Text(local), Ago: agoWords(now, t)}
 }
 
 // agoWords is coarse, because the page redraws it every two seconds and it must not flicker.
