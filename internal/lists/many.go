@@ -154,6 +154,9 @@ func (q RestoreEntries) Do(ctx context.Context, t *Table, by operation.By) (*ope
 		}
 		requests, undo.Ranges = append(requests, r), append(undo.Ranges, e.Prefix.String())
 	}
+	if len(requests) == 0 {
+		return nil, fmt.Errorf("%w: these entries have expired meanwhile", operation.ErrAsked)
+	}
 	added, err := t.AddAll(ctx, requests, by.Now)
 	if err != nil {
 		return nil, err
@@ -166,7 +169,7 @@ func (q RestoreEntries) Do(ctx context.Context, t *Table, by operation.By) (*ope
 
 // locksOut reports whether a request blocks this IP address.
 func (r Request) locksOut(own netip.Addr) bool {
-	return r.Verdict == Block && r.Prefix.Contains(own.Unmap().WithZone(""))
+	return r.Verdict == Block && unmap(r.Prefix).Contains(own.Unmap().WithZone(""))
 }
 
 // keeps returns an error if the removal of entries would leave the sender's IP address to a block.
@@ -180,8 +183,8 @@ func (t *Table) keeps(ctx context.Context, by operation.By, removed func(Entry) 
 	if left.Look(by.Address, by.Now) != guard.Blocked {
 		return nil
 	}
-	return fmt.Errorf("%w: without this entry, a block of a wider range applies to your own IP address, %s: you would lock "+
-		"yourself out", operation.ErrAsked, by.Address)
+	return fmt.Errorf("%w: without this entry, a block of a wider range applies to your own IP address, %s: you would "+
+		"lock yourself out", operation.ErrAsked, by.Address)
 }
 
 func lockedOut(prefix netip.Prefix, own netip.Addr) error {

@@ -137,6 +137,15 @@ func TestRemovingAnEntryDoesNotLockOutTheAdministrator(t *testing.T) {
 			t.Errorf("%s: removed\n%s", path, page)
 		}
 	}
+	for _, mapped := range []string{"::ffff:127.0.0.1/128", "::ffff:127.0.0.0/104"} {
+		page := c.submit(t, "/lists/restore", url.Values{"entries": {`[{"cidr":"` + mapped + `","verdict":"block"}]`}})
+		if !strings.Contains(page, "lock yourself out") || c.Lists.Look(own, c.Clock.Now()) != guard.Allowed {
+			t.Errorf("%s is restored\n%s", mapped, page)
+		}
+	}
+	if page := c.submit(t, "/lists/restore", url.Values{"entries": {"[]"}}); !strings.Contains(page, "Nothing was changed.") {
+		t.Errorf("nothing is restored\n%s", page)
+	}
 	if page := c.submit(t, "/lists/unlist", url.Values{"ranges": {"127.0.0.1/32 127.0.0.0/8"}}); strings.Contains(page, "Nothing was changed.") {
 		t.Errorf("with the block: not removed\n%s", page)
 	}
