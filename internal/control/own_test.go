@@ -34,11 +34,15 @@ func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 			}
 		})
 		d.user(t, "ann", "")
+		ann, err := d.accounts.Get(t.Context(), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, one := range []struct {
 			name, password string
 			version        int64
 			must, needs    bool
-		}{{"ann", "", 0, true, true}, {"ann", "battery staple", 2, false, false}, {"kept elsewhere", "", 0, false, false}} {
+		}{{"ann", "", 0, true, true}, {"ann", "battery staple", ann.Version + 1, false, false}, {"kept elsewhere", "", 0, false, false}} {
 			d.w.Right(t, one.name, "192.0.2.1")
 			denial := control.Denial{Who: "user:" + one.name, Account: one.name, Password: one.password, Version: one.version, What: "the login of noon"}
 			if err := d.NotMe(t.Context(), denial); err != nil {
