@@ -45,10 +45,7 @@ func (p Policy) LimitSets() (all []string) {
 func (p Policy) Overridden(say func(limitSet string) Override) Policy {
 	p.PairDelay.Monitor = say(PairDelayLimits).On(p.PairDelay.Monitor)
 	p.Spray.Monitor = say(SprayLimits).On(p.Spray.Monitor)
-	for name, limits := range map[string]*[]Limit{
-		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "known-client": &p.KnownClient,
-		"fingerprint": &p.Fingerprint, "site": &p.Site,
-	} {
+	for name, limits := range p.counted() {
 		*limits = overridden(*limits, say(name))
 	}
 	p.Lists = slices.Clone(p.Lists)
@@ -68,6 +65,16 @@ func (p Policy) Overridden(say func(limitSet string) Override) Policy {
 		p.Events[name] = limits
 	}
 	return p
+}
+
+// Counted returns the limits of a set that only counts failures, to replace them; nil for other sets.
+func (p *Policy) Counted(limitSet string) *[]Limit { return p.counted()[limitSet] }
+
+func (p *Policy) counted() map[string]*[]Limit {
+	return map[string]*[]Limit{
+		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "known-client": &p.KnownClient,
+		"fingerprint": &p.Fingerprint, "site": &p.Site,
+	}
 }
 
 func overridden(limits []Limit, override Override) []Limit {

@@ -212,11 +212,13 @@ CREATE TABLE mode_state (
 );
 
 -- Administrators' overrides of limits, one for each subject or for all. until is 0 for an
--- override without an end.
+-- override without an end. limits has other limits than the configured ones, as in the
+-- configuration; then enforce is not used.
 CREATE TABLE policy_overrides (
     realm     TEXT   NOT NULL,
     limit_set TEXT   NOT NULL,
     enforce   BIGINT NOT NULL,
+    limits    TEXT   NOT NULL DEFAULT '',
     who       TEXT   NOT NULL,
     why       TEXT   NOT NULL,
     since     BIGINT NOT NULL,

@@ -49,11 +49,14 @@ func printPolicy(out io.Writer, p policy.View) error {
 		if !w.Until.IsZero() {
 			until = "until " + times.Text(w.Until.Local())
 		}
+		if w.Limits != "" {
+			does = "is " + w.Limits
+		}
 		fmt.Fprintf(out, "%s %s: set by %q, %s. Reason: %q\n", w.LimitSet, does, w.Who, until, w.Why)
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "SUBJECT\tLIMIT\tMODE\tBLOCKED (24 H)\tWOULD HAVE BLOCKED (24 H)")
+	fmt.Fprintln(w, "SUBJECT\tLIMIT\tMODE\tSOURCE\tBLOCKED (24 H)\tWOULD HAVE BLOCKED (24 H)")
 	for _, l := range p.LimitSets {
 		for _, r := range l.Limits {
 			is := "enforced"
@@ -63,7 +66,7 @@ func printPolicy(out io.Writer, p policy.View) error {
 			case r.Monitored:
 				is = "monitored"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, cmp.Or(r.Limit, r.Then), is, metText(r.Stopped), metText(r.Would))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, cmp.Or(r.Limit, r.Then), is, r.Source, metText(r.Stopped), metText(r.Would))
 		}
 	}
 	return w.Flush()

@@ -63,6 +63,7 @@ func (s *site) openRealms(ctx context.Context) error {
 		all = append(all, r)
 	}
 	s.realms.Store(&all)
+	s.origins.Store(s.loaded)
 	s.dispatch(s.loaded)
 	return nil
 }
@@ -105,6 +106,7 @@ func (s *site) reloadRealms(loaded *config.Loaded) (err error) {
 		all = append(all, r)
 	}
 	s.realms.Store(&all)
+	s.origins.Store(loaded)
 	for _, r := range before {
 		if !slices.Contains(all, r) {
 			s.leave(r)
@@ -302,7 +304,7 @@ func (r *realm) openControl() (err error) {
 		},
 		Policies: control.Policies{
 			Overrides: s.overrides, Enact: r.enact,
-			Written: func() policy.Written { return r.written.Load().Written },
+			Written: r.configured,
 		},
 		Changes: s.storage.changes, Nodes: s.counting.shared != nil, Warn: s.warnings, Now: s.storage.clock.Now,
 		Log: r.log,
@@ -436,8 +438,17 @@ func (r *realm) overridden(p guard.Policy) guard.Policy {
 		return p // not read yet
 	}
 	of := policy.Written{Policy: p, Enforce: r.written.Load().Enforce}
-	p, _, _ = of.With(of.Enforceable(*overrides))
+	p, _, _ = of.With(of.Enforceable(r.written.Load().Inherited(*overrides, p)))
 	return p
+}
+
+// configured returns the configured policy, with where its limits are set.
+func (r *realm) configured() policy.Written {
+	w := r.written.Load().Written
+	if loaded := r.site.origins.Load(); loaded != nil {
+		w.Origin = func(limitSet string, i int) string { return loaded.LimitOrigin(r.name, limitSet, i).String() }
+	}
+	return w
 }
 
 // adopt applies settings that cannot fail.

@@ -63,6 +63,7 @@ type settings struct {
 	loaded  *config.Loaded // in force; only reload changes it
 	started config.Config  // as opened; settings that need a restart keep these values
 	how     opening
+	origins *atomic.Pointer[config.Loaded] // loaded, for other goroutines
 }
 
 // ipLists are the allowlists and blocklists of all realms.
@@ -94,7 +95,7 @@ func (o opening) environment() []string { return append(os.Environ(), o.flags...
 // openSite locks the data folder and opens a site.
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger,
 	how opening) (*site, error) {
-	s := &site{settings: settings{loaded, loaded.Config, how}, log: log, level: level,
+	s := &site{settings: settings{loaded, loaded.Config, how, new(atomic.Pointer[config.Loaded])}, log: log, level: level,
 		ipLists: ipLists{lists: new(guard.Lists)}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.parts.Stop())

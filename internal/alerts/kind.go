@@ -28,6 +28,7 @@ const (
 	// Raised by changes of the policy.
 	PolicyMonitored Kind = "limits-monitored"
 	PolicyEnforced  Kind = "limits-enforced"
+	PolicyChanged   Kind = "limits-overridden"
 )
 
 // The kinds that package control raises: new or easier access to the admin console.
@@ -109,6 +110,12 @@ var meanings = []meaning{
 		"Limits are enforced again", false,
 		"Monitored limits are enforced again",
 		"",
+		"",
+	},
+	{PolicyChanged,
+		"Limits are overridden", true,
+		"An administrator replaced configured limits for a time",
+		"If this was not intended, run authguard limit reset all --reason TEXT, and look at who did it in the audit log",
 		"",
 	},
 	{ManyFailures,
@@ -371,7 +378,7 @@ func (k Kind) page() string {
 		return "/accounts?sort=failures"
 	case EventLimit, EventQuiet:
 		return "/audit?kind=event"
-	case PolicyMonitored, PolicyEnforced:
+	case PolicyMonitored, PolicyEnforced, PolicyChanged:
 		return "/policy"
 	case AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded:
 		return "/administrators"

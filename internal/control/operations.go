@@ -58,6 +58,15 @@ func modeOperations() []Operation {
 			Says: "{{limits .Q.LimitSet}} follows the configuration again, on all nodes within a second.",
 		}},
 	}, {
+		Name: "policy-limits", Did: "limits overridden", Route: "PUT /policy/limits", Scope: operation.Policy,
+		Request: request[policy.SetLimits], Forms: []Form{{Path: "/policy/limits"}},
+		Commands: []Command{{
+			Name: "limit set", Help: "Override the numbers of limits for a time", Reason: true,
+			Example: "account '10/24h challenge, 100/24h block' --for 24h --reason 'exam week'",
+			Says: "The limits of {{.Q.LimitSet}} are {{.Q.Limits}} until {{soon .Q.For}}, on all nodes within a second; " +
+				"`authguard limit reset {{.Q.LimitSet}}` ends it sooner.",
+		}},
+	}, {
 		Name: "alert-test", Did: "test message sent", Route: "POST /alerts/test", Scope: operation.Alerts, Where: AllRealms,
 		Request: request[alerts.SendTest], Forms: []Form{{Path: "/alerts/test"}},
 	}}

@@ -134,6 +134,11 @@ func (b By) MayChangeSignIn() error {
 	if err := b.Needs(Admin); err != nil {
 		return err
 	}
+	return b.Recent()
+}
+
+// Recent requires a recent sign-in of a session. A token needs none: it has a scope.
+func (b By) Recent() error {
 	if !b.Token && !b.Fresh {
 		return Refused{FreshRequired, "Recent sign-in required", StaleSession}
 	}
@@ -232,7 +237,7 @@ const (
 	Groups   Scope = "groups"   // with Accounts: also users in groups, and their groups
 	Mode     Scope = "mode"     // switch CAPTCHA mode
 	Alerts   Scope = "alerts"   // change and test alerts
-	Policy   Scope = "policy"   // monitor and enforce limits
+	Policy   Scope = "policy"   // monitor, enforce and override limits
 	Admin    Scope = "admin"    // everything, including administrators and tokens
 )
 

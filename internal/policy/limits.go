@@ -13,6 +13,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/alerts"
+	"authguard/internal/config"
 	"authguard/internal/duration"
 	"authguard/internal/operation"
 )
@@ -70,11 +71,24 @@ type ModeNumbers struct {
 	Ceiling int     `json:"threshold_max"`
 }
 
+// SourceOverride is the source of a limit that an administrator set.
+const SourceOverride = "override"
+
 // A LimitSet contains all limits of one subject. Name is one of guard.Policy.LimitSets.
 type LimitSet struct {
 	Name     string       `json:"name"`
 	Override *Override    `json:"word,omitempty"` // nil: the configured value applies
 	Limits   []LimitState `json:"limits"`
+	// Configured are the limits in the configuration; empty if only the configuration can change them.
+	Configured string `json:"configured,omitempty"`
+}
+
+// Numbers returns the limits in force as SetLimits takes them.
+func (l LimitSet) Numbers() string {
+	if l.Override != nil && l.Override.Limits != "" {
+		return l.Override.Limits
+	}
+	return l.Configured
 }
 
 // A LimitState is one limit, with its effect in the last day.
@@ -85,6 +99,8 @@ type LimitState struct {
 	Then      string `json:"action"`
 	By        string `json:"by,omitempty"` // what an event's limit counts by
 	Monitored bool   `json:"monitored"`
+	// Source is where it is set: "default", "authguard.yaml:12", or SourceOverride.
+	Source string `json:"source,omitempty"`
 	// Gone is set for a removed limit, or for one that a route configures.
 	Gone bool `json:"gone,omitempty"`
 	// Code is its reason in the audit log, without the suffix of monitored limits.
@@ -116,8 +132,12 @@ func (l *Limits) View(ctx context.Context) (p View, err error) {
 		if i := slices.IndexFunc(overrides, func(w Override) bool { return w.LimitSet == name }); i >= 0 {
 			set.Override = &overrides[i]
 		}
+		if counted := written.Policy.Counted(name); counted != nil {
+			set.Configured = config.FormatLimits(*counted)
+		}
 		for i := range set.Limits {
 			set.Limits[i].take(day, name)
+			set.Limits[i].Source = written.source(set, i)
 		}
 		if set.Monitors() {
 			p.Monitored = append(p.Monitored, name)
@@ -126,6 +146,16 @@ func (l *Limits) View(ctx context.Context) (p View, err error) {
 	}
 	p.former(day)
 	return p, nil
+}
+
+func (w Written) source(set LimitSet, i int) string {
+	switch {
+	case set.Override != nil && set.Override.Limits != "":
+		return SourceOverride
+	case w.Origin == nil:
+		return ""
+	}
+	return w.Origin(set.Name, i)
 }
 
 // Enforced reports whether the policy as a whole is enforced. The limits of one subject can differ.
@@ -200,10 +230,10 @@ func limitsIn(p guard.Policy, mode captchamode.Config, limitSet string) (all []L
 		}
 		return all
 	}
-	limits := map[string][]guard.Limit{
-		"fingerprint": p.Fingerprint, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network,
-		"known-client": p.KnownClient, "site": p.Site,
-	}[limitSet]
+	var limits []guard.Limit
+	if counted := p.Counted(limitSet); counted != nil {
+		limits = *counted
+	}
 	if name, is := strings.CutPrefix(limitSet, "event:"); is {
 		for _, l := range p.Events[name] {
 			text := TextOf(guard.Reason{Subject: l.By, Event: name, Limit: &guard.Limit{Failures: l.Count,

@@ -1,5 +1,5 @@
-// Package policy stores administrators' overrides of a realm's policy, whether limits are enforced or only monitored,
-// and counts the clients that each limit affected.
+// Package policy stores administrators' overrides of a realm's policy, whether limits are enforced or only monitored and
+// which numbers they have, and counts the clients that each limit affected.
 //
 // An override replaces the configuration for all limits of a subject, or the setting enforce for the whole policy.
 package policy
@@ -9,11 +9,13 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/changes"
+	"authguard/internal/config"
 	"authguard/internal/sqltx"
 )
 
@@ -24,6 +26,7 @@ const Whole = "all"
 type Override struct {
 	LimitSet string    `json:"limit"` // one of guard.Policy.LimitSets, or Whole
 	Enforce  bool      `json:"enforce"`
+	Limits   string    `json:"limits,omitempty"` // in place of the configured ones; Enforce is then not used
 	Who      string    `json:"who"`
 	Why      string    `json:"why"`
 	Since    time.Time `json:"since"`
@@ -35,6 +38,8 @@ type Written struct {
 	Policy  guard.Policy
 	Mode    captchamode.Config
 	Enforce bool
+	// Origin returns where a limit of a set is configured: "default", "authguard.yaml:12". Nil: unknown.
+	Origin func(limitSet string, i int) string
 }
 
 // Enforced reports whether the policy as a whole is enforced. Overrides of a subject can differ.
@@ -53,10 +58,19 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 	if !w.Enforced(overrides) {
 		whole = guard.Monitored
 	}
+	own := w.Policy
 	for _, one := range overrides {
-		said[one.LimitSet] = guard.Monitored
-		if one.Enforce {
+		switch {
+		case one.Limits != "":
+			limits, err := config.ParseLimits(one.LimitSet, one.Limits)
+			if err != nil {
+				return own, w.Mode, err
+			}
+			*own.Counted(one.LimitSet) = limits
+		case one.Enforce:
 			said[one.LimitSet] = guard.Enforced
+		default:
+			said[one.LimitSet] = guard.Monitored
 		}
 	}
 	delete(said, Whole)
@@ -66,38 +80,53 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 		}
 		return whole
 	}
-	p, mode := w.Policy.Overridden(say), w.Mode
+	p, mode := own.Overridden(say), w.Mode
 	mode.Monitor = say(guard.ModeLimits).On(mode.Monitor)
 	return p, mode, p.Validate()
 }
 
-// Enforceable drops single subjects' enforcing overrides if a changed configuration makes them invalid.
+// Enforceable drops single subjects' enforcing overrides, and other limits, if a changed configuration makes them
+// invalid.
 func (w Written) Enforceable(overrides []Override) []Override {
 	if _, _, err := w.With(overrides); err == nil {
 		return overrides
 	}
-	return slices.DeleteFunc(slices.Clone(overrides), func(w Override) bool { return w.Enforce && w.LimitSet != Whole })
+	return slices.DeleteFunc(slices.Clone(overrides), func(w Override) bool {
+		return (w.Enforce || w.Limits != "") && w.LimitSet != Whole
+	})
+}
+
+// Inherited drops other limits for sets whose limits in the route's policy are not the site's.
+func (w Written) Inherited(overrides []Override, route guard.Policy) []Override {
+	return slices.DeleteFunc(slices.Clone(overrides), func(one Override) bool {
+		own, site := route.Counted(one.LimitSet), w.Policy.Counted(one.LimitSet)
+		return one.Limits != "" && (own == nil || !slices.Equal(*own, *site))
+	})
 }
 
 // A Table stores the overrides of all realms. It is safe for concurrent use.
-type Table struct{ db *sql.DB }
+type Table struct {
+	db *sql.DB
+	// Trying is held while an administrator tries other limits: a replay needs memory and time.
+	Trying sync.Mutex
+}
 
 // NewTable returns a table over a migrated database.
-func NewTable(db *sql.DB) *Table { return &Table{db} }
+func NewTable(db *sql.DB) *Table { return &Table{db: db} }
 
 // Overrides returns those of a realm, including expired ones, ordered by subject.
 func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, err error) {
 	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var w Override
 		var enforce, since, until int64
-		err := rows.Scan(&w.LimitSet, &enforce, &w.Who, &w.Why, &since, &until)
+		err := rows.Scan(&w.LimitSet, &enforce, &w.Limits, &w.Who, &w.Why, &since, &until)
 		w.Enforce, w.Since = enforce != 0, time.UnixMilli(since)
 		if until != 0 {
 			w.Until = time.UnixMilli(until)
 		}
 		all = append(all, w)
 		return err
-	}, `SELECT limit_set, enforce, who, why, since, until FROM policy_overrides
+	}, `SELECT limit_set, enforce, limits, who, why, since, until FROM policy_overrides
 		WHERE realm = $1 ORDER BY limit_set`, realm)
 	if err != nil {
 		return nil, fmt.Errorf("policy: overrides: %w", err)
@@ -114,12 +143,13 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 	if !w.Until.IsZero() {
 		until = w.Until.UnixMilli()
 	}
-	_, err := t.change(ctx, realm, `INSERT INTO policy_overrides (realm, limit_set, enforce, who, why, since, until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)
+	_, err := t.change(ctx, realm, `INSERT INTO policy_overrides (realm, limit_set, enforce, limits, who, why, since,
+			until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (realm, limit_set) DO UPDATE
-			SET enforce = excluded.enforce, who = excluded.who, why = excluded.why, since = excluded.since, until =
-				excluded.until`,
-		realm, w.LimitSet, enforce, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(), until)
+			SET enforce = excluded.enforce, limits = excluded.limits, who = excluded.who, why = excluded.why,
+				since = excluded.since, until = excluded.until`,
+		realm, w.LimitSet, enforce, w.Limits, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(), until)
 	return err
 }
 

@@ -31,6 +31,14 @@ func (q SwitchPolicy) Validate() error {
 	return err
 }
 
+// May implements Checked: with a stolen session, an attacker would first switch to monitoring.
+func (q SwitchPolicy) May(_ context.Context, _ operation.Powers, by operation.By) error {
+	if q.To != ToWatch {
+		return nil
+	}
+	return by.Recent()
+}
+
 // Do implements Request.
 func (q SwitchPolicy) Do(ctx context.Context, l *Limits, by operation.By) (*operation.Change, error) {
 	hold, err := operation.HoldOf(q.For)
@@ -72,6 +80,7 @@ func (q SwitchPolicy) Do(ctx context.Context, l *Limits, by operation.By) (*oper
 	l.notify(written, before, override)
 	answer, err := l.View(ctx)
 	return &operation.Change{Action: operation.Action{What: "policy-" + q.To, Detail: detail}, Answer: answer,
+		Undo: undoing(before, q.LimitSet, now),
 		Notice: operation.Notice{Text: map[string]string{ToWatch: "In monitoring mode on all nodes within a second:",
 			ToEnforce: "Enforced on all nodes within a second:", ToFile: "Configured value restored:"}[q.To],
 			Subject: q.LimitSet}}, err
@@ -124,6 +133,12 @@ func monitoredOf(written Written, overrides []Override) (all []string) {
 		}
 	}
 	return all
+}
+
+// InForce returns the configured policy and the overrides in force.
+func (l *Limits) InForce() (Written, []Override) {
+	written := l.Written()
+	return written, written.Enforceable(l.overrides())
 }
 
 // overrides returns the overrides in force.
@@ -234,7 +249,7 @@ func (l *Limits) Warning() (title, text string) {
 
 func saidOf(overrides []Override) string {
 	for _, w := range overrides {
-		if !w.Enforce {
+		if !w.Enforce && w.Limits == "" {
 			text := ", set by " + w.Who
 			if !w.Until.IsZero() {
 				text += ", until " + times.Text(w.Until.UTC())

@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -129,6 +130,19 @@ func Open(paths []string, c Config) (*Log, error) {
 		l.files = append(l.files, f)
 	}
 	return l, nil
+}
+
+// Read is Open for one log that is read from a stream in this format, such as "audit".
+func Read(name string, from io.Reader, c Config) (*Log, error) {
+	c.setDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	f := &file{source: source{path: name, close: func() {}}, posts: posts{}, open: NewHeap(earlier)}
+	if err := f.start(from, time.Time{}, c); err != nil {
+		return nil, fmt.Errorf("replay: %s: %w", name, err)
+	}
+	return &Log{files: []*file{f}}, nil
 }
 
 // Close closes the files.

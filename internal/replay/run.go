@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/dchest/siphash"
@@ -46,8 +47,9 @@ func Run(ctx context.Context, log *Log, setups []Setup, o Options) (*Report, err
 	}
 	runs := make([]*run, len(setups))
 	for i := range setups {
-		if len(batch) > 0 { // the first attempt decides whether the log has accounts
-			if runs[i], err = newRun(setups[i], batch[0].At, batch[0].Named, o); err != nil {
+		if len(batch) > 0 { // the first attempts decide whether the log has accounts
+			named := slices.ContainsFunc(batch, func(a Attempt) bool { return a.Named })
+			if runs[i], err = newRun(setups[i], batch[0].At, named, o); err != nil {
 				return nil, err
 			}
 		}
