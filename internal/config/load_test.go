@@ -250,3 +250,31 @@ func wrong(t *testing.T, file string, environ []string, want ...string) {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+func TestEveryLimitKnowsItsOrigin(t *testing.T) {
+	t.Parallel()
+	loaded, err := config.Parse("t.yaml", []byte("limits:\n  account:\n    - 5/24h challenge\n    - 90/24h block\n  spray: 12 accounts\n"+
+		"captcha_mode:\n  threshold: 7\nrealms:\n  - name: shop\n    hosts: [shop.example.org]\n    limits:\n      network: 9/1m challenge\n"),
+		[]string{"AUTHGUARD_LIMITS_PAIR=5/24h challenge"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		realm, limitSet string
+		i               int
+		want            string
+	}{
+		{"default", "account", 0, "t.yaml:3"}, {"default", "account", 1, "t.yaml:4"}, {"default", "address", 0, "default"},
+		{"default", "spray", 0, "t.yaml:5"}, {"default", "mode", 0, "t.yaml:7"}, {"default", "pair", 0, "AUTHGUARD_LIMITS_PAIR"},
+		{"default", "pair-delay", 0, "default"}, {"default", "network", 0, "default"},
+		{"shop", "network", 0, "t.yaml:12"}, {"shop", "account", 1, "t.yaml:4"}, {"shop", "known-client", 0, "default"},
+	} {
+		if got := loaded.LimitOrigin(c.realm, c.limitSet, c.i).String(); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	limits, err := config.ParseLimits("account", "5/1d, 100/24h block monitor")
+	if text := config.FormatLimits(limits); err != nil || text != "5/24h challenge, 100/24h block monitor" {
+		t.Errorf("%s, %v", text, err)
+	}
+}

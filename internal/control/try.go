@@ -16,12 +16,14 @@ import (
 	"authguard/internal/replay"
 )
 
-// The bounds of a trial: its period, the newest rows and attempts of the audit log, and its duration.
+// TriedWithin is the longest duration of a trial.
+const TriedWithin = 30 * time.Second
+
+// The period of a trial, and the newest rows and attempts of the audit log in it.
 const (
-	triedFor    = 7 * 24 * time.Hour
-	triedRows   = 50_000
-	triedMost   = 200_000
-	triedWithin = 30 * time.Second
+	triedFor  = 7 * 24 * time.Hour
+	triedRows = 50_000
+	triedMost = 200_000
 )
 
 // A Trial is what other limits would have done with the attempts of the last week, beside those in force.
@@ -37,7 +39,7 @@ type Trial struct {
 	Partial  bool
 	// Counted, Stopped and Summed are the attempts; those that were challenged or blocked, whose password was not
 	// checked; and those that the audit log sums up without their accounts.
-	Counted, Stopped, Summed int64
+	Counted, Stopped, Summed int
 	Today, Tried             replay.Result
 }
 
@@ -57,7 +59,7 @@ func (c *Control) TryLimits(ctx context.Context, limitSet, text string) (*Trial,
 		return nil, ErrTrying
 	}
 	defer c.config.Overrides.Trying.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, triedWithin)
+	ctx, cancel := context.WithTimeout(ctx, TriedWithin)
 	defer cancel()
 	t := &Trial{LimitSet: limitSet, Limits: valid, InForce: config.FormatLimits(*written.Policy.Counted(limitSet))}
 	if limits, err := config.ParseLimits(limitSet, valid); err == nil {
@@ -81,7 +83,7 @@ func (c *Control) TryLimits(ctx context.Context, limitSet, text string) (*Trial,
 	err = c.try(ctx, t, setups)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: this took longer than %s, and was ended. Export the audit log, and use authguard limit replay",
-			operation.ErrAsked, triedWithin)
+			operation.ErrAsked, TriedWithin)
 	}
 	return t, err
 }
@@ -110,7 +112,8 @@ func (c *Control) try(ctx context.Context, t *Trial, setups []replay.Setup) erro
 	if err != nil {
 		return err
 	}
-	t.From, t.To, t.Counted, t.Stopped = report.Log.From, report.Log.To, report.Log.Attempts, report.Log.Stopped
+	t.From, t.To = report.Log.From, report.Log.To
+	t.Counted, t.Stopped = int(report.Log.Attempts), int(report.Log.Stopped)
 	t.Today, t.Tried = report.Policies[0], report.Policies[1]
 	return nil
 }
@@ -133,7 +136,7 @@ func (c *Control) attempts(ctx context.Context, t *Trial) (rows []tryRow, err er
 			return errEnough
 		}
 		if r.Summed() {
-			t.Summed += r.Count
+			t.Summed += int(r.Count)
 		}
 		rows = append(rows, tryRow{r, r.Identity()})
 		return nil

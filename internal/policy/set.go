@@ -161,9 +161,8 @@ func (w Written) Bounded(limitSet, text string) error {
 	for _, l := range configured {
 		most, ok := perDay(configured, l.Action)
 		if got, has := perDay(limits, l.Action); ok && (!has || got > Loosest*most) {
-			return fmt.Errorf("%w: limits.%s: an override needs a limit that %ss at %s or fewer failures in 24 hours, %d times "+
-				"as many as configured; change the configuration for more", operation.ErrAsked, limitSet, l.Action,
-				fmt.Sprint(int(Loosest*most)), Loosest)
+			return fmt.Errorf("%w: an override needs a limit that %ss at %d or fewer failures in 24 hours, %d times as many "+
+				"as configured; change the configuration for more", operation.ErrAsked, l.Action, int(Loosest*most), Loosest)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestAFailingDatabaseIsNotDescribedToClientsWithoutAToken(t *testing.T) {
 func TestFormsReadNoOtherFieldsThanTheirPagesHave(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"/mode": "for mode reason", "/policy": "for limit reason to", "/alerts/test": "",
+		"/mode": "for mode reason", "/policy": "for limit reason to", "/policy/limits": "for limit limits reason", "/alerts/test": "",
 		"/unlock": "account address network reason", "/forget": "account address reason",
 		"/list": "cidr for note reason verdict",
 		"/pass": "account for reason username", "/lookup/sessions": "account reason username", "/lists/prolong": "cidr for reason", "/lists/remove": "cidr reason",

@@ -169,7 +169,7 @@ func (s *Site) shown(c echo.Context, session *web.Session, sent web.Form, form c
 		if notice.Text == "" {
 			notice.Text, notice.Subject = form.Notice, change.Subject
 		}
-		if form.Path == "/policy" {
+		if strings.HasPrefix(form.Path, "/policy") {
 			notice.Subject = pages.LimitSetTitle(notice.Subject)
 		}
 	}

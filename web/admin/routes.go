@@ -51,6 +51,8 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/attacks/:id/export", s.exported(s.attack))
 	e.POST("/attacks/reset", s.page(s.resetAttackForm))
 	e.GET("/policy", s.page(s.policyPage))
+	e.GET("/policy/try", s.page(s.tryPage))
+	e.POST("/policy/try", s.page(s.tryForm))
 	e.GET("/audit", s.page(s.auditPage))
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.GET("/lookup", s.page(s.lookUpPage))

@@ -16,7 +16,12 @@ type PolicyView struct {
 	Policy policy.View
 	// Switch names the limits to switch after a confirmation, and To their new state; both are empty without one.
 	Switch, To string
+	// Fresh is set if the administrator signed in recently. Without it limits cannot be switched to monitoring.
+	Fresh bool
 }
+
+// Stale reports whether the switch needs a recent sign-in first.
+func (v PolicyView) Stale() bool { return v.To == policy.ToWatch && !v.Fresh }
 
 // RenderPolicy draws the page.
 func RenderPolicy(v PolicyView) ([]byte, error) { return render("policy", v) }
@@ -100,7 +105,21 @@ func (l limitSet) Jump() string {
 func (l limitSet) ID() string { return "on-" + strings.ReplaceAll(l.Name, ":", "-") }
 
 // Switches returns the links that switch these limits.
-func (l limitSet) Switches() []turn { return l.view.switches(l.Name, l.Monitors(), l.Override != nil) }
+func (l limitSet) Switches() []turn {
+	all := l.view.switches(l.Name, l.Monitors(), l.Override != nil)
+	if l.Configured != "" {
+		all = append([]turn{{TryAt(l.Name, l.view.Realm), "Try other numbers"}}, all...)
+	}
+	return all
+}
+
+// Replaced returns the configured limits, if an override has others.
+func (l limitSet) Replaced() string {
+	if l.Override == nil || l.Override.Limits == "" {
+		return ""
+	}
+	return l.Configured
+}
 
 // Switches returns the links that switch all limits.
 func (v PolicyView) Switches() []turn {

@@ -77,6 +77,8 @@ func samples() map[string]func() ([]byte, error) {
 		"attack elsewhere": func() ([]byte, error) { return RenderAttack(lostIn(1, "the app keeps the accounts")) },
 		"policy":           func() ([]byte, error) { return RenderPolicy(PolicyView{Admin: around("/policy")}) },
 		"policy watched":   func() ([]byte, error) { return RenderPolicy(watchedPolicy()) },
+		"try":              func() ([]byte, error) { return RenderTry(tried(false)) },
+		"try refused":      func() ([]byte, error) { return RenderTry(tried(true)) },
 		"lists":            func() ([]byte, error) { return RenderLists(ListsView{Admin: around("/lists")}) },
 		"lists full":       func() ([]byte, error) { return RenderLists(listed()) },
 		"lists removal": func() ([]byte, error) {
@@ -473,6 +475,20 @@ func watchedPolicy() PolicyView {
 			{Name: "event:sms", Limits: []policy.LimitState{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
 		},
 	}}
+}
+
+// tried are numbers that stop more, or that cannot be an override.
+func tried(refused bool) TryView {
+	override := &policy.Override{LimitSet: "account", Limits: "8/24h challenge, 100/24h block", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
+	v := TryView{Admin: around("/policy/try"), Fresh: !refused, Limits: "3/24h challenge, 100/24h block"}
+	v.Set = policy.LimitSet{Name: "account", Override: override, Configured: "5/24h challenge, 100/24h block"}
+	v.Trial = &control.Trial{LimitSet: "account", Limits: v.Limits, InForce: override.Limits, YAML: "limits:\n  account:\n    - 3/24h challenge\n    - 100/24h block\n",
+		From: noon.Add(-7 * 24 * time.Hour), To: noon, Partial: true, Counted: 12345, Stopped: 1, Summed: 300}
+	v.Trial.Tried.Guesses.Stopped, v.Trial.Tried.Logins.People, v.Trial.Tried.ModeOn = [3]int64{1200, 3, 4}, 1, 90*time.Minute
+	if refused {
+		v.Problem, v.Refused = "limits.account[0]: must be like 10/1m challenge, not \"<b>\".", "An override needs a limit that blocks at 1000 or fewer failures in 24 hours."
+	}
+	return v
 }
 
 func deadChannels() AlertsView {
