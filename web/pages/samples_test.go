@@ -465,11 +465,12 @@ func watchedPolicy() PolicyView {
 		Now: noon, Enforce: true, Written: true, Overrides: []policy.Override{override}, Monitored: []string{"account", "list:tor"},
 		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: policy.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
 		LimitSets: []policy.LimitSet{
-			{Name: "account", Override: &override, Limits: []policy.LimitState{
-				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Monitored: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
+			{Name: "account", Override: &override, Configured: "5/24h challenge", Limits: []policy.LimitState{
+				{Source: "authguard.yaml:14", Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Monitored: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
-			{Name: "pair-delay", Limits: []policy.LimitState{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
+			{Name: "network", Override: &policy.Override{LimitSet: "network", Limits: "90/1m challenge"}, Configured: "60/1m challenge", Limits: []policy.LimitState{{Source: policy.SourceOverride, Limit: "90/1m challenge", Failures: 90, Window: 60, Then: "challenge"}}},
+			{Name: "pair-delay", Limits: []policy.LimitState{{Source: "default", Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
 			{Name: "mode", Limits: []policy.LimitState{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "throttled"}}},
 			{Name: "list:tor", Limits: []policy.LimitState{{Limit: "0 challenge", Then: "challenge", Monitored: true, Code: "list:tor"}, {Limit: "block", Then: "block", Monitored: true, Code: "blocked:tor"}}},
 			{Name: "event:sms", Limits: []policy.LimitState{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},

@@ -9,6 +9,7 @@ import (
 	"authguard/internal/duration"
 	"authguard/internal/events"
 	"authguard/internal/policy"
+	"authguard/internal/replay"
 )
 
 // TryView tries other numbers of limits, and overrides the limits with them. Its forms post to /policy/try and
@@ -50,30 +51,30 @@ func (TryView) Holds() []choice {
 }
 
 // An effect is one number under the limits in force and under those that were tried.
-type effect struct{ Name, Today, Tried string }
+type effect struct {
+	Name  string
+	Cells [2]cell
+}
 
 // Effects compares the limits.
 func (v TryView) Effects() []effect {
-	a, b := v.Trial.Today, v.Trial.Tried
-	number := func(name string, today, tried int64) effect {
-		return effect{name, comma(int(today)), comma(int(tried))}
-	}
-	on := func(d time.Duration) string {
-		if d == 0 {
-			return "never"
+	all := []effect{{Name: "Guesses checked"}, {Name: "Guesses stopped"}, {Name: "Users affected"},
+		{Name: "Logins that failed for users"}, {Name: "CAPTCHA mode on"}}
+	for i, r := range []replay.Result{v.Trial.Today, v.Trial.Tried} {
+		by, on := r.Guesses.Stopped, "never"
+		if r.ModeOn > 0 {
+			on = duration.Format(r.ModeOn.Round(time.Minute))
 		}
-		return duration.Format(d.Round(time.Minute))
+		how := ""
+		if stopped(by) > 0 {
+			how = fmt.Sprintf("%s challenged, %s delayed, %s blocked", comma(int(by[0])), comma(int(by[1])), comma(int(by[2])))
+		}
+		for j, c := range []cell{{Text: comma(int(r.Guesses.Checked))}, {comma(int(stopped(by))), how},
+			{Text: comma(int(r.Logins.People))}, {Text: comma(int(r.Logins.KeptOut))}, {Text: on}} {
+			all[j].Cells[i] = c
+		}
 	}
-	return []effect{
-		number("Guesses checked", a.Guesses.Checked, b.Guesses.Checked),
-		number("Guesses stopped", stopped(a.Guesses.Stopped), stopped(b.Guesses.Stopped)),
-		number("by a challenge", a.Guesses.Stopped[0], b.Guesses.Stopped[0]),
-		number("by a delay", a.Guesses.Stopped[1], b.Guesses.Stopped[1]),
-		number("by a block", a.Guesses.Stopped[2], b.Guesses.Stopped[2]),
-		number("Users affected", a.Logins.People, b.Logins.People),
-		number("Logins that failed for users", a.Logins.KeptOut, b.Logins.KeptOut),
-		{"CAPTCHA mode on", on(a.ModeOn), on(b.ModeOn)},
-	}
+	return all
 }
 
 func stopped(by [3]int64) int64 { return by[0] + by[1] + by[2] }
