@@ -192,7 +192,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.picture("alerts")
 	b.goTo(s.admin + "/policy")
 	b.picture("policy")
-	b.do("about to watch", chromedp.Click("#on-account .switches a"), chromedp.WaitVisible("#confirm"))
+	b.do("about to watch", chromedp.Click("#on-account .switches a[href*='to=monitor']"), chromedp.WaitVisible("#confirm"))
 	b.picture("policy-confirm")
 	b.do("watching", chromedp.SendKeys("#policy_reason", "to see whom it would stop"), chromedp.Click("#confirm button"))
 	b.until("the page to say so", `document.body.innerText.includes("Some limits are in monitoring mode") && document.body.innerText.includes("Account limits: monitoring by admin:admin")`)

@@ -127,6 +127,9 @@ func TestWatchingFirstOfTheDocuments(t *testing.T) {
 	if got := guess(1); got == "proceed" || s.gauge(t, "authguard_enforced") != 1 {
 		t.Errorf("after the switch: %s", got)
 	}
+	if said := typed(blocks[4].Text); !strings.Contains(said, "The limits of account are 10/24h challenge, 100/24h block until ") {
+		t.Errorf("other numbers: %s", said)
+	}
 }
 
 // Clients that look alike are one at every door, by their headers, over keep-alive too; the audit log and replay know them.

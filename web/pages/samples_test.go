@@ -466,7 +466,7 @@ func watchedPolicy() PolicyView {
 		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: policy.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
 		LimitSets: []policy.LimitSet{
 			{Name: "account", Override: &override, Configured: "5/24h challenge", Limits: []policy.LimitState{
-				{Source: "authguard.yaml:14", Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Monitored: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
+				{Source: "/etc/authguard/authguard.yaml:14", Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Monitored: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
 			{Name: "network", Override: &policy.Override{LimitSet: "network", Limits: "90/1m challenge"}, Configured: "60/1m challenge", Limits: []policy.LimitState{{Source: policy.SourceOverride, Limit: "90/1m challenge", Failures: 90, Window: 60, Then: "challenge"}}},
