@@ -189,7 +189,9 @@ func (l limitSet) Action(r policy.LimitState) string {
 }
 
 // From returns where a limit is set, without the folder of the file.
-func (l limitSet) From(r policy.LimitState) string { return r.Source[strings.LastIndexByte(r.Source, '/')+1:] }
+func (l limitSet) From(r policy.LimitState) string {
+	return r.Source[strings.LastIndexByte(r.Source, '/')+1:]
+}
 
 // Audit returns the URL of the audit log for the attempts that the limit stopped or would have stopped; empty for none.
 func (l limitSet) Audit(r policy.LimitState) string {
