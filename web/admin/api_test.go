@@ -87,6 +87,7 @@ func TestEveryChangeIsOnRecordWithItsReason(t *testing.T) {
 		{"POST", "/api/tokens", `{"name":"backend","reason":"WHY"}`, "token-add"},
 		{"DELETE", "/api/tokens?name=backend&reason=WHY", "", "token-revoke"},
 		{"PUT", "/api/policy", `{"limit":"pair-delay","to":"monitor","reason":"WHY"}`, "policy-monitor"},
+		{"PUT", "/api/policy/limits", `{"limit":"account","limits":"8/24h, 100/24h block","reason":"WHY"}`, "policy-limits"},
 		{"POST", "/api/attacks/attack-1/reset", `{"account":"lost","what":["sessions"],"reason":"WHY"}`, "attack-reset"},
 		{"POST", "/api/administrators", `{"username":"eve","reason":"WHY"}`, "admin-add"},
 		{"POST", "/api/administrators/password", `{"username":"eve","reason":"WHY"}`, "admin-passwd"},

@@ -24,7 +24,7 @@ import (
 // at every path of the API that changes something. A path that is about no account has
 // nothing to try, and says so with an empty list.
 var attempts = map[string][]string{
-	"PUT /api/mode": {}, "PUT /api/policy": {}, "POST /api/lists": {}, "DELETE /api/lists": {}, "DELETE /api/lists/many": {}, "POST /api/lists/import": {}, "POST /api/lists/prolong": {},
+	"PUT /api/mode": {}, "PUT /api/policy": {}, "PUT /api/policy/limits": {}, "POST /api/lists": {}, "DELETE /api/lists": {}, "DELETE /api/lists/many": {}, "POST /api/lists/import": {}, "POST /api/lists/prolong": {},
 	"POST /api/alerts/test": {}, "POST /api/probe": {},
 	"POST /api/attacks/:id/reset":         {`{"reason":"x"}`, `{"account":"%s","reason":"x"}`, `{"account":"%s","what":["password"],"reason":"x"}`},
 	"POST /api/unlock":                    {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.7"}`, `{"account":"%s","known_clients":true}`, `{"account":"%s","address":"192.0.2.1","known_clients":true}`},
