@@ -64,25 +64,26 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	b.withoutScripts()
 	b.goTo(s.admin + "/attacks")
 	b.picture("attacks")
-	b.do("following the attack", chromedp.Click(".attacks a"), chromedp.WaitVisible("#lost details.all"))
+	b.do("following the attack", chromedp.Click(".attacks a"), chromedp.WaitVisible("#selection"))
 	for _, words := range []string{recorded + " attempts failed, from about ", "2 accounts had sign-ins from unknown clients after failures. 2 are not secured yet.", "alice", "bob", "2 accounts. Most are users with a new device or a corrected typo."} {
 		if page := b.text(); !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q:\n%s", words, page)
 		}
 	}
 	b.picture("attack")
-	b.do("resetting one", chromedp.Click(".victims > li:first-child button[value='']"), chromedp.WaitVisible(".victims > li:first-child .done"))
+	b.do("leaving out bob", chromedp.Click("input[name=account][value=bob]"), chromedp.Click("#selection button[value=secure]"), chromedp.WaitVisible("#confirm"))
+	if page := b.text(); !strings.Contains(page, "known clients of 1 account, and forces password changes") {
+		t.Errorf("the panel says:\n%s", page)
+	}
+	b.do("securing one", chromedp.Click("#confirm button"), chromedp.WaitVisible(".victims .done"))
 	if page := b.text(); !strings.Contains(page, "Secured: alice") || !strings.Contains(page, "1 is not secured yet") {
 		t.Errorf("the page says:\n%s", page)
 	}
 	if signedIn(thieves["alice"]) || knows("alice", loopback(91, 0)) || !signedIn(thieves["bob"]) || !knows("bob", loopback(91, 1)) {
 		t.Error("not that one was reset, or not that one alone")
 	}
-	b.do("the panel that counts", chromedp.Click("#lost details.all summary"), chromedp.WaitVisible("#lost details.all button"))
-	if page := b.text(); !strings.Contains(page, "known clients of 1 account, and forces password changes") {
-		t.Errorf("the panel says:\n%s", page)
-	}
-	b.do("resetting all", chromedp.Click("#lost details.all button"), chromedp.WaitNotPresent("#lost details.all"))
+	b.do("securing the rest", chromedp.Click("#selection button[value=secure]"), chromedp.WaitVisible("#confirm"),
+		chromedp.Click("#confirm button"), chromedp.WaitNotPresent("#confirm"))
 	if page := b.text(); !strings.Contains(page, "All are secured") {
 		t.Errorf("the page says:\n%s", page)
 	}

@@ -212,6 +212,10 @@ type Victim struct {
 	Username      string `json:"-"`
 	Administrator bool   `json:"-"`
 	NoEmail       bool   `json:"-"` // a verification code has to be handed over
+	// Usual is the IP address of the last sign-in before the attack, and UsualAt its time; empty if there was none, or if
+	// they were not requested.
+	Usual   string    `json:"-"`
+	UsualAt time.Time `json:"-"`
 }
 
 // Reset returns the operation of one kind since the last login, or nil.

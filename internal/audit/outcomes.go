@@ -104,6 +104,18 @@ func (l *Log) Successes(ctx context.Context, realm, account string) ([]Row, erro
 	return l.rows(ctx, succeededOf, realmOf(realm), events.Escape(account), MostSuccesses)
 }
 
+const successBefore = `SELECT ` + columns + ` FROM audit WHERE part = 3 AND realm = $1 AND account = $2 AND id < $3
+	ORDER BY id DESC LIMIT 1`
+
+// SuccessBefore returns an account's last successful login before a time; the zero Row if there was none.
+func (l *Log) SuccessBefore(ctx context.Context, realm, account string, before time.Time) (Row, error) {
+	rows, err := l.rows(ctx, successBefore, realmOf(realm), events.Escape(account), before.UnixMilli()<<sequenceBits)
+	if err != nil || len(rows) == 0 {
+		return Row{}, err
+	}
+	return rows[0], nil
+}
+
 // Integration returns the integration of a row's attempts.
 func (r Row) Integration() string {
 	door, _, _ := strings.Cut(r.Detail, ", ")

@@ -114,6 +114,23 @@ func (c *Control) opened(all []attacks.Attack, kept string) []attacks.Attack {
 	return all
 }
 
+// Usual fills in the client from which each account last signed in before the attack.
+func (c *Control) Usual(ctx context.Context, a attacks.Attack, victims []attacks.Victim) error {
+	for i := range victims {
+		v := &victims[i]
+		before := a.Began
+		if len(v.Logins) > 0 && v.Logins[0].First.Before(before) {
+			before = v.Logins[0].First
+		}
+		row, err := c.config.Audit.SuccessBefore(ctx, c.config.Realm, v.Account, before)
+		if err != nil {
+			return err
+		}
+		v.Usual, v.UsualAt = row.Address, row.At
+	}
+	return nil
+}
+
 // describe adds what an administrator has to know before securing possibly compromised accounts. With another account
 // source, a user is not the administrator of the same name.
 func (c *Control) describe(ctx context.Context, victims []attacks.Victim) error {
@@ -148,11 +165,11 @@ func notOurs(kept string) string {
 
 // An AttackReset secures the accounts of an attack.
 type AttackReset struct {
-	Account string   // one account; empty: all possibly compromised ones but administrators'
-	Hide    bool     // for a token that must not learn who is an administrator; May then refuses these
-	Own     string   // the administrator who asks, whose account is never secured; empty: a program
-	What    []string // of attacks.Resets; empty: all
-	Why     string   // required
+	Accounts []string // empty: all possibly compromised ones but administrators'
+	Hide     bool     // for a token that must not learn who is an administrator; May then refuses these
+	Own      string   // the administrator who asks, whose account is never secured; empty: a program
+	What     []string // of attacks.Resets; empty: all
+	Why      string   // required
 	// May returns why an account must not be changed; nil: all may be.
 	May func(ctx context.Context, account string) error
 }
@@ -191,20 +208,20 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string,
 	if err != nil {
 		return nil, 0, err
 	}
+	named := len(asked.Accounts) > 0
 	chosen := slices.DeleteFunc(report.Victims, func(v attacks.Victim) bool {
-		return asked.Account != "" && v.Account != asked.Account || asked.Account == "" && !v.Lost
+		return named && !slices.Contains(asked.Accounts, v.Account) || !named && !v.Lost
 	})
-	if len(chosen) == 0 && asked.Account != "" {
+	if len(chosen) == 0 && named {
 		return nil, 0, fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack",
-			operation.ErrAsked,
-			asked.Account)
+			operation.ErrAsked, asked.Accounts[0])
 	}
 	began := time.Now()
 	for i, v := range chosen {
 		switch {
 		case time.Since(began) > resetWithin:
 			return done, len(chosen) - i, nil
-		case asked.Account == "" && v.Administrator && !asked.Hide:
+		case !named && v.Administrator && !asked.Hide:
 			done = append(done, Resetting{Account: v.Account, Done: []string{}, Already: []string{}, LeftOut: true})
 			continue
 		case v.Administrator && v.Username == asked.Own:

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,7 +91,14 @@ type attackQuestion struct {
 }
 
 func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {
-	return a.resets(c, c.Param("id"), control.AttackReset{Account: q.Account, What: q.What, Why: q.Reason})
+	return a.resets(c, c.Param("id"), control.AttackReset{Accounts: one(q.Account), What: q.What, Why: q.Reason})
+}
+
+func one(account string) []string {
+	if account == "" {
+		return nil
+	}
+	return []string{account}
 }
 
 type resetAnswer struct {
@@ -151,7 +159,12 @@ func (s *Site) attackPage(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	shown, err := pages.RenderAttack(pages.AttackView{Admin: around, Report: report, Page: int(min(page, 1<<20))})
+	view := pages.AttackView{Admin: around, Report: report, Page: int(min(page, 1<<20)), Do: c.QueryParam("do"),
+		Selected: c.QueryParams()["account"]}
+	if err := s.of(c).Usual(c.Request().Context(), report.Attack, view.OnPage()); err != nil {
+		return err
+	}
+	shown, err := pages.RenderAttack(view)
 	return web.WritePage(c, http.StatusOK, shown, err)
 }
 
@@ -165,13 +178,20 @@ func (s *Site) exported(ask question) echo.HandlerFunc {
 	})
 }
 
-// resetAttackForm is POST /attacks/reset. It secures one account, or all possibly compromised accounts of an attack.
+// resetAttackForm is POST /attacks/reset. It secures accounts of an attack: those of the JSON array, or all possibly
+// compromised ones.
 func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
-	f, err := readForm(c, session, "id", "account", "what", "reason")
+	f, err := readForm(c, session, "id", "accounts", "what", "reason")
 	if err != nil {
 		return err
 	}
-	asked := control.AttackReset{Account: f["account"], Why: f["reason"]}
+	asked := control.AttackReset{Why: f["reason"]}
+	if f["accounts"] != "" {
+		err := json.Unmarshal([]byte(f["accounts"]), &asked.Accounts)
+		if err != nil || len(asked.Accounts) == 0 {
+			return echo.NewHTTPError(http.StatusBadRequest, "Select accounts. Nothing was changed.")
+		}
+	}
 	if f["what"] != "" {
 		asked.What = []string{f["what"]}
 	}

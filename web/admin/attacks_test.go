@@ -178,12 +178,12 @@ func TestTheAttackPagesShowAndReset(t *testing.T) {
 	}
 	press := func(account, what string) {
 		t.Helper()
-		form := map[string][]string{"csrf": {c.csrf(t, path)}, "id": {id}, "account": {account}, "what": {what}, "reason": {"logged in to"}, "back": {path}}
+		form := map[string][]string{"csrf": {c.csrf(t, path)}, "id": {id}, "accounts": {account}, "what": {what}, "reason": {"logged in to"}, "back": {path}}
 		if status, to, body := c.post(t, "/attacks/reset", form); status != http.StatusSeeOther || to != path {
 			t.Errorf("%d %s %s", status, to, body)
 		}
 	}
-	press("bob", attacks.Sessions)
+	press(`["bob"]`, attacks.Sessions)
 	if _, _, body := c.get(t, path); !strings.Contains(body, "All sessions ended:") || strings.Count(body, "Sessions ended <time") != 1 || !strings.Contains(body, "by <") {
 		t.Error(body)
 	}
@@ -211,25 +211,40 @@ func TestSecuringAnAttacksAccountsLocksOutNoAdministrator(t *testing.T) {
 		t.Error("the dashboard is calm while accounts are to be secured")
 	}
 	_, _, page := c.get(t, path)
-	for _, says := range []string{"Secure 1 account…", "1 account without an email address", "2 administrators left out",
-		`<b class="tag">you</b>`, `<b class="tag">administrator</b>`, "Your own account:"} {
+	for _, says := range []string{"Secure selected…", "End your other sessions",
+		`<b class="tag">you</b>`, `<b class="tag">administrator</b>`, `value="bob" form="selection" aria-labelledby="account-true-1" checked>`,
+		`value="eve" form="selection" aria-labelledby="account-true-2">`} {
 		if !strings.Contains(page, says) {
 			t.Errorf("the page lacks %q", says)
 		}
 	}
 	if strings.Contains(page, `name="account" value="ann"`) {
-		t.Error("the page has a button against its own administrator")
+		t.Error("the page has a box for its own administrator")
+	}
+	for do, says := range map[string][]string{
+		"secure&account=bob":                         {"Secure 1 account?", "1 account without an email address", `value="[&#34;bob&#34;]"`},
+		"secure&account=bob&account=eve&account=ann": {"Secure 2 accounts?", "1 administrator included:", `value="[&#34;bob&#34;,&#34;eve&#34;]"`},
+		"sessions&account=bob":                       {"End the sessions of 1 account?", `name="what" value="sessions"`},
+		"all":                                        {"Secure 1 account?", "2 administrators left out", `name="accounts" value=""`},
+		"secure":                                     {"No accounts selected"},
+	} {
+		_, _, page := c.get(t, path+"?do="+do)
+		for _, one := range says {
+			if !strings.Contains(page, one) {
+				t.Errorf("?do=%s lacks %q", do, one)
+			}
+		}
 	}
 	press := func(account string) (page string) {
 		t.Helper()
-		form := map[string][]string{"csrf": {c.csrf(t, path)}, "id": {"20260314-1155-abcd"}, "account": {account}, "reason": {"attack"}, "back": {path}}
+		form := map[string][]string{"csrf": {c.csrf(t, path)}, "id": {"20260314-1155-abcd"}, "accounts": {account}, "reason": {"attack"}, "back": {path}}
 		if status, to, body := c.post(t, "/attacks/reset", form); status != http.StatusSeeOther || to != path {
 			t.Errorf("%d %s %s", status, to, body)
 		}
 		_, _, page = c.get(t, path)
 		return page
 	}
-	if said := press("ann"); !strings.Contains(said, "This is your own account") && !strings.Contains(said, "this is your own account") {
+	if said := press(`["ann"]`); !strings.Contains(said, "This is your own account") && !strings.Contains(said, "this is your own account") {
 		t.Error(said)
 	}
 	if said := press(""); !strings.Contains(said, "2 administrators left out") {
@@ -244,6 +259,6 @@ func TestSecuringAnAttacksAccountsLocksOutNoAdministrator(t *testing.T) {
 		}
 	}
 	changes(map[string]bool{"ann": false, "bob": true, "eve": false})
-	press("eve")
+	press(`["eve"]`)
 	changes(map[string]bool{"ann": false, "eve": true})
 }

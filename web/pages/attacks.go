@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"maps"
@@ -122,11 +123,14 @@ func (a attackView) Tone() string {
 	return "quiet"
 }
 
-// AttackView is one attack. It has the parameter page; its forms post to /attacks/reset.
+// AttackView is one attack. It has the parameters page, do and account; its form posts to /attacks/reset.
 type AttackView struct {
 	Admin
 	Report control.AttackReport
 	Page   int // of the accounts, from 1
+	// Do is the operation to confirm, and Selected its accounts.
+	Do       string
+	Selected []string
 }
 
 // RenderAttack draws the page.
@@ -198,18 +202,28 @@ func (v AttackView) Repetition() string {
 }
 
 // victimsShown is how many accounts one page shows.
-const victimsShown = 10
+const victimsShown = 20
 
 type victimView struct {
 	attacks.Victim
 	AttackView
 }
 
-// Victims returns this page's possibly compromised accounts: an unknown client signed in after failures.
-func (v AttackView) Victims() []victimView {
-	lost := v.lost(true)
-	first := min((v.page()-1)*victimsShown, len(lost))
-	return lost[first:min(first+victimsShown, len(lost))]
+// OnPage returns this page's possibly compromised accounts, as a part of the report.
+func (v AttackView) OnPage() []attacks.Victim {
+	first := min((v.page()-1)*victimsShown, v.Report.Lost)
+	return v.Report.Victims[min(first, len(v.Report.Victims)):min(first+victimsShown, v.Report.Lost,
+		len(v.Report.Victims))]
+}
+
+// Victims returns these accounts: an unknown client signed in after failures.
+func (v AttackView) Victims() []victimView { return v.views(v.OnPage()) }
+
+func (v AttackView) views(victims []attacks.Victim) (all []victimView) {
+	for _, one := range victims {
+		all = append(all, victimView{one, v})
+	}
+	return all
 }
 
 // strangersShown limits the accounts that only had a sign-in from an unknown client.
@@ -217,21 +231,12 @@ const strangersShown = 50
 
 // Strangers returns these accounts, up to strangersShown.
 func (v AttackView) Strangers() []victimView {
-	all := v.lost(false)
-	return all[:min(strangersShown, len(all))]
+	all := v.Report.Victims[min(v.Report.Lost, len(v.Report.Victims)):]
+	return v.views(all[:min(strangersShown, len(all))])
 }
 
 // MoreStrangers returns how many more such accounts the export has.
 func (v AttackView) MoreStrangers() int { return max(0, v.Report.Strange-strangersShown) }
-
-func (v AttackView) lost(is bool) (all []victimView) {
-	for _, one := range v.Report.Victims {
-		if one.Lost == is {
-			all = append(all, victimView{one, v})
-		}
-	}
-	return all
-}
 
 func (v AttackView) page() int { return min(max(1, v.Page), pagesOf(v.Report.Lost, victimsShown)) }
 
@@ -245,21 +250,68 @@ func (v AttackView) Where() string {
 	return fmt.Sprintf("Page %d of %d", v.page(), pagesOf(v.Report.Lost, victimsShown))
 }
 
-// Plan returns how many accounts "Secure all" changes, and its effects.
-func (v AttackView) Plan() (p struct{ Accounts, NoEmail, Administrators int }) {
+// The operations on selected accounts, or on all.
+const (
+	doSecure    = "secure"
+	doSessions  = "sessions"
+	doSecureAll = "all"
+)
+
+// A plan is what an operation will do, to be confirmed.
+type plan struct {
+	Accounts, NoEmail int
+	Administrators    []string // among the selected accounts, or left out of all
+	All               bool
+	What              string // empty: everything
+	Names             string // a JSON array, or empty for all
+}
+
+// Plan returns what the operation will do; nil without one. "All" leaves administrators out, and no selection
+// includes the administrator who looks at the page.
+func (v AttackView) Plan() *plan {
+	if v.Do != doSecure && v.Do != doSessions && v.Do != doSecureAll {
+		return nil
+	}
+	p := &plan{All: v.Do == doSecureAll, What: map[string]string{doSessions: attacks.Sessions}[v.Do]}
+	names := []string{}
 	for _, one := range v.Report.Victims {
-		switch {
-		case !one.Lost || v.secured(one):
-		case one.Administrator:
-			p.Administrators++
-		default:
-			p.Accounts++
-			if one.NoEmail {
-				p.NoEmail++
-			}
+		view := victimView{one, v}
+		selected := slices.Contains(v.Selected, one.Account) && !view.Own()
+		if p.All {
+			selected = one.Lost && !v.secured(one)
+		}
+		if !selected {
+			continue
+		}
+		if one.Administrator {
+			p.Administrators = append(p.Administrators, one.Account)
+		}
+		if p.All && one.Administrator {
+			continue
+		}
+		names = append(names, one.Account)
+		if p.Accounts++; one.NoEmail {
+			p.NoEmail++
 		}
 	}
+	if text, err := json.Marshal(names); err == nil && !p.All {
+		p.Names = string(text)
+	}
 	return p
+}
+
+// Open returns how many accounts "Secure all" would secure.
+func (v AttackView) Open() int {
+	v.Do = doSecureAll
+	return v.Plan().Accounts
+}
+
+// Picked reports whether the account's box is ticked: at first those of users that are not secured.
+func (v victimView) Picked() bool {
+	if v.Do != "" {
+		return slices.Contains(v.Selected, v.Account)
+	}
+	return v.Lost && !v.Administrator && !v.secured(v.Victim)
 }
 
 func (v AttackView) secured(one attacks.Victim) bool {
@@ -271,7 +323,7 @@ func (v AttackView) secured(one attacks.Victim) bool {
 	return true
 }
 
-// Reason returns the reason that the reset buttons record.
+// Reason returns the reason that the form proposes.
 func (v AttackView) Reason() string { return "sign-in from an unknown client during this attack" }
 
 // State sums up how many accounts are secured.
@@ -299,46 +351,32 @@ func (v victimView) Words(l attacks.Login) (all []string) {
 	for _, why := range l.Why {
 		switch why {
 		case attacks.AfterFailures:
-			all = append(all, "after wrong passwords for the account")
+			all = append(all, "after wrong passwords")
 		case attacks.FromGuesser:
-			all = append(all, "from an IP address that attacked other accounts")
+			all = append(all, "IP address attacked other accounts")
 		case attacks.WithSprayed:
-			all = append(all, "with a sprayed password")
+			all = append(all, "sprayed password")
 		}
 	}
 	return all
 }
 
-// A resetView is one button, or its outcome.
+// A resetView is one operation that was done since the last login.
 type resetView struct {
-	What, Button string
-	Done         *attacks.Reset
-	Text         string // shown when done
+	Text string
+	Done *attacks.Reset
 }
 
-// Resets returns the buttons of an account.
+// Resets returns these operations.
 func (v victimView) Resets() (all []resetView) {
-	for _, one := range []resetView{
-		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.KnownClients,
-			Button: "Remove known clients", Text: "Known clients removed"},
-		{What: attacks.Password, Button: "Force password change", Text: "Password change forced"},
-	} {
-		if one.Done = v.Reset(one.What); one.Done != nil || one.What != attacks.Password || v.Report.NoPassword == "" {
-			all = append(all, one)
+	for what, text := range map[string]string{attacks.Sessions: "Sessions ended", attacks.KnownClients: "Known clients removed",
+		attacks.Password: "Password change forced"} {
+		if done := v.Reset(what); done != nil {
+			all = append(all, resetView{text, done})
 		}
 	}
+	slices.SortFunc(all, func(a, b resetView) int { return strings.Compare(b.Text, a.Text) })
 	return all
-}
-
-// Left reports whether more than one operation remains.
-func (v victimView) Left() bool {
-	n := 0
-	for _, one := range v.Resets() {
-		if one.Done == nil {
-			n++
-		}
-	}
-	return n > 1
 }
 
 // A topView is one table of the most active IP addresses, networks or accounts.

@@ -56,7 +56,7 @@ func TestEveryControlHasALabel(t *testing.T) {
 		}
 		for _, n := range elements(doc, "input", "select") {
 			inLabel := n.Parent.Data == "label" && inner(n.Parent) != ""
-			if attr(n, "type") != "hidden" && !labelled[attr(n, "id")] && !has(n, "aria-label") && !inLabel {
+			if attr(n, "type") != "hidden" && !labelled[attr(n, "id")] && !has(n, "aria-label") && !has(n, "aria-labelledby") && !inLabel { // TestIDsAreUniqueAndFound
 				t.Errorf("no label for the input %q", attr(n, "name"))
 			}
 		}

@@ -71,9 +71,14 @@ func samples() map[string]func() ([]byte, error) {
 		"attacks": func() ([]byte, error) {
 			return RenderAttacks(AttacksView{Admin: around("/attacks"), Attacks: control.Attacks{Page: 1, Limit: 20}})
 		},
-		"attacks many":     func() ([]byte, error) { return RenderAttacks(attackedOften()) },
-		"attack":           func() ([]byte, error) { return RenderAttack(AttackView{Admin: around("/attacks"), Page: 1}) },
-		"attack lost":      func() ([]byte, error) { return RenderAttack(lostIn(30, "")) },
+		"attacks many": func() ([]byte, error) { return RenderAttacks(attackedOften()) },
+		"attack":       func() ([]byte, error) { return RenderAttack(AttackView{Admin: around("/attacks"), Page: 1}) },
+		"attack lost":  func() ([]byte, error) { return RenderAttack(lostIn(30, "")) },
+		"attack confirmed": func() ([]byte, error) {
+			v := lostIn(30, "")
+			v.Do, v.Selected = "secure", []string{hostile}
+			return RenderAttack(v)
+		},
 		"attack elsewhere": func() ([]byte, error) { return RenderAttack(lostIn(1, "the app keeps the accounts")) },
 		"policy":           func() ([]byte, error) { return RenderPolicy(PolicyView{Admin: around("/policy")}) },
 		"policy watched":   func() ([]byte, error) { return RenderPolicy(watchedPolicy()) },
@@ -573,6 +578,7 @@ func lostIn(lost int, noPassword string) AttackView {
 		if i%3 == 1 {
 			victim.Done = []attacks.Reset{{What: attacks.Sessions, At: noon, Who: "admin:" + hostile, Why: hostile}}
 		}
+		victim.Usual, victim.UsualAt = map[bool]string{true: "192.0.2.7"}[i%2 == 0], noon.Add(-30*time.Hour)
 		victim.Username, victim.Administrator, victim.NoEmail = v.User, i%10 == 3, i%10 == 4
 		v.Report.Victims = append(v.Report.Victims, victim)
 	}
