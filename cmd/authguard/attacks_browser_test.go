@@ -71,19 +71,23 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 		}
 	}
 	b.picture("attack")
-	b.do("leaving out bob", chromedp.Click("input[name=account][value=bob]"), chromedp.Click("#selection button[value=secure]"), chromedp.WaitVisible("#confirm"))
+	b.do("leaving out bob", chromedp.Click("input[name=account][value=bob]"), chromedp.Click("#selection button[value=secure]"))
+	b.until("the panel", `document.querySelector("#confirm button")`)
 	if page := b.text(); !strings.Contains(page, "known clients of 1 account, and forces password changes") {
 		t.Errorf("the panel says:\n%s", page)
 	}
-	b.do("securing one", chromedp.Click("#confirm button"), chromedp.WaitVisible(".victims .done"))
+	b.do("securing one", chromedp.Click("#confirm button"))
+	b.until("one secured", `!document.querySelector("#confirm") && document.querySelector(".victims .done")`)
 	if page := b.text(); !strings.Contains(page, "Secured: alice") || !strings.Contains(page, "1 is not secured yet") {
 		t.Errorf("the page says:\n%s", page)
 	}
 	if signedIn(thieves["alice"]) || knows("alice", loopback(91, 0)) || !signedIn(thieves["bob"]) || !knows("bob", loopback(91, 1)) {
 		t.Error("not that one was reset, or not that one alone")
 	}
-	b.do("securing the rest", chromedp.Click("#selection button[value=secure]"), chromedp.WaitVisible("#confirm"),
-		chromedp.Click("#confirm button"), chromedp.WaitNotPresent("#confirm"))
+	b.do("selecting the rest", chromedp.Click("#selection button[value=secure]"))
+	b.until("the panel", `document.querySelector("#confirm button")`)
+	b.do("securing the rest", chromedp.Click("#confirm button"))
+	b.until("all secured", `!document.querySelector("#confirm") && document.body.innerText.includes("All are secured")`)
 	if page := b.text(); !strings.Contains(page, "All are secured") {
 		t.Errorf("the page says:\n%s", page)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -152,6 +153,7 @@ func (s *Site) attackPage(c echo.Context, session *web.Session) error {
 		return err
 	}
 	around.Path = "/attacks"
+	around.Back = pages.At("/attacks/"+url.PathEscape(c.Param("id")), around.Realm) // without the operation to confirm
 	report, err := s.of(c).Attack(c.Request().Context(), c.Param("id"))
 	if errors.Is(err, attacks.ErrUnknown) {
 		return echo.NewHTTPError(http.StatusNotFound, "No such attack in this realm, or its record has expired.")

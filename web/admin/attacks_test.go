@@ -222,7 +222,7 @@ func TestSecuringAnAttacksAccountsLocksOutNoAdministrator(t *testing.T) {
 		t.Error("the page has a box for its own administrator")
 	}
 	for do, says := range map[string][]string{
-		"secure&account=bob":                         {"Secure 1 account?", "1 account without an email address", `value="[&#34;bob&#34;]"`},
+		"secure&account=bob":                         {"Secure 1 account?", "1 account without an email address", `value="[&#34;bob&#34;]"`, `name="back" value="` + path + `"`},
 		"secure&account=bob&account=eve&account=ann": {"Secure 2 accounts?", "1 administrator included:", `value="[&#34;bob&#34;,&#34;eve&#34;]"`},
 		"sessions&account=bob":                       {"End the sessions of 1 account?", `name="what" value="sessions"`},
 		"all":                                        {"Secure 1 account?", "2 administrators left out", `name="accounts" value=""`},
