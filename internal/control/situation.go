@@ -86,9 +86,9 @@ const (
 
 func (c *Control) situation(ctx context.Context, o *Overview) Situation {
 	var last attacks.Attack
-	if all, err := c.config.Attacks.List(ctx, c.config.Realm, 0, 1); err == nil && len(all) > 0 {
+	if all, err := c.config.Attacks.List(ctx, c.config.Realm, 0, topRows); err == nil && len(all) > 0 {
 		kept, _ := c.Kept(ctx)
-		last = c.opened(all, kept)[0]
+		last = wholeFirst(c.opened(all, kept))[0]
 	}
 	open, _ := c.OpenAccounts(ctx)
 	return Answer(o, last, open)
@@ -142,12 +142,18 @@ func mostUrgent(o *Overview, last attacks.Attack) (a attacks.Attack, going bool)
 	if going {
 		return a, true
 	}
-	for _, one := range slices.Concat(o.Attacks, o.Unsecured) {
+	for _, one := range wholeFirst(slices.Concat(o.Attacks, o.Unsecured)) {
 		if one.Open > 0 {
 			return one, false
 		}
 	}
 	return last, false
+}
+
+// wholeFirst moves attacks that others continued to the end: the larger attack has their accounts.
+func wholeFirst(all []attacks.Attack) []attacks.Attack {
+	slices.SortStableFunc(all, func(a, b attacks.Attack) int { return min(1, len(a.PartOf)) - min(1, len(b.PartOf)) })
+	return all
 }
 
 // going reports whether a running attack's attempts go on.

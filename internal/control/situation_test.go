@@ -17,6 +17,8 @@ func TestTheSituationAtEachMoment(t *testing.T) {
 	small := attacks.Attack{ID: "small", Kind: attacks.Account, Last: now, Attempts: 30, Counts: attacks.Counts{Failed: 30}}
 	over, secured, old := site, site, small
 	over.Ended, secured.Open, old.Last = now, 0, now.Add(-6*time.Minute)
+	part := over
+	part.ID, part.Kind, part.PartOf, part.Open = "part", attacks.Spray, over.ID, 1
 	on := captchamode.State{Level: captchamode.Attack, On: true}
 	low, off := on, on
 	low.Low, off.On, off.Override = now, false, captchamode.Override{State: captchamode.ForcedOff}
@@ -34,6 +36,7 @@ func TestTheSituationAtEachMoment(t *testing.T) {
 		"attack":       {control.Overview{State: on, Attacks: []attacks.Attack{site, small}}, site, 7, control.UnderAttack, "site", control.Yes, control.SecureAccounts},
 		"forced off":   {control.Overview{State: off, Attacks: []attacks.Attack{site}}, site, 0, control.UnderAttack, "site", control.Partly, control.SecureAccounts},
 		"stopped":      {control.Overview{State: low, Attacks: []attacks.Attack{site}}, site, 7, control.AttackOver, "site", control.Yes, control.SecureAccounts},
+		"part of it":   {control.Overview{Unsecured: []attacks.Attack{part, over}}, part, 7, control.AccountsOpen, "site", control.Yes, control.SecureAccounts},
 		"after":        {control.Overview{Unsecured: []attacks.Attack{over}}, small, 7, control.AccountsOpen, "site", control.Yes, control.SecureAccounts},
 	} {
 		one.o.Now = now
