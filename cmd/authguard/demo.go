@@ -135,7 +135,7 @@ func (d *demo) at(name string) string {
 }
 
 func (d *demo) introduce(file string) {
-	fmt.Fprintf(d.out, `authguard protects a login with %d accounts. An attack on it begins now.
+	fmt.Fprintf(d.out, `An attack on a login with %d accounts begins now.
 
   overview     %s
                (this link signs in as an administrator)
