@@ -121,7 +121,8 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.URL.Path }))
 	defer receiver.Close()
-	s := newServer(t, "captcha_mode: {threshold: 60}\nalerts: {private_networks: [127.0.0.0/8], to: ['generic+"+receiver.URL+"/hook', 'generic+http://127.0.0.1:1/']}\n", "someone1")
+	s := newServer(t, "captcha_mode: {threshold: 60}\nalerts: {private_networks: [127.0.0.0/8], to: ['generic+"+receiver.URL+"/hook', 'generic+http://127.0.0.1:1/']}\n")
+	s.must("user", "create", "someone1", "--generate") // later: the first administrator comes into an empty table
 	b := openTab(t)
 	const fresh = "a new long password"
 	b.goTo(s.admin + "/")
@@ -166,8 +167,15 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	})
 	force := func(mode, reason string) {
 		t.Helper()
-		b.do("forcing "+mode, chromedp.Click("#switch summary"), chromedp.Click("input[name=mode][value="+mode+"]"), chromedp.SendKeys("#reason", reason),
-			chromedp.Click("#switch button[type=submit]"), chromedp.WaitNotPresent("#switch[open]"), chromedp.WaitVisible("#live"))
+		b.eval(`(() => {
+			const form = document.querySelector("#switch form")
+			form.querySelector("input[name=mode][value=` + mode + `]").checked = true
+			form.querySelector("#reason").value = "` + reason + `"
+			document.querySelector("#switch").open = true
+			form.requestSubmit()
+			return ""
+		})()`)
+		b.until("forcing "+mode, `!document.querySelector("#switch[open]") && document.querySelector("#live")`)
 	}
 	force("off", "a drill")
 	redistest.Until(t, "the mode to be off", func() bool {
