@@ -232,8 +232,8 @@ func (s *stage) stops(mail *inbox) {
 			len(mail.about("Login attack ended", m.report.ID)) == 1
 	})
 	m.agrees(t, "after")
-	if r := m.report; r.Attempts != attempts || r.Last.After(s.began.Add(128*time.Second)) || r.Ended.Sub(r.Last) < time.Minute {
-		t.Errorf("%d attempts when it stopped; then %+v", attempts, r.Attack)
+	if r := m.report; r.Attempts < attempts || r.Last.After(s.began.Add(128*time.Second)) || r.Ended.Sub(r.Last) < time.Minute {
+		t.Errorf("at least %d attempts when it stopped; then %+v", attempts, r.Attack)
 	}
 	r, text := m.report, mail.about("Login attack ended", m.report.ID)[0]
 	for _, want := range []string{
