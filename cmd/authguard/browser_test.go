@@ -167,15 +167,9 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	})
 	force := func(mode, reason string) {
 		t.Helper()
-		b.eval(`(() => {
-			const form = document.querySelector("#switch form")
-			form.querySelector("input[name=mode][value=` + mode + `]").checked = true
-			form.querySelector("#reason").value = "` + reason + `"
-			document.querySelector("#switch").open = true
-			form.requestSubmit()
-			return ""
-		})()`)
-		b.until("forcing "+mode, `!document.querySelector("#switch[open]") && document.querySelector("#live")`)
+		// The notice's Undo has a field mode, too.
+		b.do("forcing "+mode, chromedp.Click("#switch summary"), chromedp.Click("#switch input[name=mode][value="+mode+"]"), chromedp.SendKeys("#reason", reason),
+			chromedp.Click("#switch button[type=submit]"), chromedp.WaitNotPresent("#switch[open]"), chromedp.WaitVisible("#live"))
 	}
 	force("off", "a drill")
 	redistest.Until(t, "the mode to be off", func() bool {
