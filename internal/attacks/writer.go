@@ -88,7 +88,7 @@ func (r *Recorder) jobs() (jobs []job) {
 			j.part = &p
 		}
 		for _, l := range one.logins {
-			if l.fresh {
+			if l.fresh && (len(l.Why) > 0 || !l.Last.Before(one.began)) { // a user's login before the attack is none of it
 				l.fresh = false
 				j.fresh = append(j.fresh, l)
 				login := l.Login
