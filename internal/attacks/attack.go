@@ -135,23 +135,12 @@ func shapesOf(a *Attack) []string {
 
 // scattered reports whether at least a quarter of the attempts came from IP addresses with few attempts.
 func scattered(a *Attack) bool {
-	_, left, ok := a.LoudAddresses()
+	_, left, ok := standOut(a.Attempts, a.Addresses, a.TopAddresses)
 	return ok && 4*left >= a.Attempts
 }
 
-// LoudAddresses returns how many of TopAddresses stand out, if the attempts come from so many IP addresses that a list
-// is useless: a botnet. left are the attempts of all others.
-func (a *Attack) LoudAddresses() (loud int, left int64, ok bool) {
-	return standOut(a.Attempts, a.Addresses, a.TopAddresses)
-}
-
-// LoudAccounts is LoudAddresses for accounts: invented user names.
-func (a *Attack) LoudAccounts() (loud int, left int64, ok bool) {
-	return standOut(a.Attempts, a.Accounts, a.TopAccounts)
-}
-
-// standOut counts the names with over a twentieth of the attempts without the previous ones. ok: at least 50 others made
-// at most four attempts each on average.
+// standOut counts the names with over a twentieth of the attempts without the previous ones. left are the attempts of
+// all others. ok: at least 50 others made at most four attempts each on average.
 func standOut(attempts, names int64, top []Named) (loud int, left int64, ok bool) {
 	left = attempts
 	for loud < len(top) && 20*top[loud].Attempts > left {

@@ -6,6 +6,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/times"
 	"authguard/internal/tops"
 )
 
@@ -162,7 +163,7 @@ func (one *running) add(attempts []guard.Event) {
 	for i := range attempts {
 		e := &attempts[i]
 		one.tally.add(e, events.EndingOf(e))
-		one.seen = later(one.seen, e.At)
+		one.seen = times.Later(one.seen, e.At)
 		if e.At.Before(one.began) {
 			one.began = e.At
 		}

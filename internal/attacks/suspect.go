@@ -6,6 +6,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/times"
 	"authguard/internal/tops"
 )
 
@@ -173,7 +174,7 @@ func (of *realm) keep(one *running, s unknownClient) {
 	}
 	key := [2]string{events.Escape(s.account), s.shown}
 	if l := one.logins[key]; l != nil {
-		l.Last, l.Failures, l.fresh = later(l.Last, s.at), max(l.Failures, s.failures), true
+		l.Last, l.Failures, l.fresh = times.Later(l.Last, s.at), max(l.Failures, s.failures), true
 		one.suspect(l, why)
 		return
 	}

@@ -12,6 +12,7 @@ import (
 
 	"authguard/internal/background"
 	"authguard/internal/sqltx"
+	"authguard/internal/times"
 )
 
 const (
@@ -259,7 +260,7 @@ func (r *Recorder) follow(ctx context.Context) error {
 			if one.exists && !ok {
 				of.end(one, r.config.Now(), nil) // another node ended it and wrote the end
 			}
-			one.seen = later(one.seen, time.UnixMilli(there.last))
+			one.seen = times.Later(one.seen, time.UnixMilli(there.last))
 			one.alerted = one.alerted || there.alerted
 		}
 	}
@@ -290,7 +291,7 @@ func (of *realm) join(id string, s subject, began, last time.Time) *running {
 	for _, b := range of.back {
 		if b.minute >= began.Unix()/60 {
 			one.base = append(one.base, b.part())
-			one.seen = later(one.seen, b.last)
+			one.seen = times.Later(one.seen, b.last)
 		}
 	}
 	one.written = -1 // base is not in the database yet

@@ -10,6 +10,7 @@ import (
 
 	"authguard/internal/audit"
 	"authguard/internal/lists"
+	"authguard/internal/times"
 )
 
 const (
@@ -77,7 +78,7 @@ func (c *Control) Affected(ctx context.Context, network netip.Prefix) (a Affecte
 func (a *Affected) failed(rows []audit.Row) {
 	tried := map[string]bool{}
 	for _, row := range rows {
-		if last := later(row.At, row.Last); last.After(a.Last) {
+		if last := times.Later(row.At, row.Last); last.After(a.Last) {
 			a.Last = last
 		}
 		a.First, a.Failed, tried[row.Account] = row.At, a.Failed+int(row.Count), true

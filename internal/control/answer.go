@@ -6,6 +6,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/audit"
+	"authguard/internal/times"
 	"authguard/trusted"
 )
 
@@ -161,7 +162,7 @@ func (l *LookUp) open() {
 		l.say("Your IP address is not limited.", "Ask for the user name and look up both.")
 		return
 	}
-	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(later(last.At, last.Last)).Truncate(time.Second)),
+	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(times.Later(last.At, last.Last)).Truncate(time.Second)),
 		last.Address)
 	switch {
 	case l.Account.State == MustChange:

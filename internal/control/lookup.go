@@ -294,7 +294,7 @@ func (c *Control) Known(ctx context.Context, directory string, a guard.Attempt) 
 			addresses = append(addresses, address)
 		}
 		if row.AtDevice() && !slices.ContainsFunc(devices, func(u Use) bool { return u.Address == row.Address }) {
-			devices = append(devices, Use{row.Address, later(row.At, row.Last)})
+			devices = append(devices, Use{row.Address, times.Later(row.At, row.Last)})
 		}
 	}
 	known, err := c.guardOf(directory).KnownClients(ctx, a, addresses)
@@ -314,13 +314,6 @@ func (c *Control) Known(ctx context.Context, directory string, a guard.Attempt) 
 		return !u.Last.After(known.Reset) || u.Last.Before(expired)
 	})
 	return k, nil
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 func eventOf(row audit.Row) Event {

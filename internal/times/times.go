@@ -1,4 +1,4 @@
-// Package times formats times: one form for people, of which pages also show parts, and RFC 3339 for programs.
+// Package times formats and parses times: one form for people, of which pages also show parts, and RFC 3339 for programs.
 package times
 
 import "time"
@@ -22,6 +22,14 @@ func Date(t time.Time) string { return t.Format("2 Jan 2006") }
 
 // Zone returns the abbreviation of the time's zone in Text.
 func Zone(t time.Time) string { return t.Format("MST") }
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
 
 // Second is RFC3339 without milliseconds, which pages do not show.
 func Second(t time.Time) string {
