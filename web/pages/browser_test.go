@@ -89,6 +89,31 @@ func TestTimesAreInTheBrowsersZone(t *testing.T) {
 	}
 }
 
+// The button beside a secret copies this secret, and says so.
+func TestSecretsAreCopiedByTheirButton(t *testing.T) {
+	t.Parallel()
+	all := samples()
+	site := httptest.NewServer(shown(t, all))
+	defer site.Close()
+	tab := browsertest.Open(t)
+	const click = `(async () => {
+		navigator.clipboard.writeText = async (text) => { window.copied = text; };
+		const button = document.querySelector("[data-copy]");
+		button.click();
+		await new Promise(requestAnimationFrame);
+		return [button.hidden, window.copied, button.textContent, button.nextElementSibling.textContent].join("|");
+	})()`
+	for sample, secret := range map[string]string{"security all": "abcd-efgh-ijkl-mnop", "accounts all": "abcdefgh"} {
+		if err := chromedp.Do(tab, chromedp.Navigate(site.URL+"/sample/"+url.PathEscape(sample))); err != nil {
+			t.Fatal(err)
+		}
+		got, err := chromedp.Run(tab, chromedp.Evaluate[string](click, chromedp.EvalAwaitPromise))
+		if want := "false|" + secret + "|Copied|Copied"; err != nil || got != want {
+			t.Errorf("%s: %q, want %q %v", sample, got, want, err)
+		}
+	}
+}
+
 // shown serves the samples, what they load, and pictures where theirs would be.
 func shown(t *testing.T, all map[string]func() ([]byte, error)) http.Handler {
 	t.Helper()

@@ -159,16 +159,6 @@ func (v ListsView) Lists() (all []NamedListView) {
 	return all
 }
 
-// Broken reports whether the file of an IP list could not be loaded.
-func (v ListsView) Broken() bool {
-	for _, l := range v.Named {
-		if l.Kept != "" {
-			return true
-		}
-	}
-	return false
-}
-
 // Outcome describes what an import would do.
 func (v ListsView) Outcome() string {
 	p := v.Plan

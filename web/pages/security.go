@@ -37,9 +37,9 @@ type OwnSession struct {
 // RenderSecurity draws the page.
 func RenderSecurity(v SecurityView) ([]byte, error) { return render("security", v) }
 
-// Frame returns the page's title and script.
+// Frame returns the page's title and scripts.
 func (v SecurityView) Frame() frame {
-	return frame{Title: "Your sign-in · Admin console", Script: "codes.js", Passkey: v.Fresh && v.PasskeysHere, Wide: true}
+	return frame{Title: "Your sign-in · Admin console", Passkey: v.Fresh && v.PasskeysHere, Wide: true}
 }
 
 // QR returns the TOTP secret as a data URL, so that no server or cache stores it.

@@ -1,10 +1,21 @@
-// Copies a secret that the page shows only once. Without this file there is no button.
+// Copies and prints secrets that a page shows only once, and warns before recovery codes
+// are lost. Without this file there are no such buttons; the download remains.
 "use strict";
 
 for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = !navigator.clipboard;
+  button.hidden = !navigator.clipboard; // only over https or at localhost
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
-    button.textContent = "Copied";
+    const secrets = [...document.querySelectorAll(button.dataset.copy)].map((code) => code.textContent);
+    await navigator.clipboard.writeText(secrets.join("\n"));
+    button.textContent = button.nextElementSibling.textContent = "Copied";
+  });
+}
+for (const button of document.querySelectorAll("[data-print]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => window.print());
+}
+for (const form of document.querySelectorAll("[data-saved]")) {
+  window.addEventListener("beforeunload", (event) => {
+    if (!form.querySelector("input").checked) event.preventDefault();
   });
 }

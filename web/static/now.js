@@ -1,5 +1,5 @@
-// Keeps the page Now fresh by Server-Sent Events. Without this file the page stands
-// still and has a link to refresh it.
+// Updates the overview by Server-Sent Events. Without this file the page does not update
+// itself and has a link to refresh it.
 "use strict";
 
 const live = document.getElementById("live");
@@ -25,7 +25,7 @@ pause.addEventListener("click", () => {
     freshness.textContent = "Paused, as of";
   } else connect();
 });
-// A browser has six connections to a host: a tab that nobody sees gives its one back.
+// A browser has six connections to a host: a hidden tab closes its own.
 document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
 connect();
 
@@ -65,13 +65,12 @@ function show(parts) {
   freshness.textContent = "Live, as of";
 }
 
-// A part is left alone while text in it is selected, while somebody is about to block
-// something in it, and while the pointer is over a table with buttons: a row that moves
-// under the pointer would have the wrong account unlocked.
+// A part stays while text in it is selected, and while the pointer is over a table with
+// links: a row that moved under the pointer would block the wrong IP address.
 function replace(part) {
   const old = document.getElementById(part.id);
   if (!old || old.outerHTML === part.outerHTML) return true;
-  if ("hold" in old.dataset && (old.matches(":hover") || old.querySelector("details.block[open] form"))) return false;
+  if ("hold" in old.dataset && old.matches(":hover")) return false;
   if (selectedIn(old)) return false;
   const keep = remember(old);
   const fresh = document.importNode(part, true);
@@ -96,9 +95,9 @@ function remember(old) {
   };
 }
 
-// What has the focus is found again by what it is, not where it was.
+// The focused element is found again by its link or class: its position may have changed.
 function keyOf(element) {
-  return element.dataset.key || element.getAttribute("href") || element.className || element.localName;
+  return element.getAttribute("href") || element.className || element.localName;
 }
 
 function restore(fresh, keep) {
@@ -111,7 +110,7 @@ function restore(fresh, keep) {
   if (!keep.focus) return;
   const focusable = fresh.querySelectorAll("a, button, summary, [tabindex]");
   const again = [...focusable].find((element) => keyOf(element) === keep.focus);
-  // Its row is gone: stay in the table rather than fall back to the page's top.
+  // Without its row, the heading of the table gets the focus, not the top of the page.
   const target = again || fresh.querySelector("h2");
   if (!target) return;
   if (!again) target.tabIndex = -1;
