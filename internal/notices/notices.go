@@ -106,7 +106,8 @@ func New(c Config) (*Mailer, error) {
 	m.box = outbox.New(outbox.Config{
 		Store: c.Store, Name: string(c.Purpose) + "/" + c.Realm, Send: m.send, Wanted: m.wanted,
 		Limits:     outbox.Limits{Waiting: maxWaiting, PerSubject: MostADay, Window: day},
-		FirstRetry: time.Minute, LongestRetry: time.Hour, Failed: c.Failed,
+		// A slow mail server must not delay a link until it has expired.
+		FirstRetry: time.Minute, LongestRetry: time.Hour, Workers: 4, Failed: c.Failed,
 	})
 	return m, nil
 }
