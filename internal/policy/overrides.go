@@ -120,10 +120,7 @@ func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, er
 		var w Override
 		var enforce, since, until int64
 		err := rows.Scan(&w.LimitSet, &enforce, &w.Limits, &w.Who, &w.Why, &since, &until)
-		w.Enforce, w.Since = enforce != 0, time.UnixMilli(since)
-		if until != 0 {
-			w.Until = time.UnixMilli(until)
-		}
+		w.Enforce, w.Since, w.Until = enforce != 0, time.UnixMilli(since), sqltx.Time(until)
 		all = append(all, w)
 		return err
 	}, `SELECT limit_set, enforce, limits, who, why, since, until FROM policy_overrides
@@ -136,12 +133,9 @@ func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, er
 
 // Set sets the override of a subject, for all nodes.
 func (t *Table) Set(ctx context.Context, realm string, w Override) error {
-	enforce, until := 0, int64(0)
+	enforce := 0
 	if w.Enforce {
 		enforce = 1
-	}
-	if !w.Until.IsZero() {
-		until = w.Until.UnixMilli()
 	}
 	_, err := t.change(ctx, realm, `INSERT INTO policy_overrides (realm, limit_set, enforce, limits, who, why, since,
 			until)
@@ -149,7 +143,8 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 		ON CONFLICT (realm, limit_set) DO UPDATE
 			SET enforce = excluded.enforce, limits = excluded.limits, who = excluded.who, why = excluded.why,
 				since = excluded.since, until = excluded.until`,
-		realm, w.LimitSet, enforce, w.Limits, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(), until)
+		realm, w.LimitSet, enforce, w.Limits, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(),
+		sqltx.Milliseconds(w.Until))
 	return err
 }
 
