@@ -91,12 +91,12 @@ func (c *Control) situation(ctx context.Context, o *Overview) Situation {
 		last = wholeFirst(c.opened(all, kept))[0]
 	}
 	open, _ := c.OpenAccounts(ctx)
-	return Answer(o, last, open)
+	return SituationOf(o, last, open)
 }
 
-// Answer answers from the mode and the attacks of an overview, the last attack (zero: none), and the number of accounts
+// SituationOf answers from the mode and the attacks of an overview, the last attack (zero: none), and the number of accounts
 // to secure.
-func Answer(o *Overview, last attacks.Attack, open int) (s Situation) {
+func SituationOf(o *Overview, last attacks.Attack, open int) (s Situation) {
 	mode := o.State
 	a, going := mostUrgent(o, last)
 	s.attack, open = a, max(open, a.Open)

@@ -40,7 +40,7 @@ func TestTheSituationAtEachMoment(t *testing.T) {
 		"after":        {control.Overview{Unsecured: []attacks.Attack{over}}, small, 7, control.AccountsOpen, "site", control.Yes, control.SecureAccounts},
 	} {
 		one.o.Now = now
-		s := control.Answer(&one.o, one.last, one.open)
+		s := control.SituationOf(&one.o, one.last, one.open)
 		of, todo := s.Attack().ID, ""
 		if len(s.Next.Do) > 0 {
 			todo = s.Next.Do[0]

@@ -61,7 +61,7 @@ func (c *Control) TryLimits(ctx context.Context, limitSet, text string) (*Trial,
 	defer c.config.Overrides.Trying.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, TriedWithin)
 	defer cancel()
-	t := &Trial{LimitSet: limitSet, Limits: valid, InForce: config.FormatLimits(*written.Policy.Counted(limitSet))}
+	t := &Trial{LimitSet: limitSet, Limits: valid}
 	if limits, err := config.ParseLimits(limitSet, valid); err == nil {
 		t.YAML = config.LimitsYAML(limitSet, limits)
 	}

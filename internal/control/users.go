@@ -12,6 +12,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/codes"
+	"authguard/internal/events"
 	"authguard/internal/operation"
 	"authguard/internal/sessions"
 	"authguard/internal/times"
@@ -161,10 +162,10 @@ func (q EndUserSessions) Do(ctx context.Context, c *Control, _ operation.By) (*o
 	if err != nil {
 		return nil, err
 	}
-	sessions := fmt.Sprintf("%d sessions", ended)
+	sessions := events.Count(ended, "session")
 	return &operation.Change{Action: operation.Action{Subject: name, Detail: sessions},
 		Answer: map[string]int{"ended": ended},
-		Notice: operation.Notice{Text: "Ended " + strings.TrimSuffix(sessions, map[bool]string{true: "s"}[ended == 1]) + ":",
+		Notice: operation.Notice{Text: "Ended " + sessions + ":",
 			Subject: name, Note: noUndoSessions}}, nil
 }
 

@@ -40,6 +40,20 @@ func escape(s string, most int) string {
 	return b.String()
 }
 
+// Count returns a number with its noun, which it puts into the plural: "1 entry", "1,234 entries".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok { // entry, but not day
+		noun = stem + "rie"
+	}
+	if strings.HasSuffix(noun, "s") { // address
+		noun += "e"
+	}
+	return humanize.Comma(int64(n)) + " " + noun + "s"
+}
+
 // EscapeLines escapes a text of several lines: at most lines lines, each of at most length characters.
 func EscapeLines(s string, lines, length int) string {
 	kept := strings.SplitN(s, "\n", lines+1)

@@ -10,7 +10,9 @@ import (
 
 	"github.com/gaissmai/bart"
 
+	"authguard/internal/events"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 )
 
 // The limits of an import.
@@ -101,7 +103,6 @@ type Plan struct {
 	Imported bool          `json:"imported"` // false for a preview
 
 	requests []Request
-	safe     bool // without the doubtful ranges
 }
 
 // Ranges returns how many entries are added or replaced.
@@ -146,7 +147,7 @@ func (t *Table) plan(ctx context.Context, by operation.By, q ImportLists) (*Plan
 		return nil, err
 	}
 	read := ReadImport(q.Text)
-	p := &Plan{safe: q.SkipDoubtful, Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems), Warnings: []LineProblem{},
+	p := &Plan{Verdict: q.Verdict, Twice: read.Twice, Bad: len(read.Problems), Warnings: []LineProblem{},
 		Problems: append([]LineProblem{}, read.Problems[:min(len(read.Problems), shownLines)]...)}
 	if !one.Forever {
 		p.Expires = by.Now.Add(cmp.Or(one.For, DefaultFor))
@@ -257,10 +258,11 @@ func (q ImportLists) Do(ctx context.Context, t *Table, by operation.By) (*operat
 		return nil, err
 	}
 	p.Imported = true
-	notice := p.notice(by.Now)
+	left := p.LeftOut(q.SkipDoubtful)
+	notice := p.notice(by.Now, left)
 	notice.Note = strings.TrimSpace(notice.Note + " " + note)
 	detail := fmt.Sprintf("%d ranges, %s", len(p.requests), until(p.Expires))
-	if left := p.LeftOut(); left != "" {
+	if left != "" {
 		detail += ", " + left + " skipped"
 	}
 	return &operation.Change{Answer: p, Undo: undo, Notice: notice, Action: operation.Action{What: string(q.Verdict) + "-import", Detail: detail,
@@ -278,4 +280,42 @@ func badLines(p *Plan) string {
 		text += fmt.Sprintf("; and %d more lines are invalid", more)
 	}
 	return text
+}
+
+// undoImport returns the request that removes what an import added, and what it does not restore.
+func (t *Table) undoImport(ctx context.Context, p *Plan, by operation.By) (undo any, note string, err error) {
+	if len(p.requests) == 1 {
+		undo, err = t.restoring(ctx, p.requests[0].Prefix, by.Now)
+		return undo, "", err
+	}
+	if p.Replaced > 0 {
+		note = "Undo does not restore " + events.Count(p.Replaced, "replaced entry") + "."
+	}
+	return &UnlistMany{Created: times.RFC3339(by.Now), Who: by.Who, Because: operation.Because{Reason: operation.Undone}},
+		note, nil
+}
+
+// notice is the outcome of an import.
+func (p *Plan) notice(now time.Time, leftOut string) (n operation.Notice) {
+	did := listedWords(p.Verdict, p.Expires, now)
+	n.Text = did + ": " + events.Count(len(p.requests), "range") + "."
+	if len(p.requests) == 1 {
+		n.Text, n.Subject = did+":", p.requests[0].Prefix.String()
+	}
+	if leftOut != "" {
+		n.Note = "Left out: " + leftOut + "."
+	}
+	return n
+}
+
+// LeftOut names what an import skips, with the doubtful ranges or without; empty for nothing.
+func (p *Plan) LeftOut(doubtful bool) string {
+	var all []string
+	if p.Bad > 0 {
+		all = append(all, events.Count(p.Bad, "invalid line"))
+	}
+	if doubtful && p.Doubtful > 0 {
+		all = append(all, events.Count(p.Doubtful, "doubtful range"))
+	}
+	return strings.Join(all, " and ")
 }

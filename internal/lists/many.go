@@ -1,7 +1,6 @@
 package lists
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -13,15 +12,15 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/changes"
+	"authguard/internal/events"
 	"authguard/internal/operation"
 	"authguard/internal/sqltx"
-	"authguard/internal/times"
 )
 
 // UnlistMany removes the entries of exactly these ranges, or those that one import added.
 type UnlistMany struct {
 	Ranges  []string `json:"ranges"`
-	Created string   `json:"created"` // when the import was, in milliseconds, and who made it
+	Created string   `json:"created"` // the time of the import (RFC 3339), whose administrator is Who
 	Who     string   `json:"who"`
 	operation.Because
 }
@@ -49,11 +48,11 @@ func (q UnlistMany) Do(ctx context.Context, t *Table, by operation.By) (*operati
 	if err := t.removeAll(ctx, entries); err != nil {
 		return nil, err
 	}
-	n := counted(len(entries), "entry", "entries")
+	n := events.Count(len(entries), "entry")
 	change := &operation.Change{Answer: map[string]int{"removed": len(entries)},
 		Action: operation.Action{Detail: n + ": " + someRanges(entries)},
 		Notice: operation.Notice{Text: "Removed from the lists: " + n + "."}}
-	if kept := notes(entries); len(entries) <= maxRestored && len(kept) <= maxRestored*MaxNote/8 {
+	if kept := entriesJSON(entries); len(entries) <= maxRestored && len(kept) <= maxRestored*MaxNote/8 {
 		change.Undo = &RestoreEntries{Entries: kept}
 	} else {
 		change.Notice.Note = "No undo: the page does not keep so many entries. Import the list again."
@@ -110,15 +109,8 @@ func someRanges(entries []Entry) string {
 	return text
 }
 
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// notes returns entries for RestoreEntries.
-func notes(entries []Entry) string {
+// entriesJSON returns entries for RestoreEntries.
+func entriesJSON(entries []Entry) string {
 	text, _ := json.Marshal(entries) // no field can fail
 	return string(text)
 }
@@ -161,7 +153,7 @@ func (q RestoreEntries) Do(ctx context.Context, t *Table, by operation.By) (*ope
 	if err != nil {
 		return nil, err
 	}
-	n := counted(len(added), "entry", "entries")
+	n := events.Count(len(added), "entry")
 	return &operation.Change{Undo: undo, Action: operation.Action{Detail: n + ": " + someRanges(added)},
 			Notice: operation.Notice{Text: "Restored: " + n + "."}},
 		t.applied(ctx, by.Now, "the entries are saved and apply")
@@ -190,54 +182,4 @@ func (t *Table) keeps(ctx context.Context, by operation.By, removed func(Entry) 
 func lockedOut(prefix netip.Prefix, own netip.Addr) error {
 	return fmt.Errorf("%w: %s contains your own IP address, %s: you would lock yourself out", operation.ErrAsked, prefix,
 		own)
-}
-
-// undoImport returns the request that removes what an import added, and what it does not restore.
-func (t *Table) undoImport(ctx context.Context, p *Plan, by operation.By) (undo any, note string, err error) {
-	if len(p.requests) == 1 {
-		undo, err = t.restoring(ctx, p.requests[0].Prefix, by.Now)
-		return undo, "", err
-	}
-	if p.Replaced > 0 {
-		note = "Undo does not restore " + counted(p.Replaced, "replaced entry", "replaced entries") + "."
-	}
-	return &UnlistMany{Created: times.RFC3339(by.Now), Who: by.Who, Because: operation.Because{Reason: operation.Undone}},
-		note, nil
-}
-
-// notice is the outcome of an import.
-func (p *Plan) notice(now time.Time) (n operation.Notice) {
-	did, end := "Blocked", "permanently"
-	if p.Verdict == Allow {
-		did = "Allowed"
-	}
-	if !p.Expires.IsZero() {
-		end = "until " + times.Text(p.Expires.In(now.Location()))
-	}
-	n.Text = did + " " + end + ": " + counted(len(p.requests), "range", "ranges") + "."
-	if len(p.requests) == 1 {
-		n.Text, n.Subject = did+" "+end+":", p.requests[0].Prefix.String()
-	}
-	if left := p.LeftOut(); left != "" {
-		n.Note = "Left out: " + left + "."
-	}
-	return n
-}
-
-// LeftOut names what an import skips; empty for nothing.
-func (p *Plan) LeftOut() string {
-	var all []string
-	if p.Bad > 0 {
-		all = append(all, counted(p.Bad, "invalid line", "invalid lines"))
-	}
-	if p.Doubtful > 0 && p.safe {
-		all = append(all, counted(p.Doubtful, "doubtful range", "doubtful ranges"))
-	}
-	return strings.Join(all, " and ")
-}
-
-func sortedEntries(all []Entry) {
-	slices.SortFunc(all, func(a, b Entry) int {
-		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()))
-	})
 }

@@ -38,13 +38,18 @@ func (q ListRange) Do(ctx context.Context, t *Table, by operation.By) (*operatio
 	change, err := t.list(ctx, by, request)
 	if change != nil {
 		entry, _ := change.Answer.(Entry)
-		text := map[Verdict]string{Block: "Blocked ", Allow: "Allowed "}[q.Verdict] + "permanently:"
-		if !entry.ExpiresAt.IsZero() {
-			text = strings.Replace(text, "permanently", "until "+times.Text(entry.ExpiresAt.In(by.Now.Location())), 1)
-		}
-		change.Notice = operation.Notice{Text: text, Subject: entry.Prefix.String()}
+		change.Notice = operation.Notice{Text: listedWords(q.Verdict, entry.ExpiresAt, by.Now) + ":", Subject: entry.Prefix.String()}
 	}
 	return change, err
+}
+
+// listedWords says what an entry does, and until when in now's time zone.
+func listedWords(v Verdict, expires, now time.Time) string {
+	did := map[Verdict]string{Block: "Blocked ", Allow: "Allowed "}[v]
+	if expires.IsZero() {
+		return did + "permanently"
+	}
+	return did + "until " + times.Text(expires.In(now.Location()))
 }
 
 // list adds an entry. Errors are those of Request, wrapped in ErrAsked.

@@ -241,3 +241,9 @@ func (e *Edge) leftOut(p netip.Prefix, asked bool) bool {
 	e.Everybody = append(e.Everybody, p)
 	return true
 }
+
+func sortedEntries(all []Entry) {
+	slices.SortFunc(all, func(a, b Entry) int {
+		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()))
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/events"
 	"authguard/internal/operation"
 	"authguard/internal/times"
 	"authguard/web"
@@ -227,19 +228,19 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 	case done == 0 && len(problems) == 0:
 		n.Text = "Nothing left to do."
 	default:
-		n.Text = "Secured: " + pages.Count(done, "account") + "."
+		n.Text = "Secured: " + events.Count(done, "account") + "."
 	}
 	if len(problems) > 0 {
 		n.Bad = true
-		n.Text = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s", pages.Count(done, "account"),
-			pages.Count(len(problems), "problem"), pages.Sentence(problems[0]))
+		n.Text = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s", events.Count(done, "account"),
+			events.Count(len(problems), "problem"), pages.Sentence(problems[0]))
 		n.Subject = ""
 	}
 	if leftOut > 0 {
-		n.Text += " " + pages.Count(leftOut, "administrator") + " left out: secure each below."
+		n.Text += " " + events.Count(leftOut, "administrator") + " left out: secure each below."
 	}
 	if a.Left > 0 {
-		n.Text += fmt.Sprintf(" %s not processed in time. Repeat the action.", pages.Count(a.Left, "account"))
+		n.Text += fmt.Sprintf(" %s not processed in time. Repeat the action.", events.Count(a.Left, "account"))
 	}
 	return n
 }

@@ -6,6 +6,7 @@ import (
 
 	"authguard/internal/audit"
 	"authguard/internal/control"
+	"authguard/internal/events"
 )
 
 // AccountsView is one page of a realm's accounts. Its forms post to /accounts/….
@@ -60,7 +61,7 @@ func (v AccountsView) Chips() (all []spanLink) {
 		n           int
 		state, name string
 	}{
-		{n.All, "", countWords(n.All, "account")}, {n.MustChange, "must-change", comma(n.MustChange) + " must change their password"},
+		{n.All, "", events.Count(n.All, "account")}, {n.MustChange, "must-change", comma(n.MustChange) + " must change their password"},
 		{n.NeedsCode, "needs-code", comma(n.NeedsCode) + " must enter a verification code"},
 		{n.Disabled, "disabled", comma(n.Disabled) + " disabled"},
 	} {

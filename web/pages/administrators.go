@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"authguard/internal/control"
+	"authguard/internal/events"
 	"authguard/internal/mfa"
 	"authguard/internal/operation"
 	"authguard/internal/tokens"
@@ -60,12 +61,12 @@ func waysOf(k mfa.Kept) string {
 		ways = append(ways, "app")
 	}
 	if n := len(k.Passkeys); n > 0 {
-		ways = append(ways, countWords(n, "passkey"))
+		ways = append(ways, events.Count(n, "passkey"))
 	}
 	if !k.Any() {
 		return "password only (no MFA)"
 	}
-	return strings.Join(ways, ", ") + "; " + countWords(k.Recovery, "recovery code") + " left"
+	return strings.Join(ways, ", ") + "; " + events.Count(k.Recovery, "recovery code") + " left"
 }
 
 // May returns the scopes of a token.
@@ -116,7 +117,7 @@ type ScopeChoice struct {
 func (v *AdministratorsView) Lives() []tokenLife {
 	const day = 24 * time.Hour
 	return []tokenLife{{"7d", "1 week"}, {"30d", "30 days"}, {"90d", "90 days"},
-		{"366d", countWords(int(tokens.MaxLife/day), "day")}}
+		{"366d", events.Count(int(tokens.MaxLife/day), "day")}}
 }
 
 type tokenLife struct{ Value, Text string }

@@ -36,7 +36,7 @@ func (v AlertsView) Verdict() (said verdict) {
 		return verdict{Tone: "slow", Headline: "No alert channel configured",
 			Meaning: "Alerts appear only on this page and in the log. Add a channel in alerts.to."}
 	case bad > 0:
-		said = verdict{Tone: "on", Headline: fmt.Sprintf("%d of %s not working", bad, countWords(len(v.Channels), "channel"))}
+		said = verdict{Tone: "on", Headline: fmt.Sprintf("%d of %s not working", bad, events.Count(len(v.Channels), "channel"))}
 	default:
 		said = verdict{Tone: "", Headline: "All channels are working"}
 	}

@@ -14,6 +14,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/events"
 	"authguard/internal/plot"
 	"authguard/internal/times"
 )
@@ -176,9 +177,9 @@ func (v AttackView) Whole() string {
 // Sentence sums up the attack.
 func (v AttackView) Sentence() string {
 	a := v.Attack()
-	text := fmt.Sprintf("%s failed, from about %s in %s, against about %s.", countWords(int(a.Attempts), "attempt"),
-		plural(int(a.Addresses), "IP address", "IP addresses"), countWords(int(a.Networks), "network"),
-		countWords(int(a.Accounts), "user name"))
+	text := fmt.Sprintf("%s failed, from about %s in %s, against about %s.", events.Count(int(a.Attempts), "attempt"),
+		plural(int(a.Addresses), "IP address", "IP addresses"), events.Count(int(a.Networks), "network"),
+		events.Count(int(a.Accounts), "user name"))
 	if a.Peak.Attempts > 0 {
 		text += fmt.Sprintf(" The busiest minute was %s, with %s.", newMoment(v.Now, a.Peak.At).Text,
 			comma(int(a.Peak.Attempts)))
@@ -193,7 +194,7 @@ func (v AttackView) Repetition() string {
 		return "The integrations in use do not show passwords, so repeated passwords are not counted."
 	}
 	text := fmt.Sprintf("About %s in %s", plural(int(a.Passwords), "different password", "different passwords"),
-		countWords(int(a.Known), "attempt"))
+		events.Count(int(a.Known), "attempt"))
 	if each := float64(a.Known) / float64(max(1, a.Passwords)); each >= 2 {
 		text += fmt.Sprintf(", each used %s times on average", rateWords(each))
 	}
@@ -334,12 +335,12 @@ func (v AttackView) State() string {
 	case a.Open == 0 && a.Lost == 1:
 		return "1 account had a sign-in from an unknown client after failures. It is secured."
 	case a.Open == 0:
-		return countWords(a.Lost, "account") + " had sign-ins from unknown clients after failures. All are secured."
+		return events.Count(a.Lost, "account") + " had sign-ins from unknown clients after failures. All are secured."
 	case a.Lost == 1:
 		return "1 account had a sign-in from an unknown client after failures. It is not secured yet."
 	default:
 		return fmt.Sprintf("%s had sign-ins from unknown clients after failures. %s not secured yet.",
-			countWords(a.Lost, "account"), plural(a.Open, "is", "are"))
+			events.Count(a.Lost, "account"), plural(a.Open, "is", "are"))
 	}
 }
 

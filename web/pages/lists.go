@@ -169,12 +169,12 @@ func (v ListsView) Outcome() string {
 	if !p.Expires.IsZero() {
 		until = "for " + guard.Spell(p.Expires.Sub(v.Now))
 	}
-	text := fmt.Sprintf("%s will be %s %s", countWords(p.Ranges(), "range"), does, until)
+	text := fmt.Sprintf("%s will be %s %s", events.Count(p.Ranges(), "range"), does, until)
 	if p.Replaced > 0 {
 		text += fmt.Sprintf(": %d new, %d replacing an existing entry", p.New, p.Replaced)
 	}
 	if p.Twice > 0 {
-		text += "; " + countWords(p.Twice, "duplicate") + " skipped"
+		text += "; " + events.Count(p.Twice, "duplicate") + " skipped"
 	}
 	return text + "."
 }
@@ -192,7 +192,7 @@ func (v ListsView) Import(all bool) string {
 	if all {
 		n = p.Ranges()
 	}
-	text := does + " " + countWords(n, "range")
+	text := does + " " + events.Count(n, "range")
 	if one := p.Only(); one.IsValid() {
 		text = does + " " + rangeText(one)
 	}
@@ -201,15 +201,8 @@ func (v ListsView) Import(all bool) string {
 	} else {
 		text += " permanently"
 	}
-	var left []string
-	if p.Bad > 0 {
-		left = append(left, countWords(p.Bad, "invalid line"))
-	}
-	if !all && p.Doubtful > 0 {
-		left = append(left, countWords(p.Doubtful, "doubtful range"))
-	}
-	if len(left) > 0 {
-		text += ", leave out " + strings.Join(left, " and ")
+	if left := p.LeftOut(!all); left != "" {
+		text += ", leave out " + left
 	}
 	switch {
 	case all && p.Own:
@@ -225,9 +218,6 @@ func (v ListsView) MoreBad() int { return v.Plan.Bad - len(v.Plan.Problems) }
 
 // MoreWarned returns how many further lines have warnings.
 func (v ListsView) MoreWarned() int { return v.Plan.Warned - len(v.Plan.Warnings) }
-
-// Count returns a number with its noun: "1 range", "2 ranges".
-func Count(n int, noun string) string { return countWords(n, noun) }
 
 type choice struct{ Value, Text string }
 

@@ -19,7 +19,7 @@ func answered(v NowView, last ...attacks.Attack) NowView {
 	for _, a := range v.Overview.Unsecured {
 		open += a.Open
 	}
-	v.Overview.Situation = control.Answer(&v.Overview, last[0], open)
+	v.Overview.Situation = control.SituationOf(&v.Overview, last[0], open)
 	return v
 }
 

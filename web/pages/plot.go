@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/internal/events"
 	"authguard/internal/metrics"
 	"authguard/internal/plot"
 	"authguard/internal/times"
@@ -185,7 +186,7 @@ func (c chart) hit(m captchamode.Minute) {
 	if m.Start.IsZero() {
 		return
 	}
-	text := newMoment(c.now, m.Start).Text + ": " + countWords(m.Failures, "failure")
+	text := newMoment(c.now, m.Start).Text + ": " + events.Count(m.Failures, "failure")
 	if m.Unsolved > 0 {
 		text += ", " + comma(m.Unsolved) + " unsolved"
 	}
@@ -237,8 +238,8 @@ func describe(zone *time.Location, points []captchamode.Minute) string {
 	return fmt.Sprintf("From %s to %s: %s, %s unsolved, %s rejected for overload. The failure rate peaked at %s with %s "+
 		"a minute. CAPTCHA mode now turns on above %s a minute. It was on for %s.",
 		times.Clock(points[0].Start.In(zone)), times.Clock(last.Start.Add(time.Minute).In(zone)),
-		countWords(failures, "failure"), countWords(unsolved, "challenge"), countWords(shed, "attempt"),
-		times.Clock(peak.Start.In(zone)), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
+		events.Count(failures, "failure"), events.Count(unsolved, "challenge"), events.Count(shed, "attempt"),
+		times.Clock(peak.Start.In(zone)), comma(total(peak)), rateWords(last.Threshold), events.Count(on, "minute"))
 }
 
 const labelGap, labelRoom = 14, 92

@@ -171,7 +171,7 @@ func (l limitSet) Rule(r policy.LimitState) string {
 	if r.By != "" { // a limit on events
 		return fmt.Sprintf("More than %s in %s by %s", comma(r.Failures), window, r.By)
 	}
-	return fmt.Sprintf("More than %s in %s", countWords(r.Failures, "failure"), window)
+	return fmt.Sprintf("More than %s in %s", events.Count(r.Failures, "failure"), window)
 }
 
 // Action returns the action of a limit in words.
@@ -211,9 +211,9 @@ func (v PolicyView) Met(m policy.Effect) string {
 		return "–"
 	}
 	if m.Accounts == 0 {
-		return countWords(int(m.Attempts), "attempt")
+		return events.Count(int(m.Attempts), "attempt")
 	}
-	return fmt.Sprintf("%s: %s from %s", countWords(int(m.Attempts), "attempt"), countWords(int(m.Accounts), "account"),
+	return fmt.Sprintf("%s: %s from %s", events.Count(int(m.Attempts), "attempt"), events.Count(int(m.Accounts), "account"),
 		plural(int(m.Addresses), "IP address", "IP addresses"))
 }
 

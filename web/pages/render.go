@@ -24,6 +24,7 @@ import (
 	"html/template"
 	"time"
 
+	"authguard/internal/events"
 	"authguard/internal/times"
 )
 
@@ -39,7 +40,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"date":     times.Date,
 	"after":    func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
 	"next":     nextWords,
-	"count":    countWords,
+	"count":    events.Count,
 	"comma":    comma,
 	"comma64":  func(n int64) string { return comma(int(n)) },
 	"rate":     rateWords,

@@ -9,6 +9,7 @@ import (
 
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/events"
 	"authguard/internal/metrics"
 )
 
@@ -50,7 +51,7 @@ func (v NowView) Shape() string {
 	if len(words) == 0 {
 		words = []string{strings.ToLower(kindWords(v.Overview.Situation.Of.Kind))}
 	}
-	return strings.Join(append(words, countWords(int(a.Addresses), "IP address"), countWords(int(a.Accounts),
+	return strings.Join(append(words, events.Count(int(a.Addresses), "IP address"), events.Count(int(a.Accounts),
 		"user name")), ", ")
 }
 
@@ -94,7 +95,7 @@ func others(r metrics.Rest, one string) string {
 	if r.Most > 1 {
 		each = fmt.Sprintf("1–%s tries each", comma(r.Most))
 	}
-	return fmt.Sprintf("%s, %s: nothing to block", countWords(r.Names, "other "+one), each)
+	return fmt.Sprintf("%s, %s: nothing to block", events.Count(r.Names, "other "+one), each)
 }
 
 func with(path, parameter string) string {

@@ -3,7 +3,6 @@ package pages
 import (
 	"math"
 	"strconv"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -11,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"authguard/guard"
+	"authguard/internal/events"
 	"authguard/internal/plot"
 	"authguard/internal/times"
 )
@@ -23,19 +23,6 @@ func Sentence(text string) string {
 		return text
 	}
 	return text + "."
-}
-
-func countWords(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if stem, ok := strings.CutSuffix(noun, "ry"); ok { // entry, but not day
-		noun = stem + "rie"
-	}
-	if strings.HasSuffix(noun, "s") { // address
-		noun += "e"
-	}
-	return comma(n) + " " + noun + "s"
 }
 
 func comma(n int) string { return humanize.Comma(int64(n)) }
@@ -93,9 +80,9 @@ func agoWords(now, t time.Time) string {
 	case d < time.Minute:
 		return "under a minute ago"
 	case d < time.Hour:
-		return countWords(int(d/time.Minute), "minute") + " ago"
+		return events.Count(int(d/time.Minute), "minute") + " ago"
 	case d < 48*time.Hour:
-		return countWords(int(d/time.Hour), "hour") + " ago"
+		return events.Count(int(d/time.Hour), "hour") + " ago"
 	}
-	return countWords(int(d/(24*time.Hour)), "day") + " ago"
+	return events.Count(int(d/(24*time.Hour)), "day") + " ago"
 }
