@@ -262,7 +262,7 @@ func TestSupportLetsACallerInInABrowser(t *testing.T) {
 			t.Errorf("the page does not say %q:\n%s", words, page)
 		}
 	}
-	b.do("the code", chromedp.Click("form[action='/pass'] button"), chromedp.WaitVisible(".one-time-code code"))
+	b.do("the code", chromedp.Click("form[action='/pass'] button"), chromedp.WaitVisible("code.secret"))
 	b.picture("look-up-code")
 	code := b.eval(`document.querySelector(".one-time-code code").textContent`)
 	if got := caller.login(t, s, "alice", rightPassword, "code", code).status; got != http.StatusOK {

@@ -277,7 +277,7 @@ func TestTheAdministratorMakesACodeInABrowser(t *testing.T) {
 	b.send("admin", rightPassword)
 	b.do("the look-up", chromedp.WaitVisible("form[action='/pass'] button"))
 	b.picture("admin-lookup")
-	b.do("making a code", chromedp.Click("form[action='/pass'] button"), chromedp.WaitVisible(".one-time-code code"))
+	b.do("making a code", chromedp.Click("form[action='/pass'] button"), chromedp.WaitVisible("code.secret"))
 	b.picture("admin-code")
 	code := b.eval(`document.querySelector(".one-time-code code").textContent`)
 	if a := from("127.94.0.1").login(t, s, "alice", rightPassword, "code", code); a.status != http.StatusOK {
