@@ -2,9 +2,13 @@ package web_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +21,7 @@ import (
 	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/internal/outbox"
+	"authguard/internal/passwords"
 	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
@@ -110,7 +115,7 @@ func TestAForgottenPasswordIsResetByEmail(t *testing.T) {
 	for range 2 { // a mail scanner opens the link
 		w := owner.get(to)
 		if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" || w.Header().Get("Cache-Control") != "no-store" ||
-			strings.Contains(w.Body.String(), "current_password") {
+			strings.Contains(w.Body.String(), "current_password") || strings.Contains(w.Body.String(), "example.com") { // Host
 			t.Fatalf("%d %v\n%s", w.Code, w.Header(), w.Body)
 		}
 	}
@@ -186,15 +191,17 @@ func TestR12AForgottenPasswordRevealsNoAccount(t *testing.T) {
 	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}}); err != nil {
 		t.Fatal(err)
 	}
-	var answers []string
+	var answers, headers []string
 	for i, name := range []string{"alice", "mute", "gone", "root1", "nobody"} {
 		b := h.browser(page)
 		b.from = []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"}[i]
 		w := b.post("/login/forgot", "username", name)
 		w.Header().Del("Date")
+		w.Header().Del("Content-Length") // the page repeats the name
 		answers = append(answers, strings.ReplaceAll(w.Body.String(), name, "NAME"))
-		if w.Code != http.StatusAccepted || answers[i] != answers[0] || len(w.Result().Cookies()) > 0 {
-			t.Errorf("%s: %d\n%s", name, w.Code, w.Body)
+		headers = append(headers, fmt.Sprint(w.Header()))
+		if w.Code != http.StatusAccepted || answers[i] != answers[0] || headers[i] != headers[0] || len(w.Result().Cookies()) > 0 {
+			t.Errorf("%s: %d %s\n%s", name, w.Code, headers[i], w.Body)
 		}
 	}
 	for _, m := range all.mailers {
@@ -205,6 +212,81 @@ func TestR12AForgottenPasswordRevealsNoAccount(t *testing.T) {
 	}
 	if w := h.browser(page).get("/login/reset/" + strings.Repeat("A", 26) + "-1." + strings.Repeat("A", 26)); w.Code != http.StatusNotFound || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("a made-up link: %d", w.Code)
+	}
+}
+
+// R12: the answer comes before the account is looked up, so its time reveals nothing either.
+func TestR12AForgottenPasswordIsAnsweredBeforeTheLookUp(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := h.forgets(t)
+	if _, err := h.db.Exec(`ALTER TABLE accounts RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	if w := h.browser(page).post("/login/forgot", "username", "alice"); w.Code != http.StatusAccepted {
+		t.Errorf("without the table: %d %s", w.Code, w.Body)
+	}
+	if _, err := h.db.Exec(`ALTER TABLE away RENAME TO accounts`); err != nil {
+		t.Fatal(err)
+	}
+	if all.link(t); len(all.sent) != 1 {
+		t.Errorf("%d emails", len(all.sent))
+	}
+}
+
+// R19: a new password's hash costs as much as a password check.
+func TestR19AResetWaitsLikeAPasswordCheck(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	queue, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 1, Queue: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.door.Passwords.Gate = queue
+	all := h.forgets(t)
+	b := h.browser(page)
+	b.post("/login/forgot", "username", "alice")
+	to := all.link(t)
+	leave, err := queue.Enter(t.Context(), passwords.Request{Known: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, done := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { _, _ = queue.Enter(waiting, passwords.Request{Known: true}); close(ended) }()
+	for queue.State().Known == 0 {
+		runtime.Gosched()
+	}
+	if w := b.post(to, "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("overloaded: %d %s", w.Code, w.Body)
+	}
+	done()
+	<-ended
+	leave()
+	if w := b.post(to, "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusSeeOther {
+		t.Errorf("the link is used up: %d %s", w.Code, w.Body)
+	}
+}
+
+// Of two requests with one link, one sets the password, even if both have read the link before.
+func TestAnAccountsVersionAdmitsOneNewPassword(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	before, err := h.accounts.Get(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reset := func(password string) error {
+		return h.control.ResetPassword(t.Context(), "alice", password, before.Version, netip.MustParseAddr("192.0.2.1"))
+	}
+	if err := reset(chosen); err != nil {
+		t.Fatal(err)
+	}
+	if err := reset("the attacker's choice"); !errors.Is(err, accounts.ErrUnknown) {
+		t.Errorf("twice: %v", err)
+	}
+	if w := h.browser(page).login("alice", chosen); w.Code != http.StatusSeeOther {
+		t.Errorf("the first new password: %d", w.Code)
 	}
 }
 
@@ -238,8 +320,16 @@ func TestRequestsForLinksAreLimitedByAddress(t *testing.T) {
 	if all.link(t); len(all.sent) != notices.MostADay {
 		t.Errorf("%d emails", len(all.sent))
 	}
-	if w := h.browser(page).post("/login/forgot", "username", "a\u200bb"); w.Code != http.StatusBadRequest && w.Code != http.StatusForbidden {
-		t.Errorf("an invalid name: %d", w.Code)
+	other := h.browser(page)
+	other.from = "198.51.100.9"
+	for i := range 11 {
+		want := http.StatusBadRequest
+		if i == 10 { // invalid names count, too
+			want = http.StatusForbidden
+		}
+		if w := other.post("/login/forgot", "username", "a\u200bb"); w.Code != want {
+			t.Errorf("invalid name %d: %d, want %d", i, w.Code, want)
+		}
 	}
 }
 

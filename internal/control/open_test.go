@@ -69,6 +69,9 @@ func TestOpenAccountsAreThoseOfTheWholeWeek(t *testing.T) {
 		d.open(t, 2, "late 1", "early 1")
 		d.secure(t, "bob", attacks.Password)
 		d.open(t, 1, "late 1")
+		d.w.Clock.Advance(time.Minute)
+		d.ended(t, "again", 0, "carl") // what was done before the last login does not count
+		d.open(t, 2, "again 1", "late 1")
 	})
 }
 
@@ -81,6 +84,9 @@ func TestAccountsElsewhereAreSecuredWithoutAPasswordChange(t *testing.T) {
 		d.secure(t, "bob", attacks.Sessions, attacks.KnownClients)
 		d.secure(t, "ann", attacks.Sessions)
 		d.open(t, 1, "one 1")
+		d.ended(t, "two", time.Hour, "carl")
+		d.secure(t, "carl", attacks.Sessions, attacks.Password) // a password change here secures nothing there
+		d.open(t, 2, "two 1", "one 1")
 		report, err := d.Attack(t.Context(), "one")
 		if err != nil || report.Open != 1 || report.Lost != 2 {
 			t.Errorf("%+v %v", report.Compromised, err)

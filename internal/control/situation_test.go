@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,7 +47,8 @@ func TestTheSituationAtEachMoment(t *testing.T) {
 			todo = s.Next.Do[0]
 		}
 		if s.State != one.state || of != one.of || (s.Of == nil) != (of == "") || s.Stopped.Answer != one.stopped || todo != one.todo ||
-			s.Going.Yes != (one.state == control.UnderAttack) || s.Entered.Compromised != s.Attack().Lost {
+			s.Going.Yes != (one.state == control.UnderAttack) || s.Entered.Compromised != s.Attack().Lost ||
+			s.Entered.OpenInAll != max(one.open, s.Attack().Open) || slices.Contains(s.Next.Do, control.EndOverride) != (name == "forced off") {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -99,6 +99,39 @@ func TestUndoRestoresTheOverrideBefore(t *testing.T) {
 	}
 }
 
+func TestUndoRestoresASwitchBefore(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{policy.ToWatch, policy.ToEnforce} {
+		d := newDesk(t, databasetest.SQLite(t))
+		if _, err := d.do(t.Context(), "admin:ann", policy.SwitchPolicy{LimitSet: "account", To: to, For: "2h", Because: because("drill")}); err != nil {
+			t.Fatal(err)
+		}
+		change, err := d.set(t, "account", "8/24h challenge, 100/24h block", "1h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		undo, ok := change.Undo.(*policy.SwitchPolicy)
+		if !ok || undo.LimitSet != "account" || undo.To != to || undo.For != "2h" || undo.Reason != "drill" {
+			t.Errorf("%s: %+v", to, change.Undo)
+		}
+	}
+}
+
+// TestLoosenedLimitsAreNotLoosenedFurther: several overrides, one after the other, are bound by the configuration.
+func TestLoosenedLimitsAreNotLoosenedFurther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.SQLite(t))
+	if _, err := d.set(t, "account", "50/24h challenge, 1000/24h block", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.set(t, "account", "500/24h challenge, 1000/24h block", ""); !errors.Is(err, operation.ErrAsked) {
+		t.Errorf("100 times the configured limit: %v", err)
+	}
+	if n := d.w.Guard.Policy().Account[0].Failures; n != 50 {
+		t.Errorf("%d failures are in force", n)
+	}
+}
+
 // TestLoosenedLimitsNeedARecentSignIn: a stolen session must not switch limits off.
 func TestLoosenedLimitsNeedARecentSignIn(t *testing.T) {
 	t.Parallel()
