@@ -84,7 +84,7 @@ func challengeOn(t *testing.T, page string) string {
 
 var resetLink = regexp.MustCompile(`https://login\.example\.org(/login/reset/\S+)`)
 
-// link sends what waits, and returns the newest link's path.
+// link sends the waiting emails, and returns the path of the newest link.
 func (l *letters) link(t *testing.T) string {
 	t.Helper()
 	for _, m := range l.mailers {
@@ -177,7 +177,7 @@ func TestR14AResetRemovesAllKnownClients(t *testing.T) {
 	}
 }
 
-// R12: what is answered does not depend on the account, and nothing is looked up before the answer.
+// R12: the response does not depend on the account, and comes before any lookup.
 func TestR12AForgottenPasswordRevealsNoAccount(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -398,7 +398,7 @@ func TestR27ARequestThatIsNotCountedSendsNoLink(t *testing.T) {
 	}
 }
 
-// An account of the same name may belong to somebody else.
+// A new account of the same name may have another owner.
 func TestALinkOfADeletedAccountDoesNotOpenItsSuccessor(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

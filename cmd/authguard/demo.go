@@ -149,7 +149,7 @@ defaults.
 `, len(story.Accounts()), d.at("admin.listen")+d.site.how.link, d.at("listen"), os.Args[0], quoted(file))
 }
 
-// play plays all chapters, and prints what came of each.
+// play plays all chapters, and prints the outcome of each.
 func (d *demo) play(ctx context.Context) error {
 	chapters, attempts := story.Chapters(), story.Attempts()
 	for i, chapter := range chapters[:len(chapters)-1] {
@@ -216,7 +216,7 @@ type outcomes struct {
 	failed                                          error
 }
 
-// String says what came of them.
+// String sums up the attempts.
 func (o *outcomes) String() string {
 	var parts []string
 	if o.users > 0 {

@@ -62,7 +62,7 @@ func soFar(one attacks.Attack, now time.Time) string {
 		count(one.Accounts, "account", "accounts"), numbers(one), state, times.Text(one.Last.UTC()), compromised(one))
 }
 
-// numbers says what was stopped.
+// numbers returns the numbers of checked and of stopped attempts.
 func numbers(one attacks.Attack) string {
 	return fmt.Sprintf("Wrong passwords checked: %d. Challenged: %d, solved: %d. Delayed: %d. Blocked: %d.\n", one.Failed,
 		one.Challenged, one.Solved, one.Waited, one.Refused)
@@ -128,7 +128,7 @@ func first(top []attacks.Named, show func(string) string) string {
 	return cmp.Or(strings.Join(parts, ", "), "none stands out")
 }
 
-// A record is where to find the record of an attack.
+// A record is the page and the command that show the record of an attack.
 type record struct{ page, command string }
 
 func recordOf(one attacks.Attack) *record {

@@ -9,7 +9,7 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// OpenFor is how long after its end an attack's possibly compromised accounts are asked for.
+// OpenFor is how long after its end an attack's possibly compromised accounts count as open.
 const OpenFor = 7 * 24 * time.Hour
 
 // lostOf selects the possibly compromised accounts of the attacks a that a condition names, with the operations since

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// affectedFor is the period whose sign-ins and attempts say who uses an IP address.
+	// affectedFor is the period of the sign-ins and attempts that are counted.
 	affectedFor = 7 * 24 * time.Hour
 	// affectedWithin limits the search: an administrator waits for the preview before blocking an attacker.
 	affectedWithin = 5 * time.Second
 )
 
-// Affected is who uses a range: the preview of a list entry for it.
+// Affected are the users of a range: the preview of a list entry for it.
 type Affected struct {
 	Range netip.Prefix
 	// Accounts signed in from there in the last week, newest first; all realms.
@@ -36,7 +36,7 @@ type Affected struct {
 	Exactly *lists.Entry
 }
 
-// Affected returns who uses a range. It changes nothing.
+// Affected returns the users of a range. It changes nothing.
 func (c *Control) Affected(ctx context.Context, network netip.Prefix) (a Affected, err error) {
 	a.Range = network.Masked()
 	entries, err := c.Lists.Entries(ctx)

@@ -43,7 +43,7 @@ type Overview struct {
 	Attacks []attacks.Attack `json:"attacks"`
 	// Unsecured are the newest attacks of the last week that are over, with possibly compromised accounts to secure.
 	Unsecured []attacks.Attack `json:"unsecured"`
-	// Setup is what a new installation needs; empty once it is done or a user has signed in.
+	// Setup are the tasks of a new installation; empty once they are done or a user has signed in.
 	Setup []SetupStep `json:"setup,omitempty"`
 	Held  int         `json:"delayed_attempts"` // delayed attempts, waiting for their turn or time
 	// Nodes is set if other nodes serve the site.

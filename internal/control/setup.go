@@ -7,13 +7,13 @@ import (
 	"authguard/internal/audit"
 )
 
-// A SetupStep is something that a new installation needs.
+// A SetupStep is a task of a new installation.
 type SetupStep struct {
 	Code  string `json:"code"`
 	Title string `json:"title"`
 	Text  string `json:"text"`
 	Done  bool   `json:"done"`
-	// Page is where to do it in the admin console; empty if it is done elsewhere.
+	// Page is its page in the admin console; empty if it is done elsewhere.
 	Page string `json:"page,omitempty"`
 }
 

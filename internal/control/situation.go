@@ -21,7 +21,7 @@ const (
 // detector that notices its end.
 const goingFor = 5 * time.Minute
 
-// A Situation answers what administrators ask first. Its numbers are those of one attack's record, which the attack's
+// A Situation answers administrators' first questions. Its numbers are those of one attack's record, which the attack's
 // page and the alerts show too: of the running attack, else of the newest with accounts to secure, else of the last.
 type Situation struct {
 	State string `json:"state" help:"attack, stopped (CAPTCHA mode is still on), open (accounts to secure) or quiet"`
@@ -70,7 +70,7 @@ type Entered struct {
 	OpenInAll   int `json:"open_in_all" help:"Accounts to secure after all attacks of the last week"`
 }
 
-// A NextStep is what happens next, by itself or by an administrator.
+// A NextStep is the next change, by itself or by an administrator.
 type NextStep struct {
 	// Do are codes: secure-accounts, end-override (CAPTCHA mode is forced off) or nothing.
 	Do    []string  `json:"do" help:"What an administrator should do: secure-accounts, end-override"`

@@ -26,7 +26,7 @@ const (
 	triedMost = 200_000
 )
 
-// A Trial is what other limits would have done with the attempts of the last week, beside those in force.
+// A Trial compares other limits with those in force, on the attempts of the last week.
 type Trial struct {
 	LimitSet string
 	Limits   string // as tried
@@ -43,8 +43,8 @@ type Trial struct {
 	Today, Tried             replay.Result
 }
 
-// ErrTrying means that another administrator tries limits.
-var ErrTrying = fmt.Errorf("%w: another administrator tries limits right now. Wait until that has ended",
+// ErrTrying means that another trial of limits is running.
+var ErrTrying = fmt.Errorf("%w: another trial of limits is running. Try again when it has ended",
 	operation.ErrAsked)
 
 // TryLimits runs the attempts of the last week through the limits in force and through others, both with today's IP
@@ -82,7 +82,7 @@ func (c *Control) TryLimits(ctx context.Context, limitSet, text string) (*Trial,
 	}
 	err = c.try(ctx, t, setups)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: this took longer than %s, and was ended. Export the audit log, and use authguard limit replay",
+		err = fmt.Errorf("%w: the trial took longer than %s. Export the audit log, and use authguard limit replay",
 			operation.ErrAsked, TriedWithin)
 	}
 	return t, err

@@ -43,7 +43,7 @@ func (q ListRange) Do(ctx context.Context, t *Table, by operation.By) (*operatio
 	return change, err
 }
 
-// listedWords says what an entry does, and until when in now's time zone.
+// listedWords returns the effect of an entry and its end, in now's time zone.
 func listedWords(v Verdict, expires, now time.Time) string {
 	did := map[Verdict]string{Block: "Blocked ", Allow: "Allowed "}[v]
 	if expires.IsZero() {

@@ -36,7 +36,7 @@ const (
 	day        = 24 * time.Hour
 )
 
-// A Purpose is what emails are about. A link is valid for its own purpose only.
+// A Purpose is the subject of emails. A link is valid for its own purpose only.
 type Purpose string
 
 // The purposes. They are parts of channel names in the outbox.
@@ -105,7 +105,7 @@ func New(c Config) (*Mailer, error) {
 	m := &Mailer{config: c, key: key}
 	m.box = outbox.New(outbox.Config{
 		Store: c.Store, Name: string(c.Purpose) + "/" + c.Realm, Send: m.send, Wanted: m.wanted,
-		Limits:     outbox.Limits{Waiting: maxWaiting, PerSubject: MostADay, Window: day},
+		Limits: outbox.Limits{Waiting: maxWaiting, PerSubject: MostADay, Window: day},
 		// A slow mail server must not delay a link until it has expired.
 		FirstRetry: time.Minute, LongestRetry: time.Hour, Workers: 4, Failed: c.Failed,
 	})

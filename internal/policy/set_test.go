@@ -119,7 +119,7 @@ func TestOtherLimitsChangeNothingElse(t *testing.T) {
 	if left := configured().Inherited(all, route); len(left) != 1 || left[0].LimitSet != "address" {
 		t.Errorf("%+v", left)
 	}
-	// What a changed configuration makes invalid is not in force.
+	// Overrides that a changed configuration makes invalid are not in force.
 	bad := []policy.Override{{LimitSet: "pair", Limits: "5/24h block"}, {LimitSet: "account", Limits: "no"}, {LimitSet: "network"}}
 	if left := configured().Enforceable(bad); len(left) != 1 || left[0].LimitSet != "network" {
 		t.Errorf("%+v", left)

@@ -52,7 +52,7 @@ func Chapters() []Chapter {
 
 const (
 	accounts = 200
-	users    = 33  // who sign in
+	users    = 33  // of them sign in
 	flood    = 600 // attempts of the botnet after its first right passwords
 	sprayed  = "Summer2026!"
 )

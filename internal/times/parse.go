@@ -10,14 +10,14 @@ import (
 	"authguard/internal/duration"
 )
 
-// A Span is what a time that a person typed names. A day has its start and its end; all others are one moment.
+// A Span is the period that a typed time names: a day from its start to its end, or one moment.
 type Span struct{ From, To time.Time }
 
 // Unreadable is the error of [Parse]; it reads well after the field's name.
 type Unreadable string
 
 func (u Unreadable) Error() string {
-	return fmt.Sprintf("can't read %.40q. Try 17 Nov 2026 or 7d", string(u))
+	return fmt.Sprintf("cannot read %.40q. Try 17 Nov 2026 or 7d", string(u))
 }
 
 // Parse reads what [Text], [Day], [Clock] and [RFC3339] print, a date such as 17 Nov 2026 with or without a time, today,

@@ -57,7 +57,7 @@ func TestPeopleTypeTimesInManyForms(t *testing.T) {
 	} {
 		got, err := times.Parse(text, now)
 		if want[0] == "" {
-			if err == nil || !strings.HasPrefix(err.Error(), "can't read ") || len(err.Error()) > 100 {
+			if err == nil || !strings.HasPrefix(err.Error(), "cannot read ") || len(err.Error()) > 100 {
 				t.Errorf("%q: %v, %v", text, got, err)
 			}
 			continue
@@ -71,7 +71,7 @@ func TestPeopleTypeTimesInManyForms(t *testing.T) {
 	}
 }
 
-// What is printed, in any zone, parses back.
+// Printed times parse back, in any zone.
 func TestParseReadsWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

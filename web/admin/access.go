@@ -168,7 +168,7 @@ func (s *Site) note(session *web.Session, n pages.Notice) error {
 	return s.Login.Sessions.Put(session, noticeKey, string(text))
 }
 
-// back returns the page with the form, or the dashboard if the form names none or another site (CWE-601).
+// back returns the page with the form, or the overview if the form names none or another site (CWE-601).
 func (s *Site) back(c echo.Context, f web.Form) string {
 	if to := web.LocalPath(f["back"]); to != "/" {
 		return to

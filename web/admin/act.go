@@ -40,7 +40,7 @@ func (s *Site) actPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// preview adds who is affected.
+// preview adds the affected accounts and counters.
 func (s *Site) preview(c echo.Context, v *pages.ActView) error {
 	ctx, to := c.Request().Context(), s.of(c)
 	address, err := operation.AddressOf(v.Address)

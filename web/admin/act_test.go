@@ -14,7 +14,7 @@ import (
 	"authguard/internal/lists"
 )
 
-// One dialog says who is affected before a range is blocked or allowed, or counters are reset.
+// One dialog shows the affected accounts before a range is blocked or allowed, or counters are reset.
 func TestTheDialogSaysWhoIsAffected(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -62,7 +62,7 @@ func TestTheDialogSaysWhoIsAffected(t *testing.T) {
 	}
 }
 
-// The primary button is what helps; where nothing helps there is none.
+// The primary button is the operation that helps; without one there is no such button.
 func TestThePrimaryButtonFollowsTheSituation(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -122,7 +122,7 @@ func TestTheDialogShowsAFewOfManyEntries(t *testing.T) {
 	}
 }
 
-// An entry may be all that keeps a wider block from the administrator, who could not sign in again.
+// An entry may exempt the administrator from a wider block: without it, the administrator could not sign in again.
 func TestRemovingAnEntryDoesNotLockOutTheAdministrator(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -154,7 +154,7 @@ func TestRemovingAnEntryDoesNotLockOutTheAdministrator(t *testing.T) {
 	}
 }
 
-// logged writes what has happened into the audit log.
+// logged writes events into the audit log.
 func (c *counter) logged(t *testing.T) {
 	t.Helper()
 	log := c.config.Audit

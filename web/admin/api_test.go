@@ -177,7 +177,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"POST", "/api/users/disable", `{"username":"bob"}`, 404, "no such account"},
 		{"GET", "/api/users?limit=0", "", 400, "limit"},
 		{"POST", "/api/users/import?format=xls", "", 400, "htpasswd, shadow or csv"},
-		{"GET", "/api/audit?since=last+tuesday", "", 400, "since: can't read"},
+		{"GET", "/api/audit?since=last+tuesday", "", 400, "since: cannot read"},
 		{"POST", "/api/tokens", `{"name":"two words"}`, 400, "1 to 64 letters"},
 		{"DELETE", "/api/tokens?name=shop", "", 404, "no such token"},
 	} {

@@ -64,7 +64,7 @@ func (s *Streams) End() {
 	s.ended = true
 }
 
-// live is GET /live?span=: the changed parts of the dashboard as Server-Sent Events. A stream does not keep its session
+// live is GET /live?span=: the changed parts of the overview as Server-Sent Events. A stream does not keep its session
 // alive, and ends with it.
 func (s *Site) live(c echo.Context) error {
 	end, ok := s.Streams.enter()

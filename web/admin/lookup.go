@@ -93,7 +93,7 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 	return l
 }
 
-// about adds who uses the IP address, or the account itself.
+// about adds the users of the IP address, or the account itself.
 func (s *Site) about(c echo.Context, l *pages.LookUp) (err error) {
 	ctx, e := c.Request().Context(), l.Result.Explanation
 	if e.Account != "" {

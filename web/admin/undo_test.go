@@ -97,7 +97,7 @@ func TestAnOperationIsUndoneFromItsNotice(t *testing.T) {
 	}
 }
 
-// What has no undo says why. No URL makes a page offer one.
+// An operation without undo gives the reason. No URL makes a page offer undo.
 func TestANoticeSaysWhyThereIsNoUndo(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)

@@ -10,7 +10,7 @@ import (
 	"authguard/internal/lists"
 )
 
-// What an ActView does.
+// The operations of an ActView.
 const (
 	ActBlock  = "block"
 	ActAllow  = "allow"
@@ -18,8 +18,8 @@ const (
 	ActUnlock = "unlock"
 )
 
-// ActView is the dialog for everything that is done to an IP address, a network or an account's counters. Its form
-// posts to /list, /lists/remove or /unlock, and returns to Back.
+// ActView is the dialog for operations on an IP address, a network or an account's counters. Its form posts to /list,
+// /lists/remove or /unlock, and returns to Back.
 type ActView struct {
 	Admin
 	What string

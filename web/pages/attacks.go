@@ -258,7 +258,7 @@ const (
 	doSecureAll = "all"
 )
 
-// A plan is what an operation will do, to be confirmed.
+// A plan is the effect of an operation, to be confirmed.
 type plan struct {
 	Accounts, NoEmail int
 	Administrators    []string // among the selected accounts, or left out of all
@@ -267,7 +267,7 @@ type plan struct {
 	Names             string // a JSON array, or empty for all
 }
 
-// Plan returns what the operation will do; nil without one. "All" leaves administrators out, and no selection
+// Plan returns the effect of the operation; nil without one. "All" leaves administrators out, and no selection
 // includes the administrator who looks at the page.
 func (v AttackView) Plan() *plan {
 	if v.Do != doSecure && v.Do != doSessions && v.Do != doSecureAll {

@@ -9,7 +9,7 @@ import (
 	"authguard/internal/control"
 )
 
-// An attack lasts until its last attempt. The page says whether attempts go on, and what of CAPTCHA mode came after.
+// An attack lasts until its last attempt. The page shows whether attempts go on, and the cool-down after them.
 func TestAnAttackLastsUntilItsLastAttempt(t *testing.T) {
 	t.Parallel()
 	going := attacks.Attack{ID: "a", Kind: attacks.Site, Began: noon.Add(-18 * time.Minute), Last: noon.Add(-12 * time.Minute), Going: true}

@@ -15,7 +15,7 @@ type ErrorView struct {
 	Detail string
 	// Login is the sign-in page if signing in (again) helps; else empty.
 	Login string
-	// Account is who is signed in but not permitted, and Asked the host and path that were requested; else empty.
+	// Account is the signed-in account that is not permitted, and Asked the requested host and path; else empty.
 	Account, Asked string
 }
 

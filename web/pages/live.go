@@ -18,7 +18,8 @@ var liveParts = [...]struct {
 
 const tablesEvery = 10 * time.Second
 
-// Live draws what one open page does not show yet. The zero value has sent nothing; not safe for concurrent use.
+// Live draws the changes that one open page does not show yet. The zero value has sent nothing. It is not safe for
+// concurrent use.
 type Live struct {
 	sent  [len(liveParts)][]byte
 	drawn [len(liveParts)]time.Time

@@ -45,7 +45,7 @@ type LookUp struct {
 	// Result is nil before the first query; Network is nil unless the query was a range.
 	Result  *control.LookUp
 	Network *control.NetworkLookUp
-	// Affected is who uses an IP address that is looked up without an account.
+	// Affected are the users of an IP address that is looked up without an account.
 	Affected *control.Affected
 	// Person is the account, if it is in authguard's own table.
 	Person *control.ListedAccount

@@ -15,7 +15,7 @@ import (
 	"authguard/internal/plot"
 )
 
-// NowView is the dashboard of the admin console. Its forms post to /mode, /unlock and /block.
+// NowView is the overview of the admin console. Its forms post to /mode.
 type NowView struct {
 	Admin
 	Overview control.Overview
@@ -267,7 +267,7 @@ func nextWords(s control.Subject) string {
 	return cmp.Or(words, "blocked")
 }
 
-// A status is the state of CAPTCHA mode, which the dashboard shows first.
+// A status is the state of CAPTCHA mode, which the overview shows first.
 type status struct {
 	captchamode.State
 	// Since is the last switch; zero for none since the start.

@@ -176,7 +176,7 @@ func TestWhatStrangersTypeStaysData(t *testing.T) {
 					for _, filter := range []string{"account", "who", "what", "since", "until"} {
 						_, no := time.Parse(time.RFC3339, asked.Get(filter)) // of an attack, which nobody typed
 						if filter == "what" && strings.HasPrefix(name, "policy") || slices.Contains([]string{"1h", "today", "yesterday", "7d"}, asked.Get(filter)) {
-							continue // a reason, or a usual range, which nobody types
+							continue // a reason, or a link to a usual range
 						}
 						if asked.Get(filter) != "" && asked.Get(filter) != hostile && no != nil {
 							t.Errorf("%s got out of its parameter: %s", filter, attr(a, "href"))

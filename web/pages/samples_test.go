@@ -356,7 +356,7 @@ func locked() LookUpView {
 
 // audited is the page of the audit log with a row of each kind, of a search that goes on.
 func audited() AuditView {
-	v := AuditView{Admin: around("/audit"), Problem: AuditProblem("Since: can't read \"x\". Try 17 Nov 2026 or 7d."), Query: control.AuditQuery{Account: hostile, Address: hostile, Who: hostile, What: hostile, Since: hostile, Until: hostile, Kind: audit.KindAdmin, Before: 7, Zone: "Local"}}
+	v := AuditView{Admin: around("/audit"), Problem: AuditProblem("Since: cannot read \"x\". Try 17 Nov 2026 or 7d."), Query: control.AuditQuery{Account: hostile, Address: hostile, Who: hostile, What: hostile, Since: hostile, Until: hostile, Kind: audit.KindAdmin, Before: 7, Zone: "Local"}}
 	rows := []audit.Row{
 		{At: noon, Last: noon.Add(time.Minute), Kind: audit.KindAttempt, Decision: "failed", Address: "198.51.100.0/24", Count: 5400, Detail: "login, summed up"},
 		{At: noon, Kind: audit.KindAttempt, Decision: "succeeded", Account: hostile, Address: "198.51.100.7", Count: 1, Detail: "login, unknown client"},

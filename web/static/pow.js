@@ -57,7 +57,7 @@
     const status = part.querySelector("[role=status]");
     const texts = { doing: "", part: "", long: "", held: "", done: "", digits: "", failed: "", ...JSON.parse(part.dataset.texts ?? "{}") };
     const meanwhile = part.dataset.meanwhile ?? "";
-    // A shorter text leaves the height: what is below must not move under a finger.
+    // A shorter text leaves the height: the form below must not move under a finger.
     const say = (words) => {
       if (!status || status.textContent === words) return;
       status.textContent = words;
