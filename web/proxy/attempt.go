@@ -398,5 +398,5 @@ func (v *visit) presented(r *http.Request) {
 	if v.solution.Claimed() {
 		return
 	}
-	v.solution = solveOf(r)
+	v.solution, _ = v.solved(r)
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -62,23 +61,20 @@ func (v *visit) unseal(r *http.Request) error {
 // solveCookie carries the solution of a challenge, solved before the app's form, to its attempt.
 const solveCookie = "authguard_solve"
 
-// skipped is the cookie's value for users who continue without a solution: they may be known clients.
-const skipped = "-"
-
 func (v *visit) solveCookie(value string, age int) *http.Cookie {
 	return &http.Cookie{Name: solveCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
 }
 
 // keepSolution handles the page before the app's form: it stores the solution in a cookie and redirects to the
-// requested page. The attempt checks the solution, since a check spends it (R17).
+// requested page. The attempt checks the solution, since a check spends it (R17). A user who continues without a
+// solution may be a known client.
 func (v *visit) keepSolution(w http.ResponseWriter, r *http.Request) {
-	value := skipped
-	if v.solution.Answer != "" || v.solution.Work != "" {
-		if text, err := json.Marshal(v.solution); err == nil && len(text) < 2500 {
-			value = base64.RawURLEncoding.EncodeToString(text)
-		}
+	text, err := json.Marshal(v.solution)
+	if err != nil || len(text) > 2000 || !v.solution.Claimed() {
+		text = nil
 	}
+	value := v.proxy.forms.Seal(route.Form{Body: text}, v.solvedBy())
 	http.SetCookie(w, v.solveCookie(value, int(route.FormLives.Seconds())))
 	web.SetHeaders(w.Header())
 	next := web.LocalPath(v.next)
@@ -88,16 +84,20 @@ func (v *visit) keepSolution(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-func solveOf(r *http.Request) (s challenge.Solution) {
+// solvedBy is what the cookie is sealed for; a form is sealed for a path.
+func (v *visit) solvedBy() string { return "solved by " + v.client.Address.String() }
+
+// solved returns the solution in the cookie, and whether there is a valid cookie.
+func (v *visit) solved(r *http.Request) (s challenge.Solution, ok bool) {
 	cookie, err := r.Cookie(solveCookie)
 	if err != nil {
-		return s
+		return s, false
 	}
-	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil || json.Unmarshal(text, &s) != nil {
-		return challenge.Solution{}
+	kept, err := v.proxy.forms.Open(cookie.Value, v.solvedBy())
+	if err == nil && len(kept.Body) > 0 {
+		err = json.Unmarshal(kept.Body, &s)
 	}
-	return s
+	return s, err == nil
 }
 
 // ahead shows a challenge before the app's login form, if CAPTCHA mode is on and the client has no device cookie. A
@@ -109,7 +109,7 @@ func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table
 		return false
 	}
 	g := v.proxy.Guard(page.Name)
-	if _, err := r.Cookie(solveCookie); err == nil || !g.NeedsChallenge(v.client.Address) {
+	if _, ok := v.solved(r); ok || !g.NeedsChallenge(v.client.Address) {
 		return false
 	}
 	for _, device := range client.Devices(r) {

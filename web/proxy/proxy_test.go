@@ -850,6 +850,31 @@ func TestAScriptGetsAProblemAndSolvesItInHeaders(t *testing.T) {
 	}
 }
 
+// A cookie that we have not sealed for this client, or long ago, replaces no page.
+func TestOnlyOurCookieReplacesThePageBeforeTheForm(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.Force(t)
+	skip := form(url.Values{"authguard_form": {""}, "authguard_next": {"/login"}}.Encode())
+	own := d.send(t, "203.0.113.9", skip).Cookies()[0].Value
+	for _, c := range []struct {
+		name, from, value string
+		age               time.Duration
+		asked             bool
+	}{
+		{"made up", "203.0.113.9", "x", 0, true}, {"formerly for a skip", "203.0.113.9", "-", 0, true},
+		{"empty", "203.0.113.9", "", 0, true}, {"a form's", "203.0.113.9", "e30", 0, true},
+		{"another address's", "203.0.113.10", own, 0, true}, {"own", "203.0.113.9", own, 0, false},
+		{"old", "203.0.113.9", own, 31 * time.Minute, true},
+	} {
+		d.Clock.Advance(c.age)
+		page := text(t, d.send(t, c.from, offer{"GET", "/login", "", ""}, "Cookie", "authguard_solve="+c.value))
+		if _, id := gate(t, page); (id != "") != c.asked {
+			t.Errorf("%s: asked %t, want %t", c.name, id != "", c.asked)
+		}
+	}
+}
+
 // While CAPTCHA mode is on, the challenge comes before the app's form.
 func TestCaptchaModeAsksBeforeTheAppsForm(t *testing.T) {
 	t.Parallel()
