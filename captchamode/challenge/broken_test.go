@@ -81,6 +81,8 @@ type noSpent struct{}
 
 func (noSpent) Spend(context.Context, [16]byte, time.Time) (bool, error) { return true, errBroken }
 
+func (noSpent) Take(context.Context, [16]byte) (bool, error) { return true, errBroken }
+
 func (noSpent) Full() float64 { return 0 }
 
 func (noSpent) Epoch() [16]byte { return [16]byte{} }

@@ -33,6 +33,7 @@ const (
 	flagCounted  = 1
 	flagOrImage  = 2
 	flagAndImage = 4
+	flagSolved   = 8
 )
 
 type sealed struct {
@@ -43,6 +44,7 @@ type sealed struct {
 	counted           bool
 	work              uint32
 	orImage, andImage bool
+	solved            bool // any answer is right; see [Issuer.Carry]
 }
 
 // A sealer seals and opens IDs, and derives the seeds of the challenges.
@@ -63,6 +65,11 @@ func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
 // task's seed depends on the kind, so a provider cannot derive another provider's answer.
 func (s *sealer) task(c sealed, kind string) Task {
 	return Task{Seed(seal.MAC(s.seedKey, string(c.nonce[:]), kind)), c.expires, c.binding.Level, c.work}
+}
+
+// admission identifies a binding in the store of spent challenges, whose nonces are random.
+func (s *sealer) admission(b Binding) [16]byte {
+	return [16]byte(seal.MAC(s.seedKey, "admission", string(b.Address[:]), string(b.Purpose[:]), string(b.Level)))
 }
 
 // aead uses a separate key for each ID. A flood draws billions of nonces, too many for GCM's random 96 bits under one
@@ -117,6 +124,9 @@ func (c sealed) plain() []byte {
 	if c.andImage {
 		flags |= flagAndImage
 	}
+	if c.solved {
+		flags |= flagSolved
+	}
 	plain := append(make([]byte, 0, plainLen), idVersion, flags)
 	plain = append(plain, kind[:]...)
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.UnixMilli()))
@@ -142,5 +152,6 @@ func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
 		andImage: flags&flagAndImage != 0,
 		counted:  flags&flagCounted != 0,
 		orImage:  flags&flagOrImage != 0,
+		solved:   flags&flagSolved != 0,
 	}
 }

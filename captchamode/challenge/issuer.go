@@ -143,6 +143,36 @@ func (d *Issuer) present(s sealed, puzzle Puzzle) Challenge {
 	return challenge
 }
 
+// Admit stores that a challenge with this binding was solved ahead of its attempt, for TTL: see [Issuer.Carry]. It
+// replaces an earlier one. The store is bounded, and each entry costs a solution, so no entry is evicted (R26).
+func (d *Issuer) Admit(ctx context.Context, bond Binding) error {
+	id := d.sealer.admission(bond)
+	_, err := d.spent.Take(ctx, id)
+	if err == nil {
+		_, err = d.spent.Spend(ctx, id, d.now().Add(TTL))
+	}
+	if err != nil {
+		return fmt.Errorf("challenge: storing an admission: %w", err)
+	}
+	return nil
+}
+
+// Carry takes what Admit stored for the same address, purpose and level, once over all nodes. The result solves a new
+// challenge with this binding; it is zero if there was nothing. For counted, see [Issuer.Issue].
+func (d *Issuer) Carry(ctx context.Context, bond Binding, counted bool) (Solution, error) {
+	taken, err := d.spent.Take(ctx, d.sealer.admission(bond))
+	if err != nil {
+		return Solution{}, fmt.Errorf("challenge: taking an admission: %w", err)
+	}
+	if !taken {
+		return Solution{}, nil
+	}
+	s := sealed{kind: d.makers.Load().builtIn.Kind(), expires: d.now().Add(TTL), binding: bond, counted: counted,
+		solved: true}
+	rand.Read(s.nonce[:])
+	return Solution{ID: d.sealer.seal(s), Answer: "solved"}, nil
+}
+
 // PictureAlone reports whether a solution to a challenge with proof of work has only the image's digits. The caller
 // should limit how often that is accepted.
 func (d *Issuer) PictureAlone(solve Solution) bool {

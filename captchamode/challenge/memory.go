@@ -86,6 +86,22 @@ func (m *MemorySpent) Seen(_ context.Context, id [16]byte, until time.Time) (boo
 	return m.has(m.digest(id)), nil
 }
 
+// Take implements [Spent].
+func (m *MemorySpent) Take(_ context.Context, id [16]byte) (bool, error) {
+	digest, now := m.digest(id), m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(minute(now))
+	for _, ids := range m.minutes {
+		if _, there := ids[digest]; there {
+			delete(ids, digest)
+			m.count--
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // has checks all minutes: 60 for challenges that live an hour.
 func (m *MemorySpent) has(digest uint64) bool {
 	for _, ids := range m.minutes {

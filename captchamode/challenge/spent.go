@@ -14,6 +14,9 @@ type Spent interface {
 	Spend(ctx context.Context, id [16]byte, until time.Time) (first bool, err error)
 	// Seen reports whether an ID is spent, without spending it. After until, the result is undefined.
 	Seen(ctx context.Context, id [16]byte, until time.Time) (bool, error)
+	// Take removes an ID and reports whether it was there. Of concurrent calls on all nodes, at most one returns true. It
+	// may find an ID up to a minute after until.
+	Take(ctx context.Context, id [16]byte) (bool, error)
 	// Epoch is zero for a persistent store that all nodes share. Other stores draw a random one. Challenges are sealed
 	// with it: after a restart, or on another node, they are unknown and cannot be solved again.
 	Epoch() [16]byte

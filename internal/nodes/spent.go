@@ -36,6 +36,16 @@ func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	return first, err
 }
 
+// Take implements challenge.Spent.
+func (s *Spent) Take(ctx context.Context, id [16]byte) (bool, error) {
+	here, err := s.own.Take(ctx, id)
+	taken, failed := s.shared.Take(ctx, id)
+	if failed != nil && ctx.Err() == nil {
+		return here, err
+	}
+	return taken, failed
+}
+
 // Full implements challenge.Spent: this node's own IDs are bounded.
 func (s *Spent) Full() float64 { return max(s.own.Full(), s.shared.Full()) }
 

@@ -22,6 +22,7 @@ type away struct{}
 
 func (away) Spend(context.Context, [16]byte, time.Time) (bool, error) { return false, ErrDown }
 func (away) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return false, ErrDown }
+func (away) Take(context.Context, [16]byte) (bool, error)             { return false, ErrDown }
 
 var _ challenge.Spent = away{}
 
@@ -35,6 +36,33 @@ func TestSpentOnceAtEachNodeWhileRedisIsGone(t *testing.T) {
 		if first, err := s.Spend(t.Context(), [16]byte{1}, until); first != want || err != nil {
 			t.Errorf("try %d: %v, %v", i, first, err)
 		}
+	}
+}
+
+func TestTakenOverNodesAndWhileRedisIsGone(t *testing.T) {
+	t.Parallel()
+	redis := challenge.NewMemorySpent(0, nil)
+	a, b, until, id := NewSpent(redis, nil), NewSpent(redis, nil), time.Now().Add(time.Minute), [16]byte{1}
+	take := func(s *Spent) bool {
+		t.Helper()
+		taken, err := s.Take(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return taken
+	}
+	if _, err := a.Spend(t.Context(), id, until); err != nil {
+		t.Fatal(err)
+	}
+	if !take(b) || take(a) || take(b) {
+		t.Error("not taken once over both nodes")
+	}
+	alone := NewSpent(away{}, nil)
+	if _, err := alone.Spend(t.Context(), id, until); err != nil {
+		t.Fatal(err)
+	}
+	if !take(alone) || take(alone) {
+		t.Error("without Redis not taken once at its node")
 	}
 }
 

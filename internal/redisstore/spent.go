@@ -40,6 +40,15 @@ func (s *Spent) Seen(ctx context.Context, id [16]byte, _ time.Time) (bool, error
 	return n == 1, nil
 }
 
+// Take implements challenge.Spent.
+func (s *Spent) Take(ctx context.Context, id [16]byte) (bool, error) {
+	n, err := s.client.Del(ctx, idKey(s.prefix, id)).Result()
+	if err != nil {
+		return false, fmt.Errorf("redisstore: removing an ID: %w", err)
+	}
+	return n == 1, nil
+}
+
 // Full implements challenge.Spent: Redis's memory is the bound, which doctor checks.
 func (s *Spent) Full() float64 { return 0 }
 

@@ -34,6 +34,8 @@ func RunSpent(t *testing.T, open func(t *testing.T) Fixture) {
 		"SeenSpendsNothing":                  seenSpendsNothing,
 		"WhatHasExpiredIsNotFirstEver":       neverAfter,
 		"SpentIDsOutliveOthersThatHaveEnded": outlives,
+		"OfParallelTakesExactlyOneSucceeds":  parallelTakes,
+		"WhatHasExpiredIsNotTaken":           expiredTake,
 		"AFullStoreSaysSoAndForgetsNothing":  full,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +95,41 @@ func parallelSpends(t *testing.T, f Fixture) {
 		if firsts.Load() != 1 || failed.Load() != 0 {
 			t.Fatalf("of %d parallel spends %d were first and %d failed", tries, firsts.Load(), failed.Load())
 		}
+	}
+}
+
+func parallelTakes(t *testing.T, f Fixture) {
+	id, until := newID(), f.Now().Add(time.Minute)
+	if taken, err := f.Store.Take(t.Context(), id); taken || err != nil {
+		t.Fatalf("an ID that is not there was taken: %t, %v", taken, err)
+	}
+	for range 3 { // it can be put back
+		if !f.spend(t, id, until) {
+			t.Fatal("a taken ID is still there")
+		}
+		var took atomic.Int64
+		var group sync.WaitGroup
+		for range 50 {
+			group.Go(func() {
+				if taken, err := f.Store.Take(t.Context(), id); taken && err == nil {
+					took.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if took.Load() != 1 || f.seen(t, id, until) {
+			t.Fatalf("%d of 50 took it; still there: %t", took.Load(), f.seen(t, id, until))
+		}
+	}
+}
+
+func expiredTake(t *testing.T, f Fixture) {
+	f.mustAdvance(t)
+	id := newID()
+	f.spend(t, id, f.Now().Add(time.Minute))
+	f.Advance(2 * time.Minute)
+	if taken, err := f.Store.Take(t.Context(), id); taken || err != nil {
+		t.Errorf("an expired ID was taken: %t, %v", taken, err)
 	}
 }
 
