@@ -20,32 +20,85 @@ var ErrChallenges = errors.New("guard: too many challenges of this IP address ar
 // Issue returns the challenge that a decision asks for. It is valid for this account, integration and IP address only;
 // its solution takes it back from the failure rate.
 //
-// With the zero Decision, no account is named yet. The challenge is then valid for one attempt at any account, unless
-// the account itself asks for one. Otherwise an attacker could collect such challenges and spend them all on one
-// account. Issue charges it, and returns ErrChallenges if too many are unsolved. Begin has charged a decision's.
+// With the zero Decision there was no attempt yet. The challenge is then one that a.Account asks for now; see
+// SolveAhead.
+// Without an account, it is valid for one attempt at any account, unless the account itself asks for one. Otherwise an
+// attacker could collect such challenges and spend them all on one account. Issue charges it, and returns ErrChallenges
+// if too many are unsolved, or ErrAccountName. Begin has charged a decision's.
 func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Challenge, error) {
 	if g.config.Challenges == nil {
 		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
-	}
-	if d.Action == Challenge && !d.counted && d.Account != "" {
-		var err error
-		if d.level, err = g.levelOf(ctx, &a); err != nil {
-			return challenge.Challenge{}, err
-		}
 	}
 	if d.Action != Challenge {
 		v := view{rules: g.rules.Load()}
 		v.Now = g.config.Now()
 		g.digests.ofAddress(a.Address, &v.from.address, &v.from.network)
+		if a.Account != "" {
+			if err := g.name(&v, &a); err != nil {
+				return challenge.Challenge{}, err
+			}
+			d.Account = v.name
+		}
 		if err := g.open(ctx, &v, &d); err != nil {
 			return challenge.Challenge{}, err
 		} else if d.Action == Delay {
 			return challenge.Challenge{}, ErrChallenges
 		}
 	}
-	bond := g.binding(&a, g.digests.addressKey(a.Address), d.Account, d.level)
-	bond.Charge = d.open
+	bond, err := g.bond(ctx, &a, &d)
+	if err != nil {
+		return challenge.Challenge{}, err
+	}
 	return g.config.Challenges.Issue(ctx, bond, d.Counted)
+}
+
+// bond is the binding of a decision's challenge.
+func (g *Guard) bond(ctx context.Context, a *Attempt, d *Decision) (bond challenge.Binding, err error) {
+	if !d.counted && d.Account != "" {
+		if d.level, err = g.levelOf(ctx, a); err != nil {
+			return bond, err
+		}
+	}
+	bond = g.binding(a, g.digests.addressKey(a.Address), d.Account, d.level)
+	bond.Charge = d.open
+	return bond, nil
+}
+
+// SolveAhead checks a.Solution of a challenge that Issue returned for the zero Decision. If the result is Proceed,
+// one attempt of this account, IP address and integration may use it within challenge.TTL: see SolvedAhead. Apps that cannot
+// show a challenge get past it in this way.
+func (g *Guard) SolveAhead(ctx context.Context, a Attempt) (d Decision, err error) {
+	v := new(view)
+	if g.look(&a, v); v.badName || g.config.Challenges == nil {
+		d.refuse(Reason{Cause: BadAccountName}, 0)
+		return d, nil
+	}
+	level, err := g.levelOf(ctx, &a)
+	if err != nil {
+		return d, err
+	}
+	bond := g.binding(&a, v.from.address, v.name, level)
+	stopped, err := g.answered(ctx, &a, v, &d, []challenge.Binding{bond})
+	if err != nil || !d.Verdict.Solved {
+		d.unsolved(stopped)
+		return d, err
+	}
+	d.Action = Proceed
+	return d, g.config.Challenges.Admit(ctx, bond)
+}
+
+// SolvedAhead returns the solution for an attempt that d stopped, if its challenge was solved ahead (see SolveAhead);
+// else the
+// zero Solution. Begin the attempt again with it.
+func (g *Guard) SolvedAhead(ctx context.Context, a Attempt, d Decision) (challenge.Solution, error) {
+	if d.Action != Challenge && !d.Reasons.Has(TooManyUnsolved) || g.config.Challenges == nil || a.Solution.Claimed() {
+		return challenge.Solution{}, nil
+	}
+	bond, err := g.bond(ctx, &a, &d)
+	if err != nil {
+		return challenge.Solution{}, err
+	}
+	return g.config.Challenges.Carry(ctx, bond, d.Counted)
 }
 
 // levelOf reads the level of an account that CAPTCHA mode stopped before its failures were read.
@@ -108,19 +161,26 @@ func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decis
 			return errors.Join(err, g.withdraw(ctx, v.charged()))
 		}
 		return nil
-	case stopped.Wait > 0:
-		why.Action, why.Reasons = Proceed, nil
-		why.stop(Delay, stopped)
-	case stopped.Cause != NoCause:
-		why.Action = Challenge
-		why.Reasons.add(stopped)
-	default:
-		why.Action = Challenge
-		why.Reasons.add(Reason{Cause: ChallengeFailed})
 	}
+	why.unsolved(stopped)
 	why.Verdict, why.Known = d.Verdict, d.Known
 	*d = why
 	return g.withdraw(ctx, v.charged())
+}
+
+// unsolved makes the decision that of a solution that was not accepted.
+func (d *Decision) unsolved(stopped Reason) {
+	switch {
+	case stopped.Wait > 0:
+		d.Action, d.Reasons = Proceed, nil
+		d.stop(Delay, stopped)
+	case stopped.Cause != NoCause:
+		d.Action = Challenge
+		d.Reasons.add(stopped)
+	default:
+		d.Action = Challenge
+		d.Reasons.add(Reason{Cause: ChallengeFailed})
+	}
 }
 
 // answered checks a solution, or returns what stops it: an image CAPTCHA where proof of work is needed, or too many of

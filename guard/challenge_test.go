@@ -58,3 +58,122 @@ func TestAChallengeThatCannotBeSpentIsTold(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 }
+
+// An app that shows no challenge: its owner solves one ahead, and one attempt carries it, with no cookie.
+func TestR17ASolutionAheadIsOneAttempt(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	other := world.New(t, world.Options{Beside: w}) // another node
+	w.Force(t)
+	other.Force(t)
+	attempt := func(account, from, at string) guard.Attempt {
+		return guard.Attempt{Account: account, Address: netip.MustParseAddr(from), Integration: at}
+	}
+	solve := func(account, from, answer string) guard.Decision {
+		t.Helper()
+		a := attempt(account, from, "proxy/login")
+		c, err := w.Issue(t.Context(), a, guard.Decision{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Solution = challenge.Solution{ID: c.ID, Answer: answer}
+		d, err := w.SolveAhead(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	carried := func(w *world.World, a guard.Attempt) bool {
+		t.Helper()
+		d, err := w.Begin(t.Context(), a)
+		if err != nil || d.Action != guard.Challenge {
+			t.Fatalf("%v, %v", d.Action, err)
+		}
+		if a.Solution, err = w.SolvedAhead(t.Context(), a, d); err != nil {
+			t.Fatal(err)
+		}
+		d, err = w.Begin(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Checks()
+	}
+	for _, account := range []string{"alice", "made-up"} { // R12
+		if d := solve(account, "203.0.113.9", "wrong"); d.Action != guard.Challenge || !d.Reasons.Has(guard.ChallengeFailed) {
+			t.Errorf("a wrong answer: %v %v", d.Action, d.Reasons)
+		}
+		if carried(w, attempt(account, "203.0.113.9", "proxy/login")) {
+			t.Error("a wrong answer is carried")
+		}
+		if d := solve(account, "203.0.113.9", world.Answer); d.Action != guard.Proceed {
+			t.Errorf("solved: %v %v", d.Action, d.Reasons)
+		}
+		for name, a := range map[string]guard.Attempt{
+			"another account":     attempt("bob", "203.0.113.9", "proxy/login"),
+			"another address":     attempt(account, "203.0.113.10", "proxy/login"),
+			"another integration": attempt(account, "203.0.113.9", "proxy/api"),
+		} {
+			if carried(w, a) {
+				t.Errorf("%s: %s carries the solution", account, name)
+			}
+		}
+		for i, want := range []bool{true, false} {
+			if got := carried(other, attempt(account, "203.0.113.9", "proxy/login")); got != want {
+				t.Errorf("%s, attempt %d on another node: %t", account, i+1, got)
+			}
+		}
+	}
+	solve("alice", "203.0.113.9", world.Answer)
+	w.Clock.Advance(challenge.TTL + time.Minute)
+	if carried(w, attempt("alice", "203.0.113.9", "proxy/login")) {
+		t.Error("carried for longer than a challenge lives")
+	}
+}
+
+// Cheap solutions cannot be collected: the account's level at the attempt counts.
+func TestR29ASolutionAheadIsOfTheLevelAtTheAttempt(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Work: true})
+	a := world.From("alice", "203.0.113.9")
+	solve := func() {
+		t.Helper()
+		c, err := w.Issue(t.Context(), a, guard.Decision{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := a
+		first.Solution = challenge.Solution{ID: c.ID, Answer: world.Answer, Work: world.Done}
+		if d, err := w.SolveAhead(t.Context(), first); err != nil || d.Action != guard.Proceed {
+			t.Fatalf("%v %v, %v", d.Action, d.Reasons, err)
+		}
+	}
+	solved := func(from string) guard.Attempt {
+		t.Helper()
+		a := w.Solved(t, "alice", from)
+		a.Solution.Work = world.Done
+		return a
+	}
+	carried := func() bool {
+		t.Helper()
+		d := w.Wrong(t, "alice", "203.0.113.9")
+		if d.Action != guard.Challenge {
+			t.Fatalf("%v", d.Action)
+		}
+		s, err := w.SolvedAhead(t.Context(), a, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Claimed()
+	}
+	for i := range guard.WorkFrom - 1 {
+		w.Try(t, solved(world.Address(i)), "wrong")
+	}
+	solve()
+	w.Try(t, solved(world.Address(100)), "wrong")
+	if carried() {
+		t.Error("a solution of level 0 is carried at a higher one")
+	}
+	if solve(); !carried() {
+		t.Error("a solution of the level now is not carried")
+	}
+}
