@@ -32,6 +32,7 @@ type Problem struct {
 	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
 	RetryAfter int                  `json:"retry_after,omitempty"` // in whole seconds, as in the header
 	Login      string               `json:"login,omitempty"`       // the login page that leads back to the requested page
+	Solve      string               `json:"solve,omitempty"`       // the page on which to solve a challenge
 
 	key    string // of Detail's text, which is its English; empty: not translated
 	values []string

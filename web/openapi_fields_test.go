@@ -62,6 +62,7 @@ func TestTheDocumentHasEveryFieldThatIsReadOrWritten(t *testing.T) {
 	problem := maps.Clone(all["Problem"].Properties)
 	problem["challenge"] = schema{} // of POST /login alone
 	problem["login"] = schema{}     // of the forward-auth doors alone
+	problem["solve"] = schema{}     // of the reverse proxy alone
 	shown := all["Challenge"].Properties
 	for name, one := range map[string]struct {
 		written map[string]schema

@@ -64,6 +64,48 @@ func (v GateView) Frame() frame {
 		Remote: v.Challenge.Remote()}
 }
 
+// SolveView asks for a solution before an app's login that cannot show a challenge. It posts username, route and, with a
+// challenge, captcha_id, captcha_answer and captcha_work.
+type SolveView struct {
+	// GateView has the form's target and account, the challenge and a message.
+	GateView
+	// Routes are the names to choose from. Route is the chosen one.
+	Routes []string
+	Route  string
+	// Solved confirms the solution.
+	Solved bool
+}
+
+// RenderSolve draws the page.
+func RenderSolve(v SolveView) ([]byte, error) { return render("solve", v) }
+
+// Lines returns the message's text.
+func (v SolveView) Lines() []string { return v.lines(v.Message, false) }
+
+// Subheading returns the message's title.
+func (v SolveView) Subheading() string { return v.title(v.Message) }
+
+// FocusOn is the message, if there is one.
+func (v SolveView) FocusOn() string {
+	if v.Message.Tone() != "" {
+		return "message"
+	}
+	return ""
+}
+
+// Again is empty: a button keeps the account.
+func (v SolveView) Again() string { return "" }
+
+// Frame returns the page's title and scripts.
+func (v SolveView) Frame() frame {
+	f := v.GateView.Frame()
+	f.Title = v.T("solve.title")
+	if v.Solved {
+		f.Title = v.T("solve.done")
+	}
+	return f
+}
+
 // DownView is the page for an app that does not answer.
 type DownView struct {
 	Page

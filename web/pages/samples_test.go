@@ -126,6 +126,10 @@ func public(p Page) map[string]func() ([]byte, error) {
 		v.Look, v.Language = p.Look, p.Language
 		return func() ([]byte, error) { return RenderGate(v) }
 	}
+	solve := func(v SolveView) func() ([]byte, error) {
+		v.Page = p
+		return func() ([]byte, error) { return RenderSolve(v) }
+	}
 	forgot := func(v ForgotView) func() ([]byte, error) {
 		v.Page = p
 		return func() ([]byte, error) { return RenderForgot(v) }
@@ -190,6 +194,10 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"gate form":   gate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}}),
 		"gate widget": gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
 		"gate wait":   gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
+		"solve":       solve(SolveView{GateView: GateView{Action: "/.authguard/solve"}, Routes: []string{"route-a", "route-b"}, Route: "route-b"}),
+		"solve work":  solve(SolveView{GateView: GateView{Action: "/.authguard/solve", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeFailed}}, Routes: []string{"login"}, Route: "login"}),
+		"solve wait":  solve(SolveView{GateView: GateView{Action: "/.authguard/solve", Account: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Minute, RetryAt: noon.Add(time.Minute)}}, Routes: []string{"login"}, Route: "login"}),
+		"solve done":  solve(SolveView{GateView: GateView{Account: "alice"}, Solved: true}),
 		"down":        func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 502, Retry: "/a?b=\"><script>"}) },
 		"late":        func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 504}) },
 		"error":       func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 404}) },

@@ -177,11 +177,17 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 		v.presented(r)
 		a.Solution, a.VerificationCode = v.solution, v.code // one solution, one attempt (R17)
 	}
-	d, _, err := v.guard.Login(r.Context(), a, func(_ context.Context, d *guard.Decision) (bool, error) {
+	next := func(_ context.Context, d *guard.Decision) (bool, error) {
 		v.attempts = append(v.attempts, *d)
 		v.attempt(w, r, offer)
 		return false, nil
-	})
+	}
+	d, _, err := v.guard.Login(r.Context(), a, next)
+	if at == 0 && err == nil && !d.Checks() && a.VerificationCode == "" {
+		if a.Solution, err = v.guard.SolvedAhead(r.Context(), a, d); a.Solution.Claimed() && err == nil {
+			d, _, err = v.guard.Login(r.Context(), a, next)
+		}
+	}
 	if !d.Checks() {
 		v.settle(guard.Abandoned)
 		v.stopped(w, r, c, d, err)
@@ -222,7 +228,9 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 }
 
 // integration returns the route's name as an integration, for events and metrics.
-func (v *visit) integration() string { return "proxy/" + v.route.Name }
+func (v *visit) integration() string { return integration(v.route.Name) }
+
+func integration(route string) string { return "proxy/" + route }
 
 // send forwards the request and judges the response. A client that hangs up has still guessed, or signed in, so the
 // proxy waits for the app's response, up to the time limit.

@@ -158,10 +158,12 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 			p, m = web.Overloaded(time.Second)
 			break
 		}
-		p.Challenge = &issued
-		p.Detail = "The password was not checked. Send the request again with the solution in the headers " +
-			"Authguard-Captcha-Id, Authguard-Captcha-Answer and, for a proof of work, Authguard-Captcha-Work."
+		p.Challenge, p.Solve = &issued, v.solveAt(r)
+		p.Detail = "The password was not checked. Solve a challenge at " + p.Solve + " and sign in again. A program sends " +
+			"the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, for a proof of work, " +
+			"Authguard-Captcha-Work."
 	case web.SlowDown:
+		p.Solve = v.solveAt(r)
 		p.Detail = "The password was not checked. On a new device you may need a verification code: send it in the header " +
 			"Authguard-Code. See " + v.proxy.Base + "/login/code."
 	}
@@ -179,12 +181,8 @@ func (v *visit) sealed(r *http.Request) string {
 // gate sends a problem, or our page with the same content.
 func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view pages.GateView) {
 	web.SetHeaders(w.Header())
-	if c := p.Challenge; c != nil {
-		for _, path := range []*string{&c.Image, &c.Audio} {
-			if *path != "" {
-				*path = v.proxy.Base + *path
-			}
-		}
+	if p.Challenge != nil {
+		v.proxy.below(p.Challenge)
 	}
 	view.Action = r.URL.RequestURI()
 	view.Challenge = web.Shown(w.Header(), p.Challenge, v.proxy.Widget.Load())

@@ -130,6 +130,8 @@ func (p *Proxy) put(one *app) {
 func (p *Proxy) ownPaths() http.Handler {
 	e := web.NewEcho(p.Origin, p.Look, p.Log)
 	web.Media(e, p.Challenges)
+	e.GET(solvePath, p.solvePage)
+	e.POST(solvePath, p.solve)
 	if p.Login != nil {
 		p.Login.CodeRoutes(e)
 	}
