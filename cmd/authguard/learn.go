@@ -60,16 +60,20 @@ type learner struct {
 	forward  *httputil.ReverseProxy
 	say      io.Writer
 	found    chan [2]*learn.Login // a failed and a successful one
+	followed chan struct{}        // closed when the browser has got the page after the login
 
 	mu     sync.Mutex
 	failed *learn.Login
+	alike  int    // second logins with the first one's answer
+	next   string // the page after the login
 }
 
 // maxLearned is the number of bytes that are read of a request or response.
 const maxLearned = 1 << 20
 
 func newLearner(upstream *url.URL, say io.Writer) *learner {
-	l := &learner{watcher: learn.New(), upstream: upstream, say: say, found: make(chan [2]*learn.Login, 1)}
+	l := &learner{watcher: learn.New(), upstream: upstream, say: say, found: make(chan [2]*learn.Login, 1),
+		followed: make(chan struct{})}
 	l.forward = &httputil.ReverseProxy{
 		Rewrite:       l.rewrite,
 		FlushInterval: -1, ModifyResponse: l.answered,
@@ -111,6 +115,8 @@ func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, er
 	}
 	fmt.Fprintf(l.say, "Open http://%s/ in a browser, with the path of the app's login page, such as /login.\n1. Log in "+
 		"with your name and a WRONG password.\n", socket.Addr())
+	unseen := time.AfterFunc(unseenFor, l.unseen)
+	defer unseen.Stop()
 	server := &http.Server{Handler: l, ReadHeaderTimeout: time.Minute}
 	gone := make(chan error, 1)
 	go func() { gone <- server.Serve(socket) }()
@@ -119,12 +125,54 @@ func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, er
 	case <-ctx.Done():
 		err = errors.New("stopped before a failed and a successful login were seen")
 	case two := <-l.found:
-		p, err = l.checked(ctx, two)
+		if p, err = l.checked(ctx, two); err == nil {
+			fmt.Fprintf(l.say, "   A wrong password was sent to %s, and the proposal counts it.\n",
+				strings.Join(p.Counted, ", "))
+		}
+		l.wait(ctx)
+		fmt.Fprintln(l.say, "Done. You can close the browser.")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_ = server.Shutdown(ctx) // the browser still gets its response
 	return p, err
+}
+
+// unseenFor is the time after which the user is asked what is wrong.
+const unseenFor = 30 * time.Second
+
+func (l *learner) unseen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		fmt.Fprintln(l.say, "   No login seen yet. Is the browser at the address above? A login by another host, such as a "+
+			"single sign-on, cannot be detected: protect that host.")
+	}
+}
+
+// wait returns when the browser has followed the redirect of the login, or after 20 seconds.
+func (l *learner) wait(ctx context.Context) {
+	l.mu.Lock()
+	next := l.next
+	l.mu.Unlock()
+	if next == "" {
+		return
+	}
+	select {
+	case <-l.followed:
+	case <-ctx.Done():
+	case <-time.After(20 * time.Second):
+	}
+}
+
+// arrived notes that the browser has got the page after the login.
+func (l *learner) arrived(path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next != "" && path == l.next {
+		l.next = ""
+		close(l.followed)
+	}
 }
 
 type loginKey struct{}
@@ -145,10 +193,27 @@ func (l *learner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			body = begin
 		}
 	}
-	if login := l.watcher.Login(r, body); login != nil {
+	login := l.watcher.Login(r, body)
+	if login != nil && login.Account == "" {
+		l.nameless(login)
+	} else if login != nil {
 		r = r.WithContext(context.WithValue(r.Context(), loginKey{}, login))
 	}
 	l.forward.ServeHTTP(w, r)
+	if login == nil {
+		l.arrived(r.URL.Path)
+	}
+}
+
+// nameless reports a login that has no account name.
+func (l *learner) nameless(login *learn.Login) {
+	form := "a form with only a password"
+	if l.watcher.InSteps() {
+		form = "the second step of a login that asks for the name first"
+	}
+	fmt.Fprintf(l.say, "   %s %s has a password in %s and no name: it is %s, which no route can protect. Put the whole app "+
+		"behind the login endpoint or forward auth. If the app has another form with both, use that.\n",
+		login.Method, login.Path, login.Password, form)
 }
 
 // home rewrites redirects to the app's own URL, so that the browser stays on the proxy.
@@ -182,12 +247,18 @@ func (l *learner) answered(answer *http.Response) error {
 	if login != nil {
 		login.Answered(route.Answer{Status: answer.StatusCode, Header: answer.Header, Body: begin,
 			Whole: len(begin) <= maxLearned})
-		l.logged(login)
+		next := ""
+		to, err := answer.Location()
+		if err == nil && answer.StatusCode/100 == 3 && (to.Host == answer.Request.Host || to.Host == l.upstream.Host) {
+			next = to.Path
+		}
+		l.logged(login, next)
 	}
 	return nil
 }
 
-func (l *learner) logged(login *learn.Login) {
+// logged compares a login with the one before. next is the path that the app redirects it to, if any.
+func (l *learner) logged(login *learn.Login, next string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil {
@@ -199,14 +270,21 @@ func (l *learner) logged(login *learn.Login) {
 		return
 	}
 	_, err := learn.Propose(l.failed, login)
+	alike := errors.Is(err, learn.ErrAlike)
+	if alike {
+		l.alike++
+	}
 	switch {
 	case errors.Is(err, learn.ErrOther), errors.Is(err, learn.ErrName):
 		login.Forget()
-		l.failed = login
+		l.failed, l.alike = login, 0
 		fmt.Fprintf(l.say, "   %v. This login counts as the one with the wrong password.\n", err)
-	case err != nil:
+	case err != nil && (!alike || l.alike < 2):
 		fmt.Fprintf(l.say, "   %v.\n", err)
 	default:
+		if l.next == "" {
+			l.next = next
+		}
 		select {
 		case l.found <- [2]*learn.Login{l.failed, login}:
 		default:

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,7 +198,9 @@ func TestLearnProposesTheRouteOfALogin(t *testing.T) {
 				r, _ = http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/login", nil)
 				r.SetBasicAuth("alice@example.org", password)
 			}
-			p.do(t, r)
+			if a := p.do(t, r); a.status/100 == 3 {
+				p.get(t, base+a.header.Get("Location"))
+			}
 		}
 		spec := <-specs
 		yaml := learn.YAML(spec)
@@ -217,7 +220,7 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(anApp(func(w http.ResponseWriter, ok bool) { fmt.Fprint(w, "as always") }))
 	t.Cleanup(app.Close)
-	base, said, _ := learning(t, app.URL)
+	base, said, found := learning(t, app.URL)
 	p := from("127.0.0.1")
 	p.get(t, base+"/login")
 	for _, c := range []struct{ name, password, path, want string }{
@@ -225,7 +228,8 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 		{"alice", "wrong", "/login", "the password equals the first one"},
 		{"bob", "other", "/login", "the user name differs from the first one"},
 		{"bob", "right", "/elsewhere", "this login used another form than the first one"},
-		{"bob", "right2", "/elsewhere", "do not distinguish its answers"},
+		{"bob", "right2", "/elsewhere", "log in with the right password once more"},
+		{"", "right2", "/elsewhere", "POST /elsewhere has a password in form:k and no name: it is a form with only a password"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, strings.NewReader(url.Values{"who": {c.name}, "k": {c.password}}.Encode()))
 		if err != nil {
@@ -236,6 +240,71 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 		if !strings.Contains(said.String(), c.want) {
 			t.Errorf("%+v: it says\n%s", c, said)
 		}
+	}
+	p.do(t, loginForm(t, base+"/elsewhere", "bob", "right2"))
+	if proposal := <-found; !slices.Equal(proposal.Success, []string{"never"}) || !slices.Equal(proposal.Counted, []string{"/", "/elsewhere", "/elsewhere/x"}) {
+		t.Errorf("%+v", proposal)
+	}
+}
+
+func loginForm(t *testing.T, to, name, password string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, strings.NewReader(url.Values{"who": {name}, "k": {password}}.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+// The browser gets the page after the login before detect ends, whenever it asks.
+func TestLearnWaitsUntilTheBrowserHasFollowed(t *testing.T) {
+	t.Parallel()
+	app := http.NewServeMux()
+	app.HandleFunc("/home", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	app.HandleFunc("/login", anApp(func(w http.ResponseWriter, ok bool) {
+		if ok {
+			w.Header().Set("Location", "/home")
+			w.WriteHeader(http.StatusFound)
+		}
+	}))
+	server := httptest.NewServer(app)
+	t.Cleanup(server.Close)
+	base, said, found := learning(t, server.URL)
+	p := from("127.0.0.1")
+	p.get(t, base+"/login")
+	for _, password := range []string{"wrong", secretTyped} {
+		p.do(t, loginForm(t, base+"/login", "alice", password))
+	}
+	redistest.Until(t, "the check to end", func() bool { return strings.Contains(said.String(), "the proposal counts it") })
+	if strings.Contains(said.String(), "Done") {
+		t.Error("it has ended")
+	}
+	if got := p.get(t, base+"/home").status; got != http.StatusOK {
+		t.Errorf("the page after the login: %d", got)
+	}
+	<-found
+	if !strings.Contains(said.String(), "Done. You can close the browser.") {
+		t.Errorf("it does not say that it is done:\n%s", said)
+	}
+}
+
+// A login in two steps is named as one. Without any login, the user is asked what is wrong.
+func TestLearnNamesALoginInSteps(t *testing.T) {
+	t.Parallel()
+	upstream, err := url.Parse("http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := new(heard)
+	l := newLearner(upstream, said)
+	l.unseen()
+	l.watcher.Page([]byte(`<form><input name=q></form><form><input type=email name=email></form>`))
+	l.ServeHTTP(httptest.NewRecorder(), loginForm(t, "http://127.0.0.1:1/second", "", "right"))
+	l.watcher.Page([]byte(`<form><input type=password name=k></form>`))
+	l.ServeHTTP(httptest.NewRecorder(), loginForm(t, "http://127.0.0.1:1/second", "", "right"))
+	if text := said.String(); !strings.Contains(text, "No login seen yet") || !strings.Contains(text, "it is the second step of a login") {
+		t.Error(text)
 	}
 }
 

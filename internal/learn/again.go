@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -15,18 +16,29 @@ import (
 	"authguard/internal/route"
 )
 
-// ErrWeak means that the two logins differ only in signs that an attacker without cookies also gets.
-var ErrWeak = errors.New("no route is proposed: the app also gives a wrong password without cookies, or with fresh " +
-	"ones, the answer of a right password. Find what only a successful login returns (a redirect, a JSON value, a " +
-	"text), and set success by hand")
+// ErrOrder means that a wrong password gets the second login's response, and not the first one's.
+var ErrOrder = errors.New("no route is proposed: the app answered a wrong password like the second login. Start again, " +
+	"and log in with the wrong password first")
 
 // Proposal is a route. If the app accepts the login at other paths too, it includes the folder that needs the same
-// route.
+// route. If the app answers a wrong password like the right one, Success is "never".
 type Proposal struct {
 	route.Spec
-	Folder string   // such as /*; empty if not needed
-	Also   []string // further paths where the app accepted the login
+	Folder  string   // such as /*; empty if not needed
+	Also    []string // further paths where the app accepted the login
+	Counted []string // paths where a wrong login was sent, which the proposal counts as failed
 }
+
+func (p Proposal) specs() []route.Spec {
+	if p.Folder == "" {
+		return []route.Spec{p.Spec}
+	}
+	folder := p.Spec
+	folder.Path, folder.Passes = p.Folder, nil // passes are only for a single path
+	return []route.Spec{p.Spec, folder}
+}
+
+var never = []string{"never"}
 
 // Send sends a request to the app without following redirects.
 type Send func(*http.Request) (*http.Response, error)
@@ -37,7 +49,7 @@ type Send func(*http.Request) (*http.Response, error)
 // returns.
 func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal, err error) {
 	defer succeeded.Forget()
-	if p.Spec, err = Propose(failed, succeeded); err != nil {
+	if p.Spec, err = Propose(failed, succeeded); err != nil && !errors.Is(err, ErrAlike) {
 		return p, err
 	}
 	c := checker{ctx: ctx, send: send, login: failed, right: succeeded}
@@ -45,21 +57,50 @@ func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal
 	if err != nil {
 		return p, fmt.Errorf("no route is proposed: the test login with a wrong password failed: %w", err)
 	}
+	if first, err := route.Compile(p.Spec); err == nil && first.Judge(failed.Answer) != route.Succeeded &&
+		first.Judge(bare) == route.Succeeded && first.Judge(fresh) == route.Succeeded {
+		return p, ErrOrder
+	}
 	p.Spec, err = propose(succeeded, []route.Answer{failed.Answer, bare, fresh}, []route.Answer{page})
 	if errors.Is(err, ErrAlike) {
-		err = ErrWeak
+		p.Success, err = never, nil
 	}
-	if err != nil || p.Account == "basic" {
-		return p, err
+	answers := map[string]route.Answer{succeeded.Path: fresh}
+	if err == nil && p.Account != "basic" {
+		p.Also, err = c.elsewhere(p.Spec, fresh, page, answers)
 	}
-	p.Also, err = c.elsewhere(p.Spec, fresh, page)
 	if len(p.Also) > 0 {
 		p.Folder = folderAround(p.Path, p.Also)
 	}
-	if err == nil {
+	if err == nil && p.Account != "basic" && !slices.Equal(p.Success, never) {
 		err = c.signedIn(&p, page)
 	}
+	if err == nil {
+		p.Counted, err = c.counted(p.specs(), answers)
+	}
 	return p, err
+}
+
+// counted returns the paths of the answers, or an error if the routes do not count a wrong login at one of them.
+func (c checker) counted(specs []route.Spec, answers map[string]route.Answer) (all []string, err error) {
+	var table route.Table
+	for _, s := range specs {
+		compiled, err := route.Compile(s)
+		if err != nil {
+			return nil, err
+		}
+		table = append(table, compiled)
+	}
+	for _, to := range slices.Sorted(maps.Keys(answers)) {
+		q := c.login.again.at(to)
+		found, offer, err := table.Find(c.request(q, nil), q.body)
+		if err != nil || found == nil || len(offer.Credentials) != 1 || found.Judge(answers[to]) != route.Failed {
+			return nil, fmt.Errorf("no route is proposed: the tested one does not count a wrong login at %s. Write the route "+
+				"by hand", to)
+		}
+		all = append(all, to)
+	}
+	return all, nil
 }
 
 type checker struct {
@@ -87,11 +128,7 @@ func (c checker) fresh(to string) (answer, page route.Answer, err error) {
 	if page, err = c.do(c.request(c.page(), nil)); err != nil {
 		return answer, page, err
 	}
-	q := c.login.again.with(hidden(page.Body))
-	at := *q.url
-	at.Path, at.RawPath = to, ""
-	q.url = &at
-	answer, err = c.do(c.request(q, keep(nil, page)))
+	answer, err = c.do(c.request(c.login.again.with(hidden(page.Body)).at(to), keep(nil, page)))
 	return answer, page, err
 }
 
@@ -130,8 +167,9 @@ func (c checker) do(r *http.Request) (a route.Answer, err error) {
 }
 
 // elsewhere finds other paths where the app accepts the login: a front controller reads the fields of a request and
-// ignores its path.
-func (c checker) elsewhere(s route.Spec, fresh, page route.Answer) (also []string, err error) {
+// ignores its path. It adds the responses there to answers.
+func (c checker) elsewhere(s route.Spec, fresh, page route.Answer, answers map[string]route.Answer) (also []string,
+	err error) {
 	compiled, err := route.Compile(s)
 	if err != nil {
 		return nil, err
@@ -154,7 +192,7 @@ func (c checker) elsewhere(s route.Spec, fresh, page route.Answer) (also []strin
 			return also, err
 		}
 		if answer.Status == fresh.Status && whither(answer) == whither(fresh) && has(answer, want) {
-			also = append(also, to)
+			also, answers[to] = append(also, to), answer
 		}
 	}
 	return also, nil
@@ -184,9 +222,13 @@ func signs(a route.Answer) (all []string) {
 	return all
 }
 
+// has reports whether a response has at least half of the signs: the rest may repeat its path, as MediaWiki's tabs do.
 func has(a route.Answer, want []string) bool {
-	all := signs(a)
-	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(all, s) })
+	all, n := signs(a), 0
+	for _, s := range want {
+		n += boolInt(slices.Contains(all, s))
+	}
+	return 2*n >= len(want)
 }
 
 func whither(a route.Answer) string {

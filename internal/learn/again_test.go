@@ -20,7 +20,7 @@ const (
 )
 
 // learned is what is learned of an app whose login form is at a path, and what the app
-// was sent after it had been shown two logins.
+// was sent after it had been shown two logins. The path is that of the page and the login, or of both with a space.
 func learned(t *testing.T, path string, fields url.Values, passwords [2]string, app http.HandlerFunc) (p Proposal, later []string, err error) {
 	t.Helper()
 	ask := func(r *http.Request) *http.Response {
@@ -30,8 +30,12 @@ func learned(t *testing.T, path string, fields url.Values, passwords [2]string, 
 	}
 	w := New()
 	var logins []*Login
+	opened, path, two := strings.Cut(path, " ")
+	if !two {
+		path = opened
+	}
 	for _, password := range passwords {
-		page := ask(httptest.NewRequest(http.MethodGet, path, nil))
+		page := ask(httptest.NewRequest(http.MethodGet, opened, nil))
 		shown, _ := io.ReadAll(page.Body)
 		form := url.Values{"username": {"alice"}, "password": {password}}
 		for name, value := range fields {
@@ -42,6 +46,7 @@ func learned(t *testing.T, path string, fields url.Values, passwords [2]string, 
 		}
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Referer", "http://"+r.Host+opened)
 		for _, c := range keep(nil, route.Answer{Header: page.Header}) {
 			r.AddCookie(c)
 		}
@@ -118,26 +123,30 @@ func TestLearnProposesNothingThatAGuessFulfils(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		passwords [2]string
+		err       error
 		app       http.HandlerFunc
 	}{
-		"a session's cookie alone": {inOrder, func(w http.ResponseWriter, r *http.Request) {
+		"the same answer": {inOrder, nil, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "as always") }},
+		"a session's cookie alone": {inOrder, nil, func(w http.ResponseWriter, r *http.Request) {
 			sets(w, r, r.PostFormValue("password") == rightOne)
 		}},
-		"a cookie that a POST without cookies gets": {inOrder, func(w http.ResponseWriter, r *http.Request) {
+		"a cookie that a POST without cookies gets": {inOrder, nil, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
 				http.SetCookie(w, &http.Cookie{Name: "seen", Value: "1"})
 			} else if _, err := r.Cookie("seen"); err != nil || r.PostFormValue("password") == rightOne {
 				http.SetCookie(w, &http.Cookie{Name: "sid", Value: "1"})
 			}
 		}},
-		"the right password first": {[2]string{rightOne, wrongOne}, func(w http.ResponseWriter, r *http.Request) {
+		"the right password first": {[2]string{rightOne, wrongOne}, ErrOrder, func(w http.ResponseWriter, r *http.Request) {
 			if r.PostFormValue("password") == rightOne {
 				w.WriteHeader(http.StatusFound)
 			}
 		}},
 	} {
-		if p, _, err := learned(t, "/login", nil, c.passwords, c.app); !errors.Is(err, ErrWeak) {
-			t.Errorf("%s: %q, %v; want nothing", name, p.Success, err)
+		p, _, err := learned(t, "/login", nil, c.passwords, c.app)
+		if !errors.Is(err, c.err) || err == nil && (!slices.Equal(p.Success, never) ||
+			!strings.Contains(YAML(p), "    # The app gives a right and a wrong password the same answer.")) {
+			t.Errorf("%s: %q, %v; want never, %v\n%s", name, p.Success, err, c.err, YAML(p))
 		}
 	}
 }
@@ -275,6 +284,39 @@ func TestLearnFindsAFrontController(t *testing.T) {
 				t.Errorf("a route without a rule: %s", YAML(p))
 			}
 		}
+	}
+}
+
+// MediaWiki finds its login by the field title, wherever it is sent. Its pages have a search form with another title, and
+// tabs with the path of the request.
+func TestLearnFindsEveryAddressOfMediaWikisLogin(t *testing.T) {
+	t.Parallel()
+	p, _, err := learned(t, "/index.php?title=Special:UserLogin /index.php/Special:UserLogin", nil, inOrder, func(w http.ResponseWriter, r *http.Request) {
+		sets(w, r, false)
+		w.Header().Set("Content-Type", "text/html")
+		title := strings.TrimPrefix(r.URL.Path, "/index.php/")
+		if written := r.FormValue("title"); written != "" {
+			title = written
+		}
+		login := title == "Special:UserLogin"
+		if login && r.PostFormValue("password") == rightOne {
+			http.SetCookie(w, &http.Cookie{Name: "wikiUserID", Value: "1"})
+			http.Redirect(w, r, "/index.php/Main_Page", http.StatusFound)
+			return
+		}
+		fmt.Fprint(w, `<form><input type=search name=search><input type=hidden name=title value=Special:Search></form>`)
+		if login {
+			fmt.Fprint(w, `<form method=post><input type=hidden name=title value=Special:UserLogin><input name=username>`+
+				`<input name=password type=password></form>`)
+			if r.Method == http.MethodPost {
+				fmt.Fprint(w, "<p>Incorrect username or password entered.</p><p>Please try again.</p>")
+			}
+		}
+		fmt.Fprintf(w, "<form><input type=hidden name=title value=Special:Print></form><a>Tab of %s</a>", r.URL.Path)
+	})
+	want := []string{"/", "/index.php", "/index.php/Special:UserLogin", "/index.php/Special:UserLogin/x"}
+	if err != nil || p.Folder != "/*" || !slices.Equal(p.Counted, want) {
+		t.Errorf("%q: folder %q, counted %q, %v", p.Also, p.Folder, p.Counted, err)
 	}
 }
 

@@ -31,6 +31,7 @@ type Watcher struct {
 	key       []byte
 	mu        sync.Mutex
 	passwords map[string]string // name of a password field to the name of the account field before it
+	steps     bool              // a form asks for the account without a password
 }
 
 // New returns an empty Watcher.
@@ -44,21 +45,29 @@ func New() *Watcher {
 func (w *Watcher) Page(page []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	account := ""
+	account, asked := "", false
 	for z := html.NewTokenizer(bytes.NewReader(page)); z.Next() != html.ErrorToken; {
 		t := z.Token()
 		attributes := attributesOf(t)
 		name := attributes["name"]
 		switch {
 		case t.Data == "form":
-			account = ""
+			w.steps = w.steps || accountNames.MatchString(account) && !otherNames.MatchString(account) && !asked
+			account, asked = "", false
 		case t.Data != "input" || name == "":
 		case strings.EqualFold(attributes["type"], "password"):
-			w.passwords[name] = cmp.Or(w.passwords[name], account)
+			w.passwords[name], asked = cmp.Or(w.passwords[name], account), true
 		case slices.Contains([]string{"", "text", "email", "tel"}, strings.ToLower(attributes["type"])):
 			account = name
 		}
 	}
+}
+
+// InSteps reports whether a page had a form with an account and no password.
+func (w *Watcher) InSteps() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.steps
 }
 
 func attributesOf(t html.Token) map[string]string {
@@ -119,8 +128,8 @@ var (
 
 type field struct{ at, name, value string }
 
-// Login returns the login of a request, without the response; nil if the request has no password. body must be
-// complete.
+// Login returns the login of a request, without the response; nil if the request has no password. The Account is empty
+// if the request has a password and no account. body must be complete.
 func (w *Watcher) Login(r *http.Request, body []byte) *Login {
 	l := &Login{Method: r.Method, Path: r.URL.Path, cookies: r.Cookies()}
 	if name, password, ok := r.BasicAuth(); ok {
@@ -129,17 +138,23 @@ func (w *Watcher) Login(r *http.Request, body []byte) *Login {
 		return l
 	}
 	fields := fieldsOf(r, body)
-	best, name, password := 0, "", ""
+	best, name, password, alone := 0, "", "", ""
 	for i, f := range fields {
 		n := w.isPassword(f)
+		if n > 0 && f.value != "" {
+			alone = f.at
+		}
 		if account := w.accountOf(fields, i); n > best && f.value != "" && account >= 0 {
 			best = n
 			name, password = fields[account].value, f.value
 			l.Account, l.Password = fields[account].at, f.at
 		}
 	}
-	if l.Password == "" {
+	if l.Password == "" && alone == "" {
 		return nil
+	}
+	if l.Password == "" {
+		return &Login{Method: l.Method, Path: l.Path, Password: alone}
 	}
 	w.took(l, name, password)
 	l.again, l.asTyped = without(r, body, name, password), bare(r, body)

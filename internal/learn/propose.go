@@ -23,8 +23,8 @@ var (
 	ErrOther = errors.New("this login used another form than the first one: log in again with the same form")
 	ErrSame  = errors.New("the password equals the first one: log in again with the right one")
 	ErrName  = errors.New("the user name differs from the first one: log in again with the same name")
-	ErrAlike = errors.New("the app gave the same answer as for the wrong password: if you are signed in, status, " +
-		"redirect, cookies and text do not distinguish its answers")
+	ErrAlike = errors.New("the app gave the same answer as for the wrong password: log in with the right password once " +
+		"more; if you are signed in, sign out first")
 )
 
 // Propose returns the route that distinguishes the first login, which failed, from the second, which succeeded.
@@ -298,17 +298,21 @@ func lines(page []byte) (all []string) {
 
 // YAML returns a proposal for the list proxy.routes of the configuration.
 func YAML(p Proposal) string {
-	text := yaml(p.Spec)
-	if p.Folder != "" {
+	text, all := "", p.specs()
+	if slices.Equal(p.Success, never) {
+		text = "    # The app gives a right and a wrong password the same answer. With never, each login counts as failed:\n" +
+			"    # after five in 24 hours the account needs a challenge, and no client becomes known. It is better to write\n" +
+			"    # what only a successful login returns, such as cookie NAME, json /POINTER VALUE or body TEXT.\n"
+	}
+	text += yaml(all[0])
+	if len(all) > 1 {
 		if !strings.HasSuffix(p.Path, "*") {
 			text += "    # Other forms at " + p.Path + " are rejected until the route above has a field of each:\n" +
 				"    # passes: [form:FIELD].\n"
 		}
 		text += "    # The app takes the same login at " + strings.Join(p.Also, ", ") + " too: it checks the fields, not\n" +
 			"    # the path. Without this route guesses sent there are not counted.\n"
-		p.Path = p.Folder
-		p.Passes = nil // only for a single path
-		text += yaml(p.Spec)
+		text += yaml(all[1])
 	}
 	return text
 }

@@ -63,6 +63,14 @@ func (q request) with(values map[string]string) request {
 	return q
 }
 
+// at returns the request to another path.
+func (q request) at(path string) request {
+	u := *q.url
+	u.Path, u.RawPath = path, ""
+	q.url = &u
+	return q
+}
+
 func replaced(kind, text string, values map[string]string) string {
 	all := strings.Split(text, "&")
 	for i, pair := range all {
@@ -115,14 +123,27 @@ func replacedParts(body []byte, boundary string, values map[string]string) []byt
 	return b.Bytes()
 }
 
+// hidden returns the hidden fields of the form with a password field, or of all forms if none has one. MediaWiki's
+// search form has a field with the name of one of its login form.
 func hidden(page []byte) map[string]string {
-	values := map[string]string{}
+	all, form, login := map[string]string{}, map[string]string{}, false
 	for z := html.NewTokenizer(bytes.NewReader(page)); z.Next() != html.ErrorToken; {
 		t := z.Token()
 		attributes := attributesOf(t)
-		if t.Data == "input" && strings.EqualFold(attributes["type"], "hidden") && attributes["value"] != "" {
-			values["form:"+attributes["name"]] = attributes["value"]
+		switch kind := strings.ToLower(attributes["type"]); {
+		case t.Data == "form" && login:
+			return form
+		case t.Data == "form":
+			clear(form)
+		case t.Data == "input" && kind == "password":
+			login = true
+		case t.Data == "input" && kind == "hidden" && attributes["value"] != "":
+			at := "form:" + attributes["name"]
+			all[at], form[at] = attributes["value"], attributes["value"]
 		}
 	}
-	return values
+	if login {
+		return form
+	}
+	return all
 }
