@@ -75,7 +75,7 @@ var mayImport = map[string]string{
 	// The doors.
 	"web/texts":  "guard",
 	"web/pages":  below + " web/texts",
-	"web/static": "",
+	"web/static": "captchamode/challenge/image web/texts",
 	"web/client": "guard",
 	"web":        below + " web/client web/pages web/static web/texts",
 	"web/proxy":  below + " web web/client web/pages web/static",

@@ -42,6 +42,7 @@ func (p *Public) routes() *echo.Echo {
 	p.Login.Routes(e)
 	p.Login.forwardRoutes(e)
 	Media(e, p.Challenges)
+	Script(e, p.Look)
 	p.API.Routes(e)
 	return e
 }

@@ -40,6 +40,22 @@ type view struct {
 	Code    bool         // the page asks for a verification code
 }
 
+// Script serves a script that shows the challenges of a JavaScript login in the app's own page. Load it from the same
+// site, before the app's scripts:
+//
+//	http.Handle("GET /authguard.js", mw.Script())
+//	<script src="/authguard.js"></script>
+//
+// It repeats a stopped fetch or XMLHttpRequest with the solution or the verification code. OnRefusal must answer such a
+// request with the problem+json of [Refusal.Write].
+func Script() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := static.ServeClient(w, r, texts.Standard()); err != nil {
+			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		}
+	})
+}
+
 func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) {
 	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS),
 		Code: f.Form != "" && f.of.guard.TakesCodes()}

@@ -27,6 +27,9 @@ func (l *Look) For(accept string) Page {
 	return Page{Look: l, Language: l.languages.For(accept)}
 }
 
+// Languages returns the site's languages.
+func (l *Look) Languages() *texts.Set { return l.languages }
+
 // A Page is what all public pages have in common. The zero Page is English, without brand and Base.
 type Page struct {
 	Look     *Look

@@ -109,6 +109,6 @@
   }
 
   for (const part of document.querySelectorAll("[data-pow]")) run(part);
-  // login.js has put another challenge into the page.
-  document.addEventListener("challenge", (event) => { for (const part of event.target.querySelectorAll("[data-pow]")) run(part); });
+  // login.js or client.js has put another challenge into the page.
+  document.addEventListener("challenge", (event) => { for (const part of event.composedPath()[0].querySelectorAll("[data-pow]")) run(part); });
 })();
