@@ -48,7 +48,8 @@ func (r *realm) setProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	app := proxy.App{Upstream: upstream, Timeout: c.Timeout, Patience: c.ResponseTimeout, MaxBody: int64(c.MaxBody)}
+	app := proxy.App{Upstream: upstream, Timeout: c.Timeout, Patience: c.ResponseTimeout, MaxBody: int64(c.MaxBody),
+		Script: string(c.Script)}
 	before, guards := r.routes.Load(), map[string]*guard.Guard{}
 	for _, one := range c.Guarded() {
 		compiled, err := route.Compile(one.Spec)

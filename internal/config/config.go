@@ -113,6 +113,8 @@ type Proxy struct {
 	Timeout         time.Duration `within:"1s 10m"`     // for the app's response on a guarded route
 	ResponseTimeout time.Duration `within:"1s 24h"`     // for the response header on all other routes
 	MaxBody         Size          `within:"1KiB 16MiB"` // of a request to a guarded route
+	// Script is which pages of the app get the script that shows challenges.
+	Script ProxyScript `words:"auto always never" reload:"live"`
 }
 
 // Route is a guarded route of the app. Empty Limits inherit the site's.
@@ -415,7 +417,7 @@ func Default() Config {
 		Log:      Log{Format: FormatText, Level: LevelInfo},
 		Alerts:   Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
 		Mail:     Mail{Language: "en", PasswordReset: true},
-		Proxy:    Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB},
+		Proxy:    Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB, Script: ScriptAuto},
 		Shutdown: Shutdown{Delay: time.Second, Timeout: 15 * time.Second},
 	}
 }

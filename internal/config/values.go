@@ -73,6 +73,7 @@ type (
 	LogFormat       string
 	LogLevel        string // minimum level
 	MFA             string // whether administrators need MFA
+	ProxyScript     string // whether the app's pages get the script for challenges
 )
 
 // The values of those types.
@@ -86,6 +87,10 @@ const (
 
 	XForwardedFor ForwardedHeader = "x-forwarded-for"
 	Forwarded     ForwardedHeader = "forwarded" // RFC 7239
+
+	ScriptAuto   ProxyScript = "auto"
+	ScriptAlways ProxyScript = "always"
+	ScriptNever  ProxyScript = "never"
 
 	RedisStandalone RedisMode = "standalone"
 	RedisSentinel   RedisMode = "sentinel"

@@ -216,6 +216,11 @@ func (t Table) Page() *Route {
 	return nil
 }
 
+// ReadsJSON reports whether one of the routes reads JSON, which only scripts and programs send.
+func (t Table) ReadsJSON() bool {
+	return slices.ContainsFunc(t, func(r *Route) bool { return r.account.kind == object })
+}
+
 // MayRead reports whether one of the routes reads passwords from bodies. It then reads every body, since apps ignore
 // the type.
 func (t Table) MayRead() bool {

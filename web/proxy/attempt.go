@@ -34,9 +34,10 @@ type visit struct {
 	sent     form // the client's form
 	attempts []guard.Decision
 	progress
-	large bool // the request is larger than a login
-	proof proof
-	probe *probe // not nil: a request of the proxy itself (probe.go)
+	large  bool // the request is larger than a login
+	script bool // the response gets our script, if it is a page
+	proof  proof
+	probe  *probe // not nil: a request of the proxy itself (probe.go)
 }
 
 // progress is how far a request has come.
@@ -174,6 +175,9 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 	a := v.asks(r, c)
 	if at == 0 {
 		v.in = r
+		if !v.route.Basic() && fromScript(r) {
+			v.proxy.scripted.Store(true)
+		}
 		v.presented(r)
 		a.Solution, a.VerificationCode = v.solution, v.code // one solution, one attempt (R17)
 	}
@@ -260,6 +264,8 @@ func answered(answer *http.Response) error {
 	case v.route == nil && v.judged != nil: // another form
 		v.judged()
 		return nil
+	case v.route == nil && v.script:
+		return v.insert(answer)
 	case v.route == nil:
 		return nil
 	}

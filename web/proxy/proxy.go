@@ -19,6 +19,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,9 @@ type App struct {
 	Timeout  time.Duration // for the response to a guarded request
 	Patience time.Duration // for the response headers of other requests
 	MaxBody  int64         // of a guarded request, in bytes
+	// Script is which pages get the script for challenges: "always" all of them, "never" none, "auto" all if a route reads
+	// JSON, or once a script has sent a login. Empty: never.
+	Script string
 }
 
 // A Proxy serves one app. It is safe for concurrent use.
@@ -73,7 +77,9 @@ type Proxy struct {
 	app    atomic.Pointer[app]
 	rivals *Rivals
 	// outages are the attempts that stayed free because the app seemed not to check their passwords, by account.
-	outages *lru.Cache[string, outage]
+	outages  *lru.Cache[string, outage]
+	scripted atomic.Bool // a script has sent a login
+	reported sync.Map    // why pages get no script
 }
 
 type app struct {
@@ -130,6 +136,7 @@ func (p *Proxy) put(one *app) {
 func (p *Proxy) ownPaths() http.Handler {
 	e := web.NewEcho(p.Origin, p.Look, p.Log)
 	web.Media(e, p.Challenges)
+	web.Script(e, p.Look)
 	e.GET(solvePath, p.solvePage)
 	e.POST(solvePath, p.solve)
 	if p.Login != nil {
