@@ -192,7 +192,10 @@ func (c change) To() string {
 	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // throttling can go on
 		return "CAPTCHA mode off"
 	}
-	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Throttling unknown clients"}[captchamode.Switch(c).Now()]
+	to := map[string]string{"on": "CAPTCHA mode on", "throttling": "Throttling unknown clients"}[captchamode.Switch(c).Now()]
+	if to == "" && captchamode.Switch(c).Was() == "throttling" {
+		to = "Throttling off"
+	}
 	to = cmp.Or(to, "CAPTCHA mode off")
 	if c.Cause == captchamode.ByExpiry || c.Cause == captchamode.ByPerson && c.Override.State == captchamode.Automatic {
 		return to + ", automatic again"

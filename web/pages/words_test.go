@@ -86,6 +86,22 @@ func TestTheHeadlineIsOfNowAndNotCalmWhileAccountsAreOpen(t *testing.T) {
 	}
 }
 
+// Measured before: the beginning of throttling was called "CAPTCHA mode off".
+func TestTheHistoryNamesThrottling(t *testing.T) {
+	t.Parallel()
+	const calm, slow, attack = captchamode.Calm, captchamode.Slow, captchamode.Attack
+	for want, s := range map[string]captchamode.Switch{
+		"Throttling unknown clients": {WasLevel: calm, Level: slow},
+		"Throttling off":             {WasLevel: slow, Level: calm},
+		"CAPTCHA mode on":            {WasLevel: slow, Level: attack, On: true},
+		"CAPTCHA mode off":           {WasLevel: attack, WasOn: true, Level: calm},
+	} {
+		if got := change(s).To(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestTheHeadlineSaysWhoDecides(t *testing.T) {
 	t.Parallel()
 	on, off := captchamode.Override{State: captchamode.ForcedOn}, captchamode.Override{State: captchamode.ForcedOff}
