@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -128,14 +129,14 @@ func SituationOf(o *Overview, last attacks.Attack, open int) (s Situation) {
 	return s
 }
 
-// mostUrgent returns the attack to show: the running one on the site, the busiest other one that goes on, the newest with
-// accounts to secure, or the last.
+// mostUrgent returns the attack to show: the running one on the site, the busiest other one that goes on, first of those
+// with accounts to secure, the newest with accounts to secure, or the last.
 func mostUrgent(o *Overview, last attacks.Attack) (a attacks.Attack, going bool) {
 	for _, one := range o.Attacks {
 		switch on := o.Now.Sub(one.Last) <= goingFor; {
 		case one.Kind == attacks.Site:
 			return one, on
-		case on && (!going || one.Attempts > a.Attempts):
+		case on && (!going || cmp.Or(min(1, one.Open)-min(1, a.Open), cmp.Compare(one.Attempts, a.Attempts)) > 0):
 			a, going = one, true
 		}
 	}

@@ -18,6 +18,9 @@ func TestTheSituationAtEachMoment(t *testing.T) {
 	small := attacks.Attack{ID: "small", Kind: attacks.Account, Last: now, Attempts: 30, Counts: attacks.Counts{Failed: 30}}
 	over, secured, old := site, site, small
 	over.Ended, secured.Open, old.Last = now, 0, now.Add(-6*time.Minute)
+	entered, busier := small, small
+	entered.ID, entered.Kind, entered.Attempts, entered.Lost, entered.Open = "entered", attacks.Spray, 3, 1, 1
+	busier.ID, busier.Attempts = "busier", 31
 	part := over
 	part.ID, part.Kind, part.PartOf, part.Open = "part", attacks.Spray, over.ID, 1
 	on := captchamode.State{Level: captchamode.Attack, On: true}
@@ -34,6 +37,8 @@ func TestTheSituationAtEachMoment(t *testing.T) {
 		"nothing yet":  {control.Overview{}, attacks.Attack{}, 0, control.NoAttack, "", control.No, ""},
 		"guesser":      {control.Overview{Attacks: []attacks.Attack{small}}, small, 0, control.UnderAttack, "small", control.No, ""},
 		"guesser gone": {control.Overview{Attacks: []attacks.Attack{old}}, old, 0, control.NoAttack, "small", control.No, ""},
+		"two":          {control.Overview{Attacks: []attacks.Attack{small, busier}}, small, 0, control.UnderAttack, "busier", control.No, ""},
+		"one got in":   {control.Overview{Attacks: []attacks.Attack{small, entered, busier}}, small, 1, control.UnderAttack, "entered", control.No, control.SecureAccounts},
 		"attack":       {control.Overview{State: on, Attacks: []attacks.Attack{site, small}}, site, 7, control.UnderAttack, "site", control.Yes, control.SecureAccounts},
 		"forced off":   {control.Overview{State: off, Attacks: []attacks.Attack{site}}, site, 0, control.UnderAttack, "site", control.Partly, control.SecureAccounts},
 		"stopped":      {control.Overview{State: low, Attacks: []attacks.Attack{site}}, site, 7, control.AttackOver, "site", control.Yes, control.SecureAccounts},
