@@ -282,7 +282,7 @@ func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, lo
 		err = s.readKeys(ctx, loaded, anew)
 	}
 	if err == nil {
-		s.changes, err = changes.New(changes.Config{DB: s.db, Log: log})
+		s.changes, err = changes.New(changes.Config{DB: s.db, Now: s.clock.Now, Log: log})
 	}
 	return err
 }
