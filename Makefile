@@ -51,7 +51,7 @@ reference: ## Renew the generated parts of docs/reference
 
 pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; axe-core looks at each
 	@mkdir -p $(or $(PICTURES),dist/pictures)
-	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) go test -count=1 -timeout 30m -run 'InABrowser|AnAttackIsFollowed' ./cmd/authguard ./web/pages ./internal/replay
+	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) go test -count=1 -timeout 30m -run 'InABrowser|AnAttackIsFollowed|TheStoryIs' ./cmd/authguard ./web/pages ./internal/replay
 
 test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps

@@ -27,6 +27,7 @@ type stage struct {
 	out     logBuffer
 	browser *http.Client // has opened the link
 	console string       // the admin console's URL
+	tab     *tab         // of pictures
 	folder  string
 	stop    func()
 	ended   chan error

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/events"
 	"authguard/internal/story"
 	"authguard/internal/testing/redistest"
 	"authguard/internal/times"
@@ -127,7 +129,7 @@ func (m momentOf) agrees(t *testing.T, at string) {
 	}
 	entered := "No suspicious sign-in"
 	if r.Lost > 0 {
-		entered = fmt.Sprintf("%d accounts may be compromised, %d not secured", r.Lost, r.Open)
+		entered = fmt.Sprintf("%s may be compromised, %d not secured", events.Count(r.Lost, "account"), r.Open)
 	}
 	has("overview", m.overview, "Still going on? "+map[bool]string{true: "Yes:", false: "No:"}[s.Going.Yes],
 		fmt.Sprintf("%d challenged, %d solved", r.Challenged, r.Solved), fmt.Sprintf("%d wrong passwords checked", r.Failed),
@@ -145,6 +147,36 @@ func (m momentOf) agrees(t *testing.T, at string) {
 			times.Text(r.Last.UTC()), r.Addresses, r.Accounts, r.Lost))
 	}
 }
+
+// pictures photographs the overview, the page of the attack and the login page, if PICTURES names a folder.
+func (s *stage) pictures(moment string, m momentOf) {
+	s.t.Helper()
+	if os.Getenv("PICTURES") == "" {
+		return
+	}
+	if s.tab == nil {
+		s.tab = openTab(s.t)
+		s.tab.goTo(demoLink.FindString(s.out.String()))
+	}
+	redistest.Until(s.t, "the lists to be read again after the clock has jumped", func() bool {
+		var now control.Overview
+		s.ask("/api/overview", &now)
+		return len(now.Warnings) == 0
+	})
+	s.tab.goTo(s.console + "/")
+	s.tab.until("the page to be live", `document.querySelector("[data-freshness]").innerText.startsWith("Live, as of")`)
+	s.tab.picture("story-" + moment + "-overview")
+	if of := m.situation.Of; of != nil {
+		s.tab.goTo(s.console + "/attacks/" + of.ID)
+		s.tab.picture("story-" + moment + "-attack")
+	}
+	if m.report.Kind == attacks.Site && m.report.Going {
+		s.tab.goTo(loginPage.FindString(s.out.String()))
+		s.tab.picture("story-" + moment + "-login")
+	}
+}
+
+var loginPage = regexp.MustCompile(`http://127\.0\.0\.1:\d+/login`)
 
 // lost returns the possibly compromised accounts, sorted.
 func lost(victims []attacks.Victim) (names []string) {
@@ -190,6 +222,7 @@ func TestTheStoryIsTheSameEverywhere(t *testing.T) {
 			mail.all() != "" {
 			t.Errorf("quiet: %+v, mail %q", m, mail.all())
 		}
+		s.pictures("1-quiet", m)
 	})
 	before(func() {
 		m := s.look(control.UnderAttack, recorded)
@@ -197,9 +230,12 @@ func TestTheStoryIsTheSameEverywhere(t *testing.T) {
 		if m.report.Kind != attacks.Account || m.report.Subject != "bob" || len(m.report.Victims) > 0 { // bob signed in before the first guess
 			t.Errorf("guesser: %+v", m.report)
 		}
+		s.pictures("2-guesser", m)
 	})
 	before(func() {
-		s.look(control.UnderAttack, recorded).agrees(t, "spray")
+		m := s.look(control.UnderAttack, func(m momentOf) bool { return recorded(m) && m.report.Kind == attacks.Spray })
+		m.agrees(t, "spray") // it found a password; the guesser, with more attempts, found none
+		s.pictures("3-spray", m)
 	})
 	before(func() {
 		m := s.look(control.UnderAttack, func(m momentOf) bool {
@@ -212,6 +248,7 @@ func TestTheStoryIsTheSameEverywhere(t *testing.T) {
 				t.Errorf("%s: %q", title, all)
 			}
 		}
+		s.pictures("4-botnet", m)
 	})
 	redistest.Until(t, "the end of the story", func() bool { return t.Failed() || s.out.has("Ctrl-C stops the server") })
 	s.stops(mail)
@@ -228,6 +265,7 @@ func (s *stage) stops(mail *inbox) {
 	}
 	m := s.look(control.AttackOver, whole)
 	m.agrees(t, "stopped")
+	s.pictures("5-stopped", m)
 	if m.report.Attempts != attempts {
 		t.Errorf("%d attempts when it stopped, want %d", m.report.Attempts, attempts)
 	}
@@ -236,6 +274,7 @@ func (s *stage) stops(mail *inbox) {
 			len(mail.about("Login attack ended", m.report.ID)) == 1
 	})
 	m.agrees(t, "after")
+	s.pictures("6-after", m)
 	if r := m.report; r.Attempts != attempts || r.Last.After(s.began.Add(128*time.Second)) || r.Ended.Sub(r.Last) < time.Minute {
 		t.Errorf("%d attempts when it stopped; then %+v", attempts, r.Attack)
 	}
