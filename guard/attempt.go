@@ -33,6 +33,9 @@ func (g *Guard) look(a *Attempt, v *view) {
 	}
 	if v.badName = g.name(v, a) != nil; !v.badName {
 		g.client(a, v)
+		if a.Passkey {
+			v.in = v.in&^withSolution | withPasskey // a solution is not used up
+		}
 		if a.VerificationCode != "" && g.config.Codes != nil {
 			v.in |= withCode
 		}
@@ -126,8 +129,9 @@ func (v *view) modeAsks() bool { return v.mode.on && !v.Known() && v.listed.verd
 // asks reports whether every unknown client at this address has to solve a challenge.
 func (v *view) asks() bool { return v.modeAsks() || v.listed.asks() && !v.Known() }
 
-// challengesAll reports whether only a known client passes: the attempt has neither a solution nor a verification code.
-func (v *view) challengesAll() bool { return v.asks() && v.in&(withSolution|withCode) == 0 }
+// challengesAll reports whether only a known client passes: the attempt has no solution, verification
+// code or passkey.
+func (v *view) challengesAll() bool { return v.asks() && v.in&proven == 0 }
 
 // accountFailures is how many failures of unknown clients the account had; 0 for a known client.
 func (v *view) accountFailures() int {

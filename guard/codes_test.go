@@ -295,3 +295,33 @@ func TestR29ATicketThatTravelsKeepsItsCode(t *testing.T) {
 		}
 	})
 }
+
+// A passkey cannot be guessed: an attack on its account, or on the whole site, stops no login with it.
+func TestAPasskeyNeedsNoChallengeAndEndsNoAdministratorsBlock(t *testing.T) {
+	t.Parallel()
+	with := func(from string) guard.Attempt {
+		a := world.From("alice", from)
+		a.Passkey = true
+		return a
+	}
+	eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
+		closeToStrangers(t, w)
+		w.Force(t)
+		d, ok := w.Try(t, with(world.Address(10)), world.Right)
+		if !ok || !d.Reasons.Has(guard.PasskeyVerified) {
+			t.Errorf("%v, %v", d.Action, d.Reasons.Codes())
+		}
+		if d, ok := w.Try(t, world.From("alice", world.Address(10)), world.Right); !ok || !d.Known {
+			t.Errorf("its client is not known: %v", d.Action)
+		}
+		solving := w.Asked(t, "alice", world.Address(11))
+		solving.Passkey = true
+		if _, ok := w.Try(t, solving, world.Right); !ok {
+			t.Error("with a solution that it does not need")
+		}
+		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(home + "/32"), Verdict: guard.Blocked}})
+		if d, _ := w.Try(t, with(home), world.Right); d.Action != guard.Block {
+			t.Errorf("at an address that an administrator has blocked: %v", d.Action)
+		}
+	})
+}

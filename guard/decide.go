@@ -115,6 +115,9 @@ func (v *view) action(r *rule, limit int) Action {
 // explain adds what monitored limits would have done, and what exempted the attempt.
 func (v *view) explain(d *Decision) {
 	v.monitor(d)
+	if v.in&withPasskey != 0 {
+		d.Reasons.add(Reason{Cause: PasskeyVerified})
+	}
 	switch {
 	case v.Known():
 		d.Reasons.add(Reason{Cause: KnownClient, Subject: OnPair})
@@ -130,7 +133,7 @@ func (v *view) monitor(d *Decision) {
 	if on != nil && on.monitored && on.verdict == Blocked {
 		note(Reason{Cause: BlockedByAdmin, List: on.name})
 	}
-	unproven := unknown && v.in&(withSolution|withCode) == 0
+	unproven := unknown && v.in&proven == 0
 	if v.mode.wouldBeOn && unproven && v.listed.verdict != Allowed {
 		note(Reason{Cause: ModeOn, Subject: OnSite})
 	}
@@ -180,7 +183,7 @@ func (v *view) needsSolution(d *Decision) (needed, ofAccount bool) {
 	for i := range v.Subjects() {
 		s := &v.Subjects()[i]
 		// What stops the attempt only without a solution.
-		over := s.Usage.Over & s.rule.stops(v.Status, v.in&^(withSolution|withCode)) & s.rule.challenges(v.Status, v.in)
+		over := s.Usage.Over & s.rule.stops(v.Status, v.in&^proven) & s.rule.challenges(v.Status, v.in)
 		for j := range s.rule.limits {
 			if over.Has(j) {
 				needed, ofAccount = true, ofAccount || s.Kind == OnAccount || s.Kind == OnPair

@@ -211,6 +211,9 @@ type Attempt struct {
 	Solution challenge.Solution
 	// VerificationCode is a verification code, if there is one (R29). A known client's is not checked.
 	VerificationCode string
+	// Passkey: the integration has verified a passkey of the account, which no attacker can guess. The attempt needs no
+	// challenge, and the limits on guesses at its account and on the site do not stop it.
+	Passkey bool
 	// SendsCode: the integration can send a verification code to the account's owner. If not, an unknown client with a
 	// sprayed password gets the most expensive challenge instead (R28).
 	SendsCode bool

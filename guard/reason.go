@@ -32,6 +32,7 @@ const (
 	TooManyUnsolved       // too many challenges of the address are unsolved
 	PasswordSprayed       // the right password is used for password spraying
 	SprayedAsks           // the password is sprayed, and no verification code can be sent
+	PasskeyVerified       // the client has a passkey of the account
 )
 
 // causes are each cause's stable code, and its words for support staff.
@@ -64,6 +65,7 @@ var causes = [...]struct{ code, words string }{
 	SprayedAsks: {"spray-challenge",
 		"the password is used for password spraying and no verification code can be sent, so an unknown client gets the " +
 			"most expensive challenge"},
+	PasskeyVerified: {"passkey", "the client signed in with a passkey of the account"},
 	TooManyUnsolved: {"unsolved-challenges",
 		"too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},
 }

@@ -129,10 +129,14 @@ type exemption uint8
 const (
 	withSolution      exemption = 1 << iota // of a challenge
 	withCode                                // a verification code
+	withPasskey                             // a passkey of the account
 	allowlisted                             // the IP address
 	unconfiguredProxy                       // the IP address may be one (R9)
 	throttleMonitored                       // unknown clients would be throttled
 	fakeFailure                             // the attempt gets a fake failure
+
+	ofOwner = withCode | withPasskey // only the account's owner has them
+	proven  = withSolution | ofOwner
 )
 
 // stops are the limits that stop an attempt of such a client in these circumstances; would are the monitored ones.
@@ -158,7 +162,7 @@ func (r *rule) without(limits failures.Mask, status trusted.Status, in exemption
 	if in&fakeFailure != 0 {
 		limits &^= r.then[FakeFailure]
 	}
-	if in&withCode != 0 {
+	if in&ofOwner != 0 {
 		switch r.kind {
 		case OnAccount:
 			limits &^= r.then[Block] | r.then[FakeFailure]
@@ -166,7 +170,7 @@ func (r *rule) without(limits failures.Mask, status trusted.Status, in exemption
 			return 0
 		}
 	}
-	if in&(withSolution|withCode) != 0 { // a client with a code is a person
+	if in&proven != 0 { // an owner is a person
 		limits &^= r.challenges(status, in)
 	}
 	return limits
