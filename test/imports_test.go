@@ -98,6 +98,7 @@ var mayImport = map[string]string{
 	"internal/testing/doctest":             helper,
 	"internal/testing/ldaptest":            helper,
 	"internal/testing/mailtest":            helper,
+	"internal/testing/passkeytest":         helper,
 	"internal/testing/postgrestest":        helper,
 	"internal/testing/redistest":           helper,
 	"internal/testing/world":               helper,

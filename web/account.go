@@ -32,6 +32,9 @@ func (l *Login) accountRoutes(e *echo.Echo) {
 	e.POST("/account/not-me", l.own(l.notAdmin(l.notMe)))
 	e.GET("/account/password", l.signedIn(l.ownPassword(l.PasswordPage)))
 	e.POST("/account/password", l.signedIn(l.ownPassword(l.ChangePassword)))
+	if l.Passkeys != nil {
+		l.ownPasskeyRoutes(e)
+	}
 	// https://w3c.github.io/webappsec-change-password-url/
 	e.GET("/.well-known/change-password", func(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, l.toPassword(c, "/"))
@@ -121,6 +124,13 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	if l.Passkeys != nil && !v.Administrator {
+		has, err := l.Control.MFA(c.Request().Context(), s.Account)
+		if err != nil {
+			return err
+		}
+		v.PasskeysHere, v.Kept = true, has.Passkeys
 	}
 	page, err := pages.RenderAccount(v)
 	return WritePage(c, http.StatusOK, page, err)

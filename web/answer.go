@@ -373,8 +373,8 @@ func below(r *http.Request, c *challenge.Challenge) *challenge.Challenge {
 func (l *Login) view(c echo.Context, next string) pages.LoginView {
 	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin,
 		Resets: l.Resets != nil}
-	if l.Second != nil {
-		site, ok := l.Edge.Site(c.Request())
+	if l.Passkeys != nil {
+		site, ok := l.site(c.Request())
 		view.Passkeys, view.PasskeysAt = ok, site.Elsewhere
 	}
 	if next = l.next(next); next != "/" {

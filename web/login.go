@@ -53,6 +53,7 @@ type LoginUsers struct {
 	Storage   Storage          // nil: sessions can always be written
 	Control   *control.Control // for the pages at /account; nil: there are none
 	Second    *Second          // MFA; nil: none
+	Passkeys  *Passkeys        // nil: none
 }
 
 // LoginEmails are sent to account owners.
@@ -60,6 +61,7 @@ type LoginEmails struct {
 	Notices *notices.Mailer // emails about logins from unknown clients; nil: none
 	// Resets sends links to reset a forgotten password, and Changes reports that it was reset; nil: there are none.
 	Resets, Changes *notices.Mailer
+	Added           *notices.Mailer // emails about new passkeys; nil: none
 	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
 	// not configured.
 	AskCode func(guard.Code)
@@ -82,10 +84,11 @@ type try struct {
 	waiting  *Session // the session of a user who has passed the password check but not yet MFA; else nil
 }
 
-// A proof is what a try presents: a password or, with second, MFA or a passkey.
+// A proof is what a try presents: a password or, with second, MFA or a verified passkey.
 type proof struct {
-	second bool
-	tag    uint64 // of the password
+	second, passkey bool
+
+	tag uint64 // of the password
 	// look reports whether the proof is correct, and for which account. For a fake failure its result is ignored.
 	look  func(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error)
 	wrong func(t *try) error
@@ -114,7 +117,7 @@ func (l *Login) take(t *try, p proof) (err error) {
 	ask.Solution = challenge.Solution{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"],
 		Work: t.form["captcha_work"]}
 	ask.VerificationCode, ask.SendsCode = t.form["code"], l.AskCode != nil
-	ask.PasswordTag, ask.Hold = p.tag, time.Duration(l.Hold.Load())
+	ask.Passkey, ask.PasswordTag, ask.Hold = p.passkey, p.tag, time.Duration(l.Hold.Load())
 	var ok bool
 	t.decision, ok, err = l.enter(t.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (right bool,
 		err error) {

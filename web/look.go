@@ -90,6 +90,18 @@ func (l *Look) ResetDoneMessage(language string, done notices.Login) (subject, t
 	return page.T("mail.changed.subject"), strings.Join(parts, "\n\n") + "\n"
 }
 
+// PasskeyMessage returns the email about a new passkey.
+func (l *Look) PasskeyMessage(language string, added notices.Login) (subject, text string) {
+	page := l.in(language)
+	parts := []string{
+		page.T("mail.passkey", "account", pages.Plain(added.Account), "site", page.Site()),
+		strings.TrimRight("    "+times.Text(added.At.UTC())+"\n    "+added.Address+"\n    "+
+			pages.BrowserName(added.Agent), " \n"),
+		page.T("mail.was-me"), page.T("mail.passkey.not-me"),
+	}
+	return page.T("mail.passkey.subject"), strings.Join(parts, "\n\n") + "\n"
+}
+
 // in returns the common data of a text in the language with this tag.
 func (l *Look) in(language string) (page pages.Page) {
 	if now := l.now.Load(); now != nil {

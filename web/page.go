@@ -18,6 +18,9 @@ func (l *Login) Routes(e *echo.Echo) {
 	if l.Second != nil {
 		l.secondRoutes(e)
 	}
+	if l.Passkeys != nil {
+		l.passkeyRoutes(e)
+	}
 	l.CodeRoutes(e)
 	if l.Resets != nil {
 		l.forgotRoutes(e)

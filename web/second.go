@@ -2,13 +2,9 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,20 +16,18 @@ import (
 	"authguard/web/pages"
 )
 
-// Second is MFA: it requires a code or a passkey after the correct password. A passkey alone replaces both.
+// Second is MFA: it requires a code or a passkey after the correct password. A passkey alone replaces both (Passkeys).
 //
 // An attacker can guess a code of six digits. Each code is therefore an attempt of its own, charged before it is
 // checked (R1), under the limits of account, IP address and pair. The attempt with the correct password is withdrawn
 // and adds no known client; the second attempt does.
 type Second struct {
-	MFA *mfa.Table
+	Passkeys
 	// Waiting holds the sessions of users who have yet to pass MFA. They grant no access.
 	Waiting *Sessions
-	// Notify records an MFA event of an account.
-	Notify func(ctx context.Context, account, what string)
 }
 
-// Events for Tell.
+// Events for Passkeys.Notify.
 const (
 	RecoveryUsed  = "recovery-code-used"
 	PasskeyCopied = "passkey-cloned"
@@ -47,46 +41,10 @@ func (s *Second) asks(ctx context.Context, login accounts.Login) (bool, error) {
 	return has.Any(), err
 }
 
-// A Site is the listener's host and origins for passkeys.
-type Site struct {
-	mfa.Site
-	Elsewhere string // where passkeys work, if not here and if known
-}
-
-// Site returns false where passkeys cannot work: they belong to a domain name, not an IP address (WebAuthn, section
-// 5.1.2). Browsers need TLS, except at localhost. Only the names that Local accepts count: a forged Host header must
-// not become an origin.
-func (e *Edge) Site(r *http.Request) (s Site, ok bool) {
-	name, port := hostName(r.Host), ""
-	if _, given, err := net.SplitHostPort(r.Host); err == nil {
-		port = ":" + given
-	}
-	s.Host = name
-	s.Origins = []string{"https://" + name + port}
-	switch {
-	case name == "localhost":
-		s.Origins = append(s.Origins, "http://"+name+port)
-		return s, true
-	case e.named(name):
-		return s, true
-	}
-	if a, err := netip.ParseAddr(name); err == nil && a.IsLoopback() {
-		s.Elsewhere = "http://localhost" + port
-	}
-	return s, false
-}
-
-func (e *Edge) named(name string) bool {
-	set := e.hosts.Load()
-	return set != nil && slices.ContainsFunc(*set, func(own string) bool { return strings.EqualFold(own, name) })
-}
-
 func (l *Login) secondRoutes(e *echo.Echo) {
 	e.GET("/login/second", l.secondPage)
 	e.POST("/login/second", l.second)
 	e.POST("/login/second/ask", l.askPasskey)
-	e.POST("/login/passkey", l.passkey)
-	e.POST("/login/passkey/ask", l.askAnyPasskey)
 }
 
 // waits starts the wait for MFA and withdraws the attempt. It writes as much as a login and as a wrong password do
@@ -149,7 +107,7 @@ func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
 	v := pages.SecondView{LoginView: view, CSRF: t.waiting.CSRF, Code: t.form["code"], App: has.TOTP != nil,
 		Recovery: has.Recovery > 0}
 	v.Username = t.waiting.Account.Account
-	at, _ := l.Edge.Site(t.Request())
+	at, _ := l.site(t.Request())
 	for _, one := range has.Passkeys {
 		if !one.Cloned.IsZero() {
 			continue
@@ -188,9 +146,9 @@ func (l *Login) second(c echo.Context) (err error) {
 		return l.invalid(t, Unusable(http.StatusBadRequest, "problem.no-second"))
 	}
 	who := mfa.Owner{ID: t.waiting.Account.ID, Name: t.waiting.Account.Account}
-	return l.prove(t, pages.SecondWrong, func(ctx context.Context) (bool, error) {
+	return l.prove(t, func(ctx context.Context) (bool, error) {
 		if t.form["assertion"] != "" {
-			return l.proves(t, who, who.ID)
+			return l.proves(t, who)
 		}
 		ok, recovery, err := l.Second.MFA.Check(ctx, who.ID, strings.TrimSpace(t.form["otp"]))
 		if ok && recovery {
@@ -200,50 +158,23 @@ func (l *Login) second(c echo.Context) (err error) {
 	})
 }
 
-// passkey is POST /login/passkey: a passkey instead of name and password.
-func (l *Login) passkey(c echo.Context) (err error) {
-	t := &try{Context: c, client: l.client(c)}
-	if t.form, err = ReadForm(c, "assertion", "state", "captcha_id", "captcha_answer", "captcha_work", "code",
-		"next"); err != nil {
-		return l.malformed(t, err)
-	}
-	who, known, err := l.Second.MFA.Claims(c.Request().Context(), []byte(t.form["assertion"]))
-	if err != nil {
-		return l.overloaded(t, l.Unchecked(t, err))
-	}
-	if !known { // counts against the IP address, like an attempt without a name
-		if l.unreadable(t) {
-			return l.stopped(t)
-		}
-		return l.unproved(t, pages.PasskeyWrong)
-	}
-	t.form["username"] = who.Name
-	return l.prove(t, pages.PasskeyWrong, func(context.Context) (bool, error) { return l.proves(t, who, "") })
-}
-
-// proves reports whether an assertion is by a passkey of who, for a WebAuthn challenge issued to askedOf.
-func (l *Login) proves(t *try, who mfa.Owner, askedOf string) (bool, error) {
-	at, ok := l.Edge.Site(t.Request())
+// proves reports whether an assertion is by a passkey of who, for a WebAuthn challenge issued to this account.
+func (l *Login) proves(t *try, who mfa.Owner) (bool, error) {
+	at, ok := l.site(t.Request())
 	if !ok {
 		return false, nil
 	}
 	ctx := t.Request().Context()
-	err := l.Second.MFA.CheckPasskey(ctx, at.Site, who, askedOf, t.form["state"], []byte(t.form["assertion"]))
-	if errors.Is(err, mfa.ErrCloned) {
-		l.Second.Notify(ctx, who.Name, PasskeyCopied)
-	}
-	if errors.Is(err, mfa.ErrPasskey) || errors.Is(err, mfa.ErrCloned) {
-		return false, nil
-	}
-	return err == nil, err
+	return l.Second.accepted(ctx, who, l.Second.MFA.CheckPasskey(ctx, at.Site, who, who.ID, t.form["state"],
+		[]byte(t.form["assertion"])))
 }
 
 // noteSecond is the note of a failed MFA attempt: the client has the password.
 const noteSecond = "wrong MFA code; the password was correct"
 
-// prove is one attempt with an MFA code, or with a passkey alone. It has no password tag: the same code again is
-// another guess (R28 is about passwords).
-func (l *Login) prove(t *try, wrong pages.MessageKind, right func(context.Context) (bool, error)) error {
+// prove is one attempt with an MFA code. It has no password tag: the same code again is another guess (R28 is about
+// passwords).
+func (l *Login) prove(t *try, right func(context.Context) (bool, error)) error {
 	look := func(ctx context.Context, t *try, d *guard.Decision) (login accounts.Login, ok bool, err error) {
 		if d.Action == guard.Proceed {
 			ok, err = right(ctx)
@@ -251,12 +182,12 @@ func (l *Login) prove(t *try, wrong pages.MessageKind, right func(context.Contex
 		if err == nil && ok {
 			login, ok, err = l.letIn(ctx, t.form["username"])
 		}
-		if err == nil && !ok && t.waiting != nil {
+		if err == nil && !ok {
 			d.Ticket.Note = noteSecond
 		}
 		return login, ok, err
 	}
-	return l.take(t, proof{second: true, look: look, wrong: func(t *try) error { return l.unproved(t, wrong) }})
+	return l.take(t, proof{second: true, look: look, wrong: func(t *try) error { return l.unproved(t, pages.SecondWrong) }})
 }
 
 // letIn reads the account again: it may have been disabled since.
@@ -288,16 +219,13 @@ func (l *Login) askPasskey(c echo.Context) error {
 	return l.question(c, waiting.Account.ID)
 }
 
-// askAnyPasskey is POST /login/passkey/ask. It lists no passkeys: the browser knows its own.
-func (l *Login) askAnyPasskey(c echo.Context) error { return l.question(c, "") }
-
 func (l *Login) question(c echo.Context, account string) error {
-	at, ok := l.Edge.Site(c.Request())
+	at, ok := l.site(c.Request())
 	if !ok {
 		return Invalid("passkeys require a domain name with TLS, or localhost: open the admin console by a name in " +
 			"admin.urls or as localhost")
 	}
-	q, err := l.Second.MFA.AskProof(c.Request().Context(), at.Site, account)
+	q, err := l.Passkeys.MFA.AskProof(c.Request().Context(), at.Site, account)
 	if err != nil {
 		return err
 	}

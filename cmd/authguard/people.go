@@ -20,6 +20,7 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/mail"
+	"authguard/internal/mfa"
 	"authguard/internal/notices"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
@@ -34,6 +35,7 @@ type emails struct {
 	notices *notices.Mailer
 	// resets sends links to reset a forgotten password, and changes reports that it was reset; nil: off.
 	resets, changes *notices.Mailer
+	added           *notices.Mailer // reports new passkeys; nil: off
 }
 
 type people struct {
@@ -223,6 +225,13 @@ func (r *realm) openMailer() error {
 			Write: func(l notices.Login, token string) (string, string) {
 				return r.look.Message(m.Language, l, r.config.Origin+"/login/not-me/"+token)
 			}})
+		if err != nil {
+			return err
+		}
+	}
+	if _, ok := mfa.SiteAt(r.config.Origin); ok && p.elsewhere() == "" {
+		p.added, err = r.openNotices(notices.Config{Purpose: notices.PasskeyAdded, Send: server.Send, Find: p.ownerOf,
+			Write: func(l notices.Login, _ string) (string, string) { return r.look.PasskeyMessage(m.Language, l) }})
 		if err != nil {
 			return err
 		}

@@ -2,22 +2,35 @@ package main
 
 import (
 	"context"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	cdpage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/pquerna/otp/totp"
 )
 
 // holdsPasskeys gives the browser an authenticator like a phone's: it keeps passkeys, and
-// its person is there and verified.
+// its person is there and verified. That person takes whatever a page suggests at once, so
+// pages suggest nothing, unless the URL ends in #suggest.
 func (b *tab) holdsPasskeys() {
 	b.t.Helper()
 	b.do("a virtual authenticator", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		if _, err := cdp.Call(ctx, t, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+			return err
+		}
+		if _, err := cdp.Call(ctx, t, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{
+			Source: `if (window.PublicKeyCredential && location.hash !== "#suggest") PublicKeyCredential.isConditionalMediationAvailable = async () => false`,
+		}); err != nil {
 			return err
 		}
 		_, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
@@ -106,5 +119,64 @@ func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
 	b.do("a recovery code, without JavaScript", chromedp.WaitVisible("#otp"), chromedp.SendKeys("#otp", recovery), chromedp.Click("form[data-sign-in] button[type=submit]"), chromedp.WaitVisible("#live"))
 	if out := s.must("admin", "reset-mfa", "admin", "--reason", "a drill"); !strings.Contains(out, "MFA of") {
 		t.Error(out)
+	}
+}
+
+// A user adds a passkey on the account page, and signs in with it from an unknown client, in
+// CAPTCHA mode and by keyboard.
+func TestAUserSignsInWithAPasskeyInABrowser(t *testing.T) {
+	t.Parallel()
+	var to atomic.Pointer[url.URL]
+	var address atomic.Value
+	address.Store("192.0.2.1")
+	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to.Load())
+		r.Out.Host = r.In.Host
+		r.Out.Header.Set("X-Forwarded-For", address.Load().(string))
+	}})
+	t.Cleanup(front.Close)
+	origin := strings.Replace(front.URL, "127.0.0.1", "localhost", 1)
+	s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\norigin: "+origin+"\n", "alice")
+	base, err := url.Parse(s.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Store(base)
+	b := openTab(t, chromedp.WindowSize(1280, 900)) // in its own Chromium, see above
+	b.holdsPasskeys()
+	b.goTo(origin + "/login?next=/account")
+	b.send("alice", rightPassword)
+	b.do("the form", chromedp.WaitVisible("#passkey_name"), chromedp.SendKeys("#passkey_name", "phone <img onerror>"))
+	b.do("a wrong password", chromedp.SendKeys("#current_password", "wrong"), chromedp.KeyEvent(kb.Enter))
+	b.says("The current password is wrong")
+	b.do("the password", chromedp.SetValue("#current_password", rightPassword), chromedp.Click("#passkeys form[data-new] button[type=submit]"))
+	b.says("The passkey was added")
+	b.picture("account-passkey")
+
+	s.must("captcha", "enable", "--reason", "a drill")
+	from := func(client string) {
+		t.Helper()
+		address.Store(client)
+		b.do("no cookies", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, network.ClearBrowserCookies, cdp.Empty{})
+			return err
+		}))
+	}
+	from("198.51.100.7")
+	b.goTo(origin + "/login?next=/account")
+	b.says("Sign in with a passkey")
+	if b.eval(`String(document.querySelectorAll("fieldset.challenge").length)`) != "1" {
+		t.Error("a password needs no challenge, so this is no unknown client")
+	}
+	b.picture("login-passkey")
+	b.tabTo("the passkey", "form[data-passkey] button")
+	b.do("pressing it", chromedp.KeyEvent(kb.Enter))
+	b.says("Active sessions")
+	b.says("198.51.100.7")
+	from("198.51.100.8")
+	b.goTo(origin + "/login?next=/account#suggest")
+	b.says("198.51.100.8")
+	if rows := s.must("audit", "--account", "alice", "--json"); !strings.Contains(rows, "passkey") {
+		t.Errorf("the audit log does not say so: %s", rows)
 	}
 }

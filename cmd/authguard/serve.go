@@ -307,6 +307,9 @@ func (d *listeners) public() http.Handler {
 func (r *realm) public(d *listeners) http.Handler {
 	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
 	login.Look = r.look
+	if r.people.source == accounts.Source(r.people.accounts) {
+		login.Passkeys = web.PasskeysAt(r.config.Origin, r.passkeys("user:"))
+	}
 	public := &web.Public{
 		Login: login, API: &r.api,
 		Challenges: r.mode.challenges, Origin: r.config.Origin, Probes: &d.probes, Look: r.look, Log: r.log,
@@ -327,6 +330,7 @@ func (d *listeners) administration() http.Handler {
 	login := r.login(d, admin.Integration, &d.inside, d.at.Admin.Session, r.people.accounts)
 	login.Guard, login.Admin = r.administration.guard, true
 	login.Second = d.second(r)
+	login.Passkeys = &login.Second.Passkeys
 	e := web.NewEcho("", nil, d.site.log)
 	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Integration)), d.inside.Local)
 	web.Media(e, r.mode.challenges)
@@ -344,18 +348,22 @@ func (d *listeners) administration() http.Handler {
 // second returns the MFA step of the administrators' login.
 func (d *listeners) second(r *realm) *web.Second {
 	return &web.Second{
-		MFA: d.site.mfa,
+		Passkeys: r.passkeys("admin:"),
 		Waiting: web.NewSessions(web.SessionConfig{
 			Store: r.people.sessions, Source: r.people.accounts, Integration: admin.Integration + "_second",
 			Lifetime: web.SecondLifetime,
 			Secure:   r.secure(d),
 		}),
-		Notify: func(ctx context.Context, account, what string) {
-			if err := r.control.FactorUsed(ctx, account, what); err != nil {
-				r.log.Error("an MFA operation is not in the audit log", "account", account, "what", what, "error", err)
-			}
-		},
 	}
+}
+
+// passkeys returns those of administrators ("admin:") or users ("user:").
+func (r *realm) passkeys(of string) web.Passkeys {
+	return web.Passkeys{MFA: r.site.mfa, Notify: func(ctx context.Context, account, what string) {
+		if err := r.control.FactorUsed(ctx, of+account, account, what); err != nil {
+			r.log.Error("an MFA operation is not in the audit log", "account", account, "what", what, "error", err)
+		}
+	}}
 }
 
 func (r *realm) login(
@@ -389,7 +397,7 @@ func (r *realm) login(
 	}
 	emails := web.LoginEmails{AskCode: ask, Notices: p.notices}
 	if door != admin.Integration {
-		emails.Resets, emails.Changes = p.resets, p.changes
+		emails.Resets, emails.Changes, emails.Added = p.resets, p.changes, p.added
 	}
 	return &web.Login{
 		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Widget: &r.mode.widget,

@@ -209,7 +209,7 @@ var meanings = []meaning{
 		"",
 	},
 	{PasskeyCopied,
-		"An administrator's passkey was cloned", true,
+		"A passkey was cloned", true,
 		"The signature counter of a passkey decreased; it is now rejected",
 		"Remove the passkey, and register a new one",
 		"",

@@ -76,7 +76,7 @@ type NewAdministrator struct {
 }
 
 // AddAdministrator adds an administrator or promotes a user. Both get a temporary password: an attacker who knew the
-// user's must not become administrator. Errors are ErrAsked and those of accounts.Table.Add.
+// user's, or added a passkey, must not become administrator. Errors are ErrAsked and those of accounts.Table.Add.
 type AddAdministrator struct {
 	operation.OfAdministrator
 	Email string `json:"email" help:"Email address, also valid as a user name"`
@@ -96,7 +96,8 @@ func (q AddAdministrator) Do(ctx context.Context, c *Control, by operation.By) (
 		err = fmt.Errorf("%w: %s is already an administrator", operation.ErrAsked, made.Username)
 	case err == nil:
 		if err = c.config.Accounts.Promote(ctx, q.Username, made.Password); err == nil {
-			ended = c.end(ctx, made.Username)
+			_, removed := c.config.MFA.RemoveAll(context.WithoutCancel(ctx), made.ID)
+			ended = errors.Join(removed, c.end(ctx, made.Username))
 			made.Role, made.MustChange = accounts.Admin, true
 		}
 	}

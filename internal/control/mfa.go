@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -52,17 +53,22 @@ func (c *Control) RemoveTOTP(ctx context.Context, who string, login accounts.Log
 
 // AskNewPasskey returns the WebAuthn options for a new passkey.
 func (c *Control) AskNewPasskey(ctx context.Context, at mfa.Site, login accounts.Login) (mfa.Question, error) {
-	return c.config.MFA.AskNew(ctx, at, mfa.Owner{ID: login.ID, Name: login.Account})
+	return c.config.MFA.AskNew(ctx, at, ownerOf(login))
 }
 
-// AddPasskey stores a new passkey and creates recovery codes as ConfirmTOTP does.
+func ownerOf(login accounts.Login) mfa.Owner {
+	return mfa.Owner{ID: login.ID, Name: login.Account, Version: login.Version}
+}
+
+// AddPasskey stores a new passkey. For an administrator it creates recovery codes as ConfirmTOTP does; a user has the
+// password.
 func (c *Control) AddPasskey(ctx context.Context, who string, at mfa.Site, login accounts.Login, name, state string,
 	answer []byte) (recovery []string, err error) {
-	err = c.config.MFA.Add(ctx, at, mfa.Owner{ID: login.ID, Name: login.Account}, name, state, answer)
+	err = c.config.MFA.Add(ctx, at, ownerOf(login), name, state, answer)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.signIn(ctx, who, "passkey-add", login.Account, name); err != nil {
+	if err := c.signIn(ctx, who, "passkey-add", login.Account, name); err != nil || login.Role != accounts.Admin {
 		return nil, err
 	}
 	return c.firstRecovery(ctx, who, login)
@@ -101,9 +107,22 @@ func (c *Control) RenamePasskey(ctx context.Context, who string, login accounts.
 	return c.signIn(ctx, who, "passkey-rename", login.Account, name)
 }
 
-// FactorUsed records how a login used MFA.
-func (c *Control) FactorUsed(ctx context.Context, account, what string) error {
-	return c.signIn(ctx, "admin:"+account, what, account, "")
+// removePasskeys removes a user's passkeys: an attacker with the password or a session may have added one. An
+// administrator's are MFA, and only ResetFactors removes them.
+func (c *Control) removePasskeys(ctx context.Context, name string) error {
+	account, err := c.config.Accounts.Get(ctx, name)
+	if errors.Is(err, accounts.ErrUnknown) || err == nil && account.Role == accounts.Admin {
+		return nil
+	}
+	if err == nil {
+		_, err = c.config.MFA.RemoveAll(ctx, account.ID)
+	}
+	return err
+}
+
+// FactorUsed records how a login by who ("admin:" or "user:" and the account) used MFA or a passkey.
+func (c *Control) FactorUsed(ctx context.Context, who, account, what string) error {
+	return c.signIn(ctx, who, what, account, "")
 }
 
 // alarms maps operations that can give an attacker access to the kinds of their alerts.
@@ -116,9 +135,13 @@ var alarms = map[string]alerts.Kind{
 	"token-add":      alerts.TokenAdded,
 }
 
-// signIn records a change of how an administrator signs in, and raises its alert.
+// signIn records a change of how an account signs in, and raises the alert for an administrator's or a cloned passkey.
 func (c *Control) signIn(ctx context.Context, who, what, account, detail string) error {
-	c.alarm(what, signInAlert(what, account, who, detail))
+	if !strings.HasPrefix(who, "user:") {
+		c.alarm(what, signInAlert(what, account, who, detail))
+	} else if what == string(alerts.PasskeyCopied) {
+		c.alarm(what, "of user "+alerts.Name(account))
+	}
 	return c.record(ctx, operation.Action{Who: who, What: what, Subject: account, Detail: detail})
 }
 

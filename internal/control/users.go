@@ -114,12 +114,14 @@ func (q SetPassword) Do(ctx context.Context, c *Control, _ operation.By) (*opera
 }
 
 // ChoosePassword is SetPassword by the account's owner, in a session of this version of the account. The error is
-// accounts.ErrUnknown if the account has changed since.
+// accounts.ErrUnknown if the account has changed since. Passkeys stay, since their owner sees them on the same page.
 func (c *Control) ChoosePassword(ctx context.Context, who, name, password string, version int64) error {
 	if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
 		return err
 	}
-	return c.changedBy(ctx, operation.Action{Who: who, What: "user-set-password", Subject: name})
+	name = c.nameOf(name)
+	return errors.Join(c.endLogins(ctx, name), c.record(ctx, operation.Action{Who: who, What: "user-set-password",
+		Subject: name}))
 }
 
 // noUndoSessions is why ended sessions have no undo.
@@ -197,7 +199,7 @@ func (c *Control) askNewPassword(ctx context.Context, name string) (*operation.C
 	}
 	revoked := c.config.Tokens.RevokeOf(context.WithoutCancel(ctx), c.nameOf(name))
 	change, err := c.changed(ctx, name)
-	change.Notice.Note = "No undo: sessions and known clients are removed."
+	change.Notice.Note = "No undo: sessions, known clients and passkeys are removed."
 	return change, errors.Join(revoked, err)
 }
 
@@ -257,7 +259,7 @@ func (q DisableUser) Do(ctx context.Context, c *Control, by operation.By) (*oper
 		return nil, err
 	}
 	change, err := c.changed(ctx, q.Username)
-	change.Undo, change.Notice.Note = q.inverse(), "Undo does not restore sessions and known clients."
+	change.Undo, change.Notice.Note = q.inverse(), "Undo does not restore sessions, known clients and passkeys."
 	return change, err
 }
 
@@ -283,7 +285,7 @@ func (q DeleteUser) Do(ctx context.Context, c *Control, by operation.By) (*opera
 	return c.changed(ctx, canonical)
 }
 
-// changed ends sessions, known clients and codes after a change of an account, even if one part fails. The account's
+// changed ends sessions, known clients, codes and passkeys after a change of an account, even if one part fails. The account's
 // version has already invalidated the sessions; deleting them is cleanup.
 func (c *Control) changed(ctx context.Context, name string) (*operation.Change, error) {
 	name = c.nameOf(name)
@@ -298,6 +300,12 @@ func (c *Control) changedBy(ctx context.Context, a operation.Action) error {
 
 // end is changed without the audit log. With another account source, only administrators are in our table.
 func (c *Control) end(ctx context.Context, name string) error {
+	removed := c.removePasskeys(context.WithoutCancel(ctx), name)
+	return errors.Join(unended(removed), c.endLogins(ctx, name))
+}
+
+// endLogins is end except for passkeys.
+func (c *Control) endLogins(ctx context.Context, name string) error {
 	if c.config.Elsewhere != "" {
 		return c.endApart(ctx, adminDirectory, name)
 	}
@@ -312,8 +320,8 @@ func (c *Control) end(ctx context.Context, name string) error {
 func unended(parts ...error) error {
 	err := errors.Join(parts...)
 	if err != nil {
-		err = fmt.Errorf("control: the account was changed, but not all sessions, known clients and verification codes "+
-			"could be removed; repeat it: %w", err)
+		err = fmt.Errorf("control: the account was changed, but not all sessions, known clients, verification "+
+			"codes and passkeys could be removed; repeat it: %w", err)
 	}
 	return err
 }

@@ -1,5 +1,5 @@
 // Package mfa stores the MFA methods of administrators in the SQL database: TOTP apps (RFC 6238), passkeys
-// (WebAuthn) and recovery codes.
+// (WebAuthn) and recovery codes. Users have passkeys, which replace their passwords.
 //
 // A stolen database does not let an attacker in. TOTP secrets are sealed with the server's key, recovery codes are
 // keyed digests, and passkeys are public keys. Each code and each passkey response is valid once on all nodes. The

@@ -43,7 +43,7 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	d.must(err)
 	ann, err := people.Add(t.Context(), accounts.Addition{Username: "ann", Password: "long enough", Role: accounts.Admin})
 	d.must(err)
-	d.ann = mfa.Owner{ID: ann.ID, Name: "ann"}
+	d.ann = mfa.Owner{ID: ann.ID, Name: "ann", Version: ann.Version}
 	d.Table = d.node("the server's secret")
 	return d
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -42,6 +44,19 @@ type Site struct {
 	Origins []string
 }
 
+// SiteAt returns the Site of an origin. It returns false where passkeys cannot work: they belong to a domain name, not an
+// IP address (WebAuthn, section 5.1.2). Browsers need TLS, except at localhost.
+func SiteAt(origin string) (s Site, ok bool) {
+	u, err := url.Parse(strings.ToLower(origin))
+	if err != nil || u.Hostname() == "" {
+		return s, false
+	}
+	s.Host = u.Hostname()
+	s.Origins = []string{u.Scheme + "://" + strings.TrimSuffix(u.Host, map[string]string{"https": ":443"}[u.Scheme])}
+	_, literal := netip.ParseAddr(s.Host)
+	return s, literal != nil && (u.Scheme == "https" || s.Host == "localhost")
+}
+
 // relying configures the library. Passkeys must verify the user (fingerprint, face, PIN), so one is enough to sign in.
 // They are discoverable: users type no name, and no name reveals a user's passkeys.
 func (s Site) relying() (*webauthn.WebAuthn, error) {
@@ -56,8 +71,11 @@ func (s Site) relying() (*webauthn.WebAuthn, error) {
 	return w, nil
 }
 
-// Owner is the account of a passkey: its ID and name.
-type Owner struct{ ID, Name string }
+// Owner is the account of a passkey. Its ID is random: passkeys store it, and must not reveal the name.
+type Owner struct {
+	ID, Name string
+	Version  int64 // of the account when it asked for a new passkey
+}
 
 type owner struct {
 	Owner
@@ -142,7 +160,8 @@ func (t *Table) AskNew(ctx context.Context, at Site, who Owner) (q Question, err
 	return t.question(who.ID, adding, options.Response, asked)
 }
 
-// Add stores the passkey that a browser created. It returns ErrPasskey if the response does not match the request.
+// Add stores the passkey that a browser created. It returns ErrPasskey if the response does not match the request, or
+// if the account has changed since: a request from an ended session must not undo what ended it.
 func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText string, answer []byte) error {
 	w, err := at.relying()
 	if err != nil {
@@ -167,9 +186,9 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 	}
 	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO passkeys (id, account, host, name, data, sign_count, created_at)
 		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), CAST($7 AS BIGINT) WHERE (SELECT count(*) FROM passkeys
-			WHERE account = $2) < $8 ON CONFLICT (id) DO NOTHING`,
+			WHERE account = $2) < $8 AND (SELECT version FROM accounts WHERE id = $2) = $9 ON CONFLICT (id) DO NOTHING`,
 		idOf(made.ID), who.ID, at.Host, nameOf(name), string(data), made.Authenticator.SignCount, t.now().UnixMilli(),
-		MostPasskeys)
+		MostPasskeys, who.Version)
 	switch {
 	case err != nil:
 		return fmt.Errorf("mfa: keep a passkey: %w", err)
@@ -214,60 +233,80 @@ func (t *Table) AskProof(ctx context.Context, at Site, account string) (q Questi
 	return t.question(account, proving, options.Response, asked)
 }
 
-// Claims returns the account that a response claims; false if its passkey is unknown. It proves nothing: CheckPasskey
-// does.
-func (t *Table) Claims(ctx context.Context, answer []byte) (who Owner, ok bool, err error) {
+// A Proof is a response whose signature is valid. Take accepts it.
+type Proof struct {
+	Owner
+	asked state
+	used  *webauthn.Credential
+}
+
+// Verify returns whose passkey a response proves, for an AskProof of any account. It writes nothing, so that a caller can
+// charge an attempt to the account before Take. The error is ErrPasskey for any other response.
+func (t *Table) Verify(ctx context.Context, at Site, stateText string, answer []byte) (p Proof, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
 	if err != nil {
-		return who, false, nil
+		return p, ErrPasskey
 	}
+	var who Owner
 	err = t.db.QueryRowContext(ctx, `SELECT accounts.id, username FROM passkeys JOIN accounts ON accounts.id = account
 		WHERE passkeys.id = $1`, idOf(parsed.RawID)).
 		Scan(&who.ID, &who.Name)
 	if errors.Is(err, sql.ErrNoRows) {
-		return who, false, nil
+		return p, ErrPasskey
 	}
 	if err != nil {
-		return who, false, fmt.Errorf("mfa: whose passkey: %w", err)
+		return p, fmt.Errorf("mfa: whose passkey: %w", err)
 	}
-	return who, string(parsed.Response.UserHandle) == who.ID, nil
+	return t.verify(ctx, at, who, "", stateText, parsed)
+}
+
+func (t *Table) verify(ctx context.Context, at Site, who Owner, askedFor, stateText string,
+	answer *protocol.ParsedCredentialAssertionData) (p Proof, err error) {
+	w, err := at.relying()
+	if err != nil {
+		return p, err
+	}
+	p.Owner = who
+	if p.asked, err = t.asked(askedFor, proving, stateText); err != nil {
+		return p, err
+	}
+	has, err := t.passkeys(ctx, who.ID)
+	if err != nil {
+		return p, err
+	}
+	theirs := owner{who, has}.at(at.Host)
+	_, p.used, err = w.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
+		if string(handle) != who.ID {
+			return nil, ErrPasskey
+		}
+		return theirs, nil
+	}, p.asked.Asked, answer)
+	if err != nil {
+		return p, ErrPasskey
+	}
+	return p, nil
 }
 
 // CheckPasskey returns nil if a response proves the presence of the account's passkey and its user. The response must
 // match an AskProof for askedFor, and is valid once. Otherwise the error is ErrPasskey or ErrCloned.
 func (t *Table) CheckPasskey(ctx context.Context, at Site, who Owner, askedFor, stateText string, answer []byte) error {
-	w, err := at.relying()
-	if err != nil {
-		return err
-	}
-	s, err := t.asked(askedFor, proving, stateText)
-	if err != nil {
-		return err
-	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
 	if err != nil {
 		return ErrPasskey
 	}
-	has, err := t.passkeys(ctx, who.ID)
+	p, err := t.verify(ctx, at, who, askedFor, stateText, parsed)
 	if err != nil {
 		return err
 	}
-	theirs := owner{who, has}.at(at.Host)
-	_, used, err := w.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
-		if string(handle) != who.ID {
-			return nil, ErrPasskey
-		}
-		return theirs, nil
-	}, s.Asked, parsed)
-	if err != nil {
-		return ErrPasskey
-	}
-	return t.take(ctx, s, used)
+	return t.Take(ctx, p)
 }
 
-// take consumes a response. Two nodes may get the same one at once, and a passkey without a counter (0) would be
-// accepted by both: the challenge's row decides.
-func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) error {
+// Take consumes a response: it is valid once. The error is ErrPasskey or ErrCloned. Two nodes may get the same one at
+// once, and a passkey without a counter (0) would be accepted by both: the challenge's row decides.
+func (t *Table) Take(ctx context.Context, p Proof) error {
+	s, used := p.asked, p.used
 	now, refused := t.now().UnixMilli(), error(nil)
 	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		refused = nil

@@ -1,5 +1,5 @@
 // Package notices emails account owners, and checks the links in these emails: about a login from an unknown client,
-// which the owner can report as not theirs; with a link to reset a forgotten password; about a reset password.
+// which the owner can report as not theirs; with a link to reset a forgotten password; about a reset password or a new passkey.
 //
 // It delays no request: the outbox sends the emails, at least once. An account gets few a day, so that an attacker cannot
 // flood the mailbox.
@@ -44,6 +44,7 @@ const (
 	NewClient       Purpose = "notices" // a login from an unknown client
 	Reset           Purpose = "resets"  // a forgotten password
 	PasswordChanged Purpose = "changes" // a password was reset; no link
+	PasskeyAdded    Purpose = "passkeys"
 )
 
 func (p Purpose) life() time.Duration {

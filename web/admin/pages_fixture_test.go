@@ -66,11 +66,12 @@ func newCounter(t *testing.T, more ...control.Operation) *counter {
 		Hold: new(atomic.Int64),
 	}
 	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Integration: admin.Integration + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
-	login.Second = &web.Second{MFA: c.mfa, Waiting: waiting, Notify: func(ctx context.Context, account, what string) {
-		if err := c.control.FactorUsed(ctx, account, what); err != nil {
+	login.Second = &web.Second{Waiting: waiting, Passkeys: web.Passkeys{MFA: c.mfa, Notify: func(ctx context.Context, account, what string) {
+		if err := c.control.FactorUsed(ctx, "admin:"+account, account, what); err != nil {
 			t.Error(err)
 		}
-	}}
+	}}}
+	login.Passkeys = &login.Second.Passkeys
 	all := metrics.New()
 	all.Watch(metrics.Gauges{Realms: func() []metrics.RealmGauges {
 		return []metrics.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 0 }}}

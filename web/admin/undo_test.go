@@ -85,7 +85,7 @@ func TestAnOperationIsUndoneFromItsNotice(t *testing.T) {
 	_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: "bob", Password: rightPassword})
 	c.must(t, err)
 	page = c.submit(t, "/accounts/disable", url.Values{"username": {"bob"}})
-	if a, _ := c.accounts.Get(t.Context(), "bob"); !a.Disabled || !strings.Contains(page, "Undo does not restore sessions and known clients.") {
+	if a, _ := c.accounts.Get(t.Context(), "bob"); !a.Disabled || !strings.Contains(page, "Undo does not restore sessions, known clients and passkeys.") {
 		t.Errorf("%+v", a)
 	}
 	page = c.undo(t, page)
@@ -108,7 +108,7 @@ func TestANoticeSaysWhyThereIsNoUndo(t *testing.T) {
 		"/unlock":                "No undo: the counted failures are deleted.",
 		"/forget":                "No undo: a client becomes known again at its next sign-in.",
 		"/lookup/sessions":       "No undo: a user who is signed out has to sign in again.",
-		"/accounts/ask-password": "No undo: sessions and known clients are removed.",
+		"/accounts/ask-password": "No undo: sessions, known clients and passkeys are removed.",
 		"/mode":                  "No undo: the failure rate was cleared on all nodes.",
 	} {
 		page := c.submit(t, path, url.Values{"account": {"bob"}, "username": {"bob"}, "mode": {"clear"}})

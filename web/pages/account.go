@@ -10,6 +10,7 @@ import (
 
 	"authguard/internal/audit"
 	"authguard/internal/control"
+	"authguard/internal/mfa"
 	"authguard/internal/sessions"
 	"authguard/internal/times"
 )
@@ -26,6 +27,9 @@ type AccountView struct {
 	Here netip.Addr
 	// Password offers the password form. Administrator refers the user to the admin console for all but the sessions.
 	Password, Administrator bool
+	// PasskeysHere offers passkeys; Kept are the account's.
+	PasskeysHere bool
+	Kept         []mfa.Passkey
 	// Done is the key of the operation that was just done; empty for none.
 	Done string
 }
@@ -35,10 +39,10 @@ func RenderAccount(v AccountView) ([]byte, error) { return render("account", v) 
 
 // Frame returns the page's title and layout.
 func (v AccountView) Frame() frame {
-	return frame{Page: v.Page, Title: v.T("account.title"), Wide: true}
+	return frame{Page: v.Page, Title: v.T("account.title"), Wide: true, Script: "login.js", Passkey: v.PasskeysHere}
 }
 
-var accountDone = [...]string{"password", "ended", "others", "place", "places", "not-me"}
+var accountDone = [...]string{"password", "ended", "others", "place", "places", "not-me", "passkey", "passkey-removed"}
 
 // Said returns the text for Done. It is empty for an unknown key, which an attacker can put into a link.
 func (v AccountView) Said() string {
@@ -66,6 +70,29 @@ func (v AccountView) Sessions() (all []use) {
 		all = append(all, use{s.Address, Browser(s.Agent), fullMoment(s.Started), fullMoment(s.Seen), s.ID, s.ID == v.This})
 	}
 	return all
+}
+
+type ownPasskey struct {
+	ID, Name string
+	At, Last moment
+	Cloned   bool
+}
+
+// Passkeys returns the account's passkeys.
+func (v AccountView) Passkeys() (all []ownPasskey) {
+	for _, p := range v.Kept {
+		one := ownPasskey{ID: p.ID, Name: p.Name, At: fullMoment(p.Created), Cloned: !p.Cloned.IsZero()}
+		if !p.Used.IsZero() {
+			one.Last = fullMoment(p.Used)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// CurrentPassword is the input for the password in the form for a new passkey.
+func (v AccountView) CurrentPassword() passwordField {
+	return passwordField{ID: "current_password", Label: v.T("password.current"), Complete: "current-password"}
 }
 
 // Places returns the known IP addresses of the account. The current one is marked.

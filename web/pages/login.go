@@ -25,8 +25,8 @@ type LoginView struct {
 	Resets bool
 	// Challenge is zero if none is required.
 	Challenge Challenge
-	// Passkeys offers a sign-in without user name and password (POST /login/passkey). PasskeysAt is the host where
-	// passkeys work if this one does not; empty if unknown.
+	// Passkeys offers a sign-in without user name and password (POST /login/passkey), to every visitor. PasskeysAt is the
+	// host where passkeys work if this one does not; empty if unknown.
 	Passkeys   bool
 	PasskeysAt string
 

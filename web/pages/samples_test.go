@@ -175,6 +175,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"login reset":       login(LoginView{Resets: true, Message: Message{Kind: PasswordReset}}),
 		"account":           account(AccountView{Username: hostile}),
 		"account all":       account(ownAccount()),
+		"login passkey":     login(LoginView{Passkeys: true}),
 		"account admin":     account(AccountView{Username: hostile, Administrator: true}),
 		"not me":            notMe(NotMeView{Ours: true}),
 		"not me form":       notMe(NotMeView{Ours: true, Form: true, ID: "1", CSRF: "token", Problems: []PasswordProblem{CurrentWrong}}),
@@ -266,6 +267,7 @@ func ownAccount() AccountView {
 	}
 	v.Own.Logins = []audit.Row{{ID: 7, Address: "192.0.2.1", At: noon}, {ID: 8, Address: "unknown", At: noon}}
 	v.Own.Places = []control.KnownClient{{Address: here, First: noon, Last: noon}, {Address: netip.MustParseAddr("198.51.100.7"), First: noon, Last: noon}}
+	v.PasskeysHere, v.Kept = true, []mfa.Passkey{{ID: "x", Name: hostile, Created: noon, Used: noon}, {ID: "y", Name: hostile, Created: noon, Cloned: noon}}
 	v.Own.Unnamed, v.Own.Devices = 2, []control.Use{{Address: "198.51.100.7", Last: noon}}
 	return v
 }
