@@ -206,16 +206,6 @@ func (t Table) Seals(names ...string) bool {
 	})
 }
 
-// Page returns the route whose login form a page at this path may be; nil if none.
-func (t Table) Page() *Route {
-	for _, r := range t {
-		if !r.path.folder && (r.account.kind == form || r.account.kind == param) {
-			return r
-		}
-	}
-	return nil
-}
-
 // ReadsJSON reports whether one of the routes reads JSON, which only scripts and programs send.
 func (t Table) ReadsJSON() bool {
 	return slices.ContainsFunc(t, func(r *Route) bool { return r.account.kind == object })

@@ -1,28 +1,25 @@
 package pages
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
 )
 
 // GateView stands between a client and the login form of an app that cannot be changed. It shows a challenge, a wait or
-// an error, and asks for no password. It posts authguard_form, authguard_next, captcha_id, captcha_answer, captcha_work
-// and, with AskCode, code. The first two are always there: they distinguish its posts from those of the app's form.
+// an error, and asks for no password. It posts authguard_form, captcha_id, captcha_answer, captcha_work and, with
+// AskCode, code. The first is always there: it distinguishes its posts from those of the app's form.
 type GateView struct {
 	Page
 	// Action is the form's target, a path of the app that the handler has checked to be on this site.
 	Action string
-	// Sealed is the submitted form, encrypted; empty before a form was sent.
+	// Sealed is the submitted form, encrypted; empty if there was none, as with Basic.
 	Sealed string
-	// Next is the page that the client requested, a path of this site.
-	Next string
 	// Account is the user name as typed; empty shows none.
 	Account string
 	// AskCode offers a field for a verification code, and the page /login/code.
 	AskCode bool
-	// Message is ChallengeAhead before a form was sent. It is never WrongCredentials: the app reports that.
+	// Message is never WrongCredentials: the app reports that.
 	Message Message
 	// Challenge is zero if none is required. Its paths include Base.
 	Challenge Challenge
@@ -46,14 +43,8 @@ func (v GateView) FocusOn() string { return "message" }
 // AsksForCode reports whether the field for a verification code is open.
 func (v GateView) AsksForCode() bool { return v.Message.AsksForCode() }
 
-// Again returns the link to another image. It is empty after a form was sent, because following a link would lose the
-// form; a button stands there instead.
-func (v GateView) Again() string {
-	if v.Sealed != "" {
-		return ""
-	}
-	return cmp.Or(v.Next, v.Action)
-}
+// Again is empty: following a link to another image would lose the form. A button stands there instead.
+func (v GateView) Again() string { return "" }
 
 // TypeMeanwhile returns the key of what the user can do during the proof of work.
 func (v GateView) TypeMeanwhile() string { return "work.type" }
@@ -92,9 +83,6 @@ func (v SolveView) FocusOn() string {
 	}
 	return ""
 }
-
-// Again is empty: a button keeps the account.
-func (v SolveView) Again() string { return "" }
 
 // Frame returns the page's title and scripts.
 func (v SolveView) Frame() frame {

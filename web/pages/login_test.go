@@ -138,11 +138,10 @@ func TestWhereACodeCanBeTypedTheDigitsAreNotRequired(t *testing.T) {
 		doc                *html.Node
 		required, byScript bool
 	}{
-		"sign-in":              {loginDoc(t, LoginView{Challenge: digits(), Message: required}), false, true},
-		"sign-in, ahead":       {loginDoc(t, LoginView{Challenge: digits(), Message: Message{Kind: ChallengeAhead}}), false, false},
-		"gate":                 {gateDoc(t, GateView{AskCode: true, Sealed: "x", Challenge: digits(), Message: required}), false, true},
-		"gate without a code":  {gateDoc(t, GateView{Sealed: "x", Challenge: digits(), Message: required}), true, false},
-		"gate, ahead, no code": {gateDoc(t, GateView{Challenge: digits(), Message: Message{Kind: ChallengeAhead}}), false, false},
+		"sign-in":             {loginDoc(t, LoginView{Challenge: digits(), Message: required}), false, true},
+		"sign-in, ahead":      {loginDoc(t, LoginView{Challenge: digits(), Message: Message{Kind: ChallengeAhead}}), false, false},
+		"gate":                {gateDoc(t, GateView{AskCode: true, Sealed: "x", Challenge: digits(), Message: required}), false, true},
+		"gate without a code": {gateDoc(t, GateView{Sealed: "x", Challenge: digits(), Message: required}), true, false},
 	} {
 		in := named(tc.doc, "captcha_answer")[0]
 		if has(in, "required") != tc.required || has(in, "data-unless-code") != tc.byScript {

@@ -77,7 +77,7 @@ type Message struct {
 var said = [...]struct{ tone, key, atGate string }{
 	NoMessage:         {},
 	WrongCredentials:  {"bad", "message.wrong", ""},
-	ChallengeAhead:    {"calm", "message.ahead", "gate.ahead"},
+	ChallengeAhead:    {"calm", "message.ahead", ""},
 	ChallengeRequired: {"calm", "message.required", "gate.required"},
 	ChallengeFailed:   {"bad", "message.failed", "gate.failed"},
 	SlowDown:          {"calm", "message.slow", "gate.slow"},

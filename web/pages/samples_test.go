@@ -191,7 +191,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"own password held": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Page: p, CSRF: "token", Username: hostile, Action: "/account/password", Next: "/a", OneTime: true, JustTyped: true})
 		},
-		"gate":        gate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: digits(), Message: Message{Kind: ChallengeAhead, Why: WhySite}}),
+		"gate":        gate(GateView{Action: "/accounts/login/?b=\"><script>", Sealed: "c2VhbGVk", AskCode: true, Challenge: digits(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
 		"gate form":   gate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}}),
 		"gate widget": gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
 		"gate wait":   gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),

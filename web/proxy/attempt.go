@@ -51,7 +51,6 @@ type progress struct {
 type answers struct {
 	solution challenge.Solution
 	code     string
-	next     string // the page that the user had requested
 }
 
 type visitKey struct{}
@@ -73,10 +72,6 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
 		return true
 	}
-	if v.sent.ours && !v.sent.sealed {
-		v.keepSolution(w, r)
-		return true
-	}
 	one, offer, err := routes.Find(r, v.sent.Body)
 	if one != nil && v.large {
 		err = tooLarge
@@ -87,7 +82,7 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		return true
 	}
 	if one == nil {
-		return v.ahead(w, r, routes) || routes.Single() && v.otherForm(w, r)
+		return routes.Single() && v.otherForm(w, r)
 	}
 	v.route, v.guard = one, v.proxy.Guard(one.Name)
 	v.attempt(w, r, offer)
@@ -298,9 +293,6 @@ func answered(answer *http.Response) error {
 			client.SetDevice(answer.Header, v.in, tag, device, ttl, v.proxy.Secure.Of(v.client))
 		}
 	}
-	if v.solution.Claimed() {
-		answer.Header.Add("Set-Cookie", v.solveCookie("", -1).String())
-	}
 	return nil
 }
 
@@ -399,18 +391,13 @@ func (v *visit) settle(o guard.Outcome) {
 	}
 }
 
-// presented reads the solution and the verification code from our page, from the cookie of a challenge solved before,
-// or from a script's headers.
+// presented reads the solution and the verification code from our page, or from a script's headers.
 func (v *visit) presented(r *http.Request) {
-	if v.sent.ours {
+	if v.sent.sealed {
 		return
 	}
 	h := r.Header
 	v.code = h.Get("Authguard-Code")
 	v.solution = challenge.Solution{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"),
 		Work: h.Get("Authguard-Captcha-Work")}
-	if v.solution.Claimed() {
-		return
-	}
-	v.solution, _ = v.solved(r)
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -13,22 +12,17 @@ import (
 	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/web"
-	"authguard/web/client"
 	"authguard/web/pages"
 )
 
 // A form is the login form that a user sent.
 type form struct {
 	route.Form
-	ours   bool // sent from our page
-	sealed bool // and our page contained a sealed form
+	sealed bool // it was in our page
 }
 
-// Fields of our page.
-const (
-	sealedField = "authguard_form"
-	nextField   = "authguard_next"
-)
+// sealedField is the field of our page with the sealed form.
+const sealedField = "authguard_form"
 
 // unseal replaces our page's form by the login form that was sealed in it.
 func (v *visit) unseal(r *http.Request) error {
@@ -45,91 +39,12 @@ func (v *visit) unseal(r *http.Request) error {
 		answer = fields.Get("captcha_answer")
 	}
 	v.solution = challenge.Solution{ID: fields.Get("captcha_id"), Answer: answer, Work: fields.Get("captcha_work")}
-	v.code, v.next = strings.TrimSpace(fields.Get("code")), fields.Get(nextField)
-	v.sent = form{ours: true}
-	text := fields.Get(sealedField)
-	if text == "" {
-		return nil
-	}
-	if v.sent.Form, err = v.proxy.forms.Open(text, r.URL.EscapedPath()); err != nil {
+	v.code = strings.TrimSpace(fields.Get("code"))
+	if v.sent.Form, err = v.proxy.forms.Open(fields.Get(sealedField), r.URL.EscapedPath()); err != nil {
 		return web.Unusable(http.StatusBadRequest, "problem.waited")
 	}
 	v.sent.sealed = true
 	return nil
-}
-
-// solveCookie carries the solution of a challenge, solved before the app's form, to its attempt.
-const solveCookie = "authguard_solve"
-
-func (v *visit) solveCookie(value string, age int) *http.Cookie {
-	return &http.Cookie{Name: solveCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
-}
-
-// keepSolution handles the page before the app's form: it stores the solution in a cookie and redirects to the
-// requested page. The attempt checks the solution, since a check spends it (R17). A user who continues without a
-// solution may be a known client.
-func (v *visit) keepSolution(w http.ResponseWriter, r *http.Request) {
-	text, err := json.Marshal(v.solution)
-	if err != nil || len(text) > 2000 || !v.solution.Claimed() {
-		text = nil
-	}
-	value := v.proxy.forms.Seal(route.Form{Body: text}, v.solvedBy())
-	http.SetCookie(w, v.solveCookie(value, int(route.FormLives.Seconds())))
-	web.SetHeaders(w.Header())
-	next := web.LocalPath(v.next)
-	if v.next == "" {
-		next = r.URL.EscapedPath()
-	}
-	http.Redirect(w, r, next, http.StatusSeeOther)
-}
-
-// solvedBy is what the cookie is sealed for; a form is sealed for a path.
-func (v *visit) solvedBy() string { return "solved by " + v.client.Address.String() }
-
-// solved returns the solution in the cookie, and whether there is a valid cookie.
-func (v *visit) solved(r *http.Request) (s challenge.Solution, ok bool) {
-	cookie, err := r.Cookie(solveCookie)
-	if err != nil {
-		return s, false
-	}
-	kept, err := v.proxy.forms.Open(cookie.Value, v.solvedBy())
-	if err == nil && len(kept.Body) > 0 {
-		err = json.Unmarshal(kept.Body, &s)
-	}
-	return s, err == nil
-}
-
-// ahead shows a challenge before the app's login form, if CAPTCHA mode is on and the client has no device cookie. A
-// provider's solution is too large for the cookie.
-func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
-	page := routes.Page()
-	if page == nil || r.Method != http.MethodGet || !wantsPage(r) ||
-		web.AnswerField(v.proxy.Widget.Load()) != "captcha_answer" {
-		return false
-	}
-	g := v.proxy.Guard(page.Name)
-	if _, ok := v.solved(r); ok || !g.NeedsChallenge(v.client.Address) {
-		return false
-	}
-	for _, device := range client.Devices(r) {
-		if g.RecognisesDevice(device) {
-			return false
-		}
-	}
-	v.route, v.guard = page, g
-	issued, err := g.Issue(
-		r.Context(),
-		guard.Attempt{Address: v.client.Address, Integration: v.integration()},
-		guard.Decision{},
-	)
-	if err != nil {
-		return false // the form does no harm: the attempt is stopped
-	}
-	p := web.Problem{Status: http.StatusOK, Challenge: &issued}
-	v.gate(w, r, p, pages.GateView{Message: pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite},
-		Next: r.URL.RequestURI()})
-	return true
 }
 
 // wantsPage reports whether a browser navigates to a page: not to an image, script or frame.
@@ -188,6 +103,10 @@ func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view
 	view.Challenge = web.Shown(w.Header(), p.Challenge, v.proxy.Widget.Load())
 	v.answer(w, r, p, func() ([]byte, error) {
 		view.Page = v.proxy.Look.Page(w.Header(), r)
+		if view.Sealed == "" && p.Challenge != nil { // the login was no form: Basic, or in the URL
+			view.Action, view.AskCode = v.proxy.Base+solvePath, false
+			return pages.RenderSolve(pages.SolveView{GateView: view, Route: v.route.Name})
+		}
 		return pages.RenderGate(view)
 	})
 }

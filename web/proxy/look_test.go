@@ -52,7 +52,7 @@ func TestOurPagesBeforeAnAppAreTheSites(t *testing.T) {
 	german := []string{"Accept-Language", "de"}
 	page := check("the challenge", d.send(t, "203.0.113.9", form("username=alice&password=correct+horse"), german...), http.StatusForbidden, "um Ihr Formular zu senden")
 	kept, id := gate(t, page)
-	another := url.Values{"authguard_form": {kept}, "authguard_next": {""}, "captcha_id": {id}, "captcha_answer": {""}, "code": {""}}.Encode()
+	another := url.Values{"authguard_form": {kept}, "captcha_id": {id}, "captcha_answer": {""}, "code": {""}}.Encode()
 	page = check("another picture", d.send(t, "203.0.113.9", form(another), german...), http.StatusForbidden, "um Ihr Formular zu senden")
 	if again, other := gate(t, page); again == "" || other == "" || other == id {
 		t.Errorf("the form or the new picture is lost: %s", page)
