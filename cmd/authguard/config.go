@@ -16,6 +16,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/database"
 	"authguard/internal/duration"
+	"authguard/internal/learn"
 )
 
 type configCmd struct {
@@ -24,10 +25,12 @@ type configCmd struct {
 	Schema   configSchemaCmd   `cmd:"" help:"Print a JSON Schema of the configuration" example:""`
 }
 
-type configValidateCmd struct{}
+type configValidateCmd struct {
+	Probe bool `help:"Also test each proxy route with one made-up login"`
+}
 
 // Run prints every problem, including reasons why serve would not start, or else the notes.
-func (configValidateCmd) Run(g *globals) error {
+func (c configValidateCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	notes, wrong := []string{}, "the configuration is invalid"
 	if err == nil {
@@ -40,6 +43,10 @@ func (configValidateCmd) Run(g *globals) error {
 			wrong = "authguard serve would not start"
 			for _, one := range lacks {
 				notes = append(notes, one.title+". "+one.text)
+			}
+			if err == nil && c.Probe {
+				wrong = "a route matches every login"
+				err = probed(context.Background(), loaded.Config)
 			}
 		}
 	}
@@ -55,6 +62,30 @@ func (configValidateCmd) Run(g *globals) error {
 		fmt.Fprintln(g.out, " ", note)
 	}
 	return nil
+}
+
+// probed returns an error for each proxy route whose success matches a made-up login.
+func probed(ctx context.Context, c config.Config) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	sites := []config.Config{c}
+	for _, r := range c.Realms {
+		sites = append(sites, c.In(r))
+	}
+	for _, one := range sites {
+		if one.Proxy.Upstream == "" {
+			continue
+		}
+		loose, failed := learn.Loose(ctx, one.Proxy.Upstream, one.Origin, one.Proxy.Specs())
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("proxy.upstream: %s could not be probed: %w", one.Proxy.Upstream, failed))
+		}
+		for _, name := range loose {
+			err = errors.Join(err, fmt.Errorf("proxy.routes: success of %s matches a login with a made-up account and password. "+
+				"Correct it: authguard proxy detect proposes one", name))
+		}
+	}
+	return err
 }
 
 type configShowCmd struct{}

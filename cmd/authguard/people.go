@@ -196,17 +196,22 @@ func (p *people) away() (why error) {
 	return why
 }
 
-func (r *realm) warn() []control.Warning {
+func (r *realm) warn() (all []control.Warning) {
+	if loose := r.loose.Load(); loose != nil {
+		for _, name := range *loose {
+			all = append(all, looseWarning(r.name, name))
+		}
+	}
 	if r.people.away() == nil {
-		return nil
+		return all
 	}
 	why, since := r.people.health.Failed()
-	return []control.Warning{{
+	return append(all, control.Warning{
 		Code: string(accountsFailed), Title: "Accounts cannot be looked up",
 		Text: alerts.InRealm(r.name, fmt.Sprintf("Every login has got 503 since %s: %v. Check that the database or "+
 			"directory runs and accepts authguard's credentials. "+
 			"Logins work again a second later.", times.Text(since.UTC()), why)),
-	}}
+	})
 }
 
 const mailFailed alerts.Kind = "mail-failed"

@@ -232,11 +232,14 @@ type publicPart struct {
 	clients webclient.Identity           // headers of the client fingerprint
 	proxy   *proxy.Proxy
 	app     atomic.Pointer[proxy.Proxy]             // proxy while an app is configured, else nil
+	routed  chan config.Config                      // the newest, whose routes are to be probed
+	loose   atomic.Pointer[[]string]                // names of routes whose success matches every login
 	routes  atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes with their own counters
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config) (*realm, error) {
-	r := &realm{name: name, site: s, config: c, log: s.log, publicPart: publicPart{look: web.NewLook()}}
+	r := &realm{name: name, site: s, config: c, log: s.log, publicPart: publicPart{look: web.NewLook(),
+		routed: make(chan config.Config, 1)}}
 	if name != guard.DefaultRealm {
 		r.log = s.log.With("realm", name)
 	}
@@ -278,7 +281,8 @@ func (r *realm) open(ctx context.Context) (err error) {
 	if err = r.openMailer(); err != nil {
 		return err
 	}
-	r.Add(background.Run(r.control.Lists.Run), background.Run(r.control.Limits.Run))
+	r.Add(background.Run(r.control.Lists.Run), background.Run(r.control.Limits.Run),
+		background.Run(r.probeRoutes))
 	r.handler = r.public(s.listeners)
 	return nil
 }

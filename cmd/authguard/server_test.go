@@ -73,6 +73,7 @@ type server struct {
 	password string // the administrator's temporary password, if it was printed
 	cmd      *exec.Cmd
 	log      *logBuffer
+	probes   bool // the app's routes
 }
 
 // logBuffer keeps what a process writes to its log.
@@ -129,7 +130,7 @@ func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...
 	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: dir, log: new(logBuffer)}
+	s := &server{t: t, dir: dir, log: new(logBuffer), probes: strings.Contains(yaml, "probe: true")}
 	prepare(filepath.Join(dir, "data"))
 	if !strings.Contains(yaml, "database: ") {
 		s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
@@ -190,6 +191,9 @@ func (s *server) addUsers(dsn string, names []string) {
 func (s *server) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(product, args...)
 	cmd.Env = append(os.Environ(), "AUTHGUARD_CONFIG="+filepath.Join(s.dir, "authguard.yaml"))
+	if !s.probes {
+		cmd.Env = append(cmd.Env, "AUTHGUARD_PROXY_PROBE=false") // tests count the app's logins
+	}
 	cmd.Dir = s.dir
 	return cmd
 }

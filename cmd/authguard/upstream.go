@@ -3,14 +3,20 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
+	"authguard/internal/config"
+	"authguard/internal/control"
+	"authguard/internal/learn"
 	"authguard/internal/route"
 	"authguard/web/proxy"
 )
@@ -75,7 +81,68 @@ func (r *realm) setProxy(ctx context.Context) error {
 	r.routes.Store(&guards)
 	r.proxy.Set(app)
 	r.app.Store(r.proxy)
+	select {
+	case <-r.routed:
+	default:
+	}
+	r.routed <- r.config
 	return nil
+}
+
+// probeAgain is how long the probe of the routes waits for an app that does not respond.
+const probeAgain = 30 * time.Second
+
+const looseRoute alerts.Kind = "route-matches-every-login"
+
+// probeRoutes sends one made-up login to each route that is new or has another rule.
+func (r *realm) probeRoutes(ctx context.Context) {
+	probed := map[string]bool{} // by rule; a loose one stays
+	var c config.Config
+	for {
+		err := r.probe(ctx, c, probed)
+		var again <-chan time.Time
+		if err != nil && ctx.Err() == nil {
+			r.log.Info("the proxy's routes could not be probed", "error", err, "again_in", probeAgain)
+			again = time.After(probeAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case c = <-r.routed:
+		case <-again:
+		}
+	}
+}
+
+func (r *realm) probe(ctx context.Context, c config.Config, probed map[string]bool) error {
+	var loose []string
+	for _, one := range c.Proxy.Guarded() {
+		rule := c.Proxy.Upstream + fmt.Sprintf("%+v", one.Spec)
+		matches, done := probed[rule]
+		if !done && c.Proxy.Probe {
+			names, err := learn.Loose(ctx, c.Proxy.Upstream, c.Origin, []route.Spec{one.Spec})
+			if err != nil {
+				return err
+			}
+			if matches = len(names) > 0; matches {
+				w := looseWarning(r.name, one.Name)
+				r.raise(looseRoute, w.Title, w.Text)
+			}
+			probed[rule] = matches
+		}
+		if matches {
+			loose = append(loose, one.Name)
+		}
+	}
+	r.loose.Store(&loose)
+	return nil
+}
+
+func looseWarning(realm, name string) control.Warning {
+	return control.Warning{Code: string(looseRoute), Title: "A route matches every login", Text: alerts.InRealm(realm,
+		"A login with a made-up account and password matches success of the proxy's route "+name+". It cannot tell a right "+
+			"password from a wrong one: every login from an unknown client counts as failed, and none from a known client "+
+			"does. Correct success: authguard proxy detect proposes one.")}
 }
 
 func (r *realm) guardedPaths() string {

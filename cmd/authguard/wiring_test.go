@@ -135,4 +135,3 @@ func TestARouteKeepsItsOwnLimits(t *testing.T) {
 		t.Errorf("account %d, then %d; address %d, then %d", account, a, address, b)
 	}
 }
-

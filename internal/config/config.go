@@ -115,6 +115,7 @@ type Proxy struct {
 	MaxBody         Size          `within:"1KiB 16MiB"` // of a request to a guarded route
 	// Script is which pages of the app get the script that shows challenges.
 	Script ProxyScript `words:"auto always never" reload:"live"`
+	Probe  bool        // test each route's success with one made-up login
 }
 
 // Route is a guarded route of the app. Empty Limits inherit the site's.
@@ -136,6 +137,14 @@ type RouteLimits struct {
 func (p *Proxy) Guarded() []Route {
 	preset, _ := Preset(p.Preset) // validated by Load
 	return append(preset, p.Routes...)
+}
+
+// Specs returns all routes without their limits.
+func (p *Proxy) Specs() (all []route.Spec) {
+	for _, one := range p.Guarded() {
+		all = append(all, one.Spec)
+	}
+	return all
 }
 
 // PolicyOf returns the policy of a route's counters.
@@ -417,7 +426,8 @@ func Default() Config {
 		Log:      Log{Format: FormatText, Level: LevelInfo},
 		Alerts:   Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
 		Mail:     Mail{Language: "en", PasswordReset: true},
-		Proxy:    Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB, Script: ScriptAuto},
+		Proxy: Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB, Script: ScriptAuto,
+			Probe: true},
 		Shutdown: Shutdown{Delay: time.Second, Timeout: 15 * time.Second},
 	}
 }

@@ -10,30 +10,42 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"authguard/internal/config"
+	"authguard/internal/learn"
 )
 
 type upstream struct {
 	*url.URL
-	about string
+	about  string
+	origin string
+	proxy  config.Proxy
 }
 
 // upstreamSubjects lists the apps of all realms, each once.
 func (c Config) upstreamSubjects() (all []subject) {
-	seen := map[string]bool{"": true}
-	add := func(base, whose string) {
+	seen := map[string]bool{}
+	add := func(s config.Config, whose string) {
+		base := s.Proxy.Upstream
 		u, err := url.Parse(base)
-		if seen[base] || err != nil {
+		if err != nil || base == "" {
+			return
+		}
+		app := upstream{u, "The app " + u.Redacted() + whose, s.Origin, s.Proxy}
+		if s.Proxy.Probe {
+			all = append(all, subject{"proxy.routes", app.about, app.loose, c.Within})
+		}
+		if seen[base] {
 			return
 		}
 		seen[base] = true
-		app := upstream{u, "The app " + u.Redacted() + whose}
 		within := c.Within * 2 / 5 // 2 s: users wait for it
 		all = append(all, subject{"proxy.upstream", app.about, app.answers, within}, subject{"proxy.around", app.about,
 			app.around, within})
 	}
-	add(c.Settings.Proxy.Upstream, "")
+	add(c.Settings, "")
 	for _, r := range c.Settings.Realms {
-		add(r.Proxy.Upstream, " of the realm "+r.Name)
+		add(c.Settings.In(r), " of the realm "+r.Name)
 	}
 	return all
 }
@@ -52,6 +64,18 @@ func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 		problem(err != nil, "Start it, or correct proxy.upstream: from this machine, curl -i "+a.Redacted()+
 			" must get an answer.",
 			"cannot be reached: %s. Visitors get an error page (502).", why(err)))
+}
+
+// loose checks that no route takes a made-up login for a success.
+func (a upstream) loose(ctx context.Context, _ Config, n *notes) {
+	names, err := learn.Loose(ctx, a.String(), a.origin, a.proxy.Specs())
+	if err != nil {
+		return // answers reports it
+	}
+	n.check("proxy.routes", "rejects a made-up login at every route that could be tested.",
+		problem(len(names) > 0, "Correct success: authguard proxy detect proposes one.", "answers a login with a made-up account "+
+			"and password as success describes it, at the routes %s: they cannot tell right passwords from wrong ones.",
+			strings.Join(names, ", ")))
 }
 
 func (a upstream) ask(ctx context.Context) (status string, connected bool, err error) {

@@ -1,0 +1,125 @@
+package learn
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"authguard/internal/route"
+)
+
+// Loose returns the names of the routes whose success also matches a login with a made-up account and a random
+// password, of which it sends one to the app for each route. It leaves out routes whose success is never, and those
+// whose login it cannot write. upstream is the app's base URL, and origin the site's public one, or empty. The error
+// is that of an app that does not respond.
+func Loose(ctx context.Context, upstream, origin string, specs []route.Spec) (names []string, err error) {
+	app, err := url.Parse(upstream)
+	if err != nil {
+		return nil, err
+	}
+	site, err := url.Parse(origin)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true}
+	c := checker{ctx: ctx, login: &Login{}, send: func(r *http.Request) (*http.Response, error) {
+		(&httputil.ProxyRequest{In: r, Out: r}).SetURL(app)
+		if site.Host != "" {
+			r.Host = site.Host
+			r.Header.Set("X-Forwarded-Proto", site.Scheme)
+		}
+		return transport.RoundTrip(r)
+	}}
+	for _, s := range specs {
+		compiled, err := route.Compile(s)
+		if err != nil || slices.Equal(s.Success, never) {
+			continue
+		}
+		answer, err := c.madeUp(s)
+		if err == nil && answer.Status >= http.StatusBadGateway && answer.Status <= http.StatusGatewayTimeout {
+			err = fmt.Errorf("it answered %d", answer.Status)
+		}
+		if err != nil {
+			return names, err
+		}
+		if compiled.Judge(answer) == route.Succeeded && !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+// madeUp sends a login with a made-up account: with the cookies and hidden fields of the route's page if it is a form's.
+// The answer is empty if no name or field fits the route.
+func (c checker) madeUp(s route.Spec) (a route.Answer, err error) {
+	name, password := madeUpName(s.Names), rand.Text()
+	path := strings.TrimSuffix(s.Path, "/*")
+	q := request{http.MethodPost, "", &url.URL{Path: "/" + strings.TrimPrefix(path, "/")}, http.Header{}, nil}
+	if len(s.Methods) > 0 && s.Methods[0] != "ANY" {
+		q.method = s.Methods[0]
+	}
+	account, at, _ := strings.Cut(s.Account, ":")
+	_, secret, _ := strings.Cut(s.Password, ":")
+	var cookies []*http.Cookie
+	switch {
+	case name == "":
+		return a, nil
+	case account == "basic":
+		q.method = http.MethodGet
+		(&http.Request{Header: q.header}).SetBasicAuth(name, password)
+	case account == "form", account == "param":
+		page, err := c.do(c.request(request{http.MethodGet, "", q.url, http.Header{"Accept": {"text/html"}}, nil}, nil))
+		if err != nil {
+			return a, err
+		}
+		cookies = keep(nil, page)
+		form := url.Values{at: {name}, secret: {password}}
+		for field, value := range hidden(page.Body) {
+			form.Set(strings.TrimPrefix(field, "form:"), value)
+		}
+		q.header.Set("Content-Type", "application/x-www-form-urlencoded")
+		q.body = []byte(form.Encode())
+	case account == "json":
+		top := map[string]any{}
+		put(top, at, name)
+		put(top, secret, password)
+		q.header.Set("Content-Type", "application/json")
+		q.body, _ = json.Marshal(top)
+	default:
+		return a, nil
+	}
+	return c.do(c.request(q, cookies))
+}
+
+// put sets the member of an object at a JSON pointer.
+func put(at map[string]any, pointer, value string) {
+	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for _, name := range names[:len(names)-1] {
+		below, ok := at[name].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			at[name] = below
+		}
+		at = below
+	}
+	at[names[len(names)-1]] = value
+}
+
+// madeUpName returns a name that a route accepts and no account has; empty if it finds none.
+func madeUpName(names string) string {
+	fits, err := regexp.Compile(`^(?:` + names + `)$`)
+	random := strings.ToLower(rand.Text())[:16]
+	for _, name := range []string{"probe-" + random, "probe" + random, "probe" + random + "@example.org"} {
+		if err == nil && (names == "" || fits.MatchString(name)) {
+			return name
+		}
+	}
+	return ""
+}
