@@ -15,6 +15,7 @@ const (
 	AddressAttack     Kind = "address-attack"
 	ClientsAttack     Kind = "fingerprint-attacked"
 	SuspiciousSuccess Kind = "suspicious-success"
+	ManyNewClients    Kind = "many-new-clients"
 	SprayedRight      Kind = "sprayed-password-correct"
 	Sprayed           Kind = "password-spraying"
 	ManyFailures      Kind = "failure-ratio-high"
@@ -140,6 +141,12 @@ var meanings = []meaning{
 		"Suspicious login from an unknown client", true,
 		"An unknown client signed in after 5 wrong passwords, or with a sprayed password",
 		"Ask the owner; if it was not them, run authguard user set-password NAME --generate --must-change --reason TEXT",
+		"account-compromised",
+	},
+	{ManyNewClients,
+		"One account signed in from many new clients", true,
+		"An account signed in from more than ten new clients within an hour; once a day per account",
+		"Check with authguard doctor whether a route takes wrong passwords for right ones, then ask the owner",
 		"account-compromised",
 	},
 	{SprayedRight,
@@ -378,7 +385,7 @@ func (k Kind) urgent() bool { return k.meaning().urgent }
 // page returns the admin page with more details.
 func (k Kind) page() string {
 	switch k {
-	case AttackEnded, SuspiciousSuccess, SprayedRight, Sprayed, AddressAttack:
+	case AttackEnded, SuspiciousSuccess, ManyNewClients, SprayedRight, Sprayed, AddressAttack:
 		return "/attacks"
 	case AccountAttacked:
 		return "/accounts?sort=failures"

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/times"
@@ -20,6 +22,9 @@ const (
 	maxNotified = 10000
 	quietFor    = 24 * time.Hour
 	sweepEvery  = time.Minute
+	// newClients is how many new clients within newClientsIn an account may sign in from without an alert.
+	newClients   = 10
+	newClientsIn = time.Hour
 )
 
 // A watcher finds alerts in the events of one realm. It has no clock and is not safe for concurrent use.
@@ -28,13 +33,15 @@ type watcher struct {
 	notified map[string]time.Time // what was alerted, with the alert's time
 	swept    time.Time            // last cleanup of notified
 	ratio    ratio
+	fresh    *lru.Cache[string, []time.Time] // last successes from new clients, by account
 	raise    func(at time.Time, kind Kind, body string)
 	// attack reports whether the site is under attack, and whether the attack is too small for an alert.
 	attack func() (running, silent bool)
 }
 
 func newWatcher(attack func() (running, silent bool), raise func(at time.Time, kind Kind, body string)) *watcher {
-	return &watcher{notified: make(map[string]time.Time), raise: raise, attack: attack}
+	fresh, _ := lru.New[string, []time.Time](maxNotified / 10) // the size is right
+	return &watcher{notified: make(map[string]time.Time), raise: raise, attack: attack, fresh: fresh}
 }
 
 func (w *watcher) event(e *guard.Event) {
@@ -52,6 +59,9 @@ func (w *watcher) event(e *guard.Event) {
 			"password",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Integration)))
 	}
+	if ending == events.Succeeded && e.NewClient {
+		w.newClient(e)
+	}
 	if ending == events.Succeeded && e.NewClient && (e.Sprayed || e.AccountFailures >= failuresBefore) {
 		with := ""
 		if e.Sprayed {
@@ -61,6 +71,21 @@ func (w *watcher) event(e *guard.Event) {
 			fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from unknown clients%s",
 				Name(e.Account), events.AddressText(e.Address), events.Escape(e.Integration), e.AccountFailures, with))
 	}
+}
+
+// newClient raises an alert if an account signs in from many new clients, which is not one person: a proxy's route or a
+// back end takes wrong passwords for right ones, or many people share the password.
+func (w *watcher) newClient(e *guard.Event) {
+	last, _ := w.fresh.Get(e.Account)
+	last = append(slices.DeleteFunc(last, func(at time.Time) bool { return e.At.Sub(at) >= newClientsIn }), e.At)
+	if len(last) > newClients {
+		last = last[len(last)-newClients:]
+		if w.first("new clients\n"+events.Escape(e.Account), e.At) {
+			w.raise(e.At, ManyNewClients, fmt.Sprintf("account %s from more than %d new clients within an hour, the last of them %s "+
+				"(%s)", Name(e.Account), newClients, events.AddressText(e.Address), events.Escape(e.Integration)))
+		}
+	}
+	w.fresh.Add(e.Account, last)
 }
 
 // limit raises the alert of a limit on events with the action alert.

@@ -54,6 +54,30 @@ func TestASuccessAfterManyFailuresIsToldOnlyFromANewPlace(t *testing.T) {
 	}
 }
 
+// One account that signs in from more than ten new clients in an hour is an alert, once a day.
+func TestAnAccountWithManyNewClientsIsAnAlert(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	at := noon
+	signIn := func(name string, n int, every time.Duration) {
+		for range n {
+			e := success(name, 0)
+			e.At, at = at, at.Add(every)
+			w.event(e)
+		}
+	}
+	signIn("slow", 40, time.Hour/newClients)
+	signIn("alice", newClients, time.Second)
+	signIn("bob", newClients, time.Second)
+	if len(*list) != 0 {
+		t.Fatal(*list)
+	}
+	signIn("alice", 5, time.Second)
+	if len(*list) != 1 || (*list)[0].kind != ManyNewClients || !strings.HasPrefix((*list)[0].body, `account "alice" from more than 10 new clients`) {
+		t.Fatal(*list)
+	}
+}
+
 func TestR24ModeAlertsAreEdges(t *testing.T) {
 	t.Parallel()
 	const off, slow, on = events.ModeOff, events.ModeSlow, events.ModeOn
