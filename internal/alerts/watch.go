@@ -3,6 +3,7 @@ package alerts
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ const (
 	maxNotified = 10000
 	quietFor    = 24 * time.Hour
 	sweepEvery  = time.Minute
-	// newClients is how many new clients within newClientsIn an account may sign in from without an alert.
+	// newClients is how many new clients (IP addresses) within newClientsIn an account may sign in from without an alert.
 	newClients   = 10
 	newClientsIn = time.Hour
 )
@@ -33,14 +34,19 @@ type watcher struct {
 	notified map[string]time.Time // what was alerted, with the alert's time
 	swept    time.Time            // last cleanup of notified
 	ratio    ratio
-	fresh    *lru.Cache[string, []time.Time] // last successes from new clients, by account
+	fresh    *lru.Cache[string, []signIn] // last successes from new clients, by account
 	raise    func(at time.Time, kind Kind, body string)
 	// attack reports whether the site is under attack, and whether the attack is too small for an alert.
 	attack func() (running, silent bool)
 }
 
+type signIn struct {
+	from netip.Addr
+	at   time.Time
+}
+
 func newWatcher(attack func() (running, silent bool), raise func(at time.Time, kind Kind, body string)) *watcher {
-	fresh, _ := lru.New[string, []time.Time](maxNotified / 10) // the size is right
+	fresh, _ := lru.New[string, []signIn](maxNotified / 10) // the size is right
 	return &watcher{notified: make(map[string]time.Time), raise: raise, attack: attack, fresh: fresh}
 }
 
@@ -77,7 +83,9 @@ func (w *watcher) event(e *guard.Event) {
 // back end takes wrong passwords for right ones, or many people share the password.
 func (w *watcher) newClient(e *guard.Event) {
 	last, _ := w.fresh.Get(e.Account)
-	last = append(slices.DeleteFunc(last, func(at time.Time) bool { return e.At.Sub(at) >= newClientsIn }), e.At)
+	last = append(slices.DeleteFunc(last, func(s signIn) bool {
+		return s.from == e.Address || e.At.Sub(s.at) >= newClientsIn
+	}), signIn{e.Address, e.At})
 	if len(last) > newClients {
 		last = last[len(last)-newClients:]
 		if w.first("new clients\n"+events.Escape(e.Account), e.At) {

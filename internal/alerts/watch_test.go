@@ -60,19 +60,23 @@ func TestAnAccountWithManyNewClientsIsAnAlert(t *testing.T) {
 	w, list := watching()
 	at := noon
 	signIn := func(name string, n int, every time.Duration) {
-		for range n {
+		for i := range n {
 			e := success(name, 0)
 			e.At, at = at, at.Add(every)
+			if e.Address = client; name != "script" {
+				e.Address = netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
+			}
 			w.event(e)
 		}
 	}
 	signIn("slow", 40, time.Hour/newClients)
+	signIn("script", 40, time.Second)
 	signIn("alice", newClients, time.Second)
 	signIn("bob", newClients, time.Second)
 	if len(*list) != 0 {
 		t.Fatal(*list)
 	}
-	signIn("alice", 5, time.Second)
+	signIn("alice", newClients+1, time.Second)
 	if len(*list) != 1 || (*list)[0].kind != ManyNewClients || !strings.HasPrefix((*list)[0].body, `account "alice" from more than 10 new clients`) {
 		t.Fatal(*list)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-
 	"authguard/internal/database/databasetest"
 	"authguard/internal/mfa"
 	"authguard/internal/testing/passkeytest"
@@ -106,13 +105,17 @@ func TestAPasskeyAnswersNothingElse(t *testing.T) {
 		"another origin": func(k *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, _ *string) {
 			k.Origin = "http://localhost.example:8081"
 		},
-		"a person unverified":    func(k *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.Flags = passkeytest.Present },
-		"another key":            func(k *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.Private = passkeytest.New(t, here.Origins[0]).Private },
+		"a person unverified": func(k *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.Flags = passkeytest.Present },
+		"another key": func(k *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, _ *string) {
+			k.Private = passkeytest.New(t, here.Origins[0]).Private
+		},
 		"another passkey":        func(k *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.ID = []byte("made up") },
 		"another account":        func(k *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, _ *string) { k.User = "eve" },
 		"asked of somebody else": func(_ *passkeytest.Key, _ *mfa.Question, _ *mfa.Site, asked *string) { *asked = "eve" },
 		"another name of ours":   func(_ *passkeytest.Key, _ *mfa.Question, at *mfa.Site, _ *string) { at.Host = "admin.example.org" },
-		"too late":               func(*passkeytest.Key, *mfa.Question, *mfa.Site, *string) { d.clock.Advance(5*time.Minute + time.Second) },
+		"too late": func(*passkeytest.Key, *mfa.Question, *mfa.Site, *string) {
+			d.clock.Advance(5*time.Minute + time.Second)
+		},
 		"nothing that was asked": func(_ *passkeytest.Key, q *mfa.Question, _ *mfa.Site, _ *string) { q.State = "x" },
 		"asked for a new one": func(_ *passkeytest.Key, q *mfa.Question, _ *mfa.Site, _ *string) {
 			other, err := d.AskNew(t.Context(), here, d.ann)
