@@ -341,7 +341,7 @@ func pictured(t *testing.T, yaml string, users ...string) (*server, *reader) {
 	s := &server{t: t, dir: dir}
 	s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
 	yaml = "listen: 127.0.0.1:0\nadmin: {listen: ''}\npasswords: {cost: 10}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
-	loaded, err := config.Parse("test", []byte(yaml), nil)
+	loaded, err := config.Parse("test", []byte(yaml), []string{noProbe})
 	if err != nil {
 		t.Fatal(err)
 	}

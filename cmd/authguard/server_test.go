@@ -187,12 +187,15 @@ func (s *server) addUsers(dsn string, names []string) {
 	}
 }
 
+// noProbe leaves the app to the logins of a test, which counts them.
+const noProbe = "AUTHGUARD_PROXY_PROBE=false"
+
 // command is a command line of the product with this server's configuration.
 func (s *server) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(product, args...)
 	cmd.Env = append(os.Environ(), "AUTHGUARD_CONFIG="+filepath.Join(s.dir, "authguard.yaml"))
 	if !s.probes {
-		cmd.Env = append(cmd.Env, "AUTHGUARD_PROXY_PROBE=false") // tests count the app's logins
+		cmd.Env = append(cmd.Env, noProbe)
 	}
 	cmd.Dir = s.dir
 	return cmd

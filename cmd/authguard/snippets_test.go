@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"authguard/internal/testing/doctest"
+	"authguard/internal/testing/redistest"
 )
 
 // What a reader has done before the first command of a document.
@@ -55,6 +56,9 @@ var happened = map[string]func(*testing.T, *doctest.Shell){
 	},
 	`authguard --config bad.yaml config validate`: func(_ *testing.T, s *doctest.Shell) {
 		s.Write("bad.yaml", "\n\nlisten: nowhere\n")
+	},
+	`authguard attack list`: func(t *testing.T, s *doctest.Shell) { // attacks are written every other second
+		redistest.Until(t, "the record", func() bool { return strings.Contains(s.Try("authguard attack list"), "one account") })
 	},
 	`authguard migrate`: func(t *testing.T, s *doctest.Shell) { types(t, s, "end") },
 	`authguard doctor`: func(t *testing.T, s *doctest.Shell) {
