@@ -130,8 +130,9 @@ func (q RemoveAdministrator) Do(ctx context.Context, c *Control, by operation.By
 		return nil, err
 	}
 	_, removed := c.config.MFA.RemoveAll(context.WithoutCancel(ctx), account.ID)
-	return &operation.Change{Action: operation.Action{Subject: account.Username}}, errors.Join(removed, c.end(ctx,
-		account.Username))
+	return &operation.Change{Action: operation.Action{Subject: account.Username},
+			Notice: operation.Notice{Note: "No undo: sessions, MFA and tokens are removed. Add the administrator again."}},
+		errors.Join(removed, c.end(ctx, account.Username))
 }
 
 // ReplacePassword sets an administrator's temporary password, which only the answer has, and revokes the tokens that
@@ -160,6 +161,7 @@ func (q ReplacePassword) Do(ctx context.Context, c *Control, by operation.By) (*
 	revoked := c.config.Tokens.RevokeOf(context.WithoutCancel(ctx), account.Username)
 	return &operation.Change{Action: operation.Action{Subject: account.Username},
 		Answer: map[string]string{"username": q.Username, "password": password},
+		Notice: operation.Notice{Note: noUndoPassword},
 		Secret: temporary(q.Username, password)}, errors.Join(revoked, c.end(ctx, account.Username))
 }
 
@@ -208,8 +210,8 @@ func (q ResetFactors) Do(ctx context.Context, c *Control, by operation.By) (*ope
 	}
 	_, ended := c.config.Sessions.EndOthers(ctx, account.Username, adminIntegration, "")
 	return &operation.Change{Alert: signInAlert("mfa-reset", account.Username, by.Who, by.Why),
-		Action: operation.Action{Subject: account.Username}, Answer: map[string]any{"ok": true,
-			"removed": removed}}, ended
+		Action: operation.Action{Subject: account.Username}, Answer: map[string]any{"ok": true, "removed": removed},
+		Notice: operation.Notice{Note: "No undo: the keys are deleted. Set up MFA again at the next sign-in."}}, ended
 }
 
 // EndSessions ends all sessions of an administrator, or the one with an ID. Being urgent, it requires no recent sign-in.

@@ -105,7 +105,7 @@ func (q SetPassword) Do(ctx context.Context, c *Control, _ operation.By) (*opera
 	}
 	change, err := c.changed(ctx, q.Username)
 	change.Notice = operation.Notice{Text: "The password that you entered is temporary. Give it to the owner of",
-		Subject: q.Username}
+		Subject: q.Username, Note: noUndoPassword}
 	if password != q.Password {
 		change.Answer = map[string]string{"username": q.Username, "password": password}
 		change.Secret = temporary(q.Username, password)
@@ -123,6 +123,9 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 	return errors.Join(c.endLogins(ctx, name), c.record(ctx, operation.Action{Who: who, What: "user-set-password",
 		Subject: name}))
 }
+
+// noUndoPassword is why a new password has no undo.
+const noUndoPassword = "No undo: only a digest of the old password was stored, and the sessions have ended."
 
 // noUndoSessions is why ended sessions have no undo.
 const noUndoSessions = "No undo: a user who is signed out has to sign in again."
@@ -174,14 +177,17 @@ func (q EndUserSessions) Do(ctx context.Context, c *Control, _ operation.By) (*o
 // AskPassword forces a password change for a password that an attacker may have. It ends the sessions and removes all
 // known clients and device cookies. The next sign-in needs the current password and a verification code. An
 // administrator's tokens are revoked too, since each is as good as a session. Errors are accounts.ErrUnknown, and
-// ErrAsked for another account source.
+// ErrAsked for one's own account and for another account source.
 type AskPassword struct {
 	operation.OfAccount
 	operation.Because
 }
 
 // Do implements Request.
-func (q AskPassword) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
+func (q AskPassword) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
+	if err := c.another(by.Who, q.Username); err != nil {
+		return nil, err
+	}
 	return c.askNewPassword(ctx, q.Username)
 }
 

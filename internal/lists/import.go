@@ -84,7 +84,7 @@ type ImportLists struct {
 	// SkipDoubtful leaves out ranges that block From or a configured proxy.
 	SkipDoubtful bool   `json:"skip_doubtful"`
 	DryRun       bool   `json:"dry_run"`
-	From         string `json:"from"` // the IP address that must not lock itself out; empty if unknown
+	From         string `json:"from"` // the IP address that must not lock itself out; default: the administrator's
 }
 
 // A Plan is the effect of ImportLists.
@@ -141,6 +141,9 @@ func (t *Table) plan(ctx context.Context, by operation.By, q ImportLists) (*Plan
 	from, err := operation.AddressOf(q.From)
 	if err != nil {
 		return nil, err
+	}
+	if !from.IsValid() {
+		from = by.Address
 	}
 	entries, err := t.All(ctx, by.Now)
 	if err != nil {

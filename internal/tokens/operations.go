@@ -90,5 +90,6 @@ func (q Revoke) Do(ctx context.Context, t *Table, by operation.By) (*operation.C
 	if err := t.Revoke(ctx, by.Realm, q.Name); err != nil {
 		return nil, err
 	}
-	return &operation.Change{Action: operation.Action{Subject: q.Name}}, nil
+	return &operation.Change{Action: operation.Action{Subject: q.Name},
+		Notice: operation.Notice{Note: "No undo: only a digest of the token was stored. Create another one."}}, nil
 }

@@ -260,7 +260,7 @@ func TestForgettingPlacesByForm(t *testing.T) {
 	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.3"); !strings.Contains(page, "is not a known client of this account") {
 		t.Error("a strange place is not said to be one")
 	}
-	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Remove known clients") {
+	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Remove known clients") || !strings.Contains(page, "removes 2 known clients") {
 		t.Error("the places are not offered to be forgotten")
 	}
 	c.submit(t, "/forget", url.Values{"account": {"vic"}, "address": {"192.0.2.1"}})

@@ -93,6 +93,11 @@ func (l LookUp) Class(operation string) string {
 	return "button quiet"
 }
 
+// Clients returns the number of known clients that a new password removes.
+func (l LookUp) Clients() int {
+	return len(l.Result.Places) + l.Result.Unnamed + len(l.Result.Devices)
+}
+
 // Missing reports whether there is no account of this name.
 func (l LookUp) Missing() bool {
 	return l.Result.Account != nil && l.Result.Account.State == control.NoAccount
