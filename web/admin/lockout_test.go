@@ -8,7 +8,8 @@ import (
 	"authguard/internal/accounts"
 )
 
-// No operation of the table locks out the administrator who does it.
+// No operation locks out the administrator who does it, except an import that is confirmed on the page or that does
+// not skip doubtful lines.
 func TestNoOperationLocksOutTheAdministratorWhoDoesIt(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
