@@ -66,6 +66,10 @@ func newSPA(t *testing.T) *spa {
 		case r.URL.Path == "/app.js":
 			w.Header().Set("Content-Type", "text/javascript")
 			fmt.Fprint(w, spaScript)
+		case r.URL.Path == "/stored": // by an attacker
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"type": "slow-down", "solve": "javascript:document.title='x'//solve"}`)
 		case r.URL.Path == "/" && r.Method == http.MethodGet:
 			fmt.Fprint(w, spaPage)
 		case r.URL.Path == "/api/login":
@@ -105,6 +109,17 @@ func (s *server) guesses(t *testing.T, account string, n int) {
 		r.Header.Set("Content-Type", "application/json")
 		from(loopback(int(account[0]), i)).do(t, r)
 	}
+}
+
+// A problem document of the app puts no script into the dialog: the app gets it as it is.
+func TestAProblemOfTheAppIsNoDialogInABrowser(t *testing.T) {
+	t.Parallel()
+	a := newSPA(t)
+	s := newServer(t, a.proxied("always"))
+	b := openTab(t)
+	b.goTo(s.base + "/")
+	b.eval(`fetch("/stored").then(r => { document.title = "got " + r.status; }), ""`)
+	b.until("the answer", `document.title === "got 403"`)
 }
 
 // inDialog is an expression in the dialog of client.js.

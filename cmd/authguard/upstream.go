@@ -114,15 +114,16 @@ func (r *realm) probeRoutes(ctx context.Context) {
 	}
 }
 
-func (r *realm) probe(ctx context.Context, c config.Config, probed map[string]bool) error {
+func (r *realm) probe(ctx context.Context, c config.Config, probed map[string]bool) (err error) {
 	var loose []string
 	for _, one := range c.Proxy.Guarded() {
 		rule := c.Proxy.Upstream + fmt.Sprintf("%+v", one.Spec)
 		matches, done := probed[rule]
 		if !done && c.Proxy.Probe {
-			names, err := learn.Loose(ctx, c.Proxy.Upstream, c.Origin, []route.Spec{one.Spec})
-			if err != nil {
-				return err
+			names, wrong := looseWithin(ctx, c, one.Spec)
+			if wrong != nil {
+				err = wrong
+				continue
 			}
 			if matches = len(names) > 0; matches {
 				w := looseWarning(r.name, one.Name)
@@ -135,7 +136,13 @@ func (r *realm) probe(ctx context.Context, c config.Config, probed map[string]bo
 		}
 	}
 	r.loose.Store(&loose)
-	return nil
+	return err
+}
+
+func looseWithin(ctx context.Context, c config.Config, s route.Spec) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Proxy.Timeout)
+	defer cancel()
+	return learn.Loose(ctx, c.Proxy.Upstream, c.Origin, []route.Spec{s})
 }
 
 func looseWarning(realm, name string) control.Warning {

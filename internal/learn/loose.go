@@ -18,7 +18,7 @@ import (
 // Loose returns the names of the routes whose success also matches a login with a made-up account and a random
 // password, of which it sends one to the app for each route. It leaves out routes whose success is never, and those
 // whose login it cannot write. upstream is the app's base URL, and origin the site's public one, or empty. The error
-// is that of an app that does not respond.
+// is that of an app that does not respond to a GET of a route's path; then no login was sent there.
 func Loose(ctx context.Context, upstream, origin string, specs []route.Spec) (names []string, err error) {
 	app, err := url.Parse(upstream)
 	if err != nil {
@@ -38,22 +38,20 @@ func Loose(ctx context.Context, upstream, origin string, specs []route.Spec) (na
 		return transport.RoundTrip(r)
 	}}
 	for _, s := range specs {
-		compiled, err := route.Compile(s)
-		if err != nil || slices.Equal(s.Success, never) {
+		compiled, wrong := route.Compile(s)
+		if wrong != nil || slices.Equal(s.Success, never) {
 			continue
 		}
-		answer, err := c.madeUp(s)
-		if err == nil && answer.Status >= http.StatusBadGateway && answer.Status <= http.StatusGatewayTimeout {
-			err = fmt.Errorf("it answered %d", answer.Status)
-		}
-		if err != nil {
-			return names, err
+		answer, away := c.madeUp(s)
+		if away != nil {
+			err = away
+			continue
 		}
 		if compiled.Judge(answer) == route.Succeeded && !slices.Contains(names, s.Name) {
 			names = append(names, s.Name)
 		}
 	}
-	return names, nil
+	return names, err
 }
 
 // madeUp sends a login with a made-up account: with the cookies and hidden fields of the route's page if it is a form's.
@@ -67,23 +65,29 @@ func (c checker) madeUp(s route.Spec) (a route.Answer, err error) {
 	}
 	account, at, _ := strings.Cut(s.Account, ":")
 	_, secret, _ := strings.Cut(s.Password, ":")
+	if name == "" {
+		return a, nil
+	}
+	page, err := c.do(c.request(request{http.MethodGet, "", q.url, http.Header{"Accept": {"text/html"}}, nil}, nil))
+	if err == nil && page.Status >= http.StatusBadGateway && page.Status <= http.StatusGatewayTimeout {
+		err = fmt.Errorf("it answered %d", page.Status)
+	}
+	if err != nil {
+		return a, err
+	}
 	var cookies []*http.Cookie
 	switch {
-	case name == "":
-		return a, nil
 	case account == "basic":
 		q.method = http.MethodGet
 		(&http.Request{Header: q.header}).SetBasicAuth(name, password)
 	case account == "form", account == "param":
-		page, err := c.do(c.request(request{http.MethodGet, "", q.url, http.Header{"Accept": {"text/html"}}, nil}, nil))
-		if err != nil {
-			return a, err
-		}
 		cookies = keep(nil, page)
-		form := url.Values{at: {name}, secret: {password}}
+		form := url.Values{}
 		for field, value := range hidden(page.Body) {
 			form.Set(strings.TrimPrefix(field, "form:"), value)
 		}
+		form.Set(at, name)
+		form.Set(secret, password)
 		q.header.Set("Content-Type", "application/x-www-form-urlencoded")
 		q.body = []byte(form.Encode())
 	case account == "json":
@@ -95,12 +99,16 @@ func (c checker) madeUp(s route.Spec) (a route.Answer, err error) {
 	default:
 		return a, nil
 	}
-	return c.do(c.request(q, cookies))
+	a, _ = c.do(c.request(q, cookies)) // without an answer it is no success, and is not repeated
+	return a, nil
 }
 
 // put sets the member of an object at a JSON pointer.
 func put(at map[string]any, pointer, value string) {
 	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i, name := range names {
+		names[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	}
 	for _, name := range names[:len(names)-1] {
 		below, ok := at[name].(map[string]any)
 		if !ok {

@@ -15,9 +15,9 @@ import (
 // A rule that matches each login protects nothing, whatever kind of login it is.
 func TestLooseFindsRulesThatMatchEveryLogin(t *testing.T) {
 	t.Parallel()
-	var logins, away atomic.Int64
+	var logins, away, busy atomic.Int64
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if away.Load() > 0 {
+		if away.Load() > 0 || busy.Load() > 0 && r.Method == http.MethodPost {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
@@ -74,6 +74,12 @@ func TestLooseFindsRulesThatMatchEveryLogin(t *testing.T) {
 	unusual.Names = `[0-9]+`
 	if loose, err := Loose(t.Context(), upstream, origin, []route.Spec{unusual}); err != nil || loose != nil {
 		t.Errorf("no name fits: %q, %v", loose, err)
+	}
+	// A login that the app answered is not repeated, whatever the answer.
+	logins.Store(0)
+	busy.Store(1)
+	if loose, err := Loose(t.Context(), upstream, origin, specs[:1]); err != nil || loose != nil {
+		t.Errorf("a login that got 503: %q, %v", loose, err)
 	}
 	away.Store(1)
 	if _, err := Loose(t.Context(), upstream, origin, specs); err == nil {

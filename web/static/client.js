@@ -142,7 +142,10 @@
 
   const stops = (status, type, url) => (status === 403 || status === 429) &&
     /^application\/problem\+json/i.test(type ?? "") && new URL(url || location.href, location.href).origin === location.origin;
-  const ours = (problem) => problem?.type === "challenge-required" && problem.challenge || problem?.type === "slow-down";
+  // A document of the app must not put a script into a link.
+  const link = (url) => !url || URL.canParse(url, location.href) && /^https?:$/.test(new URL(url, location.href).protocol);
+  const ours = (problem) => (problem?.type === "challenge-required" && problem.challenge || problem?.type === "slow-down") &&
+    [problem.solve, problem.challenge?.image, problem.challenge?.audio].every(link);
 
   // fetch
 
