@@ -384,7 +384,8 @@ func TestRealmsOfTheProxyAreChosenByHostAndPath(t *testing.T) {
 	if page := p.get(t, s.base+"/login"); page.body != "the page of shop at /login" {
 		t.Errorf("the realm that is not attacked: %s", page.body)
 	}
-	r, _ := http.NewRequest(http.MethodGet, s.base+"/parts/login", nil)
+	r, _ := http.NewRequest(http.MethodPost, s.base+"/parts/login", strings.NewReader("username=bob&password=guess"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "text/html")
 	page := p.do(t, r)
 	picture := regexp.MustCompile(`/\.authguard/~parts/captcha/[^"]+\.png`).FindString(page.body)
