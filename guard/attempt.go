@@ -129,8 +129,7 @@ func (v *view) modeAsks() bool { return v.mode.on && !v.Known() && v.listed.verd
 // asks reports whether every unknown client at this address has to solve a challenge.
 func (v *view) asks() bool { return v.modeAsks() || v.listed.asks() && !v.Known() }
 
-// challengesAll reports whether only a known client passes: the attempt has no solution, verification
-// code or passkey.
+// challengesAll reports whether only a known client passes: the attempt has no solution, verification code or passkey.
 func (v *view) challengesAll() bool { return v.asks() && v.in&proven == 0 }
 
 // accountFailures is how many failures of unknown clients the account had; 0 for a known client.

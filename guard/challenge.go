@@ -20,8 +20,7 @@ var ErrChallenges = errors.New("guard: too many challenges of this IP address ar
 // Issue returns the challenge that a decision asks for. It is valid for this account, integration and IP address only;
 // its solution takes it back from the failure rate.
 //
-// With the zero Decision there was no attempt yet. The challenge is then one that a.Account asks for now; see
-// SolveAhead.
+// With the zero Decision there was no attempt yet. The challenge is then one that a.Account asks for now (SolveAhead).
 // Without an account, it is valid for one attempt at any account, unless the account itself asks for one. Otherwise an
 // attacker could collect such challenges and spend them all on one account. Issue charges it, and returns ErrChallenges
 // if too many are unsolved, or ErrAccountName. Begin has charged a decision's.
@@ -64,9 +63,9 @@ func (g *Guard) bond(ctx context.Context, a *Attempt, d *Decision) (bond challen
 	return bond, nil
 }
 
-// SolveAhead checks a.Solution of a challenge that Issue returned for the zero Decision. If the result is Proceed,
-// one attempt of this account, IP address and integration may use it within challenge.TTL: see SolvedAhead. Apps that cannot
-// show a challenge get past it in this way.
+// SolveAhead checks a.Solution of a challenge that Issue returned for the zero Decision. If the result is Proceed, one
+// attempt of this account, IP address and integration may use it within challenge.TTL (SolvedAhead). It is for apps
+// that cannot show a challenge.
 func (g *Guard) SolveAhead(ctx context.Context, a Attempt) (d Decision, err error) {
 	v := new(view)
 	if g.look(&a, v); v.badName || g.config.Challenges == nil {
@@ -87,9 +86,8 @@ func (g *Guard) SolveAhead(ctx context.Context, a Attempt) (d Decision, err erro
 	return d, g.config.Challenges.Admit(ctx, bond)
 }
 
-// SolvedAhead returns the solution for an attempt that d stopped, if its challenge was solved ahead (see SolveAhead);
-// else the
-// zero Solution. Begin the attempt again with it.
+// SolvedAhead returns the solution for an attempt that d stopped, if its challenge was solved ahead (SolveAhead); else
+// the zero Solution. Begin the attempt again with it.
 func (g *Guard) SolvedAhead(ctx context.Context, a Attempt, d Decision) (challenge.Solution, error) {
 	if d.Action != Challenge && !d.Reasons.Has(TooManyUnsolved) || g.config.Challenges == nil || a.Solution.Claimed() {
 		return challenge.Solution{}, nil
@@ -168,7 +166,7 @@ func (g *Guard) checkSolution(ctx context.Context, a *Attempt, v *view, d *Decis
 	return g.withdraw(ctx, v.charged())
 }
 
-// unsolved makes the decision that of a solution that was not accepted.
+// unsolved turns d into the decision about a solution that was not accepted.
 func (d *Decision) unsolved(stopped Reason) {
 	switch {
 	case stopped.Wait > 0:

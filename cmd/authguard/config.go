@@ -45,7 +45,7 @@ func (c configValidateCmd) Run(g *globals) error {
 				notes = append(notes, one.title+". "+one.text)
 			}
 			if err == nil && c.Probe {
-				wrong = "a route matches every login"
+				wrong = "the routes did not pass the probe"
 				err = probed(context.Background(), loaded.Config)
 			}
 		}

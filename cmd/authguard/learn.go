@@ -128,9 +128,9 @@ func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, er
 		if p, err = l.checked(ctx, two); err == nil {
 			fmt.Fprintf(l.say, "   A wrong password was sent to %s, and the proposal counts it.\n",
 				strings.Join(p.Counted, ", "))
+			l.wait(ctx)
+			fmt.Fprintln(l.say, "Done. You can close the browser.")
 		}
-		l.wait(ctx)
-		fmt.Fprintln(l.say, "Done. You can close the browser.")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -211,8 +211,8 @@ func (l *learner) nameless(login *learn.Login) {
 	if l.watcher.InSteps() {
 		form = "the second step of a login that asks for the name first"
 	}
-	fmt.Fprintf(l.say, "   %s %s has a password in %s and no name: it is %s, which no route can protect. Put the whole app "+
-		"behind the login endpoint or forward auth. If the app has another form with both, use that.\n",
+	fmt.Fprintf(l.say, "   %s %s has a password in %s and no name: it is %s, which no route can protect. Put the whole "+
+		"app behind the login endpoint or forward auth. If the app has another form with both, use that.\n",
 		login.Method, login.Path, login.Password, form)
 }
 

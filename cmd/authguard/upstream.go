@@ -126,8 +126,7 @@ func (r *realm) probe(ctx context.Context, c config.Config, probed map[string]bo
 				continue
 			}
 			if matches = len(names) > 0; matches {
-				w := looseWarning(r.name, one.Name)
-				r.raise(looseRoute, w.Title, w.Text)
+				r.raise(looseRoute, "", looseWarning(r.name, one.Name).Text)
 			}
 			probed[rule] = matches
 		}
@@ -146,7 +145,7 @@ func looseWithin(ctx context.Context, c config.Config, s route.Spec) ([]string, 
 }
 
 func looseWarning(realm, name string) control.Warning {
-	return control.Warning{Code: string(looseRoute), Title: "A route matches every login", Text: alerts.InRealm(realm,
+	return control.Warning{Code: string(looseRoute), Title: "A proxy route matches every login", Text: alerts.InRealm(realm,
 		"A login with a made-up account and password matches success of the proxy's route "+name+". It cannot tell a right "+
 			"password from a wrong one: every login from an unknown client counts as failed, and none from a known client "+
 			"does. Correct success: authguard proxy detect proposes one.")}

@@ -89,8 +89,8 @@ func (w *watcher) newClient(e *guard.Event) {
 	if len(last) > newClients {
 		last = last[len(last)-newClients:]
 		if w.first("new clients\n"+events.Escape(e.Account), e.At) {
-			w.raise(e.At, ManyNewClients, fmt.Sprintf("account %s from more than %d new clients within an hour, the last of them %s "+
-				"(%s)", Name(e.Account), newClients, events.AddressText(e.Address), events.Escape(e.Integration)))
+			w.raise(e.At, ManyNewClients, fmt.Sprintf("account %s from more than %d new clients within an hour, the last of "+
+				"them %s (%s)", Name(e.Account), newClients, events.AddressText(e.Address), events.Escape(e.Integration)))
 		}
 	}
 	w.fresh.Add(e.Account, last)

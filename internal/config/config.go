@@ -110,12 +110,11 @@ type Proxy struct {
 	Upstream        string        // base URL of the app; empty: the proxy is off
 	Preset          string        // built-in routes of a known app, which come before Routes
 	Routes          []Route       // guarded routes
-	Timeout         time.Duration `within:"1s 10m"`     // for the app's response on a guarded route
-	ResponseTimeout time.Duration `within:"1s 24h"`     // for the response header on all other routes
-	MaxBody         Size          `within:"1KiB 16MiB"` // of a request to a guarded route
-	// Script is which pages of the app get the script that shows challenges.
-	Script ProxyScript `words:"auto always never" reload:"live"`
-	Probe  bool        // test each route's success with one made-up login
+	Timeout         time.Duration `within:"1s 10m"`           // for the app's response on a guarded route
+	ResponseTimeout time.Duration `within:"1s 24h"`           // for the response header on all other routes
+	MaxBody         Size          `within:"1KiB 16MiB"`       // of a request to a guarded route
+	Script          ProxyScript   `words:"auto always never"` // whether the app's pages get the script for challenges
+	Probe           bool          // test each route's success with one made-up login
 }
 
 // Route is a guarded route of the app. Empty Limits inherit the site's.

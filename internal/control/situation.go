@@ -95,8 +95,8 @@ func (c *Control) situation(ctx context.Context, o *Overview) Situation {
 	return SituationOf(o, last, open)
 }
 
-// SituationOf answers from the mode and the attacks of an overview, the last attack (zero: none), and the number of accounts
-// to secure.
+// SituationOf answers from the mode and the attacks of an overview, the last attack (zero: none), and the number of
+// accounts to secure.
 func SituationOf(o *Overview, last attacks.Attack, open int) (s Situation) {
 	mode := o.State
 	a, going := mostUrgent(o, last)

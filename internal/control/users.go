@@ -291,8 +291,8 @@ func (q DeleteUser) Do(ctx context.Context, c *Control, by operation.By) (*opera
 	return c.changed(ctx, canonical)
 }
 
-// changed ends sessions, known clients, codes and passkeys after a change of an account, even if one part fails. The account's
-// version has already invalidated the sessions; deleting them is cleanup.
+// changed ends sessions, known clients, codes and passkeys after a change of an account, even if one part fails. The
+// account's version has already invalidated the sessions; deleting them is cleanup.
 func (c *Control) changed(ctx context.Context, name string) (*operation.Change, error) {
 	name = c.nameOf(name)
 	return &operation.Change{Action: operation.Action{Subject: name}}, c.end(ctx, name)

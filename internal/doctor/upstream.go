@@ -32,7 +32,8 @@ func (c Config) upstreamSubjects() (all []subject) {
 			return
 		}
 		app := upstream{u, "The app " + u.Redacted() + whose, s.Origin, s.Proxy}
-		if s.Proxy.Probe {
+		if probe := fmt.Sprint(base, s.Origin, s.Proxy.Specs()); s.Proxy.Probe && !seen[probe] {
+			seen[probe] = true
 			all = append(all, subject{"proxy.routes", app.about, app.loose, c.Within})
 		}
 		if seen[base] {
@@ -73,8 +74,8 @@ func (a upstream) loose(ctx context.Context, _ Config, n *notes) {
 		return // answers reports it
 	}
 	n.check("proxy.routes", "rejects a made-up login at every route that could be tested.",
-		problem(len(names) > 0, "Correct success: authguard proxy detect proposes one.", "answers a login with a made-up account "+
-			"and password as success describes it, at the routes %s: they cannot tell right passwords from wrong ones.",
+		problem(len(names) > 0, "Correct success: authguard proxy detect proposes one.", "answers a login with a made-up "+
+			"account and password as success describes it, at the routes %s: they cannot tell right passwords from wrong ones.",
 			strings.Join(names, ", ")))
 }
 

@@ -38,7 +38,8 @@ func (q ListRange) Do(ctx context.Context, t *Table, by operation.By) (*operatio
 	change, err := t.list(ctx, by, request)
 	if change != nil {
 		entry, _ := change.Answer.(Entry)
-		change.Notice = operation.Notice{Text: listedWords(q.Verdict, entry.ExpiresAt, by.Now) + ":", Subject: entry.Prefix.String()}
+		change.Notice = operation.Notice{Text: listedWords(q.Verdict, entry.ExpiresAt, by.Now) + ":",
+			Subject: entry.Prefix.String()}
 	}
 	return change, err
 }

@@ -44,8 +44,8 @@ type Site struct {
 	Origins []string
 }
 
-// SiteAt returns the Site of an origin. It returns false where passkeys cannot work: they belong to a domain name, not an
-// IP address (WebAuthn, section 5.1.2). Browsers need TLS, except at localhost.
+// SiteAt returns the Site of an origin. It returns false where passkeys cannot work: they belong to a domain name, not
+// an IP address (WebAuthn, section 5.1.2). Browsers need TLS, except at localhost.
 func SiteAt(origin string) (s Site, ok bool) {
 	u, err := url.Parse(strings.ToLower(origin))
 	if err != nil || u.Hostname() == "" {
@@ -240,8 +240,8 @@ type Proof struct {
 	used  *webauthn.Credential
 }
 
-// Verify returns whose passkey a response proves, for an AskProof of any account. It writes nothing, so that a caller can
-// charge an attempt to the account before Take. The error is ErrPasskey for any other response.
+// Verify returns the account whose passkey a response proves, for an AskProof of any account. It writes nothing, so that
+// a caller can charge an attempt to the account before Take. The error is ErrPasskey for any other response.
 func (t *Table) Verify(ctx context.Context, at Site, stateText string, answer []byte) (p Proof, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -257,7 +257,7 @@ func (t *Table) Verify(ctx context.Context, at Site, stateText string, answer []
 		return p, ErrPasskey
 	}
 	if err != nil {
-		return p, fmt.Errorf("mfa: whose passkey: %w", err)
+		return p, fmt.Errorf("mfa: the account of a passkey: %w", err)
 	}
 	return t.verify(ctx, at, who, "", stateText, parsed)
 }

@@ -71,7 +71,7 @@ func (v *visit) insert(answer *http.Response) error {
 		tag = strings.Replace(tag, ">", ` nonce="`+nonce+`">`, 1)
 	}
 	if !same && answer.Request.Method != http.MethodHead {
-		start, at, err := start(answer.Body)
+		start, at, err := startOf(answer.Body)
 		if err != nil {
 			return err
 		}
@@ -116,8 +116,8 @@ func (v *visit) unscripted(why string) {
 // mostStart is how much of a page is searched for its head, in bytes.
 const mostStart = 64 << 10
 
-// start reads the start of a page, and returns where its head begins; -1 if it is not a page.
-func start(body io.Reader) (read []byte, at int, err error) {
+// startOf reads the start of a page, and returns the position of its head; -1 if it is not a page.
+func startOf(body io.Reader) (read []byte, at int, err error) {
 	read = make([]byte, 0, 4<<10)
 	for len(read) < mostStart {
 		if len(read) == cap(read) {
@@ -143,7 +143,7 @@ var (
 	element = regexp.MustCompile(`^<[A-Za-z]`)
 )
 
-// headAt returns where the head begins: after <head>, or before the first other element, which implies one. It is -1
+// headAt returns the position of the head: after <head>, or before the first other element, which implies one. It is -1
 // for text. found: more text does not change that.
 func headAt(page []byte) (at int, found bool) {
 	rest := bytes.TrimPrefix(page, []byte("\ufeff"))
@@ -152,6 +152,8 @@ func headAt(page []byte) (at int, found bool) {
 		at = len(page) - len(rest)
 		end := 0
 		switch {
+		case len(rest) > 0 && rest[0] != '<' && !strings.HasPrefix("\ufeff", string(rest)):
+			return -1, true
 		case len(rest) < len("<head>"):
 			return 0, false
 		case bytes.HasPrefix(rest, []byte("<!--")):

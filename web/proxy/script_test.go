@@ -9,9 +9,19 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 const scriptTag = `<script src="/.authguard/client.js"></script>`
+
+// Text that begins no page is sent on at once: the app may need long for the rest.
+func TestTextDoesNotWaitForMore(t *testing.T) {
+	t.Parallel()
+	read, at, err := startOf(io.MultiReader(strings.NewReader("ok<p>"), iotest.ErrReader(io.ErrNoProgress)))
+	if string(read) != "ok<p>" || at != -1 || err != nil {
+		t.Errorf("%q, %d, %v", read, at, err)
+	}
+}
 
 func TestTheScriptIsTheFirstInTheHead(t *testing.T) {
 	t.Parallel()
@@ -30,7 +40,7 @@ func TestTheScriptIsTheFirstInTheHead(t *testing.T) {
 		"<!--" + strings.Repeat("x", 2*mostStart) + "--><head>":          "",
 	} {
 		for _, step := range []int{1, 7, len(page)} { // in chunks of any size
-			read, at, err := start(&chunked{page, step})
+			read, at, err := startOf(&chunked{page, step})
 			if err != nil {
 				t.Fatal(err)
 			}
