@@ -223,6 +223,21 @@ func TestWrongPasskeysAreStoppedLikeGuesses(t *testing.T) {
 }
 
 // An administrator's account, which is what MFA protects, has passkeys at the admin console only.
+// A user whose account may be compromised needs the verification code: an attacker may have added the passkey.
+func TestAPasskeyOpensNoPossiblyCompromisedAccount(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t)
+	if w := k.at("203.0.113.7").signs(t, k.alices); w.Code != http.StatusSeeOther {
+		t.Fatalf("before: %d", w.Code)
+	}
+	if _, err := k.db.Exec(`UPDATE accounts SET needs_code = TRUE`); err != nil {
+		t.Fatal(err)
+	}
+	if w := k.at("203.0.113.7").signs(t, k.alices); w.Code != http.StatusUnauthorized {
+		t.Errorf("%d", w.Code)
+	}
+}
+
 func TestAnAdministratorsPasskeyOpensNoUsersSession(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)

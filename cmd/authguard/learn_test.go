@@ -229,6 +229,9 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 		{"bob", "other", "/login", "the user name differs from the first one"},
 		{"bob", "right", "/elsewhere", "this login used another form than the first one"},
 		{"bob", "right2", "/elsewhere", "log in with the right password once more"},
+		{"bob", "again", "/login", "this login used another form than the first one"}, // and the count of alike answers begins anew
+		{"bob", "right", "/elsewhere", "this login used another form than the first one"},
+		{"bob", "right2", "/elsewhere", "log in with the right password once more"},
 		{"", "right2", "/elsewhere", "POST /elsewhere has a password in form:k and no name: it is a form with only a password"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, strings.NewReader(url.Values{"who": {c.name}, "k": {c.password}}.Encode()))
@@ -240,6 +243,9 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 		if !strings.Contains(said.String(), c.want) {
 			t.Errorf("%+v: it says\n%s", c, said)
 		}
+	}
+	if n := strings.Count(said.String(), "log in with the right password once more"); n != 2 {
+		t.Errorf("asked %d times for another login:\n%s", n, said)
 	}
 	p.do(t, loginForm(t, base+"/elsewhere", "bob", "right2"))
 	if proposal := <-found; !slices.Equal(proposal.Success, []string{"never"}) || !slices.Equal(proposal.Counted, []string{"/", "/elsewhere", "/elsewhere/x"}) {

@@ -93,7 +93,8 @@ func (c checker) counted(specs []route.Spec, answers map[string]route.Answer) (a
 	}
 	for _, to := range slices.Sorted(maps.Keys(answers)) {
 		q := c.login.again.at(to)
-		found, offer, err := table.Find(c.request(q, nil), q.body)
+		there, _ := table.At(q.url.EscapedPath())
+		found, offer, err := there.Find(c.request(q, nil), q.body)
 		if err != nil || found == nil || len(offer.Credentials) != 1 || found.Judge(answers[to]) != route.Failed {
 			return nil, fmt.Errorf("no route is proposed: the tested one does not count a wrong login at %s. Write the route "+
 				"by hand", to)

@@ -320,6 +320,27 @@ func TestLearnFindsEveryAddressOfMediaWikisLogin(t *testing.T) {
 	}
 }
 
+// A proposal is checked against the wrong logins that were sent: one that it does not count is an error.
+func TestLearnProposesNoRouteThatCountsNoGuess(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader("username=alice&password=wrong"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	c := checker{ctx: t.Context(), login: New().Login(r, []byte("username=alice&password=wrong"))}
+	s := route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302"}}
+	failed := map[string]route.Answer{"/login": {Status: http.StatusOK}}
+	if all, err := c.counted([]route.Spec{s}, failed); err != nil || !slices.Equal(all, []string{"/login"}) {
+		t.Errorf("%q, %v", all, err)
+	}
+	other := s
+	other.Path = "/other"
+	for name, specs := range map[string][]route.Spec{"another path": {other}, "a success": {{Name: "login", Path: "/login",
+		Account: s.Account, Password: s.Password, Success: []string{"status 200"}}}} {
+		if all, err := c.counted(specs, failed); err == nil {
+			t.Errorf("%s: %q", name, all)
+		}
+	}
+}
+
 // A login is sent again with a password that was made up, wherever it was.
 func TestLearnSendsNoPasswordThatWasTyped(t *testing.T) {
 	t.Parallel()

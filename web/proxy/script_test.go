@@ -192,6 +192,11 @@ func TestOnlyPagesGetTheScript(t *testing.T) {
 			t.Errorf("%s: %s %v", path, body, r.Header)
 		}
 	}
+	for _, why := range []string{"the app compresses pages without being asked to", "the app's Content-Security-Policy allows no script of its own site"} {
+		if _, reported := p.reported.Load(why); !reported {
+			t.Errorf("not reported: %s", why)
+		}
+	}
 	one.Script = "auto"
 	p.Set(one)
 	if body, _ := io.ReadAll(ask(t, p, "GET", "/", "Accept-Encoding", "").Body); string(body) != page {
