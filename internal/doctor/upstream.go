@@ -74,8 +74,8 @@ func (a upstream) loose(ctx context.Context, _ Config, n *notes) {
 		return // answers reports it
 	}
 	n.check("proxy.routes", "rejects a made-up login at every route that could be tested.",
-		problem(len(names) > 0, "Correct success: authguard proxy detect proposes one.", "answers a login with a made-up "+
-			"account and password as success describes it, at the routes %s: they cannot tell right passwords from wrong ones.",
+		problem(len(names) > 0, "Correct success: authguard proxy detect proposes one.", "takes a login with a made-up "+
+			"account and password for a success, so it cannot tell right passwords from wrong ones. Routes: %s.",
 			strings.Join(names, ", ")))
 }
 
