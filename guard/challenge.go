@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"authguard/captchamode"
@@ -59,8 +60,39 @@ func (g *Guard) bond(ctx context.Context, a *Attempt, d *Decision) (bond challen
 		}
 	}
 	bond = g.binding(a, g.digests.addressKey(a.Address), d.Account, d.level)
-	bond.Charge = d.open
+	bond.Charge, bond.ImageSolved = d.open, d.imageSolved
 	return bond, nil
+}
+
+// Rebind turns a.Solution of a challenge that was issued before the account was named into one of the challenge that d
+// asks for. A second image would cost the owner more, but a guess no more. Begin the attempt again with the solution.
+// It is zero if the account asks for more work: the challenge that Issue then returns for d has only that.
+func (g *Guard) Rebind(ctx context.Context, a Attempt, d *Decision) (s challenge.Solution, err error) {
+	if d.Verdict.Reason != challenge.Elsewhere || d.Action != Challenge && !d.Reasons.Has(TooManyUnsolved) {
+		return s, nil
+	}
+	bond, err := g.bond(ctx, &a, d)
+	if err != nil || bond.Level > 0 && g.config.Challenges.PictureAlone(a.Solution) {
+		return s, err
+	}
+	v, solved := new(view), Decision{}
+	g.look(&a, v)
+	stopped, err := g.answered(ctx, &a, v, &solved, []challenge.Binding{g.binding(&a, v.from.address, "", 0)})
+	d.Verdict = solved.Verdict
+	switch {
+	case err != nil || d.Verdict.Reason == challenge.Elsewhere:
+		return s, err
+	case stopped.Cause != NoCause:
+		d.unsolved(stopped)
+		return s, nil
+	case !d.Verdict.Solved:
+		return s, nil
+	case bond.Level == 0 || d.Verdict.Work == 0:
+		return g.config.Challenges.Solved(bond, d.Counted), nil
+	}
+	d.imageSolved = true
+	d.Reasons = slices.DeleteFunc(d.Reasons, func(why Reason) bool { return why.Cause == ChallengeFailed })
+	return s, nil
 }
 
 // SolveAhead checks a.Solution of a challenge that Issue returned for the zero Decision. If the result is Proceed, one

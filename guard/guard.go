@@ -191,6 +191,8 @@ type Decision struct {
 	// level is the WorkLevel of the challenge; counted: the account's failures are in it.
 	level   uint8
 	counted bool
+	// imageSolved: the challenge needs no image (Rebind).
+	imageSolved bool
 	// open is the charge for an unsolved challenge.
 	open challenge.Charge
 	// Account is the normalized canonical name; empty if the name is invalid.

@@ -140,11 +140,16 @@ func (l *Login) take(t *try, p proof) (err error) {
 	return l.welcome(t, login)
 }
 
-// enter is Guard.Login. A success that cannot be settled counts as a failure, but still signs in: only a correct
+// enter is Guard.Login, also with the challenge of a page that did not know the account yet. A success that cannot be settled counts as a failure, but still signs in: only a correct
 // password has anything to write (R27).
 func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(context.Context, *guard.Decision) (bool,
 	error)) (guard.Decision, bool, error) {
 	d, ok, err := l.Guard.Login(ctx, ask, verify)
+	if err == nil && !d.Checks() {
+		if ask.Solution, err = l.Guard.Rebind(ctx, ask, &d); err == nil && ask.Solution.Claimed() {
+			d, ok, err = l.Guard.Login(ctx, ask, verify)
+		}
+	}
 	if ok && err != nil {
 		l.Log.Error("attempt could not be settled", "outcome", guard.Succeeded, "error", err)
 		err = nil

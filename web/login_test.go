@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,141 @@ func TestAChallengeIsAskedForShownAndSolvedOnce(t *testing.T) {
 	}
 	other := h.browser(page)
 	want(t, other.login("alice", right), http.StatusSeeOther) // known now
+}
+
+var powOf = regexp.MustCompile(`data-pow="[^"]*work&#34;:(\d+)`)
+
+// An owner at a new client while CAPTCHA mode is on and the account is under attack, too. The challenge that the page
+// shows before it knows the name is the image; the account asks for the rest of its price only.
+func TestR17AnOwnerOfAnAttackedAccountMeetsOneImage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		how      string
+		failures int
+		work     []string // the proofs of work, in this order
+	}{
+		{"without JavaScript", 5, nil}, {"with JavaScript", 5, []string{"100"}}, {"with JavaScript", 20, []string{"100", "200"}},
+		{"with JavaScript", 40, []string{"100", "800"}}, {"as JSON", 5, []string{"100"}}, {"as JSON", 40, []string{"100", "800"}},
+	} {
+		t.Run(fmt.Sprintf("%s, %d failures", c.how, c.failures), func(t *testing.T) {
+			t.Parallel()
+			h := newHouseWith(t, world.Options{Work: true})
+			attack(t, h, "alice", c.failures)
+			h.Force(t)
+			accept, scripts := page, c.how != "without JavaScript"
+			if c.how == "as JSON" {
+				accept = "application/json"
+			}
+			b, images, work := h.browser(accept), 0, []string(nil)
+			shown := b.get("/login")
+			if c.how == "as JSON" { // a wrong password at another account answers with a challenge for any
+				id, _, _ := challengeIn(t, b.login("bob", "wrong"))
+				shown = b.login("bob", "wrong", "captcha_id", id, "captcha_answer", world.Answer, "captcha_work", world.Done)
+				h.Clock.Advance(5 * time.Second) // unknown clients are throttled
+			}
+			for range 3 {
+				id, hasImage, asks := challengeIn(t, shown)
+				fields := []string{"captcha_id", id}
+				if hasImage {
+					images++
+					fields = append(fields, "captcha_answer", world.Answer)
+				}
+				if scripts && asks != "" {
+					work = append(work, asks)
+					fields = append(fields, "captcha_work", world.Done)
+				}
+				if shown = b.login("alice", right, fields...); shown.Code != http.StatusForbidden {
+					break
+				}
+			}
+			if shown.Code != http.StatusSeeOther && shown.Code != http.StatusOK || images != 1 || !slices.Equal(work, c.work) {
+				t.Errorf("%d with %d images and work %v, want 1 and %v: %s", shown.Code, images, work, c.work, shown.Body)
+			}
+		})
+	}
+}
+
+// The price of a guess stays: nothing that was solved before the name is known is good for a second guess, or for less
+// than the account's work, and a wrong one for none.
+func TestR29AChallengeBeforeTheNameMakesNoGuessCheaper(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, world.Options{Work: true})
+	attack(t, h, "alice", 40)
+	h.Force(t)
+	b := h.browser(page)
+	ahead := func() string {
+		id, _, _ := challengeIn(t, b.get("/login"))
+		return id
+	}
+	before := h.Used(t, "alice", b.from, guard.OnAccount)
+	id := ahead()
+	first := b.login("alice", "wrong", "captcha_id", id, "captcha_answer", world.Answer, "captcha_work", world.Done)
+	second := b.login("alice", "wrong", "captcha_id", id, "captcha_answer", world.Answer, "captcha_work", world.Done)
+	want(t, first, http.StatusForbidden)
+	want(t, second, http.StatusForbidden)
+	if _, image, _ := challengeIn(t, second); !image {
+		t.Error("the same image is good for two challenges")
+	}
+	rest, _, _ := challengeIn(t, first)
+	want(t, b.login("bob", "wrong", "captcha_id", rest, "captcha_work", world.Done), http.StatusForbidden)
+	for name, answer := range map[string]string{"a wrong image": "41", "no image": ""} {
+		w := b.login("alice", "wrong", "captcha_id", ahead(), "captcha_answer", answer, "captcha_work", world.Done)
+		if _, image, _ := challengeIn(t, w); w.Code != http.StatusForbidden || !image {
+			t.Errorf("%s: %d, then without an image", name, w.Code)
+		}
+	}
+	want(t, b.login("alice", "wrong", "captcha_id", rest), http.StatusForbidden)
+	if now := h.Used(t, "alice", b.from, guard.OnAccount); now != before {
+		t.Fatalf("%d guesses were checked for less than the price", now-before)
+	}
+	want(t, b.login("alice", "wrong", "captcha_id", rest, "captcha_work", world.Done), http.StatusUnauthorized)
+	h.Clock.Advance(5 * time.Second) // unknown clients are throttled
+	want(t, b.login("alice", "wrong", "captcha_id", rest, "captcha_work", world.Done), http.StatusForbidden)
+	b.from = "192.0.2.2" // many challenges of the other one are unsolved
+	rest, _, _ = challengeIn(t, b.login("alice", "wrong", "captcha_id", ahead(), "captcha_answer", world.Answer, "captcha_work", world.Done))
+	want(t, b.login("alice", "wrong", "captcha_id", rest, "captcha_answer", world.Answer), http.StatusForbidden)
+	if now := h.Used(t, "alice", b.from, guard.OnAccount); now != before+1 {
+		t.Errorf("%d guesses for one price", now-before)
+	}
+}
+
+// attack makes n wrong guesses at an account from other IP addresses, each at its price.
+func attack(t *testing.T, h *house, account string, n int) {
+	t.Helper()
+	for i := range n {
+		a := world.From(account, world.Address(1000+i))
+		if d, _ := h.Try(t, a, "wrong"); d.Action == guard.Challenge {
+			a.Solution = h.Works(t, a, d)
+			d, _ = h.Try(t, a, "wrong")
+		}
+	}
+	if got := h.Used(t, account, "192.0.2.1", guard.OnAccount); got != n {
+		t.Fatalf("%d failures of the account, want %d", got, n)
+	}
+}
+
+// challengeIn returns the challenge of a page or problem: its ID, whether it has an image, and its work.
+func challengeIn(t *testing.T, w *httptest.ResponseRecorder) (id string, image bool, work string) {
+	t.Helper()
+	body := w.Body.String()
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "application/problem+json") {
+		var p web.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Challenge == nil {
+			t.Fatalf("no challenge, %v: %s", err, body)
+		}
+		if p.Challenge.PoW != nil {
+			work = fmt.Sprint(p.Challenge.PoW.Work)
+		}
+		return p.Challenge.ID, p.Challenge.Image != "", work
+	}
+	found := challengeID.FindStringSubmatch(body)
+	if found == nil {
+		t.Fatalf("no challenge in %s", body)
+	}
+	if asked := powOf.FindStringSubmatch(body); asked != nil {
+		work = asked[1]
+	}
+	return found[1], strings.Contains(body, "captcha-image"), work
 }
 
 func TestWaitAndRefuseAreOneAnswer(t *testing.T) {

@@ -67,6 +67,8 @@ type Binding struct {
 	// Level is how often the work is doubled. A challenge of a lower level is not valid at a higher one: otherwise
 	// attackers could collect cheap solutions.
 	Level uint8
+	// ImageSolved, for Issue: the client has solved an image CAPTCHA before, so that only the work is left.
+	ImageSolved bool
 	// Charge is what the caller has charged the challenge to. [Issuer.Check] returns it from the challenge; a solution
 	// needs none.
 	Charge Charge

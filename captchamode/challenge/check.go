@@ -46,6 +46,8 @@ type Verdict struct {
 	Counted bool
 	// Charge is the Binding's, and set like Counted.
 	Charge Charge
+	// Work is what a solved challenge required; zero if it had only an image or a provider's widget.
+	Work uint32
 }
 
 // Check spends a challenge and reports whether the answer solves it. The challenge must have been issued for one of
@@ -71,7 +73,7 @@ func (d *Issuer) Check(ctx context.Context, solve Solution, bonds ...Binding) (V
 	if !right {
 		return Verdict{Reason: Wrong, Counted: s.counted, Charge: s.binding.Charge}, nil
 	}
-	return Verdict{Solved: true, Reason: Right, Counted: s.counted, Charge: s.binding.Charge}, nil
+	return Verdict{Solved: true, Reason: Right, Counted: s.counted, Charge: s.binding.Charge, Work: s.work}, nil
 }
 
 // admit validates an attempt before its answer is compared; Unchecked if it is valid.

@@ -98,6 +98,9 @@ func (d *Issuer) Issue(ctx context.Context, bond Binding, counted bool) (Challen
 		return Challenge{}, err
 	}
 	s.orImage, s.andImage, s.work = puzzle.OrImage, puzzle.AndImage, puzzle.Work
+	if bond.ImageSolved && puzzle.AndImage {
+		s.orImage, s.andImage = false, false
+	}
 	if slow := time.Duration(puzzle.Work) * slowestKey; slow > TTL {
 		s.expires = s.expires.Add(min(slow, MaxTTL) - TTL)
 	}
@@ -136,6 +139,9 @@ func (m *makers) poseAs(ctx context.Context, with *sealer, s sealed) (Puzzle, er
 
 func (d *Issuer) present(s sealed, puzzle Puzzle) Challenge {
 	challenge := Challenge{ID: d.sealer.seal(s), Kind: s.kind, Expires: s.expires, PoW: puzzle.PoW, Remote: puzzle.Remote}
+	if puzzle.AndImage && !s.andImage {
+		challenge.Kind = KindPoW
+	}
 	if d.illustrated(s) {
 		challenge.Image = "/captcha/" + challenge.ID + ".png"
 		challenge.Audio = "/captcha/" + challenge.ID + ".wav"
@@ -167,10 +173,15 @@ func (d *Issuer) Carry(ctx context.Context, bond Binding, counted bool) (Solutio
 	if !taken {
 		return Solution{}, nil
 	}
+	return d.Solved(bond, counted), nil
+}
+
+// Solved returns a solution for this binding to a client that has solved another challenge of the same price.
+func (d *Issuer) Solved(bond Binding, counted bool) Solution {
 	s := sealed{kind: d.makers.Load().builtIn.Kind(), expires: d.now().Add(TTL), binding: bond, counted: counted,
 		solved: true}
 	rand.Read(s.nonce[:])
-	return Solution{ID: d.sealer.seal(s), Answer: "solved"}, nil
+	return Solution{ID: d.sealer.seal(s), Answer: "solved"}
 }
 
 // PictureAlone reports whether a solution to a challenge with proof of work has only the image's digits. The caller
