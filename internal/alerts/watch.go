@@ -68,7 +68,8 @@ func (w *watcher) event(e *guard.Event) {
 	if ending == events.Succeeded && e.NewClient {
 		w.newClient(e)
 	}
-	if ending == events.Succeeded && e.NewClient && (e.Sprayed || e.AccountFailures >= failuresBefore) {
+	if ending == events.Succeeded && e.NewClient && (e.Sprayed || e.AccountFailures >= failuresBefore) &&
+		!e.Reasons.Has(guard.CodeAccepted) { // the owner, whatever others know of the password
 		with := ""
 		if e.Sprayed {
 			with = ", with a password used for password spraying"

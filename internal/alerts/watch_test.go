@@ -48,6 +48,9 @@ func TestASuccessAfterManyFailuresIsToldOnlyFromANewPlace(t *testing.T) {
 	failed := success("not in", 50)
 	failed.Outcome = guard.Failed
 	w.event(failed)
+	code := success("admitted by support", 50)
+	code.Reasons = guard.Reasons{{Cause: guard.CodeAccepted}}
+	w.event(code)
 	w.event(success("alice", failuresBefore))
 	if len(*list) != 1 || (*list)[0].kind != SuspiciousSuccess || !strings.HasPrefix((*list)[0].body, `account "alice" from 192.0.2.7 (login), after 5 `) {
 		t.Fatal(*list)

@@ -90,7 +90,7 @@ type unknownClient struct {
 	account, address, integration string // as typed; address is what the guard counts as one
 	shown                         string // the IP address itself
 	guess                         uint32
-	sprayed                       bool
+	sprayed, code                 bool
 	failures                      int
 	at                            time.Time
 	why                           []string // the reasons at that time
@@ -98,10 +98,11 @@ type unknownClient struct {
 
 func unknownClientOf(e *guard.Event) unknownClient {
 	return unknownClient{e.Account, addressOf(e.Address), e.Integration, events.AddressText(e.Address), e.Guess, e.Sprayed,
-		e.AccountFailures, e.At, nil}
+		e.Reasons.Has(guard.CodeAccepted), e.AccountFailures, e.At, nil}
 }
 
-// why returns the reasons against a login from an unknown client; none after a few typos of its own.
+// why returns the reasons against a login from an unknown client; none after a few typos of its own. A verification code
+// identifies the owner although the password may be known, but an IP address that guesses stays an attacker's.
 func (m *memory) why(s unknownClient) (why []string) {
 	account, address, pair := m.keys(s.account, s.address)
 	here, elsewhere, guesses := false, false, false
@@ -111,13 +112,13 @@ func (m *memory) why(s unknownClient) (why []string) {
 		elsewhere = elsewhere || g.accounts[1].Has(account) || g.accounts[0].Has(account) && !own
 		guesses = guesses || g.addresses[1].Has(address) || g.addresses[0].Has(address) && !own
 	}
-	if elsewhere || s.failures >= fewFailures || s.failures > 0 && !here {
+	if !s.code && (elsewhere || s.failures >= fewFailures || s.failures > 0 && !here) {
 		why = append(why, AfterFailures)
 	}
 	if guesses {
 		why = append(why, FromGuesser)
 	}
-	if s.sprayed || s.guess != 0 && slices.Contains(m.sprayed, s.guess) {
+	if !s.code && (s.sprayed || s.guess != 0 && slices.Contains(m.sprayed, s.guess)) {
 		why = append(why, WithSprayed)
 	}
 	return why
