@@ -38,7 +38,7 @@ need: ## Install, or name, what the tests need
 RACE = -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt golang.org/x/crypto/blowfish,-gcflags=$(others)=-race=false)
 
 # The tests of cmd/authguard that run servers in their own process. The others attack a binary.
-IN_PROCESS = TestTheDemo|TestTheStory|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood
+IN_PROCESS = TestTheDemo|TestTheStory|TestTheSevenTasks|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood
 
 test: need ## Every test, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include
