@@ -131,6 +131,17 @@ func (g *Guard) SolvedAhead(ctx context.Context, a Attempt, d Decision) (challen
 	return g.config.Challenges.Carry(ctx, bond, d.Counted)
 }
 
+// SolvesNext makes the solution of an attempt count for one more attempt of this account, IP address and integration,
+// the second factor of the same login (SolvedAhead).
+func (g *Guard) SolvesNext(ctx context.Context, d Decision) error {
+	v := d.Ticket.of
+	if !d.Verdict.Solved || v == nil {
+		return nil
+	}
+	a := Attempt{Integration: v.integration}
+	return g.config.Challenges.Admit(ctx, g.binding(&a, v.from.address, v.name, v.level()))
+}
+
 // levelOf reads the level of an account that CAPTCHA mode stopped before its failures were read.
 func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 	v := new(view)

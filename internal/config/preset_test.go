@@ -2,11 +2,47 @@ package config_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"authguard/internal/config"
 	"authguard/internal/route"
 )
+
+// phpMyAdmin reads the code from $_POST on every page. Its login is another route, and uploads without the field pass.
+func TestThePresetForPHPMyAdminKnowsItsCodes(t *testing.T) {
+	t.Parallel()
+	routes, err := config.Preset("phpmyadmin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table route.Table
+	for _, spec := range routes {
+		one, err := route.Compile(spec.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table = append(table, one)
+	}
+	for body, want := range map[string]string{
+		"2fa_code=123456": "second-factor", "token=x&2fa_code=123456&server=1": "second-factor",
+		"pma_username=alice&pma_password=x": "login", "sql_query=SELECT+1": "",
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/index.php?route=/", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		one, _, err := table.Find(r, []byte(body))
+		name := ""
+		if one != nil {
+			name = one.Name
+		}
+		if err != nil || name != want || one.SecondFactor() != (want == "second-factor") {
+			t.Errorf("%s: route %q, %v", body, name, err)
+		}
+	}
+}
 
 // Many APIs send a token against CSRF with every answer, 200 among them.
 func TestThePresetForJSONKnowsALoginsToken(t *testing.T) {

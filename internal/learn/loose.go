@@ -57,6 +57,9 @@ func Loose(ctx context.Context, upstream, origin string, specs []route.Spec) (na
 // madeUp sends a login with a made-up account: with the cookies and hidden fields of the route's page if it is a form's.
 // The answer is empty if no name or field fits the route.
 func (c checker) madeUp(s route.Spec) (a route.Answer, err error) {
+	if s.Kind == route.SecondFactor { // without a session, a code is wrong
+		s.Account, s.Password = s.Password, ""
+	}
 	name, password := madeUpName(s.Names), rand.Text()
 	path := strings.TrimSuffix(s.Path, "/*")
 	q := request{http.MethodPost, "", &url.URL{Path: "/" + strings.TrimPrefix(path, "/")}, http.Header{}, nil}

@@ -27,7 +27,15 @@ const (
 )
 
 type rule struct {
-	success, failure, abandoned []condition
+	failure, abandoned []condition
+	success, second    all
+}
+
+// all is a list of conditions that hold together.
+type all []condition
+
+func (list all) holds(a *Answer) bool {
+	return !slices.ContainsFunc(list, func(c condition) bool { return !c.holds(a) })
 }
 
 // away are the responses of a gateway in front of the app while the app is down. At a 504, the app has the request and
@@ -49,18 +57,20 @@ func parseRule(s Spec) (r rule, err error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", key, err))
 			}
-			c.anySpelling = key == "success" && c.not || key == "failure" && !c.not
+			c.anySpelling = (key == "success" || key == "second_factor") && c.not || key == "failure" && !c.not
 			all = append(all, c)
 		}
 		return all
 	}
-	r = rule{parse("success", s.Success), parse("failure", s.Failure), parse("abandoned", abandoned)}
+	r = rule{success: parse("success", s.Success), failure: parse("failure", s.Failure),
+		abandoned: parse("abandoned", abandoned), second: parse("second_factor", s.SecondFactor)}
 	return r, errors.Join(errs...)
 }
 
 // NeedsBody reports whether Judge reads the response's body.
 func (r *Route) NeedsBody() bool {
-	for _, list := range [][]condition{r.rule.success, r.rule.failure, r.rule.abandoned, r.signedIn.conditions} {
+	for _, list := range [][]condition{r.rule.success, r.rule.failure, r.rule.abandoned, r.rule.second,
+		r.signedIn.conditions} {
 		for _, c := range list {
 			if c.ofBody() {
 				return true
@@ -80,7 +90,7 @@ func (r *Route) Steered(to *url.URL, own string) bool {
 	redirects := func(holds bool) func(condition) bool {
 		return func(c condition) bool { return c.what == "location" && c.holds(a) == holds }
 	}
-	return slices.ContainsFunc(slices.Concat(r.rule.success, r.rule.abandoned), redirects(true)) ||
+	return slices.ContainsFunc(slices.Concat(r.rule.success, r.rule.abandoned, r.rule.second), redirects(true)) ||
 		slices.ContainsFunc(r.rule.failure, redirects(false))
 }
 
@@ -92,13 +102,13 @@ func (r *Route) Page(request *url.URL) *url.URL {
 	return &url.URL{Path: r.path.written}
 }
 
-func (r rule) locations() (all []condition) {
-	for _, c := range slices.Concat(r.success, r.failure, r.abandoned) {
+func (r rule) locations() (found []condition) {
+	for _, c := range slices.Concat(r.success, r.failure, r.abandoned, r.second) {
 		if c.what == "location" {
-			all = append(all, c)
+			found = append(found, c)
 		}
 	}
-	return all
+	return found
 }
 
 // An Answer is the app's response.
@@ -126,13 +136,14 @@ func (r *Route) Judge(a Answer) Verdict {
 			return Failed
 		}
 	}
-	for _, c := range r.rule.success {
-		if !c.holds(&a) {
-			return Failed
-		}
+	if r.rule.success.holds(&a) || r.AsksCode(a) {
+		return Succeeded
 	}
-	return Succeeded
+	return Failed
 }
+
+// AsksCode reports whether the response to a correct password asks for a code.
+func (r *Route) AsksCode(a Answer) bool { return len(r.rule.second) > 0 && r.rule.second.holds(&a) }
 
 // Echoes reports whether the request contains a text that signals success, in any encoding. A page that repeats a field
 // (next=Log out) would make a wrong password look correct. XML-RPC calls and responses share elements, so they are
@@ -142,13 +153,14 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 		return false
 	}
 	var texts []string
-	for _, c := range r.rule.success {
+	signals := slices.Concat(r.rule.success, r.rule.second)
+	for _, c := range signals {
 		if !c.not && (c.what == "body" || c.what == "match") {
 			texts = said(req, body)
 			break
 		}
 	}
-	return slices.ContainsFunc(r.rule.success, func(c condition) bool {
+	return slices.ContainsFunc(signals, func(c condition) bool {
 		return !c.not && slices.ContainsFunc(texts, func(text string) bool {
 			return c.what == "body" && strings.Contains(strings.ToLower(text), strings.ToLower(c.text)) || c.what == "match" &&
 				c.pattern.MatchString(text)

@@ -20,6 +20,9 @@ type Spec struct {
 	// Name names the route and its counters, which routes with the same name share. "login" shares those of the login
 	// endpoint.
 	Name string
+	// Kind is empty for a login, or SecondFactor for the page where the app asks for a code after the password: Password
+	// locates the code, and there is no Account. The account is that of the session's login.
+	Kind string
 	// Path is a single path, or ends in /* for a folder: itself and everything below. Paths below a single path count as a
 	// folder.
 	Path string
@@ -36,6 +39,9 @@ type Spec struct {
 	// Success describes a successful login: all of it holds, and nothing of Failure. If something of Abandoned holds, the
 	// password was not checked. All other responses are failures. See parseCondition.
 	Success, Failure, Abandoned []string
+	// SecondFactor describes the response to a correct password if the app then asks for a code: all of it holds. The
+	// login is complete, and its client known, only after the code.
+	SecondFactor []string
 	// SignedIn describes a signed-in user, whose password the app does not check: "page /account" and conditions for the
 	// response to GET. Use "never" if the app checks the password all the same. Empty: see Route.Basis.
 	SignedIn []string
@@ -58,6 +64,7 @@ type Route struct {
 	names    *regexp.Regexp
 	rule     rule
 	signedIn signedInRule
+	second   bool // SecondFactor
 	passes   []locator
 	sealed   []*regexp.Regexp // names of cookies
 	below    *Route           // the same for what is below a single path; nil: see path.below
@@ -65,8 +72,16 @@ type Route struct {
 
 // Compile returns the route, or all errors in s, each with its key and a colon first.
 func Compile(s Spec) (*Route, error) {
-	r := &Route{Name: s.Name, methods: s.Methods}
-	var errs [7]error
+	r := &Route{Name: s.Name, methods: s.Methods, second: s.Kind == SecondFactor}
+	var errs [8]error
+	switch {
+	case s.Kind != "" && !r.second:
+		errs[7] = fmt.Errorf("kind: must be second-factor or empty, not %.60q", s.Kind)
+	case r.second && (s.Account != "" || s.Password == "" || len(s.SecondFactor) > 0):
+		return r, errors.New("kind: second-factor needs the code's field as password, and no account or second_factor")
+	case r.second: // read like a name without a password
+		s.Account, s.Password = s.Password, ""
+	}
 	if !namePattern.MatchString(s.Name) {
 		errs[0] = fmt.Errorf("name: must be 1 to 40 lower-case letters, digits and -, not %.60q", s.Name)
 	}
@@ -145,6 +160,15 @@ func (r *Route) locate(s Spec) (err error) {
 	}
 	return nil
 }
+
+// SecondFactor is the kind of a route for the codes after a password.
+const SecondFactor = "second-factor"
+
+// SecondFactor reports whether the route's credentials are codes, as names without a password.
+func (r *Route) SecondFactor() bool { return r != nil && r.second }
+
+// SecondFactor reports whether one of the routes is for codes.
+func (t Table) SecondFactor() bool { return slices.ContainsFunc(t, (*Route).SecondFactor) }
 
 // offers reports whether requests with this method are logins here. Servers read the Authorization header of every
 // request and answer HEAD like GET.

@@ -85,6 +85,12 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		return routes.Single() && v.otherForm(w, r)
 	}
 	v.route, v.guard = one, v.proxy.Guard(one.Name)
+	if one.SecondFactor() {
+		if offer, err = v.ofCode(r, offer); err != nil {
+			v.refuse(w, r, err)
+			return true
+		}
+	}
 	v.attempt(w, r, offer)
 	return true
 }
@@ -253,6 +259,7 @@ func answered(answer *http.Response) error {
 	v.sealCookies(answer.Header)
 	v.proxy.rivals.sets(answer.Header["Set-Cookie"])
 	v.proxy.rivals.judge(v.proof.rival, true)
+	v.renews(answer)
 	switch {
 	case v.probe != nil:
 		return v.probe.answered(v, answer)
@@ -270,6 +277,7 @@ func answered(answer *http.Response) error {
 			return err
 		}
 	}
+	v.proof.asksCode = v.route.AsksCode(a)
 	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded,
 		route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	switch {
@@ -284,6 +292,12 @@ func answered(answer *http.Response) error {
 		outcome = guard.Failed
 	case v.route.Blank(v.proof.offer), v.route.Echoes(v.in, v.sent.Body), !v.proves(answer): // it may have been checked
 		outcome = guard.Failed
+	case !v.route.SecondFactor():
+		v.notes(answer)
+		if v.proof.asksCode { // the code makes the client known
+			outcome = guard.Withdrawn
+			v.carries()
+		}
 	}
 	v.settle(outcome)
 	v.judged()

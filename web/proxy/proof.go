@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"authguard/guard"
 	"authguard/internal/route"
 )
@@ -25,7 +27,9 @@ type proof struct {
 	ctx   context.Context // for probes after the attempt
 	late  *time.Timer     // cancels ctx
 	rival *rival
-	note  string // why the proof failed, for the audit log
+	// asksCode: the app asks for a code now, so nobody is signed in yet.
+	asksCode bool
+	note     string // why the proof failed, for the audit log
 }
 
 // proves reports whether the password caused the success. Meanwhile no other account may have signed in with the
@@ -48,7 +52,7 @@ func (v *visit) proves(answer *http.Response) bool {
 		}
 		// The made-up password may have failed for a CSRF token, or for a token that is valid once.
 		attempt := v.plain(p.ctx)
-		if !v.route.SignsIn(attempt, with(attempt, answer.Cookies()), v.sent.Body, p.offer, v.ask) {
+		if !v.proof.asksCode && !v.route.SignsIn(attempt, with(attempt, answer.Cookies()), v.sent.Body, p.offer, v.ask) {
 			p.note = "answered as a success, but the visitor is not signed in, or another password is a success in this session"
 			return false
 		}
@@ -107,6 +111,7 @@ type Rivals struct {
 	names   map[string]bool // of the cookies that the app sets
 	known   bool            // one of them may identify a session
 	session map[uint64][]*rival
+	passes  *lru.Cache[uint64, passed] // by the key of the session
 }
 
 type rival struct {
@@ -119,7 +124,8 @@ type rival struct {
 
 // NewRivals returns an empty registry.
 func NewRivals() *Rivals {
-	return &Rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{}}
+	passes, _ := lru.New[uint64, passed](mostPasses) // the size is right
+	return &Rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{}, passes: passes}
 }
 
 const (
@@ -164,6 +170,21 @@ var manyCookies = &route.Refusal{Status: http.StatusBadRequest, Text: "Send fewe
 // enter begins a request for an account as typed: the app may know "alice " apart from alice. Apps also read sessions
 // from ;parameters of the path and from the query, under the cookie's name.
 func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, error) {
+	keys, err := r.keys(cookies, at, func(string) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	one := &rival{account: strings.ToLower(account), judged: make(chan struct{}), sessions: keys}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		r.session[key] = append(r.session[key], one)
+	}
+	return one, nil
+}
+
+// keys returns the keys of the sessions that a request may have, in the cookies with these values only.
+func (r *Rivals) keys(cookies []string, at *url.URL, values func(string) bool) (keys []uint64, err error) {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
@@ -172,7 +193,7 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 	for _, segment := range strings.Split(at.EscapedPath(), "/") {
 		inURL = append(inURL, strings.Split(segment, ";")[1:]...)
 	}
-	one, compared := &rival{account: strings.ToLower(account), judged: make(chan struct{})}, 0
+	compared := 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := !r.known || len(r.names) == mostNames
@@ -184,20 +205,20 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 		if compared++; compared > mostCookies {
 			return nil, manyCookies
 		}
+		if !values(value) {
+			continue
+		}
 		for _, id := range sessionIDs(value) {
-			if len(one.sessions) > 4*mostCookies {
+			if len(keys) > 4*mostCookies {
 				return nil, manyCookies
 			}
 			key := maphash.String(r.seed, name+"="+id)
-			if !slices.Contains(one.sessions, key) {
-				one.sessions = append(one.sessions, key)
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
 			}
 		}
 	}
-	for _, key := range one.sessions {
-		r.session[key] = append(r.session[key], one)
-	}
-	return one, nil
+	return keys, nil
 }
 
 // sessionIDs returns the parts of a cookie's value that may identify a session, the same for every spelling. To Jetty,

@@ -1,0 +1,237 @@
+package proxy_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/internal/testing/world"
+	"authguard/web/proxy"
+)
+
+// A twoSteps is an app that asks for a password, then for a code on another page. The account is in its session only.
+type twoSteps struct {
+	mu       sync.Mutex
+	sessions map[string]string // the account whose password was right
+	codes    map[string]int    // that it has checked, by account
+	renews   bool              // it renews the session on the page for the code
+}
+
+const rightCode = "271828"
+
+func (a *twoSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	session := ""
+	if c, err := r.Cookie("sid"); err == nil {
+		session = c.Value
+	}
+	start := func(account string) {
+		id := rand.Text()
+		a.sessions[id] = account
+		http.SetCookie(w, &http.Cookie{Name: "sid", Value: id})
+	}
+	to := func(path string) {
+		w.Header().Set("Location", path)
+		w.WriteHeader(http.StatusSeeOther)
+	}
+	account := a.sessions[session]
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == "/login":
+		if name := r.FormValue("username"); (name == "alice" || name == "mallory") && r.FormValue("password") == right {
+			http.SetCookie(w, &http.Cookie{Name: "lang", Value: "en"})
+			start(name)
+			to("/code")
+		} else {
+			fmt.Fprint(w, "wrong")
+		}
+	case r.URL.Path == "/code" && account == "":
+		to("/login")
+	case r.Method == http.MethodPost && r.URL.Path == "/code":
+		a.codes[account]++
+		if r.FormValue("otp") == rightCode {
+			http.SetCookie(w, &http.Cookie{Name: "logged_in_f3", Value: rand.Text()})
+			to("/home")
+		} else {
+			fmt.Fprint(w, `<input name="otp">`)
+		}
+	case r.URL.Path == "/code" && a.renews:
+		start(account)
+		fmt.Fprint(w, `<input name="otp">`)
+	case r.URL.Path == "/code":
+		fmt.Fprint(w, `<input name="otp">`)
+	default:
+		fmt.Fprint(w, `<input name="username"><input type="password" name="password">`)
+	}
+}
+
+func (a *twoSteps) checked(account string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.codes[account]
+}
+
+func newTwoSteps(t *testing.T) (*door, *twoSteps) {
+	t.Helper()
+	app := &twoSteps{sessions: map[string]string{}, codes: map[string]int{}}
+	server := httptest.NewServer(app)
+	t.Cleanup(server.Close)
+	d := newDoor(t, wordpress, func(one *proxy.App) {
+		one.Upstream, _ = url.Parse(server.URL)
+		for _, s := range []route.Spec{
+			{Name: "login", Path: "/login", Account: "form:username", Password: "form:password",
+				Success: []string{"status 303", "location /home"}, SecondFactor: []string{"status 303", "location /code"}},
+			{Name: "login", Kind: route.SecondFactor, Path: "/code", Password: "form:otp",
+				Success: []string{"status 303", "location /home"}},
+		} {
+			r, err := route.Compile(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.Routes = append(one.Routes, r)
+		}
+	})
+	return d, app
+}
+
+// signIn gives the right password, with a solved challenge if one is asked for, and returns the session's cookie.
+func (d *door) signIn(t *testing.T, account, from, cookie string) string {
+	t.Helper()
+	r := d.solving(t, account, from, form("username="+account+"&password=correct+horse"), cookie)
+	for _, c := range r.Cookies() {
+		if c.Name == "sid" {
+			return "sid=" + c.Value
+		}
+	}
+	t.Fatalf("%s from %s: %d %s", account, from, r.StatusCode, text(t, r))
+	return ""
+}
+
+// solving sends an attempt, and again with a solved challenge.
+func (d *door) solving(t *testing.T, account, from string, o offer, cookie string) *http.Response {
+	t.Helper()
+	r := d.send(t, from, o, "Cookie", cookie)
+	if r.StatusCode == http.StatusForbidden {
+		a := world.From(account, from)
+		a.Integration = "proxy/login"
+		s := d.Solve(t, a)
+		r = d.send(t, from, o, "Cookie", cookie, "Authguard-Captcha-Id", s.ID, "Authguard-Captcha-Answer", s.Answer)
+	}
+	return r
+}
+
+func code(text string) offer {
+	return offer{"POST", "/code", "application/x-www-form-urlencoded", "otp=" + text}
+}
+
+// An attacker has the password. The codes that the app checks are bounded by the account's limit, from however many
+// addresses and sessions they come; new sessions do not renew it.
+func TestR1CodesAreBoundedByTheAccountOfTheirSession(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	if err := d.Mode.Force(captchamode.Override{State: captchamode.ForcedOff, Who: "test", Why: "test",
+		Until: d.Clock.Now().Add(captchamode.MaxOverride)}); err != nil {
+		t.Fatal(err)
+	}
+	guess := func(from, session string, i int) {
+		d.send(t, from, code(fmt.Sprintf("%06d", i)), "Cookie", "lang=en; "+session)
+	}
+	sessions := make([]string, 100)
+	for i := range sessions {
+		sessions[i] = d.signIn(t, "alice", world.Address(i), "")
+	}
+	if n := d.Used(t, "alice", world.Address(0), guard.OnAccount); n != 0 {
+		t.Fatalf("the right password counts as %d failures", n)
+	}
+	world.Burst(100, 50, func(i int) { guess(world.Address(i), sessions[i%100], i) })
+	if n := app.checked("alice"); n != 5 {
+		t.Fatalf("the app checked %d codes, want 5", n)
+	}
+	for i := range 20 {
+		from := world.Address(1000 + i)
+		guess(from, d.signIn(t, "alice", from, ""), 1000+i)
+	}
+	// Each of them has solved one challenge, and it is good for one code.
+	if n := app.checked("alice"); n != 25 {
+		t.Errorf("with 20 solutions the app checked %d codes, want 25", n)
+	}
+	// The session of an account of their own does not hide whose code it is.
+	mine := d.signIn(t, "mallory", world.Address(2000), "")
+	for i, cookies := range []string{mine + "; " + sessions[50], sessions[50] + "; " + mine, "SID" + sessions[50][3:] + "; " + mine} {
+		guess(world.Address(2001+i), cookies, 2000+i)
+	}
+	// Nor does a login of their own in the session, which the app keeps.
+	d.signIn(t, "mallory", world.Address(2100), sessions[60])
+	for i := range 5 {
+		guess(world.Address(2101+i), sessions[60], 2100+i)
+	}
+	// Nor does a session that the proxy does not know.
+	app.mu.Lock()
+	app.sessions["made-up-session-1"] = "alice"
+	app.mu.Unlock()
+	for i := range 5 {
+		if r := d.send(t, world.Address(3000+i), code("000000"), "Cookie", "sid=made-up-session-1"); r.StatusCode != http.StatusForbidden {
+			t.Errorf("an unknown session: %d", r.StatusCode)
+		}
+	}
+	if n, m := app.checked("alice"), app.checked("mallory"); n != 25 || m != 0 {
+		t.Errorf("by other sessions the app checked %d codes of alice and %d of mallory", n-25, m)
+	}
+}
+
+// The owner's right code passes, at the price of one challenge, and makes the client known. A wrong code counts.
+func TestTheCodeCompletesTheLogin(t *testing.T) {
+	t.Parallel()
+	for _, renews := range []bool{false, true} {
+		d, app := newTwoSteps(t)
+		app.renews = renews
+		for i := range 5 {
+			d.send(t, world.Address(i), form(fmt.Sprintf("username=alice&password=guess-%d", i)))
+		}
+		d.Force(t)
+		const home = "203.0.113.9"
+		session := d.signIn(t, "alice", home, "")
+		if s := d.Status(t, "alice", home); s != 0 {
+			t.Errorf("after the password the client is %v", s)
+		}
+		page := d.send(t, home, offer{"GET", "/code", "", ""}, "Cookie", session)
+		for _, c := range page.Cookies() {
+			session = c.Name + "=" + c.Value
+		}
+		r := d.send(t, home, code(rightCode), "Cookie", session)
+		if r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/home" || app.checked("alice") != 1 {
+			t.Fatalf("renewed %t: %d %s", renews, r.StatusCode, text(t, r))
+		}
+		if n := d.Used(t, "alice", world.Address(9), guard.OnAccount); n != 5 {
+			t.Errorf("%d failures, want the attacker's 5", n)
+		}
+		again := d.signIn(t, "alice", home, "") // known now: no challenge
+		if r := d.send(t, home, code("000000"), "Cookie", again); r.StatusCode != http.StatusOK || app.checked("alice") != 2 {
+			t.Errorf("a wrong code of a known client: %d", r.StatusCode)
+		}
+	}
+}
+
+// The challenge of the password is good for one code, and none for a wrong password.
+func TestR17AWrongPasswordCarriesNoChallengeToTheCode(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	session := d.signIn(t, "alice", "203.0.113.9", "")
+	d.Force(t)
+	a := world.From("alice", "203.0.113.9")
+	a.Integration = "proxy/login"
+	s := d.Solve(t, a)
+	d.send(t, "203.0.113.9", form("username=alice&password=guess"), "Authguard-Captcha-Id", s.ID, "Authguard-Captcha-Answer", s.Answer)
+	r := d.send(t, "203.0.113.9", code("000000"), "Cookie", session)
+	if r.StatusCode != http.StatusForbidden || app.checked("alice") != 0 || !strings.Contains(text(t, r), "captcha_id") {
+		t.Errorf("%d, %d codes", r.StatusCode, app.checked("alice"))
+	}
+}
