@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/image"
@@ -368,6 +369,13 @@ func pictured(t *testing.T, yaml string, users ...string) (*server, *reader) {
 	return s, known
 }
 
+func wrongDigits(right string) string {
+	if right[0] == '1' {
+		return "2" + right[1:]
+	}
+	return "1" + right[1:]
+}
+
 func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	t.Parallel()
 	s, known := pictured(t, "limits: {check_timeout: 1m}\ncaptcha_mode: {threshold: 1, address_share: 1, throttle_delay: 0s}\n", "alice", "bob")
@@ -388,8 +396,12 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	b.until("another image, and what was typed", `document.querySelector(".captcha-image").src !== window.first &&
 		document.querySelector(".captcha-image").complete && document.querySelector("#username").value === "alice"`)
 	b.eval(`document.querySelector("#username").value = ""`)
-	b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()))
+	b.do("wrong digits", chromedp.SendKeys("#captcha_answer", wrongDigits(*known.last.Load())))
 	b.send("alice", rightPassword)
+	b.until("another image, and the password to stay", `document.body.innerText.includes("The challenge was not solved") &&
+		document.querySelector(".captcha-image").complete && document.activeElement.id === "captcha_answer" &&
+		document.querySelector("#username").value === "alice" && document.querySelector("#password").value`)
+	b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()+kb.Enter))
 	b.until("being signed in", `document.body.innerText.toLowerCase().includes("you are signed in")`)
 
 	// Without JavaScript the picture alone does, ten times an hour.

@@ -3,51 +3,58 @@
 // the digits of a picture before the form is sent.
 "use strict";
 
-for (const button of document.querySelectorAll("[data-reveal]")) {
-  const show = button.textContent;
-  const input = document.getElementById(button.dataset.reveal);
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    const shown = input.type === "password";
-    input.type = shown ? "text" : "password";
-    button.textContent = shown ? button.dataset.hide : show;
-    button.setAttribute("aria-pressed", String(shown));
-    input.focus();
-  });
-  // A browser saves what is in a text field for its suggestions.
-  input.form.addEventListener("submit", () => { input.type = "password"; });
+function setUp(root) {
+  for (const button of root.querySelectorAll("[data-reveal]")) {
+    const show = button.textContent;
+    const input = document.getElementById(button.dataset.reveal);
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const shown = input.type === "password";
+      input.type = shown ? "text" : "password";
+      button.textContent = shown ? button.dataset.hide : show;
+      button.setAttribute("aria-pressed", String(shown));
+      input.focus();
+    });
+    // A browser saves what is in a text field for its suggestions.
+    input.form.addEventListener("submit", () => { input.type = "password"; });
+  }
+
+  for (const button of root.querySelectorAll("[data-busy]")) {
+    const label = button.textContent;
+    const say = (busy) => {
+      button.textContent = busy ? button.dataset.busy : label;
+      button.disabled = busy;
+    };
+    // Later than every other listener: another script may still stop the form.
+    button.form.addEventListener("submit", (event) => {
+      setTimeout(() => { if (!event.defaultPrevented) say(true); }, 0);
+    });
+    // Coming back with the back button finds the page as it was left.
+    window.addEventListener("pageshow", (event) => { if (event.persisted) say(false); });
+  }
+
+  // A verification code replaces the challenge. HTML cannot say so: without this file
+  // nothing is required, and the server asks again.
+  for (const note of root.querySelectorAll("[data-with-code]")) {
+    const code = note.closest("form").elements.code;
+    const ask = () => {
+      const challenge = note.nextElementSibling;
+      const coded = code.value.trim() !== "";
+      challenge.hidden = coded;
+      note.textContent = coded ? note.dataset.withCode : "";
+      for (const digits of challenge.querySelectorAll("[data-unless-code]")) digits.required = !coded;
+    };
+    code.addEventListener("input", ask);
+    window.addEventListener("pageshow", ask); // the back button brings what was typed
+    document.addEventListener("challenge", ask);
+    ask();
+  }
+
+  const waiting = root.querySelector("form[data-retry-after]");
+  if (waiting) countDown(waiting, Number(waiting.dataset.retryAfter));
 }
 
-for (const button of document.querySelectorAll("[data-busy]")) {
-  const label = button.textContent;
-  const say = (busy) => {
-    button.textContent = busy ? button.dataset.busy : label;
-    button.disabled = busy;
-  };
-  // Later than every other listener: another script may still stop the form.
-  button.form.addEventListener("submit", (event) => {
-    setTimeout(() => { if (!event.defaultPrevented) say(true); }, 0);
-  });
-  // Coming back with the back button finds the page as it was left.
-  window.addEventListener("pageshow", (event) => { if (event.persisted) say(false); });
-}
-
-// A verification code replaces the challenge. HTML cannot say so: without this file
-// nothing is required, and the server asks again.
-for (const note of document.querySelectorAll("[data-with-code]")) {
-  const code = note.closest("form").elements.code;
-  const ask = () => {
-    const challenge = note.nextElementSibling;
-    const coded = code.value.trim() !== "";
-    challenge.hidden = coded;
-    note.textContent = coded ? note.dataset.withCode : "";
-    for (const digits of challenge.querySelectorAll("[data-unless-code]")) digits.required = !coded;
-  };
-  code.addEventListener("input", ask);
-  window.addEventListener("pageshow", ask); // the back button brings what was typed
-  document.addEventListener("challenge", ask);
-  ask();
-}
+setUp(document);
 
 // Another image replaces the challenge and keeps what was typed. pow.js starts anew.
 document.addEventListener("click", async (event) => {
@@ -67,8 +74,35 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-const waiting = document.querySelector("form[data-retry-after]");
-if (waiting) countDown(waiting, Number(waiting.dataset.retryAfter));
+// With an image, the form is sent from here, and the page takes over what the answer's page says: a wrong image costs
+// the image, but not the typed password, which no page of the server contains. Another host's page cannot be fetched.
+document.addEventListener("submit", async (event) => {
+  const form = event.target, { captcha_answer: digits, password, next } = form.elements;
+  if (event.defaultPrevented || !form.matches("[data-sign-in]") || !password || !digits || digits.disabled ||
+    digits.closest("[hidden]") || new URL(next?.value ?? "/", location.href).origin !== location.origin) return;
+  event.preventDefault();
+  const body = new URLSearchParams(new FormData(form)), button = form.querySelector("[data-busy]");
+  button.textContent = button.dataset.busy;
+  button.disabled = true;
+  try {
+    const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });
+    if (answer.redirected) return location.assign(answer.url);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html"), main = page.querySelector("main");
+    const again = main.querySelector("#password");
+    if (main.querySelector("[data-remote]")) throw new Error("another policy");
+    const passkey = main.querySelector("[data-passkey]"), old = document.querySelector("[data-passkey]");
+    if (passkey && old) passkey.replaceWith(old); // passkey.js listens to it
+    const kept = answer.status !== 401; // the password was not checked
+    if (kept && again) again.value = password.value;
+    document.querySelector("main").replaceWith(main);
+    document.title = page.title;
+    setUp(main);
+    main.querySelector("fieldset.challenge")?.dispatchEvent(new Event("challenge", { bubbles: true }));
+    (kept && main.querySelector("[name=captcha_answer]:enabled") || main.querySelector("[autofocus]"))?.focus();
+  } catch {
+    location.assign(form.action + (next ? `?next=${encodeURIComponent(next.value)}` : "")); // says who is signed in
+  }
+});
 
 function countDown(form, seconds) {
   const submit = form.querySelector("button[data-busy]");
