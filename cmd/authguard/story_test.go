@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"mime/quotedprintable"
 	"net/http"
-	"net/http/httptest"
+	"net/mail"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,17 +25,42 @@ import (
 	"authguard/internal/times"
 )
 
-// An inbox is an alert channel.
+// An inbox has the text of the alert emails.
 type inbox struct {
 	mu   sync.Mutex
 	text string
 }
 
-func (i *inbox) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
+// openInbox returns an inbox, and the URL of its mail server.
+func openInbox(t *testing.T) (i *inbox, url string) {
+	t.Helper()
+	i, box := new(inbox), openPostbox(t, false)
+	go func() {
+		for {
+			select {
+			case letter := <-box.letters:
+				i.takes(t, letter)
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return i, "smtp://" + box.Addr().String() + "/?from=authguard@example.org&to=ops@example.org"
+}
+
+func (i *inbox) takes(t *testing.T, letter string) {
+	message, err := mail.ReadMessage(strings.NewReader(letter))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	body, err := io.ReadAll(quotedprintable.NewReader(message.Body))
+	if to := message.Header.Get("To"); err != nil || to != "<ops@example.org>" {
+		t.Errorf("to %s: %v", to, err)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.text += string(body) + "\n\n"
+	i.text += strings.ReplaceAll(string(body), "\r\n", "\n") + "\n\n"
 }
 
 func (i *inbox) all() string {
@@ -148,6 +175,40 @@ func (m momentOf) agrees(t *testing.T, at string) {
 	}
 }
 
+// agree waits for the email of an attack with a title: it has the same start, and the numbers of the time when it was
+// sent, which the record follows in the background.
+func (s *stage) agree(mail *inbox, title string, r control.AttackReport) {
+	t := s.t
+	t.Helper()
+	redistest.Until(t, "the email "+title, func() bool { return len(mail.about(title, r.ID)) > 0 })
+	all := mail.about(title, r.ID)
+	parts := mailed.FindStringSubmatch(strings.Join(strings.Fields(all[0]), " "))
+	since := "attempts since " + times.Text(r.Began.UTC())
+	if len(all) != 1 || parts == nil || !strings.Contains(all[0], since) {
+		t.Errorf("no %q, or not once:\n%s", since, all)
+		return
+	}
+	var n [7]int64
+	for i := range n {
+		n[i], _ = strconv.ParseInt(parts[1+i], 10, 64)
+	}
+	redistest.Until(t, "the record of the email", func() bool {
+		s.ask("/api/attacks/"+r.ID, &r)
+		return r.Attempts >= n[0]
+	})
+	for i, most := range []int64{r.Attempts, r.Failed, r.Challenged, r.Solved, r.Waited, r.Refused, int64(r.Lost)} {
+		if n[i] > most {
+			t.Errorf("%s: %d, the attack has %d", parts[0], n[i], most)
+		}
+	}
+	if n[0] != n[1]+n[2]+n[4]+n[5] {
+		t.Errorf("%s: the parts are no %d attempts", parts[0], n[0])
+	}
+}
+
+var mailed = regexp.MustCompile(`(\d+) failed or stopped attempts since .* Wrong passwords checked: (\d+)\. ` +
+	`Challenged: (\d+), solved: (\d+)\. Delayed: (\d+)\. Blocked: (\d+)\. .* Possibly compromised accounts: (\d+)\.`)
+
 // pictures photographs the overview, the page of the attack and the login page, if PICTURES names a folder.
 func (s *stage) pictures(moment string, m momentOf) {
 	s.t.Helper()
@@ -189,16 +250,14 @@ func lost(victims []attacks.Victim) (names []string) {
 	return names
 }
 
-// At six moments of the story, the overview's four answers, the page of the attack, the alerts, the API and the audit
+// At six moments of the story, the overview's four answers, the page of the attack, the emails, the API and the audit
 // log agree. The possibly compromised accounts are those that the attackers entered: no user who signed in before.
 func TestTheStoryIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
-	mail := new(inbox)
-	receiver := httptest.NewServer(mail)
-	t.Cleanup(receiver.Close)
+	mail, server := openInbox(t)
 	stops := []time.Duration{20 * time.Second, 65 * time.Second, 88 * time.Second, 120 * time.Second}
 	reached, next := make(chan *stage), make(chan struct{})
-	s := play(t, "alerts: {group_wait: 0s, private_networks: [127.0.0.0/8], to: ['generic+"+receiver.URL+"#name=ops']}\n",
+	s := play(t, "alerts: {group_wait: 0s, private_networks: [127.0.0.0/8], to: ['"+server+"#name=ops']}\n",
 		func(s *stage, at time.Duration) {
 			if len(stops) == 0 || at < stops[0] {
 				return
@@ -230,11 +289,13 @@ func TestTheStoryIsTheSameEverywhere(t *testing.T) {
 		if m.report.Kind != attacks.Account || m.report.Subject != "bob" || len(m.report.Victims) > 0 { // bob signed in before the first guess
 			t.Errorf("guesser: %+v", m.report)
 		}
+		s.agree(mail, "Brute force against an account", m.report)
 		s.pictures("2-guesser", m)
 	})
 	before(func() {
 		m := s.look(control.UnderAttack, func(m momentOf) bool { return recorded(m) && m.report.Kind == attacks.Spray })
 		m.agrees(t, "spray") // it found a password; the guesser, with more attempts, found none
+		s.agree(mail, "Password spraying detected", m.report)
 		s.pictures("3-spray", m)
 	})
 	before(func() {
@@ -243,10 +304,7 @@ func TestTheStoryIsTheSameEverywhere(t *testing.T) {
 		})
 		m.agrees(t, "attack")
 		for _, title := range []string{"Login attack started", "CAPTCHA mode is on"} {
-			all := mail.about(title, m.report.ID)
-			if len(all) != 1 || !strings.Contains(all[0], "attempts since "+times.Text(m.report.Began.UTC())) {
-				t.Errorf("%s: %q", title, all)
-			}
+			s.agree(mail, title, m.report)
 		}
 		s.pictures("4-botnet", m)
 	})
