@@ -55,8 +55,8 @@ func (v GateView) Frame() frame {
 		Remote: v.Challenge.Remote()}
 }
 
-// SolveView asks for a solution before an app's login that cannot show a challenge. It posts username, route and, with a
-// challenge, captcha_id, captcha_answer and captcha_work.
+// SolveView asks for a solution before an app's login that cannot show a challenge. It posts username, route, with a
+// challenge captcha_id, captcha_answer and captcha_work, and with AskCode code.
 type SolveView struct {
 	// GateView has the form's target and account, the challenge and a message.
 	GateView

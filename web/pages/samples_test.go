@@ -196,7 +196,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"gate widget": gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
 		"gate wait":   gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
 		"solve":       solve(SolveView{GateView: GateView{Action: "/.authguard/solve"}, Routes: []string{"route-a", "route-b"}, Route: "route-b"}),
-		"solve work":  solve(SolveView{GateView: GateView{Action: "/.authguard/solve", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeFailed}}, Routes: []string{"login"}, Route: "login"}),
+		"solve work":  solve(SolveView{GateView: GateView{Action: "/.authguard/solve", AskCode: true, Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeFailed}}, Routes: []string{"login"}, Route: "login"}),
 		"solve wait":  solve(SolveView{GateView: GateView{Action: "/.authguard/solve", Account: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Minute, RetryAt: noon.Add(time.Minute)}}, Routes: []string{"login"}, Route: "login"}),
 		"solve done":  solve(SolveView{GateView: GateView{Account: "alice"}, Solved: true}),
 		"down":        func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 502, Retry: "/a?b=\"><script>"}) },

@@ -180,6 +180,9 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 			v.proxy.scripted.Store(true)
 		}
 		v.presented(r)
+		if v.code == "" {
+			v.code = v.proxy.codeFor(v.guard, a)
+		}
 		a.Solution, a.VerificationCode = v.solution, v.code // one solution, one attempt (R17)
 	}
 	next := func(_ context.Context, d *guard.Decision) (bool, error) {

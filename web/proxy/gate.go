@@ -104,7 +104,7 @@ func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view
 	v.answer(w, r, p, func() ([]byte, error) {
 		view.Page = v.proxy.Look.Page(w.Header(), r)
 		if view.Sealed == "" && p.Challenge != nil { // the login was no form: Basic, or in the URL
-			view.Action, view.AskCode = v.proxy.Base+solvePath, false
+			view.Action, view.AskCode = v.proxy.Base+solvePath, v.guard.TakesCodes()
 			return pages.RenderSolve(pages.SolveView{GateView: view, Route: v.route.Name})
 		}
 		return pages.RenderGate(view)

@@ -78,8 +78,9 @@ type Proxy struct {
 	rivals *Rivals
 	// outages are the attempts that stayed free because the app seemed not to check their passwords, by account.
 	outages  *lru.Cache[string, outage]
-	scripted atomic.Bool // a script has sent a login
-	reported sync.Map    // why pages get no script
+	codes    *lru.Cache[codeKey, ahead] // entered on our page
+	scripted atomic.Bool                // a script has sent a login
+	reported sync.Map                   // why pages get no script
 }
 
 type app struct {
@@ -98,7 +99,8 @@ func New(c Config) (*Proxy, error) {
 		c.Widget = new(web.Widget)
 	}
 	outages, _ := lru.New[string, outage](mostOutages) // the size is right
-	p := &Proxy{Config: c, rivals: c.Rivals, outages: outages}
+	codes, _ := lru.New[codeKey, ahead](mostCodes)
+	p := &Proxy{Config: c, rivals: c.Rivals, outages: outages, codes: codes}
 	if p.rivals == nil {
 		p.rivals = NewRivals()
 	}

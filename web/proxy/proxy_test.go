@@ -169,9 +169,15 @@ var specs = map[string]route.Spec{
 
 func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*proxy.App), names ...string) *door {
 	t.Helper()
+	return newDoorWith(t, nil, answer, change, names...)
+}
+
+// newDoorWith is a door whose guard takes verification codes.
+func newDoorWith(t *testing.T, own guard.Codes, answer func(http.ResponseWriter, bool), change func(*proxy.App), names ...string) *door {
+	t.Helper()
 	policy := guard.DefaultPolicy()
 	policy.PairDelay = guard.PairDelay{}
-	d := &door{World: world.New(t, world.Options{Policy: &policy}), app: newApp(t, answer)}
+	d := &door{World: world.New(t, world.Options{Policy: &policy, Codes: own}), app: newApp(t, answer)}
 	codes := world.New(t, world.Options{Policy: &policy})
 	edge := new(web.Edge)
 	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, client.XForwardedFor)

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +40,7 @@ func (p *Proxy) solvePage(c echo.Context) error {
 
 func (p *Proxy) solve(c echo.Context) error {
 	field := web.AnswerField(p.Widget.Load())
-	form, err := web.ReadForm(c, "username", "route", "captcha_id", "captcha_answer", "captcha_work", field)
+	form, err := web.ReadForm(c, "username", "route", "captcha_id", "captcha_answer", "captcha_work", "code", field)
 	if err != nil {
 		return err
 	}
@@ -58,8 +60,27 @@ func (p *Proxy) solve(c echo.Context) error {
 		a.Solution.Answer = form["captcha_answer"]
 	}
 	view.Account = a.Account
-	status := http.StatusOK
-	if a.Solution.Claimed() {
+	status, asked := http.StatusOK, guard.Decision{}
+	if code := strings.TrimSpace(form["code"]); code != "" && g.TakesCodes() {
+		if asked, err = p.codeAhead(c.Request().Context(), g, a, code); err != nil {
+			return err
+		}
+		var problem web.Problem
+		switch {
+		case asked.CodeValid || asked.Known && asked.Checks():
+			view.Solved = true
+			return p.showSolve(c, status, view)
+		case asked.Checks():
+			view.Message = pages.Message{Kind: pages.InvalidInput,
+				Detail: p.Look.Page(c.Response().Header(), c.Request()).T("message.code-failed")}
+			return p.showSolve(c, http.StatusForbidden, view)
+		}
+		problem, view.Message = web.Stopped(&asked)
+		view.Message.CodeFailed = asked.Reasons.Has(guard.CodeFailed)
+		if status = problem.Status; problem.Type != web.ChallengeRequired {
+			return p.showSolve(c, status, view)
+		}
+	} else if a.Solution.Claimed() {
 		d, err := g.SolveAhead(c.Request().Context(), a)
 		if err != nil {
 			return err
@@ -74,7 +95,7 @@ func (p *Proxy) solve(c echo.Context) error {
 			return p.showSolve(c, status, view)
 		}
 	}
-	issued, err := g.Issue(c.Request().Context(), a, guard.Decision{})
+	issued, err := g.Issue(c.Request().Context(), a, asked)
 	switch {
 	case errors.Is(err, guard.ErrAccountName):
 		return web.Unusable(http.StatusBadRequest, "problem.no-name")
@@ -90,6 +111,45 @@ func (p *Proxy) solve(c echo.Context) error {
 	return p.showSolve(c, status, view)
 }
 
+// codeAhead checks a verification code as an attempt without a password. If it is valid, the next attempt of this account
+// and IP address on this node carries it, within challenge.TTL.
+func (p *Proxy) codeAhead(ctx context.Context, g *guard.Guard, a guard.Attempt, code string) (guard.Decision, error) {
+	a.Solution, a.VerificationCode = challenge.Solution{}, code
+	d, err := g.Begin(ctx, a)
+	if err == nil && d.Checks() {
+		err = g.Settle(ctx, d.Ticket, guard.Withdrawn)
+	}
+	if err == nil && d.CodeValid {
+		p.codes.Add(codeKey{a.Integration, d.Account, a.Address}, ahead{code, p.Now()})
+	}
+	return d, err
+}
+
+// A codeKey is the attempts that may carry a code, and ahead the code.
+type (
+	codeKey struct {
+		integration, account string
+		address              netip.Addr
+	}
+	ahead struct {
+		code string
+		at   time.Time
+	}
+)
+
+const mostCodes = 1000 // each is valid, so invented ones replace none
+
+// codeFor takes the code for an attempt; empty if there is none.
+func (p *Proxy) codeFor(g *guard.Guard, a guard.Attempt) string {
+	account, err := g.Normalise(a.Account)
+	key := codeKey{a.Integration, account, a.Address}
+	one, ok := p.codes.Get(key)
+	if err != nil || !ok || !p.codes.Remove(key) || p.Now().Sub(one.at) > challenge.TTL {
+		return ""
+	}
+	return one.code
+}
+
 // challengesWait is the longest wait after too many unsolved challenges.
 const challengesWait = 15 * time.Second
 
@@ -98,6 +158,7 @@ func (p *Proxy) showSolve(c echo.Context, status int, view pages.SolveView) erro
 	if view.Routes = p.routeNames(); view.Route == "" && len(view.Routes) > 0 {
 		view.Route = view.Routes[0]
 	}
+	view.AskCode = p.Guard(view.Route).TakesCodes()
 	page, err := pages.RenderSolve(view)
 	return web.WritePage(c, status, page, err)
 }

@@ -1,14 +1,18 @@
 package proxy_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"authguard/captchamode/challenge"
+	"authguard/guard"
 	"authguard/internal/testing/world"
 	"authguard/web"
 )
@@ -116,5 +120,70 @@ func TestASolutionAheadIsOfOneRoute(t *testing.T) {
 	d.Clock.Advance(7 * time.Minute)
 	if r := d.send(t, "203.0.113.9", form("username=bob&password=guess")); r.StatusCode != http.StatusForbidden {
 		t.Errorf("after seven minutes: %d", r.StatusCode)
+	}
+}
+
+// oneCode is alice's code, until an attempt with it succeeds.
+type oneCode struct {
+	shown, settled []string
+}
+
+func (c *oneCode) Show(_ context.Context, p guard.Code) (bool, error) {
+	c.shown = append(c.shown, p.Text)
+	return p.Account == "alice" && p.Text == "ABCD-EFGH" && !slices.Contains(c.settled, guard.Succeeded.String()), nil
+}
+
+func (c *oneCode) Settle(_ context.Context, _ guard.Code, o guard.Outcome) error {
+	c.settled = append(c.settled, o.String())
+	return nil
+}
+
+// An owner whose app shows no page enters a verification code on ours. The next attempt carries it, and no other.
+func TestR29ACodeIsEnteredAheadForAnAppWithoutAPage(t *testing.T) {
+	t.Parallel()
+	const owner = "203.0.113.9"
+	codes := new(oneCode)
+	d := newDoorWith(t, codes, wordpress, nil, "json")
+	for i := range 5 {
+		d.json(t, fmt.Sprintf("198.18.%d.1", i), "alice", fmt.Sprint(i))
+	}
+	enter := func(from, account, code string) (int, string) {
+		r := d.send(t, from, solveForm("username", account, "route", "login", "code", code))
+		return r.StatusCode, text(t, r)
+	}
+	if page := text(t, d.send(t, owner, offer{"GET", "/.authguard/solve", "", ""})); !strings.Contains(page, `name="code"`) {
+		t.Fatalf("the page asks for no code: %s", page)
+	}
+	if status, page := enter(owner, "alice", "WRONG"); status != http.StatusForbidden || !strings.Contains(page, "verification code is not valid") {
+		t.Errorf("a wrong code: %d %s", status, page)
+	}
+	if r := d.json(t, owner, "alice", right); r.StatusCode != http.StatusForbidden {
+		t.Errorf("after a wrong code: %d", r.StatusCode)
+	}
+	if status, page := enter(owner, " ALICE", " ABCD-EFGH"); status != http.StatusOK || !strings.Contains(page, "You can sign in now") {
+		t.Fatalf("the code: %d %s", status, page)
+	}
+	for name, r := range map[string]*http.Response{
+		"another address": d.json(t, "203.0.113.10", "alice", right), "a second wrong password": nil,
+	} {
+		if r == nil {
+			d.json(t, owner, "alice", "guess")
+			r = d.json(t, owner, "alice", right)
+		}
+		if r.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %d", name, r.StatusCode)
+		}
+	}
+	enter(owner, "alice", "ABCD-EFGH")
+	d.Clock.Advance(challenge.TTL + time.Second)
+	if r := d.json(t, owner, "alice", right); r.StatusCode != http.StatusForbidden {
+		t.Errorf("after its time: %d", r.StatusCode)
+	}
+	enter(owner, "alice", "ABCD-EFGH")
+	if r := d.json(t, owner, "alice", right); r.StatusCode != http.StatusFound {
+		t.Errorf("the right password: %d %s", r.StatusCode, text(t, r))
+	}
+	if !slices.Equal(codes.settled, []string{"withdrawn", "withdrawn", "withdrawn", "succeeded"}) {
+		t.Errorf("the code was settled as %v", codes.settled)
 	}
 }
