@@ -19,7 +19,9 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/doctor"
+	"authguard/internal/route"
 	"authguard/web"
+	"authguard/web/proxy"
 )
 
 type doctorCmd struct {
@@ -33,6 +35,15 @@ func (d doctorCmd) Run(g *globals) error {
 	c := doctor.Config{Invalid: err}
 	c.Redis = func(r config.Redis) (redis.UniversalClient, error) { return connectRedis(r, nil) }
 	c.Directory = func(a config.LDAP) (*accounts.LDAP, error) { return openLDAP(a, guard.NormaliseAccount) }
+	c.Unscripted = func(p config.Proxy, page http.Header, host string) string {
+		app := proxy.App{Script: string(p.Script)}
+		for _, s := range p.Specs() {
+			if one, err := route.Compile(s); err == nil {
+				app.Routes = append(app.Routes, one)
+			}
+		}
+		return app.Unscripted(page, host)
+	}
 	if err == nil {
 		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts
 		c.Starts = func(ctx context.Context) (lacks []string, err error) {

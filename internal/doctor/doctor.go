@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -41,6 +42,9 @@ type Config struct {
 	// Starts returns why serve would not start with the stored data, and which data it would start without. nil: not
 	// checked.
 	Starts func(context.Context) (lacks []string, err error)
+	// Unscripted returns why a page of the app with these headers gets no script for challenges; empty if it gets one, or
+	// needs none. nil: not checked.
+	Unscripted func(p config.Proxy, page http.Header, host string) string
 	// Alerts sends a test message to every alert channel.
 	Alerts bool
 	// Within is the timeout of one check. 0: 5 s.

@@ -57,7 +57,7 @@ func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 	n.check("proxy.plain", "", advice(a.Scheme == "http" && c.reachOf(ctx, a.Hostname()) == public,
 		"Use an https URL in proxy.upstream, or a private network between the two.",
 		"is reached without TLS and not on a private network, so passwords are sent unencrypted."))
-	status, connected, err := a.ask(ctx)
+	status, connected, page, err := a.ask(ctx)
 	late := connected && errors.Is(err, context.DeadlineExceeded)
 	n.check("proxy.upstream", "answers ("+status+").",
 		advice(late, "Check its log for why it is slow: visitors wait as long.",
@@ -65,6 +65,11 @@ func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 		problem(err != nil, "Start it, or correct proxy.upstream: from this machine, curl -i "+a.Redacted()+
 			" must get an answer.",
 			"cannot be reached: %s. Visitors get an error page (502).", why(err)))
+	if html := strings.HasPrefix(page.Get("Content-Type"), "text/html"); html && c.Unscripted != nil {
+		unscripted := c.Unscripted(a.proxy, page, a.Host)
+		n.check("proxy.script", "", advice(unscripted != "", "Allow scripts of 'self' there, or tell users of the page "+
+			"/.authguard/solve.", "shows no challenges in its start page, since it gets no script: %s.", unscripted))
+	}
 }
 
 // loose checks that no route takes a made-up login for a success.
@@ -79,9 +84,9 @@ func (a upstream) loose(ctx context.Context, _ Config, n *notes) {
 			strings.Join(names, ", ")))
 }
 
-func (a upstream) ask(ctx context.Context) (status string, connected bool, err error) {
+func (a upstream) ask(ctx context.Context) (status string, connected bool, page http.Header, err error) {
 	transport := &http.Transport{
-		DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		DisableKeepAlives: true, ForceAttemptHTTP2: true, DisableCompression: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, address)
 			connected = err == nil
@@ -90,13 +95,14 @@ func (a upstream) ask(ctx context.Context) (status string, connected bool, err e
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.String(), nil)
 	if err != nil {
-		return "", false, err
+		return "", false, nil, err
 	}
+	r.Header.Set("Accept", "text/html,*/*;q=0.8")
 	answer, err := transport.RoundTrip(r)
 	if err != nil {
-		return "", connected, err
+		return "", connected, nil, err
 	}
-	return answer.Status, true, answer.Body.Close()
+	return answer.Status, true, answer.Header, answer.Body.Close()
 }
 
 // around checks whether an app meant for this machine only also listens on its other IP addresses. Attackers bypass the

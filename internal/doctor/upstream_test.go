@@ -15,6 +15,8 @@ import (
 
 	"authguard/internal/config"
 	"authguard/internal/doctor"
+	"authguard/internal/route"
+	"authguard/web/proxy"
 )
 
 // behind is a configuration whose proxy stands before an app.
@@ -57,6 +59,36 @@ func TestAnAppThatIsDownIsAProblemAndAnyAnswerIsGood(t *testing.T) {
 		t.Errorf("%s", r)
 	}
 	examine(t, served(t, nil)).wants(map[string]doctor.State{"proxy.upstream": "", "proxy.around": ""})
+}
+
+// Users of a page without the script see no challenge in it.
+func TestAPageThatCannotGetTheScriptIsAdvice(t *testing.T) {
+	t.Parallel()
+	for policy, state := range map[string]doctor.State{"script-src 'none'": advice, "script-src 'self'": ""} {
+		app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Security-Policy", policy)
+			w.Header().Set("Content-Type", "text/html")
+		}))
+		defer app.Close()
+		c := behind(t, app.URL)
+		one, err := route.Compile(route.Spec{Name: "login", Path: "/api/login", Account: "json:/user", Password: "json:/password",
+			Success: []string{"status 200"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Unscripted = func(_ config.Proxy, page http.Header, host string) string {
+			return proxy.App{Script: "auto", Routes: route.Table{one}}.Unscripted(page, host)
+		}
+		r := examine(t, c)
+		r.wants(map[string]doctor.State{"proxy.script": state, "proxy.upstream": good})
+		if state == advice && !strings.Contains(r.String(), "/.authguard/solve") {
+			t.Errorf("no way on: %s", r)
+		}
+	}
+	form := proxy.App{Script: "auto"}
+	if why := form.Unscripted(http.Header{"Content-Security-Policy": {"script-src 'none'"}}, "app.example"); why != "" {
+		t.Errorf("a form needs no script: %s", why)
+	}
 }
 
 // What is no HTTP server is none to a visitor either; one that is slow may recover.

@@ -47,23 +47,17 @@ func askPlain(h http.Header) {
 // insert adds the script to a page as it streams.
 func (v *visit) insert(answer *http.Response) error {
 	h := answer.Header
-	kind, parameters, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	same := answer.StatusCode == http.StatusNotModified
 	switch {
 	case same:
 	case answer.StatusCode != http.StatusOK || kind != "text/html" || h.Get("Content-Range") != "" ||
 		strings.HasPrefix(strings.ToLower(h.Get("Content-Disposition")), "attachment"):
 		return nil
-	case h.Get("Content-Encoding") != "":
-		v.unscripted("the app compresses pages without being asked to")
-		return nil
-	case strings.HasPrefix(strings.ToLower(parameters["charset"]), "utf-16"):
-		v.unscripted("the page is in UTF-16")
-		return nil
 	}
-	policies, nonce, ok := allow(h["Content-Security-Policy"], v.in.Host+v.proxy.Base+web.ScriptPath)
-	if !ok {
-		v.unscripted("the app's Content-Security-Policy allows no script of its own site")
+	policies, nonce, why := takes(h, v.in.Host+v.proxy.Base+web.ScriptPath)
+	if why != "" {
+		v.unscripted(why)
 		return nil
 	}
 	tag := `<script src="` + v.proxy.Base + web.ScriptPath + `"></script>`
@@ -103,6 +97,30 @@ func (v *visit) insert(answer *http.Response) error {
 		}
 	}
 	return nil
+}
+
+// takes returns why a page cannot get the script, by its headers, or else what allow returns.
+func takes(h http.Header, script string) (policies []string, nonce, why string) {
+	_, parameters, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	policies, nonce, ok := allow(h["Content-Security-Policy"], script)
+	switch {
+	case h.Get("Content-Encoding") != "":
+		why = "the app compresses pages without being asked to"
+	case strings.HasPrefix(strings.ToLower(parameters["charset"]), "utf-16"):
+		why = "the page is in UTF-16"
+	case !ok:
+		why = "the app's Content-Security-Policy allows no script of its own site"
+	}
+	return policies, nonce, why
+}
+
+// Unscripted returns why a page with these headers would not get the script for challenges; empty if it would, or if the
+// app's pages get none.
+func (a App) Unscripted(h http.Header, host string) (why string) {
+	if a.Script == "always" || a.Script == "auto" && a.Routes.ReadsJSON() {
+		_, _, why = takes(h, host+Base+web.ScriptPath)
+	}
+	return why
 }
 
 // unscripted reports once why pages of the app do not get the script.
