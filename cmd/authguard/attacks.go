@@ -12,6 +12,7 @@ import (
 
 	"authguard/internal/attacks"
 	"authguard/internal/control"
+	"authguard/internal/events"
 	"authguard/internal/times"
 )
 
@@ -96,8 +97,8 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 	fmt.Fprintf(w, "failed attempts\t%d: %d wrong passwords, %d challenged, %d delayed, %d blocked\n", a.Attempts,
 		a.Failed, a.Challenged, a.Waited, a.Refused)
 	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, times.Text(a.Peak.At.UTC()))
-	fmt.Fprintf(w, "sources\tabout %d IP addresses in %d networks\naccounts\tabout %d\n", a.Addresses, a.Networks,
-		a.Accounts)
+	fmt.Fprintf(w, "sources\t%s in %s\naccounts\tabout %d\n", events.About(a.Addresses, "IP address"),
+		events.Count(int(a.Networks), "network"), a.Accounts)
 	for _, top := range []struct {
 		of  string
 		all []attacks.Named

@@ -65,7 +65,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	b.goTo(s.admin + "/attacks")
 	b.picture("attacks")
 	b.do("following the attack", chromedp.Click(".attacks a"), chromedp.WaitVisible("#selection"))
-	for _, words := range []string{recorded + " attempts failed, from about ", "2 accounts had sign-ins from unknown clients after failures. 2 are not secured yet.", "alice", "bob", "2 accounts. Most are users with a new device or a corrected typo."} {
+	for _, words := range []string{recorded + " attempts failed, from ", "2 accounts had sign-ins from unknown clients after failures. 2 are not secured yet.", "alice", "bob", "2 accounts. Most are users with a new device or a corrected typo."} {
 		if page := b.text(); !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q:\n%s", words, page)
 		}

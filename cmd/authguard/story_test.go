@@ -162,7 +162,7 @@ func (m momentOf) agrees(t *testing.T, at string) {
 		fmt.Sprintf("%d challenged, %d solved", r.Challenged, r.Solved), fmt.Sprintf("%d wrong passwords checked", r.Failed),
 		entered)
 	has("page", m.page, map[bool]string{true: "Running since", false: "From"}[r.Going],
-		fmt.Sprintf("%d attempts failed, from about", r.Attempts), fmt.Sprintf("Wrong passwords %d ", r.Failed),
+		fmt.Sprintf("%d attempts failed, from ", r.Attempts), fmt.Sprintf("Wrong passwords %d ", r.Failed),
 		fmt.Sprintf("Challenged %d Delayed %d Blocked %d", r.Challenged, r.Waited, r.Refused))
 	for _, v := range r.Victims {
 		has("page", m.page, v.Account)

@@ -57,9 +57,9 @@ func (a *Alerter) AttackBegan(b attacks.Beginning) {
 // soFar sums up a running attack: the numbers are those of its page.
 func soFar(one attacks.Attack, now time.Time) string {
 	state := map[bool]string{true: "It goes on: last", false: "Last"}[now.Sub(one.Last) <= time.Minute]
-	return fmt.Sprintf("%d failed or stopped attempts since %s, from about %s on about %s\n%s%s attempt %s\n%s",
-		one.Attempts, times.Text(one.Began.UTC()), count(one.Addresses, "IP address", "IP addresses"),
-		count(one.Accounts, "account", "accounts"), numbers(one), state, times.Text(one.Last.UTC()), compromised(one))
+	return fmt.Sprintf("%d failed or stopped attempts since %s, from %s on %s\n%s%s attempt %s\n%s",
+		one.Attempts, times.Text(one.Began.UTC()), events.About(one.Addresses, "IP address"),
+		events.About(one.Accounts, "account"), numbers(one), state, times.Text(one.Last.UTC()), compromised(one))
 }
 
 // numbers returns the numbers of checked and of stopped attempts.
@@ -111,13 +111,6 @@ func summary(one *attacks.Ending) string {
 		line("And %d more.", more)
 	}
 	return b.String()
-}
-
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func first(top []attacks.Named, show func(string) string) string {

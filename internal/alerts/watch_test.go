@@ -225,7 +225,7 @@ func TestEachKindOfAttackHasAnAlert(t *testing.T) {
 			Sources: attacks.Sources{Addresses: 1, Accounts: 3}}}
 		text := told(t, func(a *Alerter) { a.AttackBegan(one) })
 		for _, part := range []string{want, "realm shop: ", "authguard attack show a1 --realm shop",
-			"12 failed or stopped attempts since 2026-11-21 12:00:00 UTC, from about 1 IP address on about 3 accounts"} {
+			"12 failed or stopped attempts since 2026-11-21 12:00:00 UTC, from 1 IP address on 3 accounts"} {
 			if strings.Count(text, part) != 1 {
 				t.Errorf("%s: no %q in %s", kind, part, text)
 			}

@@ -205,8 +205,8 @@ func (s *story) comparePage(a control.AttackReport) {
 		s.t.Fatal(err)
 	}
 	s.contains("the page", string(page), a.ID, times.Second(a.Began), times.Second(a.Last), times.Second(a.Ended),
-		fmt.Sprintf("%s attempts failed, from about %s IP addresses", humanize.Comma(a.Attempts), humanize.Comma(a.Addresses)),
-		fmt.Sprintf("against about %s user names", humanize.Comma(a.Accounts)))
+		fmt.Sprintf("%s attempts failed, from %s", humanize.Comma(a.Attempts), events.About(a.Addresses, "IP address")),
+		"against "+events.About(a.Accounts, "user name"))
 	for _, v := range a.Victims {
 		s.contains("the page", string(page), v.Account)
 	}

@@ -40,6 +40,14 @@ func escape(s string, most int) string {
 	return b.String()
 }
 
+// About returns an estimate within 1 % as Count does: "about 2,791 IP addresses". Below 100 the error is less than one.
+func About(n int64, noun string) string {
+	if n < 100 {
+		return Count(int(n), noun)
+	}
+	return "about " + Count(int(n), noun)
+}
+
 // Count returns a number with its noun, which it puts into the plural: "1 entry", "1,234 entries".
 func Count(n int, noun string) string {
 	if n == 1 {

@@ -177,12 +177,12 @@ func (v AttackView) Whole() string {
 // Sentence sums up the attack.
 func (v AttackView) Sentence() string {
 	a := v.Attack()
-	text := fmt.Sprintf("%s failed, from about %s in %s, against about %s.", events.Count(int(a.Attempts), "attempt"),
-		plural(int(a.Addresses), "IP address", "IP addresses"), events.Count(int(a.Networks), "network"),
-		events.Count(int(a.Accounts), "user name"))
+	text := fmt.Sprintf("%s failed, from %s in %s, against %s.", events.Count(int(a.Attempts), "attempt"),
+		events.About(a.Addresses, "IP address"), events.Count(int(a.Networks), "network"),
+		events.About(a.Accounts, "user name"))
 	if a.Peak.Attempts > 0 {
 		text += fmt.Sprintf(" The busiest minute was %s, with %s.", newMoment(v.Now, a.Peak.At).Text,
-			comma(int(a.Peak.Attempts)))
+			events.Count(int(a.Peak.Attempts), "attempt"))
 	}
 	return text
 }

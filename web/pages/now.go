@@ -253,6 +253,14 @@ func (v NowView) Reasons() subjectTable {
 // ActsOn reports whether a row can be looked up.
 func (t subjectTable) ActsOn() bool { return t.Kind != "reason" }
 
+// blocksFrom is how many failed or stopped attempts a row has before it offers a block. Users mistype fewer times.
+const blocksFrom = 5
+
+// Blocks reports whether a row offers to block its IP address or network.
+func (t subjectTable) Blocks(s control.Subject) bool {
+	return s.Range.IsValid() && !s.Blocked && s.Failures+s.Stopped >= blocksFrom
+}
+
 // Page returns the page of a row's name.
 func (t subjectTable) Page(name string) string {
 	if t.Kind == "account" {

@@ -3,6 +3,8 @@ package pages
 import (
 	"fmt"
 	"net/netip"
+	"strings"
+	"testing"
 	"time"
 
 	"authguard/captchamode"
@@ -83,5 +85,33 @@ func overviews() map[string]NowView {
 		"quiet": answered(NowView{Admin: around("/"), Span: metrics.LastHour, Series: metrics.Series{FailureRate: hour(0)}, Overview: control.Overview{Now: noon, State: quiet}}, botnet(noon, 0)),
 		"small": answered(NowView{Admin: around("/"), Span: metrics.LastSix, Overview: control.Overview{Now: noon, State: quiet, Attacks: []attacks.Attack{small}}}),
 		"new":   answered(NowView{Admin: around("/"), Overview: control.Overview{Now: noon, State: quiet, Setup: setup}}),
+	}
+}
+
+// A user's typos do not offer to block the user.
+func TestOnlySeveralAttemptsOfferABlock(t *testing.T) {
+	t.Parallel()
+	row := func(failed, stopped int) control.Subject {
+		return control.Subject{Top: metrics.Top{Failures: failed, Stopped: stopped}, Range: netip.MustParsePrefix("192.0.2.1/32")}
+	}
+	for _, c := range []struct {
+		row    control.Subject
+		blocks bool
+	}{{row(1, 0), false}, {row(3, 1), false}, {row(5, 0), true}, {row(0, 5), true}, {control.Subject{}, false}} {
+		if got := (subjectTable{}).Blocks(c.row); got != c.blocks {
+			t.Errorf("%+v: %t", c.row, got)
+		}
+	}
+}
+
+func TestAnAttackFromOneAddressIsSaidExactly(t *testing.T) {
+	t.Parallel()
+	a := attacks.Attack{Attempts: 311, Sources: attacks.Sources{Addresses: 1, Networks: 1, Accounts: 120},
+		Peak: attacks.Peak{At: noon, Attempts: 311}}
+	got := AttackView{Admin: Admin{Now: noon}, Report: control.AttackReport{Attack: a}}.Sentence()
+	for _, want := range []string{"from 1 IP address in 1 network, against about 120 user names.", ", with 311 attempts."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
 	}
 }
