@@ -47,7 +47,7 @@ func TestWhatOthersDo(t *testing.T) {
 			return r.Checked >= 5*55 && r.Checked <= 5*61 // five every ten minutes
 		}},
 		{"windows", "{kind: spray, from: 1h, for: 10h, attempts: 6000, addresses: 6000}", func(r simulate.Result) bool { return r.Checked > 5900 }},
-		{"lockout", "{kind: hammer, from: 1h, for: 10h, attempts: 6000, addresses: 6000, accounts: 1}", func(r simulate.Result) bool {
+		{"lockout", "{kind: hammer, from: 8h, for: 10h, attempts: 6000, addresses: 6000, accounts: 1}", func(r simulate.Result) bool {
 			return r.Checked >= 5*35 && r.Checked <= 5*45 && r.Stopped > 0 // and the owner is kept out
 		}},
 		{"cookies", "{kind: hammer, from: 1h, for: 10h, attempts: 6000, addresses: 6000, accounts: 1}", func(r simulate.Result) bool {

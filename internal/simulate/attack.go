@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"authguard/internal/replay"
@@ -15,6 +16,7 @@ type raid struct {
 	block int // first address of its range
 	done  int
 	looks string
+	order []int // of Pairs: the accounts of the leak, by attempt; from Accounts on, they do not exist here
 }
 
 func (t *town) raid(a Attack, number int, seed uint64) *raid {
@@ -28,7 +30,11 @@ func (t *town) raid(a Attack, number int, seed uint64) *raid {
 	if a.Browser == 0 {
 		looks = fmt.Sprint("attacker ", number)
 	}
-	return &raid{Attack: a, town: t, r: rand.New(rand.NewPCG(seed, 100+uint64(number))), block: number << 20, looks: looks}
+	r := &raid{Attack: a, town: t, r: rand.New(rand.NewPCG(seed, 100+uint64(number))), block: number << 20, looks: looks}
+	if a.Kind == Pairs {
+		r.order = r.r.Perm(max(a.Attempts, a.Accounts))
+	}
+	return r
 }
 
 // due returns how many attempts should have been made by a time since the start.
@@ -57,6 +63,20 @@ func (r *raid) guess() step {
 	case Stuff:
 		if s.word = 1<<25 + i; r.r.Float64() < r.Right {
 			s.word = r.words[s.person]
+		}
+	case Pairs:
+		s.word = 1<<25 + i
+		if s.person = r.order[i]; s.person >= r.Accounts {
+			s.Account, s.person = fmt.Sprint("elsewhere", s.person), -1
+			return s
+		}
+		if real := float64(min(r.Attempts, r.Accounts)); r.r.Float64() < r.Right*float64(r.Attempts)/real {
+			s.word = r.words[s.person]
+		}
+		if r.Networks {
+			home := r.homes[s.person].As4()
+			home[3] ^= byte(1 + r.r.IntN(255))
+			s.Address = netip.AddrFrom4(home)
 		}
 	case Invent:
 		s.Account = fmt.Sprint("nobody", r.r.IntN(1<<30))

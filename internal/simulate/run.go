@@ -28,7 +28,7 @@ func Run(ctx context.Context, s Scenario, setups []replay.Setup, others []string
 			r := &report.Results[i]
 			if i < len(setups) {
 				r.Name = setups[i].Name
-				d, errs[i] = replay.NewSite(setups[i], start())
+				d, errs[i] = replay.NewSite(setups[i], start().Add(-settling))
 			} else {
 				r.Name = others[i-len(setups)]
 				d, errs[i] = newDefense(r.Name)
@@ -81,15 +81,21 @@ type run struct {
 	out  map[int]time.Time
 	met  map[int]bool
 	lost map[string]bool
+	// came is the number of users who have logged in at least once; only Rush lets others come later.
+	came int
 }
+
+// settling is the time before the start in which every user logs in once.
+const settling = 24 * time.Hour
 
 func (r *Result) simulate(ctx context.Context, s Scenario, d replay.Defense) error {
 	t := newTown(s.People, s.Seed)
-	run := &run{Scenario: s, town: t, Engine: replay.NewEngine[step](d, start(), time.Hour), Result: r,
+	run := &run{Scenario: s, town: t, Result: r,
 		seen: map[machine]bool{}, out: map[int]time.Time{}, met: map[int]bool{}, lost: map[string]bool{}}
-	if err := run.settle(); err != nil {
+	if err := run.settle(d); err != nil {
 		return err
 	}
+	run.Engine = replay.NewEngine[step](d, start(), time.Hour)
 	var raids []*raid
 	for i, a := range s.Attackers {
 		raids = append(raids, t.raid(a, i, s.Seed))
@@ -110,18 +116,22 @@ func (r *Result) simulate(ctx context.Context, s Scenario, d replay.Defense) err
 	return nil
 }
 
-// settle lets every user log in once before the start, so that they have known clients.
-func (r *run) settle() error {
+// settle lets every user log in with both devices before the start, so that they have known clients.
+func (r *run) settle(d replay.Defense) error {
 	if r.Rush > 0 {
 		return nil // all clients are unknown
 	}
+	r.Engine.Defense, r.came = d, r.Accounts
 	for i := range r.names {
+		d.Advance(start().Add(time.Duration(i)*settling/time.Duration(r.Accounts) - settling))
 		s := step{Ask: r.homeOf(i), word: r.words[i]}
 		s.Right = true
-		if answer, err := r.try(&s); err != nil || !answer.In {
-			return cmp.Or(err, errors.New("simulate: people cannot even log in once"))
+		for _, s.Device = range []string{s.Device, second(s.Device)} {
+			if answer, err := r.try(&s); err != nil || !answer.In {
+				return cmp.Or(err, errors.New("simulate: people cannot even log in once"))
+			}
+			r.know(&s)
 		}
-		r.know(&s)
 	}
 	return nil
 }
@@ -153,6 +163,9 @@ func (r *run) people(minute time.Time, peak float64) {
 	}
 	for range poisson(r.r, peak*r.busy(minute)) {
 		v := r.visit()
+		if v.person >= r.came {
+			continue
+		}
 		r.visits(minute.Add(time.Duration(r.r.Int64N(int64(time.Minute)))), v)
 	}
 	for i := range r.Stale {
@@ -168,7 +181,8 @@ func (r *run) people(minute time.Time, peak float64) {
 // rush adds the logins of a minute of the first day.
 func (r *run) rush(minute time.Time, number int) {
 	all := int(r.Rush / time.Minute)
-	for person := r.Accounts * number / all; person < r.Accounts*(number+1)/all; person++ {
+	for end := r.Accounts * (number + 1) / all; r.came < end; r.came++ {
+		person := r.came
 		v := visit{Ask: r.homeOf(person), person: person}
 		v.Address = r.crowd
 		if r.r.Float64() < 0.3 { // three in ten new passwords are mistyped

@@ -38,10 +38,11 @@ type People struct {
 	// a password reset.
 	Typos     float64 `yaml:"typos"`
 	Forgotten float64 `yaml:"forgotten"`
-	// Home is the share of logins from the user's own IP address. Cookies is the share of users whose browser keeps
-	// cookies.
+	// Home is the share of logins from the user's own IP address; half of the others use a second device. Cookies is the
+	// share of users whose devices keep cookies. Fresh is the share of logins with a device that has not been used before.
 	Home    float64 `yaml:"home"`
 	Cookies float64 `yaml:"cookies"`
+	Fresh   float64 `yaml:"fresh"`
 	// Shared is the share of users behind a shared address of up to Sharers users. Pool is the share of the other logins
 	// that come from a carrier's pool of Carrier IP addresses.
 	Sharing `yaml:",inline"`
@@ -79,6 +80,8 @@ type Attack struct {
 	Passwords int `yaml:"passwords"`
 	// Right is the share of right pairs in credential stuffing.
 	Right float64 `yaml:"right"`
+	// Networks: each pair comes from another IP address in its victim's own network.
+	Networks bool `yaml:"networks"`
 	// Solves: a CAPTCHA farm solves the challenges.
 	Solves bool `yaml:"solves"`
 	// Browser is which users' fingerprint the attacker copies, from 1; 0: a fingerprint that no user has.
@@ -93,14 +96,15 @@ const (
 	Hammer    Kind = "hammer"    // brute force: many passwords on one account after the other
 	Walk      Kind = "walk"      // few IP addresses, all accounts
 	Spray     Kind = "spray"     // password spraying
-	Stuff     Kind = "stuff"     // credential stuffing
+	Stuff     Kind = "stuff"     // credential stuffing, many pairs for each account
+	Pairs     Kind = "pairs"     // credential stuffing, each pair once: the leak has at most one for an account
 	Own       Kind = "own"       // like Walk, with logins to the attacker's own account in between
 	Neighbour Kind = "neighbour" // from a shared address of users
 	Pool      Kind = "pool"      // from the carrier's pool that users share
 	Invent    Kind = "invent"    // accounts that do not exist
 )
 
-func kinds() []Kind { return []Kind{Hammer, Walk, Spray, Stuff, Own, Neighbour, Pool, Invent} }
+func kinds() []Kind { return []Kind{Hammer, Walk, Spray, Stuff, Pairs, Own, Neighbour, Pool, Invent} }
 
 //go:embed scenarios/*.yaml
 var files embed.FS
@@ -162,10 +166,12 @@ func Load(name string) (Scenario, error) {
 }
 
 // ordinary are the defaults, after the simulator of StopGuessing (Schechter and others, 2019): 2 % typos, cookies kept
-// by 90 %, and 85 % of logins from the usual IP address. One in ten users is behind a shared address.
+// by 90 %, and 85 % of logins from the usual IP address. One in ten users is behind a shared address, and one login in
+// 500 is with a new device.
 func ordinary() People {
 	return People{
 		Accounts: 5000, Logins: 4, Night: 0.1, Weekend: 0.5, Typos: 0.02, Forgotten: 0.002, Home: 0.85, Cookies: 0.9,
+		Fresh:   0.002,
 		Sharing: Sharing{Shared: 0.1, Sharers: 100, Pool: 0.3, Carrier: 500}, Browsers: 200, Common: 0.05, Every: time.Minute,
 	}
 }
@@ -193,8 +199,8 @@ func (s *Scenario) validate() error {
 	check(p.Logins >= 0 && p.Logins <= 1000, "people.logins: from 0 to 1000")
 	for name, part := range map[string]float64{
 		"night": p.Night, "weekend": p.Weekend, "typos": p.Typos, "forgotten": p.Forgotten, "home": p.Home,
-		"cookies": p.Cookies,
-		"shared":  p.Shared, "pool": p.Pool, "common": p.Common,
+		"cookies": p.Cookies, "fresh": p.Fresh,
+		"shared": p.Shared, "pool": p.Pool, "common": p.Common,
 	} {
 		check(part >= 0 && part <= 1, "people.%s: from 0 to 1", name)
 	}
@@ -212,6 +218,8 @@ func (s *Scenario) validate() error {
 		check(a.Attempts >= 1 && a.Attempts <= 100_000_000, "%s.attempts: from 1 to 100000000", at)
 		check(a.Addresses >= 1 && a.Addresses <= 1<<24 || a.Kind == Neighbour || a.Kind == Pool, "%s.addresses: from 1 to %d",
 			at, 1<<24)
+		check(a.Kind != Pairs || a.Right*float64(a.Attempts) <= float64(min(p.Accounts, a.Attempts)),
+			"%s.right: more right pairs than accounts", at)
 		check(a.Accounts >= 0 && a.Accounts <= p.Accounts, "%s.accounts: at most people.accounts", at)
 		check(a.Passwords >= 0 && a.Passwords <= common, "%s.passwords: at most %d", at, common)
 		check(a.Browser >= 0 && a.Browser <= p.Browsers, "%s.browser: at most people.browsers", at)

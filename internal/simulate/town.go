@@ -150,9 +150,12 @@ func (t *town) visit() (v visit) {
 		if t.r.Float64() < t.Pool {
 			v.Address = address(carrier, t.r.IntN(t.Carrier))
 		}
-		if t.r.IntN(2) == 0 { // with another device
-			v.Device = ""
+		if t.r.IntN(2) == 0 {
+			v.Device = second(v.Device)
 		}
+	}
+	if t.r.Float64() < t.Fresh {
+		v.Device = ""
 	}
 	switch x := t.r.Float64(); {
 	case x < t.Forgotten:
@@ -161,6 +164,14 @@ func (t *town) visit() (v visit) {
 		v.wrong = 1
 	}
 	return v
+}
+
+// second is the second device of a user; it keeps cookies if the first one does.
+func second(device string) string {
+	if device == "" {
+		return ""
+	}
+	return device + ", the second"
 }
 
 // typo returns a password that no user has.
