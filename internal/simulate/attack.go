@@ -48,7 +48,7 @@ func (r *raid) due(at time.Duration) int {
 func (r *raid) guess() step {
 	i := r.done
 	r.done++
-	from := address(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses)))
+	from := apart(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses)))
 	s := step{Ask: replay.Ask{Address: from, Client: r.looks, Solves: r.Solves}, kind: guessed, person: i % r.Accounts}
 	switch r.Kind {
 	case Hammer:

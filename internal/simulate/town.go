@@ -38,9 +38,14 @@ const homes, groups, elsewhere, carrier, campus, attackers = 10, 11, 12, 13, 14,
 func address(block byte, n int) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], uint32(n))
-	b[0] = block
+	b[0] = block // 24 bits of n remain
 	return netip.AddrFrom4(b)
 }
+
+// apart is address, with neighbors in different /24 networks: the homes of one site's users, and a botnet's machines.
+func apart(block byte, n int) netip.Addr { return address(block, n*apartBy) }
+
+const apartBy = 259 // odd, so that each of 2^24 numbers has an address of its own
 
 func newTown(p People, seed uint64) *town {
 	t := &town{
@@ -51,12 +56,12 @@ func newTown(p People, seed uint64) *town {
 	zipf := rand.NewZipf(t.r, 1.1, 1, common-1)
 	room, group := 0, 0 // left, and number, of the current shared address
 	for i := range p.Accounts {
-		t.names[i], t.homes[i], t.words[i] = fmt.Sprint("person", i), address(homes, i), common+i
+		t.names[i], t.homes[i], t.words[i] = fmt.Sprint("person", i), apart(homes, i), common+i
 		if t.r.Float64() < p.Shared {
 			if room == 0 { // as many small shared addresses as large ones
 				room, group = 1+int(math.Exp(t.r.Float64()*math.Log(float64(p.Sharers)))), group+1
 			}
-			t.homes[i] = address(groups, group)
+			t.homes[i] = apart(groups, group)
 			room--
 		}
 		if t.r.Float64() < p.Cookies {
