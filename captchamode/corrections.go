@@ -31,23 +31,24 @@ type corrections [1 << 12]debt
 type debt struct {
 	pair    uint64
 	seconds [maxCorrections]uint32 // in Unix time; 0: none
+	daily   [maxCorrections]bool   // it counted for Daily, too
 }
 
 func (o *corrections) of(pair uint64) *debt { return &o[pair%uint64(len(o))] }
 
-func (o *corrections) note(pair uint64, unix int64) {
+func (o *corrections) note(pair uint64, unix int64, daily bool) {
 	one := o.of(pair)
 	if one.pair != pair {
 		*one = debt{pair: pair}
 	}
-	oldest := &one.seconds[0]
+	oldest := 0
 	for i := range one.seconds {
-		if one.seconds[i] < *oldest {
-			oldest = &one.seconds[i]
+		if one.seconds[i] < one.seconds[oldest] {
+			oldest = i
 		}
 	}
-	if unix-int64(*oldest) > windowSeconds { // else there are maxCorrections: this one is not taken back
-		*oldest = uint32(unix)
+	if unix-int64(one.seconds[oldest]) > windowSeconds { // else there are maxCorrections: this one is not taken back
+		one.seconds[oldest], one.daily[oldest] = uint32(unix), daily
 	}
 }
 
@@ -61,7 +62,9 @@ func (o *corrections) add(w *window, m CorrectedTypo) {
 		unix := int64(second)
 		if second != 0 && unix <= m.At && unix <= w.now {
 			if one.seconds[i] = 0; w.now-unix <= windowSeconds {
-				w.takeBackOf(Failure, unix)
+				if w.takeBackOf(Failure, unix); one.daily[i] {
+					w.takeBackOf(daily, unix)
+				}
 			}
 		}
 	}

@@ -18,10 +18,10 @@ func TestR25AFailureThatIsMadeGoodIsNoPressure(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, captchamode.DefaultConfig())
 	mine, address := w.stranger()
-	w.Failed(mine, address, w.now)
+	w.Failed(mine, address, [16]byte{}, w.now)
 	w.fail(4)
 	w.now = w.now.Add(20 * time.Second)
-	w.Failed(mine, address, w.now)
+	w.Failed(mine, address, [16]byte{}, w.now)
 	want := func(n int) {
 		t.Helper()
 		if got := w.State().FailureRate.Total(); got != n {
@@ -48,7 +48,7 @@ func TestR25MakingGoodGivesNoAddressMoreThanItsShare(t *testing.T) {
 	w := newTown(t, captchamode.DefaultConfig())
 	counted := 0
 	for i := range 50 {
-		if w.Failed(key(300+i), key(7), w.now) {
+		if w.Failed(key(300+i), key(7), [16]byte{}, w.now) {
 			counted++
 		}
 		w.LoggedIn(key(1), key(300+i), true, w.now)
@@ -65,14 +65,14 @@ func TestR25WhatNobodyRemembersIsNotTakenBack(t *testing.T) {
 	w := newTown(t, c)
 	mine, address := w.stranger()
 	for range 20 {
-		w.Failed(mine, address, w.now)
+		w.Failed(mine, address, [16]byte{}, w.now)
 	}
 	w.LoggedIn(key(1), mine, true, w.now)
 	if got := w.State().FailureRate.Total(); got != 12 {
 		t.Errorf("of 20 failures of a pair %d are left, want 12: eight are remembered", got)
 	}
 	mine, address = w.stranger()
-	w.Failed(mine, address, w.now)
+	w.Failed(mine, address, [16]byte{}, w.now)
 	w.fail(1 << 18)
 	before := w.State().FailureRate.Total()
 	w.LoggedIn(key(1), mine, true, w.now)
@@ -87,7 +87,7 @@ func TestR25AKnownPlaceMendsNothing(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, captchamode.DefaultConfig())
 	mine, address := w.stranger()
-	w.Failed(mine, address, w.now)
+	w.Failed(mine, address, [16]byte{}, w.now)
 	w.LoggedIn(key(1), mine, false, w.now)
 	w.expect(t, "the owner came from a known place", 1)
 }
@@ -107,7 +107,7 @@ func TestR25AMendThatComesTwiceMendsOnce(t *testing.T) {
 		}
 	}
 	observe(m, 2)
-	m.Failed(pair, key(6), *now)
+	m.Failed(pair, key(6), [16]byte{}, *now)
 	for range 3 {
 		hear()
 	}
@@ -115,7 +115,7 @@ func TestR25AMendThatComesTwiceMendsOnce(t *testing.T) {
 		t.Errorf("heard three times: the pressure is %d, want 2", got)
 	}
 	*now = now.Add(3 * time.Second)
-	m.Failed(pair, key(7), *now)
+	m.Failed(pair, key(7), [16]byte{}, *now)
 	r := m.Report()
 	m.Merge(captchamode.Answer{To: r, Now: *now, Nodes: 3, All: captchamode.Report{
 		FailureRate: r.FailureRate, Corrected: []captchamode.CorrectedTypo{{Pair: first8(pair), At: now.Unix() - 3}},

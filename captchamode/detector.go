@@ -84,6 +84,7 @@ type Detector struct {
 	Most    float64 `json:"most"`            // maximum logins per minute that count
 	Learned int     `json:"learned"`         // number of minutes learned from
 	Week    Week    `json:"week,omitzero"`
+	Daily   Daily   `json:"daily,omitzero"`
 	Level   Level   `json:"level"`
 	// Low is when the cool-down began, minus earlier parts of it; zero while the failure rate is not below the level's
 	// lower threshold. Quiet is the part that has passed by then.
@@ -114,7 +115,7 @@ func (d *Detector) valid() bool {
 	for _, n := range []float64{d.Normal, d.Recent, d.Usual, d.Most, d.Weight} {
 		ok = ok && counts(n)
 	}
-	return ok && d.Week.valid()
+	return ok && d.Week.valid() && d.Daily.valid()
 }
 
 // counts reports whether n is a valid count or rate.
@@ -139,6 +140,12 @@ func (d *Detector) threshold(c *Config, logins int) float64 {
 		return on
 	}
 }
+
+// dailyTimes the usual failures of a day, and dailyOver, are the threshold of a Daily.
+const dailyTimes, dailyOver = 2, 20
+
+// Threshold returns the number of failures above which the day is elevated.
+func (d *Daily) Threshold() float64 { return dailyTimes*d.Usual + dailyOver }
 
 // see changes the level (R20); on is the threshold. The level rises at once. It falls after the failure rate was
 // below a lower threshold for the whole cool-down. Only the part rising of the failure rate may raise the level. To
@@ -222,12 +229,13 @@ func (d *Detector) expect(c *Config, at time.Time) {
 
 // learn adds one whole minute: the accounts that signed in, the failure rate at its end, and whether anything is
 // known of it.
-func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float64, told bool) {
-	rate, least := d.average(c, logins), float64(c.ThresholdMin)/c.ThresholdMultiplier
+func (d *Detector) learn(c *Config, start time.Time, logins int, rate Counts, told bool) {
+	usual, least := d.average(c, logins), float64(c.ThresholdMin)/c.ThresholdMultiplier
 	d.Week.foresee(start)
 	if told {
-		d.Week.learn(start, rate, pressure, d.Level == Attack, [2]float64{least, least / 2})
+		d.Week.learn(start, usual, float64(rate.Total()), d.Level == Attack, [2]float64{least, least / 2})
 	}
+	d.Daily.learn(start, rate[daily], d.Normal)
 }
 
 // average adds one minute's logins to the averages, and returns how many of them count. It ignores failures, so no
@@ -280,6 +288,7 @@ func (d *Detector) weigh(c *Config, on, counted, pressure float64) {
 func (d *Detector) clear(now time.Time) {
 	d.calm()
 	d.Hugging, d.Steady, d.Cleared = 0, false, now
+	d.Daily.Hours, d.Daily.Elevated = [24]int{}, false
 }
 
 // A Sign is a kind of event that the detector counts.
@@ -296,6 +305,8 @@ const (
 	// Login is an account that signed in, at most three times in half an hour. It does not count toward the failure
 	// rate, but shows how busy the site is (R25).
 	Login
+	// daily is a Failure that counts for Daily, too: within its network's share of a day.
+	daily
 	signs
 )
 
@@ -316,7 +327,7 @@ func (c *Counts) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Total returns the failure rate: all signs except Login. A negative count is 0.
+// Total returns the failure rate: failures, unsolved challenges and overload. A negative count is 0.
 func (c Counts) Total() int { return max(0, c[Failure]) + max(0, c[Unsolved]) + max(0, c[Overload]) }
 
 func (c Counts) plus(d Counts) Counts {

@@ -31,7 +31,7 @@ func (v *visitors) try(account, pair, address [16]byte) {
 		v.LoggedIn(account, pair, true, v.now)
 		return
 	}
-	if v.Failed(pair, address, v.now); v.r.Float64() < 0.5 {
+	if v.Failed(pair, address, [16]byte{}, v.now); v.r.Float64() < 0.5 {
 		at := (v.step + 2) % len(v.back)
 		v.back[at] = append(v.back[at], [3][16]byte{account, pair, address})
 	}

@@ -68,7 +68,7 @@ func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.
 			return
 		}
 		if d.weigh(c, on, float64(counts.Total()), float64(last.Total())); lesson {
-			d.learn(c, one.Start, counts[Login], float64(last.Total()), r.tells(one.Start))
+			d.learn(c, one.Start, counts[Login], last, r.tells(one.Start))
 		}
 		last = Counts{}
 	}

@@ -29,6 +29,7 @@ type Mode struct {
 	detector          Detector
 	window            window
 	shares            recent.Counts // how much each IP address contributed; a collision only lowers the failure rate
+	networks          recent.Counts // how much each network contributed to Daily
 	unsentCorrections corrections
 	people            people
 	minutes           minutes
@@ -44,6 +45,8 @@ type states struct {
 	// What on and slow would be without monitoring.
 	wouldOn   atomic.Bool
 	wouldSlow atomic.Bool
+	elevated  atomic.Bool
+	wouldRise atomic.Bool
 }
 
 // switched is what onSwitch has to report.
@@ -67,9 +70,18 @@ type State struct {
 	Low         time.Time         `json:"low_since,omitzero"` // start of the cool-down, without its pauses
 	CoolDown    duration.Duration `json:"cool_down"`          // of this attack so far; without an attack, the longest
 	Steady      bool              `json:"steady,omitzero"`    // just below the threshold for many hours
+	Daily       DailyState        `json:"daily"`
 	// Monitor: the failure rate is only monitored. WouldBeOn: it would turn the mode on.
 	Monitor   bool `json:"monitor,omitzero"`
 	WouldBeOn bool `json:"would_be_on,omitzero"`
+}
+
+// A DailyState has the failures of unknown clients in the last 24 hours.
+type DailyState struct {
+	Failures  int     `json:"failures"`
+	Usual     float64 `json:"usual"`
+	Threshold float64 `json:"threshold"`
+	Elevated  bool    `json:"elevated"`
 }
 
 // fleet is what a Mode knows of the other nodes.
@@ -119,8 +131,14 @@ func (m *Mode) On() bool { return m.on.Load() }
 // Throttling reports whether unknown clients are throttled.
 func (m *Mode) Throttling() bool { return m.slow.Load() }
 
-// Monitored reports what On and Throttling would be without monitoring (Config.Monitor); both are false if it is off.
-func (m *Mode) Monitored() (on, slowing bool) { return m.wouldOn.Load(), m.wouldSlow.Load() }
+// Elevated reports whether many more unknown clients have failed in the last day than usual (R32).
+func (m *Mode) Elevated() bool { return m.elevated.Load() }
+
+// Monitored reports what On, Throttling and Elevated would be without monitoring (Config.Monitor); all are false if it
+// is off.
+func (m *Mode) Monitored() (on, slowing, elevated bool) {
+	return m.wouldOn.Load(), m.wouldSlow.Load(), m.wouldRise.Load()
+}
 
 // Observe counts one sign from an IP address, and reports whether it counted: each address contributes at most its
 // share. If that crosses the threshold, the mode is on before Observe returns.
@@ -136,13 +154,18 @@ func (m *Mode) ObserveAt(s Sign, address [16]byte, at time.Time) (counted bool) 
 	return m.observe(s, &address, m.advanceTo(at))
 }
 
-// Failed is ObserveAt for a failure that is taken back if its pair signs in within the minute.
-func (m *Mode) Failed(pair, address [16]byte, at time.Time) (counted bool) {
+// Failed is ObserveAt for an unknown client's failure, which is taken back if its pair signs in within the minute.
+func (m *Mode) Failed(pair, address, network [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.advanceTo(at)
 	if counted = m.observe(Failure, &address, now); counted {
-		m.unsentCorrections.note(pairOf(&pair), m.window.now)
+		share := m.config.AddressShare * m.detector.Daily.Threshold() / float64(m.fleet.nodes)
+		_, within := m.networks.Add(&network, uint32(m.window.now/(24*3600)), share)
+		if within {
+			m.window.add(daily)
+		}
+		m.unsentCorrections.note(pairOf(&pair), m.window.now, within)
 	}
 	return counted
 }
@@ -252,7 +275,7 @@ func (m *Mode) State() State {
 		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * offBelow,
 		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low,
 		CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
-		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),
+		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(), Daily: m.detector.Daily.state(),
 	}
 }
 
@@ -344,7 +367,8 @@ func (m *Mode) seeAt(site float64, now time.Time) {
 	switch {
 	case m.override.State != Automatic && !m.now().Before(m.override.Until):
 		m.switchTo(Override{}, ByExpiry, false, now)
-	case m.detector.Level == m.last.Level && m.detector.Steady == m.steady:
+	case m.detector.Level == m.last.Level && m.detector.Steady == m.steady &&
+		m.detector.Daily.Elevated == m.last.Elevated:
 	case m.fleet.together: // Apply makes the switch: it knows which node decided
 		m.show()
 		m.fleet.hurry()
@@ -361,6 +385,9 @@ func (m *Mode) follow(adopted bool, now time.Time) {
 	case level > m.last.Level:
 		m.switchTo(m.override, ByFailureRate, adopted, now)
 	}
+	if m.last.Elevated != m.detector.Daily.Elevated {
+		m.switchTo(m.override, ByDailyFailures, adopted, now)
+	}
 	if m.steady != m.detector.Steady {
 		if m.steady = m.detector.Steady; m.steady {
 			m.switchTo(m.override, BySteadiness, adopted, now)
@@ -374,6 +401,8 @@ func (m *Mode) show() (on bool) {
 	on = m.override.State == ForcedOn || attacked && !watched
 	m.on.Store(on)
 	m.slow.Store(m.detector.Level != Calm && !watched)
+	m.elevated.Store(m.detector.Daily.Elevated && !watched)
+	m.wouldRise.Store(m.detector.Daily.Elevated && watched)
 	m.wouldOn.Store(attacked && watched)
 	m.wouldSlow.Store(m.detector.Level != Calm && watched)
 	if n := len(m.minutes); n > 0 {

@@ -160,7 +160,7 @@ func TestClearingForgetsWhoOwedWhatAndWhatOthersCounted(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, captchamode.DefaultConfig())
 	mine, address := w.stranger()
-	w.Failed(mine, address, w.now)
+	w.Failed(mine, address, [16]byte{}, w.now)
 	w.Clear("ann", "x")
 	w.fail(5)
 	w.LoggedIn(key(1), mine, true, w.now)

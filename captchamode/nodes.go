@@ -51,6 +51,7 @@ func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	m.Number = max(m.Number, own.Number)
 	if own.Learned > m.Learned {
 		m.Normal, m.Recent, m.Usual, m.Most, m.Learned = own.Normal, own.Recent, own.Usual, own.Most, own.Learned
+		m.Daily = own.Daily
 	}
 	m.Weight, m.Least = max(m.Weight, own.Weight), max(m.Least, own.Least)
 	m.Ended, m.Calmed = later(m.Ended, own.Ended), later(m.Calmed, own.Calmed)
@@ -140,7 +141,8 @@ func (m *Mode) Merge(n Answer) *Agreed {
 			return nil
 		}
 	}
-	if next.Version = rand.Text(); next.Level != was.Level || next.Steady != was.Steady {
+	if next.Version = rand.Text(); next.Level != was.Level || next.Steady != was.Steady ||
+		next.Daily.Elevated != was.Daily.Elevated {
 		next.Number, next.By = next.Number+1, f.node
 	}
 	return &next
@@ -197,7 +199,7 @@ func (a *Agreed) follows(b *Agreed) bool {
 func (a *Agreed) same(b *Agreed) bool {
 	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned &&
 		a.Normal == b.Normal && a.Steady == b.Steady && a.Week.known() == b.Week.known() &&
-		a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
+		a.Daily.Elevated == b.Daily.Elevated && a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
 }
 
 // lateReports is how long after a minute its reports may come.

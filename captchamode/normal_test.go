@@ -231,7 +231,7 @@ func TestR25FiveHundredAttemptsADayHoldTheModeForFourHoursAtMost(t *testing.T) {
 						for i := range min(left, max(0, tries(c))) {
 							if one, ok := free(w.now.Unix() / 60); ok { // he knows what an address may contribute
 								left--
-								w.Failed(key(1<<42+i), key(1<<43+one), w.now)
+								w.Failed(key(1<<42+i), key(1<<43+one), [16]byte{}, w.now)
 							}
 						}
 					})
@@ -447,7 +447,7 @@ func TestR25NobodyLaundersOthersFailures(t *testing.T) {
 			if n := dice.IntN(3); n == 0 { // the attacker's own: one of three pairs, at one address each
 				i := dice.IntN(3)
 				if dice.IntN(2) == 0 {
-					w.Failed(key(100+i), key(200+i), w.now)
+					w.Failed(key(100+i), key(200+i), [16]byte{}, w.now)
 				} else {
 					w.LoggedIn(key(100+i), key(100+i), true, w.now)
 				}

@@ -40,5 +40,5 @@ func (m *Mode) Restore(from Snapshot) {
 	if len(from.Switches) <= keepSwitches {
 		m.switches = slices.Clone(from.Switches)
 	}
-	m.last, m.steady = Switch{On: m.show(), Level: m.detector.Level}, m.detector.Steady
+	m.last, m.steady = Switch{On: m.show(), Level: m.detector.Level, Elevated: m.detector.Daily.Elevated}, m.detector.Steady
 }

@@ -16,6 +16,8 @@ const (
 	ByClearing    Cause = "cleared"      // an administrator cleared the failure rate
 	ByPolicy      Cause = "policy"       // monitoring mode was turned on or off
 	BySteadiness  Cause = "steady"       // just below the threshold for many hours; no switch
+	// ByDailyFailures: the failures of a day are elevated, or no longer.
+	ByDailyFailures Cause = "daily-failures"
 )
 
 // A Switch is a change of the mode, of the level, or of the override. It may also be an event without a change:
@@ -27,8 +29,9 @@ type Switch struct {
 	Level       Level     `json:"level"`
 	WasLevel    Level     `json:"was_level"`
 	Cause       Cause     `json:"cause"`
-	Override    Override  `json:"force"` // after the switch; who and why are those of the release or clearing
-	FailureRate int       `json:"failure_rate"`
+	Override    Override  `json:"force"`             // after the switch; who and why are those of the release or clearing
+	Elevated    bool      `json:"elevated,omitzero"` // more failures of unknown clients in a day than usual
+	FailureRate int       `json:"failure_rate"`      // of a minute; for ByDailyFailures, both are of a day
 	Threshold   float64   `json:"threshold"`
 	// Adopted means that another node made the switch, records it and raises the alert.
 	Adopted bool `json:"adopted,omitzero"`
@@ -68,7 +71,10 @@ func (m *Mode) switchTo(f Override, cause Cause, adopted bool, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
 		Override: f, FailureRate: m.failureRate().Total(), Threshold: m.threshold(), Adopted: adopted,
-		Monitored: m.config.Monitor,
+		Monitored: m.config.Monitor, Elevated: m.detector.Daily.Elevated,
+	}
+	if cause == ByDailyFailures {
+		s.FailureRate, s.Threshold = m.detector.Daily.Failures(), m.detector.Daily.Threshold()
 	}
 	s.Resumed = s.Level > s.WasLevel && m.detector.resumes(s.Level, now)
 	switch {

@@ -47,7 +47,7 @@ func (w *town) stranger() (pair, address [16]byte) {
 func (w *town) fail(n int) {
 	for range n {
 		pair, address := w.stranger()
-		w.Failed(pair, address, w.now)
+		w.Failed(pair, address, [16]byte{}, w.now)
 	}
 }
 

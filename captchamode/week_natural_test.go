@@ -101,7 +101,7 @@ func (l *life) pass(d time.Duration, attack func() float64) {
 			for range l.drawn(rate / steps) {
 				if l.r.Float64() < l.typos {
 					pair, address := l.stranger()
-					l.Failed(pair, address, l.now)
+					l.Failed(pair, address, [16]byte{}, l.now)
 					l.typing = append(l.typing, [2][16]byte{pair, address})
 				} else {
 					l.login(l.people)

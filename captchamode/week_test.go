@@ -281,8 +281,8 @@ func TestR25NodesLearnTheSameWeek(t *testing.T) {
 		}
 		for range failures {
 			serial++
-			one.Failed(key(serial), key(serial), one.now)
-			nodes[serial%3].Failed(key(serial), key(serial), at)
+			one.Failed(key(serial), key(serial), [16]byte{}, one.now)
+			nodes[serial%3].Failed(key(serial), key(serial), [16]byte{}, at)
 		}
 		for range 2 {
 			one.now, at = one.now.Add(20*time.Second), at.Add(20*time.Second)

@@ -18,8 +18,9 @@ import (
 )
 
 func (g *Guard) modeState() (m modeState) {
-	m.on, m.throttles = g.config.Mode.On(), g.config.Mode.Throttling()
-	m.wouldBeOn, m.wouldThrottle = g.config.Mode.Monitored()
+	mode := g.config.Mode
+	m.on, m.throttles, m.elevated = mode.On(), mode.Throttling(), mode.Elevated()
+	m.wouldBeOn, m.wouldThrottle, m.wouldElevate = mode.Monitored()
 	return m
 }
 
@@ -52,7 +53,25 @@ func (g *Guard) lookAround(a *Attempt, v *view) {
 	v.listed = g.listed(v.rules, a.Address, v.Now)
 	if v.listed.verdict == Allowed {
 		v.in |= allowlisted
+	} else if !a.Passkey {
+		v.mode.step = v.rules.policy.StepUp.at(&v.mode, a.SendsCode && g.config.Codes != nil)
 	}
+}
+
+// at returns what unknown clients need now. sends: a code can be sent.
+func (s StepUp) at(m *modeState, sends bool) stepUp {
+	would := s.Throttling && m.wouldThrottle || s.Captcha && m.wouldBeOn || s.Elevated && m.wouldElevate
+	switch is := s.Throttling && m.throttles || s.Captcha && m.on || s.Elevated && m.elevated; {
+	case would || is && s.Monitor:
+		return monitoredStepUp
+	case !is:
+		return noStepUp
+	case sends || s.BlockWithoutCode:
+		return stepUpByCode
+	case s.Elevated && m.elevated:
+		return stepUpByChallenge
+	}
+	return noStepUp
 }
 
 // client fills in what identifies the client and its password to the store.
@@ -112,11 +131,17 @@ func (v *view) addressRules() *addressRules {
 	return &v.rules.address
 }
 
-// insufficient reports whether even the right password is not enough: the attempt gets a fake failure, or its password
-// is sprayed. A known client, a valid verification code and an admitted login are exempt from the latter.
+// insufficient reports whether even the right password is not enough: the attempt gets a fake failure, needs a
+// verification code (R32), or its password is sprayed. A known client and a valid code are exempt from the latter two,
+// an admitted login from the last.
 func (v *view) insufficient() bool {
-	return v.fake != nil || v.Sprayed && !v.Known() && v.code != codeValid && !v.rules.policy.Spray.Monitor &&
-		v.admitted == nil
+	switch {
+	case v.fake != nil:
+		return true
+	case v.Known() || v.code == codeValid:
+		return false
+	}
+	return v.mode.step == stepUpByCode || v.Sprayed && !v.rules.policy.Spray.Monitor && v.admitted == nil
 }
 
 // asksSprayed reports whether a sprayed password gets the most expensive challenge: its owner can get no code.
@@ -126,8 +151,10 @@ func (v *view) asksSprayed() bool {
 
 func (v *view) modeAsks() bool { return v.mode.on && !v.Known() && v.listed.verdict != Allowed }
 
+func (v *view) stepUpAsks() bool { return v.mode.step == stepUpByChallenge && !v.Known() }
+
 // asks reports whether every unknown client at this address has to solve a challenge.
-func (v *view) asks() bool { return v.modeAsks() || v.listed.asks() && !v.Known() }
+func (v *view) asks() bool { return v.modeAsks() || v.stepUpAsks() || v.listed.asks() && !v.Known() }
 
 // challengesAll reports whether only a known client passes: the attempt has no solution, verification code or passkey.
 func (v *view) challengesAll() bool { return v.asks() && v.in&proven == 0 }

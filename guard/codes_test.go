@@ -20,6 +20,11 @@ import (
 func TestR26OpenChallengesKeepNoOwnerOut(t *testing.T) {
 	t.Parallel()
 	eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
+		policy := w.Policy()
+		policy.StepUp = guard.StepUp{} // the owner would need a code
+		if err := w.SetPolicy(policy); err != nil {
+			t.Fatal(err)
+		}
 		browser := world.From("alice", world.Address(2000))
 		browser.Devices = []string{w.Device(t, "alice", home)}
 		w.Force(t)

@@ -15,6 +15,9 @@ func (v *view) whyAsked(d *Decision) {
 	if v.modeAsks() {
 		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
 	}
+	if v.stepUpAsks() {
+		d.Reasons.add(Reason{Cause: StepUpNeeded})
+	}
 	if v.listed.asks() && !v.Known() {
 		d.Reasons.add(v.listed.challenge())
 	}
@@ -136,6 +139,9 @@ func (v *view) monitor(d *Decision) {
 	unproven := unknown && v.in&proven == 0
 	if v.mode.wouldBeOn && unproven && v.listed.verdict != Allowed {
 		note(Reason{Cause: ModeOn, Subject: OnSite})
+	}
+	if v.mode.step == monitoredStepUp && unknown && v.in&withCode == 0 {
+		note(Reason{Cause: StepUpNeeded})
 	}
 	if on != nil && on.asks != nil && on.asks.Monitor && unproven {
 		note(v.listed.challenge())

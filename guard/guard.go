@@ -180,9 +180,10 @@ type Decision struct {
 	Verdict challenge.Verdict
 	// Known: the client is a known client of the account.
 	Known bool
-	// Insufficient, for Proceed: even the right password is not enough, because it is used for password spraying and the
-	// client is unknown. The owner can get a verification code, or logins without one have reached SprayedPerHour. Check
-	// the password and answer as for a wrong one; Settle does not accept Succeeded.
+	// Insufficient, for Proceed: even the right password is not enough, because the client is unknown and the site is
+	// under attack (R32) or the password is used for password spraying. The owner can get a verification code, or logins
+	// with the sprayed password have reached SprayedPerHour. Check the password and answer as for a wrong one; Settle does
+	// not accept Succeeded.
 	Insufficient bool
 	// CodeValid: the attempt has a valid verification code.
 	CodeValid bool
@@ -216,8 +217,8 @@ type Attempt struct {
 	// Passkey: the integration has verified a passkey of the account, which no attacker can guess. The attempt needs no
 	// challenge, and the limits on guesses at its account and on the site do not stop it.
 	Passkey bool
-	// SendsCode: the integration can send a verification code to the account's owner. If not, an unknown client with a
-	// sprayed password gets the most expensive challenge instead (R28).
+	// SendsCode: the integration can send a verification code to the account's owner. If not, an unknown client that
+	// needs one gets a challenge instead: the most expensive one for a sprayed password (R28), see also StepUp.
 	SendsCode bool
 	// PasswordTag recognizes a repeated password (R28): from this site's Guard.Fingerprint. 0: unknown, so every try
 	// counts.
@@ -286,7 +287,21 @@ type listing struct {
 }
 
 // A modeState is what CAPTCHA mode asks for, and what it would if it were not monitored.
-type modeState struct{ on, throttles, wouldBeOn, wouldThrottle bool }
+type modeState struct {
+	on, throttles, elevated                bool
+	wouldBeOn, wouldThrottle, wouldElevate bool
+	step                                   stepUp
+}
+
+// A stepUp is what an unknown client needs beside the password.
+type stepUp uint8
+
+const (
+	noStepUp stepUp = iota
+	monitoredStepUp
+	stepUpByCode
+	stepUpByChallenge // no code can be sent
+)
 
 var (
 	// ErrSettled means that the ticket was settled before.

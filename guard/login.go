@@ -88,7 +88,9 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	}
 	g.tallyList(v, &d)
 	if d.Checks() {
-		d.Insufficient = v.insufficient()
+		if d.Insufficient = v.insufficient(); d.Insufficient && v.mode.step == stepUpByCode && v.fake == nil {
+			d.Reasons.add(Reason{Cause: StepUpNeeded})
+		}
 		d.Ticket = v.ticket(&a, &d)
 		if d.Action == Proceed {
 			return d, nil
@@ -245,9 +247,9 @@ func (g *Guard) chargePair(ctx context.Context, v *view) (err error) {
 	return nil
 }
 
-// ErrInsufficient means that the password was right but is not enough, because it is used for password spraying (R28).
-// The attempt was settled as failed; answer it so.
-var ErrInsufficient = errors.New("guard: the password is right but not sufficient: it is used for password spraying")
+// ErrInsufficient means that the password was right but is not enough: the client is unknown, and the site is under
+// attack (R32) or the password is used for password spraying (R28). The attempt was settled as failed; answer it so.
+var ErrInsufficient = errors.New("guard: the password is right but not sufficient for an unknown client")
 
 // Settle records how an attempt ended, even if ctx is canceled. After ErrInsufficient the client must not be let in:
 // see Decision.Insufficient. The copies of a ticket are settled once; then the error is ErrSettled and nothing changes.
@@ -282,6 +284,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	case o == Abandoned:
 		g.press(v, captchamode.Overload, c.Now)
 	case o == Withdrawn:
+	case insufficient && v.mode.step == stepUpByCode: // an owner without the code is no sign of an attack
 	default:
 		g.press(v, captchamode.Failure, c.Now)
 		g.missed(v, c.Now)
@@ -351,7 +354,7 @@ func (g *Guard) press(v *view, sign captchamode.Sign, now time.Time) {
 	case sign != captchamode.Failure:
 		g.config.Mode.ObserveAt(sign, v.from.address, at)
 	case !v.Known():
-		g.config.Mode.Failed(v.pair(), v.from.address, at)
+		g.config.Mode.Failed(v.pair(), v.from.address, v.from.network, at)
 	}
 }
 

@@ -24,7 +24,7 @@ func (p Policy) LimitSets() (all []string) {
 		{"address", len(p.Address) > 0},
 		{"network", len(p.Network) > 0}, {"known-client", len(p.KnownClient) > 0}, {"fingerprint", len(p.Fingerprint) > 0},
 		{"site", len(p.Site) > 0},
-		{SprayLimits, p.Spray.Accounts > 0}, {ModeLimits, true},
+		{SprayLimits, p.Spray.Accounts > 0}, {StepUpLimits, p.StepUp != StepUp{}}, {ModeLimits, true},
 	} {
 		if one.is {
 			all = append(all, one.name)
@@ -44,6 +44,7 @@ func (p Policy) LimitSets() (all []string) {
 // Overridden returns the policy with an override of each set of limits, by name. Limits that only alert do not change.
 func (p Policy) Overridden(say func(limitSet string) Override) Policy {
 	p.PairDelay.Monitor = say(PairDelayLimits).On(p.PairDelay.Monitor)
+	p.StepUp.Monitor = p.StepUp != StepUp{} && say(StepUpLimits).On(p.StepUp.Monitor)
 	p.Spray.Monitor = say(SprayLimits).On(p.Spray.Monitor)
 	for name, limits := range p.counted() {
 		*limits = overridden(*limits, say(name))

@@ -51,6 +51,17 @@ type Spray struct {
 	Monitor  bool
 }
 
+// StepUp is when an unknown client needs a verification code beside the right password (R32): while the site's failure
+// rate throttles unknown clients, turns CAPTCHA mode on (or an administrator does), or while more unknown clients have
+// failed in a day than usual. The zero StepUp is never.
+type StepUp struct {
+	Throttling, Captcha, Elevated bool
+	// BlockWithoutCode refuses unknown clients where no code can be sent. Otherwise they solve a challenge there, not while
+	// they are only throttled.
+	BlockWithoutCode bool
+	Monitor          bool
+}
+
 // A Policy has every number that a decision depends on. Start from [DefaultPolicy]: the zero Policy is invalid.
 type Policy struct {
 	PairDelay PairDelay
@@ -69,7 +80,8 @@ type Policy struct {
 	// KnownClient applies to a known client of an account.
 	KnownClient []Limit
 	// Spray is when the right password is no longer enough for an unknown client.
-	Spray Spray
+	Spray  Spray
+	StepUp StepUp
 	// ThrottleDelay is between two attempts of unknown clients from one IP address while CAPTCHA mode throttles. Zero:
 	// none.
 	ThrottleDelay time.Duration
@@ -108,6 +120,7 @@ func DefaultPolicy() Policy {
 			{Failures: 100, Window: day, Action: Forget},
 		},
 		Spray:         Spray{Accounts: 10},
+		StepUp:        StepUp{Throttling: true, Captcha: true, Elevated: true},
 		ThrottleDelay: 2 * time.Second,
 		CheckTimeout:  5 * time.Second,
 		KnownClients: trusted.Limits{MaxClients: trusted.DefaultLimits, TTL: trusted.DefaultTTL,
@@ -243,6 +256,7 @@ func (l EventLimit) limit() Limit {
 const (
 	PairDelayLimits = "pair-delay"
 	SprayLimits     = "spray"
+	StepUpLimits    = "step-up"
 	// ModeLimits is CAPTCHA mode with its throttling, which captchamode.Config has.
 	ModeLimits = "mode"
 

@@ -33,6 +33,7 @@ const (
 	PasswordSprayed       // the right password is used for password spraying
 	SprayedAsks           // the password is sprayed, and no verification code can be sent
 	PasskeyVerified       // the client has a passkey of the account
+	StepUpNeeded          // the site is under attack, so an unknown client needs more than the password
 )
 
 // causes are each cause's stable code, and its words for support staff.
@@ -66,6 +67,8 @@ var causes = [...]struct{ code, words string }{
 		"the password is used for password spraying and no verification code can be sent, so an unknown client gets the " +
 			"most expensive challenge"},
 	PasskeyVerified: {"passkey", "the client signed in with a passkey of the account"},
+	StepUpNeeded: {"step-up",
+		"the site is under attack, so an unknown client needs a verification code or, where none can be sent, a challenge"},
 	TooManyUnsolved: {"unsolved-challenges",
 		"too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},
 }
@@ -120,6 +123,8 @@ func (r Reason) LimitSet() string {
 		return ModeLimits
 	case PasswordSprayed, SprayedAsks:
 		return SprayLimits
+	case StepUpNeeded:
+		return StepUpLimits
 	}
 	return ""
 }

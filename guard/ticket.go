@@ -71,11 +71,12 @@ const (
 	flagSprayed
 	flagFake
 	flagRespelled
+	flagStepUp
 )
 
 func (v *view) flags() (flags uint8) {
 	for i, is := range [...]bool{v.Known(), v.forwarded, v.code == codeValid, v.Repeat, v.Sprayed, v.fake != nil,
-		v.respelled} {
+		v.respelled, v.mode.step == stepUpByCode} {
 		if is {
 			flags |= 1 << i
 		}
@@ -93,6 +94,9 @@ func (v *view) setFlags(flags uint8) {
 	if has(flagCodeValid) {
 		v.code = codeValid
 	}
+	if has(flagStepUp) {
+		v.mode.step = stepUpByCode
+	}
 	if has(flagFake) {
 		v.fake = Reasons{}
 	}
@@ -104,7 +108,7 @@ const (
 	// MaxTicket is the largest length of a sealed ticket, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 12
+	ticketVersion = 13
 )
 
 // A sealed ticket is this, big endian, then the reasons and the name.

@@ -77,7 +77,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 			}
 		}
 		says(w.Wrong(t, "bob", "203.0.113.66"), "blocklist:bad")
-		if on, _ := w.Mode.Monitored(); w.Mode.On() || w.Mode.Throttling() || !on || w.NeedsChallenge(netip.MustParseAddr("192.0.2.1")) {
+		if on, _, _ := w.Mode.Monitored(); w.Mode.On() || w.Mode.Throttling() || !on || w.NeedsChallenge(netip.MustParseAddr("192.0.2.1")) {
 			t.Error("the mode that only watches is on")
 		}
 		says(w.Wrong(t, "carol", "198.51.100.7"), "list:tor", "captcha-mode")

@@ -209,7 +209,9 @@ func TestR28FiftyStaleProgramsPutNobodyBeforeAChallenge(t *testing.T) {
 // addresses; then somebody in it guesses at them all.
 func TestR30APoolsAddressesAreNobodysPlaces(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
+	policy := guard.DefaultPolicy()
+	policy.KnownClients.Sharers = 50
+	w := world.New(t, world.Options{Policy: &policy})
 	random, pool := rand.New(rand.NewPCG(1, 2)), func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }
 	name := func(i int) string { return fmt.Sprintf("person%d", i) }
 	for range 29_000 {

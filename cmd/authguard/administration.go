@@ -49,7 +49,7 @@ func openAdministration(ctx context.Context, r *realm) (a *administration, err e
 
 // alwaysEnforced returns the configured policy for administrators: no override applies to it.
 func alwaysEnforced(w policy.Written) (guard.Policy, captchamode.Config) {
-	w.Policy.Events, w.Mode.Monitor = nil, false
+	w.Policy.Events, w.Policy.StepUp, w.Mode.Monitor = nil, guard.StepUp{}, false // administrators have MFA
 	return w.Policy, w.Mode
 }
 

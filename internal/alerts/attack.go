@@ -29,7 +29,11 @@ func (a *Alerter) AttackBegan(b attacks.Beginning) {
 	raise := func() { a.raise(now, b.Realm, kind, kind.meaning().title, text, recordOf(b.Attack)) }
 	switch b.Kind {
 	case attacks.Site:
-		if b.Threshold > 0 {
+		switch {
+		case b.Daily:
+			text = fmt.Sprintf("%.0f logins of unknown clients failed in 24 hours, more than %.0f. Until that is over, the right "+
+				"password alone does not admit an unknown client (step_up)\n%s", b.FailureRate, b.Threshold, text)
+		case b.Threshold > 0:
 			text = fmt.Sprintf("failure rate %s a minute; CAPTCHA mode turns on above %s\n%s", events.Rate(b.FailureRate),
 				events.Rate(b.Threshold), text)
 		}

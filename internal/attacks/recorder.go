@@ -62,6 +62,7 @@ type Beginning struct {
 	// FailureRate and Threshold are those of the switch that began an attack on the site, in failures per minute; 0 for a
 	// resumed one.
 	FailureRate, Threshold float64
+	Daily                  bool // they are per day (events.CauseDaily)
 }
 
 // A Recorder detects and records attacks. It is safe for concurrent use; only Run and database reads block.

@@ -68,7 +68,8 @@ func (one *running) report(r *Recorder) {
 	if one.late {
 		return
 	}
-	b := Beginning{Attack: one.soFar(), FailureRate: one.start.FailureRate, Threshold: one.start.Threshold}
+	b := Beginning{Attack: one.soFar(), FailureRate: one.start.FailureRate, Threshold: one.start.Threshold,
+		Daily: one.start.Cause == events.CauseDaily}
 	r.reports = append(r.reports, func() { r.config.Began(b) })
 }
 

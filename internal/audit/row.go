@@ -149,7 +149,8 @@ func (r Row) Identity() string {
 }
 
 func switchRow(s events.ModeSwitch) Row {
-	detail := fmt.Sprintf("from %s; failure rate %s a minute, threshold %s", s.From, events.Rate(s.FailureRate),
+	per := map[bool]string{true: "day", false: "minute"}[s.Cause == events.CauseDaily]
+	detail := fmt.Sprintf("from %s; failure rate %s a %s, threshold %s", s.From, events.Rate(s.FailureRate), per,
 		events.Rate(s.Threshold))
 	if s.Would != "" {
 		detail += "; would be " + s.Would + " (monitored)"

@@ -25,6 +25,7 @@ import (
 	"cmp"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,7 @@ type Config struct {
 	Limits       Limits      `reload:"live"`
 	Fingerprint  Fingerprint `reload:"live"` // for limits.fingerprint
 	CAPTCHAMode  CAPTCHAMode `key:"captcha_mode" reload:"live"`
+	StepUp       StepUp      `reload:"live"`
 	Challenge    Challenge   `reload:"live"`
 	KnownClients KnownClients
 	Pages        Pages `reload:"live"`
@@ -285,6 +287,21 @@ type CAPTCHAMode struct {
 	ThrottleDelay time.Duration // guard.Policy.ThrottleDelay
 }
 
+// StepUp is when an unknown client needs more than the right password (rule R32).
+type StepUp struct {
+	While        []string `words:"throttling captcha elevated"`
+	WithoutEmail string   `words:"challenge block"` // where no verification code can be sent
+	Monitor      bool
+}
+
+func (s StepUp) policy() guard.StepUp {
+	return guard.StepUp{
+		Throttling: slices.Contains(s.While, "throttling"), Captcha: slices.Contains(s.While, "captcha"),
+		Elevated: slices.Contains(s.While, "elevated"), BlockWithoutCode: s.WithoutEmail == "block",
+		Monitor: s.Monitor && len(s.While) > 0,
+	}
+}
+
 // Mode returns what the switch itself needs.
 func (c CAPTCHAMode) Mode() captchamode.Config {
 	return captchamode.Config{
@@ -417,6 +434,7 @@ func Default() Config {
 		},
 		Fingerprint: Fingerprint{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}},
 		CAPTCHAMode: captchaModeOf(captchamode.DefaultConfig(), policy.ThrottleDelay),
+		StepUp:      StepUp{While: []string{"throttling", "captcha", "elevated"}, WithoutEmail: "challenge"},
 		Challenge:   Challenge{Kind: KindBoth, PowCost: 2_000},
 		KnownClients: KnownClients{MaxPerAccount: policy.KnownClients.MaxClients, TTL: policy.KnownClients.TTL,
 			MaxAccountsPerAddress: policy.KnownClients.Sharers, DeviceCookie: true},
@@ -456,6 +474,7 @@ func (c Config) Policy() guard.Policy {
 		Site:          l.Site,
 		Pair:          l.Pair,
 		Spray:         guard.Spray(l.Spray),
+		StepUp:        c.StepUp.policy(),
 		ThrottleDelay: c.CAPTCHAMode.ThrottleDelay,
 		CheckTimeout:  l.CheckTimeout,
 		KnownClients: trusted.Limits{MaxClients: c.KnownClients.MaxPerAccount, TTL: c.KnownClients.TTL,

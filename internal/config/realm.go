@@ -40,6 +40,7 @@ type Realm struct {
 	Limits      Limits      `reload:"live"`
 	Fingerprint Fingerprint `reload:"live"`
 	CAPTCHAMode CAPTCHAMode `key:"captcha_mode" reload:"live"`
+	StepUp      StepUp      `reload:"live"`
 	Challenge   Challenge   `reload:"live"`
 	Pages       Pages       `reload:"live"`
 	Proxy       Proxy       `reload:"live"`
@@ -53,7 +54,7 @@ func (c Config) In(r Realm) Config {
 	c.Session, c.Access, c.Monitor = r.Session, r.Access, r.Monitor
 	c.Accounts, c.Limits, c.Fingerprint, c.CAPTCHAMode, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts,
 		r.Limits, r.Fingerprint, r.CAPTCHAMode, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
-	c.API.Tokens, c.Realms = r.Tokens, nil
+	c.StepUp, c.API.Tokens, c.Realms = r.StepUp, r.Tokens, nil
 	return c
 }
 
@@ -71,7 +72,7 @@ func originAt(origin string, hosts []string) string {
 // inherited is a realm with an empty section.
 func (c Config) inherited() Realm {
 	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Monitor: c.Monitor, Limits: c.Limits,
-		Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy,
+		Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, StepUp: c.StepUp, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy,
 		Events: c.Events, Lists: c.Lists}
 }
 

@@ -68,7 +68,9 @@ func (s setting) values(about map[string]string) schema {
 		limits := item("events.NAME", reflect.SliceOf(eventLimitType)).values(about)
 		return schema{"anyOf": []schema{{"type": "object", "additionalProperties": limits}, {"type": "array", "maxItems": 0}}}
 	case t.Kind() == reflect.Slice:
-		one := item(s.path+"[0]", t.Elem()).schema(about)
+		first := item(s.path+"[0]", t.Elem())
+		first.tag = s.tag
+		one := first.schema(about)
 		if list := (schema{"type": "array", "items": one}); !s.section() {
 			return schema{"anyOf": []schema{one, list}}
 		} else {

@@ -57,8 +57,13 @@ func (l *loader) check(path, text string, check func(string) error) {
 // bounds checks a setting against its tags.
 func (l *loader) bounds(s setting) {
 	if words := strings.Fields(s.tag.Get("words")); len(words) > 0 {
-		l.unless(slices.Contains(words, s.at.String()), s.path, "",
-			"must be one of %s, not %.60q", strings.Join(words, ", "), s.at.String())
+		all, each := []string{s.at.String()}, "must be"
+		if s.at.Kind() == reflect.Slice {
+			all, each = s.at.Interface().([]string), "each must be"
+		}
+		for _, one := range all {
+			l.unless(slices.Contains(words, one), s.path, "", "%s one of %s, not %.60q", each, strings.Join(words, ", "), one)
+		}
 	}
 	if least, most, ok := strings.Cut(s.tag.Get("within"), " "); ok {
 		l.unless(s.at.Int() >= s.number(least), s.path, "", "must be at least %s", least)

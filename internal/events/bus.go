@@ -53,13 +53,15 @@ const (
 	ModeOn   = "on"
 )
 
-// Causes of a ModeSwitch. The last one changes no state: the failure rate has been just below the threshold for many
+// Causes of a ModeSwitch. CauseSteady changes no state: the failure rate has been just below the threshold for many
 // hours.
 const (
 	CauseFailureRate = "failure-rate"
 	CauseForced      = "forced"
 	CauseCleared     = "cleared"
 	CauseSteady      = "steady"
+	// CauseDaily: more unknown clients have failed in a day than usual (R32), or no longer.
+	CauseDaily = "daily-failures"
 )
 
 // ModeSwitch is one change of CAPTCHA mode, of the detector's state, or of an administrator's override.
@@ -68,7 +70,8 @@ type ModeSwitch struct {
 	Realm    string // the realm whose mode it is
 	From, To string // the site's mode: ModeOff, ModeSlow or ModeOn
 	Would    string // the mode without monitoring; empty if enforced
-	// Attacked is the detector's state after the switch, regardless of overrides: more logins fail than usual.
+	// Attacked is the detector's state after the switch, regardless of overrides: more logins fail than usual. An attack
+	// that raised the failure rate of a minute, too, is over when that is.
 	Attacked bool
 	// Resumed: a level like this one ended less than a day ago, so the same attack continues.
 	Resumed bool
@@ -76,7 +79,7 @@ type ModeSwitch struct {
 	Cause string
 	// Who and Why are those of the administrator who set or ended the override.
 	Who, Why string
-	// FailureRate is the failure rate. Both are in failures per minute, at that time.
+	// FailureRate is the failure rate. Both are in failures per minute, at that time; for CauseDaily, per day.
 	FailureRate, Threshold float64
 	// Until is when an override ends; zero if it does not.
 	Until time.Time

@@ -152,7 +152,11 @@ func limitsOf(e *guard.Event) (all []Limit) {
 		all = append(all, one)
 	}
 	if e.Settled && e.Outcome == guard.Insufficient {
-		all = append(all, Limit{LimitSet: guard.SprayLimits})
+		by := guard.SprayLimits
+		if e.Reasons.Has(guard.StepUpNeeded) {
+			by = guard.StepUpLimits
+		}
+		all = append(all, Limit{LimitSet: by})
 	}
 	return all
 }

@@ -222,6 +222,19 @@ func limitsIn(p guard.Policy, mode captchamode.Config, limitSet string) (all []L
 	case guard.SprayLimits:
 		return []LimitState{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts),
 			Then: "insufficient", Monitored: p.Spray.Monitor}}
+	case guard.StepUpLimits:
+		while := []string{}
+		for _, one := range []struct {
+			is   bool
+			text string
+		}{{p.StepUp.Throttling, "throttling"}, {p.StepUp.Captcha, "CAPTCHA mode"},
+			{p.StepUp.Elevated, "more failures in 24h than usual"}} {
+			if one.is {
+				while = append(while, one.text)
+			}
+		}
+		return []LimitState{{Limit: "unknown client while " + strings.Join(while, " or "), Then: "insufficient",
+			Monitored: p.StepUp.Monitor, Code: guard.StepUpNeeded.String()}}
 	case guard.ModeLimits:
 		all = []LimitState{{Limit: TextCAPTCHA, Then: "challenge", Monitored: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {

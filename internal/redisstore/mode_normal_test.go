@@ -74,6 +74,42 @@ func huggingRaisesNothing(t *testing.T, open opener) {
 	}
 }
 
+// A day's failures of unknown clients are those of all nodes; one network's share is, too. Each node switches, and one
+// tells.
+func dailyFailuresAreTheSites(t *testing.T, open opener) {
+	s := newSite(t, open, 3)
+	failing := func(minutes, failures int) {
+		for minute := range minutes {
+			for i := range failures*(minute+1)/minutes - failures*minute/minutes {
+				s.nodes[(minute+i)%3].mode.Failed(address(), address(), address(), s.Now())
+				s.nodes[minute%3].mode.Failed(address(), address(), [16]byte{7}, s.Now()) // one network
+			}
+			s.pass(t, time.Minute, 30*time.Second)
+		}
+	}
+	failing(74*60, 74)
+	for i, n := range s.nodes {
+		if is := n.mode.State().Daily; n.mode.Elevated() || is.Failures < 20 || is.Failures > 32 {
+			t.Errorf("node %d: usual days: %+v", i, is)
+		}
+	}
+	failing(12*60, 300)
+	told := 0
+	for i, n := range s.nodes {
+		if is := n.mode.State().Daily; !n.mode.Elevated() || is.Failures < 270 || is.Failures > 330 {
+			t.Errorf("node %d: 300 in half a day: %+v", i, is)
+		}
+		for _, one := range n.switches {
+			if one.Cause == captchamode.ByDailyFailures && !one.Adopted {
+				told++
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("told of %d times, want once for all nodes", told)
+	}
+}
+
 func fewAttemptsHoldIt(t *testing.T, open opener) {
 	s := newSite(t, open, 3)
 	s.config = captchamode.DefaultConfig()
@@ -102,8 +138,8 @@ func fewAttemptsHoldIt(t *testing.T, open opener) {
 func correctedElsewhere(t *testing.T, open opener) {
 	s := newSite(t, open, 3)
 	pair := address()
-	s.nodes[0].mode.Failed(pair, address(), s.Now())
-	s.nodes[1].mode.Failed(pair, address(), s.Now())
+	s.nodes[0].mode.Failed(pair, address(), [16]byte{}, s.Now())
+	s.nodes[1].mode.Failed(pair, address(), [16]byte{}, s.Now())
 	s.nodes[0].fail(4)
 	s.round(t)
 	s.Advance(10 * time.Second)
@@ -115,7 +151,7 @@ func correctedElsewhere(t *testing.T, open opener) {
 		n.wantPressure(t, 4)
 	}
 	s.Advance(2 * time.Second)
-	s.nodes[0].mode.Failed(pair, address(), s.Now()) // after it logged in: that is pressure
+	s.nodes[0].mode.Failed(pair, address(), [16]byte{}, s.Now()) // after it logged in: that is pressure
 	s.round(t)
 	s.round(t)
 	for _, n := range s.nodes {

@@ -66,6 +66,7 @@ var modeDays = map[string]func(*testing.T, opener){
 	"ABusySiteSettles":              busySiteSettles,
 	"HuggingRaisesNothing":          huggingRaisesNothing,
 	"FewAttemptsHoldItForFourHours": fewAttemptsHoldIt,
+	"DailyFailuresAreTheSites":      dailyFailuresAreTheSites,
 }
 
 type opener func(testing.TB) redis.UniversalClient

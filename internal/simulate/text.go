@@ -12,7 +12,7 @@ const foot = `Columns: one for each defense.
   users' logins: users with the right password; the rows below are the affected ones
   users stopped: logins that were blocked; longest kept out: from a user's first attempt to the login
 Known clients are IP addresses and browsers from which that user has signed in before. For authguard an IP
-address of more than fifty users is a shared address and never a known client.`
+address of more than 200 users is a shared address and never a known client.`
 
 // Sheet returns the report as a sheet.
 func (r *Report) Sheet() *replay.Sheet {

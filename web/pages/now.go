@@ -187,6 +187,10 @@ func (c change) To() string {
 	switch {
 	case c.Cause == captchamode.ByClearing:
 		return "CAPTCHA mode reset"
+	case c.Cause == captchamode.ByDailyFailures && c.Elevated:
+		return "More failed logins in 24 hours than usual: step-up"
+	case c.Cause == captchamode.ByDailyFailures:
+		return "Failed logins in 24 hours as usual: no step-up"
 	case c.Cause == captchamode.BySteadiness:
 		return "Steady failure rate just below the threshold"
 	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // throttling can go on

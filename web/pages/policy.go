@@ -66,7 +66,7 @@ var limitSetTitles = map[string]string{
 	policy.Whole: "All limits", "pair-delay": "Delay per account and IP pair", "pair": "Account and IP pair limits",
 	"account": "Account limits", "address": "IP address limits",
 	"network": "Network limits", "known-client": "Known client limits", "fingerprint": "Client fingerprint limits",
-	"site": "Site limits", "spray": "Password spraying", "mode": "CAPTCHA mode",
+	"site": "Site limits", "spray": "Password spraying", "step-up": "Step-up", "mode": "CAPTCHA mode",
 }
 
 // LimitSetTitle returns the title of one of guard.Policy.LimitSets, or of policy.Whole.

@@ -1,0 +1,192 @@
+package captchamode_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+)
+
+// A site is a mode with a clock, on which so many unknown clients fail in each hour, each in its own network.
+type site struct {
+	*captchamode.Mode
+	t        *testing.T
+	now      time.Time
+	serial   int
+	switches []captchamode.Switch
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, now: time.Date(2026, 3, 2, 0, 0, 30, 0, time.UTC)}
+	var err error
+	s.Mode, err = captchamode.NewMode(captchamode.DefaultConfig(), func() time.Time { return s.now },
+		func(w captchamode.Switch) { s.switches = append(s.switches, w) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// days lets so many unknown clients fail, spread over these days, while nine accounts sign in per minute.
+func (s *site) days(days int, failures int) {
+	s.t.Helper()
+	minutes := days * 24 * 60
+	for minute := range minutes {
+		for i := range 9 {
+			s.LoggedIn(from(i, uint64(minute)), from(i, 0), false, s.now)
+		}
+		for range failures*(minute+1)/minutes - failures*minute/minutes {
+			s.fail(s.serial)
+		}
+		s.minute()
+	}
+}
+
+// minute passes; the failures are in its middle.
+func (s *site) minute() {
+	for range 2 {
+		s.now = s.now.Add(30 * time.Second)
+		s.Tick()
+	}
+}
+
+func (s *site) fail(network int) {
+	s.serial++
+	s.Failed(from(s.serial, 1), from(s.serial, 2), from(network, 3), s.now)
+}
+
+func (s *site) want(what string, elevated bool) {
+	s.t.Helper()
+	if is := s.State().Daily; s.Elevated() != elevated || is.Elevated != elevated {
+		s.t.Errorf("%s: elevated %v: %+v", what, !elevated, is)
+	}
+}
+
+func TestR32ASlowAttackElevatesTheDay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.days(4, 4*60)
+	s.want("usual days", false)
+	if is := s.State().Daily; is.Usual < 40 || is.Usual > 65 {
+		t.Errorf("60 failures a day: %+v", is)
+	}
+	s.days(1, 300)
+	s.want("five times as many", true)
+	if s.On() || s.Throttling() {
+		t.Error("the minute's failure rate is low")
+	}
+	usual := s.State().Daily.Usual
+	s.days(14, 14*300)
+	s.want("two weeks", true)
+	if is := s.State().Daily.Usual; is > usual {
+		t.Errorf("usual: %v, and %v after two weeks of attack", usual, is)
+	}
+	s.days(2, 2*60)
+	s.want("usual days again", false)
+	var all []captchamode.Cause
+	for _, w := range s.switches {
+		all = append(all, w.Cause)
+	}
+	if len(all) != 2 || all[0] != captchamode.ByDailyFailures || all[1] != all[0] || !s.switches[0].Elevated ||
+		s.switches[1].Elevated {
+		t.Errorf("switches: %+v", s.switches)
+	}
+}
+
+// An attack just below the threshold does not raise it, a smaller one by a quarter a week and a few, and one on a new
+// site by no more than its logins explain.
+func TestR32AnAttackTeachesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.days(6, 6*100)
+	usual := s.State().Daily.Usual
+	s.days(7, int(7*(2*usual+18)))
+	if is := s.State().Daily; is.Usual > usual*1.05 || is.Elevated {
+		t.Errorf("just below the threshold: %v, then %+v", usual, is)
+	}
+	usual = s.State().Daily.Usual
+	s.days(7, int(7*usual*1.4))
+	if is := s.State().Daily.Usual; is > usual*1.25+5 {
+		t.Errorf("1.4 times as many: %v, then %v after a week", usual, is)
+	}
+	fresh := newSite(t)
+	fresh.days(3, 3*9000)
+	if is := fresh.State().Daily.Usual; is > 9*24*60/4+20 {
+		t.Errorf("a new site with 9 logins a minute learned %v", is)
+	}
+}
+
+// One network contributes a tenth of the threshold. A failure that its pair corrects does not count, and frees no more
+// than it took.
+func TestR32NoNetworkElevatesTheDayAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.days(3, 0)
+	for range 600 {
+		s.fail(7)
+		s.minute()
+	}
+	if is := s.State().Daily; is.Failures > 2 || is.Elevated {
+		t.Errorf("from one network: %+v", is)
+	}
+	before := s.State().Daily.Failures
+	for i := range 100 {
+		s.fail(1000 + i)
+		s.LoggedIn(from(s.serial, 1), from(s.serial, 1), true, s.now)
+		s.fail(7) // beyond its share
+		s.LoggedIn(from(s.serial, 1), from(s.serial, 1), true, s.now)
+		s.minute()
+	}
+	if is := s.State().Daily; is.Failures != before {
+		t.Errorf("corrected: %d, then %+v", before, is)
+	}
+	for i := range 25 {
+		s.fail(2000 + i)
+		s.fail(7)
+		s.LoggedIn(from(s.serial, 1), from(s.serial, 1), true, s.now) // takes nothing from the others
+	}
+	s.minute()
+	s.minute()
+	s.want("25 networks beside a correcting one", true)
+}
+
+func TestR32ARestartAndAnAdministrator(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.days(3, 3*10)
+	s.days(1, 400)
+	saved, err := json.Marshal(s.Save())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newSite(t)
+	again.now = s.now
+	var snapshot captchamode.Snapshot
+	if err := json.Unmarshal(saved, &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	again.Restore(snapshot)
+	again.want("after a restart", true)
+	if len(again.switches) > 0 {
+		t.Errorf("%+v", again.switches)
+	}
+	again.Clear("ann", "a test")
+	again.want("cleared", false)
+}
+
+func TestR32MonitoredFailuresElevateNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.Config()
+	c.Monitor = true
+	if err := s.SetConfig(c); err != nil {
+		t.Fatal(err)
+	}
+	s.days(3, 0)
+	s.days(1, 400)
+	if _, _, would := s.Monitored(); s.Elevated() || !would || !s.State().Daily.Elevated {
+		t.Errorf("elevated %v, it would be %v: %+v", s.Elevated(), would, s.State().Daily)
+	}
+}

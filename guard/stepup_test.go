@@ -1,0 +1,197 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/testing/world"
+	"authguard/trusted"
+)
+
+// elevate makes more unknown clients fail within a day than usual, after three quiet days. The failure rate stays low.
+func elevate(t *testing.T, w *world.World) {
+	t.Helper()
+	for range 73 * 60 {
+		w.Clock.Advance(time.Minute)
+		w.Mode.Tick()
+	}
+	for i := range 30 {
+		key := func(of byte) [16]byte { return [16]byte{byte(i), of} }
+		w.Mode.Failed(key(1), key(2), key(3), w.Clock.Now())
+		w.Clock.Advance(time.Minute)
+		w.Mode.Tick()
+	}
+	w.Clock.Advance(2 * time.Minute)
+	w.Mode.Tick()
+	if w.Mode.On() || w.Mode.Throttling() || !w.Mode.Elevated() {
+		t.Fatalf("not elevated alone: %+v", w.Mode.State())
+	}
+}
+
+// outcome is all that an integration can see of a decision and its settlement.
+func outcome(d guard.Decision, ok bool) string {
+	return fmt.Sprint(d.Action, d.Insufficient, d.Reasons.Codes(), d.RetryAfter, ok)
+}
+
+// While the site is under attack, a right password from an unknown client is a wrong one, until there is a code.
+func TestR32ARightPasswordIsNotEnough(t *testing.T) {
+	t.Parallel()
+	for name, attack := range map[string]func(t *testing.T, w *world.World){
+		"CAPTCHA mode": func(t *testing.T, w *world.World) { w.Force(t) },
+		"elevated":     elevate,
+		"throttling": func(t *testing.T, w *world.World) {
+			for i := range 11 {
+				w.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+			}
+			if w.Mode.On() || !w.Mode.Throttling() {
+				t.Fatalf("%+v", w.Mode.State())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
+				attack(t, w)
+				try := func(account, from, password string) (guard.Decision, bool) {
+					a := world.From(account, from)
+					if w.Mode.On() {
+						a = w.Asked(t, account, from)
+					}
+					return w.Try(t, a, password)
+				}
+				before := w.Mode.State().FailureRate[captchamode.Failure]
+				right, in := try("alice", nowhere, world.Right)
+				if after := w.Mode.State(); after.FailureRate[captchamode.Failure] != before {
+					t.Error("the right password counts toward the failure rate")
+				}
+				events := w.Events()
+				last := events[len(events)-1]
+				if in || !right.Insufficient || last.Outcome != guard.Insufficient || !last.Reasons.Has(guard.StepUpNeeded) {
+					t.Errorf("%s, event %v %v", outcome(right, in), last.Outcome, last.Reasons.Codes())
+				}
+				wrong, wrongIn := try("bob", world.Address(9), "wrong")
+				if a, b := outcome(right, in), outcome(wrong, wrongIn); a != b {
+					t.Errorf("right: %s\nwrong: %s", a, b)
+				}
+				for _, account := range []string{"alice", "bob"} {
+					if n := w.Used(t, account, nowhere, guard.OnAccount); n != 1 {
+						t.Errorf("%s has %d failures, want 1", account, n)
+					}
+				}
+				if st := w.Status(t, "alice", nowhere); st != trusted.Unknown {
+					t.Errorf("the client is %v", st)
+				}
+				w.Clock.Advance(3 * time.Second) // throttled
+				if d, ok := w.Try(t, showing("alice's", nowhere), world.Right); !ok || d.Insufficient || !d.CodeValid {
+					t.Errorf("with the code: %s", outcome(d, ok))
+				}
+				if d, ok := w.Try(t, world.From("alice", nowhere), world.Right); !ok || !d.Known {
+					t.Errorf("known from then on: %s", outcome(d, ok))
+				}
+			})
+		})
+	}
+}
+
+func TestR32KnownClientsAndPasskeysNoticeNothing(t *testing.T) {
+	t.Parallel()
+	eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
+		if !w.Right(t, "alice", home) {
+			t.Fatal("not in")
+		}
+		w.Force(t)
+		if d, ok := w.Try(t, world.From("alice", home), world.Right); !ok || d.Reasons.Has(guard.StepUpNeeded) {
+			t.Errorf("a known client: %s", outcome(d, ok))
+		}
+		a := world.From("alice", nowhere)
+		a.Passkey = true
+		if d, ok := w.Try(t, a, world.Right); !ok || d.Reasons.Has(guard.StepUpNeeded) {
+			t.Errorf("a passkey: %s", outcome(d, ok))
+		}
+	})
+}
+
+// The outcome is sealed: an attempt that began in the attack is not enough after it.
+func TestR32ATicketKeepsIt(t *testing.T) {
+	t.Parallel()
+	eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
+		elevate(t, w)
+		d, err := w.Begin(t.Context(), world.From("alice", nowhere))
+		if err != nil || !d.Insufficient {
+			t.Fatal(d.Reasons.Codes(), err)
+		}
+		ticket, err := w.Open(w.Seal(&d.Ticket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Mode.Clear("ann", "over")
+		if err := w.Settle(t.Context(), ticket, guard.Succeeded); !errors.Is(err, guard.ErrInsufficient) {
+			t.Errorf("%v", err)
+		}
+		if _, ok := w.Try(t, world.From("alice", nowhere), world.Right); !ok {
+			t.Error("after the attack the password is enough")
+		}
+	})
+}
+
+// Where no code can be sent, an unknown client solves a challenge, unless the policy refuses it. Nobody is challenged
+// only because unknown clients are throttled.
+func TestR32WithoutMailThereIsAChallenge(t *testing.T) {
+	t.Parallel()
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		elevate(t, w)
+		d, _ := w.Try(t, world.From("alice", nowhere), world.Right)
+		if d.Action != guard.Challenge || !d.Reasons.Has(guard.StepUpNeeded) {
+			t.Fatalf("%v, %v", d.Action, d.Reasons.Codes())
+		}
+		if d, ok := w.Try(t, w.Asked(t, "alice", nowhere), world.Right); !ok {
+			t.Errorf("after the challenge: %s", outcome(d, ok))
+		}
+		policy := w.Policy()
+		policy.StepUp.BlockWithoutCode = true
+		if err := w.SetPolicy(policy); err != nil {
+			t.Fatal(err)
+		}
+		if d, ok := w.Try(t, world.From("bob", nowhere), world.Right); ok || !d.Insufficient || d.Action != guard.Proceed {
+			t.Errorf("refused: %s", outcome(d, ok))
+		}
+	})
+}
+
+func TestR32MonitoredStepUpIsOnlyRecorded(t *testing.T) {
+	t.Parallel()
+	policy := guard.DefaultPolicy()
+	policy = policy.Overridden(func(set string) guard.Override {
+		if set == guard.StepUpLimits {
+			return guard.Monitored
+		}
+		return guard.AsWritten
+	})
+	world.Each(t, world.Options{Policy: &policy, Mail: true, Codes: newCodes()}, func(t *testing.T, w *world.World) {
+		elevate(t, w)
+		d, ok := w.Try(t, world.From("alice", nowhere), world.Right)
+		if codes := d.Reasons.Codes(); !ok || len(codes) != 1 || codes[0] != "step-up:monitored" || !d.Monitored() {
+			t.Errorf("%s", outcome(d, ok))
+		}
+	})
+}
+
+// Of parallel attempts with the right password none gets in, with the code one does.
+func TestR32InParallel(t *testing.T) {
+	t.Parallel()
+	eachWithCodes(t, func(t *testing.T, w *world.World, _ *codes) {
+		elevate(t, w)
+		world.Burst(40, 20, func(i int) {
+			_, ok, err := w.Login(context.Background(), world.From(fmt.Sprint("user", i), world.Address(i)),
+				func(context.Context) (bool, error) { return true, nil })
+			if ok || err != nil {
+				t.Errorf("in %v, %v", ok, err)
+			}
+		})
+	})
+}
