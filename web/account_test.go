@@ -420,12 +420,12 @@ func (h *home) tells(t *testing.T) func() (path, text string) {
 		Write: func(l notices.Login, token string) (string, string) {
 			return h.look.Message("en", l, "https://login.example.org/login/not-me/"+token)
 		},
-		Send: func(_ context.Context, l mail.Message) error { text = l.Text; return nil },
+		Send: func(_ context.Context, l mail.Message) error { text = l.Text; return nil }, Code: h.codeFor,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.door.Notices = mailer
+	h.door.Notices, h.door.NotifyNewClient = mailer, true
 	h.serve()
 	return func() (string, string) {
 		t.Helper()

@@ -171,7 +171,12 @@ func (l *Login) wrong(t *try) (err error) {
 	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
 		return err
 	}
-	return l.answer(t, p, pages.Message{Kind: pages.WrongCredentials})
+	m := pages.Message{Kind: pages.WrongCredentials}
+	if m.CodeSent = l.sendsCodes() && t.decision.Reasons.Has(guard.StepUpNeeded); m.CodeSent {
+		p.Detail = "If the password was right, the account's owner has been emailed a verification code (at most one in ten " +
+			"minutes, five a day). " + viaCode
+	}
+	return l.answer(t, p, m)
 }
 
 func (l *Login) stopped(t *try) error {

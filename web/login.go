@@ -58,7 +58,10 @@ type LoginUsers struct {
 
 // LoginEmails are sent to account owners.
 type LoginEmails struct {
-	Notices *notices.Mailer // emails about logins from unknown clients; nil: none
+	// Notices are emails about logins: with a code for right passwords that a step-up stopped and, with NotifyNewClient,
+	// about those from unknown clients. nil: there are none.
+	Notices         *notices.Mailer
+	NotifyNewClient bool
 	// Resets sends links to reset a forgotten password, and Changes reports that it was reset; nil: there are none.
 	Resets, Changes *notices.Mailer
 	Added           *notices.Mailer // emails about new passkeys; nil: none
@@ -183,7 +186,12 @@ func (l *Login) check(ctx context.Context, t *try, d *guard.Decision,
 		return login, false, err
 	}
 	right = right && l.opensTo(login) && !l.monitored(d, login) && (p.second || l.suffices(d, login))
-	ok := right && !d.Insufficient // a sprayed password (R28) and a fake failure are answered like a wrong one
+	ok := right && !d.Insufficient // a step-up (R32), a sprayed password and a fake failure are answered like a wrong one
+	if right && !ok && l.sendsCodes() {
+		told := l.told(t, login)
+		told.Stopped = true
+		l.Notices.Notify(told)
+	}
 	if ok && !p.second && l.Second != nil {
 		if asks, err := l.Second.asks(ctx, login); err != nil || asks {
 			return login, false, cmp.Or(err, l.waits(t, d, login))
@@ -307,12 +315,8 @@ func (l *Login) monitored(d *guard.Decision, login accounts.Login) bool {
 }
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
-	if l.Notices != nil && !t.decision.Known {
-		agent := t.Request().UserAgent()
-		l.Notices.Notify(notices.Login{
-			Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(),
-			Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now(),
-		})
+	if l.NotifyNewClient && !t.decision.Known {
+		l.Notices.Notify(l.told(t, login))
 	}
 	next := l.next(t.form["next"])
 	if login.MustChange && !l.Admin {
@@ -323,6 +327,18 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
 	}
 	return t.Redirect(http.StatusSeeOther, next)
+}
+
+// sendsCodes reports whether a right password that is not enough sends its owner a code.
+func (l *Login) sendsCodes() bool { return l.AskCode != nil && l.Notices != nil }
+
+// told is what the owner of an account is told of a login.
+func (l *Login) told(t *try, login accounts.Login) notices.Login {
+	agent := t.Request().UserAgent()
+	return notices.Login{
+		Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(),
+		Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now(),
+	}
 }
 
 // Remember sets a device cookie for the account of a ticket that was settled as succeeded.

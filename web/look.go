@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/codes"
 	"authguard/internal/notices"
 	"authguard/internal/times"
 	"authguard/web/pages"
@@ -56,16 +57,22 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 }
 
 // Message returns the email about a login from an unknown client, in the language with this tag. link reports the login
-// as not the user's own. The attacker controls the User-Agent: it is reduced to one short line (R23).
+// as not the user's own; it may be empty. The attacker controls the User-Agent: it is reduced to one short line (R23).
 func (l *Look) Message(language string, told notices.Login, link string) (subject, text string) {
-	page := l.in(language)
-	parts := []string{
-		page.T("mail.somebody", "account", pages.Plain(told.Account), "site", page.Site()),
-		strings.TrimRight("    "+times.Text(told.At.UTC())+"\n    "+told.Address+"\n    "+
-			pages.BrowserName(told.Agent), " \n"),
-		page.T("mail.was-me"), page.T("mail.not-me"), "    " + link, page.T("mail.few", "n", strconv.Itoa(notices.MostADay)),
+	page, of := l.in(language), "mail."
+	parts := []string{"", strings.TrimRight("    "+times.Text(told.At.UTC())+"\n    "+told.Address+"\n    "+
+		pages.BrowserName(told.Agent), " \n"), ""}
+	if told.Stopped {
+		of = "mail.stopped."
+		parts = append(parts, "    "+codes.Spell(told.Code))
 	}
-	return page.T("mail.subject"), strings.Join(parts, "\n\n") + "\n"
+	parts[0] = page.T(of+"somebody", "account", pages.Plain(told.Account), "site", page.Site())
+	parts[2] = page.T(of + "was-me")
+	if link != "" {
+		parts = append(parts, page.T(of+"not-me"), "    "+link)
+	}
+	parts = append(parts, page.T("mail.few", "n", strconv.Itoa(notices.MostADay)))
+	return page.T(of + "subject"), strings.Join(parts, "\n\n") + "\n"
 }
 
 // ResetMessage returns the email with a link to reset a forgotten password.

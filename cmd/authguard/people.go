@@ -225,14 +225,17 @@ func (r *realm) openMailer() error {
 	if err != nil {
 		return fmt.Errorf("mail.server: %w", err)
 	}
-	if m.NotifyNewClient {
-		p.notices, err = r.openNotices(notices.Config{Purpose: notices.NewClient, Send: server.Send, Find: p.ownerOf,
-			Write: func(l notices.Login, token string) (string, string) {
-				return r.look.Message(m.Language, l, r.config.Origin+"/login/not-me/"+token)
-			}})
-		if err != nil {
-			return err
-		}
+	p.notices, err = r.openNotices(notices.Config{Purpose: notices.NewClient, Send: server.Send, Find: p.ownerOf,
+		Code: r.codeFor,
+		Write: func(l notices.Login, token string) (string, string) {
+			link := ""
+			if r.config.Origin != "" {
+				link = r.config.Origin + "/login/not-me/" + token
+			}
+			return r.look.Message(m.Language, l, link)
+		}})
+	if err != nil {
+		return err
 	}
 	if _, ok := mfa.SiteAt(r.config.Origin); ok && p.elsewhere() == "" {
 		p.added, err = r.openNotices(notices.Config{Purpose: notices.PasskeyAdded, Send: server.Send, Find: p.ownerOf,
@@ -261,6 +264,27 @@ func (r *realm) openMailer() error {
 	})
 	r.Add(background.Run(p.mailer.Run))
 	return nil
+}
+
+// codeFor makes a verification code for the owner of an account whose right password was stopped (R32).
+func (r *realm) codeFor(ctx context.Context, l notices.Login) (string, func(context.Context) error, error) {
+	address, _ := netip.ParseAddr(l.Address)
+	from, err := r.guard.CodeFor(l.Account, address)
+	if err != nil {
+		return "", nil, err
+	}
+	code, expires, err := r.people.codes.Asked(ctx, codes.Grant{Directory: l.Directory, Account: l.Account,
+		For: codes.DefaultLife, From: from.Address, RightPassword: true})
+	switch {
+	case errors.Is(err, codes.ErrEnough):
+		return "", nil, nil
+	case err != nil:
+		return "", nil, err
+	}
+	if err := r.control.CodeSent(ctx, l.Account, expires); err != nil {
+		r.log.Error("a verification code was sent but is not in the audit log", "error", err)
+	}
+	return code, func(ctx context.Context) error { return r.people.codes.Forget(ctx, code) }, nil
 }
 
 const noticesFailed alerts.Kind = "notifications-failed"

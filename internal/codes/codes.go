@@ -33,6 +33,8 @@ const (
 	askedTime = time.Hour // time in which an unknown client may request askedMost codes
 	askedMost = 5
 	liveMost  = 2 // unused codes per account that unknown clients requested
+	// An account gets a code after a right password at most once in sentEvery, and sentMost times in sentTime.
+	sentEvery, sentTime, sentMost = 10 * time.Minute, 24 * time.Hour, 5
 )
 
 // ErrEnough means that unknown clients get no further code for now: the account's owner has unused ones, or the IP
@@ -69,6 +71,8 @@ type Grant struct {
 	For                time.Duration
 	// From is the digest of the IP address of an unknown client; see Asked.
 	From trusted.Key
+	// RightPassword: that client sent the right password, and so did not have to request the code.
+	RightPassword bool
 }
 
 // Issue creates a code. Only its hash is stored: show it once.
@@ -82,7 +86,7 @@ func (t *Table) Issue(ctx context.Context, g Grant) (code string, expires time.T
 
 // Asked is Issue for an unknown client; the code goes to the account's owner. It returns ErrEnough if the owner has
 // valid codes, or the IP address has requested several. So an attacker cannot flood a mailbox, and cannot use up a
-// quota that the owner needs.
+// quota that the owner needs. After a right password, only the owner's own quota counts.
 func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.Time, err error) {
 	now := t.now()
 	code, expires = newCode(), now.Add(g.For)
@@ -92,17 +96,22 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 			AND username = $2`, t.realm, g.Account); err != nil {
 			return err
 		}
-		var live, asked int
+		var live, asked, sent, day int
 		err := tx.QueryRowContext(ctx, `SELECT
 			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
 			AND used_at = 0 AND tries < $3 AND expires_at > $4),
-			(SELECT COUNT(*) FROM verification_codes WHERE asked_from = $5 AND created_at > $6)`,
-			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm).Scan(&live,
-			&asked)
+			(SELECT COUNT(*) FROM verification_codes WHERE asked_from = $5 AND created_at > $6),
+			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
+			AND created_at > $8),
+			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
+			AND created_at > $9)`,
+			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm,
+			now.Add(-sentEvery).UnixMilli(), now.Add(-sentTime).UnixMilli()).Scan(&live, &asked, &sent, &day)
 		if err != nil {
 			return err
 		}
-		if live >= liveMost || asked >= askedMost {
+		if enough := live >= liveMost || asked >= askedMost; g.RightPassword && (sent > 0 || day >= sentMost) ||
+			!g.RightPassword && enough {
 			return ErrEnough
 		}
 		return t.insert(ctx, tx, g, code, now, expires)
@@ -192,7 +201,7 @@ func (t *Table) Forget(ctx context.Context, code string) error {
 // Purge deletes expired codes of all realms that no quota counts any more.
 func (t *Table) Purge(ctx context.Context) (rows int64, err error) {
 	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE expires_at < $1
-		AND created_at < $1`, t.now().Add(-askedTime).UnixMilli())
+		AND created_at < $1`, t.now().Add(-sentTime).UnixMilli())
 	return rows, wrap("purge", err)
 }
 

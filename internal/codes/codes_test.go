@@ -228,9 +228,6 @@ func TestR29StrangersCannotUseUpTheOwnersCodesNorFillHerMailbox(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		clock := clocktest.At(noon)
 		table := New(db, clock.Now)
-		grant := func(account string, from byte) Grant {
-			return Grant{Account: account, For: DefaultLife, From: trusted.Key{from}}
-		}
 		var sent []string
 		for i := range 24 * 60 {
 			code, _, err := table.Asked(t.Context(), grant("alice", byte(1+i%250)))
@@ -268,7 +265,7 @@ func TestOldCodesAreDeleted(t *testing.T) {
 			if rows, err := table.Purge(t.Context()); err != nil || rows != want {
 				t.Errorf("%d rows deleted, want %d; %v", rows, want, err)
 			}
-			clock.Advance(3 * time.Hour)
+			clock.Advance(26 * time.Hour)
 		}
 	})
 }
@@ -293,6 +290,56 @@ func FuzzNormalise(f *testing.F) {
 		code, ok := normalise(typed)
 		if again, still := normalise(Spell(code)); ok && (!still || again != code) {
 			t.Errorf("%q is %q, and that is %q", typed, code, again)
+		}
+	})
+}
+
+func grant(account string, from byte) Grant {
+	return Grant{Account: account, For: DefaultLife, From: trusted.Key{from}}
+}
+
+// After a right password the owner gets a code at most once in ten minutes and five times a day, whatever else was
+// requested from that IP address; a code that was not sent does not count.
+func TestR32ARightPasswordSendsFewCodes(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		clock := clocktest.At(noon)
+		table := New(db, clock.Now)
+		for i := range 20 {
+			if _, _, err := table.Asked(t.Context(), grant(string(rune('A'+i)), 7)); err != nil && !errors.Is(err, ErrEnough) {
+				t.Fatal(err)
+			}
+		}
+		g := grant("alice", 7)
+		g.RightPassword = true
+		sent := 0
+		for minute := range 24 * 60 {
+			code, _, err := table.Asked(t.Context(), g)
+			switch {
+			case err != nil && !errors.Is(err, ErrEnough):
+				t.Fatal(err)
+			case err == nil && minute == 0:
+				if err := table.Forget(t.Context(), code); err != nil {
+					t.Fatal(err)
+				}
+			case err == nil:
+				if sent++; minute != 1+10*(sent-1) {
+					t.Errorf("code %d at minute %d", sent, minute)
+				}
+			}
+			clock.Advance(time.Minute)
+			if minute%60 == 0 {
+				if _, err := table.Purge(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if sent != 5 {
+			t.Errorf("%d codes in a day", sent)
+		}
+		clock.Advance(10 * time.Minute)
+		if _, _, err := table.Asked(t.Context(), g); err != nil {
+			t.Errorf("the next day: %v", err)
 		}
 	})
 }

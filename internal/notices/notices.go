@@ -62,7 +62,10 @@ type Login struct {
 	Directory, Account string
 	Address, Agent     string // IP address and User-Agent
 	At                 time.Time
-	Version            int64 `json:"-"` // of the account, if links are bound to it; set by Of and Use
+	// Stopped: the password was right, but the client needs a verification code (R32). Code is one, for Write only.
+	Stopped bool   `json:",omitempty"`
+	Code    string `json:"-"`
+	Version int64  `json:"-"` // of the account, if links are bound to it; set by Of and Use
 }
 
 // Config is what a Mailer needs; Version, Sent and Failed may be nil.
@@ -76,6 +79,9 @@ type Config struct {
 	Find func(ctx context.Context, directory, account string) (email string, err error)
 	// Write returns the email about a login; token is for its link.
 	Write func(login Login, token string) (subject, text string)
+	// Code makes a code for a Stopped login, and returns how to forget it if it cannot be sent. Without a code, which
+	// the owner has or gets too often, there is no email.
+	Code func(ctx context.Context, login Login) (code string, forget func(context.Context) error, err error)
 	// Send sends an email; mail.Server.Send.
 	Send func(ctx context.Context, l mail.Message) error
 	// Version returns the account's version. With it, a link is valid for this version only, and only the newest link of
@@ -160,10 +166,19 @@ func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
 	if err == nil && email != "" {
 		id, err = m.bound(ctx, id, l)
 	}
+	forget := func(context.Context) error { return nil }
+	if err == nil && email != "" && l.Stopped {
+		if l.Code, forget, err = m.config.Code(ctx, l); l.Code == "" {
+			return err
+		}
+	}
 	if err == nil && email != "" {
 		subject, text := m.config.Write(l, m.token(id))
 		sum := sha256.Sum256([]byte(of.ID))
 		err = m.config.Send(ctx, mail.Message{To: email, Subject: subject, Text: text, ID: encode(sum[:16]) + "@authguard"})
+		if err != nil {
+			err = errors.Join(err, forget(context.WithoutCancel(ctx)))
+		}
 		if err == nil && m.config.Sent != nil {
 			m.config.Sent(context.WithoutCancel(ctx), l)
 		}

@@ -68,6 +68,8 @@ type Message struct {
 	Client string
 	// CodeFailed is set if the verification code was wrong.
 	CodeFailed bool
+	// CodeSent, for WrongCredentials: a code was emailed if the password was right. It does not say whether it was.
+	CodeSent bool
 	// Detail replaces the text of InvalidInput. It is the handler's own sentence in the page's language, never user input.
 	Detail string
 }
@@ -126,6 +128,9 @@ func (p Page) lines(m Message, atGate bool) (lines []string) {
 	if m.Kind == SlowDown && m.RetryAfter > longWait {
 		lines = append(lines, p.T("message.slow.hurry"))
 	}
+	if m.CodeSent {
+		lines = append(lines, p.T("message.wrong.sent"))
+	}
 	if m.CodeFailed {
 		lines = append(lines, p.T("message.code-failed"))
 	}
@@ -145,7 +150,7 @@ func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
 
 // OffersCode reports whether the message says how to get a verification code. Every wrong password gets it: the right
 // password may be blocked as sprayed (R28), and the page must not reveal that.
-func (m Message) OffersCode() bool { return m.Kind == WrongCredentials }
+func (m Message) OffersCode() bool { return m.Kind == WrongCredentials && !m.CodeSent }
 
 // AsksForCode reports whether a verification code is the quickest way in, or one was wrong.
-func (m Message) AsksForCode() bool { return m.Kind == SlowDown || m.CodeFailed }
+func (m Message) AsksForCode() bool { return m.Kind == SlowDown || m.CodeSent || m.CodeFailed }

@@ -150,6 +150,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
 		"login":             login(LoginView{}),
 		"login wrong":       login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
+		"login wrong sent":  login(LoginView{Message: Message{Kind: WrongCredentials, CodeSent: true}}),
 		"login image":       login(LoginView{Challenge: digits(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
 		longWork:            login(LoginView{Challenge: toil(), Username: hostile, Message: Message{Kind: ChallengeRequired, Why: WhyAccount}}),
 		"login work":        login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),

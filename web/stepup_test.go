@@ -1,0 +1,71 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/codes"
+	"authguard/internal/notices"
+)
+
+var mailedCode = regexp.MustCompile(`(?m)^    ([A-Z2-7]{4}(?:-[A-Z2-7]{4}){3})$`)
+
+// While the site is throttled, a right password at an unknown client answers like a wrong one, and its owner gets a
+// code by email, with which they sign in.
+func TestR32TheOwnerOfARightPasswordGetsACode(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	told := h.tells(t)
+	h.door.AskCode = func(guard.Code) {}
+	for i := range 11 {
+		h.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+	}
+	answers := map[string]string{}
+	for _, c := range []struct{ account, password, from string }{
+		{"alice", right, "198.51.100.7"}, {"alice", "wrong", "198.51.100.8"}, {"nobody", right, "198.51.100.9"},
+	} {
+		for _, accept := range []string{page, "application/json"} {
+			b := h.browser(accept)
+			b.from = c.from + map[bool]string{true: "0"}[accept == page]
+			w := b.login(c.account, c.password)
+			body := strings.ReplaceAll(w.Body.String(), c.account, "NAME")
+			if first, ok := answers[accept]; ok && first != body {
+				t.Errorf("%v is answered differently:\n%s\n%s", c, first, body)
+			}
+			if answers[accept] = body; w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 {
+				t.Errorf("%v: %d, %v", c, w.Code, w.Result().Cookies())
+			}
+		}
+	}
+	if !strings.Contains(answers[page], "we have sent you a verification code") ||
+		!strings.Contains(answers[page], `<details class="code" open>`) {
+		t.Errorf("the page does not ask for the code:\n%s", answers[page])
+	}
+	link, text := told()
+	code := mailedCode.FindStringSubmatch(text)
+	if code == nil || link == "" || !strings.Contains(text, "198.51.100.7") {
+		t.Fatalf("the email:\n%s", text)
+	}
+	b := h.browser(page)
+	b.from = "198.51.100.70"
+	h.Clock.Advance(5e9) // it is throttled
+	if w := b.login("alice", right, "code", code[1]); w.Code != http.StatusSeeOther {
+		t.Errorf("with the code: %d\n%s", w.Code, w.Body)
+	}
+	h.Clock.Advance(5e9)
+	if b.login("alice", right); h.browser(page).get(link).Code != http.StatusOK {
+		t.Error("the link of the email is not good")
+	}
+}
+
+// codeFor is the realm's notices.Config.Code.
+func (h *home) codeFor(ctx context.Context, l notices.Login) (string, func(context.Context) error, error) {
+	code, _, err := h.codes.Asked(ctx, codes.Grant{Account: l.Account, For: codes.DefaultLife, From: [16]byte{1},
+		RightPassword: true})
+	return code, func(ctx context.Context) error { return h.codes.Forget(ctx, code) }, err
+}
