@@ -23,11 +23,10 @@ const (
 	// The day is elevated until its failures are below leaveDaily of the threshold.
 	leaveDaily = 3. / 4
 	// The first hours only teach, each at most mostOfLogins failures for each login; the first 24 fill the window. After
-	// that, a day changes the average of two weeks by at most a quarter of it and a few. One above leaveDaily of the
-	// threshold does not: so an attack below the threshold does not raise it, and a smaller one needs months.
+	// that, the average is that of two weeks, and a day above leaveDaily of the threshold does not teach. So an attack just
+	// below the threshold does not raise it, and a smaller one by half in a week.
 	teachingHours, usualHours = 3 * 24, 14 * 24
 	mostOfLogins              = 1. / 4
-	mostDaily, mostDailyFew   = 5. / 4, 5
 )
 
 // Failures returns the failures of the last 23 to 24 hours.
@@ -70,8 +69,6 @@ func (d *Daily) endHour(logins float64) {
 		day = min(day, mostOfLogins*logins*24*60+dailyOver)
 	case d.Elevated || day > d.Threshold()*leaveDaily:
 		return
-	default:
-		day = min(day, d.Usual*mostDaily+mostDailyFew)
 	}
 	if d.Learned = min(d.Learned+1, usualHours); d.Learned >= 24 {
 		d.Usual += (day - d.Usual) / float64(d.Learned-23)

@@ -144,6 +144,12 @@ func TestR32ATicketKeepsIt(t *testing.T) {
 func TestR32WithoutMailThereIsAChallenge(t *testing.T) {
 	t.Parallel()
 	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 11 {
+			w.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+		}
+		if d, ok := w.Try(t, world.From("bob", home), world.Right); !ok || !w.Mode.Throttling() {
+			t.Errorf("throttled: %s", outcome(d, ok))
+		}
 		elevate(t, w)
 		d, _ := w.Try(t, world.From("alice", nowhere), world.Right)
 		if d.Action != guard.Challenge || !d.Reasons.Has(guard.StepUpNeeded) {
