@@ -34,8 +34,8 @@ func OfLogs(paths []string, how replay.Config) Judge {
 				return nil, err
 			}
 			for _, p := range r.Policies {
-				all = append(all, Score{float64(p.Guesses.Checked - p.Guesses.Slips), p.Logins.Hindered, p.Logins.KeptOut,
-					p.Logins.All})
+				all = append(all, Score{Checked: p.Guesses.Checked - p.Guesses.Slips, Met: p.Logins.Hindered,
+					KeptOut: p.Logins.KeptOut, Logins: p.Logins.All})
 			}
 		}
 		return all, nil
@@ -71,7 +71,8 @@ func OfScenarios(scenarios []Scenario) Judge {
 				return nil, err
 			}
 			for i, one := range r.Results {
-				all[i].Through += float64(one.Let) + float64(one.Checked)/1e6
+				all[i].Let += int64(one.Let)
+				all[i].Checked += int64(one.Checked)
 				all[i].Met += int64(one.Challenges + one.Delayed + one.WaysIn + one.Stopped)
 				all[i].KeptOut += int64(one.Stopped)
 				all[i].Logins += int64(one.Logins)

@@ -13,13 +13,19 @@ import (
 	"authguard/internal/replay"
 )
 
-// Score rates limits. Through counts guesses that got through, Met the affected ones of users' Logins, and KeptOut
-// those that did not get in.
+// Score rates limits. Let counts attackers' logins, which logs do not tell, and Checked their guesses that were checked;
+// Met the affected ones of users' Logins, and KeptOut those that did not get in.
 type Score struct {
-	Through float64 `json:"through"`
-	Met     int64   `json:"met"`
-	KeptOut int64   `json:"kept_out"`
-	Logins  int64   `json:"logins"`
+	Let     int64 `json:"let_in"`
+	Checked int64 `json:"checked"`
+	Met     int64 `json:"met"`
+	KeptOut int64 `json:"kept_out"`
+	Logins  int64 `json:"logins"`
+}
+
+// harm compares what got through: logins first.
+func (s Score) harm(o Score) int {
+	return cmp.Or(cmp.Compare(s.Let, o.Let), cmp.Compare(s.Checked, o.Checked))
 }
 
 // Friction returns the share of affected logins.
@@ -135,9 +141,9 @@ func (s *search) better(a, b Limits) bool {
 		return 1
 	}
 	if fits(a) == 1 && fits(b) == 1 { // move toward limits that fit
-		return cmp.Or(cmp.Compare(a.KeptOut, b.KeptOut), cmp.Compare(a.Met, b.Met), cmp.Compare(a.Through, b.Through)) < 0
+		return cmp.Or(cmp.Compare(a.KeptOut, b.KeptOut), cmp.Compare(a.Met, b.Met), a.harm(b.Score)) < 0
 	}
-	return cmp.Or(cmp.Compare(fits(a), fits(b)), cmp.Compare(a.Through, b.Through), cmp.Compare(a.Met, b.Met)) < 0
+	return cmp.Or(cmp.Compare(fits(a), fits(b)), a.harm(b.Score), cmp.Compare(a.Met, b.Met)) < 0
 }
 
 func (s *search) frontier() (all []Limits) {
@@ -148,10 +154,10 @@ func (s *search) frontier() (all []Limits) {
 		}
 	}
 	slices.SortFunc(tried, func(a, b Limits) int {
-		return cmp.Or(cmp.Compare(a.Met, b.Met), cmp.Compare(a.Through, b.Through), strings.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.Met, b.Met), a.harm(b.Score), strings.Compare(a.Text, b.Text))
 	})
 	for _, l := range tried {
-		if n := len(all); n == 0 || l.Through < all[n-1].Through {
+		if n := len(all); n == 0 || l.harm(all[n-1].Score) < 0 {
 			all = append(all, l)
 		}
 	}

@@ -25,7 +25,7 @@ func TestTheRecordedLog(t *testing.T) {
 	}
 	one, two := find(), find()
 	base := one.Base.Score
-	if one.Best.Through >= base.Through || one.Best.Met > base.Met || one.Best.KeptOut > base.KeptOut {
+	if one.Best.Let > base.Let || one.Best.Let == base.Let && one.Best.Checked >= base.Checked || one.Best.Met > base.Met || one.Best.KeptOut > base.KeptOut {
 		t.Errorf("%+v, where the defaults have %+v", one.Best.Score, base)
 	}
 	if one.Best.Text != two.Best.Text || !reflect.DeepEqual(scores(one.Frontier), scores(two.Frontier)) {
@@ -56,7 +56,7 @@ func TestScenariosAreJudgedByRightGuesses(t *testing.T) {
 	open := ours()[0]
 	open.Policy.Address, open.Policy.Network, open.Policy.Account = nil, nil, nil
 	got, err := simulate.OfScenarios([]simulate.Scenario{s, s})(t.Context(), []replay.Setup{ours()[0], open})
-	if err != nil || len(got) != 2 || got[0].Through >= got[1].Through || got[0].Logins != got[1].Logins || got[0].Logins%2 != 0 {
+	if err != nil || len(got) != 2 || got[0].Checked >= got[1].Checked || got[0].Logins != got[1].Logins || got[0].Logins%2 != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -1,9 +1,11 @@
 package simulate_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +22,7 @@ func judge(calls *int) simulate.Judge {
 		for _, s := range setups {
 			*calls++
 			n := s.Policy.Address[0].Failures
-			all = append(all, simulate.Score{Through: float64(n), Met: int64(100 / n), Logins: 1000})
+			all = append(all, simulate.Score{Checked: int64(n), Met: int64(100 / n), Logins: 1000})
 		}
 		return all, nil
 	}
@@ -42,7 +44,7 @@ func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
 			t.Errorf("%d tried in %d calls, %d at the frontier", found.Tried, calls, len(found.Frontier))
 		}
 		for i, l := range found.Frontier[1:] {
-			if l.Met < found.Frontier[i].Met || l.Through >= found.Frontier[i].Through {
+			if l.Met < found.Frontier[i].Met || l.Checked >= found.Frontier[i].Checked {
 				t.Errorf("frontier: %+v after %+v", l.Score, found.Frontier[i].Score)
 			}
 		}
@@ -61,7 +63,7 @@ func TestWhatIsFoundIsNoWorseThanWhatThereWas(t *testing.T) {
 			for _, s := range setups {
 				// Fewer guesses for more challenges by address; by account for nothing.
 				address, account := int64(s.Policy.Address[0].Failures), int64(s.Policy.Account[0].Failures)
-				all = append(all, simulate.Score{Through: float64(100*address + account), Met: cost + 20 - address, Logins: 1000})
+				all = append(all, simulate.Score{Checked: int64(100*address + account), Met: cost + 20 - address, Logins: 1000})
 			}
 			return all, nil
 		}, nil)
@@ -69,7 +71,7 @@ func TestWhatIsFoundIsNoWorseThanWhatThereWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		was := found.Base.Score
-		if found.Friction != max(allowed, was.Friction()) || found.Best.Met > max(was.Met, 1) || found.Best.Through >= was.Through {
+		if found.Friction != max(allowed, was.Friction()) || found.Best.Met > max(was.Met, 1) || found.Best.Checked >= was.Checked {
 			t.Errorf("allowed %v: %+v for %+v", found.Friction, found.Best.Score, was)
 		}
 	}
@@ -80,7 +82,7 @@ func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
 	found, err := simulate.Search(t.Context(), ours()[0], new(1.0), func(_ context.Context, setups []replay.Setup) (all []simulate.Score, err error) {
 		for _, s := range setups {
 			n := s.Policy.Account[1].Failures
-			all = append(all, simulate.Score{Through: float64(n), KeptOut: max(0, int64(100-n)), Logins: 1000})
+			all = append(all, simulate.Score{Checked: int64(n), KeptOut: max(0, int64(100-n)), Logins: 1000})
 		}
 		return all, nil
 	}, nil)
@@ -113,5 +115,21 @@ func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
 	}
 	if loaded.CAPTCHAMode.Mode() != s.Mode {
 		t.Errorf("%+v", loaded.CAPTCHAMode)
+	}
+}
+
+// Attackers' logins and checked guesses are two figures, not one sum.
+func TestASuggestionHasAFigureForEachColumn(t *testing.T) {
+	t.Parallel()
+	score := simulate.Limits{Score: simulate.Score{Let: 96, Checked: 10095, Met: 3, Logins: 100}}
+	found := simulate.Found{Base: score, Best: score, Frontier: []simulate.Limits{score}}
+	var text, page bytes.Buffer
+	if err := errors.Join(found.Sheet().Text(&text), found.Sheet().Page(&page)); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{text.String(), page.String()} {
+		if !strings.Contains(out, "10,095") || strings.Contains(out, "96.0") || !strings.Contains(out, "checked guesses") {
+			t.Errorf("%s", out)
+		}
 	}
 }

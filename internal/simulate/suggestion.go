@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strconv"
 
 	"authguard/internal/plot"
@@ -17,15 +16,16 @@ func (f *Found) Sheet() *replay.Sheet {
 		Notes: []string{fmt.Sprintf("%d combinations of limits were tested: each number at a quarter, half, twice and four "+
 			"times its value, one after the other.", f.Tried)},
 		Foot: `Columns: the present limits and the suggested ones.
-  guesses that got through: in logs wrong passwords that were checked and are not corrected typos;
-    in scenarios attackers' logins, and a millionth of each checked guess
-  affected logins: users' logins that were challenged, delayed or blocked
+  attackers' logins: in scenarios; logs do not tell them
+  checked guesses: in logs wrong passwords that were checked and are not corrected typos
+  affected logins: users' logins that were challenged, delayed or blocked, or needed a verification code
   kept out: logins that got in later, or not at all
 Test the suggestion on another log and in monitoring mode before you enforce it: limits that fit one log
 best fit the next one less.`,
 	}
 	both := func(name string, cell func(*Limits) string) { replay.Each(s, []Limits{f.Base, f.Best}, name, cell) }
-	both("guesses that got through", func(l *Limits) string { return through(l.Through) })
+	both("attackers' logins", func(l *Limits) string { return replay.Comma(l.Let) })
+	both("checked guesses", func(l *Limits) string { return replay.Comma(l.Checked) })
 	both("affected logins", func(l *Limits) string { return replay.Part(l.Met, l.Logins) })
 	both("kept out", func(l *Limits) string { return replay.Comma(l.KeptOut) })
 	s.Sections = []replay.Section{{Name: "Configuration", Paste: f.Best.Text}, {Name: "Friction and security",
@@ -51,38 +51,43 @@ func (f *Found) chart() replay.Chart {
 	p.Left, p.Right, p.Top, p.Bottom = 10, 950, 10, 290
 	most := int64(0)
 	for _, l := range f.Frontier {
-		most, p.High = max(most, l.Met), max(p.High, l.Through)
+		most, p.High = max(most, l.Met), max(p.High, l.through())
 	}
 	x := func(l Limits) float64 { return p.X(float64(l.Met) / max(1, float64(most))) }
 	var line []any
 	for i, l := range f.Frontier {
-		if line = append(line, "H", x(l), "V", p.Y(l.Through)); i == 0 {
-			line = []any{"M", x(l), p.Y(l.Through)}
+		if line = append(line, "H", x(l), "V", p.Y(l.through())); i == 0 {
+			line = []any{"M", x(l), p.Y(l.through())}
 		}
 	}
 	p.Path("login", "", line...)
 	for _, l := range f.Frontier {
 		class := map[string]string{f.Base.Text: "base", f.Best.Text: "best"}
-		p.Circle(cmp.Or(class[l.Text], "other"), through(l.Through)+" got through, "+replay.Part(l.Met, l.Logins)+" affected",
-			x(l), p.Y(l.Through), 7)
+		p.Circle(cmp.Or(class[l.Text], "other"), l.words()+", "+replay.Part(l.Met, l.Logins)+" affected",
+			x(l), p.Y(l.through()), 7)
 	}
 	return replay.Chart{
-		Caption: fmt.Sprintf("up: guesses that got through, to %s · to the right: affected logins, to %s",
-			through(p.High), replay.Comma(most)),
+		Caption: fmt.Sprintf("up: attackers' logins and checked guesses · to the right: affected logins, to %s",
+			replay.Comma(most)),
 		SVG: p.SVG("dots", "", "The fewer logins are affected, the more guesses get through.", ""),
 	}
 }
 
 func (f *Found) table() replay.Table {
-	t := replay.Table{Name: "the best tested limits", Heads: []string{"guesses that got through", "affected logins", ""}}
+	t := replay.Table{Name: "the best tested limits", Heads: []string{"attackers' logins", "checked guesses", "affected logins", ""}}
 	for _, l := range f.Frontier {
 		mark := ""
 		if l.Text == f.Best.Text {
 			mark = "suggested"
 		}
-		t.Rows = append(t.Rows, []string{through(l.Through), replay.Part(l.Met, l.Logins), mark})
+		t.Rows = append(t.Rows, []string{replay.Comma(l.Let), replay.Comma(l.Checked), replay.Part(l.Met, l.Logins), mark})
 	}
 	return t
 }
 
-func through(v float64) string { return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64) }
+// through is the height of a dot: a checked guess weighs a millionth of a login.
+func (s Score) through() float64 { return float64(s.Let) + float64(s.Checked)/1e6 }
+
+func (s Score) words() string {
+	return replay.Comma(s.Let) + " logins of attackers, " + replay.Comma(s.Checked) + " checked guesses"
+}
