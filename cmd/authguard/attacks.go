@@ -97,16 +97,16 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 	fmt.Fprintf(w, "failed attempts\t%d: %d wrong passwords, %d challenged, %d delayed, %d blocked\n", a.Attempts,
 		a.Failed, a.Challenged, a.Waited, a.Refused)
 	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, times.Text(a.Peak.At.UTC()))
-	fmt.Fprintf(w, "sources\t%s in %s\naccounts\tabout %d\n", events.About(a.Addresses, "IP address"),
-		events.Count(int(a.Networks), "network"), a.Accounts)
+	fmt.Fprintf(w, "sources\t%s in %s\nattacked\t%s\n", events.About(a.Addresses, "IP address"),
+		events.Count(int(a.Networks), "network"), events.About(a.Accounts, "account"))
 	for _, top := range []struct {
 		of  string
 		all []attacks.Named
 	}{{"IP addresses", a.TopAddresses}, {"networks", a.TopNetworks}, {"accounts", a.TopAccounts}} {
 		fmt.Fprintf(w, "most active %s\t%s\n", top.of, cmp.Or(mostActive(top.all, a.Attempts), "-"))
 	}
-	fmt.Fprintf(w, "passwords\tabout %d different passwords in %d attempts; %d used for spraying, %d repeated on the "+
-		"same account\n", a.Passwords, a.Known, a.Sprayed, a.Repeated)
+	fmt.Fprintf(w, "passwords\t%s in %d attempts; %d used for spraying, %d repeated on the same account\n",
+		events.About(a.Passwords, "different password"), a.Known, a.Sprayed, a.Repeated)
 	if a.PartOf != "" {
 		fmt.Fprintf(w, "continued as\t%s\n", a.PartOf)
 	}

@@ -343,7 +343,8 @@ func (s *stage) stops(mail *inbox) {
 		fmt.Sprintf("Failed or stopped attempts: %d.", r.Attempts),
 		fmt.Sprintf("Wrong passwords checked: %d. Challenged: %d, solved: %d. Delayed: %d. Blocked: %d.", r.Failed,
 			r.Challenged, r.Solved, r.Waited, r.Refused),
-		fmt.Sprintf("About %d IP addresses and %d accounts.", r.Addresses, r.Accounts),
+		fmt.Sprintf("Sources: %s. Attacked: %s.", events.About(r.Addresses, "IP address"),
+			events.About(r.Accounts, "account")),
 		fmt.Sprintf("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.", r.Lost, r.Strange),
 	} {
 		if !strings.Contains(text, want) {

@@ -220,10 +220,14 @@ func TestTheHintOfServeNamesItsConfiguration(t *testing.T) {
 func TestAttackShowNamesTheMostActiveSources(t *testing.T) {
 	t.Parallel()
 	var a control.AttackReport
-	a.Attempts = 200
+	a.Attempts, a.Addresses, a.Accounts, a.Passwords, a.Known = 200, 2791, 3, 150, 200
 	a.TopNetworks = []attacks.Named{{Name: "192.0.2.0/24", Attempts: 60}, {Name: "198.51.100.0/24", Attempts: 1}}
 	var out strings.Builder
-	if err := printAttack(&out, a); err != nil || !strings.Contains(out.String(), "most active networks      \"192.0.2.0/24\" (60)\n") || !strings.Contains(out.String(), "most active accounts      -\n") {
-		t.Errorf("%v\n%s", err, out.String())
+	err := printAttack(&out, a)
+	for _, want := range []string{"most active networks      \"192.0.2.0/24\" (60)\n", "most active accounts      -\n",
+		" about 2,791 IP addresses in ", "attacked                  3 accounts\n", " about 150 different passwords in 200 attempts; "} {
+		if err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v, no %q\n%s", err, want, out.String())
+		}
 	}
 }

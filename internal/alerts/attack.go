@@ -104,7 +104,7 @@ func summary(one *attacks.Ending) string {
 		times.Text(one.Ended.UTC()))
 	line("Failed or stopped attempts: %d.", one.Attempts)
 	b.WriteString(numbers(one.Attack))
-	line("About %d IP addresses and %d accounts.", one.Addresses, one.Accounts)
+	line("Sources: %s. Attacked: %s.", events.About(one.Addresses, "IP address"), events.About(one.Accounts, "account"))
 	line("Top IP addresses (attempts, at least): %s.", first(one.TopAddresses, func(s string) string { return s }))
 	line("Most attacked accounts (attempts, at least): %s.", first(one.TopAccounts, Name))
 	b.WriteString(compromised(one.Attack))

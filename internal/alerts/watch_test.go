@@ -189,7 +189,7 @@ func TestTheSummaryOfAnAttackIsItsRecord(t *testing.T) {
 		"Duration: 1h20m, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:20:00 UTC (last attempt). The cool-down ended at 2026-11-21 13:30:00 UTC.",
 		"Failed or stopped attempts: 3000.",
 		"Wrong passwords checked: 300. Challenged: 2700, solved: 0. Delayed: 0. Blocked: 0.",
-		"About 2701 IP addresses and 451 accounts.",
+		"Sources: about 2,701 IP addresses. Attacked: about 451 accounts.",
 		"Top IP addresses (attempts, at least): 192.0.2.7 (300).",
 		"Possibly compromised accounts: 1. Other accounts with a login from an unknown client: 29.",
 		"Check ", "3cb", "And 15 more.", "Attack: /attacks/20261121-1200-abcd in the admin console, or authguard attack show 20261121-1200-abcd",

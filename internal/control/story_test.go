@@ -234,7 +234,7 @@ func (s *story) compareMessages(a control.AttackReport) {
 		fmt.Sprintf("Duration: %s, from %s to %s (last attempt). The cool-down ended at %s.", duration.Format(a.Duration().Round(time.Second)),
 			times.Text(a.Began.UTC()), times.Text(a.Last.UTC()), times.Text(a.Ended.UTC())), fmt.Sprintf("attempts: %d.", a.Attempts),
 		fmt.Sprintf("Wrong passwords checked: %d. Challenged: %d, solved: %d. Delayed: %d. Blocked: %d.", a.Failed, a.Challenged, a.Solved, a.Waited, a.Refused),
-		fmt.Sprintf("About %d IP addresses and %d accounts.", a.Addresses, a.Accounts),
+		fmt.Sprintf("Sources: %s. Attacked: %s.", events.About(a.Addresses, "IP address"), events.About(a.Accounts, "account")),
 		fmt.Sprintf("Possibly compromised accounts: %d. Other accounts with a login from an unknown client: %d.", a.Lost, a.Strange))
 	for _, v := range a.Victims {
 		s.contains("the message of the end", ended, "Check \""+v.Account+"\"")

@@ -193,12 +193,12 @@ func (v AttackView) Repetition() string {
 	if a.Known == 0 {
 		return "The integrations in use do not show passwords, so repeated passwords are not counted."
 	}
-	text := fmt.Sprintf("About %s in %s", plural(int(a.Passwords), "different password", "different passwords"),
+	text := fmt.Sprintf("%s in %s", events.About(a.Passwords, "different password"),
 		events.Count(int(a.Known), "attempt"))
 	if each := float64(a.Known) / float64(max(1, a.Passwords)); each >= 2 {
 		text += fmt.Sprintf(", each used %s times on average", rateWords(each))
 	}
-	return text + fmt.Sprintf(". %s used a sprayed password, %s repeated a password that had failed for the same account.",
+	return Sentence(text) + fmt.Sprintf(" %s used a sprayed password, %s repeated a password that had failed for the same account.",
 		comma(int(a.Sprayed)), comma(int(a.Repeated)))
 }
 

@@ -114,6 +114,15 @@ func TestAnAttackFromOneAddressIsSaidExactly(t *testing.T) {
 			t.Errorf("no %q in %s", want, got)
 		}
 	}
+	a.Known, a.Passwords = 311, 2
+	v := AttackView{Admin: Admin{Now: noon}, Report: control.AttackReport{Attack: a}}
+	if got := v.Repetition(); !strings.HasPrefix(got, "2 different passwords in 311 attempts, each used 156 times on average. ") {
+		t.Error(got)
+	}
+	page, err := RenderAttacks(AttacksView{Admin: Admin{Now: noon}, Attacks: control.Attacks{Attacks: []attacks.Attack{a}, Total: 1}})
+	if want := "<p>311 attempts, 1 IP address, about 120 user names."; err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("%v, no %q in\n%s", err, want, page)
+	}
 }
 
 func TestTheOverviewNamesTheStepUp(t *testing.T) {

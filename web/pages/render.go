@@ -41,6 +41,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"after":    func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
 	"next":     nextWords,
 	"count":    events.Count,
+	"about":    events.About,
 	"comma":    comma,
 	"comma64":  func(n int64) string { return comma(int(n)) },
 	"rate":     rateWords,
