@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"errors"
 	"image"
 	"image/png"
 	"maps"
@@ -47,6 +48,31 @@ func TestEveryPageIsAccessibleAndFitsAPhoneInABrowser(t *testing.T) {
 		browsertest.Look(t, tab, "sample-"+strings.ReplaceAll(name, " ", "-"))
 		if found, err := chromedp.Run(tab, browsertest.FitsAPhone()); err != nil || found != "" {
 			t.Errorf("%s on a phone: %s %v", name, found, err)
+		}
+	}
+}
+
+// On a laptop no table of the Overview reaches into its panel's padding.
+func TestTheOverviewsTablesFitTheirPanels(t *testing.T) {
+	t.Parallel()
+	all := samples()
+	site := httptest.NewServer(shown(t, all))
+	defer site.Close()
+	tab := browsertest.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !strings.HasPrefix(name, "now") {
+			continue
+		}
+		err := errors.Join(chromedp.Do(tab, chromedp.EmulateViewport(1280, 800)),
+			chromedp.Do(tab, chromedp.Navigate(site.URL+"/sample/"+url.PathEscape(name))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := chromedp.Run(tab, chromedp.Evaluate[string](`[...document.querySelectorAll(".panel > table")].map(table =>
+			[table.caption.textContent, table.offsetWidth - table.parentElement.clientWidth +
+			2 * parseFloat(getComputedStyle(table.parentElement).paddingLeft)]).filter(of => of[1] > 0).join("; ")`))
+		if err != nil || found != "" {
+			t.Errorf("%s: wider than the panel: %s %v", name, found, err)
 		}
 	}
 }
