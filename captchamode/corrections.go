@@ -63,7 +63,7 @@ func (o *corrections) add(w *window, m CorrectedTypo) {
 		if second != 0 && unix <= m.At && unix <= w.now {
 			if one.seconds[i] = 0; w.now-unix <= windowSeconds {
 				if w.takeBackOf(Failure, unix); one.daily[i] {
-					w.takeBackOf(daily, unix)
+					w.takeBack(daily) // of this minute: the failure's may be learned already
 				}
 			}
 		}

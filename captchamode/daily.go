@@ -34,14 +34,14 @@ func (d *Daily) Failures() (n int) {
 	for _, one := range d.Hours {
 		n += one
 	}
-	return n
+	return max(0, n)
 }
 
 func (d *Daily) state() DailyState {
 	return DailyState{d.Failures(), d.Usual, d.Threshold(), d.Elevated}
 }
 
-// learn adds the failures of one minute. logins is the average of the accounts that sign in per minute.
+// learn adds the failures of one minute, less those that were corrected in it. logins is the average of the accounts that sign in per minute.
 func (d *Daily) learn(minute time.Time, failures int, logins float64) {
 	hour := minute.Truncate(time.Hour)
 	if hour.Sub(d.Hour) > 24*time.Hour { // the first one, or after a long pause
@@ -51,7 +51,7 @@ func (d *Daily) learn(minute time.Time, failures int, logins float64) {
 		d.endHour(logins)
 		d.Hour = d.Hour.Add(time.Hour).UTC()
 	}
-	d.Hours[d.Hour.Hour()] += max(0, failures)
+	d.Hours[d.Hour.Hour()] += failures
 	switch n := float64(d.Failures()); {
 	case d.Learned < teachingHours:
 	case n > d.Threshold():
@@ -75,10 +75,4 @@ func (d *Daily) endHour(logins float64) {
 	}
 }
 
-func (d *Daily) valid() bool {
-	ok := counts(d.Usual) && d.Learned >= 0
-	for _, n := range d.Hours {
-		ok = ok && n >= 0
-	}
-	return ok
-}
+func (d *Daily) valid() bool { return counts(d.Usual) && d.Learned >= 0 }

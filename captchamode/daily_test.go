@@ -2,6 +2,7 @@ package captchamode_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -191,5 +192,43 @@ func TestR32MonitoredFailuresElevateNothing(t *testing.T) {
 	s.days(1, 400)
 	if _, _, would := s.Monitored(); s.Elevated() || !would || !s.State().Daily.Elevated {
 		t.Errorf("elevated %v, it would be %v: %+v", s.Elevated(), would, s.State().Daily)
+	}
+}
+
+// The same networks count on each day.
+func TestR32NetworksCountEveryDay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.days(3, 0)
+	for day := range 5 {
+		for i := range 24 * 60 {
+			s.fail(100 + i%18)
+			s.minute()
+		}
+		s.want(fmt.Sprintf("day %d", day), true)
+	}
+}
+
+// A typo that is corrected in the next minute does not count either.
+func TestR32ATypoIsCorrectedInTheNextMinute(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.days(3, 0)
+	s.now = s.now.Truncate(time.Minute)
+	for i := range 60 {
+		for second := range 120 { // the minute of the failure is learned at its end
+			switch second {
+			case 50:
+				s.fail(1000 + i)
+			case 70:
+				s.LoggedIn(from(s.serial, 1), from(s.serial, 1), true, s.now)
+			}
+			s.now = s.now.Add(time.Second)
+			s.Tick()
+		}
+	}
+	s.minute()
+	if is := s.State().Daily; is.Failures > 0 || is.Elevated {
+		t.Errorf("%+v", is)
 	}
 }

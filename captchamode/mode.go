@@ -43,10 +43,10 @@ type states struct {
 	on   atomic.Bool
 	slow atomic.Bool
 	// What on and slow would be without monitoring.
-	wouldOn   atomic.Bool
-	wouldSlow atomic.Bool
-	elevated  atomic.Bool
-	wouldRise atomic.Bool
+	wouldOn      atomic.Bool
+	wouldSlow    atomic.Bool
+	elevated     atomic.Bool
+	wouldElevate atomic.Bool
 }
 
 // switched is what onSwitch has to report.
@@ -137,7 +137,7 @@ func (m *Mode) Elevated() bool { return m.elevated.Load() }
 // Monitored reports what On, Throttling and Elevated would be without monitoring (Config.Monitor); all are false if it
 // is off.
 func (m *Mode) Monitored() (on, slowing, elevated bool) {
-	return m.wouldOn.Load(), m.wouldSlow.Load(), m.wouldRise.Load()
+	return m.wouldOn.Load(), m.wouldSlow.Load(), m.wouldElevate.Load()
 }
 
 // Observe counts one sign from an IP address, and reports whether it counted: each address contributes at most its
@@ -154,14 +154,18 @@ func (m *Mode) ObserveAt(s Sign, address [16]byte, at time.Time) (counted bool) 
 	return m.observe(s, &address, m.advanceTo(at))
 }
 
-// Failed is ObserveAt for an unknown client's failure, which is taken back if its pair signs in within the minute.
+// Failed is ObserveAt for an unknown client's failure, which is taken back if its pair signs in within the minute. For a
+// zero network, it does not count for Daily.
 func (m *Mode) Failed(pair, address, network [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.advanceTo(at)
 	if counted = m.observe(Failure, &address, now); counted {
 		share := m.config.AddressShare * m.detector.Daily.Threshold() / float64(m.fleet.nodes)
-		_, within := m.networks.Add(&network, uint32(m.window.now/(24*3600)), share)
+		within := false
+		if network != ([16]byte{}) { // each second number: only the running day's count matters
+			_, within = m.networks.Add(&network, uint32(m.window.now/(24*3600)*2), share)
+		}
 		if within {
 			m.window.add(daily)
 		}
@@ -402,7 +406,7 @@ func (m *Mode) show() (on bool) {
 	m.on.Store(on)
 	m.slow.Store(m.detector.Level != Calm && !watched)
 	m.elevated.Store(m.detector.Daily.Elevated && !watched)
-	m.wouldRise.Store(m.detector.Daily.Elevated && watched)
+	m.wouldElevate.Store(m.detector.Daily.Elevated && watched)
 	m.wouldOn.Store(attacked && watched)
 	m.wouldSlow.Store(m.detector.Level != Calm && watched)
 	if n := len(m.minutes); n > 0 {

@@ -199,7 +199,8 @@ func (a *Agreed) follows(b *Agreed) bool {
 func (a *Agreed) same(b *Agreed) bool {
 	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned &&
 		a.Normal == b.Normal && a.Steady == b.Steady && a.Week.known() == b.Week.known() &&
-		a.Daily.Elevated == b.Daily.Elevated && a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
+		a.Daily.Elevated == b.Daily.Elevated && a.Cleared.Equal(b.Cleared) &&
+		minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
 }
 
 // lateReports is how long after a minute its reports may come.

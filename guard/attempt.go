@@ -53,22 +53,23 @@ func (g *Guard) lookAround(a *Attempt, v *view) {
 	v.listed = g.listed(v.rules, a.Address, v.Now)
 	if v.listed.verdict == Allowed {
 		v.in |= allowlisted
-	} else if !a.Passkey {
-		v.mode.step = v.rules.policy.StepUp.at(&v.mode, a.SendsCode && g.config.Codes != nil)
+	} else if !a.Passkey && a.Account != "" { // an unreadable request names no account
+		v.mode.step = v.rules.policy.StepUp.at(&v.mode, a.SendsCode && g.config.Codes != nil, g.config.Challenges != nil)
 	}
 }
 
-// at returns what unknown clients need now. sends: a code can be sent.
-func (s StepUp) at(m *modeState, sends bool) stepUp {
+// at returns what unknown clients need now. sends: a code can be sent; challenges: there are some.
+func (s StepUp) at(m *modeState, sends, challenges bool) stepUp {
+	on := s.Throttling && m.throttles || s.Captcha && m.on || s.Elevated && m.elevated
 	would := s.Throttling && m.wouldThrottle || s.Captcha && m.wouldBeOn || s.Elevated && m.wouldElevate
-	switch is := s.Throttling && m.throttles || s.Captcha && m.on || s.Elevated && m.elevated; {
-	case would || is && s.Monitor:
+	switch {
+	case on && s.Monitor, would && !on:
 		return monitoredStepUp
-	case !is:
+	case !on:
 		return noStepUp
 	case sends || s.BlockWithoutCode:
 		return stepUpByCode
-	case s.Elevated && m.elevated:
+	case s.Elevated && m.elevated && challenges:
 		return stepUpByChallenge
 	}
 	return noStepUp

@@ -282,11 +282,10 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 			c.Device = g.deviceOf(v)
 		}
 	case o == Abandoned:
-		g.press(v, captchamode.Overload, c.Now)
+		g.press(v, captchamode.Overload, false, c.Now)
 	case o == Withdrawn:
-	case insufficient && v.mode.step == stepUpByCode: // an owner without the code is no sign of an attack
 	default:
-		g.press(v, captchamode.Failure, c.Now)
+		g.press(v, captchamode.Failure, insufficient, c.Now)
 		g.missed(v, c.Now)
 	}
 	g.settleCode(ctx, v, o)
@@ -339,8 +338,9 @@ func (g *Guard) Unsettled(t *Ticket) func() {
 }
 
 // press counts the outcome toward the failure rate, unless Unsettled did. A failure is taken back if its pair logs in
-// soon. A known client has limits of its own and does not count (R25). A repeated password counts only as overload.
-func (g *Guard) press(v *view, sign captchamode.Sign, now time.Time) {
+// soon. A known client has limits of its own and does not count (R25). A right password that is insufficient does not
+// count for the day. A repeated password counts only as overload.
+func (g *Guard) press(v *view, sign captchamode.Sign, insufficient bool, now time.Time) {
 	if v.Repeat && sign == captchamode.Failure {
 		return
 	}
@@ -354,7 +354,11 @@ func (g *Guard) press(v *view, sign captchamode.Sign, now time.Time) {
 	case sign != captchamode.Failure:
 		g.config.Mode.ObserveAt(sign, v.from.address, at)
 	case !v.Known():
-		g.config.Mode.Failed(v.pair(), v.from.address, v.from.network, at)
+		network := v.from.network
+		if insufficient { // an owner without the code is no sign of a slow attack
+			network = digest{}
+		}
+		g.config.Mode.Failed(v.pair(), v.from.address, network, at)
 	}
 }
 

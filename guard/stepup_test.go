@@ -66,8 +66,8 @@ func TestR32ARightPasswordIsNotEnough(t *testing.T) {
 				}
 				before := w.Mode.State().FailureRate[captchamode.Failure]
 				right, in := try("alice", nowhere, world.Right)
-				if after := w.Mode.State(); after.FailureRate[captchamode.Failure] != before {
-					t.Error("the right password counts toward the failure rate")
+				if after := w.Mode.State().FailureRate[captchamode.Failure]; after != before+1 {
+					t.Errorf("the failure rate was %d and is %d: CAPTCHA mode would tell a right password", before, after)
 				}
 				events := w.Events()
 				last := events[len(events)-1]
@@ -200,4 +200,60 @@ func TestR32InParallel(t *testing.T) {
 			}
 		})
 	})
+}
+
+// The failure rate, and so the answer's challenge, is the same after a right password. But owners do not keep the day
+// elevated.
+func TestR32TheFailureRateTellsNothing(t *testing.T) {
+	t.Parallel()
+	for _, password := range []string{world.Right, "wrong"} {
+		w := world.New(t, world.Options{Mail: true, Codes: newCodes()})
+		for i := range 30 {
+			w.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+		}
+		if w.Mode.On() || !w.Mode.Throttling() {
+			t.Fatalf("%+v", w.Mode.State())
+		}
+		if w.Try(t, world.From("alice", nowhere), password); !w.Mode.On() {
+			t.Errorf("%s: CAPTCHA mode is off: %+v", password, w.Mode.State())
+		}
+	}
+	w := world.New(t, world.Options{Mail: true, Codes: newCodes()})
+	elevate(t, w)
+	before := w.Mode.State().Daily.Failures
+	for i := range 100 {
+		if d, ok := w.Try(t, world.From(fmt.Sprint("user", i), world.Address(i)), world.Right); ok || !d.Insufficient {
+			t.Fatalf("%s", outcome(d, ok))
+		}
+		w.Clock.Advance(time.Minute)
+		w.Mode.Tick()
+	}
+	if is := w.Mode.State().Daily; is.Failures > before {
+		t.Errorf("owners keep the day elevated: %+v", is)
+	}
+}
+
+// An administrator's CAPTCHA mode needs the step-up even if the failure rate is only monitored; without challenges
+// there is nothing to ask for.
+func TestR32WhatIsMonitoredAndWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Mail: true, Codes: newCodes()})
+	c := w.Mode.Config()
+	c.Monitor = true
+	if err := w.Mode.SetConfig(c); err != nil {
+		t.Fatal(err)
+	}
+	w.Force(t)
+	for i := range 11 {
+		w.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+	}
+	if d, ok := w.Try(t, w.Asked(t, "alice", nowhere), world.Right); ok || !d.Insufficient {
+		t.Errorf("forced: %s", outcome(d, ok))
+	}
+	bare := world.New(t, world.Options{})
+	elevate(t, bare)
+	second := bare.Second(t, func(c *guard.Config) { c.Mode, c.Challenges = bare.Mode, nil })
+	if d, ok := second.Try(t, world.From("alice", nowhere), world.Right); !ok {
+		t.Errorf("without challenges: %s", outcome(d, ok))
+	}
 }

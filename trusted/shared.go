@@ -12,7 +12,7 @@ import (
 
 const (
 	// DefaultSharers is for a company's network (docs/decisions/0021).
-	DefaultSharers  = 200
+	DefaultSharers = 200
 	// Several accounts make a private IP address a shared one.
 	Several = 3
 	// countedFor is how long another login of an account from an IP address is not counted again.

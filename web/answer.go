@@ -256,7 +256,7 @@ func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
 	}
 	for _, r := range d.Reasons {
 		switch {
-		case r.Cause == guard.ModeOn:
+		case r.Cause == guard.ModeOn || r.Cause == guard.StepUpNeeded:
 			return pages.WhySite
 		case r.Subject == guard.OnAccount:
 			return pages.WhyAccount

@@ -185,12 +185,13 @@ func (l *Login) check(ctx context.Context, t *try, d *guard.Decision,
 	if login, right, err = p.look(ctx, t, d); err != nil {
 		return login, false, err
 	}
-	right = right && l.opensTo(login) && !l.monitored(d, login) && (p.second || l.suffices(d, login))
+	correct := right && l.opensTo(login) && !l.monitored(d, login)
+	right = correct && (p.second || l.suffices(d, login))
 	ok := right && !d.Insufficient // a step-up (R32), a sprayed password and a fake failure are answered like a wrong one
-	if right && !ok && l.sendsCodes() {
-		told := l.told(t, login)
-		told.Stopped = true
-		l.Notices.Notify(told)
+	if correct && !ok && l.sendsCodes() && d.Reasons.Has(guard.StepUpNeeded) {
+		stopped := l.notice(t, login)
+		stopped.Stopped = true
+		l.Notices.Notify(stopped)
 	}
 	if ok && !p.second && l.Second != nil {
 		if asks, err := l.Second.asks(ctx, login); err != nil || asks {
@@ -316,7 +317,7 @@ func (l *Login) monitored(d *guard.Decision, login accounts.Login) bool {
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
 	if l.NotifyNewClient && !t.decision.Known {
-		l.Notices.Notify(l.told(t, login))
+		l.Notices.Notify(l.notice(t, login))
 	}
 	next := l.next(t.form["next"])
 	if login.MustChange && !l.Admin {
@@ -332,8 +333,8 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 // sendsCodes reports whether a right password that is not enough sends its owner a code.
 func (l *Login) sendsCodes() bool { return l.AskCode != nil && l.Notices != nil }
 
-// told is what the owner of an account is told of a login.
-func (l *Login) told(t *try, login accounts.Login) notices.Login {
+// notice is what an account's owner is notified of.
+func (l *Login) notice(t *try, login accounts.Login) notices.Login {
 	agent := t.Request().UserAgent()
 	return notices.Login{
 		Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(),

@@ -42,7 +42,7 @@ func TestR32TheOwnerOfARightPasswordGetsACode(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(answers[page], "we have sent you a verification code") ||
+	if !strings.Contains(answers[page], "we have emailed you a verification code") ||
 		!strings.Contains(answers[page], `<details class="code" open>`) {
 		t.Errorf("the page does not ask for the code:\n%s", answers[page])
 	}

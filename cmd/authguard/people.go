@@ -227,6 +227,11 @@ func (r *realm) openMailer() error {
 	}
 	p.notices, err = r.openNotices(notices.Config{Purpose: notices.NewClient, Send: server.Send, Find: p.ownerOf,
 		Code: r.codeFor,
+		Sent: func(ctx context.Context, l notices.Login) {
+			if l.Stopped {
+				r.codeSent(ctx, l.Account, r.site.storage.clock.Now().Add(codes.DefaultLife))
+			}
+		},
 		Write: func(l notices.Login, token string) (string, string) {
 			link := ""
 			if r.config.Origin != "" {
@@ -251,11 +256,7 @@ func (r *realm) openMailer() error {
 	}
 	p.mailer = codes.NewMailer(codes.MailerConfig{
 		Store: r.site.storage.outbox(r.log), Codes: p.codes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin,
-		Sent: func(ctx context.Context, account string, expires time.Time) {
-			if err := r.control.CodeSent(ctx, account, expires); err != nil {
-				r.log.Error("a verification code was sent but is not in the audit log", "error", err)
-			}
-		},
+		Sent: r.codeSent,
 		Failed: func(err error) {
 			r.raise(mailFailed, "",
 				"Users who request a verification code get none. Until then create codes with: authguard user create-code NAME\n"+
@@ -266,6 +267,12 @@ func (r *realm) openMailer() error {
 	return nil
 }
 
+func (r *realm) codeSent(ctx context.Context, account string, expires time.Time) {
+	if err := r.control.CodeSent(ctx, account, expires); err != nil {
+		r.log.Error("a verification code was sent but is not in the audit log", "error", err)
+	}
+}
+
 // codeFor makes a verification code for the owner of an account whose right password was stopped (R32).
 func (r *realm) codeFor(ctx context.Context, l notices.Login) (string, func(context.Context) error, error) {
 	address, _ := netip.ParseAddr(l.Address)
@@ -273,16 +280,13 @@ func (r *realm) codeFor(ctx context.Context, l notices.Login) (string, func(cont
 	if err != nil {
 		return "", nil, err
 	}
-	code, expires, err := r.people.codes.Asked(ctx, codes.Grant{Directory: l.Directory, Account: l.Account,
+	code, _, err := r.people.codes.Asked(ctx, codes.Grant{Directory: l.Directory, Account: l.Account,
 		For: codes.DefaultLife, From: from.Address, RightPassword: true})
 	switch {
 	case errors.Is(err, codes.ErrEnough):
 		return "", nil, nil
 	case err != nil:
 		return "", nil, err
-	}
-	if err := r.control.CodeSent(ctx, l.Account, expires); err != nil {
-		r.log.Error("a verification code was sent but is not in the audit log", "error", err)
 	}
 	return code, func(ctx context.Context) error { return r.people.codes.Forget(ctx, code) }, nil
 }

@@ -395,7 +395,8 @@ func (r *realm) login(
 	if p.mailer != nil && (door == admin.Integration || p.source == accounts.Source(p.accounts)) {
 		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
 	}
-	emails := web.LoginEmails{AskCode: ask, Notices: p.notices, NotifyNewClient: p.notices != nil && d.at.Mail.NotifyNewClient}
+	emails := web.LoginEmails{AskCode: ask, Notices: p.notices,
+		NotifyNewClient: p.notices != nil && d.at.Mail.NotifyNewClient}
 	if door != admin.Integration {
 		emails.Resets, emails.Changes, emails.Added = p.resets, p.changes, p.added
 	}

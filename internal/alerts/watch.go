@@ -60,7 +60,8 @@ func (w *watcher) event(e *guard.Event) {
 	ending := events.EndingOf(e)
 	w.failures(e, ending)
 	w.clients(e)
-	if e.Settled && e.Outcome == guard.Insufficient && !e.Reasons.Has(guard.StepUpNeeded) && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
+	if e.Settled && e.Outcome == guard.Insufficient && (e.Sprayed || !e.Reasons.Has(guard.StepUpNeeded)) &&
+		w.first("sprayed\n"+events.Escape(e.Account), e.At) {
 		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered as wrong. Reset the account's "+
 			"password",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Integration)))

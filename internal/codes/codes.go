@@ -75,6 +75,16 @@ type Grant struct {
 	RightPassword bool
 }
 
+// rightPassword distinguishes codes after a right password in the column asked_from.
+const rightPassword = "right password from "
+
+func (g *Grant) askedFrom() string {
+	if g.RightPassword {
+		return rightPassword + text(g.From)
+	}
+	return text(g.From)
+}
+
 // Issue creates a code. Only its hash is stored: show it once.
 func (t *Table) Issue(ctx context.Context, g Grant) (code string, expires time.Time, err error) {
 	code, expires = newCode(), t.now().Add(g.For)
@@ -101,12 +111,12 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
 			AND used_at = 0 AND tries < $3 AND expires_at > $4),
 			(SELECT COUNT(*) FROM verification_codes WHERE asked_from = $5 AND created_at > $6),
-			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
-			AND created_at > $8),
-			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> ''
-			AND created_at > $9)`,
+			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2
+			AND asked_from LIKE $10 AND created_at > $8),
+			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2
+			AND asked_from LIKE $10 AND created_at > $9)`,
 			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm,
-			now.Add(-sentEvery).UnixMilli(), now.Add(-sentTime).UnixMilli()).Scan(&live, &asked, &sent, &day)
+			now.Add(-sentEvery).UnixMilli(), now.Add(-sentTime).UnixMilli(), rightPassword+"%").Scan(&live, &asked, &sent, &day)
 		if err != nil {
 			return err
 		}
@@ -126,7 +136,7 @@ func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code strin
 	_, err := sqltx.Exec(ctx, db, `INSERT INTO verification_codes (code_hash, realm, directory, account, asked_from,
 		created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6,
-			$7)`, hash(code), t.realm, g.Directory, g.Account, text(g.From), now.UnixMilli(), expires.UnixMilli())
+			$7)`, hash(code), t.realm, g.Directory, g.Account, g.askedFrom(), now.UnixMilli(), expires.UnixMilli())
 	return err
 }
 

@@ -343,3 +343,23 @@ func TestR32ARightPasswordSendsFewCodes(t *testing.T) {
 		}
 	})
 }
+
+// Requests without the password leave the owner the codes after a right one.
+func TestR32RequestsUseUpNoCodeAfterARightPassword(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		clock := clocktest.At(noon)
+		table := New(db, clock.Now)
+		for i := range 180 {
+			if _, _, err := table.Asked(t.Context(), grant("alice", byte(i))); err != nil && !errors.Is(err, ErrEnough) {
+				t.Fatal(err)
+			}
+			clock.Advance(time.Minute)
+		}
+		g := grant("alice", 7)
+		g.RightPassword = true
+		if _, _, err := table.Asked(t.Context(), g); err != nil {
+			t.Errorf("after three hours of requests: %v", err)
+		}
+	})
+}

@@ -72,8 +72,8 @@ func originAt(origin string, hosts []string) string {
 // inherited is a realm with an empty section.
 func (c Config) inherited() Realm {
 	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Monitor: c.Monitor, Limits: c.Limits,
-		Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, StepUp: c.StepUp, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy,
-		Events: c.Events, Lists: c.Lists}
+		Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, StepUp: c.StepUp, Challenge: c.Challenge,
+		Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
 }
 
 // postponed is the list of realms, read after all other settings because realms inherit them.

@@ -28,9 +28,11 @@ import (
 
 const (
 	// Life is how long a link is valid, ResetLife that of a Reset, and MostADay the number of emails per account and day.
-	Life      = 7 * 24 * time.Hour
-	ResetLife = 30 * time.Minute
-	MostADay  = 5
+	// After StoppedLife, a code helps no one.
+	Life        = 7 * 24 * time.Hour
+	ResetLife   = 30 * time.Minute
+	StoppedLife = time.Hour
+	MostADay    = 5
 
 	maxWaiting = 10_000
 	day        = 24 * time.Hour
@@ -158,7 +160,7 @@ func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
 	if err != nil {
 		return err
 	}
-	if m.expired(of.At) {
+	if m.expired(of.At) || l.Stopped && !m.box.Now().Before(of.At.Add(StoppedLife)) {
 		return nil
 	}
 	email, err := m.config.Find(ctx, l.Directory, l.Account)
@@ -169,6 +171,9 @@ func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
 	forget := func(context.Context) error { return nil }
 	if err == nil && email != "" && l.Stopped {
 		if l.Code, forget, err = m.config.Code(ctx, l); l.Code == "" {
+			if err == nil { // it does not count toward MostADay
+				_, err = m.box.Remove(ctx, of.ID)
+			}
 			return err
 		}
 	}

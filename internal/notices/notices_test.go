@@ -23,6 +23,8 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // A post is a Mailer and what it has sent.
 type post struct {
+	code      string
+	forgotten int
 	*Mailer
 	clock  *clocktest.Clock
 	sent   []mail.Message
@@ -43,7 +45,10 @@ func newPost(t *testing.T, db *sql.DB, realm string) *post {
 			}
 			return account + "@example.org", nil
 		},
-		Write: func(l Login, token string) (string, string) { return "A login", l.Address + " " + token },
+		Code: func(context.Context, Login) (string, func(context.Context) error, error) {
+			return p.code, func(context.Context) error { p.forgotten++; return nil }, nil
+		},
+		Write: func(l Login, token string) (string, string) { return "A login", l.Address + l.Code + " " + token },
 		Send: func(_ context.Context, l mail.Message) error {
 			if p.broken == nil {
 				p.sent = append(p.sent, l)
@@ -173,6 +178,45 @@ func TestAnEmailWaitsForTheMailServer(t *testing.T) {
 		}
 		if err := p.Use(t.Context(), again.token(t, 0), done); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A stopped login is an email with a code. Without a code, which the owner has, there is none, and it does not count:
+// retries leave the owner the next ones. A code that cannot be sent is forgotten, and after an hour none is made.
+func TestR32AStoppedLoginIsAnEmailWithACode(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		p := newPost(t, db, "default")
+		stopped := func() {
+			t.Helper()
+			p.Notify(Login{Account: "alice", Address: "203.0.113.9", At: p.clock.Now(), Stopped: true})
+			p.SendDue(t.Context())
+		}
+		for range 20 {
+			stopped()
+		}
+		if p.code = "-CODE"; len(p.sent) != 0 {
+			t.Fatalf("without a code: %+v", p.sent)
+		}
+		if stopped(); len(p.sent) != 1 || !strings.HasPrefix(p.sent[0].Text, "203.0.113.9-CODE ") {
+			t.Fatalf("%+v", p.sent)
+		}
+		p.broken = errors.New("the mail server is down")
+		if stopped(); p.forgotten != 1 {
+			t.Errorf("%d codes forgotten", p.forgotten)
+		}
+		p.broken = nil
+		p.clock.Advance(2 * time.Minute)
+		if p.SendDue(t.Context()); len(p.sent) != 2 {
+			t.Errorf("after the outage: %d emails", len(p.sent))
+		}
+		p.broken = errors.New("the mail server is down")
+		stopped()
+		p.broken = nil
+		p.clock.Advance(StoppedLife)
+		if p.SendDue(t.Context()); len(p.sent) != 2 || p.forgotten != 2 {
+			t.Errorf("an hour later: %d emails, %d codes forgotten", len(p.sent), p.forgotten)
 		}
 	})
 }

@@ -150,7 +150,7 @@ func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
 
 // OffersCode reports whether the message says how to get a verification code. Every wrong password gets it: the right
 // password may be blocked as sprayed (R28), and the page must not reveal that.
-func (m Message) OffersCode() bool { return m.Kind == WrongCredentials && !m.CodeSent }
+func (m Message) OffersCode() bool { return m.Kind == WrongCredentials }
 
 // AsksForCode reports whether a verification code is the quickest way in, or one was wrong.
 func (m Message) AsksForCode() bool { return m.Kind == SlowDown || m.CodeSent || m.CodeFailed }
