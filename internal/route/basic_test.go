@@ -52,3 +52,35 @@ func TestBasicBehindAnotherSchemeIsRefused(t *testing.T) {
 		t.Errorf("a long header: %v", err)
 	}
 }
+
+// npm login sends the same login in the header and in the body. A made-up one takes the place of both.
+func TestOneLoginInTwoPlacesIsOne(t *testing.T) {
+	t.Parallel()
+	table := Table{
+		mustCompile(t, Spec{Name: "login", Path: "/-/user/*", Methods: []string{"PUT"}, Account: "json:/name", Password: "json:/password",
+			Success: []string{"status 201"}}),
+		mustCompile(t, Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}}),
+	}
+	other := mustCompile(t, Spec{Name: "other", Path: "/*", Account: "basic", Success: []string{"status 200"}})
+	for password, passes := range map[string]bool{"guess": true, "other": false} {
+		body := []byte(`{"name":"alice","password":"guess"}`)
+		r := httptest.NewRequest(http.MethodPut, "/-/user/x", nil)
+		r.Header.Set("Content-Type", "application/json")
+		r.SetBasicAuth("alice", password)
+		one, o, err := table.Find(r, body)
+		if (err == nil) != passes {
+			t.Errorf("%s: %v", password, err)
+		}
+		if _, _, err := (Table{table[0], other}).Find(r, body); err == nil {
+			t.Error("it counts at one of two names alone")
+		}
+		if err != nil {
+			continue
+		}
+		body = o.Spoil(r, body, Credential{"bob", "made up"})
+		if name, password, _ := r.BasicAuth(); one != table[0] || len(o.Credentials) != 1 || name != "bob" || password != "made up" ||
+			string(body) != `{"name":"bob","password":"made up"}` {
+			t.Errorf("%v, %v, %s:%s, %s", one, o.Credentials, name, password, body)
+		}
+	}
+}

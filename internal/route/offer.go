@@ -114,6 +114,11 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		case err != nil:
 			return one, Offer{}, err
 		case len(o.Credentials) == 0, found != nil && o.Credentials[0].Account == "":
+		case found != nil && found.Name == one.Name && slices.Equal(offer.Credentials, o.Credentials): // npm login sends both
+			first := offer.Spoil
+			offer.Spoil = func(r *http.Request, body []byte, other Credential) []byte {
+				return o.Spoil(r, first(r, body, other), other)
+			}
 		case found != nil && offer.Credentials[0].Account != "":
 			// Apps differ in which one they use: WordPress decides by another field, action.
 			return one, Offer{}, refuse("Send either %s or %s.", found.account.at(), one.account.at())
