@@ -53,7 +53,7 @@ pictures: need ## Pictures of every page into dist/pictures: light, dark, phone;
 	@mkdir -p $(or $(PICTURES),dist/pictures)
 	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) go test -count=1 -timeout 30m -run 'InABrowser|AnAttackIsFollowed|TheStoryIs' ./cmd/authguard ./web/pages ./internal/replay
 
-test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
+test-apps: need ## Real apps (Django, WordPress, Verdaccio …) behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps
 	go test -tags apps -count=1 -timeout 30m -run 'Apps|R26EverybodyElse' ./internal/testing/appstest ./cmd/authguard ./deploy
 	FULL_SIZE=1 go test -tags apps -count=1 -timeout 30m -run 'LimitEveryTime' ./cmd/authguard

@@ -217,6 +217,7 @@ func TestAChallengeOnOurPageForAnAppInABrowser(t *testing.T) {
 	b.signIn("alice", rightPassword)
 	b.until("the app to say where", `document.getElementById("said").textContent.includes("`+s.base+`/.authguard/solve")`)
 	b.goTo(s.base + "/.authguard/solve")
+	b.until("the field", `document.activeElement.id === "username"`)
 	b.do("the account", chromedp.KeyEvent("alice"+kb.Enter))
 	b.until("the image", `document.querySelector(".captcha-image").complete && document.querySelector("[role=status]")`)
 	b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()), chromedp.KeyEvent(kb.Enter))

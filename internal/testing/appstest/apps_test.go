@@ -4,6 +4,7 @@ package appstest_test
 
 import (
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -33,6 +34,7 @@ func TestAppsGunicornListensAsTheDocsSay(t *testing.T) {
 func TestAppsStart(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) *appstest.App{
 		"/admin/login/": appstest.Django, "/wp-login.php": appstest.WordPress, "/index.php": appstest.PHPMyAdmin, "/doku.php": appstest.DokuWiki,
+		"/-/verdaccio/data/packages": appstest.Verdaccio, "/rest/noauth/health": appstest.Syncthing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,6 +48,19 @@ func TestAppsStart(t *testing.T) {
 				t.Errorf("%s, after %d passwords", response.Status, a.Guesses(t))
 			}
 		})
+	}
+}
+
+// The page's settings are those that the tests run.
+func TestAppsVerdaccioIsConfiguredAsTheDocsSay(t *testing.T) {
+	config, err := os.ReadFile("files/verdaccio/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range doctest.Claimed(t, "docs/how-to/verdaccio.md") {
+		if !strings.Contains(string(config), b.Text) {
+			t.Errorf("they do not have\n%s", b.Text)
+		}
 	}
 }
 
