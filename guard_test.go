@@ -1905,18 +1905,18 @@ func TestR30AnOfficeKeepsItsPlacesAndACrowdHasNone(t *testing.T) {
 	t.Parallel()
 	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		const office = "203.0.113.5"
-		for i := range 50 {
+		for i := range 200 {
 			w.Right(t, fmt.Sprintf("person%d", i), office)
 		}
-		for i := range 50 {
+		for i := range 200 {
 			if got := w.Status(t, fmt.Sprintf("person%d", i), office); got != trusted.Known {
-				t.Fatalf("person %d of fifty is a %v at the office", i, got)
+				t.Fatalf("person %d of 200 is a %v at the office", i, got)
 			}
 		}
 		w.Right(t, "one more", office)
-		for _, name := range []string{"person0", "person49", "one more"} {
+		for _, name := range []string{"person0", "person199", "one more"} {
 			if got := w.Status(t, name, office); got != trusted.Unknown {
-				t.Errorf("%s is a %v where 51 accounts log in", name, got)
+				t.Errorf("%s is a %v where 201 accounts log in", name, got)
 			}
 		}
 		w.Clock.Advance(trusted.DefaultTTL - time.Hour)
