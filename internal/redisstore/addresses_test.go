@@ -13,7 +13,7 @@ import (
 func r30SharedAddressIsSoOnEveryNode(t *testing.T, on redisOf) {
 	clock, pool, home := newClock(), trusted.Key(digest('a', 1)), trusted.Key(digest('a', 2))
 	node := func() *trusted.SharedAddresses {
-		s, err := trusted.NewSharedAddresses(trusted.Limits{}, redisstore.Addresses{Store: on.node(t, redisstore.Options{})})
+		s, err := trusted.NewSharedAddresses(trusted.Limits{Sharers: 50}, redisstore.Addresses{Store: on.node(t, redisstore.Options{})})
 		must(t, err)
 		return s
 	}
@@ -34,7 +34,7 @@ func r30SharedAddressIsSoOnEveryNode(t *testing.T, on redisOf) {
 		add(there, 30+i, pool)
 	}
 	want(t, "shared at the node that completes them", there.Shared(pool, clock.Now()), true)
-	want(t, "accounts when it became so", became, trusted.DefaultSharers+1)
+	want(t, "accounts when it became so", became, 51)
 	add(here, 60, pool)
 	want(t, "shared at the other node, with its next login there", here.Shared(pool, clock.Now()), true)
 	late := node()
