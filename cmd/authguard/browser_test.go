@@ -50,6 +50,9 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 			if gone, ok := errors.AsType[*cdproto.Error](err); ok && strings.Contains(gone.Message, "node with given id") {
 				return false // the page was left before the step found its element, and did nothing
 			}
+			if err != nil && strings.Contains(err.Error(), "net::ERR_ABORTED") {
+				return false // a navigation of the page's own was still under way
+			}
 			if err != nil {
 				b.t.Fatalf("%s: %v\nthe page says:\n%s", what, err, b.text())
 			}

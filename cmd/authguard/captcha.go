@@ -32,7 +32,7 @@ func printMode(out io.Writer, m captchamode.State) error {
 	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, unknown clients throttled above %.0f, off after staying below "+
 		"%.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
 	fmt.Fprintf(w, "baseline\t%.1f logins a minute; %.1f at this hour\n", m.Normal, m.Usual)
-	fmt.Fprintf(w, "last 24 hours\t%d failures of unknown clients; %.0f are usual, step-up above %.0f\n", m.Daily.Failures,
+	fmt.Fprintf(w, "last day\t%d failures of unknown clients; %.0f are usual, step-up above %.0f\n", m.Daily.Failures,
 		m.Daily.Usual, m.Daily.Threshold)
 	if m.Steady {
 		fmt.Fprintf(w, "steady\tthe failure rate has stayed just below the threshold for half a day: a slow attack is "+

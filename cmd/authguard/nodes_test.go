@@ -192,8 +192,11 @@ func TestNodesActAsOne(t *testing.T) {
 		counts := tally(50, 50, func(i int) int {
 			return from("127.220.0.1").login(t, nodes[i%3], "user3", "wrong", "captcha_id", challenge.ID, "captcha_work", solution).status
 		})
-		if want := map[int]int{401: 1, 403: guard.UnsolvedPerPair, 429: 49 - guard.UnsolvedPerPair}; !maps.Equal(counts, want) {
-			t.Errorf("one solution sent 50 times: %v, want %v", counts, want)
+		// The solved challenge counts as unsolved until its solution is checked, perhaps after the others were asked.
+		more := map[int]int{401: 1, 403: guard.UnsolvedPerPair, 429: 49 - guard.UnsolvedPerPair}
+		fewer := map[int]int{401: 1, 403: more[403] - 1, 429: more[429] + 1}
+		if !maps.Equal(counts, more) && !maps.Equal(counts, fewer) {
+			t.Errorf("one solution sent 50 times: %v, want %v or %v", counts, more, fewer)
 		}
 	})
 }
