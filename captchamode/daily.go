@@ -41,7 +41,8 @@ func (d *Daily) state() DailyState {
 	return DailyState{d.Failures(), d.Usual, d.Threshold(), d.Elevated}
 }
 
-// learn adds the failures of one minute, less those that were corrected in it. logins is the average of the accounts that sign in per minute.
+// learn adds the failures of one minute, less those that were corrected in it. logins is the average of the accounts
+// that sign in per minute.
 func (d *Daily) learn(minute time.Time, failures int, logins float64) {
 	hour := minute.Truncate(time.Hour)
 	if hour.Sub(d.Hour) > 24*time.Hour { // the first one, or after a long pause

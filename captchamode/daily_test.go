@@ -3,6 +3,7 @@ package captchamode_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,15 +85,25 @@ func TestR32ASlowAttackElevatesTheDay(t *testing.T) {
 	if is := s.State().Daily.Usual; is > usual {
 		t.Errorf("usual: %v, and %v after two weeks of attack", usual, is)
 	}
+	if err := s.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "a test",
+		Until: s.now.Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
 	s.days(2, 2*60)
 	s.want("usual days again", false)
 	var all []captchamode.Cause
 	for _, w := range s.switches {
 		all = append(all, w.Cause)
 	}
-	if len(all) != 2 || all[0] != captchamode.ByDailyFailures || all[1] != all[0] || !s.switches[0].Elevated ||
-		s.switches[1].Elevated {
-		t.Errorf("switches: %+v", s.switches)
+	want := []captchamode.Cause{captchamode.ByDailyFailures, captchamode.ByPerson, captchamode.ByExpiry,
+		captchamode.ByDailyFailures}
+	if !slices.Equal(all, want) {
+		t.Fatalf("switches: %v", all)
+	}
+	for i, attacked := range []bool{true, true, true, false} { // an administrator does not end the attack
+		if one := s.switches[i]; one.Elevated != attacked || one.Attacked != attacked {
+			t.Errorf("%+v", one)
+		}
 	}
 }
 
@@ -176,6 +187,10 @@ func TestR32ARestartAndAnAdministrator(t *testing.T) {
 	if len(again.switches) > 0 {
 		t.Errorf("%+v", again.switches)
 	}
+	if err := again.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "a test",
+		Until: again.now.Add(time.Hour)}); err != nil || !again.switches[0].Attacked {
+		t.Errorf("an administrator ends the attack after a restart: %v, %+v", err, again.switches)
+	}
 	again.Clear("ann", "a test")
 	again.want("cleared", false)
 }
@@ -230,5 +245,28 @@ func TestR32ATypoIsCorrectedInTheNextMinute(t *testing.T) {
 	s.minute()
 	if is := s.State().Daily; is.Failures > 0 || is.Elevated {
 		t.Errorf("%+v", is)
+	}
+}
+
+// After the cool-down the attack is over, though the day is elevated, and an administrator does not begin it again.
+func TestR32TheCoolDownEndsTheAttack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.days(3, 0)
+	for i := range 200 {
+		s.fail(i)
+	}
+	for s.minute(); s.State().Level != captchamode.Calm; {
+		s.minute()
+	}
+	if s.want("after the cool-down", true); s.switches[len(s.switches)-1].Attacked {
+		t.Errorf("%+v", s.switches)
+	}
+	if err := s.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "ann", Why: "a test",
+		Until: s.now.Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if last := s.switches[len(s.switches)-1]; last.Attacked {
+		t.Errorf("%+v", last)
 	}
 }

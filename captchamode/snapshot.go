@@ -40,5 +40,9 @@ func (m *Mode) Restore(from Snapshot) {
 	if len(from.Switches) <= keepSwitches {
 		m.switches = slices.Clone(from.Switches)
 	}
-	m.last, m.steady = Switch{On: m.show(), Level: m.detector.Level, Elevated: m.detector.Daily.Elevated}, m.detector.Steady
+	m.last = Switch{On: m.show(), Level: m.detector.Level, Elevated: m.detector.Daily.Elevated}
+	if n := len(m.switches); n > 0 {
+		m.last.Attacked = m.switches[n-1].Attacked
+	}
+	m.steady = m.detector.Steady
 }

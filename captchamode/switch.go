@@ -31,6 +31,7 @@ type Switch struct {
 	Cause       Cause     `json:"cause"`
 	Override    Override  `json:"force"`             // after the switch; who and why are those of the release or clearing
 	Elevated    bool      `json:"elevated,omitzero"` // more failures of unknown clients in a day than usual
+	Attacked    bool      `json:"attacked,omitzero"` // the site is, after; whatever an administrator decides
 	FailureRate int       `json:"failure_rate"`      // of a minute; for ByDailyFailures, both are of a day
 	Threshold   float64   `json:"threshold"`
 	// Adopted means that another node made the switch, records it and raises the alert.
@@ -73,6 +74,8 @@ func (m *Mode) switchTo(f Override, cause Cause, adopted bool, now time.Time) {
 		Override: f, FailureRate: m.failureRate().Total(), Threshold: m.threshold(), Adopted: adopted,
 		Monitored: m.config.Monitor, Elevated: m.detector.Daily.Elevated,
 	}
+	// An attack that raised the failure rate of a minute is over after the cool-down, even if the day is still elevated.
+	s.Attacked = s.Level != Calm || s.Elevated && (cause == ByDailyFailures || m.last.Attacked && cause != ByCoolDown)
 	if cause == ByDailyFailures {
 		s.FailureRate, s.Threshold = m.detector.Daily.Failures(), m.detector.Daily.Threshold()
 	}

@@ -72,7 +72,7 @@ func (g *Guard) Rebind(ctx context.Context, a Attempt, d *Decision) (s challenge
 		return s, nil
 	}
 	bond, err := g.bond(ctx, &a, d)
-	if err != nil || bond.Level > 0 && g.config.Challenges.PictureAlone(a.Solution) {
+	if err != nil {
 		return s, err
 	}
 	v, solved := new(view), Decision{}

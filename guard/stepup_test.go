@@ -67,7 +67,7 @@ func TestR32ARightPasswordIsNotEnough(t *testing.T) {
 				before := w.Mode.State().FailureRate[captchamode.Failure]
 				right, in := try("alice", nowhere, world.Right)
 				if after := w.Mode.State().FailureRate[captchamode.Failure]; after != before+1 {
-					t.Errorf("the failure rate was %d and is %d: CAPTCHA mode would tell a right password", before, after)
+					t.Errorf("the failure rate was %d and is %d: CAPTCHA mode would reveal a right password", before, after)
 				}
 				events := w.Events()
 				last := events[len(events)-1]

@@ -72,8 +72,7 @@ func (l *Login) forgot(c echo.Context) (err error) {
 	if err != nil {
 		return l.forgotAnswer(t, Unusable(http.StatusBadRequest, "problem.no-name"), pages.Message{Kind: pages.InvalidInput})
 	}
-	l.Resets.Notify(notices.Login{Directory: l.Directory, Account: asked.Account, Address: t.client.Address.String(),
-		At: l.Sessions.Now()})
+	l.Resets.Notify(l.notice(c, asked.Account))
 	if WantsJSON(c.Request()) {
 		return c.JSON(http.StatusAccepted, map[string]string{"username": t.form["username"]})
 	}
@@ -160,8 +159,7 @@ func (l *Login) reset(c echo.Context) error {
 		return err
 	}
 	if l.Changes != nil {
-		l.Changes.Notify(notices.Login{Directory: l.Directory, Account: asked.Account,
-			Address: l.client(c).Address.String(), Agent: c.Request().UserAgent(), At: l.Sessions.Now()})
+		l.Changes.Notify(l.notice(c, asked.Account))
 	}
 	if WantsJSON(c.Request()) {
 		return c.JSON(http.StatusOK, map[string]string{"account": asked.Account})

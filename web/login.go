@@ -143,8 +143,8 @@ func (l *Login) take(t *try, p proof) (err error) {
 	return l.welcome(t, login)
 }
 
-// enter is Guard.Login, also with the challenge of a page that did not know the account yet. A success that cannot be settled counts as a failure, but still signs in: only a correct
-// password has anything to write (R27).
+// enter is Guard.Login, also with the challenge of a page that did not know the account yet. A success that cannot be
+// settled counts as a failure, but still signs in: only a correct password has anything to write (R27).
 func (l *Login) enter(ctx context.Context, ask guard.Attempt, verify func(context.Context, *guard.Decision) (bool,
 	error)) (guard.Decision, bool, error) {
 	d, ok, err := l.Guard.Login(ctx, ask, verify)
@@ -189,7 +189,7 @@ func (l *Login) check(ctx context.Context, t *try, d *guard.Decision,
 	right = correct && (p.second || l.suffices(d, login))
 	ok := right && !d.Insufficient // a step-up (R32), a sprayed password and a fake failure are answered like a wrong one
 	if correct && !ok && l.sendsCodes() && d.Reasons.Has(guard.StepUpNeeded) {
-		stopped := l.notice(t, login)
+		stopped := l.notice(t, login.Account)
 		stopped.Stopped = true
 		l.Notices.Notify(stopped)
 	}
@@ -317,7 +317,7 @@ func (l *Login) monitored(d *guard.Decision, login accounts.Login) bool {
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
 	if l.NotifyNewClient && !t.decision.Known {
-		l.Notices.Notify(l.notice(t, login))
+		l.Notices.Notify(l.notice(t, login.Account))
 	}
 	next := l.next(t.form["next"])
 	if login.MustChange && !l.Admin {
@@ -333,13 +333,11 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 // sendsCodes reports whether a right password that is not enough sends its owner a code.
 func (l *Login) sendsCodes() bool { return l.AskCode != nil && l.Notices != nil }
 
-// notice is what an account's owner is notified of.
-func (l *Login) notice(t *try, login accounts.Login) notices.Login {
-	agent := t.Request().UserAgent()
-	return notices.Login{
-		Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(),
-		Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now(),
-	}
+// notice is what the owner of an account is notified of: this request.
+func (l *Login) notice(c echo.Context, account string) notices.Login {
+	agent := c.Request().UserAgent()
+	return notices.Login{Directory: l.Directory, Account: account, Address: l.client(c).Address.String(),
+		Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now()}
 }
 
 // Remember sets a device cookie for the account of a ticket that was settled as succeeded.

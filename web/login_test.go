@@ -233,8 +233,10 @@ func TestR29AChallengeBeforeTheNameMakesNoGuessCheaper(t *testing.T) {
 	}
 	rest, _, _ := challengeIn(t, first)
 	want(t, b.login("bob", "wrong", "captcha_id", rest, "captcha_work", world.Done), http.StatusForbidden)
-	for name, answer := range map[string]string{"a wrong image": "41", "no image": ""} {
-		w := b.login("alice", "wrong", "captcha_id", ahead(), "captcha_answer", answer, "captcha_work", world.Done)
+	for name, solved := range map[string][2]string{
+		"a wrong image": {"41", world.Done}, "no image": {"", world.Done}, "an image alone": {world.Answer, ""}, // without JavaScript
+	} {
+		w := b.login("alice", "wrong", "captcha_id", ahead(), "captcha_answer", solved[0], "captcha_work", solved[1])
 		if _, image, _ := challengeIn(t, w); w.Code != http.StatusForbidden || !image {
 			t.Errorf("%s: %d, then without an image", name, w.Code)
 		}

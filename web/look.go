@@ -58,16 +58,20 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 
 // Message returns the email about a login from an unknown client, in the language with this tag. link reports the login
 // as not the user's own; it may be empty. The attacker controls the User-Agent: it is reduced to one short line (R23).
-func (l *Look) Message(language string, told notices.Login, link string) (subject, text string) {
+func (l *Look) Message(language string, login notices.Login, link string) (subject, text string) {
 	page, of := l.in(language), "mail."
-	parts := []string{"", strings.TrimRight("    "+times.Text(told.At.UTC())+"\n    "+told.Address+"\n    "+
-		pages.BrowserName(told.Agent), " \n"), ""}
-	if told.Stopped {
+	if login.Stopped {
 		of = "mail.stopped."
-		parts = append(parts, "    "+codes.Spell(told.Code))
 	}
-	parts[0] = page.T(of+"somebody", "account", pages.Plain(told.Account), "site", page.Site())
-	parts[2] = page.T(of + "was-me")
+	parts := []string{
+		page.T(of+"somebody", "account", pages.Plain(login.Account), "site", page.Site()),
+		strings.TrimRight("    "+times.Text(login.At.UTC())+"\n    "+login.Address+"\n    "+
+			pages.BrowserName(login.Agent), " \n"),
+		page.T(of + "was-me"),
+	}
+	if login.Stopped {
+		parts = append(parts, "    "+codes.Spell(login.Code))
+	}
 	if link != "" {
 		parts = append(parts, page.T(of+"not-me"), "    "+link)
 	}

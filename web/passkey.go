@@ -14,7 +14,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/mfa"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/web/pages"
 )
@@ -199,9 +198,7 @@ func (l *Login) addPasskey(c echo.Context, s *Session) error {
 		return Unusable(http.StatusUnprocessableEntity, "problem.passkey")
 	}
 	if l.Added != nil && (err == nil || errors.Is(err, operation.ErrUnrecorded)) {
-		agent := c.Request().UserAgent()
-		l.Added.Notify(notices.Login{Directory: l.Directory, Account: s.Account.Account,
-			Address: l.client(c).Address.String(), Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now()})
+		l.Added.Notify(l.notice(c, s.Account.Account))
 	}
 	return l.done(c, "passkey", err)
 }

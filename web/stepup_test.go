@@ -20,7 +20,7 @@ var mailedCode = regexp.MustCompile(`(?m)^    ([A-Z2-7]{4}(?:-[A-Z2-7]{4}){3})$`
 func TestR32TheOwnerOfARightPasswordGetsACode(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	told := h.tells(t)
+	sent := h.tells(t)
 	h.door.AskCode = func(guard.Code) {}
 	for i := range 11 {
 		h.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
@@ -46,7 +46,7 @@ func TestR32TheOwnerOfARightPasswordGetsACode(t *testing.T) {
 		!strings.Contains(answers[page], `<details class="code" open>`) {
 		t.Errorf("the page does not ask for the code:\n%s", answers[page])
 	}
-	link, text := told()
+	link, text := sent()
 	code := mailedCode.FindStringSubmatch(text)
 	if code == nil || link == "" || !strings.Contains(text, "198.51.100.7") {
 		t.Fatalf("the email:\n%s", text)
@@ -60,6 +60,30 @@ func TestR32TheOwnerOfARightPasswordGetsACode(t *testing.T) {
 	h.Clock.Advance(5e9)
 	if b.login("alice", right); h.browser(page).get(link).Code != http.StatusOK {
 		t.Error("the link of the email is not good")
+	}
+}
+
+// So does the owner of a possibly compromised account, who needs a code in any case.
+func TestR32TheOwnerOfACompromisedAccountGetsACode(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	sent := h.tells(t)
+	h.door.AskCode = func(guard.Code) {}
+	if _, err := h.db.Exec(`UPDATE accounts SET needs_code = 1 WHERE username = 'alice'`); err != nil {
+		t.Fatal(err)
+	}
+	h.browser(page).login("alice", right)
+	if _, text := sent(); text != "" {
+		t.Errorf("without a step-up the page promises no email:\n%s", text)
+	}
+	for i := range 11 {
+		h.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+	}
+	b := h.browser(page)
+	b.from = "198.51.100.7"
+	b.login("alice", right)
+	if _, text := sent(); !mailedCode.MatchString(text) {
+		t.Errorf("the email:\n%s", text)
 	}
 }
 

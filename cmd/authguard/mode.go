@@ -149,7 +149,7 @@ func (m *mode) switched(one captchamode.Switch) {
 	}
 	m.bus.Switched(events.ModeSwitch{
 		At: one.At, Realm: m.realm, From: one.Was(), To: one.Now(), Would: one.Would(),
-		Attacked: one.Level != captchamode.Calm || one.Elevated && one.Cause == captchamode.ByDailyFailures,
+		Attacked: one.Attacked,
 		Resumed:  one.Resumed,
 		Cause:    string(one.Cause), Who: one.Override.Who, Why: one.Override.Why,
 		FailureRate: float64(one.FailureRate), Threshold: one.Threshold, Until: one.Override.Until,

@@ -31,8 +31,8 @@ func (a *Alerter) AttackBegan(b attacks.Beginning) {
 	case attacks.Site:
 		switch {
 		case b.Daily:
-			text = fmt.Sprintf("%.0f logins of unknown clients failed in 24 hours, more than %.0f. Until that is over, the right "+
-				"password alone does not admit an unknown client (step_up)\n%s", b.FailureRate, b.Threshold, text)
+			text = fmt.Sprintf("%.0f logins of unknown clients failed in 24 hours; the threshold for step-up is %.0f\n%s",
+				b.FailureRate, b.Threshold, text)
 		case b.Threshold > 0:
 			text = fmt.Sprintf("failure rate %s a minute; CAPTCHA mode turns on above %s\n%s", events.Rate(b.FailureRate),
 				events.Rate(b.Threshold), text)

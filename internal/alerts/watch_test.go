@@ -275,6 +275,21 @@ func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 	}
 }
 
+// A right password that the step-up stops raises no alert, because it may be the owner's, unless it is sprayed.
+func TestR32AStoppedRightPasswordRaisesAnAlertIfItIsSprayed(t *testing.T) {
+	t.Parallel()
+	for _, sprayed := range []bool{false, true} {
+		w, list := watching()
+		e := success("alice", 1)
+		e.Outcome, e.NewClient, e.Sprayed = guard.Insufficient, false, sprayed
+		e.Reasons = guard.Reasons{{Cause: guard.StepUpNeeded}}
+		w.event(e)
+		if all := kinds(*list); slices.Contains(all, SprayedRight) != sprayed {
+			t.Errorf("sprayed %v: %v", sprayed, all)
+		}
+	}
+}
+
 // CAPTCHA mode's postponed alert follows if another node reports the attack.
 func TestR24ModeIsReportedIfAnotherNodeReportsTheAttack(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ type Login struct {
 	Version int64  `json:"-"` // of the account, if links are bound to it; set by Of and Use
 }
 
-// Config is what a Mailer needs; Version, Sent and Failed may be nil.
+// Config is what a Mailer needs; Code, Version, Sent and Failed may be nil.
 type Config struct {
 	outbox.Store
 	Realm   string

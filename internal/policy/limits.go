@@ -233,7 +233,7 @@ func limitsIn(p guard.Policy, mode captchamode.Config, limitSet string) (all []L
 				while = append(while, one.text)
 			}
 		}
-		return []LimitState{{Limit: "unknown client while " + strings.Join(while, " or "), Then: "insufficient",
+		return []LimitState{{Limit: "unknown client during " + strings.Join(while, ", "), Then: "insufficient",
 			Monitored: p.StepUp.Monitor, Code: guard.StepUpNeeded.String()}}
 	case guard.ModeLimits:
 		all = []LimitState{{Limit: TextCAPTCHA, Then: "challenge", Monitored: mode.Monitor, Code: "captcha-mode"}}

@@ -74,7 +74,8 @@ func (f *Found) chart() replay.Chart {
 }
 
 func (f *Found) table() replay.Table {
-	t := replay.Table{Name: "the best tested limits", Heads: []string{"attackers' logins", "checked guesses", "affected logins", ""}}
+	t := replay.Table{Name: "the best tested limits",
+		Heads: []string{"attackers' logins", "checked guesses", "affected logins", ""}}
 	for _, l := range f.Frontier {
 		mark := ""
 		if l.Text == f.Best.Text {

@@ -198,8 +198,8 @@ func (v AttackView) Repetition() string {
 	if each := float64(a.Known) / float64(max(1, a.Passwords)); each >= 2 {
 		text += fmt.Sprintf(", each used %s times on average", rateWords(each))
 	}
-	return Sentence(text) + fmt.Sprintf(" %s used a sprayed password, %s repeated a password that had failed for the same account.",
-		comma(int(a.Sprayed)), comma(int(a.Repeated)))
+	return Sentence(text) + fmt.Sprintf(" %s used a sprayed password, %s repeated a password that had failed for the same "+
+		"account.", comma(int(a.Sprayed)), comma(int(a.Repeated)))
 }
 
 // victimsShown is how many accounts one page shows.

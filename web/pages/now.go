@@ -188,9 +188,9 @@ func (c change) To() string {
 	case c.Cause == captchamode.ByClearing:
 		return "CAPTCHA mode reset"
 	case c.Cause == captchamode.ByDailyFailures && c.Elevated:
-		return "More failed logins in 24 hours than usual: step-up"
+		return "More failed logins in 24 hours than usual"
 	case c.Cause == captchamode.ByDailyFailures:
-		return "Failed logins in 24 hours as usual: no step-up"
+		return "Failed logins in 24 hours as usual again"
 	case c.Cause == captchamode.BySteadiness:
 		return "Steady failure rate just below the threshold"
 	case c.Cause == captchamode.ByPerson && c.Override.State == captchamode.ForcedOff: // throttling can go on

@@ -131,7 +131,7 @@ func TestTheOverviewNamesTheStepUp(t *testing.T) {
 	for _, elevated := range []bool{false, true} {
 		v.Overview.State.Daily = captchamode.DailyState{Failures: 1312, Threshold: 33.4, Elevated: elevated}
 		page, err := RenderNow(v)
-		if err != nil || strings.Contains(string(page), "1,312 in 24 hours (step-up above 33)") != elevated {
+		if err != nil || strings.Contains(string(page), "1,312 logins of unknown clients failed in 24 hours (step-up above 33)") != elevated {
 			t.Errorf("elevated %v: %v\n%s", elevated, err, page)
 		}
 	}

@@ -27,7 +27,7 @@ type proof struct {
 	ctx   context.Context // for probes after the attempt
 	late  *time.Timer     // cancels ctx
 	rival *rival
-	// asksCode: the app asks for a code now, so nobody is signed in yet.
+	// asksCode: the app asks for a code now, so the visitor is not signed in yet.
 	asksCode bool
 	note     string // why the proof failed, for the audit log
 }
