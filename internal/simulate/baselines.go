@@ -8,25 +8,41 @@ import (
 	"authguard/internal/replay"
 )
 
-// Defenses lists the defenses that can be simulated besides authguard: what other sites do, as far as it is documented.
-func Defenses() []string {
-	return []string{"none", "windows", "lockout", "cookies", "captchamode", "pgrp"}
+// defenses are what other sites do, as far as it is documented.
+var defenses = []struct {
+	name, about string
+	start       func() replay.Defense
+}{
+	{"none", "checks every password", func() replay.Defense { return &none{} }},
+	{"windows", "five failures in ten minutes ban an IP address for ten minutes, as in fail2ban",
+		func() replay.Defense {
+			return &windows{banned: map[netip.Addr]time.Time{}, failed: counts[netip.Addr]{}}
+		}},
+	{"lockout", "five failures in 15 minutes lock an account for 15 minutes",
+		func() replay.Defense { return &lockout{failed: counts[string]{}} }},
+	{"cookies", "OWASP's device cookies: ten failures an hour for a known browser, ten for all others together",
+		func() replay.Defense { return &deviceCookies{known: map[machine]bool{}, failed: counts[machine]{}} }},
+	{"captchamode", "a CAPTCHA for all clients while more than 500 logins a minute fail, and ten minutes longer",
+		func() replay.Defense { return &captcha{failed: counts[string]{}} }},
+	{"pgrp", "Password Guessing Resistant Protocol: a challenge after 30 failures a day of a known client, 3 of all others",
+		func() replay.Defense {
+			return &pgrp{known: map[machine]time.Time{}, at: counts[machine]{}, others: counts[string]{}}
+		}},
+}
+
+// Defenses lists the defenses that can be simulated besides authguard.
+func Defenses() (names []string) {
+	for _, d := range defenses {
+		names = append(names, d.name)
+	}
+	return names
 }
 
 func newDefense(name string) (replay.Defense, error) {
-	switch name {
-	case "none":
-		return &none{}, nil
-	case "windows":
-		return &windows{banned: map[netip.Addr]time.Time{}, failed: counts[netip.Addr]{}}, nil
-	case "lockout":
-		return &lockout{failed: counts[string]{}}, nil
-	case "cookies":
-		return &deviceCookies{known: map[machine]bool{}, failed: counts[machine]{}}, nil
-	case "captchamode":
-		return &captcha{failed: counts[string]{}}, nil
-	case "pgrp":
-		return &pgrp{known: map[machine]time.Time{}, at: counts[machine]{}, others: counts[string]{}}, nil
+	for _, d := range defenses {
+		if d.name == name {
+			return d.start(), nil
+		}
 	}
 	return nil, errors.New("simulate: no such defense")
 }

@@ -122,10 +122,18 @@ func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
 func TestASuggestionHasAFigureForEachColumn(t *testing.T) {
 	t.Parallel()
 	score := simulate.Limits{Score: simulate.Score{Let: 96, Checked: 10095, Met: 3, Logins: 100}}
-	found := simulate.Found{Base: score, Best: score, Frontier: []simulate.Limits{score}}
+	present, same := score, score
+	present.Let, same.Text = 97, "other limits that score the same"
+	found := simulate.Found{Base: present, Best: score, Frontier: []simulate.Limits{same, present}}
 	var text, page bytes.Buffer
 	if err := errors.Join(found.Sheet().Text(&text), found.Sheet().Page(&page)); err != nil {
 		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	for i, last := range []string{"limits", "suggested", "present"} {
+		if row := strings.Fields(lines[len(lines)-3+i]); row[len(row)-1] != last {
+			t.Errorf("row %d of the table: %q, want %s at its end", i, row, last)
+		}
 	}
 	for _, out := range []string{text.String(), page.String()} {
 		if !strings.Contains(out, "10,095") || strings.Contains(out, "96.0") || !strings.Contains(out, "checked guesses") {

@@ -97,7 +97,7 @@ func TestTheReportIsForPeople(t *testing.T) {
 	if err := simulate.Overall([]*simulate.Report{r, r}).Text(&all); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"authguard", "none", "let in", "longest kept out", "2 days, 300 users"} {
+	for _, want := range []string{"authguard", "none", "let in", "longest kept out", "2 days, 300 users", "none: checks every password"} {
 		if !strings.Contains(text.String(), want) || !strings.Contains(page.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -105,20 +105,23 @@ func TestTheReportIsForPeople(t *testing.T) {
 	if strings.Contains(page.String(), "<b>") || strings.Count(page.String(), "<svg") != 3 {
 		t.Error(page.String())
 	}
+	if strings.Contains(text.String(), "pgrp") {
+		t.Error("a defense that is not in the table is explained")
+	}
 	if n := strings.Count(all.String(), "\none "); n != 2 {
 		t.Errorf("%d scenarios in\n%s", n, all.String())
 	}
 	// What counts is added up, and it is said where another does better.
-	r.Results[1].Let, r.Results[0].Let, r.Results[0].Stopped = 1, 2, 1
+	r.Results[1].Let, r.Results[0].Let, r.Results[0].Stopped, r.Results[0].WaysIn = 1, 2, 1, 4
 	sheet := simulate.Overall([]*simulate.Report{r, r})
 	var got []string
-	for _, row := range sheet.Rows[len(sheet.Rows)-5:] {
+	for _, row := range sheet.Rows[len(sheet.Rows)-6:] {
 		got = append(got, fmt.Sprint(row.Name, row.Cells))
 	}
 	right, challenges := 2*r.Results[0].Right, 2*r.Results[0].Challenges
 	want := []string{
 		"all together[ ]", fmt.Sprintf("  right guesses[%d %d]", right, right), "  let in[4 2]",
-		fmt.Sprintf("  challenges shown to users[%d 0]", challenges), "  users stopped[2 0]",
+		fmt.Sprintf("  challenges shown to users[%d 0]", challenges), "  verification code required[8 0]", "  users stopped[2 0]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

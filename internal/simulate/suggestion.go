@@ -62,8 +62,8 @@ func (f *Found) chart() replay.Chart {
 	}
 	p.Path("login", "", line...)
 	for _, l := range f.Frontier {
-		class := map[string]string{f.Base.Text: "base", f.Best.Text: "best"}
-		p.Circle(cmp.Or(class[l.Text], "other"), l.words()+", "+replay.Part(l.Met, l.Logins)+" affected",
+		class := map[Score]string{f.Base.Score: "base", f.Best.Score: "best"}
+		p.Circle(cmp.Or(class[l.Score], "other"), l.words()+", "+replay.Part(l.Met, l.Logins)+" affected",
 			x(l), p.Y(l.through()), 7)
 	}
 	return replay.Chart{
@@ -75,13 +75,11 @@ func (f *Found) chart() replay.Chart {
 
 func (f *Found) table() replay.Table {
 	t := replay.Table{Name: "the best tested limits",
-		Heads: []string{"attackers' logins", "checked guesses", "affected logins", ""}}
+		Heads: []string{"attackers' logins", "checked guesses", "affected logins", "limits"}}
+	limits := map[Score]string{f.Base.Score: "present", f.Best.Score: "suggested"} // others may score the same
 	for _, l := range f.Frontier {
-		mark := ""
-		if l.Text == f.Best.Text {
-			mark = "suggested"
-		}
-		t.Rows = append(t.Rows, []string{replay.Comma(l.Let), replay.Comma(l.Checked), replay.Part(l.Met, l.Logins), mark})
+		t.Rows = append(t.Rows, []string{replay.Comma(l.Let), replay.Comma(l.Checked), replay.Part(l.Met, l.Logins),
+			cmp.Or(limits[l.Score], "other")})
 	}
 	return t
 }

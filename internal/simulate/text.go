@@ -2,33 +2,51 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"authguard/internal/replay"
 )
 
-const foot = `Columns: one for each defense.
-  guesses, checked, let in: the attackers' attempts; those that reached the password check; those that logged in
-  users' logins: users with the right password; the rows below are the affected ones
-  users stopped: logins that were blocked; longest kept out: from a user's first attempt to the login
-Known clients are IP addresses and browsers from which that user has signed in before. For authguard an IP
-address of more than 200 users is a shared address and never a known client.`
+const foot = `Rows: attackers' guesses, then users' logins with the right password.
+  checked: guesses that reached the password check
+  right guesses: guesses with the right password; let in: those that led to a login
+  challenges shown to users, delayed, verification code required, users stopped: affected logins
+  users stopped: blocked logins; longest kept out: from a user's first attempt to the login
+  known clients: IP addresses and browsers from which that user has signed in before
+For authguard an IP address of more than 200 users is a shared address and never a known client.`
+
+// legend explains the columns, then the rows.
+func legend(s *replay.Sheet) string {
+	text := "Columns: one for each defense.\n"
+	for i, name := range s.Names {
+		about := "the limits of this file"
+		if i == 0 {
+			about = "the configured limits"
+		}
+		if n := slices.Index(Defenses(), name); n >= 0 {
+			about = defenses[n].about
+		}
+		text += "  " + name + ": " + about + "\n"
+	}
+	return text + foot
+}
 
 // Sheet returns the report as a sheet.
 func (r *Report) Sheet() *replay.Sheet {
-	s := &replay.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.About, Notes: r.Scenario.notes(),
-		Foot: foot}
+	s := &replay.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.About, Notes: r.Scenario.notes()}
 	for i := range r.Results {
 		s.Names = append(s.Names, r.Results[i].Name)
 		s.Sections = append(s.Sections, replay.Section{Name: r.Results[i].Name, Charts: r.Results[i].charts()})
 	}
 	r.figures(s, "")
+	s.Foot = legend(s)
 	return s
 }
 
 // Overall returns one sheet for several scenarios under the same defenses.
 func Overall(all []*Report) *replay.Sheet {
-	s := &replay.Sheet{Title: "Simulated", Lead: fmt.Sprintf("%d scenarios.", len(all)), Foot: foot}
+	s := &replay.Sheet{Title: "Simulated", Lead: fmt.Sprintf("%d scenarios.", len(all))}
 	for _, result := range all[0].Results {
 		s.Names = append(s.Names, result.Name)
 	}
@@ -39,7 +57,8 @@ func Overall(all []*Report) *replay.Sheet {
 		s.Add(r.Scenario.Name, make([]string, len(s.Names))...)
 		for _, row := range short.Rows {
 			switch row.Name {
-			case "  let in", "  challenges shown to users", "  users stopped", "  longest kept out":
+			case "  let in", "  challenges shown to users", "  verification code required", "  users stopped",
+				"  longest kept out":
 				s.Rows = append(s.Rows, row)
 			}
 		}
@@ -48,7 +67,7 @@ func Overall(all []*Report) *replay.Sheet {
 			Charts: first.charts()})
 	}
 	together(s, all)
-	s.Notes = append(s.Notes, outdone(all)...)
+	s.Notes, s.Foot = append(s.Notes, outdone(all)...), legend(s)
 	return s
 }
 
@@ -59,6 +78,7 @@ func together(s *replay.Sheet, all []*Report) {
 			sums[i].Right += one.Right
 			sums[i].Let += one.Let
 			sums[i].Challenges += one.Challenges
+			sums[i].WaysIn += one.WaysIn
 			sums[i].Stopped += one.Stopped
 		}
 	}
@@ -66,6 +86,7 @@ func together(s *replay.Sheet, all []*Report) {
 	replay.Each(s, sums, "  right guesses", func(r *Result) string { return replay.Comma(r.Right) })
 	replay.Each(s, sums, "  let in", func(r *Result) string { return replay.Comma(r.Let) })
 	replay.Each(s, sums, "  challenges shown to users", func(r *Result) string { return replay.Comma(r.Challenges) })
+	replay.Each(s, sums, "  verification code required", func(r *Result) string { return replay.Comma(r.WaysIn) })
 	replay.Each(s, sums, "  users stopped", func(r *Result) string { return replay.Comma(r.Stopped) })
 }
 
