@@ -67,14 +67,7 @@ type file struct {
 	Source
 	state  State
 	ranges *guard.Ranges
-	seen   stamp // at the last check
-	read   stamp // at the last read, successful or not
-}
-
-type stamp struct {
-	changed time.Time
-	size    int64
-	missing bool
+	seen   background.File
 }
 
 // NewFiles returns Files that update the lists in memory. It reads no file.
@@ -98,7 +91,7 @@ func (f *Files) Configure(sources []Source) {
 			}
 		}
 		f.files = append(f.files, one)
-		if now := stampOf(s.File); now != one.read || one.state.Kept != "" {
+		if now := background.StampOf(s.File); now != one.seen.Read || one.state.Kept != "" {
 			f.reread(one, now, true)
 		}
 	}
@@ -114,12 +107,9 @@ func (f *Files) Check(context.Context) {
 	defer f.mu.Unlock()
 	changed := false
 	for _, one := range f.files {
-		now := stampOf(one.File)
-		still := now == one.seen
-		if one.seen = now; now == one.read || !still {
-			continue
+		if now := background.StampOf(one.File); one.seen.Changed(now) {
+			changed = f.reread(one, now, false) || changed
 		}
-		changed = f.reread(one, now, false) || changed
 	}
 	if changed {
 		f.publish()
@@ -145,23 +135,15 @@ func (f *Files) publish() {
 	f.into.SetNamed(all)
 }
 
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{missing: true}
-	}
-	return stamp{changed: info.ModTime(), size: info.Size()}
-}
-
 // reread reads a file and reports whether it is now in force.
-func (f *Files) reread(one *file, now stamp, asked bool) bool {
-	one.read, one.seen = now, now
+func (f *Files) reread(one *file, now background.Stamp, asked bool) bool {
+	one.seen.Read = now
 	c, err := Read(one.Source)
 	if err == nil {
 		err = c.follows(one.ranges.Len(), asked)
 	}
 	if errors.Is(err, errChanging) {
-		one.read = stamp{}
+		one.seen.Read = background.Stamp{}
 		return false
 	}
 	if err != nil {
@@ -173,7 +155,7 @@ func (f *Files) reread(one *file, now stamp, asked bool) bool {
 		one.state.Kept = kept
 		return false
 	}
-	c.State.Read, c.State.Changed = f.now(), now.changed
+	c.State.Read, c.State.Changed = f.now(), now.Changed
 	one.state, one.ranges = c.State, guard.NewRanges(c.Ranges)
 	one.state.Ranges = one.ranges.Len()
 	f.log.Info("list file read", "list", one.Name, "file", one.File, "ranges", one.state.Ranges, "bad_lines", c.BadLines)
