@@ -46,6 +46,7 @@ var mayImport = map[string]string{
 	"internal/metrics":    below,
 	"internal/mfa":        below,
 	"internal/known":      below,
+	"internal/leaked":     below,
 	"internal/learn":      below,
 	"internal/lists":      below,
 	"internal/mail":       below,

@@ -175,7 +175,11 @@ func noAttempts(logs *replay.Log, r *replay.Report) error {
 	return errors.New(text)
 }
 
-func (g *globals) progress(logs *replay.Log) (done func()) {
+// A reading has read some of its bytes.
+type reading interface{ Progress() (read, of int64) }
+
+// progress shows how much is read, on a terminal, until done.
+func (g *globals) progress(of reading) (done func()) {
 	file, ok := g.complaints.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return func() {}
@@ -191,7 +195,7 @@ func (g *globals) progress(logs *replay.Log) (done func()) {
 				fmt.Fprint(file, "\r\033[K")
 				return
 			case <-ticks.C:
-				fmt.Fprint(file, "\r\033[K", progressText(logs, time.Since(began)))
+				fmt.Fprint(file, "\r\033[K", progressText(of, time.Since(began)))
 			}
 		}
 	}()
@@ -201,8 +205,8 @@ func (g *globals) progress(logs *replay.Log) (done func()) {
 	}
 }
 
-func progressText(logs *replay.Log, took time.Duration) string {
-	read, of := logs.Progress()
+func progressText(r reading, took time.Duration) string {
+	read, of := r.Progress()
 	if read == 0 || of == 0 {
 		return fmt.Sprintf("%s read", humanize.Bytes(uint64(read)))
 	}
