@@ -242,7 +242,7 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 		}
 		return l.showDone(c, s.Account.Account)
 	}
-	if problems := newPasswordProblems(f); len(problems) > 0 {
+	if problems := l.newPasswordProblems(f); len(problems) > 0 {
 		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problems...)
 	}
 	done, err := l.current(c, s, f["current_password"], func(ctx context.Context) error {

@@ -80,7 +80,8 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	must(err)
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)
-	h.accounts, err = accounts.New(t.Context(), accounts.Config{DB: db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: h.Clock.Now})
+	h.accounts, err = accounts.New(t.Context(), accounts.Config{DB: db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: h.Clock.Now,
+		Leaked: func(password string) bool { return password == "leaked password" }})
 	must(err)
 	running, err := sessions.New(sessions.Config{DB: db, Now: h.Clock.Now})
 	must(err)
@@ -162,6 +163,7 @@ func TestAOneTimePasswordOfAUserIsGoodForChoosingAnotherOneOnly(t *testing.T) {
 	for say, fields := range map[string][]string{
 		"is the same as the current one": {"new_password", oneTime, "repeat_password", oneTime},
 		"too short":                      {"new_password", "short", "repeat_password", "short"},
+		"common or known from leaks":     {"new_password", "leaked password", "repeat_password", "leaked password"},
 		"passwords do not match":         {"new_password", chosen, "repeat_password", chosen + "x"},
 	} {
 		if status, _, body := b.form(t, "/account/password", "/account/password", fields...); status != http.StatusUnprocessableEntity || !strings.Contains(body, say) {

@@ -149,7 +149,7 @@ func (l *Login) reset(c echo.Context) error {
 	if _, sent := f["repeat_password"]; !sent && SentJSON(c.Request()) {
 		f["repeat_password"] = f["new_password"]
 	}
-	if problems := newPasswordProblems(f); len(problems) > 0 {
+	if problems := l.newPasswordProblems(f); len(problems) > 0 {
 		return l.showReset(c, asked, http.StatusUnprocessableEntity, problems...)
 	}
 	switch err := l.replace(c, asked, f["new_password"]); {

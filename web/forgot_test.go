@@ -119,6 +119,9 @@ func TestAForgottenPasswordIsResetByEmail(t *testing.T) {
 			t.Fatalf("%d %v\n%s", w.Code, w.Header(), w.Body)
 		}
 	}
+	if w := owner.post(to, "new_password", "leaked password"); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "known from leaks") {
+		t.Errorf("a leaked password: %d\n%s", w.Code, w.Body)
+	}
 	if w := owner.post(to, "new_password", "short", "repeat_password", "other"); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "too short") {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}

@@ -94,7 +94,7 @@ func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 	if _, sent := f["repeat_password"]; !sent && SentJSON(c.Request()) {
 		f["repeat_password"] = f["new_password"] // a program does not mistype
 	}
-	if problems := newPasswordProblems(f); len(problems) > 0 {
+	if problems := l.newPasswordProblems(f); len(problems) > 0 {
 		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], problems...)
 	}
 	replace := func(ctx context.Context) error {
@@ -123,12 +123,14 @@ func (l *Login) ownForm(c echo.Context, s *Session, names ...string) (Form, erro
 	return f, err
 }
 
-func newPasswordProblems(f Form) (problems []pages.PasswordProblem) {
-	switch err := accounts.CheckPassword(f["new_password"]); {
+func (l *Login) newPasswordProblems(f Form) (problems []pages.PasswordProblem) {
+	switch err := l.Control.CheckPassword(f["new_password"]); {
 	case errors.Is(err, passwords.ErrTooLong):
 		problems = append(problems, pages.NewTooLong)
 	case errors.Is(err, passwords.ErrNUL):
 		problems = append(problems, pages.NewHasNUL)
+	case errors.Is(err, accounts.ErrLeaked):
+		problems = append(problems, pages.NewLeaked)
 	case err != nil:
 		problems = append(problems, pages.NewTooShort)
 	case f["current_password"] != "" && f["new_password"] == f["current_password"]:

@@ -36,6 +36,7 @@ func (c configValidateCmd) Run(g *globals) error {
 	if err == nil {
 		var missing []string
 		missing, err = checkLooks(loaded.Config)
+		err = errors.Join(err, usableList(loaded.Config))
 		notes = slices.Concat(notes, loaded.Notes(), missing)
 		if err == nil {
 			var lacks []lack

@@ -71,10 +71,11 @@ type (
 		kong.Plugins
 	}
 	maintenanceCommands struct {
-		Config configCmd `cmd:"" help:"Validate or show the configuration"`
-		Backup backupCmd `cmd:"" help:"Copy database, keys and counters to a new folder" example:"/var/backups/authguard-1"`
-		Audit  auditCmd  `cmd:"" help:"Search the audit log" example:"--account alice --since 24h"`
-		Proxy  proxyCmd  `cmd:"" help:"Detect the login form of an app"`
+		Config       configCmd       `cmd:"" help:"Validate or show the configuration"`
+		Backup       backupCmd       `cmd:"" help:"Copy database, keys and counters to a new folder" example:"/var/backups/authguard-1"`
+		Audit        auditCmd        `cmd:"" help:"Search the audit log" example:"--account alice --since 24h"`
+		Proxy        proxyCmd        `cmd:"" help:"Detect the login form of an app"`
+		PasswordList passwordListCmd `cmd:"" help:"Build a list of leaked passwords"`
 	}
 )
 

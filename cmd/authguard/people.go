@@ -81,6 +81,7 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 	}
 	p.accounts, err = accounts.New(ctx, accounts.Config{
 		DB: on.db, Realm: r.name, Normalise: p.normalise, Hash: p.checker.Hash, Now: on.clock.Now,
+		Leaked: s.rejects,
 	})
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/known"
+	"authguard/internal/leaked"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
 	"authguard/internal/mfa"
@@ -52,6 +53,7 @@ type site struct {
 	health   *database.Health // whether sessions can be written
 	ipLists
 	overrides *policy.Table
+	leaked    *leaked.List
 	credentials
 	realms    atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving   []*realm                 // removed
@@ -96,7 +98,7 @@ func (o opening) environment() []string { return append(os.Environ(), o.flags...
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger,
 	how opening) (*site, error) {
 	s := &site{settings: settings{loaded, loaded.Config, how, new(atomic.Pointer[config.Loaded])}, log: log, level: level,
-		ipLists: ipLists{lists: new(guard.Lists)}}
+		ipLists: ipLists{lists: new(guard.Lists)}, leaked: &leaked.List{Log: log}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.parts.Stop())
 	}
@@ -138,6 +140,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.overrides = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
 	s.named.Configure(s.loaded.Sources())
+	s.leaked.Configure(s.loaded.Passwords.Leaked.File)
 	s.trust(s.loaded)
 	s.issued = tokens.New(s.storage.db)
 	s.mfa, err = mfa.New(mfa.Config{DB: s.storage.db, Secret: s.storage.keys.Counters,
@@ -147,7 +150,8 @@ func (s *site) open(ctx context.Context) (err error) {
 	}
 	s.storage.changes.On(changes.Tokens, s.readTokens)
 	s.listeners = openListeners(s)
-	s.parts.Add(background.Run(s.health.Run), background.Run(s.named.Run), background.Close(s.stopRealms))
+	s.parts.Add(background.Run(s.health.Run), background.Run(s.named.Run), background.Run(s.leaked.Run),
+		background.Close(s.stopRealms))
 	if err := s.openRealms(ctx); err != nil {
 		return err
 	}
@@ -165,7 +169,7 @@ func (s *site) open(ctx context.Context) (err error) {
 
 func (s *site) warnings() []control.Warning {
 	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), clockWarning(s.storage.clock),
-		control.BrokenLists(s.named.States()))
+		control.BrokenLists(s.named.States()), leakedWarning(s.leaked.State()))
 	for _, r := range *s.realms.Load() {
 		all = append(all, r.warn()...)
 	}
@@ -208,6 +212,7 @@ func (s *site) reload(loaded *config.Loaded) error {
 	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
 	_, needRestart := config.Diff(s.started, loaded.Config)
 	s.named.Configure(loaded.Sources())
+	s.leaked.Configure(loaded.Passwords.Leaked.File)
 	s.trust(loaded)
 	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))
 	s.listeners.reload(loaded)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +73,7 @@ func (s *site) firstAdministrator(ctx context.Context) (password string, err err
 	if err != nil || len(some) > 0 {
 		return "", err
 	}
-	password = strings.ToLower(rand.Text())[:16]
+	password = s.main().people.accounts.TemporaryPassword()
 	_, err = s.main().people.accounts.Add(ctx, accounts.Addition{
 		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
 	})

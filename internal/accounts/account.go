@@ -8,8 +8,10 @@ package accounts
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -31,6 +33,8 @@ var (
 	// ErrTooShort means that a new password has fewer than MinPassword characters. Passwords that bcrypt cannot hash get
 	// an error of passwords.PossibleNew.
 	ErrTooShort = fmt.Errorf("accounts: the password needs at least %d characters", MinPassword)
+	// ErrLeaked means that a new password is known from leaks, or is a common one (NIST SP 800-63B, 5.1.1.2).
+	ErrLeaked = errors.New("accounts: the password is common or known from leaks, so attackers try it; choose another one")
 )
 
 // Role defines the permissions of an account. The zero Role of an Addition means User.
@@ -79,13 +83,25 @@ type Source interface {
 	FindForLogin(ctx context.Context, name string) (Login, bool, error)
 }
 
-// CheckPassword returns nil if a text can be a new password, or else ErrTooShort or an error of passwords.PossibleNew.
-func CheckPassword(password string) error {
+// CheckPassword returns nil if a text can be a new password, or else ErrTooShort, ErrLeaked or an error of
+// passwords.PossibleNew.
+func (t *Table) CheckPassword(password string) error {
 	switch err := passwords.PossibleNew(password); {
 	case err != nil:
 		return err
 	case utf8.RuneCountInString(password) < MinPassword:
 		return ErrTooShort
+	case t.config.Leaked != nil && t.config.Leaked(password):
+		return ErrLeaked
 	}
 	return nil
+}
+
+// TemporaryPassword returns a random new password.
+func (t *Table) TemporaryPassword() string {
+	for {
+		if made := strings.ToLower(rand.Text())[:16]; t.CheckPassword(made) == nil {
+			return made
+		}
+	}
 }

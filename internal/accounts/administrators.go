@@ -14,7 +14,7 @@ var ErrLast = errors.New("accounts: at least one administrator must be enabled: 
 // Promote makes a user an administrator with a temporary password: an attacker who knows the old password must not
 // become one. Errors are ErrUnknown, also for an administrator, and CheckPassword's.
 func (t *Table) Promote(ctx context.Context, name, password string) error {
-	if err := CheckPassword(password); err != nil {
+	if err := t.CheckPassword(password); err != nil {
 		return err
 	}
 	hash, err := t.config.Hash(password)

@@ -26,7 +26,7 @@ type Addition struct {
 
 // Add adds an account. Errors are ErrName, ErrGroup, ErrTaken and CheckPassword's.
 func (t *Table) Add(ctx context.Context, a Addition) (Account, error) {
-	if err := CheckPassword(a.Password); err != nil {
+	if err := t.CheckPassword(a.Password); err != nil {
 		return Account{}, err
 	}
 	account, err := t.newAccount(a)
@@ -107,7 +107,7 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 // SetPassword sets an account's password and ends its sessions. With mustChange the password is temporary. The caller
 // removes known clients. Errors are ErrUnknown and CheckPassword's.
 func (t *Table) SetPassword(ctx context.Context, name, password string, mustChange bool) error {
-	if err := CheckPassword(password); err != nil {
+	if err := t.CheckPassword(password); err != nil {
 		return err
 	}
 	hash, err := t.config.Hash(password)
@@ -121,7 +121,7 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 // ChoosePassword is SetPassword by the account's owner, whose session has the given version. If the account changed
 // since, it does nothing and returns ErrUnknown: a request from an ended session must not undo what ended it.
 func (t *Table) ChoosePassword(ctx context.Context, name, password string, version int64) error {
-	if err := CheckPassword(password); err != nil {
+	if err := t.CheckPassword(password); err != nil {
 		return err
 	}
 	hash, err := t.config.Hash(password)

@@ -170,7 +170,7 @@ func (c columns) entry(record []string) (e entry, err error) {
 	}
 	if i, ok := c["password"]; ok {
 		e.password = record[i]
-		return e, CheckPassword(e.password)
+		return e, nil
 	}
 	e.hash = strings.TrimSpace(record[c["password_hash"]])
 	if e.hash == "" {

@@ -146,6 +146,9 @@ func (s *stage) take(ctx context.Context, e entry, problem error) error {
 	if problem == nil {
 		e.username, e.email, problem = s.table.names(e.username, e.email)
 	}
+	if problem == nil && e.hash == "" {
+		problem = s.table.CheckPassword(e.password)
+	}
 	if problem != nil {
 		s.bad.add(e.line, problem)
 		return nil

@@ -36,7 +36,9 @@ type Config struct {
 	Normalise func(string) (string, error)
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
-	Now  func() time.Time // default time.Now
+	// Leaked reports whether a new password is known from leaks; nil: none is.
+	Leaked func(password string) bool
+	Now    func() time.Time // default time.Now
 }
 
 // Table is a realm's accounts in authguard's own table. It is safe for concurrent use, even by several processes;

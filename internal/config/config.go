@@ -253,6 +253,13 @@ type Passwords struct {
 	MaxConcurrent int           `within:"0 1024"`   // concurrent checks; 0: the number of CPUs
 	MaxQueued     int           `within:"1 100000"` // checks waiting in the queue
 	QueueTimeout  time.Duration `within:"10ms 1m"`  // maximum wait in the queue
+	Leaked        Leaked        `reload:"live"`
+}
+
+// Leaked is what happens to passwords that are known from leaks.
+type Leaked struct {
+	File         string // made by authguard password-list build; empty: new passwords must not be common
+	NewPasswords string `words:"reject accept"`
 }
 
 // Limits is the brute-force policy, including how delayed attempts are held.
@@ -426,7 +433,8 @@ func Default() Config {
 		Forwarded:     XForwardedFor,
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
 		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},
-		Passwords:     Passwords{Cost: 12, MaxQueued: 256, QueueTimeout: 3 * time.Second},
+		Passwords: Passwords{Cost: 12, MaxQueued: 256, QueueTimeout: 3 * time.Second,
+			Leaked: Leaked{NewPasswords: "reject"}},
 		Limits: Limits{
 			PairDelay: PairDelay(policy.PairDelay),
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, KnownClient: policy.KnownClient,

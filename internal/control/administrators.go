@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -85,7 +84,7 @@ type AddAdministrator struct {
 
 // Do implements Request.
 func (q AddAdministrator) Do(ctx context.Context, c *Control, by operation.By) (*operation.Change, error) {
-	made := NewAdministrator{Password: oneTimePassword()}
+	made := NewAdministrator{Password: c.config.Accounts.TemporaryPassword()}
 	var err, ended error
 	made.Account, err = c.config.Accounts.Get(ctx, q.Username)
 	switch {
@@ -154,7 +153,7 @@ func (q ReplacePassword) Do(ctx context.Context, c *Control, by operation.By) (*
 	case account.Role != accounts.Admin:
 		return nil, accounts.ErrUnknown
 	}
-	password := oneTimePassword()
+	password := c.config.Accounts.TemporaryPassword()
 	if err := c.config.Accounts.SetPassword(ctx, q.Username, password, true); err != nil {
 		return nil, err
 	}
@@ -181,8 +180,6 @@ func whyNot(why, because string) error {
 	_, err := operation.Trimmed(why)
 	return err
 }
-
-func oneTimePassword() string { return strings.ToLower(rand.Text())[:16] }
 
 // ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. Errors are ErrAsked,
 // also for one's own account, and accounts.ErrUnknown.

@@ -58,7 +58,7 @@ func (q AddUser) Do(ctx context.Context, c *Control, by operation.By) (*operatio
 		return nil, c.elsewhere()
 	}
 	if q.Generate {
-		q.Password, q.MustChange = oneTimePassword(), true
+		q.Password, q.MustChange = c.config.Accounts.TemporaryPassword(), true
 	}
 	account, err := c.config.Accounts.Add(ctx, accounts.Addition{Username: q.Username, Email: q.Email, Groups: q.Groups,
 		Password: q.Password, Role: q.Role, MustChange: q.MustChange})
@@ -98,7 +98,7 @@ type SetPassword struct {
 func (q SetPassword) Do(ctx context.Context, c *Control, _ operation.By) (*operation.Change, error) {
 	password := q.Password
 	if q.Generate {
-		password = cmp.Or(password, oneTimePassword())
+		password = cmp.Or(password, c.config.Accounts.TemporaryPassword())
 	}
 	if err := c.config.Accounts.SetPassword(ctx, q.Username, password, q.MustChange || q.Generate); err != nil {
 		return nil, err
@@ -122,6 +122,11 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 	name = c.nameOf(name)
 	return errors.Join(c.endLogins(ctx, name), c.record(ctx, operation.Action{Who: who, What: "user-set-password",
 		Subject: name}))
+}
+
+// CheckPassword is accounts.Table.CheckPassword.
+func (c *Control) CheckPassword(password string) error {
+	return c.config.Accounts.CheckPassword(password)
 }
 
 // noUndoPassword is why a new password has no undo.

@@ -172,6 +172,9 @@ func (c Config) subjects() []subject {
 	if len(c.Settings.Sources()) > 0 {
 		all = append(all, subject{"lists", "", listFiles, 4 * c.Within})
 	}
+	if c.Settings.Passwords.Leaked.File != "" {
+		all = append(all, subject{"leaked", "", leakedPasswords, 4 * c.Within})
+	}
 	all = append(all, c.accountSubjects("")...)
 	for _, r := range c.Settings.Realms {
 		if r.Accounts == c.Settings.Accounts {

@@ -16,6 +16,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/leaked"
 	"authguard/internal/lists"
 	"authguard/internal/seal"
 	"authguard/internal/times"
@@ -124,6 +125,18 @@ func listFiles(_ context.Context, c Config, n *notes) {
 				"addresses.",
 				"The list %s contains private addresses: %v.", s.Name, l.Private))
 	}
+}
+
+func leakedPasswords(_ context.Context, c Config, n *notes) {
+	file := c.Settings.Passwords.Leaked.File
+	list, err := leaked.Read(file)
+	if err != nil {
+		n.check("leaked", "", problem(true, "Build it again with authguard password-list build, or let the user that runs "+
+			"authguard serve read it.", "passwords.leaked.file: %s cannot be used: %s. A running server keeps its previous "+
+			"version; after a restart there is none.", file, why(err)))
+		return
+	}
+	n.check("leaked", fmt.Sprintf("The list %s has %d leaked passwords.", file, list.Passwords()))
 }
 
 // badLines describes the first bad line of an ImportError; for other errors it is why.

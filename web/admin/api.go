@@ -247,6 +247,8 @@ func problemOf(err error) (p web.Problem) {
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, accounts.ErrTooShort):
 		return asked(http.StatusBadRequest, "the password must have at least 8 characters")
+	case errors.Is(err, accounts.ErrLeaked):
+		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, passwords.ErrTooLong):
 		return asked(http.StatusBadRequest,
 			"the password has more than 72 bytes, the maximum of bcrypt; choose a shorter one")

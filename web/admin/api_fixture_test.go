@@ -103,6 +103,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	o.accounts, err = accounts.New(t.Context(), accounts.Config{
 		DB: o.db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: o.Clock.Now,
+		Leaked: func(password string) bool { return password == "leaked password" },
 	})
 	must(err)
 	store, err := sessions.New(sessions.Config{DB: o.db, Now: o.Clock.Now})

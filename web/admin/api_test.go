@@ -168,6 +168,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"POST", "/api/lists", `{"cidr":"::/0","verdict":"block"}`, 400, "locks out all clients, including yours"},
 		{"DELETE", "/api/lists?cidr=192.0.2.7", "", 404, "not on any list"},
 		{"POST", "/api/users", `{"username":"bob","password":"short"}`, 400, "at least 8"},
+		{"POST", "/api/users", `{"username":"bob","password":"leaked password"}`, 400, "known from leaks"},
 		{"POST", "/api/users", `{"username":"bob","password":"` + strings.Repeat("x", 73) + `"}`, 400, "72 bytes"},
 		{"POST", "/api/users", `{"username":"bob","password":"12345678\u0000"}`, 400, "NUL"},
 		{"POST", "/api/users", `{"username":"","password":"long enough"}`, 400, "invalid account name"},

@@ -87,6 +87,7 @@ func TestAPasswordThatCannotBeTakenSaysWhyAndCostsNoAttempt(t *testing.T) {
 	events := len(c.inside.Events())
 	for _, one := range []struct{ current, password, repeat, says string }{
 		{rightPassword, "short", "short", "too short"},
+		{rightPassword, "leaked password", "leaked password", "known from leaks"},
 		{rightPassword, strings.Repeat("x", 73), strings.Repeat("x", 73), "too long"},
 		{rightPassword, "12345678\x00", "12345678\x00", "NUL character"},
 		{rightPassword + "\x00" + rightPassword, "something else", "something else", "current password"},

@@ -27,6 +27,7 @@ type PasswordProblem struct{ Field, Key string }
 var (
 	CurrentWrong  = PasswordProblem{"current_password", "password.wrong"}
 	NewTooShort   = PasswordProblem{"new_password", "password.short"}
+	NewLeaked     = PasswordProblem{"new_password", "password.leaked"}
 	NewHasNUL     = PasswordProblem{"new_password", "password.nul"}
 	NewTooLong    = PasswordProblem{"new_password", "password.long"}
 	NewSame       = PasswordProblem{"new_password", "password.same"}

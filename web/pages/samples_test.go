@@ -184,7 +184,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"not me done":       notMe(NotMeView{Ours: true, Done: true}),
 		"not me over":       notMe(NotMeView{Done: true}),
 		"own password": func() ([]byte, error) {
-			return RenderPassword(PasswordView{Page: p, Action: "/account/password", CSRF: "token", Username: hostile, Problems: []PasswordProblem{CurrentWrong, NewTooShort, NewTooLong, NewHasNUL, NewSame, RepeatDiffers}})
+			return RenderPassword(PasswordView{Page: p, Action: "/account/password", CSRF: "token", Username: hostile, Problems: []PasswordProblem{CurrentWrong, NewTooShort, NewLeaked, NewTooLong, NewHasNUL, NewSame, RepeatDiffers}})
 		},
 		"reset": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Page: p, Action: "/login/reset/TOKEN", Username: hostile, Reset: true})
