@@ -28,7 +28,8 @@ func (g *Guard) modeState() (m modeState) {
 func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	g.lookAround(a, v)
-	v.hardest = !a.SendsCode && g.config.Challenges != nil
+	v.wants = a.WantsCode
+	v.hardest = !a.SendsCode && !a.WantsCode && g.config.Challenges != nil
 	if g.peers.carriesMost(v.from.address) {
 		v.in |= unconfiguredProxy
 	}
@@ -37,7 +38,7 @@ func (g *Guard) look(a *Attempt, v *view) {
 		if a.Passkey {
 			v.in = v.in&^withSolution | withPasskey // a solution is not used up
 		}
-		if a.VerificationCode != "" && g.config.Codes != nil {
+		if a.VerificationCode != "" && (g.config.Codes != nil || a.WantsCode) {
 			v.in |= withCode
 		}
 	}
@@ -54,7 +55,8 @@ func (g *Guard) lookAround(a *Attempt, v *view) {
 	if v.listed.verdict == Allowed {
 		v.in |= allowlisted
 	} else if !a.Passkey && a.Account != "" { // an unreadable request names no account
-		v.mode.step = v.rules.policy.StepUp.at(&v.mode, a.SendsCode && g.config.Codes != nil, g.config.Challenges != nil)
+		sends := a.WantsCode || a.SendsCode && g.config.Codes != nil
+		v.mode.step = v.rules.policy.StepUp.at(&v.mode, sends, g.config.Challenges != nil)
 	}
 }
 

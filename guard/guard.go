@@ -220,6 +220,8 @@ type Attempt struct {
 	// SendsCode: the integration can send a verification code to the account's owner. If not, an unknown client that
 	// needs one gets a challenge instead: the most expensive one for a sprayed password (R28), see also StepUp.
 	SendsCode bool
+	// WantsCode: Settle returns the code, which the integration sends to the owner (CodeRequired). Implies SendsCode.
+	WantsCode bool
 	// PasswordTag recognizes a repeated password (R28): from this site's Guard.Fingerprint. 0: unknown, so every try
 	// counts.
 	PasswordTag uint64
@@ -251,6 +253,7 @@ type view struct {
 	code    codeState
 	tag     uint32 // see Password.Tag
 	hardest bool   // no verification code can be sent, and there are challenges
+	wants   bool   // see Attempt.WantsCode
 	gone    bool   // the client has hung up while it waited
 	waited  time.Duration
 	// admitted is the charge for a login with a sprayed password; nil: not admitted.

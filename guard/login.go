@@ -19,7 +19,7 @@ import (
 // verify may settle d.Ticket itself: as Abandoned if the password was not checked, or early if it starts to answer the
 // client. Otherwise an error or a panic of verify abandons the attempt; the error is returned, the panic continues. If
 // ctx was canceled by then, the attempt has failed: the check may have been made. An error with ok means that the
-// attempt could not be settled.
+// attempt could not be settled. A CodeRequired is returned without ok.
 func (g *Guard) Login(ctx context.Context, a Attempt,
 	verify func(ctx context.Context, d *Decision) (bool, error)) (d Decision, ok bool, err error) {
 	if d, err = g.Begin(ctx, a); err != nil || !d.Checks() {
@@ -308,10 +308,47 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if g.config.Observer != nil && v.fake == nil { // Begin reported a fake failure
 		g.config.Observer.Observe(v.event(c.Now, o, t.Note))
 	}
+	if v.wants && err == nil && (insufficient || o == Failed && v.fake == nil && v.insufficient()) {
+		return g.sendCode(ctx, v, insufficient)
+	}
 	if insufficient && err == nil {
 		return ErrInsufficient
 	}
 	return err
+}
+
+// A CodeRequired is the ErrInsufficient of an attempt with WantsCode: the owner needs a verification code.
+type CodeRequired struct {
+	// Code is to be sent to the account's owner, who enters it with the password within an hour, in the same network. It
+	// is empty if the owner was sent one less than CodeEvery ago, or CodesPerDay.
+	Code string
+}
+
+// Error implements error.
+func (*CodeRequired) Error() string { return ErrInsufficient.Error() }
+
+// Is makes a CodeRequired an ErrInsufficient.
+func (*CodeRequired) Is(target error) bool { return target == ErrInsufficient }
+
+// sendCode returns the code for the owner of an account whose right password is not enough. A wrong password takes as
+// many round trips.
+func (g *Guard) sendCode(ctx context.Context, v *view, right bool) error {
+	c := Charge{Now: g.config.Now()}
+	key := g.digests.ofQuota("verification codes", v.Account)
+	c.add(v.rules.sentCodes, OnAccount, key, key, EveryClient, 0)
+	if !right {
+		if _, err := g.config.Store.Read(afterwards(ctx), &c); err != nil {
+			g.config.Failed(fmt.Errorf("guard: reading an account's codes: %w", err))
+		}
+		return nil
+	}
+	required := new(CodeRequired)
+	if wait, err := g.take(afterwards(ctx), &c); err != nil {
+		g.config.Failed(fmt.Errorf("guard: charging a verification code: %w", err))
+	} else if wait == 0 {
+		required.Code = SpellCode(g.ownCode(v, c.Now))
+	}
+	return required
 }
 
 // settleAdmitted keeps the charge of a login with a sprayed password only if the login succeeded.

@@ -21,7 +21,7 @@ type rules struct {
 
 	unsolvedAddress, unsolvedPair *rule
 	images, imagesOfSite          *rule
-	sprayed                       *rule
+	sprayed, sentCodes            *rule
 	events                        map[string][]*rule
 }
 
@@ -252,8 +252,8 @@ func (r *rule) least() int {
 	return n
 }
 
-// ofChallenges makes the rules for unsolved challenges, image CAPTCHAs without proof of work, and logins with sprayed
-// passwords. All are charged like an attempt: first, exactly, and over all nodes.
+// ofChallenges makes the rules for unsolved challenges, image CAPTCHAs without proof of work, logins with sprayed
+// passwords, and codes for owners. All are charged like an attempt: first, exactly, and over all nodes.
 //
 // A challenge counts until it is solved, so a program gains nothing by skipping images that it is unsure of. One
 // account from one IP address has ten: enough for two tabs, some reloads and mistakes; then one after 5 s up to 15 s.
@@ -272,9 +272,16 @@ func (r *rules) ofChallenges() {
 	r.sprayed = newRule(OnSite, []Limit{
 		{Failures: SprayedPerHour, Window: time.Hour}, {Failures: SprayedPerDay, Window: 24 * time.Hour},
 	}, failures.Backoff{})
+	r.sentCodes = newRule(OnAccount, []Limit{
+		{Failures: 1, Window: CodeEvery}, {Failures: CodesPerDay, Window: 24 * time.Hour},
+	}, failures.Backoff{})
 }
 
 const (
+	// An account's owner gets one verification code after a right password in CodeEvery, and CodesPerDay within 24 hours.
+	CodeEvery   = 10 * time.Minute
+	CodesPerDay = 5
+
 	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account from there, may leave
 	// unsolved within an hour. Each further one has to wait.
 	UnsolvedPerAddress = 1000

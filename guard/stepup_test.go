@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -256,4 +257,92 @@ func TestR32WhatIsMonitoredAndWhatIsMissing(t *testing.T) {
 	if d, ok := second.Try(t, world.From("alice", nowhere), world.Right); !ok {
 		t.Errorf("without challenges: %s", outcome(d, ok))
 	}
+}
+
+// An integration that delivers codes itself gets one after a right password, and none after a wrong one.
+func TestR32AnIntegrationDeliversTheCode(t *testing.T) {
+	t.Parallel()
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		elevate(t, w)
+		account := "alice"
+		try := func(from, code, password string) (code2 string, ok bool, err error) {
+			a := world.From(account, from)
+			a.WantsCode, a.VerificationCode = true, code
+			d, ok, err := w.Login(t.Context(), a, func(context.Context) (bool, error) {
+				return password == world.Right, nil
+			})
+			required := new(guard.CodeRequired)
+			if errors.As(err, &required) {
+				if !d.Insufficient || !errors.Is(err, guard.ErrInsufficient) || ok {
+					t.Errorf("%s, %v", outcome(d, ok), err)
+				}
+				return required.Code, ok, nil
+			}
+			return "", ok, err
+		}
+		if code, ok, err := try(nowhere, "", "wrong"); code != "" || ok || err != nil {
+			t.Errorf("wrong: %q %v %v", code, ok, err)
+		}
+		code, ok, err := try(nowhere, "", world.Right)
+		if len(code) != 19 || ok || err != nil {
+			t.Fatalf("right: %q %v %v", code, ok, err)
+		}
+		if again, ok, err := try(nowhere, "", world.Right); again != "" || ok || err != nil {
+			t.Errorf("a second one within ten minutes: %q %v %v", again, ok, err)
+		}
+		w.Clock.Advance(time.Minute)
+		if _, ok, err := try("198.51.100.77", code, world.Right); ok || err != nil {
+			t.Errorf("in another network: %v %v", ok, err)
+		}
+		if _, ok, err := try(nowhere, code, "wrong"); ok || err != nil {
+			t.Errorf("with a wrong password: %v %v", ok, err)
+		}
+		account = "bob"
+		if _, ok, err := try(nowhere, code, world.Right); ok || err != nil {
+			t.Errorf("at another account: %v %v", ok, err)
+		}
+		account = "alice"
+		w.Clock.Advance(time.Minute)
+		if _, ok, err := try(nowhere, strings.ToLower(code), world.Right); !ok || err != nil {
+			t.Errorf("with the code: %v %v", ok, err)
+		}
+	})
+}
+
+func TestR32AnOwnCodeExpiresAndIsLimited(t *testing.T) {
+	t.Parallel()
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Force(t)
+		sent, first := 0, ""
+		for range 23 {
+			a := w.Asked(t, "alice", nowhere)
+			a.WantsCode = true
+			d, err := w.Begin(t.Context(), a)
+			if err != nil || !d.Checks() {
+				t.Fatal(d.Action, d.Reasons.Codes(), err)
+			}
+			ticket, err := w.Open(w.Seal(&d.Ticket))
+			if err != nil {
+				t.Fatal(err)
+			}
+			required := new(guard.CodeRequired)
+			if err := w.Settle(t.Context(), ticket, guard.Succeeded); !errors.As(err, &required) {
+				t.Fatal(err)
+			}
+			if required.Code != "" {
+				if sent++; first == "" {
+					first = required.Code
+				}
+			}
+			w.Clock.Advance(time.Hour)
+		}
+		if sent != guard.CodesPerDay {
+			t.Errorf("%d codes within a day, want %d", sent, guard.CodesPerDay)
+		}
+		a := world.From("alice", nowhere)
+		a.WantsCode, a.VerificationCode = true, first
+		if d, err := w.Begin(t.Context(), a); err != nil || d.CodeValid || !d.Reasons.Has(guard.CodeFailed) {
+			t.Errorf("a code of yesterday: %s %v", outcome(d, false), err)
+		}
+	})
 }

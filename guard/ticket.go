@@ -72,11 +72,12 @@ const (
 	flagFake
 	flagRespelled
 	flagStepUp
+	flagWantsCode
 )
 
-func (v *view) flags() (flags uint8) {
+func (v *view) flags() (flags uint16) {
 	for i, is := range [...]bool{v.Known(), v.forwarded, v.code == codeValid, v.Repeat, v.Sprayed, v.fake != nil,
-		v.respelled, v.mode.step == stepUpByCode} {
+		v.respelled, v.mode.step == stepUpByCode, v.wants} {
 		if is {
 			flags |= 1 << i
 		}
@@ -84,10 +85,10 @@ func (v *view) flags() (flags uint8) {
 	return flags
 }
 
-func (v *view) setFlags(flags uint8) {
-	has := func(flag uint8) bool { return flags&flag != 0 }
+func (v *view) setFlags(flags uint16) {
+	has := func(flag uint16) bool { return flags&flag != 0 }
 	v.forwarded, v.Repeat, v.Sprayed = has(flagForwarded), has(flagRepeat), has(flagSprayed)
-	v.respelled = has(flagRespelled)
+	v.respelled, v.wants = has(flagRespelled), has(flagWantsCode)
 	if has(flagKnown) {
 		v.Status = trusted.Known
 	}
@@ -108,12 +109,13 @@ const (
 	// MaxTicket is the largest length of a sealed ticket, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 13
+	ticketVersion = 14
 )
 
 // A sealed ticket is this, big endian, then the reasons and the name.
 type sealed struct {
-	Version, Flags                uint8
+	Version                       uint8
+	Flags                         uint16
 	Failures                      int32
 	Tag, Spray, Fingerprint       uint32
 	Charge, Admitted              failures.ChargeID

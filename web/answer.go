@@ -33,6 +33,8 @@ type Problem struct {
 	RetryAfter int                  `json:"retry_after,omitempty"` // in whole seconds, as in the header
 	Login      string               `json:"login,omitempty"`       // the login page that leads back to the requested page
 	Solve      string               `json:"solve,omitempty"`       // the page on which to solve a challenge
+	Code       string               `json:"code,omitempty"`        // the verification code to send to the account's owner
+	CodeSent   *bool                `json:"code_sent,omitempty"`   // the owner was sent one lately
 
 	key    string // of Detail's text, which is its English; empty: not translated
 	values []string

@@ -37,7 +37,7 @@ func (a *API) On() bool { return a.Tokens.Any(a.Realm) }
 // Owns reports whether a path belongs to the API: an app behind the proxy may use other paths below /v1/.
 func (*API) Owns(path string) bool {
 	return path == documentPath || path == attemptsPath || strings.HasPrefix(path, attemptsPath+"/") ||
-		strings.HasPrefix(path, eventsPath)
+		strings.HasPrefix(path, eventsPath) || path == codesPath
 }
 
 const (
@@ -45,6 +45,7 @@ const (
 	attemptsPath = apiBase + "attempts"
 	settlePath   = attemptsPath + "/settle"
 	eventsPath   = apiBase + "events/"
+	codesPath    = apiBase + "codes/verify"
 	documentPath = apiBase + "openapi.json"
 )
 
@@ -61,6 +62,7 @@ func (a *API) Routes(e *echo.Echo) {
 	add(settlePath, a.settle)
 	add(settlePath+"/batch", a.settleBatch)
 	add(eventsPath+":name", a.event)
+	add(codesPath, a.verifyCode)
 	file(e, documentPath, func(c echo.Context) error { return c.JSONBlob(http.StatusOK, OpenAPI) })
 }
 
@@ -82,6 +84,7 @@ type attemptRequest struct {
 	Address   string `json:"address"`
 	Device    string `json:"device"`
 	Code      string `json:"code"`
+	SendsCode bool   `json:"sends_code"` // the caller sends a code to the owner
 	Challenge *struct {
 		ID     string `json:"id"`
 		Answer string `json:"answer"`
@@ -104,30 +107,48 @@ type attemptAnswer struct {
 	Challenge        *challenge.Challenge `json:"challenge,omitempty"`
 }
 
-func (a *API) begin(c echo.Context) error {
-	var in attemptRequest
+func (a *API) read(c echo.Context) (attempt guard.Attempt, in attemptRequest, err error) {
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
-		return err
+		return attempt, in, err
 	}
 	address, err := netip.ParseAddr(in.Address)
-	if err != nil {
-		return badAddress()
+	switch {
+	case err != nil:
+		return attempt, in, badAddress()
+	case badInline(in.Inline):
+		return attempt, in, noInline()
+	case in.Fingerprint != "" && len(in.Headers) > 0:
+		return attempt, in, Invalid("fingerprint: send either fingerprint or headers, not both.")
 	}
-	if badInline(in.Inline) {
-		return noInline()
-	}
-	if in.Fingerprint != "" && len(in.Headers) > 0 {
-		return Invalid("fingerprint: send either fingerprint or headers, not both.")
-	}
-	ctx := c.Request().Context()
-	attempt := guard.Attempt{
+	attempt = guard.Attempt{
 		Account: in.Account, Address: address, Devices: []string{in.Device},
 		PasswordTag: a.fingerprint(in.PasswordTag), Integration: "api", VerificationCode: in.Code,
-		Fingerprint: a.identity(&in),
+		WantsCode: in.SendsCode, Fingerprint: a.identity(&in),
 	}
 	if in.Challenge != nil {
 		attempt.Solution = challenge.Solution{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
 	}
+	return attempt, in, nil
+}
+
+// answerTo returns what every decision has.
+func answerTo(d *guard.Decision) attemptAnswer {
+	out := attemptAnswer{Decision: d.Action.String(), Reasons: d.Reasons.Codes(), Words: []string{}}
+	for _, r := range d.Reasons {
+		out.Words = append(out.Words, r.String())
+	}
+	if d.Action == guard.Delay || d.Action == guard.Block {
+		out.RetryAfter = retryAfter(d.RetryAfter)
+	}
+	return out
+}
+
+func (a *API) begin(c echo.Context) error {
+	attempt, in, err := a.read(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
 	d, err := a.Guard.Begin(ctx, attempt)
 	if err != nil {
 		return unavailable()
@@ -135,10 +156,7 @@ func (a *API) begin(c echo.Context) error {
 	if d.Reasons.Has(guard.BadAccountName) {
 		return noAccount()
 	}
-	out := attemptAnswer{Decision: d.Action.String(), Reasons: d.Reasons.Codes(), Words: []string{}}
-	for _, r := range d.Reasons {
-		out.Words = append(out.Words, r.String())
-	}
+	out := answerTo(&d)
 	switch d.Action {
 	case guard.Proceed, guard.FakeFailure:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
@@ -154,8 +172,6 @@ func (a *API) begin(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-	default:
-		out.RetryAfter = retryAfter(d.RetryAfter)
 	}
 	return c.JSON(http.StatusOK, out)
 }

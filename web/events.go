@@ -25,14 +25,6 @@ type eventRequest struct {
 	Inline []string `json:"inline"`
 }
 
-type eventAnswer struct {
-	Decision   string               `json:"decision"`
-	Reasons    []string             `json:"reasons"`
-	Words      []string             `json:"words"`
-	RetryAfter int                  `json:"retry_after,omitempty"`
-	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
-}
-
 func (a *API) event(c echo.Context) error {
 	name := c.Param("name")
 	if _, known := a.Guard.Policy().Events[name]; !known {
@@ -54,13 +46,8 @@ func (a *API) event(c echo.Context) error {
 	case d.Reasons.Has(guard.BadAccountName):
 		return noAccount()
 	}
-	out := eventAnswer{Decision: d.Action.String(), Reasons: d.Reasons.Codes(), Words: []string{}}
-	for _, r := range d.Reasons {
-		out.Words = append(out.Words, r.String())
-	}
-	switch d.Action {
-	case guard.Proceed:
-	case guard.Challenge:
+	out := answerTo(&d)
+	if d.Action == guard.Challenge {
 		issued, err := a.Guard.IssueFor(ctx, name, subjects, d)
 		if err != nil {
 			return err
@@ -68,8 +55,6 @@ func (a *API) event(c echo.Context) error {
 		if out.Challenge, err = a.inline(ctx, issued, inline); err != nil {
 			return err
 		}
-	default:
-		out.RetryAfter = retryAfter(d.RetryAfter)
 	}
 	return c.JSON(http.StatusOK, out)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/codes"
+	"authguard/guard"
 	"authguard/internal/notices"
 	"authguard/internal/times"
 	"authguard/web/pages"
@@ -70,7 +70,7 @@ func (l *Look) Message(language string, login notices.Login, link string) (subje
 		page.T(of + "was-me"),
 	}
 	if login.Stopped {
-		parts = append(parts, "    "+codes.Spell(login.Code))
+		parts = append(parts, "    "+guard.SpellCode(login.Code))
 	}
 	if link != "" {
 		parts = append(parts, page.T(of+"not-me"), "    "+link)

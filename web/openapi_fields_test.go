@@ -56,9 +56,6 @@ func TestTheDocumentHasEveryFieldThatIsReadOrWritten(t *testing.T) {
 	decision := maps.Clone(all["Proceed"].Properties)
 	maps.Copy(decision, all["Challenged"].Properties)
 	maps.Copy(decision, all["Stopped"].Properties)
-	done := maps.Clone(all["Done"].Properties)
-	maps.Copy(done, all["Challenged"].Properties)
-	maps.Copy(done, all["Stopped"].Properties)
 	problem := maps.Clone(all["Problem"].Properties)
 	problem["challenge"] = schema{} // of POST /login alone
 	problem["login"] = schema{}     // of the forward-auth doors alone
@@ -72,7 +69,6 @@ func TestTheDocumentHasEveryFieldThatIsReadOrWritten(t *testing.T) {
 		"Attempt.challenge": {all["Solution"].Properties, attemptRequest{}.Challenge},
 		"Event":             {all["Event"].Properties, eventRequest{}},
 		"Event.challenge":   {all["Solution"].Properties, eventRequest{}.Challenge},
-		"EventDecision":     {done, eventAnswer{}},
 		"Decision":          {decision, attemptAnswer{}},
 		"Settlement":        {all["Settlement"].Properties, settlement{}},
 		"Settled":           {all["Settled"].Properties, settled{}},

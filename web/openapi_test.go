@@ -17,10 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/testing/apitest"
 	"authguard/internal/testing/world"
+	"authguard/trusted"
 	"authguard/web"
 )
 
@@ -115,6 +117,7 @@ func promised(t *testing.T) map[string]bool {
 func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	t.Parallel()
 	const begin, settle, batch, event = "/v1/attempts", "/v1/attempts/settle", "/v1/attempts/settle/batch", "/v1/events/"
+	const verify = "/v1/codes/verify"
 	given := map[string]bool{}
 	send := func(to http.Handler, path, body string, headers ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -190,17 +193,41 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	b.Clock.Advance(guard.TicketTTL)
 	send(b.doors, settle, outcome(late, "failed")) // expired
 	send(b.doors, batch, `{"attempts":[`+outcome(late, "failed")+`]}`)
+	stuffed := newBackEnd(t)
+	for i := range 11 {
+		stuffed.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+	}
+	var begun struct{ Ticket string }
+	var required struct{ Code string }
+	one := attempt("erin", "192.0.2.21", `,"sends_code":true`)
+	_ = json.Unmarshal(send(stuffed.doors, begin, one).Body.Bytes(), &begun)
+	_ = json.Unmarshal(send(stuffed.doors, settle, outcome(begun.Ticket, "succeeded")).Body.Bytes(), &required)
+	for _, code := range []string{"AAAA-AAAA-AAAA-AAAA", required.Code, ""} { // a known client's code is not checked
+		stuffed.Clock.Advance(5 * time.Second)
+		w := send(stuffed.doors, verify, attempt("erin", "192.0.2.21", fmt.Sprintf(`,"code":%q`, code)))
+		valid := code == required.Code
+		if said := strings.Contains(w.Body.String(), `"proceed"`); said != valid || (w.Header().Get("Authguard-Device") != "") != valid {
+			t.Errorf("%q is answered %s %v", code, w.Body, w.Header())
+		}
+	}
+	if st := stuffed.Status(t, "erin", "192.0.2.21"); st != trusted.Known {
+		t.Errorf("after the code the client is %v", st)
+	}
+	send(stuffed.doors, verify, attempt("", "192.0.2.21", ""))
 	cutOff := web.NewEcho("", nil, quiet)
 	(&web.API{Guard: b.Guard, Settled: cut{}, Tokens: oneToken(), Later: func(time.Duration, func()) {}, Media: func(context.Context, string, string) (challenge.Media, error) {
 		return challenge.Media{}, challenge.ErrBusy
 	}}).Routes(cutOff)
 	send(cutOff, begin, attempt("bob", "192.0.2.1", `,"inline":["image"]`))
 	send(cutOff, event+"challenge", `{"subject":"room 12","inline":["audio"]}`)
+	noStore := web.NewEcho("", nil, quiet)
+	(&web.API{Guard: b.Second(t, func(c *guard.Config) { c.Store = deaf{c.Store} }).Guard, Tokens: oneToken()}).Routes(noStore)
+	send(noStore, verify, attempt("alice", "192.0.2.1", ""))
 	send(cutOff, settle, outcome(ask("alice", "192.0.2.1", ""), "failed"))
 	broken := web.NewEcho("", nil, quiet)
 	(&web.API{Tokens: oneToken()}).Routes(broken)
 	for path, body := range map[string]string{
-		begin: attempt("alice", "192.0.2.1", ""), event + "block": `{"subject":"room 12"}`, settle: outcome("xxxx", "failed"), batch: `{"attempts":[` + outcome("xxxx", "failed") + `]}`,
+		begin: attempt("alice", "192.0.2.1", ""), verify: attempt("alice", "192.0.2.1", ""), event + "block": `{"subject":"room 12"}`, settle: outcome("xxxx", "failed"), batch: `{"attempts":[` + outcome("xxxx", "failed") + `]}`,
 	} {
 		send(broken, path, body)
 		send(b.doors, path, `{"no":"field"}`)
@@ -338,7 +365,7 @@ func TestWhatIsOptionalMayBeNull(t *testing.T) {
 		}
 	}
 	var out struct{ Decision string }
-	if b.post(t, "/v1/attempts", body, &out); out.Decision != "proceed" || len(body) != 9 {
+	if b.post(t, "/v1/attempts", body, &out); out.Decision != "proceed" || len(body) != 10 {
 		t.Errorf("%v is answered %q", body, out.Decision)
 	}
 }

@@ -110,6 +110,9 @@ func (a *API) settleOne(ctx context.Context, in settlement) (device string, err 
 		}
 	}
 	err = a.Guard.Settle(ctx, ticket, outcome)
+	if required := new(guard.CodeRequired); errors.As(err, &required) {
+		return "", codeRequired(required.Code)
+	}
 	if errors.Is(err, guard.ErrInsufficient) {
 		return "", Problem{
 			Type: "insufficient", Title: "The password is correct but not sufficient", Status: http.StatusForbidden,
@@ -124,4 +127,50 @@ func (a *API) settleOne(ctx context.Context, in settlement) (device string, err 
 		device, _, _ = a.Guard.Device(ticket)
 	}
 	return device, nil
+}
+
+// codeRequired carries the code for the owner, unless the owner was sent one lately.
+func codeRequired(code string) Problem {
+	sent := code == ""
+	return Problem{
+		Type: "code-required", Title: "The password is correct, and a verification code is required",
+		Status: http.StatusForbidden, Code: code, CodeSent: &sent,
+		Detail: "Send the code to the account's owner, if there is one. Reject the login, and answer as for a wrong password. " +
+			"The attempt has failed.",
+	}
+}
+
+// verifyCode is POST /v1/codes/verify, for back ends that ask for the code after the password. A valid code ends an
+// attempt that succeeded; an invalid one is charged to the IP address, and to nothing else.
+func (a *API) verifyCode(c echo.Context) error {
+	attempt, _, err := a.read(c)
+	if err != nil {
+		return err
+	}
+	attempt.WantsCode = true
+	ctx := context.WithoutCancel(c.Request().Context())
+	d, err := a.Guard.Begin(ctx, attempt)
+	if err != nil {
+		return unavailable()
+	}
+	if d.Reasons.Has(guard.BadAccountName) {
+		return noAccount()
+	}
+	valid, checks := d.Action == guard.Proceed && d.CodeValid, d.Checks()
+	if d.Action = guard.Block; valid {
+		d.Action = guard.Proceed
+	}
+	if checks {
+		outcome := guard.Withdrawn
+		if valid {
+			outcome = guard.Succeeded
+		}
+		if err := a.Guard.Settle(ctx, d.Ticket, outcome); err != nil {
+			return unavailable()
+		}
+		if device, _, _ := a.Guard.Device(d.Ticket); device != "" {
+			c.Response().Header().Set("Authguard-Device", device)
+		}
+	}
+	return c.JSON(http.StatusOK, answerTo(&d))
 }

@@ -27,7 +27,7 @@ login() { # account, password, address: prints the status for the client
 	if check "$1" "$password"; then outcome=succeeded; fi
 	settled=$(ask /v1/attempts/settle "$(printf %s "$decision" | jq --arg outcome $outcome '{ticket, $outcome}')") || {
 		case $(printf %s "$settled" | jq -r .type) in
-		insufficient | already-settled | expired) echo 401 ;;
+		insufficient | code-required | already-settled | expired) echo 401 ;;
 		'') echo 503 ;; # no answer
 		*) echo "authguard answers $settled" >&2; echo 503 ;;
 		esac

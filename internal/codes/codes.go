@@ -13,7 +13,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"authguard/guard"
@@ -28,13 +27,11 @@ const (
 	// Tries is the number of passwords that one code allows.
 	Tries = 5
 
-	letters   = 16 // of base32: 80 bits
 	queryTime = 3 * time.Second
 	askedTime = time.Hour // time in which an unknown client may request askedMost codes
 	askedMost = 5
-	liveMost  = 2 // unused codes per account that unknown clients requested
-	// An account gets a code after a right password at most once in sentEvery, and sentMost times in sentTime.
-	sentEvery, sentTime, sentMost = 10 * time.Minute, 24 * time.Hour, 5
+	liveMost  = 2              // unused codes per account that unknown clients requested
+	sentTime  = 24 * time.Hour // time in which an account gets guard.CodesPerDay codes after right passwords
 )
 
 // ErrEnough means that unknown clients get no further code for now: the account's owner has unused ones, or the IP
@@ -116,11 +113,11 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 			(SELECT COUNT(*) FROM verification_codes WHERE realm = $7 AND account = $1 AND directory = $2
 			AND asked_from LIKE $10 AND created_at > $9)`,
 			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm,
-			now.Add(-sentEvery).UnixMilli(), now.Add(-sentTime).UnixMilli(), rightPassword+"%").Scan(&live, &asked, &sent, &day)
+			now.Add(-guard.CodeEvery).UnixMilli(), now.Add(-sentTime).UnixMilli(), rightPassword+"%").Scan(&live, &asked, &sent, &day)
 		if err != nil {
 			return err
 		}
-		if enough := live >= liveMost || asked >= askedMost; g.RightPassword && (sent > 0 || day >= sentMost) ||
+		if enough := live >= liveMost || asked >= askedMost; g.RightPassword && (sent > 0 || day >= guard.CodesPerDay) ||
 			!g.RightPassword && enough {
 			return ErrEnough
 		}
@@ -142,7 +139,7 @@ func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code strin
 
 // Show implements guard.Codes.
 func (t *Table) Show(ctx context.Context, p guard.Code) (good bool, err error) {
-	code, ok := normalise(p.Text)
+	code, ok := guard.ReadCode(p.Text)
 	if !ok || !sqltx.Holds(p.Account) {
 		return false, nil
 	}
@@ -222,28 +219,7 @@ func wrap(what string, err error) error {
 	return err
 }
 
-func newCode() string { return rand.Text()[:letters] }
-
-// Spell formats a code for users: ABCD-EFGH-JKLM-NPQR.
-func Spell(code string) string {
-	var groups []string
-	for i := 0; i < len(code); i += 4 {
-		groups = append(groups, code[i:min(i+4, len(code))])
-	}
-	return strings.Join(groups, "-")
-}
-
-// misread replaces digits that base32 lacks by similar letters.
-var misread = strings.NewReplacer("0", "O", "1", "I", "8", "B", "-", "", " ", "")
-
-// normalise returns a typed code in canonical form; false if it is invalid.
-func normalise(typed string) (code string, ok bool) {
-	if len(typed) > 4*letters {
-		return "", false
-	}
-	code = misread.Replace(strings.ToUpper(typed))
-	return code, len(code) == letters && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
-}
+func newCode() string { return rand.Text()[:16] } // 80 bits
 
 func hash(code string) string {
 	sum := sha256.Sum256([]byte(code))

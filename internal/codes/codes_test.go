@@ -91,7 +91,7 @@ func TestR29ACodeIsGoodAtTheFirstPlaceOnlyAndOnce(t *testing.T) {
 		if show(t, table.Of("administration"), at(code, 1, clock.Now())) {
 			t.Error("another directory is good")
 		}
-		if !show(t, table, at(" "+strings.ToLower(Spell(code))+" ", 1, clock.Now())) {
+		if !show(t, table, at(" "+strings.ToLower(guard.SpellCode(code))+" ", 1, clock.Now())) {
 			t.Error("the code is not good as people type it")
 		}
 		if show(t, table, at(code, 2, clock.Now())) {
@@ -287,8 +287,8 @@ func TestOnlyADigestOfACodeIsKept(t *testing.T) {
 func FuzzNormalise(f *testing.F) {
 	f.Add("abcd-efgh-0123-4567")
 	f.Fuzz(func(t *testing.T, typed string) {
-		code, ok := normalise(typed)
-		if again, still := normalise(Spell(code)); ok && (!still || again != code) {
+		code, ok := guard.ReadCode(typed)
+		if again, still := guard.ReadCode(guard.SpellCode(code)); ok && (!still || again != code) {
 			t.Errorf("%q is %q, and that is %q", typed, code, again)
 		}
 	})

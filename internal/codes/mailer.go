@@ -139,5 +139,5 @@ The code works once, from the first network that uses it, until %s.
 
 If you did not request it, ignore this email. The code is useless without your password.
 Do not share it. The staff of this site will never ask you for it.
-`, account, at, Spell(code), times.Text(expires.UTC()))
+`, account, at, guard.SpellCode(code), times.Text(expires.UTC()))
 }

@@ -389,7 +389,7 @@ func (q CreateCode) Do(ctx context.Context, c *Control, _ operation.By) (*operat
 	if err != nil {
 		return nil, err
 	}
-	answer := Code{p.Account, codes.Spell(code), expires.UTC().Truncate(time.Second)}
+	answer := Code{p.Account, guard.SpellCode(code), expires.UTC().Truncate(time.Second)}
 	return &operation.Change{Action: operation.Action{Subject: p.Account, Detail: goodUntil(expires)}, Answer: answer,
 		Secret: codeSecret(answer, times.Text(expires.In(c.Now().Location())), earlier)}, nil
 }

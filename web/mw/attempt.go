@@ -33,6 +33,9 @@ type attempt struct {
 	note   string
 	device func(http.Header) // sets the device cookie; nil: none
 	sentAt int               // the status of the response; 0: none yet
+
+	abandoned bool
+	owed      string // the verification code to send; empty: none
 }
 
 func (d *endpoint) serve(w http.ResponseWriter, r *http.Request, login http.Handler) {
@@ -152,8 +155,13 @@ func (a *attempt) asks() guard.Attempt {
 	return guard.Attempt{
 		Account: a.account, Address: a.client.Address, Devices: client.Devices(a.request),
 		Forwarded: a.client.Forwarded, Hold: a.hold, Integration: a.name,
-		Fingerprint: a.guard.Identity(a.identity(a.request)),
+		Fingerprint: a.guard.Identity(a.identity(a.request)), WantsCode: a.onCode != nil,
 	}
+}
+
+// asksForCode reports whether the password is checked, and the client then asked for a verification code.
+func (a *attempt) asksForCode() bool {
+	return a.onCode != nil && a.decision.Action == guard.Proceed && a.decision.Insufficient
 }
 
 type attemptKey struct{}
@@ -161,7 +169,7 @@ type attemptKey struct{}
 // check lets the handler check the password. The response is judged if the handler returns without reporting an
 // outcome.
 func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offer, login http.Handler) {
-	if a.decision.Insufficient { // a sprayed password (R28) and a fake failure are answered like a wrong one
+	if a.decision.Insufficient && !a.asksForCode() { // the handler finds a sprayed password (R28) wrong
 		a.sent.Body = offer.Spoil(r, a.sent.Body,
 			route.Credential{Password: guard.Decoy(offer.Credentials[0].Password)})
 		if len(a.sent.Body) > 0 {
@@ -177,10 +185,35 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 	outcome := guard.Failed
 	defer func() { _ = a.end(outcome) }() // also after a panic, which goes on
 	answer := &writer{ResponseWriter: w, of: a}
+	if a.asksForCode() {
+		answer.ResponseWriter = discard(http.Header{})
+	}
 	login.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), attemptKey{}, a)))
 	if !answer.hijacked {
-		a.answered(http.StatusOK, w.Header())
-		outcome = a.says(a.sentAt, w.Header())
+		a.answered(http.StatusOK, answer.Header())
+		outcome = a.says(a.sentAt, answer.Header())
+	}
+	if a.asksForCode() {
+		_ = a.end(outcome)
+		a.codeRequired(w)
+	}
+}
+
+// codeRequired answers right and wrong passwords alike, and then sends the code that is owed after a right one.
+func (a *attempt) codeRequired(w http.ResponseWriter) {
+	a.mu.Lock()
+	code, abandoned := a.owed, a.abandoned
+	a.mu.Unlock()
+	if abandoned {
+		a.answer(w, overloaded())
+		return
+	}
+	f := problem("code-required", "Wrong user name or password, or a verification code is required", http.StatusForbidden,
+		"code")
+	f.Detail = "If the password was right, the account's owner was sent a verification code, at most one in ten minutes."
+	a.answer(w, f)
+	if code != "" {
+		go a.onCode(context.WithoutCancel(a.request.Context()), a.decision.Account, code)
 	}
 }
 
@@ -237,10 +270,13 @@ func (a *attempt) end(o guard.Outcome) error {
 	if o == guard.Abandoned && errors.Is(ctx.Err(), context.Canceled) {
 		o = guard.Failed
 	}
+	a.abandoned = o == guard.Abandoned
 	ticket := a.decision.Ticket
 	ticket.Note = a.note
 	err := a.guard.Settle(ctx, ticket, o)
-	if err != nil && !errors.Is(err, guard.ErrInsufficient) {
+	if required := new(guard.CodeRequired); errors.As(err, &required) {
+		a.owed = required.Code
+	} else if err != nil && !errors.Is(err, guard.ErrInsufficient) {
 		a.log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
 	if err == nil && o == guard.Succeeded {
@@ -263,8 +299,8 @@ var ErrUnprotected = errors.New("mw: this request did not come through a handler
 // The errors are:
 //
 //   - [guard.ErrSettled]: another outcome was reported before.
-//   - [guard.ErrInsufficient]: the password is not enough (R28). The handler has received a different one and finds it
-//     wrong.
+//   - [guard.ErrInsufficient]: the password is not enough (R28, R32). The handler has received a different one and finds
+//     it wrong, or, with OnVerificationCode, its response is discarded.
 //   - [ErrUnprotected].
 //   - Any other error is the store's: answer 503.
 func Succeeded(r *http.Request) error { return say(r, guard.Succeeded) }

@@ -29,6 +29,7 @@
 package mw
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,6 +61,7 @@ type endpoint struct {
 	identity func(*http.Request) string
 	hold     time.Duration
 	body     int64
+	onCode   func(ctx context.Context, account, code string)
 	judgement
 	refuse    func(http.ResponseWriter, *http.Request, *Refusal)
 	sameSite  *http.CrossOriginProtection
@@ -248,6 +250,19 @@ func Hold(most time.Duration) Option {
 	return func(d *endpoint) error {
 		if d.hold = most; most < 0 || most > time.Minute {
 			return fmt.Errorf("Hold: must be from 0 to 1m, not %v", most)
+		}
+		return nil
+	}
+}
+
+// OnVerificationCode sets a function that sends a verification code to an account's owner, who has signed in with the
+// right password where that is not enough (R32). It runs after the response. The client gets a page that asks for the
+// code, after a right and a wrong password alike: what the handler answers is discarded, its cookies too. Without the
+// function such clients solve a challenge.
+func OnVerificationCode(send func(ctx context.Context, account, code string)) Option {
+	return func(d *endpoint) error {
+		if d.onCode = send; send == nil {
+			return errors.New("OnVerificationCode: must be a function")
 		}
 		return nil
 	}

@@ -58,7 +58,7 @@ func Script() http.Handler {
 
 func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) {
 	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS),
-		Code: f.Form != "" && f.of.guard.TakesCodes()}
+		Code: f.Form != "" && (f.of.guard.TakesCodes() || f.of.onCode != nil)}
 	if f.Challenge != nil {
 		v.Picture = f.picture(r.Context())
 		if f.Challenge.PoW != nil {

@@ -45,3 +45,10 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Unwrap implements the interface of http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// discard is the response of a handler whose client gets another one.
+type discard http.Header
+
+func (d discard) Header() http.Header         { return http.Header(d) }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}

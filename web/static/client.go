@@ -31,7 +31,8 @@ func ServeClient(w http.ResponseWriter, r *http.Request, languages *texts.Set) e
 
 // clientTexts are the texts of client.js, beside those of pow.js.
 var clientTexts = []string{
-	"message.required.title", "message.failed.title", "message.slow.title", "gate.required", "gate.failed", "gate.slow",
+	"message.required.title", "message.failed.title", "message.slow.title", "message.code.title",
+	"gate.required", "gate.failed", "gate.slow", "gate.code",
 	"challenge.legend", "challenge.picture", "challenge.sound", "challenge.listen", "challenge.digits", "challenge.hard",
 	"challenge.another", "code.summary", "code.label", "code.hint", "code.how", "gate.continue", "gate.again",
 	"script.cancel", "wait.at", "wait.now", "solve.title",

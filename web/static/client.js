@@ -2,8 +2,8 @@
 //
 //   <script src="/.authguard/client.js"></script>
 //
-// It wraps fetch and XMLHttpRequest. A response 403 challenge-required or 429 slow-down (problem+json) of the same
-// origin opens a dialog. Then the request is repeated with the solution or the verification code, and the app gets that
+// It wraps fetch and XMLHttpRequest. A response 403 challenge-required or code-required, or 429 slow-down
+// (problem+json), of the same origin opens a dialog. Then the request is repeated with the solution or the verification code, and the app gets that
 // response, or the first one if the user cancels. All other requests and responses stay untouched, and so do bodies
 // that can be sent only once. No inline style or script: it works under a strict Content-Security-Policy.
 (() => {
@@ -67,6 +67,7 @@
   function show(problem, again) {
     return new Promise((resolve) => {
       const t = tongue(), challenge = problem.challenge, wait = problem.retry_after;
+      const owed = problem.type === "code-required";
       const alone = challenge?.pow && challenge.kind === "pow";
       const another = make("button", { type: "button", onclick: () => end({}) }, t["challenge.another"]);
       const answer = make("input", { id: "answer", name: "captcha_answer", dir: "ltr", inputmode: "numeric",
@@ -81,12 +82,12 @@
         "data-with-picture": challenge.kind === "both", "data-texts": JSON.stringify(t.work) },
       make("p", { role: "status", "aria-live": "polite" }));
       const code = make("input", { id: "code", name: "code", dir: "ltr", autocomplete: "one-time-code",
-        autocapitalize: "characters", spellcheck: "false", maxlength: 40, "aria-describedby": "hint",
+        autocapitalize: "characters", spellcheck: "false", maxlength: 40, "aria-describedby": "hint", required: owed,
         oninput: () => { answer.required = !alone && code.value.trim() === ""; } });
       const base = problem.solve?.replace(/\/solve(\?.*)?$/, "");
       const status = wait && make("p", { role: "status" }, t["wait.at"].replace("{time}",
         new Date(Date.now() + wait * 1000).toLocaleString(t.lang, { timeStyle: "short", dateStyle: wait > 43200 ? "medium" : undefined })));
-      const said = challenge ? again ? "failed" : "required" : "slow";
+      const said = challenge ? again ? "failed" : "required" : owed ? "code" : "slow";
       const form = make("form", {},
         make("h2", { id: "title" }, t[`message.${said}.title`]), make("p", { id: "text" }, t[`gate.${said}`]), status,
         challenge && make("fieldset", {}, make("legend", {}, t["challenge.legend"]), work, image,
@@ -144,7 +145,8 @@
     /^application\/problem\+json/i.test(type ?? "") && new URL(url || location.href, location.href).origin === location.origin;
   // A document of the app must not put a script into a link.
   const link = (url) => !url || URL.canParse(url, location.href) && /^https?:$/.test(new URL(url, location.href).protocol);
-  const ours = (problem) => (problem?.type === "challenge-required" && problem.challenge || problem?.type === "slow-down") &&
+  const ours = (problem) => (problem?.type === "challenge-required" && problem.challenge ||
+      problem?.type === "slow-down" || problem?.type === "code-required") &&
     [problem.solve, problem.challenge?.image, problem.challenge?.audio].every(link);
 
   // fetch
