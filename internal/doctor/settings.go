@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"authguard/guard"
 	"authguard/internal/config"
 )
 
@@ -19,6 +20,7 @@ func settings(ctx context.Context, c Config, n *notes) {
 	}
 	n.ok("config", "The configuration is valid.")
 	enforced(c, n)
+	mail(c, n)
 	doors(ctx, c, n)
 	if c.Settings.Admin.Listen == "" {
 		n.ok("admin.listen", "The admin pages are disabled.")
@@ -50,6 +52,17 @@ func enforced(c Config, n *notes) {
 			"authguard limit enforce all --reason TEXT.",
 			"Monitoring mode is on (monitor: true) in: %s. Limits, lists, events and CAPTCHA mode are logged and reported, "+
 				"not enforced.", strings.Join(watched, ", ")))
+}
+
+// mail says what a mail server would change for owners at unknown clients (R28, R32).
+func mail(c Config, n *notes) {
+	if c.Settings.Mail.Server != "" {
+		n.ok("mail", "During an attack and after password spraying, owners get verification codes by email (mail.server).")
+		return
+	}
+	n.ok("mail", "No mail server (mail.server): during an attack, owners at unknown clients solve a challenge, which attackers "+
+		"can buy. With a sprayed password, at most %d of them sign in per hour, and others need an administrator's code. "+
+		"With a mail server, they get a code by email.", guard.SprayedPerHour)
 }
 
 func doors(ctx context.Context, c Config, n *notes) {
