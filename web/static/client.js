@@ -97,7 +97,7 @@
           make("p", { id: "hint" }, t["code.hint"], " ",
             base && make("a", { href: `${base}/login/code`, target: "_blank" }, t["code.how"]))),
         make("div", { class: "row" },
-          make("button", { type: "submit", class: "main" }, t[challenge ? "gate.continue" : "gate.again"]),
+          make("button", { type: "submit", class: "main" }, t[challenge || owed ? "gate.continue" : "gate.again"]),
           make("button", { type: "button", onclick: () => end(null) }, t["script.cancel"])));
       const dialog = make("dialog", { "aria-labelledby": "title", "aria-describedby": "text",
         oncancel: (event) => { event.preventDefault(); end(null); }, onclose: () => end(null) }, form);
@@ -135,6 +135,7 @@
       });
       if (alone) form.requestSubmit(); // nothing to read: sent as soon as it is solved
       else if (image) answer.focus();
+      else if (owed) code.focus();
     });
   }
 
