@@ -308,7 +308,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if g.config.Observer != nil && v.fake == nil { // Begin reported a fake failure
 		g.config.Observer.Observe(v.event(c.Now, o, t.Note))
 	}
-	if v.wants && err == nil && (insufficient || o == Failed && v.fake == nil && v.insufficient()) {
+	if v.wants && err == nil && v.fake == nil && (insufficient || o == Failed && v.insufficient()) {
 		return g.sendCode(ctx, v, insufficient)
 	}
 	if insufficient && err == nil {

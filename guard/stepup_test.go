@@ -346,3 +346,22 @@ func TestR32AnOwnCodeExpiresAndIsLimited(t *testing.T) {
 		}
 	})
 }
+
+// A fake failure gets no code, whatever the integration says of the password.
+func TestR32AFakeFailureGetsNoCode(t *testing.T) {
+	t.Parallel()
+	policy := guard.DefaultPolicy()
+	policy.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.FakeFailure}}
+	world.Each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
+		w.Wrong(t, "alice", home)
+		a := world.From("alice", nowhere)
+		a.WantsCode = true
+		d, err := w.Begin(t.Context(), a)
+		if err != nil || d.Action != guard.FakeFailure {
+			t.Fatal(d.Action, d.Reasons.Codes(), err)
+		}
+		if err := w.Settle(t.Context(), d.Ticket, guard.Succeeded); err != guard.ErrInsufficient {
+			t.Errorf("%v %T", err, err)
+		}
+	})
+}
