@@ -60,6 +60,7 @@ func TestR32StuffingStopsAtTheStepUp(t *testing.T) {
 				return true
 			})
 			got := tally(pairs-12, 4, func(i int) int { return try(12 + i) })
+			t.Logf("%d pairs, %d right: %v", pairs, victims, got)
 			if in := got[http.StatusOK]; in > 1 {
 				t.Errorf("%d of %d right pairs are in: %v", in, victims, got)
 			}

@@ -2,17 +2,20 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"authguard/internal/passwords"
+	"authguard/internal/testing/redistest"
 )
 
 // The order of the answers' times is by chance, for each two of: accounts with bcrypt, with MD5 crypt, which takes
-// a hundredth of that, and no account. It is the only test that decides by a clock, so it is of the long form.
+// a hundredth of that, and no account. It decides by a clock, so it is of the long form.
 func TestR12TimesOfMixedHashesAreAlike(t *testing.T) {
 	if os.Getenv("FULL_SIZE") == "" {
 		t.Skip("in the long form: it compares times")
@@ -38,7 +41,7 @@ func TestR12TimesOfMixedHashesAreAlike(t *testing.T) {
 	for i := range 10 { // the kinds that are there are learned
 		from(loopback(230, i)).login(t, s, fmt.Sprint("bcrypt", i), "wrong")
 	}
-	names, took := []string{"bcrypt", "md5-", "unknown"}, [3][]time.Duration{}
+	names, took := []string{"bcrypt", "md5-", "unknown"}, make([][]time.Duration, 3)
 	for i := range each * len(names) {
 		began, kind := time.Now(), i%len(names)
 		got := from(loopback(231, i)).login(t, s, fmt.Sprint(names[kind], i/len(names)), "wrong")
@@ -47,6 +50,13 @@ func TestR12TimesOfMixedHashesAreAlike(t *testing.T) {
 		}
 		took[kind] = append(took[kind], time.Since(began))
 	}
+	alikeInTime(t, names, took, 0.2)
+}
+
+// alikeInTime compares each two kinds of answers by their order, which is by chance: the odds that one is later than
+// the other are a half, up to off.
+func alikeInTime(t *testing.T, names []string, took [][]time.Duration, off float64) {
+	t.Helper()
 	for a := range names {
 		b := (a + 1) % len(names)
 		later := 0
@@ -57,10 +67,67 @@ func TestR12TimesOfMixedHashesAreAlike(t *testing.T) {
 				}
 			}
 		}
-		odds := float64(later) / (each * each)
-		t.Logf("%s is later than %s with odds of %.2f", names[a], names[b], odds)
-		if odds < 0.3 || odds > 0.7 { // five standard deviations
-			t.Errorf("%s and %s can be distinguished: odds %.2f", names[a], names[b], odds)
+		odds := float64(later) / float64(len(took[a])*len(took[b]))
+		t.Logf("%s is later than %s with odds of %.3f", names[a], names[b], odds)
+		if odds < 0.5-off || odds > 0.5+off { // five standard deviations
+			t.Errorf("%s and %s can be distinguished: odds %.3f", names[a], names[b], odds)
 		}
 	}
+}
+
+// While the step-up is on, right and wrong passwords from unknown clients get the same status, headers and body, and
+// at the same time, although a right one sends its owner a code.
+func TestR32RightAndWrongPasswordsLookAlike(t *testing.T) {
+	each, full := 3, os.Getenv("FULL_SIZE") != ""
+	if full {
+		each = 2000
+	} else {
+		t.Parallel()
+	}
+	var users []string
+	for i := range each {
+		users = append(users, fmt.Sprintf("owner%d@example.org", i))
+	}
+	box := openPostbox(t, false)
+	s := newServer(t, fmt.Sprintf("origin: http://login.example.org\nlimits: {spray: off}\n"+
+		"captcha_mode: {threshold: 5000, throttle_at: 0.002}\nmail: {server: 'smtp://%s', from: guard@example.org}\n",
+		box.Addr()), users...)
+	for i := range 12 {
+		from(loopback(161, i)).login(t, s, "elsewhere", "wrong")
+	}
+	redistest.Until(t, "throttling", func() bool { return s.gauge(t, "authguard_throttling") == 1 })
+	emails := make(chan int)
+	go func() {
+		for n := range each {
+			<-box.letters
+			if n == each-1 {
+				close(emails)
+			}
+		}
+	}()
+	names, typed := []string{"right", "wrong"}, []string{rightPassword, "wrong"}
+	took, face := make([][]time.Duration, len(names)), ""
+	var order []int // by chance: a right password's email is sent during the next attempts
+	for i := range each * len(names) {
+		order = append(order, i)
+	}
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for n, i := range order {
+		kind, began := i%len(names), time.Now()
+		got := from(fmt.Sprintf("127.%d.%d.1", 170+n/256, n%256)).login(t, s, users[i/len(names)], typed[kind])
+		took[kind] = append(took[kind], time.Since(began))
+		got.header.Del("Date")
+		if this := fmt.Sprint(got.status, got.header, got.body); face == "" {
+			face = this
+		} else if this != face {
+			t.Fatalf("%s:\n%s\nanother:\n%s", names[kind], this, face)
+		}
+	}
+	if !strings.HasPrefix(face, "401 ") || !strings.Contains(face, "emailed a verification code") {
+		t.Error(face)
+	}
+	if full {
+		alikeInTime(t, names, took, 0.046)
+	}
+	<-emails // every right password was one
 }
