@@ -121,12 +121,16 @@ func (l *Login) take(t *try, p proof) (err error) {
 		Work: t.form["captcha_work"]}
 	ask.VerificationCode, ask.SendsCode = t.form["code"], l.AskCode != nil
 	ask.Passkey, ask.PasswordTag, ask.Hold = p.passkey, p.tag, time.Duration(l.Hold.Load())
-	var ok bool
-	t.decision, ok, err = l.enter(t.Request().Context(), ask, func(ctx context.Context, d *guard.Decision) (right bool,
-		err error) {
+	ctx, check := t.Request().Context(), func(ctx context.Context, d *guard.Decision) (right bool, err error) {
 		login, right, err = l.check(ctx, t, d, p)
 		return right, err
-	})
+	}
+	var ok bool
+	if t.decision, ok, err = l.enter(ctx, ask, check); p.second && err == nil && !t.decision.Checks() {
+		if ask.Solution, err = l.Guard.SolvedAhead(ctx, ask, t.decision); ask.Solution.Claimed() && err == nil {
+			t.decision, ok, err = l.enter(ctx, ask, check)
+		}
+	}
 	switch {
 	case errors.Is(err, errSecond):
 		return l.askSecond(t, login)

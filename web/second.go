@@ -47,7 +47,7 @@ func (l *Login) secondRoutes(e *echo.Echo) {
 	e.POST("/login/second/ask", l.askPasskey)
 }
 
-// waits starts the wait for MFA and withdraws the attempt. It writes as much as a login and as a wrong password do
+// waits starts the wait for MFA and withdraws the attempt. Its solved challenge counts for the code, too. It writes as much as a login and as a wrong password do
 // (R27).
 func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 	t.SetRequest(t.Request().WithContext(context.WithoutCancel(t.Request().Context())))
@@ -56,6 +56,9 @@ func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 		return err
 	}
 	t.waiting = waiting
+	if err := l.Guard.SolvesNext(t.Request().Context(), *d); err != nil {
+		l.Log.Error("the challenge of a login does not count for its code", "error", err)
+	}
 	l.settle(t.Request().Context(), d, guard.Withdrawn)
 	return errSecond
 }
@@ -88,12 +91,12 @@ func (l *Login) secondPage(c echo.Context) (err error) {
 		return c.Redirect(http.StatusSeeOther, "/login")
 	}
 	view := l.view(c, c.QueryParam("next"))
-	ahead, err := l.ahead(c.Request(), t.client)
-	if err != nil {
-		return err
-	}
-	if view.Challenge = l.shown(c, ahead); ahead != nil {
-		view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
+	if c.QueryParams().Has("challenge") { // another image: at first, the password's challenge counts for the code, too
+		ahead, err := l.ahead(c.Request(), t.client)
+		if err != nil {
+			return err
+		}
+		view.Challenge = l.shown(c, ahead)
 	}
 	page, err := l.drawSecond(t, view)
 	return WritePage(c, http.StatusOK, page, err)

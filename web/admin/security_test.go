@@ -17,7 +17,9 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
+	"authguard/web/admin"
 )
 
 // enrolled signs ann in, sets an app up on the page and is what it shows, and her
@@ -85,6 +87,59 @@ func (c *counter) password(t *testing.T) {
 func (c *counter) code(t *testing.T, otp string) (status int, to, body string) {
 	t.Helper()
 	return c.post(t, "/login/second", url.Values{"otp": {otp}, "csrf": {c.csrf(t, "/login/second")}})
+}
+
+// The challenge of the password counts for one code, too.
+func TestAnAdministratorWithMFASolvesOneChallenge(t *testing.T) {
+	t.Parallel()
+	for name, attack := range map[string]func(*counter){
+		"CAPTCHA mode": func(c *counter) { c.inside.Force(t) },
+		"account under attack": func(c *counter) {
+			for i := range 5 {
+				c.inside.Wrong(t, "ann", world.Address(i))
+			}
+		},
+	} {
+		c := newCounter(t)
+		shows, _ := c.enrolled(t)
+		attack(c)
+		if err := c.inside.RemoveKnownClients(t.Context(), "ann", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		c.browser = newBrowser(t)
+		offer := func(password string) (status int, to, body string) {
+			a := world.From("ann", "127.0.0.1")
+			a.Integration = admin.Integration
+			s := c.inside.Solve(t, a)
+			return c.post(t, "/login", url.Values{"username": {"ann"}, "password": {password}, "captcha_id": {s.ID}, "captcha_answer": {s.Answer}})
+		}
+		if status, to, body := offer(rightPassword); to != "/login/second" {
+			t.Fatalf("%s: %d to %q\n%s", name, status, to, body)
+		}
+		if _, _, body := c.get(t, "/login/second"); strings.Contains(body, "captcha_id") {
+			t.Errorf("%s: the page of the code has a second challenge", name)
+		}
+		if status, _, _ := c.code(t, "000000"); status != http.StatusUnauthorized {
+			t.Errorf("%s: a wrong code: %d", name, status)
+		}
+		if status, _, body := c.code(t, shows()); status != http.StatusForbidden || !strings.Contains(body, "captcha_id") {
+			t.Errorf("%s: the next code without a challenge of its own: %d", name, status)
+		} else if _, _, page := c.get(t, "/login/second?challenge"); strings.Contains(page, "captcha_id") != (name == "CAPTCHA mode") || !strings.Contains(body, "/login/second?challenge") {
+			t.Errorf("%s: another image:\n%s", name, page)
+		}
+		if status, _, _ := offer("guess"); status != http.StatusUnauthorized {
+			t.Errorf("%s: a wrong password: %d", name, status)
+		}
+		if status, _, _ := c.code(t, shows()); status != http.StatusForbidden {
+			t.Errorf("%s: a code with the challenge of a wrong password: %d", name, status)
+		}
+		if _, to, _ := offer(rightPassword); to != "/login/second" {
+			t.Fatalf("%s: to %q", name, to)
+		}
+		if status, to, body := c.code(t, shows()); to != "/" {
+			t.Errorf("%s: the right code: %d to %q\n%s", name, status, to, body)
+		}
+	}
 }
 
 func TestAPasswordAloneOpensNothingOnceThereIsAnApp(t *testing.T) {

@@ -208,7 +208,7 @@ func (v SecondView) Frame() frame {
 func (v SecondView) AskCode() bool { return false }
 
 // Again returns the link to another image.
-func (v SecondView) Again() string { return "/login/second" }
+func (v SecondView) Again() string { return "/login/second?challenge" }
 
 // Label returns the label of the input.
 func (v SecondView) Label() string {
