@@ -187,7 +187,7 @@ func TestAppsWhoseScriptsLogInSeeNoMorePasswordsThanTheLimit(t *testing.T) {
 				alone, behind := fmt.Sprintf("alone%dx", i), fmt.Sprintf("behind%dx", i)
 				realApp{}.send(t, app.URL, "127.0.0.1", v, alone, "wrong")
 				for j := range 8 {
-					realApp{}.send(t, s.base, loopback(80+i, j), v, behind, fmt.Sprint("wrong", j))
+					realApp{}.send(t, s.base, loopback(80+i, j), v, behind, fmt.Sprintf("wrong %d %d", i, j)) // else it is sprayed
 				}
 				direct, seen := len(app.GuessesOf(t, alone)), len(app.GuessesOf(t, behind))
 				t.Logf("%d of 8 reach the application, %d of 1 without us: %s", seen, direct, v)
