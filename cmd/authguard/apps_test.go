@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
@@ -36,7 +37,8 @@ type realApp struct {
 	open                   string // a page and a file that are not guarded
 	file                   string
 	variants               []variant
-	onlyWrong              bool // the app counts no right password
+	learned                int // of the variants that proxy detect's route counts, beside the first
+	counts                 int // of the three passwords of a right login: itself, and two that confirm it
 }
 
 // A variant is one way to offer a password. It names the account with {user} and the
@@ -107,14 +109,14 @@ func forms(user, password, rest string, paths ...string) (all []variant) {
 
 var realApps = map[string]realApp{
 	"Django": {
-		preset: "django", start: appstest.Django, page: "/admin/login/?next=/admin/",
+		preset: "django", start: appstest.Django, counts: 3, page: "/admin/login/?next=/admin/",
 		user: "#id_username", password: "#id_password", button: "input[type=submit]", failed: "Please enter the correct", inside: "Site administration",
 		open: "/hello/", file: "/accounts/login/",
 		variants: forms("username", "password", "&csrfmiddlewaretoken="+csrf, "/admin/login/", "/accounts/login/", "/%61dmin/login/", "/admin%2flogin/", "/admin/login%2f",
 			"/admin/login/?next=/admin/", "//admin/login/", "/admin//login/", "/admin/./login/", "/x/../admin/login/", "/admin/login", "/admin/login/;x", "/ADMIN/login/", "/admin/login/x"),
 	},
 	"WordPress": {
-		preset: "wordpress", start: appstest.WordPress, page: "/wp-login.php",
+		preset: "wordpress", start: appstest.WordPress, counts: 3, page: "/wp-login.php",
 		user: "#user_login", password: "#user_pass", button: "#wp-submit", failed: "is incorrect", inside: "Dashboard",
 		open: "/?feed=rss2", file: "/wp-includes/css/buttons.css",
 		variants: append(forms("log", "pwd", "", "/wp-login.php", "//wp-login.php", "/./wp-login.php", "/wp-admin/../wp-login.php", "/wp-login.php/", "/wp-login.php/x", "/wp-login.php/x.css",
@@ -151,14 +153,14 @@ var realApps = map[string]realApp{
 		),
 	},
 	"phpMyAdmin": {
-		preset: "phpmyadmin", start: appstest.PHPMyAdmin, page: "/", onlyWrong: true,
+		preset: "phpmyadmin", start: appstest.PHPMyAdmin, page: "/",
 		user: "#input_username", password: "#input_password", button: "#input_go", failed: "Access denied", inside: "Database server",
 		open: "/url.php", file: "/js/dist/ajax.js",
 		variants: forms("pma_username", "pma_password", "&server=1&set_session="+session+"&token="+csrf, "/index.php?route=/", "/", "/index.php", "/index.php/x", "//index.php", "/./index.php", "/%69ndex.php",
 			"/?route=/sql", "/index.php?route=/import", "/index.php?route=/ajax", "/INDEX.php", "/url.php"),
 	},
 	"DokuWiki": {
-		preset: "dokuwiki", start: appstest.DokuWiki, page: "/doku.php?id=start&do=login",
+		preset: "dokuwiki", start: appstest.DokuWiki, counts: 3, page: "/doku.php?id=start&do=login",
 		user: "#dw__login input[name=u]", password: "#dw__login input[name=p]", button: "#dw__login button[type=submit]", failed: "username or password was wrong", inside: "Logged in as",
 		open: "/doku.php?id=start", file: "/lib/images/license/button/cc-by-sa.png",
 		variants: append(forms("u", "p", "", "/doku.php?id=start", "/", "/doku.php", "/doku.php/x", "//doku.php", "/./doku.php", "/%64oku.php", "/index.php", "/feed.php", "/lib/exe/ajax.php", "/lib/exe/fetch.php", "/lib/exe/fetch.php/x.png",
@@ -178,6 +180,35 @@ var realApps = map[string]realApp{
 			variant{"POST", "/dokuwiki/doku.php?id=start", formType, "u={user}&p={password}"},
 			variant{"POST", "/lib/exe/xmlrpc.php/x", "text/xml", xmlCall("dokuwiki.login", "{user}", "{password}")},
 			variant{"POST", "/lib/exe/xmlrpc.php", "application/xml", strings.Replace(xmlCall("dokuwiki.login", "{user}", "{password}"), "dokuwiki.login", " dokuwiki.login\n", 1)},
+		),
+	},
+	"MediaWiki": {
+		preset: "mediawiki", start: appstest.MediaWiki, page: "/index.php?title=Special:UserLogin", learned: 3, counts: 1, // each login has a token of its own
+		user: "#wpName1", password: "#wpPassword1", button: "#wpLoginAttempt", failed: "Incorrect username or password", inside: "Log out",
+		open: "/opensearch_desc.php", file: "/resources/assets/wiki.png",
+		variants: append(forms("wpName", "wpPassword", "&authAction=login&title=Special:UserLogin&wpLoginToken="+csrf, "/index.php?title=Special:UserLogin", "/", "/index.php", "/index.php/Special:UserLogin",
+			"/index.php/special:userlogin", "/index.php/X?title=Special:UserLogin", "/index.php/Special:UserLogin/signin", "//index.php", "/./index.php", "/%69ndex.php/Special:UserLogin", "/INDEX.php",
+			"/index.php?title=Special:Userlogin", "/index.php?title=Special:Login", "/index.php?title=Special%3AUserLogin/x", "/load.php", "/wiki/Special:UserLogin", "/index.php?title=Special:CreateAccount"),
+			variant{"POST", "/index.php?title=Special:UserLogin&wpName={user}", formType, "wpPassword={password}&authAction=login&wpLoginToken=" + csrf},
+			variant{"POST", "/index.php?title=Special:UserLogin&wpPassword={password}", partsType, parts("wpName", "{user}", "authAction", "login", "wpLoginToken", csrf)},
+			variant{"POST", "/index.php?title=Special:UserLogin", formType, "wpName={user}_&wpPassword={password}&authAction=login&wpLoginToken=" + csrf},
+			variant{"POST", "/index.php?title=Special:UserLogin", formType, "wpName=%C3%A0{user}&wpPassword={password}&authAction=login&wpLoginToken=" + csrf},
+			variant{"POST", "/api.php", formType, "action=clientlogin&format=json&loginreturnurl=http://127.0.0.1/&username={user}&password={password}&logintoken=" + csrf},
+			variant{"POST", "/api.php?action=clientlogin&format=xml&loginreturnurl=http://127.0.0.1/&username={user}", formType, "password={password}&logintoken=" + csrf},
+			variant{"POST", "/api.php/x", formType, "action=login&format=json&lgname={user}&lgpassword={password}&lgtoken=" + csrf},
+			variant{"POST", "/api.php", formType, "action=login&lgname={user}&lgpassword={password}&lgtoken=" + csrf},
+		),
+	},
+	"Roundcube": {
+		preset: "roundcube", start: appstest.Roundcube, page: "/",
+		user: "#rcmloginuser", password: "#rcmloginpwd", button: "#rcmloginsubmit", failed: "Login failed", inside: "Compose",
+		open: "/program/resources/blank.gif", file: "/skins/elastic/images/logo.svg",
+		variants: append(forms("_user", "_pass", "&_task=login&_action=login&_token="+csrf, "/?_task=login", "/", "/index.php", "/index.php/x", "//index.php", "/./index.php", "/%69ndex.php",
+			"/?_task=mail", "/INDEX.php", "/program/resources/"),
+			variant{"POST", "/?_task=login&_action=login&_user={user}", formType, "_pass={password}&_token=" + csrf},
+			variant{"POST", "/?_task=login&_action=login&_pass={password}&_token=" + csrf, formType, "_user={user}"},
+			variant{"POST", "/", formType, "_user=+{user}+&_pass={password}&_task=login&_action=login&_token=" + csrf},
+			variant{"POST", "/", formType, "_user={user}&_pass={password}&_host=127.0.0.1&_task=login&_action=login&_token=" + csrf},
 		),
 	},
 }
@@ -251,12 +282,8 @@ func TestAppsLoginsInABrowser(t *testing.T) {
 		b.until("the picture", `document.querySelector(".captcha-image").complete`)
 		b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()), chromedp.Click("main form button[type=submit]"))
 		b.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
-		want := 8 // the right one, and two that confirm it: a made-up one, and the right one at a made-up account
-		if a.onlyWrong {
-			want = 5
-		}
-		if n := app.Guesses(t); n != want {
-			t.Errorf("the application saw %d passwords, want %d", n, want)
+		if n := app.Guesses(t); n != 5+a.counts {
+			t.Errorf("the application saw %d passwords, want 5 and %d", n, a.counts)
 		}
 		// Once known here, nothing stands between.
 		other := openTab(t)
@@ -314,7 +341,7 @@ func TestAppsSeeNoMorePasswordsThanTheLimit(t *testing.T) {
 				alone, behind := fmt.Sprintf("alone%dx", i), fmt.Sprintf("behind%dx", i)
 				a.send(t, app.URL, "127.0.0.1", v, alone, "wrong")
 				for j := range 8 {
-					a.send(t, s.base, loopback(80+i%100, j), v, behind, fmt.Sprint("wrong", j))
+					a.send(t, s.base, loopback(80+i%100, j), v, behind, fmt.Sprintf("wrong %d %d", i, j)) // else it is sprayed
 				}
 				direct, seen := len(app.GuessesOf(t, alone)), len(app.GuessesOf(t, behind))
 				t.Logf("%d of 8 reach the application, %d of 1 without us: %s", seen, direct, v)
@@ -346,9 +373,8 @@ func (a realApp) sendBy(t *testing.T, p *person, base string, v variant, user, p
 	hidden := map[string]string{}
 	if strings.Contains(v.body+v.path, "{csrf}") {
 		page := p.get(t, base+a.page)
-		for name, field := range map[string]string{csrf: `name="(?:csrfmiddlewaretoken|token)" value="([^"]*)`, session: `name="set_session" value="([^"]*)`} {
-			hidden[name] = matched(page.body, field)
-		}
+		hidden[csrf] = matched(page.body, `name="(?:csrfmiddlewaretoken|_?token|wpLoginToken)"(?: type="hidden")? value="([^"]*)`)
+		hidden[session] = matched(page.body, `name="set_session" value="([^"]*)`)
 	}
 	fill := func(text string, escape func(string) string) string {
 		return strings.NewReplacer("{user}", escape(user), "{password}", escape(password), csrf, escape(hidden[csrf]), session, escape(hidden[session])).Replace(text)
@@ -429,7 +455,7 @@ func TestAppsPagesPassUntouched(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, changes := range []string{"Date", "Expires", "Last-Modified", "Set-Cookie", "Connection", "Keep-Alive"} {
+				for _, changes := range []string{"Date", "Expires", "Last-Modified", "Set-Cookie", "Connection", "Keep-Alive", "X-Request-Id"} {
 					answer.Header.Del(changes)
 				}
 				return answer.StatusCode, answer.Header, string(all)
@@ -528,13 +554,15 @@ func TestAppsAreLearned(t *testing.T) {
 			t.Errorf("what was typed is repeated:\n%s", text)
 		}
 		s, _ := pictured(t, "proxy:\n  upstream: "+app.URL+"\n  routes:\n"+yaml+noDelay+quiet)
-		before := app.Guesses(t)
-		for i := range 8 {
-			a.send(t, s.base, loopback(95, i), a.variants[0], "learned", fmt.Sprint("wrong", i))
-		}
-		if seen := app.Guesses(t) - before; seen != 5 {
-			t.Logf("%s", s.log)
-			t.Errorf("the application saw %d passwords, want 5", seen)
+		for at, v := range a.variants[:1+a.learned] {
+			before := app.Guesses(t)
+			for i := range 8 {
+				a.send(t, s.base, loopback(95+at, i), v, fmt.Sprintf("learned%dx", at), fmt.Sprint("wrong", i))
+			}
+			if seen := app.Guesses(t) - before; seen != 5 {
+				t.Logf("%s", s.log)
+				t.Errorf("the application saw %d passwords, want 5: %s", seen, v)
+			}
 		}
 		// The right one is known to be right: six of them are not too many.
 		for range 6 {
@@ -605,4 +633,53 @@ func TestAppsAWebSocketPassesInABrowser(t *testing.T) {
 	b.goTo(s.base + "/")
 	b.until("the answer", `document.title === "got hello"`)
 	b.goTo("about:blank")
+}
+
+// Edits, uploads of two megabytes and new passwords pass on paths that take logins, too.
+func TestAppsOtherFormsPass(t *testing.T) {
+	content := strings.Repeat(rand.Text(), 2<<20/26)
+	upload := func(t *testing.T, p *person, to, field string, fields ...string) string {
+		t.Helper()
+		file := "--XyZ\r\nContent-Disposition: form-data; name=\"" + field + "\"; filename=\"big.txt\"\r\nContent-Type: text/plain\r\n\r\n" + content + "\r\n"
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, strings.NewReader(file+parts(fields...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", partsType)
+		return p.do(t, r).body
+	}
+	for name, uses := range map[string]func(t *testing.T, a realApp, base string, p *person){
+		"MediaWiki": func(t *testing.T, a realApp, base string, p *person) {
+			token := strings.ReplaceAll(matched(p.get(t, base+"/api.php?action=query&meta=tokens&format=json").body, `"csrftoken":"([^"]*)"`), `\\`, `\`)
+			if said := upload(t, p, base+"/api.php", "file", "action", "upload", "format", "json", "filename", "Big.txt", "ignorewarnings", "1", "token", token); !strings.Contains(said, `"result":"Success"`) {
+				t.Errorf("the upload: %.300s", said)
+			}
+			if said := upload(t, p, base+"/index.php?title=Big", "ignored", "action", "submit", "wpTextbox1", "the text", "wpSave", "1", "wpEditToken", token, "wpUltimateParam", "1",
+				"wpStarttime", "20260101000000", "wpEdittime", "20260101000000", "editRevId", "0", "oldid", "0", "wpUnicodeCheck", "ℳ𝒲♥𝓊𝓃𝒾𝒸ℴ𝒹ℯ"); !strings.Contains(p.get(t, base+"/index.php?title=Big&action=raw").body, "the text") {
+				t.Errorf("the edit: %.300s", said)
+			}
+			const change = "/index.php?title=Special:ChangeCredentials/MediaWiki%5CAuth%5CPasswordAuthenticationRequest"
+			token = matched(p.get(t, base+change).body, `name="wpAuthToken" type="hidden" value="([^"]*)`)
+			if said := a.sendBy(t, p, base, variant{"POST", change, formType, "password={password}&retype={password}&wpusername={user}&authAction=change&wpAuthToken=" + url.QueryEscape(token)}, appstest.User, "Another-Horse-8").body; !strings.Contains(said, "credentials have been changed") {
+				t.Errorf("the password: %.9000s", said)
+			}
+		},
+		"Roundcube": func(t *testing.T, _ realApp, base string, p *person) {
+			page := p.get(t, base+p.get(t, base+"/?_task=mail&_action=compose").header.Get("Location")).body
+			id, token := matched(page, `"compose_id":"([^"]*)"`), matched(page, `"request_token":"([^"]*)"`)
+			if said := upload(t, p, base+"/?_task=mail&_action=upload&_remote=1&_id="+id, "_attachments[]", "_token", token); !strings.Contains(said, "add2attachment_list") {
+				t.Errorf("the attachment of %q: %.500s", id, said)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := realApps[name]
+			app := a.start(t)
+			s := newServer(t, a.before(t, app)+quiet)
+			p := from("127.0.0.1")
+			a.sendBy(t, p, s.base, a.variants[0], appstest.User, appstest.Password)
+			uses(t, a, s.base, p)
+		})
+	}
 }

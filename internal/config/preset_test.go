@@ -73,3 +73,41 @@ func TestThePresetForJSONKnowsALoginsToken(t *testing.T) {
 		}
 	}
 }
+
+// MediaWiki reads logins and codes of pages at every path. A page changes a password in the API's field.
+func TestThePresetForMediaWikiKnowsItsLogins(t *testing.T) {
+	t.Parallel()
+	routes, err := config.Preset("mediawiki")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table route.Table
+	for _, spec := range routes {
+		one, err := route.Compile(spec.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table = append(table, one)
+	}
+	for sent, want := range map[string]string{
+		"/x title=Special:UserLogin&wpName=Alice&wpPassword=x": "login", "/x OATHToken=123456": "login", "/x wpUsername=Alice": "",
+		"/w/api.php action=clientlogin&username=Alice&password=x": "login", "/api.php action=login&lgname=Alice%40bot&lgpassword=x": "login",
+		"/x wpTextbox1=text&wpSave=1": "", "/x password=x&retype=x&wpusername=Alice": "",
+	} {
+		path, body, _ := strings.Cut(sent, " ")
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		at, _ := table.At(path)
+		one, _, err := at.Find(r, []byte(body))
+		name := ""
+		if one != nil {
+			name = one.Name
+		}
+		if err != nil || name != want || one.SecondFactor() != strings.Contains(body, "OATH") {
+			t.Errorf("%s: route %q, %v", sent, name, err)
+		}
+	}
+}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// apache serves the folder www with PHP.
-func (a *App) apache(t testing.TB, port string) {
+// apache serves the folder www with PHP, and variables of its environment.
+func (a *App) apache(t testing.TB, port string, environment ...string) {
 	t.Helper()
 	as := ""
 	if os.Getuid() == 0 {
@@ -14,7 +14,16 @@ func (a *App) apache(t testing.TB, port string) {
 	}
 	a.write(t, "apache2.conf", "apache2.conf", "{{port}}", port, "{{as}}", as)
 	a.own(t)
-	a.start(t, a.answers, "/usr/sbin/apache2", "-d", a.folder, "-f", a.path("apache2.conf"), "-DFOREGROUND")
+	a.start(t, a.answers, "/usr/bin/env", append(environment, "/usr/sbin/apache2", "-d", a.folder, "-f", a.path("apache2.conf"), "-DFOREGROUND")...)
+}
+
+// link puts a file or folder of the system's where the application looks for it.
+func (a *App) link(t testing.TB, from, to string) {
+	t.Helper()
+	_ = os.Remove(a.path(to))
+	if err := os.Symlink(from, a.path(to)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // copyOf copies a folder of the system's, so that the application writes

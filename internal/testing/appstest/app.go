@@ -53,6 +53,19 @@ func (a *App) GuessesOf(t testing.TB, account string) (lines []string) {
 	return lines
 }
 
+// TOTPSecret is that of the account where an application asks for a code.
+const TOTPSecret = "JBSWY3DPEHPK3PXP"
+
+// Codes is how many codes the application was asked to look at so far.
+func (a *App) Codes(t testing.TB) int {
+	t.Helper()
+	content, err := os.ReadFile(a.path("codes"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.Count(string(content), "\n")
+}
+
 // files are the settings of the applications, with placeholders in {{ }}.
 //
 //go:embed files

@@ -34,6 +34,7 @@ func TestAppsGunicornListensAsTheDocsSay(t *testing.T) {
 func TestAppsStart(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) *appstest.App{
 		"/admin/login/": appstest.Django, "/wp-login.php": appstest.WordPress, "/index.php": appstest.PHPMyAdmin, "/doku.php": appstest.DokuWiki,
+		"/index.php?title=Special:UserLogin": appstest.MediaWiki, "/?_task=login": appstest.Roundcube,
 		"/-/verdaccio/data/packages": appstest.Verdaccio, "/rest/noauth/health": appstest.Syncthing,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,15 +52,17 @@ func TestAppsStart(t *testing.T) {
 	}
 }
 
-// The page's settings are those that the tests run.
-func TestAppsVerdaccioIsConfiguredAsTheDocsSay(t *testing.T) {
-	config, err := os.ReadFile("files/verdaccio/config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range doctest.Claimed(t, "docs/how-to/verdaccio.md") {
-		if !strings.Contains(string(config), b.Text) {
-			t.Errorf("they do not have\n%s", b.Text)
+// The pages' settings are those that the tests run.
+func TestAppsAreConfiguredAsTheDocsSay(t *testing.T) {
+	for name, file := range map[string]string{"verdaccio": "config.yaml", "mediawiki": "count.php", "roundcube": "config.inc.php"} {
+		config, err := os.ReadFile("files/" + name + "/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range doctest.Claimed(t, "docs/how-to/"+name+".md") {
+			if !strings.Contains(string(config), b.Text) {
+				t.Errorf("%s does not have\n%s", name, b.Text)
+			}
 		}
 	}
 }
