@@ -228,7 +228,7 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 		{"alice", "wrong", "/login", "the password equals the first one"},
 		{"bob", "other", "/login", "the user name differs from the first one"},
 		{"bob", "right", "/elsewhere", "this login used another form than the first one"},
-		{"bob", "right2", "/elsewhere", "log in with the right password once more"},
+		{"bob", "right2", "/elsewhere", "If the app rejects every login, let it accept the host name of this address"},
 		{"bob", "again", "/login", "this login used another form than the first one"}, // and the count of alike answers begins anew
 		{"bob", "right", "/elsewhere", "this login used another form than the first one"},
 		{"bob", "right2", "/elsewhere", "log in with the right password once more"},

@@ -24,7 +24,8 @@ var (
 	ErrSame  = errors.New("the password equals the first one: log in again with the right one")
 	ErrName  = errors.New("the user name differs from the first one: log in again with the same name")
 	ErrAlike = errors.New("the app gave the same answer as for the wrong password: log in with the right password once " +
-		"more; if you are signed in, sign out first")
+		"more; if you are signed in, sign out first. If the app rejects every login, let it accept the host name of this " +
+		"address")
 )
 
 // Propose returns the route that distinguishes the first login, which failed, from the second, which succeeded.
