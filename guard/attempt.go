@@ -28,7 +28,7 @@ func (g *Guard) modeState() (m modeState) {
 func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	g.lookAround(a, v)
-	v.wants = a.WantsCode
+	v.wants, v.leaked = a.WantsCode, a.PasswordLeaked
 	v.hardest = !a.SendsCode && !a.WantsCode && g.config.Challenges != nil
 	if g.peers.carriesMost(v.from.address) {
 		v.in |= unconfiguredProxy
@@ -56,13 +56,18 @@ func (g *Guard) lookAround(a *Attempt, v *view) {
 		v.in |= allowlisted
 	} else if !a.Passkey && a.Account != "" { // an unreadable request names no account
 		sends := a.WantsCode || a.SendsCode && g.config.Codes != nil
-		v.mode.step = v.rules.policy.StepUp.at(&v.mode, sends, g.config.Challenges != nil)
+		needs := func(leaked bool) stepUp {
+			return v.rules.policy.StepUp.at(&v.mode, leaked, sends, g.config.Challenges != nil)
+		}
+		v.mode.step = needs(a.PasswordLeaked)
+		v.mode.mayNeedCode = needs(g.config.Leaked.has.Load() != nil) == stepUpByCode
 	}
 }
 
-// at returns what unknown clients need now. sends: a code can be sent; challenges: there are some.
-func (s StepUp) at(m *modeState, sends, challenges bool) stepUp {
-	on := s.Throttling && m.throttles || s.Captcha && m.on || s.Elevated && m.elevated
+// at returns what unknown clients need now. leaked: the password is known from leaks; sends: a code can be sent;
+// challenges: there are some.
+func (s StepUp) at(m *modeState, leaked, sends, challenges bool) stepUp {
+	on := s.Leaked && leaked || s.Throttling && m.throttles || s.Captcha && m.on || s.Elevated && m.elevated
 	would := s.Throttling && m.wouldThrottle || s.Captcha && m.wouldBeOn || s.Elevated && m.wouldElevate
 	switch {
 	case on && s.Monitor, would && !on:
@@ -147,6 +152,9 @@ func (v *view) insufficient() bool {
 	return v.mode.step == stepUpByCode || v.Sprayed && !v.rules.policy.Spray.Monitor && v.admitted == nil
 }
 
+// mayNeedCode reports whether another password might be insufficient for want of a code; see Decision.
+func (v *view) mayNeedCode() bool { return v.mode.mayNeedCode && !v.Known() && v.code != codeValid }
+
 // asksSprayed reports whether a sprayed password gets the most expensive challenge: its owner can get no code.
 func (v *view) asksSprayed() bool {
 	return v.hardest && v.Sprayed && !v.Known() && v.in&withCode == 0 && !v.rules.policy.Spray.Monitor
@@ -217,6 +225,12 @@ func (g *Guard) Beside(password, beside string) uint64 {
 		beside += rand.Text()
 	}
 	return g.Fingerprint(beside)
+}
+
+// Leaked reports whether a password is known from leaks, for Attempt.PasswordLeaked.
+func (g *Guard) Leaked(password string) bool {
+	list := g.config.Leaked.has.Load()
+	return list != nil && (*list)(password)
 }
 
 // isNumber reports whether an app may read a text as a number. PHP and JavaScript read 000815x as 815; Python also reads

@@ -37,6 +37,8 @@ type Config struct {
 	// Lists are the allowlist and the blocklist; nil: empty.
 	Lists *Lists
 	NameConfig
+	// Leaked are the passwords that are known from leaks; nil: none.
+	Leaked *LeakedPasswords
 	// Epoch is sealed into tickets, which expire with it. It comes from the store of settled tickets (challenge.Spent).
 	Epoch [16]byte
 	Callbacks
@@ -67,6 +69,22 @@ type NameConfig struct {
 	// Canonical maps an account's normalized names, such as email address and user name, to one. Nil: names stay as they
 	// are.
 	Canonical func(name string) string
+}
+
+// LeakedPasswords are a list of passwords that are known from leaks. Guards can share it. The zero value has none. It is
+// safe for concurrent use.
+type LeakedPasswords struct {
+	has atomic.Pointer[func(password string) bool]
+}
+
+// Set replaces the list. has reports whether a password is on it, must not block, and takes as long for every password;
+// nil: there is no list.
+func (l *LeakedPasswords) Set(has func(password string) bool) {
+	if has == nil {
+		l.has.Store(nil)
+		return
+	}
+	l.has.Store(&has)
 }
 
 // Callbacks must not block.
@@ -119,7 +137,7 @@ func New(c Config) (*Guard, error) {
 }
 
 func (c *Config) setDefaults() {
-	c.Lists = cmp.Or(c.Lists, new(Lists))
+	c.Lists, c.Leaked = cmp.Or(c.Lists, new(Lists)), cmp.Or(c.Leaked, new(LeakedPasswords))
 	if c.Normalise == nil {
 		c.Normalise = NormaliseAccount
 	}
@@ -187,6 +205,12 @@ type Decision struct {
 	Insufficient bool
 	// CodeValid: the attempt has a valid verification code.
 	CodeValid bool
+	// PasswordLeaked is the attempt's: after a login, ask the user to choose another password.
+	PasswordLeaked bool
+	// MayNeedCode: from this client, some right passwords need a verification code that is sent to the owner: every one
+	// during an attack, else those that are known from leaks. Say so after every wrong password: what differs would reveal
+	// which passwords are on the list.
+	MayNeedCode bool
 	// Counted: the challenge counts toward the failure rate until it is solved.
 	Counted bool
 	// level is the WorkLevel of the challenge; counted: the account's failures are in it.
@@ -228,6 +252,8 @@ type Attempt struct {
 	// BesideTag identifies all other credentials of the request, such as a TOTP code or a tenant (from
 	// Guard.Beside): a password repeats only beside the same. 0: there are none.
 	BesideTag uint64
+	// PasswordLeaked: the password is known from leaks, see Guard.Leaked.
+	PasswordLeaked bool
 	// Fingerprint recognizes the client at any address: from this site's Guard.Identity. 0: unknown, not counted.
 	Fingerprint uint32
 	// Forwarded: the TCP peer is no configured proxy, but sent a forwarding header (R9).
@@ -254,6 +280,7 @@ type view struct {
 	tag     uint32 // see Password.Tag
 	hardest bool   // no verification code can be sent, and there are challenges
 	wants   bool   // see Attempt.WantsCode
+	leaked  bool   // the password is known from leaks
 	gone    bool   // the client has hung up while it waited
 	waited  time.Duration
 	// admitted is the charge for a login with a sprayed password; nil: not admitted.
@@ -294,6 +321,7 @@ type modeState struct {
 	on, throttles, elevated                bool
 	wouldBeOn, wouldThrottle, wouldElevate bool
 	step                                   stepUp
+	mayNeedCode                            bool // see Decision
 }
 
 // A stepUp is what an unknown client needs beside the password.

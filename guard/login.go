@@ -87,6 +87,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d.Action, d.Reasons = FakeFailure, v.fake
 	}
 	g.tallyList(v, &d)
+	d.PasswordLeaked, d.MayNeedCode = v.leaked, v.mayNeedCode()
 	if d.Checks() {
 		if d.Insufficient = v.insufficient(); d.Insufficient && v.mode.step == stepUpByCode && v.fake == nil {
 			d.Reasons.add(Reason{Cause: StepUpNeeded})
@@ -248,7 +249,7 @@ func (g *Guard) chargePair(ctx context.Context, v *view) (err error) {
 }
 
 // ErrInsufficient means that the password was right but is not enough: the client is unknown, and the site is under
-// attack (R32) or the password is used for password spraying (R28). The attempt was settled as failed; answer it so.
+// attack, the password is known from leaks (R32) or is used for password spraying (R28). The attempt was settled as failed; answer it so.
 var ErrInsufficient = errors.New("guard: the password is right but not sufficient for an unknown client")
 
 // Settle records how an attempt ended, even if ctx is canceled. After ErrInsufficient the client must not be let in:
@@ -308,7 +309,8 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if g.config.Observer != nil && v.fake == nil { // Begin reported a fake failure
 		g.config.Observer.Observe(v.event(c.Now, o, t.Note))
 	}
-	if v.wants && err == nil && v.fake == nil && (insufficient || o == Failed && v.insufficient()) {
+	needs := insufficient || o == Failed && (v.insufficient() || v.mayNeedCode())
+	if v.wants && err == nil && v.fake == nil && needs {
 		return g.sendCode(ctx, v, insufficient)
 	}
 	if insufficient && err == nil {

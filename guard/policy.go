@@ -53,9 +53,12 @@ type Spray struct {
 
 // StepUp is when an unknown client needs a verification code beside the right password (R32): while the site's failure
 // rate throttles unknown clients, turns CAPTCHA mode on (or an administrator does), or while more unknown clients have
-// failed in a day than usual. The zero StepUp is never.
+// failed in a day than usual; or if the password is known from leaks. The zero StepUp is never.
 type StepUp struct {
 	Throttling, Captcha, Elevated bool
+	// Leaked applies to a password with Attempt.PasswordLeaked, only where a code can be sent or with BlockWithoutCode: a
+	// challenge would reveal which passwords are known.
+	Leaked bool
 	// BlockWithoutCode refuses unknown clients where no code can be sent. Otherwise they solve a challenge there, not while
 	// they are only throttled.
 	BlockWithoutCode bool
@@ -120,7 +123,7 @@ func DefaultPolicy() Policy {
 			{Failures: 100, Window: day, Action: Forget},
 		},
 		Spray:         Spray{Accounts: 10},
-		StepUp:        StepUp{Throttling: true, Captcha: true, Elevated: true},
+		StepUp:        StepUp{Throttling: true, Captcha: true, Elevated: true, Leaked: true},
 		ThrottleDelay: 2 * time.Second,
 		CheckTimeout:  5 * time.Second,
 		KnownClients: trusted.Limits{MaxClients: trusted.DefaultLimits, TTL: trusted.DefaultTTL,

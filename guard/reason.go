@@ -33,7 +33,8 @@ const (
 	PasswordSprayed       // the right password is used for password spraying
 	SprayedAsks           // the password is sprayed, and no verification code can be sent
 	PasskeyVerified       // the client has a passkey of the account
-	StepUpNeeded          // the site is under attack, so an unknown client needs more than the password
+	StepUpNeeded          // an unknown client needs more than the password (R32)
+	PasswordLeaked        // the right password is known from leaks
 )
 
 // causes are each cause's stable code, and its words for support staff.
@@ -68,7 +69,9 @@ var causes = [...]struct{ code, words string }{
 			"most expensive challenge"},
 	PasskeyVerified: {"passkey", "the client signed in with a passkey of the account"},
 	StepUpNeeded: {"step-up",
-		"the site is under attack, so an unknown client needs a verification code or, where none can be sent, a challenge"},
+		"the site is under attack, or the password is known from leaks, so an unknown client needs a verification code or, " +
+			"where none can be sent, a challenge"},
+	PasswordLeaked: {"password-leaked", "the right password is known from leaks"},
 	TooManyUnsolved: {"unsolved-challenges",
 		"too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},
 }

@@ -46,6 +46,9 @@ func (v *view) event(now time.Time, o Outcome, note string) Event {
 	if o == Succeeded && v.Sprayed && !v.Known() && v.code != codeValid && v.rules.policy.Spray.Monitor {
 		reasons = append(slices.Clip(reasons), Reason{Cause: PasswordSprayed, Monitored: true})
 	}
+	if v.leaked && (o == Succeeded || o == Insufficient) {
+		reasons = append(slices.Clip(reasons), Reason{Cause: PasswordLeaked, Monitored: !v.rules.policy.StepUp.Leaked})
+	}
 	return Event{
 		At: now, Integration: v.integration, Account: v.name, Address: v.address, Action: Proceed,
 		Settled: true, Outcome: o, Reasons: reasons, ClientEvent: ClientEvent{Known: v.Known(), AtDevice: v.AtDevice,
@@ -73,11 +76,13 @@ const (
 	flagRespelled
 	flagStepUp
 	flagWantsCode
+	flagLeaked
+	flagMayNeedCode
 )
 
 func (v *view) flags() (flags uint16) {
 	for i, is := range [...]bool{v.Known(), v.forwarded, v.code == codeValid, v.Repeat, v.Sprayed, v.fake != nil,
-		v.respelled, v.mode.step == stepUpByCode, v.wants} {
+		v.respelled, v.mode.step == stepUpByCode, v.wants, v.leaked, v.mode.mayNeedCode} {
 		if is {
 			flags |= 1 << i
 		}
@@ -88,7 +93,8 @@ func (v *view) flags() (flags uint16) {
 func (v *view) setFlags(flags uint16) {
 	has := func(flag uint16) bool { return flags&flag != 0 }
 	v.forwarded, v.Repeat, v.Sprayed = has(flagForwarded), has(flagRepeat), has(flagSprayed)
-	v.respelled, v.wants = has(flagRespelled), has(flagWantsCode)
+	v.respelled, v.wants, v.leaked = has(flagRespelled), has(flagWantsCode), has(flagLeaked)
+	v.mode.mayNeedCode = has(flagMayNeedCode)
 	if has(flagKnown) {
 		v.Status = trusted.Known
 	}

@@ -57,6 +57,7 @@ type home struct {
 	running  *sessions.Store
 	door     *web.Login
 	inside   *world.World // the administrators' sign-in
+	leaked   *guard.LeakedPasswords
 }
 
 func newHome(t *testing.T) *home {
@@ -75,7 +76,8 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	}
 	db := databasetest.SQLite(t)
 	codes := codes.New(db, nil)
-	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Codes: codes}), db: db, codes: codes}
+	leaked := new(guard.LeakedPasswords)
+	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Codes: codes, Leaked: leaked}), db: db, codes: codes, leaked: leaked}
 	gate, err := passwords.NewQueue(passwords.QueueConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
 	must(err)
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)

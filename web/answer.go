@@ -174,7 +174,7 @@ func (l *Login) wrong(t *try) (err error) {
 		return err
 	}
 	m := pages.Message{Kind: pages.WrongCredentials}
-	if m.CodeSent = l.sendsCodes() && t.decision.Reasons.Has(guard.StepUpNeeded); m.CodeSent {
+	if m.CodeSent = l.sendsCodes() && t.decision.MayNeedCode; m.CodeSent {
 		p.Detail = "If the password was right, the account's owner has been emailed a verification code (at most one in ten " +
 			"minutes, five a day). " + viaCode
 	}

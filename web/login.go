@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,6 +66,7 @@ type LoginEmails struct {
 	// Resets sends links to reset a forgotten password, and Changes reports that it was reset; nil: there are none.
 	Resets, Changes *notices.Mailer
 	Added           *notices.Mailer // emails about new passkeys; nil: none
+	Leaked          *notices.Mailer // emails about logins with a leaked password; nil: none
 	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
 	// not configured.
 	AskCode func(guard.Code)
@@ -91,7 +93,8 @@ type try struct {
 type proof struct {
 	second, passkey bool
 
-	tag uint64 // of the password
+	tag    uint64 // of the password
+	leaked bool   // the password is known from leaks
 	// look reports whether the proof is correct, and for which account. For a fake failure its result is ignored.
 	look  func(ctx context.Context, t *try, d *guard.Decision) (accounts.Login, bool, error)
 	wrong func(t *try) error
@@ -111,7 +114,8 @@ func (l *Login) attempt(c echo.Context) (err error) {
 			return l.invalid(t, Unusable(http.StatusBadRequest, why))
 		}
 	}
-	return l.take(t, proof{tag: l.Guard.Fingerprint(t.form["password"]), look: l.password, wrong: l.wrong})
+	return l.take(t, proof{tag: l.Guard.Fingerprint(t.form["password"]), leaked: l.Guard.Leaked(t.form["password"]),
+		look: l.password, wrong: l.wrong})
 }
 
 func (l *Login) take(t *try, p proof) (err error) {
@@ -121,6 +125,7 @@ func (l *Login) take(t *try, p proof) (err error) {
 		Work: t.form["captcha_work"]}
 	ask.VerificationCode, ask.SendsCode = t.form["code"], l.AskCode != nil
 	ask.Passkey, ask.PasswordTag, ask.Hold = p.passkey, p.tag, time.Duration(l.Hold.Load())
+	ask.PasswordLeaked = p.leaked
 	ctx, check := t.Request().Context(), func(ctx context.Context, d *guard.Decision) (right bool, err error) {
 		login, right, err = l.check(ctx, t, d, p)
 		return right, err
@@ -328,8 +333,19 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 		return l.mustChoose(t, next)
 	}
 	l.Remember(t, t.client, t.decision.Ticket)
-	if WantsJSON(t.Request()) {
-		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
+	leaked := t.decision.PasswordLeaked && l.Guard.Policy().StepUp.Leaked
+	if leaked && l.Leaked != nil {
+		l.Leaked.Notify(l.notice(t, login.Account))
+	}
+	switch {
+	case WantsJSON(t.Request()):
+		answer := map[string]any{"account": login.Account, "next": next}
+		if leaked {
+			answer["password_leaked"] = true
+		}
+		return t.JSON(http.StatusOK, answer)
+	case leaked && l.replaces() && login.Role != accounts.Admin:
+		next = baseOf(t.Request()) + l.passwordPath() + "?" + url.Values{"leaked": {"1"}, "next": {next}}.Encode()
 	}
 	return t.Redirect(http.StatusSeeOther, next)
 }

@@ -65,8 +65,7 @@ func (l *Look) Message(language string, login notices.Login, link string) (subje
 	}
 	parts := []string{
 		page.T(of+"somebody", "account", pages.Plain(login.Account), "site", page.Site()),
-		strings.TrimRight("    "+times.Text(login.At.UTC())+"\n    "+login.Address+"\n    "+
-			pages.BrowserName(login.Agent), " \n"),
+		where(login),
 		page.T(of + "was-me"),
 	}
 	if login.Stopped {
@@ -94,11 +93,25 @@ func (l *Look) ResetDoneMessage(language string, done notices.Login) (subject, t
 	page := l.in(language)
 	parts := []string{
 		page.T("mail.changed", "account", pages.Plain(done.Account), "site", page.Site()),
-		strings.TrimRight("    "+times.Text(done.At.UTC())+"\n    "+done.Address+"\n    "+
-			pages.BrowserName(done.Agent), " \n"),
+		where(done),
 		page.T("mail.changed.not-me"),
 	}
 	return page.T("mail.changed.subject"), strings.Join(parts, "\n\n") + "\n"
+}
+
+// LeakedMessage returns the email about a login with a password that is known from leaks.
+func (l *Look) LeakedMessage(language string, login notices.Login) (subject, text string) {
+	page := l.in(language)
+	parts := []string{
+		page.T("mail.leaked", "account", pages.Plain(login.Account), "site", page.Site()), where(login),
+		page.T("mail.leaked.what"),
+	}
+	return page.T("mail.leaked.subject"), strings.Join(parts, "\n\n") + "\n"
+}
+
+// where is when and from where a login or change was.
+func where(l notices.Login) string {
+	return strings.TrimRight("    "+times.Text(l.At.UTC())+"\n    "+l.Address+"\n    "+pages.BrowserName(l.Agent), " \n")
 }
 
 // PasskeyMessage returns the email about a new passkey.
@@ -106,8 +119,7 @@ func (l *Look) PasskeyMessage(language string, added notices.Login) (subject, te
 	page := l.in(language)
 	parts := []string{
 		page.T("mail.passkey", "account", pages.Plain(added.Account), "site", page.Site()),
-		strings.TrimRight("    "+times.Text(added.At.UTC())+"\n    "+added.Address+"\n    "+
-			pages.BrowserName(added.Agent), " \n"),
+		where(added),
 		page.T("mail.was-me"), page.T("mail.passkey.not-me"),
 	}
 	return page.T("mail.passkey.subject"), strings.Join(parts, "\n\n") + "\n"

@@ -60,6 +60,7 @@ func (l *Login) showPassword(c echo.Context, session *Session, status int, next 
 		Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin, Action: baseOf(c.Request()) + l.passwordPath(),
 		CSRF:     session.CSRF,
 		Username: session.Account.Account, OneTime: session.held(), JustTyped: l.justTyped(session), Problems: problems,
+		Leaked: c.QueryParam("leaked") != "",
 	}
 	if next = l.next(next); next != "/" {
 		view.Next = next

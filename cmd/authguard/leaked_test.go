@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -76,4 +79,52 @@ func TestAListOfLeakedPasswordsIsReplacedWhileTheServerRuns(t *testing.T) {
 		t.Error("the previous list is still in force")
 	}
 	s.must("config", "validate")
+}
+
+// On a quiet day, a right password from the list needs a code at an unknown client, which its owner gets by email, and a
+// right one that is not on the list needs none. Every wrong answer is the same. Known clients are asked to change it.
+func TestR32ALeakedPasswordIsStoppedAtAnUnknownClient(t *testing.T) {
+	t.Parallel()
+	box := openPostbox(t, false)
+	s := newServer(t, fmt.Sprintf(quiet+"origin: http://login.example.org\nmail: {server: 'smtp://%s', from: guard@example.org}\n"+
+		"passwords: {cost: 10, queue_timeout: 1m, leaked: {file: leaked.bin}}\n", box.Addr()), "carol@example.org", "dave@example.org")
+	known := from("127.182.0.1")
+	if a := known.login(t, s, "carol@example.org", rightPassword); a.status != http.StatusOK || strings.Contains(a.body, "password_leaked") {
+		t.Fatalf("without the list: %d %s", a.status, a.body)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "list.txt"), []byte(rightPassword+"\nanother guess\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.must("password-list", "build", filepath.Join(s.dir, "list.txt"), "--output", filepath.Join(s.dir, "leaked.bin"))
+	redistest.Until(t, "the list", func() bool {
+		return strings.Contains(known.login(t, s, "carol@example.org", rightPassword).body, `"password_leaked":true`)
+	})
+	stopped := from("127.182.0.2").login(t, s, "carol@example.org", rightPassword)
+	for i, password := range []string{"another guess", "not on the list"} {
+		if wrong := from(loopback(183, i)).login(t, s, "carol@example.org", password); wrong.status != stopped.status || wrong.body != stopped.body {
+			t.Errorf("stopped: %d %s\n%s: %d %s", stopped.status, stopped.body, password, wrong.status, wrong.body)
+		}
+	}
+	if stopped.status != http.StatusUnauthorized {
+		t.Errorf("an unknown client: %d %s", stopped.status, stopped.body)
+	}
+	letters := map[string]string{}
+	for len(letters) < 2 { // the code, and the request for another password
+		text := <-box.letters
+		letters[regexp.MustCompile(`(?m)^Subject: (.*?)\r?$`).FindStringSubmatch(text)[1]] = text
+	}
+	code := codeLine.FindStringSubmatch(letters["Your verification code"])
+	if code == nil || letters["Your password is known from leaks"] == "" {
+		t.Fatalf("%q", letters)
+	}
+	if a := from("127.182.0.3").login(t, s, "carol@example.org", rightPassword, "code", code[1]); a.status != http.StatusOK {
+		t.Errorf("with the code: %d %s", a.status, a.body)
+	}
+	redistest.Until(t, "the audit log", func() bool {
+		return strings.Contains(s.must("audit", "--what", "password-leaked"), "carol@example.org")
+	})
+	s.configure(t, "file: leaked.bin", "file: leaked.bin, action: 'off'")
+	if a := from("127.182.0.4").login(t, s, "dave@example.org", rightPassword); a.status != http.StatusOK || strings.Contains(a.body, "password_leaked") {
+		t.Errorf("with the action off: %d %s", a.status, a.body)
+	}
 }

@@ -36,6 +36,7 @@ type emails struct {
 	// resets sends links to reset a forgotten password, and changes reports that it was reset; nil: off.
 	resets, changes *notices.Mailer
 	added           *notices.Mailer // reports new passkeys; nil: off
+	leaked          *notices.Mailer // reports logins with leaked passwords; nil: off
 }
 
 type people struct {
@@ -240,6 +241,11 @@ func (r *realm) openMailer() error {
 			}
 			return r.look.Message(m.Language, l, link)
 		}})
+	if err != nil {
+		return err
+	}
+	p.leaked, err = r.openNotices(notices.Config{Purpose: notices.PasswordLeaked, Send: server.Send, Find: p.ownerOf,
+		Write: func(l notices.Login, _ string) (string, string) { return r.look.LeakedMessage(m.Language, l) }})
 	if err != nil {
 		return err
 	}

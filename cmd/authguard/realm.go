@@ -339,7 +339,7 @@ func (r *realm) newGuard(
 			Cookies:         cookies,
 			SharedAddresses: counting.known.SharedAddresses(),
 		},
-		Codes: r.people.codes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists,
+		Codes: r.people.codes, Leaked: &r.site.leaked.AtLogins, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists,
 		NameConfig: guard.NameConfig{
 			Normalise: r.people.normalise,
 			Canonical: r.people.canonical(context.WithoutCancel(ctx)),

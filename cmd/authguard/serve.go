@@ -398,7 +398,7 @@ func (r *realm) login(
 	emails := web.LoginEmails{AskCode: ask, Notices: p.notices,
 		NotifyNewClient: p.notices != nil && d.at.Mail.NotifyNewClient}
 	if door != admin.Integration {
-		emails.Resets, emails.Changes, emails.Added = p.resets, p.changes, p.added
+		emails.Resets, emails.Changes, emails.Added, emails.Leaked = p.resets, p.changes, p.added, p.leaked
 	}
 	return &web.Login{
 		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Widget: &r.mode.widget,

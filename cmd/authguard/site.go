@@ -140,7 +140,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.overrides = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
 	s.named.Configure(s.loaded.Sources())
-	s.leaked.Configure(s.loaded.Passwords.Leaked.File)
+	s.leaked.Configure(s.loaded.Passwords.Leaked.File, s.loaded.Passwords.Leaked.Action != "off")
 	s.trust(s.loaded)
 	s.issued = tokens.New(s.storage.db)
 	s.mfa, err = mfa.New(mfa.Config{DB: s.storage.db, Secret: s.storage.keys.Counters,
@@ -212,7 +212,7 @@ func (s *site) reload(loaded *config.Loaded) error {
 	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
 	_, needRestart := config.Diff(s.started, loaded.Config)
 	s.named.Configure(loaded.Sources())
-	s.leaked.Configure(loaded.Passwords.Leaked.File)
+	s.leaked.Configure(loaded.Passwords.Leaked.File, loaded.Passwords.Leaked.Action != "off")
 	s.trust(loaded)
 	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))
 	s.listeners.reload(loaded)

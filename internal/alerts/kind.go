@@ -18,6 +18,7 @@ const (
 	ManyNewClients    Kind = "many-new-clients"
 	SprayedRight      Kind = "sprayed-password-correct"
 	Sprayed           Kind = "password-spraying"
+	LeakedPassword    Kind = "leaked-password"
 	ManyFailures      Kind = "failure-ratio-high"
 	FewerFailures     Kind = "failure-ratio-normal"
 	ChannelDead       Kind = "alert-channel-failed"
@@ -160,6 +161,12 @@ var meanings = []meaning{
 		"Unknown clients failed with one password on limits.spray accounts",
 		"Look for sprayed-password-correct",
 		"login-attack",
+	},
+	{LeakedPassword,
+		"Login with a leaked password", false,
+		"A correct password is known from leaks: an administrator's, or with passwords.leaked.action: alert; once a day per account",
+		"Ask the owner to choose another password",
+		"",
 	},
 	{EventLimit,
 		"Event limit reached", false,

@@ -66,6 +66,11 @@ func (w *watcher) event(e *guard.Event) {
 			"password",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Integration)))
 	}
+	monitored := guard.Reason{Cause: guard.PasswordLeaked, Monitored: true}
+	if slices.Contains(e.Reasons, monitored) && w.first("leaked\n"+events.Escape(e.Account), e.At) {
+		w.raise(e.At, LeakedPassword, fmt.Sprintf("account %s from %s (%s)", Name(e.Account),
+			events.AddressText(e.Address), events.Escape(e.Integration)))
+	}
 	if ending == events.Succeeded && e.NewClient {
 		w.newClient(e)
 	}

@@ -259,6 +259,20 @@ func TestR28AlertsOfASprayedPassword(t *testing.T) {
 	}
 }
 
+// With the action alert, administrators learn of a leaked password once a day. With the step-up, its owner does.
+func TestALeakedPasswordIsAnAlert(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	for _, monitored := range []bool{false, true, true} {
+		e := success("alice", 0)
+		e.NewClient, e.Reasons = false, guard.Reasons{{Cause: guard.PasswordLeaked, Monitored: monitored}}
+		w.event(e)
+	}
+	if want := []raised{{LeakedPassword, `account "alice" from 192.0.2.7 (login)`}}; !slices.Equal(*list, want) {
+		t.Errorf("%q\nwant %q", *list, want)
+	}
+}
+
 // Not even names that fill all room keep back that an account's password is known.
 func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 	t.Parallel()

@@ -259,6 +259,7 @@ type Passwords struct {
 // Leaked is what happens to passwords that are known from leaks.
 type Leaked struct {
 	File         string // made by authguard password-list build; empty: new passwords must not be common
+	Action       string `words:"step-up alert off"` // at a login
 	NewPasswords string `words:"reject accept"`
 }
 
@@ -301,11 +302,12 @@ type StepUp struct {
 	Monitor      bool
 }
 
-func (s StepUp) policy() guard.StepUp {
+func (s StepUp) policy(leaked bool) guard.StepUp {
 	return guard.StepUp{
+		Leaked:     leaked,
 		Throttling: slices.Contains(s.While, "throttling"), Captcha: slices.Contains(s.While, "captcha"),
 		Elevated: slices.Contains(s.While, "elevated"), BlockWithoutCode: s.WithoutEmail == "block",
-		Monitor: s.Monitor && len(s.While) > 0,
+		Monitor: s.Monitor && (leaked || len(s.While) > 0),
 	}
 }
 
@@ -434,7 +436,7 @@ func Default() Config {
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
 		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},
 		Passwords: Passwords{Cost: 12, MaxQueued: 256, QueueTimeout: 3 * time.Second,
-			Leaked: Leaked{NewPasswords: "reject"}},
+			Leaked: Leaked{Action: "step-up", NewPasswords: "reject"}},
 		Limits: Limits{
 			PairDelay: PairDelay(policy.PairDelay),
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, KnownClient: policy.KnownClient,
@@ -482,7 +484,7 @@ func (c Config) Policy() guard.Policy {
 		Site:          l.Site,
 		Pair:          l.Pair,
 		Spray:         guard.Spray(l.Spray),
-		StepUp:        c.StepUp.policy(),
+		StepUp:        c.StepUp.policy(c.Passwords.Leaked.Action == "step-up"),
 		ThrottleDelay: c.CAPTCHAMode.ThrottleDelay,
 		CheckTimeout:  l.CheckTimeout,
 		KnownClients: trusted.Limits{MaxClients: c.KnownClients.MaxPerAccount, TTL: c.KnownClients.TTL,

@@ -356,7 +356,7 @@ func TestAListFollowsItsFile(t *testing.T) {
 	}
 	first, second := content("password"), content("letmein1")
 	becomes(first)
-	list.Configure(path)
+	list.Configure(path, true)
 	has("at the start", "password", "")
 	becomes(second)
 	list.Check(t.Context())
@@ -386,7 +386,7 @@ func TestAListFollowsItsFile(t *testing.T) {
 	list.Check(t.Context())
 	list.Check(t.Context())
 	has("mended", "password", "")
-	if list.Configure(""); list.Has("password") || list.State() != (leaked.State{}) {
+	if list.Configure("", true); list.Has("password") || list.State() != (leaked.State{}) {
 		t.Errorf("without a file: %+v", list.State())
 	}
 }

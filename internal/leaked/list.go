@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/background"
 )
 
@@ -17,9 +18,12 @@ const checkEvery = 2 * time.Second
 // in force. The zero List has no passwords. It is safe for concurrent use.
 type List struct {
 	Log *slog.Logger
+	// AtLogins is the list for guards.
+	AtLogins guard.LeakedPasswords
 
 	filter atomic.Pointer[Filter]
 	mu     sync.Mutex // of the rest
+	logins bool
 	path   string
 	seen   background.File
 	kept   string
@@ -33,10 +37,13 @@ type State struct {
 	Kept string `json:"kept,omitempty"`
 }
 
-// Configure sets the file and reads it; empty: none. An unusable file is no error; see State.
-func (l *List) Configure(path string) {
+// Configure sets the file and reads it; empty: none. logins: the list is also AtLogins. An unusable file is no error;
+// see State.
+func (l *List) Configure(path string, logins bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.logins = logins
+	defer l.publish()
 	if path != l.path {
 		l.path, l.seen, l.kept = path, background.File{}, ""
 		l.filter.Store(nil)
@@ -58,6 +65,7 @@ func (l *List) Check(context.Context) {
 	}
 	if now := background.StampOf(l.path); l.seen.Changed(now) {
 		l.read(now)
+		l.publish()
 	}
 }
 
@@ -75,6 +83,14 @@ func (l *List) read(now background.Stamp) {
 	l.kept = ""
 	l.filter.Store(f)
 	l.Log.Info("list of leaked passwords read", "file", l.path, "passwords", l.passwords())
+}
+
+func (l *List) publish() {
+	var has func(string) bool
+	if f := l.filter.Load(); f != nil && l.logins {
+		has = f.Has
+	}
+	l.AtLogins.Set(has)
 }
 
 func (l *List) passwords() uint64 {

@@ -47,6 +47,7 @@ const (
 	Reset           Purpose = "resets"  // a forgotten password
 	PasswordChanged Purpose = "changes" // a password was reset; no link
 	PasskeyAdded    Purpose = "passkeys"
+	PasswordLeaked  Purpose = "leaked" // a login with a password that is known from leaks, once in 30 days; no link
 )
 
 func (p Purpose) life() time.Duration {
@@ -54,6 +55,14 @@ func (p Purpose) life() time.Duration {
 		return ResetLife
 	}
 	return Life
+}
+
+// limits returns how many emails an account gets within a window.
+func (p Purpose) limits() (most int, window time.Duration) {
+	if p == PasswordLeaked {
+		return 1, 30 * day
+	}
+	return MostADay, day
 }
 
 // ErrUnknown means that a link is forged, used or expired.
@@ -112,9 +121,10 @@ func New(c Config) (*Mailer, error) {
 		return nil, fmt.Errorf("notices: deriving a key: %w", err)
 	}
 	m := &Mailer{config: c, key: key}
+	most, window := c.Purpose.limits()
 	m.box = outbox.New(outbox.Config{
 		Store: c.Store, Name: string(c.Purpose) + "/" + c.Realm, Send: m.send, Wanted: m.wanted,
-		Limits: outbox.Limits{Waiting: maxWaiting, PerSubject: MostADay, Window: day},
+		Limits: outbox.Limits{Waiting: maxWaiting, PerSubject: most, Window: window},
 		// A slow mail server must not delay a link until it has expired.
 		FirstRetry: time.Minute, LongestRetry: time.Hour, Workers: 4, Failed: c.Failed,
 	})
@@ -122,12 +132,13 @@ func New(c Config) (*Mailer, error) {
 }
 
 // Notify sends the owner an email. It never blocks; if there are too many, it drops the email and logs it. Messages stay
-// for a day at least, because the limit counts them.
+// for the limit's window at least, because it counts them.
 func (m *Mailer) Notify(l Login) {
 	body, err := json.Marshal(l)
+	_, window := m.config.Purpose.limits()
 	if err != nil || !m.box.Add(outbox.Message{
 		ID: rand.Text(), Subject: subjectOf(l), Body: string(body), At: l.At,
-		Expires: l.At.Add(max(m.config.Purpose.life(), day)),
+		Expires: l.At.Add(max(m.config.Purpose.life(), window)),
 	}) {
 		m.config.Log.Warn("too many emails: one owner is not notified", "about", m.config.Purpose, "account", l.Account)
 	}

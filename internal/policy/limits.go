@@ -228,7 +228,7 @@ func limitsIn(p guard.Policy, mode captchamode.Config, limitSet string) (all []L
 			is   bool
 			text string
 		}{{p.StepUp.Throttling, "throttling"}, {p.StepUp.Captcha, "CAPTCHA mode"},
-			{p.StepUp.Elevated, "more failures in 24h than usual"}} {
+			{p.StepUp.Elevated, "more failures in 24h than usual"}, {p.StepUp.Leaked, "a login with a leaked password"}} {
 			if one.is {
 				while = append(while, one.text)
 			}

@@ -127,7 +127,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 	ask := a.asks()
 	ask.Solution, ask.VerificationCode = a.solution, a.code
 	if one.Password != "" {
-		ask.PasswordTag = a.guard.Fingerprint(one.Password)
+		ask.PasswordTag, ask.PasswordLeaked = a.guard.Fingerprint(one.Password), a.guard.Leaked(one.Password)
 		ask.BesideTag = a.guard.Beside(one.Password, a.beside)
 	}
 	d, _, err := a.guard.Login(r.Context(), ask, func(_ context.Context, d *guard.Decision) (bool, error) {

@@ -692,6 +692,31 @@ func TestR28ASprayedPasswordDoesNotSufficeForStrangers(t *testing.T) {
 	}
 }
 
+// The handler learns that the right password is known from leaks, and asks for another one.
+func TestTheHandlerLearnsThatThePasswordIsLeaked(t *testing.T) {
+	t.Parallel()
+	g, err := guard.Default([]byte("sixteen bytes or more"), func(d *guard.Defaults) {
+		d.Leaked = new(guard.LeakedPasswords)
+		d.Leaked.Set(func(password string) bool { return password == right })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	login := mw.Protect(g, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, _ := mw.Decision(r)
+		fmt.Fprint(w, d.PasswordLeaked, d.Insufficient, mw.Succeeded(r))
+	}))
+	for password, want := range map[string]string{right: "true false <nil>", "another": "false false <nil>"} {
+		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"username": {"alice"}, "password": {password}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		if login.ServeHTTP(w, r); w.Body.String() != want {
+			t.Errorf("%s: %s, want %s", password, w.Body, want)
+		}
+	}
+}
+
 // A wrong password repeats only in the same request: each other code is another guess.
 func TestR28TheSamePasswordBesideAnotherCodeIsAnotherGuess(t *testing.T) {
 	t.Parallel()

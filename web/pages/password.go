@@ -14,6 +14,8 @@ type PasswordView struct {
 	OneTime bool
 	// Reset is set after a link from an email: there is no session and no current password.
 	Reset bool
+	// Leaked is set after a login with a password that is known from leaks. Next is where the user goes without a change.
+	Leaked bool
 	// JustTyped leaves out the current password, which the user entered a moment ago.
 	JustTyped bool
 	// Problems are the errors of the last try.

@@ -189,6 +189,9 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"reset": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Page: p, Action: "/login/reset/TOKEN", Username: hostile, Reset: true})
 		},
+		"own password leaked": func() ([]byte, error) {
+			return RenderPassword(PasswordView{Page: p, CSRF: "token", Username: hostile, Action: "/account/password", Next: "/a", Leaked: true})
+		},
 		"own password held": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Page: p, CSRF: "token", Username: hostile, Action: "/account/password", Next: "/a", OneTime: true, JustTyped: true})
 		},

@@ -229,7 +229,7 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 		Hold:        time.Duration(v.proxy.Hold.Load()), Integration: v.integration(),
 	}
 	if c.Password != "" {
-		a.PasswordTag = v.guard.Fingerprint(c.Password)
+		a.PasswordTag, a.PasswordLeaked = v.guard.Fingerprint(c.Password), v.guard.Leaked(c.Password)
 		a.BesideTag = v.guard.Beside(c.Password, v.route.Beside(r, v.sent.Body))
 	}
 	return a

@@ -149,6 +149,7 @@ func (a *app) lastSeen() (string, *http.Request) {
 
 // A door is an app behind a proxy.
 type door struct {
+	leaked *guard.LeakedPasswords
 	*world.World
 	*httptest.Server
 	app   *app
@@ -177,7 +178,8 @@ func newDoorWith(t *testing.T, own guard.Codes, answer func(http.ResponseWriter,
 	t.Helper()
 	policy := guard.DefaultPolicy()
 	policy.PairDelay = guard.PairDelay{}
-	d := &door{World: world.New(t, world.Options{Policy: &policy, Codes: own}), app: newApp(t, answer)}
+	leaked := new(guard.LeakedPasswords)
+	d := &door{World: world.New(t, world.Options{Policy: &policy, Codes: own, Leaked: leaked}), app: newApp(t, answer), leaked: leaked}
 	codes := world.New(t, world.Options{Policy: &policy})
 	edge := new(web.Edge)
 	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, client.XForwardedFor)
@@ -1021,6 +1023,20 @@ func TestR28ASprayedPasswordDoesNotSufficeBehindTheProxy(t *testing.T) {
 		want := map[bool]int{true: http.StatusFound, false: http.StatusOK}[i < guard.SprayedPerHour]
 		if r.StatusCode != want || (password == "sprayed") != (want == http.StatusFound) || last.PostFormValue("remember") != "1" {
 			t.Errorf("%s: %d, the app saw %q, %v", carol, r.StatusCode, password, last.PostForm)
+		}
+	}
+}
+
+// A leaked password reaches the app: no code can be sent, and a challenge would reveal the list. Administrators see it.
+func TestALeakedPasswordIsRecordedBehindTheProxy(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.leaked.Set(func(password string) bool { return password == right })
+	for password, want := range map[string]bool{right: true, "another": false} {
+		d.send(t, "203.0.113.9", form("username=alice&password="+password))
+		events := d.Events()
+		if e := events[len(events)-1]; e.Reasons.Has(guard.PasswordLeaked) != want || (e.Outcome == guard.Succeeded) != want {
+			t.Errorf("%s: %v %v", password, e.Outcome, e.Reasons.Codes())
 		}
 	}
 }

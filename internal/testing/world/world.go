@@ -87,6 +87,8 @@ type Options struct {
 	Held      int
 	// Codes are the guard's.
 	Codes guard.Codes
+	// Leaked are the guard's.
+	Leaked *guard.LeakedPasswords
 	// Mail: every integration can send verification codes.
 	Mail bool
 	// Work makes challenges ask for a little work beside the picture.
@@ -149,7 +151,8 @@ func New(t testing.TB, o Options) *World {
 		KnownClientConfig: guard.KnownClientConfig{KnownClients: remembered, Cookies: w.Cookie},
 		Mode:              w.Mode, Challenges: w.Challenges, Lists: w.Lists,
 		NameConfig: guard.NameConfig{Canonical: o.Canonical},
-		Callbacks:  guard.Callbacks{Observer: w}, Held: o.Held, Codes: o.Codes, Now: w.Clock.Now,
+		Callbacks:  guard.Callbacks{Observer: w}, Held: o.Held, Codes: o.Codes, Leaked: o.Leaked,
+		Now: w.Clock.Now,
 	}
 	w.Guard, err = guard.New(w.config)
 	must(err)
