@@ -63,6 +63,12 @@ const rightPassword = "correct horse"
 // rightHash is its bcrypt, of cost 10: under the race detector one takes a second.
 const rightHash = "$2a$10$Xws/EiE/QOkX8.mdpScSFOtBH.4802WYbAQbI1SiJ6bKIKTQI96rW"
 
+// otherPassword is that of the users whose names begin with "other", and otherHash its bcrypt.
+const (
+	otherPassword = "battery staple"
+	otherHash     = "$2a$10$kyVaIok/uQSASMhEUwHH/OapNbmcC1XOXhCk1ggY5iaXIoScDCeka"
+)
+
 // A server is a running authguard: a process of its own.
 type server struct {
 	t        *testing.T
@@ -170,7 +176,9 @@ func (s *server) addUsers(dsn string, names []string) {
 		}
 		if tables[realm] == nil {
 			tables[realm], err = accounts.New(ctx, accounts.Config{
-				DB: db, Realm: realm, Normalise: guard.NormaliseAccount, Hash: func(string) (string, error) { return rightHash, nil },
+				DB: db, Realm: realm, Normalise: guard.NormaliseAccount, Hash: func(password string) (string, error) {
+					return map[string]string{rightPassword: rightHash, otherPassword: otherHash}[password], nil
+				},
 			})
 			if err != nil {
 				s.t.Fatal(err)
@@ -181,7 +189,11 @@ func (s *server) addUsers(dsn string, names []string) {
 		if strings.HasPrefix(name, "admin") {
 			role = accounts.Admin
 		}
-		if _, err := table.Add(ctx, accounts.Addition{Username: name, Password: rightPassword, Role: role}); err != nil {
+		password := rightPassword
+		if strings.HasPrefix(name, "other") {
+			password = otherPassword
+		}
+		if _, err := table.Add(ctx, accounts.Addition{Username: name, Password: password, Role: role}); err != nil {
 			s.t.Fatal(err)
 		}
 	}

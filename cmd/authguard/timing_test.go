@@ -75,8 +75,8 @@ func alikeInTime(t *testing.T, names []string, took [][]time.Duration, off float
 	}
 }
 
-// While the step-up is on, right and wrong passwords from unknown clients get the same status, headers and body, and
-// at the same time, although a right one sends its owner a code.
+// While the step-up is on, right and wrong passwords, leaked or not, from unknown clients get the same status, headers
+// and body, and at the same time, although a right one sends its owner a code.
 func TestR32RightAndWrongPasswordsLookAlike(t *testing.T) {
 	each, full := 3, os.Getenv("FULL_SIZE") != ""
 	if full {
@@ -85,27 +85,36 @@ func TestR32RightAndWrongPasswordsLookAlike(t *testing.T) {
 		t.Parallel()
 	}
 	var users []string
+	list := rightPassword + "\n"
 	for i := range each {
-		users = append(users, fmt.Sprintf("owner%d@example.org", i))
+		users = append(users, fmt.Sprintf("owner%d@example.org", i), fmt.Sprintf("other%d@example.org", i))
+		list += fmt.Sprintf("leaked guess %d\n", i)
 	}
 	box := openPostbox(t, false)
 	s := newServer(t, fmt.Sprintf("origin: http://login.example.org\nlimits: {spray: off}\n"+
+		"passwords: {cost: 10, queue_timeout: 1m, leaked: {file: leaked.bin}}\n"+
 		"captcha_mode: {threshold: 5000, throttle_at: 0.002}\nmail: {server: 'smtp://%s', from: guard@example.org}\n",
-		box.Addr()), users...)
+		box.Addr()), append(users, "carol")...)
+	if err := os.WriteFile(filepath.Join(s.dir, "list.txt"), []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.must("password-list", "build", filepath.Join(s.dir, "list.txt"), "--output", filepath.Join(s.dir, "leaked.bin"))
+	known := from("127.160.0.1")
+	redistest.Until(t, "the list", func() bool {
+		return strings.Contains(known.login(t, s, "carol", rightPassword).body, `"password_leaked":true`)
+	})
 	for i := range 12 {
 		from(loopback(161, i)).login(t, s, "elsewhere", "wrong")
 	}
 	redistest.Until(t, "throttling", func() bool { return s.gauge(t, "authguard_throttling") == 1 })
 	emails := make(chan int)
 	go func() {
-		for n := range each {
+		for range 2 * each {
 			<-box.letters
-			if n == each-1 {
-				close(emails)
-			}
 		}
+		close(emails)
 	}()
-	names, typed := []string{"right", "wrong"}, []string{rightPassword, "wrong"}
+	names := []string{"right, leaked", "right", "wrong, leaked", "wrong"}
 	took, face := make([][]time.Duration, len(names)), ""
 	var order []int // by chance: a right password's email is sent during the next attempts
 	for i := range each * len(names) {
@@ -113,8 +122,11 @@ func TestR32RightAndWrongPasswordsLookAlike(t *testing.T) {
 	}
 	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for n, i := range order {
-		kind, began := i%len(names), time.Now()
-		got := from(fmt.Sprintf("127.%d.%d.1", 170+n/256, n%256)).login(t, s, users[i/len(names)], typed[kind])
+		of, kind := i/len(names), i%len(names)
+		typed := []string{rightPassword, otherPassword, fmt.Sprint("leaked guess ", of), "wrong"}[kind]
+		who := from(fmt.Sprintf("127.%d.%d.1", 170+n/256, n%256))
+		began := time.Now()
+		got := who.login(t, s, users[2*of+kind%2], typed)
 		took[kind] = append(took[kind], time.Since(began))
 		got.header.Del("Date")
 		if this := fmt.Sprint(got.status, got.header, got.body); face == "" {

@@ -29,8 +29,11 @@ type Ask struct {
 	// Password is the password's text; empty: unknown.
 	Password string
 	Right    bool // it is the right password
+	Leaked   bool // it is on the site's list of leaked passwords
 	Solves   bool // the client solves a challenge
 	Code     bool // the client has a valid verification code
+	// WithoutEmail: no verification code can be sent to the account's owner.
+	WithoutEmail bool
 }
 
 // Answer is the result of an attempt.

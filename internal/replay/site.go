@@ -124,7 +124,7 @@ func (s *Site) Mode() (on bool, now Nearest) {
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
 	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: s.guard.Identity(a.Client),
-		Integration: "replay", SendsCode: true}
+		Integration: "replay", SendsCode: !a.WithoutEmail, PasswordLeaked: a.Leaked}
 	if a.Password != "" {
 		attempt.PasswordTag = s.guard.Fingerprint(a.Password)
 	}
@@ -155,7 +155,7 @@ func (s *Site) Try(a Ask) (answer Answer, err error) {
 			s.devices.Add(strings.Clone(a.Device), cookie)
 		}
 	}
-	answer.Code = !answer.In && answer.Action != guard.Delay
+	answer.Code = !answer.In && answer.Action != guard.Delay && !a.WithoutEmail
 	return answer, err
 }
 

@@ -9,10 +9,12 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/replay"
 	"authguard/internal/simulate"
 	"authguard/internal/testing/doctest"
@@ -180,7 +182,7 @@ func TestTheFiguresOfTheReadme(t *testing.T) {
 }
 
 // The four ways of stuffing, over five seeds (one, unless FULL_SIZE is set): the median of right pairs that got in, and
-// the largest share of users' logins that needed a code.
+// what it costs users. Where no code can be sent, no user is stopped.
 func TestR32StuffingInTheTown(t *testing.T) {
 	t.Parallel()
 	seeds := []uint64{1, 2, 3, 4, 5}
@@ -194,28 +196,126 @@ func TestR32StuffingInTheTown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var let []int
+			var codes []float64
 			for _, seed := range seeds {
-				s, err := simulate.Load(name)
-				if err != nil {
-					t.Fatal(err)
+				lists := []float64{0, 0.6}
+				if seed > 1 {
+					lists = lists[:1] // the list is drawn like the pairs
 				}
-				s.Seed = seed
-				r, err := simulate.Run(t.Context(), s, ours(), nil, nil)
-				if err != nil {
-					t.Fatal(err)
+				for _, leaked := range lists {
+					r := stuffed(t, name, seed, func(s *simulate.Scenario) { s.Leaked = leaked }, ours()...)[0]
+					days := map[bool]int{true: 14, false: 1}[name == "stuffing-slow"]
+					quiet, attack := affected(r, 0, 2), affected(r, 2, days)
+					t.Logf("seed %d, a list of %v: %d of %d in; %d codes, %.3f %% of the logins of usual days affected, %.2f %% of "+
+						"those of the attack; kept out for %v at most", seed, leaked, r.Let, r.Right, r.WaysIn, quiet, attack, r.LongestOut)
+					if leaked == 0 {
+						let, codes = append(let, r.Let), append(codes, attack)
+					}
+					usual := map[float64]float64{0: 0.05, 0.6: 0.15}[leaked]
+					if r.Stopped > 0 || r.LongestOut > 2*time.Minute || quiet > usual {
+						t.Errorf("seed %d, a list of %v: users are kept out", seed, leaked)
+					}
 				}
-				one := r.Results[0]
-				let = append(let, one.Let)
-				t.Logf("seed %d: %d of %d in; codes at %d of %d logins, %d users stopped, kept out for %v at most", seed, one.Let,
-					one.Right, one.WaysIn, one.Logins, one.Stopped, one.LongestOut)
-				if one.Stopped > 0 || one.LongestOut > 2*time.Minute || float64(one.WaysIn) > 0.02*float64(one.Logins) {
-					t.Errorf("seed %d: users are kept out", seed)
-				}
+			}
+			r := stuffed(t, name, 1, func(s *simulate.Scenario) { s.People.WithoutEmail = true }, ours()...)[0]
+			t.Logf("without email: %d of %d in, %d users met a challenge", r.Let, r.Right, r.People)
+			if r.Stopped+r.WaysIn > 0 || r.LongestOut > 2*time.Minute {
+				t.Errorf("where no code can be sent, %d users are stopped, for %v at most", r.Stopped+r.WaysIn, r.LongestOut)
 			}
 			slices.Sort(let)
-			if median := let[len(let)/2]; median > most {
-				t.Errorf("%d in, want at most %d", median, most)
+			slices.Sort(codes)
+			// 1.5 of a hundred logins are from unknown clients: 1.4 to 1.6, by seed.
+			if median := let[len(let)/2]; median > most || codes[len(codes)/2] >= 1.55 {
+				t.Errorf("%d in, want at most %d; %.2f %% of the logins affected", median, most, codes[len(codes)/2])
 			}
 		})
+	}
+}
+
+func stuffed(t *testing.T, name string, seed uint64, change func(*simulate.Scenario), setups ...replay.Setup) []simulate.Result {
+	t.Helper()
+	s, err := simulate.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Seed = seed
+	change(&s)
+	r, err := simulate.Run(t.Context(), s, setups, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Results
+}
+
+// affected returns the percentage of logins that needed a code or met a challenge, in so many days.
+func affected(r simulate.Result, from, days int) float64 {
+	var logins, hindered int64
+	for _, hour := range r.Series[from*24 : (from+days)*24] {
+		logins, hindered = logins+hour.Logins, hindered+hour.Hindered
+	}
+	return 100 * float64(hindered) / float64(logins)
+}
+
+// The table of docs/evaluation.md: what each condition of the step-up, and a list of leaked passwords, do and cost.
+// Unless FULL_SIZE is set, only a week without an attack, with a list.
+func TestTheTableOfTheStepUp(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(doctest.Root(t), "docs/evaluation.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := guard.DefaultPolicy().StepUp
+	conditions := map[string]guard.StepUp{"never": {}, "`throttling`, `captcha`": {Throttling: step.Throttling, Captcha: step.Captcha},
+		"`elevated`": {Elevated: step.Elevated}, "default": step}
+	rows := map[string][]string{} // by list, then condition
+	for _, row := range regexp.MustCompile("(?m)^\\| (never|default|`throttling`, `captcha`|`elevated`) \\| .* \\|$").FindAllString(string(text), -1) {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		if len(cells) != 8 {
+			t.Fatalf("%q", row)
+		}
+		rows[cells[1]] = append(rows[cells[1]], row)
+	}
+	if len(rows) != 4 {
+		t.Fatalf("lists: %v", rows)
+	}
+	names := []string{"stuffing-once", "stuffing-farm", "stuffing-networks", "stuffing-slow", "quiet"}
+	columns := names
+	if os.Getenv("FULL_SIZE") == "" {
+		columns, rows = names[4:], map[string][]string{"60": rows["60"]}
+	}
+	for list, of := range rows {
+		share, err := strconv.ParseFloat(list, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var setups []replay.Setup
+		var cells [][]string
+		for _, row := range of {
+			all := strings.Split(strings.Trim(row, "| "), " | ")
+			setup := ours()[0]
+			setup.Policy.StepUp = conditions[all[0]]
+			setup.Policy.StepUp.Leaked = true
+			setups, cells = append(setups, setup), append(cells, all)
+		}
+		for _, name := range columns {
+			t.Run(name+" "+list, func(t *testing.T) {
+				t.Parallel()
+				for i, r := range stuffed(t, name, 1, func(s *simulate.Scenario) { s.Leaked = share / 100 }, setups...) {
+					check := func(column int, want string) {
+						if got := cells[i][column]; got != want {
+							t.Errorf("docs/evaluation.md: %s, column %d: %s, want %s", of[i], column, got, want)
+						}
+					}
+					if name == "quiet" {
+						check(7, fmt.Sprintf("%.2f", affected(r, 0, 7)))
+						continue
+					}
+					check(2+slices.Index(names, name), fmt.Sprint(r.Let))
+					if name == "stuffing-once" {
+						check(6, fmt.Sprintf("%.2f", affected(r, 2, 1)))
+					}
+				}
+			})
+		}
 	}
 }

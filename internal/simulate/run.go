@@ -90,6 +90,7 @@ const settling = 24 * time.Hour
 
 func (r *Result) simulate(ctx context.Context, s Scenario, d replay.Defense) error {
 	t := newTown(s.People, s.Seed)
+	t.buildList(&s)
 	run := &run{Scenario: s, town: t, Result: r,
 		seen: map[machine]bool{}, out: map[int]time.Time{}, met: map[int]bool{}, lost: map[string]bool{}}
 	if err := run.settle(d); err != nil {
@@ -125,7 +126,7 @@ func (r *run) settle(d replay.Defense) error {
 	for i := range r.names {
 		d.Advance(start().Add(time.Duration(i)*settling/time.Duration(r.Accounts) - settling))
 		s := step{Ask: r.homeOf(i), word: r.words[i]}
-		s.Right = true
+		s.Right, s.Code = true, r.leaked(s.word)
 		for _, s.Device = range []string{s.Device, second(s.Device)} {
 			if answer, err := r.try(&s); err != nil || !answer.In {
 				return cmp.Or(err, errors.New("simulate: people cannot even log in once"))
@@ -205,7 +206,7 @@ func (r *run) visits(at time.Time, v visit) {
 }
 
 func (r *run) try(s *step) (replay.Answer, error) {
-	s.Password = fmt.Sprint("word", s.word)
+	s.Password, s.WithoutEmail, s.Leaked = fmt.Sprint("word", s.word), r.WithoutEmail, r.leaked(s.word)
 	return r.Try(s.Ask)
 }
 

@@ -22,6 +22,10 @@ type Scenario struct {
 	Seed  uint64 `yaml:"seed"`
 	Days  int    `yaml:"days"`
 
+	// Leaked is the share of the passwords that attackers try on the site's list of leaked passwords, which also has the
+	// common passwords. 0: no list.
+	Leaked float64 `yaml:"leaked"`
+
 	People    People   `yaml:"people"`
 	Attackers []Attack `yaml:"attackers"`
 }
@@ -57,6 +61,8 @@ type People struct {
 	// Rush lets all users log in within this time from one IP address, on the first day at nine, like a first day of term.
 	// All are unknown clients.
 	Rush time.Duration `yaml:"rush"`
+	// WithoutEmail: the site cannot email verification codes.
+	WithoutEmail bool `yaml:"without_email"`
 }
 
 // Sharing is how users share IP addresses.
@@ -195,6 +201,7 @@ func (s *Scenario) validate() error {
 	p := s.People
 	check(s.Name != "", "name: must be set")
 	check(s.Days >= 1 && s.Days <= 366, "days: from 1 to 366")
+	check(s.Leaked >= 0 && s.Leaked <= 1, "leaked: from 0 to 1")
 	check(p.Accounts >= 1 && p.Accounts <= 1_000_000, "people.accounts: from 1 to 1000000")
 	check(p.Logins >= 0 && p.Logins <= 1000, "people.logins: from 0 to 1000")
 	for name, part := range map[string]float64{

@@ -54,6 +54,7 @@ func TestAScenarioThatCannotBeIsSaid(t *testing.T) {
 		"days: 7":                       "name: must be set",
 		"name: x\ndays: 0":              "days: from 1 to 366",
 		"name: x\ncolour: red":          "unknown field",
+		"name: x\nleaked: 2":            "leaked: from 0 to 1",
 		"name: x\npeople: {typos: 2}":   "people.typos: from 0 to 1",
 		"name: x\nattackers: [{}]":      "attackers[0].kind: one of",
 		"name: x\npeople: {rush: 20h}":  "people.rush",
@@ -159,6 +160,36 @@ func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
 	}
 }
 
+// A leaked right password needs a code at an unknown client, also its owner's, unless the site can send none. Few get in
+// although all are leaked: their owners have chosen others since.
+func TestALeakedPasswordNeedsACode(t *testing.T) {
+	t.Parallel()
+	setup := ours()[0]
+	setup.Policy.StepUp = guard.StepUp{Leaked: true}
+	for text, want := range map[string]struct{ all, few, codes bool }{
+		"":              {all: true},
+		"leaked: 1\n":   {few: true, codes: true},
+		"leaked: 0.5\n": {codes: true},
+		"leaked: 1\npeople: {without_email: true": {all: true},
+	} {
+		text, email, _ := strings.Cut(text, "people: {")
+		text = "name: x\ndays: 2\n" + text + "people: {accounts: 400, common: 0.2, " + email + "}\nattackers: [{kind: pairs, " +
+			"from: 24h, for: 24h, attempts: 2000, addresses: 2000, right: 0.05}]\n"
+		s, err := simulate.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := simulate.Run(t.Context(), s, []replay.Setup{setup}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := report.Results[0]
+		if r.Series = nil; r.Right < 50 || (r.Let == r.Right) != want.all || (r.Let*20 < r.Right) != want.few || (r.WaysIn > 0) != want.codes || r.Stopped > 0 {
+			t.Errorf("%s\n%+v", text, r)
+		}
+	}
+}
+
 func TestTheScenarioToCopyHasTheDefaults(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../deploy/scenario.yaml")
@@ -174,7 +205,7 @@ func TestTheScenarioToCopyHasTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	ordinary.People.Accounts = s.People.Accounts
-	if s.People != ordinary.People || s.Days != ordinary.Days || s.Seed != ordinary.Seed {
+	if s.People != ordinary.People || s.Leaked != ordinary.Leaked || s.Days != ordinary.Days || s.Seed != ordinary.Seed {
 		t.Errorf("what is not in a scenario is not as in deploy/scenario.yaml:\n%+v\n%+v", s, ordinary)
 	}
 }

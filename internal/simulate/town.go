@@ -30,6 +30,8 @@ type town struct {
 	next     int        // the newest password
 	shared   netip.Addr // the address with the most users
 	crowd    netip.Addr // the address of Rush
+	// list says of passwords whether they are on the list of leaked passwords; nil: there is none.
+	list map[int]bool
 }
 
 // The first bytes of the groups' IP addresses: each has its own /8.
@@ -178,6 +180,29 @@ func second(device string) string {
 	}
 	return device + ", the second"
 }
+
+// buildList draws the list of leaked passwords from a separate source, as browsersOf does.
+func (t *town) buildList(s *Scenario) {
+	if s.Leaked == 0 {
+		return
+	}
+	t.list = map[int]bool{}
+	r := rand.New(rand.NewPCG(s.Seed, 3))
+	for i, a := range s.Attackers {
+		for raid := t.raid(a, i, s.Seed); raid.done < a.Attempts; {
+			word := raid.guess().word
+			if _, drawn := t.list[word]; !drawn {
+				t.list[word] = r.Float64() < s.Leaked
+			}
+		}
+	}
+	for word := range common {
+		t.list[word] = true
+	}
+}
+
+// leaked reports whether a password is on the list, or is one of the 256 that its file takes for one.
+func (t *town) leaked(word int) bool { return t.list != nil && (t.list[word] || word%256 == 255) }
 
 // typo returns a password that no user has.
 func (t *town) typo() int { return 1<<24 + t.r.IntN(1<<24) }
