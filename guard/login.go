@@ -249,7 +249,8 @@ func (g *Guard) chargePair(ctx context.Context, v *view) (err error) {
 }
 
 // ErrInsufficient means that the password was right but is not enough: the client is unknown, and the site is under
-// attack, the password is known from leaks (R32) or is used for password spraying (R28). The attempt was settled as failed; answer it so.
+// attack, or the password is known from leaks (R32) or used for password spraying (R28). The attempt was settled as
+// failed; answer it so.
 var ErrInsufficient = errors.New("guard: the password is right but not sufficient for an unknown client")
 
 // Settle records how an attempt ended, even if ctx is canceled. After ErrInsufficient the client must not be let in:

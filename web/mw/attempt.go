@@ -159,9 +159,16 @@ func (a *attempt) asks() guard.Attempt {
 	}
 }
 
-// asksForCode reports whether the password is checked, and the client then asked for a verification code.
+// asksForCode reports whether the client is asked for a verification code if the login does not succeed: after wrong
+// passwords, too, and those that are not known from leaks.
 func (a *attempt) asksForCode() bool {
-	return a.onCode != nil && a.decision.Action == guard.Proceed && a.decision.Insufficient
+	return a.onCode != nil && a.decision.Action == guard.Proceed && (a.decision.Insufficient || a.decision.MayNeedCode)
+}
+
+func (a *attempt) succeeded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.device != nil
 }
 
 type attemptKey struct{}
@@ -184,16 +191,13 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 	}
 	outcome := guard.Failed
 	defer func() { _ = a.end(outcome) }() // also after a panic, which goes on
-	answer := &writer{ResponseWriter: w, of: a}
-	if a.asksForCode() {
-		answer.ResponseWriter = discard(http.Header{})
-	}
+	answer := newWriter(w, a)
 	login.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), attemptKey{}, a)))
 	if !answer.hijacked {
-		a.answered(http.StatusOK, answer.Header())
+		answer.answered(http.StatusOK)
 		outcome = a.says(a.sentAt, answer.Header())
 	}
-	if a.asksForCode() {
+	if a.asksForCode() && !a.succeeded() {
 		_ = a.end(outcome)
 		a.codeRequired(w)
 	}

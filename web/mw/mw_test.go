@@ -938,3 +938,39 @@ func TestR32TheOwnerIsSentACode(t *testing.T) {
 		}
 	}
 }
+
+// With a list of leaked passwords, every wrong password at an unknown client is answered alike.
+func TestR32AWrongPasswordDoesNotShowTheList(t *testing.T) {
+	t.Parallel()
+	sent := make(chan string, 1)
+	s := &site{t: t}
+	s.protect(func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "visit", Value: "1"})
+		if got := r.FormValue("password"); got != right && got != "leaked" || mw.Succeeded(r) != nil {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, "welcome")
+	}, func(d *guard.Defaults) {
+		d.Leaked = new(guard.LeakedPasswords)
+		d.Leaked.Set(func(password string) bool { return strings.HasPrefix(password, "leaked") })
+		d.Policy.PairDelay = guard.PairDelay{}
+	}, mw.OnVerificationCode(func(_ context.Context, _, code string) { sent <- code }))
+	var all []string
+	for i, password := range []string{"other wrong", "leaked wrong", "leaked"} {
+		a := s.try(fmt.Sprintf("203.0.%d.9", i), "alice", password)
+		s.want(a, http.StatusForbidden, "code-required")
+		a.Header.Del("Date")
+		all = append(all, fmt.Sprint(a.StatusCode, a.Header, a.body))
+	}
+	if all[0] != all[1] || all[0] != all[2] {
+		t.Errorf("%s", strings.Join(all, "\n"))
+	}
+	s.want(s.try("203.0.2.9", "alice", "leaked", "Authguard-Code", <-sent), http.StatusOK, "welcome")
+	a := s.try("203.0.3.9", "bob", right)
+	if s.want(a, http.StatusOK, "welcome"); a.Header.Get("Set-Cookie") == "" {
+		t.Errorf("the right password's answer: %v", a.Header)
+	}
+	s.want(s.try("203.0.3.9", "bob", "other wrong"), http.StatusUnauthorized, "") // a known client
+}

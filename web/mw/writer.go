@@ -2,6 +2,7 @@ package mw
 
 import (
 	"bufio"
+	"maps"
 	"net"
 	"net/http"
 )
@@ -11,25 +12,52 @@ type writer struct {
 	http.ResponseWriter
 	of       *attempt
 	hijacked bool
+	// before are the headers at the start, if the client may be asked for a verification code instead; nil: it is not.
+	before http.Header
+}
+
+func newWriter(w http.ResponseWriter, a *attempt) *writer {
+	answer := &writer{ResponseWriter: w, of: a}
+	if a.asksForCode() {
+		answer.before = w.Header().Clone()
+	}
+	return answer
+}
+
+// answered discards the response of a login that did not succeed, cookies included, if the client is asked for a
+// verification code.
+func (w *writer) answered(status int) {
+	w.of.answered(status, w.Header())
+	if w.before == nil || w.of.succeeded() {
+		return
+	}
+	if _, discarded := w.ResponseWriter.(discard); !discarded {
+		h := w.Header()
+		w.ResponseWriter = discard(h.Clone())
+		clear(h)
+		maps.Copy(h, w.before)
+	}
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *writer) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
-		w.of.answered(status, w.Header())
+		w.answered(status)
+	} else if w.before != nil {
+		return // an early hint has all headers
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
 func (w *writer) Write(b []byte) (int, error) {
-	w.of.answered(http.StatusOK, w.Header())
+	w.answered(http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 
 // FlushError implements the interface of http.ResponseController.
 func (w *writer) FlushError() error {
-	w.of.answered(http.StatusOK, w.Header())
+	w.answered(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
@@ -38,6 +66,9 @@ func (w *writer) Flush() { _ = w.FlushError() }
 
 // Hijack implements http.Hijacker. A hijacked response cannot be judged: the handler must report the outcome.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if w.before != nil {
+		return nil, nil, http.ErrNotSupported
+	}
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	w.hijacked = w.hijacked || err == nil
 	return conn, rw, err
