@@ -47,11 +47,19 @@ func (c detectCmd) Run(g *globals) error {
 	if g.JSON {
 		return json.NewEncoder(g.out).Encode(map[string]any{"name": spec.Name, "path": spec.Path, "methods": spec.Methods,
 			"account": spec.Account, "password": spec.Password, "success": spec.Success, "signed_in": spec.SignedIn,
-			"folder": spec.Folder})
+			"folder": spec.Folder, "script": spec.Script})
 	}
-	_, err = fmt.Fprintf(g.out, "# Review this, and add it to authguard.yaml.\nproxy:\n  upstream: %s\n  routes:\n%s",
-		c.Upstream, learn.YAML(spec))
+	_, err = io.WriteString(g.out, configured(c.Upstream, spec))
 	return err
+}
+
+func configured(upstream string, p learn.Proposal) string {
+	script := ""
+	if p.Script {
+		script = "  script: always # a script sends the login\n"
+	}
+	return fmt.Sprintf("# Review this, and add it to authguard.yaml.\nproxy:\n  upstream: %s\n%s  routes:\n%s", upstream, script,
+		learn.YAML(p))
 }
 
 type learner struct {

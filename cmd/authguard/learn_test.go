@@ -263,6 +263,26 @@ func loginForm(t *testing.T, to, name, password string) *http.Request {
 	return r
 }
 
+// Before a script has sent a login, the proxy does not know that pages need the script for challenges.
+func TestLearnProposesTheScriptForALoginOfAScript(t *testing.T) {
+	t.Parallel()
+	app := httptest.NewServer(anApp(func(w http.ResponseWriter, ok bool) { fmt.Fprint(w, map[bool]string{true: "Welcome", false: "No"}[ok]) }))
+	t.Cleanup(app.Close)
+	for dest, want := range map[string]bool{"empty": true, "document": false} {
+		base, _, found := learning(t, app.URL)
+		p := from("127.0.0.1")
+		p.get(t, base+"/login")
+		for _, password := range []string{"wrong", secretTyped} {
+			r := loginForm(t, base+"/login", "alice", password)
+			r.Header.Set("Sec-Fetch-Dest", dest)
+			p.do(t, r)
+		}
+		if text := configured("http://127.0.0.1:8000", <-found); strings.Contains(text, "\n  script: always # a script sends the login\n") != want {
+			t.Errorf("%s:\n%s", dest, text)
+		}
+	}
+}
+
 // The browser gets the page after the login before detect ends, whenever it asks.
 func TestLearnWaitsUntilTheBrowserHasFollowed(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,7 @@ type Proposal struct {
 	route.Spec
 	Folder  string   // such as /*; empty if not needed
 	Also    []string // further paths where the app accepted the login
+	Script  bool     // a script sent the login
 	Counted []string // paths where a wrong login was sent, which the proposal counts as failed
 }
 
@@ -53,6 +54,8 @@ func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal
 		return p, err
 	}
 	c := checker{ctx: ctx, send: send, login: failed, right: succeeded}
+	h := failed.again.header
+	p.Script = h.Get("Sec-Fetch-Dest") == "empty" || h.Get("X-Requested-With") != ""
 	bare, fresh, page, err := c.guesses()
 	if err != nil {
 		return p, fmt.Errorf("no route is proposed: the test login with a wrong password failed: %w", err)
