@@ -21,17 +21,15 @@ func TestTheDocsQueriesOfTheLogAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := NewLog(slog.New(slog.NewJSONHandler(file, nil)))
-	guess, stopped, success := failure("alice"), refusal("alice"), failure("alice")
+	guess, success := failure("alice"), failure("alice")
 	guess.Outcome, success.Outcome, success.AccountFailures, success.NewClient = guard.Failed, guard.Succeeded, 5, true
-	stopped.Reasons = guard.Reasons{guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn}}
-	log.Handle([]guard.Event{guess, guess, stopped, success})
+	log.Handle([]guard.Event{guess, guess, success})
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	answers := []string{
 		"      2 192.0.2.7\n",
 		`{"time":"2026-11-21T12:00:00Z","account":"alice","address":"192.0.2.7"}` + "\n",
-		"      1 captcha-mode\n      1 limit:account\n",
 	}
 	for i, b := range doctest.Claimed(t, "docs/reference/log.md") {
 		query := exec.Command("bash", "-eu", "-o", "pipefail", "-c", b.Text)

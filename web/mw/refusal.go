@@ -18,8 +18,8 @@ import (
 // A Refusal describes why a request did not reach the handler, as problem+json (RFC 9457) and for custom pages. The
 // password was not checked, except with code-required.
 type Refusal struct {
-	// Type is "challenge-required" (403), "code-required" (403, see OnVerificationCode), "slow-down" (429), "overloaded" (503) or "invalid-request" (400, 403, 405, 409,
-	// 413, 415).
+	// Type is "challenge-required" (403), "code-required" (403, see OnVerificationCode), "slow-down" (429), "overloaded"
+	// (503) or "invalid-request" (400, 403, 405, 409, 413, 415).
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
