@@ -15,6 +15,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
+	"authguard/internal/leaked"
 	"authguard/web/client"
 )
 
@@ -27,6 +28,7 @@ type API struct {
 	// Media renders challenges for callers that request them inline.
 	Media    func(ctx context.Context, id, ext string) (challenge.Media, error)
 	Identity *client.Identity // fingerprints from the headers that callers pass on; nil: none
+	Leaked   *leaked.List     // passwords that are known from leaks; nil: none
 	// Later calls f after a delay; default time.AfterFunc.
 	Later func(after time.Duration, f func())
 }
@@ -37,16 +39,18 @@ func (a *API) On() bool { return a.Tokens.Any(a.Realm) }
 // Owns reports whether a path belongs to the API: an app behind the proxy may use other paths below /v1/.
 func (*API) Owns(path string) bool {
 	return path == documentPath || path == attemptsPath || strings.HasPrefix(path, attemptsPath+"/") ||
-		strings.HasPrefix(path, eventsPath) || path == codesPath
+		strings.HasPrefix(path, eventsPath) || path == codesPath ||
+		path == passwordsPath
 }
 
 const (
-	apiBase      = "/v1/"
-	attemptsPath = apiBase + "attempts"
-	settlePath   = attemptsPath + "/settle"
-	eventsPath   = apiBase + "events/"
-	codesPath    = apiBase + "codes/verify"
-	documentPath = apiBase + "openapi.json"
+	apiBase       = "/v1/"
+	attemptsPath  = apiBase + "attempts"
+	settlePath    = attemptsPath + "/settle"
+	eventsPath    = apiBase + "events/"
+	codesPath     = apiBase + "codes/verify"
+	passwordsPath = apiBase + "passwords/check"
+	documentPath  = apiBase + "openapi.json"
 )
 
 // OpenAPI is the OpenAPI 3.1 description of the API. Tests check every response against it, and docs/reference/http-api.md is
@@ -63,6 +67,7 @@ func (a *API) Routes(e *echo.Echo) {
 	add(settlePath+"/batch", a.settleBatch)
 	add(eventsPath+":name", a.event)
 	add(codesPath, a.verifyCode)
+	add(passwordsPath, a.checkPassword)
 	file(e, documentPath, func(c echo.Context) error { return c.JSONBlob(http.StatusOK, OpenAPI) })
 }
 
@@ -90,10 +95,11 @@ type attemptRequest struct {
 		Answer string `json:"answer"`
 		Work   string `json:"work"`
 	} `json:"challenge"`
-	PasswordTag string   `json:"password_tag"`
-	Fingerprint string   `json:"fingerprint"`
-	Headers     []string `json:"headers"` // "Name: value", as received
-	Inline      []string `json:"inline"`  // parts of the challenge: image, audio
+	PasswordTag    string   `json:"password_tag"`
+	PasswordLeaked bool     `json:"password_leaked"` // the caller knows it from leaks
+	Fingerprint    string   `json:"fingerprint"`
+	Headers        []string `json:"headers"` // "Name: value", as received
+	Inline         []string `json:"inline"`  // parts of the challenge: image, audio
 }
 
 type attemptAnswer struct {
@@ -122,7 +128,8 @@ func (a *API) read(c echo.Context) (attempt guard.Attempt, in attemptRequest, er
 	}
 	attempt = guard.Attempt{
 		Account: in.Account, Address: address, Devices: []string{in.Device},
-		PasswordTag: a.fingerprint(in.PasswordTag), Integration: "api", VerificationCode: in.Code,
+		PasswordTag: a.fingerprint(in.PasswordTag), PasswordLeaked: in.PasswordLeaked,
+		Integration: "api", VerificationCode: in.Code,
 		WantsCode: in.SendsCode, Fingerprint: a.identity(&in),
 	}
 	if in.Challenge != nil {
@@ -261,4 +268,32 @@ func unavailable() Problem { return overloaded("The counters are unavailable") }
 
 func overloaded(title string) Problem {
 	return Problem{Type: OverloadedProblem, Title: title, Status: http.StatusServiceUnavailable, RetryAfter: 1}
+}
+
+// checkPassword is POST /v1/passwords/check: whether a password's hash is on the list of leaked passwords.
+func (a *API) checkPassword(c echo.Context) error {
+	var in struct {
+		SHA1 string `json:"sha1"`
+		NTLM string `json:"ntlm"`
+	}
+	if err := ReadJSON(c, MaxBody, &in); err != nil {
+		return err
+	}
+	var list *leaked.Filter
+	if a.Leaked != nil {
+		list = a.Leaked.Filter()
+	}
+	if list == nil {
+		return Problem{Type: "no-password-list", Title: "There is no list of leaked passwords", Status: http.StatusNotFound,
+			Detail: "Set passwords.leaked.file."}
+	}
+	hash, key := in.SHA1, "sha1"
+	if list.Kind == leaked.NTLM {
+		hash, key = in.NTLM, "ntlm"
+	}
+	found, err := list.HasHash(hash)
+	if err != nil {
+		return Invalid("%s: send the password's %v hash in hexadecimal, as the list has them.", key, list.Kind)
+	}
+	return c.JSON(http.StatusOK, map[string]bool{"leaked": found})
 }

@@ -16,6 +16,7 @@ import (
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
 	"authguard/guard"
+	"authguard/internal/leaked"
 	"authguard/internal/testing/apitest"
 	"authguard/internal/testing/world"
 	"authguard/web"
@@ -23,6 +24,7 @@ import (
 
 // A back end is what calls the decision API, with the API's timers in its hand.
 type backEnd struct {
+	leaked *leaked.List
 	*world.World
 	doors http.Handler // every call is held against the API's document
 	echo  *echo.Echo
@@ -46,10 +48,10 @@ func newBackEnd(t *testing.T) *backEnd {
 
 func newBackEndOf(t *testing.T, o world.Options) *backEnd {
 	t.Helper()
-	b := &backEnd{World: world.New(t, o), echo: web.NewEcho("", nil, quiet)}
+	b := &backEnd{World: world.New(t, o), echo: web.NewEcho("", nil, quiet), leaked: &leaked.List{Log: quiet}}
 	b.doors = apitest.Handler(t, b.echo)
 	api := &web.API{
-		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)}, Tokens: oneToken(), Media: b.Challenges.Media,
+		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)}, Tokens: oneToken(), Media: b.Challenges.Media, Leaked: b.leaked,
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },
 	}
 	api.Routes(b.echo)

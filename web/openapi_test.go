@@ -117,7 +117,7 @@ func promised(t *testing.T) map[string]bool {
 func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	t.Parallel()
 	const begin, settle, batch, event = "/v1/attempts", "/v1/attempts/settle", "/v1/attempts/settle/batch", "/v1/events/"
-	const verify = "/v1/codes/verify"
+	const verify, check = "/v1/codes/verify", "/v1/passwords/check"
 	given := map[string]bool{}
 	send := func(to http.Handler, path, body string, headers ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -214,6 +214,10 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 		t.Errorf("after the code the client is %v", st)
 	}
 	send(stuffed.doors, verify, attempt("", "192.0.2.21", ""))
+	const hash = `{"sha1":"5baa61e4c9b93f3f0682250b6cf8331b7ee68fd8"}`
+	send(b.doors, check, hash) // there is no list
+	b.leaked.Configure(leakedList(t, "password"), true)
+	send(b.doors, check, hash)
 	cutOff := web.NewEcho("", nil, quiet)
 	(&web.API{Guard: b.Guard, Settled: cut{}, Tokens: oneToken(), Later: func(time.Duration, func()) {}, Media: func(context.Context, string, string) (challenge.Media, error) {
 		return challenge.Media{}, challenge.ErrBusy
@@ -227,7 +231,7 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	broken := web.NewEcho("", nil, quiet)
 	(&web.API{Tokens: oneToken()}).Routes(broken)
 	for path, body := range map[string]string{
-		begin: attempt("alice", "192.0.2.1", ""), verify: attempt("alice", "192.0.2.1", ""), event + "block": `{"subject":"room 12"}`, settle: outcome("xxxx", "failed"), batch: `{"attempts":[` + outcome("xxxx", "failed") + `]}`,
+		begin: attempt("alice", "192.0.2.1", ""), verify: attempt("alice", "192.0.2.1", ""), event + "block": `{"subject":"room 12"}`, settle: outcome("xxxx", "failed"), batch: `{"attempts":[` + outcome("xxxx", "failed") + `]}`, check: hash,
 	} {
 		send(broken, path, body)
 		send(b.doors, path, `{"no":"field"}`)
@@ -365,7 +369,7 @@ func TestWhatIsOptionalMayBeNull(t *testing.T) {
 		}
 	}
 	var out struct{ Decision string }
-	if b.post(t, "/v1/attempts", body, &out); out.Decision != "proceed" || len(body) != 10 {
+	if b.post(t, "/v1/attempts", body, &out); out.Decision != "proceed" || len(body) != 11 {
 		t.Errorf("%v is answered %q", body, out.Decision)
 	}
 }

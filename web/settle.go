@@ -116,8 +116,8 @@ func (a *API) settleOne(ctx context.Context, in settlement) (device string, err 
 	if errors.Is(err, guard.ErrInsufficient) {
 		return "", Problem{
 			Type: "insufficient", Title: "The password is correct but not sufficient", Status: http.StatusForbidden,
-			Detail: "The client is unknown, and the password is used for password spraying or the site is under attack. Reject " +
-				"the login and answer as for a wrong password. The attempt has failed.",
+			Detail: "The client is unknown, and the password is leaked or used for password spraying, or the site is under " +
+				"attack. Reject the login and answer as for a wrong password. The attempt has failed.",
 		}
 	}
 	if err != nil {

@@ -275,7 +275,7 @@ func (r *realm) open(ctx context.Context) (err error) {
 		return err
 	}
 	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: r.name,
-		Media: r.mode.challenges.Media, Identity: &r.clients}
+		Media: r.mode.challenges.Media, Identity: &r.clients, Leaked: s.leaked}
 	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.codes, r.log))
 	r.adopt(c)
 	if err = r.openMailer(); err != nil {
