@@ -65,7 +65,7 @@ func printHelp(options kong.HelpOptions, c *kong.Context) error {
 			group = command.Group.Title
 			fmt.Fprintln(w, group)
 		}
-		fmt.Fprintf(w, "  %-12s%s\n", command.Name, command.Help)
+		fmt.Fprintf(w, "  %-14s%s\n", command.Name, command.Help)
 	}
 	fmt.Fprint(w, "Flags of every command")
 	for _, flag := range c.Model.Flags {

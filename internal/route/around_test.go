@@ -66,6 +66,7 @@ func TestAPageHasOtherAddresses(t *testing.T) {
 	for path, requests := range map[string]map[string]Place{
 		"/login": {
 			long: Elsewhere, long + "+": Elsewhere, "/login" + long + "+": Here, long + "/../y": Ambiguous, "/x" + strings.Repeat("%ef%b7%ba", 300): Ambiguous, // too much to read
+			"/log%C4%B1n": Ambiguous, "/log%C4%B0n/x": Ambiguous, "/logıns": Here, "/l%C4%B1st": Elsewhere, // Python's re.IGNORECASE
 			"/login.json": Here, "/login.x": Here, "/index.php/login": Here, "/app.php/login.json": Here, "/login/index.php": Here, "/login.php/x": Here,
 			"/login%0a": Ambiguous, "/login%3fx": Ambiguous, "/login%23": Ambiguous, "/login%0d%0ax": Ambiguous,
 			"//x/login": Ambiguous, "///x/login": Ambiguous, "/%5cx/login": Ambiguous, "//x:80/login?": Ambiguous, "//x@y/login": Ambiguous, "//login": Ambiguous,

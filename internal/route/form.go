@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -229,7 +228,7 @@ var inflected = strings.NewReplacer("_", "", "-", "")
 func nested(s string) (all []string) {
 	s, _, _ = strings.Cut(decode(s), "\x00")
 	if s = strings.ToLower(s); !isPlain(s) {
-		s = strings.Map(visible, cases.Fold().String(norm.NFKC.String(s)))
+		s = strings.Map(visible, foldCase(norm.NFKC.String(s)))
 	}
 	for name := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune("[]()", r) }) {
 		name = strings.TrimFunc(name, func(r rune) bool { return r != '.' && r != '{' && !inName(r) }) // { begins JSON

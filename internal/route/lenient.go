@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -155,7 +154,7 @@ func (m *mentions) of(l locator) bool {
 func squeeze(text string) string {
 	text = unescape(unescape(text))
 	if text = strings.ToLower(text); !isPlain(text) {
-		text = cases.Fold().String(norm.NFKC.String(text))
+		text = foldCase(norm.NFKC.String(text))
 	}
 	return separators.ReplaceAllString(text, "")
 }

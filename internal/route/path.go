@@ -346,9 +346,15 @@ func Decoded(s string) string { return decode(s) }
 // fold removes differences that no server or file system distinguishes: Windows opens admin for "admin.", "admin " and
 // "admin::$INDEX_ALLOCATION".
 func fold(s string) string {
-	s = ignored.ReplaceAllString(cases.Fold().String(params.ReplaceAllString(s, "")), "$1$2")
+	s = ignored.ReplaceAllString(foldCase(params.ReplaceAllString(s, "")), "$1$2")
 	return strings.TrimRight(s, "/. ")
 }
+
+// foldCase is Unicode's case folding, which also merges i with ı and İ, as Python's re.IGNORECASE and Java's
+// equalsIgnoreCase do.
+func foldCase(s string) string { return cases.Fold().String(dotless.Replace(s)) }
+
+var dotless = strings.NewReplacer("ı", "i", "İ", "i")
 
 // resolve resolves the dots of a path (RFC 3986, section 5.2.4). Windows reads "/.. /" as /../.
 func resolve(s string) string {
