@@ -377,8 +377,8 @@ func (v *view) verificationCode(a *Attempt) Code {
 // checkCode sets v.code. An invalid code leaves nothing charged to the account, so that made-up codes do not block it.
 // But it is a guess, and the IP address is charged for it. The attempt is then decided as if it had no code.
 func (g *Guard) checkCode(ctx context.Context, a *Attempt, v *view) error {
-	valid, err := g.isOwnCode(v, a.VerificationCode), error(nil)
-	if !valid && g.config.Codes != nil {
+	valid, err := g.tryOwnCode(ctx, v, a.VerificationCode)
+	if !valid && err == nil && g.config.Codes != nil {
 		valid, err = g.config.Codes.Show(ctx, v.verificationCode(a))
 	}
 	if err != nil {
@@ -409,21 +409,29 @@ func (g *Guard) checkCode(ctx context.Context, a *Attempt, v *view) error {
 // codeLife is how long a code of the guard's own is at least valid; at most twice as long.
 const codeLife = time.Hour
 
-// ownCode derives a verification code from the secret, so that nothing has to be stored: 80 bits, bound to the account,
-// the network and the hour.
+// ownCode derives a verification code from the secret, so that nothing has to be stored: 80 bits, for the account and
+// the hour. It names no client: the owner may read it elsewhere than the attempt came from.
 func (g *Guard) ownCode(v *view, now time.Time) string {
-	purpose := fmt.Sprintf("verification code %d %x %x", now.UnixNano()/int64(codeLife), v.Account, v.from.network)
+	purpose := fmt.Sprintf("verification code %d %x", now.UnixNano()/int64(codeLife), v.Account)
 	key, _ := seal.Key(g.config.Secret, purpose+" "+g.config.Realm, 10) // fails as newDigester does
 	return base32.StdEncoding.EncodeToString(key)
 }
 
-func (g *Guard) isOwnCode(v *view, typed string) bool {
+// tryOwnCode reports whether a code is the guard's own and has tries left. It charges one.
+func (g *Guard) tryOwnCode(ctx context.Context, v *view, typed string) (valid bool, err error) {
 	code, ok := ReadCode(typed)
 	if !ok {
-		return false
+		return false, nil
 	}
 	now := subtle.ConstantTimeCompare([]byte(code), []byte(g.ownCode(v, v.Now)))
-	return now|subtle.ConstantTimeCompare([]byte(code), []byte(g.ownCode(v, v.Now.Add(-codeLife)))) == 1
+	if now|subtle.ConstantTimeCompare([]byte(code), []byte(g.ownCode(v, v.Now.Add(-codeLife)))) == 0 {
+		return false, nil
+	}
+	c := Charge{Now: v.Now}
+	key := g.digests.ofQuota("tries of "+code, v.Account)
+	c.add(v.rules.codeTries, OnAccount, key, key, EveryClient, 0)
+	wait, err := g.take(ctx, &c)
+	return wait == 0 && err == nil, err
 }
 
 // codeLetters of base32 are 80 bits.

@@ -322,8 +322,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 
 // A CodeRequired is the ErrInsufficient of an attempt with WantsCode: the owner needs a verification code.
 type CodeRequired struct {
-	// Code is to be sent to the account's owner, who enters it with the password within an hour, in the same network. It
-	// is empty if the owner was sent one less than CodeEvery ago, or CodesPerDay.
+	// Code is to be sent to the account's owner, who enters it with the password within an hour. It is empty if the owner was sent one less than CodeEvery ago, or CodesPerDay.
 	Code string
 }
 

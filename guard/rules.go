@@ -21,7 +21,7 @@ type rules struct {
 
 	unsolvedAddress, unsolvedPair *rule
 	images, imagesOfSite          *rule
-	sprayed, sentCodes            *rule
+	sprayed, sentCodes, codeTries *rule
 	events                        map[string][]*rule
 }
 
@@ -275,12 +275,15 @@ func (r *rules) ofChallenges() {
 	r.sentCodes = newRule(OnAccount, []Limit{
 		{Failures: 1, Window: CodeEvery}, {Failures: CodesPerDay, Window: 24 * time.Hour},
 	}, failures.Backoff{})
+	r.codeTries = newRule(OnAccount, []Limit{{Failures: CodeTries, Window: 2 * codeLife}}, failures.Backoff{})
 }
 
 const (
 	// An account's owner gets one verification code after a right password in CodeEvery, and CodesPerDay within 24 hours.
 	CodeEvery   = 10 * time.Minute
 	CodesPerDay = 5
+	// CodeTries is the number of passwords that one code allows.
+	CodeTries = 5
 
 	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account from there, may leave
 	// unsolved within an hour. Each further one has to wait.

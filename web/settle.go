@@ -141,7 +141,8 @@ func codeRequired(code string) Problem {
 }
 
 // verifyCode is POST /v1/codes/verify, for back ends that ask for the code after the password. A valid code ends an
-// attempt that succeeded; an invalid one is charged to the IP address, and to nothing else.
+// attempt that succeeded; an invalid one is charged to the IP address, and to nothing else. A client that is known by
+// now, as when the request is repeated, needs no code.
 func (a *API) verifyCode(c echo.Context) error {
 	attempt, _, err := a.read(c)
 	if err != nil {
@@ -156,7 +157,7 @@ func (a *API) verifyCode(c echo.Context) error {
 	if d.Reasons.Has(guard.BadAccountName) {
 		return noAccount()
 	}
-	valid, checks := d.Action == guard.Proceed && d.CodeValid, d.Checks()
+	valid, checks := d.Action == guard.Proceed && (d.CodeValid || d.Known), d.Checks()
 	if d.Action = guard.Block; valid {
 		d.Action = guard.Proceed
 	}

@@ -107,6 +107,7 @@ func TestRunbookLoginAttack(t *testing.T) {
 	})
 	r.alerted("Login attack started")
 	r.alerted("CAPTCHA mode is on")
+	r.until("authguard status", " on site since ")
 	r.command()
 	r.login(owner, rightPassword, http.StatusOK)
 	r.login(from("127.0.7.1"), rightPassword, http.StatusForbidden)

@@ -25,7 +25,7 @@ const (
 	DefaultLife = time.Hour
 	MaxLife     = 24 * time.Hour
 	// Tries is the number of passwords that one code allows.
-	Tries = 5
+	Tries = guard.CodeTries
 
 	queryTime = 3 * time.Second
 	askedTime = time.Hour // time in which an unknown client may request askedMost codes

@@ -13,7 +13,10 @@
 //			http.Error(w, "wrong user name or password", http.StatusUnauthorized)
 //			return
 //		}
-//		mw.Succeeded(r)
+//		if err := mw.Succeeded(r); err != nil {
+//			http.Error(w, "try again", http.StatusServiceUnavailable)
+//			return // without signing the user in
+//		}
 //		…
 //	}
 //
@@ -122,6 +125,10 @@ func newEndpoint(g *guard.Guard, options []Option) (*endpoint, error) {
 	if d.judges && d.signedIn == nil {
 		errs = append(errs, errors.New("ByStatus and Outcome need SignedIn: "+
 			"a handler that redirects a signed-in visitor looks like one that accepted the password"))
+	}
+	if d.judges && d.onCode != nil {
+		errs = append(errs, errors.New("OnVerificationCode needs a handler that calls Succeeded, not ByStatus or Outcome: "+
+			"such a handler has signed the user in when the code is required"))
 	}
 	errs = append(errs, d.findFields())
 	key, err := g.Key("the forms of mw")
@@ -257,8 +264,8 @@ func Hold(most time.Duration) Option {
 
 // OnVerificationCode sets a function that sends a verification code to an account's owner, who has signed in with the
 // right password where that is not enough (R32). It runs after the response. The client gets a page that asks for the
-// code, after a right and a wrong password alike: what the handler answers is discarded, its cookies too. Without the
-// function such clients solve a challenge.
+// code, after a right and a wrong password alike: the handler's response is discarded. The handler must call Succeeded
+// before it signs the user in, and not sign in after an error. Without the function such clients solve a challenge.
 func OnVerificationCode(send func(ctx context.Context, account, code string)) Option {
 	return func(d *endpoint) error {
 		if d.onCode = send; send == nil {

@@ -892,50 +892,48 @@ func TestAHandlerSeesNoPasswordOfWhoIsPretendedTo(t *testing.T) {
 // While the site is under attack, the right and the wrong password get the same page, and the owner a code.
 func TestR32TheOwnerIsSentACode(t *testing.T) {
 	t.Parallel()
-	for _, judge := range []mw.Option{mw.Integration("login"), mw.ByStatus()} {
-		type mail struct{ account, code string }
-		sent := make(chan mail, 2)
-		send := mw.OnVerificationCode(func(_ context.Context, account, code string) { sent <- mail{account, code} })
-		s := &site{t: t}
-		s.protect(func(w http.ResponseWriter, r *http.Request) {
-			http.SetCookie(w, &http.Cookie{Name: "session", Value: r.FormValue("username")})
-			if r.FormValue("username") == "down" {
-				mw.Abandoned(r)
-				return
-			}
-			if r.FormValue("password") != right {
-				w.WriteHeader(http.StatusUnauthorized)
-				return
-			}
-			_ = mw.Succeeded(r) // a handler that forgets the error signs nobody in, either
-			_, _ = io.WriteString(w, "welcome")
-		}, func(d *guard.Defaults) { d.Policy.ThrottleDelay = time.Millisecond }, send, mw.SignedIn(func(*http.Request) bool { return false }), judge)
-		for i := range 11 {
-			s.try(fmt.Sprintf("198.51.%d.1", i), fmt.Sprint("user", i), fmt.Sprint("wrong", i))
+	type mail struct{ account, code string }
+	sent := make(chan mail, 2)
+	send := mw.OnVerificationCode(func(_ context.Context, account, code string) { sent <- mail{account, code} })
+	s := &site{t: t}
+	s.protect(func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: r.FormValue("username")})
+		if r.FormValue("username") == "down" {
+			mw.Abandoned(r)
+			return
 		}
-		page := s.try("203.0.113.9", "alice", right, "Accept", "text/html")
-		wrong := s.try("203.0.113.10", "bob", "wrong", "Accept", "text/html")
-		form := regexp.MustCompile(`name="authguard_form" value="[^"]+"`)
-		if a, b := form.ReplaceAllString(page.body, ""), form.ReplaceAllString(wrong.body, ""); a != b {
-			t.Errorf("right:\n%s\nwrong:\n%s", a, b)
+		if r.FormValue("password") != right {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
 		}
-		if page.StatusCode != http.StatusForbidden || page.Header.Get("Set-Cookie") != "" || !strings.Contains(page.body, `name="code"`) {
-			t.Fatalf("%d %v %s", page.StatusCode, page.Header, page.body)
-		}
-		got := <-sent
-		if got.account != "alice" {
-			t.Errorf("sent to %q", got.account)
-		}
-		program := s.try("203.0.113.12", "bob", "other")
-		s.want(program, http.StatusForbidden, `"type":"code-required"`)
-		s.want(s.try("203.0.113.11", "down", right), http.StatusServiceUnavailable, "overloaded")
-		fields := filled(page.body, "")
-		fields.Set("code", got.code)
-		s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, fields.Encode()), http.StatusOK, "welcome")
-		s.want(s.try("203.0.113.9", "alice", right), http.StatusOK, "welcome") // known from then on
-		if len(sent) != 0 {
-			t.Errorf("another code: %v", <-sent)
-		}
+		_ = mw.Succeeded(r) // even without a look at the error, the cookie does not get out
+		_, _ = io.WriteString(w, "welcome")
+	}, func(d *guard.Defaults) { d.Policy.ThrottleDelay = time.Millisecond }, send)
+	for i := range 11 {
+		s.try(fmt.Sprintf("198.51.%d.1", i), fmt.Sprint("user", i), fmt.Sprint("wrong", i))
+	}
+	page := s.try("203.0.113.9", "alice", right, "Accept", "text/html")
+	wrong := s.try("203.0.113.10", "bob", "wrong", "Accept", "text/html")
+	form := regexp.MustCompile(`name="authguard_form" value="[^"]+"`)
+	if a, b := form.ReplaceAllString(page.body, ""), form.ReplaceAllString(wrong.body, ""); a != b {
+		t.Errorf("right:\n%s\nwrong:\n%s", a, b)
+	}
+	if page.StatusCode != http.StatusForbidden || page.Header.Get("Set-Cookie") != "" || !strings.Contains(page.body, `name="code"`) {
+		t.Fatalf("%d %v %s", page.StatusCode, page.Header, page.body)
+	}
+	got := <-sent
+	if got.account != "alice" {
+		t.Errorf("sent to %q", got.account)
+	}
+	program := s.try("203.0.113.12", "bob", "other")
+	s.want(program, http.StatusForbidden, `"type":"code-required"`)
+	s.want(s.try("203.0.113.11", "down", right), http.StatusServiceUnavailable, "overloaded")
+	fields := filled(page.body, "")
+	fields.Set("code", got.code)
+	s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, fields.Encode()), http.StatusOK, "welcome")
+	s.want(s.try("203.0.113.9", "alice", right), http.StatusOK, "welcome") // known from then on
+	if len(sent) != 0 {
+		t.Errorf("another code: %v", <-sent)
 	}
 }
 
@@ -973,4 +971,21 @@ func TestR32AWrongPasswordDoesNotShowTheList(t *testing.T) {
 		t.Errorf("the right password's answer: %v", a.Header)
 	}
 	s.want(s.try("203.0.3.9", "bob", "other wrong"), http.StatusUnauthorized, "") // a known client
+}
+
+// A handler that is judged by its response has signed the user in before the code is required.
+func TestR32AJudgedHandlerSendsNoCode(t *testing.T) {
+	t.Parallel()
+	g, err := guard.Default([]byte("sixteen bytes or more"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, "calls Succeeded") {
+			t.Error(got)
+		}
+	}()
+	mw.Protect(g, http.NotFoundHandler(), mw.ByStatus(), mw.SignedIn(func(*http.Request) bool { return false }),
+		mw.OnVerificationCode(func(context.Context, string, string) {}))
 }
