@@ -146,7 +146,7 @@ func (m *mentions) of(l locator) bool {
 	if l.kind == object {
 		name = l.last()
 	}
-	return m.hides || l.kind == nowhere || strings.Contains(m.text, squeeze(name))
+	return m.hides || strings.Contains(m.text, squeeze(name))
 }
 
 // squeeze decodes the usual escapes and keeps letters and digits only: a name remains, however it is folded, quoted,
@@ -254,6 +254,14 @@ func (r *Route) inFields() bool {
 	return r.account.kind == form || r.account.kind == param || r.account.kind == object
 }
 
+// secret returns the field that makes a request an attempt: the password, or the account of a route without one.
+func (r *Route) secret() locator {
+	if r.password.kind == nowhere && r.inFields() {
+		return r.account
+	}
+	return r.password
+}
+
 // strictly returns how the route itself has read the body; ways for not at all.
 func (r *Route) strictly(req *http.Request) way {
 	switch kind, _ := formType(req); {
@@ -300,7 +308,7 @@ func (l locator) prefixed(name string) bool {
 func innermost(name string) string {
 	plain := strings.TrimRightFunc(decode(name), func(c rune) bool { return !inName(c) })
 	all := strings.FieldsFunc(plain, func(c rune) bool { return strings.ContainsRune(`[]().'"`, c) })
-	if len(all) == 0 {
+	if len(all) == 0 || jsonName.MatchString(plain) { // JSON, whose last text is mostly a value
 		return name
 	}
 	return all[len(all)-1]
@@ -329,20 +337,19 @@ func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 		// An app merges the fields of the query, of the body and, in PHP, of the cookies.
 		beside := slices.Concat(all.query, namesOf(all.cookies))
 		if m := all.odd; m != nil && (m.of(one.account) || one.account.in(beside)) &&
-			(m.of(one.password) || one.password.in(beside)) {
+			(m.of(one.secret()) || one.secret().in(beside)) {
 			return one
 		}
-		if one.password.kind == nowhere {
-			continue
-		}
-		both := func(names []string) bool { return one.account.in(names) && one.password.in(names) }
+		both := func(names []string) bool { return one.account.in(names) && one.secret().in(names) }
 		if (one.account.kind == object || !one.offers(req.Method)) && both(all.query) {
 			return one
 		}
 		for w := range ways {
 			names := all.body[w]
-			// found itself has read its fields this way; other copies can only be elsewhere.
-			if found != nil && w == found.strictly(req) && found.reads(one) {
+			// found itself, or a route beside it without a password, has read its fields this way; other copies can only
+			// be elsewhere.
+			if found != nil && w == found.strictly(req) &&
+				(found.reads(one) || one.password.kind == nowhere && w == one.strictly(req)) {
 				if w != asJSON {
 					continue
 				}
@@ -384,7 +391,7 @@ func (t Table) inCookies(all *reading, found *Route, account string) *Route {
 			continue
 		}
 		beside := slices.Concat(append(all.body[:], names, all.query)...)
-		if found != nil && found.reads(one) || one.account.in(beside) && one.password.in(beside) {
+		if found != nil && found.reads(one) || one.second || one.account.in(beside) && one.password.in(beside) {
 			return one
 		}
 	}
@@ -392,7 +399,8 @@ func (t Table) inCookies(all *reading, found *Route, account string) *Route {
 }
 
 func (r *Route) reads(other *Route) bool {
-	return r.account.last() == other.account.last() && r.password.last() == other.password.last()
+	return r.account.last() == other.account.last() &&
+		(other.password.kind == nowhere || r.password.last() == other.password.last())
 }
 
 // missing returns the route at this single path whose fields the request lacks. It returns nil if the request is

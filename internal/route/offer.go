@@ -219,7 +219,7 @@ func (r *Route) named(all []Credential) error {
 }
 
 // sane rejects what no browser sends to a login: an encoded body, a method that the app may read as POST, a page
-// request with a body or a password.
+// request with a body, a password or a code.
 func (t Table) sane(r *http.Request, body []byte) (at *Route, err error) {
 	for _, one := range t {
 		if len(body) > 0 && foreign(r) && one.account.kind != basic {
@@ -233,8 +233,8 @@ func (t Table) sane(r *http.Request, body []byte) (at *Route, err error) {
 			if len(body) > 0 {
 				return one, refuse("Send no body with %s.", r.Method)
 			}
-			if one.password.in(keys(r.URL.RawQuery)) {
-				return one, refuse("Send the password in the body of a form, not in the address.")
+			if l := one.secret(); l.in(keys(r.URL.RawQuery)) {
+				return one, refuse("Send %s in the body of a form, not in the address.", l.at())
 			}
 		default:
 			if !t.offers(r.Method) {

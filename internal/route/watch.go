@@ -24,7 +24,7 @@ func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 	}
 	s := &sieve{table: t}
 	for _, one := range t {
-		if one.inFields() && one.password.kind != nowhere {
+		if one.inFields() {
 			beside := append(keys(r.URL.RawQuery), namesOf(cookies(r))...)
 			s.wanted = append(s.wanted, &wanted{one, one.account.in(beside), one.password.in(beside)})
 		}
@@ -209,11 +209,11 @@ type wanted struct {
 // see returns an error when both fields of a route were seen. In a form, watches rejects the route's own fields.
 func (s *sieve) see(names []string, far bool) error {
 	for _, one := range s.wanted {
-		if far && (len(one.of.account.last()) < 4 || len(one.of.password.last()) < 4) {
+		if far && (len(one.of.account.last()) < 4 || len(one.of.secret().last()) < 4) {
 			continue
 		}
 		one.account = one.account || one.of.account.in(names)
-		one.password = one.password || one.of.password.in(names)
+		one.password = one.password || one.of.secret().in(names)
 		if one.account && one.password {
 			return errLarge
 		}
@@ -302,7 +302,7 @@ func (s *sieve) mentioned(text string, n int) bool {
 	s.odd.text = s.odd.text[max(0, len(s.odd.text)-longestName):]
 	return slices.ContainsFunc(s.wanted, func(one *wanted) bool {
 		one.account = one.account || seen.of(one.of.account)
-		one.password = one.password || seen.of(one.of.password)
+		one.password = one.password || seen.of(one.of.secret())
 		return one.account && one.password
 	})
 }
