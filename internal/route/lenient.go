@@ -256,11 +256,14 @@ func (r *Route) inFields() bool {
 
 // secret returns the field that makes a request an attempt: the password, or the account of a route without one.
 func (r *Route) secret() locator {
-	if r.password.kind == nowhere && r.inFields() {
-		return r.account
+	if r.hasPassword() {
+		return r.password
 	}
-	return r.password
+	return r.account
 }
+
+// hasPassword is false for codes, and for names without a password.
+func (r *Route) hasPassword() bool { return r.password.kind != nowhere || r.account.kind == xmlrpc }
 
 // strictly returns how the route itself has read the body; ways for not at all.
 func (r *Route) strictly(req *http.Request) way {

@@ -50,7 +50,7 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 		return q.byPage()
 	case r.account.kind == basic:
 		return q.withoutHeader()
-	case r.ReadsForm():
+	case r.ReadsForm() || !r.hasPassword() && r.account.kind != object:
 		return q.byForm()
 	}
 	return q.byPassword(madeUp)
@@ -61,9 +61,9 @@ func (r *Route) Basis(req *http.Request, body []byte, offer Offer, ask Ask) (Bas
 // Only OnPassword proves the password. A single-use token leads to OnPassword. With basic, the password may be a token
 // of any account, so the app may ignore the name.
 func (r *Route) Proves(req *http.Request, body []byte, offer Offer, ask Ask) (Basis, error) {
-	q := question{Route: r, req: req, body: body, offer: offer, ask: ask}
+	q := question{Route: r, req: req, body: body, offer: offer, ask: ask, succeeded: true}
 	basis, err := q.byPassword(madeUp)
-	if err != nil || basis != OnPassword || r.Basic() {
+	if err != nil || basis != OnPassword || r.Basic() || !r.hasPassword() {
 		return basis, err
 	}
 	return q.byPassword(func(c Credential) Credential { return Credential{Account: madeUpName(c.Account)} })
@@ -132,6 +132,8 @@ type question struct {
 	body  []byte
 	offer Offer
 	ask   Ask
+	// succeeded: the attempt was a success.
+	succeeded bool
 }
 
 // byPage probes the page of Spec.SignedIn. Only a response equal to that of an anonymous client proves that the client
@@ -192,7 +194,8 @@ func (q question) byForm() (Basis, error) {
 		switch {
 		case err != nil:
 			return OnSession, err
-		case success != (q.Judge(b) == Succeeded), a.Status/100 == 3 && whither(a) != whither(b) && !leadsTo(a, get.URL.Path):
+		case success != (q.Judge(b) == Succeeded),
+			q.ReadsForm() && a.Status/100 == 3 && whither(a) != whither(b) && !leadsTo(a, get.URL.Path):
 			return OnSession, nil
 		case get.asSent:
 			return OnPassword, nil
@@ -204,8 +207,22 @@ func (q question) byForm() (Basis, error) {
 
 // byPassword sends the same attempt with another password or account, once for each credential.
 func (q question) byPassword(other func(Credential) Credential) (Basis, error) {
-	if q.password.kind == nowhere && q.account.kind != xmlrpc {
-		return OnPassword, nil // there is none to check
+	switch {
+	case q.second && !q.succeeded: // an app lets a session try few codes
+		if repeats(q.req) {
+			return Unclear, nil
+		}
+		return OnPassword, nil
+	case q.second:
+		sent, err := q.read(q.req, q.body)
+		if err != nil || len(sent.Credentials) == 0 {
+			return Unclear, err
+		}
+		other = func(c Credential) Credential {
+			return Credential{Account: MadeUp(c.Account, sent.Credentials[0].Account)}
+		}
+	case !q.hasPassword():
+		other = func(c Credential) Credential { return Credential{Account: madeUpName(c.Account)} }
 	}
 	for _, c := range q.offer.Credentials {
 		again := q.req.Clone(q.req.Context())
@@ -213,6 +230,8 @@ func (q question) byPassword(other func(Credential) Credential) (Basis, error) {
 		switch {
 		case err != nil:
 			return Unclear, err
+		case q.Judge(a) == Succeeded && !q.hasPassword(): // some forms answer every name alike
+			return Unclear, nil
 		case q.Judge(a) == Succeeded:
 			return OnSession, nil
 		case q.inconclusive(a), q.account.kind == basic && !reads(q.req) && a.Status != http.StatusUnauthorized:
@@ -220,6 +239,19 @@ func (q question) byPassword(other func(Credential) Credential) (Basis, error) {
 		}
 	}
 	return OnPassword, nil
+}
+
+// repeats reports whether a cookie may hold two sessions: one that the proxy knows, and one that the app reads.
+func repeats(req *http.Request) bool {
+	values := map[string]string{}
+	for _, f := range cookies(req) {
+		name := strings.TrimSpace(f.name)
+		if before, ok := values[name]; ok && before != f.value {
+			return true
+		}
+		values[name] = f.value
+	}
+	return false
 }
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
