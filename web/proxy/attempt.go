@@ -85,7 +85,7 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		return routes.Single() && v.otherForm(w, r)
 	}
 	v.route, v.guard = one, v.proxy.Guard(one.Name)
-	if one.SecondFactor() {
+	if v.app.Routes.SecondFactor() {
 		if offer, err = v.ofCode(r, offer); err != nil {
 			v.refuse(w, r, err)
 			return true

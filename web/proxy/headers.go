@@ -36,8 +36,10 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	// An app that ignores the body of a request takes it for the next request on the connection (CL.0): allow no next one.
 	pr.Out.Close = pr.In.ContentLength != 0
 	pr.Out.Trailer = nil // apps that merge trailers into the headers would trust them
-	if v.script = v.scripts(pr.In); v.script {
+	if v.in == nil {
 		v.in = pr.In
+	}
+	if v.script = v.scripts(pr.In); v.script {
 		askPlain(pr.Out.Header)
 	}
 	if v.route == nil {

@@ -111,7 +111,9 @@ type Rivals struct {
 	names   map[string]bool // of the cookies that the app sets
 	known   bool            // one of them may identify a session
 	session map[uint64][]*rival
-	passes  *lru.Cache[uint64, passed] // by the key of the session
+	passes  *lru.Cache[uint64, passed]   // by the key of the session
+	owned   *lru.Cache[string, []uint64] // sessions by account, the oldest first
+	given   *lru.Cache[uint64, gift]     // by the key of the value
 }
 
 type rival struct {
@@ -125,7 +127,10 @@ type rival struct {
 // NewRivals returns an empty registry.
 func NewRivals() *Rivals {
 	passes, _ := lru.New[uint64, passed](mostPasses) // the size is right
-	return &Rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{}, passes: passes}
+	owned, _ := lru.New[string, []uint64](mostGiven)
+	given, _ := lru.New[uint64, gift](mostGiven)
+	return &Rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{},
+		passes: passes, owned: owned, given: given}
 }
 
 const (
@@ -170,7 +175,7 @@ var manyCookies = &route.Refusal{Status: http.StatusBadRequest, Text: "Send fewe
 // enter begins a request for an account as typed: the app may know "alice " apart from alice. Apps also read sessions
 // from ;parameters of the path and from the query, under the cookie's name.
 func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, error) {
-	keys, err := r.keys(cookies, at, func(string) bool { return true })
+	keys, err := r.keys(cookies, at)
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +188,28 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 	return one, nil
 }
 
-// keys returns the keys of the sessions that a request may have, in the cookies with these values only.
-func (r *Rivals) keys(cookies []string, at *url.URL, values func(string) bool) (keys []uint64, err error) {
+// keys returns the keys of the sessions that a request may have.
+func (r *Rivals) keys(cookies []string, at *url.URL) (keys []uint64, err error) {
+	all, err := r.values(cookies, at)
+	for _, one := range all {
+		for _, id := range sessionIDs(one.value) {
+			if len(keys) > 4*mostCookies {
+				return nil, manyCookies
+			}
+			if key := r.key(one.name, id); !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys, err
+}
+
+func (r *Rivals) key(name, id string) uint64 { return maphash.String(r.seed, name+"="+id) }
+
+type cookie struct{ name, value string }
+
+// values returns the cookies of a request that may identify its session, as they are spelled.
+func (r *Rivals) values(cookies []string, at *url.URL) (all []cookie, err error) {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
@@ -193,32 +218,20 @@ func (r *Rivals) keys(cookies []string, at *url.URL, values func(string) bool) (
 	for _, segment := range strings.Split(at.EscapedPath(), "/") {
 		inURL = append(inURL, strings.Split(segment, ";")[1:]...)
 	}
-	compared := 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := !r.known || len(r.names) == mostNames
+	every := !r.known || len(r.names) == mostNames
 	for i, part := range append(parts, inURL...) {
 		name, value, _ := strings.Cut(part, "=")
-		if name = cookieName(name); !r.names[name] && (!all || i >= len(parts)) {
+		if name = cookieName(name); !r.names[name] && (!every || i >= len(parts)) {
 			continue
 		}
-		if compared++; compared > mostCookies {
+		if len(all) == mostCookies {
 			return nil, manyCookies
 		}
-		if !values(value) {
-			continue
-		}
-		for _, id := range sessionIDs(value) {
-			if len(keys) > 4*mostCookies {
-				return nil, manyCookies
-			}
-			key := maphash.String(r.seed, name+"="+id)
-			if !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		}
+		all = append(all, cookie{name, value})
 	}
-	return keys, nil
+	return all, nil
 }
 
 // sessionIDs returns the parts of a cookie's value that may identify a session, the same for every spelling. To Jetty,

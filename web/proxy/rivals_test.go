@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A request of another account in the same session makes a success worthless, whatever the app answers it.
@@ -126,5 +127,39 @@ func TestRivalsAreSeenInEveryRealm(t *testing.T) {
 		if got := proxies[0].rivals.won(t.Context(), victims); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// Notes are bounded for each account, and a value that the app gives to several clients is no session.
+func TestNotesOfSessions(t *testing.T) {
+	t.Parallel()
+	r, now := NewRivals(), time.Now()
+	alices, servers := session{"sid", 1}, session{"server", 2}
+	r.pass("alice", []session{alices, servers}, now)
+	for i := range uint64(1000) {
+		r.pass("mallory", []session{{"sid", 10 + i}}, now)
+	}
+	if n := r.passes.Len(); n != 2+mostOwned || len(r.passed([]session{alices}, now)) != 1 {
+		t.Errorf("%d notes", n)
+	}
+	last := session{"sid", 1009} // mallory's
+	for name, beside := range map[string]session{"no note": {"other", 5}, "one name": last} {
+		if got := r.passed([]session{alices, beside}, now); got != nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for _, to := range []string{"", "alice", "alice", ""} { // Flask: one value for all sessions of a second
+		r.gives(to, []session{servers}, nil)
+	}
+	if n := len(r.passed([]session{servers}, now)); n != 1 {
+		t.Errorf("one account: %d", n)
+	}
+	r.gives("mallory", []session{servers}, []session{servers}) // sent by the attacker
+	if n := len(r.passed([]session{servers}, now)); n != 1 {
+		t.Errorf("sent: %d", n)
+	}
+	r.gives("mallory", []session{servers}, nil)
+	if n := len(r.passed([]session{servers}, now)); n != 0 {
+		t.Errorf("shared: %d", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +24,12 @@ type twoSteps struct {
 	sessions map[string]string // the account whose password was right
 	codes    map[string]int    // that it has checked, by account
 	renews   bool              // it renews the session on the page for the code
+	server   string            // the value of a load balancer's cookie
 }
 
 const rightCode = "271828"
+
+var users = regexp.MustCompile(`^(alice|mallory\d?|user\d)$`)
 
 func (a *twoSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
@@ -43,10 +47,13 @@ func (a *twoSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", path)
 		w.WriteHeader(http.StatusSeeOther)
 	}
+	if _, err := r.Cookie("SERVERID"); err != nil && a.server != "" {
+		http.SetCookie(w, &http.Cookie{Name: "SERVERID", Value: a.server})
+	}
 	account := a.sessions[session]
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == "/login":
-		if name := r.FormValue("username"); (name == "alice" || name == "mallory") && r.FormValue("password") == right {
+		if name := r.FormValue("username"); users.MatchString(name) && r.FormValue("password") == right {
 			http.SetCookie(w, &http.Cookie{Name: "lang", Value: "en"})
 			start(name)
 			to("/code")
@@ -233,5 +240,96 @@ func TestR17AWrongPasswordCarriesNoChallengeToTheCode(t *testing.T) {
 	r := d.send(t, "203.0.113.9", code("000000"), "Cookie", session)
 	if r.StatusCode != http.StatusForbidden || app.checked("alice") != 0 || !strings.Contains(text(t, r), "captcha_id") {
 		t.Errorf("%d, %d codes", r.StatusCode, app.checked("alice"))
+	}
+}
+
+// An attacker sends a session of the victim that has no note any more, or is spelled otherwise, before one of their own.
+func TestR1ACodeNeedsANoteOfEverySession(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	app.renews = true
+	mine := d.signIn(t, "mallory", "203.0.113.9", "")
+	lost := rand.Text() // such as after a restart
+	app.mu.Lock()
+	app.sessions[lost] = "alice"
+	app.mu.Unlock()
+	for i, cookies := range []string{
+		"sid=" + lost + "; " + mine, mine + "; sid=" + lost, "sid=" + lost + "; logged_in_f3" + mine[3:], "sid=" + lost + ",; " + mine,
+	} {
+		from := world.Address(i)
+		if r := d.send(t, from, code("000000"), "Cookie", cookies); r.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %d", cookies, r.StatusCode)
+		}
+		// Nor do they give a note to the session that the app sets next.
+		page := d.send(t, from, offer{"GET", "/code", "", ""}, "Cookie", cookies)
+		for _, c := range page.Cookies() {
+			d.send(t, from, code("000000"), "Cookie", c.Name+"="+c.Value)
+		}
+		d.signIn(t, "mallory", from, cookies)
+		d.send(t, from, code("000000"), "Cookie", "sid="+lost)
+	}
+	if n := app.checked("alice"); n != 0 {
+		t.Errorf("the app checked %d codes of alice", n)
+	}
+}
+
+// An attacker logs in with made-up sessions. The notes of others stay.
+func TestR6MadeUpSessionsReplaceNoNote(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	many := make([]string, 20)
+	for i := range many {
+		many[i] = fmt.Sprintf("c%d=%s", i, rand.Text())
+	}
+	login := form("username=mallory&password=correct+horse")
+	if r := d.send(t, "203.0.113.9", login, "Cookie", strings.Join(many, "; ")); r.StatusCode != http.StatusBadRequest {
+		t.Errorf("20 sessions in a login: %d", r.StatusCode)
+	}
+	session := d.signIn(t, "alice", "203.0.113.9", "")
+	for i := range 130 {
+		ids := make([]string, 860)
+		for k := range ids {
+			ids[k] = fmt.Sprintf("%03d%05d", i, k)
+		}
+		d.signIn(t, "mallory", "203.0.113.10", "sid="+strings.Join(ids, "."))
+	}
+	if r := d.send(t, "203.0.113.9", code("000000"), "Cookie", session); r.StatusCode != http.StatusOK || app.checked("alice") != 1 {
+		t.Errorf("%d, %d codes", r.StatusCode, app.checked("alice"))
+	}
+	if n := d.Used(t, "alice", "203.0.113.9", guard.OnAccount); n != 1 {
+		t.Errorf("%d failures", n)
+	}
+}
+
+// A load balancer's cookie has one value for many users. It is the session of none.
+func TestASharedCookieIsNoSession(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	app.server = "app-server-01-prod"
+	for i := range 2 {
+		d.send(t, world.Address(i), offer{"GET", "/login", "", ""})
+	}
+	const server = "SERVERID=app-server-01-prod"
+	for i := range 8 {
+		account, from := fmt.Sprintf("user%d", i), world.Address(10+i)
+		session := d.signIn(t, account, from, server)
+		r := d.send(t, from, code(rightCode), "Cookie", session+"; "+server)
+		if r.StatusCode != http.StatusSeeOther || !device(r) {
+			t.Errorf("%s: %d, known: %t", account, r.StatusCode, device(r))
+		}
+		if r := d.send(t, from, code(rightCode), "Cookie", server); r.StatusCode != http.StatusForbidden {
+			t.Errorf("%s, without a session: %d", account, r.StatusCode)
+		}
+	}
+	// The session that an attacker shares with the victim is none of these.
+	session := d.signIn(t, "alice", "203.0.113.9", server)
+	for i := range 4 {
+		d.signIn(t, fmt.Sprintf("mallory%d", i), world.Address(30+i), session+"; "+server)
+	}
+	for i := range 20 {
+		d.send(t, world.Address(40+i), code("000000"), "Cookie", session+"; "+server)
+	}
+	if n := app.checked("alice"); n > 5 {
+		t.Errorf("the app checked %d codes of alice", n)
 	}
 }
