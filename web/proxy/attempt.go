@@ -326,7 +326,13 @@ func (v *visit) staysFree() bool {
 	free, now := true, v.proxy.Now()
 	for _, d := range v.attempts {
 		one, ok := v.proxy.outages.Get(d.Account)
-		if !ok || now.Sub(one.since) > time.Hour {
+		if !ok && v.proxy.outages.Len() == mostOutages {
+			if _, oldest, _ := v.proxy.outages.GetOldest(); now.Sub(oldest.since) <= time.Hour {
+				free = false
+				continue
+			}
+		}
+		if now.Sub(one.since) > time.Hour {
 			one = outage{since: now}
 		}
 		one.attempts++
@@ -344,7 +350,7 @@ type outage struct {
 
 const (
 	mostFree    = 3
-	mostOutages = 10_000 // accounts; a further one replaces the oldest
+	mostOutages = 10_000 // accounts in an hour; attempts at further ones are charged, since names cost nothing
 )
 
 // shared reports whether caches may store the response for everyone: it must not contain a device cookie. Without one

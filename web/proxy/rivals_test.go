@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"authguard/guard"
 )
 
 // A request of another account in the same session makes a success worthless, whatever the app answers it.
@@ -161,5 +163,30 @@ func TestNotesOfSessions(t *testing.T) {
 	r.gives("mallory", []session{servers}, nil)
 	if n := len(r.passed([]session{servers}, now)); n != 0 {
 		t.Errorf("shared: %d", n)
+	}
+}
+
+// A flood of made-up names renews the free attempts of no account.
+func TestR6MadeUpNamesRenewNoFreeAttempts(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p, err := New(Config{Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := func(name string) bool {
+		return (&visit{proxy: p, attempts: []guard.Decision{{Account: name}}}).staysFree()
+	}
+	for range mostFree {
+		free("alice")
+	}
+	for i := range mostOutages + 50 {
+		free(fmt.Sprint("made-up ", i))
+	}
+	if free("alice") || free("another") || p.outages.Len() > mostOutages {
+		t.Errorf("free after a flood; %d accounts", p.outages.Len())
+	}
+	if now = now.Add(time.Hour + time.Second); !free("another") {
+		t.Error("an hour later no attempt is free")
 	}
 }
