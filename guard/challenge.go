@@ -406,9 +406,6 @@ func (g *Guard) checkCode(ctx context.Context, a *Attempt, v *view) error {
 	return g.withdraw(ctx, &withdrawn)
 }
 
-// codeLife is how long a code of the guard's own is at least valid; at most twice as long.
-const codeLife = time.Hour
-
 // ownCode derives a verification code from the secret, so that nothing has to be stored: 80 bits, for the account and
 // the hour. It names no client: the owner may read it elsewhere than the attempt came from.
 func (g *Guard) ownCode(v *view, now time.Time) string {

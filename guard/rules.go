@@ -284,6 +284,8 @@ const (
 	CodesPerDay = 5
 	// CodeTries is the number of passwords that one code allows.
 	CodeTries = 5
+	// codeLife is how long a code of the guard's own is at least valid; at most twice as long.
+	codeLife = time.Hour
 
 	// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account from there, may leave
 	// unsolved within an hour. Each further one has to wait.
