@@ -214,6 +214,11 @@ func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offe
 	}
 	v.proof.offer = offer
 	if slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return d.Insufficient }) {
+		if offer.Credentials[0].Password == "" { // a code cannot be replaced
+			v.settle(guard.Failed)
+			v.stopped(w, r, offer.Credentials[0], guard.Decision{Action: guard.Block, RetryAfter: time.Minute}, nil)
+			return
+		}
 		v.proof.offer.Spoil = nil
 		// A sprayed password (R28) and a fake failure are answered like a wrong one.
 		v.sent.Body = offer.Spoil(r, v.sent.Body, route.Credential{Password: rand.Text()})

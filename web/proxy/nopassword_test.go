@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/internal/testing/world"
 	"authguard/web/proxy"
@@ -105,4 +106,30 @@ func (d *door) atCodes(t *testing.T, app http.Handler, path string, before func(
 		one.Routes = append(one.Routes, r)
 	}
 	d.proxy.Set(one)
+}
+
+// Nothing can be replaced in such a request, so a fake failure is a block: the app would accept a right code.
+func TestWithoutAPasswordAFakeFailureIsABlock(t *testing.T) {
+	t.Parallel()
+	app := &guestApp{token: "none", alone: true, renews: true}
+	d, reached := newDoor(t, redirects, nil), 0
+	d.behind(t, guestRoute(func(s *route.Spec) { s.Path, s.Password = "/login", "" }), func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			reached++
+		}
+		app.ServeHTTP(w, r)
+	})
+	p := d.Policy()
+	p.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.FakeFailure}}
+	if err := d.SetPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+	d.send(t, "203.0.113.8", form("username=alice&password=wrong"))
+	before := reached
+	for i, password := range []string{right, "wrong"} {
+		r := d.send(t, fmt.Sprintf("203.0.113.%d", 9+i), form("username=alice&password="+url.QueryEscape(password)))
+		if r.StatusCode != http.StatusTooManyRequests || reached != before {
+			t.Errorf("%s: %d, the app was reached %d times", password, r.StatusCode, reached-before)
+		}
+	}
 }
