@@ -248,11 +248,6 @@ func (g *Guard) chargePair(ctx context.Context, v *view) (err error) {
 	return nil
 }
 
-// ErrInsufficient means that the password was right but is not enough: the client is unknown, and the site is under
-// attack, or the password is known from leaks (R32) or used for password spraying (R28). The attempt was settled as
-// failed; answer it so.
-var ErrInsufficient = errors.New("guard: the password is right but not sufficient for an unknown client")
-
 // Settle records how an attempt ended, even if ctx is canceled. After ErrInsufficient the client must not be let in:
 // see Decision.Insufficient. The copies of a ticket are settled once; then the error is ErrSettled and nothing changes.
 //
@@ -318,39 +313,6 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		return ErrInsufficient
 	}
 	return err
-}
-
-// A CodeRequired is the ErrInsufficient of an attempt with WantsCode: the owner needs a verification code.
-type CodeRequired struct {
-	// Code is to be sent to the account's owner, who enters it with the password within an hour. It is empty if the owner was sent one less than CodeEvery ago, or CodesPerDay.
-	Code string
-}
-
-// Error implements error.
-func (*CodeRequired) Error() string { return ErrInsufficient.Error() }
-
-// Is makes a CodeRequired an ErrInsufficient.
-func (*CodeRequired) Is(target error) bool { return target == ErrInsufficient }
-
-// sendCode returns the code for the owner of an account whose right password is not enough. A wrong password takes as
-// many round trips.
-func (g *Guard) sendCode(ctx context.Context, v *view, right bool) error {
-	c := Charge{Now: g.config.Now()}
-	key := g.digests.ofQuota("verification codes", v.Account)
-	c.add(v.rules.sentCodes, OnAccount, key, key, EveryClient, 0)
-	if !right {
-		if _, err := g.config.Store.Read(afterwards(ctx), &c); err != nil {
-			g.config.Failed(fmt.Errorf("guard: reading an account's codes: %w", err))
-		}
-		return nil
-	}
-	required := new(CodeRequired)
-	if wait, err := g.take(afterwards(ctx), &c); err != nil {
-		g.config.Failed(fmt.Errorf("guard: charging a verification code: %w", err))
-	} else if wait == 0 {
-		required.Code = SpellCode(g.ownCode(v, c.Now))
-	}
-	return required
 }
 
 // settleAdmitted keeps the charge of a login with a sprayed password only if the login succeeded.

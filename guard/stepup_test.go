@@ -398,3 +398,58 @@ func TestR29AnOwnCodeAllowsFivePasswords(t *testing.T) {
 		}
 	})
 }
+
+// trips counts a store's calls: over Redis, each is a round trip, which a client could time.
+type trips struct {
+	guard.Store
+	n *int
+}
+
+func (s trips) Begin(ctx context.Context, c *guard.Charge) error {
+	*s.n++
+	return s.Store.Begin(ctx, c)
+}
+
+func (s trips) Read(ctx context.Context, c *guard.Charge) (guard.Used, error) {
+	*s.n++
+	return s.Store.Read(ctx, c)
+}
+
+func (s trips) Settle(ctx context.Context, c *guard.Charge, o guard.Outcome) error {
+	*s.n++
+	return s.Store.Settle(ctx, c, o)
+}
+
+// R12: a wrong password takes as many round trips as a right one that needs a code, on the list of leaked ones or not.
+func TestR32RightAndWrongPasswordsTakeAsManyTrips(t *testing.T) {
+	t.Parallel()
+	for _, attack := range []bool{true, false} {
+		w := world.New(t, world.Options{})
+		n := 0
+		second := w.Second(t, func(c *guard.Config) {
+			c.Store, c.Leaked = trips{c.Store, &n}, new(guard.LeakedPasswords)
+			c.Leaked.Set(func(password string) bool { return strings.HasPrefix(password, "leaked") })
+		})
+		if attack {
+			elevate(t, second)
+		}
+		taken := map[int]bool{}
+		for i, password := range []string{"leaked right", "leaked wrong", "wrong"} {
+			a := world.From("alice", world.Address(i))
+			a.WantsCode, a.PasswordLeaked = true, second.Leaked(password)
+			before := n
+			d, err := second.Begin(t.Context(), a)
+			if err != nil || !d.Checks() {
+				t.Fatal(d.Action, err)
+			}
+			err = second.Settle(t.Context(), d.Ticket, guard.OutcomeOf(password == "leaked right"))
+			if errors.Is(err, guard.ErrInsufficient) != (i == 0) {
+				t.Errorf("%s: %v", password, err)
+			}
+			taken[n-before] = true
+		}
+		if len(taken) != 1 {
+			t.Errorf("attack %v: calls of the store: %v", attack, taken)
+		}
+	}
+}

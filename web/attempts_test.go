@@ -19,6 +19,7 @@ import (
 	"authguard/internal/leaked"
 	"authguard/internal/testing/apitest"
 	"authguard/internal/testing/world"
+	"authguard/trusted"
 	"authguard/web"
 )
 
@@ -268,5 +269,25 @@ func TestR29TheDecisionAPITakesACode(t *testing.T) {
 	}
 	if codes.used != 1 {
 		t.Errorf("used %d times", codes.used)
+	}
+}
+
+// A wrong code is charged to the IP address, not to the account, and makes no client known.
+func TestR29AVerifiedCodeHasToBeValid(t *testing.T) {
+	t.Parallel()
+	b := newBackEnd(t)
+	var out struct{ Decision string }
+	in := map[string]any{"account": "alice", "address": "192.0.2.1", "code": "AAAA-AAAA-AAAA-AAAA"}
+	if status := b.post(t, "/v1/codes/verify", in, &out); status != http.StatusOK || out.Decision != "block" {
+		t.Errorf("%d %q", status, out.Decision)
+	}
+	e, err := b.Explain(t.Context(), "alice", netip.MustParseAddr("192.0.2.1"))
+	for _, line := range e.Lines {
+		if want := map[guard.SubjectKind]int{guard.OnAddress: 1, guard.OnNetwork: 1}[line.Subject]; line.Used != want || err != nil {
+			t.Errorf("%s has %d failures, want %d (%v)", line.Subject, line.Used, want, err)
+		}
+	}
+	if st := b.Status(t, "alice", "192.0.2.1"); st != trusted.Unknown {
+		t.Errorf("the client is %v", st)
 	}
 }

@@ -46,7 +46,7 @@ func requests(document *openapi3.T) string {
 func fields(document *openapi3.T, sent bool) string {
 	f := fieldTable{rows: [][]string{{"field", "kind", "meaning"}}, seen: map[string]bool{}}
 	for _, path := range slices.Sorted(maps.Keys(document.Paths.Map())) {
-		if strings.Contains(path, "/events/") {
+		if f.only = ""; strings.Contains(path, "/events/") {
 			f.only = " (events)"
 		}
 		for _, operation := range document.Paths.Value(path).Operations() {

@@ -47,8 +47,8 @@ func (l *Login) secondRoutes(e *echo.Echo) {
 	e.POST("/login/second/ask", l.askPasskey)
 }
 
-// waits starts the wait for MFA and withdraws the attempt. Its solved challenge counts for the code, too. It writes as much as a login and as a wrong password do
-// (R27).
+// waits starts the wait for MFA and withdraws the attempt. Its solved challenge counts for the code, too. It writes as
+// much as a login and as a wrong password do (R27).
 func (l *Login) waits(t *try, d *guard.Decision, login accounts.Login) error {
 	t.SetRequest(t.Request().WithContext(context.WithoutCancel(t.Request().Context())))
 	waiting, err := l.Second.Waiting.start(t, t.client, login, false)

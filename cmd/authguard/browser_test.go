@@ -69,7 +69,7 @@ func (b *tab) eval(expression string) (value string) {
 	redistest.Until(b.t, "a page", func() bool {
 		var err error
 		value, err = chromedp.Run(b.ctx, chromedp.Evaluate[string](expression))
-		if left, ok := errors.AsType[*cdproto.Error](err); ok && left.Code == -32000 { // Inspected target navigated or closed
+		if browsertest.Left(err) {
 			return false
 		}
 		if err != nil {

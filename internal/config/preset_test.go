@@ -9,14 +9,12 @@ import (
 	"authguard/internal/route"
 )
 
-// phpMyAdmin reads the code from $_POST on every page. Its login is another route, and uploads without the field pass.
-func TestThePresetForPHPMyAdminKnowsItsCodes(t *testing.T) {
-	t.Parallel()
-	routes, err := config.Preset("phpmyadmin")
+func presetTable(t *testing.T, name string) (table route.Table) {
+	t.Helper()
+	routes, err := config.Preset(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table route.Table
 	for _, spec := range routes {
 		one, err := route.Compile(spec.Spec)
 		if err != nil {
@@ -24,6 +22,13 @@ func TestThePresetForPHPMyAdminKnowsItsCodes(t *testing.T) {
 		}
 		table = append(table, one)
 	}
+	return table
+}
+
+// phpMyAdmin reads the code from $_POST on every page. Its login is another route, and uploads without the field pass.
+func TestThePresetForPHPMyAdminKnowsItsCodes(t *testing.T) {
+	t.Parallel()
+	table := presetTable(t, "phpmyadmin")
 	for body, want := range map[string]string{
 		"2fa_code=123456": "second-factor", "token=x&2fa_code=123456&server=1": "second-factor",
 		"pma_username=alice&pma_password=x": "login", "sql_query=SELECT+1": "",
@@ -77,18 +82,7 @@ func TestThePresetForJSONKnowsALoginsToken(t *testing.T) {
 // MediaWiki reads logins and codes of pages at every path. A page changes a password in the API's field.
 func TestThePresetForMediaWikiKnowsItsLogins(t *testing.T) {
 	t.Parallel()
-	routes, err := config.Preset("mediawiki")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table route.Table
-	for _, spec := range routes {
-		one, err := route.Compile(spec.Spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		table = append(table, one)
-	}
+	table := presetTable(t, "mediawiki")
 	for sent, want := range map[string]string{
 		"/x title=Special:UserLogin&wpName=Alice&wpPassword=x": "login", "/x OATHToken=123456": "login", "/x wpUsername=Alice": "",
 		"/w/api.php action=clientlogin&username=Alice&password=x": "login", "/api.php action=login&lgname=Alice%40bot&lgpassword=x": "login",

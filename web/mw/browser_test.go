@@ -119,12 +119,16 @@ func (b tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-func (b tab) eval(expression string) string {
+// eval is the value of an expression: in the next page if this one is being left.
+func (b tab) eval(expression string) (value string) {
 	b.t.Helper()
-	value, err := chromedp.Run(b.in, chromedp.Evaluate[string](expression))
-	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
-	}
+	redistest.Until(b.t, "a page", func() (there bool) {
+		var err error
+		if value, err = chromedp.Run(b.in, chromedp.Evaluate[string](expression)); err != nil && !browsertest.Left(err) {
+			b.t.Fatalf("%s: %v", expression, err)
+		}
+		return err == nil
+	})
 	return value
 }
 

@@ -1,12 +1,14 @@
 package mw_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -988,4 +990,50 @@ func TestR32AJudgedHandlerSendsNoCode(t *testing.T) {
 	}()
 	mw.Protect(g, http.NotFoundHandler(), mw.ByStatus(), mw.SignedIn(func(*http.Request) bool { return false }),
 		mw.OnVerificationCode(func(context.Context, string, string) {}))
+}
+
+// A wire records what is sent, and can be hijacked.
+type wire struct {
+	*httptest.ResponseRecorder
+	statuses []int
+}
+
+func (w *wire) WriteHeader(status int) {
+	w.statuses = append(w.statuses, status)
+	w.ResponseRecorder.WriteHeader(status)
+}
+
+func (w *wire) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+
+// A discarded response leaves nothing: no early hint, no connection. The headers of middleware around it stay.
+func TestR32ADiscardedResponseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	g, err := guard.Default([]byte("sixteen bytes or more"), func(d *guard.Defaults) {
+		d.Leaked = new(guard.LeakedPasswords)
+		d.Leaked.Set(func(string) bool { return true })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	login := mw.Protect(g, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", "session=alice")
+		w.Header().Set("X-Around", "changed")
+		w.WriteHeader(http.StatusEarlyHints)
+		if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, http.ErrNotSupported) {
+			t.Errorf("hijacked: %v", err)
+		}
+		if mw.Succeeded(r) == nil {
+			t.Error("the leaked password is enough")
+		}
+		_, _ = io.WriteString(w, "welcome")
+	}), mw.OnVerificationCode(func(context.Context, string, string) {}))
+	r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader("username=alice&password=x"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := &wire{ResponseRecorder: httptest.NewRecorder()}
+	w.Header().Set("X-Around", "yes")
+	login.ServeHTTP(w, r)
+	if h := w.Header(); !slices.Equal(w.statuses, []int{http.StatusForbidden}) || h.Get("Set-Cookie") != "" || h.Get("X-Around") != "yes" {
+		t.Errorf("%v %v %s", w.statuses, h, w.Body)
+	}
 }

@@ -3,9 +3,10 @@
 //   <script src="/.authguard/client.js"></script>
 //
 // It wraps fetch and XMLHttpRequest. A response 403 challenge-required or code-required, or 429 slow-down
-// (problem+json), of the same origin opens a dialog. Then the request is repeated with the solution or the verification code, and the app gets that
-// response, or the first one if the user cancels. All other requests and responses stay untouched, and so do bodies
-// that can be sent only once. No inline style or script: it works under a strict Content-Security-Policy.
+// (problem+json), of the same origin opens a dialog. Then the request is repeated with the solution or the verification
+// code, and the app gets that response, or the first one if the user cancels. All other requests and responses stay
+// untouched, and so do bodies that can be sent only once. No inline style or script: it works under a strict
+// Content-Security-Policy.
 (() => {
   "use strict";
   if (window.authguardClient) return;

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -266,4 +268,10 @@ func FitsAPhone() chromedp.Action[string] {
 		if (page.scrollHeight > 3 * innerHeight && !(jumps && jumps.querySelector("a[href^='#']") && jumps.getBoundingClientRect().top > -2 && jumps.getBoundingClientRect().top < innerHeight)) said.push(page.scrollHeight + " pixels high, and nothing to jump with")
 		return said.join("; ")
 	})()`)
+}
+
+// Left reports whether an expression got no value because its page was being left.
+func Left(err error) bool {
+	gone, ok := errors.AsType[*cdproto.Error](err)
+	return ok && gone.Code == -32000 // Inspected target navigated or closed
 }
