@@ -33,12 +33,12 @@ func startHere(t *testing.T, off time.Duration, yaml string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: dir, log: new(logBuffer)}
+	s := &server{t: t, dir: dir}
 	if err := os.MkdirAll(loaded.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	product, err := openSite(ctx, loaded, new(slog.LevelVar), slog.New(slog.NewTextHandler(s.log, nil)),
+	product, err := openSite(ctx, loaded, new(slog.LevelVar), slog.New(slog.NewTextHandler(s.writesLog(), nil)),
 		opening{clock: func() time.Time { return time.Now().Add(off) }})
 	if err != nil {
 		t.Fatal(err)

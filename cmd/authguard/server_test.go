@@ -78,11 +78,25 @@ type server struct {
 	banner   string // what it printed on standard output until then
 	password string // the administrator's temporary password, if it was printed
 	cmd      *exec.Cmd
-	log      *logBuffer
+	log      logFile
 	probes   bool // the app's routes
 }
 
-// logBuffer keeps what a process writes to its log.
+// A logFile is the file that a process writes its log to, not a pipe: what was logged before an answer is
+// in it when the answer arrives.
+type logFile string
+
+func (l logFile) has(what string) bool { return strings.Contains(l.String(), what) }
+
+func (l logFile) String() string {
+	content, err := os.ReadFile(string(l))
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
+}
+
+// logBuffer keeps what a program writes to its log.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -136,7 +150,7 @@ func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...
 	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: dir, log: new(logBuffer), probes: strings.Contains(yaml, "probe: true")}
+	s := &server{t: t, dir: dir, probes: strings.Contains(yaml, "probe: true")}
 	prepare(filepath.Join(dir, "data"))
 	if !strings.Contains(yaml, "database: ") {
 		s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
@@ -213,6 +227,18 @@ func (s *server) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// writesLog opens the file of s.log, which a restart appends to.
+func (s *server) writesLog() *os.File {
+	s.t.Helper()
+	s.log = logFile(filepath.Join(s.dir, "stderr"))
+	f, err := os.OpenFile(string(s.log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
 // start starts the process and waits until it says where it listens.
 func (s *server) start(flags ...string) {
 	s.t.Helper()
@@ -221,7 +247,7 @@ func (s *server) start(flags ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.cmd.Stderr = s.log
+	s.cmd.Stderr = s.writesLog()
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (s *server) beside(t *testing.T, redis string) *server {
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &server{t: t, dir: dir, log: new(logBuffer)}
+	return &server{t: t, dir: dir}
 }
 
 // goes starts a node that beside made.
