@@ -116,6 +116,8 @@ var disguised = [][3]string{
 	{"trim", "application/json", "\x0b" + inString(objectBody)}, {"trim", ofPairs, "\x0b" + withDecoy},
 	{"trim", ofPairs, "data=%0B" + objectBody}, {"trim", ofParts, partsOf(named("data"), "\x0b"+objectBody)},
 	{"decodeURIComponent", ofPairs, "%20" + withDecoy}, {"decodeURIComponent", ofPairs, "%7B" + withDecoy[1:]},
+	{"decodeURIComponent", ofPairs, "data=%257B%2522username%2522%253A1%252C%2522password%2522%253A2%257D"},
+	{"decodeURIComponent", "text/plain", "%257B%2522username%2522%253A1%252C%2522password%2522%253A2%257D"},
 	{"trim", "text/plain", "\x0b" + `<?xml version="1.0" encoding="UTF-7"?>+ADw-login+AD4-`},
 	{"trim", "text/plain", "\x0b" + xmlBody}, {"trim", "application/xml", "\u00a0\x01" + xmlBody},
 	{"XML", "application/xml", xmlBody},

@@ -49,9 +49,9 @@ func readLeniently(req *http.Request, body []byte) (all reading) {
 		all.body[asParts] = namesOf(fields)
 	}
 	all.json = new(jsonNamer).in(text)
-	decoded, _ := decodeField(text) // as by JSON.parse(decodeURIComponent(body))
-	for _, one := range slices.Concat([]string{text, decoded}, texts(req.URL.RawQuery), texts(text), contents(text)) {
-		all.body[asJSON] = append(all.body[asJSON], jsonNames(one)...)
+	for _, one := range slices.Concat([]string{text}, texts(req.URL.RawQuery), texts(text), contents(text)) {
+		plain, _ := decodeField(one) // as by JSON.parse(decodeURIComponent(body))
+		all.body[asJSON] = slices.Concat(all.body[asJSON], jsonNames(one), jsonNames(plain))
 	}
 	if len(body) > 0 && (err != nil || mayBeForm(req) || oddJSON(text) || oddXML(text)) {
 		all.odd = new(mentions)

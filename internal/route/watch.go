@@ -194,10 +194,10 @@ type sieve struct {
 	wanted []*wanted
 	passed int
 	begins string // the body's first character; empty: only spaces so far
-	json   jsonNamer
-	inner  jsonNamer // for the name or the value of a field
-	named  int       // how much of feed's bytes json has scanned
-	odd    *mentions // not nil: every mention of a name counts
+	json   escapedNamer
+	inner  escapedNamer // for the name or the value of a field
+	named  int          // how much of feed's bytes json has scanned
+	odd    *mentions    // not nil: every mention of a name counts
 }
 
 // A wanted records which fields of a route were seen in or beside the body.
@@ -227,20 +227,19 @@ func (s *sieve) name(name string) error {
 	if err := s.table.watches(name); err != nil {
 		return err
 	}
-	s.inner = jsonNamer{text: s.inner.text}
+	s.inner.reset()
 	if err := s.value([]byte(name)); err != nil {
 		return err
 	}
-	s.inner = jsonNamer{text: s.inner.text}
+	s.inner.reset()
 	return s.see([]string{name}, false)
 }
 
 func (s *sieve) value(piece []byte) error {
-	if s.inner.feed(piece); s.inner.wide && s.odd == nil {
+	names := s.inner.feed(piece)
+	if s.inner.layers[0].wide && s.odd == nil {
 		s.odd = new(mentions) // the rest of it reaches feed as well
 	}
-	names := s.inner.names
-	s.inner.names = nil
 	return s.see(names, false)
 }
 
@@ -255,23 +254,22 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	if at := slices.IndexFunc(b, func(c byte) bool { return !isSkipped(c) && !isMark(c) }); s.begins == "" && at >= 0 {
 		s.begins = string(b[at : at+1])
 	}
+	text, plain := string(b), &s.json.layers[0]
+	if err := s.see(s.json.feed(b[s.named:]), false); err != nil {
+		return 0, err
+	}
 	if s.kind != noForm && s.odd == nil && s.begins != "" && !beginsWith(s.begins, `{["#/<`) {
-		s.passed += len(b)
+		s.passed, s.named = s.passed+len(b), 0
 		return len(b), nil // a form by its type only, which the previous splitter scans
 	}
-	text := string(b)
 	var all [ways][]string
-	switch {
-	case s.begins == "" || beginsWith(s.begins, `{["#/`):
-		s.json.feed(b[s.named:])
-		all[asJSON], s.json.names = s.json.names, nil
-	case beginsWith(s.begins, "<"):
+	if beginsWith(s.begins, "<") {
 		all[asXML] = xmlNames("<" + text)
 	}
 	if s.kind == noForm {
 		all[asPairs] = plainKeys(text)
 	}
-	if s.odd == nil && (s.json.odd && s.json.last != 0 || s.begins == "<" && oddXML("<"+text)) {
+	if s.odd == nil && (plain.odd && plain.last != 0 || s.begins == "<" && oddXML("<"+text)) {
 		s.odd = new(mentions)
 	}
 	if n = len(b); !last {
@@ -319,6 +317,37 @@ func quiet(text string, n int, last bool) int {
 		}
 	}
 	return -1
+}
+
+// An escapedNamer finds the names in JSON, also if it is percent-encoded once or twice.
+type escapedNamer struct {
+	layers [3]jsonNamer
+	cut    [2][]byte // an escape that the next piece completes
+}
+
+func (e *escapedNamer) reset() {
+	for i := range e.layers {
+		e.layers[i] = jsonNamer{text: e.layers[i].text[:0]}
+	}
+	e.cut = [2][]byte{}
+}
+
+func (e *escapedNamer) feed(text []byte) (names []string) {
+	for i := range e.layers {
+		if i > 0 {
+			text = append(e.cut[i-1], text...)
+			e.cut[i-1] = bytes.Clone(cutEscape.Find(text))
+			plain, _ := decodeField(string(text[:len(text)-len(e.cut[i-1])]))
+			text = []byte(plain)
+		}
+		one := &e.layers[i]
+		one.feed(text)
+		names, one.names = append(names, one.names...), nil
+		if !slices.ContainsFunc(e.layers[i+1:], func(j jsonNamer) bool { return !j.none }) {
+			break
+		}
+	}
+	return names
 }
 
 // A jsonNamer finds the names in JSON as it arrives, whatever space and comments precede a colon, and those in JSON

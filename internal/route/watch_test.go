@@ -7,6 +7,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -307,6 +308,16 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(objectBody), named("pad"), pad)},
 		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(`{"a":"`+"\u2200"+`",`+objectBody[1:]), named("pad"), pad)},
 	}
+	for _, kind := range []string{"application/json", "text/plain", "image/png", "application/octet-stream", ofPairs} {
+		for _, object := range []string{
+			`{"pad":"` + pad + `",` + objectBody[1:], `{"pad":"=` + pad + `",` + objectBody[1:], objectBody[:len(objectBody)-1] + `,"pad":"` + pad + `"}`,
+		} {
+			once := url.PathEscape(object) // as for JSON.parse(decodeURIComponent(body))
+			stop = append(stop, [3]string{"", kind, once}, [3]string{"", kind, url.PathEscape(once)}, [3]string{"", kind, spaces + once})
+		}
+	}
+	stop = append(stop, [3]string{"", ofPairs, "data=" + url.PathEscape(escaped(`{"pad":"`+pad+`",`+objectBody[1:]))},
+		[3]string{"", ofParts, partsOf(named("data"), escaped(`{"pad":"`+pad+`",`+objectBody[1:]))})
 	onlyJSON := [][3]string{
 		{"", ofPairs, "pad=" + pad + "&" + pairsBody}, {"", ofPairs, pairsBody + "&pad=" + pad},
 		{"", ofPairs, "pad=" + pad + "&session[username]=alice&session[password]=guess"},
