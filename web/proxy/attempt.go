@@ -85,11 +85,9 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		return routes.Single() && v.otherForm(w, r)
 	}
 	v.route, v.guard = one, v.proxy.Guard(one.Name)
-	if v.app.Routes.SecondFactor() {
-		if offer, err = v.ofCode(r, offer); err != nil {
-			v.refuse(w, r, err)
-			return true
-		}
+	if offer, err = v.ofCode(r, offer); err != nil {
+		v.refuse(w, r, err)
+		return true
 	}
 	v.attempt(w, r, offer)
 	return true
@@ -213,6 +211,11 @@ func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offe
 		return
 	}
 	v.proof.offer = offer
+	if err := v.tries(offer); err != nil {
+		v.settle(guard.Withdrawn)
+		v.refuse(w, r, err)
+		return
+	}
 	if slices.ContainsFunc(v.attempts, func(d guard.Decision) bool { return d.Insufficient }) {
 		if offer.Credentials[0].Password == "" { // a code cannot be replaced
 			v.settle(guard.Failed)

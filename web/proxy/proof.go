@@ -113,7 +113,7 @@ type Rivals struct {
 	session map[uint64][]*rival
 	passes  *lru.Cache[uint64, passed]   // by the key of the session
 	owned   *lru.Cache[string, []uint64] // sessions by account, the oldest first
-	given   *lru.Cache[uint64, gift]     // by the key of the value
+	given   *lru.Cache[uint64, bool]     // by the key of a value: the app has set it for several clients
 }
 
 type rival struct {
@@ -128,7 +128,7 @@ type rival struct {
 func NewRivals() *Rivals {
 	passes, _ := lru.New[uint64, passed](mostPasses) // the size is right
 	owned, _ := lru.New[string, []uint64](mostGiven)
-	given, _ := lru.New[uint64, gift](mostGiven)
+	given, _ := lru.New[uint64, bool](mostGiven)
 	return &Rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{},
 		passes: passes, owned: owned, given: given}
 }
@@ -190,7 +190,7 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 
 // keys returns the keys of the sessions that a request may have.
 func (r *Rivals) keys(cookies []string, at *url.URL) (keys []uint64, err error) {
-	all, err := r.values(cookies, at)
+	all, err := r.values(cookies, at, false)
 	for _, one := range all {
 		for _, id := range sessionIDs(one.value) {
 			if len(keys) > 4*mostCookies {
@@ -209,7 +209,7 @@ func (r *Rivals) key(name, id string) uint64 { return maphash.String(r.seed, nam
 type cookie struct{ name, value string }
 
 // values returns the cookies of a request that may identify its session, as they are spelled.
-func (r *Rivals) values(cookies []string, at *url.URL) (all []cookie, err error) {
+func (r *Rivals) values(cookies []string, at *url.URL, every bool) (all []cookie, err error) {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
@@ -220,7 +220,7 @@ func (r *Rivals) values(cookies []string, at *url.URL) (all []cookie, err error)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	every := !r.known || len(r.names) == mostNames
+	every = every || !r.known || len(r.names) == mostNames
 	for i, part := range append(parts, inURL...) {
 		name, value, _ := strings.Cut(part, "=")
 		if name = cookieName(name); !r.names[name] && (!every || i >= len(parts)) {

@@ -137,32 +137,40 @@ func TestNotesOfSessions(t *testing.T) {
 	t.Parallel()
 	r, now := NewRivals(), time.Now()
 	alices, servers := session{"sid", 1}, session{"server", 2}
+	accounts := func(one session) string {
+		all, known := r.accountsOf(one, now)
+		return fmt.Sprint(all, known)
+	}
 	r.pass("alice", []session{alices, servers}, now)
 	for i := range uint64(1000) {
 		r.pass("mallory", []session{{"sid", 10 + i}}, now)
 	}
-	if n := r.passes.Len(); n != 2+mostOwned || len(r.passed([]session{alices}, now)) != 1 {
-		t.Errorf("%d notes", n)
+	if n := r.passes.Len(); n != 2+mostOwned || accounts(alices) != "[alice] true" {
+		t.Errorf("%d notes, alice's: %s", n, accounts(alices))
 	}
-	last := session{"sid", 1009} // mallory's
-	for name, beside := range map[string]session{"no note": {"other", 5}, "one name": last} {
-		if got := r.passed([]session{alices, beside}, now); got != nil {
-			t.Errorf("%s: %v", name, got)
+	if got := accounts(session{"other", 5}); got != "[] false" {
+		t.Errorf("no note: %s", got)
+	}
+	for i, want := range []string{"[alice ALICE0] true", "[alice ALICE0 ALICE1] true", "[alice ALICE0 ALICE1 ALICE2] true",
+		"[alice ALICE0 ALICE1 ALICE2 ALICE3] false", "[alice ALICE0 ALICE1 ALICE2 ALICE3] false"} {
+		for range 2 {
+			r.tries("Alice", []session{alices, {"new", 6}})
+			r.tries(fmt.Sprint("ALICE", i), []session{alices, {"new", 6}})
+		}
+		if got := accounts(alices); got != want {
+			t.Errorf("after %d other accounts: %s", i+1, got)
 		}
 	}
-	for _, to := range []string{"", "alice", "alice", ""} { // Flask: one value for all sessions of a second
-		r.gives(to, []session{servers}, nil)
+	r.gives([]session{servers})
+	if got := accounts(servers); got != "[alice] true" {
+		t.Errorf("given once: %s", got)
 	}
-	if n := len(r.passed([]session{servers}, now)); n != 1 {
-		t.Errorf("one account: %d", n)
+	r.gives([]session{servers})
+	if got := accounts(servers); got != "[] true" {
+		t.Errorf("shared: %s", got)
 	}
-	r.gives("mallory", []session{servers}, []session{servers}) // sent by the attacker
-	if n := len(r.passed([]session{servers}, now)); n != 1 {
-		t.Errorf("sent: %d", n)
-	}
-	r.gives("mallory", []session{servers}, nil)
-	if n := len(r.passed([]session{servers}, now)); n != 0 {
-		t.Errorf("shared: %d", n)
+	if now = now.Add(passLife + time.Second); accounts(session{"sid", 1009}) != "[mallory] false" {
+		t.Error("a note does not end")
 	}
 }
 

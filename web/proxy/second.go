@@ -3,35 +3,34 @@ package proxy
 import (
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"authguard/internal/route"
 	"authguard/web"
 )
 
 // The form for a code does not name the account. So the proxy notes for which account a session gave the right
-// password, and each code is an attempt at this account. A session without a note gets no code through: the bound on
-// guesses would be that of the IP addresses.
+// password, and each code is an attempt at all accounts of its session. The app gets no session without a note, whatever
+// its cookie is called: the bound on guesses would be that of the IP addresses.
 
-// A passed is the accounts of a session whose password was right, as typed.
+// A passed is the accounts of a session: those whose password was right, and all that it has tried since, as typed. The
+// app may have accepted a password that the proxy took for a wrong one.
 type passed struct {
 	accounts []string
-	owner    string // the last of them, in lower case
+	owner    string // the last one whose password was right, in lower case
 	last     time.Time
 }
 
 const (
 	mostPasses   = 100_000 // each needs a right password
 	mostOwned    = 128     // of an account, so that its logins replace no other's
-	mostSessions = 16      // that one login may add; browsers send fewer
+	mostSessions = 16      // that one login may add
 	mostGiven    = 10_000
 	passLife     = 12 * time.Hour
-	mostAccounts = 4  // of a session in this time
-	shortestPass = 16 // characters of an identifier that may be a session's
+	mostAccounts = 4  // of a session
+	shortestPass = 16 // characters of a value that may identify a session: a language does not
 )
 
 // A session is a cookie that may identify one. Its key is that of the value as the app has set it: another spelling has
@@ -41,17 +40,12 @@ type session struct {
 	key  uint64
 }
 
-// sessions returns the sessions that a request may have. It may not have many: one that the app reads may hide among
-// others.
-func (r *Rivals) sessions(cookies []string, at *url.URL) (all []session, err error) {
-	values, err := r.values(cookies, at)
+// sessions returns the sessions that a request may have.
+func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []session, err error) {
+	values, err := r.values(cookies, at, everyName)
 	for _, one := range values {
-		s := session{one.name, r.key(one.name, strings.TrimSpace(one.value))}
-		if !long(one.value) || strings.Contains(one.name, "authguard_") || slices.Contains(all, s) {
-			continue
-		}
-		if all = append(all, s); len(all) > mostSessions {
-			return nil, manyCookies
+		if len(one.value) >= shortestPass && !strings.Contains(one.name, "authguard_") {
+			all = append(all, session{one.name, r.key(one.name, strings.TrimSpace(one.value))})
 		}
 	}
 	return all, err
@@ -64,12 +58,9 @@ func (r *Rivals) pass(account string, all []session, now time.Time) {
 	defer r.mu.Unlock()
 	owner := strings.ToLower(account)
 	owned, _ := r.owned.Get(owner)
-	for _, one := range all {
-		accounts := r.accountsOf(one.key, now)
-		if !slices.ContainsFunc(accounts, func(a string) bool { return strings.EqualFold(a, account) }) {
-			accounts = append(slices.Clip(accounts), account)
-		}
-		r.passes.Add(one.key, passed{accounts[:min(len(accounts), mostAccounts+1)], owner, now})
+	for _, one := range all[:min(len(all), mostSessions)] {
+		before, _ := r.passes.Get(one.key)
+		r.passes.Add(one.key, passed{union(before.accounts, account), owner, now})
 		owned = append(slices.DeleteFunc(owned, func(key uint64) bool { return key == one.key }), one.key)
 	}
 	for ; len(owned) > mostOwned; owned = owned[1:] {
@@ -80,78 +71,43 @@ func (r *Rivals) pass(account string, all []session, now time.Time) {
 	r.owned.Add(owner, slices.Clone(owned))
 }
 
-func (r *Rivals) accountsOf(key uint64, now time.Time) []string {
-	one, _ := r.passes.Get(key)
-	if now.Sub(one.last) > passLife {
-		return nil
-	}
-	return one.accounts
-}
-
-// passed returns the accounts of sessions; none if there are too many. There are none, either, if a session has no note
-// or two have one name: it is not known which of them the app reads.
-func (r *Rivals) passed(all []session, now time.Time) (accounts []string) {
-	for i, session := range all {
-		noted := r.accountsOf(session.key, now)
-		if len(noted) == 0 || named(all[:i], session.name) {
-			return nil
-		}
-		if given, _ := r.given.Get(session.key); given.shared {
-			continue
-		}
-		for _, one := range noted {
-			if !slices.ContainsFunc(accounts, func(a string) bool { return strings.EqualFold(a, one) }) {
-				accounts = append(accounts, one)
-			}
-		}
-	}
-	if len(accounts) > mostAccounts {
-		return nil
-	}
-	return accounts
-}
-
-func named(all []session, name string) bool {
-	return slices.ContainsFunc(all, func(s session) bool { return s.name == name })
-}
-
-// A gift is to whom the app has given a value: an account in lower case, or empty for a visitor. A value that it gives
-// to several, such as the name of a server, is no session. Flask gives one value to all sessions of an account in the
-// same second: that is one.
-type gift struct {
-	to     string
-	shared bool
-}
-
-// gives notes the values that the app has set for a client that did not have them. An attacker chooses those that a
-// client has.
-func (r *Rivals) gives(to string, set, had []session) {
+// tries adds an account to the notes of sessions.
+func (r *Rivals) tries(account string, all []session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range set {
-		if slices.Contains(had, one) {
-			continue
+	for _, one := range all {
+		if before, ok := r.passes.Get(one.key); ok {
+			before.accounts = union(before.accounts, account)
+			r.passes.Add(one.key, before)
 		}
-		before, ok := r.given.Get(one.key)
-		switch {
-		case ok && before.to == to:
-			before.shared = before.shared || to == ""
-		case !ok || before.to == "":
-			before = gift{to: to}
-		case to != "":
-			before.shared = true
-		}
-		r.given.Add(one.key, before)
 	}
 }
 
-// long reports whether a cookie may identify a session: a language or a time zone does not.
-func long(value string) bool {
-	escapes := func(c rune) bool { return unicode.IsDigit(c) || c == '\\' }
-	return len(value) >= shortestPass && (strings.ContainsFunc(value, escapes) || longRun.MatchString(value))
+// union returns the accounts with another one; more than mostAccounts are as good as all.
+func union(accounts []string, another string) []string {
+	if len(accounts) > mostAccounts ||
+		slices.ContainsFunc(accounts, func(a string) bool { return strings.EqualFold(a, another) }) {
+		return accounts
+	}
+	return append(slices.Clip(accounts), another)
 }
 
-var longRun = regexp.MustCompile(`[A-Za-z0-9]{16}`)
+// accountsOf returns the accounts of a session. It is not known if there are none, or too many to charge.
+func (r *Rivals) accountsOf(one session, now time.Time) (accounts []string, known bool) {
+	if shared, _ := r.given.Get(one.key); shared {
+		return nil, true
+	}
+	note, _ := r.passes.Get(one.key)
+	return note.accounts, len(note.accounts) > 0 && len(note.accounts) <= mostAccounts && now.Sub(note.last) <= passLife
+}
+
+// gives notes values that the app sets for a client that has sent nothing of its own. One that it sets twice, such as
+// the name of a server, is no session.
+func (r *Rivals) gives(set []session) {
+	for _, one := range set {
+		r.given.Add(one.key, r.given.Contains(one.key))
+	}
+}
 
 // notes notes the account of a login that the app has answered with a right password. The session is a new one, or else
 // the request's: of a cookie that the response sets, the client may have made up the value before.
@@ -159,46 +115,50 @@ func (v *visit) notes(answer *http.Response) {
 	if !v.app.Routes.SecondFactor() {
 		return
 	}
-	had, set, err := v.sessions(answer)
-	if err != nil {
-		return
-	}
-	account, r := v.proof.offer.Credentials[0].Account, v.proxy.rivals
-	all := set
-	for i, one := range had {
-		if !named(set, one.name) && !named(had[:i], one.name) && !named(had[i+1:], one.name) {
-			all = append(slices.Clip(all), one)
+	r := v.proxy.rivals
+	all, _ := r.sessions(pairs(answer), new(url.URL), true)
+	had, _ := r.sessions(v.in.Header["Cookie"], v.in.URL, true)
+	known, _ := r.sessions(v.in.Header["Cookie"], v.in.URL, false)
+	for _, one := range slices.Concat(known, had) { // first those that the app sets
+		if named(all, one.name) == 0 && named(had, one.name) == 1 {
+			all = append(all, one)
 		}
 	}
-	r.pass(account, all, v.proxy.Now())
-	r.gives(strings.ToLower(account), set, had)
+	r.pass(v.proof.offer.Credentials[0].Account, all, v.proxy.Now())
 }
 
-// renews notes the new identifier of a session that has passed the password.
+func named(all []session, name string) (n int) {
+	for _, one := range all {
+		if one.name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// renews notes the new identifier of a session that has a note. Of several, each that the app may have read has one.
 func (v *visit) renews(answer *http.Response) {
 	if v.probe != nil || len(answer.Header["Set-Cookie"]) == 0 || !v.app.Routes.SecondFactor() {
 		return
 	}
-	had, set, err := v.sessions(answer)
-	if err != nil {
-		return
+	r, now := v.proxy.rivals, v.proxy.Now()
+	set, _ := r.sessions(pairs(answer), new(url.URL), true)
+	if u := v.in.URL; v.in.Method == http.MethodGet && len(v.in.Header["Cookie"]) == 0 &&
+		u.RawQuery == "" && !strings.Contains(u.EscapedPath(), ";") {
+		r.gives(set)
 	}
-	now, r := v.proxy.Now(), v.proxy.rivals
-	accounts := r.passed(had, now)
+	had, err := r.sessions(v.in.Header["Cookie"], v.in.URL, false)
+	var accounts []string
+	for _, one := range had {
+		its, known := r.accountsOf(one, now)
+		if !known || err != nil {
+			return
+		}
+		accounts = append(accounts, its...)
+	}
 	for _, account := range accounts {
 		r.pass(account, set, now)
 	}
-	if v.route == nil {
-		r.gives(strings.ToLower(strings.Join(accounts, "\n")), set, had)
-	}
-}
-
-// sessions returns the sessions that the client had, and those that the app sets.
-func (v *visit) sessions(answer *http.Response) (had, set []session, err error) {
-	if had, err = v.proxy.rivals.sessions(v.in.Header["Cookie"], v.in.URL); err == nil {
-		set, err = v.proxy.rivals.sessions(pairs(answer), new(url.URL))
-	}
-	return had, set, err
 }
 
 func pairs(answer *http.Response) (all []string) {
@@ -209,20 +169,46 @@ func pairs(answer *http.Response) (all []string) {
 	return all
 }
 
-// ofCode returns the offer of a code, at the accounts whose password this session has passed.
+// ofCode returns the offer of a code, at the accounts of the request's sessions, and leaves only these in the request.
 func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) {
-	all, err := v.proxy.rivals.sessions(r.Header["Cookie"], r.URL)
-	if err != nil || !v.route.SecondFactor() {
-		return offer, err
+	if !v.route.SecondFactor() {
+		return offer, nil
 	}
+	var accounts []string
+	known := func(cookies []string, at *url.URL) bool {
+		all, err := v.proxy.rivals.sessions(cookies, at, true)
+		for _, one := range all {
+			its, known := v.proxy.rivals.accountsOf(one, v.proxy.Now())
+			if !known {
+				return false
+			}
+			for _, account := range its {
+				accounts = union(accounts, account)
+			}
+		}
+		return err == nil
+	}
+	keepCookies(r.Header, func(part string) bool { return known([]string{part}, new(url.URL)) })
 	offer.Credentials = nil
-	for _, account := range v.proxy.rivals.passed(all, v.proxy.Now()) {
-		offer.Credentials = append(offer.Credentials, route.Credential{Account: account})
-	}
-	if len(offer.Credentials) == 0 {
+	if !known(nil, r.URL) || len(accounts) == 0 || len(accounts) > mostAccounts {
 		return offer, web.Unusable(http.StatusForbidden, "problem.no-pass")
 	}
+	for _, account := range accounts {
+		offer.Credentials = append(offer.Credentials, route.Credential{Account: account})
+	}
 	return offer, nil
+}
+
+// tries notes the accounts of an attempt before the app gets it.
+func (v *visit) tries(offer route.Offer) error {
+	if !v.app.Routes.SecondFactor() {
+		return nil
+	}
+	all, err := v.proxy.rivals.sessions(v.in.Header["Cookie"], v.in.URL, true)
+	for _, c := range offer.Credentials {
+		v.proxy.rivals.tries(c.Account, all)
+	}
+	return err
 }
 
 // carries lets the solution of the password's challenge count for the code, too.
