@@ -13,7 +13,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
-	"authguard/internal/control"
 	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/internal/sessions"
@@ -126,7 +125,7 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 		return err
 	}
 	if l.Passkeys != nil && !v.Administrator {
-		has, err := l.Control.MFA(c.Request().Context(), s.Account)
+		has, err := l.Control.Accounts.MFA.Of(c.Request().Context(), s.Account.ID)
 		if err != nil {
 			return err
 		}
@@ -157,14 +156,14 @@ func (l *Login) endSession(c echo.Context, s *Session) error {
 	if f["id"] == s.ID {
 		return l.leave(c)
 	}
-	return l.done(c, "ended", l.Control.EndSession(c.Request().Context(), l.who(s), s.Account.Account, f["id"], ""))
+	return l.done(c, "ended", l.Control.Accounts.EndSession(c.Request().Context(), l.who(s), s.Account.Account, f["id"]))
 }
 
 func (l *Login) endOthers(c echo.Context, s *Session) error {
 	if _, err := l.ownForm(c, s); err != nil {
 		return err
 	}
-	_, err := l.Control.EndSessionsAt(c.Request().Context(), l.who(s), s.Account.Account, l.Sessions.Integration, s.ID, "")
+	_, err := l.Control.Accounts.EndSessions(c.Request().Context(), l.who(s), s.Account.Account, l.Sessions.Integration, s.ID)
 	return l.done(c, "others", err)
 }
 
@@ -185,7 +184,7 @@ func (l *Login) forget(c echo.Context, s *Session) error {
 	return l.done(
 		c,
 		done,
-		l.Control.RemoveOwnClients(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address),
+		l.Control.Accounts.RemoveOwnClients(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address),
 	)
 }
 
@@ -234,10 +233,10 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 	if !ok {
 		return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/account")
 	}
-	what := "reported by the owner, " + control.LoginWords(row.At, row.Address)
+	what := "reported by the owner, " + accounts.LoginWords(row.At, row.Address)
 	if !l.replaces() {
-		denial := control.Denial{Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, What: what}
-		if err := l.Control.NotMe(c.Request().Context(), denial); err != nil && !errors.Is(err, operation.ErrUnrecorded) {
+		denial := accounts.Denial{Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, What: what}
+		if err := l.Control.Accounts.NotMe(c.Request().Context(), denial); err != nil && !errors.Is(err, operation.ErrUnrecorded) {
 			return err
 		}
 		return l.showDone(c, s.Account.Account)
@@ -246,7 +245,7 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problems...)
 	}
 	done, err := l.current(c, s, f["current_password"], func(ctx context.Context) error {
-		return l.Control.NotMe(ctx, control.Denial{
+		return l.Control.Accounts.NotMe(ctx, accounts.Denial{
 			Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, Password: f["new_password"],
 			Version: s.Account.Version, What: what,
 		})
@@ -295,9 +294,9 @@ func (l *Login) message(c echo.Context) error {
 	}
 	ctx := context.WithoutCancel(c.Request().Context())
 	err = l.Notices.Use(ctx, c.Param("token"), func(told notices.Login) error {
-		err := l.Control.NotMe(ctx, control.Denial{
+		err := l.Control.Accounts.NotMe(ctx, accounts.Denial{
 			Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account,
-			What: "reported through the email's link, " + control.LoginWords(told.At, told.Address),
+			What: "reported through the email's link, " + accounts.LoginWords(told.At, told.Address),
 		})
 		if errors.Is(err, operation.ErrUnrecorded) {
 			return nil

@@ -99,8 +99,8 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	listings := lists.New(db)
 	listings.Memory = h.Lists
 	steered := control.Config{
-		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Listings: listings}, Tables: control.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), MFA: second},
-		Users: control.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Effects: policy.NewEffects(db, []byte("secret"), h.Clock.Now, quiet), Tops: new(metrics.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
+		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Listings: listings}, Tables: accounts.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), MFA: second},
+		Users: accounts.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Effects: policy.NewEffects(db, []byte("secret"), h.Clock.Now, quiet), Tops: new(metrics.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)
 	h.control, err = control.New(steered)
@@ -122,7 +122,7 @@ func (h *home) serve() {
 // mustChange makes a password of alice's that is good for choosing another one only.
 func (h *home) mustChange(t *testing.T, password string) {
 	t.Helper()
-	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.SetPassword{OfAccount: operation.OfAccount{Username: "alice"}, Password: password, MustChange: true}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, accounts.SetPassword{OfAccount: operation.OfAccount{Username: "alice"}, Password: password, MustChange: true}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -251,7 +251,7 @@ func TestWhoHasAPasswordThatIsDoubtedGetsNowhereWithItAlone(t *testing.T) {
 			t.Fatal(w.Code)
 		}
 	}
-	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, accounts.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, b := range map[string]*browser{"owner": owner, "thief": thief} {
@@ -298,7 +298,7 @@ func TestALoginOnItsWayDoesNotOpenADoubtedAccount(t *testing.T) {
 	if err != nil || d.Action != guard.Proceed || !d.Known {
 		t.Fatalf("%+v %v", d, err)
 	}
-	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, accounts.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.Clock.Advance(time.Second)
@@ -329,7 +329,7 @@ func TestAHalfSentRequestDoesNotOutliveItsSession(t *testing.T) {
 			csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(thief.get("/account/password").Body.String())[1]
 			form := url.Values{"csrf": {csrf}, "current_password": {password}, "new_password": {chosen}, "repeat_password": {chosen}}
 			r := httptest.NewRequest(http.MethodPost, "/account/password", &closing{text: strings.NewReader(form.Encode()), before: func() {
-				if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
+				if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, accounts.AskPassword{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
 					t.Error(err)
 				}
 			}})

@@ -180,7 +180,7 @@ func (l *Login) replace(c echo.Context, asked notices.Login, password string) er
 		return l.busyWithPasswords(c, err)
 	}
 	defer leave()
-	err = l.Control.ResetPassword(context.WithoutCancel(c.Request().Context()), asked.Account, password, asked.Version,
+	err = l.Control.Accounts.ResetPassword(context.WithoutCancel(c.Request().Context()), asked.Account, password, asked.Version,
 		from.Address)
 	if errors.Is(err, operation.ErrUnrecorded) {
 		l.Log.Error("a new password is not in the audit log", "error", err)

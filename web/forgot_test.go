@@ -16,7 +16,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
-	"authguard/internal/control"
 	"authguard/internal/mail"
 	"authguard/internal/notices"
 	"authguard/internal/operation"
@@ -191,7 +190,7 @@ func TestR12AForgottenPasswordRevealsNoAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, accounts.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}}); err != nil {
 		t.Fatal(err)
 	}
 	var answers, headers []string
@@ -280,7 +279,7 @@ func TestAnAccountsVersionAdmitsOneNewPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	reset := func(password string) error {
-		return h.control.ResetPassword(t.Context(), "alice", password, before.Version, netip.MustParseAddr("192.0.2.1"))
+		return h.control.Accounts.ResetPassword(t.Context(), "alice", password, before.Version, netip.MustParseAddr("192.0.2.1"))
 	}
 	if err := reset(chosen); err != nil {
 		t.Fatal(err)
@@ -409,7 +408,7 @@ func TestALinkOfADeletedAccountDoesNotOpenItsSuccessor(t *testing.T) {
 	b := h.browser(page)
 	b.post("/login/forgot", "username", "alice")
 	to := all.link(t)
-	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, control.DeleteUser{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
+	if _, err := h.control.Do(t.Context(), operation.By{Who: "admin:eve"}, accounts.DeleteUser{OfAccount: operation.OfAccount{Username: "alice"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.Clock.Advance(time.Minute)

@@ -171,7 +171,7 @@ func (l *Login) askNewPasskey(c echo.Context, s *Session) error {
 	at, _ := l.site(c.Request())
 	var q mfa.Question
 	done, err := l.current(c, s, f["current_password"], func(ctx context.Context) (err error) {
-		q, err = l.Control.AskNewPasskey(ctx, at.Site, s.Account)
+		q, err = l.Control.Accounts.AskNewPasskey(ctx, at.Site, s.Account)
 		return err
 	})
 	switch {
@@ -192,7 +192,7 @@ func (l *Login) addPasskey(c echo.Context, s *Session) error {
 		return err
 	}
 	at, _ := l.site(c.Request())
-	_, err = l.Control.AddPasskey(context.WithoutCancel(c.Request().Context()), l.who(s), at.Site, s.Account, f["name"],
+	_, err = l.Control.Accounts.AddPasskey(context.WithoutCancel(c.Request().Context()), l.who(s), at.Site, s.Account, f["name"],
 		f["state"], []byte(f["assertion"]))
 	if errors.Is(err, mfa.ErrPasskey) {
 		return Unusable(http.StatusUnprocessableEntity, "problem.passkey")
@@ -209,7 +209,7 @@ func (l *Login) removePasskey(c echo.Context, s *Session) error {
 	if err != nil {
 		return err
 	}
-	err = l.Control.RemovePasskey(c.Request().Context(), l.who(s), s.Account, f["id"])
+	err = l.Control.Accounts.RemovePasskey(c.Request().Context(), l.who(s), s.Account, f["id"])
 	if errors.Is(err, mfa.ErrUnknown) {
 		err = nil // another tab was faster
 	}

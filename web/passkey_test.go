@@ -13,7 +13,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/control"
 	"authguard/internal/mail"
 	"authguard/internal/mfa"
 	"authguard/internal/notices"
@@ -337,19 +336,19 @@ func TestWhatSecuresAnAccountRemovesItsPasskeys(t *testing.T) {
 		do   func(*keyring, *testing.T) error
 		keep int
 	}{
-		"a reset by an administrator": {do: do(control.SetPassword{OfAccount: alice, Password: chosen})},
-		"a forced password change":    {do: do(control.AskPassword{OfAccount: alice})},
-		"disabling":                   {do: do(control.DisableUser{OfAccount: alice})},
-		"deleting":                    {do: do(control.DeleteUser{OfAccount: alice})},
-		"the administrator's role":    {do: do(control.AddAdministrator{OfAdministrator: operation.OfAdministrator{Username: "alice"}, Explained: operation.Explained{Reason: "x"}})},
+		"a reset by an administrator": {do: do(accounts.SetPassword{OfAccount: alice, Password: chosen})},
+		"a forced password change":    {do: do(accounts.AskPassword{OfAccount: alice})},
+		"disabling":                   {do: do(accounts.DisableUser{OfAccount: alice})},
+		"deleting":                    {do: do(accounts.DeleteUser{OfAccount: alice})},
+		"the administrator's role":    {do: do(accounts.AddAdministrator{OfAdministrator: operation.OfAdministrator{Username: "alice"}, Explained: operation.Explained{Reason: "x"}})},
 		"a reset by email": {do: func(k *keyring, t *testing.T) error {
-			return k.control.ResetPassword(t.Context(), "alice", chosen, account(k, t).Version, netip.Addr{})
+			return k.control.Accounts.ResetPassword(t.Context(), "alice", chosen, account(k, t).Version, netip.Addr{})
 		}},
 		"the owner's report": {do: func(k *keyring, t *testing.T) error {
-			return k.control.NotMe(t.Context(), control.Denial{Who: "user:alice", Account: "alice", Password: chosen, Version: account(k, t).Version})
+			return k.control.Accounts.NotMe(t.Context(), accounts.Denial{Who: "user:alice", Account: "alice", Password: chosen, Version: account(k, t).Version})
 		}},
 		"the owner's own change": {keep: 1, do: func(k *keyring, t *testing.T) error {
-			return k.control.ChoosePassword(t.Context(), "user:alice", "alice", chosen, account(k, t).Version)
+			return k.control.Accounts.ChoosePassword(t.Context(), "user:alice", "alice", chosen, account(k, t).Version)
 		}},
 	} {
 		k := newKeyring(t)

@@ -99,7 +99,7 @@ func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], problems...)
 	}
 	replace := func(ctx context.Context) error {
-		return l.Control.ChoosePassword(ctx, l.who(session), session.Account.Account, f["new_password"],
+		return l.Control.Accounts.ChoosePassword(ctx, l.who(session), session.Account.Account, f["new_password"],
 			session.Account.Version)
 	}
 	var done changed
@@ -125,7 +125,7 @@ func (l *Login) ownForm(c echo.Context, s *Session, names ...string) (Form, erro
 }
 
 func (l *Login) newPasswordProblems(f Form) (problems []pages.PasswordProblem) {
-	switch err := l.Control.CheckPassword(f["new_password"]); {
+	switch err := l.Control.Accounts.Accounts.CheckPassword(f["new_password"]); {
 	case errors.Is(err, passwords.ErrTooLong):
 		problems = append(problems, pages.NewTooLong)
 	case errors.Is(err, passwords.ErrNUL):

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"authguard/internal/accounts"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/events"
@@ -170,8 +171,8 @@ func (c attacksResetCmd) Run(g *globals) error {
 	}
 	question := map[string]any{"account": c.Account, "what": c.What, "reason": c.Reason}
 	var all struct {
-		Accounts []control.Resetting `json:"accounts"`
-		Left     int                 `json:"left"`
+		Accounts []accounts.Resetting `json:"accounts"`
+		Left     int                  `json:"left"`
 	}
 	for first := true; first || all.Left > 0; first = false {
 		before := len(all.Accounts)
@@ -191,7 +192,7 @@ func (c attacksResetCmd) Run(g *globals) error {
 	return printResets(g.out, all.Accounts)
 }
 
-func printResets(out io.Writer, all []control.Resetting) error {
+func printResets(out io.Writer, all []accounts.Resetting) error {
 	problems := 0
 	for _, one := range all {
 		if one.LeftOut {

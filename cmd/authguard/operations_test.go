@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/operation"
 )
@@ -19,7 +20,7 @@ type greet struct {
 	operation.Because
 }
 
-func (greet) Do(context.Context, *control.Control, operation.By) (*operation.Change, error) {
+func (greet) Do(context.Context, *accounts.Realm, operation.By) (*operation.Change, error) {
 	return nil, nil
 }
 

@@ -275,7 +275,7 @@ func (r *realm) openMailer() error {
 }
 
 func (r *realm) codeSent(ctx context.Context, account string, expires time.Time) {
-	if err := r.control.CodeSent(ctx, account, expires); err != nil {
+	if err := r.control.Accounts.CodeSent(ctx, account, expires); err != nil {
 		r.log.Error("a verification code was sent but is not in the audit log", "error", err)
 	}
 }
@@ -333,7 +333,7 @@ func (r *realm) openResets(server *mail.Server) (err error) {
 			return r.look.ResetMessage(language, l, r.config.Origin+"/login/reset/"+token)
 		},
 		Sent: func(ctx context.Context, l notices.Login) {
-			if err := r.control.ResetSent(ctx, l.Account, l.Address); err != nil {
+			if err := r.control.Accounts.ResetSent(ctx, l.Account, l.Address); err != nil {
 				r.log.Error("a password reset link was sent but is not in the audit log", "error", err)
 			}
 		}})

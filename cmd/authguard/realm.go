@@ -15,6 +15,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/access"
+	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/config"
@@ -295,11 +296,11 @@ func (r *realm) openControl() (err error) {
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Administration: r.administration.ofSignIn(), Others: r.others, Mode: r.mode.Mode,
 		IPLists: control.IPLists{Listings: s.listings, Named: s.named},
-		Tables: control.Tables{
+		Tables: accounts.Tables{
 			Accounts: r.people.accounts, Sessions: r.people.sessions, Codes: r.people.codes, Tokens: s.issued,
 			MFA: s.mfa,
 		},
-		Users: control.Users{
+		Users: accounts.Users{
 			DirectoryOf: r.directoryOf, Elsewhere: r.people.elsewhere(), Source: r.people.source, App: r.inApp,
 		},
 		Sinks: control.Sinks{

@@ -360,7 +360,7 @@ func (d *listeners) second(r *realm) *web.Second {
 // passkeys returns those of administrators ("admin:") or users ("user:").
 func (r *realm) passkeys(of string) web.Passkeys {
 	return web.Passkeys{MFA: r.site.mfa, Notify: func(ctx context.Context, account, what string) {
-		if err := r.control.FactorUsed(ctx, of+account, account, what); err != nil {
+		if err := r.control.Accounts.FactorUsed(ctx, of+account, account, what); err != nil {
 			r.log.Error("an MFA operation is not in the audit log", "account", account, "what", what, "error", err)
 		}
 	}}

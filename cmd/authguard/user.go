@@ -194,9 +194,9 @@ func stateOf(u control.ListedAccount) string {
 		return "disabled"
 	case u.NeedsCode:
 		return "needs-code"
-	case u.State == control.MustChange:
+	case u.State == accounts.MustChange:
 		return u.State
-	case u.State == control.NotKnown:
+	case u.State == accounts.NotKnown:
 		return "-"
 	}
 	return "enabled"

@@ -14,7 +14,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/config"
-	"authguard/internal/control"
 	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
@@ -59,7 +58,7 @@ func TestR12ResetLinksAreForEnabledUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	do(control.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}})
+	do(accounts.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}})
 	for _, name := range []string{"gone", "root", "root@example.org", "none", "alice"} {
 		r.people.resets.Notify(notices.Login{Account: name, Address: "192.0.2.1", At: s.storage.clock.Now()})
 	}
@@ -76,7 +75,7 @@ func TestR12ResetLinksAreForEnabledUsers(t *testing.T) {
 	if l, err := r.people.resets.Of(t.Context(), token); err != nil || l.Account != "alice" {
 		t.Errorf("%+v %v", l, err)
 	}
-	do(control.DisableUser{OfAccount: operation.OfAccount{Username: "alice"}})
+	do(accounts.DisableUser{OfAccount: operation.OfAccount{Username: "alice"}})
 	if _, err := r.people.resets.Of(t.Context(), token); err == nil {
 		t.Error("valid for a disabled account")
 	}

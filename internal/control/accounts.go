@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/mfa"
 	"authguard/internal/operation"
+	"authguard/internal/sessions"
 )
 
 // The orders of accounts.
@@ -46,6 +49,9 @@ type Accounts struct {
 	Counts accounts.Counts `json:"-"`
 }
 
+// MaxUsers is the most accounts on one page of AccountsOf.
+const MaxUsers = 1000
+
 // A ListedAccount is an account with its activity.
 type ListedAccount struct {
 	accounts.Account
@@ -59,7 +65,7 @@ type ListedAccount struct {
 
 // AccountsOf returns a page of the accounts. It changes nothing.
 func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, err error) {
-	if p.Kept, err = c.Kept(ctx); err != nil {
+	if p.Kept, err = c.Accounts.Kept(ctx); err != nil {
 		return p, err
 	}
 	if q.Limit <= 0 || q.Limit > MaxUsers {
@@ -71,7 +77,7 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	}
 	var found []accounts.Account
 	switch {
-	case q.Sort == ByFailures || q.Sort == ByLast || p.Kept != ours:
+	case q.Sort == ByFailures || q.Sort == ByLast || p.Kept != accounts.Ours:
 		found, err = c.failing(ctx, q, &p)
 	case q.State != "":
 		found, err = c.config.Accounts.InState(ctx, q.State, q.After, q.Limit+1)
@@ -85,7 +91,7 @@ func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, 
 	if err != nil {
 		return p, err
 	}
-	if p.Kept == ours {
+	if p.Kept == accounts.Ours {
 		if p.Counts, err = c.config.Accounts.Counts(ctx); err != nil {
 			return p, err
 		}
@@ -127,7 +133,7 @@ func (c *Control) failing(ctx context.Context, q AccountsQuery, p *Accounts) ([]
 		}
 		return cmp.Or(order, strings.Compare(a.Account, b.Account))
 	})
-	found, err := c.thoseOf(ctx, all, p.Kept == ours, begin+q.Limit+1)
+	found, err := c.thoseOf(ctx, all, p.Kept == accounts.Ours, begin+q.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +170,9 @@ func (c *Control) thoseOf(ctx context.Context, all []audit.Failing, here bool,
 }
 
 func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccount, err error) {
-	l = ListedAccount{Account: a, State: NotKnown}
+	l = ListedAccount{Account: a, State: accounts.NotKnown}
 	if a.ID != "" {
-		l.State = stateOf(a)
+		l.State = a.State()
 	}
 	if l.Outcome, err = c.config.Audit.Outcome(ctx, c.config.Realm, a.Username, c.Now().Add(-aDay)); err != nil {
 		return l, err
@@ -192,7 +198,7 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 // Person returns an account of authguard's own table with its activity; nil if there is none, or for another account
 // source.
 func (c *Control) Person(ctx context.Context, name string) (*ListedAccount, error) {
-	if kept, err := c.Kept(ctx); err != nil || kept != ours {
+	if kept, err := c.Accounts.Kept(ctx); err != nil || kept != accounts.Ours {
 		return nil, err
 	}
 	a, err := c.config.Accounts.Get(ctx, name)
@@ -205,15 +211,36 @@ func (c *Control) Person(ctx context.Context, name string) (*ListedAccount, erro
 	return &l, err
 }
 
-// User returns nil for a user's account in authguard's own table. The error is ErrAsked for an administrator's account
-// and for another account source, and accounts.ErrUnknown.
-func (c *Control) User(ctx context.Context, name string) error {
-	a, err := c.config.Accounts.Get(ctx, name)
-	switch {
-	case errors.Is(err, accounts.ErrUnknown) && c.config.Elsewhere != "":
-		return c.elsewhere()
-	case err == nil && a.Role == accounts.Admin:
-		return fmt.Errorf("%w: %s is an administrator; use the page Administrators", operation.ErrAsked, a.Username)
+// An Administrator is an account that may use the admin console, with its sign-in methods.
+type Administrator struct {
+	accounts.Account
+	mfa.Kept
+	LastLogin time.Time          `json:"last_login,omitzero"` // as far as the audit log goes back
+	Running   []sessions.Session `json:"-"`                   // at the admin console, newest first
+	Sessions  int                `json:"sessions"`            // the number of Running
+}
+
+// Administrators returns all administrators, by name.
+func (c *Control) Administrators(ctx context.Context) (all []Administrator, err error) {
+	admins, err := c.config.Accounts.Admins(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	for _, account := range admins {
+		one := Administrator{Account: account}
+		if one.Kept, err = c.config.MFA.Of(ctx, account.ID); err != nil {
+			return nil, err
+		}
+		if one.Running, err = c.config.Sessions.Of(ctx, account.Username, accounts.Integration); err != nil {
+			return nil, err
+		}
+		one.Sessions = len(one.Running)
+		outcome, err := c.config.Audit.Outcome(ctx, c.config.Realm, account.Username, c.Now())
+		if err != nil {
+			return nil, err
+		}
+		one.LastLogin = outcome.LastLogin
+		all = append(all, one)
+	}
+	return all, nil
 }

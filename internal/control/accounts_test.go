@@ -104,33 +104,33 @@ func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
 		d.w.Right(t, "ann", "192.0.2.2")
 		d.w.Wrong(t, "ann", "198.51.100.7")
 		d.told(t)
-		if a := one(); a.Failures != 1 || a.LastFailure.IsZero() || a.LastLogin.IsZero() || a.Places != 2 || a.State != control.Active || a.Code {
+		if a := one(); a.Failures != 1 || a.LastFailure.IsZero() || a.LastLogin.IsZero() || a.Places != 2 || a.State != accounts.Active || a.Code {
 			t.Errorf("%+v", a)
 		}
 		if _, err := d.IssueCode(t.Context(), "admin:eve", "ann"); err != nil || !one().Code {
 			t.Errorf("%+v %v", one(), err)
 		}
-		password, err := d.do(t.Context(), "admin:eve", control.SetPassword{OfAccount: of("ann"), Password: "", Generate: true, Because: because("forgotten")})
-		if a := one(); err != nil || len(password.Secret.Text) < 16 || a.State != control.MustChange || a.NeedsCode || a.Code || a.Places != 0 {
+		password, err := d.do(t.Context(), "admin:eve", accounts.SetPassword{OfAccount: of("ann"), Password: "", Generate: true, Because: because("forgotten")})
+		if a := one(); err != nil || len(password.Secret.Text) < 16 || a.State != accounts.MustChange || a.NeedsCode || a.Code || a.Places != 0 {
 			t.Errorf("%+v %v", a, err)
 		}
 		if row := d.recorded(t); row.Decision != "user-set-password" || row.Detail != "forgotten" || row.Who != "admin:eve" {
 			t.Errorf("%+v", row)
 		}
-		if _, err := d.do(t.Context(), "admin:eve", control.SetPassword{OfAccount: of("ann"), Password: "short", Generate: true, Because: because("")}); !errors.Is(err, accounts.ErrTooShort) {
+		if _, err := d.do(t.Context(), "admin:eve", accounts.SetPassword{OfAccount: of("ann"), Password: "short", Generate: true, Because: because("")}); !errors.Is(err, accounts.ErrTooShort) {
 			t.Error(err)
 		}
 		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", "leaked"); err != nil || !one().NeedsCode {
 			t.Errorf("%+v %v", one(), err)
 		}
-		made, err := d.do(t.Context(), "admin:eve", control.AddUser{Username: "bob", Generate: true, Because: because("asked for it")})
-		if bob, _ := made.Answer.(control.NewAdministrator); err != nil || bob.Role != accounts.User || !bob.MustChange || len(made.Secret.Text) < 16 {
+		made, err := d.do(t.Context(), "admin:eve", accounts.AddUser{Username: "bob", Generate: true, Because: because("asked for it")})
+		if bob, _ := made.Answer.(accounts.NewAdministrator); err != nil || bob.Role != accounts.User || !bob.MustChange || len(made.Secret.Text) < 16 {
 			t.Errorf("%+v %v", made, err)
 		}
 		if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.User(t.Context(), "root"); !errors.Is(err, operation.ErrAsked) {
+		if err := d.Accounts.MayChange(t.Context(), operation.By{Users: true}, "root"); !errors.Is(err, operation.ErrAsked) {
 			t.Errorf("an administrator is changed here: %v", err)
 		}
 	})
@@ -147,13 +147,13 @@ func TestAccountsElsewhereAreTheNamesThatWereTried(t *testing.T) {
 	d.w.Wrong(t, "ann", "198.51.100.7")
 	d.told(t)
 	p, err := d.AccountsOf(t.Context(), control.AccountsQuery{})
-	if err != nil || p.Kept != "ldap" || len(p.All) != 1 || p.All[0].Username != "ann" || p.All[0].Failures != 1 || p.All[0].State != control.NotKnown {
+	if err != nil || p.Kept != "ldap" || len(p.All) != 1 || p.All[0].Username != "ann" || p.All[0].Failures != 1 || p.All[0].State != accounts.NotKnown {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := d.do(t.Context(), "admin:eve", control.AddUser{Username: "bob", Generate: true}); !errors.Is(err, operation.ErrAsked) {
+	if _, err := d.do(t.Context(), "admin:eve", accounts.AddUser{Username: "bob", Generate: true}); !errors.Is(err, operation.ErrAsked) {
 		t.Error(err)
 	}
-	if err := d.User(t.Context(), "ann"); !errors.Is(err, operation.ErrAsked) {
+	if err := d.Accounts.MayChange(t.Context(), operation.By{Users: true}, "ann"); !errors.Is(err, operation.ErrAsked) {
 		t.Error(err)
 	}
 }
@@ -173,7 +173,7 @@ func TestAnAdministratorsTokensEndWithADoubtedPassword(t *testing.T) {
 		for what, end := range map[string]func() error{
 			"ask": func() error { return d.AskNewPassword(t.Context(), "cli:root", "ANN", "leaked") },
 			"replace": func() error {
-				_, err := d.do(t.Context(), "admin:bob", control.ReplacePassword{OfAdministrator: admin("ann"), Explained: explained("leaked")})
+				_, err := d.do(t.Context(), "admin:bob", accounts.ReplacePassword{OfAdministrator: admin("ann"), Explained: explained("leaked")})
 				return err
 			},
 		} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/times"
 	"authguard/trusted"
@@ -24,7 +25,7 @@ func (l *LookUp) answer() {
 	default:
 		l.stopped()
 	}
-	if e.Account != "" && l.Account.State == NotKnown && l.Account.Kept != InApp {
+	if e.Account != "" && l.Account.State == accounts.NotKnown && l.Account.Kept != accounts.InApp {
 		l.Next += " The account source is currently unavailable, so all sign-ins fail."
 	}
 }
@@ -34,14 +35,14 @@ func (l *LookUp) say(said, next string, args ...any) {
 }
 
 func (l *LookUp) absent() bool {
-	here := l.Account.Kept == ours
+	here := l.Account.Kept == accounts.Ours
 	switch l.Account.State {
-	case Disabled:
+	case accounts.Disabled:
 		l.say("Your account is disabled.", "If this is a mistake, enable it in the account source.")
 		if here {
 			l.Next = "If this is a mistake, enable the account."
 		}
-	case NoAccount:
+	case accounts.NoAccount:
 		l.say("There is no account with this name.",
 			"Ask for the spelling of the name or for the email address, and look that up.")
 	default:
@@ -165,7 +166,7 @@ func (l *LookUp) open() {
 	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(times.Later(last.At, last.Last)).Truncate(time.Second)),
 		last.Address)
 	switch {
-	case l.Account.State == MustChange:
+	case l.Account.State == accounts.MustChange:
 		l.say("You have a temporary password. Sign in with it and choose a new one.",
 			"If they do not have it, reset the password.")
 	case !ok:
@@ -186,7 +187,7 @@ func (l *LookUp) open() {
 		l.say("%s. The last attempt, %s: %s.",
 			"Ask them to try again and refresh this page; the attempt appears below within a second.", free, at, last.What)
 	}
-	if l.Account.Kept == InApp && last.Decision == "failed" {
+	if l.Account.Kept == accounts.InApp && last.Decision == "failed" {
 		l.Next = "Was it theirs? Then ask them to type carefully. Check in the app whether the account exists and which " +
 			"password it has."
 	}

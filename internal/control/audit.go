@@ -132,7 +132,7 @@ func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error
 		f.Realm = c.config.Realm
 	}
 	if q.Account != "" {
-		if f.Account, err = c.Canonical(q.Account); err != nil {
+		if f.Account, err = c.Accounts.Canonical(q.Account); err != nil {
 			return f, err
 		}
 	}

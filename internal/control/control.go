@@ -22,14 +22,10 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
-	"authguard/internal/codes"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
-	"authguard/internal/mfa"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
-	"authguard/internal/sessions"
-	"authguard/internal/tokens"
 )
 
 // Config is what a Control works on. All but Realm, Administration, Warn, Now and Log are required.
@@ -43,10 +39,10 @@ type Config struct {
 	Others func() []*guard.Guard
 	Mode   *captchamode.Mode
 	IPLists
-	Tables
+	accounts.Tables
+	accounts.Users
 	Sinks
 	Policies
-	Users
 	// Nodes is set if other nodes serve the same site.
 	Nodes bool
 	// Changes reloads lists, account names and tokens after a change by another node. The caller starts and stops it.
@@ -61,28 +57,6 @@ type Config struct {
 type IPLists struct {
 	Listings *lists.Table // of all realms, with its copy in memory
 	Named    *lists.Files // from files, of all realms; nil for none
-}
-
-// Users say where the users' accounts are.
-type Users struct {
-	// DirectoryOf returns the directory in which a canonical name signs in: the Administration's, or empty. The error is
-	// accounts.ErrUnknown if there is none.
-	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
-	// Elsewhere is the users' account source, such as "query", if not Accounts. Only administrators can be added then.
-	Elsewhere string
-	// Source looks users up if Elsewhere is set.
-	Source accounts.Source
-	// App reports whether an app behind the proxy or decision API manages the accounts; nil if none does.
-	App func(ctx context.Context) (bool, error)
-}
-
-// Tables are in the database.
-type Tables struct {
-	Accounts *accounts.Table
-	Sessions *sessions.Store
-	Codes    *codes.Table
-	Tokens   *tokens.Table
-	MFA      *mfa.Table // the administrators' MFA methods
 }
 
 // Sinks get every event from the event bus. The caller runs them.
@@ -104,10 +78,11 @@ type Policies struct {
 
 // A Control manages one realm of a running server. It is safe for concurrent use.
 type Control struct {
-	Lists  *lists.Realm   // the allowlist, the blocklist and IP lists
-	Limits *policy.Limits // the limits in force
-	config Config
-	closed func()
+	Lists    *lists.Realm   // the allowlist, the blocklist and IP lists
+	Limits   *policy.Limits // the limits in force
+	Accounts *accounts.Realm
+	config   Config
+	closed   func()
 
 	glance sync.Mutex
 	seen   Overview // by Glance
@@ -169,14 +144,16 @@ func Beside(c Config) (*Control, error) {
 		c.Written, c.Enact = enactHere(c)
 	}
 	control := &Control{config: c}
+	control.Accounts = &accounts.Realm{Tables: c.Tables, Users: c.Users, Name: c.Realm, Guards: control.guardsOf,
+		Attacks: c.Attacks, Alerts: c.Alerts, Record: control.record, Now: c.Now, Log: c.Log}
 	control.Lists = &lists.Realm{Table: c.Listings, Files: c.Named, Name: c.Realm, Guards: control.guards, Now: c.Now,
 		Policy: func() []guard.NamedList { return c.Guard.Policy().Lists }, Log: c.Log}
 	control.Limits = &policy.Limits{Realm: c.Realm, Table: c.Overrides, Effects: c.Effects, Mode: c.Mode,
 		Written: c.Written,
-		Enact:   c.Enact, Alerts: c.Alerts, Record: control.record, Now: c.Now, Log: c.Log}
-	accounts, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm),
+		Enact:   c.Enact, Alerts: c.Alerts, Accounts: control.Accounts, Record: control.record, Now: c.Now, Log: c.Log}
+	refresh, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm),
 		control.Limits.Read)
-	control.closed = func() { accounts(); overrides() }
+	control.closed = func() { refresh(); overrides() }
 	return control, nil
 }
 
@@ -200,4 +177,23 @@ func (c *Control) record(ctx context.Context, a operation.Action) error {
 		return fmt.Errorf("%w: %w", operation.ErrUnrecorded, err)
 	}
 	return nil
+}
+
+func (c *Control) guards() []*guard.Guard {
+	return append(c.guardsOf(""), c.guardsOf(accounts.Directory)...)
+}
+
+// guardsOf returns the guards that count the accounts of a directory.
+func (c *Control) guardsOf(directory string) (all []*guard.Guard) {
+	if directory != "" {
+		if c.config.Administration != nil {
+			all = append(all, c.config.Administration)
+		}
+		return all
+	}
+	all = append(all, c.config.Guard)
+	if c.config.Others != nil {
+		all = append(all, c.config.Others()...)
+	}
+	return all
 }

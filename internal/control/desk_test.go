@@ -7,7 +7,6 @@ import (
 
 	"authguard/captchamode"
 	"authguard/internal/accounts"
-	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
@@ -45,33 +44,33 @@ func lasts(hold time.Duration) string {
 }
 
 func (d *desk) AddUser(ctx context.Context, who string, a accounts.Addition, why string) (operation.Change, error) {
-	return d.do(ctx, who, control.AddUser{Username: a.Username, Email: a.Email, Groups: a.Groups, Password: a.Password,
+	return d.do(ctx, who, accounts.AddUser{Username: a.Username, Email: a.Email, Groups: a.Groups, Password: a.Password,
 		Role: a.Role, MustChange: a.MustChange, Because: because(why)})
 }
 
 func (d *desk) AddAdministrator(ctx context.Context, who, name, email, why string) (operation.Change, error) {
-	return d.do(ctx, who, control.AddAdministrator{OfAdministrator: admin(name), Email: email, Explained: explained(why)})
+	return d.do(ctx, who, accounts.AddAdministrator{OfAdministrator: admin(name), Email: email, Explained: explained(why)})
 }
 
 func (d *desk) SetPassword(ctx context.Context, who, name, password string, must bool, why string) error {
-	_, err := d.do(ctx, who, control.SetPassword{OfAccount: of(name), Password: password, MustChange: must,
+	_, err := d.do(ctx, who, accounts.SetPassword{OfAccount: of(name), Password: password, MustChange: must,
 		Because: because(why)})
 	return err
 }
 
 func (d *desk) AskNewPassword(ctx context.Context, who, name, why string) error {
-	_, err := d.do(ctx, who, control.AskPassword{OfAccount: of(name), Because: because(why)})
+	_, err := d.do(ctx, who, accounts.AskPassword{OfAccount: of(name), Because: because(why)})
 	return err
 }
 
 func (d *desk) Disable(ctx context.Context, who, name string) error {
-	_, err := d.do(ctx, who, control.DisableUser{OfAccount: of(name)})
+	_, err := d.do(ctx, who, accounts.DisableUser{OfAccount: of(name)})
 	return err
 }
 
-func (d *desk) IssueCode(ctx context.Context, who, name string) (control.Code, error) {
-	change, err := d.do(ctx, who, control.CreateCode{OfAccount: of(name)})
-	code, _ := change.Answer.(control.Code)
+func (d *desk) IssueCode(ctx context.Context, who, name string) (accounts.Code, error) {
+	change, err := d.do(ctx, who, accounts.CreateCode{OfAccount: of(name)})
+	code, _ := change.Answer.(accounts.Code)
 	return code, err
 }
 
@@ -81,17 +80,17 @@ func (d *desk) Force(ctx context.Context, who string, to captchamode.Forced, hol
 }
 
 func (d *desk) Unlock(ctx context.Context, who, account string, address netip.Addr) error {
-	_, err := d.do(ctx, who, control.Unlock{Account: account, Address: text(address)})
+	_, err := d.do(ctx, who, policy.Unlock{Account: account, Address: text(address)})
 	return err
 }
 
 func (d *desk) UnlockNetwork(ctx context.Context, who string, network netip.Prefix, why string) error {
-	_, err := d.do(ctx, who, control.Unlock{Network: network.String(), Because: because(why)})
+	_, err := d.do(ctx, who, policy.Unlock{Network: network.String(), Because: because(why)})
 	return err
 }
 
 func (d *desk) RemoveKnownClients(ctx context.Context, who, account string, address netip.Addr) error {
-	_, err := d.do(ctx, who, control.RemoveKnownClients{Account: account, Address: text(address)})
+	_, err := d.do(ctx, who, accounts.RemoveKnownClients{Account: account, Address: text(address)})
 	return err
 }
 

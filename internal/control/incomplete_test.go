@@ -29,9 +29,9 @@ func TestAnIncompleteChangeIsRecorded(t *testing.T) {
 		}
 		why := operation.Explained{Reason: "drill"}
 		for what, q := range map[string]any{
-			"admin-add":         control.AddAdministrator{OfAdministrator: operation.OfAdministrator{Username: "bob"}, Explained: why},
-			"admin-passwd":      control.ReplacePassword{OfAdministrator: operation.OfAdministrator{Username: "ann"}, Explained: why},
-			"user-ask-password": control.AskPassword{OfAccount: operation.OfAccount{Username: "zoe"}},
+			"admin-add":         accounts.AddAdministrator{OfAdministrator: operation.OfAdministrator{Username: "bob"}, Explained: why},
+			"admin-passwd":      accounts.ReplacePassword{OfAdministrator: operation.OfAdministrator{Username: "ann"}, Explained: why},
+			"user-ask-password": accounts.AskPassword{OfAccount: operation.OfAccount{Username: "zoe"}},
 		} {
 			if _, err := d.Do(t.Context(), operation.By{Who: "admin:eve", Fresh: true}, q); err == nil || !strings.Contains(err.Error(), "repeat it") {
 				t.Errorf("%s: %v", what, err)

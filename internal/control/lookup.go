@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/events"
@@ -29,9 +30,9 @@ type LookUp struct {
 	// Words are the whole result as lines of text, as commands print it.
 	Words []string `json:"words"`
 
-	Explanation guard.Explanation `json:"explanation"`
-	Account     *Standing         `json:"account,omitempty"`
-	Entry       *lists.Entry      `json:"listed,omitempty"` // the entry that decides about the IP address
+	Explanation guard.Explanation  `json:"explanation"`
+	Account     *accounts.Standing `json:"account,omitempty"`
+	Entry       *lists.Entry       `json:"listed,omitempty"` // the entry that decides about the IP address
 	audit.Outcome
 	// Places are the account's known clients with an IP address. Unnamed counts the others: only digests are stored (R23),
 	// and the audit log no longer has their IP addresses.
@@ -250,7 +251,7 @@ func smaller(p netip.Prefix) netip.Prefix {
 
 func (c *Control) lookUpAccount(ctx context.Context, directory string, l *LookUp) error {
 	name := l.Explanation.Account
-	standing, err := c.Standing(ctx, name)
+	standing, err := c.Accounts.Standing(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -297,7 +298,7 @@ func (c *Control) Known(ctx context.Context, directory string, a guard.Attempt) 
 			devices = append(devices, Use{row.Address, times.Later(row.At, row.Last)})
 		}
 	}
-	known, err := c.guardOf(directory).KnownClients(ctx, a, addresses)
+	known, err := c.Accounts.Guard(directory).KnownClients(ctx, a, addresses)
 	if err != nil {
 		return k, err
 	}

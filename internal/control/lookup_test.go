@@ -179,26 +179,26 @@ func TestAnAccountThatIsKeptElsewhereIsLookedUpThere(t *testing.T) {
 		c.Elsewhere, c.Source = "ldap", people
 		c.App = func(context.Context) (bool, error) { return app, nil }
 	})
-	notes := func(name string) (string, *control.Standing) {
+	notes := func(name string) (string, *accounts.Standing) {
 		t.Helper()
 		l := d.lookUp(t, name, "")
 		return strings.Join(l.Explanation.Notes, "; "), l.Account
 	}
 	for name, want := range map[string]struct{ state, note string }{
-		"ann":    {control.Active, ""},
-		"off":    {control.Disabled, "disabled in its source (accounts.source is ldap)"},
-		"nobody": {control.NoAccount, "(accounts.source is ldap) has no account of this name"},
-		"broken": {control.NotKnown, "is currently unavailable"},
+		"ann":    {accounts.Active, ""},
+		"off":    {accounts.Disabled, "disabled in its source (accounts.source is ldap)"},
+		"nobody": {accounts.NoAccount, "(accounts.source is ldap) has no account of this name"},
+		"broken": {accounts.NotKnown, "is currently unavailable"},
 	} {
 		if note, is := notes(name); is.State != want.state || is.Kept != "ldap" || !strings.Contains(note, want.note) || (note == "") != (want.note == "") {
 			t.Errorf("%s: %+v, %q", name, is, note)
 		}
 	}
 	app = true
-	if note, is := notes("nobody"); is.State != control.NotKnown || is.Kept != control.InApp || !strings.Contains(note, "only the app knows") {
+	if note, is := notes("nobody"); is.State != accounts.NotKnown || is.Kept != accounts.InApp || !strings.Contains(note, "only the app knows") {
 		t.Errorf("behind an app: %+v, %q", is, note)
 	}
-	if note, err := d.Unknown(t.Context(), "nobody"); note != "" || err != nil {
+	if note, err := d.Accounts.Unknown(t.Context(), "nobody"); note != "" || err != nil {
 		t.Errorf("unlocking warns of %q, %v", note, err)
 	}
 }
@@ -253,7 +253,7 @@ func TestAUserIsSignedOut(t *testing.T) {
 	d.user(t, "ann", "ann@example.org")
 	d.openSession(t, "ann", "one")
 	d.openSession(t, "ann", "two")
-	if _, err := d.do(t.Context(), "admin:eve", control.EndUserSessions{OfAccount: of("Ann@example.org"), Because: because("a lost phone")}); err != nil {
+	if _, err := d.do(t.Context(), "admin:eve", accounts.EndUserSessions{OfAccount: of("Ann@example.org"), Because: because("a lost phone")}); err != nil {
 		t.Error(err)
 	}
 	if row := d.recorded(t); row.Decision != "user-sessions" || row.Account != "ann" || row.Detail != "2 sessions: a lost phone" {
@@ -265,7 +265,7 @@ func TestAUserIsSignedOut(t *testing.T) {
 	if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.do(t.Context(), "admin:eve", control.EndUserSessions{OfAccount: of("root"), Because: because("")}); !errors.Is(err, operation.ErrAsked) {
+	if _, err := d.do(t.Context(), "admin:eve", accounts.EndUserSessions{OfAccount: of("root"), Because: because("")}); !errors.Is(err, operation.ErrAsked) {
 		t.Error(err)
 	}
 }

@@ -60,7 +60,7 @@ func TestWhatIsDoneToAnAccountOnOneNodeHoldsOnTheOther(t *testing.T) {
 		a.user(t, "ann", "ann@example.org")
 		a.openSession(t, "ann", "token")
 		b.poll(t)
-		if got, err := b.Canonical("Ann@Example.org"); got != "ann" || err != nil {
+		if got, err := b.Accounts.Canonical("Ann@Example.org"); got != "ann" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 		before, found, err := b.accounts.FindForLogin(t.Context(), "ann")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
@@ -26,8 +25,9 @@ type Operation struct {
 	Where Where
 	// Reason says why a reason is required. Empty: it is optional.
 	Reason   string
-	Created  bool  // the API answers 201
-	MaxBody  int64 // in bytes; 0 is 64 KiB
+	Alert    alerts.Kind // of the Alert of a Change
+	Created  bool        // the API answers 201
+	MaxBody  int64       // in bytes; 0 is 64 KiB
 	Forms    []Form
 	Commands []Command
 	Request  func() any // returns a pointer to an empty operation.Request
@@ -64,40 +64,11 @@ type Command struct {
 	Reason bool // a reason must be given
 }
 
-// MayChange requires at least the power that the account gives: MayChangeSignIn for an administrator's, the scope for
-// one in groups. For a token without the scope, an administrator's account does not exist, so that the token cannot
-// enumerate administrators.
-func (c *Control) MayChange(ctx context.Context, by operation.By, name string) error {
-	if by.Users {
-		return c.User(ctx, name)
-	}
-	held, err := c.Held(ctx, name)
-	switch {
-	case err != nil || held == "":
-		return err
-	case held == operation.Admin && !by.May(operation.Admin):
-		return accounts.ErrUnknown
-	case held == operation.Admin:
-		return by.MayChangeSignIn()
-	}
-	return by.Needs(held)
-}
-
-// MayUnlock keeps tokens from administrators' counters and known clients. Otherwise an attacker could reset the limits
-// between guesses. The name is trimmed as the operations trim it: with much space around it, Held would not find it.
-func (c *Control) MayUnlock(ctx context.Context, by operation.By, name string) error {
-	held, err := c.Held(ctx, strings.TrimSpace(name))
-	if err != nil || held != operation.Admin {
-		return err
-	}
-	return by.Needs(held)
-}
-
 // Operate checks a request, makes the change and records it. Errors are operation.ErrAsked for an invalid request,
 // operation.Refused, those of the operation, and operation.ErrUnrecorded if only the record failed.
 func (c *Control) Operate(ctx context.Context, o Operation, by operation.By, q any) (*operation.Change, error) {
 	if q, ok := q.(operation.Checked); ok {
-		if err := q.May(ctx, c, by); err != nil {
+		if err := q.May(ctx, c.Accounts, by); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +88,7 @@ func (c *Control) Operate(ctx context.Context, o Operation, by operation.By, q a
 		return change, err
 	}
 	if change.Alert != "" {
-		c.alarm(o.Name, change.Alert)
+		c.config.Alerts.RaiseIn(c.config.Realm, o.Alert, "", change.Alert)
 	}
 	for one := change; one != nil; one = one.Also {
 		a := one.Action
@@ -130,16 +101,19 @@ func (c *Control) Operate(ctx context.Context, o Operation, by operation.By, q a
 // carryOut gives a request to the part of the realm that it changes.
 func (c *Control) carryOut(ctx context.Context, by operation.By, q any) (*operation.Change, error) {
 	switch q := q.(type) {
-	case operation.Request[*Control]:
-		return q.Do(ctx, c, by)
+	case operation.Request[*accounts.Realm]:
+		return q.Do(ctx, c.Accounts, by)
 	case operation.Request[*lists.Table]:
 		return q.Do(ctx, c.config.Listings, by)
 	case operation.Request[*policy.Limits]:
 		return q.Do(ctx, c.Limits, by)
 	case operation.Request[*tokens.Table]:
 		change, err := q.Do(ctx, c.config.Tokens, by)
-		if change != nil {
-			err = errors.Join(err, c.tokensChanged(ctx))
+		if change == nil {
+			return nil, err
+		}
+		if failed := c.Follow(context.WithoutCancel(ctx)); failed != nil {
+			err = errors.Join(err, fmt.Errorf("control: saved, and valid when the tokens can be read again: %w", failed))
 		}
 		return change, err
 	case operation.Request[*alerts.Alerter]:

@@ -83,7 +83,7 @@ func flags[F any]() any { return new(F) }
 func subjectOperations() []Operation {
 	return []Operation{{
 		Name: "unlock", Did: "failure counters reset", Route: "POST /unlock", Scope: operation.Unlock,
-		Request: request[Unlock], Forms: []Form{{Path: "/unlock", Set: map[string]string{"event": "", "subject": "",
+		Request: request[policy.Unlock], Forms: []Form{{Path: "/unlock", Set: map[string]string{"event": "", "subject": "",
 			"known_clients": ""}}},
 		Commands: []Command{{
 			Name: "unlock", Help: "Reset the counters of an account, IP address or network", Example: "--account alice",
@@ -95,7 +95,7 @@ func subjectOperations() []Operation {
 		}},
 	}, {
 		Name: "known-clients-remove", Did: "known clients removed", Route: "POST /forget", Scope: operation.Unlock,
-		Request: request[RemoveKnownClients], Forms: []Form{{Path: "/forget"}},
+		Request: request[accounts.RemoveKnownClients], Forms: []Form{{Path: "/forget"}},
 	}}
 }
 
@@ -129,11 +129,11 @@ func listOperations() []Operation {
 func userOperations() []Operation {
 	return []Operation{{
 		Name: "user-add", Did: "account added", Route: "POST /users", Created: true, Scope: operation.Accounts,
-		Request: request[AddUser], Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
+		Alert: alerts.AdministratorAdded, Request: request[accounts.AddUser], Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
 			"role": string(accounts.User), "generate": "true", "password": "", "must_change": ""}}},
 	}, {
 		Name: "user-groups", Did: "groups changed", Route: "POST /users/groups", Scope: operation.Accounts,
-		Request: request[SetGroups],
+		Request: request[accounts.SetGroups],
 		Commands: []Command{{
 			Name: "user set-groups", Help: "Set the groups of an account", Example: "alice staff editors",
 			Says: `{{if .Q.None}}{{quote .Q.Username}} has no groups any more.{{else}}Groups of {{quote .Q.Username}}: ` +
@@ -141,7 +141,7 @@ func userOperations() []Operation {
 		}},
 	}, {
 		Name: "user-disable", Did: "disabled", Route: "POST /users/disable", Scope: operation.Accounts,
-		Request: request[DisableUser], Forms: []Form{
+		Request: request[accounts.DisableUser], Forms: []Form{
 			{Path: "/accounts/disable", Users: true, Notice: "Disabled and signed out:"},
 			{Path: "/administrators/disable", Notice: "Disabled and signed out:", Set: map[string]string{"enable": ""}},
 			{Path: "/administrators/enable", Set: map[string]string{"enable": "true"}},
@@ -155,14 +155,14 @@ func userOperations() []Operation {
 		}},
 	}, {
 		Name: "user-delete", Did: "deleted", Route: "DELETE /users", Scope: operation.Accounts,
-		Request: request[DeleteUser],
+		Request: request[accounts.DeleteUser],
 		Commands: []Command{{
 			Name: "user delete", Help: "Delete an account for good", Example: "alice --reason left",
 			Says: "{{quote .Q.Username}} is deleted. Its sessions have ended, and its known clients and codes are removed.",
 		}},
 	}, {
 		Name: "user-sessions", Did: "sessions ended", Route: "DELETE /users/sessions", Scope: operation.Accounts,
-		Request: request[EndUserSessions],
+		Request: request[accounts.EndUserSessions],
 		Forms:   []Form{{Path: "/lookup/sessions", Alias: map[string]string{"username": "account"}}},
 		Commands: []Command{{
 			Name: "user sign-out", Help: "Revoke all sessions of a user", Example: "alice",
@@ -175,17 +175,17 @@ func userOperations() []Operation {
 func passwordOperations() []Operation {
 	return []Operation{{
 		Name: "user-set-password", Did: "password changed", Route: "POST /users/set-password", Scope: operation.Accounts,
-		Request: request[SetPassword],
+		Request: request[accounts.SetPassword],
 		Forms: []Form{{Path: "/accounts/password", Users: true, Set: map[string]string{"generate": "true",
 			"must_change": ""}}},
 	}, {
 		Name: "user-ask-password", Did: "password change forced", Route: "POST /users/ask-password",
-		Scope: operation.Accounts, Request: request[AskPassword],
+		Scope: operation.Accounts, Request: request[accounts.AskPassword],
 		Forms: []Form{{Path: "/accounts/ask-password", Users: true, Notice: "Signed out everywhere. A verification " +
 			"code and the current password are needed to choose a new password for"}},
 	}, {
 		Name: "user-create-code", Did: "verification code created", Route: "POST /users/create-code",
-		Scope: operation.Accounts, Request: request[CreateCode],
+		Scope: operation.Accounts, Request: request[accounts.CreateCode],
 		Forms: []Form{{Path: "/pass", Alias: map[string]string{"username": "account"}}},
 		Commands: []Command{{
 			Name: "user create-code", Help: "Create a verification code for a new client", Example: "alice --for 30m",
@@ -200,8 +200,9 @@ It is valid once, for the first client that uses it, until {{clock .A.expires}}.
 func administratorOperations() []Operation {
 	return []Operation{{
 		Name: "admin-add", Did: "administrator added", Route: "POST /administrators", Created: true, Scope: operation.Admin,
-		Where: MainRealm, Reason: "it grants access to everything", Request: request[AddAdministrator],
-		Forms: []Form{{Path: "/administrators/add"}},
+		Where: MainRealm, Reason: "it grants access to everything", Alert: alerts.AdministratorAdded,
+		Request: request[accounts.AddAdministrator],
+		Forms:   []Form{{Path: "/administrators/add"}},
 		Commands: []Command{{
 			Name: "admin add", Help: "Add an administrator (prints a temporary password)",
 			Example: "carol --reason 'on call'",
@@ -209,7 +210,7 @@ func administratorOperations() []Operation {
 		}},
 	}, {
 		Name: "admin-remove", Did: "administrator removed", Route: "DELETE /administrators", Scope: operation.Admin,
-		Where: MainRealm, Reason: "it locks an administrator out", Request: request[RemoveAdministrator],
+		Where: MainRealm, Reason: "it locks an administrator out", Request: request[accounts.RemoveAdministrator],
 		Forms: []Form{{Path: "/administrators/remove", Notice: "Admin role removed:"}},
 		Commands: []Command{{
 			Name: "admin remove", Help: "Remove the administrator role and keep the account", Example: "carol --reason left",
@@ -217,7 +218,7 @@ func administratorOperations() []Operation {
 		}},
 	}, {
 		Name: "admin-passwd", Did: "password reset", Route: "POST /administrators/password", Scope: operation.Admin,
-		Where: MainRealm, Reason: "the new password grants access", Request: request[ReplacePassword],
+		Where: MainRealm, Reason: "the new password grants access", Request: request[accounts.ReplacePassword],
 		Forms: []Form{{Path: "/administrators/password"}},
 		Commands: []Command{{
 			Name: "admin reset-password", Help: "Reset a password (prints a temporary one)",
@@ -226,7 +227,7 @@ func administratorOperations() []Operation {
 		}},
 	}, {
 		Name: "mfa-reset", Did: "MFA removed", Route: "POST /administrators/mfa", Scope: operation.Admin, Where: MainRealm,
-		Reason: "it removes the account's protection", Request: request[ResetFactors],
+		Reason: "it removes the account's protection", Alert: alerts.SecondFactorRemoved, Request: request[accounts.ResetFactors],
 		Forms: []Form{{Path: "/administrators/mfa", Notice: "MFA removed and sessions ended:"}},
 		Commands: []Command{{
 			Name: "admin reset-mfa", Help: "Remove app, passkeys and recovery codes; end sessions",
@@ -236,11 +237,11 @@ func administratorOperations() []Operation {
 		}},
 	}, {
 		Name: "session-end", Did: "session ended", Route: "DELETE /administrators/sessions", Scope: operation.Admin,
-		Where: MainRealm, Request: request[EndSessions],
+		Where: MainRealm, Request: request[accounts.EndSessions],
 		Forms: []Form{{Path: "/administrators/sessions/end", Notice: "All sessions ended:"}},
 		Commands: []Command{{
 			Name: "admin sign-out", Help: "Revoke all sessions of an administrator", Example: "carol --reason 'lost laptop'",
-			Flags: flags[AllSessions], Says: "All sessions of {{quote .Q.Username}} have ended.",
+			Flags: flags[accounts.AllSessions], Says: "All sessions of {{quote .Q.Username}} have ended.",
 		}},
 	}}
 }
@@ -248,7 +249,8 @@ func administratorOperations() []Operation {
 func tokenOperations() []Operation {
 	return []Operation{{
 		Name: "token-add", Did: "token created", Route: "POST /tokens", Created: true, Scope: operation.Admin,
-		Where: NamedRealm, Request: request[tokens.Create], Forms: []Form{{Path: "/administrators/tokens/add"}},
+		Where: NamedRealm, Alert: alerts.TokenAdded, Request: request[tokens.Create],
+		Forms: []Form{{Path: "/administrators/tokens/add"}},
 	}, {
 		Name: "token-revoke", Did: "token revoked", Route: "DELETE /tokens", Scope: operation.Admin, Where: NamedRealm,
 		Request: request[tokens.Revoke], Forms: []Form{{Path: "/administrators/tokens/revoke", Notice: "Revoked:"}},

@@ -82,7 +82,7 @@ func (c *Control) Overview(ctx context.Context) Overview {
 	}
 	o.OffAt = OffAt(o.State)
 	o.Attacks, _ = c.config.Attacks.Current(ctx, c.config.Realm, topRows)
-	kept, _ := c.Kept(ctx)
+	kept, _ := c.Accounts.Kept(ctx)
 	o.Attacks = c.opened(o.Attacks, kept)
 	o.Unsecured, _ = c.unsecured(ctx, now)
 	o.Situation = c.situation(ctx, &o)

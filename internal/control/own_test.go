@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
@@ -44,8 +45,8 @@ func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 			must, needs    bool
 		}{{"ann", "", 0, true, true}, {"ann", "battery staple", ann.Version + 1, false, false}, {"kept elsewhere", "", 0, false, false}} {
 			d.w.Right(t, one.name, "192.0.2.1")
-			denial := control.Denial{Who: "user:" + one.name, Account: one.name, Password: one.password, Version: one.version, What: "the login of noon"}
-			if err := d.NotMe(t.Context(), denial); err != nil {
+			denial := accounts.Denial{Who: "user:" + one.name, Account: one.name, Password: one.password, Version: one.version, What: "the login of noon"}
+			if err := d.Accounts.NotMe(t.Context(), denial); err != nil {
 				t.Fatal(err)
 			}
 			if d.w.Status(t, one.name, "192.0.2.1") != trusted.Unknown {
@@ -116,14 +117,14 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 		for what, do := range map[string]func() error{
 			"disabling": func() error { return d.Disable(t.Context(), "admin:eve", "ann") },
 			"enabling": func() error {
-				return second(d.do(t.Context(), "admin:eve", control.DisableUser{OfAccount: of("ann"), Enable: true}))
+				return second(d.do(t.Context(), "admin:eve", accounts.DisableUser{OfAccount: of("ann"), Enable: true}))
 			},
 			"a new password": func() error { return d.SetPassword(t.Context(), "admin:eve", "ann", "long enough", true, "") },
 			"a replaced one": func() error {
-				return second(d.do(t.Context(), "admin:eve", control.ReplacePassword{OfAdministrator: admin("ann"), Explained: explained("lost")}))
+				return second(d.do(t.Context(), "admin:eve", accounts.ReplacePassword{OfAdministrator: admin("ann"), Explained: explained("lost")}))
 			},
 			"a reset of codes": func() error {
-				return second(d.do(t.Context(), "admin:eve", control.ResetFactors{OfAdministrator: admin("ann"), Explained: explained("lost")}))
+				return second(d.do(t.Context(), "admin:eve", accounts.ResetFactors{OfAdministrator: admin("ann"), Explained: explained("lost")}))
 			},
 		} {
 			open()
@@ -152,7 +153,7 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 		if err != nil || len(all.Attacks) != 1 {
 			t.Fatal(all, err)
 		}
-		if _, _, err := d.ResetAttack(t.Context(), "admin:eve", all.Attacks[0].ID, control.AttackReset{What: []string{attacks.Sessions, attacks.KnownClients}, Why: "lost"}); err != nil {
+		if _, _, err := d.Accounts.ResetAttack(t.Context(), "admin:eve", all.Attacks[0].ID, accounts.AttackReset{What: []string{attacks.Sessions, attacks.KnownClients}, Why: "lost"}); err != nil {
 			t.Fatal(err)
 		}
 		if doors := left(); !slices.Equal(doors, []string{"admin", "admin_session"}) || d.w.Status(t, "ann", "192.0.2.1") == trusted.Known {

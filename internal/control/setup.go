@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"authguard/internal/accounts"
 	"authguard/internal/audit"
 )
 
@@ -55,7 +56,7 @@ func (c *Control) setup(ctx context.Context, o *Overview) []SetupStep {
 }
 
 func (c *Control) usersReady(ctx context.Context) (bool, error) {
-	if kept, err := c.Kept(ctx); err != nil || kept != ours {
+	if kept, err := c.Accounts.Kept(ctx); err != nil || kept != accounts.Ours {
 		return err == nil, err
 	}
 	return c.config.Accounts.HasUsers(ctx)
@@ -64,5 +65,5 @@ func (c *Control) usersReady(ctx context.Context) (bool, error) {
 // seenUser reports whether one of the newest attempts of this ending was not an administrator's.
 func (c *Control) seenUser(ctx context.Context, ending string) bool {
 	rows, err := c.config.Audit.Recent(ctx, audit.Filter{Realm: c.config.Realm, Kind: ending, Limit: 50})
-	return err == nil && slices.ContainsFunc(rows, func(r audit.Row) bool { return !ofAdministration(r.Integration()) })
+	return err == nil && slices.ContainsFunc(rows, func(r audit.Row) bool { return !accounts.AtConsole(r.Integration()) })
 }

@@ -88,7 +88,7 @@ const (
 func (c *Control) situation(ctx context.Context, o *Overview) Situation {
 	var last attacks.Attack
 	if all, err := c.config.Attacks.List(ctx, c.config.Realm, 0, topRows); err == nil && len(all) > 0 {
-		kept, _ := c.Kept(ctx)
+		kept, _ := c.Accounts.Kept(ctx)
 		last = wholeFirst(c.opened(all, kept))[0]
 	}
 	open, _ := c.OpenAccounts(ctx)

@@ -66,6 +66,19 @@ type Action struct {
 	Why string
 }
 
+// On returns the Action on an account, an IP address, or an account at an IP address.
+func On(account string, address netip.Addr) Action {
+	a := Action{Subject: account}
+	switch {
+	case !address.IsValid():
+	case account == "":
+		a.Subject = address.String()
+	default:
+		a.Detail = "at " + address.String()
+	}
+	return a
+}
+
 // A Notice is the outcome on a page.
 type Notice struct {
 	Text, Subject string

@@ -12,6 +12,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
 	"authguard/internal/duration"
@@ -39,9 +40,11 @@ type Limits struct {
 	Written func() Written
 	Enact   func([]Override) error
 	Alerts  *alerts.Alerter
-	Record  func(context.Context, operation.Action) error // in the audit log
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Accounts has the guards that count, and says whose counters are an administrator's.
+	Accounts *accounts.Realm
+	Record   func(context.Context, operation.Action) error // in the audit log
+	Now      func() time.Time
+	Log      *slog.Logger
 
 	mu    sync.Mutex
 	known []Override // the overrides as last read

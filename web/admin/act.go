@@ -9,7 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
-	"authguard/internal/control"
+	"authguard/internal/accounts"
 	"authguard/internal/lists"
 	"authguard/internal/operation"
 	"authguard/web"
@@ -72,8 +72,8 @@ func (s *Site) preview(c echo.Context, v *pages.ActView) error {
 		}
 	}
 	if v.Account != "" {
-		standing, err := to.Standing(ctx, e.Account)
-		v.Missing = standing.State == control.NoAccount
+		standing, err := to.Accounts.Standing(ctx, e.Account)
+		v.Missing = standing.State == accounts.NoAccount
 		return err
 	}
 	return nil

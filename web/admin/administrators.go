@@ -22,7 +22,7 @@ func (s *Site) showAdministrators(c echo.Context, session *web.Session, v pages.
 	if v.All, err = s.Control.Administrators(ctx); err != nil {
 		return err
 	}
-	if v.Tokens, err = s.Control.Tokens(ctx); err != nil {
+	if v.Tokens, err = s.Control.Accounts.Tokens.All(ctx); err != nil {
 		return err
 	}
 	v.Fresh = s.fresh(session)
@@ -37,6 +37,6 @@ func (a *API) administrators(c echo.Context) (any, error) {
 }
 
 func (a *API) sessions(c echo.Context) (any, error) {
-	all, err := a.Control.SessionsOf(c.Request().Context(), c.QueryParam("username"))
+	all, err := a.Control.Accounts.SessionsOf(c.Request().Context(), c.QueryParam("username"))
 	return map[string]any{"sessions": listed(all)}, err
 }

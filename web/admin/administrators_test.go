@@ -54,7 +54,7 @@ func TestWhatLetsSomebodyInIsToldOnce(t *testing.T) {
 	c.told.one(t, "recovery-code-used", `"ann"`)
 	c.own(t, "/security/app/remove", url.Values{})
 	c.told.one(t, "mfa-removed", `"ann"`)
-	c.must(t, c.control.FactorUsed(t.Context(), "admin:ann", "ann", "passkey-cloned"))
+	c.must(t, c.control.Accounts.FactorUsed(t.Context(), "admin:ann", "ann", "passkey-cloned"))
 	c.told.one(t, "passkey-cloned", `"ann"`)
 	c.mustAsk(t, "POST", "/api/administrators/mfa", `{"username":"ann","reason":"lost phone"}`, nil)
 	c.told.one(t, "mfa-removed", `"ann"`, "lost phone")

@@ -14,7 +14,6 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/attacks"
-	"authguard/internal/control"
 	"authguard/internal/events"
 	"authguard/internal/operation"
 	"authguard/internal/times"
@@ -93,7 +92,7 @@ type attackQuestion struct {
 }
 
 func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {
-	return a.resets(c, c.Param("id"), control.AttackReset{Accounts: one(q.Account), What: q.What, Why: q.Reason})
+	return a.resets(c, c.Param("id"), accounts.AttackReset{Accounts: one(q.Account), What: q.What, Why: q.Reason})
 }
 
 func one(account string) []string {
@@ -104,15 +103,15 @@ func one(account string) []string {
 }
 
 type resetAnswer struct {
-	Accounts []control.Resetting `json:"accounts"`
-	Left     int                 `json:"left"` // not processed in time: ask again
+	Accounts []accounts.Resetting `json:"accounts"`
+	Left     int                  `json:"left"` // not processed in time: ask again
 }
 
 // resets secures the accounts that the request may change; an administrator's account requires more.
-func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answer resetAnswer, err error) {
+func (a *API) resets(c echo.Context, id string, asked accounts.AttackReset) (answer resetAnswer, err error) {
 	by := by(c)
 	asked.May = func(_ context.Context, account string) error {
-		err := a.of(c).MayChange(c.Request().Context(), by, account)
+		err := a.of(c).Accounts.MayChange(c.Request().Context(), by, account)
 		if errors.Is(err, accounts.ErrUnknown) {
 			return errors.New("no such account")
 		}
@@ -122,7 +121,7 @@ func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answ
 	if !by.Token {
 		asked.Own = by.Maker
 	}
-	answer.Accounts, answer.Left, err = a.of(c).ResetAttack(c.Request().Context(), by.Who, id, asked)
+	answer.Accounts, answer.Left, err = a.of(c).Accounts.ResetAttack(c.Request().Context(), by.Who, id, asked)
 	answer.Accounts = listed(answer.Accounts)
 	return answer, err
 }
@@ -188,7 +187,7 @@ func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	asked := control.AttackReset{Why: f["reason"]}
+	asked := accounts.AttackReset{Why: f["reason"]}
 	if f["accounts"] != "" {
 		err := json.Unmarshal([]byte(f["accounts"]), &asked.Accounts)
 		if err != nil || len(asked.Accounts) == 0 {

@@ -66,7 +66,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 	}
 	id := o.lostAccounts(t)
 	reset := func(question string) (answer struct {
-		Accounts []control.Resetting
+		Accounts []accounts.Resetting
 		Left     int
 	}) {
 		t.Helper()

@@ -41,7 +41,7 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 		return nil, web.Invalid("shorten the reason to at most %d bytes", operation.MaxReason)
 	}
 	write := startLines(c)
-	n, err := a.of(c).Import(c.Request().Context(), by(c).Who, accounts.ImportRequest{
+	n, err := a.of(c).Accounts.Import(c.Request().Context(), by(c).Who, accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
 		Groupless: !by(c).May(operation.Groups),
 		Progress:  func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },

@@ -23,7 +23,7 @@ type greet struct {
 	operation.Because
 }
 
-func (q greet) Do(context.Context, *control.Control, operation.By) (*operation.Change, error) {
+func (q greet) Do(context.Context, *accounts.Realm, operation.By) (*operation.Change, error) {
 	return &operation.Change{Action: operation.Action{Subject: q.Username, Detail: q.Words}}, nil
 }
 

@@ -84,11 +84,11 @@ type ownSessionAnswer struct {
 
 func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
 	ctx := c.Request().Context()
-	has, err := s.Control.MFA(ctx, session.Account)
+	has, err := s.Control.Accounts.MFA.Of(ctx, session.Account.ID)
 	if err != nil {
 		return nil, err
 	}
-	running, err := s.Control.SessionsOf(ctx, session.Account.Account)
+	running, err := s.Control.Accounts.SessionsOf(ctx, session.Account.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
 
 // beginTOTP is POST /api/security/totp. It returns a secret that becomes valid when a code from it is confirmed.
 func (s *Site) beginTOTP(c echo.Context, session *web.Session) (any, error) {
-	return s.Control.EnrolTOTP(c.Request().Context(), session.Account)
+	return s.Control.Accounts.EnrolTOTP(c.Request().Context(), session.Account)
 }
 
 type otpQuestion struct {
@@ -111,7 +111,7 @@ type otpQuestion struct {
 // confirmTOTP is POST /api/security/totp/confirm. Only this response has the recovery codes of a first MFA method.
 func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
 	return asking(func(c echo.Context, q otpQuestion) (any, error) {
-		codes, err := s.Control.ConfirmTOTP(c.Request().Context(), who(session), session.Account, q.OTP)
+		codes, err := s.Control.Accounts.ConfirmTOTP(c.Request().Context(), who(session), session.Account, q.OTP)
 		if err == nil {
 			err = s.Login.Sessions.Prove(session, true)
 		}
@@ -120,7 +120,7 @@ func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
 }
 
 func (s *Site) removeTOTP(c echo.Context, session *web.Session) (any, error) {
-	return done, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
+	return done, s.Control.Accounts.RemoveTOTP(c.Request().Context(), who(session), session.Account)
 }
 
 type passkeyQuestion struct {
@@ -130,17 +130,17 @@ type passkeyQuestion struct {
 
 func (s *Site) renamePasskey(c echo.Context, session *web.Session) (any, error) {
 	return asking(func(c echo.Context, q passkeyQuestion) (any, error) {
-		return done, s.Control.RenamePasskey(c.Request().Context(), who(session), session.Account, q.ID, q.Name)
+		return done, s.Control.Accounts.RenamePasskey(c.Request().Context(), who(session), session.Account, q.ID, q.Name)
 	})(c)
 }
 
 func (s *Site) dropPasskey(c echo.Context, session *web.Session) (any, error) {
-	return done, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, c.QueryParam("id"))
+	return done, s.Control.Accounts.RemovePasskey(c.Request().Context(), who(session), session.Account, c.QueryParam("id"))
 }
 
 // renewRecovery is POST /api/security/recovery-codes. Only this response has the new codes.
 func (s *Site) renewRecovery(c echo.Context, session *web.Session) (any, error) {
-	codes, err := s.Control.NewRecovery(c.Request().Context(), who(session), session.Account)
+	codes, err := s.Control.Accounts.NewRecovery(c.Request().Context(), who(session), session.Account)
 	return map[string]any{"recovery_codes": listed(codes)}, err
 }
 
@@ -148,8 +148,8 @@ func (s *Site) renewRecovery(c echo.Context, session *web.Session) (any, error) 
 func (s *Site) dropSessions(c echo.Context, session *web.Session) (any, error) {
 	ctx, name := c.Request().Context(), session.Account.Account
 	if id := c.QueryParam("id"); id != "" {
-		return done, s.Control.EndSession(ctx, who(session), name, id, "")
+		return done, s.Control.Accounts.EndSession(ctx, who(session), name, id)
 	}
-	n, err := s.Control.EndSessions(ctx, who(session), name, session.ID, "")
+	n, err := s.Control.Accounts.EndSessions(ctx, who(session), name, Integration, session.ID)
 	return map[string]any{"ok": true, "ended": n}, err
 }

@@ -67,7 +67,7 @@ func newCounter(t *testing.T, more ...control.Operation) *counter {
 	}
 	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Integration: admin.Integration + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
 	login.Second = &web.Second{Waiting: waiting, Passkeys: web.Passkeys{MFA: c.mfa, Notify: func(ctx context.Context, account, what string) {
-		if err := c.control.FactorUsed(ctx, "admin:"+account, account, what); err != nil {
+		if err := c.control.Accounts.FactorUsed(ctx, "admin:"+account, account, what); err != nil {
 			t.Error(err)
 		}
 	}}}

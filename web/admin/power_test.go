@@ -55,7 +55,7 @@ func (c *counter) power(t *testing.T, name string) string {
 	c.must(t, err)
 	login, _, err := c.accounts.FindForLogin(t.Context(), name)
 	c.must(t, err)
-	running, err := c.control.SessionsOf(t.Context(), name)
+	running, err := c.control.Accounts.SessionsOf(t.Context(), name)
 	c.must(t, err)
 	stands, err := c.Guard.Explain(t.Context(), name, netip.MustParseAddr("192.0.2.7"))
 	c.must(t, err)
@@ -67,7 +67,7 @@ func (c *counter) power(t *testing.T, name string) string {
 	}
 	admins, err := c.accounts.Admins(t.Context())
 	c.must(t, err)
-	issued, err := c.control.Tokens(t.Context())
+	issued, err := c.control.Accounts.Tokens.All(t.Context())
 	c.must(t, err)
 	var codes int
 	c.must(t, c.db.QueryRow(`SELECT count(*) FROM verification_codes WHERE account = $1`, a.Username).Scan(&codes))

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"authguard/internal/accounts"
-	"authguard/internal/control"
 	"authguard/internal/operation"
 )
 
@@ -210,7 +209,7 @@ func TestNobodyLearnsWhoIsAnAdministrator(t *testing.T) {
 		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword, Role: role})
 		c.must(t, err)
 	}
-	_, err := c.control.Do(t.Context(), operation.By{Who: "test", Fresh: true}, control.DisableUser{OfAccount: operation.OfAccount{Username: "bob"}})
+	_, err := c.control.Do(t.Context(), operation.By{Who: "test", Fresh: true}, accounts.DisableUser{OfAccount: operation.OfAccount{Username: "bob"}})
 	c.must(t, err)
 	type answer struct {
 		status int

@@ -11,15 +11,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/accounts"
 	"authguard/web"
 )
 
-// Integration is the integration name of the admin console's login in events, and of its sessions.
-const Integration = "admin"
-
-// Directory is where administrators' accounts are counted, separate from other integrations. Otherwise a user with an
-// administrator's name could make their own client a known client of the administrator.
-const Directory = "administration"
+// The integration of the admin console, and the directory of administrators.
+const (
+	Integration = accounts.Integration
+	Directory   = accounts.Directory
+)
 
 // A Site is the admin listener. All fields are required.
 type Site struct {

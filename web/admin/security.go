@@ -35,7 +35,7 @@ func (s *Site) securityPage(c echo.Context, session *web.Session) error {
 	}
 	v := pages.SecurityView{Admin: around}
 	if c.QueryParam("setup") == "app" && s.fresh(session) {
-		v.App, err = s.Control.EnrollingTOTP(c.Request().Context(), session.Account)
+		v.App, err = s.Control.Accounts.EnrollingTOTP(c.Request().Context(), session.Account)
 		if err != nil && !errors.Is(err, mfa.ErrUnknown) {
 			return err
 		}
@@ -45,10 +45,10 @@ func (s *Site) securityPage(c echo.Context, session *web.Session) error {
 
 func (s *Site) showSecurity(c echo.Context, session *web.Session, v pages.SecurityView) (err error) {
 	ctx := c.Request().Context()
-	if v.Kept, err = s.Control.MFA(ctx, session.Account); err != nil {
+	if v.Kept, err = s.Control.Accounts.MFA.Of(ctx, session.Account.ID); err != nil {
 		return err
 	}
-	running, err := s.Control.SessionsOf(ctx, session.Account.Account)
+	running, err := s.Control.Accounts.SessionsOf(ctx, session.Account.Account)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 // works.
 func (s *Site) wrongCode(c echo.Context, session *web.Session) (err error) {
 	v := pages.SecurityView{Admin: s.around(c, session, "/security"), AppWrong: true}
-	if v.App, err = s.Control.EnrollingTOTP(c.Request().Context(), session.Account); err != nil {
+	if v.App, err = s.Control.Accounts.EnrollingTOTP(c.Request().Context(), session.Account); err != nil {
 		return err
 	}
 	return s.showSecurity(c, session, v)
@@ -135,12 +135,12 @@ func (s *Site) signInAgain(c echo.Context, session *web.Session) error {
 const setUpApp = "set up"
 
 func (s *Site) enrolApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
-	_, err := s.Control.EnrolTOTP(c.Request().Context(), session.Account)
+	_, err := s.Control.Accounts.EnrolTOTP(c.Request().Context(), session.Account)
 	return setUpApp, nil, err
 }
 
 func (s *Site) confirmApp(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
-	codes, err := s.Control.ConfirmTOTP(c.Request().Context(), who(session), session.Account, f["otp"])
+	codes, err := s.Control.Accounts.ConfirmTOTP(c.Request().Context(), who(session), session.Account, f["otp"])
 	if err == nil {
 		err = s.Login.Sessions.Prove(session, true)
 	}
@@ -148,7 +148,7 @@ func (s *Site) confirmApp(c echo.Context, session *web.Session, f web.Form) (str
 }
 
 func (s *Site) removeApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
-	return "The app was removed.", nil, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
+	return "The app was removed.", nil, s.Control.Accounts.RemoveTOTP(c.Request().Context(), who(session), session.Account)
 }
 
 // askNewPasskey is POST /security/passkeys/ask. It returns the WebAuthn options.
@@ -164,7 +164,7 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	case !ok:
 		return web.Invalid("passkeys require a domain name: open the admin console by a name in admin.urls or as localhost")
 	}
-	q, err := s.Control.AskNewPasskey(c.Request().Context(), at.Site, session.Account)
+	q, err := s.Control.Accounts.AskNewPasskey(c.Request().Context(), at.Site, session.Account)
 	if err != nil {
 		return problemOf(err)
 	}
@@ -173,7 +173,7 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 
 func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
 	at, _ := s.Login.Edge.Site(c.Request())
-	codes, err := s.Control.AddPasskey(c.Request().Context(), who(session), at.Site, session.Account, f["name"],
+	codes, err := s.Control.Accounts.AddPasskey(c.Request().Context(), who(session), at.Site, session.Account, f["name"],
 		f["state"], []byte(f["assertion"]))
 	if err == nil {
 		err = s.Login.Sessions.Prove(session, true)
@@ -182,12 +182,12 @@ func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (str
 }
 
 func (s *Site) removePasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
-	return "The passkey was removed.", nil, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account,
+	return "The passkey was removed.", nil, s.Control.Accounts.RemovePasskey(c.Request().Context(), who(session), session.Account,
 		f["id"])
 }
 
 func (s *Site) newRecovery(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
-	codes, err := s.Control.NewRecovery(c.Request().Context(), who(session), session.Account)
+	codes, err := s.Control.Accounts.NewRecovery(c.Request().Context(), who(session), session.Account)
 	return "Here are your recovery codes. All earlier ones are invalid.", codes, err
 }
 
@@ -198,7 +198,7 @@ func (s *Site) endSession(c echo.Context, session *web.Session) error {
 		return err
 	}
 	notice := pages.Notice{Text: "The session was ended."}
-	if err := s.Control.EndSession(c.Request().Context(), who(session), session.Account.Account, f["id"], ""); err != nil {
+	if err := s.Control.Accounts.EndSession(c.Request().Context(), who(session), session.Account.Account, f["id"]); err != nil {
 		if notice, err = s.failed(c, err); err != nil {
 			return err
 		}
@@ -213,8 +213,8 @@ func (s *Site) endOthers(c echo.Context, session *web.Session) error {
 	if _, err := readForm(c, session); err != nil {
 		return err
 	}
-	if _, err := s.Control.EndSessions(c.Request().Context(), who(session), session.Account.Account, session.ID,
-		""); err != nil {
+	if _, err := s.Control.Accounts.EndSessions(c.Request().Context(), who(session), session.Account.Account,
+		Integration, session.ID); err != nil {
 		return err
 	}
 	return s.say(c, session, pages.Notice{Text: "All your other sessions were ended."})

@@ -15,7 +15,7 @@ func (a *API) explain(c echo.Context) (any, error) {
 	}
 	ctx, account := c.Request().Context(), c.QueryParam("account")
 	if event := c.QueryParam("event"); event != "" {
-		return a.of(c).ExplainEvent(ctx, event, guard.Subjects{Account: account, Address: from,
+		return a.of(c).Limits.ExplainEvent(ctx, event, guard.Subjects{Account: account, Address: from,
 			Subject: c.QueryParam("subject")})
 	}
 	return a.of(c).Explain(ctx, account, from)

@@ -30,7 +30,7 @@ func bearer(r *http.Request) (token string, ok bool) {
 
 // byToken admits a token with the required scope. Browsers do not send the header by themselves (CSRF).
 func (a *API) byToken(c echo.Context, text string) error {
-	token, ok, err := a.Control.TokenOf(c.Request().Context(), text)
+	token, ok, err := a.Control.Accounts.Tokens.Find(c.Request().Context(), text, a.Control.Now())
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,6 @@ func confine(c echo.Context, t tokens.Token, needs access) error {
 
 // tokens is GET /api/tokens: the tokens of all realms that a command or a page created.
 func (a *API) tokens(c echo.Context) (any, error) {
-	all, err := a.of(c).Tokens(c.Request().Context())
+	all, err := a.of(c).Accounts.Tokens.All(c.Request().Context())
 	return map[string]any{"tokens": listed(all)}, err
 }

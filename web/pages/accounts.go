@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/events"
@@ -25,7 +26,7 @@ func (v AccountsView) Here() bool { return v.Accounts.Kept == "authguard" }
 // Where explains where the accounts are if Here is false.
 func (v AccountsView) Where() string {
 	switch v.Accounts.Kept {
-	case control.InApp:
+	case accounts.InApp:
 		return "The app keeps the accounts and checks their passwords. This page lists the names that were tried, existing " +
 			"or not. Manage the accounts in the app."
 	case "htpasswd":

@@ -69,13 +69,13 @@ func (l LookUp) Primary() string {
 		return primaryUnblock
 	case r.Account == nil && l.Affected != nil && l.Affected.Failed > 0 && len(l.Affected.Accounts) == 0:
 		return primaryBlock
-	case r.Account == nil && l.Open(), r.Account != nil && r.Account.State == control.NoAccount:
+	case r.Account == nil && l.Open(), r.Account != nil && r.Account.State == accounts.NoAccount:
 		return ""
 	case r.Account == nil:
 		return primaryUnlock
-	case r.Account.State == control.Disabled:
+	case r.Account.State == accounts.Disabled:
 		return primaryEnable
-	case r.Account.State == control.MustChange && l.Open():
+	case r.Account.State == accounts.MustChange && l.Open():
 		return primaryReset
 	case l.Open():
 		return ""
@@ -100,7 +100,7 @@ func (l LookUp) Clients() int {
 
 // Missing reports whether there is no account of this name.
 func (l LookUp) Missing() bool {
-	return l.Result.Account != nil && l.Result.Account.State == control.NoAccount
+	return l.Result.Account != nil && l.Result.Account.State == accounts.NoAccount
 }
 
 // CIDR returns the range of list entries for the IP address; empty without one.
@@ -173,8 +173,8 @@ func (l LookUp) Why() (all []string) {
 // Open reports whether the next attempt with the right password would succeed.
 func (l LookUp) Open() bool {
 	r := l.Result
-	return r.Explanation.Open() && (r.Account == nil || r.Account.State != control.Disabled &&
-		r.Account.State != control.NoAccount)
+	return r.Explanation.Open() && (r.Account == nil || r.Account.State != accounts.Disabled &&
+		r.Account.State != accounts.NoAccount)
 }
 
 // Known reports whether the IP address is a known client of the account.
@@ -183,16 +183,16 @@ func (l LookUp) Known() bool { return l.Result.Explanation.Status == trusted.Kno
 // State returns the account's state in words.
 func (l LookUp) State() string { return stateWords(*l.Result.Account) }
 
-func stateWords(s control.Standing) string {
+func stateWords(s accounts.Standing) string {
 	words := map[string]string{
-		control.Active: "Active", control.Disabled: "Disabled", control.MustChange: "Password change required",
-		control.NoAccount: "No such account", control.NotKnown: "Known only to the app",
+		accounts.Active: "Active", accounts.Disabled: "Disabled", accounts.MustChange: "Password change required",
+		accounts.NoAccount: "No such account", accounts.NotKnown: "Known only to the app",
 	}[s.State]
 	switch s.Kept {
-	case "authguard", control.InApp:
+	case "authguard", accounts.InApp:
 		return words
 	}
-	if s.State == control.NotKnown {
+	if s.State == accounts.NotKnown {
 		words = "Currently unavailable"
 	}
 	return words + " (account source: " + s.Kept + ")"

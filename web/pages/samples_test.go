@@ -354,7 +354,7 @@ func locked() LookUpView {
 	return LookUpView{
 		Admin: around("/lookup"),
 		LookUp: LookUp{Account: hostile, Address: hostile, Result: &control.LookUp{Attacks: []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon}},
-			Now: noon, Said: "You are blocked.", Next: "Unblock them.", Account: &control.Standing{State: control.Active, Kept: "authguard"}, Unnamed: 2, Forgotten: noon,
+			Now: noon, Said: "You are blocked.", Next: "Unblock them.", Account: &accounts.Standing{State: accounts.Active, Kept: "authguard"}, Unnamed: 2, Forgotten: noon,
 			Entry:   &lists.Entry{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: lists.Block, Note: hostile, CreatedBy: hostile},
 			Places:  []control.KnownClient{{Address: netip.MustParseAddr("192.0.2.1"), Last: noon}, {Address: netip.MustParseAddr("192.0.2.2"), Spent: true, Shared: true, Last: noon}},
 			Devices: []control.Use{{Address: "192.0.2.3", Last: noon}}, Sessions: 2,
