@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"authguard/internal/duration"
 	"authguard/internal/recent"
+	"authguard/internal/times"
 )
 
 // A Mode is the site-wide switch. All methods are safe for concurrent use; On and Throttling are one atomic read.
@@ -58,19 +58,19 @@ type switched struct {
 
 // A State is the state of a Mode at one moment.
 type State struct {
-	On          bool              `json:"on"`
-	Level       Level             `json:"level"`
-	Override    Override          `json:"force"`
-	FailureRate Counts            `json:"failure_rate"` // in the last minute
-	Threshold   float64           `json:"threshold"`
-	SlowAt      float64           `json:"throttle_at"`
-	LeaveAt     float64           `json:"end_below"`
-	Normal      float64           `json:"normal"`             // accounts that sign in per minute, average of a day
-	Usual       float64           `json:"usual"`              // for this minute of the week; Normal before the first week
-	Low         time.Time         `json:"low_since,omitzero"` // start of the cool-down, without its pauses
-	CoolDown    duration.Duration `json:"cool_down"`          // of this attack so far; without an attack, the longest
-	Steady      bool              `json:"steady,omitzero"`    // just below the threshold for many hours
-	Daily       DailyState        `json:"daily"`
+	On          bool           `json:"on"`
+	Level       Level          `json:"level"`
+	Override    Override       `json:"force"`
+	FailureRate Counts         `json:"failure_rate"` // in the last minute
+	Threshold   float64        `json:"threshold"`
+	SlowAt      float64        `json:"throttle_at"`
+	LeaveAt     float64        `json:"end_below"`
+	Normal      float64        `json:"normal"`             // accounts that sign in per minute, average of a day
+	Usual       float64        `json:"usual"`              // for this minute of the week; Normal before the first week
+	Low         time.Time      `json:"low_since,omitzero"` // start of the cool-down, without its pauses
+	CoolDown    times.Duration `json:"cool_down"`          // of this attack so far; without an attack, the longest
+	Steady      bool           `json:"steady,omitzero"`    // just below the threshold for many hours
+	Daily       DailyState     `json:"daily"`
 	// Monitor: the failure rate is only monitored. WouldBeOn: it would turn the mode on.
 	Monitor   bool `json:"monitor,omitzero"`
 	WouldBeOn bool `json:"would_be_on,omitzero"`
@@ -278,7 +278,7 @@ func (m *Mode) State() State {
 		On: m.on.Load(), Level: m.detector.Level, Override: m.override, FailureRate: m.failureRate(),
 		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * offBelow,
 		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low,
-		CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
+		CoolDown: times.Duration(coolDown), Steady: m.detector.Steady,
 		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(), Daily: m.detector.Daily.state(),
 	}
 }

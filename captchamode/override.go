@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 // MaxOverride is the longest duration of an override.
@@ -99,7 +99,7 @@ func (f Override) validate(now time.Time) error {
 	case !f.Until.After(now):
 		return fmt.Errorf("%w: its end must be in the future", ErrOverride)
 	case f.Until.Sub(now) > MaxOverride:
-		return fmt.Errorf("%w: at most %s ahead", ErrOverride, duration.Format(MaxOverride))
+		return fmt.Errorf("%w: at most %s ahead", ErrOverride, times.FormatDuration(MaxOverride))
 	}
 	return nil
 }

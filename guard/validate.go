@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"authguard/failures"
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 // A Problem is one error in a policy, with the path of the setting, such as "limits.account[1].failures".
@@ -48,13 +48,13 @@ func (p Policy) Problems() []Problem {
 		"limits.spray",
 		"must be off, or from 3 to %d accounts, not %d", failures.MaxSprayAccounts, p.Spray.Accounts)
 	c.check(p.ThrottleDelay >= 0 && p.ThrottleDelay <= time.Minute && whole(p.ThrottleDelay),
-		"captcha_mode.throttle_delay", "must be from 0 to 1m in whole milliseconds, not %s", duration.Format(p.ThrottleDelay))
+		"captcha_mode.throttle_delay", "must be from 0 to 1m in whole milliseconds, not %s", times.FormatDuration(p.ThrottleDelay))
 	c.check(p.CheckTimeout >= 100*time.Millisecond && p.CheckTimeout <= time.Minute && whole(p.CheckTimeout),
-		"limits.check_timeout", "must be from 100ms to 1m in whole milliseconds, not %s", duration.Format(p.CheckTimeout))
+		"limits.check_timeout", "must be from 100ms to 1m in whole milliseconds, not %s", times.FormatDuration(p.CheckTimeout))
 	c.check(p.KnownClients.MaxClients >= 1 && p.KnownClients.MaxClients <= 100, "known_clients.max_per_account",
 		"must be from 1 to 100, not %d", p.KnownClients.MaxClients)
 	c.check(p.KnownClients.TTL >= time.Minute, "known_clients.ttl", "must be at least 1m, not %s",
-		duration.Format(p.KnownClients.TTL))
+		times.FormatDuration(p.KnownClients.TTL))
 	c.events(p.Events)
 	c.lists(p.Lists, p.Address)
 	return c.problems
@@ -81,8 +81,8 @@ func (c *checker) limits(path string, limits []Limit, backoff failures.Backoff, 
 		ok := c.check(l.Failures >= 1 && l.Failures <= failures.MaxFailures, at+".failures",
 			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
-			"must be from 1ms to %s in whole milliseconds, not %s", duration.Format(failures.MaxWindow),
-			duration.Format(l.Window)) && ok
+			"must be from 1ms to %s in whole milliseconds, not %s", times.FormatDuration(failures.MaxWindow),
+			times.FormatDuration(l.Window)) && ok
 		ok = c.check(slices.Contains(allowed, l.Action), at+".action", "must be %s, not %s%s", oneOf(allowed), l.Action,
 			whyNot[path]) && ok
 		if ok {
@@ -199,13 +199,13 @@ func (c *checker) delay(path string, d PairDelay) {
 	}
 	c.check(d.After >= 1 && d.After <= 1000, path, "must begin after 1 to 1000 failures, not %d", d.After)
 	c.check(d.First >= time.Millisecond && whole(d.First), path,
-		"must begin with a delay of at least 1ms, in whole milliseconds, not %s", duration.Format(d.First))
+		"must begin with a delay of at least 1ms, in whole milliseconds, not %s", times.FormatDuration(d.First))
 	c.check(d.Max >= d.First && whole(d.Max), path,
 		"must have a longest delay of at least the first one (%s), in whole milliseconds, not %s",
-		duration.Format(d.First), duration.Format(d.Max))
+		times.FormatDuration(d.First), times.FormatDuration(d.Max))
 	c.check(d.Window >= d.Max && d.Window <= failures.MaxWindow && whole(d.Window), path,
-		"must have a window from the longest delay (%s) to %s, in whole milliseconds, not %s", duration.Format(d.Max),
-		duration.Format(failures.MaxWindow), duration.Format(d.Window))
+		"must have a window from the longest delay (%s) to %s, in whole milliseconds, not %s", times.FormatDuration(d.Max),
+		times.FormatDuration(failures.MaxWindow), times.FormatDuration(d.Window))
 }
 
 var eventName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
@@ -247,8 +247,8 @@ func (c *checker) eventLimits(path string, by SubjectKind, limits []EventLimit) 
 		ok := c.check(l.Failures >= 1 && l.Failures <= failures.MaxFailures, at+".count",
 			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
-			"must be from 1ms to %s in whole milliseconds, not %s", duration.Format(failures.MaxWindow),
-			duration.Format(l.Window)) && ok
+			"must be from 1ms to %s in whole milliseconds, not %s", times.FormatDuration(failures.MaxWindow),
+			times.FormatDuration(l.Window)) && ok
 		if ok {
 			c.reachable(at, "count", own, i)
 		}

@@ -178,7 +178,7 @@ func TestGuardWithMemoryStoresLinksNoServersLibraries(t *testing.T) {
 	t.Parallel()
 	for dep := range strings.FieldsSeq(string(goList(t, "-deps", "authguard/guard"))) {
 		for _, heavy := range []string{"redis", "labstack/echo", "database/sql", "dchest/captcha", "sqlite", "net/http", "authguard/internal"} {
-			light := strings.HasPrefix(dep, "vendor/") || slices.Contains([]string{"authguard/internal/duration",
+			light := strings.HasPrefix(dep, "vendor/") || slices.Contains([]string{"authguard/internal/times",
 				"authguard/internal/recent", "authguard/internal/seal"}, dep)
 			if strings.Contains(dep, heavy) && !light {
 				t.Errorf("authguard/guard links %s", dep)

@@ -15,8 +15,8 @@ import (
 
 	"authguard/internal/config"
 	"authguard/internal/database"
-	"authguard/internal/duration"
 	"authguard/internal/learn"
+	"authguard/internal/times"
 )
 
 type configCmd struct {
@@ -143,7 +143,7 @@ func (migrateCmd) Run(g *globals) error {
 // printJSON writes durations like the settings: 1m30s, not nanoseconds.
 func printJSON(g *globals, v any) error {
 	durations := json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
-		return e.WriteToken(jsontext.String(duration.Format(d.Round(time.Millisecond))))
+		return e.WriteToken(jsontext.String(times.FormatDuration(d.Round(time.Millisecond))))
 	})
 	err := json.MarshalWrite(g.out, v, jsonv1.DefaultOptionsV1(), jsontext.WithIndent("  "),
 		json.WithMarshalers(durations))

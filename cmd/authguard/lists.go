@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/alerts"
-	"authguard/internal/duration"
 	"authguard/internal/lists"
 	"authguard/internal/times"
 )
@@ -63,7 +62,7 @@ func (c listCmd) Run(g *globals, command *kong.Context) error {
 		return c.load(g, verdict)
 	}
 	until := "with no expiry"
-	if hold, err := duration.Parse(c.For); err == nil {
+	if hold, err := times.ParseDuration(c.For); err == nil {
 		until = "until " + times.Text(time.Now().Add(hold))
 	}
 	return g.do(http.MethodPost, "/api/lists", nil,

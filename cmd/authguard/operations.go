@@ -14,7 +14,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"authguard/internal/control"
-	"authguard/internal/duration"
 	"authguard/internal/policy"
 	"authguard/internal/times"
 )
@@ -119,7 +118,7 @@ var templateFuncs = template.FuncMap{
 	"quote": strconv.Quote,
 	"join":  func(all []string) string { return strings.Join(all, ", ") },
 	"soon": func(text string) (string, error) {
-		hold, err := duration.Parse(text)
+		hold, err := times.ParseDuration(text)
 		return times.Text(time.Now().Add(hold)), err
 	},
 	"clock": func(text string) (string, error) {

@@ -18,9 +18,9 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/config"
-	"authguard/internal/duration"
 	"authguard/internal/lists"
 	"authguard/internal/replay"
+	"authguard/internal/times"
 )
 
 type logFlags struct {
@@ -211,7 +211,7 @@ func progressText(r reading, took time.Duration) string {
 		return fmt.Sprintf("%s read", humanize.Bytes(uint64(read)))
 	}
 	left := time.Duration(float64(took) * float64(of-read) / float64(read)).Round(time.Second)
-	return fmt.Sprintf("%3d %% of %s, %s left", 100*read/of, humanize.Bytes(uint64(of)), duration.Format(left))
+	return fmt.Sprintf("%3d %% of %s, %s left", 100*read/of, humanize.Bytes(uint64(of)), times.FormatDuration(left))
 }
 
 func untilInterrupted() (ctx context.Context, stop context.CancelFunc) {

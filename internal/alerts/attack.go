@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"authguard/internal/attacks"
-	"authguard/internal/duration"
 	"authguard/internal/events"
 	"authguard/internal/times"
 )
@@ -100,7 +99,7 @@ func summary(one *attacks.Ending) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("Duration: %s, from %s to %s (last attempt). The cool-down ended at %s.",
-		duration.Format(one.Duration().Round(time.Second)), times.Text(one.Began.UTC()), times.Text(one.Last.UTC()),
+		times.FormatDuration(one.Duration().Round(time.Second)), times.Text(one.Began.UTC()), times.Text(one.Last.UTC()),
 		times.Text(one.Ended.UTC()))
 	line("Failed or stopped attempts: %d.", one.Attempts)
 	b.WriteString(numbers(one.Attack))

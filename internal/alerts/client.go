@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"authguard/internal/duration"
 	"authguard/internal/outbox"
+	"authguard/internal/times"
 )
 
 // maxAnswer limits the response, in bytes.
@@ -97,7 +97,7 @@ func (c *httpClient) post(ctx context.Context, what call) error {
 	answer, err := c.http.Do(r)
 	if err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("no answer within %s", duration.Format(time.Since(began).Round(time.Second)))
+			return fmt.Errorf("no answer within %s", times.FormatDuration(time.Since(began).Round(time.Second)))
 		}
 		if asked := (*url.Error)(nil); errors.As(err, &asked) {
 			err = asked.Err // without the address

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"authguard/guard"
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 type setting struct {
@@ -120,7 +120,7 @@ func (s setting) set(text string) (err error) {
 		*to, err = wordOf(text, eventSubjects)
 		return err
 	case *time.Duration:
-		*to, err = duration.Parse(text)
+		*to, err = times.ParseDuration(text)
 	case *netip.Prefix:
 		*to, err = parseNetwork(text)
 	case encoding.TextUnmarshaler:
@@ -185,9 +185,9 @@ func (s setting) show() string {
 func show(value any) string {
 	switch v := value.(type) {
 	case time.Duration:
-		return duration.Format(v)
+		return times.FormatDuration(v)
 	case guard.Limit:
-		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Action)
+		text := fmt.Sprintf("%d/%s %s", v.Failures, times.FormatDuration(v.Window), v.Action)
 		if v.Failures == 0 && v.Window == 0 {
 			text = "0 " + v.Action.String()
 		}
@@ -196,7 +196,7 @@ func show(value any) string {
 		}
 		return text
 	case guard.EventLimit:
-		text := fmt.Sprintf("%d/%s %s by %s", v.Count, duration.Format(v.Window), v.Action, v.By)
+		text := fmt.Sprintf("%d/%s %s by %s", v.Count, times.FormatDuration(v.Window), v.Action, v.By)
 		if v.Monitor {
 			text += " monitor"
 		}

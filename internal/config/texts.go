@@ -8,7 +8,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 // off is the text of the zero value.
@@ -58,7 +58,7 @@ func read(pattern *regexp.Regexp, text []byte, such string, to ...any) error {
 		case *float64:
 			*one, err = strconv.ParseFloat(part, 64)
 		case *time.Duration:
-			*one, err = duration.Parse(part)
+			*one, err = times.ParseDuration(part)
 		case *bool:
 			*one = true
 		}
@@ -92,8 +92,8 @@ func (d PairDelay) String() string {
 	if d == (PairDelay{}) {
 		return off
 	}
-	return fmt.Sprintf("%d/%s delay %s to %s%s", d.After, duration.Format(d.Window), duration.Format(d.First),
-		duration.Format(d.Max), monitored(d.Monitor))
+	return fmt.Sprintf("%d/%s delay %s to %s%s", d.After, times.FormatDuration(d.Window), times.FormatDuration(d.First),
+		times.FormatDuration(d.Max), monitored(d.Monitor))
 }
 
 // UnmarshalText is the inverse of String. After an error, s is undefined.
@@ -144,7 +144,7 @@ func (c *CoolDown) UnmarshalText(text []byte) error {
 // String returns the text.
 func (c CoolDown) String() string {
 	if c.Min == c.Max {
-		return duration.Format(c.Min)
+		return times.FormatDuration(c.Min)
 	}
-	return duration.Format(c.Min) + " to " + duration.Format(c.Max)
+	return times.FormatDuration(c.Min) + " to " + times.FormatDuration(c.Max)
 }

@@ -25,7 +25,6 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/duration"
 	"authguard/internal/events"
 	"authguard/internal/outbox"
 	"authguard/internal/times"
@@ -231,7 +230,7 @@ func (s *story) compareMessages(a control.AttackReport) {
 	s.contains("the alert of the start", started, "authguard attack show "+a.ID, "since "+times.Text(a.Began.UTC()),
 		"failure rate 200 a minute")
 	s.contains("the message of the end", ended, "authguard attack show "+a.ID,
-		fmt.Sprintf("Duration: %s, from %s to %s (last attempt). The cool-down ended at %s.", duration.Format(a.Duration().Round(time.Second)),
+		fmt.Sprintf("Duration: %s, from %s to %s (last attempt). The cool-down ended at %s.", times.FormatDuration(a.Duration().Round(time.Second)),
 			times.Text(a.Began.UTC()), times.Text(a.Last.UTC()), times.Text(a.Ended.UTC())), fmt.Sprintf("attempts: %d.", a.Attempts),
 		fmt.Sprintf("Wrong passwords checked: %d. Challenged: %d, solved: %d. Delayed: %d. Blocked: %d.", a.Failed, a.Challenged, a.Solved, a.Waited, a.Refused),
 		fmt.Sprintf("Sources: %s. Attacked: %s.", events.About(a.Addresses, "IP address"), events.About(a.Accounts, "account")),

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
-	"authguard/internal/duration"
 	"authguard/internal/redisstore"
 	"authguard/internal/seal"
+	"authguard/internal/times"
 )
 
 //go:embed write.lua
@@ -86,10 +86,10 @@ func answers(ctx context.Context, c Config, client redis.UniversalClient, n *not
 			fastest = min(fastest, time.Since(began))
 		}
 	}
-	n.check("redis.ping", fmt.Sprintf("answers a PING in %s.", duration.Format(fastest.Round(time.Microsecond))),
+	n.check("redis.ping", fmt.Sprintf("answers a PING in %s.", times.FormatDuration(fastest.Round(time.Microsecond))),
 		advice(fastest > budget/5, "Move Redis closer to the nodes, reduce its load, or raise redis.timeout.",
 			"answers a PING in %s: over a fifth of redis.timeout (%s), after which a node decides locally.",
-			duration.Format(fastest), duration.Format(budget)))
+			times.FormatDuration(fastest), times.FormatDuration(budget)))
 	return true
 }
 

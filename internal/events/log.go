@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 // Limits on log lines per message and tick of the bus (one second), so that a flood does not fill the disk.
@@ -154,7 +154,7 @@ func Codes(reasons guard.Reasons) string {
 	for _, r := range reasons {
 		code, monitored := strings.CutSuffix(r.Code(), ":monitored")
 		if r.Limit != nil && r.Limit.Failures > 0 {
-			code += fmt.Sprintf(":%d/%s", r.Limit.Failures, duration.Format(r.Limit.Window))
+			code += fmt.Sprintf(":%d/%s", r.Limit.Failures, times.FormatDuration(r.Limit.Window))
 		}
 		if monitored {
 			code += ":monitored"
@@ -170,7 +170,7 @@ func LimitText(e *guard.Event) string {
 		return ""
 	}
 	r := e.Reasons[0]
-	text := fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Action, r.Subject)
+	text := fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, times.FormatDuration(r.Limit.Window), r.Limit.Action, r.Subject)
 	if r.Limit.Monitor {
 		text += " monitor"
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/duration"
 	"authguard/internal/operation"
 	"authguard/internal/times"
 )
@@ -89,7 +88,7 @@ func (t *Table) restoring(ctx context.Context, prefix netip.Prefix, now time.Tim
 		request := &ListRange{CIDR: e.Prefix.String(), Verdict: e.Verdict, For: "forever", Note: e.Note,
 			Force: e.Prefix.Bits() == 0}
 		if !e.ExpiresAt.IsZero() {
-			request.For = duration.Format(e.ExpiresAt.Sub(now))
+			request.For = times.FormatDuration(e.ExpiresAt.Sub(now))
 		}
 		return request, err
 	}

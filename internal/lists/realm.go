@@ -14,7 +14,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/background"
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 // A Realm is the lists as one realm uses them. Set all fields but Files before use.
@@ -144,7 +144,7 @@ func (r *Realm) named(ctx context.Context, now time.Time) ([]NamedList, error) {
 }
 
 func limitText(l guard.Limit) string {
-	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Action)
+	text := fmt.Sprintf("%d/%s %s", l.Failures, times.FormatDuration(l.Window), l.Action)
 	if l.Failures == 0 {
 		text = "0 " + l.Action.String()
 	}

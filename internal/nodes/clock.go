@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 const (
@@ -118,5 +118,5 @@ func (c *Clock) Off() string {
 		way = "behind"
 	}
 	return fmt.Sprintf("this machine's clock is %s %s the clock of the shared servers",
-		duration.Format(ahead.Abs().Round(time.Second)), way)
+		times.FormatDuration(ahead.Abs().Round(time.Second)), way)
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 var (
@@ -215,7 +215,7 @@ func HoldOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := duration.Parse(text)
+	d, err := times.ParseDuration(text)
 	if err == nil && d == 0 {
 		err = errors.New("must be greater than zero")
 	}

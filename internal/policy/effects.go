@@ -18,9 +18,9 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/background"
-	"authguard/internal/duration"
 	"authguard/internal/events"
 	"authguard/internal/sqltx"
+	"authguard/internal/times"
 	"authguard/internal/tops"
 )
 
@@ -165,7 +165,7 @@ func limitsOf(e *guard.Event) (all []Limit) {
 func TextOf(r guard.Reason) string {
 	switch {
 	case r.Limit != nil && r.Event != "":
-		return fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Action, r.Subject)
+		return fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, times.FormatDuration(r.Limit.Window), r.Limit.Action, r.Subject)
 	case r.Limit != nil:
 		return LimitText(*r.Limit)
 	case r.Cause == guard.ModeOn:
@@ -183,7 +183,7 @@ func LimitText(l guard.Limit) string {
 	if l.Failures == 0 {
 		return "0 " + l.Action.String()
 	}
-	return fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Action)
+	return fmt.Sprintf("%d/%s %s", l.Failures, times.FormatDuration(l.Window), l.Action)
 }
 
 // count counts an attempt; the caller holds the lock.

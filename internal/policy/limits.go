@@ -15,8 +15,8 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
-	"authguard/internal/duration"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 )
 
 // MaxOverride is the longest duration of a policy override. Without a duration it is permanent.
@@ -220,8 +220,8 @@ func limitsIn(p guard.Policy, mode captchamode.Config, limitSet string) (all []L
 	switch limitSet {
 	case guard.PairDelayLimits:
 		d := p.PairDelay
-		return []LimitState{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window),
-			duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Monitored: d.Monitor}}
+		return []LimitState{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, times.FormatDuration(d.Window),
+			times.FormatDuration(d.First), times.FormatDuration(d.Max)), Then: guard.Delay.String(), Monitored: d.Monitor}}
 	case guard.SprayLimits:
 		return []LimitState{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts),
 			Then: "insufficient", Monitored: p.Spray.Monitor}}

@@ -8,8 +8,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/duration"
 	"authguard/internal/operation"
+	"authguard/internal/times"
 )
 
 // DefaultForce is the default duration of an override of CAPTCHA mode.
@@ -29,7 +29,7 @@ type SetMode struct {
 
 // Validate checks the flags of a command.
 func (q SetMode) Validate() error {
-	_, err := duration.Parse(q.For)
+	_, err := times.ParseDuration(q.For)
 	return err
 }
 
@@ -59,14 +59,14 @@ func (q SetMode) Do(_ context.Context, l *Limits, by operation.By) (*operation.C
 	case "on", "off":
 		if hold = cmp.Or(hold, DefaultForce); hold > captchamode.MaxOverride {
 			return nil, fmt.Errorf("%w: CAPTCHA mode can be forced for at most %s, such as 2h", operation.ErrAsked,
-				duration.Format(captchamode.MaxOverride))
+				times.FormatDuration(captchamode.MaxOverride))
 		}
 		now := by.Now
 		if err := l.Mode.Force(captchamode.Override{State: captchamode.Forced(q.Mode), Who: by.Who, Why: why,
 			Since: now, Until: now.Add(hold)}); err != nil {
 			return nil, fmt.Errorf("%w: %w", operation.ErrAsked, err)
 		}
-		change.Detail = "for " + duration.Format(hold)
+		change.Detail = "for " + times.FormatDuration(hold)
 		change.Notice.Text = "CAPTCHA mode is forced " + q.Mode + " for " + guard.Spell(hold) + "."
 	default:
 		return nil, fmt.Errorf("%w: mode: must be on, off, auto or clear, not %.20q", operation.ErrAsked, q.Mode)
@@ -80,6 +80,6 @@ func restoring(before captchamode.Override, now time.Time) *SetMode {
 	if before.State == captchamode.Automatic || !before.Until.After(now) {
 		return &SetMode{Mode: "auto", Because: operation.Because{Reason: operation.Undone}}
 	}
-	return &SetMode{Mode: string(before.State), For: duration.Format(before.Until.Sub(now)),
+	return &SetMode{Mode: string(before.State), For: times.FormatDuration(before.Until.Sub(now)),
 		Because: operation.Because{Reason: before.Why}}
 }

@@ -11,7 +11,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
-	"authguard/internal/duration"
 	"authguard/internal/operation"
 	"authguard/internal/times"
 )
@@ -61,7 +60,7 @@ func (q SetLimits) Do(ctx context.Context, l *Limits, by operation.By) (*operati
 		return nil, fmt.Errorf("%w: missing reason (recorded in the audit log)", operation.ErrAsked)
 	case hold > MaxSet:
 		return nil, fmt.Errorf("%w: the duration must be at most %s; for longer, change the configuration",
-			operation.ErrAsked, duration.Format(MaxSet))
+			operation.ErrAsked, times.FormatDuration(MaxSet))
 	}
 	written, before := l.Written(), l.overrides()
 	text, err := written.Valid(q.LimitSet, q.Limits)
@@ -85,7 +84,7 @@ func (q SetLimits) Do(ctx context.Context, l *Limits, by operation.By) (*operati
 		alerts.Name(by.Why), times.Text(override.Until.UTC())))
 	answer, err := l.View(ctx)
 	return &operation.Change{Answer: answer, Undo: undoing(before, q.LimitSet, by.Now),
-		Action: operation.Action{Detail: q.LimitSet + ": " + text + " for " + duration.Format(hold)},
+		Action: operation.Action{Detail: q.LimitSet + ": " + text + " for " + times.FormatDuration(hold)},
 		Notice: operation.Notice{Text: "In force on all nodes within a second, until " + times.Text(override.Until.UTC()) +
 			":", Subject: q.LimitSet}}, err
 }
@@ -102,7 +101,7 @@ func undoing(before []Override, limitSet string, now time.Time) any {
 	}
 	was, rest := before[i], ""
 	if !was.Until.IsZero() {
-		rest = duration.Format(was.Until.Sub(now).Round(time.Second))
+		rest = times.FormatDuration(was.Until.Sub(now).Round(time.Second))
 	}
 	because := operation.Because{Reason: was.Why}
 	switch {
@@ -140,7 +139,7 @@ func (w Written) Valid(limitSet, text string) (string, error) {
 	for _, l := range limits {
 		if l.Window > longest {
 			return "", fmt.Errorf("%w: the window of %s is longer than %s, for which failures are kept; change the "+
-				"configuration instead", operation.ErrAsked, LimitText(l), duration.Format(longest))
+				"configuration instead", operation.ErrAsked, LimitText(l), times.FormatDuration(longest))
 		}
 	}
 	text = config.FormatLimits(limits)

@@ -10,7 +10,6 @@ import (
 
 	"authguard/internal/alerts"
 	"authguard/internal/background"
-	"authguard/internal/duration"
 	"authguard/internal/operation"
 	"authguard/internal/times"
 )
@@ -60,7 +59,7 @@ func (q SwitchPolicy) Do(ctx context.Context, l *Limits, by operation.By) (*oper
 		return nil, fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", operation.ErrAsked, q.To)
 	case hold > MaxOverride:
 		return nil, fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end",
-			operation.ErrAsked, duration.Format(MaxOverride))
+			operation.ErrAsked, times.FormatDuration(MaxOverride))
 	}
 	now := by.Now
 	override := Override{LimitSet: q.LimitSet, Enforce: q.To == ToEnforce, Who: by.Who, Why: by.Why, Since: now}
@@ -75,7 +74,7 @@ func (q SwitchPolicy) Do(ctx context.Context, l *Limits, by operation.By) (*oper
 	}
 	detail := q.LimitSet
 	if hold > 0 && q.To != ToFile {
-		detail += " for " + duration.Format(hold)
+		detail += " for " + times.FormatDuration(hold)
 	}
 	l.notify(written, before, override)
 	answer, err := l.View(ctx)

@@ -9,8 +9,8 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/config"
-	"authguard/internal/duration"
 	"authguard/internal/replay"
+	"authguard/internal/times"
 )
 
 // Score rates limits. Let counts attackers' logins, which logs do not tell, and Checked their guesses that were checked;
@@ -212,7 +212,7 @@ func Text(s replay.Setup) string {
 	limitSet := func(name string, limits []guard.Limit) {
 		var words []string
 		for _, r := range limits {
-			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, duration.Format(r.Window), r.Action))
+			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, times.FormatDuration(r.Window), r.Action))
 			if r.Monitor {
 				words[len(words)-1] += " monitor"
 			}

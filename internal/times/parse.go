@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"authguard/internal/duration"
 )
 
 // A Span is the period that a typed time names: a day from its start to its end, or one moment.
@@ -33,7 +31,7 @@ func Parse(text string, now time.Time) (Span, error) {
 	case "yesterday":
 		return dayOf(now.AddDate(0, 0, -1)), nil
 	}
-	if ago, err := duration.Parse(strings.ReplaceAll(strings.TrimSuffix(words, " ago"), " ", "")); err == nil {
+	if ago, err := ParseDuration(strings.ReplaceAll(strings.TrimSuffix(words, " ago"), " ", "")); err == nil {
 		at := now.Add(-ago)
 		return Span{at, at}, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"authguard/captchamode"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
-	"authguard/internal/duration"
 	"authguard/internal/metrics"
+	"authguard/internal/times"
 )
 
 // answered adds the situation.
@@ -47,7 +47,7 @@ func besieged(low time.Time) NowView {
 	for i := range v.Series.FailureRate {
 		v.Series.FailureRate[i].Threshold, v.Series.FailureRate[i].SlowAt, v.Series.FailureRate[i].LeaveAt = 30, 10, 15
 	}
-	v.Overview = control.Overview{Now: noon, State: captchamode.State{Level: captchamode.Attack, On: true, Low: low, FailureRate: captchamode.Counts{1500}, SlowAt: 10, LeaveAt: 15, Threshold: 30, CoolDown: duration.Duration(10 * time.Minute)},
+	v.Overview = control.Overview{Now: noon, State: captchamode.State{Level: captchamode.Attack, On: true, Low: low, FailureRate: captchamode.Counts{1500}, SlowAt: 10, LeaveAt: 15, Threshold: 30, CoolDown: times.Duration(10 * time.Minute)},
 		Attacks:  []attacks.Attack{botnet(time.Time{}, 7)},
 		Switches: []captchamode.Switch{{At: noon.Add(-20 * time.Minute), On: true, Cause: captchamode.ByFailureRate, FailureRate: 31, Threshold: 30}},
 		Others:   metrics.Others{Addresses: metrics.Rest{Names: 256, Most: 3}, Networks: metrics.Rest{Names: 900, Most: 9}, Accounts: metrics.Rest{Names: 390, Most: 7}},

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"authguard/internal/control"
-	"authguard/internal/duration"
 	"authguard/internal/events"
 	"authguard/internal/policy"
 	"authguard/internal/replay"
+	"authguard/internal/times"
 )
 
 // TryView tries other numbers of limits, and overrides the limits with them. Its forms post to /policy/try and
@@ -63,7 +63,7 @@ func (v TryView) Effects() []effect {
 	for i, r := range []replay.Result{v.Trial.Today, v.Trial.Tried} {
 		by, on := r.Guesses.Stopped, "never"
 		if r.ModeOn > 0 {
-			on = duration.Format(r.ModeOn.Round(time.Minute))
+			on = times.FormatDuration(r.ModeOn.Round(time.Minute))
 		}
 		how := ""
 		if stopped(by) > 0 {

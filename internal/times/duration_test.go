@@ -1,4 +1,4 @@
-package duration_test
+package times_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"pgregory.net/rapid"
 
-	"authguard/internal/duration"
+	"authguard/internal/times"
 )
 
 const day = 24 * time.Hour
@@ -21,7 +21,7 @@ func TestDaysAndWeeksAreRead(t *testing.T) {
 		"2w": 14 * day, "1d12h": 36 * time.Hour, "1w1d1ms": 8*day + time.Millisecond, "0s": 0, "0": 0,
 		"90s": 90 * time.Second, "1.5h": 90 * time.Minute, "5µs": 5 * time.Microsecond, "36499d": 36499 * day,
 	} {
-		if got, err := duration.Parse(text); err != nil || got != want {
+		if got, err := times.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
@@ -33,7 +33,7 @@ func TestEverythingElseIsRefused(t *testing.T) {
 		"", "5", "d", "1d-1h", "1h1d", "1d1w", "-1d", "-1s", "+1s", "1.5d", "99999w", "36500d", "106751d",
 		"1d2562047h", "99999999999h", "99999w99999d2562047h", "5 m", "1d 1h", "1D", "1h\n", "0x5s",
 	} {
-		got, err := duration.Parse(text)
+		got, err := times.ParseDuration(text)
 		if err == nil {
 			t.Errorf("%q was read as %v", text, got)
 		} else if !strings.HasPrefix(err.Error(), "must be a duration") || strings.Contains(err.Error(), "\n") {
@@ -44,7 +44,7 @@ func TestEverythingElseIsRefused(t *testing.T) {
 
 func TestTheErrorShowsOnlyTheBeginningOfALongText(t *testing.T) {
 	t.Parallel()
-	if _, err := duration.Parse(strings.Repeat("x", 1000)); err == nil || len(err.Error()) > 130 {
+	if _, err := times.ParseDuration(strings.Repeat("x", 1000)); err == nil || len(err.Error()) > 130 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -55,7 +55,7 @@ func TestDurationsArePrintedAsPeopleWriteThem(t *testing.T) {
 		0: "0s", time.Minute: "1m", time.Hour: "1h", day: "24h", 90 * day: "90d", 90 * time.Second: "1m30s",
 		10 * time.Minute: "10m", 20 * time.Hour: "20h", time.Hour + time.Second: "1h0m1s", 36 * time.Hour: "36h",
 	} {
-		if got := duration.Format(d); got != want {
+		if got := times.FormatDuration(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
 		}
 	}
@@ -65,8 +65,8 @@ func TestWhatIsPrintedReadsBackTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := time.Duration(rapid.Int64Range(0, int64(36500*day)-1).Draw(t, "d"))
-		if got, err := duration.Parse(duration.Format(want)); err != nil || got != want {
-			t.Fatalf("%s: %v, %v", duration.Format(want), got, err)
+		if got, err := times.ParseDuration(times.FormatDuration(want)); err != nil || got != want {
+			t.Fatalf("%s: %v, %v", times.FormatDuration(want), got, err)
 		}
 	})
 }
@@ -74,9 +74,9 @@ func TestWhatIsPrintedReadsBackTheSame(t *testing.T) {
 func TestJSONAndYAMLWriteAndReadText(t *testing.T) {
 	t.Parallel()
 	type settings struct {
-		For duration.Duration `json:"for" yaml:"for"`
+		For times.Duration `json:"for" yaml:"for"`
 	}
-	want := settings{duration.Duration(7 * day)}
+	want := settings{times.Duration(7 * day)}
 	for name, codec := range map[string]struct {
 		marshal   func(any) ([]byte, error)
 		unmarshal func([]byte, any) error
@@ -99,27 +99,27 @@ func TestJSONAndYAMLWriteAndReadText(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseDuration(f *testing.F) {
 	f.Add("1w2d3h4m5.6s")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := duration.Parse(text)
+		d, err := times.ParseDuration(text)
 		if err == nil && (d < 0 || d >= 36500*day) {
 			t.Errorf("%q: %d", text, d)
 		}
 	})
 }
 
-func ExampleParse() {
-	d, err := duration.Parse("1d12h")
+func ExampleParseDuration() {
+	d, err := times.ParseDuration("1d12h")
 	fmt.Println(d, err)
-	_, err = duration.Parse("a while")
+	_, err = times.ParseDuration("a while")
 	fmt.Println(err)
 	// Output:
 	// 36h0m0s <nil>
 	// must be a duration such as 30s, 5m, 12h, 7d or 2w, not "a while"
 }
 
-func ExampleFormat() {
-	fmt.Println(duration.Format(7*24*time.Hour), duration.Format(90*time.Second))
+func ExampleFormatDuration() {
+	fmt.Println(times.FormatDuration(7*24*time.Hour), times.FormatDuration(90*time.Second))
 	// Output: 7d 1m30s
 }

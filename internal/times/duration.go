@@ -1,6 +1,4 @@
-// Package duration parses and formats durations: 30s, 1h30m, 7d, 2w. The settings, the HTTP API and the commands share
-// it, so each can parse what another prints.
-package duration
+package times
 
 import (
 	"fmt"
@@ -20,10 +18,10 @@ const (
 
 var pattern = regexp.MustCompile(`^(?:([0-9]{1,5})w)?(?:([0-9]{1,5})d)?(0|(?:[0-9.]+[a-zµμ]+)*)$`)
 
-// Parse parses weeks and days, each a whole number, followed by anything that [time.ParseDuration] accepts: 2w, 1d12h,
+// ParseDuration parses weeks and days, each a whole number, followed by anything that [time.ParseDuration] accepts: 2w, 1d12h,
 // 90s. A day is 24 hours. Negative durations and a hundred years or more are errors, which read well after the
 // setting's name.
-func Parse(text string) (time.Duration, error) {
+func ParseDuration(text string) (time.Duration, error) {
 	m := pattern.FindStringSubmatch(text)
 	if m == nil || text == "" {
 		return 0, notADuration(text)
@@ -48,9 +46,9 @@ func notADuration(text string) error {
 	return fmt.Errorf("must be a duration such as 30s, 5m, 12h, 7d or 2w, not %.60q", text)
 }
 
-// Format returns the shortest text that [Parse] parses as d: 90d, 24h, 1m30s. One day is 24h because limits are usually
+// FormatDuration returns the shortest text that [ParseDuration] parses as d: 90d, 24h, 1m30s. One day is 24h because limits are usually
 // compared in hours.
-func Format(d time.Duration) string {
+func FormatDuration(d time.Duration) string {
 	if d >= 2*day && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
 	}
@@ -64,15 +62,15 @@ func Format(d time.Duration) string {
 	return text
 }
 
-// String is [Format].
-func (d Duration) String() string { return Format(time.Duration(d)) }
+// String is [FormatDuration].
+func (d Duration) String() string { return FormatDuration(time.Duration(d)) }
 
-// MarshalText is [Format], for JSON, YAML and flags.
+// MarshalText is [FormatDuration], for JSON, YAML and flags.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText is [Parse]. An invalid text leaves d unchanged.
+// UnmarshalText is [ParseDuration]. An invalid text leaves d unchanged.
 func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := Parse(string(text))
+	parsed, err := ParseDuration(string(text))
 	if err == nil {
 		*d = Duration(parsed)
 	}
