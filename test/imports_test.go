@@ -19,14 +19,14 @@ var mayImport = map[string]string{
 	// What an attempt is counted in, and the site-wide switch. Nothing of ours.
 	"failures":                     "",
 	"trusted":                      "",
-	"captchamode":                  "internal/duration internal/recent",
+	"captchamode":                  "internal/times internal/recent",
 	"captchamode/challenge":        "captchamode internal/seal",
 	"captchamode/challenge/image":  "captchamode captchamode/challenge",
 	"captchamode/challenge/pow":    "captchamode captchamode/challenge internal/seal",
 	"captchamode/challenge/remote": "captchamode captchamode/challenge internal/seal",
 
 	// The policy and the order of things.
-	"guard":            counted + " internal/duration",
+	"guard":            counted + " internal/times",
 	"guard/redisguard": below,
 
 	// What no other program imports: stores, accounts, lists, alerts.
@@ -41,7 +41,6 @@ var mayImport = map[string]string{
 	"internal/control":    below,
 	"internal/database":   below + " migrations",
 	"internal/doctor":     below,
-	"internal/duration":   "",
 	"internal/events":     below,
 	"internal/metrics":    below,
 	"internal/mfa":        below,
@@ -52,11 +51,10 @@ var mayImport = map[string]string{
 	"internal/mail":       below,
 	"internal/nodes":      below,
 	"internal/notices":    below,
-	"internal/operation":  "internal/duration",
+	"internal/operation":  "internal/times",
 	"internal/outbox":     below,
 	"internal/codes":      below,
 	"internal/passwords":  below,
-	"internal/plot":       "internal/times",
 	"internal/policy":     below,
 	"internal/recent":     "",
 	"internal/redisstore": below,
@@ -65,9 +63,8 @@ var mayImport = map[string]string{
 	"internal/seal":       "",
 	"internal/sessions":   below,
 	"internal/simulate":   below,
-	"internal/sqltx":      "",
 	"internal/story":      "",
-	"internal/times":      "internal/duration",
+	"internal/times":      "",
 	"internal/tokens":     below,
 	"internal/tops":       "",
 	"internal/wire":       "",

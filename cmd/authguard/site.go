@@ -261,7 +261,7 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 	}
 	if loaded.Database != "" {
 		s.clock.Sources = []nodes.TimeSource{{Name: "PostgreSQL", Ask: func(ctx context.Context) (time.Time, error) {
-			return database.Time(ctx, s.db)
+			return database.ServerTime(ctx, s.db)
 		}}}
 		s.clock.Look(ctx)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"authguard/internal/changes"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // Addition is a new account.
@@ -189,7 +189,7 @@ func (t *Table) Delete(ctx context.Context, name string) error {
 		}
 		for _, table := range []string{`account_names WHERE account`, `accounts WHERE id`} {
 			if err == nil {
-				_, err = sqltx.Exec(ctx, tx, `DELETE FROM `+table+` = $1`, id)
+				_, err = database.Exec(ctx, tx, `DELETE FROM `+table+` = $1`, id)
 			}
 		}
 		return err
@@ -218,7 +218,7 @@ func (t *Table) updateWhere(ctx context.Context, name, where string, spare bool,
 				return err
 			}
 		}
-		n, err := sqltx.Exec(ctx, tx, `UPDATE accounts SET changed_at = $3, `+set+
+		n, err := database.Exec(ctx, tx, `UPDATE accounts SET changed_at = $3, `+set+
 			` WHERE `+where+` AND id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, args...)
 		if err == nil && n == 0 {
 			err = ErrUnknown
@@ -233,14 +233,14 @@ func (t *Table) updateWhere(ctx context.Context, name, where string, spare bool,
 
 // change runs do in a transaction and announces it to all nodes. If another transaction takes the same name first, it
 // returns ErrTaken.
-func (t *Table) change(ctx context.Context, db sqltx.Beginner, do func(*sql.Tx) error) error {
-	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
+func (t *Table) change(ctx context.Context, db database.Beginner, do func(*sql.Tx) error) error {
+	err := database.InTx(ctx, db, func(tx *sql.Tx) error {
 		if err := do(tx); err != nil {
 			return err
 		}
 		return changes.Bump(ctx, tx, changes.Accounts)
 	})
-	if sqltx.Taken(err) {
+	if database.Taken(err) {
 		return ErrTaken
 	}
 	return err

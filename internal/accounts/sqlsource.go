@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // SQLSourceConfig configures an SQLSource.
@@ -93,13 +93,13 @@ func (s *SQLSource) Try(ctx context.Context) error {
 
 // row reads the first column of the only row, and the columns email and groups.
 func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string, found bool, err error) {
-	if !sqltx.Holds(name) {
+	if !database.Holds(name) {
 		return row, false, nil // no account can have that name
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	var values [3]sql.NullString
-	err = sqltx.Each(ctx, s.db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, s.db, func(rows *sql.Rows) error {
 		if found {
 			return errors.New("more than one row for a name: add a condition or LIMIT 1")
 		}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/database"
 	"authguard/internal/passwords"
-	"authguard/internal/sqltx"
 )
 
 const (
@@ -97,7 +97,7 @@ func stored(hash string, usable bool) passwords.Stored {
 
 // EachHash calls yield with the hashes of at most most accounts of a realm. IDs are random, so it is a random sample.
 func EachHash(ctx context.Context, db *sql.DB, realm string, most int, yield func(hash string)) error {
-	err := sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+	err := database.Each(ctx, db, func(rows *sql.Rows) error {
 		var hash string
 		err := rows.Scan(&hash)
 		yield(hash)
@@ -125,7 +125,7 @@ func (t *Table) Canonical(name string) string {
 func (t *Table) Refresh(ctx context.Context) error {
 	now := t.config.Now().UnixMilli()
 	since := min(t.seen.Load(), now) - overlap.Milliseconds()
-	err := sqltx.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
+	err := database.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
 		var email, username string
 		err := rows.Scan(&email, &username)
 		t.alias(email, username)
@@ -169,15 +169,15 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 // page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username
-		LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
+		LIMIT $3`, t.config.Realm, database.Clean(after), limit)
 }
 
 // Search is List for accounts with text in their user name or email address.
 func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Account, error) {
-	pattern := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(sqltx.Clean(text)) + "%"
+	pattern := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(database.Clean(text)) + "%"
 	return t.query(ctx, `WHERE id IN (SELECT account FROM account_names WHERE realm = $1 AND name LIKE $2 ESCAPE '\')
 		AND username > $3
-		ORDER BY username LIMIT $4`, t.config.Realm, pattern, sqltx.Clean(after), limit)
+		ORDER BY username LIMIT $4`, t.config.Realm, pattern, database.Clean(after), limit)
 }
 
 // Counts are the numbers of a realm's accounts, by state.
@@ -204,7 +204,7 @@ func (t *Table) InState(ctx context.Context, state, after string, limit int) ([]
 		return nil, nil
 	}
 	return t.query(ctx, `WHERE realm = $1 AND username > $2 AND `+column+` ORDER BY username
-		LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
+		LIMIT $3`, t.config.Realm, database.Clean(after), limit)
 }
 
 // Those returns the existing accounts among the user names, in no order.
@@ -212,7 +212,7 @@ func (t *Table) Those(ctx context.Context, names []string) (all []Account, err e
 	for part := range slices.Chunk(names, 500) {
 		args, list := []any{t.config.Realm}, strings.Builder{}
 		for i, name := range part {
-			args = append(args, sqltx.Clean(name))
+			args = append(args, database.Clean(name))
 			fmt.Fprintf(&list, ", $%d", i+2)
 		}
 		some, err := t.query(ctx, `WHERE realm = $1 AND username IN (`+list.String()[2:]+`)`, args...)
@@ -241,7 +241,7 @@ func (t *Table) Admins(ctx context.Context) ([]Account, error) {
 
 func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account, error) {
 	var all []Account
-	err := sqltx.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
+	err := database.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
 		var a Account
 		var created, changed int64
 		var groups string

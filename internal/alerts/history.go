@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 const (
@@ -65,11 +65,11 @@ func (h *history) write(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	err := sqltx.Run(ctx, h.db, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, h.db, func(tx *sql.Tx) error {
 		for _, r := range records(rows) {
 			_, err := tx.ExecContext(ctx, `INSERT INTO alerts (id, at, realm, kind, title, body, count)
 				VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
-				r.ID, r.At.UnixMilli(), r.Realm, string(r.Kind), sqltx.Clean(r.Title), sqltx.Clean(r.Body), r.Count)
+				r.ID, r.At.UnixMilli(), r.Realm, string(r.Kind), database.Clean(r.Title), database.Clean(r.Body), r.Count)
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func (a *Alerter) Recent(ctx context.Context, realm string, before int64, limit 
 		return nil, errNoHistory
 	}
 	all := []Record{}
-	err := sqltx.Each(ctx, a.history.db, func(rows *sql.Rows) error {
+	err := database.Each(ctx, a.history.db, func(rows *sql.Rows) error {
 		var r Record
 		var at int64
 		err := rows.Scan(&r.ID, &at, &r.Realm, &r.Kind, &r.Title, &r.Body, &r.Count)
@@ -131,19 +131,19 @@ func (a *Alerter) Purge(ctx context.Context) (rows int64, err error) {
 	if a.history.db == nil {
 		return 0, nil
 	}
-	rows, err = sqltx.Exec(ctx, a.history.db, `DELETE FROM alerts WHERE at < $1`, a.now().Add(-keptFor).UnixMilli())
+	rows, err = database.Exec(ctx, a.history.db, `DELETE FROM alerts WHERE at < $1`, a.now().Add(-keptFor).UnixMilli())
 	if err != nil {
 		return rows, fmt.Errorf("alerts: purge: %w", err)
 	}
 	var kinds []string
-	err = sqltx.Each(ctx, a.history.db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, a.history.db, func(rows *sql.Rows) error {
 		var kind string
 		err := rows.Scan(&kind)
 		kinds = append(kinds, kind)
 		return err
 	}, `SELECT DISTINCT kind FROM alerts`)
 	for _, kind := range kinds {
-		more, failed := sqltx.Exec(ctx, a.history.db, `DELETE FROM alerts WHERE kind = $1 AND id <=
+		more, failed := database.Exec(ctx, a.history.db, `DELETE FROM alerts WHERE kind = $1 AND id <=
 			(SELECT id FROM alerts WHERE kind = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)`, kind, keptAlerts)
 		rows, err = rows+more, errors.Join(err, failed)
 	}

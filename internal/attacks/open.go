@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // OpenFor is how long after its end an attack's possibly compromised accounts count as open.
@@ -54,8 +54,8 @@ func openIf(passwords bool) string {
 	return "done_here < 2"
 }
 
-func countCompromised(ctx context.Context, db sqltx.Runner, a *Attack) error {
-	err := sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+func countCompromised(ctx context.Context, db database.Runner, a *Attack) error {
+	err := database.Each(ctx, db, func(rows *sql.Rows) error {
 		return rows.Scan(&a.Lost, &a.Open, &a.OpenHere, &a.Strange)
 	}, `SELECT COUNT(*), COUNT(CASE WHEN done < 3 THEN 1 END), COUNT(CASE WHEN done_here < 2 THEN 1 END),
 		(SELECT COUNT(DISTINCT account) FROM attack_logins WHERE attack = $1)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, part_of`
@@ -71,7 +71,7 @@ func (r *Recorder) Get(ctx context.Context, realm, id string) (Attack, error) {
 	return r.get(ctx, r.config.DB, realm, id)
 }
 
-func (r *Recorder) get(ctx context.Context, db sqltx.Runner, realm, id string) (Attack, error) {
+func (r *Recorder) get(ctx context.Context, db database.Runner, realm, id string) (Attack, error) {
 	all, err := r.attacks(ctx, db, `WHERE realm = $1 AND id = $2`, realm, id)
 	if err == nil && len(all) == 0 {
 		err = ErrUnknown
@@ -82,13 +82,13 @@ func (r *Recorder) get(ctx context.Context, db sqltx.Runner, realm, id string) (
 	return all[0], nil
 }
 
-func (*Recorder) attacks(ctx context.Context, db sqltx.Runner, where string, args ...any) ([]Attack, error) {
+func (*Recorder) attacks(ctx context.Context, db database.Runner, where string, args ...any) ([]Attack, error) {
 	all := []Attack{}
-	err := sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+	err := database.Each(ctx, db, func(rows *sql.Rows) error {
 		var a Attack
 		var began, ended, last int64
 		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf)
-		a.Began, a.Last, a.Ended = time.UnixMilli(began), time.UnixMilli(last), sqltx.Time(ended)
+		a.Began, a.Last, a.Ended = time.UnixMilli(began), time.UnixMilli(last), database.Time(ended)
 		all = append(all, a)
 		return err
 	}, `SELECT `+attackColumns+` FROM attacks `+where, args...)
@@ -100,7 +100,7 @@ func (*Recorder) attacks(ctx context.Context, db sqltx.Runner, where string, arg
 	return all, err
 }
 
-func fill(ctx context.Context, db sqltx.Runner, a *Attack) error {
+func fill(ctx context.Context, db database.Runner, a *Attack) error {
 	sum, err := partsOf(ctx, db, a.ID)
 	if err != nil {
 		return err
@@ -114,9 +114,9 @@ func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim,
 	return r.victims(ctx, r.config.DB, realm, id)
 }
 
-func (*Recorder) victims(ctx context.Context, db sqltx.Runner, realm, id string) (all []Victim, err error) {
+func (*Recorder) victims(ctx context.Context, db database.Runner, realm, id string) (all []Victim, err error) {
 	at := map[string]int{}
-	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, db, func(rows *sql.Rows) error {
 		var l Login
 		var why string
 		var first, last int64
@@ -145,8 +145,8 @@ func (*Recorder) victims(ctx context.Context, db sqltx.Runner, realm, id string)
 }
 
 // resets adds the operations since each account's last login.
-func resets(ctx context.Context, db sqltx.Runner, realm, id string, all []Victim, at map[string]int) error {
-	return sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+func resets(ctx context.Context, db database.Runner, realm, id string, all []Victim, at map[string]int) error {
+	return database.Each(ctx, db, func(rows *sql.Rows) error {
 		var account string
 		var done Reset
 		var ms int64
@@ -166,7 +166,7 @@ func (r *Recorder) Done(ctx context.Context, realm, account string, done Reset) 
 	_, err := r.config.DB.ExecContext(ctx, `INSERT INTO attack_operations (realm, account, what, at, who, why)
 		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (realm, account, what) DO UPDATE SET at = excluded.at, who = excluded.who, why = excluded.why`,
-		realm, sqltx.Clean(account), done.What, done.At.UnixMilli(), sqltx.Clean(done.Who), sqltx.Clean(done.Why))
+		realm, database.Clean(account), done.What, done.At.UnixMilli(), database.Clean(done.Who), database.Clean(done.Why))
 	if err != nil {
 		return fmt.Errorf("attacks: note what was done: %w", err)
 	}

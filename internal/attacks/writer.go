@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 	"authguard/internal/times"
 )
 
@@ -126,7 +126,7 @@ func (r *Recorder) write(ctx context.Context, j job) error {
 // save writes one attack, into another node's record if that began it first.
 func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time, err error) {
 	id, began = j.id, j.of.began
-	err = sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) error {
+	err = database.InTx(ctx, r.config.DB, func(tx *sql.Tx) error {
 		if id, began, err = r.begin(ctx, tx, j); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at, detected_at, due,
 			alerted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			id, j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli(),
+			id, j.of.realm, j.of.subject.kind, database.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli(),
 			j.found.UnixMilli(), j.due, max(j.alert, btoi(j.of.orphan)))
 		if err != nil {
 			return id, began, err
@@ -171,7 +171,7 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 		var at int64
 		err = tx.QueryRowContext(ctx, `SELECT id, began_at FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3
 			AND ended_at = 0`,
-			j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name)).Scan(&id, &at)
+			j.of.realm, j.of.subject.kind, database.Clean(j.of.subject.name)).Scan(&id, &at)
 		if errors.Is(err, sql.ErrNoRows) { // written before and ended, but the response was lost
 			id, at, err = j.id, began.UnixMilli(), nil
 		}
@@ -207,7 +207,7 @@ func writePart(ctx context.Context, tx *sql.Tx, j *job, id string) error {
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `INSERT INTO attack_parts (attack, node, data) VALUES ($1, $2, $3)
 			ON CONFLICT (attack, node) DO UPDATE SET data = excluded.data`,
-			id, j.of.part, sqltx.Clean(string(data)))
+			id, j.of.part, database.Clean(string(data)))
 	}
 	return err
 }
@@ -223,9 +223,9 @@ func writeLogin(ctx context.Context, tx *sql.Tx, id string, l Login) error {
 		END,
 		last_at = CASE WHEN excluded.last_at > attack_logins.last_at THEN excluded.last_at ELSE attack_logins.last_at END`,
 		id,
-		sqltx.Clean(l.Account),
+		database.Clean(l.Account),
 		l.Address,
-		sqltx.Clean(l.Integration),
+		database.Clean(l.Integration),
 		strings.Join(l.Why, ","),
 		l.Failures,
 		l.First.UnixMilli(),
@@ -243,7 +243,7 @@ func (r *Recorder) follow(ctx context.Context) error {
 		alerted     bool
 	}
 	found := map[string]row{}
-	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+	err := database.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
 		var one row
 		err := rows.Scan(&one.id, &one.realm, &one.subject.kind, &one.subject.name, &one.began, &one.last, &one.alerted)
 		found[one.id] = one
@@ -305,7 +305,7 @@ func (r *Recorder) announce(ctx context.Context) error {
 		r.config.Now().Add(-announceAfter).UnixMilli())
 	for i := 0; i < len(found) && err == nil; i++ {
 		var n int64
-		n, err = sqltx.Exec(ctx, r.config.DB, `UPDATE attacks SET
+		n, err = database.Exec(ctx, r.config.DB, `UPDATE attacks SET
 			due = CASE WHEN ended_at > 0 THEN 'end' ELSE '' END WHERE id = $1 AND due = 'start'`, found[i].ID)
 		if n == 1 {
 			r.config.Began(Beginning{Attack: found[i]})
@@ -328,10 +328,10 @@ func (r *Recorder) fold(ctx context.Context) error {
 // foldOne reads the report in the transaction that clears it: if the read fails, the report stays due.
 func (r *Recorder) foldOne(ctx context.Context, realm, id string) error {
 	var report *Ending
-	err := sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, r.config.DB, func(tx *sql.Tx) error {
 		report = nil
 		// Lock the row first: the second node waits, and then finds nothing due. A resumed attack is not over.
-		n, err := sqltx.Exec(ctx, tx, `UPDATE attacks SET ended_at = ended_at WHERE id = $1 AND ended_at > 0`, id)
+		n, err := database.Exec(ctx, tx, `UPDATE attacks SET ended_at = ended_at WHERE id = $1 AND ended_at > 0`, id)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -372,9 +372,9 @@ func (r *Recorder) foldOne(ctx context.Context, realm, id string) error {
 }
 
 // partsOf returns the sum of an attack's parts in the database, without unreadable ones.
-func partsOf(ctx context.Context, db sqltx.Runner, id string) (sum part, err error) {
+func partsOf(ctx context.Context, db database.Runner, id string) (sum part, err error) {
 	var parts []part
-	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, db, func(rows *sql.Rows) error {
 		var data string
 		var p part
 		err := rows.Scan(&data)
@@ -397,7 +397,7 @@ func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err
 	delete := func(where string, args ...any) {
 		var n int64
 		if err == nil {
-			n, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attacks WHERE ended_at > 0 AND `+where, args...)
+			n, err = database.Exec(ctx, r.config.DB, `DELETE FROM attacks WHERE ended_at > 0 AND `+where, args...)
 		}
 		rows += n
 	}
@@ -408,7 +408,7 @@ func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err
 			FROM attacks WHERE ended_at > 0 AND `+which+`) AS numbered WHERE n > $1)`, mostKept)
 	}
 	if err == nil {
-		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_operations WHERE at < $1`, before.UnixMilli())
+		_, err = database.Exec(ctx, r.config.DB, `DELETE FROM attack_operations WHERE at < $1`, before.UnixMilli())
 	}
 	if err != nil {
 		err = fmt.Errorf("attacks: purge: %w", err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // The parts of the table, by who can cause their rows, in the order of deletion. They must not displace each other
@@ -60,7 +60,7 @@ func (l *Log) Purge(ctx context.Context, keep Keep) (total int64, err error) {
 // trim deletes rows until most are left.
 func (l *Log) trim(ctx context.Context, most int64) (total int64, err error) {
 	counts, excess := [parts]int64{}, -most
-	err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, l.db, func(rows *sql.Rows) error {
 		var part, n int64
 		err := rows.Scan(&part, &n)
 		counts[part] = n
@@ -97,7 +97,7 @@ func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, erro
 func (l *Log) deleteUpTo(ctx context.Context, part int, last int64) (total int64, err error) {
 	for {
 		began := time.Now()
-		n, err := sqltx.Exec(ctx, l.db, `DELETE FROM audit WHERE id IN
+		n, err := database.Exec(ctx, l.db, `DELETE FROM audit WHERE id IN
 			(SELECT id FROM audit WHERE part = $1 AND id <= $2 ORDER BY id LIMIT $3)`, part, last, deletedAtOnce)
 		if total += max(n, 0); err != nil || n == 0 {
 			return total, err

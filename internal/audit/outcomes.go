@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"authguard/internal/database"
 	"authguard/internal/events"
-	"authguard/internal/sqltx"
 )
 
 // An Outcome sums up an account's logins.
@@ -51,7 +51,7 @@ func (l *Log) Outcome(ctx context.Context, realm, account string, since time.Tim
 		return o, fmt.Errorf("audit: outcome: %w", err)
 	}
 	o.AtLeast = rows == MostFailures
-	o.LastLogin, o.LastFailure = sqltx.Time(login), sqltx.Time(failure)
+	o.LastLogin, o.LastFailure = database.Time(login), database.Time(failure)
 	return o, nil
 }
 
@@ -80,7 +80,7 @@ func (l *Log) Failing(ctx context.Context, realm string, since time.Time,
 		from = 0
 	}
 	var rows int64
-	err = sqltx.Each(ctx, l.db, func(each *sql.Rows) error {
+	err = database.Each(ctx, l.db, func(each *sql.Rows) error {
 		var f Failing
 		var last, seen int64
 		err := each.Scan(&f.Account, &f.Failures, &last, &seen)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"authguard/internal/database"
 	"authguard/internal/events"
-	"authguard/internal/sqltx"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // insert writes the rows in one transaction. It prepares the statement for a whole chunk once, because SQLite parses
 // 1,300 parameters more slowly than it writes the rows.
 func (l *Log) insert(ctx context.Context, rows []Row) error {
-	err := sqltx.Run(ctx, l.db, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, l.db, func(tx *sql.Tx) error {
 		whole := len(rows) / chunk * chunk
 		if whole > 0 {
 			statement, err := tx.PrepareContext(ctx, insertStatement(chunk))
@@ -72,7 +72,7 @@ func (l *Log) values(rows []Row) []any {
 	args := make([]any, 0, len(rows)*columnCount)
 	for _, r := range rows {
 		at := r.At.UnixMilli()
-		args = append(args, l.id(at), at, sqltx.Milliseconds(r.Last), r.Realm, r.Kind, r.Decision, r.Account, r.Address, r.Reasons,
+		args = append(args, l.id(at), at, database.Milliseconds(r.Last), r.Realm, r.Kind, r.Decision, r.Account, r.Address, r.Reasons,
 			r.Count, r.Who, r.Detail, place(r.Address))
 	}
 	return args
@@ -85,12 +85,12 @@ func (l *Log) id(at int64) int64 {
 }
 
 func (l *Log) rows(ctx context.Context, query string, args ...any) (list []Row, err error) {
-	err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, l.db, func(rows *sql.Rows) error {
 		var r Row
 		var at, last int64
 		err := rows.Scan(&r.ID, &at, &last, &r.Realm, &r.Kind, &r.Decision, &r.Account, &r.Address, &r.Reasons, &r.Count,
 			&r.Who, &r.Detail)
-		r.At, r.Last = time.UnixMilli(at), sqltx.Time(last)
+		r.At, r.Last = time.UnixMilli(at), database.Time(last)
 		r.Realm = events.RealmName(r.Realm)
 		list = append(list, r)
 		return err

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // Names of changing data.
@@ -138,7 +138,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 
 func (w *Watcher) versions(ctx context.Context) (map[string]int64, error) {
 	all := make(map[string]int64)
-	return all, sqltx.Each(ctx, w.config.DB, func(rows *sql.Rows) error {
+	return all, database.Each(ctx, w.config.DB, func(rows *sql.Rows) error {
 		var name string
 		var version int64
 		err := rows.Scan(&name, &version)

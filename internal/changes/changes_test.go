@@ -13,15 +13,15 @@ import (
 
 	"authguard/internal/background"
 	"authguard/internal/changes"
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/sqltx"
 )
 
 func TestMain(m *testing.M) { databasetest.Main(m) }
 
 func bump(t *testing.T, db *sql.DB, name string, result error) {
 	t.Helper()
-	err := sqltx.Run(context.Background(), db, func(tx *sql.Tx) error {
+	err := database.InTx(context.Background(), db, func(tx *sql.Tx) error {
 		return errors.Join(changes.Bump(context.Background(), tx, name), result)
 	})
 	if !errors.Is(err, result) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 	"authguard/trusted"
 )
 
@@ -97,7 +97,7 @@ func (t *Table) Issue(ctx context.Context, g Grant) (code string, expires time.T
 func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.Time, err error) {
 	now := t.now()
 	code, expires = newCode(), now.Add(g.For)
-	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+	err = database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		// Requests for the same account on other nodes wait here.
 		if _, err := tx.ExecContext(ctx, `UPDATE accounts SET version = version WHERE realm = $1
 			AND username = $2`, t.realm, g.Account); err != nil {
@@ -129,8 +129,8 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 	return code, expires, nil
 }
 
-func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code string, now, expires time.Time) error {
-	_, err := sqltx.Exec(ctx, db, `INSERT INTO verification_codes (code_hash, realm, directory, account, asked_from,
+func (t *Table) insert(ctx context.Context, db database.Runner, g Grant, code string, now, expires time.Time) error {
+	_, err := database.Exec(ctx, db, `INSERT INTO verification_codes (code_hash, realm, directory, account, asked_from,
 		created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6,
 			$7)`, hash(code), t.realm, g.Directory, g.Account, g.askedFrom(), now.UnixMilli(), expires.UnixMilli())
@@ -140,7 +140,7 @@ func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code strin
 // Show implements guard.Codes.
 func (t *Table) Show(ctx context.Context, p guard.Code) (good bool, err error) {
 	code, ok := guard.ReadCode(p.Text)
-	if !ok || !sqltx.Holds(p.Account) {
+	if !ok || !database.Holds(p.Account) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
@@ -152,7 +152,7 @@ func (t *Table) Show(ctx context.Context, p guard.Code) (good bool, err error) {
 	if err != nil || known == 0 {
 		return false, wrap("look up", err)
 	}
-	n, err := sqltx.Exec(ctx, t.db, `UPDATE verification_codes SET place = $4, tries = tries + 1 WHERE code_hash = $1
+	n, err := database.Exec(ctx, t.db, `UPDATE verification_codes SET place = $4, tries = tries + 1 WHERE code_hash = $1
 		AND directory = $2 AND account = $3
 		AND (place = '' OR place = $4) AND tries < $5 AND used_at = 0 AND expires_at > $6 AND realm = $7`,
 		hash(code), t.directory, p.Account, text(p.Address), Tries, p.Now.UnixMilli(), t.realm)
@@ -171,7 +171,7 @@ func (t *Table) Settle(ctx context.Context, p guard.Code, o guard.Outcome) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err := sqltx.Exec(ctx, t.db, `UPDATE verification_codes SET `+set+`
+	_, err := database.Exec(ctx, t.db, `UPDATE verification_codes SET `+set+`
 		WHERE directory = $1 AND account = $2 AND place = $3 AND used_at = 0 AND tries > 0 AND realm = $5`,
 		t.directory, p.Account, text(p.Address), now, t.realm)
 	return wrap("settle", err)
@@ -179,15 +179,15 @@ func (t *Table) Settle(ctx context.Context, p guard.Code, o guard.Outcome) error
 
 // Revoke deletes an account's unused codes, as required after a new password.
 func (t *Table) Revoke(ctx context.Context, account string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE realm = $1 AND account = $2
-		AND used_at = 0`, t.realm, sqltx.Clean(account))
+	_, err := database.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE realm = $1 AND account = $2
+		AND used_at = 0`, t.realm, database.Clean(account))
 	return wrap("revoke", err)
 }
 
 // RevokeIn is Revoke for the account of one directory.
 func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE realm = $1 AND directory = $2 AND account = $3
-		AND used_at = 0`, t.realm, directory, sqltx.Clean(account))
+	_, err := database.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE realm = $1 AND directory = $2 AND account = $3
+		AND used_at = 0`, t.realm, directory, database.Clean(account))
 	return wrap("revoke", err)
 }
 
@@ -195,19 +195,19 @@ func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
 func (t *Table) Live(ctx context.Context, account string) (live bool, err error) {
 	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM verification_codes
 		WHERE realm = $1 AND account = $2 AND used_at = 0 AND tries < $3 AND expires_at > $4)`,
-		t.realm, sqltx.Clean(account), Tries, t.now().UnixMilli()).Scan(&live)
+		t.realm, database.Clean(account), Tries, t.now().UnixMilli()).Scan(&live)
 	return live, wrap("look for one", err)
 }
 
 // Forget deletes one code that could not be delivered.
 func (t *Table) Forget(ctx context.Context, code string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE code_hash = $1`, hash(code))
+	_, err := database.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE code_hash = $1`, hash(code))
 	return wrap("forget", err)
 }
 
 // Purge deletes expired codes of all realms that no quota counts any more.
 func (t *Table) Purge(ctx context.Context) (rows int64, err error) {
-	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE expires_at < $1
+	rows, err = database.Exec(ctx, t.db, `DELETE FROM verification_codes WHERE expires_at < $1
 		AND created_at < $1`, t.now().Add(-sentTime).UnixMilli())
 	return rows, wrap("purge", err)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"authguard/internal/seal"
-	"authguard/internal/sqltx"
 )
 
 // setting is the row in the table settings that has the fingerprint of the nodes' keys.
@@ -22,7 +21,7 @@ var ErrKeysDiffer = errors.New("database: the keys files of the nodes differ")
 // path is the keys file.
 func AgreeOnKeys(ctx context.Context, db *sql.DB, keys seal.Keys, path string) error {
 	own, theirs := keys.Fingerprint(), ""
-	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
+	err := InTx(ctx, db, func(tx *sql.Tx) error {
 		now := time.Now().UnixMilli()
 		_, err := tx.ExecContext(ctx, `INSERT INTO settings (name, value, changed_at) VALUES ($1, $2, $3)
 			ON CONFLICT (name) DO NOTHING`, setting, own, now)
@@ -61,7 +60,7 @@ func UsesKeys(ctx context.Context, db *sql.DB) (bool, error) {
 // AbandonKeys deletes data of other keys, so that AgreeOnKeys accepts any keys: the fingerprint, and the known clients,
 // which could never be found again.
 func AbandonKeys(ctx context.Context, db *sql.DB) error {
-	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
+	err := InTx(ctx, db, func(tx *sql.Tx) error {
 		for _, statement := range []string{`DELETE FROM settings WHERE name = 'keys'`, `DELETE FROM known_clients`} {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
 				return err

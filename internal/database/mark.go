@@ -5,13 +5,11 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
-
-	"authguard/internal/sqltx"
 )
 
 // Mark records in the table settings that something was done. It is idempotent.
 func Mark(ctx context.Context, db *sql.DB, what string) error {
-	_, err := sqltx.Exec(ctx, db, `INSERT INTO settings (name, value, changed_at) VALUES ($1, 'done', $2)
+	_, err := Exec(ctx, db, `INSERT INTO settings (name, value, changed_at) VALUES ($1, 'done', $2)
 		ON CONFLICT (name) DO NOTHING`, what, time.Now().UnixMilli())
 	if err != nil {
 		return fmt.Errorf("database: mark %s: %w", what, err)
@@ -21,7 +19,7 @@ func Mark(ctx context.Context, db *sql.DB, what string) error {
 
 // Unmark removes a mark.
 func Unmark(ctx context.Context, db *sql.DB, what string) error {
-	if _, err := sqltx.Exec(ctx, db, `DELETE FROM settings WHERE name = $1`, what); err != nil {
+	if _, err := Exec(ctx, db, `DELETE FROM settings WHERE name = $1`, what); err != nil {
 		return fmt.Errorf("database: take the mark %s back: %w", what, err)
 	}
 	return nil

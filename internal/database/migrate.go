@@ -13,7 +13,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
-	"authguard/internal/sqltx"
 	"authguard/migrations"
 )
 
@@ -164,7 +163,7 @@ func versions(ctx context.Context, db *sql.DB) (all []int64, err error) {
 	if err := db.QueryRowContext(ctx, question, goose.DefaultTablename).Scan(&tables); err != nil || tables == 0 {
 		return nil, err
 	}
-	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+	err = Each(ctx, db, func(rows *sql.Rows) error {
 		var version int64
 		err := rows.Scan(&version)
 		all = append(all, version)

@@ -1,4 +1,5 @@
-// Package database opens authguard's SQL database, a SQLite file or PostgreSQL, and migrates its tables.
+// Package database opens the SQL database, a SQLite file or PostgreSQL, migrates its tables, and runs transactions and
+// statements on both kinds.
 //
 // A damaged file, or one that is not a database, is an error and stays untouched. Only the service's own user can read
 // the files it creates. Statements fail within seconds of PostgreSQL's death. Several processes or nodes may start at

@@ -192,8 +192,8 @@ func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool
 	return params.Conn.Ping(ctx) != nil
 }
 
-// Time returns PostgreSQL's clock.
-func Time(ctx context.Context, db *sql.DB) (time.Time, error) {
+// ServerTime returns PostgreSQL's clock.
+func ServerTime(ctx context.Context, db *sql.DB) (time.Time, error) {
 	var micros int64
 	err := db.QueryRowContext(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&micros)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/testing/postgrestest"
 	"authguard/internal/testing/redistest"
 	"authguard/migrations"
@@ -22,7 +23,7 @@ import (
 // patient is for what is not about timeouts.
 const patient = "&connect_timeout=3600&statement_timeout=3600000"
 
-func TestMain(m *testing.M) { postgrestest.Main(m) }
+func TestMain(m *testing.M) { databasetest.Main(m) }
 
 func TestPostgresMigrationsAreAppliedOnce(t *testing.T) {
 	t.Parallel()

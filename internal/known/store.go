@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 	"authguard/trusted"
 )
 
@@ -152,7 +152,7 @@ func (s *Store) change(
 		if err := apply(&after); err != nil || !differs(&before, &after) {
 			return err
 		}
-		rows, err := sqltx.Exec(ctx, s.config.DB, upsert,
+		rows, err := database.Exec(ctx, s.config.DB, upsert,
 			kind+text(key), encode(after.Entries), after.Reset, version+1, now.UnixMilli(), version)
 		if err != nil {
 			return fmt.Errorf("known: write known clients: %w", err)
@@ -211,7 +211,7 @@ func (s *Store) read(ctx context.Context, name string) (record trusted.Record, v
 func (s *Store) Refresh(ctx context.Context) error {
 	now := s.config.Now().UnixMilli()
 	since := min(s.seen.Load(), now) - overlap.Milliseconds()
-	err := sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
+	err := database.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
 		var name, accounts string
 		if err := rows.Scan(&name, &accounts); err != nil {
 			return err
@@ -241,7 +241,7 @@ func (s *Store) Refresh(ctx context.Context) error {
 // Purge deletes rows whose clients have expired, including resets older than any valid device cookie. It returns the
 // number of deleted rows. Call it regularly.
 func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
-	rows, err = sqltx.Exec(ctx, s.config.DB, `DELETE FROM known_clients WHERE changed_at <= $1`,
+	rows, err = database.Exec(ctx, s.config.DB, `DELETE FROM known_clients WHERE changed_at <= $1`,
 		s.config.Now().Add(-s.config.Limits.TTL).UnixMilli())
 	if err != nil {
 		return 0, fmt.Errorf("known: purge: %w", err)

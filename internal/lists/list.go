@@ -22,7 +22,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/changes"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // DefaultFor is how long an entry lasts by default.
@@ -85,7 +85,7 @@ func (r Request) Validate() error {
 			r.Verdict)},
 		{r.For < 0 || r.For > 0 && r.Forever, errors.New("lists: for: must be more than 0, or forever, not both")},
 		{len(r.Note) > MaxNote || len(r.By) > MaxNote, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote)},
-		{!sqltx.Holds(r.Note) || !sqltx.Holds(r.By), errors.New("lists: note: must be text")},
+		{!database.Holds(r.Note) || !database.Holds(r.By), errors.New("lists: note: must be text")},
 		{all && r.Verdict == Allow, fmt.Errorf("%w: allowing it would switch authguard off; use "+
 			"`authguard captcha disable` or monitored limits", ErrTooWide)},
 		{all && r.Verdict != Allow && !r.Force,
@@ -133,7 +133,7 @@ func (t *Table) AddAll(ctx context.Context, requests []Request, now time.Time) (
 		}
 		entries = append(entries, r.entry(now))
 	}
-	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+	err = database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		for some := range slices.Chunk(entries, inOneStatement) {
 			if err := insert(ctx, tx, some); err != nil {
 				return err
@@ -165,9 +165,9 @@ func insert(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 		n := 7 * i
 		rows = append(rows, fmt.Sprintf("($%d, $%d, $%d, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4, n+5, n+6, n+7))
 		args = append(args, e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(),
-			sqltx.Milliseconds(e.ExpiresAt))
+			database.Milliseconds(e.ExpiresAt))
 	}
-	_, err := sqltx.Exec(ctx, tx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
+	_, err := database.Exec(ctx, tx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
 		VALUES `+strings.Join(rows, ", ")+`
 		ON CONFLICT (cidr) DO UPDATE SET id = excluded.id, verdict = excluded.verdict,
 		note = excluded.note, created_by = excluded.created_by, created_at = excluded.created_at, expires_at =
@@ -201,8 +201,8 @@ func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Durati
 
 // change runs one statement and notifies all nodes of a change.
 func (t *Table) change(ctx context.Context, statement string, args ...any) (rows int64, err error) {
-	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
-		if rows, err = sqltx.Exec(ctx, tx, statement, args...); err != nil || rows == 0 {
+	err = database.InTx(ctx, t.db, func(tx *sql.Tx) error {
+		if rows, err = database.Exec(ctx, tx, statement, args...); err != nil || rows == 0 {
 			return err
 		}
 		return changes.Bump(ctx, tx, changes.Lists)
@@ -229,7 +229,7 @@ func (t *Table) All(ctx context.Context, now time.Time) ([]Entry, error) {
 }
 
 func (t *Table) read(ctx context.Context, where string, args ...any) (entries []Entry, err error) {
-	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, t.db, func(rows *sql.Rows) error {
 		e, err := scan(rows)
 		entries = append(entries, e)
 		return err
@@ -257,9 +257,9 @@ func (t *Table) Expiring(ctx context.Context, now time.Time) ([]Entry, error) {
 
 // Told marks entries as alerted.
 func (t *Table) Told(ctx context.Context, entries []Entry) error {
-	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		for _, e := range entries {
-			if _, err := sqltx.Exec(ctx, tx, `UPDATE lists SET told = 1 WHERE id = $1`, e.ID); err != nil {
+			if _, err := database.Exec(ctx, tx, `UPDATE lists SET told = 1 WHERE id = $1`, e.ID); err != nil {
 				return err
 			}
 		}
@@ -273,11 +273,11 @@ func (t *Table) Told(ctx context.Context, entries []Entry) error {
 
 // Purge deletes entries expired before a time and older matches of IP lists. It returns the number of entries.
 func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
-	if _, err := sqltx.Exec(ctx, t.db, `DELETE FROM list_hits
+	if _, err := database.Exec(ctx, t.db, `DELETE FROM list_hits
 		WHERE hour < $1`, before.Add(-25*time.Hour).UnixMilli()); err != nil {
 		return 0, fmt.Errorf("lists: purge: %w", err)
 	}
-	rows, err := sqltx.Exec(ctx, t.db, `DELETE FROM lists WHERE expires_at > 0 AND expires_at <= $1`, before.UnixMilli())
+	rows, err := database.Exec(ctx, t.db, `DELETE FROM lists WHERE expires_at > 0 AND expires_at <= $1`, before.UnixMilli())
 	if err != nil {
 		return 0, fmt.Errorf("lists: purge: %w", err)
 	}
@@ -296,7 +296,7 @@ func (h Hits) Plus(more Hits) Hits { return Hits{h.Met + more.Met, h.Stopped + m
 // AddHits adds current matches of a realm's IP lists.
 func (t *Table) AddHits(ctx context.Context, realm string, all map[string]Hits, now time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		_, err := sqltx.Exec(ctx, t.db, `INSERT INTO list_hits (realm, list, hour, met, stopped) VALUES ($1, $2, $3, $4, $5)
+		_, err := database.Exec(ctx, t.db, `INSERT INTO list_hits (realm, list, hour, met, stopped) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (realm, list, hour) DO UPDATE
 				SET met = list_hits.met + excluded.met, stopped = list_hits.stopped + excluded.stopped`,
 			realm, name, now.Truncate(time.Hour).UnixMilli(), all[name].Met, all[name].Stopped)
@@ -310,7 +310,7 @@ func (t *Table) AddHits(ctx context.Context, realm string, all map[string]Hits, 
 // HitsOf returns the matches of a realm's IP lists since a time, to the hour.
 func (t *Table) HitsOf(ctx context.Context, realm string, since time.Time) (map[string]Hits, error) {
 	all := map[string]Hits{}
-	err := sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
+	err := database.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var name string
 		var h Hits
 		err := rows.Scan(&name, &h.Met, &h.Stopped)
@@ -330,7 +330,7 @@ func scan(rows *sql.Rows) (e Entry, err error) {
 	if err = rows.Scan(&e.ID, &cidr, &e.Verdict, &e.Note, &e.CreatedBy, &created, &expires); err != nil {
 		return Entry{}, err
 	}
-	e.CreatedAt, e.ExpiresAt = time.UnixMilli(created), sqltx.Time(expires)
+	e.CreatedAt, e.ExpiresAt = time.UnixMilli(created), database.Time(expires)
 	e.Prefix, err = netip.ParsePrefix(cidr)
 	return e, err
 }

@@ -12,9 +12,9 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/changes"
+	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/operation"
-	"authguard/internal/sqltx"
 )
 
 // UnlistMany removes the entries of exactly these ranges, or those that one import added.
@@ -83,9 +83,9 @@ func (q UnlistMany) selector() (func(Entry) bool, error) {
 }
 
 func (t *Table) removeAll(ctx context.Context, entries []Entry) error {
-	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		for _, e := range entries {
-			if _, err := sqltx.Exec(ctx, tx, `DELETE FROM lists WHERE cidr = $1`, e.Prefix.String()); err != nil {
+			if _, err := database.Exec(ctx, tx, `DELETE FROM lists WHERE cidr = $1`, e.Prefix.String()); err != nil {
 				return err
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"authguard/internal/database"
 	"authguard/internal/seal"
-	"authguard/internal/sqltx"
 )
 
 var (
@@ -97,7 +97,7 @@ func (t *Table) Of(ctx context.Context, account string) (k Kept, err error) {
 	err = t.db.QueryRowContext(ctx, `SELECT confirmed_at, used_at FROM totp WHERE account = $1
 		AND confirmed_at > 0`, account).Scan(&created, &used)
 	if err == nil {
-		k.TOTP = &TOTP{sqltx.Time(created), sqltx.Time(used)}
+		k.TOTP = &TOTP{database.Time(created), database.Time(used)}
 	} else if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -130,10 +130,10 @@ func (t *Table) Check(ctx context.Context, account, code string) (ok, recovery b
 // RemoveAll removes all methods of an account, so its password alone is enough. It returns their number without
 // recovery codes.
 func (t *Table) RemoveAll(ctx context.Context, account string) (removed int64, err error) {
-	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+	err = database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		removed = 0
 		for _, table := range []string{"totp", "passkeys", "recovery_codes"} {
-			n, err := sqltx.Exec(ctx, tx, `DELETE FROM `+table+` WHERE account = $1`, account)
+			n, err := database.Exec(ctx, tx, `DELETE FROM `+table+` WHERE account = $1`, account)
 			if err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func (t *Table) RemoveAll(ctx context.Context, account string) (removed int64, e
 }
 
 func (t *Table) one(ctx context.Context, statement string, args ...any) error {
-	n, err := sqltx.Exec(ctx, t.db, statement, args...)
+	n, err := database.Exec(ctx, t.db, statement, args...)
 	switch {
 	case err != nil:
 		return fmt.Errorf("mfa: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 const (
@@ -184,7 +184,7 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 	if err != nil {
 		return fmt.Errorf("mfa: %w", err)
 	}
-	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO passkeys (id, account, host, name, data, sign_count, created_at)
+	n, err := database.Exec(ctx, t.db, `INSERT INTO passkeys (id, account, host, name, data, sign_count, created_at)
 		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), CAST($7 AS BIGINT) WHERE (SELECT count(*) FROM passkeys
 			WHERE account = $2) < $8 AND (SELECT version FROM accounts WHERE id = $2) = $9 ON CONFLICT (id) DO NOTHING`,
 		idOf(made.ID), who.ID, at.Host, nameOf(name), string(data), made.Authenticator.SignCount, t.now().UnixMilli(),
@@ -201,7 +201,7 @@ func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText str
 const maxName = 60
 
 func nameOf(name string) string {
-	if name = strings.TrimSpace(sqltx.Clean(name)); name == "" {
+	if name = strings.TrimSpace(database.Clean(name)); name == "" {
 		return "passkey"
 	}
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
@@ -211,13 +211,13 @@ func idOf(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) 
 
 // RemovePasskey removes a passkey, or returns ErrUnknown.
 func (t *Table) RemovePasskey(ctx context.Context, account, id string) error {
-	return t.one(ctx, `DELETE FROM passkeys WHERE account = $1 AND id = $2`, account, sqltx.Clean(id))
+	return t.one(ctx, `DELETE FROM passkeys WHERE account = $1 AND id = $2`, account, database.Clean(id))
 }
 
 // RenamePasskey renames a passkey, or returns ErrUnknown.
 func (t *Table) RenamePasskey(ctx context.Context, account, id, name string) error {
 	return t.one(ctx, `UPDATE passkeys SET name = $1 WHERE account = $2
-		AND id = $3`, nameOf(name), account, sqltx.Clean(id))
+		AND id = $3`, nameOf(name), account, database.Clean(id))
 }
 
 // AskProof asks a browser for a passkey of this account, or of any account if it is empty.
@@ -308,12 +308,12 @@ func (t *Table) CheckPasskey(ctx context.Context, at Site, who Owner, askedFor, 
 func (t *Table) Take(ctx context.Context, p Proof) error {
 	s, used := p.asked, p.used
 	now, refused := t.now().UnixMilli(), error(nil)
-	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		refused = nil
 		if _, err := tx.ExecContext(ctx, `DELETE FROM passkey_answers WHERE expires_at < $1`, now); err != nil {
 			return err
 		}
-		n, err := sqltx.Exec(ctx, tx, `INSERT INTO passkey_answers (challenge, expires_at) VALUES ($1, $2)
+		n, err := database.Exec(ctx, tx, `INSERT INTO passkey_answers (challenge, expires_at) VALUES ($1, $2)
 			ON CONFLICT (challenge) DO NOTHING`,
 			s.Asked.Challenge, s.Until.UnixMilli())
 		if err != nil {
@@ -331,7 +331,7 @@ func (t *Table) Take(ctx context.Context, p Proof) error {
 			if err != nil {
 				return err
 			}
-			n, err := sqltx.Exec(ctx, tx, `UPDATE passkeys SET data = $1, sign_count = $2, used_at = $3 WHERE id = $4
+			n, err := database.Exec(ctx, tx, `UPDATE passkeys SET data = $1, sign_count = $2, used_at = $3 WHERE id = $4
 				AND cloned_at = 0 AND (sign_count < $2 OR sign_count = 0 AND $2 = 0)`,
 				string(data), int64(count), now, idOf(used.ID))
 			if err != nil {
@@ -342,7 +342,7 @@ func (t *Table) Take(ctx context.Context, p Proof) error {
 			}
 		}
 		if refused != nil {
-			n, err = sqltx.Exec(ctx, tx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2
+			n, err = database.Exec(ctx, tx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2
 				AND cloned_at = 0`, now, idOf(used.ID))
 			if err == nil && n == 0 { // already reported
 				refused = ErrPasskey
@@ -357,14 +357,14 @@ func (t *Table) Take(ctx context.Context, p Proof) error {
 }
 
 func (t *Table) passkeys(ctx context.Context, account string) (all []Passkey, err error) {
-	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var one Passkey
 		var data string
 		var created, used, cloned int64
 		if err := rows.Scan(&one.ID, &one.Host, &one.Name, &data, &created, &used, &cloned); err != nil {
 			return err
 		}
-		one.Created, one.Used, one.Cloned = sqltx.Time(created), sqltx.Time(used), sqltx.Time(cloned)
+		one.Created, one.Used, one.Cloned = database.Time(created), database.Time(used), database.Time(cloned)
 		if err := json.Unmarshal([]byte(data), &one.record); err != nil {
 			return fmt.Errorf("the record of a passkey cannot be read: %w", err)
 		}

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"authguard/internal/database"
 	"authguard/internal/seal"
-	"authguard/internal/sqltx"
 )
 
 const (
@@ -25,7 +25,7 @@ func (t *Table) NewRecovery(ctx context.Context, account string) (codes []string
 		letters := strings.ToLower(rand.Text())
 		codes = append(codes, letters[:4]+"-"+letters[4:8]+"-"+letters[8:12]+"-"+letters[12:recoveryLetters])
 	}
-	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+	err = database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM recovery_codes WHERE account = $1`, account); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (t *Table) takeRecovery(ctx context.Context, account, code string) (bool, e
 	if len(code) != recoveryLetters {
 		return false, nil
 	}
-	n, err := sqltx.Exec(ctx, t.db, `DELETE FROM recovery_codes WHERE code_hash = $1
+	n, err := database.Exec(ctx, t.db, `DELETE FROM recovery_codes WHERE code_hash = $1
 		AND account = $2`, t.digest(account, strings.ToLower(code)), account)
 	if err != nil {
 		return false, fmt.Errorf("mfa: taking a recovery code: %w", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 const (
@@ -40,7 +40,7 @@ type Enrolment struct {
 func (t *Table) Enrol(ctx context.Context, account, issuer, name string) (Enrolment, error) {
 	secret := make([]byte, secretBytes)
 	rand.Read(secret) // never fails: it ends the program instead
-	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO totp (account, secret, created_at) VALUES ($1, $2, $3)
+	n, err := database.Exec(ctx, t.db, `INSERT INTO totp (account, secret, created_at) VALUES ($1, $2, $3)
 		ON CONFLICT (account) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at, last_step = 0
 			WHERE totp.confirmed_at = 0`,
 		account, t.box.Seal(secret, totpOf(account)), t.now().UnixMilli())
@@ -139,7 +139,7 @@ func (t *Table) checkTOTP(ctx context.Context, account, code string, confirmed b
 	if matched < 0 {
 		return false, nil
 	}
-	n, err := sqltx.Exec(ctx, t.db, `UPDATE totp SET last_step = $1, used_at = $2 WHERE account = $3
+	n, err := database.Exec(ctx, t.db, `UPDATE totp SET last_step = $1, used_at = $2 WHERE account = $3
 		AND last_step < $1`, matched, t.now().UnixMilli(), account)
 	if err != nil {
 		return false, fmt.Errorf("mfa: taking a code: %w", err)

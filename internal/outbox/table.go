@@ -9,33 +9,33 @@ import (
 	"strings"
 	"time"
 
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 const queryTimeout = 5 * time.Second
 
 const columns = "id, subject, body, at, due_at, expires_at, attempts, lease_until, failed_at, error, reported_at, sent_at"
 
-func selectRows(ctx context.Context, db sqltx.Runner, where string, args ...any) (all []Message, err error) {
-	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+func selectRows(ctx context.Context, db database.Runner, where string, args ...any) (all []Message, err error) {
+	err = database.Each(ctx, db, func(rows *sql.Rows) error {
 		var m Message
 		var at, due, expires, lease, failed, reported, sent int64
 		err := rows.Scan(&m.ID, &m.Subject, &m.Body, &at, &due, &expires, &m.Attempts, &lease, &failed, &m.Error, &reported,
 			&sent)
-		m.At, m.Due, m.Expires, m.LeaseUntil = sqltx.Time(at), sqltx.Time(due), sqltx.Time(expires), sqltx.Time(lease)
-		m.FailedAt, m.ReportedAt, m.SentAt = sqltx.Time(failed), sqltx.Time(reported), sqltx.Time(sent)
+		m.At, m.Due, m.Expires, m.LeaseUntil = database.Time(at), database.Time(due), database.Time(expires), database.Time(lease)
+		m.FailedAt, m.ReportedAt, m.SentAt = database.Time(failed), database.Time(reported), database.Time(sent)
 		all = append(all, m)
 		return err
 	}, "SELECT "+columns+" FROM outbox WHERE "+where, args...)
 	return all, err
 }
 
-func (c *Channel) insert(ctx context.Context, db sqltx.Runner, m Message) error {
+func (c *Channel) insert(ctx context.Context, db database.Runner, m Message) error {
 	_, err := db.ExecContext(ctx, `INSERT INTO outbox (channel, `+columns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING`,
-		c.Name, m.ID, sqltx.Clean(m.Subject), sqltx.Clean(m.Body), sqltx.Milliseconds(m.At), sqltx.Milliseconds(m.Due),
-		sqltx.Milliseconds(m.Expires), m.Attempts, sqltx.Milliseconds(m.LeaseUntil), sqltx.Milliseconds(m.FailedAt), sqltx.Clean(m.Error),
-		sqltx.Milliseconds(m.ReportedAt), sqltx.Milliseconds(m.SentAt))
+		c.Name, m.ID, database.Clean(m.Subject), database.Clean(m.Body), database.Milliseconds(m.At), database.Milliseconds(m.Due),
+		database.Milliseconds(m.Expires), m.Attempts, database.Milliseconds(m.LeaseUntil), database.Milliseconds(m.FailedAt), database.Clean(m.Error),
+		database.Milliseconds(m.ReportedAt), database.Milliseconds(m.SentAt))
 	return err
 }
 
@@ -151,7 +151,7 @@ func (c *Channel) put(ctx context.Context, m Message) error {
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	return sqltx.Run(ctx, c.DB, func(tx *sql.Tx) error {
+	return database.InTx(ctx, c.DB, func(tx *sql.Tx) error {
 		var done bool
 		var err error
 		switch {
@@ -174,7 +174,7 @@ func (c *Channel) full(ctx context.Context, tx *sql.Tx, m Message) (bool, error)
 	err := tx.QueryRowContext(ctx, `SELECT
 		(SELECT COUNT(*) FROM outbox WHERE channel = $1 AND sent_at = 0 AND expires_at > $2),
 		(SELECT COUNT(*) FROM outbox WHERE channel = $1 AND subject = $3 AND expires_at > $2 AND (sent_at = 0 OR at > $4))`,
-		c.Name, now.UnixMilli(), sqltx.Clean(m.Subject), now.Add(-c.Limits.Window).UnixMilli()).Scan(&waiting, &same)
+		c.Name, now.UnixMilli(), database.Clean(m.Subject), now.Add(-c.Limits.Window).UnixMilli()).Scan(&waiting, &same)
 	if waiting >= c.Limits.Waiting {
 		c.Log.Warn("too many messages wait: one was dropped", "channel", c.Name)
 	}
@@ -189,9 +189,9 @@ func (c *Channel) merge(ctx context.Context, tx *sql.Tx, m Message) (bool, error
 			return false, err
 		}
 		merged := c.Merge(rows[0], m)
-		n, err := sqltx.Exec(ctx, tx, `UPDATE outbox SET body = $1, due_at = $2
+		n, err := database.Exec(ctx, tx, `UPDATE outbox SET body = $1, due_at = $2
 			WHERE id = $3 AND attempts = 0 AND body = $4`,
-			sqltx.Clean(merged.Body), sqltx.Milliseconds(merged.Due), merged.ID, rows[0].Body)
+			database.Clean(merged.Body), database.Milliseconds(merged.Due), merged.ID, rows[0].Body)
 		if err != nil || n == 1 {
 			return n == 1, err
 		} // another node has just changed or claimed it
@@ -231,11 +231,11 @@ func (c *Channel) update(ctx context.Context, before, m Message) (bool, error) {
 	c.mu.Unlock()
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	n, err := sqltx.Exec(ctx, c.DB, `UPDATE outbox SET body = $1, due_at = $2, attempts = $3, lease_until = $4,
+	n, err := database.Exec(ctx, c.DB, `UPDATE outbox SET body = $1, due_at = $2, attempts = $3, lease_until = $4,
 		failed_at = $5, error = $6, reported_at = $7, sent_at = $8
 		WHERE id = $9 AND sent_at = 0 AND attempts = $10 AND body = $11`,
-		sqltx.Clean(m.Body), sqltx.Milliseconds(m.Due), m.Attempts, sqltx.Milliseconds(m.LeaseUntil), sqltx.Milliseconds(m.FailedAt),
-		sqltx.Clean(m.Error), sqltx.Milliseconds(m.ReportedAt), sqltx.Milliseconds(m.SentAt), m.ID, before.Attempts, before.Body)
+		database.Clean(m.Body), database.Milliseconds(m.Due), m.Attempts, database.Milliseconds(m.LeaseUntil), database.Milliseconds(m.FailedAt),
+		database.Clean(m.Error), database.Milliseconds(m.ReportedAt), database.Milliseconds(m.SentAt), m.ID, before.Attempts, before.Body)
 	if err != nil {
 		c.note(err)
 	}
@@ -258,7 +258,7 @@ func (c *Channel) Newest(ctx context.Context, subject string) (id string, err er
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	err = c.DB.QueryRowContext(ctx, `SELECT id FROM outbox WHERE channel = $1 AND subject = $2 AND expires_at > $3
-		AND sent_at > 0 ORDER BY at DESC, id LIMIT 1`, c.Name, sqltx.Clean(subject), c.Now().UnixMilli()).Scan(&id)
+		AND sent_at > 0 ORDER BY at DESC, id LIMIT 1`, c.Name, database.Clean(subject), c.Now().UnixMilli()).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -269,7 +269,7 @@ func (c *Channel) Newest(ctx context.Context, subject string) (id string, err er
 func (c *Channel) Remove(ctx context.Context, id string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	n, err := sqltx.Exec(ctx, c.DB, `DELETE FROM outbox WHERE channel = $1 AND id = $2`, c.Name, id)
+	n, err := database.Exec(ctx, c.DB, `DELETE FROM outbox WHERE channel = $1 AND id = $2`, c.Name, id)
 	return n == 1, err
 }
 
@@ -292,7 +292,7 @@ func (c *Channel) Adopt(ctx context.Context, prefix string, except []string) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	n, err := sqltx.Exec(ctx, c.DB, `UPDATE outbox SET channel = $1, due_at = 0
+	n, err := database.Exec(ctx, c.DB, `UPDATE outbox SET channel = $1, due_at = 0
 		WHERE channel LIKE $2 AND sent_at = 0 AND channel NOT IN (`+strings.Join(marks, ", ")+`)`, args...)
 	if n > 0 {
 		c.look(ctx)
@@ -303,7 +303,7 @@ func (c *Channel) Adopt(ctx context.Context, prefix string, except []string) err
 
 // Purge deletes the expired messages of all channels and returns their number.
 func Purge(ctx context.Context, db *sql.DB, now time.Time) (int64, error) {
-	n, err := sqltx.Exec(ctx, db, `DELETE FROM outbox WHERE expires_at <= $1`, now.UnixMilli())
+	n, err := database.Exec(ctx, db, `DELETE FROM outbox WHERE expires_at <= $1`, now.UnixMilli())
 	if err != nil {
 		return 0, fmt.Errorf("outbox: purge: %w", err)
 	}

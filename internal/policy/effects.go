@@ -18,8 +18,8 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/background"
+	"authguard/internal/database"
 	"authguard/internal/events"
-	"authguard/internal/sqltx"
 	"authguard/internal/times"
 	"authguard/internal/tops"
 )
@@ -241,7 +241,7 @@ func (l *Effects) Flush(ctx context.Context) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := sqltx.Run(ctx, l.db, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, l.db, func(tx *sql.Tx) error {
 		for key, r := range rows {
 			counts, err := json.Marshal(r)
 			if err == nil {
@@ -300,7 +300,7 @@ func (l *Effects) LastDay(ctx context.Context, realm string) (map[Limit]Effect, 
 		return nil, err
 	}
 	sums := map[Limit]*tally{}
-	err := sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+	err := database.Each(ctx, l.db, func(rows *sql.Rows) error {
 		var one Limit
 		var r row
 		var monitored int64
@@ -335,7 +335,7 @@ func (l *Effects) LastDay(ctx context.Context, realm string) (map[Limit]Effect, 
 // Purge deletes expired counts.
 func (l *Effects) Purge(ctx context.Context) (int64, error) {
 	oldest := l.now().Add(-Day - time.Hour).UnixMilli()
-	rows, err := sqltx.Exec(ctx, l.db, `DELETE FROM policy_effects WHERE hour < $1`, oldest)
+	rows, err := database.Exec(ctx, l.db, `DELETE FROM policy_effects WHERE hour < $1`, oldest)
 	if err != nil {
 		return 0, fmt.Errorf("policy: purge: %w", err)
 	}

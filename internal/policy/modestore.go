@@ -13,7 +13,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/internal/changes"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 const (
@@ -160,7 +160,7 @@ func (s *ModeStore) save(ctx context.Context) error {
 	defer cancel()
 	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO mode_state (name, value, changed_at) VALUES ($1, $2, $3)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_at = excluded.changed_at`,
-		s.config.Realm+"/mode", sqltx.Clean(string(learned)), time.Now().UnixMilli())
+		s.config.Realm+"/mode", database.Clean(string(learned)), time.Now().UnixMilli())
 	return err
 }
 
@@ -190,7 +190,7 @@ func (s *ModeStore) writeAll(ctx context.Context) error {
 func (s *ModeStore) write(ctx context.Context, e entry) error {
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
-	err := sqltx.Run(ctx, s.config.DB, func(tx *sql.Tx) error {
+	err := database.InTx(ctx, s.config.DB, func(tx *sql.Tx) error {
 		first, err := true, error(nil)
 		switch e.Cause {
 		case captchamode.ByPerson:
@@ -205,10 +205,10 @@ func (s *ModeStore) write(ctx context.Context, e entry) error {
 			pressure, threshold)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 			e.id, s.config.Realm, e.At.UnixMilli(), e.Was(), e.Now(), string(e.Cause),
-			sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), float64(e.FailureRate), e.Threshold)
+			database.Clean(e.Override.Who), database.Clean(e.Override.Why), float64(e.FailureRate), e.Threshold)
 		return err
 	})
-	if e.tried && sqltx.Taken(err) {
+	if e.tried && database.Taken(err) {
 		return nil // committed, but the response was lost
 	}
 	return err
@@ -224,7 +224,7 @@ func (s *ModeStore) writeOverride(ctx context.Context, tx *sql.Tx, e entry) erro
 		query += ` WHERE mode_words.since <= excluded.since`
 	}
 	_, err := tx.ExecContext(ctx, query, s.config.Realm, e.id, string(e.Override.State),
-		sqltx.Clean(e.Override.Who), sqltx.Clean(e.Override.Why), e.Override.Since.UnixMilli(),
+		database.Clean(e.Override.Who), database.Clean(e.Override.Why), e.Override.Since.UnixMilli(),
 		max(0, e.Override.Until.UnixMilli()))
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (s *ModeStore) writeOverride(ctx context.Context, tx *sql.Tx, e entry) erro
 
 // writeEnd records the end of the override. Every node calls it; the first one writes the history.
 func (s *ModeStore) writeEnd(ctx context.Context, tx *sql.Tx, e entry) (first bool, err error) {
-	rows, err := sqltx.Exec(ctx, tx, `UPDATE mode_words SET state = '' WHERE realm = $1 AND state <> '' AND until <= $2`,
+	rows, err := database.Exec(ctx, tx, `UPDATE mode_words SET state = '' WHERE realm = $1 AND state <> '' AND until <= $2`,
 		s.config.Realm, e.At.UnixMilli())
 	return rows > 0, err
 }

@@ -16,7 +16,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/changes"
 	"authguard/internal/config"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // Whole is the LimitSet of an override for all limits.
@@ -116,11 +116,11 @@ func NewTable(db *sql.DB) *Table { return &Table{db: db} }
 
 // Overrides returns those of a realm, including expired ones, ordered by subject.
 func (t *Table) Overrides(ctx context.Context, realm string) (all []Override, err error) {
-	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
+	err = database.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var w Override
 		var enforce, since, until int64
 		err := rows.Scan(&w.LimitSet, &enforce, &w.Limits, &w.Who, &w.Why, &since, &until)
-		w.Enforce, w.Since, w.Until = enforce != 0, time.UnixMilli(since), sqltx.Time(until)
+		w.Enforce, w.Since, w.Until = enforce != 0, time.UnixMilli(since), database.Time(until)
 		all = append(all, w)
 		return err
 	}, `SELECT limit_set, enforce, limits, who, why, since, until FROM policy_overrides
@@ -143,8 +143,8 @@ func (t *Table) Set(ctx context.Context, realm string, w Override) error {
 		ON CONFLICT (realm, limit_set) DO UPDATE
 			SET enforce = excluded.enforce, limits = excluded.limits, who = excluded.who, why = excluded.why,
 				since = excluded.since, until = excluded.until`,
-		realm, w.LimitSet, enforce, w.Limits, sqltx.Clean(w.Who), sqltx.Clean(w.Why), w.Since.UnixMilli(),
-		sqltx.Milliseconds(w.Until))
+		realm, w.LimitSet, enforce, w.Limits, database.Clean(w.Who), database.Clean(w.Why), w.Since.UnixMilli(),
+		database.Milliseconds(w.Until))
 	return err
 }
 
@@ -167,8 +167,8 @@ func (t *Table) End(ctx context.Context, realm string, w Override) (first bool, 
 }
 
 func (t *Table) change(ctx context.Context, realm, query string, args ...any) (rows int64, err error) {
-	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
-		if rows, err = sqltx.Exec(ctx, tx, query, args...); err != nil {
+	err = database.InTx(ctx, t.db, func(tx *sql.Tx) error {
+		if rows, err = database.Exec(ctx, tx, query, args...); err != nil {
 			return err
 		}
 		return changes.Bump(ctx, tx, changes.Policy(realm))

@@ -4,7 +4,6 @@ import (
 	"html/template"
 	"time"
 
-	"authguard/internal/plot"
 	"authguard/internal/times"
 )
 
@@ -67,8 +66,8 @@ func Charts(all []Bucket, text string) []Chart {
 	return charts
 }
 
-func newPlot(height, high float64, modes []string) *plot.Plot {
-	p := plot.New(960, height)
+func newPlot(height, high float64, modes []string) *Plot {
+	p := NewPlot(960, height)
 	p.High, p.Stretch = high, true
 	p.Spans(modes, func(mode string, x, width float64) { p.Rect(mode, "", x, 0, max(1, width), height) })
 	return p

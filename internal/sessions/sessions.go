@@ -21,7 +21,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 
 	"authguard/guard"
-	"authguard/internal/sqltx"
+	"authguard/internal/database"
 )
 
 // The session values with their own table columns: strings, except IdleKey, the idle timeout as int64 milliseconds (0:
@@ -117,7 +117,7 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
 	}
-	text := func(key string) string { value, _ := values[key].(string); return sqltx.Clean(value) }
+	text := func(key string) string { value, _ := values[key].(string); return database.Clean(value) }
 	idle, _ := values[IdleKey].(int64)
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -182,7 +182,7 @@ type Session struct {
 // Of returns the valid sessions of an account of the realm at an integration (door), the newest first; at all
 // integrations if door is empty.
 func (s *Store) Of(ctx context.Context, account, door string) (all []Session, err error) {
-	err = sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
+	err = database.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
 		var one Session
 		var started, seen, ends int64
 		err := rows.Scan(&one.ID, &one.Integration, &one.Address, &one.Agent, &started, &seen, &ends)
@@ -215,7 +215,7 @@ func (s *Store) EndOthers(ctx context.Context, account, door, but string) (int64
 
 func (s *Store) end(ctx context.Context, which string, args ...any) (int64, error) {
 	args = append([]any{s.config.Now().UnixMilli(), s.config.Realm}, args...)
-	n, err := sqltx.Exec(ctx, s.config.DB, `UPDATE sessions SET ended_at = $1, data = '' WHERE realm = $2
+	n, err := database.Exec(ctx, s.config.DB, `UPDATE sessions SET ended_at = $1, data = '' WHERE realm = $2
 		AND `+running(1)+` AND `+which, args...)
 	if err != nil {
 		return 0, fmt.Errorf("sessions: end: %w", err)
@@ -266,7 +266,7 @@ func (s *Store) Purge(ctx context.Context) (int64, error) {
 }
 
 func (s *Store) delete(ctx context.Context, query string, args ...any) (int64, error) {
-	rows, err := sqltx.Exec(ctx, s.config.DB, query, args...)
+	rows, err := database.Exec(ctx, s.config.DB, query, args...)
 	if err != nil {
 		return 0, fmt.Errorf("sessions: delete: %w", err)
 	}

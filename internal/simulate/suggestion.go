@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"authguard/internal/plot"
 	"authguard/internal/replay"
 )
 
@@ -47,7 +46,7 @@ func (f *Found) lead() string {
 
 // chart shows what less friction costs.
 func (f *Found) chart() replay.Chart {
-	p := plot.New(960, 300)
+	p := replay.NewPlot(960, 300)
 	p.Left, p.Right, p.Top, p.Bottom = 10, 950, 10, 290
 	most := int64(0)
 	for _, l := range f.Frontier {

@@ -21,8 +21,8 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/changes"
+	"authguard/internal/database"
 	"authguard/internal/operation"
-	"authguard/internal/sqltx"
 )
 
 // Prefix starts every token, AdminPrefix every token with scopes.
@@ -101,7 +101,7 @@ func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, m
 		return "", Token{}, err
 	}
 	now = now.Truncate(time.Millisecond)
-	made = Token{Realm: a.Realm, Name: a.Name, CreatedBy: sqltx.Clean(a.By), CreatedAt: now, Scopes: a.Scopes,
+	made = Token{Realm: a.Realm, Name: a.Name, CreatedBy: database.Clean(a.By), CreatedAt: now, Scopes: a.Scopes,
 		Maker: a.Maker, Confined: a.Confined}
 	text = Prefix + rand.Text()
 	if len(a.Scopes) > 0 {
@@ -113,7 +113,7 @@ func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, m
 		SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, CAST($8 AS BIGINT), CAST($9 AS BOOLEAN) WHERE (SELECT COUNT(*)
 			FROM api_tokens) < $10 ON CONFLICT (realm, name) DO NOTHING`,
 		hex.EncodeToString(made.Sum[:]), a.Realm, a.Name, made.CreatedBy, now.UnixMilli(), joined(a.Scopes), a.Maker,
-		sqltx.Milliseconds(made.ExpiresAt), a.Confined, Most)
+		database.Milliseconds(made.ExpiresAt), a.Confined, Most)
 	if errors.Is(err, ErrTaken) {
 		if all, failed := t.All(ctx); failed == nil && len(all) >= Most {
 			err = ErrMost
@@ -160,7 +160,7 @@ func (t *Table) Find(ctx context.Context, text string, now time.Time) (found Tok
 			AND NOT disabled))`,
 		hex.EncodeToString(sum[:]), now.UnixMilli(), guard.DefaultRealm)
 	if err == nil && ok && now.Sub(found.UsedAt) >= usedEvery {
-		_, err = sqltx.Exec(ctx, t.db, `UPDATE api_tokens SET used_at = $1 WHERE token_hash = $2
+		_, err = database.Exec(ctx, t.db, `UPDATE api_tokens SET used_at = $1 WHERE token_hash = $2
 			AND used_at < $1`, now.UnixMilli(), hex.EncodeToString(sum[:]))
 	}
 	if err != nil {
@@ -171,13 +171,13 @@ func (t *Table) Find(ctx context.Context, text string, now time.Time) (found Tok
 
 // Revoke deletes a token, or returns ErrUnknown.
 func (t *Table) Revoke(ctx context.Context, realm, name string) error {
-	return t.change(ctx, ErrUnknown, `DELETE FROM api_tokens WHERE realm = $1 AND name = $2`, realm, sqltx.Clean(name))
+	return t.change(ctx, ErrUnknown, `DELETE FROM api_tokens WHERE realm = $1 AND name = $2`, realm, database.Clean(name))
 }
 
 // RevokeOf deletes all tokens that an administrator created: an attacker may have created them.
 func (t *Table) RevokeOf(ctx context.Context, maker string) error {
 	none := errors.New("tokens: invalid token")
-	if err := t.change(ctx, none, `DELETE FROM api_tokens WHERE maker = $1`, sqltx.Clean(maker)); !errors.Is(err, none) {
+	if err := t.change(ctx, none, `DELETE FROM api_tokens WHERE maker = $1`, database.Clean(maker)); !errors.Is(err, none) {
 		return err
 	}
 	return nil
@@ -185,8 +185,8 @@ func (t *Table) RevokeOf(ctx context.Context, maker string) error {
 
 // change runs one statement and notifies all nodes, or returns none if it changed nothing.
 func (t *Table) change(ctx context.Context, none error, statement string, args ...any) error {
-	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
-		if rows, err := sqltx.Exec(ctx, tx, statement, args...); err != nil {
+	err := database.InTx(ctx, t.db, func(tx *sql.Tx) error {
+		if rows, err := database.Exec(ctx, tx, statement, args...); err != nil {
 			return err
 		} else if rows == 0 {
 			return none
@@ -209,7 +209,7 @@ func (t *Table) All(ctx context.Context) (all []Token, err error) {
 }
 
 func (t *Table) each(ctx context.Context, add func(Token), which string, args ...any) error {
-	return sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
+	return database.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var one Token
 		var sum, scopes string
 		var created, expires, used int64
@@ -217,7 +217,7 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 			&one.Confined); err != nil {
 			return err
 		}
-		one.CreatedAt, one.ExpiresAt, one.UsedAt = sqltx.Time(created), sqltx.Time(expires), sqltx.Time(used)
+		one.CreatedAt, one.ExpiresAt, one.UsedAt = database.Time(created), database.Time(expires), database.Time(used)
 		for _, scope := range strings.Fields(scopes) {
 			one.Scopes = append(one.Scopes, operation.Scope(scope))
 		}

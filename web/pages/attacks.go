@@ -15,7 +15,7 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/events"
-	"authguard/internal/plot"
+	"authguard/internal/replay"
 	"authguard/internal/times"
 )
 
@@ -423,7 +423,7 @@ func (v AttackView) Columns() template.HTML {
 		return ""
 	}
 	keys := slices.Sorted(maps.Keys(m.Counts))
-	p := plot.New(600, 80)
+	p := replay.NewPlot(600, 80)
 	for _, n := range m.Counts {
 		p.High = max(p.High, float64(n))
 	}

@@ -12,7 +12,7 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/metrics"
-	"authguard/internal/plot"
+	"authguard/internal/replay"
 )
 
 // NowView is the overview of the admin console. Its forms post to /mode.
@@ -327,11 +327,11 @@ func (s status) Verdict() verdict {
 
 // Part returns the position of a rate on the gauge of the failure rate.
 func (s status) Part(rate float64) string {
-	top := max(plot.Finite(s.Threshold)*1.25, float64(s.FailureRate.Total()), 1)
-	return percent(plot.Finite(rate) / top)
+	top := max(replay.Finite(s.Threshold)*1.25, float64(s.FailureRate.Total()), 1)
+	return percent(replay.Finite(rate) / top)
 }
 
 // Now returns the position of the current failure rate.
 func (s status) Now() string { return s.Part(float64(s.FailureRate.Total())) }
 
-func percent(part float64) string { return plot.Coord(100*min(part, 1)) + "%" }
+func percent(part float64) string { return replay.Coord(100*min(part, 1)) + "%" }

@@ -10,20 +10,20 @@ import (
 	"authguard/captchamode"
 	"authguard/internal/events"
 	"authguard/internal/metrics"
-	"authguard/internal/plot"
+	"authguard/internal/replay"
 	"authguard/internal/times"
 )
 
 // chart is a plot of a span that ends now, in one of two shapes.
 type chart struct {
-	*plot.Plot
+	*replay.Plot
 	shape string // "wide", or "narrow" for a phone
 	now   time.Time
 	each  time.Duration // width of a column
 }
 
 func newChart(shape string, now time.Time, span metrics.Span) chart {
-	c := chart{plot.New(960, 320), shape, now, time.Minute}
+	c := chart{replay.NewPlot(960, 320), shape, now, time.Minute}
 	c.Right, c.Top, c.Bottom = 828, 46, 270
 	if c.narrow() {
 		c.Width, c.Height, c.Right, c.Bottom = 340, 300, 330, 252
@@ -94,11 +94,11 @@ func ratePlot(shape string, now time.Time, span metrics.Span, points []captchamo
 	switches []captchamode.Switch) template.HTML {
 	c, high := newChart(shape, now, span), 0.0
 	for _, m := range points {
-		high = max(high, float64(total(m)), plot.Finite(m.Threshold), plot.Finite(m.SlowAt), plot.Finite(m.LeaveAt))
+		high = max(high, float64(total(m)), replay.Finite(m.Threshold), replay.Finite(m.SlowAt), replay.Finite(m.LeaveAt))
 	}
 	threshold := 0.
 	for _, m := range points {
-		threshold = plot.Finite(m.Threshold)
+		threshold = replay.Finite(m.Threshold)
 	}
 	c.Root = threshold > 0 && high > hides*threshold
 	c.scale(high)
@@ -280,7 +280,7 @@ func (c chart) thresholds(columns []captchamode.Minute) {
 func (c chart) line(class string, columns []captchamode.Minute, of func(captchamode.Minute) float64) (last float64) {
 	values := make([]float64, len(columns))
 	for i, m := range columns {
-		values[i] = plot.Finite(of(m))
+		values[i] = replay.Finite(of(m))
 		last = cmp.Or(values[i], last)
 	}
 	if path := c.Steps(values); path != nil {

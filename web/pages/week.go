@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/plot"
+	"authguard/internal/replay"
 	"authguard/internal/times"
 )
 
@@ -19,7 +19,7 @@ const weekHours = 7 * 24
 func weekPlot(shape string, now time.Time, hours []captchamode.Expected) template.HTML {
 	c, high := newChart(shape, now, ""), 0.
 	for _, h := range hours {
-		high = max(high, plot.Finite(h.Threshold), plot.Finite(h.FailureRate))
+		high = max(high, replay.Finite(h.Threshold), replay.Finite(h.FailureRate))
 	}
 	c.scale(high)
 	c.Right, c.Top, c.Bottom, c.Height, c.each = c.Width-4, 18, 138, 164, time.Hour
@@ -62,7 +62,7 @@ func weekOf(from time.Time, hours []captchamode.Expected) (all []captchamode.Min
 		const monday = 3 // 1 January 1970 was a Thursday
 		h := hours[(start.Unix()/3600+monday*24)%weekHours]
 		all = append(all, captchamode.Minute{Start: start, Threshold: h.Threshold,
-			Failures: int(math.Round(plot.Finite(h.FailureRate)))})
+			Failures: int(math.Round(replay.Finite(h.FailureRate)))})
 	}
 	return all
 }

@@ -11,7 +11,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/events"
-	"authguard/internal/plot"
+	"authguard/internal/replay"
 	"authguard/internal/times"
 )
 
@@ -29,7 +29,7 @@ func comma(n int) string { return humanize.Comma(int64(n)) }
 
 // short abbreviates a number: 333k for 333,333.
 func short(v float64) string {
-	switch v = plot.Finite(v); {
+	switch v = replay.Finite(v); {
 	case v >= 999_500:
 		return strconv.FormatFloat(math.Round(v/1e5)/10, 'f', -1, 64) + "M"
 	case v >= 9_950:

@@ -1,4 +1,4 @@
-package sqltx_test
+package database_test
 
 import (
 	"database/sql"
@@ -6,18 +6,16 @@ import (
 	"sync"
 	"testing"
 
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/sqltx"
 )
-
-func TestMain(m *testing.M) { databasetest.Main(m) }
 
 func TestATransactionIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		no := errors.New("no")
 		put := func(name string, result error) error {
-			return sqltx.Run(t.Context(), db, func(tx *sql.Tx) error {
+			return database.InTx(t.Context(), db, func(tx *sql.Tx) error {
 				_, err := tx.Exec(`INSERT INTO settings (name, value, changed_at) VALUES ($1, '', 0)`, name)
 				return errors.Join(err, result)
 			})
@@ -28,10 +26,10 @@ func TestATransactionIsAllOrNothing(t *testing.T) {
 		if err := put("b", nil); err != nil {
 			t.Error(err)
 		}
-		if err := put("b", nil); !sqltx.Taken(err) {
+		if err := put("b", nil); !database.Taken(err) {
 			t.Errorf("not told as taken: %v", err)
 		}
-		if sqltx.Taken(no) || sqltx.Taken(nil) {
+		if database.Taken(no) || database.Taken(nil) {
 			t.Error("everything is taken")
 		}
 		var names string
@@ -58,7 +56,7 @@ func TestADeadlockIsNoError(t *testing.T) {
 	committed := make(chan struct{})
 	for n := range 2 {
 		all.Go(func() {
-			err := sqltx.Run(t.Context(), db, func(tx *sql.Tx) error {
+			err := database.InTx(t.Context(), db, func(tx *sql.Tx) error {
 				if begun[n]++; begun[n] > 1 {
 					<-committed // with what the other waited for
 					return errors.Join(bump(tx, n), bump(tx, 1-n))
@@ -109,11 +107,11 @@ func TestRowsAreCountedAndReadUntilOneFails(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		insert := `INSERT INTO settings (name, value, changed_at) VALUES ('a', '', 0), ('b', '', 0), ('c', '', 0)`
-		if n, err := sqltx.Exec(t.Context(), db, insert); n != 3 || err != nil {
+		if n, err := database.Exec(t.Context(), db, insert); n != 3 || err != nil {
 			t.Errorf("%d rows, %v", n, err)
 		}
 		enough, names := errors.New("enough"), ""
-		err := sqltx.Each(t.Context(), db, func(rows *sql.Rows) error {
+		err := database.Each(t.Context(), db, func(rows *sql.Rows) error {
 			var name string
 			err := rows.Scan(&name)
 			if names += name; name == "b" {
@@ -130,7 +128,7 @@ func TestRowsAreCountedAndReadUntilOneFails(t *testing.T) {
 func TestTextThatNotBothCanHold(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"": "", "ä\n": "ä\n", "a\x00b": "a\uFFFDb", "a\xffb": "a\uFFFDb"} {
-		if got := sqltx.Clean(text); got != want || sqltx.Holds(text) != (got == text) {
+		if got := database.Clean(text); got != want || database.Holds(text) != (got == text) {
 			t.Errorf("%q is %q", text, got)
 		}
 	}

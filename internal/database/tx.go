@@ -1,6 +1,4 @@
-// Package sqltx runs transactions and statements on either database and unifies their error codes. It links neither
-// driver.
-package sqltx
+package database
 
 import (
 	"context"
@@ -19,9 +17,9 @@ type Beginner interface {
 	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
 }
 
-// Run runs do in a transaction, and commits it unless do fails. If PostgreSQL aborts the transaction because of a
+// InTx runs do in a transaction, and commits it unless do fails. If PostgreSQL aborts the transaction because of a
 // conflict (a deadlock, say), do runs again, up to five times in all. It must have no effects outside the transaction.
-func Run(ctx context.Context, db Beginner, do func(*sql.Tx) error) (err error) {
+func InTx(ctx context.Context, db Beginner, do func(*sql.Tx) error) (err error) {
 	for n := range tries {
 		if err = once(ctx, db, do); !conflict(err) || !pause(ctx, n) {
 			return err
@@ -83,7 +81,7 @@ func Each(ctx context.Context, db Runner, row func(*sql.Rows) error, query strin
 }
 
 func conflict(err error) bool {
-	state := stateOf(err)
+	state := sqlState(err)
 	return state == "40001" || state == "40P01"
 }
 
@@ -94,10 +92,10 @@ func Taken(err error) bool {
 	if errors.As(err, &lite) {
 		return lite.Code() == unique || lite.Code() == primaryKey
 	}
-	return stateOf(err) == "23505"
+	return sqlState(err) == "23505"
 }
 
-func stateOf(err error) string {
+func sqlState(err error) string {
 	var failed interface{ SQLState() string }
 	if errors.As(err, &failed) {
 		return failed.SQLState()

@@ -1,6 +1,6 @@
 // Package plot draws plots as SVG. The shapes have classes for a style sheet, no styles and no scripts, so that they
 // work under a strict Content-Security-Policy. All texts are escaped.
-package plot
+package replay
 
 import (
 	"fmt"
@@ -31,8 +31,8 @@ type Plot struct {
 	shapes strings.Builder
 }
 
-// New returns an empty plot whose axes are its edges.
-func New(width, height float64) *Plot {
+// NewPlot returns an empty plot whose axes are its edges.
+func NewPlot(width, height float64) *Plot {
 	return &Plot{Width: width, Height: height, Right: width, Bottom: height}
 }
 

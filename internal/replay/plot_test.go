@@ -1,11 +1,11 @@
-package plot_test
+package replay_test
 
 import (
 	"encoding/xml"
 	"strings"
 	"testing"
 
-	"authguard/internal/plot"
+	"authguard/internal/replay"
 )
 
 func TestScaleIsRoundAndLeavesAir(t *testing.T) {
@@ -13,7 +13,7 @@ func TestScaleIsRoundAndLeavesAir(t *testing.T) {
 	for _, tc := range []struct{ v, step, high float64 }{
 		{0, 1, 4}, {3, 1, 4}, {4, 1, 5}, {65, 20, 80}, {150, 50, 200}, {199, 50, 250}, {6100, 2000, 8000},
 	} {
-		p := plot.New(100, 100)
+		p := replay.NewPlot(100, 100)
 		if p.Scale(tc.v); p.Step != tc.step || p.High != tc.high {
 			t.Errorf("Scale(%v): %v, %v", tc.v, p.Step, p.High)
 		}
@@ -22,7 +22,7 @@ func TestScaleIsRoundAndLeavesAir(t *testing.T) {
 
 func TestStepsFollowTheValuesAndLeaveGaps(t *testing.T) {
 	t.Parallel()
-	p := plot.New(40, 10)
+	p := replay.NewPlot(40, 10)
 	p.High = 10
 	p.Path("line", "", p.Steps([]float64{1, 1, 0, 2})...)
 	p.Area("area", []float64{0, 5, 5, 0})
@@ -36,7 +36,7 @@ func TestStepsFollowTheValuesAndLeaveGaps(t *testing.T) {
 
 func TestSpansJoinColumnsOfOneName(t *testing.T) {
 	t.Parallel()
-	p := plot.New(40, 10)
+	p := replay.NewPlot(40, 10)
 	var got []any
 	p.Spans([]string{"a", "a", "", "b"}, func(name string, x, width float64) { got = append(got, name, x, width) })
 	if len(got) != 6 || got[0] != "a" || got[2] != 20.0 || got[3] != "b" || got[4] != 30.0 {
@@ -47,7 +47,7 @@ func TestSpansJoinColumnsOfOneName(t *testing.T) {
 func TestTextsAreText(t *testing.T) {
 	t.Parallel()
 	const hostile = `"'><script>alert(1)</script>`
-	p := plot.New(40, 10)
+	p := replay.NewPlot(40, 10)
 	p.Rect("bar", hostile, 0, 0, 1, 1)
 	p.Text("tick", "end", 0, 0, hostile)
 	for _, svg := range []string{string(p.SVG("plot", "id", hostile, hostile)), string(p.SVG("plot", "", hostile, ""))} {
