@@ -12,11 +12,12 @@ import (
 // Beside returns what a login request contains beside its password that may be another credential, such as a TOTP code
 // or a tenant. A wrong password is repeated (R28) only beside the same: each other code is another guess. It omits CSRF
 // tokens, and headers that browsers and gateways set. It omits the path of basic, because clients request many, and the
-// body of xmlrpc, because its known methods have no other credential. It is random if the password field may be for
-// one-time codes: the app may have made a new one before each guess of the same.
+// body of xmlrpc, because its known methods have no other credential. It is random if the body is unknown, or if the
+// password field may be for one-time codes: the app may have made a new one before each guess of the same.
 func (r *Route) Beside(req *http.Request, body []byte) string {
 	all := []string{req.Method, strings.ToLower(req.Host), req.URL.RawQuery}
-	if r.password.name != "" && (!passwordField.MatchString(r.password.name) || codeField.MatchString(r.password.name)) {
+	if r.password.name != "" && (!passwordField.MatchString(r.password.name) || codeField.MatchString(r.password.name)) ||
+		len(body) == 0 && req.ContentLength != 0 {
 		all = append(all, rand.Text())
 	}
 	if r.account.kind != basic {

@@ -31,7 +31,8 @@ type visit struct {
 	route  *route.Route
 	guard  *guard.Guard
 	answers
-	sent     form // the client's form
+	sent     form   // the client's form
+	beside   []byte // the body beside a password in a header
 	attempts []guard.Decision
 	progress
 	large  bool // the request is larger than a login
@@ -119,10 +120,20 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account string) (l
 
 // read reads a body that may contain a password. A body too large for a form is streamed where it cannot be a login.
 func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table) error {
-	if r.Body == nil || r.Body == http.NoBody || !routes.MayRead() {
+	limit := v.app.MaxBody
+	switch {
+	case r.Body == nil || r.Body == http.NoBody:
+		return nil
+	case !routes.MayRead() && 0 < r.ContentLength && r.ContentLength <= limit:
+		var err error
+		if v.beside, err = io.ReadAll(r.Body); err == nil {
+			r.Body = io.NopCloser(bytes.NewReader(v.beside))
+			return nil
+		}
+		return web.Unusable(http.StatusBadRequest, "problem.body")
+	case !routes.MayRead():
 		return nil
 	}
-	limit := v.app.MaxBody
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err == nil && int64(len(body)) > limit && bytes.HasPrefix(body, []byte(sealedField+"=")) {
 		limit = route.SealedSize(limit) // a form that was not too large before it was sealed
@@ -238,7 +249,7 @@ func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	}
 	if c.Password != "" {
 		a.PasswordTag, a.PasswordLeaked = v.guard.Fingerprint(c.Password), v.guard.Leaked(c.Password)
-		a.BesideTag = v.guard.Beside(c.Password, v.route.Beside(r, v.sent.Body))
+		a.BesideTag = v.guard.Beside(c.Password, v.route.Beside(r, slices.Concat(v.sent.Body, v.beside)))
 	}
 	return a
 }
