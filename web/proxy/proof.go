@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
 	"hash/maphash"
 	"net/http"
 	"net/url"
@@ -106,6 +107,7 @@ func onlyReplaced(h http.Header, answer *http.Response) {
 // share the rivals.
 type Rivals struct {
 	seed maphash.Seed
+	node string // of this process
 
 	mu      sync.Mutex
 	names   map[string]bool // of the cookies that the app sets
@@ -129,7 +131,7 @@ func NewRivals() *Rivals {
 	passes, _ := lru.New[uint64, passed](mostPasses) // the size is right
 	owned, _ := lru.New[string, []uint64](mostGiven)
 	given, _ := lru.New[uint64, bool](mostGiven)
-	return &Rivals{seed: maphash.MakeSeed(), names: map[string]bool{}, session: map[uint64][]*rival{},
+	return &Rivals{seed: maphash.MakeSeed(), node: rand.Text(), names: map[string]bool{}, session: map[uint64][]*rival{},
 		passes: passes, owned: owned, given: given}
 }
 

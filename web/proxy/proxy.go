@@ -52,6 +52,7 @@ type Config struct {
 	Look       *web.Look          // of our pages; nil: authguard's own
 	Origin     string             // the public origin; empty: the request's host
 	Rivals     *Rivals            // of all proxies that may serve one app; nil: the proxy's own
+	Claims     challenge.Spent    // of sessions, by all nodes; nil: there is one node
 	Secret     []byte             // seals forms: at least 16 bytes, the same on every node
 	Now        func() time.Time   // clock of sealed forms; default time.Now
 	Log        *slog.Logger

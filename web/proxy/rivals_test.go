@@ -136,26 +136,26 @@ func TestRivalsAreSeenInEveryRealm(t *testing.T) {
 func TestNotesOfSessions(t *testing.T) {
 	t.Parallel()
 	r, now := NewRivals(), time.Now()
-	alices, servers := session{"sid", 1}, session{"server", 2}
+	alices, servers := session{name: "sid", key: 1}, session{name: "server", key: 2}
 	accounts := func(one session) string {
 		all, known := r.accountsOf(one, now)
 		return fmt.Sprint(all, known)
 	}
 	r.pass("alice", []session{alices, servers}, now)
 	for i := range uint64(1000) {
-		r.pass("mallory", []session{{"sid", 10 + i}}, now)
+		r.pass("mallory", []session{{name: "sid", key: 10 + i}}, now)
 	}
 	if n := r.passes.Len(); n != 2+mostOwned || accounts(alices) != "[alice] true" {
 		t.Errorf("%d notes, alice's: %s", n, accounts(alices))
 	}
-	if got := accounts(session{"other", 5}); got != "[] false" {
+	if got := accounts(session{name: "other", key: 5}); got != "[] false" {
 		t.Errorf("no note: %s", got)
 	}
 	for i, want := range []string{"[alice ALICE0] true", "[alice ALICE0 ALICE1] true", "[alice ALICE0 ALICE1 ALICE2] true",
 		"[alice ALICE0 ALICE1 ALICE2 ALICE3] false", "[alice ALICE0 ALICE1 ALICE2 ALICE3] false"} {
 		for range 2 {
-			r.tries("Alice", []session{alices, {"new", 6}})
-			r.tries(fmt.Sprint("ALICE", i), []session{alices, {"new", 6}})
+			r.tries("Alice", []session{alices, {name: "new", key: 6}})
+			r.tries(fmt.Sprint("ALICE", i), []session{alices, {name: "new", key: 6}})
 		}
 		if got := accounts(alices); got != want {
 			t.Errorf("after %d other accounts: %s", i+1, got)
@@ -169,7 +169,7 @@ func TestNotesOfSessions(t *testing.T) {
 	if got := accounts(servers); got != "[] true" {
 		t.Errorf("shared: %s", got)
 	}
-	if now = now.Add(passLife + time.Second); accounts(session{"sid", 1009}) != "[mallory] false" {
+	if now = now.Add(passLife + time.Second); accounts(session{name: "sid", key: 1009}) != "[mallory] false" {
 		t.Error("a note does not end")
 	}
 }

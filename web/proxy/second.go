@@ -1,6 +1,10 @@
 package proxy
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,6 +31,7 @@ const (
 	mostPasses   = 100_000 // each needs a right password
 	mostOwned    = 128     // of an account, so that its logins replace no other's
 	mostSessions = 16      // that one login may add
+	mostClaimed  = 64      // of an attempt
 	mostGiven    = 10_000
 	passLife     = 12 * time.Hour
 	mostAccounts = 4  // of a session
@@ -36,8 +41,9 @@ const (
 // A session is a cookie that may identify one. Its key is that of the value as the app has set it: another spelling has
 // no note.
 type session struct {
-	name string
-	key  uint64
+	name  string
+	key   uint64
+	value string
 }
 
 // sessions returns the sessions that a request may have.
@@ -45,7 +51,8 @@ func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []
 	values, err := r.values(cookies, at, everyName)
 	for _, one := range values {
 		if len(one.value) >= shortestPass && !strings.Contains(one.name, "authguard_") {
-			all = append(all, session{one.name, r.key(one.name, strings.TrimSpace(one.value))})
+			value := strings.TrimSpace(one.value)
+			all = append(all, session{one.name, r.key(one.name, value), value})
 		}
 	}
 	return all, err
@@ -174,12 +181,14 @@ func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) 
 	if !v.route.SecondFactor() {
 		return offer, nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
+	defer cancel()
 	var accounts []string
 	known := func(cookies []string, at *url.URL) bool {
 		all, err := v.proxy.rivals.sessions(cookies, at, true)
 		for _, one := range all {
 			its, known := v.proxy.rivals.accountsOf(one, v.proxy.Now())
-			if !known {
+			if !known || !v.proxy.alone(ctx, one) {
 				return false
 			}
 			for _, account := range its {
@@ -208,7 +217,39 @@ func (v *visit) tries(offer route.Offer) error {
 	for _, c := range offer.Credentials {
 		v.proxy.rivals.tries(c.Account, all)
 	}
+	if len(all) > mostClaimed {
+		return manyCookies
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
+	defer cancel()
+	for _, one := range all {
+		v.proxy.alone(ctx, one)
+	}
 	return err
+}
+
+// claimWithin bounds all claims of a request, if Redis does not answer.
+const claimWithin = 250 * time.Millisecond
+
+// alone claims a session for this node, and reports whether no other has had an attempt in it: notes are of one node.
+// Without Redis, each node believes itself.
+func (p *Proxy) alone(ctx context.Context, one session) bool {
+	if shared, _ := p.rivals.given.Get(one.key); p.Claims == nil || shared {
+		return true
+	}
+	id := func(what string) [16]byte {
+		mac := hmac.New(sha256.New, p.Secret)
+		fmt.Fprintf(mac, "session %s\x00%s=%s", what, one.name, one.value)
+		return [16]byte(mac.Sum(nil))
+	}
+	until, several := p.Now().Add(passLife), p.Now().Add(60*passLife)
+	if here, err := p.Claims.Spend(ctx, id(p.rivals.node), until); here && err == nil {
+		if first, err := p.Claims.Spend(ctx, id(""), until); !first && err == nil {
+			_, _ = p.Claims.Spend(ctx, id("several"), several)
+		}
+	}
+	seen, _ := p.Claims.Seen(ctx, id("several"), several)
+	return !seen
 }
 
 // carries lets the solution of the password's challenge count for the code, too.

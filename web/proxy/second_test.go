@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/internal/testing/world"
@@ -26,6 +27,7 @@ type twoSteps struct {
 	renews   bool              // it renews the session on the page for the code
 	keeps    bool              // it keeps the identifier of a session at a login
 	server   string            // the value of a load balancer's cookie
+	served   proxy.App
 }
 
 const rightCode = "271828"
@@ -116,6 +118,7 @@ func newTwoSteps(t *testing.T) (*door, *twoSteps) {
 			}
 			one.Routes = append(one.Routes, r)
 		}
+		app.served = *one
 	})
 	return d, app
 }
@@ -411,4 +414,53 @@ func TestR1ASessionHasEveryAccountThatItHasTried(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Two nodes serve the sessions of an app that keeps their identifiers. A note is of one node only, so no code counts in
+// a session with attempts through both.
+func TestR1ASessionOfTwoNodesPassesNoCode(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"mallory", "alice"} {
+		d, app := newTwoSteps(t)
+		app.keeps = true
+		claims := challenge.NewMemorySpent(0, d.Clock.Now)
+		d.proxy.Claims = claims
+		other := d.anotherNode(t, app)
+		other.proxy.Claims = claims
+		second := map[string]string{"mallory": "alice", "alice": "mallory"}[first]
+		const from = "203.0.113.9"
+		app.mu.Lock()
+		app.sessions["given-to-a-visitor-0"] = ""
+		app.mu.Unlock()
+		const session = "sid=given-to-a-visitor-0"
+		login := func(account string) offer { return form("username=" + account + "&password=correct+horse") }
+		d.send(t, from, login(first), "Cookie", session)
+		if r := d.send(t, from, code("000000"), "Cookie", session); r.StatusCode != http.StatusOK {
+			t.Errorf("a code through the node of the login: %d", r.StatusCode)
+		}
+		other.send(t, from, login(second), "Cookie", session)
+		before := app.checked("alice")
+		for _, node := range []*door{d, other, d} {
+			if r := node.send(t, from, code(rightCode), "Cookie", session); r.StatusCode != http.StatusForbidden || device(r) {
+				t.Errorf("%s, then %s: %d", first, second, r.StatusCode)
+			}
+		}
+		if n := app.checked("alice") - before; n != 0 {
+			t.Errorf("%s, then %s: the app checked %d codes of alice", first, second, n)
+		}
+	}
+}
+
+// anotherNode serves the same app with the same guard, and notes of its own.
+func (d *door) anotherNode(t *testing.T, app *twoSteps) *door {
+	t.Helper()
+	c := d.proxy.Config
+	p, err := proxy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Set(app.served)
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	return &door{World: d.World, Server: server, proxy: p}
 }
