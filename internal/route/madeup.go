@@ -39,6 +39,7 @@ func madeUpName(account string) string {
 func MadeUp(account, password string) string {
 	seed := seal.MAC(madeUpKey[:], account, "\x00", formatOf(password))
 	random := mathrand.New(mathrand.NewChaCha8([32]byte(seed)))
+	beyond := mathrand.New(mathrand.NewChaCha8([32]byte(seal.MAC(madeUpKey[:], account, "\x00", "\x00", password))))
 	oneOf := func(characters string) rune { return rune(characters[random.IntN(len(characters))]) }
 	if password == "" {
 		password = "abcdefghijklmnop"
@@ -50,10 +51,10 @@ func MadeUp(account, password string) string {
 	other := func(symbols bool) string {
 		return strings.Map(func(c rune) rune {
 			switch {
-			case c > unicode.MaxASCII && !symbols:
-				return c ^ 2 // mostly a letter of the same script and case
-			case c > unicode.MaxASCII:
-				return c ^ 4 // U+01C4 and U+01C6 are the same letter
+			case c > unicode.MaxASCII && unicode.IsDigit(c): // int() reads those of each script
+				return zeroOf(c) + oneOf(digits) - '0'
+			case c > unicode.MaxASCII: // mostly a letter of the same script and case, not of the attacker's choice
+				return c ^ rune(2*(1+beyond.IntN(3)))
 			case unicode.IsLower(c):
 				return oneOf(lower)
 			case unicode.IsUpper(c):
@@ -83,10 +84,28 @@ func isDigest(password string) bool {
 // madeUpKey keeps made-up passwords secret. Each process has its own.
 var madeUpKey = sha256.Sum256([]byte(rand.Text()))
 
-// formatOf replaces the letters and digits of ASCII by one of their kind.
+// zeroOf returns the zero of a digit's script: in Unicode, the ten are in a row.
+func zeroOf(c rune) rune {
+	start := c
+	for unicode.IsDigit(start - 1) {
+		start--
+	}
+	return c - (c-start)%10
+}
+
+// formatOf replaces the letters and digits of ASCII by one of their kind. Without letters, it is the number of digits:
+// apps that read a PIN as a number ignore the rest.
 func formatOf(password string) string {
 	if isDigest(password) {
 		return strings.Repeat("f", len(password))
+	}
+	if !strings.ContainsFunc(password, unicode.IsLetter) {
+		return strings.Map(func(c rune) rune {
+			if unicode.IsDigit(c) {
+				return '0'
+			}
+			return -1
+		}, password)
 	}
 	return strings.Map(func(c rune) rune {
 		switch {

@@ -65,6 +65,27 @@ func TestMadeUpPasswordsOfOneFormatAreFew(t *testing.T) {
 	if len(seen) > 2 {
 		t.Errorf("%d made-up passwords, want 2 at most", len(seen))
 	}
+	digits := map[string]bool{} // as Python's int() reads them
+	for i := range 1000 {
+		for _, zero := range []rune{'0', '\uff10', '\u0660'} {
+			for _, beside := range []string{"", "_", " ", "+", "\u200b"} {
+				pin := strings.Map(func(c rune) rune { return c - '0' + zero }, fmt.Sprintf("%04d", i))
+				made := MadeUp("alice", beside+pin+beside)
+				digits[strings.Map(func(c rune) rune {
+					if !unicode.IsDigit(c) {
+						return -1
+					}
+					return (c-zero)%10 + '0'
+				}, made)] = true
+			}
+		}
+	}
+	if len(digits) > 2 {
+		t.Errorf("%d made-up PINs, want 2 at most", len(digits))
+	}
+	if chosen := MadeUp("alice", strings.Map(func(c rune) rune { return c ^ 2 }, "длинныйпароль")); chosen == "длинныйпароль" {
+		t.Error("an attacker chooses the made-up password")
+	}
 	others := map[string]bool{}
 	for i := range 100 {
 		others[MadeUp(fmt.Sprint("user", i), "0000")] = true
