@@ -207,7 +207,8 @@ var (
 	validEscape = regexp.MustCompile(`\\u[[:xdigit:]]{4}`)
 	blankLine   = regexp.MustCompile(`\r?\n\r?\n`)
 	jsonName    = regexp.MustCompile(`("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*:`)
-	xmlName     = regexp.MustCompile(`[<:]([\pL_][\pL\pN_.-]*)`) // a prefix may be of any length
+	// xmlName matches elements and attributes, whose = may follow later. A prefix may be of any length.
+	xmlName = regexp.MustCompile(`[<:]([\pL_][\pL\pN_.-]*)|([\pL_][\pL\pN_.-]*)\s*(?:=|$)`)
 )
 
 // jsonNames returns the names in a text that begins like JSON, in UTF-8, UTF-16 or UTF-32, and the names in its strings
@@ -232,11 +233,11 @@ func unquote(quoted string) (name string) {
 	return strings.ReplaceAll(plain, `\`, "") // as Ruby does with an invalid escape
 }
 
-// xmlNames returns the element names in a text that begins like XML.
+// xmlNames returns the names of elements and attributes in a text that begins like XML.
 func xmlNames(text string) (names []string) {
 	if plain := start(text); beginsWith(plain, "<") {
 		for _, m := range xmlName.FindAllStringSubmatch(plain, -1) {
-			names = append(names, m[1])
+			names = append(names, m[1]+m[2])
 		}
 	}
 	return names
@@ -303,18 +304,23 @@ func (l locator) prefixed(name string) bool {
 	if l.kind == object {
 		own = l.last()
 	}
-	return looksLike(innermost(name), own)
+	return slices.ContainsFunc(components(name), func(one string) bool { return looksLike(one, own) })
 }
 
-// innermost returns the last name in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON. Struts also reads
-// a['b'] and a('b').
 func innermost(name string) string {
-	plain := strings.TrimRightFunc(decode(name), func(c rune) bool { return !inName(c) })
-	all := strings.FieldsFunc(plain, func(c rune) bool { return strings.ContainsRune(`[]().'"`, c) })
-	if len(all) == 0 || jsonName.MatchString(plain) { // JSON, whose last text is mostly a value
-		return name
-	}
+	all := components(name)
 	return all[len(all)-1]
+}
+
+// components returns the names in a[b][c] or a.b.c: PHP, Rails and Spring nest forms like JSON. Struts also reads a['b']
+// and a('b'). PHP and qs ignore what follows the last bracket.
+func components(name string) []string {
+	plain := strings.TrimRightFunc(decode(name), func(c rune) bool { return !inName(c) })
+	all := strings.FieldsFunc(plain, func(c rune) bool { return strings.ContainsRune("[]().", c) })
+	if len(all) == 0 || jsonName.MatchString(plain) { // JSON, whose last text is mostly a value
+		return []string{name}
+	}
+	return all
 }
 
 // core returns the first word of a field's name, which every plain spelling contains.

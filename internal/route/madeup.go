@@ -62,7 +62,7 @@ func MadeUp(account, password string) string {
 			case unicode.IsDigit(c):
 				return oneOf(digits)
 			case symbols:
-				return oneOf("!#$%*+-.=?@_")
+				return rune("!#$%*+-.=?@_"[beyond.IntN(12)])
 			}
 			return c
 		}, password)

@@ -306,6 +306,7 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"\r\nContent-Type: application/json", objectBody, named("pad"), pad)},
 		{"", ofParts, partsOf(named("data"), " \r\n"+objectBody[:1]+`"pad":"`+pad+`",`+objectBody[1:])},
 		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(objectBody), named("pad"), pad)},
+		{"", "application/xml", `<l username="alice" pad="` + pad + `" password` + spaces + `="guess"/>`},
 		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(`{"a":"`+"\u2200"+`",`+objectBody[1:]), named("pad"), pad)},
 	}
 	for _, kind := range []string{"application/json", "text/plain", "image/png", "application/octet-stream", ofPairs} {
@@ -319,6 +320,8 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 	stop = append(stop, [3]string{"", ofPairs, "data=" + url.PathEscape(escaped(`{"pad":"`+pad+`",`+objectBody[1:]))},
 		[3]string{"", ofParts, partsOf(named("data"), escaped(`{"pad":"`+pad+`",`+objectBody[1:]))})
 	onlyJSON := [][3]string{
+		{"", ofPairs, "session[username]x=alice&pad=" + pad + "&session[password]%00x=guess"},
+		{"", ofPairs, "pad=" + pad + "&session[username](1)=alice&a.session.password.x=guess"},
 		{"", ofPairs, "pad=" + pad + "&" + pairsBody}, {"", ofPairs, pairsBody + "&pad=" + pad},
 		{"", ofPairs, "pad=" + pad + "&session[username]=alice&session[password]=guess"},
 		{"", ofParts, partsOf(named("pad"), pad, named("username"), "alice", named("password"), "guess")},
@@ -337,7 +340,7 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 				t.Errorf("%v: %.200q: %d of %d bytes pass: %v", table[0].account.name, one[2], len(got), len(one[2]), err)
 			}
 		}
-		for _, one := range onlyJSON[:4] { // pairs and parts, at any depth
+		for _, one := range onlyJSON[:6] { // pairs and parts, at any depth
 			if found, o, err := table.Find(posted(one[1], one[2]), []byte(one[2])); slices.Contains(table, ofJSON) && err == nil && (found == nil ||
 				!slices.Contains(o.Credentials, Credential{"alice", "guess"})) {
 				t.Errorf("%v: %.200q passes in a small form, at %v with %q", table[0].account.name, one[2], found, o.Credentials)
