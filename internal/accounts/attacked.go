@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"authguard/internal/attacks"
+	"authguard/internal/events"
 	"authguard/internal/operation"
 )
 
@@ -53,15 +55,35 @@ func NotOurs(kept string) string {
 	return "accounts.source is " + kept + "; force the password change there"
 }
 
-// An AttackReset secures the accounts of an attack.
-type AttackReset struct {
-	Accounts []string // empty: all possibly compromised ones but administrators'
-	Hide     bool     // for a token that must not learn who is an administrator; May then refuses these
-	Own      string   // the administrator who asks, whose account is never secured; empty: a program
-	What     []string // of attacks.Resets; empty: all
-	Why      string   // required
-	// May returns why an account must not be changed; nil: all may be.
-	May func(ctx context.Context, account string) error
+// SecureAccounts ends sessions, removes known clients and forces password changes of the accounts of an attack, unless
+// that was done since the last login: of one account, or of all possibly compromised ones but administrators'. The audit
+// log has a row per account. Errors are ErrAsked and attacks.ErrUnknown.
+type SecureAccounts struct {
+	ID      string   `json:"id"`
+	Account string   `json:"account"` // empty: all
+	What    []string `json:"what"`    // of attacks.Resets; empty: all
+	operation.Because
+	selected []string // accounts from a form; nil: Account
+}
+
+// FormFields returns the fields of the form of an attack.
+func (*SecureAccounts) FormFields() []string { return []string{"id", "accounts", "what", "reason"} }
+
+// FromForm reads that form: accounts is an empty text for all, or a JSON array.
+func (q *SecureAccounts) FromForm(sent map[string]string) {
+	q.ID, q.Reason = sent["id"], sent["reason"]
+	if sent["accounts"] != "" && json.Unmarshal([]byte(sent["accounts"]), &q.selected) != nil {
+		q.selected = []string{}
+	}
+	if sent["what"] != "" {
+		q.What = []string{sent["what"]}
+	}
+}
+
+// Secured is the answer of SecureAccounts.
+type Secured struct {
+	Accounts []Resetting `json:"accounts"`
+	Left     int         `json:"left"` // not processed in time: ask again
 }
 
 // A Resetting is the outcome for one account.
@@ -76,75 +98,87 @@ type Resetting struct {
 var errOwnAccount = fmt.Errorf("%w: this is your own account: end your other sessions and change your password on the "+
 	"page Your sign-in", operation.ErrAsked)
 
-// ResetAttack ends sessions, removes known clients and forces password changes unless that was done since the last
-// login. The audit log has a row per account. left counts the accounts not processed in time: repeat the call. Errors
-// are ErrAsked and attacks.ErrUnknown.
-func (r *Realm) ResetAttack(ctx context.Context, who, id string,
-	asked AttackReset) (done []Resetting, left int, err error) {
-	if strings.TrimSpace(asked.Why) == "" {
-		return nil, 0, fmt.Errorf("%w: missing reason: users who are signed out may ask", operation.ErrAsked)
+// Do implements Request.
+func (q SecureAccounts) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	if q.Account != "" {
+		q.selected = []string{q.Account}
 	}
-	if _, err := operation.Trimmed(asked.Why); err != nil {
-		return nil, 0, err
-	}
-	if len(asked.What) == 0 {
-		asked.What = attacks.Resets()
-	}
-	for _, what := range asked.What {
-		if !slices.Contains(attacks.Resets(), what) {
-			return nil, 0, fmt.Errorf("%w: what: must be one of %s, not %.20q", operation.ErrAsked,
-				strings.Join(attacks.Resets(), ", "),
-				what)
-		}
-	}
-	if _, err := r.Attacks.Get(ctx, r.Name, id); err != nil {
-		return nil, 0, err
-	}
-	chosen, err := r.Attacked(ctx, id)
+	chosen, err := q.chosen(ctx, r)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	named := len(asked.Accounts) > 0
-	chosen = slices.DeleteFunc(chosen, func(v attacks.Victim) bool {
-		return named && !slices.Contains(asked.Accounts, v.Account) || !named && !v.Lost
-	})
-	if len(chosen) == 0 && named {
-		return nil, 0, fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack",
-			operation.ErrAsked, asked.Accounts[0])
-	}
-	began := time.Now()
+	answer, change := Secured{Accounts: []Resetting{}}, &operation.Change{Preview: true}
+	last, began := change, time.Now()
 	for i, v := range chosen {
+		one := Resetting{Account: v.Account, Done: []string{}, Already: []string{}}
 		switch {
 		case time.Since(began) > resetWithin:
-			return done, len(chosen) - i, nil
-		case !named && v.Administrator && !asked.Hide:
-			done = append(done, Resetting{Account: v.Account, Done: []string{}, Already: []string{}, LeftOut: true})
-			continue
-		case v.Administrator && v.Username == asked.Own:
-			return done, 0, errOwnAccount
+			answer.Left = len(chosen) - i
+		case q.selected == nil && v.Administrator && by.May(operation.Admin): // else, MayChange hides administrators
+			one.LeftOut = true
+		case v.Administrator && !by.Token && v.Username == by.Maker:
+			err = errOwnAccount
+		default:
+			err = q.secure(ctx, r, by, v, &one)
 		}
-		one, err := r.resetVictim(ctx, who, id, v, asked)
-		if err != nil {
-			return done, len(chosen) - i, err
+		if len(one.Done) > 0 {
+			done := operation.Action{Subject: v.Account, Detail: strings.Join(one.Done, ", ") + ", after the attack " + q.ID}
+			if change.Preview {
+				change.Action, change.Preview = done, false
+			} else {
+				last.Also = &operation.Change{Action: done}
+				last = last.Also
+			}
 		}
-		done = append(done, one)
+		if err != nil || answer.Left > 0 {
+			break
+		}
+		answer.Accounts = append(answer.Accounts, one)
 	}
-	return done, 0, nil
+	change.Answer, change.Notice = answer, answer.notice()
+	return change, err
 }
 
-func (r *Realm) resetVictim(ctx context.Context, who, id string, v attacks.Victim,
-	asked AttackReset) (one Resetting, err error) {
-	one = Resetting{Account: v.Account, Done: []string{}, Already: []string{}}
-	if asked.May != nil {
-		if err := asked.May(ctx, v.Account); err != nil {
-			one.Problems = append(one.Problems, err.Error())
-			return one, nil
+// chosen returns the accounts to secure.
+func (q SecureAccounts) chosen(ctx context.Context, r *Realm) ([]attacks.Victim, error) {
+	for _, what := range q.What {
+		if !slices.Contains(attacks.Resets(), what) {
+			return nil, fmt.Errorf("%w: what: must be one of %s, not %.20q", operation.ErrAsked,
+				strings.Join(attacks.Resets(), ", "), what)
 		}
+	}
+	if q.selected != nil && len(q.selected) == 0 {
+		return nil, fmt.Errorf("%w: select accounts", operation.ErrAsked)
+	}
+	if _, err := r.Attacks.Get(ctx, r.Name, q.ID); err != nil {
+		return nil, err
+	}
+	all, err := r.Attacked(ctx, q.ID)
+	all = slices.DeleteFunc(all, func(v attacks.Victim) bool {
+		return q.selected != nil && !slices.Contains(q.selected, v.Account) || q.selected == nil && !v.Lost
+	})
+	if err == nil && len(all) == 0 && q.selected != nil {
+		err = fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack",
+			operation.ErrAsked, q.selected[0])
+	}
+	return all, err
+}
+
+// secure secures one account that the sender may change; an administrator's requires more.
+func (q SecureAccounts) secure(
+	ctx context.Context, r *Realm, by operation.By, v attacks.Victim, one *Resetting,
+) error {
+	if err := r.MayChange(ctx, by, v.Account); err != nil {
+		if errors.Is(err, ErrUnknown) {
+			err = errors.New("no such account")
+		}
+		one.Problems = append(one.Problems, err.Error())
+		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
 	for _, what := range attacks.Resets() {
 		switch {
-		case !slices.Contains(asked.What, what):
+		case len(q.What) > 0 && !slices.Contains(q.What, what):
 		case v.Reset(what) != nil:
 			one.Already = append(one.Already, what)
 		default:
@@ -152,19 +186,56 @@ func (r *Realm) resetVictim(ctx context.Context, who, id string, v attacks.Victi
 				one.Problems = append(one.Problems, what+": "+strings.TrimPrefix(err.Error(), operation.ErrAsked.Error()+": "))
 				continue
 			}
-			at := r.Now()
-			if err := r.Attacks.Done(ctx, r.Name, v.Account, attacks.Reset{What: what, At: at, Who: who,
-				Why: asked.Why}); err != nil {
-				return one, err
+			if err := r.Attacks.Done(ctx, r.Name, v.Account, attacks.Reset{What: what, At: r.Now(), Who: by.Who,
+				Why: by.Why}); err != nil {
+				return err
 			}
 			one.Done = append(one.Done, what)
 		}
 	}
-	if len(one.Done) == 0 {
-		return one, nil
+	return nil
+}
+
+func (s Secured) notice() (n operation.Notice) {
+	done, leftOut, problems := 0, 0, []string{}
+	for _, one := range s.Accounts {
+		if one.LeftOut {
+			leftOut++
+		}
+		if len(one.Done) > 0 {
+			done++
+		}
+		problems = append(problems, one.Problems...)
 	}
-	return one, r.Record(ctx, operation.Action{Who: who, What: "attack-reset", Subject: v.Account,
-		Detail: fmt.Sprintf("%s, after the attack %s", strings.Join(one.Done, ", "), id), Why: asked.Why})
+	switch {
+	case done == 1 && len(s.Accounts) == 1:
+		n.Text, n.Subject = map[string]string{
+			attacks.Sessions: "All sessions ended:", attacks.KnownClients: "All known clients removed:",
+			attacks.Password: "Password change forced:",
+		}[s.Accounts[0].Done[0]], s.Accounts[0].Account
+		if len(s.Accounts[0].Done) > 1 {
+			n.Text = "Secured:"
+		}
+	case done == 0 && len(problems) == 0:
+		n.Text = "Nothing left to do."
+	default:
+		n.Text = "Secured: " + events.Count(done, "account") + "."
+	}
+	if done > 0 {
+		n.Note = "No undo: sessions and known clients are removed, and a password change is forced until it is made."
+	}
+	if len(problems) > 0 {
+		n.Bad = true
+		n.Text, n.Subject = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s.",
+			events.Count(done, "account"), events.Count(len(problems), "problem"), problems[0]), ""
+	}
+	if leftOut > 0 {
+		n.Text += " " + events.Count(leftOut, "administrator") + " left out: secure each below."
+	}
+	if s.Left > 0 {
+		n.Text += fmt.Sprintf(" %s not processed in time. Repeat the action.", events.Count(s.Left, "account"))
+	}
+	return n
 }
 
 // reset carries out one operation on one account. With another account source, it means the administrator of that name

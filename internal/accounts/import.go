@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"authguard/internal/database"
+	"authguard/internal/operation"
 )
 
 const (
@@ -23,14 +24,42 @@ const (
 
 // ImportRequest is a file to import.
 type ImportRequest struct {
-	File   io.Reader
-	Format Format
-	Size   int64 // of the file in bytes, for Progress; 0: unknown
+	File   io.Reader `json:"-"`
+	Format Format    `json:"format"`
+	Size   int64     `json:"size"` // of the file in bytes, for Progress; 0: unknown
 	// Groupless rejects lines with groups.
-	Groupless bool
+	Groupless bool `json:"-"`
 	// Progress, if set, is called repeatedly, and at the end, with the number of bytes done. It runs in the importing
 	// goroutine.
-	Progress func(done, total int64)
+	Progress func(done, total int64) `json:"-"`
+}
+
+// ImportUsers adds the accounts of an uploaded file, all or none. The error is an *ImportError for invalid lines.
+type ImportUsers struct {
+	ImportRequest
+	operation.Because
+}
+
+// Upload implements operation.Uploaded.
+func (q *ImportUsers) Upload(file io.Reader, size int64, progress func(done, total int64)) {
+	q.File, q.Size, q.Progress = file, size, progress
+}
+
+// Do implements Request.
+func (q ImportUsers) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	switch {
+	case q.Format != Htpasswd && q.Format != Shadow && q.Format != CSV:
+		return nil, fmt.Errorf("%w: format: must be htpasswd, shadow or csv", operation.ErrAsked)
+	case r.Elsewhere != "":
+		return nil, r.elsewhere()
+	}
+	q.Groupless = !by.May(operation.Groups)
+	n, err := r.Accounts.Import(ctx, q.ImportRequest)
+	if err != nil {
+		return nil, err
+	}
+	return &operation.Change{Action: operation.Action{Detail: fmt.Sprintf("%d accounts", n)},
+		Answer: map[string]int{"imported": n}}, nil
 }
 
 // Import adds all accounts of a file or none, and returns their number. The error is *ImportError if lines are bad:

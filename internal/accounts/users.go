@@ -323,21 +323,3 @@ func codeSecret(code Code, until string, earlier bool) operation.Secret {
 }
 
 func goodUntil(t time.Time) string { return "good until " + times.Text(t.UTC()) }
-
-// Import adds the accounts of a file, all or none, and returns their number; why may be empty. The error is an
-// *ImportError for invalid lines.
-func (r *Realm) Import(ctx context.Context, who string, request ImportRequest, why string) (int, error) {
-	why, err := operation.Trimmed(why)
-	if err != nil {
-		return 0, err
-	}
-	if r.Elsewhere != "" {
-		return 0, r.elsewhere()
-	}
-	n, err := r.Accounts.Import(ctx, request)
-	if err != nil {
-		return n, err
-	}
-	return n, r.Record(ctx, operation.Action{Who: who, What: "user-import", Detail: fmt.Sprintf("%d accounts", n),
-		Why: why})
-}

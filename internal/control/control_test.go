@@ -329,12 +329,14 @@ func TestAnImportIsAllOrNothingAndOnRecord(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
 		file := "username,password\nann,long enough\nbob,short-but-ok\n"
-		n, err := d.Accounts.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file), Format: accounts.CSV}, "")
-		if n != 2 || err != nil || d.recorded(t).Detail != "2 accounts" {
-			t.Errorf("%d, %v", n, err)
+		read := func(file string) (operation.Change, error) {
+			return d.do(t.Context(), "cli:root", accounts.ImportUsers{ImportRequest: accounts.ImportRequest{File: strings.NewReader(file), Format: accounts.CSV}})
+		}
+		if _, err := read(file); err != nil || d.recorded(t).Detail != "2 accounts" {
+			t.Error(err)
 		}
 		bad := new(accounts.ImportError)
-		_, err = d.Accounts.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file + "cid,long enough\n"), Format: accounts.CSV}, "")
+		_, err := read(file + "cid,long enough\n")
 		if !errors.As(err, &bad) || len(bad.Problems) != 2 {
 			t.Error(err)
 		}

@@ -387,11 +387,11 @@ var shortWords = map[string]string{
 	"user-enable": "enabled", "allow": "allowed", "allow-import": "ranges allowed",
 	"captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
 	"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset",
-	"audit-export": "audit log exported", "user-import": "accounts imported", "totp-add": "authenticator app added",
+	"audit-export": "audit log exported", "totp-add": "authenticator app added",
 	"totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed",
 	"passkey-rename": "passkey renamed", "recovery-codes": "recovery codes created",
 	"user-reset-password": "password reset by the owner", "password-reset-email": "password reset link sent",
-	"attack-reset": "secured after an attack", "not-me": "reported by the owner as not theirs",
+	"not-me": "reported by the owner as not theirs",
 }
 
 // adminWords returns the words for an operation's code, or the code.

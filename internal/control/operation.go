@@ -20,7 +20,7 @@ import (
 type Operation struct {
 	Name  string // its code in the audit log
 	Did   string // the code in words
-	Route string // method and path below /api; empty: not in the API
+	Route string // method and path below /api, with :name for a field; empty: not in the API
 	Scope operation.Scope
 	Where Where
 	// Reason says why a reason is required. Empty: it is optional.

@@ -14,7 +14,7 @@ import (
 // Operations returns the table of operations.
 func Operations() []Operation {
 	return slices.Concat(modeOperations(), subjectOperations(), listOperations(), userOperations(), passwordOperations(),
-		administratorOperations(), tokenOperations())
+		attackOperations(), administratorOperations(), tokenOperations())
 }
 
 func modeOperations() []Operation {
@@ -132,6 +132,9 @@ func userOperations() []Operation {
 		Alert: alerts.AdministratorAdded, Request: request[accounts.AddUser], Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
 			"role": string(accounts.User), "generate": "true", "password": "", "must_change": ""}}},
 	}, {
+		Name: "user-import", Did: "accounts imported", Route: "POST /users/import", Scope: operation.Accounts,
+		Request: request[accounts.ImportUsers],
+	}, {
 		Name: "user-groups", Did: "groups changed", Route: "POST /users/groups", Scope: operation.Accounts,
 		Request: request[accounts.SetGroups],
 		Commands: []Command{{
@@ -243,6 +246,14 @@ func administratorOperations() []Operation {
 			Name: "admin sign-out", Help: "Revoke all sessions of an administrator", Example: "carol --reason 'lost laptop'",
 			Flags: flags[accounts.AllSessions], Says: "All sessions of {{quote .Q.Username}} have ended.",
 		}},
+	}}
+}
+
+func attackOperations() []Operation {
+	return []Operation{{
+		Name: "attack-reset", Did: "secured after an attack", Route: "POST /attacks/:id/reset", Scope: operation.Accounts,
+		Reason: "users who are signed out may ask", Request: request[accounts.SecureAccounts],
+		Forms: []Form{{Path: "/attacks/reset"}},
 	}}
 }
 

@@ -153,7 +153,7 @@ func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
 		if err != nil || len(all.Attacks) != 1 {
 			t.Fatal(all, err)
 		}
-		if _, _, err := d.Accounts.ResetAttack(t.Context(), "admin:eve", all.Attacks[0].ID, accounts.AttackReset{What: []string{attacks.Sessions, attacks.KnownClients}, Why: "lost"}); err != nil {
+		if _, err := d.do(t.Context(), "admin:eve", accounts.SecureAccounts{ID: all.Attacks[0].ID, What: []string{attacks.Sessions, attacks.KnownClients}, Because: because("lost")}); err != nil {
 			t.Fatal(err)
 		}
 		if doors := left(); !slices.Equal(doors, []string{"admin", "admin_session"}) || d.w.Status(t, "ann", "192.0.2.1") == trusted.Known {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,6 +27,11 @@ var (
 type Request[S any] interface {
 	// Do makes the change. It returns nil if nothing was changed. A Change with an error is incomplete.
 	Do(ctx context.Context, s S, by By) (*Change, error)
+}
+
+// Uploaded is a Request that reads a file of size bytes from the body, and reports its progress.
+type Uploaded interface {
+	Upload(file io.Reader, size int64, progress func(done, total int64))
 }
 
 // Checked decides who may make a request.

@@ -1,10 +1,7 @@
 package admin
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,10 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/accounts"
 	"authguard/internal/attacks"
-	"authguard/internal/events"
-	"authguard/internal/operation"
 	"authguard/internal/times"
 	"authguard/web"
 	"authguard/web/pages"
@@ -85,47 +79,6 @@ func fileFormat(c echo.Context) (string, error) {
 	}
 }
 
-type attackQuestion struct {
-	Account string   `json:"account"`
-	What    []string `json:"what"`
-	operation.Because
-}
-
-func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {
-	return a.resets(c, c.Param("id"), accounts.AttackReset{Accounts: one(q.Account), What: q.What, Why: q.Reason})
-}
-
-func one(account string) []string {
-	if account == "" {
-		return nil
-	}
-	return []string{account}
-}
-
-type resetAnswer struct {
-	Accounts []accounts.Resetting `json:"accounts"`
-	Left     int                  `json:"left"` // not processed in time: ask again
-}
-
-// resets secures the accounts that the request may change; an administrator's account requires more.
-func (a *API) resets(c echo.Context, id string, asked accounts.AttackReset) (answer resetAnswer, err error) {
-	by := by(c)
-	asked.May = func(_ context.Context, account string) error {
-		err := a.of(c).Accounts.MayChange(c.Request().Context(), by, account)
-		if errors.Is(err, accounts.ErrUnknown) {
-			return errors.New("no such account")
-		}
-		return err
-	}
-	asked.Hide = !by.May(operation.Admin)
-	if !by.Token {
-		asked.Own = by.Maker
-	}
-	answer.Accounts, answer.Left, err = a.of(c).Accounts.ResetAttack(c.Request().Context(), by.Who, id, asked)
-	answer.Accounts = listed(answer.Accounts)
-	return answer, err
-}
-
 func (s *Site) attacksPage(c echo.Context, session *web.Session) error {
 	page, err := number(c, "page", 1)
 	if err != nil {
@@ -178,70 +131,6 @@ func (s *Site) exported(ask question) echo.HandlerFunc {
 		}
 		return s.answering(ask)(c)
 	})
-}
-
-// resetAttackForm is POST /attacks/reset. It secures accounts of an attack: those of the JSON array, or all possibly
-// compromised ones.
-func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
-	f, err := readForm(c, session, "id", "accounts", "what", "reason")
-	if err != nil {
-		return err
-	}
-	asked := accounts.AttackReset{Why: f["reason"]}
-	if f["accounts"] != "" {
-		err := json.Unmarshal([]byte(f["accounts"]), &asked.Accounts)
-		if err != nil || len(asked.Accounts) == 0 {
-			return echo.NewHTTPError(http.StatusBadRequest, "Select accounts. Nothing was changed.")
-		}
-	}
-	if f["what"] != "" {
-		asked.What = []string{f["what"]}
-	}
-	c.Set(byKey, s.by(c, session))
-	answer, err := s.resets(c, f["id"], asked)
-	return s.outcome(c, session, f, resetNotice(answer), err)
-}
-
-func resetNotice(a resetAnswer) (n pages.Notice) {
-	done, leftOut, problems := 0, 0, []string{}
-	for _, one := range a.Accounts {
-		if one.LeftOut {
-			leftOut++
-		}
-		if len(one.Done) > 0 {
-			done++
-		}
-		for _, problem := range one.Problems {
-			problems = append(problems, problem)
-		}
-	}
-	switch {
-	case done == 1 && len(a.Accounts) == 1:
-		n.Text, n.Subject = map[string]string{
-			attacks.Sessions: "All sessions ended:", attacks.KnownClients: "All known clients removed:",
-			attacks.Password: "Password change forced:",
-		}[a.Accounts[0].Done[0]], a.Accounts[0].Account
-		if len(a.Accounts[0].Done) > 1 {
-			n.Text = "Secured:"
-		}
-	case done == 0 && len(problems) == 0:
-		n.Text = "Nothing left to do."
-	default:
-		n.Text = "Secured: " + events.Count(done, "account") + "."
-	}
-	if len(problems) > 0 {
-		n.Bad = true
-		n.Text = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s", events.Count(done, "account"),
-			events.Count(len(problems), "problem"), pages.Sentence(problems[0]))
-		n.Subject = ""
-	}
-	if leftOut > 0 {
-		n.Text += " " + events.Count(leftOut, "administrator") + " left out: secure each below."
-	}
-	if a.Left > 0 {
-		n.Text += fmt.Sprintf(" %s not processed in time. Repeat the action.", events.Count(a.Left, "account"))
-	}
-	return n
 }
 
 func attackColumns() []string {

@@ -9,76 +9,68 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/internal/operation"
-	"authguard/web"
 )
 
 // maxImport limits an imported file, in bytes.
 const maxImport = 4 << 30
 
-// A finish is the last line of the response.
+// A finish is the last line of a failed upload.
 type finish struct {
-	Imported *int                   `json:"imported,omitempty"`
 	Error    string                 `json:"error,omitempty"`
 	Problems []accounts.LineProblem `json:"problems,omitempty"`
 	More     int                    `json:"more,omitempty"`
 }
 
-// importUsers is POST /api/users/import?format=htpasswd|shadow|csv&size=BYTES&reason= with the file as the body. The
-// response is 200 with lines of JSON: {"done","total"} for progress, then one with "imported", "problems" or "error".
-// An import is atomic.
-func (a *API) importUsers(c echo.Context) (any, error) {
-	format := accounts.Format(c.QueryParam("format"))
-	if format != accounts.Htpasswd && format != accounts.Shadow && format != accounts.CSV {
-		return nil, web.Invalid("format: must be htpasswd, shadow or csv")
-	}
+// upload is an operation of the table whose body is a file; its fields are in the query. The response is 200 with lines
+// of JSON: {"done","total"} for progress, then the answer, or a finish. What can be rejected without the file is a
+// problem.
+func (a *API) upload(c echo.Context, o control.Operation, q operation.Uploaded) (any, error) {
+	fill(q, c.QueryParam)
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
 	if err != nil {
 		return nil, err
 	}
-	why := c.QueryParam("reason")
-	if len(why) > operation.MaxReason { // before reading the file
-		return nil, web.Invalid("shorten the reason to at most %d bytes", operation.MaxReason)
-	}
 	write := startLines(c)
-	n, err := a.of(c).Accounts.Import(c.Request().Context(), by(c).Who, accounts.ImportRequest{
-		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
-		Groupless: !by(c).May(operation.Groups),
-		Progress:  func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
-	}, why)
-	write(a.finished(c, n, err))
+	q.Upload(http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), size,
+		func(done, total int64) { write(map[string]int64{"done": done, "total": total}) })
+	change, err := a.of(c).Operate(c.Request().Context(), o, by(c), q)
+	switch {
+	case errors.Is(err, operation.ErrAsked) && !c.Response().Committed:
+		return nil, err
+	case err != nil:
+		write(a.finished(c, err))
+	default:
+		write(change.Answer)
+	}
 	return nil, nil
 }
 
-func (a *API) finished(c echo.Context, n int, err error) finish {
+func (a *API) finished(c echo.Context, err error) finish {
 	var refused *accounts.ImportError
-	switch {
-	case err == nil:
-		return finish{Imported: &n}
-	case errors.As(err, &refused):
+	if errors.As(err, &refused) {
 		for i := range refused.Problems {
 			p := &refused.Problems[i]
 			p.Text = packagePrefix.ReplaceAllString(p.Text, "")
 		}
 		return finish{Problems: refused.Problems, More: refused.More}
 	}
-	p := problemOf(err)
 	a.Log.Error("import failed", "who", by(c).Who, "error", err)
-	return finish{Error: p.Detail}
+	return finish{Error: problemOf(err).Detail}
 }
 
-// startLines begins a response of JSON lines, written while the request is still being read. It lifts the server's time
-// limits, because hashing a long file takes long. If the client disconnects, nothing is imported.
+// startLines prepares a response of JSON lines, written while the request is still being read. It lifts the server's
+// time limits, because hashing a long file takes long. If the client disconnects, nothing is imported.
 func startLines(c echo.Context) (write func(line any)) {
 	control := http.NewResponseController(c.Response())
 	// A connection that does not support these has no such limits.
 	_ = control.EnableFullDuplex()
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})
-	c.Response().Header().Set(echo.HeaderContentType, "application/x-ndjson")
-	c.Response().WriteHeader(http.StatusOK)
 	to := json.NewEncoder(c.Response())
 	return func(line any) {
+		c.Response().Header().Set(echo.HeaderContentType, "application/x-ndjson")
 		if to.Encode(line) == nil {
 			_ = control.Flush()
 		}

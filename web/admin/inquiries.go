@@ -5,8 +5,7 @@ import (
 	"authguard/internal/operation"
 )
 
-// An inquiry is a request of the API that is no operation of the table: it reads, or its body is no JSON object of
-// fields. OpenAPI and docs/reference/http-api.md follow from the entry.
+// An inquiry is a request of the API that is no operation of the table: it changes nothing. OpenAPI and docs/reference/http-api.md follow from the entry.
 type inquiry struct {
 	route string // method and path below /api
 	query string // parameters
@@ -27,12 +26,8 @@ func (a *API) inquiries() []inquiry {
 		{"GET /explain", "account address event subject", "Why an attempt is limited", read, one, a.explain},
 		{"GET /lookup", "account address", "All about an account, IP address or network", read, one, a.lookUpAll},
 		{"GET /users", "find sort after limit", "Accounts; next page: next as after", read, one, a.users},
-		{"POST /users/import", "format size reason", "Import the file in the body; returns JSON lines",
-			operation.Accounts, one, a.importUsers},
 		{"GET /attacks", "page limit format", "Attacks, running ones first", read, one, a.attacks},
 		{"GET /attacks/:id", "format", "One attack, with its logins from unknown clients", read, one, a.attack},
-		{"POST /attacks/:id/reset", "", "Secure possibly compromised accounts: account, what, reason",
-			operation.Accounts, one, asking(a.resetAttack)},
 		{"GET /audit", "account address who kind what challenges since until zone before limit order format",
 			"Rows of the audit log; next page: next as before", read, one, a.audit},
 		{"GET /lists", "find verdict soon", "Entries of the IP lists", read, all, a.lists},

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/control"
+	"authguard/internal/operation"
 )
 
 // openAPI is GET /api/openapi.json: inquiries and the operations of the table as OpenAPI 3.1.
@@ -48,8 +49,7 @@ var pathParameter = regexp.MustCompile(`:(\w+)`)
 func (i *inquiry) described() map[string]any {
 	parameters := []any{}
 	for _, m := range pathParameter.FindAllStringSubmatch(i.route, -1) {
-		parameters = append(parameters, map[string]any{"name": m[1], "in": "path", "required": true,
-			"schema": map[string]any{"type": "string"}})
+		parameters = append(parameters, inPath(m[1]))
 	}
 	query := i.query
 	if i.where == control.OneRealm {
@@ -64,8 +64,9 @@ func (i *inquiry) described() map[string]any {
 	}
 }
 
-// described returns an operation for the document. A DELETE has its fields in the query.
+// described returns an operation for the document. A DELETE and an upload have their fields in the query.
 func described(method string, o control.Operation) map[string]any {
+	_, upload := o.Request().(operation.Uploaded)
 	status, parameters, properties := "200", []any{}, map[string]any{}
 	if o.Created {
 		status = "201"
@@ -74,7 +75,7 @@ func described(method string, o control.Operation) map[string]any {
 		parameters = append(parameters, parameter("realm", map[string]any{"type": "string"}))
 	}
 	for _, f := range fieldsOf(reflect.ValueOf(o.Request()).Elem()) {
-		schema := map[string]any{"type": map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer",
+		schema := map[string]any{"type": map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int64: "integer",
 			reflect.Slice: "array"}[f.Type.Kind()]}
 		schema["type"] = cmp.Or(schema["type"].(string), "string")
 		if f.Type.Kind() == reflect.Slice {
@@ -83,9 +84,12 @@ func described(method string, o control.Operation) map[string]any {
 		if help := f.Tag.Get("help"); help != "" {
 			schema["description"] = help
 		}
-		if method == http.MethodDelete {
+		switch {
+		case f.inPath(o.Route):
+			parameters = append(parameters, inPath(f.name))
+		case method == http.MethodDelete || upload:
 			parameters = append(parameters, parameter(f.name, schema))
-		} else {
+		default:
 			properties[f.name] = schema
 		}
 	}
@@ -94,7 +98,9 @@ func described(method string, o control.Operation) map[string]any {
 		"responses": map[string]any{status: map[string]any{"description": "The change was made."},
 			"default": problemResponse()},
 	}
-	if method != http.MethodDelete {
+	if upload {
+		answer["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/octet-stream": nil}}
+	} else if method != http.MethodDelete {
 		answer["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{
 			"schema": map[string]any{"type": "object", "additionalProperties": false, "properties": properties}}}}
 	}
@@ -103,6 +109,10 @@ func described(method string, o control.Operation) map[string]any {
 
 func problemResponse() any {
 	return map[string]any{"description": "A problem document; `detail` says what to do."}
+}
+
+func inPath(name string) any {
+	return map[string]any{"name": name, "in": "path", "required": true, "schema": map[string]any{"type": "string"}}
 }
 
 func parameter(name string, schema any) map[string]any {

@@ -20,10 +20,17 @@ import (
 func (a *API) operate(o control.Operation) question {
 	return func(c echo.Context) (any, error) {
 		q := o.Request()
-		if c.Request().Method == http.MethodDelete {
+		if file, ok := q.(operation.Uploaded); ok {
+			return a.upload(c, o, file)
+		} else if c.Request().Method == http.MethodDelete {
 			fill(q, c.QueryParam)
 		} else if err := readJSON(c, cmp.Or(o.MaxBody, maxQuestion), q); err != nil {
 			return nil, err
+		}
+		for _, f := range fieldsOf(reflect.ValueOf(q).Elem()) {
+			if f.inPath(o.Route) {
+				f.value.SetString(c.Param(f.name))
+			}
 		}
 		to := a.of(c)
 		if o.Where == control.MainRealm {
@@ -56,6 +63,9 @@ type field struct {
 	name  string
 	value reflect.Value
 }
+
+// inPath reports whether the field is part of a route's path.
+func (f field) inPath(route string) bool { return strings.Contains(route+"/", "/:"+f.name+"/") }
 
 // fieldsOf returns the fields of a request, those of embedded structs too.
 func fieldsOf(request reflect.Value) (all []field) {

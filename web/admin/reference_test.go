@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"authguard/internal/operation"
 	"authguard/internal/testing/doctest"
 )
 
@@ -26,9 +27,15 @@ func TestReference(t *testing.T) {
 			}
 			var fields []string
 			for _, f := range fieldsOf(reflect.ValueOf(o.Request()).Elem()) {
-				fields = append(fields, f.name)
+				if !f.inPath(o.Route) {
+					fields = append(fields, f.name)
+				}
 			}
-			rows = append(rows, row(o.Route, string(o.Scope), strings.Join(fields, " "), cmp.Or(o.Did, o.Name)))
+			effect := cmp.Or(o.Did, o.Name)
+			if _, upload := o.Request().(operation.Uploaded); upload {
+				effect += " from the file in the body; returns JSON lines"
+			}
+			rows = append(rows, row(o.Route, string(o.Scope), strings.Join(fields, " "), effect))
 		}
 		return doctest.Table(rows...)
 	})

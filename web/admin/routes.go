@@ -49,7 +49,6 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/attacks/export", s.exported(s.attacks))
 	e.GET("/attacks/:id", s.page(s.attackPage))
 	e.GET("/attacks/:id/export", s.exported(s.attack))
-	e.POST("/attacks/reset", s.page(s.resetAttackForm))
 	e.GET("/policy", s.page(s.policyPage))
 	e.GET("/policy/try", s.page(s.tryPage))
 	e.POST("/policy/try", s.page(s.tryForm))
