@@ -39,6 +39,7 @@ var mayImport = map[string]string{
 	"internal/changes":    below,
 	"internal/config":     below,
 	"internal/control":    below,
+	"internal/counters":   below,
 	"internal/database":   below + " migrations",
 	"internal/doctor":     below,
 	"internal/events":     below,

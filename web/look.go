@@ -56,6 +56,26 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	return page
 }
 
+// Email returns the email about a login, by its purpose. Its link leads to origin; there is none without an origin.
+func (l *Look) Email(of notices.Purpose, language, origin string, about notices.Login, token string) (subject,
+	text string) {
+	link := ""
+	switch of {
+	case notices.Reset:
+		return l.ResetMessage(language, about, origin+"/login/reset/"+token)
+	case notices.PasswordChanged:
+		return l.ResetDoneMessage(language, about)
+	case notices.PasskeyAdded:
+		return l.PasskeyMessage(language, about)
+	case notices.PasswordLeaked:
+		return l.LeakedMessage(language, about)
+	}
+	if origin != "" {
+		link = origin + "/login/not-me/" + token
+	}
+	return l.Message(language, about, link)
+}
+
 // Message returns the email about a login from an unknown client, in the language with this tag. link reports the login
 // as not the user's own; it may be empty. The attacker controls the User-Agent: it is reduced to one short line (R23).
 func (l *Look) Message(language string, login notices.Login, link string) (subject, text string) {

@@ -14,6 +14,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/config"
+	"authguard/internal/counters"
 )
 
 // openQuietSite opens a site over a folder, and no listener.
@@ -86,10 +87,10 @@ func TestR6AFloodAtThePublicLoginNeitherEvictsNorChallengesAdministrators(t *tes
 	if !s.main().mode.On() || inside.mode.On() {
 		t.Errorf("CAPTCHA mode: public %v, administration %v; want it on at the public login alone", s.main().mode.On(), inside.mode.On())
 	}
-	if _, bytes := s.counting.tables[0].Size(); bytes < 14<<20 {
+	if _, bytes := s.counting.tables.Memory(counters.Public).Size(); bytes < 14<<20 {
 		t.Fatalf("the public counters take %d bytes: no bound was reached", bytes)
 	}
-	keys, _ := s.counting.tables[1].Size()
+	keys, _ := s.counting.tables.Memory(counters.Administrators).Size()
 	if d := wrong(t, public, "not-seen-before", from(9)); d.Action == guard.Proceed {
 		t.Errorf("the public login at its bound: %v", d.Action)
 	}

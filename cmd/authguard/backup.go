@@ -11,6 +11,7 @@ import (
 
 	"authguard/failures"
 	"authguard/internal/config"
+	"authguard/internal/counters"
 	"authguard/internal/database"
 )
 
@@ -52,7 +53,7 @@ func (c backupCmd) Run(g *globals) error {
 
 func copyAll(ctx context.Context, loaded *config.Loaded, to string) (copied, error) {
 	made := copied{Folder: to, Files: []string{"keys"}}
-	keys, err := os.ReadFile(keysPath(loaded))
+	keys, err := os.ReadFile(loaded.KeysPath())
 	if err != nil {
 		return made, fmt.Errorf("the keys file cannot be read: %w", err)
 	}
@@ -63,10 +64,10 @@ func copyAll(ctx context.Context, loaded *config.Loaded, to string) (copied, err
 		made.Apart = append(made.Apart, "the configuration. Its keys_file is "+loaded.KeysFile+
 			": restore the file keys to there.")
 	}
-	for _, of := range tables {
-		switch err := failures.Copy(filepath.Join(loaded.Data, of.file), filepath.Join(to, of.file)); {
+	for _, of := range counters.Files {
+		switch err := failures.Copy(filepath.Join(loaded.Data, of.Name), filepath.Join(to, of.Name)); {
 		case err == nil:
-			made.Files = append(made.Files, of.file)
+			made.Files = append(made.Files, of.Name)
 		case !errors.Is(err, fs.ErrNotExist):
 			return made, err
 		}
@@ -79,5 +80,5 @@ func copyAll(ctx context.Context, loaded *config.Loaded, to string) (copied, err
 		return made, nil
 	}
 	made.Files = append(made.Files, "authguard.db")
-	return made, database.Copy(ctx, dsn(loaded), filepath.Join(to, "authguard.db"))
+	return made, database.Copy(ctx, loaded.DSN(), filepath.Join(to, "authguard.db"))
 }

@@ -14,9 +14,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"authguard/internal/config"
+	"authguard/internal/counters"
 	"authguard/internal/database"
 	"authguard/internal/learn"
 	"authguard/internal/times"
+	"authguard/web/pages"
 )
 
 type configCmd struct {
@@ -35,15 +37,15 @@ func (c configValidateCmd) Run(g *globals) error {
 	notes, wrong := []string{}, "the configuration is invalid"
 	if err == nil {
 		var missing []string
-		missing, err = checkLooks(loaded.Config)
+		missing, err = pages.CheckFiles(loaded.Config)
 		err = errors.Join(err, usableList(loaded.Config))
 		notes = slices.Concat(notes, loaded.Notes(), missing)
 		if err == nil {
-			var lacks []lack
+			var lacks []counters.Lack
 			lacks, err = refusal(context.Background(), loaded)
 			wrong = "authguard serve would not start"
 			for _, one := range lacks {
-				notes = append(notes, one.title+". "+one.text)
+				notes = append(notes, one.String())
 			}
 			if err == nil && c.Probe {
 				wrong = "the routes did not pass the probe"
@@ -121,7 +123,7 @@ func (migrateCmd) Run(g *globals) error {
 		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	ctx := context.Background()
-	db, err := database.Open(ctx, dsn(loaded))
+	db, err := database.Open(ctx, loaded.DSN())
 	if err != nil {
 		return err
 	}

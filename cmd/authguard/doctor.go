@@ -12,12 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"authguard/guard"
-	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/counters"
 	"authguard/internal/doctor"
 	"authguard/internal/route"
 	"authguard/web"
@@ -33,8 +31,6 @@ type doctorCmd struct {
 func (d doctorCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	c := doctor.Config{Invalid: err}
-	c.Redis = func(r config.Redis) (redis.UniversalClient, error) { return connectRedis(r, nil) }
-	c.Directory = func(a config.LDAP) (*accounts.LDAP, error) { return openLDAP(a, guard.NormaliseAccount) }
 	c.Unscripted = func(p config.Proxy, page http.Header, host string) string {
 		app := proxy.App{Script: string(p.Script)}
 		for _, s := range p.Specs() {
@@ -46,13 +42,7 @@ func (d doctorCmd) Run(g *globals) error {
 	}
 	if err == nil {
 		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts
-		c.Starts = func(ctx context.Context) (lacks []string, err error) {
-			all, err := refusal(ctx, loaded)
-			for _, one := range all {
-				lacks = append(lacks, one.title+". "+one.text)
-			}
-			return lacks, err
-		}
+		c.Starts = func(ctx context.Context) ([]counters.Lack, error) { return refusal(ctx, loaded) }
 	}
 	checks := doctor.Examine(context.Background(), c)
 	if d.Through != "" {
@@ -65,7 +55,15 @@ func (d doctorCmd) Run(g *globals) error {
 	return tell(g, checks)
 }
 
-func (g *globals) warnings(context.Context) ([]control.Warning, error) {
+// refusal returns why serve would not start, and what it would start without.
+func refusal(ctx context.Context, loaded *config.Loaded) ([]counters.Lack, error) {
+	if err := usableFiles(loaded); err != nil {
+		return nil, err
+	}
+	return doctor.Refusal(ctx, loaded)
+}
+
+func (g *globals) warnings(context.Context) ([]alerts.Warning, error) {
 	c, err := g.client()
 	if err != nil {
 		return nil, err
@@ -73,7 +71,7 @@ func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 	if _, gone := os.Stat(c.socket); gone != nil {
 		return g.withoutFolder()
 	}
-	var answer struct{ Warnings []control.Warning }
+	var answer struct{ Warnings []alerts.Warning }
 	err = c.ask(http.MethodGet, "/api/status", nil, nil, &answer)
 	if errors.Is(err, syscall.ECONNREFUSED) { // a killed server leaves its socket
 		return nil, doctor.ErrNotRunning
@@ -82,7 +80,7 @@ func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 }
 
 // withoutFolder asks the server at admin.listen, which may have lost its data folder and socket.
-func (g *globals) withoutFolder() ([]control.Warning, error) {
+func (g *globals) withoutFolder() ([]alerts.Warning, error) {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	if err != nil {
 		return nil, err
@@ -98,7 +96,7 @@ func (g *globals) withoutFolder() ([]control.Warning, error) {
 	if err != nil || said.Status != http.StatusServiceUnavailable {
 		return nil, doctor.ErrNotRunning
 	}
-	return []control.Warning{{
+	return []alerts.Warning{{
 		Code: "not-ready", Text: said.Detail,
 		Title: "The server at admin.listen is not ready, and has no socket in " + loaded.Data,
 	}}, nil

@@ -7,7 +7,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"authguard/internal/config"
-	"authguard/internal/control"
 	"authguard/internal/leaked"
 )
 
@@ -47,11 +46,6 @@ func (c passwordListBuildCmd) Run(g *globals) error {
 		humanize.Comma(int64(built.Passwords)), built.Hash, humanize.Bytes(uint64(built.Bytes)))
 }
 
-// rejects reports whether an account may not get a new password, because it is common or known from leaks.
-func (s *site) rejects(password string) bool {
-	return s.origins.Load().Passwords.Leaked.NewPasswords == "reject" && (s.leaked.Has(password) || leaked.Common(password))
-}
-
 // usableList returns why the list of leaked passwords could not be read.
 func usableList(c config.Config) error {
 	path := c.Passwords.Leaked.File
@@ -62,14 +56,4 @@ func usableList(c config.Config) error {
 		return fmt.Errorf("passwords.leaked.file: %s cannot be used: %w", path, err)
 	}
 	return nil
-}
-
-func leakedWarning(s leaked.State) (all []control.Warning) {
-	if s.Kept != "" {
-		all = append(all, control.Warning{Code: "leaked-passwords-file",
-			Title: "The list of leaked passwords could not be loaded",
-			Text: fmt.Sprintf("%s cannot be used: %s. A list of %s passwords stays in use. authguard password-list build "+
-				"replaces the file atomically.", s.File, s.Kept, humanize.Comma(int64(s.Passwords)))})
-	}
-	return all
 }

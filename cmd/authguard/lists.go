@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"authguard/internal/alerts"
 	"authguard/internal/lists"
 	"authguard/internal/times"
 )
@@ -216,31 +214,4 @@ func untilText(t time.Time) string {
 func plain(text string) string {
 	quoted := strconv.Quote(text)
 	return quoted[1 : len(quoted)-1]
-}
-
-const listExpiring alerts.Kind = "list-expiring"
-
-const shownExpiring = 20
-
-// expiring sends one alert about all list entries that expire soon, at most once a day. It marks them afterwards, so
-// that a crash in between repeats the alert.
-func (s *site) expiring(ctx context.Context) (rows int64, err error) {
-	all, err := s.listings.Expiring(ctx, s.storage.clock.Now())
-	if err != nil || len(all) == 0 {
-		return 0, err
-	}
-	var body strings.Builder
-	fmt.Fprintf(&body, "%d entries expire within two days, the first at %s. Extend them on the page IP lists.",
-		len(all), times.Text(all[0].ExpiresAt.UTC()))
-	for _, e := range all[:min(len(all), shownExpiring)] {
-		fmt.Fprintf(&body, "\n%s %s until %s", e.Verdict, e.Prefix, times.Text(e.ExpiresAt.UTC()))
-		if e.Note != "" {
-			fmt.Fprintf(&body, ": %s", alerts.Name(e.Note))
-		}
-	}
-	if more := len(all) - shownExpiring; more > 0 {
-		fmt.Fprintf(&body, "\nand %d more", more)
-	}
-	s.watch.alerts.Raise(listExpiring, "", body.String())
-	return 0, s.listings.Told(ctx, all)
 }

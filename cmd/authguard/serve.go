@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 	"github.com/labstack/echo/v4"
@@ -25,11 +26,13 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/doctor"
 	"authguard/internal/route"
 	"authguard/internal/wire"
 	"authguard/web"
 	"authguard/web/admin"
 	webclient "authguard/web/client"
+	"authguard/web/pages"
 	"authguard/web/proxy"
 )
 
@@ -83,7 +86,10 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	log := newLog(loaded.Config, level, logTo)
 	slog.SetDefault(log)
 	limitMemory(int64(loaded.Counters.Memory))
-	if err := usable(ctx, loaded); err != nil {
+	if err := usableFiles(loaded); err != nil {
+		return err
+	}
+	if err := doctor.Usable(ctx, loaded); err != nil {
 		return err
 	}
 	s, err := openSite(ctx, loaded, level, log, how)
@@ -91,6 +97,15 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 		return err
 	}
 	return s.serve(ctx, path, hangup, out)
+}
+
+// usableFiles returns why the socket or the files of the pages could not be used.
+func usableFiles(loaded *config.Loaded) error {
+	_, err := socketPath(loaded.Data)
+	if err == nil {
+		_, err = pages.CheckFiles(loaded.Config)
+	}
+	return err
 }
 
 // serve starts the parts, more ones last, and stops them when ctx ends or a listener fails.
@@ -114,6 +129,60 @@ func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, 
 	}
 	return errors.Join(err, s.parts.Stop())
 }
+
+// welcome prints the URLs. In an empty database it creates an administrator and prints the temporary password: once,
+// and nowhere else.
+func (s *site) welcome(ctx context.Context, out io.Writer, path string, listeners []listener) error {
+	password, err := s.main().people.accounts.AddFirst(ctx, firstAdmin)
+	if err != nil {
+		return err
+	}
+	if s.main().config.Log.Format == config.FormatJSON { // log and messages may share one stream
+		text := new(strings.Builder)
+		defer func(to io.Writer) { slog.New(slog.NewJSONHandler(to, nil)).Info(text.String()) }(out)
+		out = text
+	}
+	fmt.Fprintf(out, "authguard is ready\n")
+	for _, l := range listeners {
+		switch {
+		case l.name == "listen" && s.main().app.Load() != nil:
+			fmt.Fprintf(out, "  the app          http://%s/\n", l.socket.Addr())
+			fmt.Fprintf(out, "                   (reverse proxy for %s; protected: %s)\n", s.main().config.Proxy.Upstream,
+				s.main().config.Proxy.GuardedPaths())
+		case l.name == "listen":
+			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
+		case l.name == "admin.listen":
+			fmt.Fprintf(out, "  administration   http://%s/\n", l.socket.Addr())
+		}
+	}
+	if password != "" {
+		fmt.Fprintf(out, "  administrator    %s, temporary password %s\n", firstAdmin, password)
+		fmt.Fprintf(out, "                   (shown once; to be changed at the first sign-in)\n")
+	}
+	fmt.Fprintf(out, "  data             %s\n", s.storage.folder)
+	command := os.Args[0]
+	if path != "" && path != defaultFile {
+		command += " -c " + quoted(path) // commands find the server by its configuration
+	}
+	if s.main().people.users.Own() && s.main().app.Load() == nil {
+		fmt.Fprintf(out, "Create an account:  %s user create alice\n", command)
+	} else {
+		fmt.Fprintf(out, "Show the status:  %s status\n", command)
+	}
+	return nil
+}
+
+func quoted(path string) string {
+	if !strings.ContainsFunc(path, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+", r)
+	}) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// firstAdmin is the account created at the first start.
+const firstAdmin = "admin"
 
 func newLog(c config.Config, level *slog.LevelVar, to io.Writer) *slog.Logger {
 	level.Set(c.Log.Level.Slog())
@@ -305,9 +374,9 @@ func (d *listeners) public() http.Handler {
 }
 
 func (r *realm) public(d *listeners) http.Handler {
-	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
+	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.users.Source)
 	login.Look = r.look
-	if r.people.source == accounts.Source(r.people.accounts) {
+	if r.people.users.Own() {
 		login.Passkeys = web.PasskeysAt(r.config.Origin, r.passkeys("user:"))
 	}
 	public := &web.Public{
@@ -382,7 +451,7 @@ func (r *realm) login(
 	var away func() error // for authguard's own table, Storage reports this
 	checker := p.checker
 	if source != accounts.Source(p.accounts) {
-		sessions.Changed, away, checker = p.forget, p.away, p.sourceChecker
+		sessions.Changed, away, checker = p.forget, p.users.Away, p.sourceChecker
 	}
 	origin := ""
 	if door == admin.Integration {
@@ -392,7 +461,7 @@ func (r *realm) login(
 	}
 	directory := map[bool]string{true: admin.Directory}[door == admin.Integration]
 	var ask func(guard.Code)
-	if p.mailer != nil && (door == admin.Integration || p.source == accounts.Source(p.accounts)) {
+	if p.mailer != nil && (door == admin.Integration || p.users.Own()) {
 		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
 	}
 	emails := web.LoginEmails{AskCode: ask, Notices: p.notices,

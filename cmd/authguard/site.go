@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,11 +17,17 @@ import (
 	"authguard/captchamode/challenge/image"
 	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/alerts"
+	"authguard/internal/attacks"
+	"authguard/internal/audit"
 	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/counters"
 	"authguard/internal/database"
+	"authguard/internal/doctor"
+	"authguard/internal/events"
 	"authguard/internal/known"
 	"authguard/internal/leaked"
 	"authguard/internal/lists"
@@ -33,6 +38,7 @@ import (
 	"authguard/internal/policy"
 	"authguard/internal/redisstore"
 	"authguard/internal/seal"
+	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/web"
 )
@@ -133,8 +139,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.health = database.NewHealth(s.storage.inPlace, proof.Prove,
-		storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
+	s.health = database.NewHealth(s.storage.inPlace, proof.Prove, s.watch.alerts.DatabaseChanged)
 	s.listings = lists.New(s.storage.db)
 	s.listings.Memory, s.listings.Direct = s.lists, func() []netip.Prefix { return *s.proxies.Load() }
 	s.overrides = policy.NewTable(s.storage.db)
@@ -158,8 +163,8 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.parts.Add(background.Ready(s.startRealms), background.Run(s.upkeep))
 	s.watch.statsd.Realms = s.gauges
 	s.watch.metrics.Watch(metrics.Gauges{
-		Realms: s.gauges, Size: s.counting.tables[public].Size, Dropped: s.watch.bus.Dropped,
-		Channels: s.watch.channels, Redis: s.counting.shared.gauges(),
+		Realms: s.gauges, Size: s.counting.tables.Memory(counters.Public).Size, Dropped: s.watch.bus.Dropped,
+		Channels: s.watch.alerts.Channels, Redis: s.counting.gauges(),
 		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: runs(),
 		Refused:      func() uint64 { return s.listeners.front.Refused() },
 		Unintroduced: func() uint64 { return s.listeners.front.Unintroduced() },
@@ -167,13 +172,25 @@ func (s *site) open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *site) warnings() []control.Warning {
-	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), clockWarning(s.storage.clock),
-		control.BrokenLists(s.named.States()), leakedWarning(s.leaked.State()))
+func (s *site) warnings() []alerts.Warning {
+	all := slices.Concat(alerts.DatabaseWarning(s.health.Failed()), s.counting.warnings(),
+		s.watch.alerts.ChannelWarnings(), alerts.ClockWarning(s.storage.clock.Off()),
+		control.BrokenLists(s.named.States()), s.leaked.State().Warnings())
 	for _, r := range *s.realms.Load() {
-		all = append(all, r.warn()...)
+		all = append(all, r.warnings()...)
 	}
 	return all
+}
+
+func (s *site) newSessions(realm string) (*sessions.Store, error) {
+	return sessions.New(sessions.Config{DB: s.storage.db, Realm: realm, Now: s.storage.clock.Now,
+		Ahead: s.storage.clock.Ahead})
+}
+
+// rejects reports whether an account may not get a new password, because it is common or known from leaks.
+func (s *site) rejects(password string) bool {
+	return s.origins.Load().Passwords.Leaked.NewPasswords == "reject" &&
+		(s.leaked.Has(password) || leaked.Common(password))
 }
 
 func (s *site) ready(ctx context.Context) error {
@@ -183,17 +200,19 @@ func (s *site) ready(ctx context.Context) error {
 	if why, _ := s.health.Failed(); why != nil {
 		return why // immediately: a test write takes as long as the database does
 	}
-	if why := s.main().people.away(); why != nil {
+	if why := s.main().people.users.Away(); why != nil {
 		return why
 	}
-	if why := s.counting.ready(); why != nil {
+	if why := s.counting.tables.Failed(); why != nil {
 		return why
 	}
 	return s.health.Prove(ctx)
 }
 
 func (s *site) clockAlerts(context.Context) error {
-	watchClock(s.storage.clock, s.watch.alerts, nodeName(s.loaded.Listen))
+	changed := func(bool) { s.watch.alerts.ClockChanged(s.storage.clock.Off()) }
+	s.storage.clock.OnWrong = changed
+	changed(true)
 	return nil
 }
 
@@ -247,12 +266,12 @@ type storage struct {
 func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
 	s = &storage{folder: loaded.Data, name: database.FolderName(loaded.Data),
 		clock: &nodes.Clock{Local: how.clock, Log: log}}
-	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
+	if s.db, err = database.Open(ctx, loaded.DSN()); err != nil {
 		return nil, err
 	}
 	s.claim = database.NewClaim(s.db)
 	s.Add(background.Close(s.db.Close), background.Undo(s.claim.Close))
-	here := dsn(loaded)
+	here := loaded.DSN()
 	if loaded.Database != "" {
 		here = loaded.Data // with the counters and the socket
 	}
@@ -301,15 +320,15 @@ func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew boo
 	if anew {
 		return nil
 	}
-	_, err := startable(ctx, loaded, s.db)
+	_, err := doctor.Startable(ctx, loaded, s.db)
 	if errors.Is(err, redisstore.ErrApart) {
-		return nil // shared.agree reports this with an alert
+		return nil // counting.agree reports this with an alert
 	}
 	return err
 }
 
 func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) (err error) {
-	file := keysPath(loaded)
+	file := loaded.KeysPath()
 	if s.keys, err = seal.Load(file); err != nil {
 		return err
 	}
@@ -322,57 +341,127 @@ func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool
 	return err
 }
 
-func dsn(loaded *config.Loaded) string {
-	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))
-}
-
 func (s *storage) path(name string) string { return filepath.Join(s.folder, name) }
 
-func keysPath(loaded *config.Loaded) string {
-	return cmp.Or(loaded.KeysFile, filepath.Join(loaded.Data, "keys"))
+// watch is everything that receives events, through one bus: the log, the audit log, the alerts, the overview and the
+// metrics.
+type watch struct {
+	background.Group
+	bus     *events.Bus
+	audit   *audit.Log
+	alerts  *alerts.Alerter
+	attacks *attacks.Recorder
+	tops    *metrics.Tops
+	effects *policy.Effects
+	metrics *metrics.Metrics
+	statsd  *metrics.StatsD
+	traces  *metrics.Traces
+}
+
+// openWatch creates a watch. attacked reports whether a realm's detector sees an attack.
+func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool,
+	log *slog.Logger) (w *watch, err error) {
+	effects := policy.NewEffects(on.db, on.keys.Counters, on.clock.Now, log)
+	w = &watch{tops: new(metrics.Tops), effects: effects, metrics: metrics.New()}
+	w.audit = audit.New(on.db, audit.Config{Logger: log})
+	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked,
+		Began:   func(b attacks.Beginning) { w.audit.Attack(b.Attack); w.alerts.AttackBegan(b) },
+		Ended:   func(e attacks.Ending) { w.audit.Attack(e.Attack); w.alerts.AttackEnded(e) },
+		Crowded: func(realm, kind string) { w.alerts.AttacksCrowded(realm, kind) }, Now: on.clock.Now, Log: log})
+	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), on.outbox(log)); err != nil {
+		return nil, err
+	}
+	at, prefix := loaded.Metrics.Server()
+	w.statsd = &metrics.StatsD{Address: at, Prefix: prefix, Log: log}
+	if w.traces, err = metrics.NewTraces(loaded.Tracing.Endpoint, runs(), log); err != nil {
+		return nil, err
+	}
+	w.metrics.Traces = w.traces
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.attacks, w.alerts, w.tops,
+		w.effects, w.metrics, w.statsd)
+	w.Add(background.Undo(w.traces.Close))
+	for _, run := range []func(context.Context){w.alerts.Run, w.audit.Run, w.attacks.Run, w.effects.Run, w.statsd.Run,
+		w.bus.Run} {
+		w.Add(background.Run(run))
+	}
+	return w, nil
+}
+
+func (w *watch) alertConfig(c config.Config) alerts.Config {
+	a := c.Alerting()
+	a.Attack, a.Record = w.attacks.OnSite, w.attacks.SoFar
+	return a
+}
+
+func (w *watch) reload(loaded *config.Loaded) error {
+	return w.alerts.Reconfigure(w.alertConfig(loaded.Config))
+}
+
+func (w *watch) forget(realm string) {
+	w.alerts.Forget(realm)
+	w.attacks.Forget(realm)
+	w.tops.Forget(realm)
+	w.metrics.Forget(realm)
+}
+
+// counting is where attempts are counted: this node's memory or, with several nodes, Redis.
+type counting struct {
+	background.Group
+	tables  *counters.Tables // all counters, or this node's local store beside Redis
+	known   *known.Store
+	shared  *nodes.Shared                    // with the other nodes; nil: single node
+	stores  [len(counters.Files)]guard.Store // over the tables
+	spent   challenge.Spent                  // used challenges
+	settled challenge.Spent                  // settled tickets of the decision API
+	room    *counters.Room                   // of spent and settled
+	alerts  *alerts.Alerter
 }
 
 func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch,
 	log *slog.Logger) (*counting, error) {
-	c := &counting{
-		saveEvery: loaded.Counters.SaveInterval, alone: !loaded.Redis.On(),
-		node:   nodeName(loaded.Listen),
-		alerts: watch.alerts, log: log, opened: time.Now(),
-	}
-	if err := c.open(ctx, loaded, on, anew, watch); err != nil {
+	c := &counting{alerts: watch.alerts}
+	if err := c.open(ctx, loaded, on, anew, watch, log); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
-	c.addParts()
+	c.room = &counters.Room{Stores: []challenge.Spent{c.spent, c.settled}, Alerts: c.alerts}
+	c.Add(c.tables, background.Run(c.room.Run))
+	if c.shared != nil {
+		c.Add(
+			background.Run(func(ctx context.Context) {
+				background.Save(ctx, loaded.Counters.SaveInterval, c.shared.Save, func(err error) {
+					log.Error("the number of nodes could not be saved", "error", err)
+				})
+			}),
+			// Everything else that reads the database reports the error.
+			background.Repeat(time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) }),
+			background.Ready(c.agree), background.Run(c.shared.Run),
+		)
+	}
 	return c, nil
 }
 
-func (c *counting) open(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch) (err error) {
-	retain, pendingFor := longestOf(loaded.Config)
-	for i, of := range tables {
-		memory := failures.Config{
-			MaxBytes: max(failures.MinBytes, int64(loaded.Counters.Memory)/int64(of.part)),
-			Retain:   retain, PendingFor: pendingFor,
-			Owner: on.keys.Counted(of.file), Now: on.clock.Counting(),
-		}
-		if err := c.recall(ctx, on, i, memory, anew); err != nil {
-			return err
-		}
+func (c *counting) open(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch,
+	log *slog.Logger) (err error) {
+	c.tables, err = counters.Open(ctx, counters.Config{Settings: loaded.Config, DB: on.db, Keys: on.keys,
+		Now: on.clock.Counting(), Anew: anew, Alerts: c.alerts, Log: log})
+	if err != nil {
+		return err
 	}
 	c.known, err = known.New(ctx, known.Config{DB: on.db, Limits: loaded.Policy().KnownClients, Now: on.clock.Now})
 	if err != nil {
 		return err
 	}
 	if loaded.Redis.On() {
-		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
+		if err = c.openShared(ctx, loaded, on, watch, log); err != nil {
 			return fmt.Errorf("redis: %w", err)
 		}
-		c.spent, c.settled = c.shared.used, c.shared.settled
-		c.stores[public] = c.shared.store
-		c.stores[administrators] = c.shared.store.Beside(c.tables[administrators].Memory)
+		c.spent, c.settled = c.shared.Used, c.shared.Settled
+		c.stores[counters.Public] = c.shared.Store
+		c.stores[counters.Administrators] = c.shared.Beside(c.tables.Memory(counters.Administrators))
 		return nil
 	}
-	for i, t := range c.tables {
-		local := guard.NewLocal(t.Memory, c.known)
+	for i := range c.stores {
+		local := guard.NewLocal(c.tables.Memory(i), c.known)
 		local.Sprays = failures.NewSprays(nil)
 		c.stores[i] = local
 	}
@@ -380,80 +469,81 @@ func (c *counting) open(ctx context.Context, loaded *config.Loaded, on *storage,
 	return nil
 }
 
-func (c *counting) addParts() {
-	for _, t := range c.tables {
-		c.Add(background.Run(t.Run))
-	}
-	c.Add(
-		background.Run(c.saveAgain),
-		background.Ready(c.reportLacks),
-		background.Repeat(lookEvery, func(context.Context) { c.lookForRoom() }),
-		background.Repeat(time.Second, func(context.Context) { c.lookAtSaves() }),
-	)
-	if c.shared != nil {
-		c.Add(
-			// Everything else that reads the database reports the error.
-			background.Repeat(time.Second, func(ctx context.Context) { _ = c.known.Refresh(ctx) }),
-			background.Ready(c.shared.agree), background.Run(c.shared.store.Run),
-		)
-	}
-}
-
 // openShared connects the node to the others. An unavailable Redis is no error: the node starts with its local store.
-func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, watch *watch) (*shared, error) {
-	r := loaded.Redis
-	client, err := connectRedis(r, watch.metrics.Redis)
+func (c *counting) openShared(ctx context.Context, loaded *config.Loaded, on *storage, watch *watch,
+	log *slog.Logger) error {
+	r, policy := loaded.Redis, loaded.Policy()
+	client, err := r.Connect(watch.metrics.Redis)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.Add(background.Close(client.Close))
-	s := &shared{
-		client: client, clock: on.clock, prefix: r.Prefix, alerts: watch.alerts,
-		file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
-	}
-	s.before.Store(readNodes(s.file))
-	on.clock.Sources = append([]nodes.TimeSource{{Name: "Redis", Ask: func(ctx context.Context) (time.Time, error) {
-		return s.client.Time(ctx).Result()
-	}}}, on.clock.Sources...)
-	on.clock.Look(ctx) // Redis's time comes first: tickets carry it
-	policy := loaded.Policy()
-	_, pendingFor := longestOf(loaded.Config)
-	s.store, err = nodes.New(nodes.Config{
-		Client: s.client, Counters: c.tables[public].Memory, KnownClients: c.known, Nodes: s.nodes,
-		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
-		Redis: redisstore.Options{
-			Prefix: r.Prefix, PendingFor: pendingFor, KnownClients: policy.KnownClients,
-			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
-			Refused: func() error { return elsewhere(loaded, on.claim.Refused()) },
+	_, pendingFor := loaded.Longest()
+	c.shared, err = nodes.Open(ctx, nodes.SharedConfig{
+		Config: nodes.Config{
+			Client: client, Counters: c.tables.Memory(counters.Public), KnownClients: c.known, Budget: r.Timeout, Log: log,
+			OnChange: c.alerts.RedisChanged,
+			Redis: redisstore.Options{
+				Prefix: r.Prefix, PendingFor: pendingFor, KnownClients: policy.KnownClients, Keys: on.keys.Fingerprint(),
+				Refused: func() error { return doctor.Elsewhere(loaded, on.claim.Refused()) },
+			},
 		},
+		Clock: on.clock, File: on.path("nodes"), OnEmptied: c.alerts.RedisEmptied,
 	})
+	return err
+}
+
+// agree refuses to start if the node would count apart from the others of its Redis.
+func (c *counting) agree(ctx context.Context) error {
+	err := c.shared.Agree(ctx)
 	if err != nil {
-		return nil, err
+		c.alerts.RedisRefused(err)
 	}
-	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"), on.clock.Now)
-	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
-	s.settled.Strict = true // an unsettled ticket raises the failure rate (R20)
-	return s, nil
+	return err
+}
+
+func (c *counting) reload(loaded *config.Loaded) (err error) {
+	_, pendingFor := loaded.Longest()
+	if c.shared != nil {
+		err = c.shared.Redis().Configure(pendingFor)
+	}
+	return errors.Join(err, c.tables.Configure(loaded.Config))
+}
+
+func (c *counting) warnings() (all []alerts.Warning) {
+	if c.shared != nil && !c.shared.Up() {
+		all = append(all, alerts.RedisWarning(c.shared.State()))
+	}
+	return slices.Concat(all, c.room.Warnings(), c.tables.Warnings())
+}
+
+// gauges returns nil with a single node.
+func (c *counting) gauges() *metrics.RedisGauges {
+	s := c.shared
+	if s == nil {
+		return nil
+	}
+	return &metrics.RedisGauges{Up: s.Up, Failures: s.Failures, Unsent: s.Unsent, Nodes: s.Nodes, Closed: s.Redis().Closed}
 }
 
 // hold shows the other nodes where this one counts. It fails if they count elsewhere.
 func (s *site) hold(ctx context.Context) error {
 	name := s.storage.name
 	if s.counting.shared != nil {
-		name = s.counting.shared.store.Redis().Name()
+		name = s.counting.shared.Redis().Name()
 	}
 	return s.storage.claim.Hold(ctx, name)
 }
 
 // claim holds the claim for the first time: two nodes that start together have not seen each other before.
 func (s *site) claim(ctx context.Context) error {
-	err := elsewhere(s.loaded, s.hold(ctx))
+	err := doctor.Elsewhere(s.loaded, s.hold(ctx))
 	switch {
 	case err != nil:
 	case s.counting.shared != nil:
-		err = database.Mark(ctx, s.storage.db, inRedis)
+		err = database.Mark(ctx, s.storage.db, doctor.InRedis)
 	case s.how.anew:
-		err = database.Unmark(ctx, s.storage.db, inRedis)
+		err = database.Unmark(ctx, s.storage.db, doctor.InRedis)
 	}
 	return err
 }
@@ -475,14 +565,22 @@ func (s *site) upkeep(ctx context.Context) {
 func (s *site) tidy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, upkeepWithin)
 	defer cancel()
+	keep, now := s.origins.Load().Audit, time.Now()
 	for _, table := range []struct {
 		name  string
 		purge func(context.Context) (rows int64, err error)
 	}{
-		{"audit", s.watch.purge},
-		{"attacks", s.watch.purgeAttacks},
+		{"audit", func(ctx context.Context) (int64, error) {
+			return s.watch.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Retention),
+				ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Rows: int64(keep.MaxRows)})
+		}},
+		{"attacks", func(ctx context.Context) (int64, error) {
+			return s.watch.attacks.Purge(ctx, now.Add(-keep.AdminRetention))
+		}},
 		{"alerts", s.watch.alerts.Purge},
-		{"IP list entries about to expire", s.expiring},
+		{"IP list entries about to expire", func(ctx context.Context) (int64, error) {
+			return 0, s.listings.AlertExpiring(ctx, s.storage.clock.Now(), s.watch.alerts)
+		}},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
 		{"hits of limits", s.watch.effects.Purge},
 		{"sessions", s.main().people.sessions.Purge},

@@ -157,15 +157,6 @@ func TestTheAppBehindTheProxyChangesWhileItRuns(t *testing.T) {
 	becomes("", "Sign in")
 }
 
-func TestAGuardedPathIsNamedOnce(t *testing.T) {
-	t.Parallel()
-	r := new(realm)
-	r.config.Proxy.Preset = "wordpress"
-	if got, want := r.guardedPaths(), "/wp-login.php, /wp-login.php/*, /xmlrpc.php/*"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 func TestTheProxyIsOneFlagAway(t *testing.T) {
 	t.Parallel()
 	app := newLegacy(t, "django")

@@ -13,6 +13,20 @@ import (
 // ErrLast means that no enabled administrator would remain.
 var ErrLast = errors.New("accounts: at least one administrator must be enabled: add another one first")
 
+// AddFirst adds an administrator with a temporary password to an empty table. Otherwise the password is empty.
+func (t *Table) AddFirst(ctx context.Context, name string) (password string, err error) {
+	some, err := t.List(ctx, "", 1)
+	if err != nil || len(some) > 0 {
+		return "", err
+	}
+	password = t.TemporaryPassword()
+	_, err = t.Add(ctx, Addition{Username: name, Password: password, Role: Admin, MustChange: true})
+	if errors.Is(err, ErrTaken) { // a node that started at the same time added it
+		return "", nil
+	}
+	return password, err
+}
+
 // Promote makes a user an administrator with a temporary password: an attacker who knows the old password must not
 // become one. Errors are ErrUnknown, also for an administrator, and CheckPassword's.
 func (t *Table) Promote(ctx context.Context, name, password string) error {

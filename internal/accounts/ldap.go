@@ -19,6 +19,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"authguard/internal/config"
 	"authguard/internal/passwords"
 )
 
@@ -85,6 +86,18 @@ const (
 	goOnFor = time.Hour
 	names   = 10_000
 )
+
+// OpenLDAP creates a directory from the settings. It does not connect.
+func OpenLDAP(a config.LDAP, normalise func(string) (string, error)) (*LDAP, error) {
+	trusted, err := config.Redis{TLS: true, TLSCA: a.TLSCA}.Encryption()
+	if err != nil {
+		return nil, fmt.Errorf("accounts.ldap.%w", err)
+	}
+	return NewLDAP(LDAPConfig{
+		URL: a.URL, StartTLS: a.StartTLS, TLS: trusted, BindDN: a.BindDN, Password: a.Password.Reveal(), Base: a.Base,
+		User: a.User, Name: a.Name, Mail: a.Mail, Groups: a.Groups, Normalise: normalise,
+	})
+}
 
 // NewLDAP checks the configuration. It does not connect.
 func NewLDAP(c LDAPConfig) (*LDAP, error) {

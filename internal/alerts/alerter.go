@@ -49,10 +49,13 @@ type Config struct {
 	Record func(realm string) (attacks.Attack, bool)
 	// URL is the base URL of the admin console without a trailing slash; empty if unknown.
 	URL string
+	// Node names this node in alerts. Only New uses it.
+	Node string
 }
 
 // An Alerter turns events into alerts. It is safe for concurrent use; only Run, Test and Recent block.
 type Alerter struct {
+	node    string
 	logger  *slog.Logger
 	store   outbox.Store
 	history *history
@@ -76,7 +79,7 @@ func newAlerter(cfg Config, store outbox.Store, dial func(target, []netip.Prefix
 		store.Now = time.Now
 	}
 	a := &Alerter{
-		logger: store.Log, store: store, history: &history{db: store.DB, log: store.Log}, dial: dial, changed: make(chan struct{}, 1),
+		node: cfg.Node, logger: store.Log, store: store, history: &history{db: store.DB, log: store.Log}, dial: dial, changed: make(chan struct{}, 1),
 		watchers: map[string]*watcher{},
 	}
 	return a, a.Reconfigure(cfg)

@@ -1,6 +1,8 @@
 package alerts
 
-import "time"
+import (
+	"time"
+)
 
 // A Kind is a stable code of an alert's subject. Callers of [Alerter.Raise] add their own, such as "redis-lost".
 type Kind string
@@ -40,6 +42,31 @@ const (
 	RecoveryCodeUsed    Kind = "recovery-code-used"
 	PasskeyCopied       Kind = "passkey-cloned"
 	TokenAdded          Kind = "token-created"
+)
+
+// Kinds about parts of the server.
+const (
+	CountersLost      Kind = "counters-lost"
+	CountersFailed    Kind = "counters-failed"
+	countersBack      Kind = "counters-recovered"
+	databaseFailed    Kind = "database-failed"
+	databaseBack      Kind = "database-recovered"
+	clockOff          Kind = "clock-skew"
+	redisLost         Kind = "redis-lost"
+	redisBack         Kind = "redis-recovered"
+	redisEmptied      Kind = "redis-emptied"
+	challengesFilling Kind = "challenge-store-filling"
+	challengesRoom    Kind = "challenge-store-recovered"
+	accountsFailed    Kind = "accounts-unavailable"
+	accountsBack      Kind = "accounts-recovered"
+	queueCrowded      Kind = "password-queue-crowded"
+	unusableHash      Kind = "unusable-hash"
+	codesFailed       Kind = "mail-failed"
+	noticesFailed     Kind = "notifications-failed"
+	providerLost      Kind = "captcha-provider-failed"
+	providerBack      Kind = "captcha-provider-recovered"
+	looseRoute        Kind = "route-matches-every-login"
+	ListExpiring      Kind = "list-expiring"
 )
 
 // A meaning is what docs/reference/alerts.md says about a kind. Messages contain its title and what to do.
@@ -192,19 +219,19 @@ var meanings = []meaning{
 		"Add the line in the alert to the proxy's configuration",
 		"users-cannot-sign-in",
 	},
-	{"route-matches-every-login",
+	{looseRoute,
 		"A proxy route matches every login", true,
 		"A login with a made-up account and password matches success, which cannot tell right passwords from wrong ones",
 		"Correct success: run authguard proxy detect, or see what only a successful login returns",
 		"",
 	},
-	{"list-expiring",
+	{ListExpiring,
 		"IP list entries expire soon", false,
 		"Entries of the IP lists expire within a day; once a day",
 		"Extend those that you need with authguard ip block or ip allow",
 		"",
 	},
-	{"password-queue-crowded",
+	{queueCrowded,
 		"One account or address fills the queue for password checks", false,
 		"One account or IP address has a quarter of all password checks, and others wait",
 		"Block the IP address, or repair the program that sends them",
@@ -252,55 +279,55 @@ var meanings = []meaning{
 		"",
 		"",
 	},
-	{"clock-skew",
+	{clockOff,
 		"A machine's clock is wrong", false,
 		"A node's clock differs from Redis or PostgreSQL by more than 5 s",
 		"Synchronize the clocks with NTP",
 		"",
 	},
-	{"unusable-hash",
+	{unusableHash,
 		"Password hashes of an unsupported kind", false,
 		"A user signed in to an account with an unsupported hash; once an hour",
 		"Run authguard doctor, and reset the passwords of these accounts",
 		"users-cannot-sign-in",
 	},
-	{"accounts-unavailable",
+	{accountsFailed,
 		"Accounts cannot be looked up", true,
 		"The account database or directory does not respond; every login gets 503",
 		"Repair the database or directory",
 		"service-unavailable",
 	},
-	{"accounts-recovered",
+	{accountsBack,
 		"Accounts can be looked up again", true,
 		"The database or directory responds again",
 		"",
 		"",
 	},
-	{"database-failed",
+	{databaseFailed,
 		"The database cannot be written", true,
 		"A node cannot write to the database; every login gets 503",
 		"Free disk space, or repair the database",
 		"service-unavailable",
 	},
-	{"database-recovered",
+	{databaseBack,
 		"The database can be written again", true,
 		"The node can write again",
 		"",
 		"",
 	},
-	{"counters-failed",
+	{CountersFailed,
 		"Counters cannot be saved", true,
 		"A node cannot save its counters",
 		"Free disk space, or correct the permissions of the data folder",
 		"service-unavailable",
 	},
-	{"counters-recovered",
+	{countersBack,
 		"Counters can be saved again", true,
 		"The node can save its counters again",
 		"",
 		"",
 	},
-	{"counters-lost",
+	{CountersLost,
 		"Counters were lost", true,
 		"At startup, saved counters were missing, damaged or too large",
 		"Check the disk and counters.memory; watch for attacks until the counters are complete",
@@ -312,55 +339,55 @@ var meanings = []meaning{
 		"Ask the owner, and force a password change",
 		"account-compromised",
 	},
-	{"notifications-failed",
+	{noticesFailed,
 		"Emails to account owners cannot be sent", false,
 		"An email about a sign-in or a password could not be sent; it is retried",
 		"Check mail.server and the mail server's log",
 		"",
 	},
-	{"mail-failed",
+	{codesFailed,
 		"Verification codes cannot be sent", false,
 		"The mail server rejected an email with a verification code; it is retried for ten minutes",
 		"Check mail.server; until then, run authguard user create-code",
 		"users-cannot-sign-in",
 	},
-	{"captcha-provider-failed",
+	{providerLost,
 		"The challenge provider cannot be used", false,
 		"The CAPTCHA provider does not respond or rejects the keys; the image CAPTCHA replaces it",
 		"Check the keys and the provider's status page",
 		"",
 	},
-	{"captcha-provider-recovered",
+	{providerBack,
 		"The challenge provider answers again", false,
 		"The provider responds again",
 		"",
 		"",
 	},
-	{"redis-lost",
+	{redisLost,
 		"Redis cannot be used", true,
 		"A node counts locally, or does not start because another version uses Redis",
 		"Run authguard doctor, and repair Redis",
 		"redis-lost",
 	},
-	{"redis-emptied",
+	{redisEmptied,
 		"Redis has lost its data", true,
 		"Redis was flushed or restarted without its data; counters start from zero",
 		"Enable persistence in Redis; watch for attacks",
 		"redis-lost",
 	},
-	{"redis-recovered",
+	{redisBack,
 		"Redis is back", true,
 		"The node shares its counters again",
 		"",
 		"",
 	},
-	{"challenge-store-filling",
+	{challengesFilling,
 		"The store of used challenges is almost full", false,
 		"The store of used challenges is four fifths full; when full, no challenge can be solved",
 		"Find out who requests challenges: run authguard status",
 		"login-attack",
 	},
-	{"challenge-store-recovered",
+	{challengesRoom,
 		"The store of used challenges has room again", false,
 		"The store is less than half full",
 		"",
@@ -404,7 +431,7 @@ func (k Kind) page() string {
 		return "/administrators"
 	case ChannelDead, ChannelBack:
 		return "/alerts"
-	case "list-expiring":
+	case ListExpiring:
 		return "/lists"
 	case "not-me":
 		return "/audit?what=not-me"

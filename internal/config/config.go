@@ -30,9 +30,11 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
 	"authguard/internal/access"
+	"authguard/internal/alerts"
 	"authguard/internal/route"
 	"authguard/trusted"
 )
@@ -138,6 +140,17 @@ type RouteLimits struct {
 func (p *Proxy) Guarded() []Route {
 	preset, _ := Preset(p.Preset) // validated by Load
 	return append(preset, p.Routes...)
+}
+
+// GuardedPaths lists the paths of Guarded once each: several routes may share one.
+func (p *Proxy) GuardedPaths() string {
+	var paths []string
+	for _, one := range p.Guarded() {
+		if !slices.Contains(paths, one.Path) {
+			paths = append(paths, one.Path)
+		}
+	}
+	return strings.Join(paths, ", ")
 }
 
 // Specs returns all routes without their limits.
@@ -340,6 +353,35 @@ type Challenge struct {
 // Remote reports whether a CAPTCHA provider on the web serves the challenges.
 func (c *Challenge) Remote() bool { return remote.Known(string(c.Kind)) }
 
+// Preferred returns the kind of package challenge.
+func (c *Challenge) Preferred() string {
+	if c.Remote() {
+		return challenge.KindRemote
+	}
+	return string(c.Kind)
+}
+
+// Provider configures the provider on the web; zero for none.
+func (c Config) Provider() remote.Config {
+	of := c.Challenge
+	if !of.Remote() {
+		return remote.Config{}
+	}
+	origin, _ := url.Parse(c.Origin) // validated
+	return remote.Config{
+		Service: string(of.Kind), SiteKey: of.SiteKey, Secret: of.SecretKey.Reveal(), Verify: of.VerifyURL,
+		Hosts: []string{strings.ToLower(origin.Hostname())},
+	}
+}
+
+// ClientHeaders returns the headers of the client fingerprint; none if no limit uses it.
+func (c Config) ClientHeaders() []string {
+	if len(c.Limits.Fingerprint) == 0 {
+		return nil
+	}
+	return c.Fingerprint.Headers
+}
+
 // KnownClients bounds the known clients of one account (rule R14).
 type KnownClients struct {
 	MaxPerAccount         int           // the least recently used is removed first
@@ -469,6 +511,27 @@ func (c Config) Policies() []guard.Policy {
 		all = append(all, c.In(r).Policies()...)
 	}
 	return all
+}
+
+// Longest returns the longest window and check timeout of all realms and routes: they share one store.
+func (c Config) Longest() (window, checkTimeout time.Duration) {
+	for _, p := range c.Policies() {
+		window, checkTimeout = max(window, p.Retain()), max(checkTimeout, p.CheckTimeout)
+	}
+	return window, checkTimeout
+}
+
+// Alerting returns the settings of alerts.
+func (c Config) Alerting() alerts.Config {
+	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks,
+		FailureRatio: c.Alerts.FailureRatio, Node: alerts.NodeName(c.Listen)}
+	if len(c.Admin.URLs) > 0 {
+		a.URL = c.Admin.URLs[0]
+	}
+	for _, to := range c.Alerts.To {
+		a.To = append(a.To, to.Reveal())
+	}
+	return a
 }
 
 // Policy returns the settings that a decision depends on.

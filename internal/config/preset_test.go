@@ -105,3 +105,11 @@ func TestThePresetForMediaWikiKnowsItsLogins(t *testing.T) {
 		}
 	}
 }
+
+func TestAGuardedPathIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	p := config.Proxy{Preset: "wordpress"}
+	if got, want := p.GuardedPaths(), "/wp-login.php, /wp-login.php/*, /xmlrpc.php/*"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -48,7 +48,7 @@ type Config struct {
 	// Changes reloads lists, account names and tokens after a change by another node. The caller starts and stops it.
 	Changes *changes.Watcher
 	// Warn, if set, adds warnings to the overview.
-	Warn func() []Warning
+	Warn func() []alerts.Warning
 	Now  func() time.Time // default time.Now
 	Log  *slog.Logger     // default slog.Default()
 }

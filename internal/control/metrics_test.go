@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"authguard/guard"
+	"authguard/internal/alerts"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
 	"authguard/internal/metrics"
@@ -38,8 +39,8 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		realms := []metrics.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 3 }}}
 		m.Watch(metrics.Gauges{
 			Realms: func() []metrics.RealmGauges { return realms },
-			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, Channels: func() []metrics.ChannelGauges {
-				return []metrics.ChannelGauges{{Name: "smtp mail.example.org", Waiting: 3, Delivered: 4, Dead: true}, {Name: "ntfy ntfy.sh"}}
+			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, Channels: func() []alerts.Channel {
+				return []alerts.Channel{{Name: "smtp mail.example.org", Waiting: 3, Delivered: 4, Tries: 1}, {Name: "ntfy ntfy.sh"}}
 			},
 			Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
 			Database: db, DatabaseUp: func() bool { return true }, Build: metrics.Build{Version: "v1.2.3", Commit: "abc", Go: "go1"},

@@ -8,6 +8,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/changes"
 	"authguard/internal/events"
@@ -33,12 +34,12 @@ type Overview struct {
 	Switches []captchamode.Switch `json:"switches"` // oldest first
 	// Addresses, Networks, Accounts and Reasons have the most failed and stopped attempts of the last hour on this node,
 	// most first: those with at least 1 % of the attempts or 20 of them. Others are the rest.
-	Addresses []Subject      `json:"addresses"`
-	Networks  []Subject      `json:"networks"`
-	Accounts  []Subject      `json:"accounts"`
-	Reasons   []Subject      `json:"reasons"`
-	Others    metrics.Others `json:"others"`
-	Warnings  []Warning      `json:"warnings"`
+	Addresses []Subject        `json:"addresses"`
+	Networks  []Subject        `json:"networks"`
+	Accounts  []Subject        `json:"accounts"`
+	Reasons   []Subject        `json:"reasons"`
+	Others    metrics.Others   `json:"others"`
+	Warnings  []alerts.Warning `json:"warnings"`
 	// Attacks are the running attacks, those on the whole site first, at most topRows.
 	Attacks []attacks.Attack `json:"attacks"`
 	// Unsecured are the newest attacks of the last week that are over, with possibly compromised accounts to secure.
@@ -60,14 +61,6 @@ type Subject struct {
 	// Next is the guard.Action for the next attempt as text; empty if it could not be determined.
 	Next string        `json:"next,omitempty"`
 	Wait time.Duration `json:"-"` // for delay
-}
-
-// A Warning is a problem to fix. Code is stable. Setting, if not empty, is a configuration line that helps.
-type Warning struct {
-	Code    string `json:"code"`
-	Title   string `json:"title"`
-	Text    string `json:"text"`
-	Setting string `json:"setting,omitempty"`
 }
 
 // Overview returns the state of the realm. It never fails; unavailable parts are left out.
@@ -162,22 +155,22 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return last
 }
 
-func (c *Control) warnings(now time.Time) []Warning {
-	all := []Warning{}
+func (c *Control) warnings(now time.Time) []alerts.Warning {
+	all := []alerts.Warning{}
 	for _, one := range c.config.Guard.UnconfiguredProxies() {
 		if len(all) < proxiesShown {
 			all = append(all, UnconfiguredProxy(one))
 		}
 	}
 	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
-		all = append(all, Warning{
+		all = append(all, alerts.Warning{
 			Code: "lists-stale", Title: "The database is not readable",
 			Text: "The allowlist and blocklist are as of " + times.Text(listed.UTC()) +
 				". Later changes do not apply yet. See the log for the cause.",
 		})
 	}
 	if title, text := c.Limits.Warning(); title != "" {
-		all = append(all, Warning{Code: "limits-monitored", Title: title, Text: text})
+		all = append(all, alerts.Warning{Code: "limits-monitored", Title: title, Text: text})
 	}
 	if c.config.Warn != nil {
 		all = append(all, c.config.Warn()...)
@@ -194,7 +187,7 @@ const SilentProxy = "proxy-names-no-client"
 const unconfiguredProxyCode = "unconfigured-proxy"
 
 // UnconfiguredProxy returns the warning about an unconfigured or misconfigured proxy.
-func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
+func UnconfiguredProxy(f guard.UnconfiguredProxy) alerts.Warning {
 	limit := ""
 	if f.MostLogins {
 		limit = " It carries most logins, so it gets CAPTCHAs instead of blocks."
@@ -212,7 +205,7 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 		if f.Integration == "api" {
 			text += " These attempts came in at the decision API. The back end must send the client's IP address as address."
 		}
-		return Warning{Code: SilentProxy, Title: "Proxy does not forward client IP addresses", Text: text}
+		return alerts.Warning{Code: SilentProxy, Title: "Proxy does not forward client IP addresses", Text: text}
 	}
 	text, does := f.Address.String(), "sends no forwarding header"
 	if f.Address.Is6() {
@@ -221,7 +214,7 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 	if f.Forwarded {
 		does = "sends forwarding headers that are ignored"
 	}
-	return Warning{
+	return alerts.Warning{
 		Code: unconfiguredProxyCode, Title: "Unconfigured proxy",
 		Text: fmt.Sprintf("Since %s, several accounts have signed in through the private IP address %s, which %s. "+
 			"All clients behind it count as one IP address, and are known clients only by device cookie.%s "+
@@ -237,7 +230,7 @@ func UnconfiguredProxy(f guard.UnconfiguredProxy) Warning {
 const silentLine = "proxy_set_header X-Forwarded-For $remote_addr;"
 
 // BrokenLists warns of IP lists whose file could not be loaded.
-func BrokenLists(states []lists.State) (all []Warning) {
+func BrokenLists(states []lists.State) (all []alerts.Warning) {
 	for _, s := range states {
 		if s.Kept == "" {
 			continue
@@ -246,7 +239,7 @@ func BrokenLists(states []lists.State) (all []Warning) {
 		if !s.Read.IsZero() {
 			kept = fmt.Sprintf("The version of %s stays in use: %d ranges.", times.Text(s.Read.UTC()), s.Ranges)
 		}
-		all = append(all, Warning{
+		all = append(all, alerts.Warning{
 			Code: "list-file", Title: "The file of the list " + s.Name + " could not be loaded",
 			Text: fmt.Sprintf("%s: %s. %s Replace list files atomically: write a new file, then rename it.", s.File, s.Kept,
 				kept),

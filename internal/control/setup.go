@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/audit"
 )
 
@@ -34,7 +35,7 @@ func (c *Control) setup(ctx context.Context, o *Overview) []SetupStep {
 		protected = protected && err == nil && (kept.TOTP != nil || len(kept.Passkeys) > 0)
 	}
 	tested := c.seenUser(ctx, "failed")
-	proxied := !slices.ContainsFunc(o.Warnings, func(w Warning) bool {
+	proxied := !slices.ContainsFunc(o.Warnings, func(w alerts.Warning) bool {
 		return w.Code == SilentProxy || w.Code == unconfiguredProxyCode
 	})
 	steps := []SetupStep{

@@ -16,7 +16,7 @@ import (
 )
 
 func sqlite(ctx context.Context, c Config, n *notes) {
-	file := c.sqliteFile()
+	file := c.Settings.DSN()
 	db, err := database.Inspect(ctx, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		n.ok("sqlite", "%s does not exist yet.", file)
@@ -145,7 +145,7 @@ func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 }
 
 func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
-	file := c.keysFile()
+	file := c.Settings.KeysPath()
 	keys, err := seal.Read(file)
 	if err != nil {
 		return // keysFile reports this

@@ -13,19 +13,15 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
-	"authguard/internal/control"
+	"authguard/internal/counters"
 )
 
 // Config says what to check. Only Settings or Invalid is required.
@@ -33,15 +29,11 @@ type Config struct {
 	Settings config.Config
 	// Invalid is the error of unusable settings; then few checks run.
 	Invalid error
-	// Redis returns a client as the nodes use it; required if the settings name Redis.
-	Redis func(config.Redis) (redis.UniversalClient, error)
-	// Directory returns the source of the settings; required for config.SourceLDAP.
-	Directory func(config.LDAP) (*accounts.LDAP, error)
 	// Ask returns the warnings of the server that runs from the data folder, or ErrNotRunning. nil: no request is sent.
-	Ask func(ctx context.Context) ([]control.Warning, error)
+	Ask func(ctx context.Context) ([]alerts.Warning, error)
 	// Starts returns why serve would not start with the stored data, and which data it would start without. nil: not
 	// checked.
-	Starts func(context.Context) (lacks []string, err error)
+	Starts func(context.Context) ([]counters.Lack, error)
 	// Unscripted returns why a page of the app with these headers gets no script for challenges; empty if it gets one, or
 	// needs none. nil: not checked.
 	Unscripted func(p config.Proxy, page http.Header, host string) string
@@ -88,12 +80,6 @@ func (c Config) complete() Config {
 	}
 	return c
 }
-
-func (c Config) keysFile() string {
-	return cmp.Or(c.Settings.KeysFile, filepath.Join(c.Settings.Data, "keys"))
-}
-
-func (c Config) sqliteFile() string { return filepath.Join(c.Settings.Data, "authguard.db") }
 
 type subject struct {
 	name   string // name of the finding if it hangs

@@ -76,7 +76,7 @@ func dataFolder(_ context.Context, c Config, n *notes) {
 }
 
 func keysFile(_ context.Context, c Config, n *notes) {
-	file := c.keysFile()
+	file := c.Settings.KeysPath()
 	_, err := seal.Read(file)
 	n.check("keys", fmt.Sprintf("The keys file %s is valid and private.", file),
 		advice(errors.Is(err, fs.ErrNotExist),

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"math/big"
 	"net"
 	"net/netip"
@@ -18,10 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"authguard/internal/alerts"
 	"authguard/internal/config"
-	"authguard/internal/control"
 	"authguard/internal/doctor"
 )
 
@@ -123,8 +120,9 @@ func TestCertificatesAreReadAndTheirDatesLookedAt(t *testing.T) {
 
 func TestTLSThatCannotBeMadeIsAProblem(t *testing.T) {
 	t.Parallel()
-	c := served(t, func(s *config.Config) { s.Redis.Addresses = []string{"127.0.0.1:1"} })
-	c.Redis = func(config.Redis) (redis.UniversalClient, error) { return nil, errors.New("tls_ca: no such file") }
+	c := served(t, func(s *config.Config) {
+		s.Redis.Addresses, s.Redis.TLS, s.Redis.TLSCA = []string{"127.0.0.1:1"}, true, filepath.Join(t.TempDir(), "none.pem")
+	})
 	examine(t, c).wants(map[string]doctor.State{"redis.tls": problem, "redis": ""})
 }
 
@@ -212,6 +210,6 @@ func TestTheAccountsOfEveryRealmAreLookedAt(t *testing.T) {
 func TestAStoppedServerIsNotWell(t *testing.T) {
 	t.Parallel()
 	c := whole(t, nil)
-	c.Ask = func(context.Context) ([]control.Warning, error) { return nil, doctor.ErrNotRunning }
+	c.Ask = func(context.Context) ([]alerts.Warning, error) { return nil, doctor.ErrNotRunning }
 	examine(t, c).wants(map[string]doctor.State{"server": advice})
 }

@@ -18,7 +18,7 @@ import (
 const manyHashes = 1_000_000
 
 func directory(ctx context.Context, c Config, n *notes) {
-	source, err := c.Directory(c.Settings.Accounts.LDAP)
+	source, err := accounts.OpenLDAP(c.Settings.Accounts.LDAP, guard.NormaliseAccount)
 	if err == nil {
 		err = source.Try(ctx)
 	}

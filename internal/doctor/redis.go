@@ -30,7 +30,7 @@ const (
 func redisServer(ctx context.Context, c Config, n *notes) {
 	set := c.Settings.Redis
 	set.Timeout = c.Within
-	client, err := c.Redis(set)
+	client, err := set.Connect(nil)
 	if !n.check("redis.tls", "", problem(err != nil, "Set PEM files that the user that runs authguard serve can read.",
 		"cannot be used: %s.", why(err))) {
 		return
@@ -114,7 +114,7 @@ func open(ctx context.Context, c Config, widest reach, n *notes) {
 		return // the certificate alone may admit this client, so the test proves nothing
 	}
 	set.Username, set.Password, set.Timeout = "", "", c.Within
-	anonymous, err := c.Redis(set)
+	anonymous, err := set.Connect(nil)
 	if err != nil {
 		return
 	}
@@ -163,7 +163,7 @@ func takesWrites(ctx context.Context, c Config, client redis.UniversalClient, n 
 // signature checks that this node's counters are compatible with those of the nodes that use Redis.
 func signature(ctx context.Context, c Config, client redis.UniversalClient, n *notes) {
 	prefix, fingerprint := c.Settings.Redis.Prefix, ""
-	if keys, err := seal.Read(c.keysFile()); err == nil {
+	if keys, err := seal.Read(c.Settings.KeysPath()); err == nil {
 		fingerprint = keys.Fingerprint()
 	}
 	signed, _, err := redisstore.Look(ctx, client, prefix)

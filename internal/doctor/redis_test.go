@@ -2,8 +2,6 @@ package doctor_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
 	"authguard/internal/doctor"
@@ -24,17 +20,7 @@ import (
 
 func withRedis(t *testing.T, addresses ...string) doctor.Config {
 	c := whole(t, func(s *config.Config) { s.Redis.Addresses = addresses })
-	c.Redis = connect(nil)
 	return c
-}
-
-func connect(encryption *tls.Config) func(config.Redis) (redis.UniversalClient, error) {
-	return func(r config.Redis) (redis.UniversalClient, error) {
-		return redisstore.Connect(redisstore.Server{
-			Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
-			Username: r.Username, Password: r.Password.Reveal(), TLS: encryption,
-		}, r.Timeout), nil
-	}
 }
 
 func TestASoundRedisHasNothingWrong(t *testing.T) {
@@ -216,19 +202,12 @@ func TestARedisBehindTLSIsLookedAtIfItsSignerIsKnown(t *testing.T) {
 	_, secure, _ := net.SplitHostPort(redistest.FreeAddress(t))
 	s.Do(t, "CONFIG", "SET", "tls-port", secure)
 	c := withRedis(t, net.JoinHostPort("127.0.0.1", secure))
-	signer, err := os.ReadFile(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for known, state := range map[bool]doctor.State{true: good, false: problem} {
-		pool := x509.NewCertPool()
-		if known {
-			pool.AppendCertsFromPEM(signer)
-		}
-		c.Redis = connect(&tls.Config{RootCAs: pool})
+	c.Settings.Redis.TLS = true
+	for signer, state := range map[string]doctor.State{cert: good, "": problem} {
+		c.Settings.Redis.TLSCA = signer
 		examine(t, c).wants(map[string]doctor.State{"redis": state})
 	}
-	c.Redis = connect(nil)
+	c.Settings.Redis.TLS = false
 	examine(t, c).wants(map[string]doctor.State{"redis": problem})
 }
 

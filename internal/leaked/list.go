@@ -2,12 +2,16 @@ package leaked
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"authguard/guard"
+	"authguard/internal/alerts"
 	"authguard/internal/background"
 )
 
@@ -105,6 +109,17 @@ func (l *List) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return State{File: l.path, Passwords: l.passwords(), Kept: l.kept}
+}
+
+// Warnings returns a warning if the file could not be loaded.
+func (s State) Warnings() (all []alerts.Warning) {
+	if s.Kept != "" {
+		all = append(all, alerts.Warning{Code: "leaked-passwords-file",
+			Title: "The list of leaked passwords could not be loaded",
+			Text: fmt.Sprintf("%s cannot be used: %s. A list of %s passwords stays in use. authguard password-list build "+
+				"replaces the file atomically.", s.File, s.Kept, humanize.Comma(int64(s.Passwords)))})
+	}
+	return all
 }
 
 // Has is Filter.Has; false while there is no list.

@@ -21,8 +21,10 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/alerts"
 	"authguard/internal/changes"
 	"authguard/internal/database"
+	"authguard/internal/times"
 )
 
 // DefaultFor is how long an entry lasts by default.
@@ -253,6 +255,32 @@ func (t *Table) Expiring(ctx context.Context, now time.Time) ([]Entry, error) {
 		return nil, err
 	}
 	return all, err
+}
+
+// shownExpiring is how many entries an alert lists.
+const shownExpiring = 20
+
+// AlertExpiring sends one alert about all entries that expire soon, at most once a day. It marks them afterwards, so
+// that a crash in between repeats the alert.
+func (t *Table) AlertExpiring(ctx context.Context, now time.Time, to *alerts.Alerter) error {
+	all, err := t.Expiring(ctx, now)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	var body strings.Builder
+	fmt.Fprintf(&body, "%d entries expire within two days, the first at %s. Extend them on the page IP lists.",
+		len(all), times.Text(all[0].ExpiresAt.UTC()))
+	for _, e := range all[:min(len(all), shownExpiring)] {
+		fmt.Fprintf(&body, "\n%s %s until %s", e.Verdict, e.Prefix, times.Text(e.ExpiresAt.UTC()))
+		if e.Note != "" {
+			fmt.Fprintf(&body, ": %s", alerts.Name(e.Note))
+		}
+	}
+	if more := len(all) - shownExpiring; more > 0 {
+		fmt.Fprintf(&body, "\nand %d more", more)
+	}
+	to.Raise(alerts.ListExpiring, "", body.String())
+	return t.Told(ctx, all)
 }
 
 // Told marks entries as alerted.

@@ -16,6 +16,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/alerts"
 	"authguard/internal/events"
 	"authguard/internal/passwords"
 )
@@ -37,7 +38,7 @@ type Gauges struct {
 	// Dropped is events.Bus.Dropped: events that no sink has seen.
 	Dropped func() uint64
 	// Channels returns the alert channels.
-	Channels func() []ChannelGauges
+	Channels func() []alerts.Channel
 	// Refused is wire.Listener.Refused: requests that were not parsed.
 	Refused func() uint64
 	// Unintroduced is wire.Listener.Unintroduced: closed load balancer connections without a PROXY header.
@@ -52,13 +53,6 @@ type Gauges struct {
 
 // A Build identifies the running program.
 type Build struct{ Version, Commit, Go string }
-
-// ChannelGauges are the gauges of one alert channel.
-type ChannelGauges struct {
-	Name               string // the channel's, such as "smtp mail.example.org"
-	Waiting, Delivered int    // alerts in the outbox, of all nodes
-	Dead               bool   // its last message failed
-}
 
 // RealmGauges are the gauges of one realm. All are required.
 type RealmGauges struct {
@@ -201,7 +195,7 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 // A channelsCollector reads the alert channels, which change with the configuration.
-type channelsCollector func() []ChannelGauges
+type channelsCollector func() []alerts.Channel
 
 // Describe describes nothing, as in realmsCollector.
 func (channelsCollector) Describe(chan<- *prometheus.Desc) {}
@@ -210,7 +204,7 @@ func (channelsCollector) Describe(chan<- *prometheus.Desc) {}
 func (c channelsCollector) Collect(to chan<- prometheus.Metric) {
 	dead := 0.0
 	for _, one := range c() {
-		dead += truth(one.Dead)
+		dead += truth(one.Tries > 0)
 		for _, of := range []struct {
 			kind       prometheus.ValueType
 			name, help string

@@ -1,6 +1,8 @@
 package nodes
 
-import "context"
+import (
+	"context"
+)
 
 // Look is one round of Run.
 func (s *Store) Look(ctx context.Context) { s.probe(ctx) }

@@ -14,6 +14,7 @@ import (
 	"authguard/captchamode"
 	"authguard/internal/changes"
 	"authguard/internal/database"
+	"authguard/internal/events"
 )
 
 const (
@@ -29,6 +30,7 @@ const (
 type ModeConfig struct {
 	DB    *sql.DB
 	Realm string
+	Bus   *events.Bus // gets the switches; nil: none
 	Log   *slog.Logger
 }
 
@@ -59,12 +61,25 @@ func NewModeStore(c ModeConfig) *ModeStore {
 	return &ModeStore{config: c, wake: make(chan struct{}, 1)}
 }
 
-// Switched queues a switch without blocking. An adopted switch is saved by the node that made it. A full queue accepts
-// overrides only.
+// Switched saves and publishes a switch without blocking, unless it is adopted: then the node that made it does.
 func (s *ModeStore) Switched(one captchamode.Switch) {
 	if one.Adopted {
 		return
 	}
+	s.enqueue(one)
+	if s.config.Bus == nil {
+		return
+	}
+	s.config.Bus.Switched(events.ModeSwitch{
+		At: one.At, Realm: s.config.Realm, From: one.Was(), To: one.Now(), Would: one.Would(),
+		Attacked: one.Attacked, Resumed: one.Resumed,
+		Cause: string(one.Cause), Who: one.Override.Who, Why: one.Override.Why,
+		FailureRate: float64(one.FailureRate), Threshold: one.Threshold, Until: one.Override.Until,
+	})
+}
+
+// enqueue queues a switch. A full queue accepts overrides only.
+func (s *ModeStore) enqueue(one captchamode.Switch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) >= queued && one.Cause != captchamode.ByPerson {

@@ -42,6 +42,12 @@ type Written struct {
 	Origin func(limitSet string, i int) string
 }
 
+// ForAdministrators returns the policy of the administrators' sign-in: no override applies to it.
+func (w Written) ForAdministrators() (guard.Policy, captchamode.Config) {
+	w.Policy.Events, w.Policy.StepUp, w.Mode.Monitor = nil, guard.StepUp{}, false // administrators have MFA
+	return w.Policy, w.Mode
+}
+
 // Enforced reports whether the policy as a whole is enforced. Overrides of a subject can differ.
 func (w Written) Enforced(overrides []Override) bool {
 	for _, one := range overrides {

@@ -19,6 +19,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/control"
 	"authguard/internal/metrics"
 	"authguard/internal/passwords"
@@ -75,7 +76,7 @@ func newCounter(t *testing.T, more ...control.Operation) *counter {
 	all := metrics.New()
 	all.Watch(metrics.Gauges{Realms: func() []metrics.RealmGauges {
 		return []metrics.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 0 }}}
-	}, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, Channels: func() []metrics.ChannelGauges { return nil }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }, DatabaseUp: func() bool { return true }, Database: c.db})
+	}, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, Channels: func() []alerts.Channel { return nil }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }, DatabaseUp: func() bool { return true }, Database: c.db})
 	e := web.NewEcho("", nil, quiet)
 	site := &admin.Site{
 		API: c.api, Login: login, Metrics: all.Handler(), Ready: func(context.Context) error { return c.notReady }, Streams: &c.streams,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/metrics"
@@ -51,7 +52,7 @@ func besieged(low time.Time) NowView {
 		Attacks:  []attacks.Attack{botnet(time.Time{}, 7)},
 		Switches: []captchamode.Switch{{At: noon.Add(-20 * time.Minute), On: true, Cause: captchamode.ByFailureRate, FailureRate: 31, Threshold: 30}},
 		Others:   metrics.Others{Addresses: metrics.Rest{Names: 256, Most: 3}, Networks: metrics.Rest{Names: 900, Most: 9}, Accounts: metrics.Rest{Names: 390, Most: 7}},
-		Warnings: []control.Warning{{Code: "alert-channel-dead", Title: "1 of 2 alert channels is failing: ops web hook, 13 alerts wait", Text: "dial tcp 127.0.0.1:1: connect: connection refused"}}}
+		Warnings: []alerts.Warning{{Code: "alert-channel-dead", Title: "1 of 2 alert channels is failing: ops web hook, 13 alerts wait", Text: "dial tcp 127.0.0.1:1: connect: connection refused"}}}
 	if !low.IsZero() {
 		v.Overview.OffAt, v.Overview.State.FailureRate = noon.Add(21*time.Minute), captchamode.Counts{}
 	}

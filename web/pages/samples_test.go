@@ -305,7 +305,7 @@ func attacked() NowView {
 		}, Week: office()},
 		Overview: control.Overview{
 			Now: noon, Nodes: true,
-			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "trusted_proxies: [10.0.0.1]"}},
+			Warnings: []alerts.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "trusted_proxies: [10.0.0.1]"}},
 			State: captchamode.State{
 				Level: captchamode.Attack, On: true, Override: forced, FailureRate: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
 			},

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -23,31 +23,27 @@ const (
 	mayEnter = 1
 )
 
-// usable returns why serve could not use the configured folders, files and servers, regardless of stored data. It
+// Usable returns why serve could not use the configured folders, files and servers, regardless of stored data. It
 // writes nothing.
-func usable(ctx context.Context, loaded *config.Loaded) error {
+func Usable(ctx context.Context, loaded *config.Loaded) error {
 	if err := usableFolder(loaded.Data); err != nil {
 		return fmt.Errorf("the data folder cannot be used: %w. Set data: to a folder that the user that runs "+
 			"authguard serve can write", err)
 	}
-	path, err := socketPath(loaded.Data)
+	lock, err := filepath.Abs(filepath.Join(loaded.Data, database.LockName))
 	if err != nil {
 		return err
 	}
-	lock := filepath.Join(filepath.Dir(path), database.LockName)
 	if info, err := os.Stat(lock); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder: remove it, the server needs a file there", lock)
 	}
 	if loaded.Database == "" {
-		if err := mayOpen(dsn(loaded)); err != nil {
+		if err := mayOpen(loaded.DSN()); err != nil {
 			return fmt.Errorf("database: %w. Give the file to the user that runs authguard serve", err)
 		}
 	}
-	if _, err := redisTLS(loaded.Redis); err != nil {
+	if _, err := loaded.Redis.Encryption(); err != nil {
 		return fmt.Errorf("redis: %w", err)
-	}
-	if _, err := checkLooks(loaded.Config); err != nil {
-		return err
 	}
 	if err := usableAccounts(ctx, loaded.Config); err != nil {
 		return err
@@ -106,7 +102,7 @@ func usableAccounts(ctx context.Context, c config.Config) error {
 		_, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, slog.New(slog.DiscardHandler))
 		return err
 	case config.SourceLDAP:
-		_, err := openLDAP(a.LDAP, normalise)
+		_, err := accounts.OpenLDAP(a.LDAP, normalise)
 		return err
 	case config.SourceQuery:
 		open := database.Inspect

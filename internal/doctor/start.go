@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -11,36 +11,38 @@ import (
 
 	"authguard/failures"
 	"authguard/internal/config"
+	"authguard/internal/counters"
 	"authguard/internal/database"
+	"authguard/internal/redisstore"
 	"authguard/internal/seal"
 )
 
-// refusal returns why serve would not start, and what it would start without, for commands that only check. It writes
+// Refusal returns why serve would not start, and what it would start without, for commands that only check. It writes
 // nothing; a server may be running.
-func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
-	if err := usable(ctx, loaded); err != nil {
+func Refusal(ctx context.Context, loaded *config.Loaded) ([]counters.Lack, error) {
+	if err := Usable(ctx, loaded); err != nil {
 		return nil, err
 	}
 	open := database.Inspect
 	if loaded.Database != "" {
 		open = database.Open
 	}
-	db, err := open(ctx, dsn(loaded))
+	db, err := open(ctx, loaded.DSN())
 	if errors.Is(err, fs.ErrNotExist) {
-		return startable(ctx, loaded, nil)
+		return Startable(ctx, loaded, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	return startable(ctx, loaded, db)
+	return Startable(ctx, loaded, db)
 }
 
-// startable returns why serve does not start from the stored data without --allow-data-loss. Otherwise an attacker
+// Startable returns why serve does not start from the stored data without --allow-data-loss. Otherwise an attacker
 // would start with fresh limits, and account owners would have no known clients. It only reads. db is nil if there is
 // none; tables of an older version do not show everything. Data that a server starts without, and reports, is returned
 // as lacks.
-func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, error) {
+func Startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]counters.Lack, error) {
 	var state database.State
 	if db != nil {
 		if err := database.Writable(ctx, db); err != nil {
@@ -51,7 +53,7 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 			return nil, err
 		}
 	}
-	s := stored{loaded: loaded, db: db, counters: filepath.Join(loaded.Data, tables[public].file)}
+	s := stored{loaded: loaded, db: db, counters: filepath.Join(loaded.Data, counters.Files[counters.Public].Name)}
 	s.current = state.Applied > 0 && len(state.Missing) == 0
 	switch _, err := os.Stat(s.counters); {
 	case state.Newer > 0:
@@ -89,7 +91,7 @@ var errEmpty = errors.New("the database is empty")
 func (s *stored) empty() error {
 	where := "the database that `database:` names"
 	if s.loaded.Database == "" {
-		where = dsn(s.loaded)
+		where = s.loaded.DSN()
 	}
 	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so the database was in use. Restore its backup, "+
 		"or check "+
@@ -100,7 +102,7 @@ func (s *stored) empty() error {
 
 // sameKeys reads the keys file. It may be missing only if no other keys were ever in use.
 func (s *stored) sameKeys(ctx context.Context) (err error) {
-	file := keysPath(s.loaded)
+	file := s.loaded.KeysPath()
 	_, missing := os.Stat(file)
 	if !errors.Is(missing, fs.ErrNotExist) {
 		if s.keys, err = seal.Read(file); err != nil {
@@ -153,36 +155,101 @@ var errNoCounters = errors.New("the saved counters are missing")
 
 // counted checks that counters saved with this database exist and load, and returns what they lack. Nodes with Redis
 // have theirs there.
-func (s *stored) counted(ctx context.Context) (all []lack, err error) {
+func (s *stored) counted(ctx context.Context) (all []counters.Lack, err error) {
 	if s.loaded.Redis.On() {
 		return nil, nil
 	}
-	for _, of := range tables {
-		found, err := s.checked(ctx, of.file)
+	for i, of := range counters.Files {
+		var owner failures.Key
+		if s.hasKeys {
+			owner = s.keys.Counted(of.Name)
+		}
+		lacks, err := counters.Check(s.loaded.Data, i, owner)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = s.unsaved(ctx, of.Name)
+		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, lacksOf(found, of.part)...)
+		all = append(all, lacks...)
 	}
 	return all, nil
 }
 
-func (s *stored) checked(ctx context.Context, name string) (found failures.Loaded, err error) {
-	var owner failures.Key
-	if s.hasKeys {
-		owner = s.keys.Counted(name)
-	}
-	file := filepath.Join(s.loaded.Data, name)
-	if found, err = failures.Check(file, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return found, unusable(file, err)
-	}
-	if err == nil || !s.current {
-		return found, nil
+// unsaved returns why counters are missing that were saved with this database; nil if there were none.
+func (s *stored) unsaved(ctx context.Context, name string) error {
+	if !s.current {
+		return nil
 	}
 	if saved, err := database.Marked(ctx, s.db, name); err != nil || !saved {
-		return found, err
+		return err
 	}
-	return found, fmt.Errorf("%w: %s does not exist any more. Restore it from a backup, or correct data:. "+
+	return fmt.Errorf("%w: %s does not exist any more. Restore it from a backup, or correct data:. "+
 		"If it is lost for good, start with empty state: authguard serve --allow-data-loss. It resets all counters",
-		errNoCounters, file)
+		errNoCounters, filepath.Join(s.loaded.Data, name))
+}
+
+// InRedis marks a database whose nodes count in Redis.
+const InRedis = "redis"
+
+// errNoRedis means that the nodes of a database count in Redis, and this one does not.
+var errNoRedis = errors.New("redis: is not set, but the nodes of this database count in Redis")
+
+// together checks that a node would count in the same store as the other nodes of its database. An unavailable Redis is
+// no error: the node starts with its share of the limits.
+func (s *stored) together(ctx context.Context) error {
+	r := s.loaded.Redis
+	if !r.On() {
+		return s.withoutRedis(ctx)
+	}
+	client, err := r.Connect(nil)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	defer client.Close()
+	fingerprint := ""
+	if s.hasKeys {
+		fingerprint = s.keys.Fingerprint()
+	}
+	signed, _, err := redisstore.Look(ctx, client, r.Prefix)
+	if err != nil {
+		return nil
+	}
+	if err := redisstore.Compare(signed, fingerprint, r.Prefix); err != nil || s.db == nil {
+		return err
+	}
+	return Elsewhere(s.loaded, database.Elsewhere(ctx, s.db, func(ctx context.Context) (string, error) {
+		_, name, err := redisstore.Look(ctx, client, r.Prefix)
+		return name, err
+	}))
+}
+
+func (s *stored) withoutRedis(ctx context.Context) error {
+	if s.db == nil {
+		return nil
+	}
+	err := database.Elsewhere(ctx, s.db, func(context.Context) (string, error) {
+		return database.FolderName(s.loaded.Data), nil
+	})
+	if err != nil || !s.current {
+		return Elsewhere(s.loaded, err)
+	}
+	if marked, err := database.Marked(ctx, s.db, InRedis); err != nil || !marked {
+		return err
+	}
+	return fmt.Errorf("%w, so attackers would get each limit twice. Set redis: as on the other nodes, or, to use one "+
+		"node without Redis from now on, stop the others and run: authguard serve --allow-data-loss", errNoRedis)
+}
+
+// Elsewhere adds a remedy to database.ErrElsewhere and returns other errors unchanged.
+func Elsewhere(loaded *config.Loaded, err error) error {
+	if !errors.Is(err, database.ErrElsewhere) {
+		return err
+	}
+	how := "in another Redis, under another redis.prefix or without Redis"
+	if !loaded.Redis.On() {
+		how = "and this one has no redis: setting"
+	}
+	return fmt.Errorf("%w, %s, so attackers would get each limit twice. "+
+		"Give all nodes the same redis: settings, or stop the other nodes first", err, how)
 }

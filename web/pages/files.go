@@ -1,4 +1,4 @@
-package main
+package pages
 
 import (
 	"errors"
@@ -8,27 +8,14 @@ import (
 	"slices"
 
 	"authguard/internal/config"
-	"authguard/web/pages"
 	"authguard/web/texts"
 )
 
-func (r *realm) dress(c config.Config) error {
-	look, missing, err := openLook(c.Pages)
-	if err != nil {
-		return err
-	}
-	for _, one := range missing {
-		r.log.Warn("pages.texts: a translation is incomplete; missing texts are shown in English", "file", one)
-	}
-	r.look.Set(look)
-	return nil
-}
-
-// checkLooks reads the files of every realm and returns the missing translations.
-func checkLooks(c config.Config) (missing []string, err error) {
-	_, missing, err = openLook(c.Pages)
+// CheckFiles reads the files of every realm and returns the missing translations.
+func CheckFiles(c config.Config) (missing []string, err error) {
+	_, missing, err = OpenLook(c.Pages)
 	for _, r := range c.Realms {
-		_, own, one := openLook(r.Pages)
+		_, own, one := OpenLook(r.Pages)
 		if one != nil {
 			err = errors.Join(err, fmt.Errorf("realms.%s: %w", r.Name, one))
 		}
@@ -38,21 +25,21 @@ func checkLooks(c config.Config) (missing []string, err error) {
 	return slices.Compact(missing), err
 }
 
-// openLook reads the files of the settings. missing has one line per language.
-func openLook(p config.Pages) (look *pages.Look, missing []string, err error) {
+// OpenLook reads the files of the settings. missing has one line per language.
+func OpenLook(p config.Pages) (look *Look, missing []string, err error) {
 	languages := texts.Standard() // shared by all realms: half a megabyte
 	if p.Texts != "" {
 		if languages, err = texts.New(os.DirFS(p.Texts)); err != nil {
 			return nil, nil, fmt.Errorf("pages.texts: the texts in %s cannot be used:\n%w", p.Texts, err)
 		}
 	}
-	brand := pages.Brand{Name: p.Name, Colour: p.Color, Help: p.HelpURL, Forgot: p.ForgotURL}
+	brand := Brand{Name: p.Name, Colour: p.Color, Help: p.HelpURL, Forgot: p.ForgotURL}
 	if p.Logo != "" {
-		if brand.Logo, err = readAtMost(p.Logo, pages.LargestLogo); err != nil {
+		if brand.Logo, err = readAtMost(p.Logo, LargestLogo); err != nil {
 			return nil, nil, fmt.Errorf("pages.logo: %w", err)
 		}
 	}
-	if look, err = pages.NewLook(brand, languages); err != nil {
+	if look, err = NewLook(brand, languages); err != nil {
 		return nil, nil, err
 	}
 	return look, languages.Missing(), nil
