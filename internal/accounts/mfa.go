@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,38 +11,114 @@ import (
 	"authguard/internal/operation"
 )
 
+// own is a change of how an administrator signs in, by its sender.
+func (r *Realm) own(
+	ctx context.Context, by operation.By, what string, do func(Account) (answer any, err error),
+) (*operation.Change, error) {
+	account, err := r.Accounts.Get(ctx, by.Maker)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := do(account)
+	if err != nil {
+		return nil, err
+	}
+	return &operation.Change{Action: operation.Action{What: what, Subject: account.Username}, Answer: answer,
+		Preview: what == "", Alert: signInAlert(what, account.Username, by.Who, "")}, nil
+}
+
+// BeginTOTP starts the setup of the sender's TOTP app, until ConfirmTOTP. Errors are those of mfa.Table.Enrol.
+type BeginTOTP struct{ operation.Own }
+
+// Do implements Request.
+func (BeginTOTP) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	return r.own(ctx, by, "", func(a Account) (any, error) { return r.MFA.Enrol(ctx, a.ID, issuer, a.Username) })
+}
+
+// ConfirmTOTP activates the app. Without recovery codes it also creates some. Errors are those of mfa.Table.Confirm.
+type ConfirmTOTP struct {
+	operation.Own
+	OTP string `json:"otp" help:"Code of the app"`
+}
+
+// RecoveryCodes are new ones, which only the answer has.
+type RecoveryCodes struct {
+	Codes []string `json:"recovery_codes"`
+}
+
+// Do implements Request.
+func (q ConfirmTOTP) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	var codes []string
+	var incomplete error
+	change, err := r.own(ctx, by, "totp-add", func(a Account) (any, error) {
+		if err := r.MFA.Confirm(ctx, a.ID, strings.ReplaceAll(q.OTP, " ", "")); err != nil {
+			return nil, err
+		}
+		codes, incomplete = r.firstRecovery(ctx, a.ID)
+		return RecoveryCodes{append([]string{}, codes...)}, nil
+	})
+	if len(codes) > 0 {
+		change.Also = &operation.Change{Action: operation.Action{What: "recovery-codes", Subject: change.Subject}}
+	}
+	return change, errors.Join(err, incomplete)
+}
+
+// RemoveTOTP removes the sender's app.
+type RemoveTOTP struct{ operation.Own }
+
+// Do implements Request.
+func (RemoveTOTP) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	return r.own(ctx, by, "totp-remove", func(a Account) (any, error) { return nil, r.MFA.RemoveTOTP(ctx, a.ID) })
+}
+
+// NewRecoveryCodes replaces all recovery codes of the sender.
+type NewRecoveryCodes struct{ operation.Own }
+
+// Do implements Request.
+func (NewRecoveryCodes) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	return r.own(ctx, by, "recovery-codes", func(a Account) (any, error) {
+		codes, err := r.MFA.NewRecovery(ctx, a.ID)
+		return RecoveryCodes{codes}, err
+	})
+}
+
+// RenamePasskey renames a passkey of the sender. The error is mfa.ErrUnknown if there is none.
+type RenamePasskey struct {
+	operation.Own
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Do implements Request.
+func (q RenamePasskey) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	change, err := r.own(ctx, by, "passkey-rename", func(a Account) (any, error) {
+		return nil, r.MFA.RenamePasskey(ctx, a.ID, q.ID, q.Name)
+	})
+	if change != nil {
+		change.Detail = q.Name
+	}
+	return change, err
+}
+
+// RemovePasskey removes a passkey of the sender. The error is that of RenamePasskey.
+type RemovePasskey struct {
+	operation.Own
+	ID string `json:"id"`
+}
+
+// Do implements Request.
+func (q RemovePasskey) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
+	return r.own(ctx, by, "passkey-remove", func(a Account) (any, error) {
+		return nil, r.MFA.RemovePasskey(ctx, a.ID, q.ID)
+	})
+}
+
 // issuer is the name in a TOTP app.
 const issuer = "authguard"
-
-// EnrolTOTP starts the setup of a TOTP app, until ConfirmTOTP. Errors are those of mfa.Table.Enrol.
-func (r *Realm) EnrolTOTP(ctx context.Context, who Login) (mfa.Enrolment, error) {
-	return r.MFA.Enrol(ctx, who.ID, issuer, who.Account)
-}
 
 // EnrollingTOTP returns the setup that is waiting for its code.
 func (r *Realm) EnrollingTOTP(ctx context.Context, who Login) (mfa.Enrolment, error) {
 	return r.MFA.Enrolling(ctx, who.ID, issuer, who.Account)
-}
-
-// ConfirmTOTP activates the app. Without recovery codes it also creates some, which only this result has. Errors are
-// those of mfa.Table.Confirm.
-func (r *Realm) ConfirmTOTP(ctx context.Context, who string, login Login,
-	code string) (recovery []string, err error) {
-	if err := r.MFA.Confirm(ctx, login.ID, strings.ReplaceAll(code, " ", "")); err != nil {
-		return nil, err
-	}
-	if err := r.signIn(ctx, who, "totp-add", login.Account, ""); err != nil {
-		return nil, err
-	}
-	return r.firstRecovery(ctx, who, login)
-}
-
-// RemoveTOTP removes the app.
-func (r *Realm) RemoveTOTP(ctx context.Context, who string, login Login) error {
-	if err := r.MFA.RemoveTOTP(ctx, login.ID); err != nil {
-		return err
-	}
-	return r.signIn(ctx, who, "totp-remove", login.Account, "")
 }
 
 // AskNewPasskey returns the WebAuthn options for a new passkey.
@@ -54,73 +131,52 @@ func ownerOf(login Login) mfa.Owner {
 }
 
 // AddPasskey stores a new passkey. For an administrator it creates recovery codes as ConfirmTOTP does; a user has the
-// password.
+// password. It is no operation of the table: its question, from AskNewPasskey, and the answer of the browser belong to
+// the site of the page, and no other program can send them.
 func (r *Realm) AddPasskey(ctx context.Context, who string, at mfa.Site, login Login, name, state string,
 	answer []byte) (recovery []string, err error) {
 	err = r.MFA.Add(ctx, at, ownerOf(login), name, state, answer)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.signIn(ctx, who, "passkey-add", login.Account, name); err != nil || login.Role != Admin {
+	a := operation.Action{Who: who, What: "passkey-add", Subject: login.Account, Detail: name}
+	if err := r.Record(ctx, a); err != nil || login.Role != Admin {
 		return nil, err
 	}
-	return r.firstRecovery(ctx, who, login)
+	if recovery, err = r.firstRecovery(ctx, login.ID); len(recovery) > 0 {
+		a.What, a.Detail = "recovery-codes", ""
+		err = errors.Join(err, r.Record(ctx, a))
+	}
+	return recovery, err
 }
 
-// RemovePasskey removes a passkey.
+func (r *Realm) firstRecovery(ctx context.Context, account string) ([]string, error) {
+	has, err := r.MFA.Of(ctx, account)
+	if err != nil || has.Recovery > 0 {
+		return nil, err
+	}
+	return r.MFA.NewRecovery(ctx, account)
+}
+
+// RemovePasskey removes a user's passkey.
 func (r *Realm) RemovePasskey(ctx context.Context, who string, login Login, id string) error {
 	if err := r.MFA.RemovePasskey(ctx, login.ID, id); err != nil {
 		return err
 	}
-	return r.signIn(ctx, who, "passkey-remove", login.Account, "")
+	return r.Record(ctx, operation.Action{Who: who, What: "passkey-remove", Subject: login.Account})
 }
 
-func (r *Realm) firstRecovery(ctx context.Context, who string, login Login) ([]string, error) {
-	has, err := r.MFA.Of(ctx, login.ID)
-	if err != nil || has.Recovery > 0 {
-		return nil, err
-	}
-	return r.NewRecovery(ctx, who, login)
-}
-
-// NewRecovery replaces all recovery codes. Only this result has the new ones.
-func (r *Realm) NewRecovery(ctx context.Context, who string, login Login) ([]string, error) {
-	codes, err := r.MFA.NewRecovery(ctx, login.ID)
-	if err != nil {
-		return nil, err
-	}
-	return codes, r.signIn(ctx, who, "recovery-codes", login.Account, "")
-}
-
-// RenamePasskey renames a passkey. The error is mfa.ErrUnknown if there is none.
-func (r *Realm) RenamePasskey(ctx context.Context, who string, login Login, id, name string) error {
-	if err := r.MFA.RenamePasskey(ctx, login.ID, id, name); err != nil {
-		return err
-	}
-	return r.signIn(ctx, who, "passkey-rename", login.Account, name)
-}
-
-// FactorUsed records how a login by who ("admin:" or "user:" and the account) used MFA or a passkey.
+// FactorUsed records how a login by who ("admin:" or "user:" and the account) used MFA or a passkey. A recovery code and
+// a cloned passkey raise an alert, even if the audit log fails.
 func (r *Realm) FactorUsed(ctx context.Context, who, account, what string) error {
-	return r.signIn(ctx, who, what, account, "")
-}
-
-// alarms are the kinds of alerts about the sign-in of administrators; of them, passkey-cloned is one about users too.
-var alarms = map[string]alerts.Kind{
-	"totp-remove": alerts.SecondFactorRemoved, "passkey-remove": alerts.SecondFactorRemoved,
-	"recovery-code-used": alerts.RecoveryCodeUsed, "passkey-cloned": alerts.PasskeyCopied,
-}
-
-// signIn records a change of how an account signs in, and raises its alert even if the audit log fails.
-func (r *Realm) signIn(ctx context.Context, who, what, account, detail string) error {
-	text := signInAlert(what, account, who, detail)
-	if strings.HasPrefix(who, "user:") {
-		text = "of user " + alerts.Name(account)
-	}
-	if kind := alarms[what]; kind == alerts.PasskeyCopied || kind != "" && !strings.HasPrefix(who, "user:") {
+	if kind := alerts.Kind(what); kind == alerts.RecoveryCodeUsed || kind == alerts.PasskeyCopied {
+		text := signInAlert(what, account, who, "")
+		if strings.HasPrefix(who, "user:") {
+			text = "of user " + alerts.Name(account)
+		}
 		r.Alerts.RaiseIn(r.Name, kind, "", text)
 	}
-	return r.Record(ctx, operation.Action{Who: who, What: what, Subject: account, Detail: detail})
+	return r.Record(ctx, operation.Action{Who: who, What: what, Subject: account})
 }
 
 func signInAlert(what, account, who, detail string) string {

@@ -387,9 +387,7 @@ var shortWords = map[string]string{
 	"user-enable": "enabled", "allow": "allowed", "allow-import": "ranges allowed",
 	"captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
 	"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset",
-	"audit-export": "audit log exported", "totp-add": "authenticator app added",
-	"totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed",
-	"passkey-rename": "passkey renamed", "recovery-codes": "recovery codes created",
+	"audit-export": "audit log exported", "passkey-add": "passkey added",
 	"user-reset-password": "password reset by the owner", "password-reset-email": "password reset link sent",
 	"not-me": "reported by the owner as not theirs",
 }

@@ -27,6 +27,7 @@ type Operation struct {
 	Reason   string
 	Alert    alerts.Kind // of the Alert of a Change
 	Created  bool        // the API answers 201
+	Proves   bool        // it proves MFA to the session
 	MaxBody  int64       // in bytes; 0 is 64 KiB
 	Forms    []Form
 	Commands []Command
@@ -41,6 +42,7 @@ const (
 	NamedRealm              // the request's realm, but no token of one realm may do it
 	AllRealms               // all realms, recorded in the request's
 	MainRealm               // the default realm only
+	Themselves              // the administrator's own account: only a session may, even one that lacks MFA
 )
 
 // A Form is an operation on a page.
@@ -87,7 +89,7 @@ func (c *Control) Operate(ctx context.Context, o Operation, by operation.By, q a
 	case change == nil || change.Preview:
 		return change, err
 	}
-	if change.Alert != "" {
+	if o.Alert != "" && change.Alert != "" {
 		c.config.Alerts.RaiseIn(c.config.Realm, o.Alert, "", change.Alert)
 	}
 	for one := change; one != nil; one = one.Also {

@@ -14,7 +14,7 @@ import (
 // Operations returns the table of operations.
 func Operations() []Operation {
 	return slices.Concat(modeOperations(), subjectOperations(), listOperations(), userOperations(), passwordOperations(),
-		attackOperations(), administratorOperations(), tokenOperations())
+		attackOperations(), administratorOperations(), ownOperations(), tokenOperations())
 }
 
 func modeOperations() []Operation {
@@ -246,6 +246,32 @@ func administratorOperations() []Operation {
 			Name: "admin sign-out", Help: "Revoke all sessions of an administrator", Example: "carol --reason 'lost laptop'",
 			Flags: flags[accounts.AllSessions], Says: "All sessions of {{quote .Q.Username}} have ended.",
 		}},
+	}}
+}
+
+func ownOperations() []Operation {
+	return []Operation{{
+		Name: "totp-begin", Did: "setup of an authenticator app begun", Route: "POST /security/totp", Where: Themselves,
+		Request: request[accounts.BeginTOTP], Forms: []Form{{Path: "/security/app"}},
+	}, {
+		Name: "totp-add", Did: "authenticator app added", Route: "POST /security/totp/confirm", Where: Themselves,
+		Proves: true, Request: request[accounts.ConfirmTOTP], Forms: []Form{{Path: "/security/app/confirm",
+			Notice: "Your app is set up. From now on, you need a code from it to sign in."}},
+	}, {
+		Name: "totp-remove", Did: "authenticator app removed", Route: "DELETE /security/totp", Where: Themselves,
+		Alert: alerts.SecondFactorRemoved, Request: request[accounts.RemoveTOTP],
+		Forms: []Form{{Path: "/security/app/remove", Notice: "The app was removed."}},
+	}, {
+		Name: "passkey-rename", Did: "passkey renamed", Route: "PUT /security/passkeys", Where: Themselves,
+		Request: request[accounts.RenamePasskey],
+	}, {
+		Name: "passkey-remove", Did: "passkey removed", Route: "DELETE /security/passkeys", Where: Themselves,
+		Alert: alerts.SecondFactorRemoved, Request: request[accounts.RemovePasskey],
+		Forms: []Form{{Path: "/security/passkeys/remove", Notice: "The passkey was removed."}},
+	}, {
+		Name: "recovery-codes", Did: "recovery codes created", Route: "POST /security/recovery-codes", Where: Themselves,
+		Request: request[accounts.NewRecoveryCodes], Forms: []Form{{Path: "/security/recovery",
+			Notice: "Here are your recovery codes. All earlier ones are invalid."}},
 	}}
 }
 

@@ -105,7 +105,7 @@ type By struct {
 	Token   bool       // an API token with Scopes; false: an administrator's session, or a command
 	Scopes  []Scope    // of the token
 	Fresh   bool       // a recent sign-in, or a command
-	Maker   string     // the administrator who creates a token
+	Maker   string     // the signed-in administrator
 	Address netip.Addr // of a browser: it must not be blocked
 	Named   bool       // the request names its realm
 	Users   bool       // administrators' accounts are rejected
@@ -215,6 +215,12 @@ type OfAdministrator struct {
 
 // May implements Checked.
 func (OfAdministrator) May(_ context.Context, _ Powers, by By) error { return by.MayChangeSignIn() }
+
+// Own is in requests about the sender's own sign-in, the account By.Maker.
+type Own struct{}
+
+// May implements Checked.
+func (Own) May(_ context.Context, _ Powers, by By) error { return by.Recent() }
 
 // HoldOf parses the field for; empty is 0, which selects the default.
 func HoldOf(text string) (time.Duration, error) {

@@ -52,7 +52,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 		}, admit)
 	}
 	for _, o := range a.operations() {
-		if o.Route != "" {
+		if o.Route != "" && o.Where != control.Themselves {
 			add(o.Route, o.Scope, o.Where, a.operate(o))
 		}
 	}

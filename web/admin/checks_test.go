@@ -67,6 +67,7 @@ func TestFormsReadNoOtherFieldsThanTheirPagesHave(t *testing.T) {
 		"/administrators/disable": "reason username", "/administrators/enable": "reason username",
 		"/administrators/sessions/end": "id reason username", "/administrators/tokens/revoke": "name reason",
 		"/administrators/tokens/add": "own", "/attacks/reset": "own",
+		"/security/app/confirm": "otp", "/security/passkeys/remove": "id",
 	}
 	for _, o := range control.Operations() {
 		for _, form := range o.Forms {

@@ -45,7 +45,9 @@ func TestEveryDestructiveOperationHasAPreviewAndAnUndoOrAReason(t *testing.T) {
 	others := []string{
 		"user-delete", "user-groups", // on no page; the command of the first says that it is for good
 		"block-import", "unlist-many", // TestTheListsPageShowsWhatWillHappenBeforeItDoes, TestSelectedEntriesAreRemovedAndRestored
-		"attack-reset",                                                                                             // TestSecuringAnAttacksAccountsLocksOutNoAdministrator
+		"attack-reset",                                    // TestSecuringAnAttacksAccountsLocksOutNoAdministrator
+		"totp-remove", "passkey-remove", "recovery-codes", // on the own page /security, after a recent sign-in
+		"totp-begin", "totp-add", "passkey-rename",
 		"relist", "prolong", "alert-test", "user-add", "user-import", "user-create-code", "admin-add", "token-add", // destroy nothing
 	}
 	order := []string{}

@@ -24,6 +24,8 @@ func (a *API) operate(o control.Operation) question {
 			return a.upload(c, o, file)
 		} else if c.Request().Method == http.MethodDelete {
 			fill(q, c.QueryParam)
+		} else if o.Where == control.Themselves && len(namesOf(q)) == 0 {
+			// a request without fields needs no body; admitted has checked its origin
 		} else if err := readJSON(c, cmp.Or(o.MaxBody, maxQuestion), q); err != nil {
 			return nil, err
 		}
@@ -33,7 +35,7 @@ func (a *API) operate(o control.Operation) question {
 			}
 		}
 		to := a.of(c)
-		if o.Where == control.MainRealm {
+		if o.Where == control.MainRealm || o.Where == control.Themselves {
 			to = a.Control
 		}
 		change, err := to.Operate(c.Request().Context(), o, by(c), q)
@@ -82,6 +84,13 @@ func fieldsOf(request reflect.Value) (all []field) {
 	return all
 }
 
+func namesOf(q any) (names []string) {
+	for _, f := range fieldsOf(reflect.ValueOf(q).Elem()) {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 // fill reads a request from texts: a set box is true, and a list is separated by commas or spaces.
 func fill(q any, get func(name string) string) {
 	for _, f := range fieldsOf(reflect.ValueOf(q).Elem()) {
@@ -112,9 +121,7 @@ func (s *Site) form(o control.Operation, form control.Form) echo.HandlerFunc {
 		if own, ok := q.(formReader); ok {
 			names = append(names, own.FormFields()...)
 		} else {
-			for _, f := range fieldsOf(reflect.ValueOf(q).Elem()) {
-				names = append(names, f.name)
-			}
+			names = append(names, namesOf(q)...)
 		}
 		for _, other := range form.Alias {
 			names = append(names, other)

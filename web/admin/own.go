@@ -2,31 +2,38 @@ package admin
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/control"
 	"authguard/internal/mfa"
-	"authguard/internal/operation"
 	"authguard/internal/sessions"
 	"authguard/web"
 )
 
 // ownRoutes adds /api/security: an administrator's own sign-in settings. Only a session may use it, since it belongs to
-// an administrator. With a token, an attacker could set up a TOTP app that outlives the token; the commands' socket has
-// no account. Only a browser can add a passkey (WebAuthn); the password changes with POST /password.
+// an administrator; the commands' socket has no account. Only a browser can add a passkey (WebAuthn); the password
+// changes with POST /password.
 func (s *Site) ownRoutes(e *echo.Echo) {
-	add := func(method, path string, h ownQuestion) {
-		e.Add(method, "/api/security"+path,
+	add := func(route string, h ownQuestion) {
+		method, path, _ := strings.Cut(route, " ")
+		e.Add(method, "/api"+path,
 			s.answering(func(c echo.Context) (any, error) { return h(c, c.Get(sessionKey).(*web.Session)) }), s.ownSession)
 	}
-	add(http.MethodGet, "", s.ownSecurity)
-	add(http.MethodPost, "/totp", s.fresher(s.beginTOTP))
-	add(http.MethodPost, "/totp/confirm", s.fresher(s.confirmTOTP))
-	add(http.MethodDelete, "/totp", s.fresher(s.removeTOTP))
-	add(http.MethodPut, "/passkeys", s.fresher(s.renamePasskey))
-	add(http.MethodDelete, "/passkeys", s.fresher(s.dropPasskey))
-	add(http.MethodPost, "/recovery-codes", s.fresher(s.renewRecovery))
-	add(http.MethodDelete, "/sessions", s.dropSessions)
+	for _, o := range s.operations() {
+		if o.Where == control.Themselves {
+			add(o.Route, func(c echo.Context, session *web.Session) (any, error) {
+				answer, err := s.operate(o)(c)
+				if err == nil && o.Proves {
+					err = s.Login.Sessions.Prove(session, true)
+				}
+				return answer, err
+			})
+		}
+	}
+	add("GET /security", s.ownSecurity)
+	add("DELETE /security/sessions", s.dropSessions)
 }
 
 // An ownQuestion is a question about the administrator who sends it.
@@ -54,18 +61,6 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Set(sessionKey, session)
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
-	}
-}
-
-// fresher requires a recent sign-in.
-func (s *Site) fresher(h ownQuestion) ownQuestion {
-	return func(c echo.Context, session *web.Session) (any, error) {
-		if !s.fresh(session) {
-			return nil, web.Problem{Type: operation.FreshRequired, Title: "Recent sign-in required",
-				Status: http.StatusForbidden,
-				Detail: operation.StaleSession}
-		}
-		return h(c, session)
 	}
 }
 
@@ -97,51 +92,6 @@ func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
 		answer.Sessions = append(answer.Sessions, ownSessionAnswer{one, one.ID == session.ID})
 	}
 	return answer, nil
-}
-
-// beginTOTP is POST /api/security/totp. It returns a secret that becomes valid when a code from it is confirmed.
-func (s *Site) beginTOTP(c echo.Context, session *web.Session) (any, error) {
-	return s.Control.Accounts.EnrolTOTP(c.Request().Context(), session.Account)
-}
-
-type otpQuestion struct {
-	OTP string `json:"otp"`
-}
-
-// confirmTOTP is POST /api/security/totp/confirm. Only this response has the recovery codes of a first MFA method.
-func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
-	return asking(func(c echo.Context, q otpQuestion) (any, error) {
-		codes, err := s.Control.Accounts.ConfirmTOTP(c.Request().Context(), who(session), session.Account, q.OTP)
-		if err == nil {
-			err = s.Login.Sessions.Prove(session, true)
-		}
-		return map[string]any{"recovery_codes": listed(codes)}, err
-	})(c)
-}
-
-func (s *Site) removeTOTP(c echo.Context, session *web.Session) (any, error) {
-	return done, s.Control.Accounts.RemoveTOTP(c.Request().Context(), who(session), session.Account)
-}
-
-type passkeyQuestion struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-}
-
-func (s *Site) renamePasskey(c echo.Context, session *web.Session) (any, error) {
-	return asking(func(c echo.Context, q passkeyQuestion) (any, error) {
-		return done, s.Control.Accounts.RenamePasskey(c.Request().Context(), who(session), session.Account, q.ID, q.Name)
-	})(c)
-}
-
-func (s *Site) dropPasskey(c echo.Context, session *web.Session) (any, error) {
-	return done, s.Control.Accounts.RemovePasskey(c.Request().Context(), who(session), session.Account, c.QueryParam("id"))
-}
-
-// renewRecovery is POST /api/security/recovery-codes. Only this response has the new codes.
-func (s *Site) renewRecovery(c echo.Context, session *web.Session) (any, error) {
-	codes, err := s.Control.Accounts.NewRecovery(c.Request().Context(), who(session), session.Account)
-	return map[string]any{"recovery_codes": listed(codes)}, err
 }
 
 // dropSessions is DELETE /api/security/sessions?id=. Without an id it ends all other sessions.

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/web"
 )
 
@@ -61,8 +62,12 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/accounts", s.page(s.accountsPage))
 	e.GET("/administrators", s.page(s.administratorsPage))
 	for _, o := range s.operations() {
+		handler := s.form
+		if o.Where == control.Themselves {
+			handler = s.ownForm
+		}
 		for _, form := range o.Forms {
-			e.POST(form.Path, s.form(o, form))
+			e.POST(form.Path, handler(o, form))
 		}
 	}
 	s.securityRoutes(e)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/internal/mfa"
 	"authguard/internal/operation"
 	"authguard/web"
@@ -16,13 +18,8 @@ import (
 func (s *Site) securityRoutes(e *echo.Echo) {
 	e.GET("/security", s.own(s.securityPage))
 	e.POST("/security/again", s.own(s.signInAgain))
-	e.POST("/security/app", s.mine(s.enrolApp))
-	e.POST("/security/app/confirm", s.mine(s.confirmApp, "otp"))
-	e.POST("/security/app/remove", s.mine(s.removeApp))
 	e.POST("/security/passkeys/ask", s.own(s.askNewPasskey))
 	e.POST("/security/passkeys", s.mine(s.addPasskey, "assertion", "state", "name"))
-	e.POST("/security/passkeys/remove", s.mine(s.removePasskey, "id"))
-	e.POST("/security/recovery", s.mine(s.newRecovery))
 	e.POST("/security/sessions/end", s.own(s.endSession))
 	e.POST("/security/sessions/others", s.own(s.endOthers))
 }
@@ -94,11 +91,28 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 			v.Notice = notice
 			return s.showSecurity(c, session, v)
 		}
-		if text == setUpApp && !notice.Bad {
+		if notice.Text == "" { // an app that still needs its code
 			return c.Redirect(http.StatusSeeOther, "/security?setup=app")
 		}
 		return s.say(c, session, notice)
 	})
+}
+
+// ownForm is an operation of the table on the administrator's own page.
+func (s *Site) ownForm(o control.Operation, form control.Form) echo.HandlerFunc {
+	return s.mine(func(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
+		q := o.Request()
+		fill(q, func(name string) string { return f[name] })
+		change, err := s.Control.Operate(c.Request().Context(), o, s.by(c, session), q)
+		if err == nil && o.Proves {
+			err = s.Login.Sessions.Prove(session, true)
+		}
+		var codes accounts.RecoveryCodes
+		if change != nil { // also if it could not be recorded
+			codes, _ = change.Answer.(accounts.RecoveryCodes)
+		}
+		return form.Notice, codes.Codes, err
+	}, namesOf(o.Request())...)
 }
 
 // wrongCode shows the setup of the app again, with the same secret: a new one would leave an entry in the app that never
@@ -131,26 +145,6 @@ func (s *Site) signInAgain(c echo.Context, session *web.Session) error {
 	return c.Redirect(http.StatusSeeOther, "/login?next="+url.QueryEscape(web.LocalPath(f["back"])))
 }
 
-// setUpApp is the outcome of enrolApp that leads to the page with the secret.
-const setUpApp = "set up"
-
-func (s *Site) enrolApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
-	_, err := s.Control.Accounts.EnrolTOTP(c.Request().Context(), session.Account)
-	return setUpApp, nil, err
-}
-
-func (s *Site) confirmApp(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
-	codes, err := s.Control.Accounts.ConfirmTOTP(c.Request().Context(), who(session), session.Account, f["otp"])
-	if err == nil {
-		err = s.Login.Sessions.Prove(session, true)
-	}
-	return "Your app is set up. From now on, you need a code from it to sign in.", codes, err
-}
-
-func (s *Site) removeApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
-	return "The app was removed.", nil, s.Control.Accounts.RemoveTOTP(c.Request().Context(), who(session), session.Account)
-}
-
 // askNewPasskey is POST /security/passkeys/ask. It returns the WebAuthn options.
 func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	if _, err := readForm(c, session); err != nil {
@@ -179,16 +173,6 @@ func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (str
 		err = s.Login.Sessions.Prove(session, true)
 	}
 	return "The passkey was added. You can sign in with it, with or without your password.", codes, err
-}
-
-func (s *Site) removePasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
-	return "The passkey was removed.", nil, s.Control.Accounts.RemovePasskey(c.Request().Context(), who(session), session.Account,
-		f["id"])
-}
-
-func (s *Site) newRecovery(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
-	codes, err := s.Control.Accounts.NewRecovery(c.Request().Context(), who(session), session.Account)
-	return "Here are your recovery codes. All earlier ones are invalid.", codes, err
 }
 
 // endSession is POST /security/sessions/end. Being urgent, it requires no recent sign-in.
