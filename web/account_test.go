@@ -422,7 +422,7 @@ func (h *home) tells(t *testing.T) func() (path, text string) {
 		Realm: guard.DefaultRealm, Purpose: notices.NewClient, Secret: []byte("the server's secret"),
 		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
 		Write: func(l notices.Login, token string) (string, string) {
-			return h.look.Message("en", l, "https://login.example.org/login/not-me/"+token)
+			return h.look.Email(notices.NewClient, "en", "https://login.example.org", l, token)
 		},
 		Send: func(_ context.Context, l mail.Message) error { text = l.Text; return nil }, Code: h.codeFor,
 	})
@@ -712,14 +712,14 @@ func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for _, agent := range []string{"x\r\nBcc: all@example.org\r\n\r\nhello", "https://evil.example/ www.evil.example", "evil.example", "evil.example Firefox/1", strings.Repeat("a", 1<<20), "\u202egpj"} {
-		subject, text := h.look.Message("en", notices.Login{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "https://login.example.org/x")
+		subject, text := h.look.Email(notices.NewClient, "en", "https://login.example.org", notices.Login{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "x")
 		lines := strings.Split(text, "\n")
 		if strings.ContainsAny(subject+text, "\r\u202e") || len(lines) < 13 || len(lines) > 14 || len(text) > 2000 || strings.Contains(text, "evil") || strings.Count(text, "://") != 1 {
 			t.Errorf("%d lines:\n%.1000s", len(lines), text)
 		}
 	}
 	for tag, want := range map[string]string{"de": "Neue Anmeldung bei Ihrem Konto", "fr": "Nouvelle connexion à votre compte", "xx": "New sign-in to your account"} {
-		if subject, text := h.look.Message(tag, notices.Login{}, ""); subject != want || strings.Contains(text, "{") || keyOfLetter.MatchString(text) {
+		if subject, text := h.look.Email(notices.NewClient, tag, "", notices.Login{}, ""); subject != want || strings.Contains(text, "{") || keyOfLetter.MatchString(text) {
 			t.Errorf("%s: %s\n%s", tag, subject, text)
 		}
 	}

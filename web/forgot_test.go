@@ -60,12 +60,14 @@ func (h *home) forgets(t *testing.T) *letters {
 			return a.Version, err
 		},
 		Write: func(l notices.Login, token string) (string, string) {
-			return h.look.ResetMessage("en", l, "https://login.example.org/login/reset/"+token)
+			return h.look.Email(notices.Reset, "en", "https://login.example.org", l, token)
 		},
 	})
 	h.door.Changes = open(notices.Config{
 		Purpose: notices.PasswordChanged,
-		Write:   func(l notices.Login, _ string) (string, string) { return h.look.ResetDoneMessage("en", l) },
+		Write: func(l notices.Login, _ string) (string, string) {
+			return h.look.Email(notices.PasswordChanged, "en", "", l, "")
+		},
 	})
 	h.serve()
 	return all

@@ -63,9 +63,11 @@ func TestTheOwnerOfALeakedPasswordIsNotifiedOnceAMonth(t *testing.T) {
 	var letters []mail.Message
 	mailer, err := notices.New(notices.Config{
 		Store: outbox.Store{DB: h.db, Now: h.Clock.Now, Log: quiet}, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Purpose: notices.PasswordLeaked,
-		Find:  func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
-		Write: func(l notices.Login, _ string) (string, string) { return h.look.LeakedMessage("en", l) },
-		Send:  func(_ context.Context, m mail.Message) error { letters = append(letters, m); return nil },
+		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
+		Write: func(l notices.Login, _ string) (string, string) {
+			return h.look.Email(notices.PasswordLeaked, "en", "", l, "")
+		},
+		Send: func(_ context.Context, m mail.Message) error { letters = append(letters, m); return nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -56,93 +56,45 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	return page
 }
 
-// Email returns the email about a login, by its purpose. Its link leads to origin; there is none without an origin.
-func (l *Look) Email(of notices.Purpose, language, origin string, about notices.Login, token string) (subject,
-	text string) {
-	link := ""
-	switch of {
+// Email returns the email about a login, by its purpose, in the language with this tag. Its link leads to origin; there
+// is none without an origin. The attacker controls the User-Agent: it is reduced to one short line (R23).
+func (l *Look) Email(purpose notices.Purpose, language, origin string, of notices.Login,
+	token string) (subject, text string) {
+	page, key := l.in(language), "mail"
+	about := func(key string) string {
+		return page.T(key, "account", pages.Plain(of.Account), "site", page.Site())
+	}
+	where := strings.TrimRight("    "+times.Text(of.At.UTC())+"\n    "+of.Address+"\n    "+pages.BrowserName(of.Agent), " \n")
+	few := page.T("mail.few", "n", strconv.Itoa(notices.MostADay))
+	var parts []string
+	switch purpose {
 	case notices.Reset:
-		return l.ResetMessage(language, about, origin+"/login/reset/"+token)
+		key = "mail.reset"
+		parts = []string{about(key), "    " + origin + "/login/reset/" + token,
+			page.T("mail.reset.ignore", "address", of.Address), few}
 	case notices.PasswordChanged:
-		return l.ResetDoneMessage(language, about)
-	case notices.PasskeyAdded:
-		return l.PasskeyMessage(language, about)
+		key = "mail.changed"
+		parts = []string{about(key), where, page.T("mail.changed.not-me")}
 	case notices.PasswordLeaked:
-		return l.LeakedMessage(language, about)
+		key = "mail.leaked"
+		parts = []string{about(key), where, page.T("mail.leaked.what")}
+	case notices.PasskeyAdded:
+		key = "mail.passkey"
+		parts = []string{about(key), where, page.T("mail.was-me"), page.T("mail.passkey.not-me")}
+	default:
+		if of.Stopped {
+			key = "mail.stopped"
+		}
+		parts = []string{about(key + ".somebody"), where, page.T(key + ".was-me")}
+		if of.Stopped {
+			parts = append(parts, "    "+guard.SpellCode(of.Code))
+		}
+		if origin != "" {
+			parts = append(parts, page.T(key+".not-me"), "    "+origin+"/login/not-me/"+token)
+		}
+		parts = append(parts, few)
 	}
-	if origin != "" {
-		link = origin + "/login/not-me/" + token
-	}
-	return l.Message(language, about, link)
-}
-
-// Message returns the email about a login from an unknown client, in the language with this tag. link reports the login
-// as not the user's own; it may be empty. The attacker controls the User-Agent: it is reduced to one short line (R23).
-func (l *Look) Message(language string, login notices.Login, link string) (subject, text string) {
-	page, of := l.in(language), "mail."
-	if login.Stopped {
-		of = "mail.stopped."
-	}
-	parts := []string{
-		page.T(of+"somebody", "account", pages.Plain(login.Account), "site", page.Site()),
-		where(login),
-		page.T(of + "was-me"),
-	}
-	if login.Stopped {
-		parts = append(parts, "    "+guard.SpellCode(login.Code))
-	}
-	if link != "" {
-		parts = append(parts, page.T(of+"not-me"), "    "+link)
-	}
-	parts = append(parts, page.T("mail.few", "n", strconv.Itoa(notices.MostADay)))
-	return page.T(of + "subject"), strings.Join(parts, "\n\n") + "\n"
-}
-
-// ResetMessage returns the email with a link to reset a forgotten password.
-func (l *Look) ResetMessage(language string, asked notices.Login, link string) (subject, text string) {
-	page := l.in(language)
-	parts := []string{
-		page.T("mail.reset", "account", pages.Plain(asked.Account), "site", page.Site()), "    " + link,
-		page.T("mail.reset.ignore", "address", asked.Address), page.T("mail.few", "n", strconv.Itoa(notices.MostADay)),
-	}
-	return page.T("mail.reset.subject"), strings.Join(parts, "\n\n") + "\n"
-}
-
-// ResetDoneMessage returns the email after a reset.
-func (l *Look) ResetDoneMessage(language string, done notices.Login) (subject, text string) {
-	page := l.in(language)
-	parts := []string{
-		page.T("mail.changed", "account", pages.Plain(done.Account), "site", page.Site()),
-		where(done),
-		page.T("mail.changed.not-me"),
-	}
-	return page.T("mail.changed.subject"), strings.Join(parts, "\n\n") + "\n"
-}
-
-// LeakedMessage returns the email about a login with a password that is known from leaks.
-func (l *Look) LeakedMessage(language string, login notices.Login) (subject, text string) {
-	page := l.in(language)
-	parts := []string{
-		page.T("mail.leaked", "account", pages.Plain(login.Account), "site", page.Site()), where(login),
-		page.T("mail.leaked.what"),
-	}
-	return page.T("mail.leaked.subject"), strings.Join(parts, "\n\n") + "\n"
-}
-
-// where is when and from where a login or change was.
-func where(l notices.Login) string {
-	return strings.TrimRight("    "+times.Text(l.At.UTC())+"\n    "+l.Address+"\n    "+pages.BrowserName(l.Agent), " \n")
-}
-
-// PasskeyMessage returns the email about a new passkey.
-func (l *Look) PasskeyMessage(language string, added notices.Login) (subject, text string) {
-	page := l.in(language)
-	parts := []string{
-		page.T("mail.passkey", "account", pages.Plain(added.Account), "site", page.Site()),
-		where(added),
-		page.T("mail.was-me"), page.T("mail.passkey.not-me"),
-	}
-	return page.T("mail.passkey.subject"), strings.Join(parts, "\n\n") + "\n"
+	return page.T(key + ".subject"), strings.Join(parts, "\n\n") + "\n"
 }
 
 // in returns the common data of a text in the language with this tag.

@@ -397,9 +397,11 @@ func TestTheOwnerIsNotifiedOfANewPasskey(t *testing.T) {
 	var sent []mail.Message
 	mailer, err := notices.New(notices.Config{
 		Store: outbox.Store{DB: k.db, Now: k.Clock.Now, Log: quiet}, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Purpose: notices.PasskeyAdded,
-		Find:  func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
-		Write: func(l notices.Login, _ string) (string, string) { return k.look.PasskeyMessage("en", l) },
-		Send:  func(_ context.Context, m mail.Message) error { sent = append(sent, m); return nil },
+		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
+		Write: func(l notices.Login, _ string) (string, string) {
+			return k.look.Email(notices.PasskeyAdded, "en", "", l, "")
+		},
+		Send: func(_ context.Context, m mail.Message) error { sent = append(sent, m); return nil },
 	})
 	if err != nil {
 		t.Fatal(err)

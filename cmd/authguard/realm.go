@@ -408,17 +408,6 @@ func (m *mode) reload(c config.Config) error {
 	)
 }
 
-// emails are sent to account owners.
-type emails struct {
-	mailer *codes.Mailer // verification codes; nil without a mail server
-	// notices reports logins from unknown clients; nil: off.
-	notices *notices.Mailer
-	// resets sends links to reset a forgotten password, and changes reports that it was reset; nil: off.
-	resets, changes *notices.Mailer
-	added           *notices.Mailer // reports new passkeys; nil: off
-	leaked          *notices.Mailer // reports logins with leaked passwords; nil: off
-}
-
 // people are the accounts of a realm, and what they sign in with.
 type people struct {
 	normalise     func(string) (string, error)
@@ -431,7 +420,8 @@ type people struct {
 	codes         *codes.Table // verification codes
 	// forget handles an account whose password changed elsewhere; nil: not possible.
 	forget func(context.Context, string)
-	emails
+	mailer *codes.Mailer // sends verification codes; nil without a mail server
+	web.LoginEmails
 	// unusable counts unsupported hashes; told is the time of the last alert about them, in nanoseconds.
 	unusable atomic.Uint64
 	told     atomic.Int64
@@ -514,12 +504,12 @@ func (r *realm) openMailer() error {
 		on bool
 		notices.Config
 	}{
-		{&p.notices, true, notices.Config{Purpose: notices.NewClient, Code: r.codeFor, Sent: r.noticeSent}},
-		{&p.leaked, true, notices.Config{Purpose: notices.PasswordLeaked}},
-		{&p.added, passkeys && p.users.Own(), notices.Config{Purpose: notices.PasskeyAdded}},
-		{&p.resets, resets, notices.Config{Purpose: notices.Reset, Sent: r.resetSent,
+		{&p.Notices, true, notices.Config{Purpose: notices.NewClient, Code: r.codeFor, Sent: r.noticeSent}},
+		{&p.Leaked, true, notices.Config{Purpose: notices.PasswordLeaked}},
+		{&p.Added, passkeys && p.users.Own(), notices.Config{Purpose: notices.PasskeyAdded}},
+		{&p.Resets, resets, notices.Config{Purpose: notices.Reset, Sent: r.control.Accounts.ResetSent,
 			Version: func(ctx context.Context, l notices.Login) (int64, error) { return p.users.Version(ctx, l.Account) }}},
-		{&p.changes, resets, notices.Config{Purpose: notices.PasswordChanged}},
+		{&p.Changes, resets, notices.Config{Purpose: notices.PasswordChanged}},
 	} {
 		if !one.on {
 			continue
@@ -535,30 +525,19 @@ func (r *realm) openMailer() error {
 		}
 		r.Add(background.Run((*one.to).Run))
 	}
+	p.NotifyNewClient = m.NotifyNewClient
 	p.mailer = codes.NewMailer(codes.MailerConfig{
 		Store: r.site.storage.outbox(r.log), Codes: p.codes, Find: p.users.Mailbox, Send: server.Send, Origin: origin,
-		Sent:   r.codeSent,
+		Sent:   r.control.Accounts.CodeSent,
 		Failed: func(err error) { r.site.watch.alerts.CodesFailed(r.name, err) },
 	})
 	r.Add(background.Run(p.mailer.Run))
 	return nil
 }
 
-func (r *realm) codeSent(ctx context.Context, account string, expires time.Time) {
-	if err := r.control.Accounts.CodeSent(ctx, account, expires); err != nil {
-		r.log.Error("a verification code was sent but is not in the audit log", "error", err)
-	}
-}
-
 func (r *realm) noticeSent(ctx context.Context, l notices.Login) {
 	if l.Stopped {
-		r.codeSent(ctx, l.Account, r.site.storage.clock.Now().Add(codes.DefaultLife))
-	}
-}
-
-func (r *realm) resetSent(ctx context.Context, l notices.Login) {
-	if err := r.control.Accounts.ResetSent(ctx, l.Account, l.Address); err != nil {
-		r.log.Error("a password reset link was sent but is not in the audit log", "error", err)
+		r.control.Accounts.CodeSent(ctx, l.Account, r.site.storage.clock.Now().Add(codes.DefaultLife))
 	}
 }
 

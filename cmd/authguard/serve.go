@@ -460,14 +460,12 @@ func (r *realm) login(
 		sessions.Domain, origin = r.config.Session.Domain, r.config.Origin
 	}
 	directory := map[bool]string{true: admin.Directory}[door == admin.Integration]
-	var ask func(guard.Code)
-	if p.mailer != nil && (door == admin.Integration || p.users.Own()) {
-		ask = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
+	emails := p.LoginEmails
+	if door == admin.Integration {
+		emails = web.LoginEmails{Notices: p.Notices, NotifyNewClient: p.NotifyNewClient}
 	}
-	emails := web.LoginEmails{AskCode: ask, Notices: p.notices,
-		NotifyNewClient: p.notices != nil && d.at.Mail.NotifyNewClient}
-	if door != admin.Integration {
-		emails.Resets, emails.Changes, emails.Added, emails.Leaked = p.resets, p.changes, p.added, p.leaked
+	if p.mailer != nil && (door == admin.Integration || p.users.Own()) {
+		emails.AskCode = func(asked guard.Code) { p.mailer.Ask(directory, asked) }
 	}
 	return &web.Login{
 		Guard: r.guard, Edge: edge, Integration: door, Origin: origin, Access: &r.access, Widget: &r.mode.widget,

@@ -129,7 +129,12 @@ func (s *site) open(ctx context.Context) (err error) {
 	if s.watch, err = openWatch(s.loaded, s.storage, s.attacked, s.log); err != nil {
 		return err
 	}
-	s.parts.Add(s.watch, background.Ready(s.clockAlerts), background.Run(s.storage.clock.Run))
+	clockChanged := func(bool) { s.watch.alerts.ClockChanged(s.storage.clock.Off()) }
+	s.parts.Add(s.watch, background.Ready(func(context.Context) error {
+		s.storage.clock.OnWrong = clockChanged
+		clockChanged(true)
+		return nil
+	}), background.Run(s.storage.clock.Run))
 	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.how.anew, s.watch, s.log); err != nil {
 		return err
 	}
@@ -207,13 +212,6 @@ func (s *site) ready(ctx context.Context) error {
 		return why
 	}
 	return s.health.Prove(ctx)
-}
-
-func (s *site) clockAlerts(context.Context) error {
-	changed := func(bool) { s.watch.alerts.ClockChanged(s.storage.clock.Off()) }
-	s.storage.clock.OnWrong = changed
-	changed(true)
-	return nil
 }
 
 func (s *site) startedRealms(now []config.Realm) []config.Realm {

@@ -60,9 +60,9 @@ func TestR12ResetLinksAreForEnabledUsers(t *testing.T) {
 	}
 	do(accounts.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}})
 	for _, name := range []string{"gone", "root", "root@example.org", "none", "alice"} {
-		r.people.resets.Notify(notices.Login{Account: name, Address: "192.0.2.1", At: s.storage.clock.Now()})
+		r.people.Resets.Notify(notices.Login{Account: name, Address: "192.0.2.1", At: s.storage.clock.Now()})
 	}
-	r.people.resets.SendDue(t.Context())
+	r.people.Resets.SendDue(t.Context())
 	if len(mail.letters) != 1 {
 		t.Fatalf("%d emails", len(mail.letters))
 	}
@@ -72,11 +72,11 @@ func TestR12ResetLinksAreForEnabledUsers(t *testing.T) {
 		t.Fatal(letter)
 	}
 	token := strings.TrimPrefix(link[1], "/login/reset/")
-	if l, err := r.people.resets.Of(t.Context(), token); err != nil || l.Account != "alice" {
+	if l, err := r.people.Resets.Of(t.Context(), token); err != nil || l.Account != "alice" {
 		t.Errorf("%+v %v", l, err)
 	}
 	do(accounts.DisableUser{OfAccount: operation.OfAccount{Username: "alice"}})
-	if _, err := r.people.resets.Of(t.Context(), token); err == nil {
+	if _, err := r.people.Resets.Of(t.Context(), token); err == nil {
 		t.Error("valid for a disabled account")
 	}
 	w := httptest.NewRecorder()
@@ -86,7 +86,7 @@ func TestR12ResetLinksAreForEnabledUsers(t *testing.T) {
 		t.Errorf("the admin console: %d", w.Code)
 	}
 	for _, off := range []string{server, "origin: https://login.example.org\n" + strings.Replace(server, "}", ", password_reset: false}", 1)} {
-		if openWired(t, off).main().people.resets != nil {
+		if openWired(t, off).main().people.Resets != nil {
 			t.Errorf("links with %s", off)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/internal/alerts"
+	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/internal/sessions"
 	"authguard/internal/times"
@@ -34,15 +35,19 @@ func (r *Realm) ResetPassword(ctx context.Context, name, password string, versio
 }
 
 // ResetSent records an email with a link to reset the password, and the IP address that requested it.
-func (r *Realm) ResetSent(ctx context.Context, account, from string) error {
-	return r.Record(ctx, operation.Action{Who: "mail", What: "password-reset-email", Subject: r.nameOf(account),
-		Detail: "requested from " + from})
+func (r *Realm) ResetSent(ctx context.Context, l notices.Login) {
+	if err := r.Record(ctx, operation.Action{Who: "mail", What: "password-reset-email", Subject: r.nameOf(l.Account),
+		Detail: "requested from " + l.Address}); err != nil {
+		r.Log.Error("a password reset link was sent but is not in the audit log", "error", err)
+	}
 }
 
 // CodeSent records a verification code that its owner asked for by email.
-func (r *Realm) CodeSent(ctx context.Context, account string, expires time.Time) error {
-	return r.Record(ctx, operation.Action{Who: "mail", What: "user-create-code", Subject: account,
-		Detail: goodUntil(expires)})
+func (r *Realm) CodeSent(ctx context.Context, account string, expires time.Time) {
+	if err := r.Record(ctx, operation.Action{Who: "mail", What: "user-create-code", Subject: account,
+		Detail: goodUntil(expires)}); err != nil {
+		r.Log.Error("a verification code was sent but is not in the audit log", "error", err)
+	}
 }
 
 // RemoveOwnClients is RemoveKnownClients for the account's owner, by canonical name and directory.
