@@ -113,6 +113,7 @@ type Rivals struct {
 	names   map[string]bool // of the cookies that the app sets
 	known   bool            // one of them may identify a session
 	session map[uint64][]*rival
+	codes   map[uint64][]*rival          // that the app is checking, by the key of their session
 	passes  *lru.Cache[uint64, passed]   // by the key of the session
 	owned   *lru.Cache[string, []uint64] // sessions by account, the oldest first
 	given   *lru.Cache[uint64, bool]     // by the key of a value: the app has set it for several clients
@@ -124,6 +125,7 @@ type rival struct {
 	judged   chan struct{} // closed once the app has answered, or will not
 	reached  bool          // the app; valid once judged
 	raced    bool
+	checked  []uint64 // a code's keys in codes
 }
 
 // NewRivals returns an empty registry.
@@ -132,6 +134,7 @@ func NewRivals() *Rivals {
 	owned, _ := lru.New[string, []uint64](mostGiven)
 	given, _ := lru.New[uint64, bool](mostGiven)
 	return &Rivals{seed: maphash.MakeSeed(), node: rand.Text(), names: map[string]bool{}, session: map[uint64][]*rival{},
+		codes:  map[uint64][]*rival{},
 		passes: passes, owned: owned, given: given}
 }
 
@@ -319,10 +322,15 @@ func (r *Rivals) leave(one *rival, reached bool) {
 	for _, other := range r.others(one) {
 		other.raced = other.raced || one.reached
 	}
-	for _, key := range one.sessions {
-		r.session[key] = slices.DeleteFunc(r.session[key], func(o *rival) bool { return o == one })
-		if len(r.session[key]) == 0 {
-			delete(r.session, key)
+	without(r.session, one.sessions, one)
+	without(r.codes, one.checked, one)
+}
+
+func without(of map[uint64][]*rival, keys []uint64, one *rival) {
+	for _, key := range keys {
+		of[key] = slices.DeleteFunc(of[key], func(o *rival) bool { return o == one })
+		if len(of[key]) == 0 {
+			delete(of, key)
 		}
 	}
 }

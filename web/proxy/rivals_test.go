@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/route"
 )
 
 // A request of another account in the same session makes a success worthless, whatever the app answers it.
@@ -171,6 +172,31 @@ func TestNotesOfSessions(t *testing.T) {
 	}
 	if now = now.Add(passLife + time.Second); accounts(session{name: "sid", key: 1009}) != "[mallory] false" {
 		t.Error("a note does not end")
+	}
+}
+
+// The accounts of a session do not change while the app checks a code.
+func TestR1ASessionChangesNoAccountDuringItsCode(t *testing.T) {
+	t.Parallel()
+	r, now, mallorys := NewRivals(), time.Now(), []session{{name: "sid", key: 1}}
+	r.pass("mallory", mallorys, now)
+	own := []route.Credential{{Account: "mallory"}}
+	code, _ := r.enter("mallory", nil, new(url.URL))
+	if !r.checks(code, mallorys, own, now) {
+		t.Error("a code at the only account of its session is refused")
+	}
+	if waits := r.tries("alice", mallorys); len(waits) != 1 || waits[0] != code {
+		t.Errorf("another login waits for %v", waits)
+	}
+	if r.checks(code, mallorys, own, now) {
+		t.Error("a code passes that counts for one of the accounts only")
+	}
+	if !r.checks(code, mallorys, append(own, route.Credential{Account: "alice"}), now) {
+		t.Error("a code that counts for both is refused")
+	}
+	r.leave(code, true)
+	if waits := r.tries("alice", mallorys); len(waits) != 0 || len(r.codes) != 0 {
+		t.Errorf("after the answer, another login waits for %v", waits)
 	}
 }
 

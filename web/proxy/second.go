@@ -78,8 +78,9 @@ func (r *Rivals) pass(account string, all []session, now time.Time) {
 	r.owned.Add(owner, slices.Clone(owned))
 }
 
-// tries adds an account to the notes of sessions.
-func (r *Rivals) tries(account string, all []session) {
+// tries adds an account to the notes of sessions. It returns the codes that the app is still checking for their other
+// accounts.
+func (r *Rivals) tries(account string, all []session) (codes []*rival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range all {
@@ -87,7 +88,28 @@ func (r *Rivals) tries(account string, all []session) {
 			before.accounts = union(before.accounts, account)
 			r.passes.Add(one.key, before)
 		}
+		codes = append(codes, r.codes[one.key]...)
 	}
+	return codes
+}
+
+// checks enters a code until it leaves, and reports whether its sessions have no other accounts meanwhile.
+func (r *Rivals) checks(code *rival, all []session, accounts []route.Credential, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range all {
+		its, known := r.accountsOf(one, now)
+		if !known || slices.ContainsFunc(its, func(account string) bool {
+			return !slices.ContainsFunc(accounts, func(c route.Credential) bool { return strings.EqualFold(c.Account, account) })
+		}) {
+			return false
+		}
+	}
+	for _, one := range all {
+		r.codes[one.key] = append(r.codes[one.key], code)
+		code.checked = append(code.checked, one.key)
+	}
+	return true
 }
 
 // union returns the accounts with another one; more than mostAccounts are as good as all.
@@ -208,24 +230,39 @@ func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) 
 	return offer, nil
 }
 
-// tries notes the accounts of an attempt before the app gets it.
+// tries notes the accounts of an attempt before the app gets it. The app gets it after all codes of the session that
+// were sent before.
 func (v *visit) tries(offer route.Offer) error {
 	if !v.app.Routes.SecondFactor() {
 		return nil
 	}
-	all, err := v.proxy.rivals.sessions(v.in.Header["Cookie"], v.in.URL, true)
-	for _, c := range offer.Credentials {
-		v.proxy.rivals.tries(c.Account, all)
-	}
-	if len(all) > mostClaimed {
+	r := v.proxy.rivals
+	all, err := r.sessions(v.in.Header["Cookie"], v.in.URL, true)
+	switch {
+	case len(all) > mostClaimed:
 		return manyCookies
+	case err != nil:
+		return err
+	case v.route.SecondFactor() && !r.checks(v.proof.rival, all, offer.Credentials, v.proxy.Now()):
+		return web.Unusable(http.StatusForbidden, "problem.no-pass")
+	case v.route.SecondFactor():
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
 	defer cancel()
 	for _, one := range all {
 		v.proxy.alone(ctx, one)
 	}
-	return err
+	for _, c := range offer.Credentials {
+		for _, code := range r.tries(c.Account, all) {
+			select {
+			case <-code.judged:
+			case <-v.in.Context().Done():
+				return web.Unusable(http.StatusBadRequest, "problem.body")
+			}
+		}
+	}
+	return nil
 }
 
 // claimWithin bounds all claims of a request, if Redis does not answer.
