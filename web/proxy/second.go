@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"authguard/internal/route"
@@ -203,14 +204,20 @@ func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) 
 	if !v.route.SecondFactor() {
 		return offer, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
-	defer cancel()
 	var accounts []string
+	every, err := v.proxy.rivals.sessions(r.Header["Cookie"], r.URL, true)
+	if err != nil {
+		return offer, err
+	}
+	others, err := v.proxy.claim(every)
+	if err != nil {
+		return offer, err
+	}
 	known := func(cookies []string, at *url.URL) bool {
 		all, err := v.proxy.rivals.sessions(cookies, at, true)
 		for _, one := range all {
 			its, known := v.proxy.rivals.accountsOf(one, v.proxy.Now())
-			if !known || !v.proxy.alone(ctx, one) {
+			if !known || others[one.key] {
 				return false
 			}
 			for _, account := range its {
@@ -239,8 +246,6 @@ func (v *visit) tries(offer route.Offer) error {
 	r := v.proxy.rivals
 	all, err := r.sessions(v.in.Header["Cookie"], v.in.URL, true)
 	switch {
-	case len(all) > mostClaimed:
-		return manyCookies
 	case err != nil:
 		return err
 	case v.route.SecondFactor() && !r.checks(v.proof.rival, all, offer.Credentials, v.proxy.Now()):
@@ -248,10 +253,8 @@ func (v *visit) tries(offer route.Offer) error {
 	case v.route.SecondFactor():
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
-	defer cancel()
-	for _, one := range all {
-		v.proxy.alone(ctx, one)
+	if _, err := v.proxy.claim(all); err != nil {
+		return err
 	}
 	for _, c := range offer.Credentials {
 		for _, code := range r.tries(c.Account, all) {
@@ -268,11 +271,41 @@ func (v *visit) tries(offer route.Offer) error {
 // claimWithin bounds all claims of a request, if Redis does not answer.
 const claimWithin = 250 * time.Millisecond
 
-// alone claims a session for this node, and reports whether no other has had an attempt in it: notes are of one node.
-// Without Redis, each node believes itself.
-func (p *Proxy) alone(ctx context.Context, one session) bool {
-	if shared, _ := p.rivals.given.Get(one.key); p.Claims == nil || shared {
-		return true
+// claim claims sessions for this node, and returns the keys of those in which another node has had an attempt: notes are
+// of one node. Without Redis, each node believes itself. Claims that fail only in part are an error: an attacker may have
+// sent many.
+func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
+	switch {
+	case p.Claims == nil:
+		return nil, nil
+	case len(all) > mostClaimed:
+		return nil, manyCookies
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
+	defer cancel()
+	var mu sync.Mutex
+	var done sync.WaitGroup
+	failed, others := 0, map[uint64]bool{}
+	for _, one := range all {
+		done.Go(func() {
+			elsewhere, err := p.elsewhere(ctx, one)
+			mu.Lock()
+			defer mu.Unlock()
+			if others[one.key] = elsewhere; err != nil {
+				failed++
+			}
+		})
+	}
+	done.Wait()
+	if failed > 0 && failed < len(all) {
+		return nil, &route.Refusal{Status: http.StatusServiceUnavailable, Text: "Try again in a moment."}
+	}
+	return others, nil
+}
+
+func (p *Proxy) elsewhere(ctx context.Context, one session) (bool, error) {
+	if shared, _ := p.rivals.given.Get(one.key); shared {
+		return false, nil
 	}
 	id := func(what string) [16]byte {
 		mac := hmac.New(sha256.New, p.Secret)
@@ -280,13 +313,20 @@ func (p *Proxy) alone(ctx context.Context, one session) bool {
 		return [16]byte(mac.Sum(nil))
 	}
 	until, several := p.Now().Add(passLife), p.Now().Add(60*passLife)
-	if here, err := p.Claims.Spend(ctx, id(p.rivals.node), until); here && err == nil {
-		if first, err := p.Claims.Spend(ctx, id(""), until); !first && err == nil {
-			_, _ = p.Claims.Spend(ctx, id("several"), several)
+	here, err := p.Claims.Spend(ctx, id(p.rivals.node), until)
+	if here && err == nil {
+		var first bool
+		if first, err = p.Claims.Spend(ctx, id(""), until); !first && err == nil {
+			_, err = p.Claims.Spend(ctx, id("several"), several)
 		}
 	}
-	seen, _ := p.Claims.Seen(ctx, id("several"), several)
-	return !seen
+	if err != nil {
+		if here { // the next attempt claims it again
+			_, _ = p.Claims.Take(context.WithoutCancel(ctx), id(p.rivals.node))
+		}
+		return false, err
+	}
+	return p.Claims.Seen(ctx, id("several"), several)
 }
 
 // carries lets the solution of the password's challenge count for the code, too.

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
@@ -463,4 +465,62 @@ func (d *door) anotherNode(t *testing.T, app *twoSteps) *door {
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	return &door{World: d.World, Server: server, proxy: p}
+}
+
+// An attacker hides a session among others until the claims are late. In part, they are refused; the next attempt claims
+// again. Without Redis, a node believes itself.
+func TestR22ClaimsThatFailInPartAreRefused(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	app.keeps = true
+	shared := challenge.NewMemorySpent(0, d.Clock.Now)
+	d.proxy.Claims = shared
+	other := d.anotherNode(t, app)
+	slow := &slowSpent{MemorySpent: shared, works: 3}
+	other.proxy.Claims = slow
+	session, from := d.signIn(t, "mallory", "203.0.113.9", ""), "203.0.113.9"
+	d.send(t, from, code("000000"), "Cookie", session)
+	many := session
+	for i := range 20 {
+		many += fmt.Sprintf("; c%d=%s", i, rand.Text())
+	}
+	alice := form("username=alice&password=correct+horse")
+	if r := other.send(t, from, alice, "Cookie", many); r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("late claims: %d", r.StatusCode)
+	}
+	slow.allow(1 << 20)
+	other.send(t, from, alice, "Cookie", session)
+	if r := d.send(t, from, code("000000"), "Cookie", session); r.StatusCode != http.StatusForbidden || app.checked("alice") != 0 {
+		t.Errorf("%d, %d codes of alice", r.StatusCode, app.checked("alice"))
+	}
+	slow.allow(0)
+	if r := other.send(t, world.Address(1), alice); r.StatusCode != http.StatusSeeOther {
+		t.Errorf("a login without Redis: %d", r.StatusCode)
+	}
+	if r := other.send(t, world.Address(1), alice, "Cookie", many); r.StatusCode != http.StatusSeeOther {
+		t.Errorf("a login with cookies, without Redis: %d", r.StatusCode)
+	}
+}
+
+// A slowSpent answers some more calls.
+type slowSpent struct {
+	*challenge.MemorySpent
+	mu    sync.Mutex
+	works int
+}
+
+func (s *slowSpent) allow(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.works = n
+}
+
+// Spend implements challenge.Spent.
+func (s *slowSpent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.works--; s.works < 0 {
+		return false, context.DeadlineExceeded
+	}
+	return s.MemorySpent.Spend(ctx, id, until)
 }
