@@ -41,6 +41,14 @@ func TestANewOperationIsOneEntryOfTheTable(t *testing.T) {
 		_, err := c.accounts.Add(t.Context(), account)
 		c.must(t, err)
 	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Scope string `json:"x-scope"`
+		}
+	}
+	if c.mustAsk(t, "GET", "/api/openapi.json", "", &doc); doc.Paths["/api/greet"]["post"].Scope != "accounts" {
+		t.Errorf("in the OpenAPI document: %+v", doc.Paths["/api/greet"])
+	}
 	browser := c.browser
 	may, mayNot := c.token(t, "may", `"accounts"`), c.token(t, "not", `"unlock"`)
 	for _, one := range []struct {
