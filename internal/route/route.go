@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // A Spec is a guarded route as configured.
@@ -100,7 +101,8 @@ func Compile(s Spec) (*Route, error) {
 	errs[5] = r.parseSignedIn(s.SignedIn)
 	errs[6] = r.exceptions(s.Passes)
 	for _, name := range s.SealedCookies {
-		r.sealed = append(r.sealed, wildcard(name, ""))
+		trimmed := strings.TrimFunc(name, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) && c != '*' })
+		r.sealed = append(r.sealed, wildcard(name, ""), wildcard(trimmed, "")) // see cookieNames in web/proxy
 	}
 	if r.path.below != nil {
 		r.path.below.prefix = true // Sinatra's /login.?:format?, Django's ^login, rewrite rules

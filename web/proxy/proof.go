@@ -219,6 +219,11 @@ func (r *Rivals) values(cookies []string, at *url.URL, every bool) (all []cookie
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
 	parts := split(strings.Join(cookies, ";"), ";,")
+	for _, part := range parts {
+		if words := strings.Fields(part); len(words) > 1 { // Python also separates cookies at white space
+			parts = append(parts, words...)
+		}
+	}
 	inURL := split(at.RawQuery, "&;")
 	for _, segment := range strings.Split(at.EscapedPath(), "/") {
 		inURL = append(inURL, strings.Split(segment, ";")[1:]...)

@@ -46,6 +46,8 @@ func TestRivalsShareASession(t *testing.T) {
 		"a byte that Node trims":   {"mallory", []string{"\xa0PHPSESSID=abc"}, "", answer, true},
 		"a bracket in the name":    {"mallory", []string{"my[app=abcdefgh"}, "", answer, true},
 		"JSON as Express reads it": {"mallory", []string{`JSESSIONID=j:"\u006eode01x2y3z4a5b6c7d8e"`}, "", answer, true},
+		"behind a space":           {"mallory", []string{"a=b PHPSESSID=abc"}, "", answer, true},
+		"behind a tab":             {"mallory", []string{"a=b\v;x\tPHPSESSID=abc c=d"}, "", answer, true},
 		"a tab":                    {"mallory", []string{"PHPSESSID=\tabc"}, "", answer, true},
 		"another signature":        {"mallory", []string{"flask=89abcdef-0123-4567-89ab-cdef01234567.c2lnbmF0dXJl!IQ"}, "", answer, true},
 		"of the same base64":       {"mallory", []string{"data=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJtIn0.bWFsbG9yeXM"}, "", answer, false},

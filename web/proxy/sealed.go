@@ -47,13 +47,13 @@ func (v *visit) unsealCookies(h http.Header) {
 	}
 }
 
-// cookieNames returns all names that apps may find in a Cookie header. Some split it at commas, decode names, or ignore
-// characters before them.
+// cookieNames returns all names that apps may find in a Cookie header. Some split it at commas or white space, decode
+// names, or ignore characters before them.
 func cookieNames(line string) (all []string) {
-	for _, part := range strings.FieldsFunc(line, func(c rune) bool { return c == ';' || c == ',' }) {
+	for _, part := range strings.FieldsFunc(line, func(c rune) bool { return c == ';' || c == ',' || unicode.IsSpace(c) }) {
 		name, _, _ := strings.Cut(part, "=")
 		for _, one := range []string{name, route.Decoded(name)} {
-			all = append(all, strings.TrimFunc(one, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }))
+			all = append(all, one, strings.TrimFunc(one, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }))
 		}
 	}
 	return all

@@ -14,7 +14,9 @@ import (
 func TestNoForgedCookieReachesTheApp(t *testing.T) {
 	t.Parallel()
 	d, got := newDoor(t, redirects, nil), ""
-	spec := guestRoute(func(s *route.Spec) { s.Path, s.SealedCookies, s.SignedIn = "/*", []string{"DW*"}, []string{"never"} })
+	spec := guestRoute(func(s *route.Spec) {
+		s.Path, s.SealedCookies, s.SignedIn = "/*", []string{"DW*", "__Host-remember", "_auth*"}, []string{"never"}
+	})
 	d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Get("Cookie")
 		if r.URL.Path == "/set" {
@@ -41,6 +43,11 @@ func TestNoForgedCookieReachesTheApp(t *testing.T) {
 		"a=1,DWab=x; b=2":          "b=2",
 		"DWab=x; " + sealed:        "DWab=bWFsbG9yeQ%3D%3D.1",
 		"DWab":                     "",
+		"a=1 DWab=x; b=2":          "b=2", // as Python separates them
+		"a=1\tDWab=x":              "",
+		"__Host-remember=x":        "",
+		"_auth_1=x; _authority=y":  "",
+		"\"_auth=x; +__Host-remember=x; Host-remember=x": "",
 	} {
 		for _, o := range []offer{{"GET", "/page", "", ""}, {"POST", "/x", plainForm, "a=b"}} {
 			got = "none"
