@@ -28,8 +28,9 @@ type SharedConfig struct {
 // Shared is everything that the nodes of a site share over Redis. It is safe for concurrent use.
 type Shared struct {
 	*Store
-	Used    *Spent // challenges
-	Settled *Spent // tickets of the decision API
+	Used     *Spent            // challenges
+	Settled  *Spent            // tickets of the decision API
+	Sessions *redisstore.Spent // claims of apps' sessions behind the proxy
 
 	config SharedConfig
 	mode   *redisstore.Mode // the default realm's, once joined
@@ -57,6 +58,7 @@ func Open(ctx context.Context, c SharedConfig) (s *Shared, err error) {
 		return NewSpent(redisstore.NewSpent(c.Client, c.Redis.Prefix+of), c.Clock.Now)
 	}
 	s.Used, s.Settled = spent("c:"), spent("s:")
+	s.Sessions = redisstore.NewSpent(c.Client, c.Redis.Prefix+"p:")
 	s.Settled.Strict = true // an unsettled ticket raises the failure rate (R20)
 	return s, nil
 }
