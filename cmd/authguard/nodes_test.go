@@ -11,10 +11,13 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"authguard/captchamode/challenge"
@@ -343,5 +346,44 @@ func TestANodeThatHasLostRedisSaysSo(t *testing.T) {
 	}
 	if got := from("127.0.0.1").get(t, s.admin+"/readyz"); got.status != http.StatusOK {
 		t.Errorf("not ready without Redis: %d", got.status)
+	}
+}
+
+// mallory has alice's password and an account of his own in an app that keeps the identifier of a session. He gives his
+// own password through one node and hers through another: his codes count for nobody, so the app gets none.
+func TestR1TheCodesOfASessionOfTwoNodesAreNotChecked(t *testing.T) {
+	t.Parallel()
+	var codes atomic.Int64
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case slices.Contains([]string{"alice", "mallory"}, r.FormValue("username")) && r.FormValue("password") == "right":
+			w.Header().Set("Location", "/code")
+			w.WriteHeader(http.StatusSeeOther)
+		case r.FormValue("password") == "000000":
+			codes.Add(1)
+		}
+	}))
+	t.Cleanup(app.Close)
+	nodes := newNodes(t, 2, standalone(t), quiet+noDelay+"proxy: {upstream: '"+app.URL+"', routes: ["+
+		"{name: login, path: /login, account: 'form:username', password: 'form:password', success: [status 303, location /home], "+
+		"second_factor: [status 303, location /code]}, "+
+		"{name: code, path: /code, kind: second-factor, password: 'form:password', success: [status 303, location /home]}]}\n")
+	for i, second := range []int{0, 1} {
+		session := fmt.Sprintf("sid=kept-by-the-app-%d", i)
+		for n, account := range []string{"mallory", "alice"} {
+			if got := from("127.75.0.1").guess(t, nodes[n*second].base, account, "right", "Cookie", session); got.status != http.StatusSeeOther {
+				t.Fatalf("%s's password: %d %s", account, got.status, got.body)
+			}
+		}
+		r, err := http.NewRequest(http.MethodPost, nodes[0].base+"/code", strings.NewReader("password=000000"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Cookie", session)
+		got := from("127.75.0.1").do(t, r)
+		if n := codes.Swap(0); n != int64(1-second) {
+			t.Errorf("the accounts through nodes 0 and %d: %d codes were checked: %d %s", second, n, got.status, got.body)
+		}
 	}
 }
