@@ -288,9 +288,11 @@ func answered(answer *http.Response) error {
 	case v.route == nil && v.judged != nil: // another form
 		v.judged()
 		return nil
-	case v.route == nil && v.script:
-		return v.insert(answer)
 	case v.route == nil:
+		v.proxy.rivals.redirects(v.in, answer)
+		if v.script {
+			return v.insert(answer)
+		}
 		return nil
 	}
 	a := route.Answer{Status: answer.StatusCode, Header: answer.Header, Whole: true, Own: v.in.URL.EscapedPath()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"hash/maphash"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -59,7 +60,7 @@ func (v *visit) proves(answer *http.Response) bool {
 		}
 	}
 	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival) {
-		p.note = "answered as a success, but another account signed in with the same cookie at the same time"
+		p.note = "answered as a success, but another account may have signed in with the same cookie at the same time"
 		return false
 	}
 	return true
@@ -100,11 +101,11 @@ func onlyReplaced(h http.Header, answer *http.Response) {
 	keepCookies(h, replaced)
 }
 
-// Rivals are concurrent requests in one session that may sign in: attempts, and other forms at a single path, such as
-// that of an MFA code. Many apps keep the session's identifier at a login. An attacker could sign in with the same
-// cookie between probe and attempt, which makes the attempt look like a success. The app's answer does not show whether
-// the attacker is signed in. Only requests on the same node are detected. Realms may share an app, so their proxies
-// share the rivals.
+// Rivals are concurrent requests in one session that may sign in: attempts, other forms at a single path, such as that of
+// an MFA code, and all that the app redirects. Many apps keep the session's identifier at a login. An attacker could sign
+// in with the same cookie between probe and attempt, which makes the attempt look like a success. The app's answer does
+// not show whether the attacker is signed in. Only requests on the same node are detected. Realms may share an app, so
+// their proxies share the rivals.
 type Rivals struct {
 	seed maphash.Seed
 	node string // of this process
@@ -180,7 +181,7 @@ var manyCookies = &route.Refusal{Status: http.StatusBadRequest, Text: "Send fewe
 // enter begins a request for an account as typed: the app may know "alice " apart from alice. Apps also read sessions
 // from ;parameters of the path and from the query, under the cookie's name.
 func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, error) {
-	keys, err := r.keys(cookies, at)
+	keys, err := r.keys(cookies, at, mostCookies)
 	if err != nil {
 		return nil, err
 	}
@@ -194,11 +195,11 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 }
 
 // keys returns the keys of the sessions that a request may have.
-func (r *Rivals) keys(cookies []string, at *url.URL) (keys []uint64, err error) {
-	all, err := r.values(cookies, at, false)
+func (r *Rivals) keys(cookies []string, at *url.URL, most int) (keys []uint64, err error) {
+	all, err := r.values(cookies, at, false, most)
 	for _, one := range all {
 		for _, id := range sessionIDs(one.value) {
-			if len(keys) > 4*mostCookies {
+			if len(keys) > 4*most {
 				return nil, manyCookies
 			}
 			if key := r.key(one.name, id); !slices.Contains(keys, key) {
@@ -214,7 +215,7 @@ func (r *Rivals) key(name, id string) uint64 { return maphash.String(r.seed, nam
 type cookie struct{ name, value string }
 
 // values returns the cookies of a request that may identify its session, as they are spelled.
-func (r *Rivals) values(cookies []string, at *url.URL, every bool) (all []cookie, err error) {
+func (r *Rivals) values(cookies []string, at *url.URL, every bool, most int) (all []cookie, err error) {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
@@ -236,7 +237,7 @@ func (r *Rivals) values(cookies []string, at *url.URL, every bool) (all []cookie
 		if name = cookieName(name); !r.names[name] && (!every || i >= len(parts)) {
 			continue
 		}
-		if len(all) == mostCookies {
+		if len(all) == most {
 			return nil, manyCookies
 		}
 		all = append(all, cookie{name, value})
@@ -310,6 +311,28 @@ func (r *Rivals) won(ctx context.Context, one *rival) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return one.raced
+}
+
+// redirects notes a redirect outside the routes: a magic link, a sign-up or a single sign-on may have changed the account
+// of the sessions. Other responses are not noted, because pages poll while a visitor signs in.
+func (r *Rivals) redirects(in *http.Request, answer *http.Response) {
+	if answer.StatusCode/100 != 3 || answer.StatusCode == http.StatusNotModified || !r.any() {
+		return
+	}
+	keys, _ := r.keys(in.Header["Cookie"], in.URL, math.MaxInt32) // however many hide it
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		for _, one := range r.session[key] {
+			one.raced = true
+		}
+	}
+}
+
+func (r *Rivals) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.session) > 0
 }
 
 // leave ends a request. Apps may store the session only after they have begun the response.

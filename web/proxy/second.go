@@ -49,7 +49,7 @@ type session struct {
 
 // sessions returns the sessions that a request may have.
 func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []session, err error) {
-	values, err := r.values(cookies, at, everyName)
+	values, err := r.values(cookies, at, everyName, mostCookies)
 	for _, one := range values {
 		if len(one.value) >= shortestPass && !strings.Contains(one.name, "authguard_") {
 			value := strings.TrimSpace(one.value)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -525,4 +527,54 @@ func (s *slowSpent) Spend(ctx context.Context, id [16]byte, until time.Time) (bo
 		return false, context.DeadlineExceeded
 	}
 	return s.MemorySpent.Spend(ctx, id, until)
+}
+
+// A magic link signs mallory in, in the session and at the time of his guess at alice. The app keeps its identifier.
+func TestASignInOutsideTheRoutesProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, hidden := range []string{"", strings.Repeat("sid=x; ", 300)} {
+		var d *door
+		var signedIn atomic.Bool
+		app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch cookies := r.Header.Get("Cookie"); {
+			case r.URL.Path == "/magic":
+				signedIn.Store(true)
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(http.StatusFound)
+			case r.FormValue("username")+r.FormValue("password") == "aliceguess":
+				magic, _ := http.NewRequest(http.MethodGet, d.URL+"/magic", nil)
+				magic.Header.Set("Cookie", hidden+cookies)
+				if answer, err := http.DefaultTransport.RoundTrip(magic); err != nil || answer.StatusCode != http.StatusFound {
+					t.Error(answer, err)
+				}
+				fallthrough
+			case strings.Contains(cookies, "sid=") && signedIn.Load():
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(http.StatusSeeOther)
+			case !strings.Contains(cookies, "sid="):
+				http.SetCookie(w, &http.Cookie{Name: "sid", Value: rand.Text()})
+				fallthrough
+			default:
+				_, _ = io.WriteString(w, `<form method="post"><input name="username"><input type="password" name="password"></form>`)
+			}
+		}))
+		t.Cleanup(app.Close)
+		d = newDoor(t, wordpress, func(one *proxy.App) {
+			one.Upstream, _ = url.Parse(app.URL)
+			r, err := route.Compile(route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password",
+				Success: []string{"status 303", "location /home"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.Routes = route.Table{r}
+		})
+		visit, err := http.Get(d.URL + "/login")
+		if err != nil {
+			t.Fatal(err)
+		}
+		session := "sid=" + visit.Cookies()[0].Value
+		if r := d.send(t, "203.0.113.9", form("username=alice&password=guess"), "Cookie", session); device(r) {
+			t.Errorf("%d other cookies: a wrong password made the client known", len(hidden))
+		}
+	}
 }
