@@ -212,8 +212,10 @@ func (s *sieve) see(names []string, far bool) error {
 		if far && (len(one.of.account.last()) < 4 || len(one.of.secret().last()) < 4) {
 			continue
 		}
-		one.account = one.account || one.of.account.in(names)
-		one.password = one.password || one.of.secret().in(names)
+		if len(names) > 0 {
+			one.account = one.account || one.of.account.in(names)
+			one.password = one.password || one.of.secret().in(names)
+		}
 		if one.account && one.password {
 			return errLarge
 		}
@@ -254,7 +256,6 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	if at := slices.IndexFunc(b, func(c byte) bool { return !isSkipped(c) && !isMark(c) }); s.begins == "" && at >= 0 {
 		s.begins = string(b[at : at+1])
 	}
-	text, plain := string(b), &s.json.layers[0]
 	if err := s.see(s.json.feed(b[s.named:]), false); err != nil {
 		return 0, err
 	}
@@ -263,6 +264,7 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 		return len(b), nil // a form by its type only, which the previous splitter scans
 	}
 	var all [ways][]string
+	text, plain := string(b), &s.json.layers[0]
 	if beginsWith(s.begins, "<") {
 		all[asXML] = xmlNames("<" + text)
 	}
@@ -321,18 +323,19 @@ func quiet(text string, n int, last bool) int {
 
 // An escapedNamer finds the names in JSON, also if it is percent-encoded once or twice.
 type escapedNamer struct {
-	layers [3]jsonNamer
-	cut    [2][]byte // an escape that the next piece completes
+	layers  [3]jsonNamer
+	cut     [2][]byte // an escape that the next piece completes
+	escaped bool      // else all layers are the first one
 }
 
 func (e *escapedNamer) reset() {
-	for i := range e.layers {
-		e.layers[i] = jsonNamer{text: e.layers[i].text[:0]}
-	}
-	e.cut = [2][]byte{}
+	*e = escapedNamer{layers: [3]jsonNamer{{text: e.layers[0].text[:0]}}}
 }
 
 func (e *escapedNamer) feed(text []byte) (names []string) {
+	if !e.escaped && bytes.ContainsAny(text, "%+") {
+		e.escaped, e.layers[1], e.layers[2] = true, e.layers[0].clone(), e.layers[0].clone()
+	}
 	for i := range e.layers {
 		if i > 0 {
 			text = append(e.cut[i-1], text...)
@@ -343,7 +346,7 @@ func (e *escapedNamer) feed(text []byte) (names []string) {
 		one := &e.layers[i]
 		one.feed(text)
 		names, one.names = append(names, one.names...), nil
-		if !slices.ContainsFunc(e.layers[i+1:], func(j jsonNamer) bool { return !j.none }) {
+		if !e.escaped || !slices.ContainsFunc(e.layers[i+1:], func(j jsonNamer) bool { return !j.none }) {
 			break
 		}
 	}
@@ -368,6 +371,16 @@ type jsonNamer struct {
 	depth   int
 	escape  rune // the character of an escape \u…
 	escapes int  // how many of its digits are missing
+}
+
+func (j *jsonNamer) clone() jsonNamer {
+	c := *j
+	c.text = bytes.Clone(j.text)
+	if j.inner != nil {
+		inner := j.inner.clone()
+		c.inner = &inner
+	}
+	return c
 }
 
 // in returns the names in a whole text.
