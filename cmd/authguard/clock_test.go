@@ -17,8 +17,11 @@ import (
 	"authguard/internal/testing/redistest"
 )
 
-// startHere is a node in this process, on a machine whose clock is off.
-func startHere(t *testing.T, off time.Duration, yaml string) *server {
+// off is the clock of a machine whose clock is off.
+func off(by time.Duration) func() time.Time { return func() time.Time { return time.Now().Add(by) } }
+
+// startHere is a node in this process, with this clock and these users.
+func startHere(t *testing.T, clock func() time.Time, yaml string, users ...string) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ag")
 	if err != nil {
@@ -37,9 +40,12 @@ func startHere(t *testing.T, off time.Duration, yaml string) *server {
 	if err := os.MkdirAll(loaded.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if len(users) > 0 {
+		s.addUsers(filepath.Join(loaded.Data, "authguard.db"), users)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	product, err := openSite(ctx, loaded, new(slog.LevelVar), slog.New(slog.NewTextHandler(s.writesLog(), nil)),
-		opening{clock: func() time.Time { return time.Now().Add(off) }})
+		opening{clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +70,7 @@ func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 	(&server{t: t}).addUsers(dsn, []string{"alice", "bob", "carol"})
 	yaml := fmt.Sprintf("database: %s\nkeys_file: %s\nredis: {%s}\napi: {tokens: [%s]}\nchallenge: {kind: pow, pow_cost: 100}\n%slimits: {pair_delay: off}\n",
 		dsn, filepath.Join(t.TempDir(), "keys"), standalone(t), token, quiet)
-	nodes := []*server{startHere(t, 0, yaml), startHere(t, -5*time.Minute, yaml), startHere(t, 5*time.Minute, yaml)}
+	nodes := []*server{startHere(t, off(0), yaml), startHere(t, off(-5*time.Minute), yaml), startHere(t, off(5*time.Minute), yaml)}
 	each := func(t *testing.T, do func(t *testing.T, n int, a, b *server)) {
 		for i, a := range nodes {
 			for j, b := range nodes {
