@@ -72,8 +72,8 @@ func (*SecureAccounts) FormFields() []string { return []string{"id", "accounts",
 // FromForm reads that form: accounts is an empty text for all, or a JSON array.
 func (q *SecureAccounts) FromForm(sent map[string]string) {
 	q.ID, q.Reason = sent["id"], sent["reason"]
-	if sent["accounts"] != "" && json.Unmarshal([]byte(sent["accounts"]), &q.selected) != nil {
-		q.selected = []string{}
+	if sent["accounts"] != "" && (json.Unmarshal([]byte(sent["accounts"]), &q.selected) != nil || q.selected == nil) {
+		q.selected = []string{} // also for null, which is not all accounts
 	}
 	if sent["what"] != "" {
 		q.What = []string{sent["what"]}
@@ -107,8 +107,7 @@ func (q SecureAccounts) Do(ctx context.Context, r *Realm, by operation.By) (*ope
 	if err != nil {
 		return nil, err
 	}
-	answer, change := Secured{Accounts: []Resetting{}}, &operation.Change{Preview: true}
-	last, began := change, time.Now()
+	answer, began := Secured{Accounts: []Resetting{}}, time.Now()
 	for i, v := range chosen {
 		one := Resetting{Account: v.Account, Done: []string{}, Already: []string{}}
 		switch {
@@ -121,22 +120,12 @@ func (q SecureAccounts) Do(ctx context.Context, r *Realm, by operation.By) (*ope
 		default:
 			err = q.secure(ctx, r, by, v, &one)
 		}
-		if len(one.Done) > 0 {
-			done := operation.Action{Subject: v.Account, Detail: strings.Join(one.Done, ", ") + ", after the attack " + q.ID}
-			if change.Preview {
-				change.Action, change.Preview = done, false
-			} else {
-				last.Also = &operation.Change{Action: done}
-				last = last.Also
-			}
-		}
 		if err != nil || answer.Left > 0 {
 			break
 		}
 		answer.Accounts = append(answer.Accounts, one)
 	}
-	change.Answer, change.Notice = answer, answer.notice()
-	return change, err
+	return &operation.Change{Preview: true, Answer: answer, Notice: answer.notice()}, err // secure has recorded it
 }
 
 // chosen returns the accounts to secure.
@@ -164,10 +153,10 @@ func (q SecureAccounts) chosen(ctx context.Context, r *Realm) ([]attacks.Victim,
 	return all, err
 }
 
-// secure secures one account that the sender may change; an administrator's requires more.
+// secure secures and records one account that the sender may change; an administrator's requires more.
 func (q SecureAccounts) secure(
 	ctx context.Context, r *Realm, by operation.By, v attacks.Victim, one *Resetting,
-) error {
+) (err error) {
 	if err := r.MayChange(ctx, by, v.Account); err != nil {
 		if errors.Is(err, ErrUnknown) {
 			err = errors.New("no such account")
@@ -186,14 +175,16 @@ func (q SecureAccounts) secure(
 				one.Problems = append(one.Problems, what+": "+strings.TrimPrefix(err.Error(), operation.ErrAsked.Error()+": "))
 				continue
 			}
-			if err := r.Attacks.Done(ctx, r.Name, v.Account, attacks.Reset{What: what, At: r.Now(), Who: by.Who,
-				Why: by.Why}); err != nil {
-				return err
-			}
 			one.Done = append(one.Done, what)
+			err = errors.Join(err, r.Attacks.Done(ctx, r.Name, v.Account, attacks.Reset{What: what, At: r.Now(), Who: by.Who,
+				Why: by.Why}))
 		}
 	}
-	return nil
+	if len(one.Done) > 0 {
+		err = errors.Join(err, r.Record(ctx, operation.Action{Who: by.Who, What: "attack-reset", Subject: v.Account,
+			Detail: strings.Join(one.Done, ", ") + ", after the attack " + q.ID, Why: by.Why}))
+	}
+	return err
 }
 
 func (s Secured) notice() (n operation.Notice) {
@@ -256,15 +247,11 @@ func (r *Realm) reset(ctx context.Context, what string, v attacks.Victim) error 
 		return r.forgetIn(ctx, directory, account, netip.Addr{})
 	case what == attacks.KnownClients:
 		return r.forget(ctx, account, netip.Addr{})
+	case apart && directory == "": // an account of this name in our table belongs to an administrator
+		kept, err := r.Kept(ctx)
+		return errors.Join(err, fmt.Errorf("%w: %s", operation.ErrAsked, NotOurs(kept)))
 	}
-	standing, err := r.Standing(ctx, account)
-	if err != nil {
-		return err
-	}
-	if standing.Kept != Ours {
-		return fmt.Errorf("%w: %s", operation.ErrAsked, NotOurs(standing.Kept))
-	}
-	err = errors.Join(r.Accounts.AskNewPassword(ctx, account), r.Codes.Revoke(ctx, account))
+	_, err := r.askNewPassword(ctx, account)
 	if errors.Is(err, ErrUnknown) {
 		return fmt.Errorf("%w: no such account", operation.ErrAsked)
 	}

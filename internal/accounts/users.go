@@ -169,8 +169,7 @@ func (r *Realm) askNewPassword(ctx context.Context, name string) (*operation.Cha
 	case err != nil:
 		return nil, err
 	case standing.Kept != Ours:
-		return nil, fmt.Errorf("%w: the account is not in authguard's own table (source: %s); change its password there",
-			operation.ErrAsked, standing.Kept)
+		return nil, fmt.Errorf("%w: %s", operation.ErrAsked, NotOurs(standing.Kept))
 	}
 	if err := r.Accounts.AskNewPassword(ctx, name); err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func TestANewPasswordIsAskedForWhereItIsKept(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDeskWith(t, db, func(c *control.Config) { c.Elsewhere, c.Source = "query", directory{} })
-		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", ""); err == nil || !strings.Contains(err.Error(), "change its password there") {
+		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", ""); err == nil || !strings.Contains(err.Error(), "force the password change there") {
 			t.Error(err)
 		}
 	})

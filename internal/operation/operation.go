@@ -51,7 +51,7 @@ type Powers interface {
 type Change struct {
 	Action
 	Answer  any     // of the API; nil: {"ok": true}
-	Preview bool    // nothing was changed
+	Preview bool    // nothing is left to record
 	Notice  Notice  // of a form
 	Undo    any     // a pointer to the request that restores what was before; nil if there is none
 	Secret  Secret  // shown only once
@@ -110,7 +110,7 @@ type By struct {
 	Named   bool       // the request names its realm
 	Users   bool       // administrators' accounts are rejected
 
-	// Set by Control.Do: the realm, the time, and the request's reason.
+	// Set by Control.Operate: the realm, the time, and the request's reason.
 	Realm string
 	Now   time.Time
 	Why   string

@@ -81,7 +81,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 	if status, body := o.ask(t, "GET", "/api/attacks/none", "", nil); status != http.StatusNotFound || !strings.Contains(body, "no such attack") {
 		t.Errorf("%d %s", status, body)
 	}
-	one := reset(`{"account":"bob","what":["known-clients"],"reason":"he called"}`).Accounts[0]
+	one := reset(`{"id":"none","account":"bob","what":["known-clients"],"reason":"he called"}`).Accounts[0] // the path's ID counts
 	if !slices.Equal(one.Done, []string{"known-clients"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == trusted.Known {
 		t.Errorf("%+v", one)
 	}
@@ -181,6 +181,12 @@ func TestTheAttackPagesShowAndReset(t *testing.T) {
 		form := map[string][]string{"csrf": {c.csrf(t, path)}, "id": {id}, "accounts": {account}, "what": {what}, "reason": {"logged in to"}, "back": {path}}
 		if status, to, body := c.post(t, "/attacks/reset", form); status != http.StatusSeeOther || to != path {
 			t.Errorf("%d %s %s", status, to, body)
+		}
+	}
+	for _, none := range []string{"null", "[]", "{", `"bob"`} {
+		press(none, "")
+		if _, _, body := c.get(t, path); !strings.Contains(body, "Nothing was changed. Select accounts") || strings.Contains(body, "ended <time") {
+			t.Errorf("%s: %s", none, body)
 		}
 	}
 	press(`["bob"]`, attacks.Sessions)
