@@ -104,8 +104,7 @@ func (q AddAdministrator) Do(ctx context.Context, r *Realm, by operation.By) (*o
 }
 
 // RemoveAdministrator removes the role with its sessions, known clients, MFA and the tokens that the administrator
-// created. The account remains as a user's. Errors are ErrAsked for one's own account, and those of
-// Table.Demote.
+// created. The account remains as a user's. Errors are ErrAsked for one's own account, and those of Table.Demote.
 type RemoveAdministrator struct {
 	operation.OfAdministrator
 	operation.Explained
@@ -113,10 +112,7 @@ type RemoveAdministrator struct {
 
 // Do implements Request.
 func (q RemoveAdministrator) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
-	if err := r.another(by.Who, q.Username); err != nil {
-		return nil, err
-	}
-	account, err := r.Accounts.Get(ctx, q.Username)
+	account, err := r.other(ctx, by, q.Username)
 	if err == nil {
 		err = r.Accounts.Demote(ctx, q.Username)
 	}
@@ -138,10 +134,7 @@ type ReplacePassword struct {
 
 // Do implements Request.
 func (q ReplacePassword) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
-	if err := r.another(by.Who, q.Username); err != nil {
-		return nil, err
-	}
-	account, err := r.Accounts.Get(ctx, q.Username)
+	account, err := r.other(ctx, by, q.Username)
 	switch {
 	case err != nil:
 		return nil, err
@@ -159,8 +152,8 @@ func (q ReplacePassword) Do(ctx context.Context, r *Realm, by operation.By) (*op
 		Secret: temporary(q.Username, password)}, errors.Join(revoked, r.end(ctx, account.Username))
 }
 
-// ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. Errors are ErrAsked,
-// also for one's own account, and ErrUnknown.
+// ResetFactors removes all MFA methods of an administrator who has lost them, and ends the sessions. Errors are
+// ErrAsked, also for one's own account, and ErrUnknown.
 type ResetFactors struct {
 	operation.OfAdministrator
 	operation.Explained
@@ -168,16 +161,13 @@ type ResetFactors struct {
 
 // Do implements Request.
 func (q ResetFactors) Do(ctx context.Context, r *Realm, by operation.By) (*operation.Change, error) {
-	account, err := r.Accounts.Get(ctx, q.Username)
+	account, err := r.other(ctx, by, q.Username)
 	switch {
 	case err != nil:
 		return nil, err
 	case account.Role != Admin:
 		return nil, fmt.Errorf("%w: only administrators have MFA, and this is not an administrator's account",
 			operation.ErrAsked)
-	}
-	if err := r.another(by.Who, q.Username); err != nil {
-		return nil, err
 	}
 	removed, err := r.MFA.RemoveAll(ctx, account.ID)
 	if err != nil {

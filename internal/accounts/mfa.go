@@ -11,7 +11,7 @@ import (
 	"authguard/internal/operation"
 )
 
-// own is a change of how an administrator signs in, by its sender.
+// own changes how the sender, an administrator, signs in. An empty what is not recorded.
 func (r *Realm) own(
 	ctx context.Context, by operation.By, what string, do func(Account) (answer any, err error),
 ) (*operation.Change, error) {
@@ -41,7 +41,7 @@ type ConfirmTOTP struct {
 	OTP string `json:"otp" help:"Code of the app"`
 }
 
-// RecoveryCodes are new ones, which only the answer has.
+// RecoveryCodes are new recovery codes. Only the answer has them.
 type RecoveryCodes struct {
 	Codes []string `json:"recovery_codes"`
 }
@@ -131,8 +131,7 @@ func ownerOf(login Login) mfa.Owner {
 }
 
 // AddPasskey stores a new passkey. For an administrator it creates recovery codes as ConfirmTOTP does; a user has the
-// password. It is no operation of the table: its question, from AskNewPasskey, and the answer of the browser belong to
-// the site of the page, and no other program can send them.
+// password. It is not in the table of operations, because only a browser can answer AskNewPasskey.
 func (r *Realm) AddPasskey(ctx context.Context, who string, at mfa.Site, login Login, name, state string,
 	answer []byte) (recovery []string, err error) {
 	err = r.MFA.Add(ctx, at, ownerOf(login), name, state, answer)
@@ -166,8 +165,8 @@ func (r *Realm) RemovePasskey(ctx context.Context, who string, login Login, id s
 	return r.Record(ctx, operation.Action{Who: who, What: "passkey-remove", Subject: login.Account})
 }
 
-// FactorUsed records how a login by who ("admin:" or "user:" and the account) used MFA or a passkey. A recovery code and
-// a cloned passkey raise an alert, even if the audit log fails.
+// FactorUsed records how a login by who ("admin:" or "user:" and the account) used MFA or a passkey. A recovery code
+// and a cloned passkey raise an alert, even if the audit log fails.
 func (r *Realm) FactorUsed(ctx context.Context, who, account, what string) error {
 	if kind := alerts.Kind(what); kind == alerts.RecoveryCodeUsed || kind == alerts.PasskeyCopied {
 		text := signInAlert(what, account, who, "")

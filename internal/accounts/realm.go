@@ -19,8 +19,8 @@ import (
 	"authguard/internal/tokens"
 )
 
-// A Realm is the accounts of one realm with everything by which their owners sign in: a change of an account ends what
-// the change makes invalid. Set all fields before use; then it is safe for concurrent use.
+// A Realm has the accounts of one realm, and the sessions, known clients, codes, tokens and MFA that a change of an
+// account invalidates. Set all fields before use; then it is safe for concurrent use.
 type Realm struct {
 	Tables
 	Users
@@ -105,9 +105,8 @@ func (r *Realm) Held(ctx context.Context, name string) (operation.Scope, error) 
 	return "", err
 }
 
-// MayChange implements operation.Powers: MayChangeSignIn for an administrator's account, the scope for one in groups. For
-// a token without the scope, an administrator's account does not exist, so that the token cannot enumerate
-// administrators.
+// MayChange implements operation.Powers: MayChangeSignIn for an administrator's account, the scope for one in groups.
+// For a token without the scope, an administrator's account does not exist: the token cannot enumerate administrators.
 func (r *Realm) MayChange(ctx context.Context, by operation.By, name string) error {
 	if by.Users {
 		return r.user(ctx, name)
@@ -161,6 +160,14 @@ func (r *Realm) another(who, name string) error {
 			operation.ErrAsked)
 	}
 	return nil
+}
+
+// other returns the account of another user than the sender.
+func (r *Realm) other(ctx context.Context, by operation.By, name string) (account Account, err error) {
+	if err = r.another(by.Who, name); err == nil {
+		account, err = r.Accounts.Get(ctx, name)
+	}
+	return account, err
 }
 
 // changed ends sessions, known clients, codes and passkeys after a change of an account, even if one part fails. The

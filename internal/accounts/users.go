@@ -148,8 +148,8 @@ func (q EndUserSessions) Do(ctx context.Context, r *Realm, _ operation.By) (*ope
 
 // AskPassword forces a password change for a password that an attacker may have. It ends the sessions and removes all
 // known clients and device cookies. The next sign-in needs the current password and a verification code. An
-// administrator's tokens are revoked too, since each is as good as a session. Errors are ErrUnknown, and
-// ErrAsked for one's own account and for another account source.
+// administrator's tokens are revoked too, since each is as good as a session. Errors are ErrUnknown, and ErrAsked for
+// one's own account and for another account source.
 type AskPassword struct {
 	operation.OfAccount
 	operation.Because
@@ -212,8 +212,7 @@ func (q SetGroups) Do(ctx context.Context, r *Realm, _ operation.By) (*operation
 }
 
 // DisableUser rejects an account's password, ends its sessions and removes its known clients; with Enable it undoes
-// that, except for sessions and known clients. Errors are ErrAsked for one's own account, and those of
-// Table.Disable.
+// that, except for sessions and known clients. Errors are ErrAsked for one's own account, and those of Table.Disable.
 type DisableUser struct {
 	operation.OfAccount
 	Enable bool `json:"enable" kong:"-"`

@@ -27,7 +27,7 @@ type Operation struct {
 	Reason   string
 	Alert    alerts.Kind // of the Alert of a Change
 	Created  bool        // the API answers 201
-	Proves   bool        // it proves MFA to the session
+	Proves   bool        // the session has passed MFA afterwards
 	MaxBody  int64       // in bytes; 0 is 64 KiB
 	Forms    []Form
 	Commands []Command
@@ -42,7 +42,7 @@ const (
 	NamedRealm              // the request's realm, but no token of one realm may do it
 	AllRealms               // all realms, recorded in the request's
 	MainRealm               // the default realm only
-	Themselves              // the administrator's own account: only a session may, even one that lacks MFA
+	OwnAccount              // the administrator's own account: only a session may, even one that lacks MFA
 )
 
 // A Form is an operation on a page.

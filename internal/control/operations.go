@@ -129,8 +129,9 @@ func listOperations() []Operation {
 func userOperations() []Operation {
 	return []Operation{{
 		Name: "user-add", Did: "account added", Route: "POST /users", Created: true, Scope: operation.Accounts,
-		Alert: alerts.AdministratorAdded, Request: request[accounts.AddUser], Forms: []Form{{Path: "/accounts/add", Set: map[string]string{
-			"role": string(accounts.User), "generate": "true", "password": "", "must_change": ""}}},
+		Alert: alerts.AdministratorAdded, Request: request[accounts.AddUser],
+		Forms: []Form{{Path: "/accounts/add", Set: map[string]string{"role": string(accounts.User), "generate": "true",
+			"password": "", "must_change": ""}}},
 	}, {
 		Name: "user-import", Did: "accounts imported", Route: "POST /users/import", Scope: operation.Accounts,
 		Request: request[accounts.ImportUsers],
@@ -230,8 +231,9 @@ func administratorOperations() []Operation {
 		}},
 	}, {
 		Name: "mfa-reset", Did: "MFA removed", Route: "POST /administrators/mfa", Scope: operation.Admin, Where: MainRealm,
-		Reason: "it removes the account's protection", Alert: alerts.SecondFactorRemoved, Request: request[accounts.ResetFactors],
-		Forms: []Form{{Path: "/administrators/mfa", Notice: "MFA removed and sessions ended:"}},
+		Reason: "it removes the account's protection", Alert: alerts.SecondFactorRemoved,
+		Request: request[accounts.ResetFactors],
+		Forms:   []Form{{Path: "/administrators/mfa", Notice: "MFA removed and sessions ended:"}},
 		Commands: []Command{{
 			Name: "admin reset-mfa", Help: "Remove app, passkeys and recovery codes; end sessions",
 			Example: "carol --reason 'lost phone'",
@@ -251,25 +253,25 @@ func administratorOperations() []Operation {
 
 func ownOperations() []Operation {
 	return []Operation{{
-		Name: "totp-begin", Did: "setup of an authenticator app begun", Route: "POST /security/totp", Where: Themselves,
+		Name: "totp-begin", Did: "authenticator app setup started", Route: "POST /security/totp", Where: OwnAccount,
 		Request: request[accounts.BeginTOTP], Forms: []Form{{Path: "/security/app"}},
 	}, {
-		Name: "totp-add", Did: "authenticator app added", Route: "POST /security/totp/confirm", Where: Themselves,
+		Name: "totp-add", Did: "authenticator app added", Route: "POST /security/totp/confirm", Where: OwnAccount,
 		Proves: true, Request: request[accounts.ConfirmTOTP], Forms: []Form{{Path: "/security/app/confirm",
 			Notice: "Your app is set up. From now on, you need a code from it to sign in."}},
 	}, {
-		Name: "totp-remove", Did: "authenticator app removed", Route: "DELETE /security/totp", Where: Themselves,
+		Name: "totp-remove", Did: "authenticator app removed", Route: "DELETE /security/totp", Where: OwnAccount,
 		Alert: alerts.SecondFactorRemoved, Request: request[accounts.RemoveTOTP],
 		Forms: []Form{{Path: "/security/app/remove", Notice: "The app was removed."}},
 	}, {
-		Name: "passkey-rename", Did: "passkey renamed", Route: "PUT /security/passkeys", Where: Themselves,
+		Name: "passkey-rename", Did: "passkey renamed", Route: "PUT /security/passkeys", Where: OwnAccount,
 		Request: request[accounts.RenamePasskey],
 	}, {
-		Name: "passkey-remove", Did: "passkey removed", Route: "DELETE /security/passkeys", Where: Themselves,
+		Name: "passkey-remove", Did: "passkey removed", Route: "DELETE /security/passkeys", Where: OwnAccount,
 		Alert: alerts.SecondFactorRemoved, Request: request[accounts.RemovePasskey],
 		Forms: []Form{{Path: "/security/passkeys/remove", Notice: "The passkey was removed."}},
 	}, {
-		Name: "recovery-codes", Did: "recovery codes created", Route: "POST /security/recovery-codes", Where: Themselves,
+		Name: "recovery-codes", Did: "recovery codes created", Route: "POST /security/recovery-codes", Where: OwnAccount,
 		Request: request[accounts.NewRecoveryCodes], Forms: []Form{{Path: "/security/recovery",
 			Notice: "Here are your recovery codes. All earlier ones are invalid."}},
 	}}

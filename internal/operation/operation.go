@@ -1,5 +1,5 @@
 // Package operation has what all operations of administrators share: the request, its sender, their permissions, and
-// the change. Operations themselves are beside what they change, and internal/control has their table.
+// the change. The operations are in the packages that they change; internal/control has their table.
 package operation
 
 import (
@@ -216,7 +216,8 @@ type OfAdministrator struct {
 // May implements Checked.
 func (OfAdministrator) May(_ context.Context, _ Powers, by By) error { return by.MayChangeSignIn() }
 
-// Own is in requests about the sender's own sign-in, the account By.Maker.
+// Own is in requests about the sender's own sign-in, the account By.Maker. No token may send them: an attacker could set
+// up a TOTP app that outlives the token.
 type Own struct{}
 
 // May implements Checked.

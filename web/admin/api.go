@@ -52,7 +52,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 		}, admit)
 	}
 	for _, o := range a.operations() {
-		if o.Route != "" && o.Where != control.Themselves {
+		if o.Route != "" && o.Where != control.OwnAccount {
 			add(o.Route, o.Scope, o.Where, a.operate(o))
 		}
 	}
@@ -68,7 +68,11 @@ type probeQuestion struct {
 }
 
 // expectProbe is POST /api/probe. It announces a request with this token at the public listener.
-func (a *API) expectProbe(_ echo.Context, q probeQuestion) (any, error) {
+func (a *API) expectProbe(c echo.Context) (any, error) {
+	var q probeQuestion
+	if err := readJSON(c, maxQuestion, &q); err != nil {
+		return nil, err
+	}
 	if len(q.Token) < 16 || a.Probes == nil {
 		return nil, asked(http.StatusBadRequest, "send a token of at least 16 random characters")
 	}
@@ -151,17 +155,6 @@ var done = map[string]bool{"ok": true}
 
 // maxQuestion limits a JSON body, in bytes.
 const maxQuestion = 64 << 10
-
-// asking decodes a JSON body.
-func asking[Q any](h func(c echo.Context, q Q) (any, error)) question {
-	return func(c echo.Context) (any, error) {
-		var q Q
-		if err := readJSON(c, maxQuestion, &q); err != nil {
-			return nil, err
-		}
-		return h(c, q)
-	}
-}
 
 // number parses a positive integer from the query.
 func number(c echo.Context, name string, otherwise int64) (int64, error) {

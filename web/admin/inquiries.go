@@ -5,7 +5,8 @@ import (
 	"authguard/internal/operation"
 )
 
-// An inquiry is a request of the API that is no operation of the table: it changes nothing. OpenAPI and docs/reference/http-api.md follow from the entry.
+// An inquiry is a request of the API that changes nothing, so it is not in the table of operations. OpenAPI and
+// docs/reference/http-api.md follow from the entry.
 type inquiry struct {
 	route string // method and path below /api
 	query string // parameters
@@ -37,7 +38,7 @@ func (a *API) inquiries() []inquiry {
 		{"GET /administrators", "", "Administrators and their MFA", operation.Admin, control.MainRealm, a.administrators},
 		{"GET /administrators/sessions", "username", "Sessions of an administrator", operation.Admin, control.MainRealm,
 			a.sessions},
-		{"POST /probe", "", "Expect a request with token, for doctor", operation.Admin, all, asking(a.expectProbe)},
+		{"POST /probe", "", "Expect a request with token, for doctor", operation.Admin, all, a.expectProbe},
 		{"GET /probe", "token", "The request as it arrived", operation.Admin, all, a.probe},
 		{"GET /openapi.json", "", "This table as OpenAPI 3.1", read, one, a.openAPI},
 	}

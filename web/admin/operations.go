@@ -24,7 +24,7 @@ func (a *API) operate(o control.Operation) question {
 			return a.upload(c, o, file)
 		} else if c.Request().Method == http.MethodDelete {
 			fill(q, c.QueryParam)
-		} else if o.Where == control.Themselves && len(namesOf(q)) == 0 {
+		} else if o.Where == control.OwnAccount && len(namesOf(q)) == 0 {
 			// a request without fields needs no body; admitted has checked its origin
 		} else if err := readJSON(c, cmp.Or(o.MaxBody, maxQuestion), q); err != nil {
 			return nil, err
@@ -35,7 +35,7 @@ func (a *API) operate(o control.Operation) question {
 			}
 		}
 		to := a.of(c)
-		if o.Where == control.MainRealm || o.Where == control.Themselves {
+		if o.Where == control.MainRealm || o.Where == control.OwnAccount {
 			to = a.Control
 		}
 		change, err := to.Operate(c.Request().Context(), o, by(c), q)

@@ -22,7 +22,7 @@ func (s *Site) ownRoutes(e *echo.Echo) {
 			s.answering(func(c echo.Context) (any, error) { return h(c, c.Get(sessionKey).(*web.Session)) }), s.ownSession)
 	}
 	for _, o := range s.operations() {
-		if o.Where == control.Themselves {
+		if o.Where == control.OwnAccount {
 			add(o.Route, func(c echo.Context, session *web.Session) (any, error) {
 				answer, err := s.operate(o)(c)
 				if err == nil && o.Proves {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/operation"
 	"authguard/internal/testing/doctest"
 )
 
@@ -31,11 +30,7 @@ func TestReference(t *testing.T) {
 					fields = append(fields, f.name)
 				}
 			}
-			effect := cmp.Or(o.Did, o.Name)
-			if _, upload := o.Request().(operation.Uploaded); upload {
-				effect += " from the file in the body; returns JSON lines"
-			}
-			rows = append(rows, row(o.Route, string(o.Scope), strings.Join(fields, " "), effect))
+			rows = append(rows, row(o.Route, string(o.Scope), strings.Join(fields, " "), cmp.Or(o.Did, o.Name)))
 		}
 		return doctest.Table(rows...)
 	})

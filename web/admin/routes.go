@@ -63,7 +63,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/administrators", s.page(s.administratorsPage))
 	for _, o := range s.operations() {
 		handler := s.form
-		if o.Where == control.Themselves {
+		if o.Where == control.OwnAccount {
 			handler = s.ownForm
 		}
 		for _, form := range o.Forms {
