@@ -12,6 +12,7 @@ import (
 func TestThreeFilesWireAServer(t *testing.T) {
 	t.Parallel()
 	wiring := []string{"serve.go", "site.go", "realm.go"}
+	types := []string{"site", "realm", "listeners", "storage", "watch", "counting", "mode", "people", "administration"}
 	product(t, func(set *token.FileSet, p listed, files []*ast.File) {
 		if p.name() != "cmd/authguard" {
 			return
@@ -27,7 +28,7 @@ func TestThreeFilesWireAServer(t *testing.T) {
 				if star, ok := of.(*ast.StarExpr); ok {
 					of = star.X
 				}
-				if name, ok := of.(*ast.Ident); !ok || !slices.Contains([]string{"site", "realm", "listeners"}, name.Name) {
+				if name, ok := of.(*ast.Ident); !ok || !slices.Contains(types, name.Name) {
 					continue
 				}
 				methods++

@@ -365,9 +365,12 @@ func (m *mode) openChallenges(r *realm) (err error) {
 			return err
 		}
 	}
+	failed := func(kind string, err error) {
+		r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "kind", kind, "error", err)
+	}
 	changed := func(up bool, why error) {
 		if !up {
-			r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "error", why)
+			failed(challenge.KindRemote, why)
 		}
 		r.site.watch.alerts.ProviderChanged(r.name, up, why)
 	}
@@ -379,10 +382,9 @@ func (m *mode) openChallenges(r *realm) (err error) {
 		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: spent, BuiltIn: r.site.how.builtIn, Kept: kept,
 		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: wanted.Preferred(),
 		OnFallback: func(kind string, err error) {
-			if kind == challenge.KindRemote {
-				return // changed reports this, once
+			if kind != challenge.KindRemote { // changed reports this, once
+				failed(kind, err)
 			}
-			r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "kind", kind, "error", err)
 		},
 	})
 	return err

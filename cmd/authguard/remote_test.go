@@ -81,6 +81,11 @@ func TestR18TheProvidersWidgetAndItsOutage(t *testing.T) {
 		a := other.login(t, s, "bob", rightPassword)
 		return a.problem.Challenge != nil && a.problem.Challenge.Kind == "remote"
 	})
+	for _, kind := range []string{"captcha-provider-failed", "captcha-provider-recovered"} {
+		if !s.log.has("kind=" + kind) {
+			t.Errorf("no alert %s", kind)
+		}
+	}
 	if text := s.log.String() + fmt.Sprint(s.run("config", "show")); strings.Contains(text, "the-secret") {
 		t.Errorf("the secret is told:\n%s", text)
 	}
