@@ -1,10 +1,8 @@
 package alerts
 
-import (
-	"time"
-)
+import "time"
 
-// A Kind is a stable code of an alert's subject. Callers of [Alerter.Raise] add their own, such as "redis-lost".
+// A Kind is a stable code of an alert's subject. Callers of [Alerter.Raise] add their own, such as "unconfigured-proxy".
 type Kind string
 
 // The kinds that the Alerter raises for events.

@@ -89,7 +89,7 @@ func (a *Alerter) RedisRefused(why error) {
 	a.raiseHere(redisLost, " does not start.\n"+why.Error())
 }
 
-// RedisEmptied alerts that Redis has lost its data for the given time since this node started.
+// RedisEmptied alerts that Redis has lost its data. times counts that since this node started.
 func (a *Alerter) RedisEmptied(times int64) {
 	a.raiseHere(redisEmptied, fmt.Sprintf(": Redis was flushed, or restarted without its file (%d times since this node "+
 		"started). Every limit counts from zero again, so attackers get more attempts. Known clients are kept. Enable "+
@@ -173,13 +173,13 @@ func (a *Alerter) UnusableHash(realm, account string, why error) {
 		Name(account), strings.TrimPrefix(why.Error(), "passwords: ")))
 }
 
-// CodesFailed alerts that verification codes cannot be sent, and NoticesFailed that emails to account owners cannot.
+// CodesFailed alerts that verification codes cannot be sent.
 func (a *Alerter) CodesFailed(realm string, err error) {
 	a.RaiseIn(realm, codesFailed, "", "Users who request a verification code get none. Until then create codes with: "+
 		"authguard user create-code NAME\n"+Name(err.Error()))
 }
 
-// NoticesFailed is described at CodesFailed.
+// NoticesFailed alerts that emails to account owners cannot be sent.
 func (a *Alerter) NoticesFailed(realm string, err error) {
 	a.RaiseIn(realm, noticesFailed, "",
 		"The mail server rejects the emails. They are kept and retried.\n"+Name(err.Error()))

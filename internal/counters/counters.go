@@ -38,7 +38,7 @@ var Files = [...]struct {
 	Part int
 }{Public: {"counters", 1}, Administrators: {"counters-administration", 16}}
 
-// Config is what Tables need. All but Now and Anew are required.
+// Config configures Tables. All but Now and Anew are required.
 type Config struct {
 	Settings config.Config
 	DB       *sql.DB
@@ -145,7 +145,7 @@ func (t *Tables) setAside(file string, why error) error {
 	return failures.SetAside(file, aside)
 }
 
-// A Lack is a problem with saved counters that administrators must know.
+// A Lack is a problem with saved counters that administrators must know of.
 type Lack struct{ Title, Text string }
 
 // String returns the whole text.

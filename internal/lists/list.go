@@ -245,9 +245,9 @@ func (t *Table) read(ctx context.Context, where string, args ...any) (entries []
 // soon is how long before its expiry an entry is alerted.
 const soon = 24 * time.Hour
 
-// Expiring returns the entries to alert about. If one made for longer than a day expires within a day, it returns all
-// that expire within two: one alert a day, not one per entry. Told marks them.
-func (t *Table) Expiring(ctx context.Context, now time.Time) ([]Entry, error) {
+// expiring returns the entries to alert about. If one made for longer than a day expires within a day, it returns all
+// that expire within two: one alert a day, not one per entry. alerted marks them.
+func (t *Table) expiring(ctx context.Context, now time.Time) ([]Entry, error) {
 	all, err := t.read(ctx, `WHERE told = 0 AND expires_at > $1 AND expires_at <= $2 AND expires_at - created_at > $3
 		ORDER BY expires_at, cidr`,
 		now.UnixMilli(), now.Add(2*soon).UnixMilli(), soon.Milliseconds())
@@ -263,7 +263,7 @@ const shownExpiring = 20
 // AlertExpiring sends one alert about all entries that expire soon, at most once a day. It marks them afterwards, so
 // that a crash in between repeats the alert.
 func (t *Table) AlertExpiring(ctx context.Context, now time.Time, to *alerts.Alerter) error {
-	all, err := t.Expiring(ctx, now)
+	all, err := t.expiring(ctx, now)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -280,11 +280,11 @@ func (t *Table) AlertExpiring(ctx context.Context, now time.Time, to *alerts.Ale
 		fmt.Fprintf(&body, "\nand %d more", more)
 	}
 	to.Raise(alerts.ListExpiring, "", body.String())
-	return t.Told(ctx, all)
+	return t.alerted(ctx, all)
 }
 
-// Told marks entries as alerted.
-func (t *Table) Told(ctx context.Context, entries []Entry) error {
+// alerted marks entries, so that they raise no second alert.
+func (t *Table) alerted(ctx context.Context, entries []Entry) error {
 	err := database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		for _, e := range entries {
 			if _, err := database.Exec(ctx, tx, `UPDATE lists SET told = 1 WHERE id = $1`, e.ID); err != nil {
