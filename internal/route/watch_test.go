@@ -319,6 +319,7 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 	}
 	stop = append(stop, [3]string{"", ofPairs, "data=" + url.PathEscape(escaped(`{"pad":"`+pad+`",`+objectBody[1:]))},
 		[3]string{"", ofParts, partsOf(named("data"), escaped(`{"pad":"`+pad+`",`+objectBody[1:]))})
+	stop = append(stop, [3]string{"", ofPairs, "a=%2541&pad=" + pad + "&data=" + url.PathEscape(escaped(objectBody))})
 	onlyJSON := [][3]string{
 		{"", ofPairs, "session[username]x=alice&pad=" + pad + "&session[password]%00x=guess"},
 		{"", ofPairs, "pad=" + pad + "&session[username](1)=alice&a.session.password.x=guess"},
@@ -358,9 +359,34 @@ func TestALargeFormHidesNoJSON(t *testing.T) {
 			{ofParts, partsOf(named("text"), `[1] say "username" and "password"`, named("pad"), pad)},
 			{ofParts, partsOf(named("f")+"; filename=\"a.png\"", "\x89PNG\x00{\"username\":\"password\"", named("pad"), pad)},
 			{ofPairs, "session[nick]=a&pad=" + pad},
+			{ofPairs, strings.Repeat("&", 20_000) + "a=" + pad},
 		} {
 			if got, err := io.ReadAll(table.Watch(posted(one[0], one[1]), strings.NewReader(one[1]))); err != nil || string(got) != one[1] {
 				t.Errorf("%v: %.100q: %d of %d bytes pass: %v", table[0].account.name, one[1], len(got), len(one[1]), err)
+			}
+		}
+	}
+}
+
+// A read may end anywhere: in an escape, before the first one, in a string or in JSON in a string.
+func TestEscapedJSONIsReadInAnyPieces(t *testing.T) {
+	t.Parallel()
+	nested := `{"a":[1,"{\"username\":1,\"b\":{\"pass\u0077ord\":2}}"],"c":"%22+"}`
+	once := url.PathEscape(nested)
+	for _, text := range []string{
+		once, url.PathEscape(once), `{"username":1,"pass%77ord":2}`, `{"username":1,"pass%2577ord":2}`,
+		`{"username"+:1,"password"+:2}`, `{"a":1,"us%65rname":"b","password":2}`,
+		strings.Replace(nested, "user", "us%65r", 1), strings.Replace(nested, "username", "usernam%2565", 1),
+		nested[:20] + url.PathEscape(nested[20:]),
+	} {
+		for at := range text {
+			var namer escapedNamer
+			names := namer.feed([]byte(text[:at]))
+			for piece := range slices.Chunk([]byte(text[at:]), max(1, at)) {
+				names = append(names, namer.feed(piece)...)
+			}
+			if !slices.Contains(names, "username") || !slices.Contains(names, "password") {
+				t.Errorf("%q, then %q: %q", text[:at], text[at:], names)
 			}
 		}
 	}

@@ -114,10 +114,11 @@ type Rivals struct {
 	names   map[string]bool // of the cookies that the app sets
 	known   bool            // one of them may identify a session
 	session map[uint64][]*rival
-	codes   map[uint64][]*rival          // that the app is checking, by the key of their session
-	passes  *lru.Cache[uint64, passed]   // by the key of the session
-	owned   *lru.Cache[string, []uint64] // sessions by account, the oldest first
-	given   *lru.Cache[uint64, bool]     // by the key of a value: the app has set it for several clients
+	// underWay is the attempts that the app is checking, by the key of their session in the notes.
+	underWay map[uint64][]*rival
+	passes   *lru.Cache[uint64, passed]   // by the key of the session
+	owned    *lru.Cache[string, []uint64] // sessions by account, the oldest first
+	given    *lru.Cache[uint64, bool]     // by the key of a value: the app has set it for several clients
 }
 
 type rival struct {
@@ -126,7 +127,9 @@ type rival struct {
 	judged   chan struct{} // closed once the app has answered, or will not
 	reached  bool          // the app; valid once judged
 	raced    bool
-	checked  []uint64 // a code's keys in codes
+	entered  []uint64 // its keys in underWay
+	// accounts is those of a login, as typed, and all that have been tried in its sessions since. A code has none.
+	accounts []string
 }
 
 // NewRivals returns an empty registry.
@@ -135,8 +138,7 @@ func NewRivals() *Rivals {
 	owned, _ := lru.New[string, []uint64](mostGiven)
 	given, _ := lru.New[uint64, bool](mostGiven)
 	return &Rivals{seed: maphash.MakeSeed(), node: rand.Text(), names: map[string]bool{}, session: map[uint64][]*rival{},
-		codes:  map[uint64][]*rival{},
-		passes: passes, owned: owned, given: given}
+		underWay: map[uint64][]*rival{}, passes: passes, owned: owned, given: given}
 }
 
 const (
@@ -351,7 +353,7 @@ func (r *Rivals) leave(one *rival, reached bool) {
 		other.raced = other.raced || one.reached
 	}
 	without(r.session, one.sessions, one)
-	without(r.codes, one.checked, one)
+	without(r.underWay, one.entered, one)
 }
 
 func without(of map[uint64][]*rival, keys []uint64, one *rival) {

@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/route"
 )
@@ -135,18 +139,22 @@ func TestRivalsAreSeenInEveryRealm(t *testing.T) {
 	}
 }
 
+func loginOf(account string) *rival {
+	return &rival{account: strings.ToLower(account), accounts: []string{account}, judged: make(chan struct{})}
+}
+
 // Notes are bounded for each account, and a value that the app gives to several clients is no session.
 func TestNotesOfSessions(t *testing.T) {
 	t.Parallel()
 	r, now := NewRivals(), time.Now()
 	alices, servers := session{name: "sid", key: 1}, session{name: "server", key: 2}
 	accounts := func(one session) string {
-		all, known := r.accountsOf(one, now)
-		return fmt.Sprint(all, known)
+		note, known := r.noteOf(one, now)
+		return fmt.Sprint(note.accounts, known)
 	}
-	r.pass("alice", []session{alices, servers}, now)
+	r.pass(loginOf("alice"), []session{alices, servers}, now)
 	for i := range uint64(1000) {
-		r.pass("mallory", []session{{name: "sid", key: 10 + i}}, now)
+		r.pass(loginOf("mallory"), []session{{name: "sid", key: 10 + i}}, now)
 	}
 	if n := r.passes.Len(); n != 2+mostOwned || accounts(alices) != "[alice] true" {
 		t.Errorf("%d notes, alice's: %s", n, accounts(alices))
@@ -157,8 +165,11 @@ func TestNotesOfSessions(t *testing.T) {
 	for i, want := range []string{"[alice ALICE0] true", "[alice ALICE0 ALICE1] true", "[alice ALICE0 ALICE1 ALICE2] true",
 		"[alice ALICE0 ALICE1 ALICE2 ALICE3] false", "[alice ALICE0 ALICE1 ALICE2 ALICE3] false"} {
 		for range 2 {
-			r.tries("Alice", []session{alices, {name: "new", key: 6}})
-			r.tries(fmt.Sprint("ALICE", i), []session{alices, {name: "new", key: 6}})
+			for _, account := range []string{"Alice", fmt.Sprint("ALICE", i)} {
+				login := loginOf(account)
+				r.tries(login, login.accounts, []session{alices, {name: "new", key: 6}})
+				r.leave(login, true)
+			}
 		}
 		if got := accounts(alices); got != want {
 			t.Errorf("after %d other accounts: %s", i+1, got)
@@ -177,17 +188,122 @@ func TestNotesOfSessions(t *testing.T) {
 	}
 }
 
+// A session keeps the accounts of all its logins, also of those that are under way when the first one ends.
+func TestR1ANoteHasTheAccountsOfAllLogins(t *testing.T) {
+	t.Parallel()
+	r, now, in := NewRivals(), time.Now(), []session{{name: "sid", key: 1}}
+	first, second := loginOf("mallory"), loginOf("alice")
+	r.tries(first, first.accounts, in)
+	r.tries(second, second.accounts, in)
+	r.pass(first, in, now)
+	r.pass(loginOf("bob"), in, now)
+	for i := range uint64(2 * mostOwned) { // they replace none of bob's
+		r.pass(loginOf("mallory"), []session{{name: "sid", key: 10 + i}}, now)
+	}
+	if note, known := r.noteOf(in[0], now); fmt.Sprint(note.accounts, known) != "[mallory alice bob] true" {
+		t.Errorf("%v, known: %t", note.accounts, known)
+	}
+}
+
+// A value that the client may have chosen stays a session, however often the app sets it.
+func TestR1OnlyValuesOfTheAppAreShared(t *testing.T) {
+	t.Parallel()
+	code, err := route.Compile(route.Spec{Name: "login", Kind: route.SecondFactor, Path: "/code", Password: "form:otp", Success: []string{"status 303"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := &http.Response{Header: http.Header{"Set-Cookie": {"sid=given-to-a-visitor-0"}}}
+	for _, c := range []struct {
+		method, target, cookie string
+		shared                 bool
+	}{
+		{"GET", "/", "", true}, {"POST", "/", "", false}, {"GET", "/?id=given-to-a-visitor-0", "", false},
+		{"GET", "/a;id=given-to-a-visitor-0", "", false}, {"GET", "/", "id=given-to-a-visitor-0", false},
+	} {
+		r := NewRivals()
+		v := &visit{proxy: &Proxy{Config: Config{Now: time.Now}, rivals: r}, app: &app{App: App{Routes: route.Table{code}}}}
+		v.in = httptest.NewRequest(c.method, c.target, nil)
+		if c.cookie != "" {
+			v.in.Header.Set("Cookie", c.cookie)
+		}
+		v.renews(answer)
+		v.renews(answer)
+		set, _ := r.sessions(pairs(answer), new(url.URL), true)
+		if _, shared := r.noteOf(set[0], time.Now()); shared != c.shared {
+			t.Errorf("%+v: shared: %t", c, shared)
+		}
+	}
+}
+
+// Another node has an attempt in the same session only: another value is another session, and a shared one is none.
+func TestR1NodesClaimEachSession(t *testing.T) {
+	t.Parallel()
+	spent := challenge.NewMemorySpent(0, time.Now)
+	var nodes [2]*Proxy
+	for i := range nodes {
+		nodes[i] = &Proxy{Config: Config{Now: time.Now, Claims: spent, Secret: make([]byte, 16)}, rivals: NewRivals()}
+	}
+	claimed := func(node int, cookie string) bool {
+		all, err := nodes[node].rivals.sessions([]string{cookie}, new(url.URL), true)
+		others, failed := nodes[node].claim(all)
+		if err != nil || failed != nil || len(all) == 0 {
+			t.Fatal(err, failed)
+		}
+		return others[all[0].key]
+	}
+	for range 2 {
+		for _, node := range nodes {
+			set, _ := node.rivals.sessions([]string{"server=name-of-a-server"}, new(url.URL), true)
+			node.rivals.gives(set)
+		}
+	}
+	for node := range nodes {
+		for _, cookie := range []string{fmt.Sprint("sid=given-to-a-visitor-", node), "server=name-of-a-server"} {
+			if claimed(node, cookie) {
+				t.Errorf("%s, node %d", cookie, node)
+			}
+		}
+	}
+	if !claimed(1, "sid= given-to-a-visitor-0") || !claimed(0, "sid=given-to-a-visitor-0") {
+		t.Error("a session of two nodes counts at one")
+	}
+	if _, err := nodes[0].claim(make([]session, mostClaimed+1)); err == nil {
+		t.Errorf("%d sessions are claimed", mostClaimed+1)
+	}
+}
+
+// Pages poll while a visitor signs in. Only redirects can change the account.
+func TestOnlyRedirectsAreRivals(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{200: false, 304: false, 303: true, 302: true} {
+		r, in := NewRivals(), httptest.NewRequest(http.MethodGet, "/poll", nil)
+		in.Header.Set("Cookie", "sid=given-to-a-visitor-0")
+		login, err := r.enter("alice", in.Header["Cookie"], in.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.redirects(in, &http.Response{StatusCode: status}); login.raced != want {
+			t.Errorf("%d: %t", status, login.raced)
+		}
+	}
+}
+
 // The accounts of a session do not change while the app checks a code.
 func TestR1ASessionChangesNoAccountDuringItsCode(t *testing.T) {
 	t.Parallel()
 	r, now, mallorys := NewRivals(), time.Now(), []session{{name: "sid", key: 1}}
-	r.pass("mallory", mallorys, now)
+	r.pass(loginOf("mallory"), mallorys, now)
 	own := []route.Credential{{Account: "mallory"}}
 	code, _ := r.enter("mallory", nil, new(url.URL))
+	another := func() []*rival {
+		login := loginOf("alice")
+		defer r.leave(login, true)
+		return r.tries(login, login.accounts, mallorys)
+	}
 	if !r.checks(code, mallorys, own, now) {
 		t.Error("a code at the only account of its session is refused")
 	}
-	if waits := r.tries("alice", mallorys); len(waits) != 1 || waits[0] != code {
+	if waits := another(); len(waits) != 1 || waits[0] != code {
 		t.Errorf("another login waits for %v", waits)
 	}
 	if r.checks(code, mallorys, own, now) {
@@ -197,9 +313,71 @@ func TestR1ASessionChangesNoAccountDuringItsCode(t *testing.T) {
 		t.Error("a code that counts for both is refused")
 	}
 	r.leave(code, true)
-	if waits := r.tries("alice", mallorys); len(waits) != 0 || len(r.codes) != 0 {
+	if waits := another(); len(waits) != 0 || len(r.underWay) != 0 {
 		t.Errorf("after the answer, another login waits for %v", waits)
 	}
+}
+
+// The app gets a login after the answers to all codes of its session, and then no code that counts for others only.
+func TestR1ALoginWaitsForTheCodesOfItsSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &Proxy{Config: Config{Now: time.Now}, rivals: NewRivals()}
+		var routes route.Table
+		for _, s := range []route.Spec{
+			{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 303"}},
+			{Name: "login", Kind: route.SecondFactor, Path: "/code", Password: "form:otp", Success: []string{"status 303"}},
+		} {
+			one, err := route.Compile(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			routes = append(routes, one)
+		}
+		ctx, hangsUp := context.WithCancel(t.Context())
+		sends := func(to *route.Route, accounts ...string) (*rival, error) {
+			v := &visit{proxy: p, app: &app{App: App{Routes: routes}}, route: to}
+			v.in = httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
+			v.in.Header.Set("Cookie", "sid=given-to-a-visitor-0")
+			v.proof.rival = loginOf(accounts[0])
+			var offer route.Offer
+			for _, account := range accounts {
+				offer.Credentials = append(offer.Credentials, route.Credential{Account: account})
+			}
+			if to.SecondFactor() {
+				v.proof.rival.accounts = nil
+			}
+			return v.proof.rival, v.tries(offer)
+		}
+		all, _ := p.rivals.sessions([]string{"sid=given-to-a-visitor-0"}, new(url.URL), true)
+		p.rivals.pass(loginOf("mallory"), all, p.Now())
+		first, err := sends(routes[1], "mallory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := sends(routes[0], "bob", "alice")
+			done <- err
+		}()
+		if synctest.Wait(); len(done) > 0 {
+			t.Error("the app gets a login while it checks a code of its session")
+		}
+		p.rivals.judge(first, true)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if _, err := sends(routes[1], "mallory", "bob"); err == nil {
+			t.Error("a code that does not count for alice passes")
+		}
+		if _, err := sends(routes[1], "mallory", "bob", "alice"); err != nil {
+			t.Error(err)
+		}
+		hangsUp()
+		if _, err := sends(routes[0], "carol"); err == nil {
+			t.Error("a login passes whose client does not wait for the code")
+		}
+	})
 }
 
 // A flood of made-up names renews the free attempts of no account.

@@ -59,16 +59,16 @@ func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []
 	return all, err
 }
 
-// pass notes that sessions have passed the password of an account. They keep the accounts that they had: an app may
-// still ask for the code of the first one.
-func (r *Rivals) pass(account string, all []session, now time.Time) {
+// pass notes that sessions have passed the password of a login. They keep the accounts that they had: an app may still
+// ask for the code of the first one.
+func (r *Rivals) pass(login *rival, all []session, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	owner := strings.ToLower(account)
+	owner := login.account
 	owned, _ := r.owned.Get(owner)
 	for _, one := range all[:min(len(all), mostSessions)] {
 		before, _ := r.passes.Get(one.key)
-		r.passes.Add(one.key, passed{union(before.accounts, account), owner, now})
+		r.passes.Add(one.key, passed{union(before.accounts, login.accounts...), owner, now})
 		owned = append(slices.DeleteFunc(owned, func(key uint64) bool { return key == one.key }), one.key)
 	}
 	for ; len(owned) > mostOwned; owned = owned[1:] {
@@ -79,19 +79,33 @@ func (r *Rivals) pass(account string, all []session, now time.Time) {
 	r.owned.Add(owner, slices.Clone(owned))
 }
 
-// tries adds an account to the notes of sessions. It returns the codes that the app is still checking for their other
-// accounts.
-func (r *Rivals) tries(account string, all []session) (codes []*rival) {
+// tries enters a login until it leaves. It adds the accounts to the notes of its sessions, and to the logins under way
+// there, whose notes come later. It returns the codes that the app is still checking for other accounts.
+func (r *Rivals) tries(login *rival, accounts []string, all []session) (codes []*rival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	login.accounts = union(nil, accounts...)
 	for _, one := range all {
 		if before, ok := r.passes.Get(one.key); ok {
-			before.accounts = union(before.accounts, account)
+			before.accounts = union(before.accounts, accounts...)
 			r.passes.Add(one.key, before)
 		}
-		codes = append(codes, r.codes[one.key]...)
+		for _, other := range r.underWay[one.key] {
+			if len(other.accounts) == 0 {
+				codes = append(codes, other)
+				continue
+			}
+			other.accounts = union(other.accounts, accounts...)
+			login.accounts = union(login.accounts, other.accounts...)
+		}
+		r.begins(login, one)
 	}
 	return codes
+}
+
+func (r *Rivals) begins(attempt *rival, in session) {
+	r.underWay[in.key] = append(r.underWay[in.key], attempt)
+	attempt.entered = append(attempt.entered, in.key)
 }
 
 // checks enters a code until it leaves, and reports whether its sessions have no other accounts meanwhile.
@@ -99,41 +113,44 @@ func (r *Rivals) checks(code *rival, all []session, accounts []route.Credential,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range all {
-		its, known := r.accountsOf(one, now)
-		if !known || slices.ContainsFunc(its, func(account string) bool {
+		its, known := r.noteOf(one, now)
+		if !known || slices.ContainsFunc(its.accounts, func(account string) bool {
 			return !slices.ContainsFunc(accounts, func(c route.Credential) bool { return strings.EqualFold(c.Account, account) })
 		}) {
 			return false
 		}
 	}
 	for _, one := range all {
-		r.codes[one.key] = append(r.codes[one.key], code)
-		code.checked = append(code.checked, one.key)
+		r.begins(code, one)
 	}
 	return true
 }
 
-// union returns the accounts with another one; more than mostAccounts are as good as all.
-func union(accounts []string, another string) []string {
-	if len(accounts) > mostAccounts ||
-		slices.ContainsFunc(accounts, func(a string) bool { return strings.EqualFold(a, another) }) {
-		return accounts
+// union returns the accounts with others; more than mostAccounts are as good as all.
+func union(accounts []string, others ...string) []string {
+	for _, another := range others {
+		if len(accounts) <= mostAccounts &&
+			!slices.ContainsFunc(accounts, func(a string) bool { return strings.EqualFold(a, another) }) {
+			accounts = append(slices.Clip(accounts), another)
+		}
 	}
-	return append(slices.Clip(accounts), another)
+	return accounts
 }
 
-// accountsOf returns the accounts of a session. It is not known if there are none, or too many to charge.
-func (r *Rivals) accountsOf(one session, now time.Time) (accounts []string, known bool) {
+// noteOf returns the note of a session. It is not known if there is none, or if it has too many accounts to charge.
+func (r *Rivals) noteOf(one session, now time.Time) (note passed, known bool) {
 	if shared, _ := r.given.Get(one.key); shared {
-		return nil, true
+		return passed{}, true
 	}
-	note, _ := r.passes.Get(one.key)
-	return note.accounts, len(note.accounts) > 0 && len(note.accounts) <= mostAccounts && now.Sub(note.last) <= passLife
+	note, _ = r.passes.Get(one.key)
+	return note, len(note.accounts) > 0 && len(note.accounts) <= mostAccounts && now.Sub(note.last) <= passLife
 }
 
 // gives notes values that the app sets for a client that has sent nothing of its own. One that it sets twice, such as
 // the name of a server, is no session.
 func (r *Rivals) gives(set []session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, one := range set {
 		r.given.Add(one.key, r.given.Contains(one.key))
 	}
@@ -154,7 +171,7 @@ func (v *visit) notes(answer *http.Response) {
 			all = append(all, one)
 		}
 	}
-	r.pass(v.proof.offer.Credentials[0].Account, all, v.proxy.Now())
+	r.pass(v.proof.rival, all, v.proxy.Now())
 }
 
 func named(all []session, name string) (n int) {
@@ -178,16 +195,16 @@ func (v *visit) renews(answer *http.Response) {
 		r.gives(set)
 	}
 	had, err := r.sessions(v.in.Header["Cookie"], v.in.URL, false)
-	var accounts []string
+	var notes []passed
 	for _, one := range had {
-		its, known := r.accountsOf(one, now)
+		note, known := r.noteOf(one, now)
 		if !known || err != nil {
 			return
 		}
-		accounts = append(accounts, its...)
+		notes = append(notes, note)
 	}
-	for _, account := range accounts {
-		r.pass(account, set, now)
+	for _, note := range notes {
+		r.pass(&rival{account: note.owner, accounts: note.accounts}, set, now)
 	}
 }
 
@@ -216,13 +233,11 @@ func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) 
 	known := func(cookies []string, at *url.URL) bool {
 		all, err := v.proxy.rivals.sessions(cookies, at, true)
 		for _, one := range all {
-			its, known := v.proxy.rivals.accountsOf(one, v.proxy.Now())
+			note, known := v.proxy.rivals.noteOf(one, v.proxy.Now())
 			if !known || others[one.key] {
 				return false
 			}
-			for _, account := range its {
-				accounts = union(accounts, account)
-			}
+			accounts = union(accounts, note.accounts...)
 		}
 		return err == nil
 	}
@@ -256,13 +271,15 @@ func (v *visit) tries(offer route.Offer) error {
 	if _, err := v.proxy.claim(all); err != nil {
 		return err
 	}
+	var accounts []string
 	for _, c := range offer.Credentials {
-		for _, code := range r.tries(c.Account, all) {
-			select {
-			case <-code.judged:
-			case <-v.in.Context().Done():
-				return web.Unusable(http.StatusBadRequest, "problem.body")
-			}
+		accounts = append(accounts, c.Account)
+	}
+	for _, code := range r.tries(v.proof.rival, accounts, all) {
+		select {
+		case <-code.judged:
+		case <-v.in.Context().Done():
+			return web.Unusable(http.StatusBadRequest, "problem.body")
 		}
 	}
 	return nil

@@ -32,6 +32,7 @@ type twoSteps struct {
 	keeps    bool              // it keeps the identifier of a session at a login
 	server   string            // the value of a load balancer's cookie
 	served   proxy.App
+	holds    func(*http.Request) // called before it answers
 }
 
 const rightCode = "271828"
@@ -39,6 +40,9 @@ const rightCode = "271828"
 var users = regexp.MustCompile(`^(alice|mallory\d?|user\d)$`)
 
 func (a *twoSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.holds != nil {
+		a.holds(r)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	session := ""
@@ -322,6 +326,21 @@ func TestR6MadeUpSessionsReplaceNoNote(t *testing.T) {
 	}
 }
 
+// An attacker has a session of their own, tries alice's account in it, and lets the app renew it. Her notes stay.
+func TestR6RenewedSessionsReplaceNoNote(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	app.renews = true
+	session, mine := d.signIn(t, "alice", "203.0.113.9", ""), d.signIn(t, "mallory", "203.0.113.10", "")
+	d.send(t, "203.0.113.10", form("username=alice&password=guess"), "Cookie", mine)
+	for range 130 {
+		mine = d.send(t, "203.0.113.10", offer{"GET", "/code", "", ""}, "Cookie", mine).Header.Get("Set-Cookie")
+	}
+	if r := d.send(t, "203.0.113.9", code("000000"), "Cookie", session); r.StatusCode != http.StatusOK || app.checked("alice") != 1 {
+		t.Errorf("%d, %d codes", r.StatusCode, app.checked("alice"))
+	}
+}
+
 // A load balancer's cookie has one value for many users. It is the session of none.
 func TestASharedCookieIsNoSession(t *testing.T) {
 	t.Parallel()
@@ -419,6 +438,45 @@ func TestR1ASessionHasEveryAccountThatItHasTried(t *testing.T) {
 				t.Errorf("%s and %s, kept: %t: the app checked %d codes of alice, and %d count", accounts[0], accounts[1], keeps, n, counted)
 			}
 		}
+	}
+}
+
+// An attacker is a known client of mallory, and sends both logins at once. The app answers mallory's, then alice's.
+func TestR1ASessionHasAnAccountWhoseLoginIsUnderWay(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	app.keeps = true
+	const from, session = "203.0.113.9", "sid=given-to-a-visitor-0"
+	app.sessions[session[4:]] = ""
+	known := d.send(t, from, code(rightCode), "Cookie", d.signIn(t, "mallory", from, ""))
+	reached, release := make(chan bool), make(chan bool)
+	var once sync.Once
+	app.holds = func(r *http.Request) {
+		if r.FormValue("username")+r.FormValue("password") == "alice"+right {
+			once.Do(func() {
+				close(reached)
+				<-release
+			})
+		}
+	}
+	var alice sync.WaitGroup
+	alice.Go(func() { d.send(t, from, form("username=alice&password=correct+horse"), "Cookie", session) })
+	<-reached
+	cookies := session
+	for _, c := range known.Cookies() {
+		if strings.Contains(c.Name, "authguard_device") {
+			cookies += "; " + c.Name + "=" + c.Value
+		}
+	}
+	d.send(t, from, form("username=mallory&password=correct+horse"), "Cookie", cookies)
+	close(release)
+	alice.Wait()
+	before := d.Used(t, "alice", world.Address(9), guard.OnAccount)
+	for range 3 {
+		d.send(t, from, code("000000"), "Cookie", cookies)
+	}
+	if n, counted := app.checked("alice"), d.Used(t, "alice", world.Address(9), guard.OnAccount)-before; n > counted {
+		t.Errorf("the app checked %d codes of alice, and %d count", n, counted)
 	}
 }
 
