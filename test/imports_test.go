@@ -30,7 +30,6 @@ var mayImport = map[string]string{
 	"guard/redisguard": below,
 
 	// What no other program imports: stores, accounts, lists, alerts.
-	"internal/access":     below,
 	"internal/accounts":   below,
 	"internal/alerts":     below,
 	"internal/attacks":    below,

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"authguard/guard"
-	"authguard/internal/access"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
@@ -37,6 +36,7 @@ import (
 	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
+	"authguard/internal/route"
 	"authguard/internal/sessions"
 	"authguard/internal/testing/world"
 	"authguard/internal/times"
@@ -106,7 +106,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	h.control, err = control.New(steered)
 	must(err)
 	h.door = &web.Login{
-		Guard: h.Guard, Edge: new(web.Edge), Integration: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, LoginUsers: web.LoginUsers{Control: h.control, Passwords: &web.Passwords{Source: h.accounts, Gate: gate, Checker: checker, Log: quiet}, Sessions: web.NewSessions(web.SessionConfig{Store: running, Source: h.accounts, Integration: "login", Lifetime: 24 * time.Hour, Now: h.Clock.Now})}, Access: new(atomic.Pointer[access.Rules]),
+		Guard: h.Guard, Edge: new(web.Edge), Integration: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, LoginUsers: web.LoginUsers{Control: h.control, Passwords: &web.Passwords{Source: h.accounts, Gate: gate, Checker: checker, Log: quiet}, Sessions: web.NewSessions(web.SessionConfig{Store: running, Source: h.accounts, Integration: "login", Lifetime: 24 * time.Hour, Now: h.Clock.Now})}, Access: new(atomic.Pointer[route.AccessRules]),
 	}
 	h.serve()
 	_, err = h.accounts.Add(t.Context(), accounts.Addition{Username: "alice", Email: "alice@example.org", Password: right})
@@ -632,7 +632,7 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 	}
 	inside := &web.Login{
 		Guard: h.inside.Guard, Edge: new(web.Edge), Integration: "admin", LoginUsers: web.LoginUsers{Directory: "administration", Control: h.control, Passwords: h.door.Passwords, Sessions: web.NewSessions(web.SessionConfig{Store: h.running, Source: h.accounts, Integration: "admin", Lifetime: time.Hour, Now: h.Clock.Now})}, Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look,
-		Access: new(atomic.Pointer[access.Rules]),
+		Access: new(atomic.Pointer[route.AccessRules]),
 	}
 	h.door.Passwords = &web.Passwords{Source: site, Gate: h.gate, Checker: h.checker, Log: quiet}
 	h.door.Sessions = web.NewSessions(web.SessionConfig{Store: h.running, Source: site, Integration: "login", Lifetime: time.Hour, Now: h.Clock.Now})

@@ -14,7 +14,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
-	"authguard/internal/access"
 	"authguard/internal/route"
 	"authguard/internal/wire"
 	"authguard/web/client"
@@ -125,13 +124,13 @@ var errTwice = Invalid("The gateway sent two different forms of the original req
 	"X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and remove the others from client " +
 	"requests.")
 
-func (l *Login) need(r *http.Request, w wanted) access.Need {
+func (l *Login) need(r *http.Request, w wanted) route.Need {
 	path, query, _ := strings.Cut(w.uri, "?")
-	var rules access.Rules
+	var rules route.AccessRules
 	if l.Access != nil && l.Access.Load() != nil {
 		rules = *l.Access.Load()
 	}
-	return rules.Of(access.Request{
+	return rules.Of(route.AccessRequest{
 		Host: hostName(w.host), Path: path, Method: w.method,
 		// php -S drops further question marks.
 		Overridden: route.InQuery(strings.TrimLeft(query, "?"), "_method") || slices.ContainsFunc(overrides,
@@ -146,9 +145,9 @@ func (l *Login) need(r *http.Request, w wanted) access.Need {
 var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
 // admit decides on the original request. A public path stays public while sessions cannot be read.
-func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict, err error) {
+func (l *Login) admit(c echo.Context) (w wanted, who *Session, v route.Access, err error) {
 	if w, err = l.want(c.Request()); err != nil {
-		return w, nil, access.Refused, err
+		return w, nil, route.AccessDenied, err
 	}
 	need := l.need(c.Request(), w)
 	if who, err = l.Sessions.Get(c); errors.Is(err, ErrSessions) && need.Nothing() {
@@ -170,7 +169,7 @@ func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict,
 // X-Forwarded-Uri, as Caddy and Traefik do. They get 303 to the login page for a browser.
 func (l *Login) verify(c echo.Context) error {
 	w, who, v, err := l.admit(c)
-	if err != nil || v != access.Granted {
+	if err != nil || v != route.AccessGranted {
 		return l.refuse(c, w, who, v, err)
 	}
 	h := c.Response().Header()
@@ -197,7 +196,7 @@ func inHeader(text string) string {
 func (l *Login) denied(c echo.Context) error {
 	w, who, v, err := l.admit(c)
 	w.handsOn = true
-	if v == access.Granted && err == nil { // by now
+	if v == route.AccessGranted && err == nil { // by now
 		return c.Redirect(http.StatusSeeOther, l.next(w.uri))
 	}
 	return l.refuse(c, w, who, v, err)
@@ -210,7 +209,7 @@ const (
 )
 
 // refuse answers a denied request: a redirect to the login page, an error page, or a problem for a script.
-func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict, err error) error {
+func (l *Login) refuse(c echo.Context, w wanted, who *Session, v route.Access, err error) error {
 	if p := (Problem{}); errors.As(err, &p) {
 		return l.hand(c, w, p, pages.ErrorView{})
 	} else if err != nil {
@@ -220,9 +219,9 @@ func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict,
 	}
 	way := l.way(w)
 	switch {
-	case v == access.Unknown && w.handsOn && navigates(c.Request()):
+	case v == route.LoginRequired && w.handsOn && navigates(c.Request()):
 		return c.Redirect(http.StatusSeeOther, way)
-	case v == access.Unknown:
+	case v == route.LoginRequired:
 		p := refusal(http.StatusUnauthorized, "problem.login")
 		p.Type, p.Title, p.Login = LoginRequired, "Sign-in required", way
 		return l.hand(c, w, p, pages.ErrorView{Login: way})

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"authguard/guard"
-	"authguard/internal/access"
+	"authguard/internal/route"
 	"authguard/web"
 	"authguard/web/client"
 )
@@ -22,16 +22,16 @@ import (
 type gateway struct {
 	*house
 	login  *web.Login
-	access atomic.Pointer[access.Rules]
+	access atomic.Pointer[route.AccessRules]
 }
 
-func newGateway(t *testing.T, origin, domain string, rules ...access.Rule) *gateway {
+func newGateway(t *testing.T, origin, domain string, rules ...route.AccessRule) *gateway {
 	t.Helper()
 	g := &gateway{house: newHouse(t)}
 	g.login = g.house.login("login", g.gate, g.checker)
 	g.login.Edge.Set([]netip.Prefix{prefix("10.0.0.1/32")}, client.XForwardedFor)
 	g.login.Origin, g.login.Sessions.Domain, g.login.Access = origin, domain, &g.access
-	all, err := access.Compile(rules)
+	all, err := route.CompileAccess(rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestBrowsersComeBackToTheWholeAddress(t *testing.T) {
 
 func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, "", "", access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}}, access.Rule{Paths: []string{"/old/*"}, Allow: access.NoUsers})
+	g := newGateway(t, "", "", route.AccessRule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}}, route.AccessRule{Paths: []string{"/old/*"}, Allow: route.AllowNone})
 	in, _ := g.signIn(t, "/login", "")
 	for _, one := range []struct {
 		what, path, uri string
@@ -213,8 +213,8 @@ func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 func TestR9WhatIsAskedForIsSaidByConfiguredProxiesAlone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, "https://login.example.org", "example.org",
-		access.Rule{Hosts: []string{"app.example.org"}, Paths: []string{"/public/*"}, Allow: access.Anyone},
-		access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}})
+		route.AccessRule{Hosts: []string{"app.example.org"}, Paths: []string{"/public/*"}, Allow: route.AllowAnyone},
+		route.AccessRule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}})
 	in, _ := g.signIn(t, "/login", "")
 	stranger := []string{"peer", "192.0.2.9:1"}
 	for _, one := range []struct {
@@ -280,7 +280,7 @@ func TestR9WhatIsAskedForIsSaidByConfiguredProxiesAlone(t *testing.T) {
 // What makes another method of a request in some framework makes one of any method.
 func TestARequestThatMayBeOfAnotherMethodOpensNothing(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, "", "", access.Rule{Methods: []string{"DELETE"}, Groups: []string{"admins"}}, access.Rule{Methods: []string{"GET", "POST"}, Allow: access.Anyone})
+	g := newGateway(t, "", "", route.AccessRule{Methods: []string{"DELETE"}, Groups: []string{"admins"}}, route.AccessRule{Methods: []string{"GET", "POST"}, Allow: route.AllowAnyone})
 	ask := func(method, uri string, headers ...string) int {
 		return g.ask("/auth/verify", nil, append(headers, "Accept", "*/*", "X-Forwarded-Uri", uri, "X-Forwarded-Method", method)...).Code
 	}
@@ -312,7 +312,7 @@ func TestARequestThatMayBeOfAnotherMethodOpensNothing(t *testing.T) {
 
 func TestTheAppIsToldWhoItIsAndNothingThatBreaksAHeader(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, "", "", access.Rule{Paths: []string{"/public/*"}, Allow: access.Anyone})
+	g := newGateway(t, "", "", route.AccessRule{Paths: []string{"/public/*"}, Allow: route.AllowAnyone})
 	in, _ := g.signIn(t, "/login", "")
 	told := func(cookie *http.Cookie, uri string) string {
 		w := g.ask("/auth/verify", cookie, "X-Forwarded-Uri", uri)

@@ -17,11 +17,11 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
-	"authguard/internal/access"
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/notices"
 	"authguard/internal/passwords"
+	"authguard/internal/route"
 	"authguard/web/client"
 	"authguard/web/pages"
 )
@@ -32,15 +32,15 @@ type Login struct {
 	LoginUsers
 	LoginEmails
 	Edge        *Edge
-	Integration string                        // the integration's name in events and metrics
-	Hold        *atomic.Int64                 // longest wait of an early attempt on a timer (R15), in nanoseconds
-	Secure      CookieSecurity                // of device cookies
-	Origin      string                        // the public origin of the login page; empty: the request's host
-	Access      *atomic.Pointer[access.Rules] // rules of forward auth; nil: none
-	Widget      *Widget                       // of an external CAPTCHA provider; nil: none
-	Identity    *client.Identity              // client fingerprints; nil: none
-	Admin       bool                          // only administrators may sign in here
-	Look        *Look                         // of the pages; nil: that of the admin console
+	Integration string                             // the integration's name in events and metrics
+	Hold        *atomic.Int64                      // longest wait of an early attempt on a timer (R15), in nanoseconds
+	Secure      CookieSecurity                     // of device cookies
+	Origin      string                             // the public origin of the login page; empty: the request's host
+	Access      *atomic.Pointer[route.AccessRules] // rules of forward auth; nil: none
+	Widget      *Widget                            // of an external CAPTCHA provider; nil: none
+	Identity    *client.Identity                   // client fingerprints; nil: none
+	Admin       bool                               // only administrators may sign in here
+	Look        *Look                              // of the pages; nil: that of the admin console
 	Log         *slog.Logger
 
 	pages pages.LoginPages

@@ -19,7 +19,6 @@ import (
 	"authguard/captchamode/challenge/pow"
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
-	"authguard/internal/access"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
@@ -245,9 +244,9 @@ type publicPart struct {
 	handler http.Handler
 	api     web.API
 	look    *web.Look
-	access  atomic.Pointer[access.Rules] // of forward auth
-	hold    atomic.Int64                 // nanoseconds for which an attempt may be held
-	clients webclient.Identity           // headers of the client fingerprint
+	access  atomic.Pointer[route.AccessRules] // of forward auth
+	hold    atomic.Int64                      // nanoseconds for which an attempt may be held
+	clients webclient.Identity                // headers of the client fingerprint
 	proxy   *proxy.Proxy
 	app     atomic.Pointer[proxy.Proxy]             // proxy while an app is configured, else nil
 	prober  *learn.Prober                           // of its routes
@@ -911,7 +910,7 @@ func (r *realm) configured() policy.Written {
 // adopt applies settings that cannot fail.
 func (r *realm) adopt(c config.Config) {
 	r.hold.Store(int64(c.Limits.DelayUpTo))
-	rules, _ := access.Compile(c.Access) // validated by the configuration
+	rules, _ := route.CompileAccess(c.Access) // validated by the configuration
 	r.access.Store(&rules)
 	r.clients.Set(c.ClientHeaders())
 	r.config = c

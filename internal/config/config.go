@@ -33,7 +33,6 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
-	"authguard/internal/access"
 	"authguard/internal/alerts"
 	"authguard/internal/route"
 	"authguard/trusted"
@@ -46,8 +45,8 @@ type Config struct {
 	Data          string        // folder of the database, snapshot, secrets and socket
 	SecureCookies SecureCookies `words:"auto always never"`
 	Session       Session
-	Origin        string        // public base URL, without a trailing slash; empty: unknown
-	Access        []access.Rule `reload:"live"` // access rules of the apps behind authguard; see package access
+	Origin        string             // public base URL, without a trailing slash; empty: unknown
+	Access        []route.AccessRule `reload:"live"` // access rules of the apps behind authguard
 
 	Admin          Admin
 	TrustedProxies []netip.Prefix `reload:"live"` // their forwarding header is trusted; none by default

@@ -13,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"authguard/guard"
-	"authguard/internal/access"
 	"authguard/internal/route"
 )
 
@@ -34,7 +33,7 @@ type Realm struct {
 	// [Config.In].
 	Origin      string
 	Session     Session
-	Access      []access.Rule `reload:"live"`
+	Access      []route.AccessRule `reload:"live"`
 	Accounts    Accounts
 	Monitor     bool        `reload:"live"`
 	Limits      Limits      `reload:"live"`

@@ -19,7 +19,6 @@ import (
 
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
-	"authguard/internal/access"
 	"authguard/internal/alerts"
 	"authguard/internal/mail"
 	"authguard/internal/route"
@@ -336,7 +335,7 @@ func (l *loader) forwardAuthConflicts(c *Config) {
 				"must be the end of origin's host (%s), or browsers reject the cookie", host)
 		}
 	}
-	_, err := access.Compile(c.Access)
+	_, err := route.CompileAccess(c.Access)
 	for line := range strings.Lines(fmt.Sprint(err)) {
 		if at, text, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
 			l.unless(false, "access"+at, "", "%s", text)

@@ -61,8 +61,8 @@ func ParsePaths(written []string) (all Paths, err error) {
 	return all, err
 }
 
-// ParseFolders is ParsePaths, but also accepts /* for all paths.
-func ParseFolders(written []string) (all Paths, err error) {
+// parseFolders is ParsePaths, but also accepts /* for all paths.
+func parseFolders(written []string) (all Paths, err error) {
 	for _, one := range written {
 		p, failed := parsePath(one)
 		all, err = append(all, p), errors.Join(err, failed)
@@ -70,9 +70,9 @@ func ParseFolders(written []string) (all Paths, err error) {
 	return all, err
 }
 
-// Surely reports whether every server maps this escaped path to one of these and to nothing else. It is false for paths
+// surely reports whether every server maps this escaped path to one of these and to nothing else. It is false for paths
 // that some server decodes, cuts, merges or resolves, and for another case.
-func (all Paths) Surely(escaped string) bool {
+func (all Paths) surely(escaped string) bool {
 	once := decode(escaped)
 	wide := norm.NFKC.String(once)
 	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || odd.MatchString(strings.ReplaceAll(wide, "+", " ")) ||
@@ -109,8 +109,8 @@ func Unreadable(escaped string) bool {
 	return false
 }
 
-// Perhaps reports whether some server may map this path to one of these.
-func (all Paths) Perhaps(escaped string) bool {
+// perhaps reports whether some server may map this path to one of these.
+func (all Paths) perhaps(escaped string) bool {
 	_, where := all.At(escaped)
 	return where != Elsewhere
 }

@@ -1,5 +1,5 @@
-// Package route describes the guarded routes of the reverse proxy: which requests are logins, which account and
-// password they contain, what the app's response means. It neither decides nor serves.
+// Package route describes an app's requests: which are logins behind the reverse proxy, which account and password they
+// contain, what the app's response means, and which users may send them (AccessRules). It decides no login.
 //
 // The app may read an attacker's request differently. So a request is read in the one way that all parsers share
 // (Table.Find), or rejected.

@@ -1,11 +1,4 @@
-// Package access holds the access rules of forward auth: which users may request which URL of the sites behind a
-// reverse proxy. Without a rule, every logged-in user may, and no other client.
-//
-// The reverse proxy, authguard and the app may interpret a path differently, and attackers use the loosest
-// interpretation. So a rule grants access only if all interpretations match its path, and restricts access if any may
-// match. //admin, /%61dmin, /x/../admin and /ADMIN are /admin to a rule that requires a group, but not to one that
-// makes a page public.
-package access
+package route
 
 import (
 	"errors"
@@ -15,12 +8,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"authguard/internal/route"
 )
 
-// Rule is one rule of the configuration. Empty fields match everything.
-type Rule struct {
+// AccessRule is a rule of forward auth: which users may request which URLs behind a reverse proxy. Empty fields match
+// everything.
+//
+// The reverse proxy, authguard and the app may interpret a path differently, and attackers use the loosest
+// interpretation. So a rule grants access only if all interpretations match its path, and restricts access if any may
+// match. //admin, /%61dmin, /x/../admin and /ADMIN are /admin to a rule that requires a group, but not to one that
+// makes a page public.
+type AccessRule struct {
 	Hosts   []string // names, and patterns such as *.example.org
 	Paths   []string // one path each, or a folder: /files/*
 	Methods []string // GET includes HEAD
@@ -30,19 +27,20 @@ type Rule struct {
 	Groups []string
 }
 
-// The values of Rule.Allow.
+// The values of AccessRule.Allow.
 const (
-	Anyone  = "anyone"
-	Login   = "login"
-	NoUsers = "none"
+	AllowAnyone = "anyone"
+	AllowLogin  = "login"
+	AllowNone   = "none"
 )
 
-// Rules are valid rules, in their order. They are immutable and safe for concurrent use. Nil has no rules.
-type Rules []compiled
+// AccessRules are valid rules, in their order. They are immutable and safe for concurrent use. Without a rule, every
+// logged-in user may request every URL, and no other client.
+type AccessRules []accessRule
 
-type compiled struct {
-	Rule
-	paths route.Paths
+type accessRule struct {
+	AccessRule
+	paths Paths
 }
 
 var (
@@ -50,8 +48,8 @@ var (
 	methodPattern = regexp.MustCompile(`^[A-Z]{1,20}$`)
 )
 
-// Compile returns the rules, or all errors. Each starts with the rule's number in brackets, the key and a colon.
-func Compile(written []Rule) (all Rules, err error) {
+// CompileAccess returns the rules, or all errors. Each starts with the rule's number in brackets, the key and a colon.
+func CompileAccess(written []AccessRule) (all AccessRules, err error) {
 	for i, w := range written {
 		one, problem := w.compile()
 		for _, p := range problem {
@@ -62,13 +60,13 @@ func Compile(written []Rule) (all Rules, err error) {
 	return all, err
 }
 
-func (w Rule) compile() (one compiled, problems []error) {
+func (w AccessRule) compile() (one accessRule, problems []error) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	one.Rule = w
+	one.AccessRule = w
 	for _, h := range w.Hosts {
 		_, literal := netip.ParseAddr(h)
 		check(literal == nil || hostPattern.MatchString(h),
@@ -83,20 +81,20 @@ func (w Rule) compile() (one compiled, problems []error) {
 			"groups: must be names of groups, not %.60q", g)
 	}
 	check(
-		slices.Contains([]string{"", Anyone, Login, NoUsers}, w.Allow),
+		slices.Contains([]string{"", AllowAnyone, AllowLogin, AllowNone}, w.Allow),
 		"allow: must be anyone, login or none, not %.60q",
 		w.Allow,
 	)
-	check(len(w.Groups) == 0 || w.Allow == "" || w.Allow == Login, "groups: go with login only: leave allow out")
+	check(len(w.Groups) == 0 || w.Allow == "" || w.Allow == AllowLogin, "groups: go with login only: leave allow out")
 	check(len(w.Groups) > 0 || w.Allow != "", "allow: must be anyone, login or none, unless groups are named")
 	var err error
-	one.paths, err = route.ParseFolders(w.Paths)
+	one.paths, err = parseFolders(w.Paths)
 	check(err == nil, "paths: %s", strings.TrimPrefix(fmt.Sprint(err), "path: "))
 	return one, problems
 }
 
-// Request is a request to the app.
-type Request struct {
+// AccessRequest is a request to the app.
+type AccessRequest struct {
 	Host   string // canonical: lower case, no port; empty: unknown
 	Path   string // as sent: escaped, without the query; empty: unknown
 	Method string // empty: unknown
@@ -111,61 +109,61 @@ type Need struct {
 }
 
 // Of returns what a request requires: the first rule that surely matches it, plus every earlier rule that may match it.
-func (all Rules) Of(r Request) (n Need) {
-	named := slices.ContainsFunc(all, func(one compiled) bool { return one.hasHost(r.Host) })
+func (all AccessRules) Of(r AccessRequest) (n Need) {
+	named := slices.ContainsFunc(all, func(one accessRule) bool { return one.hasHost(r.Host) })
 	for _, one := range all {
 		surely, perhaps := one.fits(r, named)
 		if !perhaps {
 			continue
 		}
-		n.never = n.never || one.Allow == NoUsers
+		n.never = n.never || one.Allow == AllowNone
 		if len(one.Groups) > 0 {
 			n.groups = append(n.groups, one.Groups)
 		}
 		if surely {
-			n.nothing = one.Allow == Anyone && !n.never && len(n.groups) == 0
+			n.nothing = one.Allow == AllowAnyone && !n.never && len(n.groups) == 0
 			return n
 		}
 	}
 	return n
 }
 
-// Verdict is the decision on a request. The zero Verdict denies it.
-type Verdict uint8
+// Access is the decision on a request. The zero Access denies it.
+type Access uint8
 
 const (
-	// Refused: access denied, also after a login.
-	Refused Verdict = iota
-	// Unknown: a login is required.
-	Unknown
-	// Granted: access allowed.
-	Granted
+	// AccessDenied: access denied, also after a login.
+	AccessDenied Access = iota
+	// LoginRequired: a login is required.
+	LoginRequired
+	// AccessGranted: access allowed.
+	AccessGranted
 )
 
 // Nothing reports whether the request needs no login.
 func (n Need) Nothing() bool { return n.nothing }
 
 // Meets decides on a user in these groups, or on a client that is not logged in.
-func (n Need) Meets(loggedIn bool, groups []string) Verdict {
+func (n Need) Meets(loggedIn bool, groups []string) Access {
 	switch {
 	case n.never:
-		return Refused
+		return AccessDenied
 	case n.nothing:
-		return Granted
+		return AccessGranted
 	case !loggedIn:
-		return Unknown
+		return LoginRequired
 	}
 	for _, one := range n.groups {
 		if !slices.ContainsFunc(one, func(g string) bool { return slices.Contains(groups, g) }) {
-			return Refused
+			return AccessDenied
 		}
 	}
-	return Granted
+	return AccessGranted
 }
 
 // fits reports whether the request surely matches the rule, and whether it may match. A host that no rule names may
 // match any: a reverse proxy may send it to any app, as nginx does with its default server.
-func (c *compiled) fits(r Request, named bool) (surely, perhaps bool) {
+func (c *accessRule) fits(r AccessRequest, named bool) (surely, perhaps bool) {
 	surely, perhaps = true, true
 	and := func(s, p bool) { surely, perhaps = surely && s, perhaps && p }
 	if len(c.Hosts) > 0 {
@@ -173,7 +171,7 @@ func (c *compiled) fits(r Request, named bool) (surely, perhaps bool) {
 		and(is, is || !named)
 	}
 	if len(c.Paths) > 0 {
-		and(r.Path != "" && c.paths.Surely(r.Path), r.Path == "" || c.paths.Perhaps(r.Path))
+		and(r.Path != "" && c.paths.surely(r.Path), r.Path == "" || c.paths.perhaps(r.Path))
 	}
 	if len(c.Methods) > 0 {
 		// Django, Werkzeug and others treat post as POST, and reverse proxies forward it.
@@ -183,11 +181,11 @@ func (c *compiled) fits(r Request, named bool) (surely, perhaps bool) {
 	return surely, perhaps
 }
 
-func (c *compiled) names(method string) bool {
+func (c *accessRule) names(method string) bool {
 	return slices.Contains(c.Methods, method) || method == http.MethodHead && slices.Contains(c.Methods, http.MethodGet)
 }
 
-func (c *compiled) hasHost(host string) bool {
+func (c *accessRule) hasHost(host string) bool {
 	return slices.ContainsFunc(c.Hosts, func(h string) bool { return isHost(h, host) })
 }
 

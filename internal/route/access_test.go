@@ -1,4 +1,4 @@
-package access_test
+package route_test
 
 import (
 	"net/url"
@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"authguard/internal/access"
+	"authguard/internal/route"
 )
 
-func compile(t testing.TB, rules ...access.Rule) access.Rules {
+func compile(t testing.TB, rules ...route.AccessRule) route.AccessRules {
 	t.Helper()
-	all, err := access.Compile(rules)
+	all, err := route.CompileAccess(rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,22 +19,22 @@ func compile(t testing.TB, rules ...access.Rule) access.Rules {
 }
 
 // sites is what docs/how-to/forward-auth.md tells about.
-func sites(t testing.TB) access.Rules {
+func sites(t testing.TB) route.AccessRules {
 	return compile(t,
-		access.Rule{Paths: []string{"/public/*", "/health"}, Allow: access.Anyone},
-		access.Rule{Paths: []string{"/api/*"}, Methods: []string{"GET", "OPTIONS"}, Allow: access.Anyone},
-		access.Rule{Paths: []string{"/admin/help"}, Allow: access.Login},
-		access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins", "Domain Admins"}},
-		access.Rule{Paths: []string{"/old/*"}, Allow: access.NoUsers},
-		access.Rule{Hosts: []string{"files.example.org", "*.files.example.org"}, Groups: []string{"staff"}},
-		access.Rule{Hosts: []string{"app.example.org", "xfiles.example.org"}, Allow: access.Login},
+		route.AccessRule{Paths: []string{"/public/*", "/health"}, Allow: route.AllowAnyone},
+		route.AccessRule{Paths: []string{"/api/*"}, Methods: []string{"GET", "OPTIONS"}, Allow: route.AllowAnyone},
+		route.AccessRule{Paths: []string{"/admin/help"}, Allow: route.AllowLogin},
+		route.AccessRule{Paths: []string{"/admin/*"}, Groups: []string{"admins", "Domain Admins"}},
+		route.AccessRule{Paths: []string{"/old/*"}, Allow: route.AllowNone},
+		route.AccessRule{Hosts: []string{"files.example.org", "*.files.example.org"}, Groups: []string{"staff"}},
+		route.AccessRule{Hosts: []string{"app.example.org", "xfiles.example.org"}, Allow: route.AllowLogin},
 	)
 }
 
 func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 	t.Parallel()
 	rules := sites(t)
-	words := map[access.Verdict]string{access.Refused: "refused", access.Unknown: "login", access.Granted: "granted"}
+	words := map[route.Access]string{route.AccessDenied: "refused", route.LoginRequired: "login", route.AccessGranted: "granted"}
 	for _, one := range []struct{ host, method, path, nobody, ann, staff, admin string }{
 		{"", "GET", "/", "login", "refused", "granted", "refused"}, // it may be files.example.org
 		{"app.example.org", "GET", "/", "login", "granted", "granted", "granted"},
@@ -116,7 +116,7 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"app.example.org", "GET", "/x/../old", "refused", "refused", "refused", "refused"},
 		{"app.example.org", "GET", "", "refused", "refused", "refused", "refused"}, // it may be /old
 	} {
-		need := rules.Of(access.Request{Host: one.host, Method: one.method, Path: one.path})
+		need := rules.Of(route.AccessRequest{Host: one.host, Method: one.method, Path: one.path})
 		for _, who := range []struct {
 			in     bool
 			groups []string
@@ -127,13 +127,13 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 			}
 		}
 	}
-	if n := rules.Of(access.Request{Host: "a", Method: "GET", Path: "/api/x", Overridden: true}); n.Nothing() {
+	if n := rules.Of(route.AccessRequest{Host: "a", Method: "GET", Path: "/api/x", Overridden: true}); n.Nothing() {
 		t.Error("a GET that may be something else is open")
 	}
-	if n := access.Rules(nil).Of(access.Request{}); n.Meets(false, nil) != access.Unknown || n.Meets(true, nil) != access.Granted {
+	if n := route.AccessRules(nil).Of(route.AccessRequest{}); n.Meets(false, nil) != route.LoginRequired || n.Meets(true, nil) != route.AccessGranted {
 		t.Error("without rules a login is not what is needed")
 	}
-	if new(access.Verdict) == nil || access.Verdict(0) != access.Refused {
+	if new(route.Access) == nil || route.Access(0) != route.AccessDenied {
 		t.Error("the zero verdict does not refuse")
 	}
 }
@@ -142,27 +142,27 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 func TestAMethodInOtherLettersIsClosedAndOpensNothing(t *testing.T) {
 	t.Parallel()
 	rules := compile(t,
-		access.Rule{Paths: []string{"/api/*"}, Methods: []string{"POST", "GET"}, Groups: []string{"admins"}},
-		access.Rule{Methods: []string{"PROPFIND"}, Allow: access.Anyone},
-		access.Rule{Paths: []string{"/api/*"}, Allow: access.Anyone},
+		route.AccessRule{Paths: []string{"/api/*"}, Methods: []string{"POST", "GET"}, Groups: []string{"admins"}},
+		route.AccessRule{Methods: []string{"PROPFIND"}, Allow: route.AllowAnyone},
+		route.AccessRule{Paths: []string{"/api/*"}, Allow: route.AllowAnyone},
 	)
-	for method, want := range map[string]access.Verdict{
-		"POST": access.Refused, "post": access.Refused, "Post": access.Refused, "pOST": access.Refused, "get": access.Refused, "HEAD": access.Refused, "head": access.Refused,
-		"PUT": access.Granted, "put": access.Granted, "POSTS": access.Granted, "": access.Refused,
+	for method, want := range map[string]route.Access{
+		"POST": route.AccessDenied, "post": route.AccessDenied, "Post": route.AccessDenied, "pOST": route.AccessDenied, "get": route.AccessDenied, "HEAD": route.AccessDenied, "head": route.AccessDenied,
+		"PUT": route.AccessGranted, "put": route.AccessGranted, "POSTS": route.AccessGranted, "": route.AccessDenied,
 	} {
-		if got := rules.Of(access.Request{Host: "a", Method: method, Path: "/api/x"}).Meets(true, nil); got != want {
+		if got := rules.Of(route.AccessRequest{Host: "a", Method: method, Path: "/api/x"}).Meets(true, nil); got != want {
 			t.Errorf("%q: %v, want %v", method, got, want)
 		}
 	}
-	if got := rules.Of(access.Request{Host: "a", Method: "PUT", Path: "/api/x", Overridden: true}).Meets(true, nil); got != access.Refused {
+	if got := rules.Of(route.AccessRequest{Host: "a", Method: "PUT", Path: "/api/x", Overridden: true}).Meets(true, nil); got != route.AccessDenied {
 		t.Errorf("a PUT that may be a POST: %v", got)
 	}
-	never := compile(t, access.Rule{Paths: []string{"/old/*"}, Allow: access.NoUsers}, access.Rule{Paths: []string{"/x/*"}, Groups: []string{"staff"}})
-	if got := never.Of(access.Request{Host: "a", Method: "GET"}).Meets(true, []string{"staff"}); got != access.Refused {
+	never := compile(t, route.AccessRule{Paths: []string{"/old/*"}, Allow: route.AllowNone}, route.AccessRule{Paths: []string{"/x/*"}, Groups: []string{"staff"}})
+	if got := never.Of(route.AccessRequest{Host: "a", Method: "GET"}).Meets(true, []string{"staff"}); got != route.AccessDenied {
 		t.Errorf("what may be for nobody, and may be for staff: %v", got)
 	}
 	for method, want := range map[string]bool{"PROPFIND": true, "propfind": false} {
-		if got := rules.Of(access.Request{Host: "a", Method: method, Path: "/x"}).Nothing(); got != want {
+		if got := rules.Of(route.AccessRequest{Host: "a", Method: method, Path: "/x"}).Nothing(); got != want {
 			t.Errorf("%q opens: %t", method, got)
 		}
 	}
@@ -170,11 +170,11 @@ func TestAMethodInOtherLettersIsClosedAndOpensNothing(t *testing.T) {
 
 func TestRulesThatCannotBeRightAreToldAllAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := access.Compile([]access.Rule{
-		{Paths: []string{"/x"}, Allow: access.Anyone},
+	_, err := route.CompileAccess([]route.AccessRule{
+		{Paths: []string{"/x"}, Allow: route.AllowAnyone},
 		{Paths: []string{"x", "/a?b"}, Allow: "everybody"},
 		{Hosts: []string{"https://x", "a.*"}, Methods: []string{"get"}, Groups: []string{"a,b", " x", ""}},
-		{Groups: []string{"staff"}, Allow: access.Anyone},
+		{Groups: []string{"staff"}, Allow: route.AllowAnyone},
 		{Paths: []string{"/x"}},
 	})
 	for _, want := range []string{
@@ -198,13 +198,13 @@ func FuzzNoSpellingOpensWhatIsClosed(f *testing.F) {
 	for _, seed := range []string{"/public/../admin", "/public/%2e%2e/admin", "/public/..;/admin", `/public/..\admin`, "/public/%252e%252e/admin", "/%70ublic/x", "/public/x?y", "/public/\x00/../admin", "/admin", "//admin"} {
 		f.Add(seed)
 	}
-	rules := compile(f, access.Rule{Paths: []string{"/public/*"}, Allow: access.Anyone}, access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}})
+	rules := compile(f, route.AccessRule{Paths: []string{"/public/*"}, Allow: route.AllowAnyone}, route.AccessRule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}})
 	f.Fuzz(func(t *testing.T, sent string) {
 		if !strings.HasPrefix(sent, "/") {
 			return
 		}
-		need := rules.Of(access.Request{Host: "a", Method: "GET", Path: sent})
-		if need.Meets(true, nil) != access.Granted {
+		need := rules.Of(route.AccessRequest{Host: "a", Method: "GET", Path: sent})
+		if need.Meets(true, nil) != route.AccessGranted {
 			return
 		}
 		for _, read := range readings(sent) {
