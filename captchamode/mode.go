@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"authguard/internal/recent"
 	"authguard/internal/times"
 )
 
@@ -28,8 +27,8 @@ type Mode struct {
 	config            Config
 	detector          Detector
 	window            window
-	shares            recent.Counts // how much each IP address contributed; a collision only lowers the failure rate
-	networks          recent.Counts // how much each network contributed to Daily
+	shares            times.Counts // how much each IP address contributed; a collision only lowers the failure rate
+	networks          times.Counts // how much each network contributed to Daily
 	unsentCorrections corrections
 	people            people
 	minutes           minutes

@@ -9,7 +9,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/operation"
-	"authguard/internal/recent"
+	"authguard/internal/times"
 )
 
 // Counts are the attempts in a period.
@@ -118,13 +118,13 @@ const (
 )
 
 type series struct {
-	seconds, minutes recent.Ring[Counts]
-	failureRate      recent.Ring[captchamode.Minute]
+	seconds, minutes times.Ring[Counts]
+	failureRate      times.Ring[captchamode.Minute]
 }
 
 func newSeries() series {
-	return series{recent.NewRing[Counts](time.Second, hourSeconds), recent.NewRing[Counts](time.Minute, dayMinutes),
-		recent.NewRing[captchamode.Minute](time.Minute, dayMinutes)}
+	return series{times.NewRing[Counts](time.Second, hourSeconds), times.NewRing[Counts](time.Minute, dayMinutes),
+		times.NewRing[captchamode.Minute](time.Minute, dayMinutes)}
 }
 
 func (s *series) add(at time.Time, one Counts) {
@@ -151,7 +151,7 @@ func (s *series) rates(now time.Time, n int) (all []captchamode.Minute) {
 	return all
 }
 
-func points(r *recent.Ring[Counts], now time.Time, n int) []Point {
+func points(r *times.Ring[Counts], now time.Time, n int) []Point {
 	all := make([]Point, 0, n)
 	r.Newest(now, n, func(start time.Time, counts *Counts) {
 		one := Point{Start: start.UTC()}

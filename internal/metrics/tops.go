@@ -11,7 +11,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/events"
-	"authguard/internal/recent"
+	"authguard/internal/times"
 	"authguard/internal/tops"
 )
 
@@ -60,7 +60,7 @@ type Tops struct {
 
 type realmTops struct {
 	series
-	addresses, networks, accounts, reasons recent.Ring[*tops.Top[Top]]
+	addresses, networks, accounts, reasons times.Ring[*tops.Top[Top]]
 	minutesOf                              func() []captchamode.Minute
 }
 
@@ -183,7 +183,7 @@ func (t *Tops) in(realm string) *realmTops {
 		if t.realms == nil {
 			t.realms = map[string]*realmTops{}
 		}
-		hour := func() recent.Ring[*tops.Top[Top]] { return recent.NewRing[*tops.Top[Top]](time.Minute, topMinutes) }
+		hour := func() times.Ring[*tops.Top[Top]] { return times.NewRing[*tops.Top[Top]](time.Minute, topMinutes) }
 		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour()}
 		t.realms[realm] = of
 	}
@@ -192,7 +192,7 @@ func (t *Tops) in(realm string) *realmTops {
 
 func newTop() *tops.Top[Top] { return tops.New[Top](topNames) }
 
-func count(minutes *recent.Ring[*tops.Top[Top]], key string, one Top) {
+func count(minutes *times.Ring[*tops.Top[Top]], key string, one Top) {
 	if t := (*minutes.At(one.LastSeen, newTop)).Of(key); t != nil {
 		t.add(one)
 	}
@@ -219,7 +219,7 @@ func standOut(all []Top, n int) ([]Top, Rest) {
 
 func (t *Top) attempts() int { return t.Failures + t.Stopped }
 
-func first(minutes *recent.Ring[*tops.Top[Top]], now time.Time) []Top {
+func first(minutes *times.Ring[*tops.Top[Top]], now time.Time) []Top {
 	sums := map[string]Top{}
 	minutes.Newest(now, topMinutes, func(_ time.Time, minute **tops.Top[Top]) {
 		if minute == nil {

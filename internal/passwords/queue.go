@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"authguard/internal/recent"
+	"authguard/internal/times"
 )
 
 // Defaults of a QueueConfig.
@@ -50,7 +50,7 @@ type Queue struct {
 	turn    int // number of slots handed on
 	lines   [classes][]*waiter
 	present map[string]*presence // running and waiting, by account, pair and address
-	asked   *[2]recent.Counts    // by pair and by address; 256 KiB, allocated at the first request
+	asked   *[2]times.Counts     // by pair and by address; 256 KiB, allocated at the first request
 	typical time.Duration        // duration of a check
 	hog     hogging
 	shed    uint64
@@ -353,7 +353,7 @@ func (g *Queue) overload() error {
 // for these, eight requests of others count as one.
 func (g *Queue) rank(a *Request) int {
 	if g.asked == nil {
-		g.asked = new([2]recent.Counts)
+		g.asked = new([2]times.Counts)
 	}
 	minute := uint32(g.config.Now().Unix() / 60)
 	pair, _ := g.asked[0].Add(&a.Pair, minute, math.MaxUint16)

@@ -1,6 +1,7 @@
-// Package times formats and parses times and durations: one form for people, of which pages also show parts, RFC 3339 for
-// programs, and durations such as 30s, 1h30m, 7d and 2w, which the settings, the HTTP API and the commands share, so that
-// each can parse what another prints.
+// Package times formats and parses times and durations, and counts events by time in bounded memory ([Ring], [Counts]).
+//
+// Times have one form for people, of which pages also show parts, and RFC 3339 for programs. The settings, the HTTP API
+// and the commands share durations such as 30s, 1h30m, 7d and 2w, so that each can parse what another prints.
 package times
 
 import "time"

@@ -1,5 +1,5 @@
 // Package tops counts names in bounded memory, whatever names attackers invent: frequent ones ([Top]), distinct ones
-// ([Distinct]), and those that were seen before ([Seen]). Package recent counts by time.
+// ([Distinct]), and those that were seen before ([Seen]). Package times counts by time.
 package tops
 
 import (

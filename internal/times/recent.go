@@ -1,6 +1,4 @@
-// Package recent counts events by time in bounded memory: the newest intervals ([Ring]), and what each name did in the
-// last two minutes ([Counts]).
-package recent
+package times
 
 import (
 	"encoding/binary"

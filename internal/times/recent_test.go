@@ -1,4 +1,4 @@
-package recent_test
+package times_test
 
 import (
 	"math"
@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/recent"
+	"authguard/internal/times"
 )
 
 func TestARingKeepsTheNewestIntervals(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
-	r := recent.NewRing[int](time.Minute, 3)
+	r := times.NewRing[int](time.Minute, 3)
 	for minute, n := range []int{1, 2, 3, 4} {
 		*r.At(noon.Add(time.Duration(minute)*time.Minute), func() int { return 0 }) += n
 	}
@@ -31,7 +31,7 @@ func TestARingKeepsTheNewestIntervals(t *testing.T) {
 
 func TestCountsAreOfTwoMinutes(t *testing.T) {
 	t.Parallel()
-	var c recent.Counts
+	var c times.Counts
 	name := [16]byte{7}
 	for i, one := range []struct {
 		minute  uint32
