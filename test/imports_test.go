@@ -65,7 +65,6 @@ var mayImport = map[string]string{
 	"internal/story":      "",
 	"internal/times":      "",
 	"internal/tokens":     below,
-	"internal/tops":       "",
 	"internal/wire":       "",
 	"migrations":          "",
 

@@ -11,7 +11,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/events"
-	"authguard/internal/tops"
 )
 
 // Counts are attempts by outcome.
@@ -146,8 +145,8 @@ type part struct {
 type tally struct {
 	counts   Counts
 	last     time.Time
-	distinct [dimensions]*tops.Distinct
-	busiest  [byPassword]*tops.Top[int64]
+	distinct [dimensions]*events.Distinct
+	busiest  [byPassword]*events.Top[int64]
 	minutes  Minutes
 	minute   Peak // the current one
 	peak     Peak
@@ -156,10 +155,10 @@ type tally struct {
 func newTally(hash func(string) uint64) *tally {
 	t := new(tally)
 	for i := range t.distinct {
-		t.distinct[i] = tops.NewDistinct(hash)
+		t.distinct[i] = events.NewDistinct(hash)
 	}
 	for i := range t.busiest {
-		t.busiest[i] = tops.New[int64](topSlots)
+		t.busiest[i] = events.NewTop[int64](topSlots)
 	}
 	return t
 }
@@ -249,9 +248,9 @@ func merge(parts ...part) (sum part) {
 	for i := range sums {
 		sums[i] = map[string]int64{}
 	}
-	var sketches [dimensions]*tops.Distinct
+	var sketches [dimensions]*events.Distinct
 	for i := range sketches {
-		sketches[i] = tops.NewDistinct(whole)
+		sketches[i] = events.NewDistinct(whole)
 	}
 	for _, p := range parts {
 		sum.Counts.add(p.Counts)

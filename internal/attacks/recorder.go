@@ -14,7 +14,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/times"
-	"authguard/internal/tops"
 )
 
 const (
@@ -101,7 +100,7 @@ func New(c Config) *Recorder {
 		c.Crowded = func(string, string) {}
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
-	return &Recorder{config: c, realms: map[string]*realm{}, hash: tops.Keyed(c.Secret)}
+	return &Recorder{config: c, realms: map[string]*realm{}, hash: events.KeyedHash(c.Secret)}
 }
 
 // unlock releases the lock, and then reports the attacks that have begun.
@@ -121,7 +120,7 @@ type realm struct {
 	back    []backMinute // the last minutes, oldest first
 	memory  memory
 	early   []unknownClient
-	runs    map[string]*tops.Top[run] // by kind
+	runs    map[string]*events.Top[run] // by kind
 	rotated time.Time
 	running map[subject]*running
 	unknown time.Time            // since when the site is attacked without a record
@@ -142,7 +141,7 @@ func (r *Recorder) in(name string) *realm {
 	if of == nil {
 		of = &realm{name: name, all: r, memory: memory{hash: r.hash}, running: map[subject]*running{},
 			crowded: map[string]time.Time{},
-			runs:    map[string]*tops.Top[run]{Account: tops.New[run](runSlots), Address: tops.New[run](runSlots)}}
+			runs:    map[string]*events.Top[run]{Account: events.NewTop[run](runSlots), Address: events.NewTop[run](runSlots)}}
 		r.realms[name] = of
 	}
 	return of

@@ -7,7 +7,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/times"
-	"authguard/internal/tops"
 )
 
 const (
@@ -173,7 +172,7 @@ func (one *running) add(attempts []guard.Event) {
 // rotate drops old runs, so that names from long ago weigh nothing.
 func (of *realm) rotate(now time.Time) {
 	for kind, old := range of.runs {
-		fresh := tops.New[run](runSlots)
+		fresh := events.NewTop[run](runSlots)
 		for name, t := range old.All() {
 			if n := len(t.events); n > 1 && now.Sub(t.events[n-1].At) <= quietAfter {
 				for range n - 1 {

@@ -7,7 +7,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/times"
-	"authguard/internal/tops"
 )
 
 const (
@@ -34,8 +33,8 @@ type memory struct {
 // A generation is half of a memory. The second of each two is for accounts with failures from several IP addresses, and
 // IP addresses with failures on several accounts.
 type generation struct {
-	accounts, addresses [2]tops.Seen
-	pairs               tops.Seen
+	accounts, addresses [2]events.Seen
+	pairs               events.Seen
 	known               int
 }
 

@@ -1,11 +1,11 @@
-// Package events moves events off the hot path of a login.
+// Package events moves events off the hot path of a login, and counts the names in them.
 //
 // [Bus] is the guard's observer. It copies every event into a bounded queue, never blocks or allocates, and counts
 // dropped events. Its own goroutine hands batches to the sinks: the log ([Log]), the audit log (package audit), the
 // alerts (package alerts) and the statistics of the admin console (package control).
 //
 // [Escape] is the only way in which text from clients reaches logs and pages. [Ending] is the closed set of results of
-// an attempt.
+// an attempt. [Top], [Distinct] and [Seen] have bounded memory, whatever names attackers invent.
 package events
 
 import (

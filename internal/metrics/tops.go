@@ -12,7 +12,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/times"
-	"authguard/internal/tops"
 )
 
 const (
@@ -60,7 +59,7 @@ type Tops struct {
 
 type realmTops struct {
 	series
-	addresses, networks, accounts, reasons times.Ring[*tops.Top[Top]]
+	addresses, networks, accounts, reasons times.Ring[*events.Top[Top]]
 	minutesOf                              func() []captchamode.Minute
 }
 
@@ -183,16 +182,16 @@ func (t *Tops) in(realm string) *realmTops {
 		if t.realms == nil {
 			t.realms = map[string]*realmTops{}
 		}
-		hour := func() times.Ring[*tops.Top[Top]] { return times.NewRing[*tops.Top[Top]](time.Minute, topMinutes) }
+		hour := func() times.Ring[*events.Top[Top]] { return times.NewRing[*events.Top[Top]](time.Minute, topMinutes) }
 		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour()}
 		t.realms[realm] = of
 	}
 	return of
 }
 
-func newTop() *tops.Top[Top] { return tops.New[Top](topNames) }
+func newTop() *events.Top[Top] { return events.NewTop[Top](topNames) }
 
-func count(minutes *times.Ring[*tops.Top[Top]], key string, one Top) {
+func count(minutes *times.Ring[*events.Top[Top]], key string, one Top) {
 	if t := (*minutes.At(one.LastSeen, newTop)).Of(key); t != nil {
 		t.add(one)
 	}
@@ -219,9 +218,9 @@ func standOut(all []Top, n int) ([]Top, Rest) {
 
 func (t *Top) attempts() int { return t.Failures + t.Stopped }
 
-func first(minutes *times.Ring[*tops.Top[Top]], now time.Time) []Top {
+func first(minutes *times.Ring[*events.Top[Top]], now time.Time) []Top {
 	sums := map[string]Top{}
-	minutes.Newest(now, topMinutes, func(_ time.Time, minute **tops.Top[Top]) {
+	minutes.Newest(now, topMinutes, func(_ time.Time, minute **events.Top[Top]) {
 		if minute == nil {
 			return
 		}

@@ -21,7 +21,6 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/times"
-	"authguard/internal/tops"
 )
 
 const (
@@ -63,7 +62,7 @@ type Effect struct {
 // A tally is one node's count of a limit's effects in one hour.
 type tally struct {
 	attempts                   int64
-	accounts, addresses, later *tops.Distinct
+	accounts, addresses, later *events.Distinct
 	changed                    bool // not yet in the database
 }
 
@@ -96,7 +95,7 @@ var _ events.Sink = (*Effects)(nil)
 
 // NewEffects returns Effects over a migrated database. The secret is the same on all nodes.
 func NewEffects(db *sql.DB, secret []byte, now func() time.Time, log *slog.Logger) *Effects {
-	l := &Effects{db: db, log: log, now: now, hash: tops.Keyed(secret), node: rand.Text(), open: map[tallyKey]*tally{}}
+	l := &Effects{db: db, log: log, now: now, hash: events.KeyedHash(secret), node: rand.Text(), open: map[tallyKey]*tally{}}
 	l.recent, _ = lru.New[client, []Limit](mostRecent) // fails only for a size below 1
 	return l
 }
@@ -230,7 +229,7 @@ type row struct {
 }
 
 func newTally(hash func(string) uint64) *tally {
-	return &tally{accounts: tops.NewDistinct(hash), addresses: tops.NewDistinct(hash), later: tops.NewDistinct(hash)}
+	return &tally{accounts: events.NewDistinct(hash), addresses: events.NewDistinct(hash), later: events.NewDistinct(hash)}
 }
 
 // Flush saves the changed tallies. After a failure they wait, for a day at most.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"authguard/internal/tops"
+	"authguard/internal/events"
 )
 
 // Report compares what several policies would have done.
@@ -109,7 +109,7 @@ func (r *run) result() (Result, error) {
 	return out, nil
 }
 
-func mostOf(t *tops.Top[int64], kind string, most int) (all []Through) {
+func mostOf(t *events.Top[int64], kind string, most int) (all []Through) {
 	for name, n := range t.All() {
 		all = append(all, Through{kind, name, *n})
 	}

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dchest/siphash"
-
-	"authguard/internal/tops"
+	"authguard/internal/events"
 )
 
 const batchSize = 2048
@@ -40,7 +38,8 @@ const (
 // parallel on the same attempts, while the next ones are read.
 func Run(ctx context.Context, log *Log, setups []Setup, o Options) (*Report, error) {
 	o.Cases = cmp.Or(o.Cases, 10)
-	in := &input{log: log, skip: o.Skip, accounts: newDistinct(), addresses: newDistinct()}
+	hash := events.KeyedHash(nil) // a report is the same each time
+	in := &input{log: log, skip: o.Skip, accounts: events.NewDistinct(hash), addresses: events.NewDistinct(hash)}
 	batch, err := in.read(nil)
 	if err != nil {
 		return nil, err
@@ -88,12 +87,7 @@ func Run(ctx context.Context, log *Log, setups []Setup, o Options) (*Report, err
 type input struct {
 	log                 *Log
 	skip                int64
-	accounts, addresses *tops.Distinct
-}
-
-// newDistinct counts deterministically.
-func newDistinct() *tops.Distinct {
-	return tops.NewDistinct(func(name string) uint64 { return siphash.Hash(1, 2, []byte(name)) })
+	accounts, addresses *events.Distinct
 }
 
 // read returns the next attempts in a batch's memory; none after the last.

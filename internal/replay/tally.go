@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"authguard/guard"
-	"authguard/internal/tops"
+	"authguard/internal/events"
 )
 
 // run is one policy's run through the log. It is not safe for concurrent use.
@@ -22,8 +22,8 @@ type run struct {
 	sum     Result
 	open    *simplelru.LRU[uint64, trouble] // pairs without a login yet
 	people  map[uint64]struct{}
-	guessed [2]*tops.Top[int64] // checked guesses, by account and by address
-	pair    []byte              // reused buffer
+	guessed [2]*events.Top[int64] // checked guesses, by account and by address
+	pair    []byte                // reused buffer
 }
 
 // mendWithin is how soon a login must follow wrong passwords to make them corrected typos. It distinguishes users from
@@ -78,7 +78,7 @@ func newRun(setup Setup, start time.Time, named bool, o Options) (*run, error) {
 	r := &run{Engine: NewEngine[retry](site, start, time.Minute), site: site, options: o, people: map[uint64]struct{}{}}
 	r.open, err = simplelru.NewLRU[uint64, trouble](mostPairs, nil)
 	for i := range r.guessed {
-		r.guessed[i] = tops.Seeded[int64](256, rand.NewPCG(1, uint64(i)))
+		r.guessed[i] = events.SeededTop[int64](256, rand.NewPCG(1, uint64(i)))
 	}
 	return r, err
 }

@@ -1,6 +1,4 @@
-// Package tops counts names in bounded memory, whatever names attackers invent: frequent ones ([Top]), distinct ones
-// ([Distinct]), and those that were seen before ([Seen]). Package times counts by time.
-package tops
+package events
 
 import (
 	"crypto/sha256"
@@ -15,7 +13,7 @@ import (
 // A Top keeps a tally of each of the most frequent names. It is Space-Saving (Metwally and others, 2005) with
 // randomized admission (Ben Basat and others, 2017). A new name replaces the rarest one with a probability of one in
 // its count. With 256 slots, 600,000 invented names displace names with fewer than about 70 attempts; the plain
-// algorithm loses those with up to 2,300. Create it with New; it is not safe for concurrent use.
+// algorithm loses those with up to 2,300. Create it with NewTop; it is not safe for concurrent use.
 type Top[T any] struct {
 	places  map[string]int
 	keys    []string
@@ -24,14 +22,14 @@ type Top[T any] struct {
 	draw    func(below int32) int32
 }
 
-// New returns a Top of at most slots names.
-func New[T any](slots int) *Top[T] {
+// NewTop returns a Top of at most slots names.
+func NewTop[T any](slots int) *Top[T] {
 	return &Top[T]{places: make(map[string]int), keys: make([]string, 0, slots), draw: rand.Int32N}
 }
 
-// Seeded is New with deterministic results, for the same source and names.
-func Seeded[T any](slots int, source rand.Source) *Top[T] {
-	t := New[T](slots)
+// SeededTop is NewTop with deterministic results, for the same source and names.
+func SeededTop[T any](slots int, source rand.Source) *Top[T] {
+	t := NewTop[T](slots)
 	t.draw = rand.New(source).Int32N
 	return t
 }
@@ -88,8 +86,8 @@ type Distinct struct {
 // NewDistinct returns an empty Distinct with a keyed hash. Counts with one key can be merged.
 func NewDistinct(hash func(string) uint64) *Distinct { return &Distinct{hash, hyperloglog.New()} }
 
-// Keyed returns a hash for NewDistinct. It is the same for all processes with the secret.
-func Keyed(secret []byte) func(string) uint64 {
+// KeyedHash returns a hash for NewDistinct. It is the same for all processes with the secret.
+func KeyedHash(secret []byte) func(string) uint64 {
 	key := sha256.Sum256(append([]byte("authguard tops "), secret...))
 	k0, k1 := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:16])
 	return func(name string) uint64 { return siphash.Hash(k0, k1, []byte(name)) }

@@ -1,16 +1,16 @@
-package tops_test
+package events_test
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
-	"authguard/internal/tops"
+	"authguard/internal/events"
 )
 
 func TestATopFindsTheFrequentOneAndClaimsNoMoreThanThereWere(t *testing.T) {
 	t.Parallel()
-	top := tops.New[int](64)
+	top := events.NewTop[int](64)
 	for i := range 10_000 {
 		if n := top.Of(fmt.Sprint("noise", i)); n != nil {
 			*n++
@@ -36,7 +36,7 @@ func TestATopFindsTheFrequentOneAndClaimsNoMoreThanThereWere(t *testing.T) {
 func TestDistinctNamesAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 100, 5_000, 200_000} {
-		d := tops.NewDistinct(tops.Keyed([]byte("secret")))
+		d := events.NewDistinct(events.KeyedHash([]byte("secret")))
 		for i := range n {
 			d.Add(fmt.Sprint(i))
 			d.Add(fmt.Sprint(i))
@@ -49,13 +49,13 @@ func TestDistinctNamesAreCountedOnce(t *testing.T) {
 
 func TestDistinctNamesOfTwoProcessesAreMerged(t *testing.T) {
 	t.Parallel()
-	hash := tops.Keyed([]byte("secret"))
-	one, two := tops.NewDistinct(hash), tops.NewDistinct(hash)
+	hash := events.KeyedHash([]byte("secret"))
+	one, two := events.NewDistinct(hash), events.NewDistinct(hash)
 	for i := range 10_000 {
 		one.Add(fmt.Sprint(i))
 		two.Add(fmt.Sprint(i + 5_000))
 	}
-	both := tops.NewDistinct(hash)
+	both := events.NewDistinct(hash)
 	both.Load(one.Save())
 	both.Load(two.Save())
 	both.Load([]byte("damaged"))
@@ -66,7 +66,7 @@ func TestDistinctNamesOfTwoProcessesAreMerged(t *testing.T) {
 
 func TestWhatWasSeenIsNotForgotten(t *testing.T) {
 	t.Parallel()
-	var s tops.Seen
+	var s events.Seen
 	if s.Has(1) {
 		t.Error("the zero one has seen something")
 	}
