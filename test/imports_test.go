@@ -62,7 +62,6 @@ var mayImport = map[string]string{
 	"internal/seal":       "",
 	"internal/sessions":   below,
 	"internal/simulate":   below,
-	"internal/story":      "",
 	"internal/times":      "",
 	"internal/tokens":     below,
 	"internal/wire":       "",

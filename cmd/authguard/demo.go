@@ -28,7 +28,6 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/background"
 	"authguard/internal/config"
-	"authguard/internal/story"
 )
 
 type demoCmd struct{}
@@ -94,12 +93,8 @@ func addDemoAccounts(ctx context.Context, s *site) error {
 	if err != nil {
 		return err
 	}
-	add := []accounts.Addition{{Username: firstAdmin, Password: rand.Text(), Role: accounts.Admin}}
-	for _, a := range story.Accounts() {
-		add = append(add, accounts.Addition{Username: a.Name, Email: a.Name + "@example.org", Password: a.Password,
-			Role: accounts.User})
-	}
-	for _, a := range add {
+	admin := accounts.Addition{Username: firstAdmin, Password: rand.Text(), Role: accounts.Admin}
+	for _, a := range append(storyAccounts(), admin) {
 		if _, err := table.Add(ctx, a); err != nil {
 			return fmt.Errorf("%s: %w", a.Username, err)
 		}
@@ -146,15 +141,15 @@ func (d *demo) introduce(file string) {
 CAPTCHA mode turns off one minute after the attack, not ten, and password hashes are cheap. All other settings are the
 defaults.
 
-`, len(story.Accounts()), d.at("admin.listen")+d.site.how.link, d.at("listen"), os.Args[0], quoted(file))
+`, storyAccountCount, d.at("admin.listen")+d.site.how.link, d.at("listen"), os.Args[0], quoted(file))
 }
 
 // play plays all chapters, and prints the outcome of each.
 func (d *demo) play(ctx context.Context) error {
-	chapters, attempts := story.Chapters(), story.Attempts()
+	chapters, attempts := storyChapters(), storyAttempts()
 	for i, chapter := range chapters[:len(chapters)-1] {
 		fmt.Fprintf(d.out, "%s  %s\n      %s\n", clockOf(chapter.At), chapter.Title, chapter.Text)
-		n := slices.IndexFunc(attempts, func(a story.Attempt) bool { return a.At >= chapters[i+1].At })
+		n := slices.IndexFunc(attempts, func(a storyAttempt) bool { return a.At >= chapters[i+1].At })
 		if n < 0 {
 			n = len(attempts)
 		}
@@ -182,7 +177,7 @@ const (
 )
 
 // chapter plays attempts, and returns false if ctx has ended.
-func (d *demo) chapter(ctx context.Context, attempts []story.Attempt) (of *outcomes, goOn bool) {
+func (d *demo) chapter(ctx context.Context, attempts []storyAttempt) (of *outcomes, goOn bool) {
 	of = new(outcomes)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -229,7 +224,7 @@ func (o *outcomes) String() string {
 	return strings.Join(parts, " ")
 }
 
-func (o *outcomes) add(one story.Attempt, status int, err error) {
+func (o *outcomes) add(one storyAttempt, status int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	in, checked := 0, 0
@@ -247,7 +242,7 @@ func (o *outcomes) add(one story.Attempt, status int, err error) {
 }
 
 // client returns the client of an attempt: users keep theirs.
-func (d *demo) client(one story.Attempt) *http.Client {
+func (d *demo) client(one storyAttempt) *http.Client {
 	if client := d.clients[one.Address]; client != nil {
 		return client
 	}
@@ -261,7 +256,7 @@ func (d *demo) client(one story.Attempt) *http.Client {
 }
 
 // try posts the login form and returns the status of the response.
-func try(ctx context.Context, client *http.Client, url string, one story.Attempt) (status int, err error) {
+func try(ctx context.Context, client *http.Client, url string, one storyAttempt) (status int, err error) {
 	form := neturl.Values{"username": {one.Account}, "password": {one.Password}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(form.Encode()))
 	if err != nil {

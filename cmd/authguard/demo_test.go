@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"authguard/internal/attacks"
-	"authguard/internal/story"
 	"authguard/internal/testing/clocktest"
 	"authguard/internal/testing/redistest"
 )
@@ -129,7 +128,7 @@ func TestTheDemoPlaysItsStory(t *testing.T) {
 	var all struct{ Attacks []attacks.Attack }
 	redistest.Until(t, "the record of the attack", func() bool {
 		s.ask("/api/attacks", &all)
-		return len(all.Attacks) > 0 && all.Attacks[0].Kind == attacks.Site && all.Attacks[0].Open == len(story.Entered())
+		return len(all.Attacks) > 0 && all.Attacks[0].Kind == attacks.Site && all.Attacks[0].Open == len(enteredAccounts())
 	})
 	var now struct{ Mode struct{ On bool } }
 	if s.ask("/api/overview", &now); !now.Mode.On {

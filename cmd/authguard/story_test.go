@@ -20,7 +20,6 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/events"
-	"authguard/internal/story"
 	"authguard/internal/testing/redistest"
 	"authguard/internal/times"
 )
@@ -316,10 +315,10 @@ func TestTheStoryIsTheSameEverywhere(t *testing.T) {
 func (s *stage) stops(mail *inbox) {
 	t := s.t
 	// All but the 44 logins of users and those of the attackers.
-	attempts := int64(len(story.Attempts()) - 44 - len(story.Entered()))
+	attempts := int64(len(storyAttempts()) - 44 - len(enteredAccounts()))
 	whole := func(m momentOf) bool { // the record follows in the background
 		s.clock.Advance(2 * time.Second)
-		return recorded(m) && m.report.Attempts >= attempts && slices.Equal(lost(m.report.Victims), sorted(story.Entered()))
+		return recorded(m) && m.report.Attempts >= attempts && slices.Equal(lost(m.report.Victims), sorted(enteredAccounts()))
 	}
 	m := s.look(control.AttackOver, whole)
 	m.agrees(t, "stopped")
@@ -351,7 +350,7 @@ func (s *stage) stops(mail *inbox) {
 			t.Errorf("the mail of the end: no %q in\n%s", want, text)
 		}
 	}
-	for _, name := range story.Entered() {
+	for _, name := range enteredAccounts() {
 		if !strings.Contains(text, "Check "+fmt.Sprintf("%q", name)) {
 			t.Errorf("the mail of the end: no %s in\n%s", name, text)
 		}

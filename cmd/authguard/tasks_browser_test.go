@@ -14,10 +14,10 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/internal/policy"
-	"authguard/internal/story"
 	"authguard/internal/testing/redistest"
 )
 
@@ -112,7 +112,7 @@ func tasks(began time.Time) []task {
 		}
 		o.press("who", ".answers a.button")
 		o.until("the accounts", `document.querySelectorAll(".victims input[name=account]").length`)
-		for _, name := range story.Entered() {
+		for _, name := range enteredAccounts() {
 			o.says(name)
 		}
 	}}, {"let Alice in", 2, func(o *operator) {
@@ -170,7 +170,7 @@ func tasks(began time.Time) []task {
 			[...document.querySelectorAll("table.audit tbody tr")].every(r => r.innerText.includes("bob"))`)
 		o.says("127.66.0.66")
 	}}, {"secure the compromised accounts", 3, func(o *operator) {
-		open := fmt.Sprintf("Secure %d accounts?", len(story.Entered())) // Alice had a verification code
+		open := fmt.Sprintf("Secure %d accounts?", len(enteredAccounts())) // Alice had a verification code
 		o.press("review", ".answers a.button")
 		o.press("secure", "#selection button[value=secure]")
 		o.says(open)
@@ -178,7 +178,7 @@ func tasks(began time.Time) []task {
 		o.press("confirm", "#confirm button.danger")
 		var now control.Overview
 		o.becomes("all secured", "/api/overview", &now, func() bool { return now.Situation.Entered.OpenInAll == 0 })
-		for _, name := range story.Entered() {
+		for _, name := range enteredAccounts() {
 			if status := o.login(o.tab.t, "127.201.0.6", name, passwordOf(name), ""); status == http.StatusOK {
 				o.tab.t.Errorf("the password of %s still admits", name)
 			}
@@ -204,8 +204,8 @@ func tasks(began time.Time) []task {
 }
 
 func passwordOf(name string) string {
-	all := story.Accounts()
-	return all[slices.IndexFunc(all, func(a story.Account) bool { return a.Name == name })].Password
+	all := storyAccounts()
+	return all[slices.IndexFunc(all, func(a accounts.Addition) bool { return a.Username == name })].Password
 }
 
 // home is the overview, with live numbers: the operator is still signed in.
@@ -225,7 +225,7 @@ func TestTheSevenTasksTakeFewClicksInABrowser(t *testing.T) {
 	o := &operator{tab: openTab(t), stage: s}
 	var seen control.Overview
 	o.becomes("the record of the attack", "/api/overview", &seen, func() bool {
-		return seen.Situation.Entered.Open == len(story.Entered())
+		return seen.Situation.Entered.Open == len(enteredAccounts())
 	})
 	o.goTo(demoLink.FindString(s.out.String())) // signed in
 	for i, one := range tasks(s.began) {
