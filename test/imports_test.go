@@ -63,7 +63,6 @@ var mayImport = map[string]string{
 	"internal/sessions":   below,
 	"internal/simulate":   below,
 	"internal/times":      "",
-	"internal/tokens":     below,
 	"internal/wire":       "",
 	"migrations":          "",
 

@@ -40,7 +40,6 @@ import (
 	"authguard/internal/sessions"
 	"authguard/internal/testing/world"
 	"authguard/internal/times"
-	"authguard/internal/tokens"
 	"authguard/trusted"
 	"authguard/web"
 )
@@ -99,7 +98,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	listings := lists.New(db)
 	listings.Memory = h.Lists
 	steered := control.Config{
-		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Listings: listings}, Tables: accounts.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: tokens.New(db), MFA: second},
+		Guard: h.Guard, Administration: h.inside.Guard, Mode: h.Mode, IPLists: control.IPLists{Listings: listings}, Tables: accounts.Tables{Accounts: h.accounts, Sessions: running, Codes: codes, Tokens: accounts.NewTokens(db), MFA: second},
 		Users: accounts.Users{DirectoryOf: nobodys}, Sinks: control.Sinks{Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Effects: policy.NewEffects(db, []byte("secret"), h.Clock.Now, quiet), Tops: new(metrics.Tops)}, Policies: control.Policies{Overrides: policy.NewTable(db)}, Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	}
 	change(&steered)

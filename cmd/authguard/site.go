@@ -17,6 +17,7 @@ import (
 	"authguard/captchamode/challenge/image"
 	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
@@ -39,7 +40,6 @@ import (
 	"authguard/internal/redisstore"
 	"authguard/internal/seal"
 	"authguard/internal/sessions"
-	"authguard/internal/tokens"
 	"authguard/web"
 )
 
@@ -85,7 +85,7 @@ type ipLists struct {
 // credentials of programs and administrators.
 type credentials struct {
 	tokens web.Tokens // of the decision API
-	issued *tokens.Table
+	issued *accounts.Tokens
 	mfa    *mfa.Table // MFA of administrators
 }
 
@@ -152,7 +152,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.named.Configure(s.loaded.Sources())
 	s.leaked.Configure(s.loaded.Passwords.Leaked.File, s.loaded.Passwords.Leaked.Action != "off")
 	s.trust(s.loaded)
-	s.issued = tokens.New(s.storage.db)
+	s.issued = accounts.NewTokens(s.storage.db)
 	s.mfa, err = mfa.New(mfa.Config{DB: s.storage.db, Secret: s.storage.keys.Counters,
 		Now: s.storage.clock.Now})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"authguard/internal/accounts"
 	"authguard/internal/times"
-	"authguard/internal/tokens"
 )
 
 type tokenCmd struct {
@@ -29,7 +29,7 @@ type tokenCreateCmd struct {
 
 // Run creates a token. Only the token goes to standard output, for scripts.
 func (c tokenCreateCmd) Run(g *globals) error {
-	var made tokens.NewToken
+	var made accounts.NewToken
 	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/tokens", c.query(), question, &made, func() error {
 		if len(made.Scopes) > 0 {
@@ -50,7 +50,7 @@ type tokenListCmd struct{}
 
 // Run lists the tokens.
 func (tokenListCmd) Run(g *globals) error {
-	var answer struct{ Tokens []tokens.Token }
+	var answer struct{ Tokens []accounts.Token }
 	return g.show(http.MethodGet, "/api/tokens", nil, nil, &answer, func() error {
 		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tREALM\tCREATED\tBY\tSCOPES\tEXPIRES\tLAST USED")
@@ -63,14 +63,14 @@ func (tokenListCmd) Run(g *globals) error {
 }
 
 // reach returns the realm in which a token is valid, or "all".
-func reach(t tokens.Token) string {
+func reach(t accounts.Token) string {
 	if len(t.Scopes) > 0 && !t.Confined {
 		return "all"
 	}
 	return t.Realm
 }
 
-func scopes(t tokens.Token) string {
+func scopes(t accounts.Token) string {
 	if len(t.Scopes) == 0 {
 		return "decision API"
 	}

@@ -16,7 +16,6 @@ import (
 	"authguard/internal/mfa"
 	"authguard/internal/operation"
 	"authguard/internal/sessions"
-	"authguard/internal/tokens"
 )
 
 // A Realm has the accounts of one realm, and the sessions, known clients, codes, tokens and MFA that a change of an
@@ -38,7 +37,7 @@ type Tables struct {
 	Accounts *Table
 	Sessions *sessions.Store
 	Codes    *codes.Table
-	Tokens   *tokens.Table
+	Tokens   *Tokens
 	MFA      *mfa.Table // the administrators' MFA methods, and all passkeys
 }
 

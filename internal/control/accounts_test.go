@@ -15,7 +15,6 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/operation"
-	"authguard/internal/tokens"
 )
 
 // names are the accounts of all pages of a query, in order.
@@ -164,7 +163,7 @@ func TestAnAdministratorsTokensEndWithADoubtedPassword(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
-		table := tokens.New(db)
+		table := accounts.NewTokens(db)
 		for _, name := range []string{"ann", "bob"} {
 			if _, err := d.AddAdministrator(t.Context(), "admin:eve", name, "", "on call"); err != nil {
 				t.Fatal(err)
@@ -179,7 +178,7 @@ func TestAnAdministratorsTokensEndWithADoubtedPassword(t *testing.T) {
 		} {
 			var texts [2]string
 			for i, maker := range []string{"ann", "bob"} {
-				ask := tokens.Asked{Realm: guard.DefaultRealm, Name: what + maker, Maker: maker, Scopes: []operation.Scope{operation.Admin}, For: time.Hour}
+				ask := accounts.TokenRequest{Realm: guard.DefaultRealm, Name: what + maker, Maker: maker, Scopes: []operation.Scope{operation.Admin}, For: time.Hour}
 				var err error
 				if texts[i], _, err = table.Add(t.Context(), ask, time.Now()); err != nil {
 					t.Fatal(err)

@@ -27,7 +27,6 @@ import (
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/testing/world"
-	"authguard/internal/tokens"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -89,7 +88,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.attacks = attacks.New(attacks.Config{DB: d.db, Secret: []byte("secret"), Now: d.w.Clock.Now, Log: quiet})
 	d.listings.Memory, d.listings.Direct = d.w.Lists, func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} }
 	d.config = control.Config{
-		Guard: d.w.Guard, Mode: d.w.Mode, IPLists: control.IPLists{Listings: d.listings}, Tables: accounts.Tables{Accounts: d.accounts, Sessions: d.sessions, Codes: d.codes, Tokens: tokens.New(d.db), MFA: second},
+		Guard: d.w.Guard, Mode: d.w.Mode, IPLists: control.IPLists{Listings: d.listings}, Tables: accounts.Tables{Accounts: d.accounts, Sessions: d.sessions, Codes: d.codes, Tokens: accounts.NewTokens(d.db), MFA: second},
 		Users: accounts.Users{DirectoryOf: d.directoryOf}, Sinks: control.Sinks{Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Effects: d.effects}, Policies: control.Policies{Overrides: policy.NewTable(d.db)}, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
 	}

@@ -12,7 +12,6 @@ import (
 	"authguard/internal/lists"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
-	"authguard/internal/tokens"
 )
 
 // An Operation is a change by an administrator. The API, forms and commands decode the same request; Do checks it,
@@ -109,7 +108,7 @@ func (c *Control) carryOut(ctx context.Context, by operation.By, q any) (*operat
 		return q.Do(ctx, c.config.Listings, by)
 	case operation.Request[*policy.Limits]:
 		return q.Do(ctx, c.Limits, by)
-	case operation.Request[*tokens.Table]:
+	case operation.Request[*accounts.Tokens]:
 		change, err := q.Do(ctx, c.config.Tokens, by)
 		if change == nil {
 			return nil, err

@@ -8,7 +8,6 @@ import (
 	"authguard/internal/lists"
 	"authguard/internal/operation"
 	"authguard/internal/policy"
-	"authguard/internal/tokens"
 )
 
 // Operations returns the table of operations.
@@ -288,11 +287,11 @@ func attackOperations() []Operation {
 func tokenOperations() []Operation {
 	return []Operation{{
 		Name: "token-add", Did: "token created", Route: "POST /tokens", Created: true, Scope: operation.Admin,
-		Where: NamedRealm, Alert: alerts.TokenAdded, Request: request[tokens.Create],
+		Where: NamedRealm, Alert: alerts.TokenAdded, Request: request[accounts.CreateToken],
 		Forms: []Form{{Path: "/administrators/tokens/add"}},
 	}, {
 		Name: "token-revoke", Did: "token revoked", Route: "DELETE /tokens", Scope: operation.Admin, Where: NamedRealm,
-		Request: request[tokens.Revoke], Forms: []Form{{Path: "/administrators/tokens/revoke", Notice: "Revoked:"}},
+		Request: request[accounts.RevokeToken], Forms: []Form{{Path: "/administrators/tokens/revoke", Notice: "Revoked:"}},
 		Commands: []Command{{
 			Name: "token revoke", Help: "Revoke an API token", Example: "shop-backend",
 			Says: "The token {{quote .Q.Name}} is revoked, on other nodes within a second.",

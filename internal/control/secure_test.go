@@ -11,7 +11,6 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/operation"
-	"authguard/internal/tokens"
 )
 
 // If the server dies in the middle of a request, the audit log has all accounts that were secured before.
@@ -64,7 +63,7 @@ func TestSecuringAnAccountRemovesPasskeysAndTokens(t *testing.T) {
 	if _, err := d.db.Exec(`INSERT INTO passkeys (id, account, host, name, data, created_at) VALUES ('k', $1, 'localhost', 'x', '{}', 1)`, bob.ID); err != nil {
 		t.Fatal(err)
 	}
-	asked := tokens.Asked{Realm: "default", Name: "x", Maker: "ann", Scopes: []operation.Scope{operation.Admin}, For: time.Hour}
+	asked := accounts.TokenRequest{Realm: "default", Name: "x", Maker: "ann", Scopes: []operation.Scope{operation.Admin}, For: time.Hour}
 	if _, _, err := d.config.Tokens.Add(t.Context(), asked, d.w.Clock.Now()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,6 @@ import (
 	"authguard/internal/operation"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
-	"authguard/internal/tokens"
 	"authguard/web"
 )
 
@@ -210,29 +209,16 @@ func problemOf(err error) (p web.Problem) {
 	case errors.Is(err, attacks.ErrUnknown):
 		return asked(http.StatusNotFound,
 			"no such attack in this realm, or its record has expired; `authguard attack list` shows all")
-	case errors.Is(err, lists.ErrNotListed):
+	case errors.Is(err, lists.ErrNotListed), errors.Is(err, accounts.ErrTokenUnknown):
 		return asked(http.StatusNotFound, words(err))
 	case errors.Is(err, accounts.ErrUnknown):
 		return asked(http.StatusNotFound, "no such account; `authguard user list` shows all")
-	case errors.Is(err, accounts.ErrTaken):
-		return web.Problem{
-			Type: "conflict", Title: "Name already in use", Status: http.StatusConflict,
-			Detail: "user name or email address is already in use",
-		}
+	case errors.Is(err, accounts.ErrTaken), errors.Is(err, accounts.ErrTokenTaken):
+		return web.Problem{Type: "conflict", Title: "Name already in use", Status: http.StatusConflict, Detail: words(err)}
 	case errors.Is(err, accounts.ErrLast):
 		return web.Problem{Type: "conflict", Title: "Last administrator", Status: http.StatusConflict, Detail: words(err)}
 	case errors.Is(err, accounts.ErrGroup):
 		return asked(http.StatusBadRequest, strings.TrimPrefix(err.Error(), "accounts: "))
-	case errors.Is(err, tokens.ErrUnknown):
-		return asked(http.StatusNotFound, "no such token in this realm; `authguard token list` shows all")
-	case errors.Is(err, tokens.ErrTaken):
-		return web.Problem{
-			Type: "conflict", Title: "Name already in use", Status: http.StatusConflict,
-			Detail: "the realm already has a token of this name; choose another name or revoke that token first",
-		}
-	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope),
-		errors.Is(err, tokens.ErrOverAll), errors.Is(err, tokens.ErrLife):
-		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, mfa.ErrUnknown), errors.Is(err, sessions.ErrUnknown):
 		return asked(http.StatusNotFound, words(err))
 	case errors.Is(err, mfa.ErrCode), errors.Is(err, mfa.ErrEnrolled), errors.Is(err, mfa.ErrPasskey),
@@ -266,7 +252,7 @@ func asked(status int, detail string) web.Problem {
 
 // packagePrefix matches the package names in our errors, which mean nothing to users.
 var packagePrefix = regexp.MustCompile(
-	`\b(accounts|alerts|control|operation|guard|lists|codes|captchamode|audit|sessions|passwords|database|tokens|mfa|` +
+	`\b(accounts|alerts|control|operation|guard|lists|codes|captchamode|audit|sessions|passwords|database|mfa|` +
 		`policy): `)
 
 // words returns an error's text on one line without package names.

@@ -34,7 +34,6 @@ import (
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/testing/world"
-	"authguard/internal/tokens"
 	"authguard/web/admin"
 )
 
@@ -122,7 +121,7 @@ func newOffice(t *testing.T) *office {
 	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})
 	o.inside = o.Second(t, nil)
 	o.config = control.Config{
-		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Listings: o.listings}, Tables: accounts.Tables{Accounts: o.accounts, Sessions: store, Codes: codes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), MFA: o.mfa},
+		Guard: o.Guard, Administration: o.inside.Guard, Mode: o.Mode, IPLists: control.IPLists{Listings: o.listings}, Tables: accounts.Tables{Accounts: o.accounts, Sessions: store, Codes: codes.New(o.db, o.Clock.Now), Tokens: accounts.NewTokens(o.db), MFA: o.mfa},
 		Users: accounts.Users{DirectoryOf: o.directoryOf}, Sinks: control.Sinks{Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Effects: o.effects}, Policies: control.Policies{Overrides: policy.NewTable(o.db)}, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)

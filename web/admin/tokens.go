@@ -8,8 +8,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/accounts"
 	"authguard/internal/operation"
-	"authguard/internal/tokens"
 	"authguard/web"
 )
 
@@ -52,7 +52,7 @@ func (a *API) byToken(c echo.Context, text string) error {
 }
 
 // confine restricts a token to its realm, which it sets in the request instead of the default or all realms.
-func confine(c echo.Context, t tokens.Token, needs access) error {
+func confine(c echo.Context, t accounts.Token, needs access) error {
 	if !t.Confined {
 		return nil
 	}

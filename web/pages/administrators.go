@@ -5,18 +5,18 @@ import (
 	"strings"
 	"time"
 
+	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/events"
 	"authguard/internal/mfa"
 	"authguard/internal/operation"
-	"authguard/internal/tokens"
 )
 
 // AdministratorsView lists the administrators and the API tokens. Its forms post to /administrators/….
 type AdministratorsView struct {
 	Admin
 	All    []control.Administrator
-	Tokens []tokens.Token
+	Tokens []accounts.Token
 	// Fresh is set if the administrator signed in recently. Without it the page stays closed.
 	Fresh bool
 }
@@ -70,7 +70,7 @@ func waysOf(k mfa.Kept) string {
 }
 
 // May returns the scopes of a token.
-func (v *AdministratorsView) May(t tokens.Token) string {
+func (v *AdministratorsView) May(t accounts.Token) string {
 	if len(t.Scopes) == 0 {
 		return "decision API"
 	}
@@ -82,7 +82,7 @@ func (v *AdministratorsView) May(t tokens.Token) string {
 }
 
 // Reach returns the realm in which a token is valid, or "all realms".
-func (v *AdministratorsView) Reach(t tokens.Token) string {
+func (v *AdministratorsView) Reach(t accounts.Token) string {
 	if len(t.Scopes) > 0 && !t.Confined {
 		return "all realms"
 	}
@@ -90,7 +90,7 @@ func (v *AdministratorsView) Reach(t tokens.Token) string {
 }
 
 // Over reports whether a token has expired.
-func (v *AdministratorsView) Over(t tokens.Token) bool {
+func (v *AdministratorsView) Over(t accounts.Token) bool {
 	return !t.ExpiresAt.IsZero() && !v.Now.Before(t.ExpiresAt)
 }
 
@@ -117,7 +117,7 @@ type ScopeChoice struct {
 func (v *AdministratorsView) Lives() []tokenLife {
 	const day = 24 * time.Hour
 	return []tokenLife{{"7d", "1 week"}, {"30d", "30 days"}, {"90d", "90 days"},
-		{"366d", events.Count(int(tokens.MaxLife/day), "day")}}
+		{"366d", events.Count(int(accounts.MaxTokenLife/day), "day")}}
 }
 
 type tokenLife struct{ Value, Text string }

@@ -24,7 +24,6 @@ import (
 	"authguard/internal/operation"
 	"authguard/internal/policy"
 	"authguard/internal/sessions"
-	"authguard/internal/tokens"
 	"authguard/trusted"
 )
 
@@ -541,7 +540,7 @@ func steering() AdministratorsView {
 	bob.Running, bob.Sessions, bob.LastLogin, bob.MustChange = []sessions.Session{{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon}}, 1, noon, true
 	eve.Disabled = true
 	v.All = []control.Administrator{ann, bob, eve}
-	v.Tokens = []tokens.Token{
+	v.Tokens = []accounts.Token{
 		{Realm: "default", Name: "shop", CreatedBy: hostile, CreatedAt: noon},
 		{Realm: "default", Name: "ci", Scopes: []operation.Scope{operation.Read, operation.Lists}, CreatedAt: noon, ExpiresAt: noon.Add(time.Hour), UsedAt: noon},
 		{Realm: "gold", Name: "old", Scopes: []operation.Scope{operation.Read}, Confined: true, CreatedAt: noon, ExpiresAt: noon.Add(-time.Hour)},

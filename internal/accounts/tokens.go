@@ -1,4 +1,4 @@
-package tokens
+package accounts
 
 import (
 	"cmp"
@@ -18,23 +18,23 @@ type NewToken struct {
 	Text string `json:"token"`
 }
 
-// Create creates a token of the realm for the decision API or, with scopes, for the admin API, for all realms unless
+// CreateToken creates a token of the realm for the decision API or, with scopes, for the admin API, for all realms unless
 // the request names one. It is valid when the operation returns, and within a second on other nodes. Only the answer
-// has the token. Errors are those of Table.Add.
-type Create struct {
+// has the token. Errors are those of Tokens.Add.
+type CreateToken struct {
 	Name   string            `json:"name"`
 	Scopes []operation.Scope `json:"scopes"`
-	For    string            `json:"for"` // with scopes only; default Life
+	For    string            `json:"for"` // with scopes only; default 90 days
 	operation.Because
 }
 
 // May implements the check of a Request.
-func (Create) May(_ context.Context, _ operation.Powers, by operation.By) error {
+func (CreateToken) May(_ context.Context, _ operation.Powers, by operation.By) error {
 	return by.MayChangeSignIn()
 }
 
 // FormFields returns the names of the form's fields: a checkbox for each scope.
-func (Create) FormFields() []string {
+func (CreateToken) FormFields() []string {
 	names := []string{"name", "for", "reason"}
 	for _, scope := range operation.Scopes() {
 		names = append(names, "scope_"+string(scope))
@@ -43,7 +43,7 @@ func (Create) FormFields() []string {
 }
 
 // FromForm reads the form's fields.
-func (q *Create) FromForm(f map[string]string) {
+func (q *CreateToken) FromForm(f map[string]string) {
 	q.Name, q.Reason = f["name"], f["reason"]
 	for _, scope := range operation.Scopes() {
 		if f["scope_"+string(scope)] == "true" {
@@ -53,12 +53,12 @@ func (q *Create) FromForm(f map[string]string) {
 }
 
 // Do implements Request.
-func (q Create) Do(ctx context.Context, t *Table, by operation.By) (*operation.Change, error) {
+func (q CreateToken) Do(ctx context.Context, t *Tokens, by operation.By) (*operation.Change, error) {
 	life, err := operation.HoldOf(q.For)
 	if err != nil {
 		return nil, err
 	}
-	text, made, err := t.Add(ctx, Asked{Realm: by.Realm, Name: q.Name, By: by.Who,
+	text, made, err := t.Add(ctx, TokenRequest{Realm: by.Realm, Name: q.Name, By: by.Who,
 		Maker: by.Maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life,
 		Confined: len(q.Scopes) > 0 && by.Named}, by.Now)
 	if err != nil {
@@ -78,15 +78,15 @@ func (q Create) Do(ctx context.Context, t *Table, by operation.By) (*operation.C
 	}, nil
 }
 
-// Revoke revokes a token, here at once and on other nodes within a second. The error is ErrUnknown if the
+// RevokeToken revokes a token, here at once and on other nodes within a second. The error is ErrTokenUnknown if the
 // realm has none of this name. Being urgent, it requires no recent sign-in.
-type Revoke struct {
+type RevokeToken struct {
 	Name string `json:"name" arg:"" help:"Name of the token"`
 	operation.Because
 }
 
 // Do implements Request.
-func (q Revoke) Do(ctx context.Context, t *Table, by operation.By) (*operation.Change, error) {
+func (q RevokeToken) Do(ctx context.Context, t *Tokens, by operation.By) (*operation.Change, error) {
 	if err := t.Revoke(ctx, by.Realm, q.Name); err != nil {
 		return nil, err
 	}

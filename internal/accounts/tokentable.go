@@ -1,9 +1,4 @@
-// Package tokens stores bearer tokens in the SQL database: those of the decision API, whose digests package web also
-// holds in memory, and those of the admin API, which have scopes. Neither kind is valid for the other API.
-//
-// A token is 130 random bits, so its plain SHA-256 is enough: a leaked database gives no access. The fixed prefix lets
-// secret scanners find committed tokens: authguard_(admin_)?[A-Z2-7]{26}.
-package tokens
+package accounts
 
 import (
 	"cmp"
@@ -25,42 +20,31 @@ import (
 	"authguard/internal/operation"
 )
 
-// Prefix starts every token, AdminPrefix every token with scopes.
+// The prefixes of all tokens, and of those with scopes, let secret scanners find committed tokens:
+// authguard_(admin_)?[A-Z2-7]{26}.
 const (
-	Prefix      = "authguard_"
-	AdminPrefix = Prefix + "admin_"
+	tokenPrefix      = "authguard_"
+	adminTokenPrefix = tokenPrefix + "admin_"
 )
 
 const (
-	// MaxLife and Life are the maximum and default validity of tokens with scopes. Tokens of the decision API are valid
-	// until revoked.
-	MaxLife = 366 * 24 * time.Hour
-	Life    = 90 * 24 * time.Hour
-)
+	// MaxTokenLife and tokenLife are the maximum and default validity of tokens with scopes. Tokens of the decision API are
+	// valid until revoked.
+	MaxTokenLife = 366 * 24 * time.Hour
+	tokenLife    = 90 * 24 * time.Hour
 
-// Most is the maximum number of tokens in all realms: each request is compared with all.
-const Most = 1000
+	mostTokens = 1000 // in all realms: each request is compared with all
+)
 
 var (
-	// ErrName means that a text is not a valid token name.
-	ErrName = errors.New("tokens: a name is 1 to 64 letters, digits, dots, dashes or underscores, and begins with a " +
-		"letter or digit")
-	// ErrTaken means that the realm already has a token of this name.
-	ErrTaken = errors.New("tokens: the name is already in use")
-	// ErrScope means that a text is not a scope.
-	ErrScope = errors.New("tokens: a scope must be read, unlock, lists, accounts, groups, mode, alerts, policy or admin")
-	// ErrOverAll means that a token of one realm would get a scope of all realms.
-	ErrOverAll = errors.New("tokens: the scopes lists, alerts and admin apply to all realms: a token of one realm " +
-		"cannot have them")
-	// ErrLife means that a validity is out of range.
-	ErrLife = errors.New("tokens: a token with scopes must be valid for a minute to 366 days")
-	// ErrUnknown means that the realm has no token of this name.
-	ErrUnknown = errors.New("tokens: no such token")
-	// ErrMost means that Most tokens exist.
-	ErrMost = fmt.Errorf("tokens: at most %d tokens: revoke one first", Most)
+	// ErrTokenTaken means that the realm already has a token of this name.
+	ErrTokenTaken = errors.New("accounts: the realm already has a token of this name; choose another name or revoke that " +
+		"token first")
+	// ErrTokenUnknown means that the realm has no token of this name.
+	ErrTokenUnknown = errors.New("accounts: no such token in this realm; `authguard token list` shows all")
 )
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var tokenNamePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Token is a stored token.
 type Token struct {
@@ -80,43 +64,45 @@ type Token struct {
 	Maker string `json:"-"`
 }
 
-// Asked describes a new token. Realm and Name are required. By is the requester.
-type Asked struct {
+// TokenRequest describes a new token. Realm and Name are required. By is the requester.
+type TokenRequest struct {
 	Realm, Name, By, Maker string
 	Scopes                 []operation.Scope
-	For                    time.Duration // with scopes only; 0: Life
+	For                    time.Duration // with scopes only; 0: 90 days
 	Confined               bool          // to Realm; with scopes only
 }
 
-// Table is the table api_tokens. It is safe for concurrent use, even by several processes.
-type Table struct{ db *sql.DB }
+// Tokens are the bearer tokens in the table api_tokens: those of the decision API, whose digests package web also holds in
+// memory, and those of the admin API, which have scopes. Neither kind is valid for the other API. A token is 130 random
+// bits, so its plain SHA-256 is enough: a leaked database gives no access. Tokens are safe for concurrent use, even by several processes.
+type Tokens struct{ db *sql.DB }
 
-// New returns the Table of a migrated database.
-func New(db *sql.DB) *Table { return &Table{db} }
+// NewTokens returns the Tokens of a migrated database.
+func NewTokens(db *sql.DB) *Tokens { return &Tokens{db} }
 
-// Add creates a token of a realm. Only its hash is stored: show it once. Errors are ErrName, ErrScope, ErrOverAll,
-// ErrLife, ErrTaken and ErrMost.
-func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, made Token, err error) {
+// Add creates a token of a realm. Only its hash is stored: show it once. Errors are operation.ErrAsked and
+// ErrTokenTaken.
+func (t *Tokens) Add(ctx context.Context, a TokenRequest, now time.Time) (text string, made Token, err error) {
 	if err := a.check(); err != nil {
 		return "", Token{}, err
 	}
 	now = now.Truncate(time.Millisecond)
 	made = Token{Realm: a.Realm, Name: a.Name, CreatedBy: database.Clean(a.By), CreatedAt: now, Scopes: a.Scopes,
 		Maker: a.Maker, Confined: a.Confined}
-	text = Prefix + rand.Text()
+	text = tokenPrefix + rand.Text()
 	if len(a.Scopes) > 0 {
-		text, made.ExpiresAt = AdminPrefix+rand.Text(), now.Add(cmp.Or(a.For, Life))
+		text, made.ExpiresAt = adminTokenPrefix+rand.Text(), now.Add(cmp.Or(a.For, tokenLife))
 	}
 	made.Sum = sha256.Sum256([]byte(text))
-	err = t.change(ctx, ErrTaken, `INSERT INTO api_tokens (token_hash, realm, name, created_by, created_at, scopes, maker,
+	err = t.change(ctx, ErrTokenTaken, `INSERT INTO api_tokens (token_hash, realm, name, created_by, created_at, scopes, maker,
 		expires_at, confined)
 		SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, CAST($8 AS BIGINT), CAST($9 AS BOOLEAN) WHERE (SELECT COUNT(*)
 			FROM api_tokens) < $10 ON CONFLICT (realm, name) DO NOTHING`,
 		hex.EncodeToString(made.Sum[:]), a.Realm, a.Name, made.CreatedBy, now.UnixMilli(), joined(a.Scopes), a.Maker,
-		database.Milliseconds(made.ExpiresAt), a.Confined, Most)
-	if errors.Is(err, ErrTaken) {
-		if all, failed := t.All(ctx); failed == nil && len(all) >= Most {
-			err = ErrMost
+		database.Milliseconds(made.ExpiresAt), a.Confined, mostTokens)
+	if errors.Is(err, ErrTokenTaken) {
+		if all, failed := t.All(ctx); failed == nil && len(all) >= mostTokens {
+			err = fmt.Errorf("%w: at most %d tokens: revoke one first", operation.ErrAsked, mostTokens)
 		}
 	}
 	if err != nil {
@@ -125,20 +111,23 @@ func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, m
 	return text, made, nil
 }
 
-func (a *Asked) check() error {
-	if !namePattern.MatchString(a.Name) {
-		return ErrName
+func (a *TokenRequest) check() error {
+	if !tokenNamePattern.MatchString(a.Name) {
+		return fmt.Errorf("%w: a name is 1 to 64 letters, digits, dots, dashes or underscores, and begins with a letter or "+
+			"digit", operation.ErrAsked)
 	}
 	for _, scope := range a.Scopes {
 		if !slices.Contains(operation.Scopes(), scope) {
-			return ErrScope
+			return fmt.Errorf("%w: a scope must be read, unlock, lists, accounts, groups, mode, alerts, policy or admin",
+				operation.ErrAsked)
 		}
 		if a.Confined && slices.Contains(operation.OverAll(), scope) {
-			return ErrOverAll
+			return fmt.Errorf("%w: the scopes lists, alerts and admin apply to all realms: a token of one realm cannot have "+
+				"them", operation.ErrAsked)
 		}
 	}
-	if a.For != 0 && (len(a.Scopes) == 0 || a.For < time.Minute || a.For > MaxLife) {
-		return ErrLife
+	if a.For != 0 && (len(a.Scopes) == 0 || a.For < time.Minute || a.For > MaxTokenLife) {
+		return fmt.Errorf("%w: a token with scopes must be valid for a minute to 366 days", operation.ErrAsked)
 	}
 	return nil
 }
@@ -149,8 +138,8 @@ const usedEvery = time.Minute
 // Find returns a token with scopes by its text, and updates UsedAt. It returns false for unknown or expired tokens, for
 // those of the decision API, and if the maker is disabled or no longer an administrator: a token may never do more than
 // its maker.
-func (t *Table) Find(ctx context.Context, text string, now time.Time) (found Token, ok bool, err error) {
-	if !strings.HasPrefix(text, AdminPrefix) || len(text) > 2*len(AdminPrefix)+26 {
+func (t *Tokens) Find(ctx context.Context, text string, now time.Time) (found Token, ok bool, err error) {
+	if !strings.HasPrefix(text, adminTokenPrefix) || len(text) > 2*len(adminTokenPrefix)+26 {
 		return Token{}, false, nil
 	}
 	sum := sha256.Sum256([]byte(text))
@@ -164,19 +153,19 @@ func (t *Table) Find(ctx context.Context, text string, now time.Time) (found Tok
 			AND used_at < $1`, now.UnixMilli(), hex.EncodeToString(sum[:]))
 	}
 	if err != nil {
-		return Token{}, false, fmt.Errorf("tokens: %w", err)
+		return Token{}, false, fmt.Errorf("accounts: %w", err)
 	}
 	return found, ok, nil
 }
 
-// Revoke deletes a token, or returns ErrUnknown.
-func (t *Table) Revoke(ctx context.Context, realm, name string) error {
-	return t.change(ctx, ErrUnknown, `DELETE FROM api_tokens WHERE realm = $1 AND name = $2`, realm, database.Clean(name))
+// Revoke deletes a token, or returns ErrTokenUnknown.
+func (t *Tokens) Revoke(ctx context.Context, realm, name string) error {
+	return t.change(ctx, ErrTokenUnknown, `DELETE FROM api_tokens WHERE realm = $1 AND name = $2`, realm, database.Clean(name))
 }
 
 // RevokeOf deletes all tokens that an administrator created: an attacker may have created them.
-func (t *Table) RevokeOf(ctx context.Context, maker string) error {
-	none := errors.New("tokens: invalid token")
+func (t *Tokens) RevokeOf(ctx context.Context, maker string) error {
+	none := errors.New("accounts: invalid token")
 	if err := t.change(ctx, none, `DELETE FROM api_tokens WHERE maker = $1`, database.Clean(maker)); !errors.Is(err, none) {
 		return err
 	}
@@ -184,7 +173,7 @@ func (t *Table) RevokeOf(ctx context.Context, maker string) error {
 }
 
 // change runs one statement and notifies all nodes, or returns none if it changed nothing.
-func (t *Table) change(ctx context.Context, none error, statement string, args ...any) error {
+func (t *Tokens) change(ctx context.Context, none error, statement string, args ...any) error {
 	err := database.InTx(ctx, t.db, func(tx *sql.Tx) error {
 		if rows, err := database.Exec(ctx, tx, statement, args...); err != nil {
 			return err
@@ -194,21 +183,21 @@ func (t *Table) change(ctx context.Context, none error, statement string, args .
 		return changes.Bump(ctx, tx, changes.Tokens)
 	})
 	if err != nil && !errors.Is(err, none) {
-		err = fmt.Errorf("tokens: %w", err)
+		err = fmt.Errorf("accounts: %w", err)
 	}
 	return err
 }
 
 // All returns every token, by realm and name.
-func (t *Table) All(ctx context.Context) (all []Token, err error) {
+func (t *Tokens) All(ctx context.Context) (all []Token, err error) {
 	err = t.each(ctx, func(one Token) { all = append(all, one) }, `ORDER BY realm, name`)
 	if err != nil {
-		return nil, fmt.Errorf("tokens: %w", err)
+		return nil, fmt.Errorf("accounts: %w", err)
 	}
 	return all, nil
 }
 
-func (t *Table) each(ctx context.Context, add func(Token), which string, args ...any) error {
+func (t *Tokens) each(ctx context.Context, add func(Token), which string, args ...any) error {
 	return database.Each(ctx, t.db, func(rows *sql.Rows) error {
 		var one Token
 		var sum, scopes string
