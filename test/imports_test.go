@@ -35,7 +35,6 @@ var mayImport = map[string]string{
 	"internal/attacks":    below,
 	"internal/audit":      below,
 	"internal/background": "",
-	"internal/changes":    below,
 	"internal/config":     below,
 	"internal/control":    below,
 	"internal/counters":   below,

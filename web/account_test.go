@@ -23,9 +23,9 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
-	"authguard/internal/changes"
 	"authguard/internal/codes"
 	"authguard/internal/control"
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/mail"
@@ -89,8 +89,7 @@ func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	h.running = running
 	second, err := mfa.New(mfa.Config{DB: db, Secret: []byte("the server's secret"), Now: h.Clock.Now})
 	must(err)
-	watcher, err := changes.New(changes.Config{DB: db, Now: h.Clock.Now, Log: quiet})
-	must(err)
+	watcher := database.NewWatcher(db, h.Clock.Now, quiet)
 	told, err := alerts.New(alerts.Config{PerHour: 1}, outbox.Store{DB: db, Alone: true, Now: h.Clock.Now, Log: quiet})
 	must(err)
 	h.audit = audit.New(db, audit.Config{Logger: quiet})

@@ -22,11 +22,11 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
-	"authguard/internal/changes"
 	"authguard/internal/codes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/counters"
+	"authguard/internal/database"
 	"authguard/internal/learn"
 	"authguard/internal/mail"
 	"authguard/internal/metrics"
@@ -333,7 +333,7 @@ func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
 		return nil, err
 	}
-	r.Add(background.Undo(on.changes.On(changes.Mode(r.name), m.saved.Sync)))
+	r.Add(background.Undo(on.changes.On(database.ModeChanged(r.name), m.saved.Sync)))
 	if shared != nil {
 		joined, err := shared.Join(r.name, m.Mode)
 		if err != nil {

@@ -22,7 +22,6 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/background"
-	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/counters"
@@ -158,7 +157,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.storage.changes.On(changes.Tokens, s.readTokens)
+	s.storage.changes.On(database.TokensChanged, s.readTokens)
 	s.listeners = openListeners(s)
 	s.parts.Add(background.Run(s.health.Run), background.Run(s.named.Run), background.Run(s.leaked.Run),
 		background.Close(s.stopRealms))
@@ -254,7 +253,7 @@ type storage struct {
 	keys    seal.Keys
 	db      *sql.DB
 	inPlace func() error // see database.InPlace
-	changes *changes.Watcher
+	changes *database.Watcher
 	clock   *nodes.Clock
 	claim   *database.Claim
 }
@@ -303,9 +302,7 @@ func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, lo
 	if err == nil {
 		err = s.readKeys(ctx, loaded, anew)
 	}
-	if err == nil {
-		s.changes, err = changes.New(changes.Config{DB: s.db, Now: s.clock.Now, Log: log})
-	}
+	s.changes = database.NewWatcher(s.db, s.clock.Now, log)
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"authguard/internal/changes"
+	"authguard/internal/database"
 	"authguard/internal/operation"
 )
 
@@ -49,7 +49,7 @@ func (t *Table) Demote(ctx context.Context, name string) error {
 // spare returns ErrLast if the account is the last administrator's. The bump serializes concurrent removals; without
 // it, each would count on the other administrator.
 func (t *Table) spare(ctx context.Context, tx *sql.Tx, name string) error {
-	if err := changes.Bump(ctx, tx, changes.Accounts); err != nil {
+	if err := database.Announce(ctx, tx, database.AccountsChanged); err != nil {
 		return err
 	}
 	var last bool

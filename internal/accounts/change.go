@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"authguard/internal/changes"
 	"authguard/internal/database"
 )
 
@@ -238,7 +237,7 @@ func (t *Table) change(ctx context.Context, db database.Beginner, do func(*sql.T
 		if err := do(tx); err != nil {
 			return err
 		}
-		return changes.Bump(ctx, tx, changes.Accounts)
+		return database.Announce(ctx, tx, database.AccountsChanged)
 	})
 	if database.Taken(err) {
 		return ErrTaken

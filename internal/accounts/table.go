@@ -121,7 +121,7 @@ func (t *Table) Canonical(name string) string {
 }
 
 // Refresh reads accounts that other processes added since the last call, for Canonical. Call it whenever
-// changes.Accounts has a new number.
+// database.AccountsChanged has a new number.
 func (t *Table) Refresh(ctx context.Context) error {
 	now := t.config.Now().UnixMilli()
 	since := min(t.seen.Load(), now) - overlap.Milliseconds()

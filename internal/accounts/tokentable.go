@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/changes"
 	"authguard/internal/database"
 	"authguard/internal/operation"
 )
@@ -180,7 +179,7 @@ func (t *Tokens) change(ctx context.Context, none error, statement string, args 
 		} else if rows == 0 {
 			return none
 		}
-		return changes.Bump(ctx, tx, changes.Tokens)
+		return database.Announce(ctx, tx, database.TokensChanged)
 	})
 	if err != nil && !errors.Is(err, none) {
 		err = fmt.Errorf("accounts: %w", err)

@@ -21,7 +21,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
-	"authguard/internal/changes"
+	"authguard/internal/database"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
 	"authguard/internal/operation"
@@ -46,7 +46,7 @@ type Config struct {
 	// Nodes is set if other nodes serve the same site.
 	Nodes bool
 	// Changes reloads lists, account names and tokens after a change by another node. The caller starts and stops it.
-	Changes *changes.Watcher
+	Changes *database.Watcher
 	// Warn, if set, adds warnings to the overview.
 	Warn func() []alerts.Warning
 	Now  func() time.Time // default time.Now
@@ -94,7 +94,7 @@ type Control struct {
 func New(c Config) (*Control, error) {
 	control, err := Beside(c)
 	if err == nil {
-		c.Changes.On(changes.Lists, func(ctx context.Context) error { return c.Listings.Reload(ctx, control.Now()) })
+		c.Changes.On(database.ListsChanged, func(ctx context.Context) error { return c.Listings.Reload(ctx, control.Now()) })
 	}
 	return control, err
 }
@@ -151,7 +151,7 @@ func Beside(c Config) (*Control, error) {
 	control.Limits = &policy.Limits{Realm: c.Realm, Table: c.Overrides, Effects: c.Effects, Mode: c.Mode,
 		Written: c.Written,
 		Enact:   c.Enact, Alerts: c.Alerts, Accounts: control.Accounts, Record: control.record, Now: c.Now, Log: c.Log}
-	refresh, overrides := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm),
+	refresh, overrides := c.Changes.On(database.AccountsChanged, c.Accounts.Refresh), c.Changes.On(database.PolicyChanged(c.Realm),
 		control.Limits.Read)
 	control.closed = func() { refresh(); overrides() }
 	return control, nil

@@ -15,9 +15,9 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
-	"authguard/internal/changes"
 	"authguard/internal/codes"
 	"authguard/internal/control"
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
@@ -46,7 +46,7 @@ type desk struct {
 	codes    *codes.Table
 	tops     *metrics.Tops
 	effects  *policy.Effects
-	changes  *changes.Watcher
+	changes  *database.Watcher
 	config   control.Config
 }
 
@@ -79,8 +79,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.codes = codes.New(d.db, d.w.Clock.Now)
 	d.effects = policy.NewEffects(d.db, []byte("secret"), d.w.Clock.Now, quiet)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
-	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
-	must(err)
+	d.changes = database.NewWatcher(d.db, d.w.Clock.Now, quiet)
 	told, err := alerts.New(alerts.Config{PerHour: 1}, outbox.Store{DB: d.db, Alone: true, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
 	second, err := mfa.New(mfa.Config{DB: d.db, Secret: []byte("the server's secret"), Now: d.w.Clock.Now})

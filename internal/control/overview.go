@@ -10,7 +10,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
-	"authguard/internal/changes"
+	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
@@ -162,7 +162,7 @@ func (c *Control) warnings(now time.Time) []alerts.Warning {
 			all = append(all, UnconfiguredProxy(one))
 		}
 	}
-	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
+	if listed := c.config.Changes.Sure(database.ListsChanged); !listed.IsZero() && now.Sub(listed) > listsStale {
 		all = append(all, alerts.Warning{
 			Code: "lists-stale", Title: "The database is not readable",
 			Text: "The allowlist and blocklist are as of " + times.Text(listed.UTC()) +

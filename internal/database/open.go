@@ -1,5 +1,5 @@
-// Package database opens the SQL database, a SQLite file or PostgreSQL, migrates its tables, and runs transactions and
-// statements on both kinds.
+// Package database opens the SQL database, a SQLite file or PostgreSQL, migrates its tables, runs transactions and
+// statements on both kinds, and notifies the nodes about changes ([Watcher]).
 //
 // A damaged file, or one that is not a database, is an error and stays untouched. Only the service's own user can read
 // the files it creates. Statements fail within seconds of PostgreSQL's death. Several processes or nodes may start at

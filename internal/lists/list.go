@@ -22,7 +22,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/alerts"
-	"authguard/internal/changes"
 	"authguard/internal/database"
 	"authguard/internal/times"
 )
@@ -141,7 +140,7 @@ func (t *Table) AddAll(ctx context.Context, requests []Request, now time.Time) (
 				return err
 			}
 		}
-		return changes.Bump(ctx, tx, changes.Lists)
+		return database.Announce(ctx, tx, database.ListsChanged)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lists: add: %w", err)
@@ -207,7 +206,7 @@ func (t *Table) change(ctx context.Context, statement string, args ...any) (rows
 		if rows, err = database.Exec(ctx, tx, statement, args...); err != nil || rows == 0 {
 			return err
 		}
-		return changes.Bump(ctx, tx, changes.Lists)
+		return database.Announce(ctx, tx, database.ListsChanged)
 	})
 	return rows, err
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/changes"
 	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/operation"
@@ -89,7 +88,7 @@ func (t *Table) removeAll(ctx context.Context, entries []Entry) error {
 				return err
 			}
 		}
-		return changes.Bump(ctx, tx, changes.Lists)
+		return database.Announce(ctx, tx, database.ListsChanged)
 	})
 	if err != nil {
 		return fmt.Errorf("lists: remove %d entries: %w", len(entries), err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/changes"
 	"authguard/internal/database"
 	"authguard/internal/events"
 )
@@ -134,7 +133,8 @@ func (s *ModeStore) Run(ctx context.Context) {
 	}
 }
 
-// Sync writes the queued switches, then adopts the last override of any node. Call it whenever changes.Mode changes.
+// Sync writes the queued switches, then adopts the last override of any node. Call it whenever
+// database.ModeChanged has a new number.
 func (s *ModeStore) Sync(ctx context.Context) error {
 	if err := s.writeAll(ctx); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (s *ModeStore) writeOverride(ctx context.Context, tx *sql.Tx, e entry) erro
 	if err != nil {
 		return err
 	}
-	return changes.Bump(ctx, tx, changes.Mode(s.config.Realm))
+	return database.Announce(ctx, tx, database.ModeChanged(s.config.Realm))
 }
 
 // writeEnd records the end of the override. Every node calls it; the first one writes the history.

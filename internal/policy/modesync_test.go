@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/changes"
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/policy"
 )
@@ -19,7 +19,7 @@ import (
 type node struct {
 	store *policy.ModeStore
 	mode  *captchamode.Mode
-	watch *changes.Watcher
+	watch *database.Watcher
 	now   time.Time
 	told  []captchamode.Switch // that are this node's to tell
 }
@@ -41,10 +41,8 @@ func newNode(t *testing.T, db *sql.DB) *node {
 	if err := n.store.Load(t.Context(), n.mode); err != nil {
 		t.Fatal(err)
 	}
-	if n.watch, err = changes.New(changes.Config{DB: db, Now: func() time.Time { return n.now }}); err != nil {
-		t.Fatal(err)
-	}
-	n.watch.On(changes.Mode("default"), n.store.Sync)
+	n.watch = database.NewWatcher(db, func() time.Time { return n.now }, slog.New(slog.DiscardHandler))
+	n.watch.On(database.ModeChanged("default"), n.store.Sync)
 	n.poll(t)
 	return n
 }

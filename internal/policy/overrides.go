@@ -14,7 +14,6 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
-	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/database"
 )
@@ -177,7 +176,7 @@ func (t *Table) change(ctx context.Context, realm, query string, args ...any) (r
 		if rows, err = database.Exec(ctx, tx, query, args...); err != nil {
 			return err
 		}
-		return changes.Bump(ctx, tx, changes.Policy(realm))
+		return database.Announce(ctx, tx, database.PolicyChanged(realm))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("policy: %w", err)

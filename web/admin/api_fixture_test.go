@@ -22,9 +22,9 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/attacks"
 	"authguard/internal/audit"
-	"authguard/internal/changes"
 	"authguard/internal/codes"
 	"authguard/internal/control"
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
@@ -113,8 +113,7 @@ func newOffice(t *testing.T) *office {
 	o.listings = lists.New(o.db)
 	o.listings.Memory = o.Lists
 	o.effects = policy.NewEffects(o.db, []byte("secret"), o.Clock.Now, quiet)
-	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
-	must(err)
+	watcher := database.NewWatcher(o.db, o.Clock.Now, quiet)
 	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, outbox.Store{DB: o.db, Alone: true, Now: o.Clock.Now, Log: slog.New(&o.told)})
 	must(err)
 	o.hash = checker.Hash

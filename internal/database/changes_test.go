@@ -1,4 +1,4 @@
-package changes_test
+package database_test
 
 import (
 	"context"
@@ -12,17 +12,14 @@ import (
 	"time"
 
 	"authguard/internal/background"
-	"authguard/internal/changes"
 	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 )
 
-func TestMain(m *testing.M) { databasetest.Main(m) }
-
-func bump(t *testing.T, db *sql.DB, name string, result error) {
+func announce(t *testing.T, db *sql.DB, name string, result error) {
 	t.Helper()
 	err := database.InTx(context.Background(), db, func(tx *sql.Tx) error {
-		return errors.Join(changes.Bump(context.Background(), tx, name), result)
+		return errors.Join(database.Announce(context.Background(), tx, name), result)
 	})
 	if !errors.Is(err, result) {
 		t.Error(err)
@@ -31,7 +28,7 @@ func bump(t *testing.T, db *sql.DB, name string, result error) {
 
 // A node counts how often it has read a thing again.
 type node struct {
-	*changes.Watcher
+	*database.Watcher
 	reads map[string]int
 	fail  error
 	now   time.Time
@@ -40,11 +37,7 @@ type node struct {
 func newNode(t *testing.T, db *sql.DB, names ...string) *node {
 	t.Helper()
 	n := &node{reads: map[string]int{}, now: time.Now()}
-	var err error
-	n.Watcher, err = changes.New(changes.Config{DB: db, Now: func() time.Time { return n.now }, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n.Watcher = database.NewWatcher(db, func() time.Time { return n.now }, slog.New(slog.DiscardHandler))
 	for _, name := range names {
 		n.On(name, func(context.Context) error {
 			n.reads[name]++
@@ -59,7 +52,7 @@ func (n *node) poll(t *testing.T, wantLists, wantAccounts int) {
 	if err := n.Poll(t.Context()); !errors.Is(err, n.fail) {
 		t.Errorf("got %v", err)
 	}
-	if a, b := n.reads[changes.Lists], n.reads[changes.Accounts]; a != wantLists || b != wantAccounts {
+	if a, b := n.reads[database.ListsChanged], n.reads[database.AccountsChanged]; a != wantLists || b != wantAccounts {
 		t.Errorf("read %d and %d times, want %d and %d", a, b, wantLists, wantAccounts)
 	}
 }
@@ -67,19 +60,19 @@ func (n *node) poll(t *testing.T, wantLists, wantAccounts int) {
 func TestOnlyWhatHasChangedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		a, b := newNode(t, db, changes.Lists, changes.Accounts), newNode(t, db, changes.Lists, changes.Accounts)
+		a, b := newNode(t, db, database.ListsChanged, database.AccountsChanged), newNode(t, db, database.ListsChanged, database.AccountsChanged)
 		for _, n := range []*node{a, b} {
 			n.poll(t, 1, 1)
 			n.poll(t, 1, 1)
 		}
-		bump(t, db, changes.Lists, nil)
+		announce(t, db, database.ListsChanged, nil)
 		for _, n := range []*node{a, b} {
 			n.poll(t, 2, 1)
 			n.poll(t, 2, 1)
 		}
-		bump(t, db, changes.Accounts, nil)
-		bump(t, db, changes.Accounts, nil)
-		bump(t, db, "something else", nil)
+		announce(t, db, database.AccountsChanged, nil)
+		announce(t, db, database.AccountsChanged, nil)
+		announce(t, db, "something else", nil)
 		a.poll(t, 2, 2)
 	})
 }
@@ -87,9 +80,9 @@ func TestOnlyWhatHasChangedIsReadAgain(t *testing.T) {
 func TestAChangeThatWasUndoneIsNone(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		n := newNode(t, db, changes.Lists)
+		n := newNode(t, db, database.ListsChanged)
 		n.poll(t, 1, 0)
-		bump(t, db, changes.Lists, errors.New("no"))
+		announce(t, db, database.ListsChanged, errors.New("no"))
 		n.poll(t, 1, 0)
 	})
 }
@@ -97,9 +90,9 @@ func TestAChangeThatWasUndoneIsNone(t *testing.T) {
 func TestWhatCouldNotBeReadIsReadAgain(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		n := newNode(t, db, changes.Lists)
+		n := newNode(t, db, database.ListsChanged)
 		n.poll(t, 1, 0)
-		bump(t, db, changes.Lists, nil)
+		announce(t, db, database.ListsChanged, nil)
 		n.fail = errors.New("no")
 		n.poll(t, 2, 0)
 		n.poll(t, 3, 0)
@@ -112,7 +105,7 @@ func TestWhatCouldNotBeReadIsReadAgain(t *testing.T) {
 func TestEverythingIsReadAgainEveryHalfMinute(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		n := newNode(t, db, changes.Lists)
+		n := newNode(t, db, database.ListsChanged)
 		n.poll(t, 1, 0)
 		n.now = n.now.Add(30*time.Second - 1)
 		n.poll(t, 1, 0)
@@ -127,7 +120,7 @@ func TestChangesAtOnceAreAllCounted(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		var all sync.WaitGroup
 		for range 10 {
-			all.Go(func() { bump(t, db, changes.Lists, nil) })
+			all.Go(func() { announce(t, db, database.ListsChanged, nil) })
 		}
 		all.Wait()
 		var version int
@@ -140,15 +133,12 @@ func TestChangesAtOnceAreAllCounted(t *testing.T) {
 func TestARunningWatcherSeesAChange(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		w, err := changes.New(changes.Config{DB: db, Every: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := database.NewWatcher(db, time.Now, slog.New(slog.DiscardHandler))
 		seen := make(chan struct{}, 100)
-		w.On(changes.Lists, func(context.Context) error { seen <- struct{}{}; return nil })
+		w.On(database.ListsChanged, func(context.Context) error { seen <- struct{}{}; return nil })
 		t.Cleanup(background.Go(w.Run))
 		<-seen
-		bump(t, db, changes.Lists, nil)
+		announce(t, db, database.ListsChanged, nil)
 		<-seen
 	})
 }
@@ -158,17 +148,14 @@ func TestAChangeIsEverywhereWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := databasetest.SQLite(t)
-		w, err := changes.New(changes.Config{DB: db})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := database.NewWatcher(db, time.Now, slog.New(slog.DiscardHandler))
 		var seen atomic.Int64
-		w.On(changes.Lists, func(context.Context) error { seen.Add(1); return nil })
+		w.On(database.ListsChanged, func(context.Context) error { seen.Add(1); return nil })
 		t.Cleanup(background.Go(w.Run))
 		time.Sleep(time.Second)
 		for n := range 10 {
 			before := seen.Load()
-			bump(t, db, changes.Lists, nil)
+			announce(t, db, database.ListsChanged, nil)
 			time.Sleep(time.Second)
 			if seen.Load() != before+1 {
 				t.Errorf("change %d was read %d times within a second", n, seen.Load()-before)

@@ -1,13 +1,6 @@
-// Package changes notifies every node that another one has changed data that nodes hold in memory: lists, account
-// names, tokens, overrides of CAPTCHA mode.
-//
-// Each has a number in the SQL database, which grows in the transaction of the change. A node reads all numbers two or
-// three times a second and reloads only what has a new one. This works on both databases and needs no synchronized
-// clocks.
-package changes
+package database
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,53 +11,45 @@ import (
 	"time"
 
 	"authguard/internal/background"
-	"authguard/internal/database"
 )
 
-// Names of changing data.
+// Names of data that nodes hold in memory. Each has a number in the database, which grows in the transaction of a change.
 const (
-	Lists    = "lists"
-	Accounts = "accounts"
-	Tokens   = "tokens"
+	ListsChanged    = "lists"
+	AccountsChanged = "accounts"
+	TokensChanged   = "tokens"
 )
 
-// Mode names the override of a realm's CAPTCHA mode.
-func Mode(realm string) string { return "mode/" + realm }
+// ModeChanged names the override of a realm's CAPTCHA mode.
+func ModeChanged(realm string) string { return "mode/" + realm }
 
-// Policy names the overrides of a realm's policy.
-func Policy(realm string) string { return "policy/" + realm }
+// PolicyChanged names the overrides of a realm's policy.
+func PolicyChanged(realm string) string { return "policy/" + realm }
 
-// Bump announces a change. Call it last in the transaction of the change: other changes of the same name wait for its
+// Announce announces a change. Call it last in the transaction of the change: other changes of the same name wait for its
 // end.
-func Bump(ctx context.Context, tx *sql.Tx, name string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO changes (name, version) VALUES ($1, 1)
+func Announce(ctx context.Context, tx *sql.Tx, name string) error {
+	_, err := Exec(ctx, tx, `INSERT INTO changes (name, version) VALUES ($1, 1)
 		ON CONFLICT (name) DO UPDATE SET version = changes.version + 1`, name)
-	if err != nil {
-		return fmt.Errorf("changes: %w", err)
-	}
-	return nil
+	return err
 }
 
 const (
-	// DefaultEvery leaves time for a slow query within the second in which a change must reach all nodes.
-	DefaultEvery = 400 * time.Millisecond
+	// pollEvery leaves time for a slow query within the second in which a change must reach all nodes.
+	pollEvery = 400 * time.Millisecond
 	// pollWithin is the timeout of one round.
 	pollWithin = 10 * time.Second
 	// reloadAfter is the maximum time between reloads, because administrators may edit the tables by hand.
 	reloadAfter = 30 * time.Second
 )
 
-// Config configures a Watcher. DB is required and must be migrated.
-type Config struct {
-	DB    *sql.DB
-	Every time.Duration    // default DefaultEvery
-	Now   func() time.Time // default time.Now
-	Log   *slog.Logger     // for failed rounds; default slog.Default()
-}
-
-// Watcher reloads what other nodes have changed. Register with On, then Run it. It is safe for concurrent use.
+// Watcher reloads what other nodes have changed. It reads all numbers two or three times a second, and reloads only what
+// has a new one: this works on both databases and needs no synchronized clocks. Register with On, then Run it. It is safe
+// for concurrent use.
 type Watcher struct {
-	config  Config
+	db      *sql.DB
+	now     func() time.Time
+	log     *slog.Logger
 	mu      sync.Mutex // held for a whole round
 	watched []*watched
 }
@@ -79,19 +64,9 @@ type watched struct {
 
 const unread = -1
 
-// New returns a Watcher; call Run to start it.
-func New(c Config) (*Watcher, error) {
-	if c.DB == nil {
-		return nil, errors.New("changes: DB is missing")
-	}
-	if c.Every <= 0 {
-		c.Every = DefaultEvery
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	c.Log = cmp.Or(c.Log, slog.Default())
-	return &Watcher{config: c}, nil
+// NewWatcher returns a Watcher of a migrated database; call Run to start it.
+func NewWatcher(db *sql.DB, now func() time.Time, log *slog.Logger) *Watcher {
+	return &Watcher{db: db, now: now, log: log}
 }
 
 // On calls reload in the next round, whenever name has a new number, and every half a minute. After an error it calls
@@ -115,10 +90,10 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pollWithin)
 	defer cancel()
 	// Read the numbers first: a change during the reload then has a new number in the next round.
-	now := w.config.Now()
+	now := w.now()
 	versions, err := w.versions(ctx)
 	if err != nil {
-		return fmt.Errorf("changes: %w", err)
+		return fmt.Errorf("database: %w", err)
 	}
 	var failed []error
 	for _, one := range w.watched {
@@ -126,7 +101,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 		if one.version != version || now.Sub(one.read).Abs() >= reloadAfter {
 			if err := one.reload(ctx); err != nil {
 				one.version = unread
-				failed = append(failed, fmt.Errorf("changes: %s: %w", one.name, err))
+				failed = append(failed, fmt.Errorf("database: %s: %w", one.name, err))
 				continue
 			}
 			one.version, one.read = version, now
@@ -138,7 +113,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 
 func (w *Watcher) versions(ctx context.Context) (map[string]int64, error) {
 	all := make(map[string]int64)
-	return all, database.Each(ctx, w.config.DB, func(rows *sql.Rows) error {
+	return all, Each(ctx, w.db, func(rows *sql.Rows) error {
 		var name string
 		var version int64
 		err := rows.Scan(&name, &version)
@@ -162,15 +137,15 @@ func (w *Watcher) Sure(name string) (at time.Time) {
 // Run polls until ctx ends. It logs only the first of consecutive failures.
 func (w *Watcher) Run(ctx context.Context) {
 	failing := false
-	background.Every(ctx, w.config.Every, func(ctx context.Context) {
+	background.Every(ctx, pollEvery, func(ctx context.Context) {
 		err := w.Poll(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			w.config.Log.Error("changes of other nodes cannot be read; the last known state stays in force", "error", err)
+			w.log.Error("changes of other nodes cannot be read; the last known state stays in force", "error", err)
 		case err == nil && failing:
-			w.config.Log.Info("changes of other nodes are read again")
+			w.log.Info("changes of other nodes are read again")
 		}
 		failing = err != nil
 	})
