@@ -13,8 +13,8 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
+	"authguard/internal/outbox"
 	"authguard/internal/sessions"
 	"authguard/web/client"
 	"authguard/web/pages"
@@ -265,10 +265,10 @@ func (l *Login) showDone(c echo.Context, account string) error {
 
 // ofMessage returns the login that an email's link is about. The token is in the path, since few mail programs send
 // forms. It grants no access and works once. The referrer policy keeps it from other pages.
-func (l *Login) ofMessage(c echo.Context) (told notices.Login, err error) {
+func (l *Login) ofMessage(c echo.Context) (told outbox.Notice, err error) {
 	c.Response().Header().Set("Referrer-Policy", "no-referrer")
 	told, err = l.Notices.Of(c.Request().Context(), c.Param("token"))
-	if errors.Is(err, notices.ErrUnknown) {
+	if errors.Is(err, outbox.ErrLink) {
 		err = refusal(http.StatusNotFound, "problem.letter")
 	}
 	return told, err
@@ -293,7 +293,7 @@ func (l *Login) message(c echo.Context) error {
 		return err
 	}
 	ctx := context.WithoutCancel(c.Request().Context())
-	err = l.Notices.Use(ctx, c.Param("token"), func(told notices.Login) error {
+	err = l.Notices.Use(ctx, c.Param("token"), func(told outbox.Notice) error {
 		err := l.Control.Accounts.NotMe(ctx, accounts.Denial{
 			Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account,
 			What: "reported through the email's link, " + accounts.LoginWords(told.At, told.Address),
@@ -303,7 +303,7 @@ func (l *Login) message(c echo.Context) error {
 		}
 		return err
 	})
-	if errors.Is(err, notices.ErrUnknown) {
+	if errors.Is(err, outbox.ErrLink) {
 		return refusal(http.StatusNotFound, "problem.letter")
 	}
 	if err != nil {

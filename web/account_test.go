@@ -28,10 +28,8 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
-	"authguard/internal/mail"
 	"authguard/internal/metrics"
 	"authguard/internal/mfa"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/internal/outbox"
 	"authguard/internal/passwords"
@@ -415,14 +413,14 @@ func (h *home) remember(t *testing.T) {
 func (h *home) tells(t *testing.T) func() (path, text string) {
 	t.Helper()
 	var text string
-	mailer, err := notices.New(notices.Config{
+	mailer, err := outbox.NewMailer(outbox.MailerConfig{
 		Store: outbox.Store{DB: h.db, Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
-		Realm: guard.DefaultRealm, Purpose: notices.NewClient, Secret: []byte("the server's secret"),
+		Realm: guard.DefaultRealm, Purpose: outbox.AboutNewClient, Secret: []byte("the server's secret"),
 		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
-		Write: func(l notices.Login, token string) (string, string) {
-			return h.look.Email(notices.NewClient, "en", "https://login.example.org", l, token)
+		Write: func(l outbox.Notice, token string) (string, string) {
+			return h.look.Email(outbox.AboutNewClient, "en", "https://login.example.org", l, token)
 		},
-		Send: func(_ context.Context, l mail.Message) error { text = l.Text; return nil }, Code: h.codeFor,
+		Send: func(_ context.Context, l outbox.Email) error { text = l.Text; return nil }, Code: h.codeFor,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -710,14 +708,14 @@ func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for _, agent := range []string{"x\r\nBcc: all@example.org\r\n\r\nhello", "https://evil.example/ www.evil.example", "evil.example", "evil.example Firefox/1", strings.Repeat("a", 1<<20), "\u202egpj"} {
-		subject, text := h.look.Email(notices.NewClient, "en", "https://login.example.org", notices.Login{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "x")
+		subject, text := h.look.Email(outbox.AboutNewClient, "en", "https://login.example.org", outbox.Notice{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "x")
 		lines := strings.Split(text, "\n")
 		if strings.ContainsAny(subject+text, "\r\u202e") || len(lines) < 13 || len(lines) > 14 || len(text) > 2000 || strings.Contains(text, "evil") || strings.Count(text, "://") != 1 {
 			t.Errorf("%d lines:\n%.1000s", len(lines), text)
 		}
 	}
 	for tag, want := range map[string]string{"de": "Neue Anmeldung bei Ihrem Konto", "fr": "Nouvelle connexion à votre compte", "xx": "New sign-in to your account"} {
-		if subject, text := h.look.Email(notices.NewClient, tag, "", notices.Login{}, ""); subject != want || strings.Contains(text, "{") || keyOfLetter.MatchString(text) {
+		if subject, text := h.look.Email(outbox.AboutNewClient, tag, "", outbox.Notice{}, ""); subject != want || strings.Contains(text, "{") || keyOfLetter.MatchString(text) {
 			t.Errorf("%s: %s\n%s", tag, subject, text)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
+	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/web/pages"
 )
@@ -105,10 +105,10 @@ func (l *Login) forgotAnswer(t *try, p Problem, m pages.Message) error {
 }
 
 // ofReset returns the request of a valid link. The referrer policy keeps the token from other pages.
-func (l *Login) ofReset(c echo.Context) (asked notices.Login, err error) {
+func (l *Login) ofReset(c echo.Context) (asked outbox.Notice, err error) {
 	c.Response().Header().Set("Referrer-Policy", "no-referrer")
 	asked, err = l.Resets.Of(c.Request().Context(), c.Param("token"))
-	if errors.Is(err, notices.ErrUnknown) || errors.Is(err, accounts.ErrUnknown) {
+	if errors.Is(err, outbox.ErrLink) || errors.Is(err, accounts.ErrUnknown) {
 		err = refusal(http.StatusNotFound, "problem.reset")
 	}
 	return asked, err
@@ -123,7 +123,7 @@ func (l *Login) resetPage(c echo.Context) error {
 	return l.showReset(c, asked, http.StatusOK)
 }
 
-func (l *Login) showReset(c echo.Context, asked notices.Login, status int, problems ...pages.PasswordProblem) error {
+func (l *Login) showReset(c echo.Context, asked outbox.Notice, status int, problems ...pages.PasswordProblem) error {
 	if WantsJSON(c.Request()) && len(problems) > 0 {
 		return Unusable(status, problems[0].Key).Write(c.Response())
 	}
@@ -168,7 +168,7 @@ func (l *Login) reset(c echo.Context) error {
 }
 
 // replace sets the password. Its hash costs as much as a password check, so it waits in the queue like one (R19).
-func (l *Login) replace(c echo.Context, asked notices.Login, password string) error {
+func (l *Login) replace(c echo.Context, asked outbox.Notice, password string) error {
 	from := l.client(c)
 	by, err := l.Guard.CodeFor(asked.Account, from.Address)
 	if err != nil {

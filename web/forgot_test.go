@@ -16,8 +16,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
-	"authguard/internal/mail"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/internal/outbox"
 	"authguard/internal/passwords"
@@ -27,15 +25,15 @@ import (
 
 // letters are the emails about forgotten passwords.
 type letters struct {
-	sent    []mail.Message
-	mailers []*notices.Mailer
+	sent    []outbox.Email
+	mailers []*outbox.Mailer
 }
 
 // forgets lets users of the home reset their passwords.
 func (h *home) forgets(t *testing.T) *letters {
 	t.Helper()
 	all := new(letters)
-	open := func(c notices.Config) *notices.Mailer {
+	open := func(c outbox.MailerConfig) *outbox.Mailer {
 		c.Store = outbox.Store{DB: h.db, Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 		c.Realm, c.Secret = guard.DefaultRealm, []byte("the server's secret")
 		c.Find = func(ctx context.Context, _, name string) (string, error) {
@@ -45,28 +43,28 @@ func (h *home) forgets(t *testing.T) *letters {
 			}
 			return a.Email, nil
 		}
-		c.Send = func(_ context.Context, m mail.Message) error { all.sent = append(all.sent, m); return nil }
-		m, err := notices.New(c)
+		c.Send = func(_ context.Context, m outbox.Email) error { all.sent = append(all.sent, m); return nil }
+		m, err := outbox.NewMailer(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all.mailers = append(all.mailers, m)
 		return m
 	}
-	h.door.Resets = open(notices.Config{
-		Purpose: notices.Reset,
-		Version: func(ctx context.Context, l notices.Login) (int64, error) {
+	h.door.Resets = open(outbox.MailerConfig{
+		Purpose: outbox.AboutReset,
+		Version: func(ctx context.Context, l outbox.Notice) (int64, error) {
 			a, err := h.accounts.Get(ctx, l.Account)
 			return a.Version, err
 		},
-		Write: func(l notices.Login, token string) (string, string) {
-			return h.look.Email(notices.Reset, "en", "https://login.example.org", l, token)
+		Write: func(l outbox.Notice, token string) (string, string) {
+			return h.look.Email(outbox.AboutReset, "en", "https://login.example.org", l, token)
 		},
 	})
-	h.door.Changes = open(notices.Config{
-		Purpose: notices.PasswordChanged,
-		Write: func(l notices.Login, _ string) (string, string) {
-			return h.look.Email(notices.PasswordChanged, "en", "", l, "")
+	h.door.Changes = open(outbox.MailerConfig{
+		Purpose: outbox.AboutPasswordChange,
+		Write: func(l outbox.Notice, _ string) (string, string) {
+			return h.look.Email(outbox.AboutPasswordChange, "en", "", l, "")
 		},
 	})
 	h.serve()
@@ -321,7 +319,7 @@ func TestRequestsForLinksAreLimitedByAddress(t *testing.T) {
 	if w := b.post("/login/forgot", "username", "alice", "captcha_id", id, "captcha_answer", world.Answer); w.Code != http.StatusAccepted {
 		t.Errorf("solved: %d %s", w.Code, w.Body)
 	}
-	if all.link(t); len(all.sent) != notices.MostADay {
+	if all.link(t); len(all.sent) != outbox.MostADay {
 		t.Errorf("%d emails", len(all.sent))
 	}
 	other := h.browser(page)
@@ -362,7 +360,7 @@ func TestALinkExpiresAndIsVoidAfterAnotherChange(t *testing.T) {
 	b := h.browser(page)
 	b.post("/login/forgot", "username", "alice")
 	to := all.link(t)
-	h.Clock.Advance(notices.ResetLife)
+	h.Clock.Advance(30 * time.Minute)
 	if w := b.post(to, "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusNotFound {
 		t.Errorf("expired: %d", w.Code)
 	}

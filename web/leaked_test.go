@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"authguard/guard"
-	"authguard/internal/mail"
-	"authguard/internal/notices"
 	"authguard/internal/outbox"
 )
 
@@ -60,14 +58,14 @@ func TestTheOwnerOfALeakedPasswordIsNotifiedOnceAMonth(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.leaked.Set(func(password string) bool { return password == right })
-	var letters []mail.Message
-	mailer, err := notices.New(notices.Config{
-		Store: outbox.Store{DB: h.db, Now: h.Clock.Now, Log: quiet}, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Purpose: notices.PasswordLeaked,
+	var letters []outbox.Email
+	mailer, err := outbox.NewMailer(outbox.MailerConfig{
+		Store: outbox.Store{DB: h.db, Now: h.Clock.Now, Log: quiet}, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Purpose: outbox.AboutLeakedPassword,
 		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
-		Write: func(l notices.Login, _ string) (string, string) {
-			return h.look.Email(notices.PasswordLeaked, "en", "", l, "")
+		Write: func(l outbox.Notice, _ string) (string, string) {
+			return h.look.Email(outbox.AboutLeakedPassword, "en", "", l, "")
 		},
-		Send: func(_ context.Context, m mail.Message) error { letters = append(letters, m); return nil },
+		Send: func(_ context.Context, m outbox.Email) error { letters = append(letters, m); return nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/control"
-	"authguard/internal/notices"
+	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/route"
 	"authguard/web/client"
@@ -61,12 +61,12 @@ type LoginUsers struct {
 type LoginEmails struct {
 	// Notices are emails about logins: with a code for right passwords that a step-up stopped and, with NotifyNewClient,
 	// about those from unknown clients. nil: there are none.
-	Notices         *notices.Mailer
+	Notices         *outbox.Mailer
 	NotifyNewClient bool
 	// Resets sends links to reset a forgotten password, and Changes reports that it was reset; nil: there are none.
-	Resets, Changes *notices.Mailer
-	Added           *notices.Mailer // emails about new passkeys; nil: none
-	Leaked          *notices.Mailer // emails about logins with a leaked password; nil: none
+	Resets, Changes *outbox.Mailer
+	Added           *outbox.Mailer // emails about new passkeys; nil: none
+	Leaked          *outbox.Mailer // emails about logins with a leaked password; nil: none
 	// AskCode sends a verification code to the account's owner, if the account exists. It must not block. nil: email is
 	// not configured.
 	AskCode func(guard.Code)
@@ -354,9 +354,9 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 func (l *Login) sendsCodes() bool { return l.AskCode != nil && l.Notices != nil }
 
 // notice is what the owner of an account is notified of: this request.
-func (l *Login) notice(c echo.Context, account string) notices.Login {
+func (l *Login) notice(c echo.Context, account string) outbox.Notice {
 	agent := c.Request().UserAgent()
-	return notices.Login{Directory: l.Directory, Account: account, Address: l.client(c).Address.String(),
+	return outbox.Notice{Directory: l.Directory, Account: account, Address: l.client(c).Address.String(),
 		Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now()}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
-	"authguard/internal/notices"
+	"authguard/internal/outbox"
 	"authguard/internal/times"
 	"authguard/web/pages"
 	"authguard/web/static"
@@ -58,27 +58,27 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 
 // Email returns the email about a login, by its purpose, in the language with this tag. Its link leads to origin; there
 // is none without an origin. The attacker controls the User-Agent: it is reduced to one short line (R23).
-func (l *Look) Email(purpose notices.Purpose, language, origin string, of notices.Login,
+func (l *Look) Email(purpose outbox.Purpose, language, origin string, of outbox.Notice,
 	token string) (subject, text string) {
 	page, key := l.in(language), "mail"
 	about := func(key string) string {
 		return page.T(key, "account", pages.Plain(of.Account), "site", page.Site())
 	}
 	where := strings.TrimRight("    "+times.Text(of.At.UTC())+"\n    "+of.Address+"\n    "+pages.BrowserName(of.Agent), " \n")
-	few := page.T("mail.few", "n", strconv.Itoa(notices.MostADay))
+	few := page.T("mail.few", "n", strconv.Itoa(outbox.MostADay))
 	var parts []string
 	switch purpose {
-	case notices.Reset:
+	case outbox.AboutReset:
 		key = "mail.reset"
 		parts = []string{about(key), "    " + origin + "/login/reset/" + token,
 			page.T("mail.reset.ignore", "address", of.Address), few}
-	case notices.PasswordChanged:
+	case outbox.AboutPasswordChange:
 		key = "mail.changed"
 		parts = []string{about(key), where, page.T("mail.changed.not-me")}
-	case notices.PasswordLeaked:
+	case outbox.AboutLeakedPassword:
 		key = "mail.leaked"
 		parts = []string{about(key), where, page.T("mail.leaked.what")}
-	case notices.PasskeyAdded:
+	case outbox.AboutPasskey:
 		key = "mail.passkey"
 		parts = []string{about(key), where, page.T("mail.was-me"), page.T("mail.passkey.not-me")}
 	default:

@@ -13,9 +13,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/mail"
 	"authguard/internal/mfa"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
 	"authguard/internal/outbox"
 	"authguard/internal/testing/passkeytest"
@@ -394,14 +392,14 @@ func TestPasskeysAreOfferedAtASecureOriginOnly(t *testing.T) {
 func TestTheOwnerIsNotifiedOfANewPasskey(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
-	var sent []mail.Message
-	mailer, err := notices.New(notices.Config{
-		Store: outbox.Store{DB: k.db, Now: k.Clock.Now, Log: quiet}, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Purpose: notices.PasskeyAdded,
+	var sent []outbox.Email
+	mailer, err := outbox.NewMailer(outbox.MailerConfig{
+		Store: outbox.Store{DB: k.db, Now: k.Clock.Now, Log: quiet}, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Purpose: outbox.AboutPasskey,
 		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
-		Write: func(l notices.Login, _ string) (string, string) {
-			return k.look.Email(notices.PasskeyAdded, "en", "", l, "")
+		Write: func(l outbox.Notice, _ string) (string, string) {
+			return k.look.Email(outbox.AboutPasskey, "en", "", l, "")
 		},
-		Send: func(_ context.Context, m mail.Message) error { sent = append(sent, m); return nil },
+		Send: func(_ context.Context, m outbox.Email) error { sent = append(sent, m); return nil },
 	})
 	if err != nil {
 		t.Fatal(err)

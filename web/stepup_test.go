@@ -10,7 +10,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/codes"
-	"authguard/internal/notices"
+	"authguard/internal/outbox"
 )
 
 var mailedCode = regexp.MustCompile(`(?m)^    ([A-Z2-7]{4}(?:-[A-Z2-7]{4}){3})$`)
@@ -95,8 +95,8 @@ func TestR32TheOwnerOfACompromisedAccountGetsACode(t *testing.T) {
 	}
 }
 
-// codeFor is the realm's notices.Config.Code.
-func (h *home) codeFor(ctx context.Context, l notices.Login) (string, func(context.Context) error, error) {
+// codeFor is the realm's outbox.MailerConfig.Code.
+func (h *home) codeFor(ctx context.Context, l outbox.Notice) (string, func(context.Context) error, error) {
 	code, _, err := h.codes.Asked(ctx, codes.Grant{Account: l.Account, For: codes.DefaultLife, From: [16]byte{1},
 		RightPassword: true})
 	return code, func(ctx context.Context) error { return h.codes.Forget(ctx, code) }, err

@@ -28,10 +28,9 @@ import (
 	"authguard/internal/counters"
 	"authguard/internal/database"
 	"authguard/internal/learn"
-	"authguard/internal/mail"
 	"authguard/internal/metrics"
 	"authguard/internal/mfa"
-	"authguard/internal/notices"
+	"authguard/internal/outbox"
 	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/route"
@@ -494,34 +493,34 @@ func (r *realm) openMailer() error {
 	if m.Server == "" {
 		return nil
 	}
-	server, err := mail.New(m.Server.Reveal(), m.From)
+	server, err := outbox.NewMailServer(m.Server.Reveal(), m.From)
 	if err != nil {
 		return fmt.Errorf("mail.server: %w", err)
 	}
 	_, passkeys := mfa.SiteAt(origin)
 	resets := m.PasswordReset && origin != "" && p.users.Own()
 	for _, one := range []struct {
-		to **notices.Mailer
+		to **outbox.Mailer
 		on bool
-		notices.Config
+		outbox.MailerConfig
 	}{
-		{&p.Notices, true, notices.Config{Purpose: notices.NewClient, Code: r.codeFor, Sent: r.noticeSent}},
-		{&p.Leaked, true, notices.Config{Purpose: notices.PasswordLeaked}},
-		{&p.Added, passkeys && p.users.Own(), notices.Config{Purpose: notices.PasskeyAdded}},
-		{&p.Resets, resets, notices.Config{Purpose: notices.Reset, Sent: r.control.Accounts.ResetSent,
-			Version: func(ctx context.Context, l notices.Login) (int64, error) { return p.users.Version(ctx, l.Account) }}},
-		{&p.Changes, resets, notices.Config{Purpose: notices.PasswordChanged}},
+		{&p.Notices, true, outbox.MailerConfig{Purpose: outbox.AboutNewClient, Code: r.codeFor, Sent: r.noticeSent}},
+		{&p.Leaked, true, outbox.MailerConfig{Purpose: outbox.AboutLeakedPassword}},
+		{&p.Added, passkeys && p.users.Own(), outbox.MailerConfig{Purpose: outbox.AboutPasskey}},
+		{&p.Resets, resets, outbox.MailerConfig{Purpose: outbox.AboutReset, Sent: r.control.Accounts.ResetSent,
+			Version: func(ctx context.Context, l outbox.Notice) (int64, error) { return p.users.Version(ctx, l.Account) }}},
+		{&p.Changes, resets, outbox.MailerConfig{Purpose: outbox.AboutPasswordChange}},
 	} {
 		if !one.on {
 			continue
 		}
 		one.Store, one.Realm, one.Secret = r.site.storage.outbox(r.log), r.name, r.site.storage.keys.Counters
 		one.Send, one.Find = server.Send, p.users.Email
-		one.Write = func(l notices.Login, token string) (string, string) {
+		one.Write = func(l outbox.Notice, token string) (string, string) {
 			return r.look.Email(one.Purpose, m.Language, origin, l, token)
 		}
 		one.Failed = func(err error) { r.site.watch.alerts.NoticesFailed(r.name, err) }
-		if *one.to, err = notices.New(one.Config); err != nil {
+		if *one.to, err = outbox.NewMailer(one.MailerConfig); err != nil {
 			return err
 		}
 		r.Add(background.Run((*one.to).Run))
@@ -536,14 +535,14 @@ func (r *realm) openMailer() error {
 	return nil
 }
 
-func (r *realm) noticeSent(ctx context.Context, l notices.Login) {
+func (r *realm) noticeSent(ctx context.Context, l outbox.Notice) {
 	if l.Stopped {
 		r.control.Accounts.CodeSent(ctx, l.Account, r.site.storage.clock.Now().Add(codes.DefaultLife))
 	}
 }
 
 // codeFor makes a verification code for the owner of an account whose right password was stopped (R32).
-func (r *realm) codeFor(ctx context.Context, l notices.Login) (string, func(context.Context) error, error) {
+func (r *realm) codeFor(ctx context.Context, l outbox.Notice) (string, func(context.Context) error, error) {
 	address, _ := netip.ParseAddr(l.Address)
 	from, err := r.guard.CodeFor(l.Account, address)
 	if err != nil {

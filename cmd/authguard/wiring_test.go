@@ -18,8 +18,8 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/codes"
 	"authguard/internal/config"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
+	"authguard/internal/outbox"
 	"authguard/internal/policy"
 	"authguard/internal/testing/redistest"
 	"authguard/web/admin"
@@ -74,7 +74,7 @@ func TestR12ResetLinksAreForEnabledUsers(t *testing.T) {
 	}
 	do(accounts.DisableUser{OfAccount: operation.OfAccount{Username: "gone"}})
 	for _, name := range []string{"gone", "root", "root@example.org", "none", "alice"} {
-		r.people.Resets.Notify(notices.Login{Account: name, Address: "192.0.2.1", At: s.storage.clock.Now()})
+		r.people.Resets.Notify(outbox.Notice{Account: name, Address: "192.0.2.1", At: s.storage.clock.Now()})
 	}
 	r.people.Resets.SendDue(t.Context())
 	if len(mail.letters) != 1 {
@@ -165,7 +165,7 @@ func TestFailingPartsOfARealmAreReported(t *testing.T) {
 	for range 2 {
 		r.unusable("alice", errors.New("of no known kind"))
 	}
-	r.people.Notices.Notify(notices.Login{Directory: admin.Directory, Account: "Root", Address: "192.0.2.1", At: s.storage.clock.Now()})
+	r.people.Notices.Notify(outbox.Notice{Directory: admin.Directory, Account: "Root", Address: "192.0.2.1", At: s.storage.clock.Now()})
 	r.people.mailer.Ask(admin.Directory, guard.Code{Account: "Root"})
 	if err := r.administration.mode.Force(captchamode.Override{State: captchamode.ForcedOn, Who: "test", Why: "test", Until: s.storage.clock.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"authguard/internal/alerts"
-	"authguard/internal/notices"
 	"authguard/internal/operation"
+	"authguard/internal/outbox"
 	"authguard/internal/sessions"
 	"authguard/internal/times"
 )
@@ -35,7 +35,7 @@ func (r *Realm) ResetPassword(ctx context.Context, name, password string, versio
 }
 
 // ResetSent records an email with a link to reset the password, and the IP address that requested it.
-func (r *Realm) ResetSent(ctx context.Context, l notices.Login) {
+func (r *Realm) ResetSent(ctx context.Context, l outbox.Notice) {
 	if err := r.Record(ctx, operation.Action{Who: "mail", What: "password-reset-email", Subject: r.nameOf(l.Account),
 		Detail: "requested from " + l.Address}); err != nil {
 		r.Log.Error("a password reset link was sent but is not in the audit log", "error", err)

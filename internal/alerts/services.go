@@ -17,7 +17,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"authguard/internal/mail"
+	"authguard/internal/outbox"
 )
 
 // services maps the kinds of channels to the parsers of their addresses, which return the sender.
@@ -80,7 +80,7 @@ func cut(text string, most int) string {
 // smtp is smtp://user:password@host:port/?from=…&to=…; smtps uses TLS from the start.
 func smtp(t target) (func(*httpClient) sender, error) {
 	u, from, to, open := *t.url, "", "", false
-	open2 := mail.New
+	open2 := outbox.NewMailServer
 	for key, values := range u.Query() {
 		value := values[0]
 		switch strings.ToLower(key) {
@@ -90,7 +90,7 @@ func smtp(t target) (func(*httpClient) sender, error) {
 			to = value
 		case "requirestarttls", "starttls":
 			if open = value == "no"; open {
-				open2 = mail.NewLenient
+				open2 = outbox.NewLenientMailServer
 			}
 		default:
 			return nil, advice("an email address takes from=, to= and requirestarttls= only")
@@ -104,14 +104,14 @@ func smtp(t target) (func(*httpClient) sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mail.CheckFrom(from) != nil || mail.CheckFrom(to) != nil {
+	if outbox.CheckSender(from) != nil || outbox.CheckSender(to) != nil {
 		return nil, advice("from= and to= must be email addresses")
 	}
 	return func(*httpClient) sender { return emails{server, to, domainOf(from)} }, nil
 }
 
 type emails struct {
-	server     *mail.Server
+	server     *outbox.MailServer
 	to, domain string
 }
 
@@ -121,7 +121,7 @@ func domainOf(address string) string {
 }
 
 func (l emails) send(ctx context.Context, m message) error {
-	return l.server.Send(ctx, mail.Message{To: l.to, Subject: m.title, Text: m.body, ID: m.id + "@" + l.domain,
+	return l.server.Send(ctx, outbox.Email{To: l.to, Subject: m.title, Text: m.body, ID: m.id + "@" + l.domain,
 		Urgent: m.urgent})
 }
 

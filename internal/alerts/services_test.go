@@ -16,7 +16,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"authguard/guard"
-	"authguard/internal/mail"
+	"authguard/internal/outbox"
 	"authguard/internal/testing/mailtest"
 )
 
@@ -237,7 +237,7 @@ func TestNoRedirectIsFollowedAndNoAnswerIsReadWithoutEnd(t *testing.T) {
 func TestMailArrivesOverSTARTTLSAndNobodyAddsAHeader(t *testing.T) {
 	t.Parallel()
 	server := mailtest.Open(t)
-	to, err := mail.New("smtp://alerts:"+mailtest.Password+"@"+server.Address, "Guard <guard@example.org>")
+	to, err := outbox.NewMailServer("smtp://alerts:"+mailtest.Password+"@"+server.Address, "Guard <guard@example.org>")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestMailArrivesOverSTARTTLSAndNobodyAddsAHeader(t *testing.T) {
 	if !strings.Contains(got.Text, `\u202e`) || strings.Contains(got.Text, "\u202e") || strings.Contains(got.Text, "<img") {
 		t.Error(got.Text)
 	}
-	wrong, _ := mail.New("smtp://alerts:hunter22hunter22@"+server.Address, "guard@example.org")
+	wrong, _ := outbox.NewMailServer("smtp://alerts:hunter22hunter22@"+server.Address, "guard@example.org")
 	wrong.Trust(&tls.Config{RootCAs: server.Roots, MinVersion: tls.VersionTLS12})
 	bad, _ := targets([]string{"smtp://alerts:hunter22hunter22@" + server.Address + "/?from=guard@example.org&to=ops@example.org"})
 	if err := (redacting{bad[0], emails{wrong, "ops@example.org", "example.org"}}).send(t.Context(), hostile()); err == nil || strings.Contains(err.Error(), "hunter22") {

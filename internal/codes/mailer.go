@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/mail"
 	"authguard/internal/outbox"
 	"authguard/internal/times"
 	"authguard/trusted"
@@ -28,8 +27,8 @@ type MailerConfig struct {
 	Codes *Table
 	// Find returns the account of a name and its owner's email address; without an address, no email is sent.
 	Find func(ctx context.Context, directory, name string) (account, email string, err error)
-	// Send sends an email; mail.Server.Send.
-	Send func(ctx context.Context, l mail.Message) error
+	// Send sends an email; outbox.MailServer.Send.
+	Send func(ctx context.Context, l outbox.Email) error
 	// Origin is the login page's origin, for the link; empty: no link. It must not come from a request, or owners would
 	// get a link to an attacker's page.
 	Origin string
@@ -92,7 +91,7 @@ func (m *Mailer) send(ctx context.Context, of *outbox.Message) error {
 	switch {
 	case errors.Is(err, ErrEnough):
 		return nil
-	case errors.Is(err, mail.ErrAddress): // an unknown client that requests codes must not raise an alert
+	case errors.Is(err, outbox.ErrAddress): // an unknown client that requests codes must not raise an alert
 		m.config.Log.Warn("an account's email address rejects a verification code", "error", err)
 		return nil
 	case err != nil:
@@ -115,7 +114,7 @@ func (m *Mailer) sendCode(ctx context.Context, of outbox.Message) error {
 	if err != nil {
 		return err
 	}
-	if err := m.config.Send(ctx, mail.Message{To: email, Subject: "Your verification code", Text: m.message(account, code,
+	if err := m.config.Send(ctx, outbox.Email{To: email, Subject: "Your verification code", Text: m.message(account, code,
 		expires)}); err != nil {
 		// The code reached no one, so it must not count against the next one.
 		return errors.Join(err, m.config.Codes.Forget(context.WithoutCancel(ctx), code))

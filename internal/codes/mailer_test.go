@@ -13,7 +13,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/database/databasetest"
-	"authguard/internal/mail"
 	"authguard/internal/outbox"
 	"authguard/internal/testing/clocktest"
 	"authguard/trusted"
@@ -23,7 +22,7 @@ import (
 type post struct {
 	*Mailer
 	clock           *clocktest.Clock
-	sent            []mail.Message
+	sent            []outbox.Email
 	broken          error // the mail server
 	failed, records int
 }
@@ -39,7 +38,7 @@ func newPost(t *testing.T, db *sql.DB) *post {
 			}
 			return "", "", nil
 		},
-		Send: func(_ context.Context, l mail.Message) error {
+		Send: func(_ context.Context, l outbox.Email) error {
 			if p.broken == nil {
 				p.sent = append(p.sent, l)
 			}
@@ -117,7 +116,7 @@ func TestOneAddressFillsNoQueue(t *testing.T) {
 func TestAnUnusableAddressRaisesNoAlert(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, databasetest.SQLite(t))
-	p.broken = fmt.Errorf("to alice: %w", mail.ErrAddress)
+	p.broken = fmt.Errorf("to alice: %w", outbox.ErrAddress)
 	p.ask("alice", 1)
 	p.box.Step(t.Context())
 	p.broken = nil

@@ -20,7 +20,7 @@ import (
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
 	"authguard/internal/alerts"
-	"authguard/internal/mail"
+	"authguard/internal/outbox"
 	"authguard/internal/route"
 )
 
@@ -122,11 +122,11 @@ func (l *loader) validate() {
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
 	l.pages()
-	l.check("mail.from", c.Mail.From, mail.CheckFrom)
+	l.check("mail.from", c.Mail.From, outbox.CheckSender)
 	_, err := language.Parse(c.Mail.Language)
 	l.unless(err == nil, "mail.language", "", `must be the tag of a language such as "de" or "pt-BR"`)
 	if c.Mail.Server != "" {
-		_, err := mail.New(c.Mail.Server.Reveal(), c.Mail.From)
+		_, err := outbox.NewMailServer(c.Mail.Server.Reveal(), c.Mail.From)
 		l.unless(err == nil, "mail.server", "", "%v", err)
 	}
 	l.tokens()

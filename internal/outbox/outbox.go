@@ -1,5 +1,5 @@
-// Package outbox sends messages at least once: alerts to administrators, sign-in notifications and verification codes to
-// account owners.
+// Package outbox sends messages at least once: alerts to administrators, and emails to account owners, with its [Mailer]
+// or with verification codes.
 //
 // A message waits in one table until it is sent or expires. Of several nodes, one sends it: the node claims the message
 // with a lease, and another node takes over when the lease ends. A failed attempt is repeated after growing waits. [Add]
@@ -18,8 +18,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"authguard/internal/mail"
 )
 
 const (
@@ -391,7 +389,7 @@ func (c *Channel) attempt(ctx context.Context, m Message) {
 // have chosen it.
 func (c *Channel) reports(m Message, err error, now time.Time) bool {
 	return c.Failed != nil && !c.failing && m.ReportedAt.IsZero() && m.Attempts >= c.FailedAfter &&
-		(c.reported.IsZero() || now.Sub(c.reported) >= reportGap) && !errors.Is(err, mail.ErrAddress)
+		(c.reported.IsZero() || now.Sub(c.reported) >= reportGap) && !errors.Is(err, ErrAddress)
 }
 
 // wait returns the time until the next attempt, up to a fifth shorter at random, so that channels of one server do not

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"authguard/internal/database/databasetest"
-	"authguard/internal/mail"
 	"authguard/internal/testing/clocktest"
 )
 
@@ -239,7 +238,7 @@ func TestAFailedMessageIsRetriedUntilItExpires(t *testing.T) {
 		if c.Step(t.Context()); len(r.ids) != 2 || recovered != 1 {
 			t.Errorf("after a restart %v, Recovered %d times", r.ids, recovered)
 		}
-		r.fail = fmt.Errorf("%w: x", mail.ErrAddress)
+		r.fail = fmt.Errorf("%w: x", ErrAddress)
 		c.Add(text(clock, "c"))
 		for range 24 {
 			c.Step(t.Context())

@@ -1,4 +1,4 @@
-package mail_test
+package outbox
 
 import (
 	"bufio"
@@ -7,8 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-
-	"authguard/internal/mail"
 )
 
 // refusing is a mail server that answers every recipient so.
@@ -53,11 +51,11 @@ func TestAnUnusableAddressIsNoFailureOfTheServer(t *testing.T) {
 		{"alice@example.org", "550 5.1.1 no such mailbox", true},
 		{"alice@example.org", "451 4.3.0 try again later", false},
 	} {
-		s, err := mail.New("smtp://"+refusing(t, c.answer), "login@example.org")
+		s, err := NewMailServer("smtp://"+refusing(t, c.answer), "login@example.org")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Send(t.Context(), mail.Message{To: c.to, Subject: "s", Text: "t"}); err == nil || errors.Is(err, mail.ErrAddress) != c.unusable {
+		if err := s.Send(t.Context(), Email{To: c.to, Subject: "s", Text: "t"}); err == nil || errors.Is(err, ErrAddress) != c.unusable {
 			t.Errorf("%s, %s: %v", c.to, c.answer, err)
 		}
 	}

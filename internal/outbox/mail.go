@@ -1,9 +1,4 @@
-// Package mail sends plain text through one mail server: alerts, verification codes, and notifications to account
-// owners.
-//
-// The connection is encrypted unless the server is this machine or the caller allows otherwise. User input cannot add
-// recipients or headers (R23).
-package mail
+package outbox
 
 import (
 	"context"
@@ -16,16 +11,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/wneessen/go-mail"
 )
 
-// sendWithin is the timeout of one message, however slow the server is.
-const sendWithin = 15 * time.Second
-
-// Server sends email. It is safe for concurrent use.
-type Server struct {
+// MailServer sends plain text through one mail server. The connection is encrypted unless the server is this machine or
+// the caller allows otherwise. It is safe for concurrent use.
+type MailServer struct {
 	host   string
 	from   string
 	dialer interface {
@@ -34,8 +26,8 @@ type Server struct {
 	options []mail.Option
 }
 
-// Message is one message to one recipient.
-type Message struct {
+// Email is one message to one recipient.
+type Email struct {
 	To, Subject, Text string
 	// ID is the same for every try of one message, so that mailboxes recognize duplicates; empty: a new one.
 	ID string
@@ -43,25 +35,27 @@ type Message struct {
 	Urgent bool
 }
 
-// New takes the server's URL, smtp://user:password@host:port or smtps://, and the sender: an address, or a name and an
+// NewMailServer takes the server's URL, smtp://user:password@host:port or smtps://, and the sender: an address, or a name and an
 // address in angle brackets. smtp requires STARTTLS unless the server is this machine. The error never contains the
 // URL, which has a password.
-func New(server, from string) (*Server, error) { return open(server, from, mail.TLSMandatory) }
-
-// NewLenient is New for a server that may lack STARTTLS: it is used if offered.
-func NewLenient(server, from string) (*Server, error) {
-	return open(server, from, mail.TLSOpportunistic)
+func NewMailServer(server, from string) (*MailServer, error) {
+	return openMailServer(server, from, mail.TLSMandatory)
 }
 
-func open(server, from string, policy mail.TLSPolicy) (*Server, error) {
+// NewLenientMailServer is NewMailServer for a server that may lack STARTTLS: it is used if offered.
+func NewLenientMailServer(server, from string) (*MailServer, error) {
+	return openMailServer(server, from, mail.TLSOpportunistic)
+}
+
+func openMailServer(server, from string, policy mail.TLSPolicy) (*MailServer, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" ||
 		u.Fragment != "" {
 		return nil, errors.New("must be a URL such as smtp://user:password@mail.example.org:587 or " +
 			"smtps://mail.example.org:465")
 	}
-	s := &Server{host: u.Hostname(), from: from, dialer: new(net.Dialer),
-		options: []mail.Option{mail.WithTimeout(sendWithin)}}
+	s := &MailServer{host: u.Hostname(), from: from, dialer: new(net.Dialer),
+		options: []mail.Option{mail.WithTimeout(SendTimeout)}}
 	port := 587
 	switch ip, _ := netip.ParseAddr(s.host); {
 	case u.Scheme == "smtps":
@@ -87,7 +81,7 @@ func open(server, from string, policy mail.TLSPolicy) (*Server, error) {
 }
 
 // Trust sets the TLS configuration for the server's certificate.
-func (s *Server) Trust(c *tls.Config) {
+func (s *MailServer) Trust(c *tls.Config) {
 	c = c.Clone()
 	c.ServerName = s.host
 	s.options = append(s.options, mail.WithTLSConfig(c))
@@ -96,8 +90,8 @@ func (s *Server) Trust(c *tls.Config) {
 	}
 }
 
-// CheckFrom validates a sender.
-func CheckFrom(from string) error {
+// CheckSender validates a sender.
+func CheckSender(from string) error {
 	if _, err := netmail.ParseAddress(from); err != nil {
 		return fmt.Errorf("must be an address such as login@example.org, or Example <login@example.org>, not %.60q", from)
 	}
@@ -105,7 +99,7 @@ func CheckFrom(from string) error {
 }
 
 // dial closes the connection when ctx ends: the client only observes its own deadline.
-func (s *Server) dial(ctx context.Context) mail.DialContextFunc {
+func (s *MailServer) dial(ctx context.Context) mail.DialContextFunc {
 	return func(_ context.Context, network, address string) (net.Conn, error) {
 		c, err := s.dialer.DialContext(ctx, network, address)
 		if err == nil {
@@ -117,16 +111,16 @@ func (s *Server) dial(ctx context.Context) mail.DialContextFunc {
 
 // ErrAddress means that one recipient's address is invalid, or the server rejects it permanently. Other recipients are
 // not affected.
-var ErrAddress = errors.New("mail: this address takes no mail")
+var ErrAddress = errors.New("outbox: this address takes no mail")
 
 // Send sends a message. An invalid address is an error, so user input cannot add recipients or headers (R23). If the
 // server hangs up after it accepted the message, Send succeeds.
-func (s *Server) Send(ctx context.Context, l Message) error {
-	ctx, cancel := context.WithTimeout(ctx, sendWithin)
+func (s *MailServer) Send(ctx context.Context, l Email) error {
+	ctx, cancel := context.WithTimeout(ctx, SendTimeout)
 	defer cancel()
 	m := mail.NewMsg()
 	if err := m.From(s.from); err != nil {
-		return fmt.Errorf("mail: %w", err)
+		return fmt.Errorf("outbox: %w", err)
 	}
 	if err := m.To(l.To); err != nil {
 		return fmt.Errorf("%w: %w", ErrAddress, err)
@@ -143,14 +137,14 @@ func (s *Server) Send(ctx context.Context, l Message) error {
 	m.SetBodyString(mail.TypeTextPlain, l.Text)
 	client, err := mail.NewClient(s.host, append(slices.Clone(s.options), mail.WithDialContextFunc(s.dial(ctx)))...)
 	if err != nil {
-		return fmt.Errorf("mail: %w", err)
+		return fmt.Errorf("outbox: %w", err)
 	}
 	if err := client.DialAndSendWithContext(ctx, m); err != nil && !m.IsDelivered() {
 		if refused, ok := errors.AsType[*mail.SendError](err); ok && refused.Reason == mail.ErrSMTPRcptTo &&
 			!refused.IsTemp() {
 			return fmt.Errorf("%w: %w", ErrAddress, err)
 		}
-		return fmt.Errorf("mail: %w", err)
+		return fmt.Errorf("outbox: %w", err)
 	}
 	return nil
 }

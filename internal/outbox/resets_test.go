@@ -1,4 +1,4 @@
-package notices
+package outbox
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"authguard/internal/database/databasetest"
-	"authguard/internal/mail"
-	"authguard/internal/outbox"
 	"authguard/internal/testing/clocktest"
 )
 
@@ -21,18 +19,18 @@ func newResets(t *testing.T, db *sql.DB, realm string, versions map[string]int64
 	t.Helper()
 	p := &post{clock: clocktest.At(noon)}
 	var err error
-	p.Mailer, err = New(Config{
-		Store: outbox.Store{DB: db, Now: p.clock.Now, Log: slog.New(slog.DiscardHandler)},
-		Realm: realm, Purpose: Reset, Secret: []byte("the server's secret"),
+	p.Mailer, err = NewMailer(MailerConfig{
+		Store: Store{DB: db, Now: p.clock.Now, Log: slog.New(slog.DiscardHandler)},
+		Realm: realm, Purpose: AboutReset, Secret: []byte("the server's secret"),
 		Find: func(_ context.Context, _, account string) (string, error) {
 			if versions[account] == 0 {
 				return "", nil
 			}
 			return account + "@example.org", nil
 		},
-		Version: func(_ context.Context, l Login) (int64, error) { return versions[l.Account], nil },
-		Write:   func(_ Login, token string) (string, string) { return "Reset", "link " + token },
-		Send: func(_ context.Context, l mail.Message) error {
+		Version: func(_ context.Context, l Notice) (int64, error) { return versions[l.Account], nil },
+		Write:   func(_ Notice, token string) (string, string) { return "Reset", "link " + token },
+		Send: func(_ context.Context, l Email) error {
 			if p.broken == nil {
 				p.sent = append(p.sent, l)
 			}
@@ -48,7 +46,7 @@ func newResets(t *testing.T, db *sql.DB, realm string, versions map[string]int64
 func (p *post) opens(t *testing.T, token string) bool {
 	t.Helper()
 	l, err := p.Of(t.Context(), token)
-	if err != nil && !errors.Is(err, ErrUnknown) {
+	if err != nil && !errors.Is(err, ErrLink) {
 		t.Error(err)
 	}
 	return err == nil && l.Account == "alice"
@@ -133,7 +131,7 @@ func TestAnAccountGetsFiveResetLinksADay(t *testing.T) {
 		}
 		p.broken = errors.New("the mail server is down")
 		p.login(t, "alice", "203.0.113.9")
-		p.clock.Advance(ResetLife)
+		p.clock.Advance(resetLinkLife)
 		p.broken = nil
 		if p.SendDue(t.Context()); len(p.sent) != MostADay+1 {
 			t.Error("an expired link was sent")

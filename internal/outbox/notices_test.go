@@ -1,4 +1,4 @@
-package notices
+package outbox
 
 import (
 	"context"
@@ -12,14 +12,8 @@ import (
 	"time"
 
 	"authguard/internal/database/databasetest"
-	"authguard/internal/mail"
-	"authguard/internal/outbox"
 	"authguard/internal/testing/clocktest"
 )
-
-func TestMain(m *testing.M) { databasetest.Main(m) }
-
-var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // A post is a Mailer and what it has sent.
 type post struct {
@@ -27,7 +21,7 @@ type post struct {
 	forgotten int
 	*Mailer
 	clock  *clocktest.Clock
-	sent   []mail.Message
+	sent   []Email
 	broken error // the mail server
 	failed int
 }
@@ -36,20 +30,20 @@ func newPost(t *testing.T, db *sql.DB, realm string) *post {
 	t.Helper()
 	p := &post{clock: clocktest.At(noon)}
 	var err error
-	p.Mailer, err = New(Config{
-		Store: outbox.Store{DB: db, Now: p.clock.Now, Log: slog.New(slog.DiscardHandler)},
-		Realm: realm, Purpose: NewClient, Secret: []byte("the server's secret"), Failed: func(error) { p.failed++ },
+	p.Mailer, err = NewMailer(MailerConfig{
+		Store: Store{DB: db, Now: p.clock.Now, Log: slog.New(slog.DiscardHandler)},
+		Realm: realm, Purpose: AboutNewClient, Secret: []byte("the server's secret"), Failed: func(error) { p.failed++ },
 		Find: func(_ context.Context, _, account string) (string, error) {
 			if account == "nobody" {
 				return "", nil
 			}
 			return account + "@example.org", nil
 		},
-		Code: func(context.Context, Login) (string, func(context.Context) error, error) {
+		Code: func(context.Context, Notice) (string, func(context.Context) error, error) {
 			return p.code, func(context.Context) error { p.forgotten++; return nil }, nil
 		},
-		Write: func(l Login, token string) (string, string) { return "A login", l.Address + l.Code + " " + token },
-		Send: func(_ context.Context, l mail.Message) error {
+		Write: func(l Notice, token string) (string, string) { return "A login", l.Address + l.Code + " " + token },
+		Send: func(_ context.Context, l Email) error {
 			if p.broken == nil {
 				p.sent = append(p.sent, l)
 			}
@@ -65,7 +59,7 @@ func newPost(t *testing.T, db *sql.DB, realm string) *post {
 // login notifies of a login and sends what is due.
 func (p *post) login(t *testing.T, account, address string) {
 	t.Helper()
-	p.Notify(Login{Account: account, Address: address, Agent: "curl/8", At: p.clock.Now()})
+	p.Notify(Notice{Account: account, Address: address, Agent: "curl/8", At: p.clock.Now()})
 	p.SendDue(t.Context())
 }
 
@@ -96,19 +90,19 @@ func TestALinkIsGoodForOneAnswerAboutItsLogin(t *testing.T) {
 		}
 		id, _, _ := strings.Cut(token, ".")
 		for _, bad := range []string{"", ".", id, id + ".", id + ".AAAA", strings.ToLower(token), token + "A", "A" + token, strings.Repeat("A", 1<<20)} {
-			if err := p.Use(t.Context(), bad, done); !errors.Is(err, ErrUnknown) {
+			if err := p.Use(t.Context(), bad, done); !errors.Is(err, ErrLink) {
 				t.Errorf("%.40q: %v", bad, err)
 			}
 		}
-		if err := newPost(t, db, "shop").Use(t.Context(), token, done); !errors.Is(err, ErrUnknown) {
+		if err := newPost(t, db, "shop").Use(t.Context(), token, done); !errors.Is(err, ErrLink) {
 			t.Errorf("good in another realm: %v", err)
 		}
 		var all sync.WaitGroup
 		var used atomic.Int64
 		for range 20 { // of many at once
 			all.Go(func() {
-				err := p.Use(t.Context(), token, func(Login) error { used.Add(1); return nil })
-				if err != nil && !errors.Is(err, ErrUnknown) {
+				err := p.Use(t.Context(), token, func(Notice) error { used.Add(1); return nil })
+				if err != nil && !errors.Is(err, ErrLink) {
 					t.Error(err)
 				}
 			})
@@ -116,19 +110,19 @@ func TestALinkIsGoodForOneAnswerAboutItsLogin(t *testing.T) {
 		if all.Wait(); used.Load() != 1 {
 			t.Errorf("%d answers", used.Load())
 		}
-		if _, err := p.Of(t.Context(), token); !errors.Is(err, ErrUnknown) {
+		if _, err := p.Of(t.Context(), token); !errors.Is(err, ErrLink) {
 			t.Errorf("good twice: %v", err)
 		}
 		p.login(t, "alice", "203.0.113.9")
 		token, no := p.token(t, 1), errors.New("no")
-		if err := p.Use(t.Context(), token, func(Login) error { return no }); !errors.Is(err, no) {
+		if err := p.Use(t.Context(), token, func(Notice) error { return no }); !errors.Is(err, no) {
 			t.Error(err)
 		}
 		if _, err := p.Of(t.Context(), token); err != nil {
 			t.Errorf("an answer that failed has used it up: %v", err)
 		}
-		p.clock.Advance(Life)
-		if _, err := p.Of(t.Context(), token); !errors.Is(err, ErrUnknown) {
+		p.clock.Advance(linkLife)
+		if _, err := p.Of(t.Context(), token); !errors.Is(err, ErrLink) {
 			t.Errorf("good after a week: %v", err)
 		}
 		var dump string
@@ -138,7 +132,7 @@ func TestALinkIsGoodForOneAnswerAboutItsLogin(t *testing.T) {
 	})
 }
 
-func done(Login) error { return nil }
+func done(Notice) error { return nil }
 
 // Whoever has the password and many addresses fills no mailbox; the next day its owner is
 // told again.
@@ -190,7 +184,7 @@ func TestR32AStoppedLoginIsAnEmailWithACode(t *testing.T) {
 		p := newPost(t, db, "default")
 		stopped := func() {
 			t.Helper()
-			p.Notify(Login{Account: "alice", Address: "203.0.113.9", At: p.clock.Now(), Stopped: true})
+			p.Notify(Notice{Account: "alice", Address: "203.0.113.9", At: p.clock.Now(), Stopped: true})
 			p.SendDue(t.Context())
 		}
 		for range 20 {
@@ -214,7 +208,7 @@ func TestR32AStoppedLoginIsAnEmailWithACode(t *testing.T) {
 		p.broken = errors.New("the mail server is down")
 		stopped()
 		p.broken = nil
-		p.clock.Advance(StoppedLife)
+		p.clock.Advance(stoppedLife)
 		if p.SendDue(t.Context()); len(p.sent) != 2 || p.forgotten != 2 {
 			t.Errorf("an hour later: %d emails, %d codes forgotten", len(p.sent), p.forgotten)
 		}
