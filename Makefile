@@ -42,7 +42,7 @@ IN_PROCESS = TestTheDemo|TestTheStory|TestTheSevenTasks|TestNodesWhoseClocks|Tes
 
 test: need ## Every test, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include
-	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -v /cmd/authguard$$) # many tests wait
+	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|test)$$') # many tests wait
 	./.ci/memory go test $(RACE) -timeout 30m -run '$(IN_PROCESS)' ./cmd/authguard
 	./.ci/memory ./.ci/alone
 
@@ -65,7 +65,7 @@ long: need ## The long form: ten million names, simulated weeks, random historie
 	FULL_SIZE=1 go test -v -count=1 -timeout 60m -run 'TestR32StuffingInTheTown|TestTheTableOfTheStepUp' ./internal/simulate
 	FULL_SIZE=1 go test -v -count=1 -run 'TestAListIsCompact' ./internal/leaked
 	FLOOD_NAMES=10000000 go test -count=1 -run TestR6Flood ./failures
-	go test -count=1 -timeout 60m -rapid.checks 1000 ./internal/redisstore
+	FULL_SIZE=1 go test -count=1 -timeout 60m -rapid.checks 1000 ./internal/redisstore
 	./.ci/fuzz 30s
 
 faults: need ## Break Redis and nodes under load, and print what that cost
@@ -81,7 +81,7 @@ lint: ## gofmt, vet and golangci-lint if it is installed
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: gofmt and vet only"; fi
 
 path: need ## The files that one login enters, in order: memory and Redis, known and unknown client
-	@go test -count=1 -v -run TestThePathOfALogin ./test
+	@FULL_SIZE=1 go test -count=1 -v -run TestThePathOfALogin ./test
 
 lines: ## Count the product's lines by package
 	@./.ci/lines

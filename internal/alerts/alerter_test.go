@@ -373,28 +373,6 @@ func TestR24AServerThatHangsDelaysNobodyAndIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAlertsBeyondTheBoundAreCountedAndTheImportantOnesKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a, p, _, stop := started(t, Config{}, io.Discard)
-		defer stop()
-		p.set(true, false)
-		for range 10000 {
-			a.Raise("test", "Something happened", "again")
-		}
-		a.HandleSwitch(modeOn())
-		if n := waiting(a); n != 10001 {
-			t.Fatalf("%d alerts wait", n)
-		}
-		p.set(false, false)
-		time.Sleep(time.Hour)
-		got := p.got()
-		if len(got) != 1 || !strings.Contains(got[0].body, "- and 9980 more") || !strings.Contains(got[0].body, "CAPTCHA mode is on") {
-			t.Fatalf("%+v", got)
-		}
-	})
-}
-
 func TestStopSendsWhatWaitsAndReportsWhatItCannot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -41,18 +41,19 @@ func MadeUp(account, password string) string {
 	random := mathrand.New(mathrand.NewChaCha8([32]byte(seed)))
 	beyond := mathrand.New(mathrand.NewChaCha8([32]byte(seal.MAC(madeUpKey[:], account, "\x00", "\x00", password))))
 	oneOf := func(characters string) rune { return rune(characters[random.IntN(len(characters))]) }
+	number := mathrand.New(mathrand.NewChaCha8([32]byte(seal.MAC(madeUpKey[:], account, "\x00\x00\x00"))))
 	if password == "" {
 		password = "abcdefghijklmnop"
 	}
-	lower, digits := "abcdefghijklmnopqrstuvwxyz", "0123456789"
-	if isDigest(password) {
-		lower, digits = digits+lower[:6], digits+lower[:6]
+	lower, digest := "abcdefghijklmnopqrstuvwxyz", isDigest(password)
+	if digest {
+		lower = "0123456789abcdef"
 	}
 	other := func(symbols bool) string {
 		return strings.Map(func(c rune) rune {
 			switch {
-			case c > unicode.MaxASCII && unicode.IsDigit(c): // int() reads those of each script
-				return zeroOf(c) + oneOf(digits) - '0'
+			case unicode.IsDigit(c) && !digest: // of one number: some apps read a PIN up to its last digit
+				return zeroOf(c) + rune(number.IntN(10)) // in each script, as int() does
 			case c > unicode.MaxASCII: // mostly a letter of the same script and case, not of the attacker's choice
 				return c ^ rune(2*(1+beyond.IntN(3)))
 			case unicode.IsLower(c):
@@ -60,7 +61,7 @@ func MadeUp(account, password string) string {
 			case unicode.IsUpper(c):
 				return oneOf(strings.ToUpper(lower))
 			case unicode.IsDigit(c):
-				return oneOf(digits)
+				return oneOf(lower)
 			case symbols:
 				return rune("!#$%*+-.=?@_"[beyond.IntN(12)])
 			}
@@ -97,7 +98,7 @@ func zeroOf(c rune) rune {
 // apps that read a PIN as a number ignore the rest.
 func formatOf(password string) string {
 	if isDigest(password) {
-		return strings.Repeat("f", len(password))
+		return "f" // a shorter digest is the beginning of a longer one
 	}
 	if !strings.ContainsFunc(password, unicode.IsLetter) {
 		return strings.Map(func(c rune) rune {

@@ -2,7 +2,6 @@ package route
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 // wiki takes a login on every page, as DokuWiki does.
@@ -113,60 +111,6 @@ var hidden = map[string]string{
 	"cut":                        strings.TrimSuffix(parted("id"), "--\r\n"),
 	"in the middle of a text":    strings.Replace(parted("id"), "text of id", "text--XyZ\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n", 1),
 	"a delimiter goes on":        strings.Replace(parted("id"), "--XyZ--", "--XyZ x", 1),
-}
-
-func TestAPasswordBehindAnUploadNeverArrives(t *testing.T) {
-	t.Parallel()
-	table := wiki(t)
-	upload := strings.Replace(file, "\x00", strings.Repeat("0123456789\r\n", 2_000), 1)
-	pass := map[string]*http.Request{
-		"an upload":        posted(ofParts, upload+parted("id", "text")),
-		"a long text":      posted(ofPairs, "id=start&text="+strings.Repeat("u%3D&a=", 5_000)+"&up=1"),
-		"one without end":  posted(ofPairs, "id"),
-		"nothing":          posted(ofPairs, ""),
-		"a form of nobody": posted(ofParts, "--XyZ--\r\n"),
-	}
-	stop := map[string]*http.Request{
-		"in a long text":      posted(ofPairs, "text="+strings.Repeat("x", 40_000)+"&u=alice&p=secret"),
-		"escaped":             posted(ofPairs, "text="+strings.Repeat("x", 40_000)+"&%75=alice&%70=secret"),
-		"a name without end":  posted(ofPairs, strings.Repeat("x", 40_000)+"&u=alice"),
-		"behind a semicolon":  posted(ofPairs, "text=x;u=alice;p=secret"),
-		"the password's half": posted(ofPairs, "text=x&p=secret"),
-		"of another type":     posted("multipart/form-data", parted("u")),
-		"of no type":          posted("", "u=alice&p=secret"),
-	}
-	for name, body := range hidden {
-		stop[name] = posted(ofParts, upload+body)
-		if strings.HasPrefix(body, "x--") { // the first delimiter
-			stop[name] = posted(ofParts, body)
-		}
-	}
-	for name, how := range map[string]func(io.Reader) io.Reader{
-		"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "with the end": iotest.DataErrReader,
-	} {
-		for what, r := range pass {
-			sent, _ := io.ReadAll(r.Body)
-			got, err := io.ReadAll(table.Watch(r, how(bytes.NewReader(sent))))
-			if err != nil || !bytes.Equal(got, sent) {
-				t.Errorf("%s, %s: %d of %d bytes pass: %v", what, name, len(got), len(sent), err)
-			}
-			r.Body = io.NopCloser(bytes.NewReader(sent))
-		}
-		for what, r := range stop {
-			sent, _ := io.ReadAll(r.Body)
-			got, err := io.ReadAll(table.Watch(r, how(bytes.NewReader(sent))))
-			if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || bytes.Contains(got, []byte("text of u")) || bytes.Contains(got, []byte("secret")) {
-				t.Errorf("%s, %s: %d of %d bytes pass: %v", what, name, len(got), len(sent), err)
-			}
-			r.Body = io.NopCloser(bytes.NewReader(sent))
-		}
-	}
-	for name, body := range hidden {
-		one, o, err := table.Find(posted(ofParts, body), []byte(body))
-		if strings.Contains(body, "u") && err == nil && (one == nil || o.Credentials[0].Account != "text of u") {
-			t.Errorf("%s: a small form passes, with %q", name, o.Credentials)
-		}
-	}
 }
 
 // Apps look for JSON in a body of any type.
@@ -281,93 +225,6 @@ func FuzzWatch(f *testing.F) {
 	})
 }
 
-// A form that is larger than a login is looked through as a small one is: a JSON route's
-// fields as pairs or parts, and JSON in a field.
-func TestALargeFormHidesNoJSON(t *testing.T) {
-	t.Parallel()
-	ofJSON := mustCompile(t, Spec{Name: "login", Path: "/*", Account: "json:/session/username",
-		Password: "json:/session/password", Success: []string{"status 200"}})
-	pad := strings.Repeat("A", 70_000)
-	spaces := strings.Repeat(" ", 40_000)
-	escaped := strings.NewReplacer("{", "%7B", `"`, "%22", ":", "%3A", ",", "%2c", "}", "%7D").Replace
-	stop := [][3]string{
-		{"", ofPairs, "data=" + escaped(objectBody) + "&pad=" + pad}, {"", ofPairs, "pad=" + pad + "&data=" + objectBody},
-		{"", ofPairs, "pad=" + pad + "&data=%20%5B" + escaped(objectBody) + "]"},
-		{"", ofPairs, "pad=" + pad + "&data=%EF%BB%BF" + objectBody}, {"", ofPairs, "pad=" + pad + "&" + escaped(objectBody)},
-		{"", ofPairs, "pad=" + pad + `&data={"username"/*` + pad + `*/:"alice","password"` + spaces + `:"guess"}`},
-		{"", ofPairs, "pad=" + pad + `&data=/*x*/{"user\u006eame":"alice","pad":"` + pad + `\"","password":"guess"}`},
-		{"", ofPairs, "pad=" + pad + `&data=[{"session":` + objectBody + "}]"},
-		{"", ofPairs, `data={"username":"alice"}&pad=` + pad + `&more={"password":"guess"}`},
-		{"", ofPairs, "pad=" + pad + `&data={"us\ername":"alice","\u0070ass\word":"guess"}`},
-		{"", "application/json", "username=alice& password=guess&pad=" + pad}, {"", "text/plain", "pad=" + pad + "&\r\nusername=alice&\tpassword=guess"},
-		{"", "application/json", `[1,"` + pad + `",{"us\ername":"alice","\u0070ass\word":"guess"}]`},
-		{"", ofPairs, "pad=" + pad + `&data={'username':'alice','password':'guess'}`},
-		{"", ofParts, partsOf(named("pad"), pad, named("data"), objectBody)},
-		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"\r\nContent-Type: application/json", objectBody, named("pad"), pad)},
-		{"", ofParts, partsOf(named("data"), " \r\n"+objectBody[:1]+`"pad":"`+pad+`",`+objectBody[1:])},
-		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(objectBody), named("pad"), pad)},
-		{"", "application/xml", `<l username="alice" pad="` + pad + `" password` + spaces + `="guess"/>`},
-		{"", ofParts, partsOf(named("data")+"; filename=\"a.json\"", utf16Of(`{"a":"`+"\u2200"+`",`+objectBody[1:]), named("pad"), pad)},
-	}
-	for _, kind := range []string{"application/json", "text/plain", "image/png", "application/octet-stream", ofPairs} {
-		for _, object := range []string{
-			`{"pad":"` + pad + `",` + objectBody[1:], `{"pad":"=` + pad + `",` + objectBody[1:], objectBody[:len(objectBody)-1] + `,"pad":"` + pad + `"}`,
-		} {
-			once := url.PathEscape(object) // as for JSON.parse(decodeURIComponent(body))
-			stop = append(stop, [3]string{"", kind, once}, [3]string{"", kind, url.PathEscape(once)}, [3]string{"", kind, spaces + once})
-		}
-	}
-	stop = append(stop, [3]string{"", ofPairs, "data=" + url.PathEscape(escaped(`{"pad":"`+pad+`",`+objectBody[1:]))},
-		[3]string{"", ofParts, partsOf(named("data"), escaped(`{"pad":"`+pad+`",`+objectBody[1:]))})
-	stop = append(stop, [3]string{"", ofPairs, "a=%2541&pad=" + pad + "&data=" + url.PathEscape(escaped(objectBody))})
-	onlyJSON := [][3]string{
-		{"", ofPairs, "session[username]x=alice&pad=" + pad + "&session[password]%00x=guess"},
-		{"", ofPairs, "pad=" + pad + "&session[username](1)=alice&a.session.password.x=guess"},
-		{"", ofPairs, "pad=" + pad + "&" + pairsBody}, {"", ofPairs, pairsBody + "&pad=" + pad},
-		{"", ofPairs, "pad=" + pad + "&session[username]=alice&session[password]=guess"},
-		{"", ofParts, partsOf(named("pad"), pad, named("username"), "alice", named("password"), "guess")},
-		{"username=alice", ofPairs, "pad=" + pad + "&password=guess"}, {"", ofPairs, "username=alice&pad=" + pad + "&more[password]=guess"},
-	}
-	for _, table := range []Table{{ofJSON}, {loginAt(t, "/*")}, {loginAt(t, "/*"), ofJSON}} {
-		all := stop
-		if table[0] == ofJSON {
-			all = slices.Concat(stop, onlyJSON)
-		}
-		for _, one := range all {
-			r := posted(one[1], one[2])
-			r.URL.RawQuery = one[0]
-			got, err := io.ReadAll(table.Watch(r, strings.NewReader(one[2])))
-			if err == nil || strings.Contains(strings.ReplaceAll(string(got), "\x00", ""), "guess") {
-				t.Errorf("%v: %.200q: %d of %d bytes pass: %v", table[0].account.name, one[2], len(got), len(one[2]), err)
-			}
-		}
-		for _, one := range onlyJSON[:6] { // pairs and parts, at any depth
-			if found, o, err := table.Find(posted(one[1], one[2]), []byte(one[2])); slices.Contains(table, ofJSON) && err == nil && (found == nil ||
-				!slices.Contains(o.Credentials, Credential{"alice", "guess"})) {
-				t.Errorf("%v: %.200q passes in a small form, at %v with %q", table[0].account.name, one[2], found, o.Credentials)
-			}
-		}
-		r := posted(ofPairs, "")
-		r.Header.Set("Cookie", "username=alice")
-		body := "pad=" + pad + "&password=guess"
-		if got, err := io.ReadAll(table.Watch(r, strings.NewReader(body))); err == nil || strings.Contains(string(got), "guess") {
-			t.Errorf("a name in a cookie: %d of %d bytes pass: %v", len(got), len(body), err)
-		}
-		for _, one := range [][2]string{
-			{ofPairs, "id=start&text={{image.png}}+the+username:+x,+the+password:+y" + pad},
-			{ofPairs, "text=[[start]]+the+\"username\"+and+the+'password'" + pad}, {ofPairs, `data={"id":1,"username":"x"}&pad=` + pad},
-			{ofParts, partsOf(named("text"), `[1] say "username" and "password"`, named("pad"), pad)},
-			{ofParts, partsOf(named("f")+"; filename=\"a.png\"", "\x89PNG\x00{\"username\":\"password\"", named("pad"), pad)},
-			{ofPairs, "session[nick]=a&pad=" + pad},
-			{ofPairs, strings.Repeat("&", 20_000) + "a=" + pad},
-		} {
-			if got, err := io.ReadAll(table.Watch(posted(one[0], one[1]), strings.NewReader(one[1]))); err != nil || string(got) != one[1] {
-				t.Errorf("%v: %.100q: %d of %d bytes pass: %v", table[0].account.name, one[1], len(got), len(one[1]), err)
-			}
-		}
-	}
-}
-
 // A read may end anywhere: in an escape, before the first one, in a string or in JSON in a string.
 func TestEscapedJSONIsReadInAnyPieces(t *testing.T) {
 	t.Parallel()
@@ -390,26 +247,4 @@ func TestEscapedJSONIsReadInAnyPieces(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzALargeFormHidesNoJSON(f *testing.F) {
-	for _, body := range []string{pairsBody, "data=" + objectBody, "a=" + strings.Repeat("x", 20_000) + "&data=%7B" + objectBody[1:]} {
-		f.Add(body)
-	}
-	table := Table{mustCompile(f, Spec{Name: "login", Path: "/*", Account: "json:/username", Password: "json:/password",
-		Success: []string{"status 200"}})}
-	f.Fuzz(func(t *testing.T, body string) {
-		passed, err := io.ReadAll(table.Watch(posted(ofPairs, body), strings.NewReader(body)))
-		if err != nil {
-			return
-		}
-		if string(passed) != body {
-			t.Fatalf("%q passes of %q", passed, body)
-		}
-		for name, read := range map[string]reader{"pairs": pairsOfAnyType(false), "JSON": jsonAnywhere} {
-			if account, password := read(ofPairs, passed); account != "" && password != "" {
-				t.Fatalf("%q: a reader of %s sees %s of %s", body, name, password, account)
-			}
-		}
-	})
 }
