@@ -101,8 +101,7 @@ func Compile(s Spec) (*Route, error) {
 	errs[5] = r.parseSignedIn(s.SignedIn)
 	errs[6] = r.exceptions(s.Passes)
 	for _, name := range s.SealedCookies {
-		trimmed := strings.TrimFunc(name, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) && c != '*' })
-		r.sealed = append(r.sealed, wildcard(name, ""), wildcard(trimmed, "")) // see cookieNames in web/proxy
+		r.sealed = append(r.sealed, wildcard(CookieName(name), ""))
 	}
 	if r.path.below != nil {
 		r.path.below.prefix = true // Sinatra's /login.?:format?, Django's ^login, rewrite rules
@@ -225,11 +224,22 @@ func (t Table) SealsCookies() bool {
 	return slices.ContainsFunc(t, func(r *Route) bool { return len(r.sealed) > 0 })
 }
 
-// Seals reports whether one of the names is that of a sealed cookie.
+// Seals reports whether one of the names, each as CookieName returns it, is that of a sealed cookie.
 func (t Table) Seals(names ...string) bool {
 	return slices.ContainsFunc(t, func(r *Route) bool {
 		return slices.ContainsFunc(r.sealed, func(p *regexp.Regexp) bool { return slices.ContainsFunc(names, p.MatchString) })
 	})
+}
+
+// CookieName returns a name the same for every spelling: PHP reads my.app and my[app as my_app, and Node trims more than
+// white space. An asterisk, which stands for any text, remains.
+func CookieName(text string) string {
+	return strings.ToLower(strings.Trim(strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) || c == '*' {
+			return c
+		}
+		return '_'
+	}, strings.ToValidUTF8(Decoded(text), "_")), "_"))
 }
 
 // ReadsJSON reports whether one of the routes reads JSON, which only scripts and programs send.

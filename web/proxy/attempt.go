@@ -118,6 +118,15 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account string) (l
 	return func() { v.proxy.rivals.leave(one, v.reached.Load()) }, true
 }
 
+// whose returns what tells an attempt apart from its rivals: the realm, the route, which may have user names of its own,
+// and the account. The session of a code may have several accounts.
+func (v *visit) whose(offer route.Offer) string {
+	if v.route.SecondFactor() {
+		return ""
+	}
+	return v.proxy.Base + " " + v.route.Name + " " + offer.Credentials[0].Account
+}
+
 // read reads a body that may contain a password. A body too large for a form is streamed where it cannot be a login.
 func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table) error {
 	limit := v.app.MaxBody
@@ -213,7 +222,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 
 // forward forwards the request. Its attempts are settled before the response reaches the client.
 func (v *visit) forward(w http.ResponseWriter, r *http.Request, offer route.Offer) {
-	leave, ok := v.enter(w, r, offer.Credentials[0].Account)
+	leave, ok := v.enter(w, r, v.whose(offer))
 	if !ok {
 		return
 	}

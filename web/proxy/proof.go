@@ -111,7 +111,7 @@ type Rivals struct {
 	node string // of this process
 
 	mu      sync.Mutex
-	names   map[string]bool // of the cookies that the app sets
+	names   map[string]bool // of the cookies that the app sets; true: it has set a value long enough for a session
 	known   bool            // one of them may identify a session
 	session map[uint64][]*rival
 	// underWay is the attempts that the app is checking, by the key of their session in the notes.
@@ -122,7 +122,7 @@ type Rivals struct {
 }
 
 type rival struct {
-	account  string // as typed, in lower case; empty: another form's
+	account  string // with its realm and route, in lower case; empty: another form's or a code's
 	sessions []uint64
 	judged   chan struct{} // closed once the app has answered, or will not
 	reached  bool          // the app; valid once judged
@@ -144,6 +144,7 @@ func NewRivals() *Rivals {
 const (
 	mostCookies = 256               // to compare, of a request; browsers keep fewer
 	mostNames   = 100 * mostCookies // that are stored, of the apps of all realms
+	mostLearned = 1000              // that are stored for other processes
 	shortestID  = 20                // characters of an identifier that an app sets
 )
 
@@ -160,28 +161,34 @@ func (r *Rivals) sets(cookies []string) {
 		pair, _, _ := strings.Cut(line, ";")
 		name, value, _ := strings.Cut(pair, "=")
 		r.known = r.known || len(value) >= shortestID
-		if len(r.names) < mostNames {
-			r.names[cookieName(name)] = true
+		if name = route.CookieName(name); len(r.names) < mostNames {
+			r.names[name] = r.names[name] || len(value) >= shortestPass
 		}
 	}
 }
 
-// cookieName returns a name the same for every spelling: PHP reads my.app and my[app as my_app, and Node trims more
-// than white space.
-func cookieName(text string) string {
-	return strings.ToLower(strings.Trim(strings.Map(func(c rune) rune {
-		if unicode.IsLetter(c) || unicode.IsDigit(c) {
-			return c
+// Learn adds names of cookies of sessions that earlier processes and other nodes have seen: a session may be older than
+// this process. It returns those that only this process has seen, of mostLearned at most.
+func (r *Rivals) Learn(names []string) (own []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, long := range r.names {
+		if long && len(names)+len(own) < mostLearned && !slices.Contains(names, name) {
+			own = append(own, name)
 		}
-		return '_'
-	}, strings.ToValidUTF8(route.Decoded(text), "_")), "_"))
+	}
+	for _, name := range names {
+		r.names[name], r.known = true, true
+	}
+	return own
 }
 
 // manyCookies is the error for a request that may hide its session among others.
 var manyCookies = &route.Refusal{Status: http.StatusBadRequest, Text: "Send fewer cookies."}
 
-// enter begins a request for an account as typed: the app may know "alice " apart from alice. Apps also read sessions
-// from ;parameters of the path and from the query, under the cookie's name.
+// enter begins a request for an account as typed: the app may know "alice " apart from alice. A code has none: its
+// session may have several. Apps also read sessions from ;parameters of the path and from the query, under the cookie's
+// name.
 func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, error) {
 	keys, err := r.keys(cookies, at, mostCookies)
 	if err != nil {
@@ -212,19 +219,40 @@ func (r *Rivals) keys(cookies []string, at *url.URL, most int) (keys []uint64, e
 	return keys, err
 }
 
-func (r *Rivals) key(name, id string) uint64 { return maphash.String(r.seed, name+"="+id) }
+// key is the same for identifiers that a database compares without case.
+func (r *Rivals) key(name, id string) uint64 {
+	return maphash.String(r.seed, name+"="+strings.ToLower(id))
+}
 
-type cookie struct{ name, value string }
+// A cookie may identify a session. Several are readings of one part of the header.
+type cookie struct {
+	name, value string
+	part        int
+	set, long   bool // by the app; one value of this name may identify a session
+}
 
-// values returns the cookies of a request that may identify its session, as they are spelled.
+// aroundEqual is white space that Python ignores.
+var aroundEqual = regexp.MustCompile(`[\s\v]*=[\s\v]*`)
+
+// values returns the cookies of a request that may identify its session, as they are spelled. Some apps separate them at
+// commas or white space.
 func (r *Rivals) values(cookies []string, at *url.URL, every bool, most int) (all []cookie, err error) {
 	split := func(s, at string) []string {
 		return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(at, c) })
 	}
-	parts := split(strings.Join(cookies, ";"), ";,")
-	for _, part := range parts {
-		if words := strings.Fields(part); len(words) > 1 { // Python also separates cookies at white space
-			parts = append(parts, words...)
+	var parts []cookie
+	add := func(text string, part int) {
+		name, value, _ := strings.Cut(text, "=")
+		parts = append(parts, cookie{name: route.CookieName(name), value: value, part: part})
+	}
+	for i, text := range split(aroundEqual.ReplaceAllString(strings.Join(cookies, ";"), "="), ";") {
+		add(text, i)
+		if pieces := strings.FieldsFunc(text, isSeparator); len(pieces) > 1 {
+			for _, piece := range pieces {
+				if strings.Contains(piece, "=") {
+					add(piece, i)
+				}
+			}
 		}
 	}
 	inURL := split(at.RawQuery, "&;")
@@ -234,23 +262,41 @@ func (r *Rivals) values(cookies []string, at *url.URL, every bool, most int) (al
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	every = every || !r.known || len(r.names) == mostNames
-	for i, part := range append(parts, inURL...) {
-		name, value, _ := strings.Cut(part, "=")
-		if name = cookieName(name); !r.names[name] && (!every || i >= len(parts)) {
+	here := len(parts)
+	for i, text := range inURL {
+		add(text, -1-i)
+	}
+	for i, one := range parts {
+		if one.long, one.set = r.names[one.name]; !one.set && (!every || i >= here) {
 			continue
 		}
 		if len(all) == most {
 			return nil, manyCookies
 		}
-		all = append(all, cookie{name, value})
+		all = append(all, one)
 	}
 	return all, nil
 }
+
+func isSeparator(c rune) bool { return c == ',' || unicode.IsSpace(c) }
 
 // sessionIDs returns the parts of a cookie's value that may identify a session, the same for every spelling. To Jetty,
 // id.node0 and id.x are one. Python reads "\054" as a comma, Express j:"\u0061" as a, and Flask a signature with other
 // last bits. A value that begins like JSON in base64 is the whole session, and has no identifier.
 func sessionIDs(value string) (ids []string) {
+	value = plain(value)
+	if !strings.HasPrefix(value, "eyJ") {
+		ids = longID.FindAllString(value, -1)
+	}
+	if len(ids) == 0 {
+		value, _, _ = strings.Cut(strings.ReplaceAll(value, ";", ","), ",")
+		ids = []string{strings.TrimFunc(value, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })}
+	}
+	return ids
+}
+
+// plain returns a value without quotes and escapes.
+func plain(value string) string {
 	value = escaped.ReplaceAllStringFunc(route.Decoded(value), func(e string) string {
 		base, digits := 8, e[1:]
 		if e[1] == 'u' {
@@ -261,14 +307,7 @@ func sessionIDs(value string) (ids []string) {
 		}
 		return e[1:]
 	})
-	value, _, _ = strings.Cut(strings.ReplaceAll(route.Decoded(value), ";", ","), ",") // as enter splits it
-	if !strings.HasPrefix(value, "eyJ") {
-		ids = longID.FindAllString(value, -1)
-	}
-	if len(ids) == 0 {
-		ids = []string{strings.TrimFunc(value, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })}
-	}
-	return ids
+	return strings.Trim(route.Decoded(value), `" `)
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,6 +54,10 @@ func TestRivalsShareASession(t *testing.T) {
 		"behind a space":           {"mallory", []string{"a=b PHPSESSID=abc"}, "", answer, true},
 		"behind a tab":             {"mallory", []string{"a=b\v;x\tPHPSESSID=abc c=d"}, "", answer, true},
 		"a tab":                    {"mallory", []string{"PHPSESSID=\tabc"}, "", answer, true},
+		"spaces around =":          {"mallory", []string{"a=b PHPSESSID = abc"}, "", answer, true},
+		"a line feed before =":     {"mallory", []string{"a=b PHPSESSID\n\v= abc"}, "", answer, true},
+		"as MySQL compares it":     {"mallory", []string{"PHPSESSID=ABC"}, "", answer, true},
+		"a code in the session":    {"", []string{session}, "", answer, true},
 		"another signature":        {"mallory", []string{"flask=89abcdef-0123-4567-89ab-cdef01234567.c2lnbmF0dXJl!IQ"}, "", answer, true},
 		"of the same base64":       {"mallory", []string{"data=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJtIn0.bWFsbG9yeXM"}, "", answer, false},
 		"a name as the app has it": {"alice ", []string{session}, "", answer, true},
@@ -139,6 +144,37 @@ func TestRivalsAreSeenInEveryRealm(t *testing.T) {
 	}
 }
 
+// Two routes may have users of the same name, and a session's code belongs to all accounts of the session.
+func TestR1OnlyAttemptsAtOneAccountAreNoRivals(t *testing.T) {
+	t.Parallel()
+	routes := map[string]route.Spec{
+		"staff":     {Path: "/staff/login", Account: "form:name", Password: "form:password", Success: []string{"status 303"}},
+		"customers": {Path: "/login", Account: "form:name", Password: "form:password", Success: []string{"status 303"}},
+		"code":      {Path: "/code", Kind: route.SecondFactor, Password: "form:otp", Success: []string{"status 303"}},
+	}
+	rivals := NewRivals()
+	enter := func(base, name, account string) *rival {
+		spec := routes[name]
+		spec.Name = name
+		compiled, err := route.Compile(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := visit{proxy: &Proxy{Config: Config{Base: base}}, route: compiled}
+		one, err := rivals.enter(v.whose(route.Offer{Credentials: []route.Credential{{Account: account}}}), []string{"sid=given"}, new(url.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one
+	}
+	alice := enter("", "staff", "alice")
+	others := []*rival{enter("", "customers", "alice"), enter("/partners", "staff", "alice"), enter("", "code", "alice"), enter("", "staff", "bob")}
+	enter("", "staff", "Alice")
+	if got := rivals.others(alice); !slices.Equal(got, others) {
+		t.Errorf("%d rivals, want %d", len(got), len(others))
+	}
+}
+
 func loginOf(account string) *rival {
 	return &rival{account: strings.ToLower(account), accounts: []string{account}, judged: make(chan struct{})}
 }
@@ -205,6 +241,25 @@ func TestR1ANoteHasTheAccountsOfAllLogins(t *testing.T) {
 	}
 }
 
+// The names of cookies that may be sessions are exchanged, and bounded.
+func TestNamesOfSessionsAreLearned(t *testing.T) {
+	t.Parallel()
+	r := NewRivals()
+	r.sets([]string{"lang=en", "SID=0123456789abcdefghij"})
+	if own := r.Learn([]string{"other"}); !slices.Equal(own, []string{"sid"}) {
+		t.Errorf("%q", own)
+	}
+	if keys, err := r.keys([]string{"other=abc; consent=yes"}, new(url.URL), 10); len(keys) != 1 || err != nil {
+		t.Errorf("%d sessions, %v", len(keys), err)
+	}
+	for i := range mostLearned + 10 {
+		r.sets([]string{fmt.Sprintf("c%d=0123456789abcdefghij", i)})
+	}
+	if own := r.Learn([]string{"sid"}); len(own) != mostLearned-1 {
+		t.Errorf("%d names are stored", len(own)+1)
+	}
+}
+
 // A value that the client may have chosen stays a session, however often the app sets it.
 func TestR1OnlyValuesOfTheAppAreShared(t *testing.T) {
 	t.Parallel()
@@ -231,6 +286,51 @@ func TestR1OnlyValuesOfTheAppAreShared(t *testing.T) {
 		set, _ := r.sessions(pairs(answer), new(url.URL), true)
 		if _, shared := r.noteOf(set[0], time.Now()); shared != c.shared {
 			t.Errorf("%+v: shared: %t", c, shared)
+		}
+	}
+}
+
+// A login in another spelling of a session that some app reads is in that session.
+func TestR1EverySpellingOfASessionHasItsNote(t *testing.T) {
+	t.Parallel()
+	const id = "Abcdef-0123456789-wxyz"
+	r := NewRivals()
+	r.sets([]string{"sid=" + id + "; Path=/", "lang=en"})
+	key := func(cookies string, every bool) (keys []uint64) {
+		all, err := r.sessions([]string{cookies}, new(url.URL), every)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			keys = append(keys, one.key)
+		}
+		return keys
+	}
+	plain := key("sid="+id, true)
+	for _, spelled := range []string{
+		`sid="` + id + `"`, "sid=%41bcdef-0123456789-wxyz", `sid="\101bcdef-0123456789-wxyz"`, "a=b sid = " + id, "a=b sid= " + id,
+		"a=b sid =" + id, "a=b, sid=" + id, "sid=" + id + ",x", "sid=" + id + ".node1", "sid=" + id + "!1!2",
+		"sid=" + id + ":clone", "SID=" + strings.ToUpper(id), "s[id=; sid=" + id + " ",
+	} {
+		for _, every := range []bool{false, true} {
+			if !slices.Contains(key(spelled, every), plain[0]) {
+				t.Errorf("%s, every name: %t", spelled, every)
+			}
+		}
+	}
+	for _, short := range []string{"sid=0123456789ab", "sid=ab,cd", "sid=a", "sid="} { // PHP takes what the client makes up
+		if len(key(short, false)) == 0 {
+			t.Errorf("%s is no session", short)
+		}
+	}
+	for _, other := range []string{"sid=Abcdef-0123456789-wxyq", "lang=en", "consent=yes"} {
+		if slices.Contains(key(other, true), plain[0]) || strings.Contains(other, "=en") && len(key(other, true)) > 0 {
+			t.Errorf("%s is the session", other)
+		}
+	}
+	for part, want := range map[string]bool{"lang=en": true, "made=up": false, "a=b lang=en": false, "lang=en,de": true, "__Host-authguard_device=1": true} {
+		if r.shortAreSet(part) != want {
+			t.Errorf("%s: %t", part, !want)
 		}
 	}
 }

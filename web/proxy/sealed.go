@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
-	"unicode"
 
 	"authguard/internal/route"
 	"authguard/internal/seal"
@@ -20,7 +19,7 @@ func (v *visit) sealCookies(h http.Header) {
 	for i, line := range h["Set-Cookie"] {
 		pair, _, _ := strings.Cut(line, ";")
 		name, value, _ := strings.Cut(pair, "=")
-		if value != "" && v.app.Routes.Seals(strings.TrimSpace(name)) {
+		if value != "" && v.app.Routes.Seals(route.CookieName(name)) {
 			h["Set-Cookie"][i] = pair + "." + v.proxy.cookieMAC(pair) + line[len(pair):]
 		}
 	}
@@ -47,14 +46,13 @@ func (v *visit) unsealCookies(h http.Header) {
 	}
 }
 
-// cookieNames returns all names that apps may find in a Cookie header. Some split it at commas or white space, decode
-// names, or ignore characters before them.
-func cookieNames(line string) (all []string) {
-	for _, part := range strings.FieldsFunc(line, func(c rune) bool { return c == ';' || c == ',' || unicode.IsSpace(c) }) {
-		name, _, _ := strings.Cut(part, "=")
-		for _, one := range []string{name, route.Decoded(name)} {
-			all = append(all, one, strings.TrimFunc(one, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }))
-		}
+// cookieNames returns all names that apps may find in a part of a Cookie header, each as route.CookieName does. Some split it
+// at commas or white space, and PHP finds spaces in names.
+func cookieNames(part string) (all []string) {
+	name, _, _ := strings.Cut(part, "=")
+	for _, piece := range append(strings.FieldsFunc(part, isSeparator), name) {
+		name, _, _ := strings.Cut(piece, "=")
+		all = append(all, route.CookieName(name))
 	}
 	return all
 }

@@ -15,7 +15,7 @@ func TestNoForgedCookieReachesTheApp(t *testing.T) {
 	t.Parallel()
 	d, got := newDoor(t, redirects, nil), ""
 	spec := guestRoute(func(s *route.Spec) {
-		s.Path, s.SealedCookies, s.SignedIn = "/*", []string{"DW*", "__Host-remember", "_auth*"}, []string{"never"}
+		s.Path, s.SealedCookies, s.SignedIn = "/*", []string{"DW*", "__Host-remember", "_auth*", "remember_me"}, []string{"never"}
 	})
 	d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Get("Cookie")
@@ -44,9 +44,11 @@ func TestNoForgedCookieReachesTheApp(t *testing.T) {
 		"DWab=x; " + sealed:        "DWab=bWFsbG9yeQ%3D%3D.1",
 		"DWab":                     "",
 		"a=1 DWab=x; b=2":          "b=2", // as Python separates them
-		"a=1\tDWab=x":              "",
-		"__Host-remember=x":        "",
-		"_auth_1=x; _authority=y":  "",
+		"dwab=x; rememberme=y":     "rememberme=y",
+		"remember_me=x; remember.me=x; remember[me=x; remember me=x": "", // to PHP, one name
+		"a=1\tDWab=x":             "",
+		"__Host-remember=x":       "",
+		"_auth_1=x; _authority=y": "",
 		"\"_auth=x; +__Host-remember=x; Host-remember=x": "",
 	} {
 		for _, o := range []offer{{"GET", "/page", "", ""}, {"POST", "/x", plainForm, "a=b"}} {

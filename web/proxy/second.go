@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"authguard/internal/route"
 	"authguard/web"
@@ -39,24 +40,55 @@ const (
 	shortestPass = 16 // characters of a value that may identify a session: a language does not
 )
 
-// A session is a cookie that may identify one. Its key is that of the value as the app has set it: another spelling has
-// no note.
+// A session is a cookie that may identify one.
 type session struct {
-	name  string
-	key   uint64
-	value string
+	name, id string
+	key      uint64
+	part     int // of the header
 }
 
-// sessions returns the sessions that a request may have.
+// sessions returns the sessions that a request may have. A short value is none, unless the app has set a longer one of
+// its name: PHP takes any identifier that the client has made up.
 func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []session, err error) {
 	values, err := r.values(cookies, at, everyName, mostCookies)
 	for _, one := range values {
-		if len(one.value) >= shortestPass && !strings.Contains(one.name, "authguard_") {
-			value := strings.TrimSpace(one.value)
-			all = append(all, session{one.name, r.key(one.name, value), value})
+		if (one.long || len(one.value) >= shortestPass) && !strings.Contains(one.name, "authguard_") {
+			id := sessionID(one.value)
+			all = append(all, session{one.name, id, r.key(one.name, id), one.part})
 		}
 	}
 	return all, err
+}
+
+// shortAreSet reports whether the short values in a part of a Cookie header have names of the app, which knows longer
+// ones of none: another may be a session's that a client has made up.
+func (r *Rivals) shortAreSet(part string) bool {
+	all, err := r.values([]string{part}, new(url.URL), true, mostCookies)
+	return err == nil && !slices.ContainsFunc(all, func(c cookie) bool {
+		return !c.set && len(c.value) < shortestPass && !strings.Contains(c.name, "authguard_")
+	})
+}
+
+// sessionID returns the identifier in a cookie's value, the same for every spelling: its letters and digits, without
+// what names a server (Jetty, Tomcat, WebLogic, WebSphere) or signs it (Express). JSON in base64 is all of it.
+func sessionID(value string) string {
+	value = plain(value)
+	letters := func(s string) string {
+		return strings.Map(func(c rune) rune {
+			if unicode.IsLetter(c) || unicode.IsDigit(c) {
+				return c
+			}
+			return -1
+		}, s)
+	}
+	for i, c := range value {
+		if strings.ContainsRune(".:!~|", c) && !strings.HasPrefix(value, "eyJ") {
+			if id := letters(value[:i]); len(id) >= 8 {
+				return id
+			}
+		}
+	}
+	return letters(value)
 }
 
 // pass notes that sessions have passed the password of a login. They keep the accounts that they had: an app may still
@@ -163,24 +195,26 @@ func (v *visit) notes(answer *http.Response) {
 		return
 	}
 	r := v.proxy.rivals
-	all, _ := r.sessions(pairs(answer), new(url.URL), true)
+	set, _ := r.sessions(pairs(answer), new(url.URL), true)
 	had, _ := r.sessions(v.in.Header["Cookie"], v.in.URL, true)
 	known, _ := r.sessions(v.in.Header["Cookie"], v.in.URL, false)
+	all := set
 	for _, one := range slices.Concat(known, had) { // first those that the app sets
-		if named(all, one.name) == 0 && named(had, one.name) == 1 {
+		if named(set, one.name) == 0 && named(had, one.name) == 1 {
 			all = append(all, one)
 		}
 	}
 	r.pass(v.proof.rival, all, v.proxy.Now())
 }
 
-func named(all []session, name string) (n int) {
+func named(all []session, name string) int {
+	parts := map[int]bool{}
 	for _, one := range all {
 		if one.name == name {
-			n++
+			parts[one.part] = true
 		}
 	}
-	return n
+	return len(parts)
 }
 
 // renews notes the new identifier of a session that has a note. Of several, each that the app may have read has one.
@@ -241,7 +275,9 @@ func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) 
 		}
 		return err == nil
 	}
-	keepCookies(r.Header, func(part string) bool { return known([]string{part}, new(url.URL)) })
+	keepCookies(r.Header, func(part string) bool {
+		return known([]string{part}, new(url.URL)) && v.proxy.rivals.shortAreSet(part)
+	})
 	offer.Credentials = nil
 	if !known(nil, r.URL) || len(accounts) == 0 || len(accounts) > mostAccounts {
 		return offer, web.Unusable(http.StatusForbidden, "problem.no-pass")
@@ -326,7 +362,7 @@ func (p *Proxy) elsewhere(ctx context.Context, one session) (bool, error) {
 	}
 	id := func(what string) [16]byte {
 		mac := hmac.New(sha256.New, p.Secret)
-		fmt.Fprintf(mac, "session %s\x00%s=%s", what, one.name, one.value)
+		fmt.Fprintf(mac, "session %s\x00%s=%s", what, one.name, strings.ToLower(one.id))
 		return [16]byte(mac.Sum(nil))
 	}
 	until, several := p.Now().Add(passLife), p.Now().Add(60*passLife)
