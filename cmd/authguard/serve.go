@@ -26,6 +26,7 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/database"
 	"authguard/internal/doctor"
 	"authguard/internal/route"
 	"authguard/internal/wire"
@@ -272,6 +273,23 @@ func (d *listeners) reload(loaded *config.Loaded) {
 	d.secondRequired.Store(loaded.Admin.MFA == config.MFARequired)
 	d.delay.Store(int64(loaded.Shutdown.Delay))
 	d.within.Store(int64(loaded.Shutdown.Timeout))
+}
+
+const (
+	cookiesEvery = 2 * time.Second
+	cookieMark   = "cookie of a session "
+)
+
+// learn exchanges the names of the apps' session cookies with other nodes and the next process.
+func (d *listeners) learn(ctx context.Context) error {
+	names, err := database.Marks(ctx, d.site.storage.db, cookieMark)
+	if err != nil {
+		return err
+	}
+	for _, name := range d.rivals.Learn(names) {
+		err = errors.Join(err, database.Mark(ctx, d.site.storage.db, cookieMark+name))
+	}
+	return err
 }
 
 type listener struct {

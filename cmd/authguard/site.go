@@ -164,7 +164,10 @@ func (s *site) open(ctx context.Context) (err error) {
 	if err := s.openRealms(ctx); err != nil {
 		return err
 	}
-	s.parts.Add(background.Ready(s.startRealms), background.Run(s.upkeep))
+	s.parts.Add(background.Ready(s.startRealms), background.Run(s.upkeep), background.Ready(s.listeners.learn),
+		background.Run(func(ctx context.Context) {
+			background.Save(ctx, cookiesEvery, s.listeners.learn, func(error) {}) // health reports the database
+		}))
 	s.watch.statsd.Realms = s.gauges
 	s.watch.metrics.Watch(metrics.Gauges{
 		Realms: s.gauges, Size: s.counting.tables.Memory(counters.Public).Size, Dropped: s.watch.bus.Dropped,

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"authguard/internal/policy"
 	"authguard/internal/testing/redistest"
 	"authguard/web/admin"
+	"authguard/web/proxy"
 )
 
 // openWired opens a site with these settings, and no listener.
@@ -243,5 +245,21 @@ func TestR14ANewPasswordElsewhereRevokesCodes(t *testing.T) {
 		if got, err := r.people.codes.Live(t.Context(), "al"+directory); got != live || err != nil {
 			t.Errorf("%q: %v %v", directory, got, err)
 		}
+	}
+}
+
+// R1: sessions may be older than this process. It knows the cookies that an earlier one, or another node, has seen.
+func TestR1SessionCookiesAreKnownAfterARestart(t *testing.T) {
+	t.Parallel()
+	s := openWired(t, "")
+	s.listeners.rivals.Learn([]string{"sid"}) // as if the app had set it
+	next := &listeners{site: s, rivals: proxy.NewRivals()}
+	for _, d := range []*listeners{s.listeners, s.listeners, next} {
+		if err := d.learn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if own := next.rivals.Learn(nil); !slices.Equal(own, []string{"sid"}) {
+		t.Errorf("it knows %q", own)
 	}
 }

@@ -33,3 +33,17 @@ func Marked(ctx context.Context, db *sql.DB, what string) (bool, error) {
 	}
 	return rows > 0, nil
 }
+
+// Marks returns what follows the prefix in all marks that begin with it.
+func Marks(ctx context.Context, db *sql.DB, prefix string) (all []string, err error) {
+	err = Each(ctx, db, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		all = append(all, name[len(prefix):])
+		return err
+	}, `SELECT name FROM settings WHERE substr(name, 1, $1) = $2`, len(prefix), prefix)
+	if err != nil {
+		return nil, fmt.Errorf("database: read the marks %s: %w", prefix, err)
+	}
+	return all, nil
+}
