@@ -60,7 +60,6 @@ var mayImport = map[string]string{
 	"internal/sessions":   below,
 	"internal/simulate":   below,
 	"internal/times":      "",
-	"internal/wire":       "",
 	"migrations":          "",
 
 	// The doors.

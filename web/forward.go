@@ -15,7 +15,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/route"
-	"authguard/internal/wire"
 	"authguard/web/client"
 	"authguard/web/pages"
 )
@@ -72,7 +71,7 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 			*one.as = said[0]
 		}
 	}
-	if w.host != "" && !wire.Host(w.host) {
+	if w.host != "" && !validHost(w.host) {
 		return w, Invalid("The host of the request is not a name with an optional port.")
 	}
 	if name := forged(r.Header); name != "" {

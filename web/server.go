@@ -1,8 +1,9 @@
 // Package web holds the public integrations: login endpoint with sessions, forward auth, challenge media and decision
 // API. Each turns a request into a guard.Attempt and the guard's decision into a response; package guard decides.
 //
-// A POST /login runs through login.go: find the client's IP address (address.go), read the request (request.go), begin
-// the attempt, check the password, settle, start a session (session.go). Errors become JSON or a page (answer.go).
+// A [Listener] rejects ambiguous requests. A POST /login runs through login.go: find the client's IP address
+// (address.go), read the request (request.go), begin the attempt, check the password, settle, start a session
+// (session.go). Errors become JSON or a page (answer.go).
 package web
 
 import (

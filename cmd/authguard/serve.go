@@ -29,7 +29,6 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/doctor"
 	"authguard/internal/route"
-	"authguard/internal/wire"
 	"authguard/web"
 	"authguard/web/admin"
 	webclient "authguard/web/client"
@@ -240,7 +239,7 @@ func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signa
 type listeners struct {
 	site   *site
 	at     *config.Loaded // as started: listeners and cookies change at a restart only
-	front  wire.Listener  // the public listener
+	front  web.Listener   // the public listener
 	edge   web.Edge
 	inside web.Edge // the admin listener's
 	rivals *proxy.Rivals
@@ -300,16 +299,16 @@ type listener struct {
 
 // Start opens the listeners. They accept no requests before serve.
 func (d *listeners) Start(ctx context.Context) error {
-	tcp := func(name, at string, front *wire.Listener, h http.Handler) error {
+	tcp := func(name, at string, front *web.Listener, h http.Handler) error {
 		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		server := httpServer(front.Handler(wire.Closing(&d.site.stopping, h)), d.site.log)
+		server := httpServer(front.Handler(web.Closing(&d.site.stopping, h)), d.site.log)
 		front.Listener, front.Log = socket, d.site.log
 		server.ConnState = func(c net.Conn, state http.ConnState) {
 			if state == http.StateHijacked {
-				c.(*wire.Conn).Hijacked()
+				c.(*web.Conn).Hijacked()
 			}
 		}
 		d.open = append(d.open, listener{name, front, server})
@@ -319,9 +318,9 @@ func (d *listeners) Start(ctx context.Context) error {
 		d.public())); err != nil {
 		return err
 	}
-	wire.AllowHTTP2(d.open[0].server)
+	web.AllowHTTP2(d.open[0].server)
 	if d.at.Admin.Listen != "" {
-		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Integration,
+		if err := tcp("admin.listen", d.at.Admin.Listen, new(web.Listener), d.site.watch.traces.Request(admin.Integration,
 			d.inside.Believes, d.administration())); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package wire
+package web
 
 import (
 	"bufio"
@@ -59,7 +59,7 @@ func (c *Conn) introduce() error {
 	return c.unintroduced
 }
 
-var errNoClient = errors.New("wire: the PROXY header has no TCP client address")
+var errNoClient = errors.New("web: the PROXY header has no TCP client address")
 
 // clientOf parses a header. The client is nil for the balancer's own health checks (LOCAL, and UNKNOWN in version 1).
 func clientOf(r *bufio.Reader) (net.Addr, error) {

@@ -1,4 +1,4 @@
-package wire
+package web
 
 import (
 	"bytes"
@@ -94,7 +94,7 @@ func forward(raw []byte, piece int) (all []*forwarded) {
 				pr.SetURL(&url.URL{Scheme: "http", Host: "app"})
 				pr.Out.Host, pr.Out.Trailer, pr.Out.Close = pr.In.Host, nil, pr.In.ContentLength != 0
 				for name := range pr.Out.Header {
-					if !only(strings.ReplaceAll(name, "_", " "), capitals+smalls+digits+"-") || name == "Remote-User" || name == "Upgrade" {
+					if !consistsOf(strings.ReplaceAll(name, "_", " "), capitals+smalls+digits+"-") || name == "Remote-User" || name == "Upgrade" {
 						pr.Out.Header.Del(name)
 					}
 				}

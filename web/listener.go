@@ -1,10 +1,4 @@
-// Package wire filters traffic between socket and handlers. [Listener.Handler] rejects requests that another HTTP
-// parser, in front of authguard or behind it, could read differently than net/http. The app must see the same path and
-// body as the guard (request smuggling: CVE-2025-22871, CVE-2019-18277, CVE-2019-16276). Framing is net/http's; see
-// docs/decisions/0049-net-http-reads-requests.md.
-//
-// A [Listener] reads the PROXY protocol of configured load balancers, and ends WebSockets at shutdown.
-package wire
+package web
 
 import (
 	"context"
@@ -22,7 +16,12 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// A Listener accepts [Conn]s. Set its fields before the first Accept.
+// A Listener accepts [Conn]s. It reads the PROXY protocol of configured load balancers, and ends WebSockets at shutdown.
+// Its Handler rejects requests that another HTTP parser, in front of authguard or behind it, could read differently than
+// net/http: the app must see the same path and body as the guard (request smuggling: CVE-2025-22871, CVE-2019-18277,
+// CVE-2019-16276). Framing is net/http's; see docs/decisions/0049-net-http-reads-requests.md.
+//
+// Set its fields before the first Accept.
 type Listener struct {
 	net.Listener
 	Log *slog.Logger
@@ -137,9 +136,9 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// Host reports whether a host is name[:digits] or [IPv6][:digits]. Servers parse other forms differently: for nginx
+// validHost reports whether a host is name[:digits] or [IPv6][:digits]. Servers parse other forms differently: for nginx
 // "a.example:1:2" is a.example, for net/http it is a different name.
-func Host(host string) bool {
+func validHost(host string) bool {
 	name, port, hasPort := strings.Cut(host, ":")
 	literal := strings.HasPrefix(host, "[")
 	if literal {
@@ -150,31 +149,31 @@ func Host(host string) bool {
 		}
 		hasPort, port = rest != "", strings.TrimPrefix(rest, ":")
 	}
-	if hasPort && (!only(port, digits) || len(port) > len("65535")) {
+	if hasPort && (!consistsOf(port, digits) || len(port) > len("65535")) {
 		return false
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
-		if !literal && !only(label, capitals+smalls+digits+"-_") {
+		if !literal && !consistsOf(label, capitals+smalls+digits+"-_") {
 			return false
 		}
 	}
 	return true
 }
 
-type refusal string
+type rejection string
 
-func (r refusal) Error() string { return string(r) }
+func (r rejection) Error() string { return string(r) }
 
 // Reasons for rejection.
 const (
-	badRequestLine refusal = "the request line must be a method in capitals, a target and HTTP/1.1 or HTTP/1.0"
-	badTarget      refusal = "the target must be a path, in ASCII without spaces and #"
-	badHost        refusal = "there must be one Host header, with a name and perhaps a port"
-	badLength      refusal = "there may be one Content-Length, in digits without leading zeros"
-	badConnection  refusal = "Connection may only be close, keep-alive, upgrade, http2-settings and te"
-	badUpgrade     refusal = "only an upgrade to websocket, without a body, is possible; for HTTP/2 begin with it, or " +
+	badRequestLine rejection = "the request line must be a method in capitals, a target and HTTP/1.1 or HTTP/1.0"
+	badTarget      rejection = "the target must be a path, in ASCII without spaces and #"
+	badHost        rejection = "there must be one Host header, with a name and perhaps a port"
+	badLength      rejection = "there may be one Content-Length, in digits without leading zeros"
+	badConnection  rejection = "Connection may only be close, keep-alive, upgrade, http2-settings and te"
+	badUpgrade     rejection = "only an upgrade to websocket, without a body, is possible; for HTTP/2 begin with it, or " +
 		"use HTTP/1.1"
-	bodyUnexpected refusal = "GET, HEAD and TRACE have no body"
+	bodyUnexpected rejection = "GET, HEAD and TRACE have no body"
 )
 
 // Handler answers requests that parsers could read differently with 400, and counts them.
@@ -200,12 +199,12 @@ func (l *Listener) Handler(next http.Handler) http.Handler {
 
 const capitals, smalls, digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz", "0123456789"
 
-// only reports whether s is not empty and consists of these characters.
-func only(s, these string) bool { return s != "" && strings.Trim(s, these) == "" }
+// consistsOf reports whether s is not empty and consists of these characters.
+func consistsOf(s, these string) bool { return s != "" && strings.Trim(s, these) == "" }
 
 func readAlike(r *http.Request) error {
 	// Django and Werkzeug take "post" for POST; a route's methods do not.
-	if !only(r.Method, capitals+"-") || r.Method == http.MethodConnect || r.ProtoMajor == 1 && r.ProtoMinor > 1 {
+	if !consistsOf(r.Method, capitals+"-") || r.Method == http.MethodConnect || r.ProtoMajor == 1 && r.ProtoMinor > 1 {
 		return badRequestLine
 	}
 	// For a target with a host, net/http has dropped the Host header; other servers use it.
@@ -215,7 +214,7 @@ func readAlike(r *http.Request) error {
 		return badTarget
 	}
 	hosts := r.Header["Host"] // beside :authority of HTTP/2
-	if r.Host != "" && !Host(r.Host) || len(hosts) > 1 || len(hosts) == 1 && hosts[0] != r.Host {
+	if r.Host != "" && !validHost(r.Host) || len(hosts) > 1 || len(hosts) == 1 && hosts[0] != r.Host {
 		return badHost
 	}
 	lengths := r.Header["Content-Length"] // some parsers read 010 as 8
