@@ -74,8 +74,8 @@ func TestARequestGoesToTheRealmOfItsTokenItsHostOrItsPath(t *testing.T) {
 		{"other", "/app/x", "", "blog"},
 		{"other", "/App/Wiki/x", "", "wiki"}, // the longer path
 		{"other", "/application", "", "default"},
-		{"other", "/wiki/x", "", "wiki"}, // where Apache may run wiki.php
-		{"other", "/app.php/wiki", "", "wiki"},
+		{"other", "/wiki/x", "", "wiki"},                                                                 // where Apache may run wiki.php
+		{"other", "/app.php/wiki", "", "Bad Request"}, {"other", "/login.php/wiki/x", "", "Bad Request"}, // PHP runs the script
 		{"other", "/%61pp/x", "", "blog"},
 		{"other", "//app/wiki/x", "", "Bad Request"},
 		{"other", "/x/../wiki", "", "Bad Request"},

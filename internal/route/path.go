@@ -115,18 +115,27 @@ func (all Paths) perhaps(escaped string) bool {
 	return where != Elsewhere
 }
 
-// At reports whether an escaped path belongs to one of these, and the length of the longest such path.
+// At reports whether an escaped path belongs to one of these, and the length of the longest such path. It is ambiguous
+// behind a script: a front controller serves /files for /x.php/files, and PHP runs x.php.
 func (all Paths) At(escaped string) (longest int, where Place) {
 	plain, readings := read(escaped)
 	for _, p := range all {
-		switch in, _ := p.match(plain, readings); in {
-		case Ambiguous:
+		switch in, _ := p.match(plain, readings); {
+		case in == Ambiguous:
 			return 0, Ambiguous
-		case Here:
+		case in == Elsewhere:
+		case !slices.ContainsFunc(append(readings, plain), p.behindScript):
 			longest, where = max(longest, len(p.folded)), Here
+		case where == Elsewhere:
+			where = Ambiguous
 		}
 	}
 	return longest, where
+}
+
+func (p path) behindScript(folded string) bool {
+	rest, ok := strings.CutPrefix(folded, p.folded)
+	return (!ok || rest != "" && rest[0] != '/') && script.MatchString(folded+"/")
 }
 
 // match reports whether a request is for this path, or below it. Apache with MultiViews runs signin.php for /signin/x,
