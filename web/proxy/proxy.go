@@ -77,6 +77,8 @@ type Proxy struct {
 	own    http.Handler
 	app    atomic.Pointer[app]
 	rivals *Rivals
+	// claimed is when Redis last answered a claim, in Unix milliseconds.
+	claimed atomic.Int64
 	// outages are the attempts that stayed free because the app seemed not to check their passwords, by account.
 	outages  *lru.Cache[string, outage]
 	codes    *lru.Cache[codeKey, ahead] // entered on our page

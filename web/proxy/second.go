@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -260,7 +261,10 @@ func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) 
 	if err != nil {
 		return offer, err
 	}
-	others, err := v.proxy.claim(every)
+	others, err := v.proxy.claim(slices.DeleteFunc(every, func(one session) bool { // the app gets no other one
+		_, known := v.proxy.rivals.noteOf(one, v.proxy.Now())
+		return !known
+	}))
 	if err != nil {
 		return offer, err
 	}
@@ -321,12 +325,14 @@ func (v *visit) tries(offer route.Offer) error {
 	return nil
 }
 
-// claimWithin bounds all claims of a request, if Redis does not answer.
-const claimWithin = 250 * time.Millisecond
+const (
+	claimWithin  = 250 * time.Millisecond // all claims of a request, if Redis does not answer
+	claimedSince = 10 * time.Second
+)
 
 // claim claims sessions for this node, and returns the keys of those in which another node has had an attempt: notes are
-// of one node. Without Redis, each node believes itself. Claims that fail only in part are an error: an attacker may have
-// sent many.
+// of one node. Without Redis, each node believes itself. Claims that fail in part, or that are late although Redis has
+// just answered, are an error: an attacker may have sent many.
 func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 	switch {
 	case p.Claims == nil:
@@ -338,19 +344,23 @@ func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 	defer cancel()
 	var mu sync.Mutex
 	var done sync.WaitGroup
-	failed, others := 0, map[uint64]bool{}
+	failed, late, others := 0, false, map[uint64]bool{}
 	for _, one := range all {
 		done.Go(func() {
 			elsewhere, err := p.elsewhere(ctx, one)
 			mu.Lock()
 			defer mu.Unlock()
 			if others[one.key] = elsewhere; err != nil {
-				failed++
+				failed, late = failed+1, late || errors.Is(err, context.DeadlineExceeded)
 			}
 		})
 	}
 	done.Wait()
-	if failed > 0 && failed < len(all) {
+	now := p.Now().UnixMilli()
+	if failed < len(all) {
+		p.claimed.Store(now)
+	}
+	if failed > 0 && (failed < len(all) || late && now-p.claimed.Load() < claimedSince.Milliseconds()) {
 		return nil, &route.Refusal{Status: http.StatusServiceUnavailable, Text: "Try again in a moment."}
 	}
 	return others, nil

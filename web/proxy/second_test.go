@@ -530,7 +530,7 @@ func (d *door) anotherNode(t *testing.T, app *twoSteps) *door {
 }
 
 // An attacker hides a session among others until the claims are late. In part, they are refused; the next attempt claims
-// again. Without Redis, a node believes itself.
+// again. Without Redis, a node believes itself. Codes claim no session without a note.
 func TestR22ClaimsThatFailInPartAreRefused(t *testing.T) {
 	t.Parallel()
 	d, app := newTwoSteps(t)
@@ -559,8 +559,15 @@ func TestR22ClaimsThatFailInPartAreRefused(t *testing.T) {
 	if r := other.send(t, world.Address(1), alice); r.StatusCode != http.StatusSeeOther {
 		t.Errorf("a login without Redis: %d", r.StatusCode)
 	}
-	if r := other.send(t, world.Address(1), alice, "Cookie", many); r.StatusCode != http.StatusSeeOther {
-		t.Errorf("a login with cookies, without Redis: %d", r.StatusCode)
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusSeeOther} { // a flood, or Redis is away
+		if r := other.send(t, world.Address(1), alice, "Cookie", many); r.StatusCode != status {
+			t.Errorf("a login with cookies, without Redis: %d, want %d", r.StatusCode, status)
+		}
+		d.Clock.Advance(10 * time.Second)
+	}
+	before := slow.asked()
+	if r := other.send(t, from, code("000000"), "Cookie", "a="+rand.Text()+"; b="+rand.Text()); r.StatusCode != http.StatusForbidden || slow.asked() != before {
+		t.Errorf("a code in unknown sessions: %d, %d claims", r.StatusCode, slow.asked()-before)
 	}
 }
 
@@ -569,6 +576,13 @@ type slowSpent struct {
 	*challenge.MemorySpent
 	mu    sync.Mutex
 	works int
+	calls int
+}
+
+func (s *slowSpent) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
 }
 
 func (s *slowSpent) allow(n int) {
@@ -581,6 +595,7 @@ func (s *slowSpent) allow(n int) {
 func (s *slowSpent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.calls++
 	if s.works--; s.works < 0 {
 		return false, context.DeadlineExceeded
 	}
