@@ -36,6 +36,7 @@ need: ## Install, or name, what the tests need
 # be: the linker keeps one copy of an instance, and a sync.Map's from here (modernc.org/libc
 # has one) makes the detector see races where there are none.
 RACE = -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt golang.org/x/crypto/blowfish,-gcflags=$(others)=-race=false)
+export GORACE = atexit_sleep_ms=10 # not a second for each package
 
 # The tests of cmd/authguard that run servers in their own process. The others attack a binary.
 IN_PROCESS = TestTheDemo|TestTheStory|TestTheSevenTasks|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood
@@ -44,7 +45,7 @@ test: need ## Every test, with the race detector where code of ours runs in the 
 	cd bench && go vet ./... # a module of its own, which ./... does not include
 	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|test)$$') # many tests wait
 	./.ci/memory go test $(RACE) -timeout 30m -run '$(IN_PROCESS)' ./cmd/authguard
-	./.ci/memory ./.ci/alone
+	./.ci/memory ./.ci/alone '$(IN_PROCESS)'
 
 reference: ## Renew the generated parts of docs/reference
 	REFERENCE=write go test -count=1 -run '^TestReference' $$(grep -rl --include=*_test.go 'func TestReference' . | xargs -n1 dirname | sort -u)
