@@ -64,7 +64,7 @@ long: need ## The long form: ten million names, simulated weeks, random historie
 	FULL_SIZE=1 go test -v -count=1 -run 'TestR28ABotnet|TestR28FiftyStaleProgramsPut' .
 	FULL_SIZE=1 go test -v -count=1 -timeout 60m -run 'TestR12Times|TestR26OneAddress|TestNativeCode|TestR32' ./cmd/authguard ./captchamode/challenge/pow
 	FULL_SIZE=1 go test -v -count=1 -timeout 60m -run 'TestR32StuffingInTheTown|TestTheTableOfTheStepUp' ./internal/simulate
-	FULL_SIZE=1 go test -v -count=1 -run 'TestAListIsCompact' ./internal/leaked
+	FULL_SIZE=1 go test -v -count=1 -run 'TestAListIsCompact' ./internal/passwords
 	FLOOD_NAMES=10000000 go test -count=1 -run TestR6Flood ./failures
 	FULL_SIZE=1 go test -count=1 -timeout 60m -rapid.checks 1000 ./internal/redisstore
 	./.ci/fuzz 30s

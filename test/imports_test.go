@@ -44,7 +44,6 @@ var mayImport = map[string]string{
 	"internal/metrics":    below,
 	"internal/mfa":        below,
 	"internal/known":      below,
-	"internal/leaked":     below,
 	"internal/learn":      below,
 	"internal/lists":      below,
 	"internal/nodes":      below,

@@ -15,7 +15,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/leaked"
+	"authguard/internal/passwords"
 	"authguard/web/client"
 )
 
@@ -27,8 +27,8 @@ type API struct {
 	Realm   string
 	// Media renders challenges for callers that request them inline.
 	Media    func(ctx context.Context, id, ext string) (challenge.Media, error)
-	Identity *client.Identity // fingerprints from the headers that callers pass on; nil: none
-	Leaked   *leaked.List     // passwords that are known from leaks; nil: none
+	Identity *client.Identity      // fingerprints from the headers that callers pass on; nil: none
+	Leaked   *passwords.LeakedList // passwords that are known from leaks; nil: none
 	// Later calls f after a delay; default time.AfterFunc.
 	Later func(after time.Duration, f func())
 }
@@ -279,7 +279,7 @@ func (a *API) checkPassword(c echo.Context) error {
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
 		return err
 	}
-	var list *leaked.Filter
+	var list *passwords.LeakedFilter
 	if a.Leaked != nil {
 		list = a.Leaked.Filter()
 	}
@@ -288,7 +288,7 @@ func (a *API) checkPassword(c echo.Context) error {
 			Detail: "Set passwords.leaked.file."}
 	}
 	hash, key := in.SHA1, "sha1"
-	if list.Kind == leaked.NTLM {
+	if list.Kind == passwords.NTLM {
 		hash, key = in.NTLM, "ntlm"
 	}
 	found, err := list.HasHash(hash)

@@ -16,7 +16,7 @@ import (
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/leaked"
+	"authguard/internal/passwords"
 	"authguard/internal/testing/apitest"
 	"authguard/internal/testing/world"
 	"authguard/trusted"
@@ -25,7 +25,7 @@ import (
 
 // A back end is what calls the decision API, with the API's timers in its hand.
 type backEnd struct {
-	leaked *leaked.List
+	leaked *passwords.LeakedList
 	*world.World
 	doors http.Handler // every call is held against the API's document
 	echo  *echo.Echo
@@ -49,7 +49,7 @@ func newBackEnd(t *testing.T) *backEnd {
 
 func newBackEndOf(t *testing.T, o world.Options) *backEnd {
 	t.Helper()
-	b := &backEnd{World: world.New(t, o), echo: web.NewEcho("", nil, quiet), leaked: &leaked.List{Log: quiet}}
+	b := &backEnd{World: world.New(t, o), echo: web.NewEcho("", nil, quiet), leaked: &passwords.LeakedList{Log: quiet}}
 	b.doors = apitest.Handler(t, b.echo)
 	api := &web.API{
 		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)}, Tokens: oneToken(), Media: b.Challenges.Media, Leaked: b.leaked,

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"authguard/guard"
-	"authguard/internal/leaked"
+	"authguard/internal/passwords"
 	"authguard/internal/testing/world"
 )
 
@@ -18,7 +18,7 @@ func leakedList(t *testing.T, password string) string {
 	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&leaked.Build{From: []string{file}, Output: file + ".bin"}).Run(t.Context()); err != nil {
+	if _, err := (&passwords.ListBuild{From: []string{file}, Output: file + ".bin"}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return file + ".bin"

@@ -7,7 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"authguard/internal/config"
-	"authguard/internal/leaked"
+	"authguard/internal/passwords"
 )
 
 type passwordListCmd struct {
@@ -32,7 +32,7 @@ func (c passwordListBuildCmd) Validate() error {
 func (c passwordListBuildCmd) Run(g *globals) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	b := &leaked.Build{From: c.Files, Output: c.Output, MinCount: c.MinCount}
+	b := &passwords.ListBuild{From: c.Files, Output: c.Output, MinCount: c.MinCount}
 	done := g.progress(b)
 	built, err := b.Run(ctx)
 	done()
@@ -52,7 +52,7 @@ func usableList(c config.Config) error {
 	if path == "" {
 		return nil
 	}
-	if _, err := leaked.Read(path); err != nil {
+	if _, err := passwords.ReadLeaked(path); err != nil {
 		return fmt.Errorf("passwords.leaked.file: %s cannot be used: %w", path, err)
 	}
 	return nil

@@ -29,12 +29,12 @@ import (
 	"authguard/internal/doctor"
 	"authguard/internal/events"
 	"authguard/internal/known"
-	"authguard/internal/leaked"
 	"authguard/internal/lists"
 	"authguard/internal/metrics"
 	"authguard/internal/mfa"
 	"authguard/internal/nodes"
 	"authguard/internal/outbox"
+	"authguard/internal/passwords"
 	"authguard/internal/policy"
 	"authguard/internal/redisstore"
 	"authguard/internal/seal"
@@ -58,7 +58,7 @@ type site struct {
 	health   *database.Health // whether sessions can be written
 	ipLists
 	overrides *policy.Table
-	leaked    *leaked.List
+	leaked    *passwords.LeakedList
 	credentials
 	realms    atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving   []*realm                 // removed
@@ -103,7 +103,7 @@ func (o opening) environment() []string { return append(os.Environ(), o.flags...
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger,
 	how opening) (*site, error) {
 	s := &site{settings: settings{loaded, loaded.Config, how, new(atomic.Pointer[config.Loaded])}, log: log, level: level,
-		ipLists: ipLists{lists: new(guard.Lists)}, leaked: &leaked.List{Log: log}}
+		ipLists: ipLists{lists: new(guard.Lists)}, leaked: &passwords.LeakedList{Log: log}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.parts.Stop())
 	}
@@ -182,7 +182,7 @@ func (s *site) open(ctx context.Context) (err error) {
 func (s *site) warnings() []alerts.Warning {
 	all := slices.Concat(alerts.DatabaseWarning(s.health.Failed()), s.counting.warnings(),
 		s.watch.alerts.ChannelWarnings(), alerts.ClockWarning(s.storage.clock.Off()),
-		control.BrokenLists(s.named.States()), s.leaked.State().Warnings())
+		control.BrokenLists(s.named.States()), alerts.LeakedWarning(s.leaked.State()))
 	for _, r := range *s.realms.Load() {
 		all = append(all, r.warnings()...)
 	}
@@ -197,7 +197,7 @@ func (s *site) newSessions(realm string) (*sessions.Store, error) {
 // rejects reports whether an account may not get a new password, because it is common or known from leaks.
 func (s *site) rejects(password string) bool {
 	return s.origins.Load().Passwords.Leaked.NewPasswords == "reject" &&
-		(s.leaked.Has(password) || leaked.Common(password))
+		(s.leaked.Has(password) || passwords.IsCommon(password))
 }
 
 func (s *site) ready(ctx context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"authguard/captchamode"
 	"authguard/internal/events"
 	"authguard/internal/passwords"
@@ -71,6 +73,18 @@ func ClockWarning(off string) []Warning {
 		Code: string(clockOff), Title: "This machine's clock is wrong",
 		Text: "Right now " + off + ". The node uses their time for limits, challenges, blocks and sessions, but not for " +
 			"its log. Synchronize it by NTP: timedatectl set-ntp true, or chrony.",
+	}}
+}
+
+// LeakedWarning warns while the list of leaked passwords could not be loaded.
+func LeakedWarning(s passwords.LeakedState) []Warning {
+	if s.Kept == "" {
+		return nil
+	}
+	return []Warning{{
+		Code: "leaked-passwords-file", Title: "The list of leaked passwords could not be loaded",
+		Text: fmt.Sprintf("%s cannot be used: %s. A list of %s passwords stays in use. authguard password-list build "+
+			"replaces the file atomically.", s.File, s.Kept, humanize.Comma(int64(s.Passwords))),
 	}}
 }
 

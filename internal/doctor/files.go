@@ -16,8 +16,8 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/leaked"
 	"authguard/internal/lists"
+	"authguard/internal/passwords"
 	"authguard/internal/seal"
 	"authguard/internal/times"
 )
@@ -129,7 +129,7 @@ func listFiles(_ context.Context, c Config, n *notes) {
 
 func leakedPasswords(_ context.Context, c Config, n *notes) {
 	file := c.Settings.Passwords.Leaked.File
-	list, err := leaked.Read(file)
+	list, err := passwords.ReadLeaked(file)
 	if err != nil {
 		n.check("leaked", "", problem(true, "Build it again with authguard password-list build, or let the user that runs "+
 			"authguard serve read it.", "passwords.leaked.file: %s cannot be used: %s. A running server keeps its previous "+

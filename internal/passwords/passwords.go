@@ -1,5 +1,6 @@
 // Package passwords checks passwords without leaking information through response times, and without letting
-// attackers use the check to exhaust the CPU.
+// attackers use the check to exhaust the CPU. It also recognizes leaked passwords ([LeakedList]) and common ones
+// ([IsCommon]).
 //
 // A [Queue] limits concurrent checks (R19), and no client can displace the others (R26). [Parse] parses the hashes of
 // other programs, and rejects too expensive ones. A [Checker] compares a password with a hash, and does the same work

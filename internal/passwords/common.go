@@ -1,4 +1,4 @@
-package leaked
+package passwords
 
 import (
 	"bufio"
@@ -14,9 +14,9 @@ import (
 //go:embed common.txt.gz
 var common []byte
 
-// Common reports whether a password is one of the 17,950 most common ones of at least eight characters, in any case. It
+// IsCommon reports whether a password is one of the 17,950 most common ones of at least eight characters, in any case. It
 // takes about a millisecond, and keeps no memory.
-func Common(password string) bool {
+func IsCommon(password string) bool {
 	password = strings.ToLower(password)
 	unpacked, err := gzip.NewReader(bytes.NewReader(common))
 	if err != nil {

@@ -1,9 +1,4 @@
-// Package leaked recognizes passwords that are known from leaks. A [Build] turns lists of passwords or of their hashes
-// into one file, with 9 bits per password. A [Filter] is that file in memory, and a [List] follows a file that is
-// replaced while the server runs. [Common] recognizes common passwords without a file.
-//
-// A filter contains no password or hash. It finds every password of its lists, and one in 256 other passwords.
-package leaked
+package passwords
 
 import (
 	"bytes"
@@ -21,23 +16,25 @@ import (
 	"golang.org/x/crypto/md4"
 )
 
-// A Kind is the hash that a list has.
-type Kind uint8
+// A LeakedHash is the hash that a list has.
+type LeakedHash uint8
 
 // The kinds.
 const (
-	SHA1 Kind = 1 + iota
-	NTLM      // MD4 of UTF-16
+	SHA1 LeakedHash = 1 + iota
+	NTLM            // MD4 of UTF-16
 )
 
 // String returns "SHA-1" or "NTLM".
-func (k Kind) String() string { return map[Kind]string{SHA1: "SHA-1", NTLM: "NTLM"}[k] }
+func (k LeakedHash) String() string { return map[LeakedHash]string{SHA1: "SHA-1", NTLM: "NTLM"}[k] }
 
 // digits is the length of a hash in hexadecimal digits.
-func (k Kind) digits() int { return map[Kind]int{SHA1: 2 * sha1.Size, NTLM: 2 * md4.Size}[k] }
+func (k LeakedHash) digits() int {
+	return map[LeakedHash]int{SHA1: 2 * sha1.Size, NTLM: 2 * md4.Size}[k]
+}
 
 // key returns the first 64 bits of a password's hash.
-func (k Kind) key(password string) uint64 {
+func (k LeakedHash) key(password string) uint64 {
 	if k == SHA1 {
 		sum := sha1.Sum([]byte(password))
 		return binary.BigEndian.Uint64(sum[:])
@@ -54,7 +51,7 @@ type (
 	header struct {
 		Magic   [16]byte
 		Version uint8
-		Kind    Kind
+		Kind    LeakedHash
 		Bits    uint8 // the first bits of a key are the number of its part
 		_       [5]byte
 	}
@@ -80,35 +77,36 @@ const (
 
 var magic = [16]byte([]byte("authguard-leaked"))
 
-// A Filter is a file in memory: a change to the file does not affect it. It is safe for concurrent use.
-type Filter struct {
+// A LeakedFilter is a list's file in memory: a change to the file does not affect it. It contains no password or hash, has
+// 9 bits per password, and finds every password of its lists, and one in 256 others. It is safe for concurrent use.
+type LeakedFilter struct {
 	header
 	count uint64
 	parts []xorfilter.BinaryFuse8
 }
 
 // Has reports whether the password is on the list, or one of the other 0.4 %.
-func (f *Filter) Has(password string) bool { return f.has(f.Kind.key(password)) }
+func (f *LeakedFilter) Has(password string) bool { return f.has(f.Kind.key(password)) }
 
-// HasHash is Has for a hash in hexadecimal digits of either case. The error is ErrHash.
-func (f *Filter) HasHash(hash string) (bool, error) {
+// HasHash is Has for a hash in hexadecimal digits of either case. The error is ErrLeakedHash.
+func (f *LeakedFilter) HasHash(hash string) (bool, error) {
 	b, err := hex.DecodeString(hash)
 	if err != nil || len(hash) != f.Kind.digits() {
-		return false, fmt.Errorf("%w: the list has %v hashes, with %d hexadecimal digits", ErrHash, f.Kind, f.Kind.digits())
+		return false, fmt.Errorf("%w: the list has %v hashes, with %d hexadecimal digits", ErrLeakedHash, f.Kind, f.Kind.digits())
 	}
 	return f.has(binary.BigEndian.Uint64(b)), nil
 }
 
-// ErrHash means that a text is not a hash of the list's kind.
-var ErrHash = errors.New("leaked: not a hash")
+// ErrLeakedHash means that a text is not a hash of the list's kind.
+var ErrLeakedHash = errors.New("passwords: not a hash")
 
-func (f *Filter) has(key uint64) bool {
+func (f *LeakedFilter) has(key uint64) bool {
 	part := &f.parts[key>>(64-f.Bits)] // a shift by 64 is 0
 	return part.SegmentLength > 0 && part.Contains(key)
 }
 
 // Passwords is the number of passwords on the list.
-func (f *Filter) Passwords() uint64 { return f.count }
+func (f *LeakedFilter) Passwords() uint64 { return f.count }
 
 var (
 	errOther   = errors.New("it was not made by authguard password-list build")
@@ -116,8 +114,8 @@ var (
 	errDamaged = errors.New("it is truncated or damaged: its checksum does not match")
 )
 
-// Read reads a file and verifies its checksum.
-func Read(path string) (*Filter, error) {
+// ReadLeaked reads a file and verifies its checksum.
+func ReadLeaked(path string) (*LeakedFilter, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, cannotOpen(err)
@@ -148,8 +146,8 @@ func cannotOpen(err error) error {
 
 // parse checks everything that a look-up relies on: a matching checksum shows that the file is whole, not that it was
 // built correctly.
-func parse(all []byte) (*Filter, error) {
-	f, end := new(Filter), trailer{}
+func parse(all []byte) (*LeakedFilter, error) {
+	f, end := new(LeakedFilter), trailer{}
 	rest := all[:max(headerSize, len(all)-trailerSize)]
 	_, _ = binary.Decode(rest, binary.LittleEndian, &f.header)
 	_, err := binary.Decode(all[len(rest):], binary.LittleEndian, &end)

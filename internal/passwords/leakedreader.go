@@ -1,4 +1,4 @@
-package leaked
+package passwords
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ const maxLine = 4096
 
 // A layout is how the lines of a file look.
 type layout struct {
-	kind   Kind
+	kind   LeakedHash
 	plain  bool   // passwords
 	prefix string // in front of each hash: the file's name
 }
@@ -27,7 +27,7 @@ type layout struct {
 func layoutOf(name, first string) layout {
 	hash, _, _ := strings.Cut(first, ":")
 	prefix := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	for _, kind := range [...]Kind{SHA1, NTLM} {
+	for _, kind := range [...]LeakedHash{SHA1, NTLM} {
 		switch {
 		case !digits(hash):
 		case len(hash) == kind.digits():
@@ -44,7 +44,7 @@ func digits(s string) bool {
 }
 
 // readFile adds the passwords of a file. An error names file and line, but not the line's text: it may be a password.
-func (b *Build) readFile(ctx context.Context, path string) error {
+func (b *ListBuild) readFile(ctx context.Context, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (b *Build) readFile(ctx context.Context, path string) error {
 	return nil
 }
 
-func (b *Build) accepts(of layout) error {
+func (b *ListBuild) accepts(of layout) error {
 	switch {
 	case of.plain && b.MinCount > 1:
 		return errors.New("--min-count needs counts, and this file is a list of passwords")
@@ -101,7 +101,7 @@ func (b *Build) accepts(of layout) error {
 	return nil
 }
 
-func (b *Build) readLine(of layout, line []byte) error {
+func (b *ListBuild) readLine(of layout, line []byte) error {
 	if of.plain {
 		return b.add(of.kind.key(string(line)))
 	}

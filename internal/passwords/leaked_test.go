@@ -1,4 +1,4 @@
-package leaked_test
+package passwords_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"authguard/internal/leaked"
+	"authguard/internal/passwords"
 )
 
 // write writes a file for a test and returns its path.
@@ -32,13 +32,13 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-func build(t testing.TB, b *leaked.Build) *leaked.Filter {
+func build(t testing.TB, b *passwords.ListBuild) *passwords.LeakedFilter {
 	t.Helper()
 	b.Output = filepath.Join(t.TempDir(), "leaked.bin")
 	if _, err := b.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f, err := leaked.Read(b.Output)
+	f, err := passwords.ReadLeaked(b.Output)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +65,12 @@ func TestAListIsReadInEachForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := build(t, &leaked.Build{From: []string{from}})
+			f := build(t, &passwords.ListBuild{From: []string{from}})
 			if !f.Has("password") {
 				t.Error("password is not on the list")
 			}
 			hash, other := sha, ntlm
-			if f.Kind == leaked.NTLM {
+			if f.Kind == passwords.NTLM {
 				hash, other = ntlm, sha
 			}
 			if on, err := f.HasHash(strings.ToLower(hash)); err != nil || !on {
@@ -98,7 +98,7 @@ func TestABadLineIsNamed(t *testing.T) {
 		sha + ":0\n":                           "there are no passwords to put on the list",
 	} {
 		out := write(t, "out.bin", "before")
-		_, err := (&leaked.Build{From: []string{write(t, "pwned.txt", text)}, Output: out}).Run(t.Context())
+		_, err := (&passwords.ListBuild{From: []string{write(t, "pwned.txt", text)}, Output: out}).Run(t.Context())
 		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.60q: %v, want %s", text, err, want)
 		}
@@ -108,7 +108,7 @@ func TestABadLineIsNamed(t *testing.T) {
 		}
 	}
 	both := []string{write(t, "a", sha), write(t, "b", ntlm)}
-	_, err := (&leaked.Build{From: both, Output: write(t, "out", "")}).Run(t.Context())
+	_, err := (&passwords.ListBuild{From: both, Output: write(t, "out", "")}).Run(t.Context())
 	if err == nil || !strings.HasSuffix(err.Error(), "b: it has NTLM hashes, and the files before have SHA-1: build a list of one kind") {
 		t.Error(err)
 	}
@@ -117,12 +117,12 @@ func TestABadLineIsNamed(t *testing.T) {
 func TestMinCountLeavesOutRareHashes(t *testing.T) {
 	t.Parallel()
 	rare := hex.EncodeToString(bytes.Repeat([]byte{7}, 20))
-	f := build(t, &leaked.Build{From: []string{write(t, "pwned.txt", sha+":3\n"+rare+":2\n")}, MinCount: 3})
+	f := build(t, &passwords.ListBuild{From: []string{write(t, "pwned.txt", sha+":3\n"+rare+":2\n")}, MinCount: 3})
 	if f.Passwords() != 1 || !f.Has("password") {
 		t.Errorf("%d passwords", f.Passwords())
 	}
 	for _, text := range []string{sha, "a password"} {
-		_, err := (&leaked.Build{From: []string{write(t, "x", text)}, Output: write(t, "out", ""), MinCount: 2}).Run(t.Context())
+		_, err := (&passwords.ListBuild{From: []string{write(t, "x", text)}, Output: write(t, "out", ""), MinCount: 2}).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "--min-count needs") {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -134,7 +134,7 @@ func TestEachPasswordIsFoundAndFewOthers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		words := rapid.SliceOfN(rapid.StringMatching(`[ -~é€]{1,20}`), 1, 2000).Draw(r, "words")
-		f := build(t, &leaked.Build{From: []string{write(t, "list", strings.Join(words, "\n")+"\n"+words[0]+"\n")}})
+		f := build(t, &passwords.ListBuild{From: []string{write(t, "list", strings.Join(words, "\n")+"\n"+words[0]+"\n")}})
 		once := map[string]bool{}
 		for _, w := range words {
 			if once[w] = true; !f.Has(w) {
@@ -159,7 +159,7 @@ func TestEachPasswordIsFoundAndFewOthers(t *testing.T) {
 // Ensure that a file that is cut off or changed anywhere is refused.
 func TestADamagedFileIsRefused(t *testing.T) {
 	t.Parallel()
-	b := &leaked.Build{From: []string{write(t, "list", "password\nletmein\n")}}
+	b := &passwords.ListBuild{From: []string{write(t, "list", "password\nletmein\n")}}
 	build(t, b)
 	whole, err := os.ReadFile(b.Output)
 	if err != nil {
@@ -167,7 +167,7 @@ func TestADamagedFileIsRefused(t *testing.T) {
 	}
 	refused := func(what string, bytes []byte, want string) {
 		t.Helper()
-		if _, err := leaked.Read(write(t, "x", string(bytes))); err == nil || err.Error() != want {
+		if _, err := passwords.ReadLeaked(write(t, "x", string(bytes))); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", what, err, want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestADamagedFileIsRefused(t *testing.T) {
 		refused(fmt.Sprint("byte ", at, " changed"), changed, want)
 	}
 	refused("a byte more", append(bytes.Clone(whole), 0), damaged)
-	if _, err := leaked.Read(filepath.Join(t.TempDir(), "gone")); err == nil ||
+	if _, err := passwords.ReadLeaked(filepath.Join(t.TempDir(), "gone")); err == nil ||
 		err.Error() != "it cannot be opened: no such file or directory" {
 		t.Error(err)
 	}
@@ -200,13 +200,13 @@ func TestADamagedFileIsRefused(t *testing.T) {
 
 // FuzzRead reads files whose checksum is right: they are refused or can be asked.
 func FuzzRead(f *testing.F) {
-	b := &leaked.Build{From: []string{write(f, "list", "password\nletmein\n")}}
+	b := &passwords.ListBuild{From: []string{write(f, "list", "password\nletmein\n")}}
 	build(f, b)
 	whole, _ := os.ReadFile(b.Output)
 	f.Add(whole[:len(whole)-sha256.Size])
 	f.Fuzz(func(t *testing.T, start []byte) {
 		sum := sha256.Sum256(start)
-		list, err := leaked.Read(write(t, "x", string(start)+string(sum[:])))
+		list, err := passwords.ReadLeaked(write(t, "x", string(start)+string(sum[:])))
 		if err != nil {
 			return
 		}
@@ -225,12 +225,12 @@ func FuzzBuild(f *testing.F) {
 		if name == "" || len(name) > 200 || strings.ContainsAny(name, "/\x00") || name == "." || name == ".." {
 			t.Skip()
 		}
-		b := &leaked.Build{From: []string{write(t, name, text)}, Output: filepath.Join(t.TempDir(), "out")}
+		b := &passwords.ListBuild{From: []string{write(t, name, text)}, Output: filepath.Join(t.TempDir(), "out")}
 		built, err := b.Run(t.Context())
 		if err != nil {
 			return
 		}
-		if list, err := leaked.Read(b.Output); err != nil || list.Passwords() != built.Passwords {
+		if list, err := passwords.ReadLeaked(b.Output); err != nil || list.Passwords() != built.Passwords {
 			t.Fatal(err)
 		}
 	})
@@ -241,7 +241,7 @@ func TestACanceledBuildLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	out := filepath.Join(t.TempDir(), "out")
-	_, err := (&leaked.Build{From: []string{write(t, "list", "password")}, Output: out}).Run(ctx)
+	_, err := (&passwords.ListBuild{From: []string{write(t, "list", "password")}, Output: out}).Run(ctx)
 	if left, _ := os.ReadDir(filepath.Dir(out)); err == nil || len(left) > 0 {
 		t.Errorf("%v, and %v", err, left)
 	}
@@ -253,7 +253,7 @@ func TestCommonPasswordsAreRecognized(t *testing.T) {
 		"password": true, "PassWord": true, "1234567890": true, "qwertyuiop": true, "": false, "12345": false,
 		"correct horse battery staple": false, "password\n": false, "passwor": false,
 	} {
-		if leaked.Common(password) != want {
+		if passwords.IsCommon(password) != want {
 			t.Errorf("%q: %v", password, !want)
 		}
 	}
@@ -293,7 +293,7 @@ func TestAListIsCompactAndItsBuildBounded(t *testing.T) {
 	if os.Getenv("FULL_SIZE") != "" {
 		n *= 10
 	}
-	b := &leaked.Build{From: []string{hashes(t, n)}, Output: filepath.Join(t.TempDir(), "leaked.bin")}
+	b := &passwords.ListBuild{From: []string{hashes(t, n)}, Output: filepath.Join(t.TempDir(), "leaked.bin")}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	built, err := b.Run(t.Context())
@@ -311,7 +311,7 @@ func TestAListIsCompactAndItsBuildBounded(t *testing.T) {
 }
 
 func BenchmarkHas(b *testing.B) {
-	f := build(b, &leaked.Build{From: []string{hashes(b, 10_000_000)}})
+	f := build(b, &passwords.ListBuild{From: []string{hashes(b, 10_000_000)}})
 	words := make([]string, 1<<16)
 	for i := range words {
 		words[i] = fmt.Sprint("password ", i)
@@ -329,9 +329,9 @@ func TestAListFollowsItsFile(t *testing.T) {
 	t.Parallel()
 	path, now := filepath.Join(t.TempDir(), "leaked.bin"), time.Now().Add(-time.Hour)
 	var log bytes.Buffer
-	list := &leaked.List{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	list := &passwords.LeakedList{Log: slog.New(slog.NewTextHandler(&log, nil))}
 	content := func(password string) []byte {
-		b := &leaked.Build{From: []string{write(t, "list", password)}}
+		b := &passwords.ListBuild{From: []string{write(t, "list", password)}}
 		build(t, b)
 		whole, err := os.ReadFile(b.Output)
 		if err != nil {
@@ -386,7 +386,7 @@ func TestAListFollowsItsFile(t *testing.T) {
 	list.Check(t.Context())
 	list.Check(t.Context())
 	has("mended", "password", "")
-	if list.Configure("", true); list.Has("password") || list.State() != (leaked.State{}) {
+	if list.Configure("", true); list.Has("password") || list.State() != (passwords.LeakedState{}) {
 		t.Errorf("without a file: %+v", list.State())
 	}
 }

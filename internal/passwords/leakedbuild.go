@@ -1,4 +1,4 @@
-package leaked
+package passwords
 
 import (
 	"bufio"
@@ -19,23 +19,23 @@ import (
 	"github.com/FastFilter/xorfilter"
 )
 
-// A Build makes a list's file. Its memory does not depend on the number of passwords: the keys are first written to
+// A ListBuild makes a list's file. Its memory does not depend on the number of passwords: the keys are first written to
 // temporary files beside the output, by their first bits.
-type Build struct {
+type ListBuild struct {
 	// From are files, and folders of files: with hashes, as Have I Been Pwned offers them, or with passwords.
 	From   []string
 	Output string
 	// MinCount leaves out hashes that occur less often. 0: 1.
 	MinCount int
 
-	kind     Kind
+	kind     LeakedHash
 	read, of atomic.Int64
 	folder   string // of temporary files
 	shards   [1 << shardBits]shard
 }
 
-// Built is the result of a Build.
-type Built struct {
+// BuiltList is the result of a ListBuild.
+type BuiltList struct {
 	File      string `json:"file"`
 	Hash      string `json:"hash"` // SHA-1 or NTLM
 	Passwords uint64 `json:"passwords"`
@@ -53,10 +53,10 @@ type shard struct {
 const spilled = 1 << 15
 
 // Progress returns how many bytes were read, and of how many.
-func (b *Build) Progress() (read, of int64) { return b.read.Load(), b.of.Load() }
+func (b *ListBuild) Progress() (read, of int64) { return b.read.Load(), b.of.Load() }
 
 // Run builds the file. The output is replaced atomically, and stays as it was after an error.
-func (b *Build) Run(ctx context.Context) (built Built, err error) {
+func (b *ListBuild) Run(ctx context.Context) (built BuiltList, err error) {
 	b.MinCount = max(1, b.MinCount)
 	paths, err := b.paths()
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *Build) Run(ctx context.Context) (built Built, err error) {
 }
 
 // paths returns all files, and sets the number of bytes to read.
-func (b *Build) paths() (all []string, err error) {
+func (b *ListBuild) paths() (all []string, err error) {
 	for _, from := range b.From {
 		err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
@@ -109,7 +109,7 @@ func (b *Build) paths() (all []string, err error) {
 	return all, nil
 }
 
-func (b *Build) close() {
+func (b *ListBuild) close() {
 	for i := range b.shards {
 		if f := b.shards[i].file; f != nil {
 			_ = f.Close()
@@ -117,7 +117,7 @@ func (b *Build) close() {
 	}
 }
 
-func (b *Build) add(key uint64) (err error) {
+func (b *ListBuild) add(key uint64) (err error) {
 	at := key >> (64 - shardBits)
 	s := &b.shards[at]
 	s.count++
@@ -152,7 +152,7 @@ func (s *shard) appendTo(keys []uint64) ([]uint64, error) {
 const fewest = 1_000_000
 
 // write writes the list, and returns the number of passwords.
-func (b *Build) write(ctx context.Context, file *os.File) (passwords uint64, err error) {
+func (b *ListBuild) write(ctx context.Context, file *os.File) (passwords uint64, err error) {
 	count := 0
 	for i := range b.shards {
 		count += b.shards[i].count

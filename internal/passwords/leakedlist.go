@@ -1,31 +1,27 @@
-package leaked
+package passwords
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"authguard/guard"
-	"authguard/internal/alerts"
 	"authguard/internal/background"
 )
 
 // checkEvery is the interval of checks for a changed file, one stat(2) each.
 const checkEvery = 2 * time.Second
 
-// A List keeps a file in memory, and reads it again when it changes. A file that cannot be used leaves the previous one
-// in force. The zero List has no passwords. It is safe for concurrent use.
-type List struct {
+// A LeakedList keeps a file in memory, and reads it again when it changes. A file that cannot be used leaves the previous one
+// in force. The zero LeakedList has no passwords. It is safe for concurrent use.
+type LeakedList struct {
 	Log *slog.Logger
 	// AtLogins is the list for guards.
 	AtLogins guard.LeakedPasswords
 
-	filter atomic.Pointer[Filter]
+	filter atomic.Pointer[LeakedFilter]
 	mu     sync.Mutex // of the rest
 	logins bool
 	path   string
@@ -33,8 +29,8 @@ type List struct {
 	kept   string
 }
 
-// A State is the state of a List.
-type State struct {
+// A LeakedState is the state of a LeakedList.
+type LeakedState struct {
 	File      string `json:"file"` // empty: none
 	Passwords uint64 `json:"passwords"`
 	// Kept is why the file's current content is not in force; empty if it is.
@@ -43,7 +39,7 @@ type State struct {
 
 // Configure sets the file and reads it; empty: none. logins: the list is also AtLogins. An unusable file is no error;
 // see State.
-func (l *List) Configure(path string, logins bool) {
+func (l *LeakedList) Configure(path string, logins bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.logins = logins
@@ -58,10 +54,10 @@ func (l *List) Configure(path string, logins bool) {
 }
 
 // Run reads a changed file until ctx ends.
-func (l *List) Run(ctx context.Context) { background.Every(ctx, checkEvery, l.Check) }
+func (l *LeakedList) Run(ctx context.Context) { background.Every(ctx, checkEvery, l.Check) }
 
 // Check reads the file if it has changed, unless it changed since the last Check and may still be being written.
-func (l *List) Check(context.Context) {
+func (l *LeakedList) Check(context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.path == "" {
@@ -73,9 +69,9 @@ func (l *List) Check(context.Context) {
 	}
 }
 
-func (l *List) read(now background.Stamp) {
+func (l *LeakedList) read(now background.Stamp) {
 	l.seen.Read = now
-	f, err := Read(l.path)
+	f, err := ReadLeaked(l.path)
 	if err != nil {
 		if l.kept != err.Error() {
 			l.kept = err.Error()
@@ -89,7 +85,7 @@ func (l *List) read(now background.Stamp) {
 	l.Log.Info("list of leaked passwords read", "file", l.path, "passwords", l.passwords())
 }
 
-func (l *List) publish() {
+func (l *LeakedList) publish() {
 	var has func(string) bool
 	if f := l.filter.Load(); f != nil && l.logins {
 		has = f.Has
@@ -97,7 +93,7 @@ func (l *List) publish() {
 	l.AtLogins.Set(has)
 }
 
-func (l *List) passwords() uint64 {
+func (l *LeakedList) passwords() uint64 {
 	if f := l.filter.Load(); f != nil {
 		return f.Passwords()
 	}
@@ -105,28 +101,17 @@ func (l *List) passwords() uint64 {
 }
 
 // State returns the state of the list.
-func (l *List) State() State {
+func (l *LeakedList) State() LeakedState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return State{File: l.path, Passwords: l.passwords(), Kept: l.kept}
+	return LeakedState{File: l.path, Passwords: l.passwords(), Kept: l.kept}
 }
 
-// Warnings returns a warning if the file could not be loaded.
-func (s State) Warnings() (all []alerts.Warning) {
-	if s.Kept != "" {
-		all = append(all, alerts.Warning{Code: "leaked-passwords-file",
-			Title: "The list of leaked passwords could not be loaded",
-			Text: fmt.Sprintf("%s cannot be used: %s. A list of %s passwords stays in use. authguard password-list build "+
-				"replaces the file atomically.", s.File, s.Kept, humanize.Comma(int64(s.Passwords)))})
-	}
-	return all
-}
-
-// Has is Filter.Has; false while there is no list.
-func (l *List) Has(password string) bool {
+// Has is LeakedFilter.Has; false while there is no list.
+func (l *LeakedList) Has(password string) bool {
 	f := l.filter.Load()
 	return f != nil && f.Has(password)
 }
 
 // Filter returns the list in force; nil: none.
-func (l *List) Filter() *Filter { return l.filter.Load() }
+func (l *LeakedList) Filter() *LeakedFilter { return l.filter.Load() }
