@@ -276,10 +276,10 @@ func (d *listeners) reload(loaded *config.Loaded) {
 
 const (
 	cookiesEvery = 2 * time.Second
-	cookieMark   = "cookie of a session "
+	cookieMark   = "cookie of an app "
 )
 
-// learn exchanges the names of the apps' session cookies with other nodes and the next process.
+// learn exchanges the names of the apps' cookies with other nodes and the next process.
 func (d *listeners) learn(ctx context.Context) error {
 	names, err := database.Marks(ctx, d.site.storage.db, cookieMark)
 	if err != nil {

@@ -252,14 +252,14 @@ func TestR14ANewPasswordElsewhereRevokesCodes(t *testing.T) {
 func TestR1SessionCookiesAreKnownAfterARestart(t *testing.T) {
 	t.Parallel()
 	s := openWired(t, "")
-	s.listeners.rivals.Learn([]string{"sid"}) // as if the app had set it
+	s.listeners.rivals.Learn([]string{"sid="}) // as if the app had set it
 	next := &listeners{site: s, rivals: proxy.NewRivals()}
 	for _, d := range []*listeners{s.listeners, s.listeners, next} {
 		if err := d.learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if own := next.rivals.Learn(nil); !slices.Equal(own, []string{"sid"}) {
+	if own := next.rivals.Learn(nil); !slices.Equal(own, []string{"sid="}) {
 		t.Errorf("it knows %q", own)
 	}
 }

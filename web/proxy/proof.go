@@ -167,18 +167,22 @@ func (r *Rivals) sets(cookies []string) {
 	}
 }
 
-// Learn adds names of cookies of sessions that earlier processes and other nodes have seen: a session may be older than
-// this process. It returns those that only this process has seen, of mostLearned at most.
+// Learn adds names of the app's cookies that earlier processes and other nodes have seen: a session may be older than
+// this process. Those of sessions end with =. It returns those that only this process has seen, of mostLearned at most.
 func (r *Rivals) Learn(names []string) (own []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, long := range r.names {
-		if long && len(names)+len(own) < mostLearned && !slices.Contains(names, name) {
+		if long {
+			name += "="
+		}
+		if len(names)+len(own) < mostLearned && !slices.Contains(names, name) {
 			own = append(own, name)
 		}
 	}
 	for _, name := range names {
-		r.names[name], r.known = true, true
+		name, long := strings.CutSuffix(name, "=")
+		r.names[name], r.known = r.names[name] || long, r.known || long
 	}
 	return own
 }

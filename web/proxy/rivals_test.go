@@ -246,8 +246,11 @@ func TestNamesOfSessionsAreLearned(t *testing.T) {
 	t.Parallel()
 	r := NewRivals()
 	r.sets([]string{"lang=en", "SID=0123456789abcdefghij"})
-	if own := r.Learn([]string{"other"}); !slices.Equal(own, []string{"sid"}) {
+	if own := r.Learn([]string{"other=", "theme"}); !slices.Equal(slices.Sorted(slices.Values(own)), []string{"lang", "sid="}) {
 		t.Errorf("%q", own)
+	}
+	if !r.shortAreSet("theme=1; lang=de; other=x") || r.shortAreSet("made=up") {
+		t.Error("short cookies of the app are not known")
 	}
 	if keys, err := r.keys([]string{"other=abc; consent=yes"}, new(url.URL), 10); len(keys) != 1 || err != nil {
 		t.Errorf("%d sessions, %v", len(keys), err)
@@ -255,7 +258,7 @@ func TestNamesOfSessionsAreLearned(t *testing.T) {
 	for i := range mostLearned + 10 {
 		r.sets([]string{fmt.Sprintf("c%d=0123456789abcdefghij", i)})
 	}
-	if own := r.Learn([]string{"sid"}); len(own) != mostLearned-1 {
+	if own := r.Learn([]string{"sid="}); len(own) != mostLearned-1 {
 		t.Errorf("%d names are stored", len(own)+1)
 	}
 }
