@@ -35,7 +35,7 @@ need: ## Install, or name, what the tests need
 # ours is in them: they are compiled without it. Only packages without generic code may
 # be: the linker keeps one copy of an instance, and a sync.Map's from here (modernc.org/libc
 # has one) makes the detector see races where there are none.
-RACE = -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt golang.org/x/crypto/blowfish,-gcflags=$(others)=-race=false)
+RACE = -trimpath -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt golang.org/x/crypto/blowfish,-gcflags=$(others)=-race=false)
 export GORACE = atexit_sleep_ms=10 # not a second for each package
 
 # The tests of cmd/authguard that run servers in their own process. The others attack a binary.
