@@ -330,7 +330,7 @@ func (r *Rivals) judge(one *rival, reached bool) {
 func (r *Rivals) others(one *rival) (all []*rival) {
 	for _, key := range one.sessions {
 		for _, other := range r.session[key] {
-			if other.account != one.account {
+			if other != one && (other.account != one.account || one.account == "") {
 				all = append(all, other)
 			}
 		}

@@ -170,6 +170,13 @@ func TestR1OnlyAttemptsAtOneAccountAreNoRivals(t *testing.T) {
 	alice := enter("", "staff", "alice")
 	others := []*rival{enter("", "customers", "alice"), enter("/partners", "staff", "alice"), enter("", "code", "alice"), enter("", "staff", "bob")}
 	enter("", "staff", "Alice")
+	if got := rivals.others(others[2]); len(got) != 5 {
+		t.Errorf("a code has %d rivals, want 5", len(got))
+	}
+	if got := rivals.others(enter("", "code", "alice")); len(got) != 6 {
+		t.Errorf("another code has %d rivals, want 6", len(got))
+	}
+	others = append(others, rivals.others(alice)[4:]...)
 	if got := rivals.others(alice); !slices.Equal(got, others) {
 		t.Errorf("%d rivals, want %d", len(got), len(others))
 	}
@@ -319,6 +326,15 @@ func TestR1EverySpellingOfASessionHasItsNote(t *testing.T) {
 			if !slices.Contains(key(spelled, every), plain[0]) {
 				t.Errorf("%s, every name: %t", spelled, every)
 			}
+		}
+	}
+	// Tornado's begin with the time, and some apps' all alike.
+	for _, two := range [][2]string{
+		{"sid=2|1:0|10:1795894410|3:sid|44:YWxpY2VzIHNlc3Npb24=|c2lnbmF0dXJl", "sid=2|1:0|10:1795894410|3:sid|44:bWFsbG9yeXMgc2Vzc2lv|b3RoZXI="},
+		{"sid=prefix12:Abcdef-0123456789", "sid=prefix12:Bcdefg-0123456789"},
+	} {
+		if a, b := key(two[0], true), key(two[1], true); slices.ContainsFunc(a, func(one uint64) bool { return slices.Contains(b, one) }) {
+			t.Errorf("%q are one session", two)
 		}
 	}
 	for _, short := range []string{"sid=0123456789ab", "sid=ab,cd", "sid=a", "sid="} { // PHP takes what the client makes up

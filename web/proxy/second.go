@@ -32,16 +32,16 @@ type passed struct {
 
 const (
 	mostPasses   = 100_000 // each needs a right password
-	mostOwned    = 128     // of an account, so that its logins replace no other's
-	mostSessions = 16      // that one login may add
-	mostClaimed  = 64      // of an attempt
+	mostOwned    = 256     // of an account, so that its logins replace no other's
+	mostSessions = 32      // that one login may add
+	mostClaimed  = 128     // of an attempt
 	mostGiven    = 10_000
 	passLife     = 12 * time.Hour
 	mostAccounts = 4  // of a session
 	shortestPass = 16 // characters of a value that may identify a session: a language does not
 )
 
-// A session is a cookie that may identify one.
+// A session is a reading of a cookie that may identify one.
 type session struct {
 	name, id string
 	key      uint64
@@ -54,8 +54,9 @@ func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []
 	values, err := r.values(cookies, at, everyName, mostCookies)
 	for _, one := range values {
 		if (one.long || len(one.value) >= shortestPass) && !strings.Contains(one.name, "authguard_") {
-			id := sessionID(one.value)
-			all = append(all, session{one.name, id, r.key(one.name, id), one.part})
+			for _, id := range readings(one.value) {
+				all = append(all, session{one.name, id, r.key(one.name, id), one.part})
+			}
 		}
 	}
 	return all, err
@@ -70,26 +71,31 @@ func (r *Rivals) shortAreSet(part string) bool {
 	})
 }
 
-// sessionID returns the identifier in a cookie's value, the same for every spelling: its letters and digits, without
-// what names a server (Jetty, Tomcat, WebLogic, WebSphere) or signs it (Express). JSON in base64 is all of it.
-func sessionID(value string) string {
+// readings returns the identifiers that apps may find in a cookie's value, the same for every spelling: the letters and
+// digits of all of it, and those before what names a server (Jetty, Tomcat, WebLogic, WebSphere) or signs it (Express).
+// JSON in base64 is all of it.
+func readings(value string) []string {
 	value = plain(value)
-	letters := func(s string) string {
-		return strings.Map(func(c rune) rune {
-			if unicode.IsLetter(c) || unicode.IsDigit(c) {
-				return c
-			}
-			return -1
-		}, s)
-	}
-	for i, c := range value {
-		if strings.ContainsRune(".:!~|", c) && !strings.HasPrefix(value, "eyJ") {
-			if id := letters(value[:i]); len(id) >= 8 {
-				return id
+	whole := letters(value)
+	if !strings.HasPrefix(value, "eyJ") {
+		before := ""
+		for _, piece := range strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(".:!~|", c) }) {
+			piece = letters(piece)
+			if before += piece; len(piece) >= shortestPass && before != whole {
+				return []string{whole, before}
 			}
 		}
 	}
-	return letters(value)
+	return []string{whole}
+}
+
+func letters(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return c
+		}
+		return -1
+	}, s)
 }
 
 // pass notes that sessions have passed the password of a login. They keep the accounts that they had: an app may still
