@@ -104,7 +104,8 @@ func (s *stateful) made(v *ast.ValueSpec) {
 		case *ast.FuncLit:
 			return false
 		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok && (x.Name == "sync" || x.Name == "atomic") {
+			if x, ok := n.X.(*ast.Ident); ok && (x.Name == "sync" || x.Name == "atomic") &&
+				n.Sel.Name != "OnceValue" { // a constant that is computed when it is needed
 				s.note(n, "a package-level %s.%s", x.Name, n.Sel.Name)
 			}
 		case *ast.CallExpr:

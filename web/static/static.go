@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"embed"
 	"io/fs"
+	"sync"
 )
 
 // Files has every asset at its root: authguard.css, login.js and so on.
@@ -15,9 +16,7 @@ import (
 //go:embed *.css *.js *.svg
 var Files embed.FS
 
-var compressed = compress()
-
-func compress() map[string][]byte {
+var compressed = sync.OnceValue(func() map[string][]byte {
 	all := map[string][]byte{}
 	names, _ := fs.Glob(Files, "*")
 	for _, name := range names {
@@ -29,11 +28,11 @@ func compress() map[string][]byte {
 		all[name] = small.Bytes()
 	}
 	return all
-}
+})
 
 // Compressed returns a file as gzip, and whether it exists. The files are public and constant, so that their size
 // reveals nothing.
 func Compressed(name string) (small []byte, ok bool) {
-	small, ok = compressed[name]
+	small, ok = compressed()[name]
 	return small, ok
 }

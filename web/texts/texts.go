@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/text/language"
@@ -25,19 +26,20 @@ import (
 //go:embed *.yaml
 var builtIn embed.FS
 
-var standard = func() *Set {
+// standard is read at its first use: commands need no texts.
+var standard = sync.OnceValue(func() *Set {
 	set, err := New(nil)
 	if err != nil {
 		panic(err) // a bug in this package
 	}
 	return set
-}()
+})
 
 // Standard returns the built-in languages.
-func Standard() *Set { return standard }
+func Standard() *Set { return standard() }
 
 // English returns the default language, which defines the keys.
-func English() *Language { return standard.languages[0] }
+func English() *Language { return standard().languages[0] }
 
 // A Set is the languages of a site. It is safe for concurrent use.
 type Set struct {
