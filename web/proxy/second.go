@@ -32,7 +32,7 @@ type passed struct {
 
 const (
 	mostPasses   = 100_000 // each needs a right password
-	mostOwned    = 256     // of an account, so that its logins replace no other's
+	mostOwned    = 128     // of an account, so that its logins replace no other's
 	mostSessions = 32      // that one login may add
 	mostClaimed  = 128     // of an attempt
 	mostGiven    = 10_000
