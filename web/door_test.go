@@ -87,10 +87,7 @@ func newHouseWith(t *testing.T, o world.Options) *house {
 // dress puts a brand in force, with the built-in languages.
 func (h *house) dress(t *testing.T, b pages.Brand) {
 	t.Helper()
-	languages, err := texts.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	languages := texts.Standard()
 	look, err := pages.NewLook(b, languages)
 	if err != nil {
 		t.Fatal(err)

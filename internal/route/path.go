@@ -135,7 +135,7 @@ func (all Paths) At(escaped string) (longest int, where Place) {
 
 func (p path) behindScript(folded string) bool {
 	rest, ok := strings.CutPrefix(folded, p.folded)
-	return (!ok || rest != "" && rest[0] != '/') && script.MatchString(folded+"/")
+	return (!ok || rest != "" && rest[0] != '/') && script.MatchString(folded)
 }
 
 // match reports whether a request is for this path, or below it. Apache with MultiViews runs signin.php for /signin/x,

@@ -26,10 +26,7 @@ func TestABlockedClientIsShownTheTimeOfItsAttempt(t *testing.T) {
 // whatever was typed.
 func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
 	t.Parallel()
-	set, err := texts.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := texts.Standard()
 	look := newLook(t, Brand{}, set)
 	var kept LoginPages
 	typed := rapid.OneOf(
@@ -71,10 +68,7 @@ func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
 // A site that changes its look again and again must not use up memory.
 func TestPagesOfAnOldLookAreForgotten(t *testing.T) {
 	t.Parallel()
-	set, err := texts.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := texts.Standard()
 	var kept LoginPages
 	for range 3 {
 		look := newLook(t, Brand{}, set)

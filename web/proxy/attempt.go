@@ -108,6 +108,7 @@ func (v *visit) otherForm(w http.ResponseWriter, r *http.Request) bool {
 
 // enter enters the request among its rivals until leave; if it cannot, it answers.
 func (v *visit) enter(w http.ResponseWriter, r *http.Request, account string) (leave func(), ok bool) {
+	keepCookies(r.Header, v.proxy.rivals.comparable)
 	one, err := v.proxy.rivals.enter(account, r.Header["Cookie"], r.URL)
 	if err != nil {
 		v.settle(guard.Withdrawn)

@@ -20,10 +20,7 @@ var paths = regexp.MustCompile(`(?:href|src)="([^"#]+)`)
 func TestOurPagesBeforeAnAppAreTheSites(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, wordpress, nil, "form")
-	languages, err := texts.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	languages := texts.Standard()
 	svg := `<svg xmlns="http://www.w3.org/2000/svg"/>`
 	look, err := pages.NewLook(pages.Brand{Name: "Müllers Kiosk", Logo: []byte(svg), Colour: "#ffcc00"}, languages)
 	if err != nil {

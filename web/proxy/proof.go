@@ -119,6 +119,7 @@ type Rivals struct {
 	passes   *lru.Cache[uint64, passed]   // by the key of the session
 	owned    *lru.Cache[string, []uint64] // sessions by account, the oldest first
 	given    *lru.Cache[uint64, bool]     // by the key of a value: the app has set it for several clients
+	chains   *lru.Cache[uint64, session]  // by the key of a value that has replaced another, or been replaced
 }
 
 type rival struct {
@@ -137,8 +138,9 @@ func NewRivals() *Rivals {
 	passes, _ := lru.New[uint64, passed](mostPasses) // the size is right
 	owned, _ := lru.New[string, []uint64](mostGiven)
 	given, _ := lru.New[uint64, bool](mostGiven)
+	chains, _ := lru.New[uint64, session](mostPasses)
 	return &Rivals{seed: maphash.MakeSeed(), node: rand.Text(), names: map[string]bool{}, session: map[uint64][]*rival{},
-		underWay: map[uint64][]*rival{}, passes: passes, owned: owned, given: given}
+		underWay: map[uint64][]*rival{}, passes: passes, owned: owned, given: given, chains: chains}
 }
 
 const (
@@ -211,6 +213,9 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 func (r *Rivals) keys(cookies []string, at *url.URL, most int) (keys []uint64, err error) {
 	all, err := r.values(cookies, at, false, most)
 	for _, one := range all {
+		if one.set && !one.mayBeSession() || r.shared(one) {
+			continue
+		}
 		for _, id := range sessionIDs(one.value) {
 			if len(keys) > 4*most {
 				return nil, manyCookies
@@ -233,6 +238,27 @@ type cookie struct {
 	name, value string
 	part        int
 	set, long   bool // by the app; one value of this name may identify a session
+}
+
+// mayBeSession reports whether the value is long enough, unless the app has set a longer one of its name: PHP takes any
+// identifier that the client has made up.
+func (c cookie) mayBeSession() bool { return c.long || len(c.value) >= shortestPass }
+
+// shared reports whether the app has set the value for several clients, such as the name of a server.
+func (r *Rivals) shared(c cookie) bool {
+	several, _ := r.given.Get(r.key(c.name, letters(plain(c.value))))
+	return several
+}
+
+// comparable reports whether a part of a Cookie header has no session with letters beyond ASCII: a database may compare
+// them without accents (MySQL), and no app sets such an identifier.
+func (r *Rivals) comparable(part string) bool {
+	all, _ := r.values([]string{part}, new(url.URL), true, math.MaxInt32)
+	return !slices.ContainsFunc(all, foreign)
+}
+
+func foreign(c cookie) bool {
+	return c.long && strings.ContainsFunc(plain(c.value), func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // aroundEqual is white space that Python ignores.
@@ -274,7 +300,7 @@ func (r *Rivals) values(cookies []string, at *url.URL, every bool, most int) (al
 		if one.long, one.set = r.names[one.name]; !one.set && (!every || i >= here) {
 			continue
 		}
-		if len(all) == most {
+		if len(all) == most || one.part < 0 && foreign(one) {
 			return nil, manyCookies
 		}
 		all = append(all, one)

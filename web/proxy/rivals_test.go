@@ -63,17 +63,23 @@ func TestRivalsShareASession(t *testing.T) {
 		"a name as the app has it": {"alice ", []string{session}, "", answer, true},
 		"a field of the query":     {"mallory", nil, "/login?PHPSESSID=abc", answer, true},
 		"another field":            {"mallory", nil, "/login?next=abc;x=1", answer, false},
+		"a language":               {"mallory", []string{"lang=en"}, "", answer, false},
+		"a server":                 {"mallory", []string{"JSESSIONID=name-of-a-server-of-all"}, "", answer, false},
 		"another session":          {"mallory", []string{"PHPSESSID=abd"}, "", answer, false},
 		"a script's cookie":        {"mallory", []string{"consent=yes"}, "", answer, false},
 	} {
 		r := NewRivals()
-		r.sets([]string{"PHPSESSID=0123456789abcdefghij; Path=/", "JSESSIONID=1", "my_app=1", "flask=1", "data=1"})
+		r.sets([]string{"PHPSESSID=0123456789abcdefghij; Path=/", "JSESSIONID=1", "my_app=0123456789abcdefghij", "flask=1", "data=1", "lang=en"})
+		for range 2 {
+			servers, _ := r.sessions([]string{"JSESSIONID=name-of-a-server-of-all"}, new(url.URL), true)
+			r.gives(servers)
+		}
 		at, err := url.Parse(c.at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		own := []string{session + "; JSESSIONID=node01x2y3z4a5b6c7d8e.node0; my_app=abcdefgh; " +
-			"flask=89abcdef-0123-4567-89ab-cdef01234567.c2lnbmF0dXJlIQ; data=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.YWxpY2Vz"}
+			"flask=89abcdef-0123-4567-89ab-cdef01234567.c2lnbmF0dXJlIQ; data=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.YWxpY2Vz; lang=en; JSESSIONID=name-of-a-server-of-all"}
 		one, _ := r.enter("alice", own, &url.URL{Path: "/login", RawQuery: "next=abc"})
 		other, _ := r.enter(c.account, c.cookies, at)
 		c.other(r, other)
@@ -248,6 +254,43 @@ func TestR1ANoteHasTheAccountsOfAllLogins(t *testing.T) {
 	}
 }
 
+// Laravel encrypts the identifier of one session anew for each answer. A login with an older value is in that session.
+func TestR1ValuesThatReplaceEachOtherAreOneSession(t *testing.T) {
+	t.Parallel()
+	r, now := NewRivals(), time.Now()
+	r.sets([]string{"sid=0123456789abcdefghij"})
+	of := func(value string) []session {
+		all, err := r.sessions([]string{"sid=" + value + "-of-a-session-of-laravel"}, new(url.URL), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for _, step := range [][3]string{{"mallory", "zero", "one"}, {"alice", "zero", "two"}, {"bob", "other", "another"}} {
+		login := loginOf(step[0])
+		r.tries(login, login.accounts, of(step[1]))
+		r.replaces(of(step[1]), of(step[2]))
+		r.pass(login, of(step[2]), now)
+		r.leave(login, true)
+	}
+	for value, want := range map[string]string{"zero": "[] false", "one": "[mallory alice] true", "two": "[alice mallory] true", "another": "[bob] true"} {
+		var accounts []string
+		all := true
+		for _, one := range of(value) {
+			note, known := r.noteOf(one, now)
+			if all = all && known; known {
+				accounts = union(accounts, note.accounts...)
+			}
+		}
+		if !all {
+			accounts = nil
+		}
+		if got := fmt.Sprint(accounts, all); got != want {
+			t.Errorf("%s: %s, want %s", value, got, want)
+		}
+	}
+}
+
 // The names of cookies that may be sessions are exchanged, and bounded.
 func TestNamesOfSessionsAreLearned(t *testing.T) {
 	t.Parallel()
@@ -346,6 +389,14 @@ func TestR1EverySpellingOfASessionHasItsNote(t *testing.T) {
 		if slices.Contains(key(other, true), plain[0]) || strings.Contains(other, "=en") && len(key(other, true)) > 0 {
 			t.Errorf("%s is the session", other)
 		}
+	}
+	for _, part := range []string{"sid=\u00e1bcdef-0123456789-wxyz", "sid=%C3%A1bcdef-0123456789-wxyz", "a=b sid=\uff41", `sid="\303\241"`} { // as MySQL compares them
+		if _, err := r.sessions(nil, &url.URL{RawQuery: part[strings.Index(part, "sid"):]}, true); r.comparable(part) || err == nil {
+			t.Errorf("%s is compared", part)
+		}
+	}
+	if !r.comparable("sid="+id) || !r.comparable("name=J\u00f6rg") {
+		t.Error("cookies of users are removed")
 	}
 	for part, want := range map[string]bool{"lang=en": true, "made=up": false, "a=b lang=en": false, "lang=en,de": true, "__Host-authguard_device=1": true} {
 		if r.shortAreSet(part) != want {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -48,14 +47,17 @@ type session struct {
 	part     int // of the header
 }
 
-// sessions returns the sessions that a request may have. A short value is none, unless the app has set a longer one of
-// its name: PHP takes any identifier that the client has made up.
+// sessions returns the sessions that a request may have.
 func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []session, err error) {
 	values, err := r.values(cookies, at, everyName, mostCookies)
 	for _, one := range values {
-		if (one.long || len(one.value) >= shortestPass) && !strings.Contains(one.name, "authguard_") {
+		if one.mayBeSession() && !strings.Contains(one.name, "authguard_") {
 			for _, id := range readings(one.value) {
 				all = append(all, session{one.name, id, r.key(one.name, id), one.part})
+				if chain, ok := r.chains.Get(all[len(all)-1].key); ok {
+					chain.part = one.part
+					all = append(all, chain)
+				}
 			}
 		}
 	}
@@ -214,6 +216,25 @@ func (v *visit) notes(answer *http.Response) {
 	r.pass(v.proof.rival, all, v.proxy.Now())
 }
 
+// replaces notes that the values which an answer sets may be of the session that the request had: Laravel encrypts the
+// same identifier anew for each answer, and accepts all of them. Their chain has notes of its own, so that an account
+// tried with one value counts with all.
+func (r *Rivals) replaces(had, set []session) {
+	for _, one := range set {
+		of := slices.DeleteFunc(slices.Clone(had), func(before session) bool { return before.name != one.name })
+		if len(of) == 0 {
+			continue
+		}
+		chain, ok := r.chains.Get(of[0].key)
+		if !ok {
+			chain = session{name: one.name, id: "chain " + of[0].id, key: r.key(one.name, "chain "+of[0].id)}
+		}
+		for _, each := range append(of, one) {
+			r.chains.Add(each.key, chain)
+		}
+	}
+}
+
 func named(all []session, name string) int {
 	parts := map[int]bool{}
 	for _, one := range all {
@@ -224,9 +245,10 @@ func named(all []session, name string) int {
 	return len(parts)
 }
 
-// renews notes the new identifier of a session that has a note. Of several, each that the app may have read has one.
+// renews notes the new identifier of a session that has a note: each of its name in the request has one. Other cookies
+// may have none, such as those of a script.
 func (v *visit) renews(answer *http.Response) {
-	if v.probe != nil || len(answer.Header["Set-Cookie"]) == 0 || !v.app.Routes.SecondFactor() {
+	if v.probe != nil || len(answer.Header["Set-Cookie"]) == 0 {
 		return
 	}
 	r, now := v.proxy.rivals, v.proxy.Now()
@@ -235,17 +257,26 @@ func (v *visit) renews(answer *http.Response) {
 		u.RawQuery == "" && !strings.Contains(u.EscapedPath(), ";") {
 		r.gives(set)
 	}
-	had, err := r.sessions(v.in.Header["Cookie"], v.in.URL, false)
-	var notes []passed
-	for _, one := range had {
-		note, known := r.noteOf(one, now)
-		if !known || err != nil {
-			return
-		}
-		notes = append(notes, note)
+	if !v.app.Routes.SecondFactor() {
+		return
 	}
-	for _, note := range notes {
-		r.pass(&rival{account: note.owner, accounts: note.accounts}, set, now)
+	had, err := r.sessions(v.in.Header["Cookie"], v.in.URL, false)
+	r.replaces(had, set)
+	set, _ = r.sessions(pairs(answer), new(url.URL), true)
+	if err != nil {
+		return
+	}
+	unknown := func(name string) bool { // and the request has no cookie of this name: the app may have read any
+		return slices.ContainsFunc(had, func(one session) bool {
+			_, known := r.noteOf(one, now)
+			return !known && (one.name == name || named(had, name) == 0)
+		})
+	}
+	set = slices.DeleteFunc(set, func(one session) bool { return unknown(one.name) })
+	for _, one := range had {
+		if note, known := r.noteOf(one, now); known && len(note.accounts) > 0 {
+			r.pass(&rival{account: note.owner, accounts: note.accounts}, set, now)
+		}
 	}
 }
 
@@ -337,8 +368,8 @@ const (
 )
 
 // claim claims sessions for this node, and returns the keys of those in which another node has had an attempt: notes are
-// of one node. Without Redis, each node believes itself. Claims that fail in part, or that are late although Redis has
-// just answered, are an error: an attacker may have sent many.
+// of one node. Without Redis, each node believes itself. Claims that fail in part, or although Redis has just answered, are
+// an error: an attacker may have sent many.
 func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 	switch {
 	case p.Claims == nil:
@@ -350,14 +381,14 @@ func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 	defer cancel()
 	var mu sync.Mutex
 	var done sync.WaitGroup
-	failed, late, others := 0, false, map[uint64]bool{}
+	failed, others := 0, map[uint64]bool{}
 	for _, one := range all {
 		done.Go(func() {
 			elsewhere, err := p.elsewhere(ctx, one)
 			mu.Lock()
 			defer mu.Unlock()
 			if others[one.key] = elsewhere; err != nil {
-				failed, late = failed+1, late || errors.Is(err, context.DeadlineExceeded)
+				failed++
 			}
 		})
 	}
@@ -366,7 +397,7 @@ func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 	if failed < len(all) {
 		p.claimed.Store(now)
 	}
-	if failed > 0 && (failed < len(all) || late && now-p.claimed.Load() < claimedSince.Milliseconds()) {
+	if failed > 0 && (failed < len(all) || now-p.claimed.Load() < claimedSince.Milliseconds()) {
 		return nil, &route.Refusal{Status: http.StatusServiceUnavailable, Text: "Try again in a moment."}
 	}
 	return others, nil
