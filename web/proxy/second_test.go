@@ -341,6 +341,23 @@ func TestR6RenewedSessionsReplaceNoNote(t *testing.T) {
 	}
 }
 
+// A script has rewritten a cookie of the app, so that it has no note. The session's own is renewed with its note.
+func TestACookieOfAScriptRefusesNoCode(t *testing.T) {
+	t.Parallel()
+	d, app := newTwoSteps(t)
+	app.renews, app.server = true, "name-of-the-server-of-all"
+	session := d.signIn(t, "alice", "203.0.113.9", "")
+	page := d.send(t, "203.0.113.9", offer{"GET", "/code", "", ""}, "Cookie", session+"; SERVERID=rewritten-by-a-script-000")
+	for _, c := range page.Cookies() {
+		if c.Name == "sid" {
+			session = "sid=" + c.Value
+		}
+	}
+	if r := d.send(t, "203.0.113.9", code("000000"), "Cookie", session); r.StatusCode != http.StatusOK || app.checked("alice") != 1 {
+		t.Errorf("%d, %d codes", r.StatusCode, app.checked("alice"))
+	}
+}
+
 // A load balancer's cookie has one value for many users. It is the session of none.
 func TestASharedCookieIsNoSession(t *testing.T) {
 	t.Parallel()
