@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -108,7 +109,7 @@ func (v *visit) otherForm(w http.ResponseWriter, r *http.Request) bool {
 
 // enter enters the request among its rivals until leave; if it cannot, it answers.
 func (v *visit) enter(w http.ResponseWriter, r *http.Request, account string) (leave func(), ok bool) {
-	keepCookies(r.Header, v.proxy.rivals.comparable)
+	keepCookies(r.Header, func(part string) bool { return v.proxy.rivals.onlyASCII([]string{part}, new(url.URL)) })
 	one, err := v.proxy.rivals.enter(account, r.Header["Cookie"], r.URL)
 	if err != nil {
 		v.settle(guard.Withdrawn)
@@ -119,8 +120,8 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account string) (l
 	return func() { v.proxy.rivals.leave(one, v.reached.Load()) }, true
 }
 
-// whose returns what tells an attempt apart from its rivals: the realm, the route, which may have user names of its own,
-// and the account. The session of a code may have several accounts.
+// whose returns what tells an attempt apart from its rivals: the realm, the route, which may have user names of its
+// own, and the account. The session of a code may have several accounts.
 func (v *visit) whose(offer route.Offer) string {
 	if v.route.SecondFactor() {
 		return ""

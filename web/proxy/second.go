@@ -11,15 +11,14 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"authguard/internal/route"
 	"authguard/web"
 )
 
 // The form for a code does not name the account. So the proxy notes for which account a session gave the right
-// password, and each code is an attempt at all accounts of its session. The app gets no session without a note, whatever
-// its cookie is called: the bound on guesses would be that of the IP addresses.
+// password, and each code is an attempt at all accounts of its session. The app gets no session without a note,
+// whatever its cookie is called: the bound on guesses would be that of the IP addresses.
 
 // A passed is the accounts of a session: those whose password was right, and all that it has tried since, as typed. The
 // app may have accepted a password that the proxy took for a wrong one.
@@ -71,33 +70,6 @@ func (r *Rivals) shortAreSet(part string) bool {
 	return err == nil && !slices.ContainsFunc(all, func(c cookie) bool {
 		return !c.set && len(c.value) < shortestPass && !strings.Contains(c.name, "authguard_")
 	})
-}
-
-// readings returns the identifiers that apps may find in a cookie's value, the same for every spelling: the letters and
-// digits of all of it, and those before what names a server (Jetty, Tomcat, WebLogic, WebSphere) or signs it (Express).
-// JSON in base64 is all of it.
-func readings(value string) []string {
-	value = plain(value)
-	whole := letters(value)
-	if !strings.HasPrefix(value, "eyJ") {
-		before := ""
-		for _, piece := range strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(".:!~|", c) }) {
-			piece = letters(piece)
-			if before += piece; len(piece) >= shortestPass && before != whole {
-				return []string{whole, before}
-			}
-		}
-	}
-	return []string{whole}
-}
-
-func letters(s string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsLetter(c) || unicode.IsDigit(c) {
-			return c
-		}
-		return -1
-	}, s)
 }
 
 // pass notes that sessions have passed the password of a login. They keep the accounts that they had: an app may still
@@ -367,9 +339,9 @@ const (
 	claimedSince = 10 * time.Second
 )
 
-// claim claims sessions for this node, and returns the keys of those in which another node has had an attempt: notes are
-// of one node. Without Redis, each node believes itself. Claims that fail in part, or although Redis has just answered, are
-// an error: an attacker may have sent many.
+// claim claims sessions for this node, and returns the keys of those in which another node has had an attempt: notes
+// are of one node. Without Redis, each node believes itself. Claims that fail in part, or although Redis has just
+// answered, are an error: an attacker may have sent many.
 func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 	switch {
 	case p.Claims == nil:
