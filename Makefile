@@ -39,7 +39,7 @@ RACE = -trimpath -race $(foreach others,modernc.org/sqlite/lib golang.org/x/cryp
 export GORACE = atexit_sleep_ms=10 # not a second for each package
 
 # The tests of cmd/authguard that run servers in their own process. The others attack a binary.
-IN_PROCESS = TestTheDemo|TestTheStory|TestTheSevenTasks|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood
+IN_PROCESS = TestTheDemo|TestTheStory|TestTheSevenTasks|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood|TestAnAttackIsFollowed|TestR12ResetLinksAre|TestAServerHasNoLink|TestARouteKeepsIts|TestFailingPartsOf|TestAReloadReaches|TestR14ANewPasswordElsewhere|TestR1SessionCookiesAre
 
 test: need ## Every test, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include
