@@ -153,8 +153,8 @@ func (m *Mode) ObserveAt(s Sign, address [16]byte, at time.Time) (counted bool) 
 	return m.observe(s, &address, m.advanceTo(at))
 }
 
-// Failed is ObserveAt for an unknown client's failure, which is taken back if its pair signs in within the minute. For a
-// zero network, it does not count for Daily.
+// Failed is ObserveAt for an unknown client's failure, which is taken back if its pair signs in within the minute. For
+// a zero network, it does not count for Daily.
 func (m *Mode) Failed(pair, address, network [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

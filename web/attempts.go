@@ -53,8 +53,8 @@ const (
 	documentPath  = apiBase + "openapi.json"
 )
 
-// OpenAPI is the OpenAPI 3.1 description of the API. Tests check every response against it, and docs/reference/http-api.md is
-// generated from it.
+// OpenAPI is the OpenAPI 3.1 description of the API. Tests check every response against it, and
+// docs/reference/http-api.md is generated from it.
 //
 //go:embed openapi.json
 var OpenAPI []byte

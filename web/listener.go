@@ -16,10 +16,10 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// A Listener accepts [Conn]s. It reads the PROXY protocol of configured load balancers, and ends WebSockets at shutdown.
-// Its Handler rejects requests that another HTTP parser, in front of authguard or behind it, could read differently than
-// net/http: the app must see the same path and body as the guard (request smuggling: CVE-2025-22871, CVE-2019-18277,
-// CVE-2019-16276). Framing is net/http's; see docs/decisions/0049-net-http-reads-requests.md.
+// A Listener accepts [Conn]s. It reads the PROXY protocol of configured load balancers, and ends WebSockets at
+// shutdown. Its Handler rejects requests that another HTTP parser, in front of authguard or behind it, could read
+// differently than net/http: the app must see the same path and body as the guard (request smuggling: CVE-2025-22871,
+// CVE-2019-18277, CVE-2019-16276). Framing is net/http's; see docs/decisions/0049-net-http-reads-requests.md.
 //
 // Set its fields before the first Accept.
 type Listener struct {
@@ -136,8 +136,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// validHost reports whether a host is name[:digits] or [IPv6][:digits]. Servers parse other forms differently: for nginx
-// "a.example:1:2" is a.example, for net/http it is a different name.
+// validHost reports whether a host is name[:digits] or [IPv6][:digits]. Servers parse other forms differently: for
+// nginx "a.example:1:2" is a.example, for net/http it is a different name.
 func validHost(host string) bool {
 	name, port, hasPort := strings.Cut(host, ":")
 	literal := strings.HasPrefix(host, "[")

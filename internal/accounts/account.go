@@ -1,6 +1,6 @@
 // Package accounts looks up the accounts that may log in: in authguard's own table, or in another program's table,
-// htpasswd file or directory, all behind [Source]. The operations of administrators and owners change a [Realm]. [Tokens]
-// give programs access.
+// htpasswd file or directory, all behind [Source]. The operations of administrators and owners change a [Realm].
+// [Tokens] give programs access.
 //
 // A user name and an email address always lead to the same account. New passwords are stored as bcrypt; imported hashes
 // stay as they are until the next login. An import takes all of a file or nothing. Package passwords compares

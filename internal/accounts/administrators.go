@@ -179,8 +179,8 @@ func (q ResetFactors) Do(ctx context.Context, r *Realm, by operation.By) (*opera
 		Notice: operation.Notice{Note: "No undo: the keys are deleted. Set up MFA again at the next sign-in."}}, ended
 }
 
-// EndSessions ends all sessions of an administrator, or the one with an ID. Being urgent, it requires no recent sign-in.
-// The error is sessions.ErrUnknown if there is no such session.
+// EndSessions ends all sessions of an administrator, or the one with an ID. Being urgent, it requires no recent
+// sign-in. The error is sessions.ErrUnknown if there is no such session.
 type EndSessions struct {
 	Username string `json:"username"`
 	ID       string `json:"id"`

@@ -43,8 +43,8 @@ type Tables struct {
 
 // Users say where the users' accounts are.
 type Users struct {
-	// DirectoryOf returns the directory in which a canonical name signs in: Directory, or empty. The error is ErrUnknown if
-	// there is none.
+	// DirectoryOf returns the directory in which a canonical name signs in: Directory, or empty. The error is
+	// ErrUnknown if there is none.
 	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
 	// Elsewhere is the users' account source, such as "query", if not Tables. Only administrators can be added then.
 	Elsewhere string

@@ -18,8 +18,8 @@ import (
 // resetWithin limits how long one request secures accounts. The next request continues.
 const resetWithin = 20 * time.Second
 
-// Attacked returns the accounts of an attack. Possibly compromised ones say whether they are administrators' and have an
-// email address. With another account source, a user is not the administrator of the same name.
+// Attacked returns the accounts of an attack. Possibly compromised ones say whether they are administrators' and have
+// an email address. With another account source, a user is not the administrator of the same name.
 func (r *Realm) Attacked(ctx context.Context, id string) ([]attacks.Victim, error) {
 	victims, err := r.Attacks.Victims(ctx, r.Name, id)
 	if err != nil {
@@ -56,8 +56,8 @@ func NotOurs(kept string) string {
 }
 
 // SecureAccounts ends sessions, removes known clients and forces password changes, unless that was done since the last
-// login. It secures one account of an attack, or all possibly compromised ones except administrators'. The audit log has
-// a row per account. Errors are ErrAsked and attacks.ErrUnknown.
+// login. It secures one account of an attack, or all possibly compromised ones except administrators'. The audit log
+// has a row per account. Errors are ErrAsked and attacks.ErrUnknown.
 type SecureAccounts struct {
 	ID      string   `json:"id"`
 	Account string   `json:"account"` // empty: all

@@ -18,9 +18,9 @@ type NewToken struct {
 	Text string `json:"token"`
 }
 
-// CreateToken creates a token of the realm for the decision API or, with scopes, for the admin API, for all realms unless
-// the request names one. It is valid when the operation returns, and within a second on other nodes. Only the answer
-// has the token. Errors are those of Tokens.Add.
+// CreateToken creates a token of the realm for the decision API or, with scopes, for the admin API, for all realms
+// unless the request names one. It is valid when the operation returns, and within a second on other nodes. Only the
+// answer has the token. Errors are those of Tokens.Add.
 type CreateToken struct {
 	Name   string            `json:"name"`
 	Scopes []operation.Scope `json:"scopes"`

@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// MaxTokenLife and tokenLife are the maximum and default validity of tokens with scopes. Tokens of the decision API are
-	// valid until revoked.
+	// MaxTokenLife and tokenLife are the maximum and default validity of tokens with scopes. Tokens of the decision API
+	// are valid until revoked.
 	MaxTokenLife = 366 * 24 * time.Hour
 	tokenLife    = 90 * 24 * time.Hour
 
@@ -71,9 +71,10 @@ type TokenRequest struct {
 	Confined               bool          // to Realm; with scopes only
 }
 
-// Tokens are the bearer tokens in the table api_tokens: those of the decision API, whose digests package web also holds in
-// memory, and those of the admin API, which have scopes. Neither kind is valid for the other API. A token is 130 random
-// bits, so its plain SHA-256 is enough: a leaked database gives no access. Tokens are safe for concurrent use, even by several processes.
+// Tokens are the bearer tokens in the table api_tokens: those of the decision API, whose digests package web also holds
+// in memory, and those of the admin API, which have scopes. Neither kind is valid for the other API. A token is 130
+// random bits, so its plain SHA-256 is enough: a leaked database gives no access. Tokens are safe for concurrent use,
+// even by several processes.
 type Tokens struct{ db *sql.DB }
 
 // NewTokens returns the Tokens of a migrated database.

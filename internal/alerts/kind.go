@@ -2,7 +2,8 @@ package alerts
 
 import "time"
 
-// A Kind is a stable code of an alert's subject. Callers of [Alerter.Raise] add their own, such as "unconfigured-proxy".
+// A Kind is a stable code of an alert's subject. Callers of [Alerter.Raise] add their own, such as
+// "unconfigured-proxy".
 type Kind string
 
 // The kinds that the Alerter raises for events.

@@ -48,8 +48,8 @@ type Config struct {
 	// not block, and not call the Recorder.
 	Began func(Beginning)
 	Ended func(Ending)
-	// Crowded receives, at most once a day, a kind of which MostAtOnce attacks run: this node records no others. Like Began,
-	// it must not block.
+	// Crowded receives, at most once a day, a kind of which MostAtOnce attacks run: this node records no others. Like
+	// Began, it must not block.
 	Crowded func(realm, kind string)
 	Now     func() time.Time // default time.Now
 	Log     *slog.Logger     // default slog.Default()
@@ -244,8 +244,8 @@ func (r *Recorder) Running(name string) (all []Brief) {
 	return all
 }
 
-// OnSite reports whether a whole realm is under attack. A silent attack resumes one of the last day, and is too small for
-// an alert.
+// OnSite reports whether a whole realm is under attack. A silent attack resumes one of the last day, and is too small
+// for an alert.
 func (r *Recorder) OnSite(name string) (running, silent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,8 @@ const (
 	runSlots  = 128
 )
 
-// sources find the attacks that one attempt of an unknown client reveals. CAPTCHA mode's detector reveals those on the site.
+// sources find the attacks that one attempt of an unknown client reveals. CAPTCHA mode's detector reveals those on the
+// site.
 var sources = [...]func(e *guard.Event) []subject{fullLimits, sprayedPassword}
 
 // fullLimits finds attacks by the limits of the account and the IP address that unknown clients fill, monitored or not.

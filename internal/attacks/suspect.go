@@ -100,8 +100,8 @@ func unknownClientOf(e *guard.Event) unknownClient {
 		e.Reasons.Has(guard.CodeAccepted), e.AccountFailures, e.At, nil}
 }
 
-// why returns the reasons against a login from an unknown client; none after a few typos of its own. A verification code
-// identifies the owner although the password may be known, but an IP address that guesses stays an attacker's.
+// why returns the reasons against a login from an unknown client; none after a few typos of its own. A verification
+// code identifies the owner although the password may be known, but an IP address that guesses stays an attacker's.
 func (m *memory) why(s unknownClient) (why []string) {
 	account, address, pair := m.keys(s.account, s.address)
 	here, elsewhere, guesses := false, false, false

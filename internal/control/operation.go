@@ -49,8 +49,8 @@ type Form struct {
 	Path   string
 	Notice string // shown with the subject of the change, unless the Change has a notice
 	Users  bool   // administrators' accounts are rejected
-	// Set are fixed fields, empty for those that this form must not set. Default are those of empty ones, Alias other names
-	// of fields in this form.
+	// Set are fixed fields, empty for those that this form must not set. Default are those of empty ones, Alias other
+	// names of fields in this form.
 	Set, Default, Alias map[string]string
 }
 

@@ -13,7 +13,8 @@ import (
 	"authguard/internal/background"
 )
 
-// Names of data that nodes hold in memory. Each has a number in the database, which grows in the transaction of a change.
+// Names of data that nodes hold in memory. Each has a number in the database, which grows in the transaction of a
+// change.
 const (
 	ListsChanged    = "lists"
 	AccountsChanged = "accounts"
@@ -26,8 +27,8 @@ func ModeChanged(realm string) string { return "mode/" + realm }
 // PolicyChanged names the overrides of a realm's policy.
 func PolicyChanged(realm string) string { return "policy/" + realm }
 
-// Announce announces a change. Call it last in the transaction of the change: other changes of the same name wait for its
-// end.
+// Announce announces a change. Call it last in the transaction of the change: other changes of the same name wait for
+// its end.
 func Announce(ctx context.Context, tx *sql.Tx, name string) error {
 	_, err := Exec(ctx, tx, `INSERT INTO changes (name, version) VALUES ($1, 1)
 		ON CONFLICT (name) DO UPDATE SET version = changes.version + 1`, name)
@@ -43,9 +44,9 @@ const (
 	reloadAfter = 30 * time.Second
 )
 
-// Watcher reloads what other nodes have changed. It reads all numbers two or three times a second, and reloads only what
-// has a new one: this works on both databases and needs no synchronized clocks. Register with On, then Run it. It is safe
-// for concurrent use.
+// Watcher reloads what other nodes have changed. It reads all numbers two or three times a second, and reloads only
+// what has a new one: this works on both databases and needs no synchronized clocks. Register with On, then Run it. It
+// is safe for concurrent use.
 type Watcher struct {
 	db      *sql.DB
 	now     func() time.Time

@@ -216,8 +216,8 @@ type OfAdministrator struct {
 // May implements Checked.
 func (OfAdministrator) May(_ context.Context, _ Powers, by By) error { return by.MayChangeSignIn() }
 
-// Own is in requests about the sender's own sign-in, the account By.Maker. No token may send them: an attacker could set
-// up a TOTP app that outlives the token.
+// Own is in requests about the sender's own sign-in, the account By.Maker. No token may send them: an attacker could
+// set up a TOTP app that outlives the token.
 type Own struct{}
 
 // May implements Checked.

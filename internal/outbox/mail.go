@@ -35,9 +35,9 @@ type Email struct {
 	Urgent bool
 }
 
-// NewMailServer takes the server's URL, smtp://user:password@host:port or smtps://, and the sender: an address, or a name and an
-// address in angle brackets. smtp requires STARTTLS unless the server is this machine. The error never contains the
-// URL, which has a password.
+// NewMailServer takes the server's URL, smtp://user:password@host:port or smtps://, and the sender: an address, or a
+// name and an address in angle brackets. smtp requires STARTTLS unless the server is this machine. The error never
+// contains the URL, which has a password.
 func NewMailServer(server, from string) (*MailServer, error) {
 	return openMailServer(server, from, mail.TLSMandatory)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// linkLife is how long a link is valid, resetLinkLife that of AboutReset, and MostADay the number of emails per account
-	// and day. After stoppedLife, a code helps no one.
+	// linkLife is how long a link is valid, resetLinkLife that of AboutReset, and MostADay the number of emails per
+	// account and day. After stoppedLife, a code helps no one.
 	linkLife      = 7 * 24 * time.Hour
 	resetLinkLife = 30 * time.Minute
 	stoppedLife   = time.Hour
@@ -93,8 +93,8 @@ type MailerConfig struct {
 	Failed func(error)
 }
 
-// A Mailer emails account owners of one realm, and checks the links in these emails. It delays no request. An account gets
-// few emails a day, so that an attacker cannot flood the mailbox. Safe for concurrent use.
+// A Mailer emails account owners of one realm, and checks the links in these emails. It delays no request. An account
+// gets few emails a day, so that an attacker cannot flood the mailbox. Safe for concurrent use.
 //
 // The token of a link is the message's ID with a MAC: each attempt creates the email anew, and the database contains no
 // token.
@@ -124,8 +124,8 @@ func NewMailer(c MailerConfig) (*Mailer, error) {
 	return m, nil
 }
 
-// Notify sends the owner an email. It never blocks; if there are too many, it drops the email and logs it. Messages stay
-// for the limit's window at least, because it counts them.
+// Notify sends the owner an email. It never blocks; if there are too many, it drops the email and logs it. Messages
+// stay for the limit's window at least, because it counts them.
 func (m *Mailer) Notify(l Notice) {
 	body, err := json.Marshal(l)
 	_, window := m.config.Purpose.limits()

@@ -1,10 +1,10 @@
-// Package outbox sends messages at least once: alerts to administrators, and emails to account owners, with its [Mailer]
-// or with verification codes.
+// Package outbox sends messages at least once: alerts to administrators, and emails to account owners, with its
+// [Mailer] or with verification codes.
 //
 // A message waits in one table until it is sent or expires. Of several nodes, one sends it: the node claims the message
-// with a lease, and another node takes over when the lease ends. A failed attempt is repeated after growing waits. [Add]
-// never blocks: messages reach the database from bounded memory. While the database is unavailable they stay there, and
-// a channel with Merge sends from there, because its message may be about the database.
+// with a lease, and another node takes over when the lease ends. A failed attempt is repeated after growing waits.
+// [Add] never blocks: messages reach the database from bounded memory. While the database is unavailable they stay
+// there, and a channel with Merge sends from there, because its message may be about the database.
 package outbox
 
 import (

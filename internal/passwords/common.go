@@ -14,8 +14,8 @@ import (
 //go:embed common.txt.gz
 var common []byte
 
-// IsCommon reports whether a password is one of the 17,950 most common ones of at least eight characters, in any case. It
-// takes about a millisecond, and keeps no memory.
+// IsCommon reports whether a password is one of the 17,950 most common ones of at least eight characters, in any case.
+// It takes about a millisecond, and keeps no memory.
 func IsCommon(password string) bool {
 	password = strings.ToLower(password)
 	unpacked, err := gzip.NewReader(bytes.NewReader(common))

@@ -77,8 +77,8 @@ const (
 
 var magic = [16]byte([]byte("authguard-leaked"))
 
-// A LeakedFilter is a list's file in memory: a change to the file does not affect it. It contains no password or hash, has
-// 9 bits per password, and finds every password of its lists, and one in 256 others. It is safe for concurrent use.
+// A LeakedFilter is a list's file in memory: a change to the file does not affect it. It contains no password or hash,
+// has 9 bits per password, and finds every password of its lists, and one in 256 others. It is safe for concurrent use.
 type LeakedFilter struct {
 	header
 	count uint64

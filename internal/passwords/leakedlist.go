@@ -14,8 +14,8 @@ import (
 // checkEvery is the interval of checks for a changed file, one stat(2) each.
 const checkEvery = 2 * time.Second
 
-// A LeakedList keeps a file in memory, and reads it again when it changes. A file that cannot be used leaves the previous one
-// in force. The zero LeakedList has no passwords. It is safe for concurrent use.
+// A LeakedList keeps a file in memory, and reads it again when it changes. A file that cannot be used leaves the
+// previous one in force. The zero LeakedList has no passwords. It is safe for concurrent use.
 type LeakedList struct {
 	Log *slog.Logger
 	// AtLogins is the list for guards.

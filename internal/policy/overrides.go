@@ -1,5 +1,5 @@
-// Package policy stores administrators' overrides of a realm's policy, whether limits are enforced or only monitored and
-// which numbers they have, and counts the clients that each limit affected.
+// Package policy stores administrators' overrides of a realm's policy, whether limits are enforced or only monitored
+// and which numbers they have, and counts the clients that each limit affected.
 //
 // An override replaces the configuration for all limits of a subject, or the setting enforce for the whole policy.
 package policy

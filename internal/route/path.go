@@ -232,11 +232,11 @@ const mostOdd = 2048
 
 var anything = []string{"*"}
 
-// read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or
-// twice, read a plus as a space (PHP's urldecode), cut at a NUL or a question mark, and ignore a final newline (as $ in
-// a pattern does). They read \ and its wide form as /, merge slashes or not, and resolve dots or not. They read
-// //host/path as an absolute URL, and drop characters other than visible ASCII, or replace them (NFKC: ｌ by l, ‥ by ..).
-// Differences that no server uses are removed: case, a final slash, dot or space, and a segment's parameters
+// read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or twice,
+// read a plus as a space (PHP's urldecode), cut at a NUL or a question mark, and ignore a final newline (as $ in a
+// pattern does). They read \ and its wide form as /, merge slashes or not, and resolve dots or not. They read
+// //host/path as an absolute URL, and drop characters other than visible ASCII, or replace them (NFKC: ｌ by l, ‥ by
+// ..). Differences that no server uses are removed: case, a final slash, dot or space, and a segment's parameters
 // (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
 	switch {

@@ -231,8 +231,8 @@ func (t Table) Seals(names ...string) bool {
 	})
 }
 
-// CookieName returns a name the same for every spelling: PHP reads my.app and my[app as my_app, and Node trims more than
-// white space. An asterisk, which stands for any text, remains.
+// CookieName returns a name the same for every spelling: PHP reads my.app and my[app as my_app, and Node trims more
+// than white space. An asterisk, which stands for any text, remains.
 func CookieName(text string) string {
 	return strings.ToLower(strings.Trim(strings.Map(func(c rune) rune {
 		if unicode.IsLetter(c) || unicode.IsDigit(c) || c == '*' {

@@ -52,14 +52,15 @@ func (r *Ring[T]) Newest(now time.Time, n int, each func(start time.Time, value 
 }
 
 // Counts count names in the running minute and the one before, in 128 KiB. Colliding names share a count. Attackers
-// cannot cause collisions if the names are keyed digests. The zero Counts are empty; they are not safe for concurrent use.
+// cannot cause collisions if the names are keyed digests. The zero Counts are empty; they are not safe for concurrent
+// use.
 type Counts [1 << 14]struct {
 	minute      uint32
 	before, now uint16
 }
 
-// Add counts a name in a Unix minute and returns its earlier count. Each name counts once, and then at most `most` times
-// in any minute, up to math.MaxUint16.
+// Add counts a name in a Unix minute and returns its earlier count. Each name counts once, and then at most `most`
+// times in any minute, up to math.MaxUint16.
 func (r *Counts) Add(name *[16]byte, minute uint32, most float64) (earlier int, counted bool) {
 	one := &r[binary.LittleEndian.Uint16(name[:])%uint16(len(r))]
 	switch minute - one.minute {

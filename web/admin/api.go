@@ -39,7 +39,8 @@ type API struct {
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths: inquiries, and the table of operations. admit accepts or rejects a request and sets byKey.
+// Routes adds the API's paths: inquiries, and the table of operations. admit accepts or rejects a request and sets
+// byKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add := func(route string, scope operation.Scope, where control.Where, h question) {
 		method, path, _ := strings.Cut(route, " ")

@@ -65,8 +65,8 @@ type App struct {
 	Timeout  time.Duration // for the response to a guarded request
 	Patience time.Duration // for the response headers of other requests
 	MaxBody  int64         // of a guarded request, in bytes
-	// Script is which pages get the script for challenges: "always" all of them, "never" none, "auto" all if a route reads
-	// JSON, or once a script has sent a login. Empty: never.
+	// Script is which pages get the script for challenges: "always" all of them, "never" none, "auto" all if a route
+	// reads JSON, or once a script has sent a login. Empty: never.
 	Script string
 }
 

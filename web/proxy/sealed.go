@@ -46,8 +46,8 @@ func (v *visit) unsealCookies(h http.Header) {
 	}
 }
 
-// cookieNames returns all names that apps may find in a part of a Cookie header, each as route.CookieName does. Some split it
-// at commas or white space, and PHP finds spaces in names.
+// cookieNames returns all names that apps may find in a part of a Cookie header, each as route.CookieName does. Some
+// split it at commas or white space, and PHP finds spaces in names.
 func cookieNames(part string) (all []string) {
 	name, _, _ := strings.Cut(part, "=")
 	for _, piece := range append(strings.FieldsFunc(part, isSeparator), name) {
