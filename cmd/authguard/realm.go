@@ -693,13 +693,14 @@ func (r *realm) openProxy(ctx context.Context) (err error) {
 	}
 	login.Look = r.look.Below(base)
 	var claims challenge.Spent
+	var away func() time.Duration
 	if s := r.site.counting.shared; s != nil {
-		claims = s.Sessions
+		claims, away = s.Sessions, s.Away
 	}
 	r.proxy, err = proxy.New(proxy.Config{
 		Base: base, Edge: &d.edge, Guard: r.guardOf, Login: login, Look: r.look, Challenges: r.mode.challenges,
 		Widget: &r.mode.widget, Hold: &r.hold, Identity: &r.clients, Secure: r.secure(d), Origin: r.config.Origin,
-		Rivals: d.rivals, Claims: claims,
+		Rivals: d.rivals, Claims: claims, Away: away,
 		Secret: slices.Concat(r.site.storage.keys.Challenges, []byte(r.name)), Now: r.site.storage.clock.Now, Log: r.log,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -20,11 +21,18 @@ func TestALossIsReportedWithItsReason(t *testing.T) {
 		}
 	})
 	hook := b.ProcessHook(func(context.Context, redis.Cmder) error { panic("on purpose") })
+	began := time.Now()
+	if away := b.Away(); away != 0 {
+		t.Errorf("away for %v before it failed", away)
+	}
 	func() {
 		defer func() { _ = recover() }()
 		_ = hook(t.Context(), redis.NewCmd(t.Context(), "ping"))
 	}()
 	if !heard {
 		t.Error("no change was reported")
+	}
+	if away := b.Away(); away <= 0 || away > time.Since(began) {
+		t.Errorf("away for %v, of %v", away, time.Since(began))
 	}
 }

@@ -350,6 +350,16 @@ func (b *Breaker) State() (since time.Time, why error) {
 	return b.since, b.why
 }
 
+// Away is for how long Redis has been unavailable; 0 if it is available.
+func (b *Breaker) Away() time.Duration {
+	if b.Up() {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Since(b.since)
+}
+
 // Failures is the number of failed round trips.
 func (b *Breaker) Failures() int64 { return b.failures.Load() }
 

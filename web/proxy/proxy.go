@@ -45,16 +45,17 @@ type Config struct {
 	Guard      func(name string) *guard.Guard // with a route's counters, by the route's name
 	Login      *web.Login                     // for the verification code page; its own form is not served
 	Challenges *challenge.Issuer
-	Widget     *web.Widget        // of an external CAPTCHA provider; nil: none
-	Hold       *atomic.Int64      // longest wait of an early attempt on a timer (R15), in nanoseconds
-	Secure     web.CookieSecurity // of cookies
-	Identity   *client.Identity   // client fingerprints; nil: none
-	Look       *web.Look          // of our pages; nil: authguard's own
-	Origin     string             // the public origin; empty: the request's host
-	Rivals     *Rivals            // of all proxies that may serve one app; nil: the proxy's own
-	Claims     challenge.Spent    // of sessions, by all nodes; nil: there is one node
-	Secret     []byte             // seals forms: at least 16 bytes, the same on every node
-	Now        func() time.Time   // clock of sealed forms; default time.Now
+	Widget     *web.Widget          // of an external CAPTCHA provider; nil: none
+	Hold       *atomic.Int64        // longest wait of an early attempt on a timer (R15), in nanoseconds
+	Secure     web.CookieSecurity   // of cookies
+	Identity   *client.Identity     // client fingerprints; nil: none
+	Look       *web.Look            // of our pages; nil: authguard's own
+	Origin     string               // the public origin; empty: the request's host
+	Rivals     *Rivals              // of all proxies that may serve one app; nil: the proxy's own
+	Claims     challenge.Spent      // of sessions, by all nodes; nil: there is one node
+	Away       func() time.Duration // for how long Claims have been unavailable; required with Claims
+	Secret     []byte               // seals forms: at least 16 bytes, the same on every node
+	Now        func() time.Time     // clock of sealed forms; default time.Now
 	Log        *slog.Logger
 }
 
@@ -77,8 +78,6 @@ type Proxy struct {
 	own    http.Handler
 	app    atomic.Pointer[app]
 	rivals *Rivals
-	// claimed is when Redis last answered a claim, in Unix milliseconds.
-	claimed atomic.Int64
 	// outages are the attempts that stayed free because the app seemed not to check their passwords, by account.
 	outages  *lru.Cache[string, outage]
 	codes    *lru.Cache[codeKey, ahead] // entered on our page

@@ -335,13 +335,13 @@ func (v *visit) tries(offer route.Offer) error {
 }
 
 const (
-	claimWithin  = 250 * time.Millisecond // all claims of a request, if Redis does not answer
-	claimedSince = 10 * time.Second
+	claimWithin = 250 * time.Millisecond // all claims of a request, if Redis does not answer
+	longAway    = 10 * time.Second
 )
 
 // claim claims sessions for this node, and returns the keys of those in which another node has had an attempt: notes
-// are of one node. Without Redis, each node believes itself. Claims that fail in part, or although Redis has just
-// answered, are an error: an attacker may have sent many.
+// are of one node. Without Redis, each node believes itself. Claims that fail in part, or before Redis has been away
+// for longAway, are an error: an attacker may have sent many, or used a pause of Redis.
 func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 	switch {
 	case p.Claims == nil:
@@ -365,11 +365,7 @@ func (p *Proxy) claim(all []session) (others map[uint64]bool, err error) {
 		})
 	}
 	done.Wait()
-	now := p.Now().UnixMilli()
-	if failed < len(all) {
-		p.claimed.Store(now)
-	}
-	if failed > 0 && (failed < len(all) || now-p.claimed.Load() < claimedSince.Milliseconds()) {
+	if failed > 0 && (failed < len(all) || p.Away() < longAway) {
 		return nil, &route.Refusal{Status: http.StatusServiceUnavailable, Text: "Try again in a moment."}
 	}
 	return others, nil
