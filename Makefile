@@ -8,7 +8,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-.PHONY: help run build deb image release test reference pictures test-apps long faults bench lint path lines need
+.PHONY: help run build deb image release test attacks reference pictures test-apps long faults bench lint path lines need
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,13 +39,18 @@ RACE = -trimpath -race $(foreach others,modernc.org/sqlite/lib golang.org/x/cryp
 export GORACE = atexit_sleep_ms=10 # not a second for each package
 
 # The tests of cmd/authguard that run servers in their own process. The others attack a binary.
-IN_PROCESS = TestTheDemo|TestTheStory|TestTheSevenTasks|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood|TestAnAttackIsFollowed|TestR12ResetLinksAre|TestAServerHasNoLink|TestARouteKeepsIts|TestFailingPartsOf|TestAReloadReaches|TestR14ANewPasswordElsewhere|TestR1SessionCookiesAre
+IN_PROCESS = TestTheDemo|TestTheStory|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood|TestAnAttackIsFollowed|TestR12ResetLinksAre|TestAServerHasNoLink|TestARouteKeepsIts|TestFailingPartsOf|TestAReloadReaches|TestR14ANewPasswordElsewhere|TestR1SessionCookiesAre
 
-test: need ## Every test, with the race detector where code of ours runs in the test's process
+test: need ## Every test but the long ones, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include
-	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|test)$$') # many tests wait
-	./.ci/memory go test $(RACE) -timeout 30m -run '$(IN_PROCESS)' ./cmd/authguard
+	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|deploy|test)$$') # many tests wait
+	./.ci/memory go test $(RACE) -timeout 30m -short -run '$(IN_PROCESS)' ./cmd/authguard
 	./.ci/memory ./.ci/alone '$(IN_PROCESS)'
+
+attacks: need ## The long tests of the binary: botnets, faults, stories in a browser; the image, the units and the site of deploy/
+	names=$$(awk '/^func Test/ { sub(/[(].*/, "", $$2); name = $$2 } /^\tlong[(]t[)]$$/ { print name }' cmd/authguard/*_test.go | paste -sd'|'); \
+	CGO_ENABLED=0 ./.ci/memory go test -trimpath -timeout 30m -parallel 4 -run "^($$names)$$" ./cmd/authguard
+	go test -trimpath -timeout 30m ./deploy
 
 reference: ## Renew the generated parts of docs/reference
 	REFERENCE=write go test -count=1 -run '^TestReference' $$(grep -rl --include=*_test.go 'func TestReference' . | xargs -n1 dirname | sort -u)
@@ -60,7 +65,7 @@ test-apps: need ## Real apps (Django, WordPress, Verdaccio …) behind the proxy
 	FULL_SIZE=1 go test -tags apps -count=1 -timeout 30m -run 'LimitEveryTime' ./cmd/authguard
 
 long: need ## The long form: ten million names, simulated weeks, random histories and every fuzz target for 30 s, after the tests
-	$(MAKE) test
+	$(MAKE) test attacks
 	FULL_SIZE=1 go test -v -count=1 -run 'TestR28ABotnet|TestR28FiftyStaleProgramsPut' .
 	FULL_SIZE=1 go test -v -count=1 -timeout 60m -run 'TestR12Times|TestR26OneAddress|TestNativeCode|TestR32' ./cmd/authguard ./captchamode/challenge/pow
 	FULL_SIZE=1 go test -v -count=1 -timeout 60m -run 'TestR32StuffingInTheTown|TestTheTableOfTheStepUp' ./internal/simulate

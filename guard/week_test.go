@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/testing/redistest"
 	"authguard/internal/testing/world"
+	"authguard/trusted"
 )
 
 // fullSize reports whether to simulate the site of docs/decisions/0020-spraying.md,
@@ -317,4 +319,83 @@ func TestR25ABusyMorningIsNoAttack(t *testing.T) {
 func mustPass(t *testing.T, w *world.World, a guard.Attempt) bool {
 	d, ok := w.Try(t, a, world.Right)
 	return ok && d.Known
+}
+
+// A mail program goes on with an old password for two days. Its owner never
+// notices: no challenge, no wait, and the place stays known.
+func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
+	t.Parallel()
+	const days = 2 * 24 * time.Hour
+	story := func(t *testing.T, w *world.World, every time.Duration, address string, known bool) {
+		if known && !w.Right(t, "alice", address) {
+			t.Fatal("the first login failed")
+		}
+		tries, logins := 0, 0
+		a := world.From("alice", address)
+		a.PasswordTag = w.Fingerprint("stale")
+		for at := time.Duration(0); at < days; at += every {
+			if d, ok := w.Try(t, a, "stale"); d.Action != guard.Proceed || ok {
+				t.Fatalf("after %v the program is answered %v, %v", at, d.Action, d.Reasons)
+			}
+			tries++
+			if tries%(int(4*time.Hour/every)) == 0 {
+				logins++
+				if d, ok := w.Offer(t, "alice", address, world.Right); !ok || known && !d.Known {
+					t.Fatalf("after %v the owner is answered %v, %v", at, d.Action, d.Reasons)
+				}
+				known = true
+			}
+			w.Clock.Advance(every)
+		}
+		if logins != 12 || w.Status(t, "alice", address) != trusted.Known {
+			t.Errorf("%d of 12 logins, and the place is %v", logins, w.Status(t, "alice", address))
+		}
+	}
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		every := 5 * time.Second
+		if w.Counts == nil { // Redis
+			every = time.Minute
+		}
+		story(t, w, every, home, true)
+	})
+	t.Run("from a place that is new", func(t *testing.T) {
+		t.Parallel()
+		story(t, world.New(t, world.Options{}), 5*time.Second, nowhere, false)
+	})
+	t.Run("from a place that is new, every minute, Redis", func(t *testing.T) {
+		t.Parallel()
+		story(t, world.New(t, world.Options{Redis: redistest.Shared(t).Client(t)}), time.Minute, nowhere, false)
+	})
+}
+
+// A phone on the road has a new address each hour.
+func TestR28AStaleProgramOnTheRoadCostsItsOwnerNothing(t *testing.T) {
+	t.Parallel()
+	world.Each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for hour := range 48 {
+			a := world.From("alice", world.Address(hour))
+			a.PasswordTag = w.Fingerprint("stale")
+			for range 60 {
+				if d, ok := w.Try(t, a, "stale"); d.Action != guard.Proceed || ok {
+					t.Fatalf("in hour %d the phone is answered %v, %v", hour, d.Action, d.Reasons)
+				}
+				w.Clock.Advance(time.Minute)
+			}
+		}
+		if got := w.Used(t, "alice", nowhere, guard.OnAccount); got > 1 {
+			t.Errorf("the account has %d failures, want at most one a day", got)
+		}
+		if d, ok := w.Offer(t, "alice", nowhere, world.Right); !ok {
+			t.Errorf("the owner is answered %v at a new place", d.Action)
+		}
+	})
+}
+
+// Fifty of them among many people are no attack. They make their password a sprayed
+// one: where no verification code can be sent they are challenged, which is no
+// pressure either.
+func TestR28FiftyStaleProgramsSwitchNoMode(t *testing.T) {
+	t.Parallel()
+	t.Run("with mail", func(t *testing.T) { t.Parallel(); staleProgramsSwitchNoMode(t, true) })
+	t.Run("without mail", func(t *testing.T) { t.Parallel(); staleProgramsSwitchNoMode(t, false) })
 }

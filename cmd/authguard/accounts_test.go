@@ -257,6 +257,7 @@ func TestAnySQLTableLogsInAsTheDocsSay(t *testing.T) {
 // A directory by slapd, with hashes of its own and of others. It goes away and comes
 // back.
 func TestALDAPDirectoryLogsInAsTheDocsSay(t *testing.T) {
+	long(t)
 	t.Parallel()
 	d := ldaptest.New(t)
 	kim := d.Person(t, "Kim", "{SSHA}B78Gg/25oeE+NpWLtzBhZIFYKJilVIqR", "mail: kim@example.org")

@@ -18,6 +18,7 @@ import (
 // kill -9 between commit and bundling, and again while the receiver has the message and
 // has not answered: what arrives at last is the same message, signed.
 func TestR24AKilledServerLosesNoAlertThatWasCommitted(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 	type arrived struct {

@@ -78,6 +78,7 @@ func TestTwentyRightLoginsAtOnceAllSucceed(t *testing.T) {
 }
 
 func TestBotnetSwitchesTheModeOnAndQuietSwitchesItOff(t *testing.T) {
+	long(t)
 	t.Parallel() // most of it is waiting for a minute without failures
 	var users []string
 	for i := range 300 {
@@ -278,6 +279,7 @@ func TestR12NothingTellsAccountsOrPasswordsApart(t *testing.T) {
 
 // As it comes: nothing about spraying is configured.
 func TestR28ASprayedPasswordLetsNoStrangerInOutOfTheBox(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const sprayed = "Winter has come 26"
 	var victims []string

@@ -15,6 +15,7 @@ import (
 // Every shape of attack is run against three nodes, each of which sees a third of it: one
 // attack is kept of each, on every node the same, with as many attempts as there were.
 func TestEveryShapeOfAttackIsRecognisedOnceOverThreeNodes(t *testing.T) {
+	long(t)
 	t.Parallel()
 	nodes := newNodes(t, 3, standalone(t), quiet+noDelay+"challenge: {kind: pow, pow_cost: 100}\napi: {tokens: ["+token("d")+"]}\nrealms:\n"+
 		"  - {name: botnet, hosts: [b.test], tokens: ["+token("b")+"], captcha_mode: {threshold: 60}}\n"+

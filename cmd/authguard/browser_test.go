@@ -121,6 +121,7 @@ func (b *tab) picture(name string) {
 }
 
 func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.URL.Path }))
@@ -239,6 +240,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 // A person calls: they cannot sign in. Support finds out why and lets them in by a one-time
 // code, without JavaScript.
 func TestSupportLetsACallerInInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, "limits: {account: [5/24h block]}\n", "alice", "admin")
 	for i := range 5 {

@@ -131,6 +131,7 @@ func TestDoctorNoticesALowLimitOfFiles(t *testing.T) {
 }
 
 func TestADeadAlertChannelIsSeenAndTested(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var got atomic.Int64
 	alive := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))

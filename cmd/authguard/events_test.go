@@ -75,6 +75,7 @@ func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 }
 
 func TestR1EventsAtTwoNodesGetExactlyTheLimitAndPartOfItWithoutRedis(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, redis := range map[string]func(*testing.T) string{"one server": standalone, "a Cluster": cluster} {
 		t.Run(name, func(t *testing.T) {

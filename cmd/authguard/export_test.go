@@ -139,6 +139,7 @@ func TestAnExportReplacesItsFileAsAWhole(t *testing.T) {
 // The commands of the document, with a real nginx and the kernel's sets: they learn of
 // a block, of its end, and of what happened while the server or they themselves were away.
 func TestTheEdgeIsKeptUpToDate(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if !doctest.Alone(t) {
 		return

@@ -29,6 +29,7 @@ func TestR1ADeletedLockFileLetsNoSecondServerCountApart(t *testing.T) {
 // What a server with a folder that was moved or deleted counts and stores is not there after a
 // restart: no login is let through, and doctor says so without the socket.
 func TestR27ADataFolderThatIsMovedIs503(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) *server{
 		"SQLite":     func(t *testing.T) *server { return newServer(t, patientPairs, "alice") },

@@ -51,6 +51,7 @@ func balancer(t *testing.T, to string, ways ...string) (urls []string) {
 // Whoever comes through HAProxy has an address of their own, with a budget of its own,
 // whatever they say about it themselves; and HAProxy's checks are nobody's.
 func TestR9ABalancerSaysWithPROXYWhoTheClientIs(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, quiet+"proxy_protocol_from: [127.0.0.1]\nlimits: {address: [2/1d block], pair_delay: off}\n", "alice", "bob")
 	for i, front := range balancer(t, s.base, "send-proxy", "send-proxy-v2", "send-proxy-v2 check inter 100ms", "send-proxy check inter 100ms") {

@@ -129,6 +129,7 @@ func TestAnErrorNamesTheHelpOfItsCommand(t *testing.T) {
 
 // Each shell's own completion is asked, with the script as it is printed.
 func TestCompletionInEveryShell(t *testing.T) {
+	long(t)
 	t.Parallel()
 	bin := t.TempDir()
 	if err := os.Symlink(product, filepath.Join(bin, "authguard")); err != nil {

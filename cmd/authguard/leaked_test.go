@@ -16,6 +16,7 @@ import (
 // A list is built, loaded, replaced in place and by a new file while the server runs, and refused when it is
 // damaged: the one before stays in force, and every way to ask says so.
 func TestAListOfLeakedPasswordsIsReplacedWhileTheServerRuns(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, quiet+"passwords: {cost: 10, queue_timeout: 1m, leaked: {file: leaked.bin}}\n", "ann")
 	list, source := filepath.Join(s.dir, "leaked.bin"), filepath.Join(s.dir, "list.txt")

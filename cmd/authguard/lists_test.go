@@ -38,6 +38,7 @@ func expiring(t *testing.T, data string) {
 }
 
 func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -87,6 +87,7 @@ func cluster(t *testing.T) string {
 }
 
 func TestNodesActAsOne(t *testing.T) {
+	long(t)
 	t.Parallel()
 	users := []string{"alice"}
 	for i := range 40 {
@@ -260,6 +261,7 @@ func (s *server) ask(t *testing.T, token, path string, in, out any) int {
 }
 
 func TestANodeWithOtherKeysDoesNotStart(t *testing.T) {
+	long(t)
 	t.Parallel()
 	redis := standalone(t)
 	nodes := newNodes(t, 1, redis, quiet, "alice")

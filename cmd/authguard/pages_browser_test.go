@@ -37,6 +37,7 @@ func everyPage() []string {
 // higher than three of its screens without a way to jump. A page that joins the navigation
 // is walked too.
 func TestEveryPageShowsStrangersTextAsTextAndFitsAPhoneInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, quiet, "alice", "admin")
 	for i, name := range typed {

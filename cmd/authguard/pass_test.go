@@ -46,6 +46,7 @@ func (s *server) run(args ...string) string {
 var codePattern = regexp.MustCompile(`[A-Z2-7]{4}(-[A-Z2-7]{4}){3}`)
 
 func TestR29TheOwnerGetsIntoAClosedAccountWithACode(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, closed, "alice")
 	closeToStrangers(t, s, "alice")
@@ -156,6 +157,7 @@ func (p *person) ask(t *testing.T, s *server, name string) answer {
 }
 
 func TestR29TheOwnerIsSentACodeAndNobodyLearnsWhoHasAnAccount(t *testing.T) {
+	long(t)
 	t.Parallel()
 	mail := openPostbox(t, false)
 	s := newServer(t, closed+"origin: https://login.example.org\nmail: {server: 'smtp://"+mail.Addr().String()+"', from: 'Example <login@example.org>'}\n",
@@ -236,6 +238,7 @@ func (b *tab) tabTo(what, selector string) {
 }
 
 func TestR29TheWayInByKeyboardInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, closed, "alice")
 	closeToStrangers(t, s, "alice")
@@ -269,6 +272,7 @@ func TestR29TheWayInByKeyboardInABrowser(t *testing.T) {
 }
 
 func TestTheAdministratorMakesACodeInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, closed, "alice", "admin")
 	closeToStrangers(t, s, "alice")
@@ -292,6 +296,7 @@ func TestTheAdministratorMakesACodeInABrowser(t *testing.T) {
 // A picture of digits keeps no browser from sending a code without its answer, with
 // JavaScript or without, on the sign-in page or before an app's own form.
 func TestR29ACodeAloneIsSentByABrowserThatIsAskedForDigits(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, door := range map[string]struct{ path, proxy, inside string }{
 		"sign-in": {"/login", "", "you are signed in"},

@@ -179,6 +179,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 }
 
 func TestAnAttackOnOneRealmIsNoPressureInAnother(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var users []string
 	for i := range 60 {
@@ -221,6 +222,7 @@ func TestAFullQueueOfOneRealmTurnsNobodyAwayInAnother(t *testing.T) {
 }
 
 func TestAnAttackOnOneRealmIsKnownToAllNodes(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var users []string
 	for i := range 60 {

@@ -15,6 +15,7 @@ import (
 
 // TestR18TheProvidersWidgetAndItsOutage has hCaptcha's contract on this machine.
 func TestR18TheProvidersWidgetAndItsOutage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var down atomic.Bool
 	verify := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

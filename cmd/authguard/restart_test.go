@@ -168,6 +168,7 @@ func removeAll(t *testing.T, pattern string) (err error) {
 
 // Thirty times it is killed, far sooner than it saves.
 func TestR7KilledFasterThanItSavesItChecksNoMoreThanTheLimit(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, quiet+"limits: {pair_delay: off}\ncounters: {save_interval: 1m}\n", "alice")
 	checked := 0
@@ -254,6 +255,7 @@ func TestToldToStopItIsNotReadyAndGoesOnForAWhile(t *testing.T) {
 
 // A login over a new connection is answered before the signal and during shutdown.delay.
 func TestNewConnectionsAroundSIGTERMAreAnswered(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, quiet+"shutdown: {delay: 1m}\nlimits: {check_timeout: 1m}\n", "alice")
 	var all sync.WaitGroup

@@ -95,6 +95,7 @@ func (r *runbook) remedy() string {
 }
 
 func TestRunbookLoginAttack(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if !doctest.Alone(t) {
 		return

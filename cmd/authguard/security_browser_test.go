@@ -53,6 +53,7 @@ func (b *tab) says(what string) {
 }
 
 func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServer(t, quiet)
 	at := strings.Replace(s.admin, "127.0.0.1", "localhost", 1)

@@ -124,6 +124,15 @@ func (l *logBuffer) String() string {
 // that is about something else.
 const quiet = "captcha_mode: {threshold: 1000000}\n"
 
+// long marks a test that takes more than some eight seconds, of which the machine works for most: a botnet, a full disk,
+// a killed node, a story in a browser. Only "make attacks" runs it.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make attacks runs it")
+	}
+}
+
 // newServer starts a server with a configuration and these users, each with
 // rightPassword. It is stopped when the test ends.
 func newServer(t *testing.T, yaml string, users ...string) *server {

@@ -127,6 +127,7 @@ func itsConfiguration(t *testing.T, s *doctest.Shell, path string) {
 // in one terminal, on a machine whose ports are free. Where the document says what is
 // answered, it is.
 func TestTheDocsCommandsRun(t *testing.T) {
+	long(t)
 	t.Parallel()
 	if !doctest.Alone(t) {
 		return

@@ -138,6 +138,7 @@ const quietSPA = "limits: {pair_delay: off, check_timeout: 1m}\nchallenge: {kind
 
 // An owner at a new client is let in to an app that nobody changed, in the app's own page, with one challenge.
 func TestAChallengeInTheAppsOwnPageInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	app := newSPA(t)
 	s, known := pictured(t, app.proxied("auto")+quietSPA)

@@ -27,6 +27,7 @@ type broken struct {
 }
 
 func TestR27ADatabaseThatCannotBeWrittenIs503ForRightAndWrong(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, b := range []broken{locked(t), full(t), moved(t), readOnly(t), stopped(t)} {
 		t.Run(b.name, b.run)
@@ -196,6 +197,7 @@ func (s *server) emptyDisk(t *testing.T) {
 // While the journal of the counters cannot be written, a charge would be forgotten by the
 // next kill -9: no integration checks a password.
 func TestR27WithAFullDiskNoIntegrationChecksAPassword(t *testing.T) {
+	long(t)
 	t.Parallel()
 	// An attempt that a limit refuses writes nothing: only the account's limit is left.
 	const policy = quiet + "limits: {pair_delay: off, address: [], network: []}\n"

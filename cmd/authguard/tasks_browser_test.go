@@ -218,6 +218,7 @@ func (o *operator) home() {
 // An administrator does the seven tasks of an attack with few clicks and the keyboard only. Each can be undone, or the
 // page says why not. None signs the administrator out.
 func TestTheSevenTasksTakeFewClicksInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := play(t, "", nil)
 	redistest.Until(t, "the end of the story", func() bool { return t.Failed() || s.out.has("Ctrl-C stops the server") })

@@ -78,6 +78,7 @@ func alikeInTime(t *testing.T, names []string, took [][]time.Duration, off float
 // While the step-up is on, right and wrong passwords, leaked or not, from unknown clients get the same status, headers
 // and body, and at the same time, although a right one sends its owner a code.
 func TestR32RightAndWrongPasswordsLookAlike(t *testing.T) {
+	long(t)
 	each, full := 3, os.Getenv("FULL_SIZE") != ""
 	if full {
 		each = 2000

@@ -65,6 +65,7 @@ func redisAt(r *redistest.Server, more string) string {
 // Nodes of one database that count apart would give an attacker each limit once for every one
 // of them.
 func TestR1NodesOfOneDatabaseNeverCountApart(t *testing.T) {
+	long(t)
 	t.Parallel()
 	r := redistest.Standalone(t)
 	first := newNodesOn(t, databasetest.PostgresURL(t), 1, redisAt(r, ""), quiet+"limits: {pair_delay: off}\n", "alice")[0]
@@ -113,6 +114,7 @@ func TestR1NodesOfOneDatabaseNeverCountApart(t *testing.T) {
 
 // Two nodes of one database without Redis count apart, too.
 func TestR1TwoNodesWithoutRedisDoNotCountApart(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dsn := databasetest.PostgresURL(t)
 	first := newServer(t, fmt.Sprintf("database: %s\nkeys_file: %s\n%s", dsn, filepath.Join(t.TempDir(), "keys"), quiet))
