@@ -151,3 +151,20 @@ func TestTheOtherAccountsOfALoginMayPass(t *testing.T) {
 		}
 	}
 }
+
+// One form takes a password or a PIN: of two routes with one account, the one whose password is there counts. A request
+// with both is refused.
+func TestOneAccountMayHaveTwoPasswordFields(t *testing.T) {
+	t.Parallel()
+	var table Table
+	for _, field := range []string{"password", "pin"} {
+		table = append(table, mustCompile(t, Spec{Name: field, Path: "/login", Account: "form:username", Password: "form:" + field, Success: []string{"status 302"}}))
+	}
+	for body, want := range map[string]string{"username=alice&password=x": "password", "username=alice&pin=1": "pin", "username=alice&password=x&pin=1": "",
+		"username=alice": "password", "username=alice&password=&pin=1": ""} {
+		found, o, err := table.Find(posted(ofPairs, body), []byte(body))
+		if want == "" && err == nil || want != "" && (err != nil || found == nil || found.Name != want || o.Credentials[0].Account != "alice") {
+			t.Errorf("%s: %v %v %v", body, found, o.Credentials, err)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/unicode/norm"
+
 	"authguard/internal/seal"
 )
 
@@ -35,8 +37,15 @@ func madeUpName(account string) string {
 
 // MadeUp returns another password of the same length and kinds of characters: apps reject a password of another format
 // before any other check. For an account, passwords of one format get one other password, or a second one if they are
-// equal to it. Otherwise each request of the proxy would check a new PIN for the attacker.
+// equal to it. Otherwise each request of the proxy would check a new PIN for the attacker, or one for each spelling of
+// the account.
 func MadeUp(account, password string) string {
+	account = strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return c
+		}
+		return -1
+	}, foldCase(norm.NFKD.String(account)))
 	seed := seal.MAC(madeUpKey[:], account, "\x00", formatOf(password))
 	random := mathrand.New(mathrand.NewChaCha8([32]byte(seed)))
 	beyond := mathrand.New(mathrand.NewChaCha8([32]byte(seal.MAC(madeUpKey[:], account, "\x00", "\x00", password))))

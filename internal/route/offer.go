@@ -100,7 +100,8 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		return at, Offer{}, err
 	}
 	for _, one := range t {
-		if !one.offers(r.Method) || found != nil && found.account.at() == one.account.at() {
+		again := found != nil && found.account.at() == one.account.at()
+		if !one.offers(r.Method) || again && offer.Credentials[0].Password != "" {
 			continue
 		}
 		o, err := one.read(r, body)
@@ -113,16 +114,16 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		switch {
 		case err != nil:
 			return one, Offer{}, err
-		case len(o.Credentials) == 0, found != nil && o.Credentials[0].Account == "":
+		case len(o.Credentials) == 0, found != nil && o.Credentials[0].Account == "", again && o.Credentials[0].Password == "":
 		case found != nil && found.Name == one.Name && slices.Equal(offer.Credentials, o.Credentials): // npm login sends both
 			first := offer.Spoil
 			offer.Spoil = func(r *http.Request, body []byte, other Credential) []byte {
 				return o.Spoil(r, first(r, body, other), other)
 			}
-		case found != nil && offer.Credentials[0].Account != "":
+		case found != nil && !again && offer.Credentials[0].Account != "":
 			// Apps differ in which one they use: WordPress decides by another field, action.
 			return one, Offer{}, refuse("Send either %s or %s.", found.account.at(), one.account.at())
-		default: // the first, or the first with a name
+		default: // the first, or the first with a name, or with the account's password
 			found, offer = one, o
 			offer.Spoil = func(r *http.Request, body []byte, other Credential) []byte {
 				for _, name := range [...]string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest"} {

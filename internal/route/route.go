@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -195,6 +196,16 @@ const (
 	// Ambiguous: some apps read the path as a guarded one, others do not.
 	Ambiguous
 )
+
+// Login reports whether a redirect leads to the page of a login.
+func (t Table) Login(location string) bool {
+	to, err := url.Parse(location)
+	if err != nil || location == "" {
+		return false
+	}
+	at, _ := t.At(to.EscapedPath())
+	return slices.ContainsFunc(at, func(r *Route) bool { return !r.path.folder && !r.SecondFactor() })
+}
 
 // At returns the routes at the escaped path of a request, without its query.
 func (t Table) At(escaped string) (at Table, where Place) {

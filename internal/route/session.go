@@ -93,6 +93,19 @@ func (r *Route) SignsIn(attempt, after *http.Request, body []byte, offer Offer, 
 	})
 }
 
+// Landing returns the request for the page that a success leads to, with its cookies (after); nil if there is none at the
+// same host.
+func (r *Route) Landing(after *http.Request, success *http.Response) *http.Request {
+	to, err := after.URL.Parse(success.Header.Get("Location"))
+	if err != nil || success.StatusCode/100 != 3 || to.Host != after.URL.Host && !strings.EqualFold(to.Host, after.Host) {
+		return nil
+	}
+	get := question{Route: r, req: after}.get()
+	get.URL.Path, get.URL.RawPath, get.URL.RawQuery = to.Path, to.RawPath, to.RawQuery
+	get.Header.Set("Accept", "text/html,*/*;q=0.8")
+	return get
+}
+
 // ReadsForm reports whether only the login form itself tells who is signed in.
 func (r *Route) ReadsForm() bool {
 	return r.signedIn.conditions == nil && !r.path.folder && (r.account.kind == form || r.account.kind == param)
@@ -111,9 +124,10 @@ func (q question) showsForm(get look) bool {
 // email. As the password of basic, it may belong to an API key. To PHP, 0 is empty, too.
 func (r *Route) Blank(offer Offer) bool {
 	read := r.password.kind != nowhere && r.password.kind != basic || r.account.kind == xmlrpc
-	blank := func(c rune) bool { return c == '0' || unicode.IsSpace(c) || unicode.IsControl(c) || visible(c) < 0 }
+	blank := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || visible(c) < 0 }
 	return read && slices.ContainsFunc(offer.Credentials, func(c Credential) bool {
-		return strings.TrimFunc(c.Password, blank) == ""
+		seen := strings.TrimFunc(c.Password, blank)
+		return seen == "" || seen == "0"
 	})
 }
 
@@ -342,6 +356,13 @@ func (q question) gets() []look {
 	same := len(plain.Header) == len(all.Header) && plain.URL.RawQuery == all.URL.RawQuery
 	if !same && q.mayCarrySession(plain, nil) {
 		looks = append(looks, look{Request: plain})
+	}
+	// At another spelling of the path, /login.json, an app may answer everybody alike.
+	if path := all.URL.Path; !q.path.folder && q.ReadsForm() && strings.TrimSuffix(path, pathSession.FindString(path)) != q.path.written {
+		there := all.Clone(all.Context())
+		there.URL.Path, there.URL.RawPath = q.path.written+pathSession.FindString(path), ""
+		there.Header.Set("Accept", accept)
+		looks = append(looks, look{Request: there})
 	}
 	bound := len(asSent.Header) > len(all.Header)
 	all.Header.Set("Accept", accept)

@@ -61,6 +61,34 @@ func TestMadeUpPasswordsOfOneFormatAreFew(t *testing.T) {
 }
 
 // An app's schema takes a digest for what it is only if it is hexadecimal.
+// PHP takes "0" for an empty password, and "0000" for a PIN.
+func TestAPINOfZerosIsAPassword(t *testing.T) {
+	t.Parallel()
+	r, err := Compile(Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:pin", Success: []string{"status 302"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pin, want := range map[string]bool{"": true, "0": true, " 0\t": true, " \u200b": true, "00": false, "0000": false, "4711": false} {
+		if got := r.Blank(Offer{Credentials: []Credential{{Account: "alice", Password: pin}}}); got != want {
+			t.Errorf("%q: %t", pin, got)
+		}
+	}
+}
+
+// An app may take several spellings for one account. Otherwise each of them would check another PIN.
+func TestSpellingsOfAnAccountHaveOneMadeUpPIN(t *testing.T) {
+	t.Parallel()
+	want := MadeUp("alice@example.org", "0000")
+	for _, account := range []string{"Alice@example.org", " alice@EXAMPLE.org ", "al\u00adice@example.org", "ａlice@example.org", "álice@example.org"} {
+		if got := MadeUp(account, "0000"); got != want {
+			t.Errorf("%q: %s, want %s", account, got, want)
+		}
+	}
+	if MadeUp("bob@example.org", "0000") == want && MadeUp("carol@example.org", "0000") == want {
+		t.Error("all accounts have one PIN")
+	}
+}
+
 func TestAMadeUpDigestIsHexadecimal(t *testing.T) {
 	t.Parallel()
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte("secret")))

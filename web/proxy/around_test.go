@@ -142,7 +142,8 @@ func TestTheRefererPassesWhereItIsHarmless(t *testing.T) {
 // What caches may keep for everybody has no device's cookie in it.
 func TestNoDevicesCookieIsCachedForEverybody(t *testing.T) {
 	t.Parallel()
-	for control, want := range map[string]bool{"": true, "max-age=60": true, "private": true, "Public, max-age=60": false, "s-maxage=60": false, "must-revalidate": false} {
+	for control, want := range map[string]bool{"": true, "max-age=60": true, "private": true, "Public, max-age=60": false, "s-maxage=60": false, "must-revalidate": false,
+		"no-store, no-cache, must-revalidate": true, "max-age=0, must-revalidate, private": true} {
 		d := newDoor(t, redirects, nil)
 		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", control)
@@ -160,6 +161,19 @@ func TestNoDevicesCookieIsCachedForEverybody(t *testing.T) {
 		if got := len(answer.Header["Set-Cookie"]) > 0; got != want {
 			t.Errorf("%q: a cookie is set: %v", control, got)
 		}
+	}
+}
+
+// Django, PHP and WordPress send such answers to a login form, which no cache stores.
+func TestAFormsAnswerThatMustBeRevalidatedSetsTheDeviceCookie(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"location /home"} }), func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache, must-revalidate, max-age=0")
+		redirects(w, r.PostFormValue("password") == right && anybody.MatchString(r.PostFormValue("username")))
+	})
+	if answer := d.send(t, "198.18.0.7", form("username=alice&password="+url.QueryEscape(right))); !device(answer) {
+		t.Errorf("%d %v", answer.StatusCode, answer.Header)
 	}
 }
 

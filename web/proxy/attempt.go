@@ -111,7 +111,11 @@ func (v *visit) otherForm(w http.ResponseWriter, r *http.Request) bool {
 func (v *visit) enter(w http.ResponseWriter, r *http.Request, account string) (leave func(), ok bool) {
 	keepCookies(r.Header, func(part string) bool { return v.proxy.rivals.onlyASCII([]string{part}, new(url.URL)) })
 	one, err := v.proxy.rivals.enter(account, r.Header["Cookie"], r.URL)
+	if err == nil && v.app.Routes.SecondFactor() {
+		err = v.proxy.mayNote(r)
+	}
 	if err != nil {
+		v.proxy.rivals.leave(one, false)
 		v.settle(guard.Withdrawn)
 		v.refuse(w, r, err)
 		return nil, false
@@ -300,7 +304,7 @@ func answered(answer *http.Response) error {
 		v.judged()
 		return nil
 	case v.route == nil:
-		v.proxy.rivals.redirects(v.in, answer)
+		v.proxy.rivals.redirects(v.in, answer, v.app.Routes)
 		if v.script {
 			return v.insert(answer)
 		}
@@ -336,7 +340,7 @@ func answered(answer *http.Response) error {
 	}
 	v.settle(outcome)
 	v.judged()
-	if outcome == guard.Succeeded && !shared(answer) {
+	if outcome == guard.Succeeded && !v.shared(answer) {
 		for _, d := range v.attempts {
 			device, tag, ttl := v.guard.Device(d.Ticket)
 			client.SetDevice(answer.Header, v.in, tag, device, ttl, v.proxy.Secure.Of(v.client))
@@ -385,12 +389,13 @@ const (
 	mostOutages = 10_000 // accounts in an hour; attempts at further ones are charged, since names cost nothing
 )
 
-// shared reports whether caches may store the response for everyone: it must not contain a device cookie. Without one
-// of these directives no cache stores the response to a request with a password.
-func shared(answer *http.Response) bool {
+// shared reports whether caches may store the response for everyone (RFC 9111, 3 and 3.5): it must not contain a device
+// cookie. Without one of these directives no cache stores the response to a request with a password.
+func (v *visit) shared(answer *http.Response) bool {
 	control := strings.ToLower(strings.Join(answer.Header.Values("Cache-Control"), ","))
-	return strings.Contains(control, "public") || strings.Contains(control, "s-maxage") ||
-		strings.Contains(control, "must-revalidate")
+	has := func(directive string) bool { return strings.Contains(control, directive) }
+	return !has("no-store") && !has("private") &&
+		(has("public") || has("s-maxage") || has("must-revalidate") && v.in.Header.Get("Authorization") != "")
 }
 
 // maxJudged is how much of a response body is judged, in bytes.

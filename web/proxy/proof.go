@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"authguard/guard"
@@ -43,8 +45,7 @@ func (v *visit) proves(answer *http.Response) bool {
 			return false
 		}
 		// The made-up password may have failed for a CSRF token, or for a token that is valid once.
-		attempt := v.plain(p.ctx)
-		if !v.proof.asksCode && !v.route.SignsIn(attempt, with(attempt, answer.Cookies()), v.sent.Body, p.offer, v.ask) {
+		if !v.proof.asksCode && !v.signsIn(answer) {
 			p.note = "answered as a success, but the visitor is not signed in, or another password is a success in this session"
 			return false
 		}
@@ -52,6 +53,45 @@ func (v *visit) proves(answer *http.Response) bool {
 	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival) {
 		p.note = "answered as a success, but another account may have signed in with the same cookie at the same time"
 		return false
+	}
+	return true
+}
+
+// signsIn reports whether the visitor is signed in now. Its requests have the visitor's new session, which some apps end at
+// a wrong password or at the login page. So it compares the page that the first success leads to, before and after,
+// and no longer asks such an app.
+func (v *visit) signsIn(answer *http.Response) bool {
+	attempt := v.plain(v.proof.ctx)
+	after := with(attempt, answer.Cookies())
+	lasts, tried := v.proxy.lasting.Load(v.route.Name)
+	if tried && !lasts.(bool) {
+		return true
+	}
+	landing := func() (seen string) {
+		if get := v.route.Landing(after, answer); get != nil {
+			a, err := v.ask(get, nil)
+			seen = fmt.Sprint(a.Status, a.Header.Get("Location"), err)
+		}
+		return seen
+	}
+	before := sync.OnceValue(landing)
+	asked := false
+	ask := func(r *http.Request, body []byte) (route.Answer, error) {
+		if asked = true; !tried {
+			before()
+		}
+		return v.ask(r, body)
+	}
+	if !v.route.SignsIn(attempt, after, v.sent.Body, v.proof.offer, ask) {
+		return false
+	}
+	if asked && !tried {
+		same := landing() == before()
+		v.proxy.lasting.Store(v.route.Name, same)
+		if !same {
+			v.proxy.Log.Warn("the app has ended a visitor's new session, when it was asked for proof of the password; it "+
+				"is not asked again before a restart: set signed_in", "route", v.route.Name)
+		}
 	}
 	return true
 }

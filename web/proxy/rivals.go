@@ -194,9 +194,11 @@ func (r *Rivals) won(ctx context.Context, one *rival) bool {
 }
 
 // redirects notes a redirect outside the routes: a magic link, a sign-up or a single sign-on may have changed the account
-// of the sessions. Other responses are not noted, because pages poll while a visitor signs in.
-func (r *Rivals) redirects(in *http.Request, answer *http.Response) {
-	if answer.StatusCode/100 != 3 || answer.StatusCode == http.StatusNotModified || !r.any() {
+// of the sessions. Other responses are not noted, because pages poll while a visitor signs in: an app redirects these
+// to its login page, at most.
+func (r *Rivals) redirects(in *http.Request, answer *http.Response, routes route.Table) {
+	if answer.StatusCode/100 != 3 || answer.StatusCode == http.StatusNotModified || !r.any() ||
+		routes.Login(answer.Header.Get("Location")) {
 		return
 	}
 	keys, _ := r.keys(in.Header["Cookie"], in.URL, math.MaxInt32) // however many hide it

@@ -443,10 +443,31 @@ func TestR1NodesClaimEachSession(t *testing.T) {
 	}
 }
 
-// Pages poll while a visitor signs in. Only redirects can change the account.
+// Pages poll while a visitor signs in. Only redirects can change the account, but none to the login page: a page that
+// polls is signed out.
 func TestOnlyRedirectsAreRivals(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]bool{200: false, 304: false, 303: true, 302: true} {
+	var routes route.Table
+	for _, s := range []route.Spec{
+		{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302"}},
+		{Name: "login", Kind: route.SecondFactor, Path: "/code", Password: "form:otp", Success: []string{"status 302"}},
+		{Name: "shop", Path: "/shop/*", Account: "form:username", Password: "form:password", Success: []string{"status 302"}},
+	} {
+		one, err := route.Compile(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes = append(routes, one)
+	}
+	for _, c := range []struct {
+		status int
+		to     string
+		want   bool
+	}{
+		{200, "", false}, {304, "", false}, {303, "/account", true}, {302, "", true}, {302, "/login?next=%2Fpoll", false},
+		{302, "http://app.example/login", false}, {302, "/code", true}, {302, "/shop/account", true}, {302, "/Login/", false},
+		{302, "/account?next=/login", true}, {302, "//app.example/%zz", true},
+	} {
 		r, in := NewRivals(), httptest.NewRequest(http.MethodGet, "/poll?sid=%C3%B8", nil) // nor does the URL hide it
 		r.sets([]string{"sid=0123456789abcdefghij"})
 		in.Header.Set("Cookie", "sid=given-to-a-visitor-0")
@@ -454,8 +475,9 @@ func TestOnlyRedirectsAreRivals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.redirects(in, &http.Response{StatusCode: status}); login.raced != want {
-			t.Errorf("%d: %t", status, login.raced)
+		answer := &http.Response{StatusCode: c.status, Header: http.Header{"Location": {c.to}}}
+		if r.redirects(in, answer, routes); login.raced != c.want {
+			t.Errorf("%d %s: %t", c.status, c.to, login.raced)
 		}
 	}
 }

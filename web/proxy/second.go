@@ -301,6 +301,16 @@ func (v *visit) ofCode(r *http.Request, offer route.Offer) (route.Offer, error) 
 	return offer, nil
 }
 
+// mayNote returns an error for a request with more sessions than tries compares. The app must not have checked a made-up
+// password before.
+func (p *Proxy) mayNote(r *http.Request) error {
+	all, err := p.rivals.sessions(r.Header["Cookie"], r.URL, true)
+	if err == nil && p.Claims != nil && len(all) > mostClaimed {
+		return manyCookies
+	}
+	return err
+}
+
 // tries notes the accounts of an attempt before the app gets it. The app gets it after all codes of the session that
 // were sent before.
 func (v *visit) tries(offer route.Offer) error {

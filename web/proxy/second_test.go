@@ -672,3 +672,40 @@ func TestASignInOutsideTheRoutesProvesNoPassword(t *testing.T) {
 		}
 	}
 }
+
+// A login that is refused for its cookies has not had the app check a made-up password before.
+func TestR1ALoginWithTooManyCookiesChecksNoMadeUpPassword(t *testing.T) {
+	t.Parallel()
+	var checked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			checked.Add(1)
+		}
+		http.SetCookie(w, &http.Cookie{Name: "sid", Value: rand.Text()})
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"ok": false}`)
+	}))
+	t.Cleanup(server.Close)
+	d := newDoor(t, wordpress, func(one *proxy.App) {
+		one.Upstream, _ = url.Parse(server.URL)
+		for _, s := range []route.Spec{
+			{Name: "login", Path: "/api/login", Account: "json:/email", Password: "json:/pin", Success: []string{"json /ok true"}},
+			{Name: "login", Kind: route.SecondFactor, Path: "/code", Password: "json:/otp", Success: []string{"json /ok true"}},
+		} {
+			r, err := route.Compile(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.Routes = append(one.Routes, r)
+		}
+	})
+	d.send(t, "198.18.0.7", offer{"GET", "/", "", ""}) // sets a session cookie
+	for many, want := range map[string]int64{"": 2, strings.Repeat("a=1;", 300): 0} {
+		checked.Store(0)
+		d.send(t, "198.18.0.7", offer{"POST", "/api/login", "application/json", `{"email": "alice", "pin": "0000"}`},
+			"Cookie", many+"sid=given-to-a-visitor-0")
+		if n := checked.Load(); n != want {
+			t.Errorf("%d cookies: the app has checked %d PINs, want %d", strings.Count(many, ";")+1, n, want)
+		}
+	}
+}

@@ -790,3 +790,117 @@ func TestAnAppThatIsAwayIsAskedNothingMore(t *testing.T) {
 		}
 	}
 }
+
+// An app may end the session at a wrong password, or at its login page. The proof asks it once in a visitor's new
+// session, and not again.
+func TestTheProofEndsNoSessionTwice(t *testing.T) {
+	t.Parallel()
+	for _, ends := range []string{http.MethodPost, http.MethodGet} {
+		var mu sync.Mutex
+		users := map[string]string{}
+		d := newDoor(t, redirects, nil)
+		d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 302", "location /account"} }), func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			c, _ := r.Cookie("session")
+			switch {
+			case r.URL.Path == "/account" && (c == nil || users[c.Value] == ""):
+				http.Redirect(w, r, "/login", http.StatusFound)
+				return
+			case r.URL.Path == "/account":
+				return
+			case c != nil && r.Method == ends:
+				delete(users, c.Value)
+			}
+			if r.PostFormValue("password") == right && anybody.MatchString(r.PostFormValue("username")) {
+				id := rand.Text()
+				users[id] = r.PostFormValue("username")
+				http.SetCookie(w, &http.Cookie{Name: "session", Value: id})
+				http.Redirect(w, r, "/account", http.StatusFound)
+				return
+			}
+			fmt.Fprint(w, `<form method="post"><input name="username"><input type="password" name="password"></form>`)
+		})
+		var out []int
+		for i := range 4 {
+			answer := d.send(t, fmt.Sprintf("198.18.7.%d", i), form("username=alice&password="+url.QueryEscape(right)), "Cookie", "session=of-last-week")
+			for _, c := range answer.Cookies() {
+				if c.Name == "session" {
+					out = append(out, d.send(t, "198.18.7.99", offer{"GET", "/account", "", ""}, "Cookie", "session="+c.Value).StatusCode)
+				}
+			}
+			if !device(answer) {
+				t.Errorf("%s, login %d: %d %v", ends, i, answer.StatusCode, answer.Header)
+			}
+		}
+		if fmt.Sprint(out) != "[302 200 200 200]" {
+			t.Errorf("%s ends the session: the account page answers %v", ends, out)
+		}
+	}
+}
+
+// An app that shows everybody its form, redirects each attempt of a signed-in visitor, and gives the session another
+// identifier each time.
+func TestASessionThatIsRenewedAtEachAttemptProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	users := map[string]string{"mallorys": "mallory"}
+	d := newDoor(t, redirects, nil)
+	d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 302", "location /account"} }), func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		c, _ := r.Cookie("session")
+		if r.Method != http.MethodPost {
+			fmt.Fprint(w, `<form method="post"><input name="username"><input type="password" name="password"></form>`)
+			return
+		}
+		user := r.PostFormValue("username")
+		if c != nil && users[c.Value] != "" {
+			user = users[c.Value]
+			delete(users, c.Value)
+		} else if r.PostFormValue("password") != right {
+			return
+		}
+		id := rand.Text()
+		users[id] = user
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: id})
+		http.Redirect(w, r, "/account", http.StatusFound)
+	})
+	session := "mallorys"
+	for i := range 3 {
+		answer := d.send(t, fmt.Sprintf("198.18.8.%d", i), form("username=alice&password=guess"), "Cookie", "session="+session)
+		if device(answer) {
+			t.Errorf("attempt %d: %d %v", i, answer.StatusCode, answer.Header)
+		}
+		mu.Lock()
+		for session = range users {
+		}
+		mu.Unlock()
+	}
+}
+
+// Devise answers signed-in visitors at /login.json with its form's data, and each attempt there with a success.
+func TestAnotherSpellingOfTheLoginPathHidesNoSession(t *testing.T) {
+	t.Parallel()
+	for status, success := range map[int]string{http.StatusFound: "status 302", http.StatusCreated: "location /home"} {
+		d := newDoor(t, redirects, nil)
+		d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{success} }), func(w http.ResponseWriter, r *http.Request) {
+			c, _ := r.Cookie("session")
+			signedIn, data := c != nil && c.Value == "mallorys", strings.HasSuffix(r.URL.Path, ".json")
+			switch {
+			case signedIn && (r.Method == http.MethodPost || !data):
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(status)
+			case data:
+				fmt.Fprint(w, `{"email": ""}`)
+			default:
+				fmt.Fprint(w, `<input type="password" name="password">`)
+			}
+		})
+		guess := offer{"POST", "/login.json", "application/x-www-form-urlencoded", "username=alice&password=guess"}
+		if answer := d.send(t, "198.18.9.1", guess, "Cookie", "session=mallorys"); answer.StatusCode == status && device(answer) ||
+			d.Status(t, "alice", "198.18.9.1") != trusted.Unknown {
+			t.Errorf("%d: %d %v", status, answer.StatusCode, answer.Header)
+		}
+	}
+}
