@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -288,6 +289,22 @@ func (m *Memory) clock() int64 {
 		return m.epoch + time.Since(m.started).Milliseconds() // half the cost of time.Now
 	}
 	return m.epoch + m.now().Sub(m.started).Milliseconds()
+}
+
+// wall returns the time of the wall clock in Unix milliseconds.
+func (m *Memory) wall() int64 {
+	if m.now == nil {
+		return time.Now().UnixMilli()
+	}
+	return m.now().UnixMilli()
+}
+
+// driftNow returns the drift; 0 below a second.
+func (m *Memory) driftNow() uint32 {
+	if drift := m.wall() - m.clock(); drift >= 1000 {
+		return uint32(min(drift, math.MaxUint32))
+	}
+	return 0
 }
 
 // shard returns the number of the shard for this Subject.Shard.

@@ -50,6 +50,9 @@ type Memory struct {
 	pending atomic.Uint32
 	started time.Time
 	epoch   int64 // Unix milliseconds at started
+	// drift is how far the wall clock has been set forward since then, in ms, as of the last Save. Files have the time of
+	// the wall clock: the next process starts with it.
+	drift atomic.Uint32
 	now     func() time.Time
 	owner   Key
 	tags    *tags

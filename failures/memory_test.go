@@ -107,6 +107,56 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	}
 }
 
+// Times are saved in 32 bits, which hold 25 days before and after.
+func TestR7AServerMayBeStoppedForMonths(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		for _, days := range []float64{0, 1.5, 20, 24.8, 25, 30, 45, 49.5, 50.5, 51, 80, 400} {
+			c, path := newClock(), filepath.Join(t.TempDir(), "counters")
+			m := begun(t, c, path)
+			for range 3 {
+				fail(t, m, victim)
+			}
+			if !killed {
+				must(t, m.Save(path))
+			}
+			c.Advance(time.Duration(days * float64(24*time.Hour)))
+			want := 0
+			if days == 0 {
+				want = 3
+			}
+			if n := count(t, begun(t, c, path), victim); n != want {
+				t.Errorf("killed %t, after %.1f days: %d charges, want %d", killed, days, n, want)
+			}
+		}
+	}
+}
+
+// NTP may correct a clock after the start. The next process starts with the right one.
+func TestR7AClockThatIsSetForwardExpiresNothingAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	c, path := newClock(), filepath.Join(t.TempDir(), "counters")
+	m := begun(t, c, path)
+	m.StartedWithClockBehind((failurestest.Retain + time.Hour).Milliseconds())
+	for range 2 {
+		fail(t, m, victim)
+	}
+	must(t, m.Save(path))
+	fail(t, m, victim) // in the journal only
+	subjects := []failures.Subject{victim}
+	id, err := m.Charge(t.Context(), subjects, make([]failures.Usage, 1))
+	must(t, err)
+	must(t, m.TakeBack(t.Context(), id, subjects))
+	again := begun(t, c, path)
+	if n := count(t, again, victim); n != 3 {
+		t.Errorf("%d charges, want 3", n)
+	}
+	c.Advance(failurestest.Retain + time.Second)
+	if n := count(t, again, victim); n != 0 {
+		t.Errorf("%d charges after the window, want 0", n)
+	}
+}
+
 func TestSnapshotFromAWrongClockCountsFromNow(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} { // then the journal alone is left

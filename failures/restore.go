@@ -31,6 +31,7 @@ type Loaded struct {
 // a snapshot, Load loads the journals and returns fs.ErrNotExist.
 func (m *Memory) Load(path string) (l Loaded, err error) {
 	r := restoring{Memory: m, owner: m.owner, now: m.clock(), whole: true}
+	r.saved = r.now // if neither the snapshot nor the head of a journal says
 	err = r.load(path)
 	if err != nil {
 		err = fmt.Errorf("failures: load %s: %w", path, err)
@@ -78,7 +79,8 @@ type restoring struct {
 	Loaded
 	owner   Key
 	now     int64
-	ahead   uint32 // of now, according to the snapshot
+	saved   int64  // when the snapshot was, or else the journal, in Unix milliseconds
+	ahead   int64  // of now, according to the snapshot
 	whole   bool   // the whole snapshot fits in MaxBytes
 	part    int64  // if not: the fraction of the tables that fits, in 1/1024
 	next    uint64 // number of the next journal record; 0: any
@@ -196,7 +198,7 @@ func (r *restoring) put(one *record) error {
 	number := binary.LittleEndian.Uint64(one.key[:])
 	switch one.what {
 	case 0:
-		r.ahead = uint32(max(0, int64(number)-r.now))
+		r.saved, r.ahead = int64(number), max(0, int64(number)-r.now)
 	case markShard:
 		sh.saved = number
 		r.journal.last = max(r.journal.last, number)
@@ -224,7 +226,7 @@ func (r *restoring) begins(sh *shard, one *record) {
 func (r *restoring) restore(sh *shard, one *record) {
 	r.merging = r.merging[:0]
 	for raw := one.moments; len(raw) > 0; raw = raw[wordsInBytes:] {
-		r.add(binary.LittleEndian.Uint32(raw) - r.ahead)
+		r.add(r.moment(binary.LittleEndian.Uint32(raw)) - r.ahead)
 	}
 	if len(r.merging) == 0 {
 		return
@@ -234,11 +236,13 @@ func (r *restoring) restore(sh *shard, one *record) {
 	}
 }
 
+// moment returns a saved time in Unix milliseconds. It is within MaxWindow of r.saved.
+func (r *restoring) moment(at uint32) int64 { return r.saved - int64(int32(uint32(r.saved)-at)) }
+
 // add adds a charge to r.merging if it still counts. A charge in the future is set to now.
-func (r *restoring) add(at uint32) {
-	now := uint32(r.now)
-	if at -= uint32(max(0, int32(at-now))); now-at <= r.retain.Load() {
-		r.merging = append(r.merging, at)
+func (r *restoring) add(moment int64) {
+	if age := max(0, r.now-moment); age <= int64(r.retain.Load()) {
+		r.merging = append(r.merging, uint32(r.now-age))
 	}
 }
 
@@ -353,6 +357,9 @@ func (r *restoring) redoAll(text []byte) {
 	first := kindOf(text)
 	if first == rowHead {
 		last = numberOf(text)
+		if written := writtenAt(text); written > 0 {
+			r.saved = written
+		}
 	} else {
 		r.NoJournal = true
 	}
@@ -407,7 +414,7 @@ func (r *restoring) redo(row []byte, number uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r.merging = r.merging[:0]
-	if r.add(at); number <= sh.saved || len(r.merging) == 0 {
+	if r.add(r.moment(at)); number <= sh.saved || len(r.merging) == 0 {
 		return
 	}
 	at = r.merging[0]

@@ -63,6 +63,7 @@ func (m *Memory) Changed() bool {
 // Save writes a snapshot and replaces the file atomically once the new one is on the disk. Counting continues
 // meanwhile, so each shard is saved at a different moment. Save also starts a new journal.
 func (m *Memory) Save(path string) (err error) {
+	m.drift.Store(m.driftNow())
 	drop, err := m.turn()
 	if err != nil {
 		return fmt.Errorf("failures: save: %w", err)
@@ -98,7 +99,7 @@ func (m *Memory) markChanged() {
 func (m *Memory) write(to io.Writer) error {
 	sum := crc32.New(castagnoli)
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 1<<16)
-	_, err := w.Write(binary.LittleEndian.AppendUint64(snapshotMagic[:], uint64(m.clock())))
+	_, err := w.Write(binary.LittleEndian.AppendUint64(snapshotMagic[:], uint64(m.clock()+int64(m.drift.Load()))))
 	var buffer []byte
 	for i := range m.shards {
 		buffer = m.encode(byte(i), buffer[:0])
@@ -139,7 +140,7 @@ func (m *Memory) encode(number byte, to []byte) []byte {
 		}
 		to = mark(to, number, s.key, uint16(s.count())|uint16(s.size())<<countBits)
 		for _, at := range sh.moments(s) {
-			to = binary.LittleEndian.AppendUint32(to, at)
+			to = binary.LittleEndian.AppendUint32(to, at+m.drift.Load())
 		}
 	}
 	return to
