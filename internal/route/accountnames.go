@@ -20,9 +20,9 @@ func (r *Route) OtherAccounts(req *http.Request, body []byte) []string {
 	return Table{r}.otherAccounts(req, &all, r)
 }
 
-// otherAccounts returns the fields in which an app may find another account than the found route's. LoopBack 3 takes
-// email before username, Rocket.Chat user before username. A field with the attempt's own account or without a text is
-// harmless.
+// otherAccounts returns the fields in which an app may find another account than the found route's, or a second password.
+// LoopBack 3 takes email before username, Rocket.Chat user before username. Devise with two scopes also checks
+// admin[password] beside user[password]. A field with the attempt's own account or without a text is harmless.
 func (t Table) otherAccounts(req *http.Request, all *reading, found *Route) (others []string) {
 	if found == nil || !found.inFields() {
 		return nil
@@ -36,14 +36,13 @@ func (t Table) otherAccounts(req *http.Request, all *reading, found *Route) (oth
 		account, _ = value.(string)
 		others = t.otherMembers(top, nil, found, account)
 	}
-	if found.path.folder {
-		return others // other forms are here
-	}
 	query = append(query, queryFields(strings.ReplaceAll(req.URL.RawQuery, ";", "&"))...)
 	for i, fields := range [][]field{all.form, query} {
 		for _, f := range fields {
 			own := found.account.kind != object && (f.name == found.account.name || f.name == found.password.name)
-			if !own && f.value != "" && f.value != account && !t.permits(f.name, i == 1) && found.namesAnother(f.name) {
+			// In a folder, other forms have names.
+			named := !found.path.folder && f.value != account && found.namesAnother(f.name)
+			if !own && f.value != "" && !t.permits(f.name, i == 1) && (named || found.namesAnotherPassword(f.name)) {
 				others = append(others, [...]string{"form:", "param:"}[i]+f.name)
 			}
 		}
@@ -99,6 +98,12 @@ func (r *Route) namesAnother(name string) bool {
 	return isAccountName(strings.Join(parts, "_")) || isAccountName(strings.Join(nested(innermost(name)), "_"))
 }
 
+// namesAnotherPassword reports whether a field in a container has the name of the route's password.
+func (r *Route) namesAnotherPassword(name string) bool {
+	parts := nested(name)
+	return len(parts) > 0 && r.password.name != "" && name != r.password.name && sameWords(parts[len(parts)-1], r.password.last())
+}
+
 func isAccountName(name string) bool { return slices.Contains(accountNames, inflected.Replace(name)) }
 
 func beginsLike(all, part []string) bool {
@@ -119,13 +124,15 @@ func (t Table) otherMembers(at any, path []string, found *Route, account string)
 		if t.permitsMember(here) {
 			continue
 		}
-		if !isPrefix(here, found.account.pointer) && !isPrefix(here, found.password.pointer) && !isHarmless(value, account) {
+		text, isText := value.(string)
+		plain := strings.Join(nested(key), "_")
+		second := text != "" && sameWords(plain, found.password.last()) // whatever the text is
+		if !isPrefix(here, found.account.pointer) && !isPrefix(here, found.password.pointer) && (second || !isHarmless(value, account)) {
 			names := []string{key}
-			if text, ok := value.(string); ok {
+			if isText {
 				names = append(names, jsonNames(text)...)
 			}
-			plain := strings.Join(nested(key), "_")
-			if found.account.in(names) || near && (inflected.Replace(plain) == "login" || found.namesAnother(key)) {
+			if second || found.account.in(names) || near && (inflected.Replace(plain) == "login" || found.namesAnother(key)) {
 				others = append(others, "json:"+pointerOf(here))
 				continue
 			}

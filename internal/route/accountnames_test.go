@@ -152,6 +152,43 @@ func TestTheOtherAccountsOfALoginMayPass(t *testing.T) {
 	}
 }
 
+// Devise with two scopes checks both: the second password would be another account's, of any name.
+func TestASecondPasswordOfTheSameNameIsRefused(t *testing.T) {
+	t.Parallel()
+	route := func(path, account, password string, passes ...string) Table {
+		return Table{mustCompile(t, Spec{Name: "users", Path: path, Account: account, Password: password, Passes: passes, Success: []string{"status 200"}})}
+	}
+	devise := route("/sign_in", "form:user[email]", "form:user[password]")
+	for _, one := range []struct {
+		table       Table
+		query, body string
+		want        bool
+	}{
+		{devise, "", "user[email]=a&user[password]=x&user[remember_me]=1", true},
+		{devise, "", "user[email]=a&user[password]=x&user[password_confirmation]=x&admin[password]=", true},
+		{devise, "", "user[email]=a&user[password]=x&admin[email]=a&admin[password]=guess", false},
+		{devise, "", "user[email]=guess&user[password]=x&admin[login]=root&admin[password]=guess", false},
+		{devise, "admin[login]=root&admin[password]=guess", "user[email]=a&user[password]=x", false},
+		{devise, "", "user[email]=a&user[password]=x&password=guess", false},
+		{devise, "", "user[email]=a&user[password]=x&admin%5BPassword%5D[]=guess", false},
+		{route("/*", "form:user[email]", "form:user[password]"), "", "user[email]=a&user[password]=x&admin[password]=guess", false},
+		{route("/sign_in", "form:user[email]", "form:user[password]", "form:admin[password]"), "", "user[email]=a&user[password]=x&admin[password]=guess", true},
+		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"a","password":"x"},"admin":{"email":"a","password":"guess"}}`, false},
+		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"guess","password":"x"},"admin":{"login":"root","password":"guess"}}`, false},
+		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"a","password":"x"},"admin":{"password":""}}`, true},
+	} {
+		kind := ofPairs
+		if strings.HasPrefix(one.body, "{") {
+			kind = "application/json"
+		}
+		r := posted(kind, one.body)
+		r.URL.Path, r.URL.RawQuery = "/sign_in", one.query
+		if found, o, err := one.table.Find(r, []byte(one.body)); found == nil || (err == nil) != one.want {
+			t.Errorf("%s?%s: %v, %q, %v", one.body, one.query, found, o.Credentials, err)
+		}
+	}
+}
+
 // One form takes a password or a PIN: of two routes with one account, the one whose password is there counts. A request
 // with both is refused.
 func TestOneAccountMayHaveTwoPasswordFields(t *testing.T) {

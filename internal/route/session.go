@@ -286,19 +286,16 @@ func (r *Route) Away(req *http.Request, ask Ask) bool {
 	return err == nil && r.Judge(a) == Abandoned
 }
 
-// withoutHeader probes the page without the Authorization header, and with a made-up password. It sends only GET and
-// HEAD: the body is a stream, and other methods may change data.
+// withoutHeader probes the page without the Authorization header, and with a made-up password. It sends safe methods
+// only, without a body, which is a stream: other methods may change data.
 func (q question) withoutHeader() (Basis, error) {
 	get, carries := q.get(), q.mayCarrySession(q.req, nil)
-	if q.req.Method == http.MethodHead {
-		get.Method = http.MethodHead
+	if slices.Contains(safeMethods, q.req.Method) {
+		get.Method = q.req.Method
 	}
 	safe := q.req.Method == get.Method
 	switch {
-	// Servers answer these without reading the header.
-	case q.req.Method == http.MethodOptions || q.req.Method == http.MethodTrace:
-		return Unclear, nil
-	case !safe && q.path.folder: // a POST may be public where a GET is not
+	case !safe && (q.path.folder || q.req.Method == http.MethodTrace): // a POST may be public where a GET is not
 		return Unclear, nil
 	case !safe && !carries && slices.Contains(q.methods, q.req.Method):
 		return OnPassword, nil // a login's own path, such as POST /api/login
@@ -327,6 +324,9 @@ func (q question) withoutHeader() (Basis, error) {
 	}
 	return OnAddress, nil
 }
+
+// safeMethods begin the session of a WebDAV or CalDAV client (RFC 9110, 9.2.1; RFC 4918, 9.1; RFC 3253, 3.6).
+var safeMethods = []string{http.MethodHead, http.MethodOptions, "PROPFIND", "REPORT"}
 
 type look struct {
 	*http.Request

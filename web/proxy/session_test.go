@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"authguard/internal/route"
@@ -624,14 +625,16 @@ func TestAPublicPOSTProvesNoPassword(t *testing.T) {
 	}
 }
 
-// Where nothing shows whether the app has checked the password, a success is charged: the page may greet by name.
+// Where nothing shows whether the app has checked the password, a success is charged: the page may greet by name. A safe
+// method is asked without the header: the page is public, and gets none.
 func TestR1AnUnclearSuccessIsNoFreeGuess(t *testing.T) {
 	t.Parallel()
-	for _, one := range []offer{{"POST", "/inside", "", ""}, {"OPTIONS", "/inside", "", ""}, {"PUT", "/inside", "", ""}} {
+	for method, want := range map[string]int{"POST": 5, "PUT": 5, "OPTIONS": 0, "PROPFIND": 0, "GET": 0} {
+		one := offer{method, "/inside", "", ""}
 		d := newDoor(t, redirects, nil)
 		checked := 0
 		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 2xx"}}, func(w http.ResponseWriter, r *http.Request) {
-			if _, _, ok := r.BasicAuth(); ok {
+			if _, password, _ := r.BasicAuth(); strings.HasPrefix(password, "guess") {
 				checked++
 			}
 			fmt.Fprint(w, "hello")
@@ -643,8 +646,45 @@ func TestR1AnUnclearSuccessIsNoFreeGuess(t *testing.T) {
 				t.Errorf("%v: a known client", one)
 			}
 		}
-		if checked != 5 {
-			t.Errorf("%v: %d passwords checked, want 5", one, checked)
+		if checked != want {
+			t.Errorf("%v: %d passwords checked, want %d", one, checked, want)
+		}
+	}
+}
+
+// A WebDAV client begins with PROPFIND, and becomes known by it. The app gets no request of another method twice.
+func TestAWebDAVClientBecomesKnownByPROPFIND(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"OPTIONS", "PROPFIND", "REPORT"} {
+		d := newDoor(t, redirects, nil)
+		var changed atomic.Int64
+		d.behind(t, route.Spec{Name: "dav", Path: "/*", Account: "basic", Success: []string{"not status 401"}}, func(w http.ResponseWriter, r *http.Request) {
+			switch account, password, _ := r.BasicAuth(); {
+			case account != "alice" || password != right:
+				w.WriteHeader(http.StatusUnauthorized)
+			case r.Method == http.MethodPut:
+				changed.Add(1)
+				w.WriteHeader(http.StatusCreated)
+			default:
+				w.WriteHeader(http.StatusMultiStatus)
+			}
+		})
+		send := func(method, password string) int {
+			r := http.Request{Header: http.Header{}}
+			r.SetBasicAuth("alice", password)
+			return d.send(t, "198.20.1.1", offer{method, "/files/x", "text/plain", rand.Text()}, "Authorization", r.Header.Get("Authorization")).StatusCode
+		}
+		if got := send(first, "guess"); got != http.StatusUnauthorized {
+			t.Errorf("%s with a wrong password: %d", first, got)
+		}
+		send(first, right)
+		for range 8 {
+			if got := send(http.MethodPut, right); got != http.StatusCreated {
+				t.Errorf("a PUT after %s: %d", first, got)
+			}
+		}
+		if n := changed.Load(); n != 8 {
+			t.Errorf("the app has got %d of 8 PUTs", n)
 		}
 	}
 }
