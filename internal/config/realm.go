@@ -57,12 +57,16 @@ func (c Config) In(r Realm) Config {
 	return c
 }
 
-// originAt replaces the host of origin by the first host that is not a wildcard.
+// originAt replaces the host of origin by the first host that is not a wildcard. There is none if all are: the host of
+// origin belongs to another realm.
 func originAt(origin string, hosts []string) string {
 	i := slices.IndexFunc(hosts, func(h string) bool { return !strings.HasPrefix(h, "*.") })
 	u, err := url.Parse(origin)
-	if err != nil || origin == "" || i < 0 {
+	switch {
+	case err != nil || origin == "" || len(hosts) == 0:
 		return origin
+	case i < 0:
+		return ""
 	}
 	u.Host = strings.Replace(u.Host, u.Hostname(), hosts[i], 1)
 	return u.String()

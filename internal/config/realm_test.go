@@ -53,6 +53,10 @@ func TestARealmHasWhatItLeavesOutFromTheRest(t *testing.T) {
 	if shop.Origin != "https://shop.example.org:8443" || gold.Origin != l.Config.Origin {
 		t.Errorf("origins: %s, %s", shop.Origin, gold.Origin)
 	}
+	tenants := parse(t, "origin: https://login.example.org\nrealms: [{name: tenants, hosts: ['*.example.org']}]\n")
+	if got := tenants.In(tenants.Realms[0]).Origin; got != "" { // that of origin is another realm's
+		t.Errorf("without a host the origin is %s", got)
+	}
 	if len(shop.API.Tokens) != 0 || len(gold.API.Tokens) != 1 {
 		t.Errorf("tokens: %v %v", shop.API, gold.API)
 	}

@@ -152,6 +152,21 @@ func TestTheOtherAccountsOfALoginMayPass(t *testing.T) {
 	}
 }
 
+// A link may fill in the account: its form is sent to the same address.
+func TestALinkMayFillInTheAccount(t *testing.T) {
+	t.Parallel()
+	table := Table{loginAt(t, "/login", func(s *Spec) { s.Account, s.Password = "form:username", "form:password" })}
+	for query, want := range map[string]bool{"username=alice": true, "username=alice&next=/": true, "username=bob": false, "username=Alice": false,
+		"username=alice&username=alice": false, "username[]=alice": false, "username=alice;username=bob": false, "username=%61lice": true} {
+		body := "username=alice&password=x"
+		r := posted(ofPairs, body)
+		r.URL.RawQuery = query
+		if found, o, err := table.Find(r, []byte(body)); found == nil || (err == nil) != want {
+			t.Errorf("%s: %v %v", query, o.Credentials, err)
+		}
+	}
+}
+
 // Devise with two scopes checks both: the second password would be another account's, of any name.
 func TestASecondPasswordOfTheSameNameIsRefused(t *testing.T) {
 	t.Parallel()

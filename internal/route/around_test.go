@@ -237,3 +237,23 @@ func TestOfTwoCookiesTheLastCounts(t *testing.T) {
 		}
 	}
 }
+
+// nginx's location /admin and lighttpd's auth.require hold for /adminx, too.
+func TestAFolderForBasicHasAllPathsThatBeginWithIt(t *testing.T) {
+	t.Parallel()
+	for account, want := range map[string]bool{"basic": true, "form:username": false} {
+		s := Spec{Name: "login", Path: "/admin/*", Account: account, Success: []string{"status 200"}}
+		if account != "basic" {
+			s.Password = "form:password"
+		}
+		table := Table{mustCompile(t, s)}
+		for _, path := range []string{"/adminx", "/admin-", "/admin.x/y", "/ADMINX"} {
+			if _, where := table.At(path); (where == Here) != want {
+				t.Errorf("%s, %s: %v", account, path, where)
+			}
+		}
+		if _, where := table.At("/other"); where != Elsewhere {
+			t.Errorf("%s: /other is %v", account, where)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 		if l.kind == nowhere {
 			continue
 		}
-		if found[i], err = l.field(req.URL.RawQuery, fields); err != nil {
+		if found[i], err = l.field(req.URL.RawQuery, fields, i == 0); err != nil {
 			return Offer{}, err
 		}
 	}
@@ -146,22 +146,33 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 	return all, nil
 }
 
-func (l locator) field(query string, body []field) (value *string, err error) {
+// field returns the value of a field, which must be there once. A link to the form may have filled in the account.
+func (l locator) field(query string, body []field, account bool) (value *string, err error) {
 	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool {
 		return looksLike(key, l.name)
 	}) {
 		return nil, refuse("Write a semicolon in an address as %%3B.")
 	}
+	once := refuse("Send the field %.60q once, in the form.", l.name)
+	var prefilled *string
 	for i, fields := range [][]field{queryFields(query), body} {
 		for _, f := range fields {
+			at := &value
+			inQuery := i == 0 && l.kind == form
+			if inQuery {
+				at = &prefilled
+			}
 			switch {
 			case !looksLike(f.name, l.name) && !l.prefixed(f.name):
-			case !f.whole || f.file || f.name != l.name || value != nil || i == 0 && l.kind == form:
-				return nil, refuse("Send the field %.60q once, in the form.", l.name)
+			case !f.whole || f.file || f.name != l.name || *at != nil || inQuery && !account:
+				return nil, once
 			default:
-				value = &f.value
+				*at = &f.value
 			}
 		}
+	}
+	if prefilled != nil && (value == nil || *value != *prefilled) {
+		return nil, once
 	}
 	if value != nil && !utf8.ValidString(*value) {
 		return nil, refuse("Send the field %.60q in UTF-8.", l.name)

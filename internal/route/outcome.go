@@ -168,11 +168,19 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 	})
 }
 
+// EchoesReferer is Echoes for the Referer: that of a visitor who has just signed out may contain "logout".
+func (r *Route) EchoesReferer(req *http.Request) bool {
+	from := http.Header{"From": req.Header["Referer"]}
+	return r.Echoes(&http.Request{URL: new(url.URL), Header: from}, nil)
+}
+
 // said returns the values in a request, decoded as apps do. It omits names: many logins have a field named token.
 func said(req *http.Request, body []byte) []string {
 	all := []string{string(body), req.URL.RequestURI()}
-	for _, values := range req.Header {
-		all = append(all, strings.Join(values, " "))
+	for name, values := range req.Header {
+		if name != "Referer" { // EchoesReferer
+			all = append(all, strings.Join(values, " "))
+		}
 	}
 	text := sentNames.ReplaceAllString(strings.Join(all, "\n"), "\n")
 	once := unescape(strings.ReplaceAll(text, "+", " "))

@@ -104,6 +104,7 @@ func Compile(s Spec) (*Route, error) {
 	for _, name := range s.SealedCookies {
 		r.sealed = append(r.sealed, wildcard(CookieName(name), ""))
 	}
+	r.path.prefix = r.path.folder && r.account.kind == basic // nginx and lighttpd protect /admin and /adminx alike
 	if r.path.below != nil {
 		r.path.below.prefix = true // Sinatra's /login.?:format?, Django's ^login, rewrite rules
 		folder := *r

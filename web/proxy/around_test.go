@@ -64,6 +64,29 @@ func TestNobodyChoosesWhereAWrongPasswordLeads(t *testing.T) {
 	}
 }
 
+// A visitor who has just signed out comes from a page whose address has the text of a success. The app does not get it.
+func TestTheRefererHasNoTextOfASuccess(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	var from []string
+	d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 200", "body Logout"} }), func(w http.ResponseWriter, r *http.Request) {
+		from = append(from, r.Referer())
+		fmt.Fprint(w, "You come from "+r.Referer())
+		if r.PostFormValue("password") == right && anybody.MatchString(r.PostFormValue("username")) {
+			fmt.Fprint(w, `<a href="/logout">Logout</a>`)
+		}
+	})
+	for password, want := range map[string]bool{right: true, "guess": false} {
+		answer := d.send(t, "198.18.1.7", form("username=alice&password="+url.QueryEscape(password)), "Referer", d.URL+"/logout.php")
+		if device(answer) != want {
+			t.Errorf("%s: %d %v", password, answer.StatusCode, answer.Header)
+		}
+	}
+	if strings.Contains(strings.ToLower(fmt.Sprint(from)), "logout") || !strings.HasPrefix(from[0], d.URL) {
+		t.Errorf("the app sees %q", from)
+	}
+}
+
 // A page repeats what was sent to it: that is no sign of a success.
 func TestATextThatTheClientSentIsNoSuccess(t *testing.T) {
 	t.Parallel()

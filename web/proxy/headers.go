@@ -64,10 +64,11 @@ func (v *visit) mayUpgrade(out *http.Request) bool {
 }
 
 // comesFrom prevents a client from choosing the target of a failed login. Express, Rails and Laravel redirect "back" to
-// the Referer (Laravel, without one, to the previous page), which could look like a success. If Location matters, the
-// Referer becomes the route's own page. Its site stays, since apps check that.
+// the Referer (Laravel, without one, to the previous page), which could look like a success. If Location matters, or
+// the Referer has the text of a success, it becomes the route's own page. Its site stays, since apps check that.
 func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
-	if !v.route.NeedsLocation() {
+	echoes := v.route.EchoesReferer(pr.In)
+	if !v.route.NeedsLocation() && !echoes {
 		return
 	}
 	pr.Out.Header.Del("Referrer") // Express reads this first
@@ -76,7 +77,7 @@ func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
 	own.Scheme, own.Host = pr.Out.Header.Get("X-Forwarded-Proto"), pr.In.Host
 	switch {
 	case err == nil && from.Host != "":
-		if len(pr.In.Header["Referer"]) == 1 && !v.route.Steered(from, pr.In.URL.EscapedPath()) {
+		if len(pr.In.Header["Referer"]) == 1 && !echoes && !v.route.Steered(from, pr.In.URL.EscapedPath()) {
 			return
 		}
 		own.Scheme, own.Host = from.Scheme, from.Host
