@@ -78,14 +78,24 @@ func (s *Sessions) cookie(secure bool) string {
 	return "authguard_" + s.Integration
 }
 
-// token returns the request's cookie, if any, and whether it is the Secure one.
-func (s *Sessions) token(c echo.Context) (token string, secure bool) {
+// A sentCookie is a session's cookie in a request.
+type sentCookie struct {
+	token  string
+	secure bool // by its name
+}
+
+// mostSent of a name are read. A browser sends several after Domain has changed, the oldest first.
+const mostSent = 3
+
+// sent returns the request's cookies, the Secure ones first.
+func (s *Sessions) sent(c echo.Context) (all []sentCookie) {
 	for _, secure := range []bool{true, false} {
-		if cookie, err := c.Cookie(s.cookie(secure)); err == nil {
-			return cookie.Value, secure
+		same := c.Request().CookiesNamed(s.cookie(secure))
+		for _, cookie := range same[:min(len(same), mostSent)] {
+			all = append(all, sentCookie{cookie.Value, secure})
 		}
 	}
-	return "", false
+	return all
 }
 
 // A Session is one signed-in browser.
@@ -111,7 +121,7 @@ const maxAgent = 300
 // start begins a session after a login, with more than a password if second. It ends the session that the client came
 // with: a token planted by an attacker becomes worthless (session fixation).
 func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, second bool) (*Session, error) {
-	ctx, err := s.load(c)
+	ctx, _, err := s.load(c)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +177,7 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	if err != nil || session == nil || s.Idle <= 0 {
 		return session, err
 	}
-	token, _ := s.token(c)
-	if err := s.Used(session.ctx, token); err != nil {
+	if err := s.Used(session.ctx, session.token); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSessions, err)
 	}
 	return session, nil
@@ -176,21 +185,11 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 
 // Peek is Get for requests that a page makes by itself. They do not count as use, so an abandoned session can end.
 func (s *Sessions) Peek(c echo.Context) (*Session, error) {
-	token, secure := s.token(c)
-	if token == "" {
-		return nil, nil
-	}
-	ctx, err := s.load(c)
-	if err != nil {
+	ctx, token, err := s.load(c)
+	if err != nil || token == "" {
 		return nil, err
 	}
 	name := s.manager.GetString(ctx, sessions.AccountKey)
-	if name == "" || s.manager.GetString(ctx, sessions.IntegrationKey) != s.Integration {
-		return nil, nil
-	}
-	if s.manager.GetBool(ctx, "host") && !secure {
-		return nil, nil // an attacker may have planted their own session under the other name
-	}
 	login, found, err := s.Source.FindForLogin(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the account: %w", ErrSessions, err)
@@ -237,28 +236,43 @@ func (s *Sessions) Pop(session *Session, key string) (string, error) {
 	return string(value), err
 }
 
-// End ends the request's session, if there is one.
+// End ends the request's sessions, if there are any.
 func (s *Sessions) End(c echo.Context, client Client) error {
-	token, secure := s.token(c)
-	if token == "" {
-		return nil
-	}
-	ctx, err := s.load(c)
-	if err != nil {
-		return err
-	}
-	gone := s.newCookie(client, "", time.Unix(1, 0))
-	gone.Name, gone.Secure = s.cookie(secure), gone.Secure || secure
-	c.SetCookie(gone)
-	if err := s.manager.Destroy(ctx); err != nil {
-		return fmt.Errorf("%w: ending one: %w", ErrSessions, err)
+	for _, one := range s.sent(c) {
+		ctx, err := s.loadOne(c, one)
+		if err != nil {
+			return err
+		}
+		gone := s.newCookie(client, "", time.Unix(1, 0))
+		gone.Name, gone.Secure = s.cookie(one.secure), gone.Secure || one.secure
+		c.SetCookie(gone)
+		if err := s.manager.Destroy(ctx); err != nil {
+			return fmt.Errorf("%w: ending one: %w", ErrSessions, err)
+		}
 	}
 	return nil
 }
 
-func (s *Sessions) load(c echo.Context) (context.Context, error) {
-	token, _ := s.token(c)
-	ctx, err := s.manager.Load(c.Request().Context(), token)
+// load returns the data of the first session that the request's cookies name, with its token. If none of them does, the
+// data are those of a new one, and the token is empty.
+func (s *Sessions) load(c echo.Context) (ctx context.Context, token string, err error) {
+	for _, one := range s.sent(c) {
+		if ctx, err = s.loadOne(c, one); err != nil {
+			return nil, "", err
+		}
+		// An attacker may have planted their own session under the other name.
+		planted := s.manager.GetBool(ctx, "host") && !one.secure
+		if s.manager.GetString(ctx, sessions.AccountKey) != "" && !planted &&
+			s.manager.GetString(ctx, sessions.IntegrationKey) == s.Integration {
+			return ctx, one.token, nil
+		}
+	}
+	ctx, err = s.loadOne(c, sentCookie{})
+	return ctx, "", err
+}
+
+func (s *Sessions) loadOne(c echo.Context, one sentCookie) (context.Context, error) {
+	ctx, err := s.manager.Load(c.Request().Context(), one.token)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSessions, err)
 	}

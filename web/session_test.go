@@ -53,6 +53,31 @@ func TestLoggingOutEndsTheSessionEverywhere(t *testing.T) {
 	want(t, h.browser(page).post("/logout"), http.StatusSeeOther)
 }
 
+// After session.domain has changed, a browser sends the old cookie before the new one of the same name (RFC 6265, 5.4).
+func TestAnOldCookieHidesNoSession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b, other := h.browser(page), h.browser(page)
+	b.login("alice", right)
+	other.login("alice", right)
+	sends := func(method, path string, values ...string) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+		r.RemoteAddr = "198.51.100.7:1234"
+		for _, value := range values {
+			r.AddCookie(&http.Cookie{Name: "authguard_login", Value: value})
+		}
+		b.to.ServeHTTP(w, r)
+		return w
+	}
+	live, second := b.cookies["authguard_login"].Value, other.cookies["authguard_login"].Value
+	want(t, sends("GET", "/auth/verify", "dead", live), http.StatusOK)
+	want(t, sends("GET", "/auth/verify", "dead", "gone", "past", live), http.StatusUnauthorized) // not without an end
+	want(t, sends("POST", "/logout", "dead", live, second), http.StatusSeeOther)
+	for _, value := range []string{live, second} {
+		want(t, sends("GET", "/auth/verify", value), http.StatusUnauthorized)
+	}
+}
+
 func TestLoggingInEndsTheSessionThatCameAlong(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
