@@ -113,11 +113,15 @@ func (r *Route) ReadsForm() bool {
 
 var passwordInput = regexp.MustCompile(`(?i)<input[^>]*\stype\s*=\s*["']?password`)
 
-// showsForm reports whether a page has a field for a password, or cannot be read.
 func (q question) showsForm(get look) bool {
 	a, err := q.ask(get.Request, nil)
-	return err != nil || (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) &&
-		(passwordInput.Match(a.Body) || !a.Whole)
+	return err != nil || isForm(a)
+}
+
+// isForm reports whether a page has a field for a password, or cannot be read. To a signed-in visitor, a login page may
+// say so with 200.
+func isForm(a Answer) bool {
+	return (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) && (passwordInput.Match(a.Body) || !a.Whole)
 }
 
 // Blank reports whether a credential lacks a visible password. Some apps answer that without a check, with a link by
@@ -201,8 +205,8 @@ func (q question) byForm() (Basis, error) {
 		if cached(a) {
 			return q.byPassword(madeUp)
 		}
-		if !success && (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) {
-			continue // the form
+		if !success && isForm(a) {
+			continue
 		}
 		b, err := q.ask(anonymous(get.Request), nil)
 		switch {

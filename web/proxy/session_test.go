@@ -919,6 +919,35 @@ func TestASessionThatIsRenewedAtEachAttemptProvesNoPassword(t *testing.T) {
 	}
 }
 
+// A login page tells a signed-in visitor so, without its form, and redirects each attempt. Another draws its form by a
+// script.
+func TestALoginPageWithoutAFormProvesNothing(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 302", "location /account"} }), func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Cookie("session")
+		signedIn := c != nil && c.Value == "mallorys"
+		switch {
+		case r.Method == http.MethodPost && (signedIn || r.PostFormValue("password") == right && anybody.MatchString(r.PostFormValue("username"))):
+			http.Redirect(w, r, "/account", http.StatusFound)
+		case signedIn:
+			fmt.Fprint(w, `You are signed in as mallory. <a href="/logout">Sign out</a>`)
+		default:
+			fmt.Fprint(w, `<div id="form"></div><script src="/form.js"></script>`)
+		}
+	})
+	for i := range 3 {
+		from := fmt.Sprintf("198.18.9.%d", i)
+		answer := d.send(t, from, form(fmt.Sprint("username=alice&password=guess", i)), "Cookie", "session=mallorys")
+		if answer.StatusCode != http.StatusConflict || device(answer) || d.Status(t, "alice", from) != trusted.Unknown {
+			t.Errorf("%d %v", answer.StatusCode, answer.Header)
+		}
+	}
+	if answer := d.send(t, "198.18.9.9", form("username=alice&password="+url.QueryEscape(right)), "Cookie", "session=of-last-week"); !device(answer) {
+		t.Errorf("a right login: %d %v", answer.StatusCode, answer.Header)
+	}
+}
+
 // Devise answers signed-in visitors at /login.json with its form's data, and each attempt there with a success.
 func TestAnotherSpellingOfTheLoginPathHidesNoSession(t *testing.T) {
 	t.Parallel()
