@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -300,12 +299,15 @@ func (m *Memory) wall() int64 {
 }
 
 // driftNow returns the drift; 0 below a second.
-func (m *Memory) driftNow() uint32 {
+func (m *Memory) driftNow() int64 {
 	if drift := m.wall() - m.clock(); drift >= 1000 {
-		return uint32(min(drift, math.MaxUint32))
+		return drift
 	}
 	return 0
 }
+
+// fileTime returns the time in files: that of the store, or of the wall clock if it is ahead.
+func (m *Memory) fileTime() int64 { return m.clock() + m.drift.Load() }
 
 // shard returns the number of the shard for this Subject.Shard.
 func (m *Memory) shard(key *Key) uint8 { return key[8] }

@@ -38,7 +38,7 @@ type journal struct {
 	out   sync.Mutex // held while writing; locked before mu
 	path  string     // of the snapshot
 	owner Key
-	wall  func() int64 // the time in Unix milliseconds
+	now   func() int64 // in Unix milliseconds, as in the rows
 	file  *os.File
 	size  int64 // of the file, up to the last complete write
 	spare []byte
@@ -63,7 +63,7 @@ const rowBytes int = crc32.Size + 1 + 1 + 2 + 8 + len(Key{}) + 4
 func (m *Memory) Journal(path string) error {
 	m.journal.out.Lock()
 	defer m.journal.out.Unlock()
-	m.journal.path, m.journal.owner, m.journal.wall = path, m.owner, m.wall
+	m.journal.path, m.journal.owner, m.journal.now = path, m.owner, m.fileTime
 	if err := m.journal.begin(m.journal.first()); err != nil {
 		return fmt.Errorf("failures: journal: %w", err)
 	}
@@ -110,7 +110,7 @@ func (j *journal) begin(first uint64) error {
 
 // writeHead writes the number of the newest record and the time to a journal.
 func (j *journal) writeHead(file *os.File, last uint64) error {
-	now := j.wall()
+	now := j.now()
 	_, err := file.WriteAt(appendRow(nil, rowHead, uint8(now>>40), uint8(now>>32), last, &j.owner, uint32(now)), 0)
 	return err
 }
@@ -125,7 +125,7 @@ const journalInfix = ".journal-"
 // note adds a record if there is a journal. The caller holds the shard's lock.
 func (m *Memory) note(what, shard, size uint8, key *Key, at uint32) {
 	if m.journaled {
-		m.journal.note(what, shard, size, key, at+m.drift.Load())
+		m.journal.note(what, shard, size, key, at+uint32(m.drift.Load()))
 	}
 }
 

@@ -52,10 +52,10 @@ type Memory struct {
 	epoch   int64 // Unix milliseconds at started
 	// drift is how far the wall clock has been set forward since then, in ms, as of the last Save. Files have the time of
 	// the wall clock: the next process starts with it.
-	drift atomic.Uint32
-	now     func() time.Time
-	owner   Key
-	tags    *tags
+	drift atomic.Int64
+	now   func() time.Time
+	owner Key
+	tags  *tags
 
 	journaled bool // set before the first charge
 	journal   journal

@@ -135,13 +135,26 @@ func TestR7AServerMayBeStoppedForMonths(t *testing.T) {
 // NTP may correct a clock after the start. The next process starts with the right one.
 func TestR7AClockThatIsSetForwardExpiresNothingAtTheNextStart(t *testing.T) {
 	t.Parallel()
+	for _, days := range []int64{2, 49, 60, 20_000} { // the last one is 1972
+		setForward(t, days)
+	}
+}
+
+func setForward(t *testing.T, days int64) {
+	t.Helper()
 	c, path := newClock(), filepath.Join(t.TempDir(), "counters")
 	m := begun(t, c, path)
-	m.StartedWithClockBehind((failurestest.Retain + time.Hour).Milliseconds())
+	m.StartedWithClockBehind(days * 24 * 3600 * 1000)
+	if !m.Changed() {
+		t.Error("the files have the wrong time, and are not written again")
+	}
 	for range 2 {
 		fail(t, m, victim)
 	}
 	must(t, m.Save(path))
+	if m.Changed() {
+		t.Error("nothing has changed since")
+	}
 	fail(t, m, victim) // in the journal only
 	subjects := []failures.Subject{victim}
 	id, err := m.Charge(t.Context(), subjects, make([]failures.Usage, 1))
@@ -149,11 +162,27 @@ func TestR7AClockThatIsSetForwardExpiresNothingAtTheNextStart(t *testing.T) {
 	must(t, m.TakeBack(t.Context(), id, subjects))
 	again := begun(t, c, path)
 	if n := count(t, again, victim); n != 3 {
-		t.Errorf("%d charges, want 3", n)
+		t.Errorf("%d days: %d charges, want 3", days, n)
 	}
 	c.Advance(failurestest.Retain + time.Second)
 	if n := count(t, again, victim); n != 0 {
-		t.Errorf("%d charges after the window, want 0", n)
+		t.Errorf("%d days: %d charges after the window, want 0", days, n)
+	}
+}
+
+// The clock was set back after the start; the journal alone is left.
+func TestR7AClockThatIsSetBackExpiresNothingAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	for _, days := range []int64{2, 30, 40, 60, 400} {
+		c, path := newClock(), filepath.Join(t.TempDir(), "counters")
+		m := begun(t, c, path)
+		m.StartedWithClockBehind(-days * 24 * 3600 * 1000)
+		for range 3 {
+			fail(t, m, victim)
+		}
+		if n := count(t, begun(t, c, path), victim); n != 3 {
+			t.Errorf("%d days: %d charges, want 3", days, n)
+		}
 	}
 }
 

@@ -46,8 +46,11 @@ const (
 	markOwner = 0xfffe
 )
 
-// Changed reports whether there were changes since the last successful Save.
+// Changed reports whether there were changes since the last successful Save, or the wall clock was set forward.
 func (m *Memory) Changed() bool {
+	if m.driftNow()-m.drift.Load() >= 1000 {
+		return true
+	}
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.mu.Lock()
@@ -99,7 +102,7 @@ func (m *Memory) markChanged() {
 func (m *Memory) write(to io.Writer) error {
 	sum := crc32.New(castagnoli)
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 1<<16)
-	_, err := w.Write(binary.LittleEndian.AppendUint64(snapshotMagic[:], uint64(m.clock()+int64(m.drift.Load()))))
+	_, err := w.Write(binary.LittleEndian.AppendUint64(snapshotMagic[:], uint64(m.fileTime())))
 	var buffer []byte
 	for i := range m.shards {
 		buffer = m.encode(byte(i), buffer[:0])
@@ -140,7 +143,7 @@ func (m *Memory) encode(number byte, to []byte) []byte {
 		}
 		to = mark(to, number, s.key, uint16(s.count())|uint16(s.size())<<countBits)
 		for _, at := range sh.moments(s) {
-			to = binary.LittleEndian.AppendUint32(to, at+m.drift.Load())
+			to = binary.LittleEndian.AppendUint32(to, at+uint32(m.drift.Load()))
 		}
 	}
 	return to

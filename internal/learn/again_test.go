@@ -255,6 +255,47 @@ func TestLearnTakesALostTokenForNoWrongPassword(t *testing.T) {
 	}
 }
 
+// An app may end a session at a wrong password, or at its login page. It checks every password, and the proxy is not to ask
+// in a session.
+func TestLearnOfAnAppWhoseLoginEndsSessions(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string][]string{
+		http.MethodPost: {"never"}, http.MethodGet: {"never"}, http.MethodPut: nil,
+	} {
+		users, n := map[string]bool{}, 0
+		p, _, err := learned(t, "/login", nil, inOrder, func(w http.ResponseWriter, r *http.Request) {
+			c, _ := r.Cookie("sid")
+			switch {
+			case r.URL.Path == "/inside" && (c == nil || !users[c.Value]):
+				http.Redirect(w, r, "/login", http.StatusFound)
+				return
+			case r.URL.Path == "/inside":
+				fmt.Fprint(w, "Hello")
+				return
+			case r.URL.Path != "/login":
+				http.NotFound(w, r)
+				return
+			case c != nil && r.Method == method:
+				delete(users, c.Value)
+			}
+			if r.PostFormValue("password") == rightOne {
+				n++
+				users[fmt.Sprint("session", n)] = true
+				http.SetCookie(w, &http.Cookie{Name: "sid", Value: fmt.Sprint("session", n)})
+				http.Redirect(w, r, "/inside", http.StatusFound)
+				return
+			}
+			if c == nil {
+				http.SetCookie(w, &http.Cookie{Name: "sid", Value: "anonymous"})
+			}
+			fmt.Fprint(w, `<form><input name=username><input name=password type=password></form>`)
+		})
+		if err != nil || !slices.Equal(p.SignedIn, want) {
+			t.Errorf("%s: signed_in %q, %v; want %q\n%s", method, p.SignedIn, err, want, YAML(p))
+		}
+	}
+}
+
 // An app that reads the fields and not the address is guarded in the smallest folder
 // where it does. Its token against forgeries is that of the page.
 func TestLearnFindsAFrontController(t *testing.T) {

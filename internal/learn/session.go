@@ -13,19 +13,18 @@ import (
 // ErrSession means that the app needs Spec.SignedIn, and no page for it was found.
 var ErrSession = errors.New("no route is proposed: none of the tested pages shows whether a visitor is signed in, " +
 	"and this app needs one. A signed-in visitor gets the same answer for a wrong password as for a right one, " +
-	"or a second GET of its login page invalidates the form, or it accepts no second login (a CAPTCHA, a code). " +
+	"or a second GET of its login page invalidates the form, or a wrong password ends a session, or it accepts no second login (a CAPTCHA, a code). " +
 	"Write the route by hand, with signed_in: [page /PATH, status 200] " +
 	"for a page that only signed-in visitors get")
 
 // signedIn adds SignedIn to a proposal if the proxy's default method does not recognize a signed-in user in this app.
 // It tests that with the session of the successful login, and with an anonymous one.
 func (c checker) signedIn(p *Proposal, page route.Answer) error {
-	session := c.right.jar()
-	recognized, err := c.recognizes(p.Spec, session)
+	same, session, err := c.withSession(p.Spec, c.right.jar())
 	if err != nil {
 		return err
 	}
-	same, session, err := c.withSession(p.Spec, session)
+	recognized, err := c.recognizes(p.Spec, session)
 	if err != nil {
 		return err
 	}
@@ -117,7 +116,28 @@ func (c checker) undisturbed(s route.Spec) (bool, error) {
 		return false, err
 	}
 	answer, err := c.do(c.request(q, anonymous))
-	return err == nil && compiled.Judge(answer) == route.Succeeded, err
+	if err != nil || compiled.Judge(answer) != route.Succeeded {
+		return false, err
+	}
+	return c.lasts(compiled, q, anonymous, answer)
+}
+
+// lasts reports whether a session is still signed in after the proxy has asked in it: an app may end it at a wrong
+// password, or at its login page.
+func (c checker) lasts(compiled *route.Route, q request, anonymous []*http.Cookie, success route.Answer) (bool, error) {
+	before, after := c.request(q, anonymous), c.request(q, keep(anonymous, success))
+	_, offer, err := route.Table{compiled}.Find(before, q.body)
+	landing := compiled.Landing(after, success)
+	if err != nil || landing == nil {
+		return true, err
+	}
+	first, err := c.ask(landing, nil)
+	if err != nil {
+		return false, err
+	}
+	compiled.SignsIn(before, after, q.body, offer, c.ask)
+	last, err := c.ask(landing, nil)
+	return first.Status == last.Status && whither(first) == whither(last), err
 }
 
 func (c checker) basis(s route.Spec, q request, cookies []*http.Cookie) (route.Basis, error) {
@@ -130,9 +150,12 @@ func (c checker) basis(s route.Spec, q request, cookies []*http.Cookie) (route.B
 	if err != nil || len(offer.Credentials) == 0 {
 		return route.OnSession, err
 	}
-	return compiled.Basis(r, q.body, offer, func(r *http.Request, body []byte) (route.Answer, error) {
-		return c.do(c.request(request{r.Method, r.Host, r.URL, r.Header, body}, nil))
-	})
+	return compiled.Basis(r, q.body, offer, c.ask)
+}
+
+// ask implements route.Ask.
+func (c checker) ask(r *http.Request, body []byte) (route.Answer, error) {
+	return c.do(c.request(request{r.Method, r.Host, r.URL, r.Header, body}, nil))
 }
 
 // pages returns ways to recognize a signed-in user: by the page that a login leads to, and by the site's front page.

@@ -252,6 +252,17 @@ func TestAFolderForBasicHasAllPathsThatBeginWithIt(t *testing.T) {
 				t.Errorf("%s, %s: %v", account, path, where)
 			}
 		}
+		other := mustCompile(t, Spec{Name: "other", Path: "/admin2/*", Account: "basic", Success: []string{"status 200"}})
+		for path, want := range map[string]string{"/admin2/x": "other", "/admin2": "other", "/admin/x": "login", "/admin23": "login other"} {
+			var names []string
+			at, _ := append(table, other).At(path)
+			for _, r := range at {
+				names = append(names, r.Name)
+			}
+			if got := strings.Join(names, " "); account == "basic" && got != want {
+				t.Errorf("%s: %s, want %s", path, got, want)
+			}
+		}
 		if _, where := table.At("/other"); where != Elsewhere {
 			t.Errorf("%s: /other is %v", account, where)
 		}

@@ -223,7 +223,21 @@ func (t Table) At(escaped string) (at Table, where Place) {
 			at, where = append(at, r), Here
 		}
 	}
-	return at, where
+	return at.nearest(plain, readings), where
+}
+
+// nearest drops the routes for basic that only have the path's beginning, /app/* for /app2/x, if another one has it.
+func (t Table) nearest(plain string, readings []string) Table {
+	far := func(r *Route) bool {
+		p := r.path
+		p.prefix = false
+		in, _ := p.match(plain, readings)
+		return r.Basic() && r.path.prefix && in == Elsewhere
+	}
+	if len(t) < 2 || !slices.ContainsFunc(t, func(r *Route) bool { return !far(r) }) {
+		return t
+	}
+	return slices.DeleteFunc(t, far)
 }
 
 // Single reports whether one of the routes is a single path, where every request is checked.

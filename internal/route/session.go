@@ -95,9 +95,9 @@ func (r *Route) SignsIn(attempt, after *http.Request, body []byte, offer Offer, 
 
 // Landing returns the request for the page that a success leads to, with its cookies (after); nil if there is none at the
 // same host.
-func (r *Route) Landing(after *http.Request, success *http.Response) *http.Request {
+func (r *Route) Landing(after *http.Request, success Answer) *http.Request {
 	to, err := after.URL.Parse(success.Header.Get("Location"))
-	if err != nil || success.StatusCode/100 != 3 || to.Host != after.URL.Host && !strings.EqualFold(to.Host, after.Host) {
+	if err != nil || success.Status/100 != 3 || to.Host != after.URL.Host && !strings.EqualFold(to.Host, after.Host) {
 		return nil
 	}
 	get := question{Route: r, req: after}.get()
@@ -112,6 +112,12 @@ func (r *Route) ReadsForm() bool {
 }
 
 var passwordInput = regexp.MustCompile(`(?i)<input[^>]*\stype\s*=\s*["']?password`)
+
+// ShowsForm reports whether the login page shows its form to the session that an attempt came with.
+func (r *Route) ShowsForm(attempt *http.Request, ask Ask) bool {
+	q := question{Route: r, req: attempt, ask: ask}
+	return r.ReadsForm() && !slices.ContainsFunc(q.gets(), func(get look) bool { return !get.asSent && !q.showsForm(get) })
+}
 
 func (q question) showsForm(get look) bool {
 	a, err := q.ask(get.Request, nil)

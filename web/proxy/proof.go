@@ -50,7 +50,8 @@ func (v *visit) proves(answer *http.Response) bool {
 			return false
 		}
 	}
-	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival) {
+	isOut := func() bool { return v.route.ShowsForm(v.plain(p.ctx), v.ask) }
+	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival, isOut) {
 		p.note = "answered as a success, but another account may have signed in with the same cookie at the same time"
 		return false
 	}
@@ -58,42 +59,34 @@ func (v *visit) proves(answer *http.Response) bool {
 }
 
 // signsIn reports whether the visitor is signed in now. Its requests have the visitor's new session, which some apps end at
-// a wrong password or at the login page. So it compares the page that the first success leads to, before and after,
-// and no longer asks such an app.
+// a wrong password or at the login page. The first login of a route shows that: the page that it leads to differs.
 func (v *visit) signsIn(answer *http.Response) bool {
 	attempt := v.plain(v.proof.ctx)
 	after := with(attempt, answer.Cookies())
-	lasts, tried := v.proxy.lasting.Load(v.route.Name)
-	if tried && !lasts.(bool) {
-		return true
-	}
+	_, compared := v.proxy.compared.Load(v.route.Name)
+	asked := false
 	landing := func() (seen string) {
-		if get := v.route.Landing(after, answer); get != nil {
+		if get := v.route.Landing(after, route.Answer{Status: answer.StatusCode, Header: answer.Header}); get != nil && !compared {
 			a, err := v.ask(get, nil)
 			seen = fmt.Sprint(a.Status, a.Header.Get("Location"), err)
 		}
 		return seen
 	}
 	before := sync.OnceValue(landing)
-	asked := false
 	ask := func(r *http.Request, body []byte) (route.Answer, error) {
-		if asked = true; !tried {
-			before()
-		}
+		before()
+		asked = true
 		return v.ask(r, body)
 	}
-	if !v.route.SignsIn(attempt, after, v.sent.Body, v.proof.offer, ask) {
-		return false
+	signsIn := v.route.SignsIn(attempt, after, v.sent.Body, v.proof.offer, ask)
+	if signsIn && asked && landing() != before() {
+		v.proxy.Log.Warn("the app seems to have ended a visitor's session when it was asked whether the password was right: "+
+			"set signed_in", "route", v.route.Name)
 	}
-	if asked && !tried {
-		same := landing() == before()
-		v.proxy.lasting.Store(v.route.Name, same)
-		if !same {
-			v.proxy.Log.Warn("the app has ended a visitor's new session, when it was asked for proof of the password; it "+
-				"is not asked again before a restart: set signed_in", "route", v.route.Name)
-		}
+	if asked {
+		v.proxy.compared.Store(v.route.Name, true)
 	}
-	return true
+	return signsIn
 }
 
 // plain returns the client's request without what the app must not believe.

@@ -82,7 +82,7 @@ type Proxy struct {
 	outages  *lru.Cache[string, outage]
 	codes    *lru.Cache[codeKey, ahead] // entered on our page
 	scripted atomic.Bool                // a script has sent a login
-	lasting  sync.Map                   // by the route's name, whether the app keeps a session in which its login is asked
+	compared sync.Map                   // the names of routes whose landing page was compared
 	reported sync.Map                   // why pages get no script
 }
 

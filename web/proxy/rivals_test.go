@@ -88,7 +88,7 @@ func TestRivalsShareASession(t *testing.T) {
 		if name == "under way" {
 			cancel() // its time is over
 		}
-		if got := r.won(ctx, one); got != c.want {
+		if got := r.won(ctx, one, nil); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 		cancel()
@@ -144,7 +144,7 @@ func TestRivalsAreSeenInEveryRealm(t *testing.T) {
 		mallorys, _ := proxies[1].rivals.enter("mallory", session, &url.URL{Path: "/partners/login"})
 		proxies[1].rivals.leave(mallorys, true)
 		proxies[0].rivals.judge(victims, true)
-		if got := proxies[0].rivals.won(t.Context(), victims); got != c.want {
+		if got := proxies[0].rivals.won(t.Context(), victims, nil); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -476,7 +476,10 @@ func TestOnlyRedirectsAreRivals(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := &http.Response{StatusCode: c.status, Header: http.Header{"Location": {c.to}}}
-		if r.redirects(in, answer, routes); login.raced != c.want {
+		r.redirects(in, answer, routes)
+		out := func(is bool) func() bool { return func() bool { return is } }
+		toLogin := c.status == 302 && !c.want // the page that polls, or a link that signs in and leads there
+		if login.raced != c.want || r.won(t.Context(), login, out(true)) != c.want || r.won(t.Context(), login, out(false)) != (c.want || toLogin) {
 			t.Errorf("%d %s: %t", c.status, c.to, login.raced)
 		}
 	}
