@@ -137,7 +137,7 @@ func (c checker) lasts(compiled *route.Route, q request, anonymous []*http.Cooki
 	}
 	compiled.SignsIn(before, after, q.body, offer, c.ask)
 	last, err := c.ask(landing, nil)
-	return first.Status == last.Status && whither(first) == whither(last), err
+	return !route.Ended(first, last), err
 }
 
 func (c checker) basis(s route.Spec, q request, cookies []*http.Cookie) (route.Basis, error) {

@@ -107,6 +107,8 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"app.example.org", "GET", "/public/x;y:80", "login", "granted", "granted", "granted"},
 		{"files.example.org", "GET", "/public/x:80", "login", "refused", "granted", "refused"},
 		{"app.example.org", "GET", "/public/12:30:00Z", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/public/2026-11-28T10:30:00", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/public/urn:isbn:12", "granted", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/public/x:123456", "granted", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/admin:x", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/public/../admin", "login", "refused", "refused", "granted"},

@@ -268,3 +268,20 @@ func TestAFolderForBasicHasAllPathsThatBeginWithIt(t *testing.T) {
 		}
 	}
 }
+
+// A router in PHP serves / for /x:80. So a login at / is there, too, and nothing else.
+func TestAPathThatPHPDoesNotFindIsTheRoot(t *testing.T) {
+	t.Parallel()
+	root := Table{loginAt(t, "/")}
+	folder := Table{loginAt(t, "/app/*")}
+	for path, want := range map[string]bool{"/x:80": true, "/x%3A80": true, "/a/b:1/c": true, "/x:a": false, "/x:123456": false, "/a:b:80": false} {
+		if at, where := root.At(path); (where == Here) != want || (len(at) == 1) != want {
+			t.Errorf("%s: %v, %d routes", path, where, len(at))
+		}
+	}
+	for path, want := range map[string]Place{"/app/room:5": Here, "/-/user/org.couchdb.user:1234": Elsewhere} {
+		if _, where := folder.At(path); where != want {
+			t.Errorf("%s: %v", path, where)
+		}
+	}
+}

@@ -273,9 +273,7 @@ func (r *Route) spoilForm(req *http.Request, body []byte, other Credential) []by
 		}
 		return text
 	}
-	if r.account.kind == param || r.password.kind == param {
-		req.URL.RawQuery = put(req.URL.RawQuery, queryFields(req.URL.RawQuery), url.QueryEscape)
-	}
+	req.URL.RawQuery = put(req.URL.RawQuery, queryFields(req.URL.RawQuery), url.QueryEscape)
 	escape := func(value string) string { return value }
 	if kind, _ := formType(req); kind == urlencodedForm {
 		escape = url.QueryEscape

@@ -438,7 +438,9 @@ func (t Table) lets(req *http.Request, body []byte, all *reading) bool {
 	names := slices.Concat(append(all.body[:], all.query)...)
 	passes := false
 	for _, one := range t {
-		if one.inFields() && (one.account.in(names) || one.password.in(names) || slices.ContainsFunc(names, one.namesAnotherPassword)) {
+		if one.inFields() && (one.account.in(names) || one.password.in(names) || slices.ContainsFunc(names, func(name string) bool {
+			return one.namesAnotherPassword(name) && !t.permits(name, false)
+		})) {
 			return false
 		}
 		for _, l := range one.passes {

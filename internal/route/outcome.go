@@ -86,7 +86,7 @@ func (r *Route) NeedsLocation() bool { return len(r.rule.locations()) > 0 }
 // Steered reports whether a redirect to a URL may look like a success of an attempt at own, the attempt's escaped path.
 // No client may choose such a target.
 func (r *Route) Steered(to *url.URL, own string) bool {
-	a := &Answer{Status: http.StatusFound, Header: http.Header{"Location": {to.RequestURI()}}, Own: own}
+	a := &Answer{Header: http.Header{"Location": {to.RequestURI()}}, Own: own}
 	redirects := func(holds bool) func(condition) bool {
 		return func(c condition) bool { return c.what == "location" && c.holds(a) == holds }
 	}
@@ -301,7 +301,7 @@ func (c *condition) finds(a *Answer) bool {
 func (c *condition) location(a *Answer) bool {
 	to, err := url.Parse(a.Header.Get("Location"))
 	switch {
-	case err != nil || a.Header.Get("Location") == "" || a.Status/100 != 3: // 201 names what it has made
+	case err != nil || a.Header.Get("Location") == "":
 		return false
 	case c.pattern.MatchString(to.RequestURI()) || !c.anySpelling:
 		return c.pattern.MatchString(to.RequestURI())

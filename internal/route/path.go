@@ -75,7 +75,7 @@ func parseFolders(written []string) (all Paths, err error) {
 func (all Paths) surely(escaped string) bool {
 	once := decode(escaped)
 	wide := norm.NFKC.String(once)
-	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || isOdd(strings.ReplaceAll(wide, "+", " ")) ||
+	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || isRoot(escaped) || isOdd(strings.ReplaceAll(wide, "+", " ")) ||
 		strings.Count(wide, "/") != strings.Count(escaped, "/") {
 		return false
 	}
@@ -112,7 +112,7 @@ func Unreadable(escaped string) bool {
 // perhaps reports whether some server may map this path to one of these.
 func (all Paths) perhaps(escaped string) bool {
 	_, where := all.At(escaped)
-	return where != Elsewhere
+	return where != Elsewhere || isRoot(escaped) && all.perhaps("/")
 }
 
 // At reports whether an escaped path belongs to one of these, and the length of the longest such path. It is ambiguous
@@ -235,9 +235,9 @@ var anything = []string{"*"}
 // read returns the path if every server reads it alike, otherwise all possible readings. Servers decode once or twice,
 // read a plus as a space (PHP's urldecode), cut at a NUL or a question mark, and ignore a final newline (as $ in a
 // pattern does). They read \ and its wide form as /, merge slashes or not, and resolve dots or not. They read
-// //host/path as an absolute URL, /x:80 as /, and drop characters other than visible ASCII, or replace them (NFKC: ｌ by
-// l, ‥ by ..). Differences that no server uses are removed: case, a final slash, dot or space, and a segment's
-// parameters (;jsessionid=1).
+// //host/path as an absolute URL, and drop characters other than visible ASCII, or replace them (NFKC: ｌ by l, ‥ by
+// ..). Differences that no server uses are removed: case, a final slash, dot or space, and a segment's parameters
+// (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
 	switch {
 	case !usual(escaped):
@@ -259,7 +259,7 @@ func usual(path string) bool {
 		switch c := path[i]; {
 		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '#' || c == '\\',
 			before == '/' && (c == '/' || c == '.' || c == '+'), before == '+' && (c == '/' || c == '.'),
-			before == '.' && (c == '/' || c == '+'), before == ':' && (c == '$' || '0' <= c && c <= '9'):
+			before == '.' && (c == '/' || c == '+'), before == ':' && c == '$':
 			return false
 		default:
 			before = c
@@ -298,9 +298,6 @@ func readOdd(escaped string) (plain string, readings []string) {
 			cut = s[:end]
 		}
 		for _, s := range []string{s, cut} {
-			if asPort.MatchString(s) {
-				readings = append(readings, "")
-			}
 			slashed := asSlash.Replace(s)
 			for _, s := range []string{s, slashed, authority.ReplaceAllString(slashed, ""), dropped.ReplaceAllString(s, "")} {
 				merged := slashes.ReplaceAllString(params.ReplaceAllString(s, ""), "/")
@@ -319,16 +316,20 @@ var (
 	slashes = regexp.MustCompile(`/{2,}`)
 	// authority matches what URL parsers read as a host in //host/path: Node's new URL, PHP's parse_url, the JDK's.
 	authority = regexp.MustCompile(`^/{2,}[^/]*`)
-	// asPort matches what PHP's parse_url takes for a port: it finds no path then, and many routers serve / without one.
-	asPort = regexp.MustCompile(`:\d{1,5}(/|$)`)
+	asPort    = regexp.MustCompile(`^[^:]*:\d{1,5}(/|$)`)
 	// dropped matches what PHP's FILTER_SANITIZE_URL removes.
 	dropped = regexp.MustCompile(`[^\x21-\x7e]+`)
 	params  = regexp.MustCompile(`;[^/]*`)
 	ignored = regexp.MustCompile(`([^/. ])(?:[. ]|::?\$[^/]*)+(/|$)`)
 )
 
-func isOdd(s string) bool {
-	return odd.MatchString(params.ReplaceAllString(s, "")) || asPort.MatchString(s)
+func isOdd(s string) bool { return odd.MatchString(params.ReplaceAllString(s, "")) }
+
+// isRoot reports whether PHP finds no path in this one, as in /x:80: it takes the first colon for that of a port. Many
+// routers serve / then.
+func isRoot(escaped string) bool {
+	once := decode(escaped)
+	return asPort.MatchString(escaped) || asPort.MatchString(once) || asPort.MatchString(decode(once))
 }
 
 func endsPath(r rune) bool { return unicode.IsControl(r) || r == '?' || r == '#' }

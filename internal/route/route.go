@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -70,6 +71,7 @@ type Route struct {
 	passes   []locator
 	sealed   []*regexp.Regexp // names of cookies
 	below    *Route           // the same for what is below a single path; nil: see path.below
+	input    *regexp.Regexp   // the password's, in a page; nil if it has no name
 }
 
 // Compile returns the route, or all errors in s, each with its key and a colon first.
@@ -103,6 +105,9 @@ func Compile(s Spec) (*Route, error) {
 	errs[6] = r.exceptions(s.Passes)
 	for _, name := range s.SealedCookies {
 		r.sealed = append(r.sealed, wildcard(CookieName(name), ""))
+	}
+	if name := html.EscapeString(r.password.name); name != "" {
+		r.input = regexp.MustCompile(`(?i)<[a-z-]*input[^>]*\sname\s*=\s*["']?` + regexp.QuoteMeta(name) + `["'\s/>]`)
 	}
 	r.path.prefix = r.path.folder && r.account.kind == basic // nginx and lighttpd protect /admin and /adminx alike
 	if r.path.below != nil {
@@ -221,6 +226,14 @@ func (t Table) At(escaped string) (at Table, where Place) {
 		}
 		if in == Here {
 			at, where = append(at, r), Here
+		}
+	}
+	if isRoot(escaped) {
+		root, _ := t.At("/")
+		for _, r := range root {
+			if !slices.Contains(at, r) && !r.path.folder {
+				at, where = append(at, r), Here
+			}
 		}
 	}
 	return at.nearest(plain, readings), where

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -121,14 +122,30 @@ func (r *Route) ShowsForm(attempt *http.Request, ask Ask) bool {
 
 func (q question) showsForm(get look) bool {
 	a, err := q.ask(get.Request, nil)
-	return err != nil || isForm(a)
+	return err != nil || q.isForm(a)
 }
 
-// isForm reports whether a page has a field for a password, or cannot be read. To a signed-in visitor, a login page may
+// isForm reports whether a page has a field for the password, or cannot be read. To a signed-in visitor, a login page may
 // say so with 200.
-func isForm(a Answer) bool {
-	return (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) && (passwordInput.Match(a.Body) || !a.Whole)
+func (r *Route) isForm(a Answer) bool {
+	return (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) &&
+		(passwordInput.Match(a.Body) || r.input != nil && r.input.Match(a.Body) || !a.Whole)
 }
+
+// alike reports whether two pages differ by tokens and numbers only.
+func alike(a, b Answer) bool {
+	return a.Status == b.Status && bytes.Equal(varying.ReplaceAll(a.Body, nil), varying.ReplaceAll(b.Body, nil))
+}
+
+var varying = regexp.MustCompile(`[?&;A-Za-z0-9+/_=.-]{16,}|\d+`)
+
+// Ended reports whether a page shows that a session has ended between two responses.
+func Ended(before, after Answer) bool {
+	return before.Status != after.Status || whither(before) != whither(after) ||
+		signOut.Match(before.Body) && !signOut.Match(after.Body)
+}
+
+var signOut = regexp.MustCompile(`(?i)(log|sign)[ -]?out|abmelden|ausloggen|d[ée]connexion|cerrar sesi[oó]n`)
 
 // Blank reports whether a credential lacks a visible password. Some apps answer that without a check, with a link by
 // email. As the password of basic, it may belong to an API key. To PHP, 0 is empty, too.
@@ -211,13 +228,16 @@ func (q question) byForm() (Basis, error) {
 		if cached(a) {
 			return q.byPassword(madeUp)
 		}
-		if !success && isForm(a) {
+		page := !success && (a.Status/100 == 2 || a.Status == http.StatusUnauthorized)
+		if page && (!q.ReadsForm() || q.isForm(a)) {
 			continue
 		}
 		b, err := q.ask(anonymous(get.Request), nil)
 		switch {
 		case err != nil:
 			return OnSession, err
+		case page && alike(a, b): // a script draws the form
+			continue
 		case success != (q.Judge(b) == Succeeded),
 			q.ReadsForm() && a.Status/100 == 3 && whither(a) != whither(b) && !leadsTo(a, get.URL.Path):
 			return OnSession, nil

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,12 +64,11 @@ func (v *visit) signsIn(answer *http.Response) bool {
 	after := with(attempt, answer.Cookies())
 	_, compared := v.proxy.compared.Load(v.route.Name)
 	asked := false
-	landing := func() (seen string) {
+	landing := func() (a route.Answer) {
 		if get := v.route.Landing(after, route.Answer{Status: answer.StatusCode, Header: answer.Header}); get != nil && !compared {
-			a, err := v.ask(get, nil)
-			seen = fmt.Sprint(a.Status, a.Header.Get("Location"), err)
+			a, _ = v.ask(get, nil)
 		}
-		return seen
+		return a
 	}
 	before := sync.OnceValue(landing)
 	ask := func(r *http.Request, body []byte) (route.Answer, error) {
@@ -79,7 +77,7 @@ func (v *visit) signsIn(answer *http.Response) bool {
 		return v.ask(r, body)
 	}
 	signsIn := v.route.SignsIn(attempt, after, v.sent.Body, v.proof.offer, ask)
-	if signsIn && asked && landing() != before() {
+	if signsIn && asked && route.Ended(before(), landing()) {
 		v.proxy.Log.Warn("the app seems to have ended a visitor's session when it was asked whether the password was right: "+
 			"set signed_in", "route", v.route.Name)
 	}

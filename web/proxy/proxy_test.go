@@ -106,9 +106,6 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header()["X-App"] = []string{"one", "two"}
 		fmt.Fprintf(w, "%s %s %x", r.Method, r.RequestURI, sha256.Sum256(body))
-		if strings.HasPrefix(r.URL.Path, "/login") && (r.URL.RawQuery != "" || strings.Contains(r.URL.Path, ";")) {
-			fmt.Fprint(w, `<input type="password" name="password">`)
-		}
 	}
 }
 
