@@ -118,12 +118,17 @@ func (s *Session) ValidCSRF(token string) bool {
 // maxAgent is the longest stored User-Agent, in bytes.
 const maxAgent = 300
 
-// start begins a session after a login, with more than a password if second. It ends the session that the client came
+// start begins a session after a login, with more than a password if second. It ends the sessions that the client came
 // with: a token planted by an attacker becomes worthless (session fixation).
 func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, second bool) (*Session, error) {
 	ctx, _, err := s.load(c)
 	if err != nil {
 		return nil, err
+	}
+	for _, one := range s.sent(c) {
+		if err := s.destroy(c, one); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.manager.RenewToken(ctx); err != nil {
 		return nil, fmt.Errorf("%w: renewing one: %w", ErrSessions, err)
@@ -239,36 +244,48 @@ func (s *Sessions) Pop(session *Session, key string) (string, error) {
 // End ends the request's sessions, if there are any.
 func (s *Sessions) End(c echo.Context, client Client) error {
 	for _, one := range s.sent(c) {
-		ctx, err := s.loadOne(c, one)
-		if err != nil {
-			return err
-		}
 		gone := s.newCookie(client, "", time.Unix(1, 0))
 		gone.Name, gone.Secure = s.cookie(one.secure), gone.Secure || one.secure
-		c.SetCookie(gone)
-		if err := s.manager.Destroy(ctx); err != nil {
-			return fmt.Errorf("%w: ending one: %w", ErrSessions, err)
+		if err := s.destroy(c, one); err != nil {
+			return err
 		}
+		c.SetCookie(gone)
 	}
 	return nil
 }
 
-// load returns the data of the first session that the request's cookies name, with its token. If none of them does, the
-// data are those of a new one, and the token is empty.
+func (s *Sessions) destroy(c echo.Context, one sentCookie) error {
+	ctx, err := s.loadOne(c, one)
+	if err == nil && s.manager.Destroy(ctx) != nil {
+		err = fmt.Errorf("%w: ending one", ErrSessions)
+	}
+	return err
+}
+
+// load returns the data of the session that the request's cookies name, with its token. If none of them does, or if they
+// name sessions of several accounts, of which an attacker may have planted one, the data are those of a new one, and the
+// token is empty.
 func (s *Sessions) load(c echo.Context) (ctx context.Context, token string, err error) {
+	account := ""
 	for _, one := range s.sent(c) {
-		if ctx, err = s.loadOne(c, one); err != nil {
+		its, err := s.loadOne(c, one)
+		if err != nil {
 			return nil, "", err
 		}
 		// An attacker may have planted their own session under the other name.
-		planted := s.manager.GetBool(ctx, "host") && !one.secure
-		if s.manager.GetString(ctx, sessions.AccountKey) != "" && !planted &&
-			s.manager.GetString(ctx, sessions.IntegrationKey) == s.Integration {
-			return ctx, one.token, nil
+		planted := s.manager.GetBool(its, "host") && !one.secure
+		switch name := s.manager.GetString(its, sessions.AccountKey); {
+		case name == "" || planted || s.manager.GetString(its, sessions.IntegrationKey) != s.Integration:
+		case account == "":
+			ctx, token, account = its, one.token, name
+		case account != name:
+			token = ""
 		}
 	}
-	ctx, err = s.loadOne(c, sentCookie{})
-	return ctx, "", err
+	if token == "" {
+		ctx, err = s.loadOne(c, sentCookie{})
+	}
+	return ctx, token, err
 }
 
 func (s *Sessions) loadOne(c echo.Context, one sentCookie) (context.Context, error) {

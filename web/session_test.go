@@ -78,6 +78,50 @@ func TestAnOldCookieHidesNoSession(t *testing.T) {
 	}
 }
 
+// A sibling host may plant cookies, which the browser sends before the new one.
+func TestPlantedSessionsAreNoOnes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mallory := h.people.all["alice"]
+	mallory.Account = "mallory"
+	h.people.all["mallory"] = mallory
+	var planted []string
+	for range 2 {
+		b := h.browser(page)
+		b.login("mallory", right)
+		planted = append(planted, b.cookies["authguard_login"].Value)
+	}
+	owner := h.browser(page)
+	r, w := httptest.NewRequest("POST", "/login", strings.NewReader("username=alice&password="+url.QueryEscape(right))), httptest.NewRecorder()
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	sends := func(r *http.Request, values ...string) {
+		r.RemoteAddr = "198.51.100.7:1234"
+		for _, value := range values {
+			r.AddCookie(&http.Cookie{Name: "authguard_login", Value: value})
+		}
+		owner.to.ServeHTTP(w, r)
+	}
+	sends(r, planted...)
+	var fresh string
+	for _, c := range w.Result().Cookies() {
+		if c.Name == "authguard_login" {
+			fresh = c.Value
+		}
+	}
+	other := h.browser(page) // planted after the login
+	other.login("mallory", right)
+	for _, c := range []struct {
+		sent []string
+		want string
+	}{{append(planted, fresh), "alice"}, {[]string{other.cookies["authguard_login"].Value, fresh}, ""}} {
+		w = httptest.NewRecorder()
+		sends(httptest.NewRequest("GET", "/auth/verify", nil), c.sent...)
+		if got := w.Header().Get("Remote-User"); got != c.want {
+			t.Errorf("%d cookies: %q, want %q", len(c.sent), got, c.want)
+		}
+	}
+}
+
 func TestLoggingInEndsTheSessionThatCameAlong(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

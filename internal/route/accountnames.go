@@ -126,7 +126,7 @@ func (t Table) otherMembers(at any, path []string, found *Route, account string)
 		}
 		text, isText := value.(string)
 		plain := strings.Join(nested(key), "_")
-		second := text != "" && sameWords(plain, found.password.last()) // whatever the text is
+		second := value != nil && value != "" && sameWords(plain, found.password.last()) // bcrypt-ruby takes a number
 		if !isPrefix(here, found.account.pointer) && !isPrefix(here, found.password.pointer) && (second || !isHarmless(value, account)) {
 			names := []string{key}
 			if isText {

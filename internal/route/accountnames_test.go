@@ -191,6 +191,8 @@ func TestASecondPasswordOfTheSameNameIsRefused(t *testing.T) {
 		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"a","password":"x"},"admin":{"email":"a","password":"guess"}}`, false},
 		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"guess","password":"x"},"admin":{"login":"root","password":"guess"}}`, false},
 		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"a","password":"x"},"admin":{"password":""}}`, true},
+		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"a","password":"x"},"admin":{"password":471100}}`, false},
+		{route("/sign_in", "json:/user/email", "json:/user/password"), "", `{"user":{"email":"a","password":"x"},"admin":{"password":["guess"]}}`, false},
 		{route("/start", "form:session[email]", "form:session[password]", "form:user[password]"), "", "user[email]=a&user[password]=x", true},
 		// Another form at the path, which a field in passes lets through, is none with a password.
 		{route("/sign_in", "form:user[email]", "form:user[password]", "form:_method"), "", "_method=post&admin[email]=a&admin[password]=guess", false},
