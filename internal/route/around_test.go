@@ -253,7 +253,7 @@ func TestAFolderForBasicHasAllPathsThatBeginWithIt(t *testing.T) {
 			}
 		}
 		other := mustCompile(t, Spec{Name: "other", Path: "/admin2/*", Account: "basic", Success: []string{"status 200"}})
-		for path, want := range map[string]string{"/admin2/x": "other", "/admin2": "other", "/admin/x": "login", "/admin23": "login other"} {
+		for path, want := range map[string]string{"/admin2/x": "other login", "/admin2": "other login", "/admin/x": "login", "/admin23": "other login"} {
 			var names []string
 			at, _ := append(table, other).At(path)
 			for _, r := range at {

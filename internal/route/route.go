@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"html"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -203,16 +202,6 @@ const (
 	Ambiguous
 )
 
-// Login reports whether a redirect leads to the page of a login.
-func (t Table) Login(location string) bool {
-	to, err := url.Parse(location)
-	if err != nil || location == "" {
-		return false
-	}
-	at, _ := t.At(to.EscapedPath())
-	return slices.ContainsFunc(at, func(r *Route) bool { return !r.path.folder && !r.SecondFactor() })
-}
-
 // At returns the routes at the escaped path of a request, without its query.
 func (t Table) At(escaped string) (at Table, where Place) {
 	plain, readings := read(escaped)
@@ -236,21 +225,24 @@ func (t Table) At(escaped string) (at Table, where Place) {
 			}
 		}
 	}
-	return at.nearest(plain, readings), where
+	at.nearestFirst()
+	return at, where
 }
 
-// nearest drops the routes for basic that only have the path's beginning, /app/* for /app2/x, if another one has it.
-func (t Table) nearest(plain string, readings []string) Table {
-	far := func(r *Route) bool {
-		p := r.path
-		p.prefix = false
-		in, _ := p.match(plain, readings)
-		return r.Basic() && r.path.prefix && in == Elsewhere
+// nearestFirst sorts the routes for basic: at /app2/x, and at /app/admin/x, the one for /app/* is not what the app asks for.
+func (t Table) nearestFirst() {
+	var all []*Route
+	for _, r := range t {
+		if r.Basic() {
+			all = append(all, r)
+		}
 	}
-	if len(t) < 2 || !slices.ContainsFunc(t, func(r *Route) bool { return !far(r) }) {
-		return t
+	slices.SortStableFunc(all, func(a, b *Route) int { return len(b.path.written) - len(a.path.written) })
+	for i, r := range t {
+		if r.Basic() {
+			t[i], all = all[0], all[1:]
+		}
 	}
-	return slices.DeleteFunc(t, far)
 }
 
 // Single reports whether one of the routes is a single path, where every request is checked.

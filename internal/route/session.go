@@ -114,12 +114,6 @@ func (r *Route) ReadsForm() bool {
 
 var passwordInput = regexp.MustCompile(`(?i)<input[^>]*\stype\s*=\s*["']?password`)
 
-// ShowsForm reports whether the login page shows its form to the session that an attempt came with.
-func (r *Route) ShowsForm(attempt *http.Request, ask Ask) bool {
-	q := question{Route: r, req: attempt, ask: ask}
-	return r.ReadsForm() && !slices.ContainsFunc(q.gets(), func(get look) bool { return !get.asSent && !q.showsForm(get) })
-}
-
 func (q question) showsForm(get look) bool {
 	a, err := q.ask(get.Request, nil)
 	return err != nil || q.isForm(a)
@@ -236,11 +230,11 @@ func (q question) byForm() (Basis, error) {
 		switch {
 		case err != nil:
 			return OnSession, err
-		case page && alike(a, b): // a script draws the form
-			continue
 		case success != (q.Judge(b) == Succeeded),
 			q.ReadsForm() && a.Status/100 == 3 && whither(a) != whither(b) && !leadsTo(a, get.URL.Path):
 			return OnSession, nil
+		case page && alike(a, b), get.elsewhere: // a script draws the form, or the path has a final slash
+			continue
 		case get.asSent:
 			return OnPassword, nil
 		}
@@ -360,7 +354,8 @@ var safeMethods = []string{http.MethodHead, http.MethodOptions, "PROPFIND", "REP
 
 type look struct {
 	*http.Request
-	asSent bool
+	asSent    bool
+	elsewhere bool // at the route's own path, which the client spells otherwise
 }
 
 // gets returns the probes of a page, as browsers send them. The first has all that can carry a session. That may also
@@ -392,13 +387,13 @@ func (q question) gets() []look {
 		there := all.Clone(all.Context())
 		there.URL.Path, there.URL.RawPath = q.path.written+pathSession.FindString(path), ""
 		there.Header.Set("Accept", accept)
-		looks = append(looks, look{Request: there})
+		looks = append(looks, look{Request: there, elsewhere: true})
 	}
 	bound := len(asSent.Header) > len(all.Header)
 	all.Header.Set("Accept", accept)
 	plain.Header.Set("Accept", accept)
 	if bound {
-		looks = append(looks, look{asSent, true})
+		looks = append(looks, look{Request: asSent, asSent: true})
 	}
 	for _, one := range looks {
 		uncached(one.Request)

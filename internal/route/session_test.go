@@ -141,3 +141,37 @@ func TestASpoiledRequestKeepsTheRest(t *testing.T) {
 		}
 	}
 }
+
+// The app's login has a final slash, the route has none: the app is sent no made-up password for that.
+func TestAFinalSlashSendsNoMadeUpPassword(t *testing.T) {
+	t.Parallel()
+	r := loginAt(t, "/login")
+	body := []byte("username=alice&password=x")
+	for _, signedIn := range []bool{false, true} {
+		req := posted(ofPairs, string(body))
+		req.URL.Path = "/login/"
+		req.Header.Set("Cookie", "session=1")
+		_, offer, err := Table{r}.Find(req, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := 0
+		basis, err := r.Basis(req, body, offer, func(q *http.Request, _ []byte) (Answer, error) {
+			a := Answer{Status: 200, Header: http.Header{}, Whole: true, Body: []byte(`<input type="password" name="password">`)}
+			switch {
+			case q.Method == http.MethodPost:
+				sent++
+			case q.URL.Path == "/login":
+				a.Status, a.Body = 301, nil
+				a.Header.Set("Location", "/login/")
+			case signedIn && q.Header.Get("Cookie") != "":
+				a.Status, a.Body = 302, nil
+				a.Header.Set("Location", "/account")
+			}
+			return a, nil
+		})
+		if want := map[bool]Basis{false: OnPassword, true: OnSession}[signedIn]; err != nil || basis != want || sent > 0 {
+			t.Errorf("signed in %t: %v %v, %d passwords sent", signedIn, basis, err, sent)
+		}
+	}
+}

@@ -304,7 +304,7 @@ func answered(answer *http.Response) error {
 		v.judged()
 		return nil
 	case v.route == nil:
-		v.proxy.rivals.redirects(v.in, answer, v.app.Routes)
+		v.proxy.rivals.redirects(v.in, answer)
 		if v.script {
 			return v.insert(answer)
 		}
@@ -331,6 +331,9 @@ func answered(answer *http.Response) error {
 		outcome = guard.Failed
 	case v.route.Blank(v.proof.offer), v.route.Echoes(v.in, v.sent.Body), !v.proves(answer): // it may have been checked
 		outcome = guard.Failed
+		if v.proof.polled && v.staysFree() {
+			outcome = guard.Withdrawn
+		}
 	case !v.route.SecondFactor():
 		v.notes(answer)
 		if v.proof.asksCode { // the code makes the client known

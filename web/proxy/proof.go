@@ -23,6 +23,8 @@ type proof struct {
 	// asksCode: the app asks for a code now, so the visitor is not signed in yet.
 	asksCode bool
 	note     string // why the proof failed, for the audit log
+	// polled: a page may have polled, or a magic link may have signed in another account. The attempt makes nobody known.
+	polled bool
 }
 
 // proves reports whether the password caused the success. Meanwhile no other account may have signed in with the
@@ -49,12 +51,14 @@ func (v *visit) proves(answer *http.Response) bool {
 			return false
 		}
 	}
-	isOut := func() bool { return v.route.ShowsForm(v.plain(p.ctx), v.ask) }
-	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival, isOut) {
+	if p.rival != nil && v.proxy.rivals.won(p.ctx, p.rival) {
 		p.note = "answered as a success, but another account may have signed in with the same cookie at the same time"
 		return false
 	}
-	return true
+	if p.polled = p.rival != nil && v.proxy.rivals.polled(p.rival); p.polled {
+		p.note = "answered as a success, but the app has redirected another request with the same cookie at the same time"
+	}
+	return !p.polled
 }
 
 // signsIn reports whether the visitor is signed in now. Its requests have the visitor's new session, which some apps end at

@@ -43,7 +43,7 @@ type rival struct {
 	judged   chan struct{} // closed once the app has answered, or will not
 	reached  bool          // the app; valid once judged
 	raced    bool
-	polled   bool     // a redirect to the login page: raced, if the form is not there
+	polled   bool     // another request was redirected
 	entered  []uint64 // its keys in underWay
 	// accounts is those of a login, as typed, and all that have been tried in its sessions since. A code has none.
 	accounts []string
@@ -174,9 +174,8 @@ func (r *Rivals) others(one *rival) (all []*rival) {
 	return all
 }
 
-// won waits for the responses to all rivals, and reports whether one of them has reached the app. isOut reports whether
-// the session that the attempt came with is signed out.
-func (r *Rivals) won(ctx context.Context, one *rival, isOut func() bool) bool {
+// won waits for the responses to all rivals, and reports whether one of them has reached the app.
+func (r *Rivals) won(ctx context.Context, one *rival) bool {
 	r.mu.Lock()
 	others := r.others(one)
 	r.mu.Unlock()
@@ -191,27 +190,30 @@ func (r *Rivals) won(ctx context.Context, one *rival, isOut func() bool) bool {
 		}
 	}
 	r.mu.Lock()
-	raced, polled := one.raced, one.polled
-	r.mu.Unlock()
-	return raced || polled && !isOut()
+	defer r.mu.Unlock()
+	return one.raced
 }
 
 // redirects notes a redirect outside the routes: a magic link, a sign-up or a single sign-on may have changed the account
-// of the sessions. Other responses are not noted, because pages poll while a visitor signs in: an app redirects these
-// to its login page, at most.
-func (r *Rivals) redirects(in *http.Request, answer *http.Response, routes route.Table) {
+// of the sessions. Other responses are not noted, because pages poll while a visitor signs in.
+func (r *Rivals) redirects(in *http.Request, answer *http.Response) {
 	if answer.StatusCode/100 != 3 || answer.StatusCode == http.StatusNotModified || !r.any() {
 		return
 	}
-	toLogin := routes.Login(answer.Header.Get("Location"))
 	keys, _ := r.keys(in.Header["Cookie"], in.URL, math.MaxInt32) // however many hide it
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range keys {
 		for _, one := range r.session[key] {
-			one.raced, one.polled = one.raced || !toLogin, one.polled || toLogin
+			one.polled = true
 		}
 	}
+}
+
+func (r *Rivals) polled(one *rival) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return one.polled
 }
 
 func (r *Rivals) any() bool {

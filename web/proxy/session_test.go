@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/trusted"
 )
@@ -983,5 +984,36 @@ func TestAnotherSpellingOfTheLoginPathHidesNoSession(t *testing.T) {
 			d.Status(t, "alice", "198.18.9.1") != trusted.Unknown {
 			t.Errorf("%d: %d %v", status, answer.StatusCode, answer.Header)
 		}
+	}
+}
+
+// A page of the same browser polls during the login, and is redirected because it is signed out. So might be a magic link
+// that signs in another account: nobody becomes known, and three right logins an hour are not charged.
+func TestAPageThatPollsChargesNoRightLogin(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"location /account"} }), func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet && r.URL.Path == "/poll":
+			http.Redirect(w, r, "/sign-in", http.StatusFound)
+		case r.Method == http.MethodPost:
+			d.send(t, "198.18.5.1", offer{"GET", "/poll", "", ""}, "Cookie", "session=of-last-week-0")
+			if r.PostFormValue("password") == right && anybody.MatchString(r.PostFormValue("username")) {
+				http.Redirect(w, r, "/account", http.StatusFound)
+			}
+		default:
+			fmt.Fprint(w, `<input type="password" name="password">`)
+		}
+	})
+	for i, want := range []int{0, 0, 0, 1} {
+		from := fmt.Sprintf("198.18.5.%d", i)
+		answer := d.send(t, from, form("username=alice&password="+url.QueryEscape(right)), "Cookie", "session=of-last-week-0")
+		if n := d.Used(t, "alice", from, guard.OnAccount); answer.StatusCode != http.StatusFound || device(answer) || n != want {
+			t.Errorf("login %d: %d %v, %d failures, want %d", i, answer.StatusCode, answer.Header, n, want)
+		}
+	}
+	d.send(t, "198.18.5.9", form("username=bob&password=guess"), "Cookie", "session=of-last-week-0")
+	if n := d.Used(t, "bob", "198.18.5.9", guard.OnAccount); n != 1 {
+		t.Errorf("a wrong password: %d failures", n)
 	}
 }
