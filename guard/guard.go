@@ -356,6 +356,8 @@ type Ticket struct {
 type pending struct {
 	ended atomic.Int32 // 0, 1 plus the outcome, or settledFull
 	began time.Time    // zero if the ticket was sealed
+	// issued is when it was sealed first.
+	issued time.Time
 	// The rest is for events.
 	integration string
 	address     netip.Addr

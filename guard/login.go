@@ -347,7 +347,7 @@ func (g *Guard) press(v *view, sign captchamode.Sign, insufficient bool, now tim
 	}
 	at := v.began
 	if at.IsZero() {
-		if at = now; at.Sub(v.ID.Time()) > v.rules.policy.CheckTimeout {
+		if at = now; at.Sub(v.issued) > v.rules.policy.CheckTimeout {
 			return
 		}
 	}

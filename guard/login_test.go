@@ -13,6 +13,7 @@ import (
 	"authguard/captchamode"
 	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/testing/world"
 	"authguard/trusted"
 )
 
@@ -100,6 +101,43 @@ func TestOfATicketsCopiesOneIsSettled(t *testing.T) {
 	}
 	if e := s.seen[len(s.seen)-1]; e.Account != "bob" || e.Outcome != guard.Succeeded {
 		t.Errorf("the last event is %+v", e)
+	}
+}
+
+// NTP may set the clock forward after the start. The store's clock stays behind.
+func TestATicketIsAsOldAsTheGuardsClockSays(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	s := w.Second(t, func(c *guard.Config) { c.Now = func() time.Time { return w.Clock.Now().Add(2 * time.Hour) } })
+	for i := range 40 {
+		d, err := s.Begin(t.Context(), world.From(fmt.Sprint("user", i), world.Address(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Action != guard.Proceed {
+			continue
+		}
+		text := s.Seal(&d.Ticket)
+		ticket, err := s.Open(text)
+		if err != nil || ticket.Expires().Sub(w.Clock.Now().Add(2*time.Hour)) != guard.TicketTTL {
+			t.Fatalf("%v, %v", ticket.Expires(), err)
+		}
+		if err := s.Settle(t.Context(), ticket, guard.Failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.Mode.On() {
+		t.Error("the failures do not switch CAPTCHA mode on")
+	}
+	d, err := s.Begin(t.Context(), world.From("alice", world.Address(99)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := s.Seal(&d.Ticket)
+	if w.Clock.Advance(guard.TicketTTL); text != "" {
+		if _, err := s.Open(text); !errors.Is(err, guard.ErrTicketExpired) {
+			t.Errorf("an old ticket: %v", err)
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ const (
 	// MaxTicket is the largest length of a sealed ticket, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 14
+	ticketVersion = 15
 )
 
 // A sealed ticket is this, big endian, then the reasons and the name.
@@ -124,6 +124,7 @@ type sealed struct {
 	Flags                         uint16
 	Failures                      int32
 	Tag, Spray, Fingerprint       uint32
+	Issued                        int64 // Unix milliseconds by Config.Now; a store has a clock of its own
 	Charge, Admitted              failures.ChargeID
 	Epoch, Nonce, Client, Address [16]byte
 }
@@ -132,7 +133,7 @@ type sealed struct {
 func (t *Ticket) ID() [16]byte { return t.nonce }
 
 // Expires returns when a sealed ticket can no longer be settled.
-func (t *Ticket) Expires() time.Time { return t.of.ID.Time().Add(TicketTTL) }
+func (t *Ticket) Expires() time.Time { return t.of.issued.Add(TicketTTL) }
 
 // Seal turns a ticket into text that only guards with its secret and realm can read or change; empty if it was settled.
 func (g *Guard) Seal(t *Ticket) string {
@@ -141,9 +142,12 @@ func (g *Guard) Seal(t *Ticket) string {
 		return ""
 	}
 	rand.Read(t.nonce[:])
+	if v.issued.IsZero() {
+		v.issued = g.config.Now()
+	}
 	fixed := sealed{
 		Version: ticketVersion, Flags: v.flags(), Failures: int32(v.ownFailures()),
-		Tag: v.tag, Spray: v.Spray, Fingerprint: v.fingerprint, Charge: v.ID,
+		Tag: v.tag, Spray: v.Spray, Fingerprint: v.fingerprint, Issued: v.issued.UnixMilli(), Charge: v.ID,
 		Epoch: g.config.Epoch, Nonce: t.nonce, Client: v.ClientKey(), Address: v.address.As16(),
 	}
 	if v.admitted != nil {
@@ -169,7 +173,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if err != nil || fixed.Version != ticketVersion {
 		return Ticket{}, ErrTicket
 	}
-	if g.config.Now().Sub(fixed.Charge.Time()) >= TicketTTL || fixed.Epoch != g.config.Epoch {
+	if g.config.Now().Sub(time.UnixMilli(fixed.Issued)) >= TicketTTL || fixed.Epoch != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
 	return Ticket{of: g.unseal(&fixed, b[n:]), nonce: fixed.Nonce}, nil
@@ -178,6 +182,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 // unseal rebuilds an attempt. Its subjects have no exemptions, which settling does not need.
 func (g *Guard) unseal(fixed *sealed, rest []byte) *view {
 	v := &view{rules: g.rules.Load(), tag: fixed.Tag}
+	v.issued = time.UnixMilli(fixed.Issued)
 	reasons, name := unpackReasons(rest)
 	v.name, v.reasons, v.integration, v.fingerprint = string(name), reasons, "api", fixed.Fingerprint
 	v.address = netip.AddrFrom16(fixed.Address).Unmap()

@@ -225,24 +225,9 @@ func (t Table) At(escaped string) (at Table, where Place) {
 			}
 		}
 	}
-	at.nearestFirst()
+	// At /app2/x, and at /app/admin/x, the route for /app/* is not what the app asks for.
+	slices.SortStableFunc(at, func(a, b *Route) int { return len(b.path.written) - len(a.path.written) })
 	return at, where
-}
-
-// nearestFirst sorts the routes for basic: at /app2/x, and at /app/admin/x, the one for /app/* is not what the app asks for.
-func (t Table) nearestFirst() {
-	var all []*Route
-	for _, r := range t {
-		if r.Basic() {
-			all = append(all, r)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *Route) int { return len(b.path.written) - len(a.path.written) })
-	for i, r := range t {
-		if r.Basic() {
-			t[i], all = all[0], all[1:]
-		}
-	}
 }
 
 // Single reports whether one of the routes is a single path, where every request is checked.

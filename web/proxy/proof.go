@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"authguard/guard"
@@ -46,7 +45,8 @@ func (v *visit) proves(answer *http.Response) bool {
 			return false
 		}
 		// The made-up password may have failed for a CSRF token, or for a token that is valid once.
-		if !v.proof.asksCode && !v.signsIn(answer) {
+		attempt := v.plain(p.ctx)
+		if !v.proof.asksCode && !v.route.SignsIn(attempt, with(attempt, answer.Cookies()), v.sent.Body, p.offer, v.ask) {
 			p.note = "answered as a success, but the visitor is not signed in, or another password is a success in this session"
 			return false
 		}
@@ -59,36 +59,6 @@ func (v *visit) proves(answer *http.Response) bool {
 		p.note = "answered as a success, but the app has redirected another request with the same cookie at the same time"
 	}
 	return !p.polled
-}
-
-// signsIn reports whether the visitor is signed in now. Its requests have the visitor's new session, which some apps end at
-// a wrong password or at the login page. The first login of a route shows that: the page that it leads to differs.
-func (v *visit) signsIn(answer *http.Response) bool {
-	attempt := v.plain(v.proof.ctx)
-	after := with(attempt, answer.Cookies())
-	_, compared := v.proxy.compared.Load(v.route.Name)
-	asked := false
-	landing := func() (a route.Answer) {
-		if get := v.route.Landing(after, route.Answer{Status: answer.StatusCode, Header: answer.Header}); get != nil && !compared {
-			a, _ = v.ask(get, nil)
-		}
-		return a
-	}
-	before := sync.OnceValue(landing)
-	ask := func(r *http.Request, body []byte) (route.Answer, error) {
-		before()
-		asked = true
-		return v.ask(r, body)
-	}
-	signsIn := v.route.SignsIn(attempt, after, v.sent.Body, v.proof.offer, ask)
-	if signsIn && asked && route.Ended(before(), landing()) {
-		v.proxy.Log.Warn("the app seems to have ended a visitor's session when it was asked whether the password was right: "+
-			"set signed_in", "route", v.route.Name)
-	}
-	if asked {
-		v.proxy.compared.Store(v.route.Name, true)
-	}
-	return signsIn
 }
 
 // plain returns the client's request without what the app must not believe.

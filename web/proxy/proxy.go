@@ -82,7 +82,6 @@ type Proxy struct {
 	outages  *lru.Cache[string, outage]
 	codes    *lru.Cache[codeKey, ahead] // entered on our page
 	scripted atomic.Bool                // a script has sent a login
-	compared sync.Map                   // the names of routes whose landing page was compared
 	reported sync.Map                   // why pages get no script
 }
 

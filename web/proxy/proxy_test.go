@@ -155,7 +155,6 @@ type door struct {
 	app   *app
 	proxy *proxy.Proxy
 	gone  chan struct{} // a request has ended, or its client has hung up
-	log   bytes.Buffer
 }
 
 var specs = map[string]route.Spec{
@@ -185,7 +184,7 @@ func newDoorWith(t *testing.T, own guard.Codes, answer func(http.ResponseWriter,
 	edge := new(web.Edge)
 	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, client.XForwardedFor)
 	p, err := proxy.New(proxy.Config{
-		Edge: edge, Now: d.Clock.Now, Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.NewTextHandler(&d.log, nil)),
+		Edge: edge, Now: d.Clock.Now, Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler),
 		Guard: func(name string) *guard.Guard {
 			if name == "login" {
 				return d.Guard
