@@ -279,6 +279,12 @@ func TestAPathThatPHPDoesNotFindIsTheRoot(t *testing.T) {
 			t.Errorf("%s: %v, %d routes", path, where, len(at))
 		}
 	}
+	at, _ := root.At("/x:80")
+	for body, want := range map[string]bool{"username=alice&password=x": true, "a=b": false} {
+		if found, _, err := at.Find(posted(ofPairs, body), []byte(body)); err != nil || (found != nil) != want {
+			t.Errorf("%s: %v %v", body, found, err)
+		}
+	}
 	for path, want := range map[string]Place{"/app/room:5": Here, "/-/user/org.couchdb.user:1234": Elsewhere} {
 		if _, where := folder.At(path); where != want {
 			t.Errorf("%s: %v", path, where)

@@ -221,7 +221,9 @@ func (t Table) At(escaped string) (at Table, where Place) {
 		root, _ := t.At("/")
 		for _, r := range root {
 			if !slices.Contains(at, r) && !r.path.folder {
-				at, where = append(at, r), Here
+				other := *r // forms pass, as in a folder
+				other.path.folder = true
+				at, where = append(at, &other), Here
 			}
 		}
 	}
