@@ -13,7 +13,8 @@ import (
 // ErrSession means that the app needs Spec.SignedIn, and no page for it was found.
 var ErrSession = errors.New("no route is proposed: none of the tested pages shows whether a visitor is signed in, " +
 	"and this app needs one. A signed-in visitor gets the same answer for a wrong password as for a right one, " +
-	"or a second GET of its login page invalidates the form, or a wrong password ends a session, or it accepts no second login (a CAPTCHA, a code). " +
+	"or a second GET of its login page invalidates the form, or a wrong password ends a session, " +
+	"or it accepts no second login (a CAPTCHA, a code). " +
 	"Write the route by hand, with signed_in: [page /PATH, status 200] " +
 	"for a page that only signed-in visitors get")
 

@@ -20,9 +20,9 @@ func (r *Route) OtherAccounts(req *http.Request, body []byte) []string {
 	return Table{r}.otherAccounts(req, &all, r)
 }
 
-// otherAccounts returns the fields in which an app may find another account than the found route's, or a second password.
-// LoopBack 3 takes email before username, Rocket.Chat user before username. Devise with two scopes also checks
-// admin[password] beside user[password]. A field with the attempt's own account or without a text is harmless.
+// otherAccounts returns the fields in which an app may find another account than the found route's, or a second
+// password. LoopBack 3 takes email before username, Rocket.Chat user before username. Devise with two scopes checks
+// admin[password], too, beside user[password]. A field with the attempt's own account or without a text is harmless.
 func (t Table) otherAccounts(req *http.Request, all *reading, found *Route) (others []string) {
 	if found == nil || !found.inFields() {
 		return nil
@@ -98,10 +98,11 @@ func (r *Route) namesAnother(name string) bool {
 	return isAccountName(strings.Join(parts, "_")) || isAccountName(strings.Join(nested(innermost(name)), "_"))
 }
 
-// namesAnotherPassword reports whether a field in a container has the name of the route's password.
+// namesAnotherPassword reports whether another field has the name of the route's password, apart from containers.
 func (r *Route) namesAnotherPassword(name string) bool {
 	parts := nested(name)
-	return len(parts) > 0 && r.password.name != "" && name != r.password.name && sameWords(parts[len(parts)-1], r.password.last())
+	return len(parts) > 0 && r.password.name != "" && name != r.password.name &&
+		sameWords(parts[len(parts)-1], r.password.last())
 }
 
 func isAccountName(name string) bool { return slices.Contains(accountNames, inflected.Replace(name)) }
@@ -127,7 +128,8 @@ func (t Table) otherMembers(at any, path []string, found *Route, account string)
 		text, isText := value.(string)
 		plain := strings.Join(nested(key), "_")
 		second := value != nil && value != "" && sameWords(plain, found.password.last()) // bcrypt-ruby takes a number
-		if !isPrefix(here, found.account.pointer) && !isPrefix(here, found.password.pointer) && (second || !isHarmless(value, account)) {
+		own := isPrefix(here, found.account.pointer) || isPrefix(here, found.password.pointer)
+		if !own && (second || !isHarmless(value, account)) {
 			names := []string{key}
 			if isText {
 				names = append(names, jsonNames(text)...)

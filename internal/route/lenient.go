@@ -438,9 +438,8 @@ func (t Table) lets(req *http.Request, body []byte, all *reading) bool {
 	names := slices.Concat(append(all.body[:], all.query)...)
 	passes := false
 	for _, one := range t {
-		if one.inFields() && (one.account.in(names) || one.password.in(names) || slices.ContainsFunc(names, func(name string) bool {
-			return one.namesAnotherPassword(name) && !t.permits(name, false)
-		})) {
+		second := func(name string) bool { return one.namesAnotherPassword(name) && !t.permits(name, false) }
+		if one.inFields() && (one.account.in(names) || one.password.in(names) || slices.ContainsFunc(names, second)) {
 			return false
 		}
 		for _, l := range one.passes {

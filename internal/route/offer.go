@@ -114,7 +114,8 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		switch {
 		case err != nil:
 			return one, Offer{}, err
-		case len(o.Credentials) == 0, found != nil && o.Credentials[0].Account == "", again && o.Credentials[0].Password == "":
+		case len(o.Credentials) == 0, found != nil && o.Credentials[0].Account == "",
+			again && o.Credentials[0].Password == "":
 		case found != nil && found.Name == one.Name && slices.Equal(offer.Credentials, o.Credentials): // npm login sends both
 			first := offer.Spoil
 			offer.Spoil = func(r *http.Request, body []byte, other Credential) []byte {

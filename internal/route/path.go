@@ -75,7 +75,8 @@ func parseFolders(written []string) (all Paths, err error) {
 func (all Paths) surely(escaped string) bool {
 	once := decode(escaped)
 	wide := norm.NFKC.String(once)
-	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || isRoot(escaped) || isOdd(strings.ReplaceAll(wide, "+", " ")) ||
+	if strings.ContainsAny(wide, "%;") || !utf8.ValidString(once) || isRoot(escaped) ||
+		isOdd(strings.ReplaceAll(wide, "+", " ")) ||
 		strings.Count(wide, "/") != strings.Count(escaped, "/") {
 		return false
 	}
@@ -328,6 +329,9 @@ func isOdd(s string) bool { return odd.MatchString(params.ReplaceAllString(s, ""
 // isRoot reports whether PHP finds no path in this one, as in /x:80: it takes the first colon for that of a port. Many
 // routers serve / then.
 func isRoot(escaped string) bool {
+	if !strings.ContainsAny(escaped, ":%") {
+		return false
+	}
 	once := decode(escaped)
 	return asPort.MatchString(escaped) || asPort.MatchString(once) || asPort.MatchString(decode(once))
 }

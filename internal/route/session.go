@@ -94,8 +94,8 @@ func (r *Route) SignsIn(attempt, after *http.Request, body []byte, offer Offer, 
 	})
 }
 
-// Landing returns the request for the page that a success leads to, with its cookies (after); nil if there is none at the
-// same host.
+// Landing returns the request for the page that a success leads to, with its cookies (after); nil if there is none at
+// the same host.
 func (r *Route) Landing(after *http.Request, success Answer) *http.Request {
 	to, err := after.URL.Parse(success.Header.Get("Location"))
 	if err != nil || success.Status/100 != 3 || to.Host != after.URL.Host && !strings.EqualFold(to.Host, after.Host) {
@@ -119,8 +119,8 @@ func (q question) showsForm(get look) bool {
 	return err != nil || q.isForm(a)
 }
 
-// isForm reports whether a page has a field for the password, or cannot be read. To a signed-in visitor, a login page may
-// say so with 200.
+// isForm reports whether a page has a field for the password, or cannot be read. To a signed-in visitor, a login page
+// may say so with 200.
 func (r *Route) isForm(a Answer) bool {
 	return (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) &&
 		(passwordInput.Match(a.Body) || r.input != nil && r.input.Match(a.Body) || !a.Whole)
@@ -383,9 +383,10 @@ func (q question) gets() []look {
 		looks = append(looks, look{Request: plain})
 	}
 	// At another spelling of the path, /login.json, an app may answer everybody alike.
-	if path := all.URL.Path; !q.path.folder && q.ReadsForm() && strings.TrimSuffix(path, pathSession.FindString(path)) != q.path.written {
+	session := pathSession.FindString(all.URL.Path)
+	if q.ReadsForm() && strings.TrimSuffix(all.URL.Path, session) != q.path.written {
 		there := all.Clone(all.Context())
-		there.URL.Path, there.URL.RawPath = q.path.written+pathSession.FindString(path), ""
+		there.URL.Path, there.URL.RawPath = q.path.written+session, ""
 		there.Header.Set("Accept", accept)
 		looks = append(looks, look{Request: there, elsewhere: true})
 	}
