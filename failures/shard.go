@@ -264,8 +264,8 @@ func (sh *shard) shrink(s *slot, m moments) {
 	sh.slab.give(class, number)
 }
 
-// pull removes one charge and reports whether it was there. With the last one it also removes the mark of the
-// backoff's reset: otherwise the backoff would ignore a new charge in the same millisecond.
+// pull removes one charge and reports whether it was there. The mark of the backoff's reset, if it is of this charge, moves
+// to the one before, if any: otherwise the backoff would ignore a new charge in the same millisecond.
 func (sh *shard) pull(s *slot, at uint32) bool {
 	m := sh.moments(s)
 	for i := len(m) - 1; i >= 0; i-- {
@@ -273,16 +273,20 @@ func (sh *shard) pull(s *slot, at uint32) bool {
 			continue
 		}
 		sh.changed = true
-		if len(m) == 1 {
-			mark := keyCleared(&s.key)
-			sh.remove(s)
-			if old := sh.find(&mark); old != nil {
-				sh.remove(old)
-			}
-			return true
+		key := keyCleared(&s.key)
+		mark := sh.find(&key)
+		if mark != nil && i > 0 && mark.body[0] == at {
+			mark.body[0] = m[i-1]
 		}
-		copy(m[i:], m[i+1:])
-		s.set(len(m)-1, max(s.pending()-1, 0), s.class())
+		if len(m) > 1 {
+			copy(m[i:], m[i+1:])
+			s.set(len(m)-1, max(s.pending()-1, 0), s.class())
+		} else {
+			sh.remove(s)
+		}
+		if mark = sh.find(&key); mark != nil && (len(m) == 1 || i == 0 && mark.body[0] == at) {
+			sh.remove(mark)
+		}
 		return true
 	}
 	return false

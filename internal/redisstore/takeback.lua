@@ -67,6 +67,7 @@ for k = 1, subjects do
   while i > 0 do
     local one = num('<I4', s, i)
     if one == at then
+      if head ~= '' and num('<I4', head, 2) == at then head = i > 4 and 'c' .. sub(s, i - 4, i - 1) or '' end
       s = sub(s, 1, i - 1) .. sub(s, i + 4)
       break
     elseif (newest - one) % wrap > (newest - at) % wrap then
