@@ -124,21 +124,22 @@ func (c checker) undisturbed(s route.Spec) (bool, error) {
 }
 
 // lasts reports whether a session is still signed in after the proxy has asked in it: an app may end it at a wrong
-// password, or at its login page.
+// password, or at its login page. The page that the login leads to shows that.
 func (c checker) lasts(compiled *route.Route, q request, anonymous []*http.Cookie, success route.Answer) (bool, error) {
-	before, after := c.request(q, anonymous), c.request(q, keep(anonymous, success))
+	session, to := keep(anonymous, success), target(success)
+	before := c.request(q, anonymous)
 	_, offer, err := route.Table{compiled}.Find(before, q.body)
-	landing := compiled.Landing(after, success)
-	if err != nil || landing == nil {
+	if err != nil || to == "" {
 		return true, err
 	}
-	first, err := c.ask(landing, nil)
+	first, err := c.do(c.request(c.get(to), session))
 	if err != nil {
 		return false, err
 	}
-	compiled.SignsIn(before, after, q.body, offer, c.ask)
-	last, err := c.ask(landing, nil)
-	return !route.Ended(first, last), err
+	compiled.SignsIn(before, c.request(q, session), q.body, offer, c.ask)
+	last, err := c.do(c.request(c.get(to), session))
+	signsOut := func(a route.Answer) bool { return slices.ContainsFunc(lines(a.Body), insideText.MatchString) }
+	return first.Status == last.Status && whither(first) == whither(last) && (!signsOut(first) || signsOut(last)), err
 }
 
 func (c checker) basis(s route.Spec, q request, cookies []*http.Cookie) (route.Basis, error) {

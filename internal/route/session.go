@@ -94,19 +94,6 @@ func (r *Route) SignsIn(attempt, after *http.Request, body []byte, offer Offer, 
 	})
 }
 
-// Landing returns the request for the page that a success leads to, with its cookies (after); nil if there is none at
-// the same host.
-func (r *Route) Landing(after *http.Request, success Answer) *http.Request {
-	to, err := after.URL.Parse(success.Header.Get("Location"))
-	if err != nil || success.Status/100 != 3 || to.Host != after.URL.Host && !strings.EqualFold(to.Host, after.Host) {
-		return nil
-	}
-	get := question{Route: r, req: after}.get()
-	get.URL.Path, get.URL.RawPath, get.URL.RawQuery = to.Path, to.RawPath, to.RawQuery
-	get.Header.Set("Accept", "text/html,*/*;q=0.8")
-	return get
-}
-
 // ReadsForm reports whether only the login form itself tells who is signed in.
 func (r *Route) ReadsForm() bool {
 	return r.signedIn.conditions == nil && !r.path.folder && (r.account.kind == form || r.account.kind == param)
@@ -132,14 +119,6 @@ func alike(a, b Answer) bool {
 }
 
 var varying = regexp.MustCompile(`[?&;A-Za-z0-9+/_=.-]{16,}|\d+`)
-
-// Ended reports whether a page shows that a session has ended between two responses.
-func Ended(before, after Answer) bool {
-	return before.Status != after.Status || whither(before) != whither(after) ||
-		signOut.Match(before.Body) && !signOut.Match(after.Body)
-}
-
-var signOut = regexp.MustCompile(`(?i)(log|sign)[ -]?out|abmelden|ausloggen|d[ée]connexion|cerrar sesi[oó]n`)
 
 // Blank reports whether a credential lacks a visible password. Some apps answer that without a check, with a link by
 // email. As the password of basic, it may belong to an API key. To PHP, 0 is empty, too.

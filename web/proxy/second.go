@@ -30,7 +30,7 @@ type passed struct {
 
 const (
 	mostPasses   = 100_000 // each needs a right password
-	mostOwned    = 512     // of an account, so that its logins replace no other's; phpMyAdmin sets about seven
+	mostOwned    = 512     // of an account, so that its logins replace no other's; phpMyAdmin sets about seven at each
 	mostSessions = 32      // that one login may add
 	mostClaimed  = 128     // of an attempt
 	mostGiven    = 10_000
