@@ -374,6 +374,16 @@ func anew(t *testing.T, f Fixture) {
 	f.fail(t, s) // in the same millisecond as the removed charge
 	f.fail(t, s)
 	want(t, "not due after two at that moment", f.read(t, s).Over, failures.BackoffBit)
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.Every))
+	f.fail(t, s) // an older one stays
+	f.Advance(time.Millisecond)
+	at, _ = f.charge(t, s)
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit))
+	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
+	want(t, "the older one does not delay", f.read(t, s).Over, 0)
+	f.fail(t, s)
+	f.fail(t, s)
+	want(t, "not due after two beside an older one", f.read(t, s).Over, failures.BackoffBit)
 }
 
 func clearOne(t *testing.T, f Fixture) {

@@ -144,6 +144,12 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 	if n := route.AccessRules(nil).Of(route.AccessRequest{}); n.Meets(false, nil) != route.LoginRequired || n.Meets(true, nil) != route.AccessGranted {
 		t.Error("without rules a login is not what is needed")
 	}
+	root := compile(t, route.AccessRule{Paths: []string{"/"}, Groups: []string{"admins"}}, route.AccessRule{Paths: []string{"/*"}, Allow: route.AllowLogin})
+	for path, want := range map[string]string{"/": "refused", "/x": "granted", "/x:80": "refused", "/shop/item:5": "refused", "/a:b:80": "granted"} {
+		if got := words[root.Of(route.AccessRequest{Host: "a", Method: "GET", Path: path}).Meets(true, nil)]; got != want {
+			t.Errorf("with a rule for /, %s: %s, want %s", path, got, want)
+		}
+	}
 	if new(route.Access) == nil || route.Access(0) != route.AccessDenied {
 		t.Error("the zero verdict does not refuse")
 	}

@@ -161,8 +161,15 @@ func TestALinkMayFillInTheAccount(t *testing.T) {
 		body := "username=alice&password=x"
 		r := posted(ofPairs, body)
 		r.URL.RawQuery = query
-		if found, o, err := table.Find(r, []byte(body)); found == nil || (err == nil) != want {
+		found, o, err := table.Find(r, []byte(body))
+		if found == nil || (err == nil) != want {
 			t.Errorf("%s: %v %v", query, o.Credentials, err)
+		}
+		if want { // an app may read the query first
+			sent := o.Spoil(r, []byte(body), Credential{Account: "made-up"})
+			if all := r.URL.RawQuery + string(sent); strings.Contains(all, "lice") || strings.Count(all, "username=made-up") != 2 {
+				t.Errorf("%s: the made-up account is sent as %s", query, all)
+			}
 		}
 	}
 }

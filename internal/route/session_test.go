@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/url"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -172,6 +173,33 @@ func TestAFinalSlashSendsNoMadeUpPassword(t *testing.T) {
 		})
 		if want := map[bool]Basis{false: OnPassword, true: OnSession}[signedIn]; err != nil || basis != want || sent > 0 {
 			t.Errorf("signed in %t: %v %v, %d passwords sent", signedIn, basis, err, sent)
+		}
+	}
+}
+
+// A PIN's field is of type tel: the page has the form by the field's name, even if it greets a visitor by name.
+func TestAFieldOfThePasswordsNameIsAForm(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"form:pin", "form:user[pin]"} {
+		r := loginAt(t, "/login", func(s *Spec) { s.Password = spec })
+		field := strings.TrimPrefix(spec, "form:")
+		body := []byte("username=alice&" + url.QueryEscape(field) + "=1")
+		req := posted(ofPairs, string(body))
+		req.Header.Set("Cookie", "name=alice")
+		_, offer, err := Table{r}.Find(req, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for page, want := range map[string]int{`<input type="tel" name="` + field + `">`: 0, `<input type="tel" name="other">`: 1} {
+			sent := 0
+			if _, err := r.Basis(req, body, offer, func(q *http.Request, _ []byte) (Answer, error) {
+				if q.Method == http.MethodPost {
+					sent++
+				}
+				return Answer{Status: 200, Header: http.Header{}, Whole: true, Body: []byte("Hello " + q.Header.Get("Cookie") + page)}, nil
+			}); err != nil || sent != want {
+				t.Errorf("%s: %d made-up passwords, want %d, %v", page, sent, want, err)
+			}
 		}
 	}
 }
