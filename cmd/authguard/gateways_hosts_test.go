@@ -82,6 +82,14 @@ func TestGatewaysKeepHostsApart(t *testing.T) {
 						t.Errorf("%q: %d", head, got)
 					}
 				}
+				// PHP finds no path in some absolute URLs, and its router serves / then.
+				for _, target := range []string{"http:///own", "h2:///own", "http://localhost:99999/own"} {
+					sites.ask(t, "GET "+target+" HTTP/1.1\r\nHost: "+strings.Replace(own, "127.0.0.1:"+port, "localhost:99999", 1)+"\r\n")
+					sites.ask(t, "GET "+target+" HTTP/1.1\r\nHost: "+own+"\r\n")
+				}
+				if all, paths := sites.app.saw(""), sites.app.saw("/"); len(all) != len(paths) {
+					t.Errorf("the app was asked for more than paths: %q", all)
+				}
 				for _, head := range []string{
 					"GET http://" + wiki + "/secret HTTP/1.1\r\nHost: " + own + "\r\n",
 					"GET http://wiki.localhost/secret HTTP/1.1\r\nHost: 127.0.0.1\r\n",
