@@ -79,7 +79,7 @@ func TestAnOldCookieHidesNoSession(t *testing.T) {
 }
 
 // A sibling host may plant cookies, which the browser sends before the new one.
-func TestPlantedSessionsAreNoOnes(t *testing.T) {
+func TestPlantedSessionsAreIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	mallory := h.people.all["alice"]

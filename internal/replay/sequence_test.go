@@ -39,7 +39,7 @@ func TestTheReportHasTheThresholdOfTheHour(t *testing.T) {
 	}
 }
 
-// The figures are those of whoever counts by hand: each attempt with the plainest code
+// The figures are those of a count by hand: each attempt with the plainest code
 // there is, over all that came before.
 func TestTheReportIsWhatIsCountedByHand(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ type proof struct {
 	// asksCode: the app asks for a code now, so the visitor is not signed in yet.
 	asksCode bool
 	note     string // why the proof failed, for the audit log
-	// polled: a page may have polled, or a magic link may have signed in another account. The attempt makes nobody known.
+	// polled: a page may have polled, or a magic link may have signed in another account. The attempt makes no client known.
 	polled bool
 }
 

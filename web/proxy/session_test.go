@@ -985,7 +985,7 @@ func TestAnotherSpellingOfTheLoginPathHidesNoSession(t *testing.T) {
 }
 
 // A page of the same browser polls during the login, and is redirected because it is signed out. So might be a magic link
-// that signs in another account: nobody becomes known, and three right logins an hour are not charged.
+// that signs in another account: no client becomes known, and three right logins an hour are not charged.
 func TestAPageThatPollsChargesNoRightLogin(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, redirects, nil)
