@@ -43,14 +43,15 @@ IN_PROCESS = TestTheDemo|TestTheStory|TestNodesWhoseClocks|TestLearn|TestLoginTh
 
 test: need ## Every test but the long ones, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include
-	./.ci/memory go test $(RACE) -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|deploy|test)$$') # many tests wait
+	./.ci/memory go test $(RACE) -short -p 4 -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|deploy|test)$$') # many tests wait
 	./.ci/memory go test $(RACE) -timeout 30m -short -run '$(IN_PROCESS)' ./cmd/authguard
 	./.ci/memory ./.ci/alone '$(IN_PROCESS)'
 
-attacks: need ## The long tests of the binary: botnets, faults, stories in a browser; the image, the units and the site of deploy/
+attacks: need ## The long tests of the binary: botnets, faults, stories and every page in a browser; the image, the units and the site of deploy/
 	names=$$(awk '/^func Test/ { sub(/[(].*/, "", $$2); name = $$2 } /^\tlong[(]t[)]$$/ { print name }' cmd/authguard/*_test.go | paste -sd'|'); \
 	CGO_ENABLED=0 ./.ci/memory go test -trimpath -timeout 30m -parallel 4 -run "^($$names)$$" ./cmd/authguard
 	go test -trimpath -timeout 30m ./deploy
+	go test -trimpath -timeout 30m -run InABrowser ./web/pages
 
 reference: ## Renew the generated parts of docs/reference
 	REFERENCE=write go test -count=1 -run '^TestReference' $$(grep -rl --include=*_test.go 'func TestReference' . | xargs -n1 dirname | sort -u)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/replay"
 	"authguard/internal/simulate"
@@ -316,6 +317,63 @@ func TestTheTableOfTheStepUp(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// A botnet below every other threshold, with leaked pairs, each tried once from an address of
+// its own. What gives it away is its program, unless that is a browser that people have.
+func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
+	t.Parallel()
+	const text = "days: 2\npeople: {accounts: 400}\nattackers: [{kind: stuff, from: 12h, for: 24h, attempts: 4000, addresses: 4000, right: 0.05, browser: %d}]\n"
+	policy := guard.DefaultPolicy()
+	policy.Fingerprint = []guard.Limit{{Failures: 30, Window: time.Hour, Action: guard.Challenge}}
+	setups := append(ours(), replay.Setup{Name: "identity", Policy: policy, Mode: captchamode.DefaultConfig()})
+	for browser, want := range []string{"93 9 7, 42 0 0", "93 9 7, 42 5 5"} { // nobody's, and the commonest
+		s, err := simulate.Parse([]byte("name: test\n" + fmt.Sprintf(text, browser)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := simulate.Run(t.Context(), s, setups, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, with := r.Results[0], r.Results[1]
+		if got := fmt.Sprintf("%d %d %d, %d %d %d", without.Let, without.Challenges, without.People, with.Let, with.Challenges, with.People); got != want {
+			t.Errorf("browser %d: let in, challenges to people, people without and with the limit: %s, want %s", browser, got, want)
+		}
+		if with.Stopped+with.KnownChallenged > 0 {
+			t.Errorf("browser %d: %d people were stopped, %d known ones asked", browser, with.Stopped, with.KnownChallenged)
+		}
+	}
+}
+
+// A leaked right password needs a code at an unknown client, also its owner's, unless the site can send none. Few get in
+// although all are leaked: their owners have chosen others since.
+func TestALeakedPasswordNeedsACode(t *testing.T) {
+	t.Parallel()
+	setup := ours()[0]
+	setup.Policy.StepUp = guard.StepUp{Leaked: true}
+	for text, want := range map[string]struct{ all, few, codes bool }{
+		"":              {all: true},
+		"leaked: 1\n":   {few: true, codes: true},
+		"leaked: 0.5\n": {codes: true},
+		"leaked: 1\npeople: {without_email: true": {all: true},
+	} {
+		text, email, _ := strings.Cut(text, "people: {")
+		text = "name: x\ndays: 2\n" + text + "people: {accounts: 400, common: 0.2, " + email + "}\nattackers: [{kind: pairs, " +
+			"from: 24h, for: 24h, attempts: 2000, addresses: 2000, right: 0.05}]\n"
+		s, err := simulate.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := simulate.Run(t.Context(), s, []replay.Setup{setup}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := report.Results[0]
+		if r.Series = nil; r.Right < 50 || (r.Let == r.Right) != want.all || (r.Let*20 < r.Right) != want.few || (r.WaysIn > 0) != want.codes || r.Stopped > 0 {
+			t.Errorf("%s\n%+v", text, r)
 		}
 	}
 }
