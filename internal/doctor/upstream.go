@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"authguard/internal/config"
 	"authguard/internal/learn"
@@ -85,11 +86,12 @@ func (a upstream) loose(ctx context.Context, _ Config, n *notes) {
 }
 
 func (a upstream) ask(ctx context.Context) (status string, connected bool, page http.Header, err error) {
+	var dialed atomic.Bool // a dial may end after the request
 	transport := &http.Transport{
 		DisableKeepAlives: true, ForceAttemptHTTP2: true, DisableCompression: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, address)
-			connected = err == nil
+			dialed.Store(err == nil)
 			return conn, err
 		},
 	}
@@ -100,7 +102,7 @@ func (a upstream) ask(ctx context.Context) (status string, connected bool, page 
 	r.Header.Set("Accept", "text/html,*/*;q=0.8")
 	answer, err := transport.RoundTrip(r)
 	if err != nil {
-		return "", connected, nil, err
+		return "", dialed.Load(), nil, err
 	}
 	return answer.Status, true, answer.Header, answer.Body.Close()
 }
