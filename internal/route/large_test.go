@@ -231,6 +231,7 @@ func TestAPasswordBehindAnUploadNeverArrives(t *testing.T) {
 		}
 	}
 	for name, body := range hidden {
+		body = strings.Replace(body, partStart, partStart+"\"p\"\r\n\r\ntext of p\r\n"+partStart, 1) // one field is no login
 		one, o, err := table.Find(posted(ofParts, body), []byte(body))
 		if strings.Contains(body, "u") && err == nil && (one == nil || o.Credentials[0].Account != "text of u") {
 			t.Errorf("%s: a small form passes, with %q", name, o.Credentials)
@@ -249,7 +250,7 @@ func TestWhatIsMadeUpIsAnotherPasswordOfTheSameForm(t *testing.T) {
 	}
 	check := func(t rapid.TB, password string) {
 		made := MadeUp("alice", password)
-		if strings.EqualFold(made, password) || len(made) != len(password) || !utf8.ValidString(made) {
+		if strings.EqualFold(made, password) || len(made) != len(plainDigits(password)) || !utf8.ValidString(made) {
 			t.Fatalf("%q for %q", made, password)
 		}
 		for _, c := range password {

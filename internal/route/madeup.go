@@ -46,6 +46,7 @@ func MadeUp(account, password string) string {
 		}
 		return -1
 	}, foldCase(norm.NFKD.String(account)))
+	password = plainDigits(password)
 	seed := seal.MAC(madeUpKey[:], account, "\x00", formatOf(password))
 	random := mathrand.New(mathrand.NewChaCha8([32]byte(seed)))
 	beyond := mathrand.New(mathrand.NewChaCha8([32]byte(seal.MAC(madeUpKey[:], account, "\x00", "\x00", password))))
@@ -82,6 +83,22 @@ func MadeUp(account, password string) string {
 		made = other(true)
 	}
 	return made
+}
+
+// plainDigits replaces characters that NFKC replaces by digits, such as ① and ½: an app may do so, too.
+func plainDigits(password string) string {
+	if isASCII(password) {
+		return password
+	}
+	var b strings.Builder
+	for _, c := range password {
+		if wide := norm.NFKC.String(string(c)); !unicode.IsDigit(c) && strings.ContainsAny(wide, "0123456789") {
+			b.WriteString(wide)
+			continue
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
 }
 
 // isDigest reports whether a page has sent a digest in place of the password.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Repeated probes of one account check one made-up password, or two: a PIN has few.
@@ -40,6 +42,12 @@ func TestMadeUpPasswordsOfOneFormatAreFew(t *testing.T) {
 	}
 	if len(digits) > 2 {
 		t.Errorf("%d made-up PINs, want 2 at most", len(digits))
+	}
+	for _, pin := range []string{"1234", "①②③④", "④③②①", "⁴₃²1", "1½3"} { // as NFKC reads them
+		digits[norm.NFKC.String(MadeUp("alice", pin))] = true
+	}
+	if len(digits) > 3 { // ½ has a slash
+		t.Errorf("made-up PINs: %v", digits)
 	}
 	beginnings := map[string]bool{} // as PHP's (int) and parseInt read them
 	for i, behind := range []string{"", ".5", ".55", "a", "ab", "xyz", "abcdefabcdef", "abcdefabcdefa", "abcdefabcdefab"} {
@@ -146,7 +154,8 @@ func TestASpoiledRequestKeepsTheRest(t *testing.T) {
 // The app's login has a final slash, the route has none: the app is sent no made-up password for that.
 func TestAFinalSlashSendsNoMadeUpPassword(t *testing.T) {
 	t.Parallel()
-	r := loginAt(t, "/login")
+	r := mustCompile(t, Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password",
+		Success: []string{"status 302", "cookie session"}})
 	body := []byte("username=alice&password=x")
 	for _, signedIn := range []bool{false, true} {
 		req := posted(ofPairs, string(body))
@@ -163,8 +172,11 @@ func TestAFinalSlashSendsNoMadeUpPassword(t *testing.T) {
 			case q.Method == http.MethodPost:
 				sent++
 			case q.URL.Path == "/login":
-				a.Status, a.Body = 301, nil
+				a.Status, a.Body = 302, nil
 				a.Header.Set("Location", "/login/")
+				if q.Header.Get("Cookie") == "" {
+					a.Header.Set("Set-Cookie", "session=of-a-newcomer")
+				}
 			case signedIn && q.Header.Get("Cookie") != "":
 				a.Status, a.Body = 302, nil
 				a.Header.Set("Location", "/account")
