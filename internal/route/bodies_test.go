@@ -264,6 +264,9 @@ func TestUploadsPassInAFolder(t *testing.T) {
 		{"application/json", `{"text":` + inString(`Send {"username":"a","password":"b"}`) + "}"},
 		{"application/json", `{"text":` + inString(`[the "username"] {b}`) + `,"a":` + inString(`{"password":1}`) + "}"},
 		{ofPairs, "text=" + "username%3Da%26password%3Db"}, {"application/pdf", "%PDF-1.4 username password"},
+		{ofPairs, "username=alice&bio=x"}, {docx, "PK"}, {ofParts, partsOf(named("f")+`; filename="a.docx"`+"\r\nContent-Type: "+docx, "PK")},
+		{ofParts, partsOf(named("f")+`; filename="2024=final; v2.pdf"`+"\r\nContent-Type: application/pdf", "%PDF")},
+		{ofParts, partsOf(named("f")+"; filename=a.webm\r\nContent-Type: audio/webm;codecs=opus", "x")},
 	} {
 		r := posted(one[0], one[1])
 		if one[0] == "" {
@@ -273,8 +276,22 @@ func TestUploadsPassInAFolder(t *testing.T) {
 		if found, _, err := table.Find(r, []byte(one[1])); found != nil || err != nil {
 			t.Errorf("%q as %s: %v", one[1], one[0], err)
 		}
+		if strings.Contains(one[1], "username") {
+			continue
+		}
+		if got, err := io.ReadAll(table.Watch(r, strings.NewReader(one[1]))); err != nil || string(got) != one[1] {
+			t.Errorf("%q as %s, large: %v", one[1], one[0], err)
+		}
+	}
+	for _, name := range []string{`a; name="password"`, "a;NAME = password", "a; name*=password"} {
+		body := partsOf(named("username"), "x", named("f")+`; filename="`+strings.ReplaceAll(name, `"`, "")+`"`, "x")
+		if found, _, err := table.Find(posted(ofParts, body), []byte(body)); found == nil && err == nil {
+			t.Errorf("a file's name is that of a field: %s", name)
+		}
 	}
 }
+
+const docx = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 // A request without either field is none of the login's: it is refused, unless the route
 // names a field of another form.

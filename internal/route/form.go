@@ -29,7 +29,7 @@ func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 			return Offer{}, err
 		}
 	}
-	if found[0] == nil && found[1] == nil {
+	if found[1] == nil && (found[0] == nil || r.path.folder && r.hasPassword()) { // see hidden
 		return Offer{}, nil
 	}
 	if err := r.usual(req, fields); err != nil {
@@ -78,8 +78,8 @@ var methodFields = []string{"_method", "X-HTTP-Method-Override", "X-HTTP-Method"
 
 // mayHoldFields reports whether an app may parse the body as a form, whatever its declared type.
 func mayHoldFields(req *http.Request) bool {
-	kind := strings.ToLower(strings.Join(req.Header.Values("Content-Type"), ","))
-	return kind == "" && req.Method == http.MethodPost || strings.Contains(kind, "form")
+	kind := strings.Join(req.Header.Values("Content-Type"), ",")
+	return kind == "" && req.Method == http.MethodPost || formWord.MatchString(kind)
 }
 
 var errOtherForm = &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}

@@ -79,7 +79,11 @@ func mayBeForm(req *http.Request) bool {
 	return kind == noForm && formLike.MatchString(strings.Join(req.Header.Values("Content-Type"), ","))
 }
 
-var formLike = regexp.MustCompile(`(?i)form|multipart|boundary|encoded`)
+// formLike and formWord do not match the openxmlformats of Office files.
+var (
+	formLike = regexp.MustCompile(`(?i)(?:^|[^a-z])form|multipart|boundary|encoded`)
+	formWord = regexp.MustCompile(`(?i)(?:^|[^a-z])form`)
+)
 
 // oddJSON reports whether a text begins like JSON that parsers read differently: repeated names, comments (Ruby),
 // unquoted names (JSON5), UTF-16.

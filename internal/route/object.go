@@ -29,7 +29,7 @@ func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
 	}
 	var c Credential
-	found := 0
+	var found [2]bool
 	for i, l := range []locator{r.account, r.password} {
 		if l.kind == nowhere {
 			continue
@@ -39,11 +39,11 @@ func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 			return Offer{}, err
 		}
 		if ok {
-			found++
+			found[i] = true
 			*[]*string{&c.Account, &c.Password}[i] = value
 		}
 	}
-	if found == 0 {
+	if !found[1] && (!found[0] || r.path.folder && r.hasPassword()) { // see hidden
 		return Offer{}, nil
 	}
 	fields := queryFields(req.URL.RawQuery)

@@ -145,15 +145,17 @@ func (p *parts) delimited(b []byte, i int) (n int, err error) {
 	return after + 2, nil
 }
 
-// Values contain neither = nor ;: Rack takes the last name= of a line, even inside quotes.
+// No name contains = or ;, and no file's name contains name=: Rack takes the last name= of a line, even inside quotes.
 var partLines = map[string]*regexp.Regexp{
 	"content-disposition": regexp.MustCompile(`^form-data; name=(?:"([^"\\;=]*)"|([A-Za-z0-9_.-]+))` +
-		`((?:; filename=(?:"[^"\\;=]*"|[A-Za-z0-9_.-]+))?(?:; filename\*=[^";=\\]*)?)$`),
+		`((?:; filename=(?:"([^"\\]*)"|[A-Za-z0-9_.-]+))?(?:; filename\*=[^";=\\]*)?)$`),
 	// aiohttp and Werkzeug 2.2 decode a field by the charset of its part.
-	"content-type":              regexp.MustCompile(`^([\w.+-]+/[\w.+-]+)(?:; ?charset="?([\w-]+)"?)?$`),
+	"content-type":              regexp.MustCompile(`^([\w.+-]+/[\w.+-]+)(?:; ?charset="?([\w-]+)"?|; ?codecs="?[\w.,+-]+"?)?$`),
 	"content-transfer-encoding": regexp.MustCompile(`(?i)^(?:7bit|8bit|binary)$`),
 	"content-length":            regexp.MustCompile(`^\d+$`),
 }
+
+var namedTwice = regexp.MustCompile(`(?i)name\**\s*=`)
 
 // partHead parses a part's headers: its name, whether it is a file, and whether its text is in UTF-8. Any other or
 // repeated header line may name the part to some parser.
@@ -171,7 +173,7 @@ func partHead(lines string) (f field, err error) {
 		}
 	}
 	names, kind := found["content-disposition"], found["content-type"]
-	if names == nil {
+	if names == nil || namedTwice.MatchString(names[4]) {
 		return f, errPart
 	}
 	f = field{name: names[1] + names[2], file: names[3] != "", whole: true}

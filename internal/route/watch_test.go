@@ -113,6 +113,17 @@ var hidden = map[string]string{
 	"a delimiter goes on":        strings.Replace(parted("id"), "--XyZ--", "--XyZ x", 1),
 }
 
+// Other forms of a folder name an account, too.
+func TestJSONWithOneFieldPassesInAFolder(t *testing.T) {
+	t.Parallel()
+	table := Table{loginAt(t, "/api/*", func(s *Spec) { s.Account, s.Password = "json:/user", "json:/password" })}
+	for body, passes := range map[string]bool{`{"user":"alice","code":"1"}`: true, `{"password":"x"}`: false, `{"user":"alice","password":"x"}`: false} {
+		if one, _, err := table.Find(posted("application/json", body), []byte(body)); err != nil || (one == nil) != passes {
+			t.Errorf("%s: %v %v", body, one, err)
+		}
+	}
+}
+
 // Apps look for JSON in a body of any type.
 func TestJSONIsReadInAFolderWhateverItsType(t *testing.T) {
 	t.Parallel()
