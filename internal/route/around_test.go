@@ -67,7 +67,7 @@ func TestAPageHasOtherAddresses(t *testing.T) {
 		"/login": {
 			long: Elsewhere, long + "+": Elsewhere, "/login" + long + "+": Here, long + "/../y": Ambiguous, "/x" + strings.Repeat("%ef%b7%ba", 300): Ambiguous, // too much to read
 			"/log%C4%B1n": Ambiguous, "/log%C4%B0n/x": Ambiguous, "/logıns": Here, "/l%C4%B1st": Elsewhere, // Python's re.IGNORECASE
-			"/login.json": Here, "/login.x": Here, "/index.php/login": Here, "/app.php/login.json": Here, "/login/index.php": Here, "/login.php/x": Here,
+			"/login.json": Here, "/login.x": Here, "/index.php/login": Here, "/index/login": Here, "/index/x": Elsewhere, "/app.php/login.json": Here, "/login/index.php": Here, "/login.php/x": Here,
 			"/login%0a": Ambiguous, "/login%3fx": Ambiguous, "/login%23": Ambiguous, "/login%0d%0ax": Ambiguous,
 			"//x/login": Ambiguous, "///x/login": Ambiguous, "/%5cx/login": Ambiguous, "//x:80/login?": Ambiguous, "//x@y/login": Ambiguous, "//login": Ambiguous,
 			"/%EF%BD%8Cogin": Ambiguous, "/ｌogin": Ambiguous, "/%E2%93%9Bogin": Ambiguous, "/x/%EF%BC%8E%EF%BC%8E/login": Ambiguous, "/x/%E2%80%A5/login": Ambiguous, "/%EF%BC%852e/login": Ambiguous,
@@ -247,9 +247,14 @@ func TestAFolderForBasicHasAllPathsThatBeginWithIt(t *testing.T) {
 			s.Password = "form:password"
 		}
 		table := Table{mustCompile(t, s)}
-		for _, path := range []string{"/adminx", "/admin-", "/admin.x/y", "/ADMINX"} {
-			if _, where := table.At(path); (where == Here) != want {
+		for path, sibling := range map[string]bool{"/adminx": true, "/admin-": true, "/ADMINX/y": true, "/index.php/admin-api": true, "/admin.x/y": true} {
+			if at, where := table.At(path); (where == Here) != want || want && at[0].Sibling != sibling {
 				t.Errorf("%s, %s: %v", account, path, where)
+			}
+		}
+		for _, path := range []string{"/admin", "/admin/x", "/admin.json", "/admin/../admin/x", "/index.php/admin/x"} {
+			if at, _ := table.At(path); len(at) > 0 && at[0].Sibling {
+				t.Errorf("%s, %s is a sibling", account, path)
 			}
 		}
 		other := mustCompile(t, Spec{Name: "other", Path: "/admin2/*", Account: "basic", Success: []string{"status 200"}})
@@ -269,12 +274,23 @@ func TestAFolderForBasicHasAllPathsThatBeginWithIt(t *testing.T) {
 	}
 }
 
+// Below the path of one login, the folder of another one comes second.
+func TestWhatIsBelowAPathIsNotFirstInAFolder(t *testing.T) {
+	t.Parallel()
+	users, admins := loginAt(t, "/app/*"), loginAt(t, "/app/admin/login")
+	for path, want := range map[string]int{"/app/admin/login": 16, "/app/admin/login/x": 16, "/app/admin/logins": 16, "/app/x": 4} {
+		if at, _ := (Table{users, admins}).At(path); len(at) == 0 || len(at[0].path.written) != want {
+			t.Errorf("%s: %d routes", path, len(at))
+		}
+	}
+}
+
 // A router in PHP serves / for /x:80. So a login at / is there, too, and nothing else.
 func TestAPathThatPHPDoesNotFindIsTheRoot(t *testing.T) {
 	t.Parallel()
 	root := Table{loginAt(t, "/")}
 	folder := Table{loginAt(t, "/app/*")}
-	for path, want := range map[string]bool{"/x:80": true, "/x%3A80": true, "/a/b:1/c": true, "/x:a": false, "/x:123456": false, "/a:b:80": false} {
+	for path, want := range map[string]bool{"/x:80": true, "/x%3A80": true, "///a/b": true, `//!\x`: true, "/%2f%2fa/b": true, "/a//b": false, "/a/b:1/c": true, "/x:a": false, "/x:123456": false, "/a:b:80": false} {
 		if at, where := root.At(path); (where == Here) != want || (len(at) == 1) != want {
 			t.Errorf("%s: %v, %d routes", path, where, len(at))
 		}

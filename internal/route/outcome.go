@@ -168,17 +168,17 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 	})
 }
 
-// EchoesReferer is Echoes for the Referer: that of a visitor who has just signed out may contain "logout".
-func (r *Route) EchoesReferer(req *http.Request) bool {
-	from := http.Header{"From": req.Header["Referer"]}
-	return r.Echoes(&http.Request{URL: new(url.URL), Header: from}, nil)
+// EchoesText is Echoes for a Referer or a cookie, which the proxy can withhold: the page that a visitor has left may be
+// /logout.
+func (r *Route) EchoesText(text string) bool {
+	return r.Echoes(&http.Request{URL: new(url.URL), Header: http.Header{"From": {text}}}, nil)
 }
 
 // said returns the values in a request, decoded as apps do. It omits names: many logins have a field named token.
 func said(req *http.Request, body []byte) []string {
 	all := []string{string(body), req.URL.RequestURI()}
 	for name, values := range req.Header {
-		if name != "Referer" { // EchoesReferer
+		if name != "Referer" && name != "Cookie" { // EchoesText
 			all = append(all, strings.Join(values, " "))
 		}
 	}

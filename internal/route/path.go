@@ -40,7 +40,7 @@ func parsePath(written string) (p path, err error) {
 		if at := script.FindStringIndex(plain + "/"); at != nil && at[1] == len(plain)+1 {
 			p.script = plain[:at[0]]
 		} else if plain != "" && !folder {
-			p.below = &path{folded: known.ReplaceAllString(plain, ""), folder: true}
+			p.below = &path{written: rest, folded: known.ReplaceAllString(plain, ""), folder: true}
 		}
 		return p, nil
 	}
@@ -175,6 +175,12 @@ func (p path) itself(plain string, readings []string) Place {
 	return Ambiguous
 }
 
+// owns is false for a path that match includes only since it begins with the name, such as /login-partner.
+func (p path) owns(plain string, readings []string) bool {
+	p.prefix = false
+	return p.itself(plain, readings) == Here
+}
+
 // has reports whether an app may serve this path for folded. PHP and CGI run login.php for /login.php/x as well,
 // Apache's MultiViews for /login/x, and front controllers serve /shop/login for /shop/index.php/login. A script is also
 // available without its extension.
@@ -183,6 +189,9 @@ func (p path) has(folded string) bool {
 		return true
 	}
 	if rest, ok := strings.CutPrefix(folded, p.script); ok && p.script != "" && (rest == "" || rest[0] == '/') {
+		return true
+	}
+	if at := strings.Index(folded, "/index/"); at >= 0 && p.is(folded[:at]+folded[at+len("/index"):]) { // MultiViews
 		return true
 	}
 	for _, at := range script.FindAllStringIndex(folded+"/", -1) {
@@ -326,14 +335,16 @@ var (
 
 func isOdd(s string) bool { return odd.MatchString(params.ReplaceAllString(s, "")) }
 
-// isRoot reports whether PHP finds no path in this one, as in /x:80: it takes the first colon for that of a port. Many
-// routers serve / then.
+// isRoot reports whether PHP may find no path in this one. It takes the first colon for that of a port, as in /x:80,
+// and two slashes for a host, which in ///x and //! is none. Many routers serve / then.
 func isRoot(escaped string) bool {
 	if !strings.ContainsAny(escaped, ":%") {
-		return false
+		return strings.HasPrefix(escaped, "//")
 	}
 	once := decode(escaped)
-	return asPort.MatchString(escaped) || asPort.MatchString(once) || asPort.MatchString(decode(once))
+	return slices.ContainsFunc([]string{escaped, once, decode(once)}, func(s string) bool {
+		return strings.HasPrefix(s, "//") || asPort.MatchString(s)
+	})
 }
 
 func endsPath(r rune) bool { return unicode.IsControl(r) || r == '?' || r == '#' }

@@ -58,7 +58,10 @@ type Spec struct {
 
 // A Route is a valid Spec. It is immutable and safe for concurrent use.
 type Route struct {
-	Name     string
+	Name string
+	// Sibling: the path only begins with the route's name. What answers there may have other users: its failures count,
+	// its successes prove nothing.
+	Sibling  bool
 	path     path
 	methods  []string
 	account  locator
@@ -214,6 +217,10 @@ func (t Table) At(escaped string) (at Table, where Place) {
 			r = r.below
 		}
 		if in == Here {
+			if r.path.prefix && !r.path.owns(plain, readings) {
+				other := *r
+				other.Sibling, r = true, &other
+			}
 			at, where = append(at, r), Here
 		}
 	}

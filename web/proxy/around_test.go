@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/route"
+	"authguard/trusted"
 	"authguard/web/proxy"
 )
 
@@ -64,26 +66,59 @@ func TestNobodyChoosesWhereAWrongPasswordLeads(t *testing.T) {
 	}
 }
 
-// A visitor who has just signed out comes from a page whose address has the text of a success. The app does not get it.
+// A visitor who has just signed out comes from a page whose address has the text of a success, and a script may keep that
+// address in a cookie. The app gets neither.
 func TestTheRefererHasNoTextOfASuccess(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, redirects, nil)
 	var from []string
 	d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 200", "body Logout"} }), func(w http.ResponseWriter, r *http.Request) {
-		from = append(from, r.Referer())
-		fmt.Fprint(w, "You come from "+r.Referer())
+		from = append(from, r.Referer()+r.Header.Get("Cookie"))
+		fmt.Fprint(w, "You come from ", r.Referer(), r.Header.Get("Cookie"))
 		if r.PostFormValue("password") == right && anybody.MatchString(r.PostFormValue("username")) {
 			fmt.Fprint(w, `<a href="/logout">Logout</a>`)
 		}
 	})
 	for password, want := range map[string]bool{right: true, "guess": false} {
-		answer := d.send(t, "198.18.1.7", form("username=alice&password="+url.QueryEscape(password)), "Referer", d.URL+"/logout.php")
+		answer := d.send(t, "198.18.1.7", form("username=alice&password="+url.QueryEscape(password)), "Referer", d.URL+"/logout.php", "Cookie", "last_page=%2FLogout; session=of-last-week")
 		if device(answer) != want {
 			t.Errorf("%s: %d %v", password, answer.StatusCode, answer.Header)
 		}
 	}
-	if strings.Contains(strings.ToLower(fmt.Sprint(from)), "logout") || !strings.HasPrefix(from[0], d.URL) {
+	if n := d.Used(t, "alice", "198.18.1.7", guard.OnAccount); n > 1 {
+		t.Errorf("%d failures, want 1 at most", n)
+	}
+	if strings.Contains(strings.ToLower(fmt.Sprint(from)), "logout") || !strings.Contains(fmt.Sprint(from), d.URL) {
 		t.Errorf("the app sees %q", from)
+	}
+}
+
+// What answers at a path that only begins with the route's may have other users: a success there makes nobody known, and
+// is not charged. A failure is, and so is a success whose meaning is unclear in a form.
+func TestASiblingsSuccessIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for _, s := range []route.Spec{
+		{Name: "login", Path: "/admin/*", Account: "basic", Success: []string{"status 200"}},
+		{Name: "login", Path: "/admin", Account: "form:username", Password: "form:password", Success: []string{"status 200"}},
+	} {
+		d := newDoor(t, redirects, nil)
+		d.behind(t, s, func(w http.ResponseWriter, r *http.Request) {
+			_, password, _ := r.BasicAuth()
+			if password+r.PostFormValue("password") != right {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+		for i, password := range []string{right, right, "guess"} {
+			o, header := form("username=alice&password="+url.QueryEscape(password)), []string{}
+			if o.path = "/admin-api/x"; s.Account == "basic" {
+				o = offer{"POST", o.path, "", ""}
+				header = []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:"+password))}
+			}
+			answer := d.send(t, "198.18.3.1", o, header...)
+			if n := d.Used(t, "alice", "198.18.3.1", guard.OnAccount); device(answer) || n != i/2 || d.Status(t, "alice", "198.18.3.1") != trusted.Unknown {
+				t.Errorf("%s, %s: %d, %d failures, known %v", s.Account, password, answer.StatusCode, n, device(answer))
+			}
+		}
 	}
 }
 

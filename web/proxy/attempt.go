@@ -323,6 +323,8 @@ func answered(answer *http.Response) error {
 	case outcome == guard.Abandoned && !((answer.StatusCode/100 != 5 || v.away()) && v.staysFree()):
 		outcome = guard.Failed
 	case outcome != guard.Succeeded:
+	case v.route.Sibling && (v.route.Basic() || v.proof.basis == route.OnPassword):
+		outcome = guard.Withdrawn
 	case v.proof.basis == route.Unclear && v.unknown(): // else the answer would tell a right password for free
 		outcome = guard.Failed
 	case v.proof.basis != route.OnPassword:

@@ -51,6 +51,7 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	v.comesFrom(pr)
+	keepCookies(pr.Out.Header, func(part string) bool { return !v.route.EchoesText(part) })
 	if v.route.NeedsBody() {
 		pr.Out.Header.Del("Accept-Encoding") // a compressed response cannot be judged
 	}
@@ -67,7 +68,7 @@ func (v *visit) mayUpgrade(out *http.Request) bool {
 // the Referer (Laravel, without one, to the previous page), which could look like a success. If Location matters, or
 // the Referer has the text of a success, it becomes the route's own page. Its site stays, since apps check that.
 func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
-	echoes := v.route.EchoesReferer(pr.In)
+	echoes := v.route.EchoesText(strings.Join(pr.In.Header["Referer"], " "))
 	if !v.route.NeedsLocation() && !echoes {
 		return
 	}
