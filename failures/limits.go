@@ -50,7 +50,8 @@ func (p Backoff) Delay(n int) time.Duration {
 type Limits struct {
 	limits  []Limit
 	backoff Backoff
-	keep    int               // the number of newest charges that all limits and the backoff need
+	keep    int               // see Keep
+	retain  time.Duration     // see Retain
 	size    uint8             // see sizeOf
 	quiet   int               // with fewer charges, no limit is full and the backoff delays nothing
 	longest uint32            // Longest, in milliseconds
@@ -79,7 +80,8 @@ func NewLimits(backoff Backoff, limits ...Limit) (*Limits, error) {
 	if err := backoff.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("failures: backoff: %w", err))
 	}
-	l.longest, l.slowest, l.size = millis(l.Longest()), millis(backoff.Max), sizeOf(min(l.keep, MaxFailures))
+	l.retain = l.Longest()
+	l.longest, l.slowest, l.size = millis(l.retain), millis(backoff.Max), sizeOf(min(l.keep, MaxFailures))
 	return l, errors.Join(errs...)
 }
 
@@ -90,6 +92,17 @@ func MustLimits(backoff Backoff, limits ...Limit) *Limits {
 		panic(err)
 	}
 	return l
+}
+
+// Keeping returns these limits, under which a store keeps what earlier limits of the same subjects count, too: stricter
+// limits for a while forget nothing. nil: there are no earlier limits.
+func (l *Limits) Keeping(earlier *Limits) *Limits {
+	if earlier == nil {
+		return l
+	}
+	both := *l
+	both.keep, both.retain, both.size = max(l.keep, earlier.keep), max(l.retain, earlier.retain), max(l.size, earlier.size)
+	return &both
 }
 
 // List returns the limits in the order of their Mask bits. The caller must not change the slice.
@@ -106,6 +119,9 @@ func (l *Limits) Longest() time.Duration {
 	}
 	return longest
 }
+
+// Retain returns how long a charge is kept: the longest window of these limits and of earlier ones (Keeping).
+func (l *Limits) Retain() time.Duration { return l.retain }
 
 func (r Limit) validate() error {
 	var errs []error

@@ -86,12 +86,13 @@ func NewMemory(c Config) (*Memory, error) {
 	return m, nil
 }
 
-// Configure changes Retain and PendingFor for future charges. Charges that a shorter Retain removed do not come back.
+// Configure changes PendingFor for future charges, and lengthens Retain; a shorter one changes nothing, because earlier
+// limits may return. Calls must not be concurrent.
 func (m *Memory) Configure(retain, pendingFor time.Duration) error {
 	if err := (Config{MaxBytes: MinBytes, Retain: retain, PendingFor: pendingFor}).validate(); err != nil {
 		return err
 	}
-	m.retain.Store(millis(retain))
+	m.retain.Store(max(m.retain.Load(), millis(retain)))
 	m.pending.Store(millis(pendingFor))
 	return nil
 }

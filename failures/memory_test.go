@@ -230,6 +230,23 @@ func TestClockThatGoesBackOpensNoWindow(t *testing.T) {
 	}
 }
 
+func TestAShorterRetainRemovesNothing(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, 0)
+	for range 5 {
+		fail(t, m, victim)
+	}
+	if err := m.Configure(time.Minute, failurestest.PendingFor); err != nil {
+		t.Fatal(err)
+	}
+	c.Advance(time.Hour)
+	m.Sweep()
+	if fail(t, m, victim) {
+		t.Error("a reload with shorter windows forgot what the earlier limits count")
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

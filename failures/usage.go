@@ -105,7 +105,7 @@ func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 
 // The functions below let stores in other packages evaluate their charges by the same rules.
 
-// Keep returns how many of a key's newest charges the limits and the backoff need.
+// Keep returns how many of a key's newest charges these limits, the backoff and earlier limits (Keeping) need.
 func (l *Limits) Keep() int { return l.keep }
 
 // Since returns how many charges are later than the reset of the backoff.

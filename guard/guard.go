@@ -121,7 +121,7 @@ type Guard struct {
 // New returns a guard, or every problem with the config.
 func New(c Config) (*Guard, error) {
 	c.setDefaults()
-	compiled, err := compile(c.Policy)
+	compiled, err := compile(c.Policy, nil)
 	digests, err2 := newDigester(c.Secret, c.Realm)
 	tickets, _ := seal.NewBox(c.Secret, "ticket "+c.Realm) // fails as newDigester does
 	var err3 error
@@ -168,9 +168,9 @@ func (c *Config) validate() error {
 func (g *Guard) Policy() Policy { return g.rules.Load().policy }
 
 // SetPolicy changes the policy for attempts that begin from now on. The store of failures must retain charges for the
-// new Policy.Retain.
+// longest Policy.Retain so far.
 func (g *Guard) SetPolicy(p Policy) error {
-	compiled, err := compile(p)
+	compiled, err := compile(p, g.rules.Load().kept)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,15 @@ type rules struct {
 	images, imagesOfSite          *rule
 	sprayed, sentCodes, codeTries *rule
 	events                        map[string][]*rule
+
+	// kept are the limits since the start, see keep. Those of removed lists and events stay.
+	kept map[counter]*failures.Limits
+}
+
+// A counter is what has limits of its own.
+type counter struct {
+	kind        SubjectKind
+	list, event string
 }
 
 // addressRules are the limits of an IP address, and the same while unknown clients are throttled.
@@ -45,7 +55,8 @@ type rule struct {
 	event  string // whose limits these are; empty: those of logins
 }
 
-func compile(p Policy) (*rules, error) {
+// compile keeps what the limits of earlier policies count.
+func compile(p Policy, earlier map[counter]*failures.Limits) (*rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -62,7 +73,41 @@ func compile(p Policy) (*rules, error) {
 		r.site = newRule(OnSite, p.Site, failures.Backoff{})
 	}
 	r.ofChallenges()
+	r.keep(earlier)
 	return r, nil
+}
+
+// keep keeps what earlier limits count, which may return: an override ends, or a configuration is undone. An IP address
+// also had the limits of no list and of removed ones.
+func (r *rules) keep(earlier map[counter]*failures.Limits) {
+	r.kept = make(map[counter]*failures.Limits, len(earlier))
+	maps.Copy(r.kept, earlier)
+	usual := earlier[counter{kind: OnAddress}]
+	for of, limits := range earlier {
+		if of.list != "" && !slices.ContainsFunc(r.lists, func(l *listRule) bool { return l.name == of.list }) {
+			usual = limits.Keeping(usual)
+		}
+	}
+	for _, one := range r.configured() {
+		of := counter{one.kind, one.list, one.event}
+		one.windows = one.windows.Keeping(earlier[of])
+		if one.kind == OnAddress && one.event == "" {
+			one.windows = one.windows.Keeping(usual)
+		}
+		r.kept[of] = one.windows.Keeping(r.kept[of])
+	}
+}
+
+// configured are the rules whose limits are settings.
+func (r *rules) configured() []*rule {
+	all := []*rule{r.address.usual, r.address.throttled, r.network, r.account, r.pair, r.fingerprint, r.site}
+	for _, l := range r.lists {
+		all = append(all, l.address.usual, l.address.throttled)
+	}
+	for _, of := range r.events {
+		all = append(all, of...)
+	}
+	return slices.DeleteFunc(all, func(one *rule) bool { return one == nil })
 }
 
 func newAddressRules(p Policy, list string, limits []Limit) (r addressRules) {

@@ -212,3 +212,78 @@ func TestATicketThatTravelsKeepsItsReasons(t *testing.T) {
 		}
 	}
 }
+
+// TestStricterLimitsForAWhileForgetNoFailures: an administrator sets stricter limits with a shorter window, or none,
+// and then the earlier ones again.
+func TestStricterLimitsForAWhileForgetNoFailures(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.Address, p.Network, p.Spray, p.PairDelay = nil, nil, guard.Spray{}, guard.PairDelay{}
+	p.Account = []guard.Limit{{Failures: 60, Window: 10 * time.Minute, Action: guard.Block}}
+	p.Events = map[string][]guard.EventLimit{
+		"sms": {{Count: 60, Window: 10 * time.Minute, Action: guard.Block, By: guard.OnSubject}},
+	}
+	p.Lists = []guard.NamedList{{Name: "tor", Limits: p.Account}}
+	strict := p
+	strict.Account = []guard.Limit{{Failures: 1, Window: 10 * time.Second, Action: guard.Block}}
+	strict.Events = map[string][]guard.EventLimit{
+		"sms": {{Count: 1, Window: 10 * time.Second, Action: guard.Block, By: guard.OnSubject}},
+	}
+	strict.Address, strict.Lists = strict.Account, nil
+	without := strict
+	without.Events = nil
+	mode := captchamode.DefaultConfig()
+	mode.Monitor = true
+	world.Each(t, world.Options{Policy: &p, Mode: &mode}, func(t *testing.T, w *world.World) {
+		w.Lists.SetNamed(map[string]*guard.Ranges{
+			"tor": guard.NewRanges([]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}),
+		})
+		from := 0
+		for _, one := range []struct {
+			name string
+			try  func() guard.Decision
+		}{
+			{"account", func() guard.Decision { from++; return w.Wrong(t, "alice", world.Address(from)) }},
+			{"address on a list", func() guard.Decision { from++; return w.Wrong(t, fmt.Sprint("user", from), "198.51.100.7") }},
+			{"event", func() guard.Decision {
+				d, err := w.Exceeded(t.Context(), "sms", guard.Subjects{Subject: "+44 20 7946 0000"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}},
+		} {
+			set := func(p guard.Policy) {
+				t.Helper()
+				if err := w.SetPolicy(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			guess := func(what string, n, want int) {
+				t.Helper()
+				let := 0
+				for range n {
+					if one.try().Action == guard.Proceed {
+						let++
+					}
+				}
+				if let != want {
+					t.Errorf("%s: %d attempts proceed %s, want %d", one.name, let, what, want)
+				}
+			}
+			guess("at first", 70, 60)
+			set(without)
+			set(strict)
+			for range 9 {
+				w.Clock.Advance(11 * time.Second)
+				guess("under the stricter limit", 2, 1)
+			}
+			set(p)
+			w.Clock.Advance(2 * time.Second) // a node believes a block for a second
+			guess("with the first limit again", 70, 0)
+			w.Clock.Advance(10*time.Minute - 101*time.Second + time.Millisecond)
+			guess("once the first have left the window", 70, 51)
+			w.Clock.Advance(time.Hour)
+		}
+	})
+}

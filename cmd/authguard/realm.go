@@ -734,15 +734,18 @@ func (r *realm) setProxy(ctx context.Context) error {
 		if one.Name == loginRoute || guards[one.Name] != nil {
 			continue
 		}
-		policy := r.overridden(r.config.PolicyOf(one))
-		if before != nil && (*before)[one.Name] != nil {
-			g := (*before)[one.Name]
-			policy.KnownClients = g.Policy().KnownClients
-			err, guards[one.Name] = g.SetPolicy(policy), g
-		} else {
-			guards[one.Name], err = r.newGuard(ctx, r.name+"/"+one.Name, policy)
+		policy := r.config.PolicyOf(one)
+		if before != nil {
+			guards[one.Name] = (*before)[one.Name]
 		}
-		if err != nil {
+		if guards[one.Name] == nil { // with the configured limits, which it keeps failures for during an override
+			if guards[one.Name], err = r.newGuard(ctx, r.name+"/"+one.Name, policy); err != nil {
+				return err
+			}
+		}
+		policy = r.overridden(policy)
+		policy.KnownClients = guards[one.Name].Policy().KnownClients
+		if err := guards[one.Name].SetPolicy(policy); err != nil {
 			return err
 		}
 	}

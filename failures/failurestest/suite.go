@@ -47,6 +47,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		"TooManySubjectsIsAnError":       tooMany,
 		"KeysOfDifferentPlacesDoNotMix":  places,
 		"WhatIsTakenBackPushesOutNone":   pushedOut,
+		"StricterLimitsForgetNothing":    stricter,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +115,27 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	if got != want {
 		t.Fatalf("%s: got %v, want %v", what, got, want)
 	}
+}
+
+// stricter tests that limits with a shorter window that keep what earlier limits count forget nothing, and count by
+// themselves.
+func stricter(t *testing.T, f Fixture) {
+	first := subject(1, failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 60, Window: 10 * time.Minute}))
+	then := first
+	then.Limits = failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: 1, Window: 10 * time.Second}).
+		Keeping(first.Limits)
+	for range 60 {
+		want(t, "room at first", f.fail(t, first), true)
+	}
+	for range 9 {
+		f.Advance(11 * time.Second)
+		want(t, "count of the stricter limit", f.read(t, then).Count, 0)
+		want(t, "room of the stricter limit", f.fail(t, then), true)
+		want(t, "room for one more", f.fail(t, then), false)
+	}
+	want(t, "room of the first limit again", f.fail(t, first), false)
+	f.Advance(501*time.Second + time.Millisecond)
+	want(t, "count once the first have left", f.read(t, first).Count, 9)
 }
 
 // pushedOut tests that taking back surplus charges restores the earlier ones. Charges that do not bind may exceed

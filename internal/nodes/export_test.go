@@ -2,7 +2,12 @@ package nodes
 
 import (
 	"context"
+
+	"authguard/failures"
 )
+
+// Share is a node's part of the limits without Redis.
+func Share(l *failures.Limits, nodes int) *failures.Limits { return divide(l, nodes) }
 
 // Look is one round of Run.
 func (s *Store) Look(ctx context.Context) { s.probe(ctx) }

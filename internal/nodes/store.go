@@ -153,7 +153,7 @@ func divide(l *failures.Limits, nodes int) *failures.Limits {
 		one.Failures = max(1, one.Failures/(2*nodes))
 		limits = append(limits, one)
 	}
-	return failures.MustLimits(l.Backoff(), limits...) // valid, as the whole one is
+	return failures.MustLimits(l.Backoff(), limits...).Keeping(l) // valid, as the whole one is
 }
 
 // Settle implements guard.Store. A charge in the local store of another node stands.

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
+	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
 	"authguard/internal/testing/redistest"
 )
@@ -39,5 +42,21 @@ func TestR22WhatIsUnderWayIsPartOfTheLimit(t *testing.T) {
 	}
 	if checked != 8 {
 		t.Errorf("%d passwords were checked, want 8", checked)
+	}
+}
+
+// A node's share of stricter limits keeps what its share of the earlier ones counts, which may return.
+func TestANodesShareForgetsNothingUnderStricterLimits(t *testing.T) {
+	t.Parallel()
+	limits := func(n int, window time.Duration) *failures.Limits {
+		return failures.MustLimits(failures.Backoff{}, failures.Limit{Failures: n, Window: window})
+	}
+	first := limits(60, time.Hour)
+	share := nodes.Share(limits(1, time.Minute).Keeping(first), 2)
+	if now, was := share.Keep(), nodes.Share(first, 2).List()[0].Failures; now < was {
+		t.Errorf("%d charges are kept, but the share of the earlier limit is %d", now, was)
+	}
+	if got := share.Retain(); got != time.Hour {
+		t.Errorf("charges are kept for %v, want those of the earlier limit's hour", got)
 	}
 }

@@ -311,7 +311,7 @@ func (s *Store) newPart(t *trip) *part {
 
 func (s *Store) add(p *part, of *guard.Subject, binds ...failures.Mask) {
 	p.keys = append(p.keys, s.subjectKey(of.Shard, of.Key))
-	p.args = append(p.args, of.Limits.Longest().Milliseconds()+slack, limitsArg(of.Limits, binds))
+	p.args = append(p.args, of.Limits.Retain().Milliseconds()+slack, limitsArg(of.Limits, binds))
 }
 
 // end completes the arguments of a part.

@@ -10,9 +10,11 @@
 --       2        n
 --       3        how long a charge may be taken back, in milliseconds
 --       then for each subject:
---       +1       the life of its key in milliseconds: the longest window and a second
+--       +1       the life of its key in milliseconds: how long its charges are kept and a second; perhaps longer
+--                than its windows, so that earlier limits may return
 --       +2       its limits, numbers separated by spaces:
---                  least, below which nothing is full; keep, the largest number of failures of a limit
+--                  least, below which nothing is full; the longest window; keep, how many charges these
+--                  limits or earlier ones need
 --                  / masks of the enforced limits for an unknown, a known and a spent client: bit i
 --                  for limit i, bit 15 for the delay
 --                  / failures and window of each limit
@@ -126,12 +128,12 @@ end
 -- judge returns the charges to keep; how many lie in the longest window, or the charges if a limit
 -- is full; and whether an enforced limit is full.
 local function judge(head, s, lives, limits)
-  local count, longest = #s / 4, lives - slack
-  if count + 1 < tonumber(string.match(limits, '^%d+')) and (s == '' or (now - num('<I4', s)) % wrap <= longest) then
+  local count, least, longest = #s / 4, string.match(limits, '^(%d+) (%d+)')
+  least, longest = tonumber(least), tonumber(longest)
+  if count + 1 < least and (s == '' or (now - num('<I4', s)) % wrap <= longest) then
     return s, count, false
   end
-  local least, keep, masks, each, backoff =
-    string.match(limits, '^(%d+) (%d+) /([^/]*)/([^/]*)/ (.*)$')
+  local keep, masks, each, backoff = string.match(limits, '^%d+ %d+ (%d+) /([^/]*)/([^/]*)/ (.*)$')
 
   -- age is that of the nth newest charge, within the number of charges in a window.
   local function age(nth) return (now - num('<I4', s, #s - 4 * nth + 1)) % wrap end
@@ -144,9 +146,9 @@ local function judge(head, s, lives, limits)
     return low
   end
 
+  s = sub(s, #s - 4 * within(lives - slack) + 1)
   count = within(longest)
-  s = sub(s, #s - 4 * count + 1)
-  if count + 1 < tonumber(least) then return s, count, false end
+  if count + 1 < least then return s, count, false end
 
   local mask, bit, full, fills, binds = nil, 1, false, false, false
   for one in string.gmatch(masks, '%d+') do
@@ -182,7 +184,7 @@ local function judge(head, s, lives, limits)
   local before = full and head .. s or fills and -1 - count or count
   -- A charge that may be taken back evicts none, which would be missing afterwards.
   keep = tonumber(keep) + spare
-  if count >= keep then
+  if #s / 4 >= keep then
     keep = math.min(keep + within(tonumber(ARGV[3])), 4095)
     s = sub(s, math.max(1, #s - 4 * keep + 5))
   end

@@ -94,7 +94,11 @@ func drawLimits(rt *rapid.T, short bool) *failures.Limits {
 			Window:   time.Duration(rapid.IntRange(shortest, 60_000).Draw(rt, "window")) * time.Millisecond,
 		})
 	}
-	return failures.MustLimits(backoff, limits...)
+	drawn := failures.MustLimits(backoff, limits...)
+	if rapid.Bool().Draw(rt, "after other limits") {
+		return drawn.Keeping(limitSet(rapid.IntRange(1, 40).Draw(rt, "earlier failures"), 2*time.Minute))
+	}
+	return drawn
 }
 
 func (p *pair) step() {

@@ -62,6 +62,7 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"R23KeysExpireAndHoldNoText":           r23KeysExpireAndHoldNoText,
 	"R28AShareThatFailsLosesNothing":       r28AShareThatFailsLosesNothing,
 	"ClearForgetsWhatHasFailed":            clearForgetsWhatHasFailed,
+	"KeysLiveForEarlierLimits":             keysLiveForEarlierLimits,
 }
 
 func TestOnOneServer(t *testing.T) {
@@ -209,6 +210,21 @@ func spentKeysLiveUntilTheEnd(t *testing.T, on redisOf) {
 	// a second, and what Redis took
 	if after := ends - time.Duration(until.UnixMilli())*time.Millisecond; after < 0 || after > time.Second+took {
 		t.Errorf("the key goes %v after the ID has expired", after)
+	}
+}
+
+// A key outlives a shorter window if earlier limits, which may return, had a longer one.
+func keysLiveForEarlierLimits(t *testing.T, on redisOf) {
+	s, client := redisstore.CountersOf(on.node(t, redisstore.Options{})), on.open(t)
+	one := []failures.Subject{{Limits: limitSet(1, time.Minute).Keeping(limitSet(20, time.Hour)), Bind: failures.Every}}
+	id, err := s.Charge(t.Context(), one, make([]failures.Usage, 1))
+	must(t, err)
+	names := on.names(t, client)
+	want(t, "keys", len(names), 1)
+	ends, err := client.PExpireTime(t.Context(), names[0]).Result() // Unix time
+	must(t, err)
+	if life := ends - time.Duration(id.At)*time.Millisecond; life < time.Hour {
+		t.Errorf("the key lives for %v after its charge, want an hour", life)
 	}
 }
 

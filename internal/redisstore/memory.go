@@ -179,7 +179,7 @@ func limitsArg(l *failures.Limits, enforced []failures.Mask) []byte {
 	if backoff.First > 0 {
 		least = min(least, backoff.After)
 	}
-	text := numbers(make([]byte, 0, 96), int64(least), int64(l.Keep()))
+	text := numbers(make([]byte, 0, 96), int64(least), l.Longest().Milliseconds(), int64(l.Keep()))
 	text = append(text, "/ "...)
 	for _, mask := range enforced {
 		text = numbers(text, int64(mask))
