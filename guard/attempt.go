@@ -248,7 +248,10 @@ func (g *Guard) name(v *view, a *Attempt) error {
 		v.name = a.Account
 		return err
 	}
-	v.name, v.respelled = g.config.Canonical(name), !strings.EqualFold(a.Account, name)
+	v.respelled = !strings.EqualFold(a.Account, name)
+	if v.name, err = g.config.Canonical(name); err != nil {
+		v.name, v.unresolved = name, fmt.Errorf("guard: looking up the canonical account name: %w", err)
+	}
 	g.digests.ofAccount(v.name, &v.Account)
 	return nil
 }

@@ -127,6 +127,9 @@ func (g *Guard) decideEvent(ctx context.Context, o *occurrence, d *Decision) (er
 		d.refuse(Reason{Cause: BlockedByAdmin, List: o.listed.name()}, o.listed.left)
 		return nil
 	}
+	if o.unresolved != nil && o.Subject(OnAccount) != nil {
+		return o.unresolved
+	}
 	client := o.Client // no client is known for an event: its account is a subject as any other
 	o.Client = Client{}
 	err = g.config.Store.Begin(ctx, &o.Charge)

@@ -66,9 +66,10 @@ type KnownClientConfig struct {
 type NameConfig struct {
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
-	// Canonical maps an account's normalized names, such as email address and user name, to one. Nil: names stay as they
-	// are.
-	Canonical func(name string) string
+	// Canonical maps an account's normalized names, such as email address and user name, to one. After an error, a client
+	// proceeds only if it is a known client of the name as typed; Begin returns the error for others. Nil: names stay as
+	// they are.
+	Canonical func(name string) (string, error)
 }
 
 // LeakedPasswords are a list of passwords that are known from leaks. Guards can share it. The zero value has none. It is
@@ -142,7 +143,7 @@ func (c *Config) setDefaults() {
 		c.Normalise = NormaliseAccount
 	}
 	if c.Canonical == nil {
-		c.Canonical = func(name string) string { return name }
+		c.Canonical = func(name string) (string, error) { return name, nil }
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
@@ -297,6 +298,8 @@ type naming struct {
 	// respelled: the name was normalized, not only in case. The app may have another account with the name as typed, so a
 	// success makes no client known.
 	respelled bool
+	// unresolved is why the canonical name could not be looked up; name is then the typed one.
+	unresolved error
 }
 
 type codeState uint8

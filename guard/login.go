@@ -60,7 +60,8 @@ func (g *Guard) Unreadable(ctx context.Context, a Attempt) (d Decision, stopped 
 }
 
 // Begin decides an attempt. If Decision.Checks reports true, check a password and report the outcome with Settle. An
-// error means that the counters failed; the decision then blocks.
+// error means that the counters or the look-up of the canonical name failed; the decision then blocks. Without its
+// canonical name, an account would have a counter for each of its names.
 //
 // An attempt waits if only undecided ones take its room, at most twice Policy.CheckTimeout, until ctx ends (R3).
 func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
@@ -93,6 +94,11 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 			d.Reasons.add(Reason{Cause: StepUpNeeded})
 		}
 		d.Ticket = v.ticket(&a, &d)
+		if v.unresolved != nil && !v.Known() {
+			err = errors.Join(v.unresolved, g.Settle(ctx, d.Ticket, Abandoned))
+			d = Decision{Reasons: Reasons{{Cause: StoreFailed}}}
+			return d, err
+		}
 		if d.Action == Proceed {
 			return d, nil
 		}

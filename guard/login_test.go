@@ -269,3 +269,65 @@ func TestAnEventThatTheStoreCannotCountIsRefusedAndLeavesNothing(t *testing.T) {
 		t.Errorf("%v %v", d.Action, err)
 	}
 }
+
+// Each name of an account would have a counter of its own, and so guesses of its own.
+func TestR1WithoutTheCanonicalNameOnlyKnownClientsProceed(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	var fails atomic.Bool
+	site := w.Second(t, func(c *guard.Config) {
+		c.Canonical = func(name string) (string, error) {
+			if fails.Load() {
+				return "", errDown
+			}
+			return map[string]string{"kim": "kim", "kim@example.org": "kim", "bob": "bob"}[name], nil
+		}
+	})
+	home := world.Address(1)
+	if !site.Right(t, "kim@example.org", home) {
+		t.Fatal("kim was not let in")
+	}
+	fails.Store(true)
+	for i, name := range []string{"kim", "kim@example.org", "bob", "made up"} {
+		d, err := site.Begin(t.Context(), world.From(name, world.Address(2+i)))
+		if !errors.Is(err, errDown) || d.Checks() || !d.Reasons.Has(guard.StoreFailed) {
+			t.Errorf("%s from an unknown client: %v %v, %v", name, d.Action, d.Reasons.Codes(), err)
+		}
+	}
+	if d, err := site.Begin(t.Context(), world.From("kim@example.org", home)); err == nil || d.Checks() {
+		t.Errorf("another name from the known client: %v, %v", d.Action, err)
+	}
+	if !site.Right(t, "kim", home) {
+		t.Error("the known client was stopped")
+	}
+	fails.Store(false)
+	checked := 0
+	for i := range 8 {
+		if site.Wrong(t, []string{"kim", "kim@example.org"}[i%2], world.Address(2)).Action == guard.Proceed {
+			checked++
+		}
+		site.Clock.Advance(time.Minute)
+	}
+	if checked != 5 {
+		t.Errorf("%d guesses were checked after the look-ups failed, want 5", checked)
+	}
+}
+
+func TestAnEventIsNotCountedForANameThatCouldNotBeLookedUp(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.Events = map[string][]guard.EventLimit{
+		"reset": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAccount}},
+		"visit": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAddress}},
+	}
+	site := world.New(t, world.Options{}).Second(t, func(c *guard.Config) {
+		c.Policy, c.Canonical = p, func(string) (string, error) { return "", errDown }
+	})
+	s := guard.Subjects{Account: "kim", Address: netip.MustParseAddr("203.0.113.9")}
+	if d, err := site.Exceeded(t.Context(), "reset", s); !errors.Is(err, errDown) || d.Action != guard.Block {
+		t.Errorf("by account: %v, %v", d.Action, err)
+	}
+	if d, err := site.Exceeded(t.Context(), "visit", s); err != nil || d.Action != guard.Proceed {
+		t.Errorf("by address: %v, %v", d.Action, err)
+	}
+}

@@ -420,6 +420,9 @@ type Passwords struct {
 	Checker *passwords.Checker
 	// Away, if set, returns why the source is unavailable, as far as known, or nil.
 	Away func() error
+	// Normalise is package guard's. If set, no password is checked for an account with another canonical name than the
+	// counted one. nil: the names are authguard's own, which it has in memory.
+	Normalise func(string) (string, error)
 	// Unusable, if set, is called for an account whose hash cannot be checked. It must not block.
 	Unusable func(account string, why error)
 	Log      *slog.Logger
@@ -460,7 +463,10 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 		}
 		return login, ok, err
 	}
-	login, _, err := p.Source.FindForLogin(ctx, name)
+	login, found, err := p.Source.FindForLogin(ctx, name)
+	if err == nil && found && !p.counted(login, name) {
+		err = accounts.ErrCounted
+	}
 	if err != nil {
 		return accounts.Login{}, false, fmt.Errorf("web: looking the account up: %w", err)
 	}
@@ -473,6 +479,15 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 		return login, false, nil
 	}
 	return login, ok, err
+}
+
+// counted reports whether the name is the account's canonical one.
+func (p *Passwords) counted(login accounts.Login, name string) bool {
+	if p.Normalise == nil || login.Account == name {
+		return true
+	}
+	usual, err := p.Normalise(login.Account)
+	return err == nil && usual == name
 }
 
 // Hold waits until the response to a wrong password is due, the same time after every check, or until the client has

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
 	"authguard/internal/testing/world"
@@ -115,5 +117,27 @@ func TestR12AHashThatCannotBeCheckedLooksLikeAWrongPassword(t *testing.T) {
 	}
 	if len(told) != 1 || !strings.HasPrefix(told[0], "alice: ") || !strings.Contains(told[0], "DES crypt") {
 		t.Errorf("%q", told)
+	}
+}
+
+// The look-up before the limits may have failed, or was of another moment.
+func TestR1NoPasswordIsCheckedForANameThatWasNotCounted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.login("login", h.gate, h.checker).Passwords
+	var compared int
+	p.Checker, _ = passwords.NewChecker(bcrypt.MinCost, func(*passwords.Hash, string) bool { compared++; return true })
+	p.Normalise = h.Guard.Normalise
+	alice := h.people.all["alice"]
+	alice.Account = "Alice" // a column's spelling
+	h.people.all["alice"], h.people.all["alice@example.org"] = alice, alice
+	for _, password := range []string{right, "wrong"} {
+		_, ok, err := p.Check(t.Context(), "alice@example.org", password, passwords.Request{}, nil)
+		if ok || !errors.Is(err, accounts.ErrCounted) || compared != 0 {
+			t.Errorf("by another name: %v, %v, %d comparisons", ok, err, compared)
+		}
+	}
+	if _, ok, err := p.Check(t.Context(), "alice", right, passwords.Request{}, nil); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
 	}
 }

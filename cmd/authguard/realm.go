@@ -657,7 +657,8 @@ func openAdministration(ctx context.Context, r *realm) (a *administration, err e
 	}
 	a.guard, err = r.newGuard(ctx, administrationRealm, limits, func(c *guard.Config) {
 		c.Store, c.Mode, c.Codes = r.site.counting.stores[counters.Administrators], a.mode, r.people.codes.Of(admin.Directory)
-		c.Canonical, c.Shared = r.people.accounts.Canonical, r.guard.Shared
+		c.Canonical = func(name string) (string, error) { return r.people.accounts.Canonical(name), nil }
+		c.Shared = r.guard.Shared
 	})
 	if err != nil {
 		return nil, err

@@ -466,9 +466,10 @@ func (r *realm) login(
 	sessions := web.SessionConfig{Store: p.sessions, Source: source, Integration: entrance, Lifetime: session,
 		Secure: r.secure(d), Now: r.site.storage.clock.Now}
 	var away func() error // for authguard's own table, Storage reports this
+	var normalise func(string) (string, error)
 	checker := p.checker
 	if source != accounts.Source(p.accounts) {
-		sessions.Changed, away, checker = p.forget, p.users.Away, p.sourceChecker
+		sessions.Changed, away, checker, normalise = p.forget, p.users.Away, p.sourceChecker, p.normalise
 	}
 	origin := ""
 	if door == admin.Integration {
@@ -489,8 +490,8 @@ func (r *realm) login(
 		Identity: &r.clients, Hold: &r.hold, Secure: sessions.Secure, Log: r.log,
 		LoginUsers: web.LoginUsers{
 			Directory: directory, Control: r.control, Sessions: web.NewSessions(sessions), Storage: r.site.health,
-			Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Unusable: r.unusable,
-				Log: r.log},
+			Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: checker, Away: away, Normalise: normalise,
+				Unusable: r.unusable, Log: r.log},
 		},
 		LoginEmails: emails,
 	}

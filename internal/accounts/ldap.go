@@ -24,7 +24,8 @@ import (
 )
 
 // Verifier is a Source that checks passwords itself instead of returning a hash. An unknown name takes as long as a
-// known one (R12). An error means that the password could not be checked.
+// known one (R12). The name is the canonical one that was counted, else the error is ErrCounted. An error means that
+// the password was not checked.
 type Verifier interface {
 	Source
 	Verify(ctx context.Context, name, password string) (Login, bool, error)
@@ -163,6 +164,9 @@ func (l *LDAP) Verify(ctx context.Context, name, password string) (Login, bool, 
 	}
 	if e == nil {
 		return Login{}, false, l.dummyBind(ctx, password)
+	}
+	if e.login.Account != name {
+		return Login{}, false, ErrCounted
 	}
 	began := l.config.Now()
 	ok, err := l.bind(ctx, e.dn, password)

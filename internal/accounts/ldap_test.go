@@ -3,6 +3,7 @@ package accounts_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -46,9 +47,14 @@ func directory(t *testing.T, d *ldaptest.Directory, change func(*accounts.LDAPCo
 	return l
 }
 
+// verify checks a password as a login does: by the canonical name.
 func verify(t *testing.T, l *accounts.LDAP, name, password string, want bool) accounts.Login {
 	t.Helper()
-	login, ok, err := l.Verify(t.Context(), name, password)
+	canonical, err := l.CanonicalOf(t.Context(), name)
+	if err != nil {
+		t.Errorf("%q: %v", name, err)
+	}
+	login, ok, err := l.Verify(t.Context(), canonical, password)
 	if ok != want || err != nil {
 		t.Errorf("%q with %q: %v, %v", name, password, ok, err)
 	}
@@ -80,6 +86,14 @@ func TestADirectoryChecksPasswords(t *testing.T) {
 		verify(t, l, "lee", "correct horse", true)
 		if canonical, err := l.CanonicalOf(t.Context(), "nobody"); canonical != "nobody" || err != nil {
 			t.Errorf("%s, %v", canonical, err)
+		}
+	})
+	t.Run("R1 no password is checked by a name that was not counted", func(t *testing.T) {
+		for _, password := range []string{"correct horse", "wrong"} {
+			login, ok, err := l.Verify(t.Context(), "kim@example.org", password)
+			if ok || !errors.Is(err, accounts.ErrCounted) || login.Account != "" {
+				t.Errorf("%s: %+v, %v, %v", password, login, ok, err)
+			}
 		}
 	})
 	t.Run("no password is wrong", func(t *testing.T) {

@@ -163,27 +163,32 @@ func (p *Public) DirectoryOf(ctx context.Context, name string) (string, error) {
 	return Directory, err
 }
 
-// Canonical returns a function that looks up an account's canonical name.
-func (p *Public) Canonical(ctx context.Context) func(name string) string {
+// Canonical returns a function that looks up an account's canonical name. An error means that the look-up failed.
+func (p *Public) Canonical(ctx context.Context) func(name string) (string, error) {
 	if p.Own() {
-		return p.config.Own.Canonical
+		return func(name string) (string, error) { return p.config.Own.Canonical(name), nil }
 	}
 	source, asks := p.Source.(interface {
 		CanonicalOf(ctx context.Context, name string) (string, error)
 	})
-	return func(name string) string {
-		if !asks || p.Away() != nil {
-			return name
+	if table, is := p.Source.(*SQLSource); is && table.canonical == "" {
+		asks = false
+	}
+	return func(name string) (string, error) {
+		if !asks {
+			return name, nil
+		}
+		if err := p.Away(); err != nil {
+			return "", err
 		}
 		canonical, err := source.CanonicalOf(ctx, name)
+		if err == nil {
+			canonical, err = p.config.Normalise(canonical) // like a typed name
+		}
 		if err != nil {
 			p.config.Log.Error("the canonical account name could not be read", "error", err)
-			return name
 		}
-		if usual, err := p.config.Normalise(canonical); err == nil {
-			return usual // normalized like a typed name
-		}
-		return name
+		return canonical, err
 	}
 }
 

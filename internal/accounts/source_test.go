@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"authguard/internal/accounts"
+	"authguard/internal/config"
 	"authguard/internal/database"
 	"authguard/internal/testing/postgrestest"
 )
@@ -194,5 +195,49 @@ func TestABrokenHtpasswdFileIsAnErrorAtTheStart(t *testing.T) {
 	}
 	if log.Len() > 0 {
 		t.Errorf("there is no content that counts, nor anything to log but the error: %s", log.String())
+	}
+}
+
+func TestACanonicalNameThatCannotBeReadIsAnError(t *testing.T) {
+	t.Parallel()
+	dsn := filepath.Join(t.TempDir(), "theirs.db")
+	db, err := database.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, sql := range []string{users, "UPDATE users SET login = 'b' || char(10) || 'b' WHERE id = 2"} {
+		if _, err := db.Exec(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(canonical string) func(string) (string, error) {
+		p, err := accounts.OpenPublic(t.Context(), accounts.PublicConfig{
+			Settings: config.Accounts{Source: config.SourceQuery, Database: config.Secret(dsn), CanonicalQuery: canonical,
+				Query: "SELECT password_hash FROM users WHERE login = ?"},
+			Normalise: normalise, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Canonical(t.Context())
+	}
+	alone, canonical := open(""), open("SELECT upper(login) FROM users WHERE login = ? OR email = ?")
+	for name, want := range map[string]string{"ann": "ann", "ann@example.org": "ann", "eve": "eve"} {
+		if got, err := canonical(name); got != want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if got, err := canonical("bob@example.org"); err == nil {
+		t.Errorf("a canonical name that is no name: %q", got)
+	}
+	if _, err := db.Exec("DROP TABLE users"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := canonical("ann@example.org"); err == nil {
+		t.Errorf("without the table: %q", got)
+	}
+	if got, err := alone("ann"); got != "ann" || err != nil {
+		t.Errorf("a name that needs no look-up: %q, %v", got, err)
 	}
 }

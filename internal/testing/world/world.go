@@ -150,13 +150,20 @@ func New(t testing.TB, o Options) *World {
 		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
 		KnownClientConfig: guard.KnownClientConfig{KnownClients: remembered, Cookies: w.Cookie},
 		Mode:              w.Mode, Challenges: w.Challenges, Lists: w.Lists,
-		NameConfig: guard.NameConfig{Canonical: o.Canonical},
+		NameConfig: guard.NameConfig{Canonical: canonical(o.Canonical)},
 		Callbacks:  guard.Callbacks{Observer: w}, Held: o.Held, Codes: o.Codes, Leaked: o.Leaked,
 		Now: w.Clock.Now,
 	}
 	w.Guard, err = guard.New(w.config)
 	must(err)
 	return w
+}
+
+func canonical(of func(name string) string) func(string) (string, error) {
+	if of == nil {
+		return nil
+	}
+	return func(name string) (string, error) { return of(name), nil }
 }
 
 // openStore makes a store in memory or Redis. remembered reads the known clients, and is nil in Redis.
