@@ -249,7 +249,7 @@ func (g *Guard) name(v *view, a *Attempt) error {
 		return err
 	}
 	v.respelled = !strings.EqualFold(a.Account, name)
-	if v.name, err = g.config.Canonical(name); err != nil {
+	if v.name, err = g.config.Canonical(name, a.Address); err != nil {
 		v.name, v.unresolved = name, fmt.Errorf("guard: looking up the canonical account name: %w", err)
 	}
 	g.digests.ofAccount(v.name, &v.Account)

@@ -54,7 +54,7 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 // bond is the binding of a decision's challenge.
 func (g *Guard) bond(ctx context.Context, a *Attempt, d *Decision) (bond challenge.Binding, err error) {
 	if !d.counted && d.Account != "" {
-		if d.level, err = g.levelOf(ctx, a); err != nil {
+		if d.level, err = g.levelOf(ctx, d.Account); err != nil {
 			return bond, err
 		}
 	}
@@ -103,7 +103,7 @@ func (g *Guard) SolveAhead(ctx context.Context, a Attempt) (d Decision, err erro
 		d.refuse(Reason{Cause: BadAccountName}, 0)
 		return d, nil
 	}
-	level, err := g.levelOf(ctx, &a)
+	level, err := g.levelOf(ctx, v.name)
 	if err != nil {
 		return d, err
 	}
@@ -141,11 +141,12 @@ func (g *Guard) SolvesNext(ctx context.Context, d Decision) error {
 	return g.config.Challenges.Admit(ctx, g.binding(&a, v.from.address, v.name, v.level()))
 }
 
-// levelOf reads the level of an account that CAPTCHA mode stopped before its failures were read.
-func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
-	v := new(view)
-	g.look(&Attempt{Account: a.Account}, v)
-	v.mode = modeState{} // what is counted, whatever the mode asks for
+// levelOf reads the level of an account, by its canonical name, that CAPTCHA mode stopped before its failures were
+// read.
+func (g *Guard) levelOf(ctx context.Context, account string) (uint8, error) {
+	v := new(view) // what is counted, whatever the mode asks for
+	v.rules, v.Now = g.rules.Load(), g.config.Now()
+	g.digests.ofAccount(account, &v.Account)
 	g.subjects(0, v)
 	v.only(OnAccount)
 	var err error

@@ -67,9 +67,9 @@ type NameConfig struct {
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
 	// Canonical maps an account's normalized names, such as email address and user name, to one. After an error, a client
-	// proceeds only if it is a known client of the name as typed; Begin returns the error for others. Nil: names stay as
-	// they are.
-	Canonical func(name string) (string, error)
+	// proceeds only if it is a known client of the name as typed; Begin returns the error for others. It is called before
+	// any limit applies: from is the client's address, to share out look-ups (R26). Nil: names stay as they are.
+	Canonical func(name string, from netip.Addr) (string, error)
 }
 
 // LeakedPasswords are a list of passwords that are known from leaks. Guards can share it. The zero value has none. It is
@@ -143,7 +143,7 @@ func (c *Config) setDefaults() {
 		c.Normalise = NormaliseAccount
 	}
 	if c.Canonical == nil {
-		c.Canonical = func(name string) (string, error) { return name, nil }
+		c.Canonical = func(name string, _ netip.Addr) (string, error) { return name, nil }
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}

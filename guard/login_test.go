@@ -276,7 +276,7 @@ func TestR1WithoutTheCanonicalNameOnlyKnownClientsProceed(t *testing.T) {
 	w := world.New(t, world.Options{})
 	var fails atomic.Bool
 	site := w.Second(t, func(c *guard.Config) {
-		c.Canonical = func(name string) (string, error) {
+		c.Canonical = func(name string, _ netip.Addr) (string, error) {
 			if fails.Load() {
 				return "", errDown
 			}
@@ -321,7 +321,7 @@ func TestAnEventIsNotCountedForANameThatCouldNotBeLookedUp(t *testing.T) {
 		"visit": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAddress}},
 	}
 	site := world.New(t, world.Options{}).Second(t, func(c *guard.Config) {
-		c.Policy, c.Canonical = p, func(string) (string, error) { return "", errDown }
+		c.Policy, c.Canonical = p, func(string, netip.Addr) (string, error) { return "", errDown }
 	})
 	s := guard.Subjects{Account: "kim", Address: netip.MustParseAddr("203.0.113.9")}
 	if d, err := site.Exceeded(t.Context(), "reset", s); !errors.Is(err, errDown) || d.Action != guard.Block {

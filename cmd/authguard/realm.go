@@ -657,7 +657,7 @@ func openAdministration(ctx context.Context, r *realm) (a *administration, err e
 	}
 	a.guard, err = r.newGuard(ctx, administrationRealm, limits, func(c *guard.Config) {
 		c.Store, c.Mode, c.Codes = r.site.counting.stores[counters.Administrators], a.mode, r.people.codes.Of(admin.Directory)
-		c.Canonical = func(name string) (string, error) { return r.people.accounts.Canonical(name), nil }
+		c.Canonical = func(name string, _ netip.Addr) (string, error) { return r.people.accounts.Canonical(name), nil }
 		c.Shared = r.guard.Shared
 	})
 	if err != nil {

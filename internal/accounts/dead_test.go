@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,6 +78,66 @@ func TestALookUpWaitsThreeSecondsAConnectionIncluded(t *testing.T) {
 				t.Errorf("after %v: %v", took, err)
 			}
 		})
+	})
+}
+
+// busy is a source whose look-ups end when they are released.
+type busy struct {
+	accounts.Source
+	running atomic.Int64
+	release chan struct{}
+}
+
+func (b *busy) CanonicalOf(ctx context.Context, name string) (string, error) {
+	b.running.Add(1)
+	defer b.running.Add(-1)
+	select {
+	case <-b.release:
+		return name, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// They come before the limits, so what the limits stop later would take every connection.
+func TestR26AFloodOfOneAddressLeavesLookUpsToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &busy{release: make(chan struct{})}
+		p := accounts.PublicOf(b, accounts.PublicConfig{Normalise: normalise, Log: slog.New(slog.DiscardHandler)})
+		canonical := p.Canonical(t.Context())
+		var all sync.WaitGroup
+		look := func(from string, wants error) {
+			all.Go(func() {
+				began := time.Now()
+				_, err := canonical("kim", netip.MustParseAddr(from))
+				if took := time.Since(began); !errors.Is(err, wants) || took > 3*time.Second {
+					t.Errorf("%s after %v: %v", from, took, err)
+				}
+			})
+		}
+		flood := func(wants error) {
+			for i := range 100 {
+				look(fmt.Sprintf("2001:db8::%x", i+1), wants) // one /64
+			}
+			synctest.Wait()
+		}
+		flood(context.DeadlineExceeded)
+		if n := b.running.Load(); n != 4 {
+			t.Errorf("one client has %d look-ups, want 4 of 16", n)
+		}
+		look("203.0.113.9", context.DeadlineExceeded)
+		synctest.Wait()
+		if n := b.running.Load(); n != 5 {
+			t.Errorf("with another client, there are %d look-ups, want 5", n)
+		}
+		all.Wait()
+		flood(nil)
+		close(b.release)
+		all.Wait()
+		if n := p.LookingUp(); n != 0 {
+			t.Errorf("%d clients are kept", n)
+		}
 	})
 }
 

@@ -10,3 +10,9 @@ var (
 
 // Took has a bind have taken so long.
 func (l *LDAP) Took(d time.Duration) { l.took(d) }
+
+// PublicOf is a Public over another source.
+func PublicOf(s Source, c PublicConfig) *Public { return &Public{Source: s, config: c} }
+
+// LookingUp is how many clients look names up.
+func (p *Public) LookingUp() int { return len(p.lookUps.of) }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/config"
 	"authguard/internal/database"
 	"authguard/internal/passwords"
@@ -29,6 +32,61 @@ type Public struct {
 	Source
 	config PublicConfig
 	health *database.Health // of another program's source; nil for files and authguard's own table
+
+	lookUps lookUps
+}
+
+// lookUps are the concurrent look-ups of each client. They come before all limits, so a flood of one client, which it
+// stops later, would take all connections of the source (R26).
+type lookUps struct {
+	mu sync.Mutex
+	of map[netip.Prefix]*clientLookUps
+}
+
+type clientLookUps struct {
+	turns chan struct{}
+	users int // running and waiting
+}
+
+// fewOfClient leaves three quarters of the connections to others.
+const fewOfClient = atOnce / 4
+
+// do waits for one of the client's turns, and runs the look-up, for queryTime in all.
+func (l *lookUps) do(ctx context.Context, client netip.Prefix, look func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	own := l.enter(client)
+	defer l.leave(client, own)
+	select {
+	case own.turns <- struct{}{}:
+		defer func() { <-own.turns }()
+		return look(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *lookUps) enter(client netip.Prefix) *clientLookUps {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.of[client]
+	if own == nil {
+		if l.of == nil {
+			l.of = map[netip.Prefix]*clientLookUps{}
+		}
+		own = &clientLookUps{turns: make(chan struct{}, fewOfClient)}
+		l.of[client] = own
+	}
+	own.users++
+	return own
+}
+
+func (l *lookUps) leave(client netip.Prefix, own *clientLookUps) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(l.of, client)
+	}
 }
 
 // OpenPublic opens the source of the settings.
@@ -164,9 +222,10 @@ func (p *Public) DirectoryOf(ctx context.Context, name string) (string, error) {
 }
 
 // Canonical returns a function that looks up an account's canonical name. An error means that the look-up failed.
-func (p *Public) Canonical(ctx context.Context) func(name string) (string, error) {
+// Each client's address has a few look-ups at a time.
+func (p *Public) Canonical(ctx context.Context) func(name string, from netip.Addr) (string, error) {
 	if p.Own() {
-		return func(name string) (string, error) { return p.config.Own.Canonical(name), nil }
+		return func(name string, _ netip.Addr) (string, error) { return p.config.Own.Canonical(name), nil }
 	}
 	source, asks := p.Source.(interface {
 		CanonicalOf(ctx context.Context, name string) (string, error)
@@ -174,14 +233,18 @@ func (p *Public) Canonical(ctx context.Context) func(name string) (string, error
 	if table, is := p.Source.(*SQLSource); is && table.canonical == "" {
 		asks = false
 	}
-	return func(name string) (string, error) {
+	return func(name string, from netip.Addr) (string, error) {
 		if !asks {
 			return name, nil
 		}
 		if err := p.Away(); err != nil {
 			return "", err
 		}
-		canonical, err := source.CanonicalOf(ctx, name)
+		canonical := ""
+		err := p.lookUps.do(ctx, guard.OneAddress(from), func(ctx context.Context) (err error) {
+			canonical, err = source.CanonicalOf(ctx, name)
+			return err
+		})
 		if err == nil {
 			canonical, err = p.config.Normalise(canonical) // like a typed name
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -211,7 +212,7 @@ func TestACanonicalNameThatCannotBeReadIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open := func(canonical string) func(string) (string, error) {
+	open := func(canonical string) func(string, netip.Addr) (string, error) {
 		p, err := accounts.OpenPublic(t.Context(), accounts.PublicConfig{
 			Settings: config.Accounts{Source: config.SourceQuery, Database: config.Secret(dsn), CanonicalQuery: canonical,
 				Query: "SELECT password_hash FROM users WHERE login = ?"},
@@ -224,20 +225,20 @@ func TestACanonicalNameThatCannotBeReadIsAnError(t *testing.T) {
 	}
 	alone, canonical := open(""), open("SELECT upper(login) FROM users WHERE login = ? OR email = ?")
 	for name, want := range map[string]string{"ann": "ann", "ann@example.org": "ann", "eve": "eve"} {
-		if got, err := canonical(name); got != want || err != nil {
+		if got, err := canonical(name, netip.Addr{}); got != want || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	if got, err := canonical("bob@example.org"); err == nil {
+	if got, err := canonical("bob@example.org", netip.Addr{}); err == nil {
 		t.Errorf("a canonical name that is no name: %q", got)
 	}
 	if _, err := db.Exec("DROP TABLE users"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := canonical("ann@example.org"); err == nil {
+	if got, err := canonical("ann@example.org", netip.Addr{}); err == nil {
 		t.Errorf("without the table: %q", got)
 	}
-	if got, err := alone("ann"); got != "ann" || err != nil {
+	if got, err := alone("ann", netip.Addr{}); got != "ann" || err != nil {
 		t.Errorf("a name that needs no look-up: %q, %v", got, err)
 	}
 }

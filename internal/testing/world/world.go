@@ -159,11 +159,11 @@ func New(t testing.TB, o Options) *World {
 	return w
 }
 
-func canonical(of func(name string) string) func(string) (string, error) {
+func canonical(of func(name string) string) func(string, netip.Addr) (string, error) {
 	if of == nil {
 		return nil
 	}
-	return func(name string) (string, error) { return of(name), nil }
+	return func(name string, _ netip.Addr) (string, error) { return of(name), nil }
 }
 
 // openStore makes a store in memory or Redis. remembered reads the known clients, and is nil in Redis.
