@@ -612,7 +612,7 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}
-	const home, limitSet, pair = "0123456789abcdef", "2 2 / 1 0 1 / 2 60000 / ", "2 2 / 0 1 0 / 2 60000 / "
+	const home, limitSet, pair = "0123456789abcdef", "2 60000 2 / 1 0 1 / 2 60000 / ", "2 60000 2 / 0 1 0 / 2 60000 / "
 	account := []string{"{a}", "{a}home", "{a}p", ",", "charge", "2", "5000", "61000", limitSet, "61000", pair, "0", "0",
 		home, "0"}
 	charge := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, account...), now) }
