@@ -465,7 +465,7 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 	}
 	login, found, err := p.Source.FindForLogin(ctx, name)
 	if err == nil && found && !p.counted(login, name) {
-		err = accounts.ErrCounted
+		err = accounts.ErrNotCounted
 	}
 	if err != nil {
 		return accounts.Login{}, false, fmt.Errorf("web: looking the account up: %w", err)

@@ -133,7 +133,7 @@ func TestR1NoPasswordIsCheckedForANameThatWasNotCounted(t *testing.T) {
 	h.people.all["alice"], h.people.all["alice@example.org"] = alice, alice
 	for _, password := range []string{right, "wrong"} {
 		_, ok, err := p.Check(t.Context(), "alice@example.org", password, passwords.Request{}, nil)
-		if ok || !errors.Is(err, accounts.ErrCounted) || compared != 0 {
+		if ok || !errors.Is(err, accounts.ErrNotCounted) || compared != 0 {
 			t.Errorf("by another name: %v, %v, %d comparisons", ok, err, compared)
 		}
 	}

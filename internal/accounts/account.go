@@ -29,9 +29,9 @@ var (
 	ErrTaken = errors.New("accounts: the user name or email address is already in use")
 	// ErrName means that a text is not a valid name.
 	ErrName = errors.New("accounts: not a name")
-	// ErrCounted means that a name belongs to an account with another canonical name than the one that was counted. The
+	// ErrNotCounted means that a name belongs to an account with another canonical name than the one that was counted. The
 	// password must not be checked: each name of the account would have its own limits.
-	ErrCounted = errors.New("accounts: the account has another canonical name than the one that was counted")
+	ErrNotCounted = errors.New("accounts: the account has another canonical name than the one that was counted")
 	// ErrGroup means that a text is not a valid group name.
 	ErrGroup = errors.New("accounts: not a group")
 	// ErrTooShort means that a new password has fewer than MinPassword characters. Passwords that bcrypt cannot hash get

@@ -24,7 +24,7 @@ import (
 )
 
 // Verifier is a Source that checks passwords itself instead of returning a hash. An unknown name takes as long as a
-// known one (R12). The name is the canonical one that was counted, else the error is ErrCounted. An error means that
+// known one (R12). The name is the canonical one that was counted, else the error is ErrNotCounted. An error means that
 // the password was not checked.
 type Verifier interface {
 	Source
@@ -166,7 +166,7 @@ func (l *LDAP) Verify(ctx context.Context, name, password string) (Login, bool, 
 		return Login{}, false, l.dummyBind(ctx, password)
 	}
 	if e.login.Account != name {
-		return Login{}, false, ErrCounted
+		return Login{}, false, ErrNotCounted
 	}
 	began := l.config.Now()
 	ok, err := l.bind(ctx, e.dn, password)

@@ -91,7 +91,7 @@ func TestADirectoryChecksPasswords(t *testing.T) {
 	t.Run("R1 no password is checked by a name that was not counted", func(t *testing.T) {
 		for _, password := range []string{"correct horse", "wrong"} {
 			login, ok, err := l.Verify(t.Context(), "kim@example.org", password)
-			if ok || !errors.Is(err, accounts.ErrCounted) || login.Account != "" {
+			if ok || !errors.Is(err, accounts.ErrNotCounted) || login.Account != "" {
 				t.Errorf("%s: %+v, %v, %v", password, login, ok, err)
 			}
 		}

@@ -275,7 +275,7 @@ func TestAFolderForBasicHasAllPathsThatBeginWithIt(t *testing.T) {
 }
 
 // Below the path of one login, the folder of another one comes second.
-func TestWhatIsBelowAPathIsNotFirstInAFolder(t *testing.T) {
+func TestTheLongestRouteComesFirstBelowItsPathToo(t *testing.T) {
 	t.Parallel()
 	users, admins := loginAt(t, "/app/*"), loginAt(t, "/app/admin/login")
 	for path, want := range map[string]int{"/app/admin/login": 16, "/app/admin/login/x": 16, "/app/admin/logins": 16, "/app/x": 4} {

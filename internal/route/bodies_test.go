@@ -283,7 +283,7 @@ func TestUploadsPassInAFolder(t *testing.T) {
 			t.Errorf("%q as %s, large: %v", one[1], one[0], err)
 		}
 	}
-	for _, name := range []string{`a; name="password"`, "a;NAME = password", "a; name*=password"} {
+	for _, name := range []string{`a; name="password"`, "a;NAME = password", "a; name*=password", "a; name*0=password", "a; name\u00a0=password"} {
 		body := partsOf(named("username"), "x", named("f")+`; filename="`+strings.ReplaceAll(name, `"`, "")+`"`, "x")
 		if found, _, err := table.Find(posted(ofParts, body), []byte(body)); found == nil && err == nil {
 			t.Errorf("a file's name is that of a field: %s", name)

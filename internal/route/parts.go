@@ -155,7 +155,8 @@ var partLines = map[string]*regexp.Regexp{
 	"content-length":            regexp.MustCompile(`^\d+$`),
 }
 
-var namedTwice = regexp.MustCompile(`(?i)name\**\s*=`)
+// namedTwice also matches name*0= (RFC 2231) and every kind of space.
+var namedTwice = regexp.MustCompile(`(?i)name[^a-z]*=`)
 
 // partHead parses a part's headers: its name, whether it is a file, and whether its text is in UTF-8. Any other or
 // repeated header line may name the part to some parser.

@@ -175,7 +175,7 @@ func (p path) itself(plain string, readings []string) Place {
 	return Ambiguous
 }
 
-// owns is false for a path that match includes only since it begins with the name, such as /login-partner.
+// owns reports whether match would include the path without prefix, unlike /login-partner.
 func (p path) owns(plain string, readings []string) bool {
 	p.prefix = false
 	return p.itself(plain, readings) == Here

@@ -59,8 +59,8 @@ type Spec struct {
 // A Route is a valid Spec. It is immutable and safe for concurrent use.
 type Route struct {
 	Name string
-	// Sibling: the path only begins with the route's name. What answers there may have other users: its failures count,
-	// its successes prove nothing.
+	// Sibling: the path only begins with the route's name. The app there may have other users: failures count, and
+	// successes make no client known.
 	Sibling  bool
 	path     path
 	methods  []string

@@ -209,7 +209,7 @@ func (q question) byForm() (Basis, error) {
 		switch {
 		case err != nil:
 			return OnSession, err
-		case get.elsewhere && a.Status/100 == 3 && whither(a) == whither(b) && leadsTo(a, get.URL.Path):
+		case get.elsewhere && !success && a.Status/100 == 3 && whither(a) == whither(b) && leadsTo(a, get.URL.Path):
 			continue // to the final slash of the client's spelling, for everybody
 		case success != (q.Judge(b) == Succeeded),
 			q.ReadsForm() && a.Status/100 == 3 && whither(a) != whither(b) && !leadsTo(a, get.URL.Path):

@@ -189,6 +189,34 @@ func TestAFinalSlashSendsNoMadeUpPassword(t *testing.T) {
 	}
 }
 
+// A redirect to the final slash that renews the session of a signed-in visitor alone is a success.
+func TestAFinalSlashHidesNoSession(t *testing.T) {
+	t.Parallel()
+	r := mustCompile(t, Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password",
+		Success: []string{"status 302", "cookie session"}})
+	body := []byte("username=alice&password=x")
+	req := posted(ofPairs, string(body))
+	req.URL.Path = "/login.json"
+	req.Header.Set("Cookie", "session=mallorys")
+	_, offer, err := Table{r}.Find(req, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	basis, err := r.Basis(req, body, offer, func(q *http.Request, _ []byte) (Answer, error) {
+		if q.URL.Path != "/login" {
+			return Answer{Status: 200, Header: http.Header{}, Whole: true, Body: []byte(`{"email": ""}`)}, nil
+		}
+		a := Answer{Status: 302, Header: http.Header{"Location": {"/login/"}}, Whole: true}
+		if q.Header.Get("Cookie") != "" {
+			a.Header.Set("Set-Cookie", "session=renewed")
+		}
+		return a, nil
+	})
+	if err != nil || basis != OnSession {
+		t.Errorf("%v %v", basis, err)
+	}
+}
+
 // A PIN's field is of type tel: the page has the form by the field's name, even if it greets a visitor by name.
 func TestAFieldOfThePasswordsNameIsAForm(t *testing.T) {
 	t.Parallel()

@@ -25,9 +25,6 @@ import (
 // Every page in every state: axe-core finds nothing on it by day, by night and on a phone.
 // There it is no wider than the screen, and no higher than three without a way to jump.
 func TestEveryPageIsAccessibleAndFitsAPhoneInABrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("make attacks runs it")
-	}
 	t.Parallel()
 	all := samples()
 	site := httptest.NewServer(shown(t, all))

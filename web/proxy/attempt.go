@@ -323,8 +323,6 @@ func answered(answer *http.Response) error {
 	case outcome == guard.Abandoned && !((answer.StatusCode/100 != 5 || v.away()) && v.staysFree()):
 		outcome = guard.Failed
 	case outcome != guard.Succeeded:
-	case v.route.Sibling && (v.route.Basic() || v.proof.basis == route.OnPassword):
-		outcome = guard.Withdrawn
 	case v.proof.basis == route.Unclear && v.unknown(): // else the answer would tell a right password for free
 		outcome = guard.Failed
 	case v.proof.basis != route.OnPassword:
@@ -338,10 +336,13 @@ func answered(answer *http.Response) error {
 		}
 	case !v.route.SecondFactor():
 		v.notes(answer)
-		if v.proof.asksCode { // the code makes the client known
+		if v.proof.asksCode && !v.route.Sibling { // the code makes the client known
 			outcome = guard.Withdrawn
 			v.carries()
 		}
+	}
+	if outcome == guard.Succeeded && v.route.Sibling {
+		outcome = guard.Withdrawn
 	}
 	v.settle(outcome)
 	v.judged()
