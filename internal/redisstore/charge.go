@@ -154,10 +154,13 @@ func (s *Store) combine(ctx context.Context, t *trip) (id failures.ChargeID, err
 	if err == nil && !refused {
 		return id, nil
 	}
-	if err == nil {
-		s.ask(ctx, t)
+	if err != nil {
+		return failures.ChargeID{}, errors.Join(err, s.undo(ctx, t.Charge, parts...))
 	}
-	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, t.Charge, parts...))
+	s.ask(ctx, t)
+	// If this fails, some subjects have one failure too many. An error would admit the attempt at this node alone.
+	_ = s.undo(ctx, t.Charge, parts...)
+	return failures.ChargeID{}, nil
 }
 
 func (t *trip) parts() []*part {

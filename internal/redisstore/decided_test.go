@@ -47,3 +47,32 @@ func failureIsWrittenOnlyIfItFilledALimit(t *testing.T, on redisOf) {
 		want(t, "commands of a failure", sent.writes.Load()-before, wrote)
 	}
 }
+
+// A mute hides from its client that a charge was taken back.
+type mute struct{ counted }
+
+func (m *mute) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if args := cmd.Args(); cmd.Name() == "evalsha" && args[1] == redisstore.TakeBackDigest {
+				cmd.SetErr(errCut)
+			}
+		}
+		return err
+	}
+}
+
+// An attempt that the account's limit blocks is blocked whether or not the charge of its IP address can be taken back.
+// An error would be an outage of Redis, in which the node admits attempts of its own.
+func blockedWithoutTakingBack(t *testing.T, on redisOf) {
+	filling := on.node(t, redisstore.Options{})
+	for n := 1; n <= 10; n++ {
+		end(t, filling, attempt(1, n), guard.Failed)
+	}
+	client := on.open(t)
+	client.AddHook(new(mute))
+	c := attempt(1, 11)
+	must(t, newStore(t, client, on.prefix, redisstore.Options{}).Begin(t.Context(), c))
+	want(t, "charged", c.ID.Charged(), false)
+}

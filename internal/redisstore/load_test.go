@@ -36,3 +36,5 @@ func load(ctx context.Context, client redis.UniversalClient, scripts ...*script)
 	}
 	return nil
 }
+
+var TakeBackDigest = takeBackScript.digest

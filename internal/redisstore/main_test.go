@@ -57,6 +57,7 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"EmptiedRedisIsNoticed":                emptiedRedisIsNoticed,
 	"LoginIsTwoTrips":                      loginIsTwoTrips,
 	"FailureIsWrittenOnlyIfItFilledALimit": failureIsWrittenOnlyIfItFilledALimit,
+	"BlockedWithoutTakingBack":             blockedWithoutTakingBack,
 	"R30SharedAddressIsSoOnEveryNode":      r30SharedAddressIsSoOnEveryNode,
 	"R30SharedAddressIsNoKnownClient":      r30SharedAddressIsNoKnownClient,
 	"R23KeysExpireAndHoldNoText":           r23KeysExpireAndHoldNoText,
