@@ -48,7 +48,7 @@ func failureIsWrittenOnlyIfItFilledALimit(t *testing.T, on redisOf) {
 	}
 }
 
-// A mute hides from its client that a charge was taken back.
+// A mute client gets an error instead of the answer that a charge was taken back.
 type mute struct{ counted }
 
 func (m *mute) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {

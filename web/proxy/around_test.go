@@ -97,14 +97,14 @@ func TestTheRefererHasNoTextOfASuccess(t *testing.T) {
 // not charged. As elsewhere, a success counts as a failure if a made-up password gets the same, or if the probe is unclear.
 func TestASiblingsSuccessIsNoSuccess(t *testing.T) {
 	t.Parallel()
-	const asSent, loose = false, true // loose: the app answers every password alike
+	const strict, loose = false, true // loose: the app answers every password alike
 	for _, one := range []struct {
 		account, method, password string
 		loose                     bool
 		charged                   int
 	}{
-		{"basic", "GET", right, asSent, 0}, {"basic", "GET", "guess", asSent, 1}, {"basic", "POST", right, asSent, 1}, {"basic", "POST", "guess", loose, 1},
-		{"form:username", "POST", right, asSent, 0}, {"form:username", "POST", "guess", asSent, 1}, {"form:username", "POST", "guess", loose, 1},
+		{"basic", "GET", right, strict, 0}, {"basic", "GET", "guess", strict, 1}, {"basic", "POST", right, strict, 1}, {"basic", "POST", "guess", loose, 1},
+		{"form:username", "POST", right, strict, 0}, {"form:username", "POST", "guess", strict, 1}, {"form:username", "POST", "guess", loose, 1},
 	} {
 		s := route.Spec{Name: "login", Path: "/admin", Account: one.account, Password: "form:password", Success: []string{"status 200"}}
 		o, header := form("username=alice&password="+url.QueryEscape(one.password)), []string{}
