@@ -12,8 +12,8 @@ import (
 const aDatabaseServer = `apt-get() { :; }
 mount -t tmpfs tmpfs /run
 mkdir /run/mysqld
-mariadb-install-db --no-defaults --datadir=/srv/mysql --auth-root-authentication-method=normal --user=root >/dev/null
-mariadbd --no-defaults --user=root --datadir=/srv/mysql --socket=/run/mysqld/mysqld.sock --skip-networking 2>/mnt/mariadb &
+mariadb-install-db --no-defaults --datadir=/srv/mysql --auth-root-authentication-method=normal --user=root --tmpdir=/run/mysqld >/dev/null
+mariadbd --no-defaults --user=root --datadir=/srv/mysql --socket=/run/mysqld/mysqld.sock --skip-networking --tmpdir=/run/mysqld 2>/mnt/mariadb &
 until [ -S /run/mysqld/mysqld.sock ]; do
 	kill -0 $!
 	sleep 0.05

@@ -2,7 +2,7 @@ package appstest
 
 import (
 	"embed"
-	"fmt"
+	"errors"
 	"io/fs"
 	"net"
 	"net/http"
@@ -201,13 +201,26 @@ func www() (*syscall.Credential, error) {
 }
 
 // own gives everything in the application's folder to whom the servers run as.
+// What a server that runs already takes away meanwhile is passed over.
 func (a *App) own(t testing.TB) {
 	t.Helper()
 	as, err := www()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if as != nil {
-		a.run(t, "chown", "-R", fmt.Sprintf("%d:%d", as.Uid, as.Gid), a.folder)
+	if as == nil {
+		return
+	}
+	err = filepath.WalkDir(a.folder, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			err = os.Lchown(path, int(as.Uid), int(as.Gid))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

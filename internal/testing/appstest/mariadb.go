@@ -11,10 +11,11 @@ import (
 
 // mariadb starts a database server that listens on a socket in the
 // application's folder, writes down who connects, and has the user who with the
-// password password and every privilege.
+// password password and every privilege. Its temporary tables lie there too: a
+// server that starts removes what others have in the folder they share.
 func (a *App) mariadb(t testing.TB, who, password string) (socket string) {
 	t.Helper()
-	if err := os.Mkdir(a.path("mysql"), 0o755); err != nil {
+	if err := os.MkdirAll(a.path("mysql/tmp"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	a.own(t)
@@ -25,7 +26,8 @@ func (a *App) mariadb(t testing.TB, who, password string) (socket string) {
 	a.run(
 		t,
 		"/usr/bin/mariadb-install-db",
-		append(as, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")...)
+		append(as, "--no-defaults", "--datadir="+data, "--tmpdir="+a.path("mysql/tmp"),
+			"--auth-root-authentication-method=normal", "--skip-test-db")...)
 	socket = a.path("mysql/socket")
 	a.start(t, func() bool {
 		c, err := net.Dial("unix", socket)
@@ -34,7 +36,7 @@ func (a *App) mariadb(t testing.TB, who, password string) (socket string) {
 		}
 		return err == nil
 	}, "/usr/sbin/mariadbd", append([]string{"--no-defaults", "--datadir=" + data, "--socket=" + socket,
-		"--skip-networking",
+		"--skip-networking", "--tmpdir=" + a.path("mysql/tmp"),
 		"--pid-file=" + a.path("mysql/pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M",
 		"--innodb-log-file-size=16M", "--performance-schema=OFF", "--max-connections=300",
 		"--general-log=1", "--general-log-file=" + a.path("mysql/log")}, as...)...)
