@@ -41,20 +41,21 @@ export GORACE = atexit_sleep_ms=10 # not a second for each package
 # The tests of cmd/authguard that run servers in their own process. The others attack a binary.
 IN_PROCESS = TestTheDemo|TestTheStory|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood|TestAnAttackIsFollowed|TestR12ResetLinksAre|TestAServerHasNoLink|TestARouteKeepsIts|TestFailingPartsOf|TestAReloadReaches|TestR14ANewPasswordElsewhere|TestR1SessionCookiesAre
 
-# It looks at all pages in a browser, for some minutes.
-EVERY_PAGE = ^TestEveryPageIsAccessibleAndFitsAPhoneInABrowser$$
+# Long ones outside cmd/authguard: every page in a browser, and weeks of a simulated site.
+LATER = ^(TestEveryPageIsAccessibleAndFitsAPhoneInABrowser|TestTheFiguresOfTheReadme|TestR32StuffingInTheTown|TestR25AMonthOfPoison.*|TestR25AnAttackByNight.*|TestR25BurstsResume.*)$$
 
 test: need ## Every test but the long ones, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include
-	./.ci/memory go test $(RACE) -skip '$(EVERY_PAGE)' -p 4 -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|deploy|test)$$') # many tests wait
+	./.ci/memory go test $(RACE) -skip '$(LATER)' -p 4 -parallel 4 -timeout 30m -vet=all $$(go list ./... | grep -vE '/(cmd/authguard|deploy|test)$$') # many tests wait
 	./.ci/memory go test $(RACE) -timeout 30m -short -run '$(IN_PROCESS)' ./cmd/authguard
-	./.ci/memory ./.ci/alone '$(IN_PROCESS)'
+	./.ci/memory ./.ci/alone '$(IN_PROCESS)' '$(LATER)'
 
-attacks: need ## The long tests of the binary: botnets, faults, stories and every page in a browser; the image, the units and the site of deploy/
-	names=$$(awk '/^func Test/ { sub(/[(].*/, "", $$2); name = $$2 } /^\tlong[(]t[)]$$/ { print name }' cmd/authguard/*_test.go | paste -sd'|'); \
-	CGO_ENABLED=0 ./.ci/memory go test -trimpath -timeout 30m -parallel 4 -run "^($$names)$$" ./cmd/authguard
+attacks: need ## The long tests: botnets, faults, stories, simulated weeks, every page in a browser; the image, the units and the site of deploy/
+	names=$$(awk '/^func Test/ { sub(/[(].*/, "", $$2); name = $$2 } /^\tlong[(]t[)]$$/ { print name }' cmd/authguard/*_test.go | paste -sd'|') && \
+	CGO_ENABLED=0 ./.ci/memory go test -trimpath -timeout 30m -parallel 4 -run "^($$names)$$" -skip '$(IN_PROCESS)' ./cmd/authguard && \
+	./.ci/memory go test $(RACE) -timeout 30m -run "^($$(echo "$$names" | tr '|' '\n' | grep -E '$(IN_PROCESS)' | paste -sd'|'))$$" ./cmd/authguard
 	go test -trimpath -timeout 30m ./deploy
-	go test -trimpath -timeout 30m -run '$(EVERY_PAGE)' ./web/pages
+	CGO_ENABLED=0 go test -trimpath -timeout 30m -run '$(LATER)' ./web/pages ./internal/simulate ./captchamode
 
 reference: ## Renew the generated parts of docs/reference
 	REFERENCE=write go test -count=1 -run '^TestReference' $$(grep -rl --include=*_test.go 'func TestReference' . | xargs -n1 dirname | sort -u)

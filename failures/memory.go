@@ -40,8 +40,8 @@ const MaxSubjects = 8
 
 // Memory is a Store in this process's memory. [Memory.Run] removes expired keys. Memory is bounded (R6), and never
 // drops a key before its last charge is older than Retain. At the bound, new keys share counters: a shared count is
-// never lower than a key's own. Memory also stores the accounts' latest password tags ([Tag]), in a table of fixed
-// size that is not saved.
+// never lower than a key's own. Memory also stores the accounts' latest password tags ([Tag]), in a bounded table
+// that is not saved.
 type Memory struct {
 	shards  [shardCount]shard
 	bytes   atomic.Int64

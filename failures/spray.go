@@ -50,15 +50,15 @@ const (
 	MaxSprays = 4096
 
 	sprayBuckets = 4096
-	sprayWays    = 32 // misses in a bucket: 131,072 in all, in 1.5 MB
+	sprayWays    = 32 // misses in a bucket: 131,072 in all, in at most 1.5 MB
 	sprayMinutes = uint16(SprayWindow / time.Minute)
 )
 
-// Sprays detect passwords that are tried on many accounts, in a sketch of fixed size. Safe for concurrent use. A
+// Sprays detect passwords that are tried on many accounts, in a bounded sketch. Safe for concurrent use. A
 // flood of different passwords replaces those with the fewest accounts first, and of these the oldest misses.
 type Sprays struct {
 	mu      sync.RWMutex
-	buckets [sprayBuckets][sprayWays]miss
+	buckets [sprayBuckets]*bucket // nil until used
 	found   map[uint32]*Spray
 	adopted map[uint32]Spray // detected by all nodes together
 	told    func(Spray)
@@ -200,7 +200,13 @@ func (s *Sprays) TakeBack(m Miss) {
 
 type bucket [sprayWays]miss
 
-func (s *Sprays) bucket(value uint32) *bucket { return (*bucket)(&s.buckets[SprayBucket(value)]) }
+func (s *Sprays) bucket(value uint32) *bucket {
+	at := &s.buckets[SprayBucket(value)]
+	if *at == nil {
+		*at = new(bucket)
+	}
+	return *at
+}
 
 // SprayBucket returns the number of the bucket that holds a password's misses: 0 to 4,095.
 func SprayBucket(value uint32) uint32 { return bits.ReverseBytes32(value*0x9e3779b1) % sprayBuckets }

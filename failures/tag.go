@@ -29,16 +29,16 @@ const (
 const (
 	tagShards = 64
 	tagSets   = 256 // in each shard: 16,384 in all
-	tagWays   = 16  // notes in each set: 262,144 in all, in 6 MB
+	tagWays   = 16  // notes in each set: 262,144 in all, in at most 6 MB
 	// tagsProven is the number of confirmed notes in a set that a flood of names cannot replace.
 	tagsProven = 12
 )
 
-// tags is a table of fixed size (R6) with the tags of all accounts. An account's tags are in one set. A password
-// whose tag finds no room counts each time.
+// tags is a bounded table (R6) with the tags of all accounts. An account's tags are in one set. A password whose tag
+// finds no room counts each time.
 type tags [tagShards]struct {
 	mu   sync.Mutex
-	sets [tagSets][tagWays]note
+	sets [tagSets]*[tagWays]note // nil until used
 }
 
 // A note is a tag and the time of the charge that it depends on. Later attempts with the same password take their own
@@ -135,7 +135,11 @@ func (m *Memory) TagsFrom(t Tag, within time.Duration) (values []uint32) {
 func (m *Memory) tagsOf(account Key) (set *[tagWays]note, mu *sync.Mutex) {
 	shard := &m.tags[account[9]%tagShards]
 	shard.mu.Lock()
-	return &shard.sets[account[10]], &shard.mu
+	at := &shard.sets[account[10]]
+	if *at == nil {
+		*at = new([tagWays]note)
+	}
+	return *at, &shard.mu
 }
 
 // noted returns the part of the digest that distinguishes the accounts of a set.

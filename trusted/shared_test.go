@@ -79,21 +79,6 @@ func TestR30ASharedAddressExpiresWithItsUse(t *testing.T) {
 	}
 }
 
-// R6: a million addresses with one account each evict no shared one.
-func TestR30AMillionHomesEvictNoSharedAddress(t *testing.T) {
-	t.Parallel()
-	s := mustShared(t, trusted.Limits{Sharers: 3}, nil)
-	for i := range 4 {
-		add(t, s, i, 7, noon)
-	}
-	for i := range 1_000_000 {
-		add(t, s, i, 1000+i, noon)
-	}
-	if !s.Shared(nth(7), noon) {
-		t.Error("it was shared")
-	}
-}
-
 // fails is an AddressStore that fails as long as it is set.
 type fails struct {
 	trusted.AddressStore

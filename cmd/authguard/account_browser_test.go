@@ -14,6 +14,7 @@ var letterLink = regexp.MustCompile(`https://login\.example\.org(/login/not-me/[
 // browser without JavaScript. She gets in with a one-time code, chooses another password,
 // and sees her own page.
 func TestThatWasNotMeInABrowserWithoutScripts(t *testing.T) {
+	long(t)
 	t.Parallel()
 	mail := openPostbox(t, false)
 	s := newServer(t, quiet+"secure_cookies: never\norigin: https://login.example.org\nmail: {server: 'smtp://"+mail.Addr().String()+"', from: login@example.org, notify_new_client: true, language: de}\n", "alice@example.org")

@@ -34,6 +34,7 @@ func bursts() int {
 }
 
 func TestBurstGetsExactlyTheLimitEveryTime(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var users []string
 	for run := range 2 * bursts() {
@@ -124,6 +125,7 @@ func TestBotnetSwitchesTheModeOnAndQuietSwitchesItOff(t *testing.T) {
 }
 
 func TestHydraGetsNoMoreThanTheLimitAndTheOwnerGetsIn(t *testing.T) {
+	long(t)
 	hydra, err := exec.LookPath("hydra")
 	if err != nil {
 		t.Fatal("hydra is missing: apt-get install hydra")

@@ -15,6 +15,7 @@ import (
 // Two accounts are lost in an attack. An administrator follows it to them and resets first
 // one, then all, without JavaScript.
 func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
+	long(t)
 	t.Parallel()
 	began := time.Now() // all is in one minute: logins without a reason in the minutes before are no part of an attack
 	clock := func() time.Time { return began.Truncate(time.Minute).Add(time.Since(began) / 20) }

@@ -385,6 +385,7 @@ func wrongDigits(right string) string {
 }
 
 func TestLoginThroughAPictureInABrowser(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s, known := pictured(t, "limits: {check_timeout: 1m}\ncaptcha_mode: {threshold: 1, address_share: 1, throttle_delay: 0s}\n", "alice", "bob")
 	for i := range 3 {

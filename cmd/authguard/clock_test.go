@@ -64,6 +64,7 @@ func startHere(t *testing.T, clock func() time.Time, yaml string, users ...strin
 
 // Three nodes, one of them five minutes behind and one ahead.
 func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
+	long(t)
 	t.Parallel()
 	token := strings.Repeat("t", 32)
 	dsn := databasetest.PostgresURL(t) + "&connect_timeout=3600&statement_timeout=3600000"

@@ -110,6 +110,7 @@ func (s *stage) ask(path string, answer any) {
 
 // The demo plays its story, says what came of it, opens the admin console by its link, and leaves nothing behind.
 func TestTheDemoPlaysItsStory(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := play(t, "", nil)
 	redistest.Until(t, "the end of the story", func() bool { return t.Failed() || s.out.has("Ctrl-C stops the server") })

@@ -252,6 +252,7 @@ func lost(victims []attacks.Victim) (names []string) {
 // At six moments of the story, the overview's four answers, the page of the attack, the emails, the API and the audit
 // log agree. The possibly compromised accounts are those that the attackers entered: no user who signed in before.
 func TestTheStoryIsTheSameEverywhere(t *testing.T) {
+	long(t)
 	t.Parallel()
 	mail, server := openInbox(t)
 	stops := []time.Duration{20 * time.Second, 65 * time.Second, 88 * time.Second, 120 * time.Second}

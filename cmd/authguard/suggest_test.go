@@ -11,6 +11,7 @@ import (
 
 // The log is a short one, and the scenario too: what is looked at here are the words.
 func TestTuneOfTheDocuments(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	ssh, err := os.ReadFile("../../testdata/ssh.log")

@@ -62,6 +62,7 @@ func (s *server) replayed(t *testing.T, file string) (log struct{ Attempts, Fail
 // The documents' way from watching to enforcing, with the real program: an attack is
 // watched, taken out of the audit log, tuned on, and its limits are enforced by one switch.
 func TestWatchingFirstOfTheDocuments(t *testing.T) {
+	long(t)
 	t.Parallel()
 	blocks := doctest.Claimed(t, "docs/how-to/choose-limits.md")
 	s := newServer(t, blocks[0].Text+"api: {tokens: ["+backEnd+"]}\n")

@@ -68,9 +68,12 @@ func TestThePressureOfADayIsKeptThoughTheModeKeepsAnHour(t *testing.T) {
 		for i := range 7 {
 			d.w.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
 		}
-		for range 25 * 60 {
+		for minute := range 25 * 60 {
 			d.w.Clock.Advance(time.Minute)
 			d.tops.Tick(d.w.Clock.Now())
+			if minute < 24*60-5 {
+				continue
+			}
 			// The last minute is missing as long as reports of it can be late.
 			if s, _ := d.Series(metrics.LastDay); len(s.FailureRate) >= 1439 && s.FailureRate[0].Start.Equal(first) {
 				if s.FailureRate[0].Failures != 7 || s.FailureRate[0].Threshold == 0 {
