@@ -70,7 +70,7 @@ var causes = [...]struct{ code, words string }{
 	PasskeyVerified: {"passkey", "the client signed in with a passkey of the account"},
 	StepUpNeeded: {"step-up",
 		"the site is under attack, or the password is known from leaks, so an unknown client needs a verification code or, " +
-			"where none can be sent, a challenge"},
+			"where none can be sent during an attack, a challenge"},
 	PasswordLeaked: {"password-leaked", "the right password is known from leaks"},
 	TooManyUnsolved: {"unsolved-challenges",
 		"too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},

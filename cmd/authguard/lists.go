@@ -52,7 +52,7 @@ func (c listCmd) Validate() error {
 // Run allows or blocks ranges, by the command's name.
 func (c listCmd) Run(g *globals, command *kong.Context) error {
 	verdict, words := command.Selected().Name,
-		"%s is allowed %s: it is exempt from the limits on IP address and network and from CAPTCHA mode."
+		"%s is allowed %s: it is exempt from limits on IP address, network and site, from CAPTCHA mode and step-up."
 	if verdict == "block" {
 		words = "%s is blocked %s: every attempt from it is blocked."
 	}

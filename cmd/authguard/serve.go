@@ -85,7 +85,7 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 	level := new(slog.LevelVar)
 	log := newLog(loaded.Config, level, logTo)
 	slog.SetDefault(log)
-	limitMemory(int64(loaded.Counters.Memory))
+	limitMemory(loaded.Config)
 	if err := usableFiles(loaded); err != nil {
 		return err
 	}
@@ -195,10 +195,19 @@ func newLog(c config.Config, level *slog.LevelVar, to io.Writer) *slog.Logger {
 
 // limitMemory makes the garbage collector run more often once tables grown by a flood, with their old copies, approach
 // twice the bound.
-func limitMemory(counters int64) {
+func limitMemory(c config.Config) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(counters + counters/4 + 256<<20)
+		debug.SetMemoryLimit(memoryLimit(c))
 	}
+}
+
+// memoryLimit includes the list of leaked passwords twice: the old one is in use until a new one is read.
+func memoryLimit(c config.Config) int64 {
+	limit := int64(c.Counters.Memory) + int64(c.Counters.Memory)/4 + 256<<20
+	if list, err := os.Stat(c.Passwords.Leaked.File); err == nil {
+		limit += 2 * list.Size()
+	}
+	return limit
 }
 
 // linger serves for shutdown.delay without being ready, so that load balancers switch to another node before the

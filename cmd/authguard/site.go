@@ -231,6 +231,7 @@ func (s *site) reload(loaded *config.Loaded) error {
 	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
 	_, needRestart := config.Diff(s.started, loaded.Config)
 	s.named.Configure(loaded.Sources())
+	limitMemory(loaded.Config)
 	s.leaked.Configure(loaded.Passwords.Leaked.File, loaded.Passwords.Leaked.Action != "off")
 	s.trust(loaded)
 	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -261,5 +262,19 @@ func TestR1SessionCookiesAreKnownAfterARestart(t *testing.T) {
 	}
 	if own := next.rivals.Learn(nil); !slices.Equal(own, []string{"sid="}) {
 		t.Errorf("it knows %q", own)
+	}
+}
+
+// With 900 million passwords the list takes 1 GB: without room for it, the garbage collector would never rest.
+func TestTheMemoryLimitHasRoomForTheListOfLeakedPasswords(t *testing.T) {
+	t.Parallel()
+	c := config.Config{}
+	without := memoryLimit(c)
+	c.Passwords.Leaked.File = filepath.Join(t.TempDir(), "leaked.bin")
+	if err := os.WriteFile(c.Passwords.Leaked.File, make([]byte, 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if limit := memoryLimit(c); limit != without+2000 {
+		t.Errorf("%d, want %d", limit, without+2000)
 	}
 }
