@@ -1,13 +1,17 @@
 package admin_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+
+	"authguard/internal/operation"
 )
 
 const aHash = "$2a$04$abcdefghijklmnopqrstuuC7rGJ3WZ0V5n0pGdN8o2m4x6y8z0A2O"
@@ -125,5 +129,38 @@ func TestPlainPasswordsAreImportedFromCSV(t *testing.T) {
 	login, found, err := o.accounts.FindForLogin(t.Context(), "ann@example.org")
 	if err != nil || !found || login.Account != "ann" || strings.Contains(login.Password.Hash, "long") {
 		t.Errorf("%+v %v %v", login, found, err)
+	}
+}
+
+// Commands, and gateways in front of the admin console, send the next request on the same connection.
+func TestARejectedImportLeavesTheConnectionUsable(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for what, reason := range map[string]string{
+		"before the file is read": strings.Repeat("x", operation.MaxReason+1), "at its first line": "why",
+	} {
+		conn, err := net.Dial("unix", o.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := bufio.NewReader(conn)
+		for _, of := range [][2]string{{"POST", "/api/users/import?format=csv&reason=" + reason}, {"GET", "/api/lists"}} {
+			r, err := http.NewRequest(of[0], "http://authguard"+of[1], strings.NewReader("no header\n"+strings.Repeat("x", 200_000)))
+			if err == nil {
+				err = r.Write(conn)
+			}
+			if err != nil {
+				t.Fatalf("%s, %s: %v", what, of[1], err)
+			}
+			answer, err := http.ReadResponse(answers, r)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", what, of[1], err)
+			}
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.Close {
+				t.Errorf("%s, %s: %v, close: %v", what, of[1], err, answer.Close)
+			}
+			answer.Body.Close()
+		}
+		conn.Close()
 	}
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -33,7 +34,10 @@ func (a *API) upload(c echo.Context, o control.Operation, q operation.Uploaded) 
 		return nil, err
 	}
 	write := startLines(c)
-	q.Upload(http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), size,
+	file := http.MaxBytesReader(c.Response(), c.Request().Body, maxImport)
+	// net/http closes a full-duplex connection under the next request if the rest is left to it.
+	defer func() { _, _ = io.Copy(io.Discard, file) }()
+	q.Upload(file, size,
 		func(done, total int64) { write(map[string]int64{"done": done, "total": total}) })
 	change, err := a.of(c).Operate(c.Request().Context(), o, by(c), q)
 	switch {
