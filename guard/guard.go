@@ -122,7 +122,7 @@ type Guard struct {
 // New returns a guard, or every problem with the config.
 func New(c Config) (*Guard, error) {
 	c.setDefaults()
-	compiled, err := compile(c.Policy, nil)
+	compiled, err := compile(c.Policy, usualLimits())
 	digests, err2 := newDigester(c.Secret, c.Realm)
 	tickets, _ := seal.NewBox(c.Secret, "ticket "+c.Realm) // fails as newDigester does
 	var err3 error

@@ -269,7 +269,7 @@ const (
 
 // Retain returns how long the store of failures must keep a charge under the policy.
 func (p Policy) Retain() time.Duration {
-	longest := max(p.PairDelay.Window, p.ThrottleDelay, time.Hour) // of unsolved challenges
+	longest := max(p.PairDelay.Window, p.ThrottleDelay, 24*time.Hour) // as usualLimits
 	all := slices.Concat(p.Address, p.Network, p.Account, p.KnownClient, p.Pair, p.Site, p.Fingerprint)
 	for _, list := range p.Lists {
 		all = append(all, list.Limits...)

@@ -3,6 +3,7 @@ package guard
 import (
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"authguard/failures"
@@ -54,6 +55,13 @@ type rule struct {
 	listed int
 	event  string // whose limits these are; empty: those of logins
 }
+
+// usualLimits are those of the default policy, and kept from the start: another node, or this one before a restart, may
+// count with them while the policy is stricter.
+var usualLimits = sync.OnceValue(func() map[counter]*failures.Limits {
+	r, _ := compile(DefaultPolicy(), nil) // the default is valid
+	return r.kept
+})
 
 // compile keeps what the limits of earlier policies count.
 func compile(p Policy, earlier map[counter]*failures.Limits) (*rules, error) {

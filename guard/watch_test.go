@@ -213,6 +213,37 @@ func TestATicketThatTravelsKeepsItsReasons(t *testing.T) {
 	}
 }
 
+// Nodes restart one after the other, and an administrator may take stricter limits back after a restart. Up to the
+// numbers of the default limits, nothing is forgotten.
+func TestStricterLimitsOfAnotherProcessForgetNoFailures(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.Address, p.Network, p.Spray, p.PairDelay = nil, nil, guard.Spray{}, guard.PairDelay{}
+	p.Account = []guard.Limit{{Failures: 60, Window: 10 * time.Minute, Action: guard.Block}}
+	mode := captchamode.DefaultConfig()
+	mode.Monitor = true
+	world.Each(t, world.Options{Policy: &p, Mode: &mode}, func(t *testing.T, w *world.World) {
+		other := w.Second(t, func(c *guard.Config) {
+			c.Realm = ""
+			c.Policy.Account = []guard.Limit{{Failures: 2, Window: time.Second, Action: guard.Block}}
+		})
+		checked := 0
+		for i := range 120 {
+			of := w
+			if i%4 == 0 {
+				of = other
+			}
+			if d := of.Wrong(t, "alice", world.Address(i)); d.Checks() {
+				checked++
+			}
+			w.Clock.Advance(2 * time.Second)
+		}
+		if d := w.Wrong(t, "alice", world.Address(1000)); d.Checks() {
+			t.Errorf("with %d failures in 4 minutes, the limit of 60 in 10 minutes is not full", checked)
+		}
+	})
+}
+
 // TestStricterLimitsForAWhileForgetNoFailures: an administrator sets stricter limits with a shorter window, or none,
 // and then the earlier ones again.
 func TestStricterLimitsForAWhileForgetNoFailures(t *testing.T) {
