@@ -332,6 +332,8 @@ func TestAListFollowsItsFile(t *testing.T) {
 	list.Check(t.Context())
 	list.Check(t.Context())
 	has("mended", "password", "")
+	list.Configure(path+" elsewhere", true)
+	has("another file, which is missing", "password", "it cannot be opened: no such file or directory")
 	if list.Configure("", true); list.Has("password") || list.State() != (passwords.LeakedState{}) {
 		t.Errorf("without a file: %+v", list.State())
 	}

@@ -46,6 +46,8 @@ func (l *LeakedList) Configure(path string, logins bool) {
 	defer l.publish()
 	if path != l.path {
 		l.path, l.seen, l.kept = path, background.File{}, ""
+	}
+	if path == "" {
 		l.filter.Store(nil)
 	}
 	if now := background.StampOf(path); path != "" && (now != l.seen.Read || l.kept != "") {
@@ -75,8 +77,11 @@ func (l *LeakedList) read(now background.Stamp) {
 	if err != nil {
 		if l.kept != err.Error() {
 			l.kept = err.Error()
-			l.Log.Warn("the list of leaked passwords cannot be used; its previous version stays in force", "file", l.path,
-				"why", l.kept, "passwords", l.passwords())
+			text := "the list of leaked passwords cannot be used; the previous one stays in force"
+			if l.filter.Load() == nil {
+				text = "the list of leaked passwords cannot be used; logins are not checked for leaked passwords"
+			}
+			l.Log.Warn(text, "file", l.path, "why", l.kept, "passwords", l.passwords())
 		}
 		return
 	}

@@ -57,6 +57,9 @@ func parseRule(s Spec) (r rule, err error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", key, err))
 			}
+			if c.what == "sent" && (key != "failure" || c.not) {
+				errs = append(errs, fmt.Errorf("%s: sent TEXT is a condition of failure, without not", key))
+			}
 			c.anySpelling = (key == "success" || key == "second_factor") && c.not || key == "failure" && !c.not
 			all = append(all, c)
 		}
@@ -168,6 +171,21 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 	})
 }
 
+// Continues reports whether the request contains a text of a "sent" condition, in any encoding: it continues a login,
+// perhaps of another account than the one that it names.
+func (r *Route) Continues(req *http.Request, body []byte) bool {
+	return slices.ContainsFunc(r.rule.failure, func(c condition) bool {
+		text := req.URL.RequestURI() + "\n" + string(body)
+		for range 3 {
+			if strings.Contains(strings.ToLower(text), strings.ToLower(c.text)) {
+				return c.what == "sent"
+			}
+			text = unescape(text)
+		}
+		return false
+	})
+}
+
 // EchoesText is Echoes for a Referer or a cookie, which the proxy can withhold: the page that a visitor has left may be
 // /logout.
 func (r *Route) EchoesText(text string) bool {
@@ -198,7 +216,7 @@ var (
 
 type condition struct {
 	not     bool
-	what    string // status, location, cookie, cleared, body, match, json, never
+	what    string // status, location, cookie, cleared, body, match, json, sent, never
 	text    string
 	pattern *regexp.Regexp // of location, cookies and match
 	folded  *regexp.Regexp // of location, for a path as At compares it
@@ -218,6 +236,7 @@ var statusPattern = regexp.MustCompile(`^[1-5](\d\d|xx)$`)
 //   - "cookie NAME": a cookie that is set; "cleared NAME": one that is removed
 //   - "body TEXT": a text in the body; "match REGEXP": a regular expression
 //   - "json /POINTER VALUE": a value in a JSON response
+//   - "sent TEXT": a text in the request, only of a failure; see Continues
 //   - "never": no response is a success, so every request counts, such as password resets
 func parseCondition(written string) (c condition, err error) {
 	text := strings.TrimSpace(written)
@@ -245,9 +264,9 @@ func parseCondition(written string) (c condition, err error) {
 		}
 	case "match":
 		c.pattern, err = regexp.Compile(c.text)
-	case "body", "never":
+	case "body", "sent", "never":
 	default:
-		return c, fmt.Errorf("unknown condition %.60q: use status, location, cookie, cleared, body, match, json or never",
+		return c, fmt.Errorf("unknown condition %.60q: use status, location, cookie, cleared, body, match, json, sent or never",
 			c.what)
 	}
 	return c, err
@@ -283,7 +302,7 @@ func (c *condition) finds(a *Answer) bool {
 		return strings.Contains(string(a.Body), c.text)
 	case "match":
 		return c.pattern.Match(a.Body)
-	case "never":
+	case "sent", "never":
 		return false
 	}
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))

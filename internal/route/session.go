@@ -224,9 +224,22 @@ func (q question) byForm() (Basis, error) {
 	return OnPassword, nil
 }
 
+// Forms that make accounts or change passwords may have the fields of a login. In a folder they are attempts, too.
+var (
+	accountForm   = regexp.MustCompile(`(?i)regist|sign[-_]?up|reset|forgot|recover|change|passw|invit|activat|enrol|/(users|accounts|members|customers)/?$`)
+	accountFields = regexp.MustCompile(`(?i)(new|old|current|confirm|repeat|retype|again)[-_]?pass|pass(word|wd)?[-_]?(confirm|repeat|retype|again|new)`)
+)
+
+// mayChange reports whether another password or account in the request might make an account or change a password.
+func (q question) mayChange() bool {
+	return q.path.folder && !q.Basic() && (accountForm.MatchString(q.req.URL.Path) || accountFields.Match(q.body))
+}
+
 // byPassword sends the same attempt with another password or account, once for each credential.
 func (q question) byPassword(other func(Credential) Credential) (Basis, error) {
 	switch {
+	case q.mayChange():
+		return Unclear, nil
 	case q.second && !q.succeeded: // an app lets a session try few codes
 		if repeats(q.req) {
 			return Unclear, nil

@@ -243,3 +243,26 @@ func TestAFieldOfThePasswordsNameIsAForm(t *testing.T) {
 		}
 	}
 }
+
+func TestARequestThatContinuesALogin(t *testing.T) {
+	t.Parallel()
+	s := Spec{Name: "login", Path: "/*", Account: "param:user", Password: "param:password", Success: []string{"status 302"},
+		Failure: []string{"status 500", "sent login-continue"}}
+	r, err := Compile(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		"action=login-continue": true, "action=login%2Dcontinue": true, "action=LOGIN%252dcontinue": true, "action=login": false,
+		"status=500": false,
+	} {
+		if r.Continues(httptest.NewRequest(http.MethodPost, "/?"+text, nil), []byte("user=alice")) != want ||
+			r.Continues(httptest.NewRequest(http.MethodPost, "/", nil), []byte("user=alice&"+text)) != want {
+			t.Errorf("%s: not %v", text, want)
+		}
+	}
+	s.Failure, s.Success = nil, []string{"not sent x"}
+	if _, err := Compile(s); err == nil || !strings.Contains(err.Error(), "success: sent TEXT is a condition of failure") {
+		t.Errorf("%v", err)
+	}
+}

@@ -193,9 +193,13 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, offer route.Offe
 	defer func() { _ = a.end(outcome) }() // also after a panic, which goes on
 	answer := newWriter(w, a)
 	login.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), attemptKey{}, a)))
-	if !answer.hijacked {
-		answer.answered(http.StatusOK)
-		outcome = a.says(a.sentAt, answer.Header())
+	switch {
+	case answer.hijacked:
+	case a.status() == 0: // the context ended, or another middleware writes the error that the handler returned
+		a.addDevice(answer.Header())
+		answer.withhold()
+	default:
+		outcome = a.says(a.status(), answer.Header())
 	}
 	if a.asksForCode() && !a.succeeded() {
 		_ = a.end(outcome)
@@ -254,11 +258,21 @@ func (a *attempt) answered(status int, h http.Header) {
 	if a.says(status, h) == guard.Succeeded {
 		_ = a.end(guard.Succeeded)
 	}
+	a.addDevice(h)
+}
+
+func (a *attempt) addDevice(h http.Header) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.device != nil {
 		a.device(h)
 	}
+}
+
+func (a *attempt) status() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sentAt
 }
 
 // end settles the attempt, once. If the client has hung up, an abandoned check counts as failed: the attacker has

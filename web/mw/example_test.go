@@ -86,12 +86,14 @@ func ExampleByStatus() {
 	theirs := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("password") != "correct horse" {
 			w.WriteHeader(http.StatusUnauthorized)
+			return
 		}
+		w.WriteHeader(http.StatusNoContent)
 	})
 	signedIn := func(r *http.Request) bool { _, err := r.Cookie("session"); return err == nil } // look the session up
 	answer := post(mw.Protect(g, theirs, mw.ByStatus(), mw.SignedIn(signedIn)), "correct horse")
 	fmt.Println(answer.Code, len(answer.Result().Cookies()), "device cookie")
-	// Output: 200 1 device cookie
+	// Output: 204 1 device cookie
 }
 
 // What does not reach the handler can be answered in one's own way.

@@ -21,8 +21,9 @@
 //	}
 //
 // All other attempts count as failed: a handler that panics, times out or loses its client has still checked a guess
-// (R1). A handler without [Succeeded] is thus too strict, never open. The status alone decides nothing, since many
-// handlers show the form again with 200 or redirect to it; [ByStatus] is for other handlers.
+// (R1), unless it answers 502 or 503, as http.TimeoutHandler does: put that outside. A handler without [Succeeded] is
+// thus too strict, never open. The status alone decides nothing, since many handlers show the form again with 200 or
+// redirect to it; [ByStatus] is for other handlers.
 //
 // A stopped client gets a page that works without JavaScript and keeps its form, or problem+json (RFC 9457).
 // [OnRefusal] replaces this response. GET, HEAD and OPTIONS pass, unless their URL contains a password.
@@ -318,7 +319,8 @@ func SignedIn(is func(*http.Request) bool) Option {
 
 // ByStatus treats 2xx and 3xx as a correct password, and needs [SignedIn]. Use it only if the handler always answers a
 // wrong password with 400 or more, and redirects no attempt before it looks at the password. If it shows the form again
-// with 200 or redirects to it, every guess would be a success: it must call [Succeeded] instead.
+// with 200 or redirects to it, every guess would be a success: it must call [Succeeded] instead. A handler that writes
+// nothing has failed, for example because another middleware will write its error.
 func ByStatus() Option {
 	return Outcome(func(status int, h http.Header) guard.Outcome {
 		if status >= 200 && status < 400 {

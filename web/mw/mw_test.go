@@ -305,6 +305,9 @@ func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 			options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed,
 		},
 		"200, by status": {login: status(200), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Succeeded},
+		"nothing, by status": {
+			login: func(http.ResponseWriter, *http.Request) {}, options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed,
+		},
 		"303, by status": {login: status(303), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Succeeded},
 		"401, by status": {login: status(401), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed},
 		"422, by status": {login: status(422), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed},

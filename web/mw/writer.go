@@ -24,10 +24,14 @@ func newWriter(w http.ResponseWriter, a *attempt) *writer {
 	return answer
 }
 
-// answered discards the response of a login that did not succeed, cookies included, if the client is asked for a
-// verification code.
 func (w *writer) answered(status int) {
 	w.of.answered(status, w.Header())
+	w.withhold()
+}
+
+// withhold discards the response of a login that did not succeed, cookies included, if the client is asked for a
+// verification code.
+func (w *writer) withhold() {
 	if w.before == nil || w.of.succeeded() {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,37 @@ func TestASpellingOfTheLoginsPageIsNoSuccess(t *testing.T) {
 					t.Errorf("%v %s from %q: %d %v", c.rules.Success, o.path, referer, answer.StatusCode, answer.Header)
 				}
 				seen = 0
+			}
+		}
+	}
+}
+
+// In a folder, and below a single path, a sign-up may look like a login. Repeated with another password or name, it
+// would make an account of somebody else's.
+func TestFormsThatChangeAccountsAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/app/*", "/login"} {
+		d := newDoor(t, redirects, nil)
+		var sent []string
+		d.behind(t, route.Spec{Name: "login", Path: path, Account: "form:username", Password: "form:password",
+			Success: []string{"status 302"}}, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			sent = append(sent, r.FormValue("username")+" "+r.FormValue("password"))
+			w.Header().Set("Location", "/home")
+			w.WriteHeader(http.StatusFound)
+		})
+		for i, one := range [][2]string{
+			{"/register", ""}, {"/sign-up", ""}, {"/password/change", ""}, {"/users", ""}, {"/x", "&current_password=old"}, {"/x", "&password_confirmation=pw"},
+		} {
+			sent = nil
+			o := form(fmt.Sprintf("username=bob%d&password=pw%s", i, one[1]))
+			o.path = strings.TrimSuffix(path, "/*") + one[0]
+			answer := d.send(t, fmt.Sprintf("198.18.%d.7", i), o, "Cookie", "sid=0123456789abcdef0123")
+			if want := []string{fmt.Sprintf("bob%d pw", i)}; !slices.Equal(sent, want) || device(answer) {
+				t.Errorf("%s %v: the app got %q, want %q", path, one, sent, want)
 			}
 		}
 	}

@@ -329,7 +329,8 @@ func answered(answer *http.Response) error {
 		outcome = guard.Withdrawn
 	case len(v.attempts) > 1: // the success may be that of another account in the same request
 		outcome = guard.Failed
-	case v.route.Blank(v.proof.offer), v.route.Echoes(v.in, v.sent.Body), !v.proves(answer): // it may have been checked
+	case v.route.Blank(v.proof.offer), v.route.Echoes(v.in, v.sent.Body), v.route.Continues(v.in, v.sent.Body),
+		!v.proves(answer): // it may have been checked
 		outcome = guard.Failed
 		if v.proof.polled && v.staysFree() {
 			outcome = guard.Withdrawn

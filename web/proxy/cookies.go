@@ -139,13 +139,16 @@ func readings(value string) []string {
 		before := ""
 		for _, piece := range strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(".:!~|", c) }) {
 			piece = letters(piece)
-			if before += piece; len(piece) >= shortestPass && before != whole {
+			if before += piece; len(piece) >= shortestPiece && before != whole {
 				return []string{whole, before}
 			}
 		}
 	}
 	return []string{whole}
 }
+
+// shortestPiece is the length of an identifier before a server's name or a signature: a shorter piece may be a prefix.
+const shortestPiece = 16
 
 func letters(s string) string {
 	return strings.Map(func(c rune) rune {

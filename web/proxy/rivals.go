@@ -38,7 +38,7 @@ type Rivals struct {
 }
 
 type rival struct {
-	account  string // with its realm and route, in lower case; empty: another form's or a code's
+	account  string // as typed, with its realm and route; empty: another form's or a code's
 	sessions []uint64
 	judged   chan struct{} // closed once the app has answered, or will not
 	reached  bool          // the app; valid once judged
@@ -122,7 +122,7 @@ func (r *Rivals) enter(account string, cookies []string, at *url.URL) (*rival, e
 	case !r.onlyASCII(nil, at):
 		return nil, oddSession
 	}
-	one := &rival{account: strings.ToLower(account), judged: make(chan struct{}), sessions: keys}
+	one := &rival{account: account, judged: make(chan struct{}), sessions: keys}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range keys {

@@ -44,7 +44,7 @@ func TestRivalsShareASession(t *testing.T) {
 		"it never reached the app": {"mallory", []string{session}, "", func(r *Rivals, one *rival) { r.leave(one, false) }, false},
 		"under way":                {"mallory", []string{session}, "", func(*Rivals, *rival) {}, true},
 		"the same account":         {"alice", []string{session}, "", answer, false},
-		"another case":             {"ALICE", []string{session}, "", answer, false},
+		"another case":             {"ALICE", []string{session}, "", answer, true}, // accounts.case_sensitive
 		"another worker":           {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8e.x"}, "", answer, true},
 		"another worker's session": {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8f.node0"}, "", answer, false},
 		"a parameter of the path":  {"mallory", nil, "/x/login;jsessionid=node01x2y3z4a5b6c7d8e", answer, true},
@@ -214,7 +214,7 @@ func TestNotesOfSessions(t *testing.T) {
 	for i, want := range []string{"[alice ALICE0] true", "[alice ALICE0 ALICE1] true", "[alice ALICE0 ALICE1 ALICE2] true",
 		"[alice ALICE0 ALICE1 ALICE2 ALICE3] false", "[alice ALICE0 ALICE1 ALICE2 ALICE3] false"} {
 		for range 2 {
-			for _, account := range []string{"Alice", fmt.Sprint("ALICE", i)} {
+			for _, account := range []string{"alice", fmt.Sprint("ALICE", i)} {
 				login := loginOf(account)
 				r.tries(login, login.accounts, []session{alices, {name: "new", key: 6}})
 				r.leave(login, true)
@@ -493,6 +493,11 @@ func TestR1ASessionChangesNoAccountDuringItsCode(t *testing.T) {
 // The app gets a login after the answers to all codes of its session, and then no code that counts for others only.
 func TestR1ALoginWaitsForTheCodesOfItsSession(t *testing.T) {
 	t.Parallel()
+	g, err := guard.Default([]byte("0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
 	synctest.Test(t, func(t *testing.T) {
 		p := &Proxy{Config: Config{Now: time.Now}, rivals: NewRivals()}
 		var routes route.Table
@@ -508,7 +513,7 @@ func TestR1ALoginWaitsForTheCodesOfItsSession(t *testing.T) {
 		}
 		ctx, hangsUp := context.WithCancel(t.Context())
 		sends := func(to *route.Route, accounts ...string) (*rival, error) {
-			v := &visit{proxy: p, app: &app{App: App{Routes: routes}}, route: to}
+			v := &visit{proxy: p, app: &app{App: App{Routes: routes}}, route: to, guard: g}
 			v.in = httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 			v.in.Header.Set("Cookie", "sid=given-to-a-visitor-0")
 			v.proof.rival = loginOf(accounts[0])

@@ -35,8 +35,8 @@ const (
 	mostClaimed  = 128     // of an attempt
 	mostGiven    = 10_000
 	passLife     = 12 * time.Hour
-	mostAccounts = 4  // of a session
-	shortestPass = 16 // characters of a value that may identify a session: a language does not
+	mostAccounts = 4 // of a session
+	shortestPass = 8 // characters of a value that may identify a session: a language does not
 )
 
 // A session is a reading of a cookie that may identify one.
@@ -128,7 +128,7 @@ func (r *Rivals) checks(code *rival, all []session, accounts []route.Credential,
 	for _, one := range all {
 		its, known := r.noteOf(one, now)
 		if !known || slices.ContainsFunc(its.accounts, func(account string) bool {
-			return !slices.ContainsFunc(accounts, func(c route.Credential) bool { return strings.EqualFold(c.Account, account) })
+			return !slices.ContainsFunc(accounts, func(c route.Credential) bool { return c.Account == account })
 		}) {
 			return false
 		}
@@ -142,8 +142,7 @@ func (r *Rivals) checks(code *rival, all []session, accounts []route.Credential,
 // union returns the accounts with others; more than mostAccounts are as good as all.
 func union(accounts []string, others ...string) []string {
 	for _, another := range others {
-		if len(accounts) <= mostAccounts &&
-			!slices.ContainsFunc(accounts, func(a string) bool { return strings.EqualFold(a, another) }) {
+		if len(accounts) <= mostAccounts && !slices.Contains(accounts, another) {
 			accounts = append(slices.Clip(accounts), another)
 		}
 	}
@@ -332,7 +331,11 @@ func (v *visit) tries(offer route.Offer) error {
 	}
 	var accounts []string
 	for _, c := range offer.Credentials {
-		accounts = append(accounts, c.Account)
+		name, err := v.guard.Normalise(c.Account)
+		if err != nil {
+			return err
+		}
+		accounts = append(accounts, name)
 	}
 	for _, code := range r.tries(v.proof.rival, accounts, all) {
 		select {
