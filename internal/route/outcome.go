@@ -219,7 +219,7 @@ type condition struct {
 	what    string // status, location, cookie, cleared, body, match, json, sent, never
 	text    string
 	pattern *regexp.Regexp // of location, cookies and match
-	folded  *regexp.Regexp // of location, for a path as At compares it
+	folded  *regexp.Regexp // of location, for a path as At compares it; of cookies, for a CookieName
 	// anySpelling: the location of a wrong password matches in every spelling. Many apps redirect a login at /LOGIN or
 	// /%6Cogin back to that spelling.
 	anySpelling bool
@@ -254,8 +254,10 @@ func parseCondition(written string) (c condition, err error) {
 		}
 		c.from, _ = strconv.Atoi(strings.ReplaceAll(c.text, "x", "0"))
 		c.to, _ = strconv.Atoi(strings.ReplaceAll(c.text, "x", "9"))
-	case "location", "cookie", "cleared":
+	case "location":
 		c.pattern, c.folded = wildcard(c.text, ""), wildcard(c.text, "(?i)")
+	case "cookie", "cleared":
+		c.pattern, c.folded = wildcard(c.text, ""), wildcard(CookieName(c.text), "")
 	case "json":
 		var at string
 		at, c.text, _ = strings.Cut(c.text, " ")

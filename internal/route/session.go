@@ -135,8 +135,8 @@ func (r *Route) Blank(offer Offer) bool {
 // app checks every password.
 func (r *Route) Renews(req *http.Request) bool {
 	return r.signedIn.never && slices.ContainsFunc(r.rule.success, func(c condition) bool {
-		return c.what == "cookie" && slices.ContainsFunc(req.Cookies(),
-			func(one *http.Cookie) bool { return c.pattern.MatchString(one.Name) })
+		return c.what == "cookie" && slices.ContainsFunc(cookies(req),
+			func(one field) bool { return c.folded.MatchString(CookieName(one.name)) })
 	})
 }
 

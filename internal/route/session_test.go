@@ -266,3 +266,22 @@ func TestARequestThatContinuesALogin(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// PHP reads app.auth as app_auth.
+func TestARenewedCookieInAnotherSpelling(t *testing.T) {
+	t.Parallel()
+	r, err := Compile(Spec{Name: "login", Path: "/*", Account: "form:user", Password: "form:password", SignedIn: []string{"never"},
+		Success: []string{"cookie app_auth*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cookie, want := range map[string]bool{
+		"app_auth=1": true, "x=1; app.auth=1": true, "app%5Fauth=1": true, "app[auth-1=1": true, "app=auth": false, "": false,
+	} {
+		req := httptest.NewRequest(http.MethodPost, "/", nil)
+		req.Header.Set("Cookie", cookie)
+		if r.Renews(req) != want {
+			t.Errorf("%s: not %v", cookie, want)
+		}
+	}
+}

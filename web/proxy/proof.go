@@ -90,7 +90,7 @@ func onlyReplaced(h http.Header, answer *http.Response) {
 	replaced := func(part string) bool {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		return slices.ContainsFunc(answer.Cookies(), func(c *http.Cookie) bool {
-			return c.Name == name && c.Value != strings.Trim(value, `"`)
+			return route.CookieName(c.Name) == route.CookieName(name) && c.Value != strings.Trim(value, `"`)
 		})
 	}
 	keepCookies(h, replaced)
