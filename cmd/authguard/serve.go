@@ -238,7 +238,7 @@ func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signa
 				continue
 			}
 			if err := s.reload(loaded); err != nil {
-				s.log.Error("configuration reloaded in part: some settings need a restart", "error", err)
+				s.log.Error("configuration reloaded in part", "error", err)
 			}
 		}
 	}

@@ -65,8 +65,10 @@ func position(method string) (at int, known bool) {
 	switch method {
 	case "wp.getUsersBlogs", "dokuwiki.login", "core.login":
 		return 0, true
-	case "blogger.getUsersBlogs", "blogger.getUserInfo", "metaWeblog.getUsersBlogs":
+	case "blogger.getUserInfo":
 		return 1, true
+	case "blogger.getUsersBlogs", "metaWeblog.getUsersBlogs": // 1, but 0 in a network of WordPress
+		return 0, false
 	case "metaWeblog.deletePost", "wp.getPage", "wp.editPage":
 		return 2, true
 	case "mt.supportedMethods", "mt.supportedTextFilters", "mt.getTrackbackPings":

@@ -64,7 +64,7 @@ func TestXMLRPCOffersAPasswordForEachCall(t *testing.T) {
 	}{
 		{"the usual call", methodCall("wp.getUsersBlogs", strs("alice", "pass")), []Credential{{"alice", "pass"}}},
 		{"the site's number comes first", methodCall("wp.getPosts", "<param><value><int>1</int></value></param>"+strs("alice", "p&amp;&#97;ss")), []Credential{{"alice", "p&ass"}}},
-		{"Blogger's key comes first", methodCall("blogger.getUsersBlogs", strs("key", "alice", "pass")), []Credential{{"alice", "pass"}}},
+		{"Blogger's key comes first", methodCall("blogger.getUserInfo", strs("key", "alice", "pass")), []Credential{{"alice", "pass"}}},
 		{"a page's number comes second", methodCall("wp.getPage", strs("1", "2", "alice", "pass")), []Credential{{"alice", "pass"}}},
 		{"here, too", methodCall("wp.editPage", strs("1", "2", "alice", "pass", "x")), []Credential{{"alice", "pass"}}},
 		{"Blogger's method by another name", methodCall("metaWeblog.deletePost", strs("key", "2", "alice", "pass")), []Credential{{"alice", "pass"}}},
@@ -105,6 +105,7 @@ func TestXMLRPCThatIsNotPlainIsRefused(t *testing.T) {
 		"base64":                               methodCall("wp.getUsersBlogs", "<param><value><base64>YWxpY2U=</base64></value></param>"+strs("pass")),
 		"a number":                             methodCall("wp.getUsersBlogs", strs("alice")+"<param><value><int>5</int></value></param>"),
 		"both in one array":                    methodCall("wp.getUsersBlogs", "<param><value><array><data><value>alice</value><value>pass</value></data></array></value></param>"),
+		"another place in a WordPress network": methodCall("blogger.getUsersBlogs", strs("alice", "pass", "x")),
 		"two methods":                          strings.Replace(usual, "<params>", "<methodName>system.listMethods</methodName><params>", 1),
 		"the method comes last":                "<methodCall><params>" + strs("alice", "pass") + "</params><methodName>wp.getUsersBlogs</methodName></methodCall>",
 		"elements that nobody knows":           strings.NewReplacer("<params>", "<x><params>", "</params>", "</params></x>").Replace(usual),
