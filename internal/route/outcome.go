@@ -175,14 +175,14 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 // perhaps of another account than the one that it names.
 func (r *Route) Continues(req *http.Request, body []byte) bool {
 	return slices.ContainsFunc(r.rule.failure, func(c condition) bool {
-		text := req.URL.RequestURI() + "\n" + string(body)
-		for range 3 {
-			if strings.Contains(strings.ToLower(text), strings.ToLower(c.text)) {
-				return c.what == "sent"
-			}
-			text = unescape(text)
+		if c.what != "sent" {
+			return false
 		}
-		return false
+		text := req.URL.RequestURI() + "\n" + string(body)
+		once := unescape(text)
+		return slices.ContainsFunc([]string{text, once, unescape(once)}, func(one string) bool {
+			return strings.Contains(strings.ToLower(one), strings.ToLower(c.text))
+		})
 	})
 }
 
