@@ -307,7 +307,8 @@ func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 // SignedIn sets a function that reports whether the client is signed in already. Such a login gets 409 before the
 // handler and counts against the IP address. Many handlers redirect it without checking the password. By the status
 // that is a success, for every account that an attacker names. ByStatus and Outcome need this option; a handler that
-// calls [Succeeded] does not.
+// calls [Succeeded] does not. A login that ends between this call and the handler's own look is not noticed: give a
+// session a new identifier at each login.
 func SignedIn(is func(*http.Request) bool) Option {
 	return func(d *endpoint) error {
 		if d.signedIn = is; is == nil {
