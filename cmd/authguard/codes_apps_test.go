@@ -14,6 +14,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"authguard/internal/testing/appstest"
+	"authguard/internal/testing/redistest"
 )
 
 // A codeApp asks for a TOTP code after the password.
@@ -84,5 +85,52 @@ func TestAppsCheckNoMoreCodesThanTheLimit(t *testing.T) {
 			a.logIn(other, s.base, appstest.Password)
 			other.do("the page for the code of a known client", chromedp.WaitVisible(c.field))
 		})
+	}
+}
+
+// A session in the second step of its own login may name another account, which MediaWiki ignores. The API takes the
+// code, too.
+func TestAppsMediaWikiContinuesALoginOfItsOwnAccount(t *testing.T) {
+	t.Parallel()
+	a, app := realApps["MediaWiki"], appstest.MediaWikiWithTOTP(t)
+	s := newServer(t, a.before(t, app)+noDelay+quiet)
+	begin := func(p *person) (post func(path string, fields ...string) answer) {
+		text := p.get(t, s.base+"/api.php?action=query&meta=tokens&type=login&format=json").body
+		token := strings.ReplaceAll(matched(text, `"logintoken":"([^"]*)"`), `\\`, `\`)
+		post = func(path string, fields ...string) answer {
+			form := url.Values{"logintoken": {token}, "wpLoginToken": {token}, "format": {"json"}}
+			for i := 0; i < len(fields); i += 2 {
+				form.Set(fields[i], fields[i+1])
+			}
+			return p.send(t, s, "POST", path, form.Encode(), "Content-Type", formType)
+		}
+		got := post("/api.php", "action", "clientlogin", "username", appstest.User, "password", appstest.Password, "loginreturnurl", s.base)
+		if !strings.Contains(got.body, `"status":"UI"`) {
+			t.Fatalf("the first step: %d %s", got.status, got.body)
+		}
+		return post
+	}
+	code := func(ahead time.Duration) string {
+		c, err := totp.GenerateCode(appstest.TOTPSecret, time.Now().Add(ahead))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const page = "/index.php?title=Special:UserLogin"
+	post := begin(from(loopback(62, 1)))
+	if got := post(page, "wpName", "bob", "wpPassword", "whatever", "authAction", "login-continue"); !strings.Contains(got.body, "OATHToken") {
+		t.Fatalf("the page for the code: %d %s", got.status, got.body)
+	}
+	if got := post(page, "OATHToken", code(0), "authAction", "login-continue"); got.status != 302 {
+		t.Errorf("the code: %d %s", got.status, got.body)
+	}
+	post = begin(from(loopback(62, 2)))
+	if got := post("/api.php", "action", "clientlogin", "logincontinue", "1", "OATHToken", code(time.Minute)); !strings.Contains(got.body, `"status":"PASS"`) {
+		t.Errorf("the code by the API: %d %s", got.status, got.body)
+	}
+	redistest.Until(t, "the success by the API", func() bool { return successes(s, appstest.User) > 0 })
+	if n := successes(s, "bob"); n > 0 {
+		t.Errorf("bob has signed in:\n%s", s.log)
 	}
 }
