@@ -514,8 +514,12 @@ func TestAppsWordPressMethodsOfXMLRPC(t *testing.T) {
 			params[account] = fmt.Sprintf("behind%dx", i)
 			from(loopback(90+i, try)).call(t, s.base, xmlCall(methods[i], params...))
 		}
-		if seen := len(app.GuessesOf(t, params[account])); seen != 5 {
-			t.Errorf("%s: WordPress saw %d passwords, want 5", methods[i], seen)
+		want := 5
+		if slices.Contains([]string{"blogger.getUsersBlogs", "metaWeblog.getUsersBlogs"}, methods[i]) {
+			want = 0 // refused: a network reads the account elsewhere
+		}
+		if seen := len(app.GuessesOf(t, params[account])); seen != want {
+			t.Errorf("%s: WordPress saw %d passwords, want %d", methods[i], seen, want)
 		}
 		return account
 	})
